@@ -41,6 +41,12 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if text := os.Getenv(uploads); text != "" {
+		if err := uploadDisk(context.Background(), text); err != nil {
+			panic(err)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

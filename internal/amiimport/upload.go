@@ -36,7 +36,7 @@ func (r *run) upload(ctx context.Context) error {
 	tidy(r.Folder, time.Now())
 	u := snapshot.Upload{
 		Description: r.Spec.Description, Tags: joined(r.Spec.Tags, r.Spec.SnapshotTags), Encrypted: r.Spec.Encrypt, Key: r.Spec.KMSKey,
-		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep,
+		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep, Say: r.Say,
 	}
 	if u.Parent != "" {
 		if u.ParentSums, err = r.parentSums(ctx, source.Blocks); err != nil {

@@ -2,17 +2,20 @@ package awsapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/ebs"
 	ebstypes "github.com/aws/aws-sdk-go-v2/service/ebs/types"
 )
@@ -28,12 +31,14 @@ const blockAttempts = 12
 // down for by itself.
 var crowded = map[string]struct{}{"ConcurrentLimitExceededException": {}, "ServiceQuotaExceededException": {}}
 
-// forBlocks sets the retries of the EBS direct APIs. After a throttling error, the
-// adaptive mode slows all calls of the client down, and speeds them up slowly. A call
-// may fail often without a failure of the upload, so there is no limit for the retries
-// of all calls together.
-func (o Options) forBlocks(e *ebs.Options) {
-	standard := func(s *retry.StandardOptions) {
+// blocks sets the connections and the retries of the EBS direct APIs. A call may fail
+// often without a failure of the upload, so there is no limit for the retries of all
+// calls together.
+func (o Options) blocks(e *ebs.Options) {
+	if b, ok := e.HTTPClient.(*awshttp.BuildableClient); ok {
+		e.HTTPClient = forBlocks(b, cmp.Or(o.Stall, blockStall))
+	}
+	e.Retryer = newPacer(retry.NewStandard(func(s *retry.StandardOptions) {
 		s.MaxAttempts = blockAttempts
 		s.RateLimiter = ratelimit.None
 		if o.Pause > 0 {
@@ -41,11 +46,7 @@ func (o Options) forBlocks(e *ebs.Options) {
 			s.Backoff = retry.NewExponentialJitterBackoff(o.Pause)
 		}
 		s.Retryables = append(s.Retryables, retry.RetryableErrorCode{Codes: crowded})
-	}
-	e.Retryer = retry.NewAdaptiveMode(func(a *retry.AdaptiveModeOptions) {
-		a.StandardOptions = append(a.StandardOptions, standard)
-		a.Throttles = append(a.Throttles, retry.ThrottleErrorCode{Codes: crowded})
-	})
+	}))
 }
 
 // earlyMost is how long puts into a new snapshot may answer that the snapshot does not
@@ -79,24 +80,66 @@ type Block struct {
 	Token, First string
 }
 
-// Blocks lists the blocks of a snapshot in order. A new list makes the tokens of
-// earlier ones invalid.
+// Blocks lists the blocks of a snapshot in order.
 func (a *AWS) Blocks(ctx context.Context, id string) ([]Block, error) {
 	var all []Block
-	in := &ebs.ListSnapshotBlocksInput{SnapshotId: aws.String(id), MaxResults: aws.Int32(10000)}
+	err := a.BlockPages(ctx, id, 0, func(page []Block) error {
+		all = append(all, page...)
+		return nil
+	})
+	return all, err
+}
+
+// BlockPages lists the blocks of a snapshot from an index on, in order, and calls a
+// function for each page of up to 10,000 blocks. The function may take longer than the
+// token of the next page is valid. A new list may make the tokens of earlier ones
+// invalid (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-elements.html).
+func (a *AWS) BlockPages(ctx context.Context, id string, from int32, each func([]Block) error) error {
+	in, doing, listed := &ebs.ListSnapshotBlocksInput{SnapshotId: aws.String(id), MaxResults: aws.Int32(10000)}, "listing the blocks of the snapshot "+id, true
 	for {
+		in.StartingBlockIndex = nil
+		if in.NextToken == nil && from > 0 {
+			in.StartingBlockIndex = aws.Int32(from)
+		}
 		out, err := a.ebs.ListSnapshotBlocks(ctx, in)
+		if err = explain(doing, err); in.NextToken != nil && listed && isReason(err, ebstypes.ValidationExceptionReasonInvalidPageToken) {
+			in.NextToken, listed = nil, false // after an hour
+			continue
+		}
 		if err != nil {
-			return nil, explain("listing the blocks of the snapshot "+id, err)
+			return err
 		}
+		var page []Block
 		for _, b := range out.Blocks {
-			all = append(all, Block{Index: aws.ToInt32(b.BlockIndex), Token: aws.ToString(b.BlockToken)})
+			one := Block{Index: aws.ToInt32(b.BlockIndex), Token: aws.ToString(b.BlockToken)}
+			if b.BlockIndex == nil || one.Index < from || one.Token == "" {
+				return fmt.Errorf("%s: the answer has the block %d without a token, or not in order", doing, one.Index)
+			}
+			page, from = append(page, one), one.Index+1
 		}
-		if aws.ToString(out.NextToken) == "" { // a page may be empty without being the last
-			return all, nil
+		if len(page) > 0 { // a page may be empty without being the last
+			listed = true
+			if err := each(page); err != nil {
+				return err
+			}
+		}
+		if aws.ToString(out.NextToken) == "" {
+			return nil
 		}
 		in.NextToken = out.NextToken
 	}
+}
+
+// isReason says that an error has a reason of a ValidationException.
+func isReason(err error, reason ebstypes.ValidationExceptionReason) bool {
+	var api *APIError
+	return errors.As(err, &api) && api.Reason == string(reason)
+}
+
+// IsStaleToken says that the token of a block has expired, or that a newer list has
+// replaced it.
+func IsStaleToken(err error) bool {
+	return isReason(err, ebstypes.ValidationExceptionReasonInvalidBlockToken)
 }
 
 // ChangedBlocks lists the blocks that differ between two snapshots of one volume, in
@@ -121,8 +164,14 @@ func (a *AWS) ChangedBlocks(ctx context.Context, first, second string) ([]Block,
 
 // IsUnrelated says that two snapshots have no common ancestor.
 func IsUnrelated(err error) bool {
+	return isReason(err, ebstypes.ValidationExceptionReasonUnrelatedSnapshots)
+}
+
+// IsRefused says that a snapshot does not allow a call of the EBS direct APIs, or does
+// not exist.
+func IsRefused(err error) bool {
 	var api *APIError
-	return errors.As(err, &api) && api.Reason == string(ebstypes.ValidationExceptionReasonUnrelatedSnapshots)
+	return errors.As(err, &api) && slices.Contains([]string{"ValidationException", "ConflictException", "ResourceNotFoundException"}, api.Code)
 }
 
 // GetBlock reads a block into a buffer of BlockSize bytes and returns its SHA-256. It
@@ -133,6 +182,10 @@ func (a *AWS) GetBlock(ctx context.Context, id string, index int32, token string
 		out, err := a.ebs.GetSnapshotBlock(ctx, &ebs.GetSnapshotBlockInput{SnapshotId: aws.String(id), BlockIndex: aws.Int32(index), BlockToken: aws.String(token)})
 		if err != nil {
 			return [32]byte{}, explain(doing, err)
+		}
+		if size, by := aws.ToInt32(out.DataLength), out.ChecksumAlgorithm; size != BlockSize || by != ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256 {
+			_ = out.BlockData.Close() // the block is useless
+			return [32]byte{}, fmt.Errorf("%s: the answer has %d bytes with a checksum of the kind %q, but should have %d with SHA256", doing, size, by, BlockSize)
 		}
 		_, err = io.ReadFull(out.BlockData, into[:BlockSize])
 		_ = out.BlockData.Close()

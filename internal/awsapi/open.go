@@ -47,6 +47,9 @@ type Options struct {
 	// Settle is the pause before another lookup of a resource that AWS does not
 	// find: a new resource is not visible everywhere at once. 0 means 2 seconds.
 	Settle time.Duration
+	// Stall is how long a connection may move no data before the call fails; 0 means
+	// 20 seconds for blocks of snapshots, and 1 minute for other calls.
+	Stall time.Duration
 	// HTTP sends the requests; nil means the SDK's own client.
 	HTTP *http.Client
 
@@ -93,7 +96,7 @@ func (o Options) connect(c aws.Config, settle time.Duration) *AWS {
 	return &AWS{
 		Region: c.Region, settle: settle, config: c, options: o, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
 		ssm: ssm.NewFromConfig(quick), sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c),
-		kms: kms.NewFromConfig(quick), ebs: ebs.NewFromConfig(c, o.forBlocks), route53: route53.NewFromConfig(quick),
+		kms: kms.NewFromConfig(quick), ebs: ebs.NewFromConfig(c, o.blocks), route53: route53.NewFromConfig(quick),
 	}
 }
 
@@ -136,7 +139,7 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	if o.HTTP != nil {
 		load = append(load, config.WithHTTPClient(o.HTTP))
 	} else {
-		load = append(load, config.WithHTTPClient(quickClient()))
+		load = append(load, config.WithHTTPClient(quickClient().WithReadTimeout(cmp.Or(o.Stall, silence))))
 	}
 	if o.Endpoint != "" {
 		load = append(load, config.WithBaseEndpoint(o.Endpoint))

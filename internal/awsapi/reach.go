@@ -26,6 +26,9 @@ const (
 	// firstAnswer is the limit for the first response of a service with short
 	// answers. After this response, AWS is known to respond.
 	firstAnswer = 4500 * time.Millisecond
+	// silence is how long a server may send nothing, in the middle of a response or
+	// before it. The SDK has no limit.
+	silence = time.Minute
 )
 
 // quickClient is the SDK's client with short limits for connections.

@@ -148,6 +148,9 @@ func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
 	}
 }
 
+// Settle waits until the next look at a state.
+func (a *AWS) Settle(ctx context.Context) error { return a.pause(ctx) }
+
 // pause waits until the next look at a state.
 func (a *AWS) pause(ctx context.Context) error {
 	select {

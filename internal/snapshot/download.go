@@ -2,19 +2,13 @@ package snapshot
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -36,7 +30,6 @@ type Download struct {
 // read; the file gets its name at the end. After a failure they stay, and the next
 // download goes on with them. Blocks that the snapshot lacks read as zeros.
 func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums, error) {
-	d.Connections, d.Rate = cmp.Or(d.Connections, defaultConnections), cmp.Or(d.Rate, defaultRate)
 	s, err := a.Snapshot(ctx, id)
 	if err != nil {
 		return nil, err
@@ -70,13 +63,11 @@ func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums
 // download is a running download.
 type download struct {
 	Download
-	aws     *awsapi.AWS
-	id      string
-	file    *os.File
-	journal *journal
-	pace    *rate.Limiter
-	read    atomic.Int32
-	sent    atomic.Int32
+	fetch
+	file       *os.File
+	journal    *journal
+	total      int
+	read, sent atomic.Int32
 }
 
 // open opens the files of an interrupted download, or makes new ones.
@@ -85,83 +76,72 @@ func (d Download) open(a *awsapi.AWS, s awsapi.Snapshot, path string) (*download
 	if err != nil {
 		return nil, err
 	}
-	flags := os.O_RDWR | os.O_CREATE
-	if j.head.Token == "" {
-		flags |= os.O_TRUNC
-		if err := j.begin(time.Now()); err != nil {
-			return nil, err
+	f, err := os.OpenFile(path+".part", os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil && j.head.Token == "" {
+		// The file must be empty before the journal says so: blocks of zeros are not
+		// written.
+		err = errors.Join(f.Truncate(0), f.Sync())
+		if err == nil {
+			err = j.begin(time.Now())
 		}
 	}
-	f, err := os.OpenFile(path+".part", flags, 0o600)
 	if err == nil {
 		err = f.Truncate(s.Size << 30)
 	}
 	if err != nil {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", s.ID, err), j.close(false))
 	}
-	return &download{Download: d, aws: a, id: s.ID, file: f, journal: j, pace: rate.NewLimiter(rate.Limit(d.Rate), d.Connections)}, nil
+	return &download{Download: d, fetch: newFetch(a, s.ID, d.Connections, d.Rate), file: f, journal: j}, nil
 }
 
 // blocks reads the blocks that the file lacks.
 func (d *download) blocks(ctx context.Context) error {
-	list, err := d.aws.Blocks(ctx, d.id)
+	end, last := int64(0), int32(-1)
+	err := d.aws.BlockPages(ctx, d.id, 0, func(page []awsapi.Block) error {
+		d.total += len(page)
+		last = page[len(page)-1].Index
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	next := make(chan awsapi.Block)
-	group.Go(func() error {
-		defer close(next)
-		for _, b := range list {
-			select {
-			case next <- b:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		return nil
-	})
-	for range d.Connections {
-		group.Go(func() error {
-			data := make([]byte, BlockSize)
-			for b := range next {
-				if err := d.block(ctx, b, data); err != nil {
-					return err
-				}
-				read := int(d.read.Add(1))
-				if d.Progress != nil {
-					d.Progress(Progress{Read: read, Total: len(list), Sent: int(d.sent.Load())})
-				}
-			}
-			return nil
-		})
+	if st, err := d.file.Stat(); err == nil {
+		end = st.Size()
 	}
-	return group.Wait()
+	if (int64(last)+1)*BlockSize > end {
+		return fmt.Errorf("the block %d is outside of the volume of %d bytes", last, end)
+	}
+	return d.each(ctx, func(int32) bool { return true }, d.block)
 }
 
 var zeros = make([]byte, BlockSize)
 
 // block reads a block into the file, unless the file has it.
 func (d *download) block(ctx context.Context, b awsapi.Block, data []byte) error {
-	if d.has(b.Index, data) {
-		return nil
-	}
-	if err := d.pace.Wait(ctx); err != nil {
-		return err
-	}
-	sum, err := d.aws.GetBlock(ctx, d.id, b.Index, b.Token, data)
-	if err != nil {
-		return err
-	}
-	d.sent.Add(1)
-	// A hole reads as zeros. In a file of an interrupted download, the place may have
-	// other content.
-	if _, before := d.journal.before(b.Index); before || !bytes.Equal(data, zeros) {
-		if _, err := d.file.WriteAt(data, int64(b.Index)*BlockSize); err != nil {
+	if !d.has(b.Index, data) {
+		sum, err := d.get(ctx, b, data)
+		if err != nil {
+			return err
+		}
+		d.sent.Add(1)
+		// A hole reads as zeros. In a file of an interrupted download, the place may
+		// have other content.
+		if _, before := d.journal.before(b.Index); before || !bytes.Equal(data, zeros) {
+			if _, err := d.file.WriteAt(data, int64(b.Index)*BlockSize); err != nil {
+				return err
+			}
+		}
+		if err := d.journal.add(b.Index, sum); err != nil {
 			return err
 		}
 	}
-	d.journal.add(b.Index, sum)
+	read := int(d.read.Add(1))
+	if d.Progress != nil {
+		d.Progress(Progress{Read: min(read, d.total), Total: d.total, Sent: int(d.sent.Load())})
+	}
 	return nil
 }
 
@@ -175,35 +155,4 @@ func (d *download) has(index int32, data []byte) bool {
 		return false
 	}
 	return sha256.Sum256(data) == want
-}
-
-// ReadSums reads the checksums of some blocks of a snapshot. AWS tells a checksum only
-// with its block, so this reads the blocks.
-func ReadSums(ctx context.Context, a *awsapi.AWS, id string, blocks []int32) (Sums, error) {
-	list, err := a.Blocks(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	wanted := map[int32]bool{}
-	for _, index := range blocks {
-		wanted[index] = true
-	}
-	list = slices.DeleteFunc(list, func(b awsapi.Block) bool { return !wanted[b.Index] })
-	sums, mutex := Sums{}, sync.Mutex{}
-	pace := rate.NewLimiter(defaultRate, defaultConnections)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(defaultConnections)
-	for _, b := range list {
-		group.Go(func() error {
-			if err := pace.Wait(ctx); err != nil {
-				return err
-			}
-			sum, err := a.GetBlock(ctx, id, b.Index, b.Token, make([]byte, BlockSize))
-			mutex.Lock()
-			defer mutex.Unlock()
-			sums[b.Index] = sum
-			return err
-		})
-	}
-	return sums, group.Wait()
 }

@@ -1,14 +1,22 @@
 package snapshot_test
 
 import (
+	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
@@ -65,7 +73,7 @@ func TestAnInterruptedDownloadGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk")
 	ctx, cancel := context.WithCancel(t.Context())
 	stop := func(p snapshot.Progress) {
-		if p.Sent == 100 {
+		if p.Sent >= 100 {
 			cancel()
 		}
 	}
@@ -96,4 +104,155 @@ func TestOnlyCompletedSnapshotsAreRead(t *testing.T) {
 	id := double.IDs()[0]
 	_, err = snapshot.Download{}.Run(t.Context(), a, id, filepath.Join(t.TempDir(), "disk"))
 	require.EqualError(t, err, "reading the snapshot "+id+": its state is pending, but only a completed snapshot can be read")
+}
+
+// stored uploads a disk whose first blocks are used.
+func stored(t *testing.T, a *awsapi.AWS, blocks int32) (disk, snapshot.Result) {
+	t.Helper()
+	d := disk{}
+	for index := range blocks {
+		d[index] = byte(index % 3) // every third block is zeros
+	}
+	r, err := upload(t).Run(t.Context(), a, d.source())
+	require.NoError(t, err)
+	return d, r
+}
+
+func TestStaleTokensAreListedAgain(t *testing.T) {
+	for name, happens := range map[string]func(*ebsdirect.Double, *awsapi.AWS, string){
+		"tokens of blocks expire": func(d *ebsdirect.Double, _ *awsapi.AWS, _ string) {
+			d.Now = func() time.Time { return time.Now().Add(8 * 24 * time.Hour) }
+		},
+		"another program lists the snapshot": func(_ *ebsdirect.Double, a *awsapi.AWS, id string) {
+			_, _ = a.Blocks(context.Background(), id)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			double, a := served(t)
+			double.Quotas = ebsdirect.Quotas{}
+			d, r := stored(t, a, 120)
+			var gets atomic.Int32
+			double.Before("GetSnapshotBlock", func() {
+				if gets.Add(1) == 60 {
+					happens(double, a, r.Snapshot.ID)
+				}
+			})
+			path := filepath.Join(t.TempDir(), "disk")
+			sums, err := snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path)
+			require.NoError(t, err)
+			require.Equal(t, r.Sums, sums)
+			d.same(t, path)
+			read, err := snapshot.ReadSums(t.Context(), a, r.Snapshot.ID, []int32{3, 4, 119, 500})
+			require.NoError(t, err)
+			require.Equal(t, snapshot.Sums{3: r.Sums[3], 4: r.Sums[4], 119: r.Sums[119]}, read)
+		})
+	}
+}
+
+func TestTokensThatAreAlwaysStaleAreAnError(t *testing.T) {
+	double, a := served(t)
+	_, r := stored(t, a, 3)
+	double.Fail("GetSnapshotBlock", 1000, ebsdirect.Failure{Status: 400, Code: "ValidationException", Message: "the token is not valid", Reason: "INVALID_BLOCK_TOKEN"})
+	_, err := snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, filepath.Join(t.TempDir(), "disk"))
+	require.ErrorContains(t, err, "ValidationException: the token is not valid")
+}
+
+func TestExpiredPageTokensAreListedAgain(t *testing.T) {
+	double, a := served(t)
+	double.Quotas, double.EmptyPages, double.PageMost = ebsdirect.Quotas{}, true, 100
+	d, r := stored(t, a, 320)
+	now := time.Now()
+	var mutex sync.Mutex
+	double.Before("GetSnapshotBlock", func() {
+		mutex.Lock()
+		defer mutex.Unlock()
+		now = now.Add(2 * time.Minute)
+	})
+	double.Now = func() time.Time { return now }
+	path := filepath.Join(t.TempDir(), "disk")
+	_, err := snapshot.Download{Connections: 1}.Run(t.Context(), a, r.Snapshot.ID, path)
+	require.NoError(t, err)
+	d.same(t, path)
+}
+
+func TestDamagedBlocksAreReadAgain(t *testing.T) {
+	for name, one := range map[string]struct {
+		damage func(http.Header, []byte) []byte
+		always string
+	}{
+		"other content": {func(_ http.Header, b []byte) []byte { b[5]++; return b }, "its SHA-256 is"},
+		"too short":     {func(_ http.Header, b []byte) []byte { return b[:1000] }, "unexpected EOF"},
+		"other length": {func(h http.Header, b []byte) []byte { h.Set("X-Amz-Data-Length", "1000"); return b },
+			`the answer has 1000 bytes with a checksum of the kind "SHA256", but should have 524288 with SHA256`},
+		"no checksum": {func(h http.Header, b []byte) []byte { h.Del("X-Amz-Checksum-Algorithm"); return b },
+			`the answer has 524288 bytes with a checksum of the kind "", but should have 524288 with SHA256`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			double := ebsdirect.New(t.TempDir())
+			h := &damaging{double, one.damage, atomic.Int32{}}
+			a := servedBy(t, double, h, 20*time.Second)
+			d, r := stored(t, a, 3)
+			h.left.Store(1 << 20)
+			path := filepath.Join(t.TempDir(), "disk")
+			_, err := snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path)
+			require.ErrorContains(t, err, "downloading the snapshot "+r.Snapshot.ID+": reading the block ")
+			require.ErrorContains(t, err, one.always)
+			require.NoFileExists(t, path)
+			h.left.Store(0)
+			if name == "other content" || name == "too short" {
+				h.left.Store(3)
+			}
+			_, err = snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path)
+			require.NoError(t, err)
+			d.same(t, path)
+		})
+	}
+}
+
+// damaging changes blocks that the double returns.
+type damaging struct {
+	next   http.Handler
+	damage func(http.Header, []byte) []byte
+	left   atomic.Int32
+}
+
+// ServeHTTP implements http.Handler.
+func (d *damaging) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	if in.Method != http.MethodGet || !in.URL.Query().Has("blockToken") || d.left.Add(-1) < 0 {
+		d.next.ServeHTTP(out, in)
+		return
+	}
+	got := httptest.NewRecorder()
+	d.next.ServeHTTP(got, in)
+	body := d.damage(got.Header(), got.Body.Bytes())
+	for name, values := range got.Header() {
+		out.Header()[name] = values
+	}
+	out.WriteHeader(got.Code)
+	_, _ = out.Write(body) // the caller may have closed the connection
+}
+
+// A download that ended before its journal began has an older file of another snapshot.
+func TestAnOlderPartIsEmptied(t *testing.T) {
+	_, a := served(t)
+	d, r := stored(t, a, 6)
+	path := filepath.Join(t.TempDir(), "disk")
+	require.NoError(t, os.WriteFile(path+".part", bytes.Repeat([]byte("old"), 10<<20), 0o600))
+	_, err := snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path)
+	require.NoError(t, err)
+	d.same(t, path)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, int64(4*snapshot.BlockSize), info.Sys().(*syscall.Stat_t).Blocks*512, "blocks of zeros are holes")
+}
+
+func TestTwoDownloadsOfOneFileExcludeEachOther(t *testing.T) {
+	double, a := served(t)
+	_, r := stored(t, a, 3)
+	path := filepath.Join(t.TempDir(), "disk")
+	var second error
+	double.Before("GetSnapshotBlock", sync.OnceFunc(func() { _, second = snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path) }))
+	_, err := snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path)
+	require.NoError(t, err)
+	require.EqualError(t, second, "the journal "+path+".journal is in use: another eksnode works on the same disk or snapshot; wait until that process ends")
 }

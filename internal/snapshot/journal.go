@@ -2,42 +2,45 @@ package snapshot
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
 	"time"
 )
 
-// journal is a file with the state of an upload, so that an interrupted upload goes on.
-// Its first line is a head in JSON, and each other line is a block that was put. A line
-// that is cut off is ignored: its block is put again.
+// journal is a file with the state of a transfer, so that an interrupted transfer goes
+// on. Its first line is a head, and each other line is a block that was sent or
+// fetched. The process that has the journal open has a lock on the file.
+//
+// The head is on the disk before a snapshot is started, so a power failure cannot lose
+// the client token. It can lose lines of blocks: those blocks travel again. A line of a
+// block is written after the block has travelled. Lines that are cut off are ignored.
 type journal struct {
 	head head
 	done Sums
 
 	path  string
-	mutex sync.Mutex
 	file  *os.File
+	mutex sync.Mutex
 	out   *bufio.Writer
-	err   error
 	since int // lines since the last flush
 }
 
-// head identifies an upload. Two uploads with the same head are the same.
+// head identifies a transfer. Two transfers with the same head are the same.
 type head struct {
-	// Source is the disk as the caller identifies it.
+	// Source is the disk as the caller identifies it, or the snapshot of a download.
 	Source string `json:"source"`
 	Region string `json:"region"`
 	// Settings are the parameters of the snapshot.
 	Settings string `json:"settings"`
-	// Token is the client token of the start.
+	// Token is the client token of the start. Empty is a journal that has not begun.
 	Token string `json:"token"`
 	// Started is when the snapshot was started.
 	Started time.Time `json:"started"`
@@ -47,103 +50,78 @@ type head struct {
 	id string
 }
 
-// openJournal opens the journal of an interrupted upload of the same disk. Without one,
-// the journal has no token yet. Stale is an upload of another disk or with other
-// settings: its pending snapshot is useless.
-func openJournal(path string, want head) (j *journal, stale *head, err error) {
-	j = &journal{path: path, head: want, done: Sums{}}
-	found, done, err := load(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return j, nil, nil
-	case err != nil:
+const (
+	// journalHead begins the first line of a journal. The head in JSON follows.
+	journalHead = "eksnode-journal 1 "
+	// journalAny begins the first line of journals of all versions.
+	journalAny = "eksnode-journal "
+	// idLine begins the line with the snapshot's ID.
+	idLine = "snapshot "
+	// headMost and lineMost are the lengths of the longest lines. A head has up to 50
+	// tags.
+	headMost, lineMost = 64 << 10, 256
+	// flushEach is after how many blocks the lines go to the file.
+	flushEach = 16
+)
+
+// openJournal opens and locks the journal of a transfer. It returns the head of an
+// interrupted transfer, or nil. If that is the same as the wanted transfer, the journal
+// has its token and its blocks.
+func openJournal(path string, want head) (*journal, *head, error) {
+	file, err := lockedFile(path)
+	if err != nil {
 		return nil, nil, err
-	case !found.same(want):
-		return j, found, nil
 	}
-	j.head, j.done = *found, done
-	return j, nil, j.appending()
+	j := &journal{path: path, head: want, done: Sums{}, file: file, out: bufio.NewWriter(file)}
+	found, done, err := readJournal(file)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("reading the journal %s: %w", path, err), file.Close())
+	}
+	if found != nil && found.same(want) {
+		j.head, j.done = *found, done
+		_, _ = j.out.WriteString("\n") // ends a line that was cut off
+	}
+	return j, found, nil
 }
 
+// same says that two heads are those of one transfer.
 func (h head) same(other head) bool {
 	return h.Source == other.Source && h.Region == other.Region && h.Settings == other.Settings
 }
 
-// begin replaces the file by a new journal with a new token. The token must be in the
-// file before the snapshot is started.
-func (j *journal) begin(now time.Time) error {
-	token := make([]byte, 16)
-	_, _ = rand.Read(token) // never fails, by its documentation
-	j.head.Token, j.head.Started, j.head.id = "eksnode-"+hex.EncodeToString(token), now, ""
-	j.done = Sums{}
-	if j.file != nil {
-		_ = j.file.Close() // the file is replaced
+// readJournal reads a journal. The head is nil if no transfer has begun.
+func readJournal(from io.Reader) (*head, Sums, error) {
+	in := bufio.NewReaderSize(from, headMost)
+	first, err := in.ReadSlice('\n')
+	if errors.Is(err, io.EOF) && (strings.HasPrefix(journalHead, string(first)) || bytes.HasPrefix(first, []byte(journalHead))) {
+		return nil, nil, nil // the process ended while it wrote the head
 	}
-	text, err := json.Marshal(j.head)
-	if err == nil {
-		err = os.WriteFile(j.path+".new", append(text, '\n'), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(j.path+".new", j.path)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the journal of the upload: %w", err)
-	}
-	return j.appending()
-}
-
-// began notes the ID of the snapshot.
-func (j *journal) began(id string) error {
-	j.head.id = id
-	fmt.Fprintf(j.out, "%s%s\n", idLine, id)
-	if err := errors.Join(j.err, j.out.Flush()); err != nil {
-		return fmt.Errorf("writing the journal of the upload: %w", err)
-	}
-	return nil
-}
-
-// idLine begins the line with the snapshot's ID.
-const idLine = "snapshot "
-
-func (j *journal) appending() error {
-	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return fmt.Errorf("opening the journal of the upload: %w", err)
-	}
-	j.file, j.out = f, bufio.NewWriter(f)
-	_, j.err = j.out.WriteString("\n") // ends a line that was cut off
-	return nil
-}
-
-// load reads a journal.
-func load(path string) (*head, Sums, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the journal of the upload: %w", err)
-	}
-	defer f.Close()
-	in := bufio.NewReader(f)
-	first, err := in.ReadBytes('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, nil, fmt.Errorf("reading the journal of the upload: %w", err)
+	text, known := bytes.CutPrefix(first, []byte(journalHead))
+	switch {
+	case !known && bytes.HasPrefix(first, []byte(journalAny)):
+		return nil, nil, errors.New("line 1: a later version of eksnode wrote the journal; use that version, or remove the file")
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull):
+		return nil, nil, err
 	}
 	var h head
-	if err := json.Unmarshal(first, &h); err != nil || h.Token == "" {
-		return nil, nil, fmt.Errorf("reading the journal of the upload: %s is not a journal of eksnode; remove the file, or name another one", path)
+	if err != nil || !known || json.Unmarshal(text, &h) != nil || h.Token == "" {
+		return nil, nil, errors.New("line 1: the file is not a journal of eksnode; move the file away")
 	}
 	done := Sums{}
 	for {
-		line, err := in.ReadString('\n')
-		if errors.Is(err, io.EOF) {
+		line, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, io.EOF):
 			return &h, done, nil // without its end, the line is cut off
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return nil, nil, err
+		case err != nil || len(line) > lineMost:
+			continue
 		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading the journal of the upload: %w", err)
-		}
-		line = strings.TrimSuffix(line, "\n")
-		if id, named := strings.CutPrefix(line, idLine); named {
+		text := string(line[:len(line)-1])
+		if id, named := strings.CutPrefix(text, idLine); named {
 			h.id = id
-		} else if index, sum, err := parseSum(line); err == nil {
+		} else if index, sum, err := parseSum(text); err == nil {
 			done[index] = sum
 		}
 	}
@@ -152,28 +130,81 @@ func load(path string) (*head, Sums, error) {
 // Interrupted returns the ID of the snapshot in the journal of an interrupted upload. It
 // is empty if there is none.
 func Interrupted(journal string) string {
-	h, _, err := load(journal)
+	file, err := os.Open(journal)
 	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	h, _, err := readJournal(file)
+	if err != nil || h == nil {
 		return "" // the upload reports a damaged journal
 	}
 	return h.id
 }
 
-// flushEach is after how many blocks the lines go to the file.
-const flushEach = 16
+// begin empties the file and writes a head with a new token.
+func (j *journal) begin(now time.Time) error {
+	token := make([]byte, 16)
+	_, _ = rand.Read(token) // never fails, by its documentation
+	j.head.Token, j.head.Started, j.head.id = "eksnode-"+hex.EncodeToString(token), now, ""
+	j.done = Sums{}
+	j.out.Reset(j.file)
+	text, err := json.Marshal(j.head)
+	if err == nil && len(journalHead)+len(text) >= headMost {
+		err = fmt.Errorf("the parameters of the snapshot have %d bytes; use fewer tags", len(text))
+	}
+	if err == nil {
+		err = j.file.Truncate(0)
+	}
+	if err == nil {
+		_, err = j.file.Seek(0, io.SeekStart)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(j.out, "%s%s\n", journalHead, text)
+	}
+	return j.sync(err)
+}
 
-// add notes a block that was put.
-func (j *journal) add(index int32, sum Sum) {
+// began notes the ID of the snapshot.
+func (j *journal) began(id string) error {
+	j.head.id = id
+	_, err := fmt.Fprintf(j.out, "%s%s\n", idLine, id)
+	return j.sync(err)
+}
+
+// sync writes all lines to the disk. Err is that of the last line.
+func (j *journal) sync(err error) error {
+	if err == nil {
+		err = j.out.Flush()
+	}
+	if err == nil {
+		err = j.file.Sync()
+	}
+	return j.explain(err)
+}
+
+// explain adds what failed to an error.
+func (j *journal) explain(err error) error {
+	if err != nil {
+		return fmt.Errorf("writing the journal %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// add notes a block that has travelled.
+func (j *journal) add(index int32, sum Sum) error {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	j.done[index] = sum
 	writeSum(j.out, index, sum)
-	if j.since++; j.since >= flushEach {
-		j.since, j.err = 0, errors.Join(j.err, j.out.Flush())
+	if j.since++; j.since < flushEach {
+		return nil
 	}
+	j.since = 0
+	return j.explain(j.out.Flush())
 }
 
-// before returns the checksum with which a block was put.
+// before returns the checksum with which a block has travelled.
 func (j *journal) before(index int32) (Sum, bool) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -181,27 +212,10 @@ func (j *journal) before(index int32) (Sum, bool) {
 	return sum, put
 }
 
-// flush writes all lines to the file.
-func (j *journal) flush() error {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	if err := errors.Join(j.err, j.out.Flush()); err != nil {
-		return fmt.Errorf("writing the journal of the upload: %w", err)
-	}
-	return nil
-}
-
-// close writes the rest. With remove, it removes the file.
+// close ends the use of the file and its lock. With remove, it also removes the file.
 func (j *journal) close(remove bool) error {
-	if j.file == nil {
-		return nil
-	}
-	err := errors.Join(j.err, j.out.Flush(), j.file.Close())
 	if remove {
-		err = os.Remove(j.path)
+		return j.explain(removeLocked(j.file))
 	}
-	if err != nil {
-		return fmt.Errorf("writing the journal of the upload: %w", err)
-	}
-	return nil
+	return j.explain(errors.Join(j.out.Flush(), j.file.Close()))
 }

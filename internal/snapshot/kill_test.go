@@ -1,9 +1,11 @@
 package snapshot_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,37 +16,44 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
-var kills = flag.Int("kills", 20, "how often TestKilledUploadsGoOn kills an upload")
+var kills = flag.Int("kills", 20, "how often each test kills a transfer")
 
-// uploading is the environment variable of the process that uploads: the disk and the
-// path of the journal in JSON.
-const uploading = "EKSNODE_TEST_UPLOAD"
+// transferring is the environment variable of the process that transfers a disk: a
+// task in JSON.
+const transferring = "EKSNODE_TEST_TRANSFER"
 
-type uploadTask struct {
-	Disk    disk
-	Journal string
+// task is an upload of a disk, or a download of a snapshot into a file.
+type task struct {
+	Disk           disk
+	Journal        string
+	Snapshot, File string
 }
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(uploading); text != "" {
-		os.Exit(uploadInProcess(text))
+	if text := os.Getenv(transferring); text != "" {
+		os.Exit(transferInProcess(text))
 	}
 	os.Exit(m.Run())
 }
 
-func uploadInProcess(text string) int {
-	var task uploadTask
-	if json.Unmarshal([]byte(text), &task) != nil {
+func transferInProcess(text string) int {
+	var one task
+	if json.Unmarshal([]byte(text), &one) != nil {
 		return 2
 	}
 	ctx := context.Background()
 	a, err := awsapi.Open(ctx, awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond})
-	if err == nil {
-		_, err = snapshot.Upload{Journal: task.Journal, Connections: 4}.Run(ctx, a, task.Disk.source())
+	switch {
+	case err != nil:
+	case one.Snapshot != "":
+		_, err = snapshot.Download{Connections: 4}.Run(ctx, a, one.Snapshot, one.File)
+	default:
+		_, err = snapshot.Upload{Journal: one.Journal, Connections: 4}.Run(ctx, a, one.Disk.source())
 	}
 	if err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
@@ -53,50 +62,113 @@ func uploadInProcess(text string) int {
 	return 0
 }
 
-// TestKilledUploadsGoOn kills uploads with SIGKILL before random calls, until they are
-// complete. Every snapshot must have the disk's content, and no snapshot may be left.
+// killed runs a task in processes that are killed with SIGKILL before random calls,
+// until the task is complete. Other calls fail for a moment. It returns the number of
+// kills.
+func (one task) killed(t *testing.T, double *ebsdirect.Double, actions ...string) (n int) {
+	t.Helper()
+	text, err := json.Marshal(one)
+	require.NoError(t, err)
+	for {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), transferring+"="+string(text))
+		action := actions[rand.IntN(len(actions))]
+		left := 1
+		if action == "PutSnapshotBlock" || action == "GetSnapshotBlock" {
+			left = 1 + rand.IntN(20)
+		}
+		var mutex sync.Mutex
+		killed := false
+		double.Before(action, func() {
+			mutex.Lock()
+			defer mutex.Unlock()
+			if left--; left == 0 {
+				killed = true
+				_ = cmd.Process.Kill() // the process may have ended
+			}
+		})
+		noise(double)
+		said, err := cmd.CombinedOutput()
+		double.Before(action, nil)
+		double.Heal()
+		if err == nil {
+			return n
+		}
+		mutex.Lock()
+		require.True(t, killed, "the transfer failed by itself: %s", said)
+		mutex.Unlock()
+		n++
+	}
+}
+
+// noise makes some calls fail as AWS does now and then.
+func noise(double *ebsdirect.Double) {
+	all := []ebsdirect.Failure{
+		{}, {Status: 500, Code: "InternalServerException"}, {Status: 503, Code: "ServiceUnavailable"}, {Status: 400, Code: "RequestThrottledException"},
+		{Status: 400, Code: "ConcurrentLimitExceededException"}, {Status: 402, Code: "ServiceQuotaExceededException"},
+	}
+	for _, action := range []string{"PutSnapshotBlock", "GetSnapshotBlock", "CompleteSnapshot", "ListSnapshotBlocks"} {
+		if rand.IntN(3) == 0 {
+			double.Fail(action, 1+rand.IntN(3), all[rand.IntN(len(all))])
+		}
+	}
+	if rand.IntN(3) == 0 {
+		double.Fail("PutSnapshotBlock", 1+rand.IntN(3), ebsdirect.Failure{Status: 404, Code: "ResourceNotFoundException"})
+	}
+}
+
+func random() disk {
+	d := disk{}
+	for range 40 {
+		d[rand.Int32N(2048)] = byte(rand.IntN(4)) // a quarter is zeros
+	}
+	return d
+}
+
+// Every snapshot must have the disk's content, and no other snapshot may be left.
 func TestKilledUploadsGoOn(t *testing.T) {
 	double, _ := served(t)
 	double.Quotas.Start, double.Quotas.Complete, double.Completing = 0, 0, 1
 	for done, uploads := 0, 1; done < *kills; uploads++ {
-		d := disk{}
-		for range 40 {
-			d[rand.Int32N(2048)] = byte(rand.IntN(250))
-		}
-		journal := filepath.Join(t.TempDir(), "journal")
-		task, err := json.Marshal(uploadTask{d, journal})
-		require.NoError(t, err)
-		for {
-			cmd := exec.Command("/proc/self/exe")
-			cmd.Env = append(os.Environ(), uploading+"="+string(task))
-			var said []byte
-			action := []string{"StartSnapshot", "PutSnapshotBlock", "PutSnapshotBlock", "PutSnapshotBlock", "CompleteSnapshot", "DescribeSnapshots"}[rand.IntN(6)]
-			left := 1 + rand.IntN(20)
-			var mutex sync.Mutex
-			killed := false
-			double.Before(action, func() {
-				mutex.Lock()
-				defer mutex.Unlock()
-				if left--; left == 0 {
-					killed = true
-					_ = cmd.Process.Kill() // the process may have ended
-				}
-			})
-			if action != "PutSnapshotBlock" {
-				left = 1
-			}
-			said, err = cmd.CombinedOutput()
-			double.Before(action, nil)
-			if err == nil {
-				break
-			}
-			mutex.Lock()
-			require.True(t, killed, "the upload failed by itself: %s", said)
-			mutex.Unlock()
-			done++
-		}
+		one := task{Disk: random(), Journal: filepath.Join(t.TempDir(), "journal")}
+		done += one.killed(t, double, "StartSnapshot", "PutSnapshotBlock", "PutSnapshotBlock", "PutSnapshotBlock", "CompleteSnapshot", "DescribeSnapshots")
 		require.Len(t, double.IDs(), uploads, "one snapshot for each upload")
-		require.Equal(t, d.sums(), double.Blocks(double.IDs()[uploads-1]))
-		require.NoFileExists(t, journal)
+		require.Equal(t, one.Disk.sums(), double.Blocks(double.IDs()[uploads-1]))
+		one.Disk.volume(t, double, double.IDs()[uploads-1])
+		require.NoFileExists(t, one.Journal)
+	}
+}
+
+// volume checks that a volume of a snapshot is the disk, bit by bit.
+func (d disk) volume(t *testing.T, double *ebsdirect.Double, id string) {
+	t.Helper()
+	volume, err := double.Volume(id, false)
+	require.NoError(t, err)
+	got, want := make([]byte, snapshot.BlockSize), make([]byte, snapshot.BlockSize)
+	for index := range int32(2048) {
+		_, err := io.ReadFull(volume, got)
+		require.NoError(t, err)
+		require.NoError(t, d.source().Read(index, want))
+		require.True(t, bytes.Equal(want, got), "block %d", index)
+	}
+	_, err = volume.Read(got)
+	require.ErrorIs(t, err, io.EOF)
+}
+
+// Every file must have the snapshot's content. Before that, no file has the name.
+func TestKilledDownloadsGoOn(t *testing.T) {
+	double, a := served(t)
+	double.Quotas = ebsdirect.Quotas{}
+	for done := 0; done < *kills; {
+		d := random()
+		r, err := upload(t).Run(t.Context(), a, d.source())
+		require.NoError(t, err)
+		one := task{Snapshot: r.Snapshot.ID, File: filepath.Join(t.TempDir(), "disk")}
+		done += one.killed(t, double, "GetSnapshotBlock", "GetSnapshotBlock", "GetSnapshotBlock", "ListSnapshotBlocks", "DescribeSnapshots")
+		d.same(t, one.File)
+		files, err := filepath.Glob(one.File + "*")
+		require.NoError(t, err)
+		require.Equal(t, []string{one.File}, files)
+		require.NoError(t, os.Remove(one.File))
 	}
 }

@@ -101,7 +101,9 @@ func (p *pipeline) send(ctx context.Context) error {
 		if err := p.aws.PutBlock(ctx, p.id, b.index, b.data, b.sum, p.journal.head.Started); err != nil {
 			return err
 		}
-		p.journal.add(b.index, b.sum)
+		if err := p.journal.add(b.index, b.sum); err != nil {
+			return err
+		}
 		p.sent.Add(1)
 		p.note(b.index, b.sum)
 		p.empty <- b.data

@@ -72,20 +72,33 @@ func LoadSums(path, snapshot string) (Sums, error) {
 		return nil, fmt.Errorf("reading the checksums: %w", err)
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	if !lines.Scan() || lines.Text() != sumsHead+" "+snapshot {
-		return nil, fmt.Errorf("reading the checksums: %s, line 1: the file has no checksums of the snapshot %s", path, snapshot)
+	sums, err := readSums(f, snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("reading the checksums: %s%w", path, err)
 	}
-	sums := Sums{}
-	for n := 2; lines.Scan(); n++ {
+	return sums, nil
+}
+
+// readSums reads the checksums. Its error goes on from the name of the file.
+func readSums(from io.Reader, snapshot string) (Sums, error) {
+	lines := bufio.NewScanner(from)
+	if !lines.Scan() || lines.Text() != sumsHead+" "+snapshot {
+		return nil, fmt.Errorf(", line 1: the file has no checksums of the snapshot %s", snapshot)
+	}
+	sums, last := Sums{}, int32(-1)
+	n := 2
+	for ; lines.Scan(); n++ {
 		index, sum, err := parseSum(lines.Text())
-		if err != nil {
-			return nil, fmt.Errorf("reading the checksums: %s, line %d: %w", path, n, err)
+		if err == nil && index <= last {
+			err = fmt.Errorf("the block %d is not in order", index)
 		}
-		sums[index] = sum
+		if err != nil {
+			return nil, fmt.Errorf(", line %d: %w", n, err)
+		}
+		sums[index], last = sum, index
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the checksums: %s: %w", path, err)
+		return nil, fmt.Errorf(", line %d: %w", n, err)
 	}
 	return sums, nil
 }

@@ -59,6 +59,8 @@ type Upload struct {
 	Rate float64
 	// Progress is called after each block, possibly concurrently. It may be nil.
 	Progress func(Progress)
+	// Say prints a line for a person who waits. It may be nil.
+	Say func(format string, args ...any)
 }
 
 // Progress is the state of an upload, in blocks.
@@ -93,30 +95,21 @@ type upload struct {
 }
 
 // Run uploads a disk and waits until the snapshot is completed. It continues an
-// interrupted upload of the same disk. After a failure it deletes the pending
-// snapshot, unless Keep is set.
+// interrupted upload of the same disk, if its snapshot still exists. After a failure it
+// deletes the pending snapshot, unless Keep is set.
 func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, error) {
 	u.defaults()
-	run := &upload{Upload: u, aws: a, source: from, pace: rate.NewLimiter(rate.Limit(u.Rate), u.Connections), sums: Sums{}}
-	id, err := run.begin(ctx)
-	if err == nil {
-		err = run.blocks(ctx, id)
+	run := &upload{Upload: u, aws: a, source: from, pace: rate.NewLimiter(rate.Limit(u.Rate), u.Connections)}
+	found, err := run.open()
+	if err != nil {
+		return Result{}, err
 	}
-	if err == nil {
-		err = from.Check()
-	}
-	if err == nil {
-		err = run.complete(ctx, id)
-	}
-	var s awsapi.Snapshot
-	if err == nil {
-		s, err = a.AwaitSnapshot(ctx, id)
-	}
+	s, err := run.upload(ctx, found)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return Result{}, errors.Join(err, run.abandon(ctx, id))
+		return Result{}, errors.Join(err, run.abandon(ctx))
 	}
 	return Result{
 		Snapshot: s, Sums: run.sums, Sent: int(run.sent.Load()), Resumed: int(run.resumed.Load()), Inherited: int(run.inherited.Load()),
@@ -135,44 +128,69 @@ const (
 	defaultRate        = 900
 )
 
-// begin starts the snapshot, or finds the one of an interrupted upload.
-func (u *upload) begin(ctx context.Context) (string, error) {
+// open opens the journal. It returns the head of an interrupted upload, or nil.
+func (u *upload) open() (found *head, err error) {
 	settings := fmt.Sprintf("size %d GiB, parent %q, encrypted %t, key %q, description %q, tags %q, timeout %s",
 		u.source.Size, u.Parent, u.Encrypted, u.Key, u.Description, u.Tags, u.Timeout)
-	j, stale, err := openJournal(u.Journal, head{Source: u.source.Identity, Region: u.aws.Region, Settings: settings})
-	if err != nil {
-		return "", err
+	u.journal, found, err = openJournal(u.Journal, head{Source: u.source.Identity, Region: u.aws.Region, Settings: settings})
+	return found, err
+}
+
+// upload goes on with an interrupted upload, or makes a new one.
+func (u *upload) upload(ctx context.Context, found *head) (awsapi.Snapshot, error) {
+	if found != nil && u.journal.head.Token != "" {
+		s, err := u.resume(ctx)
+		var lost *lostError
+		if !errors.As(err, &lost) {
+			return s, err
+		}
+		u.say("%v; the upload starts over", lost)
+		found = &u.journal.head
 	}
-	u.journal = j
-	if stale != nil && stale.id != "" && stale.Region == u.aws.Region {
-		if err := u.deletePending(ctx, stale.id); err != nil {
-			return "", err
+	// The snapshot of another disk, or one that cannot go on, is useless.
+	if found != nil && found.id != "" {
+		if err := u.discard(ctx, found); err != nil {
+			return awsapi.Snapshot{}, err
 		}
 	}
-	if j.head.id != "" {
-		s, err := u.aws.Snapshot(ctx, j.head.id)
-		switch {
-		case err == nil && s.State != awsapi.SnapshotError:
-			return s.ID, nil
-		case err != nil && !awsapi.IsNotFound(err):
-			return "", err
-		}
+	if err := u.journal.begin(time.Now()); err != nil {
+		return awsapi.Snapshot{}, err
 	}
-	// A snapshot without a known ID may exist, and the same token finds it. After its
-	// timeout it is useless.
-	if j.head.id != "" || j.head.Token == "" || time.Since(j.head.Started) > u.Timeout {
-		if err := j.begin(time.Now()); err != nil {
-			return "", err
-		}
+	if err := u.start(ctx); err != nil {
+		return awsapi.Snapshot{}, err
 	}
+	return u.send(ctx)
+}
+
+// start starts the snapshot, or finds the one that the client token started.
+func (u *upload) start(ctx context.Context) error {
 	id, err := u.aws.StartSnapshot(ctx, awsapi.NewSnapshot{
-		Token: j.head.Token, Description: u.Description, Size: u.source.Size, Parent: u.Parent, Encrypted: u.Encrypted, Key: u.Key,
+		Token: u.journal.head.Token, Description: u.Description, Size: u.source.Size, Parent: u.Parent, Encrypted: u.Encrypted, Key: u.Key,
 		Tags: u.Tags, Timeout: u.Timeout,
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
-	return id, j.began(id)
+	return u.journal.began(id)
+}
+
+// send sends the blocks that the snapshot lacks, and completes the snapshot.
+func (u *upload) send(ctx context.Context) (awsapi.Snapshot, error) {
+	u.sums = Sums{}
+	for _, n := range []*atomic.Int32{&u.read, &u.sent, &u.resumed, &u.inherited} {
+		n.Store(0)
+	}
+	id := u.journal.head.id
+	if err := u.blocks(ctx, id); err != nil {
+		return awsapi.Snapshot{}, err
+	}
+	if err := u.source.Check(); err != nil {
+		return awsapi.Snapshot{}, err
+	}
+	if err := u.complete(ctx, id); err != nil {
+		return awsapi.Snapshot{}, err
+	}
+	return u.aws.AwaitSnapshot(ctx, id)
 }
 
 // has says whether the snapshot has a block already, from an interrupted upload or
@@ -209,42 +227,52 @@ func (u *upload) note(index int32, sum Sum) {
 	}
 }
 
-// complete completes the snapshot. An interrupted upload may have done that.
+// complete completes the snapshot. AWS refuses a second completion, also when an
+// interrupted upload or a call without a response made the first one. Then the state
+// changes some time later.
 func (u *upload) complete(ctx context.Context, id string) error {
-	if err := u.journal.flush(); err != nil {
+	// Without the last lines, the next run would put blocks into a complete snapshot.
+	if err := u.journal.sync(nil); err != nil {
 		return err
 	}
 	err := u.aws.CompleteSnapshot(ctx, id, len(u.journal.done), u.journal.done.linear())
-	if err == nil {
-		return nil
+	if !awsapi.IsRefused(err) {
+		return err
 	}
-	if s, reading := u.aws.Snapshot(ctx, id); reading == nil && s.State == awsapi.SnapshotCompleted {
-		return nil
+	for range completeLooks {
+		switch s, reading := u.aws.Snapshot(ctx, id); {
+		case reading != nil, s.State == awsapi.SnapshotError:
+			return err
+		case s.State == awsapi.SnapshotCompleted:
+			return nil
+		}
+		if waiting := u.aws.Settle(ctx); waiting != nil {
+			return waiting
+		}
 	}
 	return err
 }
+
+// completeLooks is how often to look for the completion, every two seconds.
+const completeLooks = 60
 
 // abandonMost is how long the deletion of a pending snapshot may take, also after
 // Ctrl-C.
 const abandonMost = time.Minute
 
 // abandon deletes what a failed upload leaves behind.
-func (u *upload) abandon(ctx context.Context, id string) error {
-	if u.journal == nil {
-		return nil
+func (u *upload) abandon(ctx context.Context) error {
+	if u.Keep && u.journal.head.id != "" {
+		return errors.Join(fmt.Errorf("the pending snapshot %s stays for %s: the same upload goes on, if you start it again before", u.journal.head.id, u.Timeout), u.journal.close(false))
 	}
-	if u.Keep {
-		err := u.journal.close(false)
-		if id == "" {
-			return err
-		}
-		return errors.Join(fmt.Errorf("the pending snapshot %s stays for %s: the same upload goes on, if you start it again before", id, u.Timeout), err)
+	if u.Keep || u.journal.head.Token == "" { // or the journal is of another upload
+		return u.journal.close(false)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonMost)
 	defer cancel()
-	if id != "" {
+	if id := u.journal.head.id; id != "" {
 		if err := u.deletePending(ctx, id); err != nil {
-			return errors.Join(fmt.Errorf("the pending snapshot %s stays until its timeout; delete it: %w", id, err), u.journal.close(false))
+			return errors.Join(fmt.Errorf("the pending snapshot %s stays until its timeout; repeat the upload to go on, or delete the snapshot: %w", id, err), u.journal.close(false))
 		}
 	}
 	return u.journal.close(true)
@@ -253,11 +281,20 @@ func (u *upload) abandon(ctx context.Context, id string) error {
 // deletePending deletes a snapshot that is not completed.
 func (u *upload) deletePending(ctx context.Context, id string) error {
 	s, err := u.aws.Snapshot(ctx, id)
-	if awsapi.IsNotFound(err) || err == nil && s.State == awsapi.SnapshotCompleted {
+	switch {
+	case awsapi.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case s.State == awsapi.SnapshotCompleted:
+		u.say("the snapshot %s of the interrupted upload is complete and stays; delete it if nothing uses it", id)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
 	return u.aws.RemoveSnapshot(ctx, id)
+}
+
+func (u *upload) say(format string, args ...any) {
+	if u.Say != nil {
+		u.Say(format, args...)
+	}
 }

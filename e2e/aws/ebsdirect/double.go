@@ -46,6 +46,9 @@ type Double struct {
 	// EmptyPages makes every second page of a list empty, with a token for the next
 	// page (API, ListSnapshotBlocks).
 	EmptyPages bool
+	// PageMost is the maximum number of blocks on a page, or 0: a page may have fewer
+	// blocks than MaxResults (API, ListSnapshotBlocks).
+	PageMost int
 	// Now is the time. It decides when tokens and pending snapshots expire.
 	Now func() time.Time
 	// Forget keeps only the checksums of blocks that callers put.

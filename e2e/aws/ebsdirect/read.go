@@ -147,6 +147,9 @@ func (d *Double) page(of string, all []int32, in *http.Request) ([]int32, string
 		}
 		size = n
 	}
+	if d.PageMost > 0 {
+		size = min(size, d.PageMost)
+	}
 	if text := query.Get("pageToken"); text != "" {
 		p, known := d.pages[text]
 		if !known || p.of != of || d.Now().After(p.expires) {
