@@ -40,6 +40,11 @@ integration {
   }
   component {
     type = "post-processor"
+    name = "eksnode-ami"
+    slug = "ami"
+  }
+  component {
+    type = "post-processor"
     name = "eksnode-publish"
     slug = "publish"
   }

@@ -22,6 +22,8 @@ func later(value any, inParts bool) string {
 	switch value := value.(type) {
 	case bool:
 		return text + ` == "yes"`
+	case int:
+		return "length(" + text + ")"
 	case []any:
 		if inParts {
 			return "[" + text + "]"
@@ -52,13 +54,14 @@ func TestValidateEveryField(t *testing.T) {
 		d.install(plugin)
 		blocks := "data \"null\" \"later\" { input = \"x\" }\nsource \"null\" \"x\" { communicator = \"none\" }\nbuild {\n  sources = [\"null.x\"]\n"
 		add := func(name string, expression func(any) string) {
-			blocks += fmt.Sprintf("  provisioner %q {\n", name)
+			blocks += fmt.Sprintf("  %s %q {\n", components()[name].kind, name)
 			for _, field := range slices.Sorted(maps.Keys(all[name])) {
 				blocks += fmt.Sprintf("    %s = %s\n", field, expression(all[name][field]))
 			}
 			blocks += "  }\n"
 		}
-		for name := range all {
+		// Provisioners come first.
+		for _, name := range []string{"eksnode", "eksnode-scrub", "eksnode-ami"} {
 			add(name, func(value any) string {
 				text, err := json.Marshal(value) // JSON is valid HCL
 				require.NoError(t, err)

@@ -17,23 +17,30 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/plugin/ami"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
 )
 
 type fields = map[string]any
 
-// provisioner has the methods that the tests call.
-type provisioner interface {
-	ConfigSpec() hcldec.ObjectSpec
-	Prepare(...any) error
+// component is a provisioner or a post-processor.
+type component struct {
+	kind, page string
+	spec       hcldec.ObjectSpec
+	check      func(...any) error
 }
 
-func provisioners() map[string]provisioner {
-	return map[string]provisioner{"eksnode": new(eksnode.Provisioner), "eksnode-scrub": new(scrub.Provisioner)}
+func components() map[string]component {
+	e, s, a := new(eksnode.Provisioner), new(scrub.Provisioner), new(ami.PostProcessor)
+	return map[string]component{
+		"eksnode":       {"provisioner", "provisioner-eksnode", e.ConfigSpec(), e.Prepare},
+		"eksnode-scrub": {"provisioner", "provisioner-eksnode-scrub", s.ConfigSpec(), s.Prepare},
+		"eksnode-ami":   {"post-processor", "post-processor-ami", a.ConfigSpec(), a.Configure},
+	}
 }
 
-// everyField returns a value for each field of each provisioner. The values are
+// everyField returns a value for each field of each component. The values are
 // valid together.
 func everyField(t *testing.T) map[string]fields {
 	t.Helper()
@@ -59,10 +66,28 @@ func everyField(t *testing.T) map[string]fields {
 			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
 			"hash": true, "wipe_free_space": true, "audit": "warn",
 		},
+		"eksnode-ami": {
+			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",
+			"endpoint": "https://aws.example", "max_attempts": 3, "disk": "~/disk.raw", "ami_name": "node", "ami_description": "a node",
+			"audit": "warn", "skip_rules": []any{"machine-id"}, "root_partition": 1, "ami_architecture": "x86_64", "boot_mode": "uefi",
+			"uefi_data": "QU1aTlVFRkk=", "tpm_support": "v2.0", "sriov_support": true, "root_device_name": "/dev/xvda", "volume_size": 20,
+			"volume_type": "gp3", "iops": 3000, "throughput": 125, "volume_initialization_rate": 100, "encrypt_boot": true, "kms_key_id": "alias/images",
+			"tags": fields{"team": "nodes"}, "snapshot_tags": fields{"team": "nodes"}, "ami_regions": []any{"us-east-1"},
+			"region_kms_key_ids": fields{"us-east-1": "alias/images"}, "ami_users": []any{"210987654321"}, "ami_groups": []any{},
+			"ami_org_arns":   []any{"arn:aws:organizations::123456789012:organization/o-123example"},
+			"ami_ou_arns":    []any{"arn:aws:organizations::123456789012:ou/o-123example/ou-1234-5example"},
+			"snapshot_users": []any{"210987654321"}, "deprecate_at": "2030-01-31T00:00:00Z", "keep_snapshot": true,
+			"force_deregister": true, "force_delete_snapshot": true, "imds_support": "v2.0",
+			// A snapshot with a parent is encrypted as the parent is, and there is one
+			// parent.
+			"parent_snapshot": "", "parent_ami": "",
+		},
 	}
-	for name, p := range provisioners() {
-		maps.Copy(all[name], fields{"dry_run": true, "verbose": true, "report": "reports/report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n"})
-		for field := range p.ConfigSpec() {
+	for name, c := range components() {
+		if c.kind == "provisioner" {
+			maps.Copy(all[name], fields{"dry_run": true, "verbose": true, "report": "reports/report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n"})
+		}
+		for field := range c.spec {
 			if !strings.HasPrefix(field, "packer_") { // Packer's own
 				require.Contains(t, all[name], field, "a field of %s has no value in everyField", name)
 			}
@@ -89,6 +114,8 @@ func unknown(value any) []any {
 	switch value := value.(type) {
 	case bool:
 		return []any{false}
+	case int:
+		return []any{0}
 	case []any:
 		return []any{[]any{}, []any{later}}
 	case fields:
@@ -102,12 +129,12 @@ func unknown(value any) []any {
 	}
 }
 
-// The page of each provisioner lists every field.
+// The page of each component lists every field.
 func TestEveryFieldIsOnItsPage(t *testing.T) {
-	for name, p := range provisioners() {
-		page, err := os.ReadFile("../docs/reference/components/provisioner-" + name + ".md")
+	for name, c := range components() {
+		page, err := os.ReadFile("../docs/reference/components/" + c.page + ".md")
 		require.NoError(t, err)
-		for field := range p.ConfigSpec() {
+		for field := range c.spec {
 			if !strings.HasPrefix(field, "packer_") {
 				assert.Contains(t, string(page), "\n- `"+field+"` (", "%s", name)
 			}
@@ -115,22 +142,22 @@ func TestEveryFieldIsOnItsPage(t *testing.T) {
 	}
 }
 
-// An unknown field at validate never makes Prepare refuse other fields.
+// An unknown field at validate never makes a component refuse other fields.
 func TestEveryFieldMayBeUnknown(t *testing.T) {
 	for name, all := range everyField(t) {
 		t.Run(name, func(t *testing.T) {
-			p := provisioners()[name]
-			require.NoError(t, p.Prepare(all))
+			check := components()[name].check
+			require.NoError(t, check(all))
 			nothing := fields{}
 			for field, value := range all {
 				for _, later := range unknown(value) {
 					one := maps.Clone(all)
 					one[field] = later
-					assert.NoError(t, p.Prepare(one), "%s is %q", field, later)
+					assert.NoError(t, check(one), "%s is %q", field, later)
 				}
 				nothing[field] = unknown(value)[0]
 			}
-			require.NoError(t, p.Prepare(nothing))
+			require.NoError(t, check(nothing))
 		})
 	}
 }

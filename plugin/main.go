@@ -5,17 +5,21 @@
 //   - the data source `eksnode-cluster` reads an EKS cluster from AWS
 //   - the data source `eksnode-base-ami` finds a base image on AWS
 //   - the data source `eksnode-contents` lists the versions an image will have
+//   - the post-processor `eksnode-ami` makes an AMI of a disk image
 //   - the post-processor `eksnode-publish` writes the newest image to SSM
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
 	"github.com/hashicorp/packer-plugin-sdk/plugin"
 	sdkversion "github.com/hashicorp/packer-plugin-sdk/version"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/ami"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/baseami"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/cluster"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/contents"
@@ -25,6 +29,10 @@ import (
 )
 
 func main() {
+	// The audit of a disk image starts this program again.
+	if code, child := diskaudit.Child(context.Background()); child {
+		os.Exit(code)
+	}
 	set := plugin.NewSet()
 	// Packer puts the plugin's name before these: `eksnode`, `eksnode-scrub`.
 	set.RegisterProvisioner(plugin.DEFAULT_NAME, new(eksnode.Provisioner))
@@ -32,6 +40,7 @@ func main() {
 	set.RegisterDatasource("cluster", new(cluster.Datasource))
 	set.RegisterDatasource("base-ami", new(baseami.Datasource))
 	set.RegisterDatasource("contents", new(contents.Datasource))
+	set.RegisterPostProcessor("ami", new(ami.PostProcessor))
 	set.RegisterPostProcessor("publish", new(publish.PostProcessor))
 	set.SetVersion(sdkversion.NewPluginVersion(version.Version, version.VersionPrerelease, version.VersionMetadata))
 	if err := set.Run(); err != nil {

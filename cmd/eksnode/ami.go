@@ -22,7 +22,7 @@ func amiCommand() *cobra.Command {
 	var policy bool
 	cmd := &cobra.Command{
 		Use:   "ami",
-		Short: "List, compare, publish, promote and retire your AMIs",
+		Short: "Import, list, compare, publish, promote and retire your AMIs",
 		Long: `Your AMIs are those of this account with tags such as ` + awsapi.TagPrefix + `distro, which a build
 sets.`,
 		Example: "  eksnode ami list\n  eksnode ami --policy",

@@ -20,6 +20,7 @@ var webPages = map[string]string{
 	".web-docs/components/data-source/cluster/README.md":    components + "data-source-cluster.md",
 	".web-docs/components/data-source/base-ami/README.md":   components + "data-source-base-ami.md",
 	".web-docs/components/data-source/contents/README.md":   components + "data-source-contents.md",
+	".web-docs/components/post-processor/ami/README.md":     components + "post-processor-ami.md",
 	".web-docs/components/post-processor/publish/README.md": components + "post-processor-publish.md",
 }
 

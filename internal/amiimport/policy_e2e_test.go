@@ -44,7 +44,7 @@ func policyWithout(t *testing.T, action string) string {
 func everything(t *testing.T, w *aws.World, disk, action string) error {
 	t.Helper()
 	w.Images, w.Snapshots = nil, nil
-	first, err := imported(t, disk, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.Audit = true, scrub.AuditOff })
+	first, err := imported(t, disk, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.Audit = true, string(scrub.AuditOff) })
 	if err != nil {
 		return err
 	}
@@ -52,14 +52,14 @@ func everything(t *testing.T, w *aws.World, disk, action string) error {
 	_, err = imported(t, disk, func(i *amiimport.Import) {
 		i.Spec.Name, i.Spec.ParentAMI, i.Spec.Regions, i.Spec.DeprecateAt = "child", "resolve:ssm:/node", []string{"us-east-1"}, "2030-01-31T00:00:00Z"
 		i.Spec.Users, i.Spec.SnapshotUsers, i.Folder = []string{"210987654321"}, []string{"210987654321"}, filepath.Join(t.TempDir(), "new")
-		i.Spec.Audit = scrub.AuditOff
+		i.Spec.Audit = string(scrub.AuditOff)
 	})
 	if err != nil {
 		return err
 	}
 	w.Fail("ec2:EnableImageDeprecation", 20, "InvalidAMIID.Unavailable", 400)
 	_, err = imported(t, disk, func(i *amiimport.Import) {
-		i.Spec.Name, i.Spec.DeprecateAt, i.Spec.Audit = "failed", "2030-01-31T00:00:00Z", scrub.AuditOff
+		i.Spec.Name, i.Spec.DeprecateAt, i.Spec.Audit = "failed", "2030-01-31T00:00:00Z", string(scrub.AuditOff)
 	})
 	require.ErrorContains(t, err, "InvalidAMIID.Unavailable", action)
 	var denied *awsapi.DeniedError

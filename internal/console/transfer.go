@@ -56,7 +56,7 @@ func (t *Transfer) Line(done, moved, total int64) (string, bool) {
 		return text, true
 	}
 	text += fmt.Sprintf(", %.1f MB/s", float64(moved-past.moved)/1e6/seconds)
-	if gained := done - past.done; gained > 0 {
+	if gained := done - past.done; gained > 0 && done < total {
 		left := time.Duration(float64(total-done) / float64(gained) * seconds * float64(time.Second))
 		text += ", " + human.Length(left.Round(time.Second)) + " left"
 	}

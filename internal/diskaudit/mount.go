@@ -17,6 +17,7 @@ import (
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // Child runs the task of Run when this process is its child. A program calls it first,
@@ -68,6 +69,7 @@ func (t task) audit(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	defer h.Close()
+	m.answer.Manifest, _ = manifest.Load(h)             // the rules report a manifest that cannot be read
 	m.answer.Report, _ = eksnode.Audit(ctx, h, *t.Spec) // the report has the error too
 	return m.answer, nil
 }

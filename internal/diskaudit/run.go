@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -51,6 +52,8 @@ type source struct {
 // answer is what the child writes to its standard output.
 type answer struct {
 	Report plan.Report
+	// Manifest is the image's, or nil.
+	Manifest *manifest.Manifest
 	// Root is the number of the root partition.
 	Root int
 	// Unchecked says what could not be audited.
@@ -77,8 +80,11 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 		return plan.Report{}, err
 	}
 	t.Spec = &a.Spec
-	answer, err := child(ctx, t)
-	return a.report(answer), err
+	found, err := child(ctx, t)
+	if a.Manifest != nil && found.Manifest != nil {
+		*a.Manifest = *found.Manifest
+	}
+	return a.report(found), err
 }
 
 // task prepares a task for the child. The caller calls remove after the child has ended,

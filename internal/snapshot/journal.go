@@ -127,6 +127,21 @@ func readJournal(from io.Reader) (*head, Sums, error) {
 	}
 }
 
+// Interrupted returns the ID of the snapshot in the journal of an interrupted upload. It
+// is empty if there is none.
+func Interrupted(journal string) string {
+	file, err := os.Open(journal)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	h, _, err := readJournal(file)
+	if err != nil || h == nil {
+		return "" // the upload reports a damaged journal
+	}
+	return h.id
+}
+
 // begin empties the file and writes a head with a new token.
 func (j *journal) begin(now time.Time) error {
 	token := make([]byte, 16)

@@ -26,6 +26,9 @@ type screen struct {
 	shown int
 }
 
+// Screen is Packer's Ui for text that a machine or a disk has sent.
+func Screen(ui packersdk.Ui) packersdk.Ui { return &screen{Ui: ui} }
+
 // Say implements packersdk.Ui.
 func (s *screen) Say(text string) { s.show(s.Ui.Say, text) }
 

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// unknown is the text that Packer's core puts in place of a string that is not
+// Unknown is the text that Packer's core puts in place of a string that is not
 // known at validate time (hcl2template/shim in Packer's sources). An output of a
 // data source is replaced as a whole; a value of a builder (build.User) also
 // within a longer string. Unknown numbers arrive as 0, unknown booleans as false,
 // unknown lists and maps empty.
-const unknown = "<unknown>"
+const Unknown = "<unknown>"
 
 // IsUnknown reports whether s is not known yet, so that its form cannot be
 // checked. Packer calls Prepare again with the known value before the build.
-func IsUnknown(s string) bool { return strings.Contains(s, unknown) }
+func IsUnknown(s string) bool { return strings.Contains(s, Unknown) }
 
 // Known returns s, or "" when s is not known yet.
 func Known(s string) string {

@@ -1,0 +1,128 @@
+// Package ami is the Packer post-processor `eksnode-ami`: it makes an AMI of a disk
+// image, such as that of the builder qemu, without an instance.
+package ami
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/hashicorp/packer-plugin-sdk/template/config"
+	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
+	"github.com/mitchellh/mapstructure"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
+)
+
+// PostProcessor implements packersdk.PostProcessor.
+type PostProcessor struct{ config Config }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
+
+// Configure decodes and checks the fields, and joins all problems. Packer calls
+// Configure when it loads the template, with "<unknown>" for values that are not known
+// yet, and again before PostProcess.
+func (p *PostProcessor) Configure(raws ...any) error {
+	p.config = Config{}
+	templates := interpolate.Context{Funcs: functions(), Data: struct{}{}}
+	placeholders, raws := config.DetectContextData(raws...)
+	var decoded mapstructure.Metadata
+	err := config.Decode(&p.config, &config.DecodeOpts{
+		PluginType: "eksnode-ami", Interpolate: true, InterpolateContext: &templates, Metadata: &decoded,
+		InterpolateFilter: &interpolate.RenderFilter{Exclude: withData()},
+	}, raws...)
+	if err != nil {
+		return err
+	}
+	p.config.ctx = templates // Decode resets the config
+	checked, err := p.config.rendered(texts(placeholders))
+	return validate.All(err, checked.check(decoded.Keys))
+}
+
+// check returns the faults of the fields, joined. Keys are the fields that the template
+// sets.
+func (c *Config) check(keys []string) error {
+	known := validate.KnownFields(c.Spec)
+	if validate.IsUnknown(c.Name) {
+		known.Name = "unknown"
+	}
+	// An unknown boolean is false here, and an unknown list is empty.
+	if slices.Contains(keys, "encrypt_boot") {
+		known.Encrypt = known.Encrypt || known.KMSKey != ""
+	}
+	if slices.Contains(keys, "force_deregister") {
+		known.ForceDeregister = known.ForceDeregister || known.ForceDeleteSnapshot
+	}
+	if slices.Contains(keys, "ami_regions") && len(known.Regions) < max(1, len(c.Regions)) {
+		known.RegionKeys = nil
+	}
+	path := c.Disk
+	return errors.Join(known.Validate(), validate.Home("disk", &path), c.Config.Prepare(), c.checkRoot())
+}
+
+// progressEvery is the time between two lines about the upload.
+const progressEvery = 10 * time.Second
+
+// PostProcess implements packersdk.PostProcessor. It makes an AMI of the artifact's
+// disk image, and keeps the artifact unless keep_input_artifact is false.
+func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, input packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
+	made, err := p.process(ctx, ui, input)
+	if err != nil {
+		if len(input.Files()) > 0 {
+			ui.Say("Packer deletes the files of an artifact after a failure, unless another post-processor of the build, such as manifest, keeps them")
+		}
+		return input, true, false, err
+	}
+	return made, true, false, nil
+}
+
+func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input packersdk.Artifact) (*Artifact, error) {
+	generated := input.State("generated_data")
+	c, err := p.config.rendered(texts(generated))
+	if err == nil {
+		err = validate.Home("disk", &c.Disk)
+	}
+	if err == nil && c.Disk == "" {
+		c.Disk, err = diskOf(input)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ui.Say("Importing the disk image " + c.Disk)
+	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
+	r, err := amiimport.Import{
+		Spec: c.Spec, Disk: c.Disk, Open: func(ctx context.Context) (*awsapi.AWS, error) { return c.Config.Open(ctx) },
+		Say: func(format string, args ...any) { ui.Say(fmt.Sprintf(format, args...)) },
+		Progress: func(p snapshot.Progress) {
+			if line, due := meter.Line(bytes(p.Read), bytes(p.Sent), bytes(p.Total)); due {
+				ui.Say(line)
+			}
+		},
+	}.Run(ctx)
+	if r.Audit != nil {
+		console.New(remote.Screen(ui), console.Options{Command: "audit", Now: time.Now}).Finish(r.Audit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ui.Say(fmt.Sprintf("The snapshot is %s: %s of %s sent", r.Upload.Snapshot.ID, human.Size(bytes(r.Upload.Sent)), human.Size(bytes(r.Disk.Blocks))))
+	return &Artifact{
+		images: append([]awsapi.Image{r.Image}, r.Copies...), source: cmp.Or(c.ParentAMI, filepath.Base(c.Disk)), generated: generated, access: c.Config,
+	}, nil
+}
+
+// bytes is the size of blocks.
+func bytes(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }

@@ -1,0 +1,325 @@
+//go:build packer && linux
+
+package main_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+)
+
+// nodeDisk makes a disk of 64 MiB with a boot loader's mark and an ext4 root. Without
+// the rule not-a-node, the audit finds only the added files.
+func nodeDisk(t *testing.T, path string, added map[string]string) {
+	t.Helper()
+	shell, err := os.ReadFile("/proc/self/exe") // an ELF file for this architecture
+	require.NoError(t, err)
+	folder := t.TempDir()
+	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
+	for name, text := range added {
+		files[name] = text
+	}
+	for name, text := range files {
+		file := filepath.Join(folder, "root", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o755))
+	}
+	script := `truncate -s 60M part; mkfs.ext4 -q -d root part; truncate -s 64M "$1"
+printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$1"
+dd if=part of="$1" bs=1M seek=1 conv=notrunc,sparse status=none
+printf '\353\143\220 GRUB ' | dd of="$1" conv=notrunc status=none`
+	cmd := exec.Command("sh", "-ec", script, "sh", path)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// account is AWS for a build.
+type account struct {
+	*aws.World
+	ebs *ebsdirect.Double
+}
+
+func newAccount(t *testing.T) account {
+	t.Helper()
+	w := aws.New(t)
+	w.Folder = t.TempDir()
+	w.Serve()
+	return account{w, w.ServeEBS()}
+}
+
+// build runs `packer build` with the account, and returns the output as one line.
+func (d *workstation) build(args ...string) (string, error) {
+	out, err := d.atAWS(append(append([]string{"build"}, args...), ".")...).CombinedOutput()
+	return flat(string(out)), err
+}
+
+// atAWS is a packer command with the account of the test.
+func (d *workstation) atAWS(args ...string) *exec.Cmd {
+	cmd := d.command(args...)
+	for _, one := range os.Environ() {
+		if strings.HasPrefix(one, "AWS_") {
+			cmd.Env = append(cmd.Env, one)
+		}
+	}
+	return cmd
+}
+
+// importing is a template that imports a disk.
+func importing(source, fields, more string) string {
+	return source + `
+build {
+  sources = ["null.x"]
+  post-processors {
+    post-processor "eksnode-ami" {
+      ami_name   = "node"
+      skip_rules = ["not-a-node"]
+      ` + fields + `
+    }
+    ` + more + `
+  }
+}`
+}
+
+const nullSource = `source "null" "x" { communicator = "none" }`
+
+// packer builds a disk, and the plugin makes an AMI of it, with copies, a parameter and
+// a manifest.
+func TestADiskOfABuildBecomesAnAMI(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *workstation) {
+		d.install(plugin)
+		a := newAccount(t)
+		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+		d.template(`source "file" "x" {
+  source = "disk.raw"
+  target = "output/node.raw"
+}
+build {
+  sources = ["file.x"]
+  post-processors {
+    post-processor "eksnode-ami" {
+      ami_name            = "{{ clean_resource_name build_name }}-{{ .BuilderType }}-${source.name}"
+      ami_description     = "built by {{ build_type }}"
+      skip_rules          = ["not-a-node"]
+      ami_regions         = ["us-east-1"]
+      tags                = { "eksnode:distro" = "debian", "builder" = "{{ .BuilderType }}" }
+      keep_input_artifact = false
+    }
+    post-processor "eksnode-publish" {
+      parameter = "/nodes/1.34"
+    }
+    post-processor "manifest" {}
+  }
+}`)
+		require.NoError(t, os.Mkdir(filepath.Join(d.folder, "output"), 0o755))
+		said, err := d.offline("validate", ".")
+		require.NoError(t, err, said)
+		said, err = d.build()
+		require.NoError(t, err, said)
+		node := a.Image("x-file-x")
+		require.NotNil(t, node)
+		assert.Equal(t, "built by file", node.Description)
+		assert.Equal(t, "legacy-bios", node.BootMode)
+		assert.Contains(t, node.Tags, aws.Tag{Key: "builder", Value: "file"})
+		at := slices.IndexFunc(a.Images, func(i *aws.Image) bool { return i.Region == "us-east-1" })
+		require.GreaterOrEqual(t, at, 0)
+		there := a.Images[at]
+		id := aws.Region + ":" + node.ID + ",us-east-1:" + there.ID
+		assert.Equal(t, node.ID, a.Parameter(aws.Region, "/nodes/1.34").Value)
+		assert.Equal(t, there.ID, a.Parameter("us-east-1", "/nodes/1.34").Value)
+		assert.Contains(t, said, "audit clean: ")
+		assert.Contains(t, said, "AMIs were created: "+aws.Region+": "+node.ID+" us-east-1: "+there.ID)
+
+		text, err := os.ReadFile(filepath.Join(d.folder, "packer-manifest.json"))
+		require.NoError(t, err)
+		var manifest struct {
+			Builds []struct {
+				ID   string `json:"artifact_id"`
+				Type string `json:"builder_type"`
+			} `json:"builds"`
+		}
+		require.NoError(t, json.Unmarshal(text, &manifest))
+		require.Len(t, manifest.Builds, 1)
+		assert.Equal(t, id, manifest.Builds[0].ID)
+		assert.NoFileExists(t, filepath.Join(d.folder, "output", "node.raw"), "keep_input_artifact is false")
+
+		page, err := os.ReadFile("../docs/reference/components/post-processor-ami.md")
+		require.NoError(t, err)
+		for call := range a.Count() {
+			if !strings.HasPrefix(call, "ssm:") { // of eksnode-publish
+				assert.Contains(t, string(page), "`"+call+"`", "a permission that the page lacks")
+			}
+		}
+	})
+}
+
+// Packer destroys the AMI when a later post-processor replaces it.
+func TestAReplacedAMIIsRemoved(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *workstation) {
+		d.install(plugin)
+		a := newAccount(t)
+		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+		d.template(importing(nullSource, `disk = "disk.raw"
+ami_regions = ["us-east-1"]`, `post-processor "artifice" {
+  files               = ["disk.raw"]
+  keep_input_artifact = false
+}`))
+		said, err := d.build()
+		require.NoError(t, err, said)
+		assert.Empty(t, a.Images)
+		assert.Empty(t, a.ebs.IDs())
+		assert.Empty(t, a.Snapshots)
+	})
+}
+
+func TestFailedImportsNameTheCause(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *workstation) {
+		d.install(plugin)
+		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+		nodeDisk(t, filepath.Join(d.folder, "joined.raw"), map[string]string{"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate"})
+		require.NoError(t, os.WriteFile(filepath.Join(d.folder, "disk.vmdk"), []byte("KDMV"+strings.Repeat("\x00", 4096)), 0o600))
+		for name, c := range map[string]struct {
+			fields  string
+			happens func(account)
+			want    []string
+		}{
+			"findings": {`disk = "joined.raw"`, nil, []string{
+				"kubelet-pki: would remove /var/lib/kubelet/pki/kubelet-client-current.pem",
+				"the audit of the disk found what an image must not carry",
+			}},
+			"VMDK":    {`disk = "disk.vmdk"`, nil, []string{"the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw disk.vmdk disk.raw"}},
+			"no disk": {"", nil, []string{"the artifact of fnoeding.null has no files, so it has no disk image; set disk, or use a builder that writes a disk image, such as qemu"}},
+			"a missing permission": {`disk = "disk.raw"`, func(a account) { a.Deny("ec2:RegisterImage") }, []string{
+				"registering the image node: the permission ec2:RegisterImage is missing",
+			}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				a := newAccount(t)
+				if c.happens != nil {
+					c.happens(a)
+				}
+				d.template(importing(nullSource, c.fields, ""))
+				said, err := d.build()
+				var exit *exec.ExitError
+				require.ErrorAs(t, err, &exit, said)
+				assert.Equal(t, 1, exit.ExitCode())
+				for _, want := range c.want {
+					assert.Contains(t, said, want)
+				}
+				assert.Empty(t, a.ebs.IDs())
+				assert.Empty(t, a.Images)
+			})
+		}
+	})
+}
+
+// Packer deletes the builder's files when the first post-processor fails. A manifest
+// beside it keeps them, as the page says.
+func TestAManifestKeepsTheDiskOfAFailedImport(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *workstation) {
+		d.install(plugin)
+		a := newAccount(t)
+		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+		source := "source \"file\" \"x\" {\n  source = \"disk.raw\"\n  target = \"node.raw\"\n}"
+		d.template(strings.Replace(importing(source, "", ""), "null.x", "file.x", 1))
+		a.Deny("ec2:RegisterImage")
+		said, err := d.build()
+		require.Error(t, err, said)
+		assert.NoFileExists(t, filepath.Join(d.folder, "node.raw"), said)
+		d.template(strings.Replace(importing(source, "", "")+"\n", "null.x\"]", "file.x\"]\n  post-processor \"manifest\" {}", 1))
+		said, err = d.build()
+		require.Error(t, err, said)
+		assert.FileExists(t, filepath.Join(d.folder, "node.raw"), said)
+	})
+}
+
+// A user who cannot mount is told so when the build starts, not after it.
+func TestTheAuditNeedsRootAtTheStart(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *workstation) {
+		d.folder = openFolder(t)
+		packer, err := os.ReadFile(d.packer)
+		require.NoError(t, err)
+		d.packer = filepath.Join(d.folder, "packer")
+		require.NoError(t, os.WriteFile(d.packer, packer, 0o755))
+		d.install(plugin)
+		a := newAccount(t)
+		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+		run := func(verb, fields string) (string, error) {
+			d.template(importing(nullSource, `disk = "disk.raw"`+"\n"+fields, ""))
+			nobody(t, d.folder)
+			cmd := d.atAWS(verb, ".")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			out, err := cmd.CombinedOutput()
+			return flat(string(out)), err
+		}
+		said, err := run("validate", "")
+		require.NoError(t, err, said)
+		said, err = run("build", "")
+		require.Error(t, err, said)
+		assert.Contains(t, said, `audit: only root may mount a file system: run the command with sudo; with audit = "off", the disk is uploaded without an audit`)
+		assert.NotContains(t, said, "Importing the disk image", "the build must not begin")
+		assert.Empty(t, a.ebs.IDs())
+		said, err = run("build", `audit = "off"`+"\nami_architecture = \"x86_64\"")
+		require.NoError(t, err, said)
+		assert.NotNil(t, a.Image("node"))
+	})
+}
+
+// openFolder is a folder that every user can reach.
+func openFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "eksnode-packer-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	return folder
+}
+
+// nobody gives a folder to the user nobody.
+func nobody(t *testing.T, folder string) {
+	t.Helper()
+	out, err := exec.Command("chown", "-R", "65534:65534", folder).CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// On Ctrl-C, the pending snapshot is deleted.
+func TestAnInterruptedImportLeavesNothing(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	eachPacker(t, func(t *testing.T, d *workstation) {
+		d.install(plugin)
+		a := newAccount(t)
+		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+		d.template(importing(nullSource, `disk = "disk.raw"`, ""))
+		a.ebs.Fail("PutSnapshotBlock", 1_000_000, ebsdirect.Failure{Status: 500, Code: "InternalServerException", Message: "later"})
+		cmd := d.atAWS("build", ".")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		log := filepath.Join(d.folder, "log")
+		file, err := os.Create(log)
+		require.NoError(t, err)
+		defer file.Close()
+		cmd.Stdout, cmd.Stderr = file, file
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool { return len(a.ebs.IDs()) > 0 }, time.Minute, 10*time.Millisecond)
+		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
+		require.Error(t, cmd.Wait())
+		said, err := os.ReadFile(log)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return len(a.ebs.IDs()) == 0 }, time.Minute, 10*time.Millisecond, string(said))
+	})
+}
