@@ -249,7 +249,7 @@ func TestAManifestKeepsTheDiskOfAFailedImport(t *testing.T) {
 	})
 }
 
-// A user who cannot mount is told so when the build starts, not after it.
+// A user who cannot mount gets the error when the build starts, not after it.
 func TestTheAuditNeedsRootAtTheStart(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {

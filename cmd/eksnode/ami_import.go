@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -26,8 +30,10 @@ import (
 type importing struct {
 	aws    awsapi.Options
 	spec   amiimport.Spec
+	folder string
 	output string
 	dryRun bool
+	policy bool
 }
 
 func amiImportCommand() *cobra.Command {
@@ -38,26 +44,58 @@ func amiImportCommand() *cobra.Command {
 		Long: `DISK is a raw, qcow2 or fixed VHD file, or a block device. Import audits the root
 partition, which needs root and Linux. Then it uploads what the file systems use
 as an EBS snapshot, and registers the AMI. After a failure or Ctrl-C, nothing
-stays in AWS, unless --keep-snapshot is set. With that flag, the same command
-continues the upload. The exit code is 1 when the audit finds something.`,
-		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1 --dry-run
-  sudo -E eksnode ami import disk.raw --ami-name node-1
-  sudo -E eksnode ami import disk.qcow2 --ami-name node-2 --parent-ami ami-0123456789abcdef0`,
-		Args: named("the path of a disk image", 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
+stays in AWS, unless --keep-snapshot is set. With that flag, and after a crash, the
+same command continues the upload. The exit code is 1 when the audit finds
+something, and 2 when a rule could not run.`,
+		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1
+  sudo -E eksnode ami import disk.qcow2 --ami-name node-2 --parent-ami ami-0123456789abcdef0
+  eksnode ami import --policy`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if i.policy {
+				return cobra.NoArgs(cmd, args)
+			}
+			return named("the path of a disk image", 1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if i.policy {
+				return i.printPolicy(cmd)
+			}
+			return i.run(cmd, args[0])
+		},
 	}
 	options(cmd.Flags(), importHelp(), &i.spec)
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
+	cmd.Flags().StringVar(&i.folder, "cache-folder", "", "folder for checksums and for the journals of uploads (default: eksnode/ami-import in the user's cache folder)")
+	cmd.Flags().BoolVar(&i.policy, "policy", false, "print the required IAM policy, for --region and the KMS keys if they are given, and exit")
 	formatFlag(cmd, &i.output, "text", "json")
 	awsFlags(cmd, &i.aws)
 	return cmd
+}
+
+// printPolicy prints a policy for the regions and keys of the flags.
+func (i importing) printPolicy(cmd *cobra.Command) error {
+	var scope awsapi.Scope
+	if i.aws.Region != "" {
+		scope.Regions = slices.Compact(slices.Sorted(slices.Values(append(i.spec.Regions, i.aws.Region))))
+	}
+	for _, key := range append(slices.Collect(maps.Values(i.spec.RegionKeys)), i.spec.KMSKey) {
+		if strings.HasPrefix(key, "arn:") {
+			scope.Keys = append(scope.Keys, key)
+		}
+	}
+	slices.Sort(scope.Keys)
+	text, err := awsapi.ImportPolicy(scope)
+	if err == nil {
+		_, err = io.WriteString(cmd.OutOrStdout(), text)
+	}
+	return err
 }
 
 func (i importing) run(cmd *cobra.Command, disk string) error {
 	said := newPrinter(cmd.ErrOrStderr())
 	meter := newMeter(cmd.ErrOrStderr())
 	made, err := amiimport.Import{
-		Spec: i.spec, Disk: disk, DryRun: i.dryRun,
+		Spec: i.spec, Disk: disk, Folder: i.folder, DryRun: i.dryRun,
 		Open:     func(ctx context.Context) (*awsapi.AWS, error) { return awsapi.Open(ctx, i.aws) },
 		Say:      func(format string, args ...any) { meter.say(func() { said.line(format, args...) }) },
 		Progress: meter.upload,
@@ -112,7 +150,7 @@ type importedBlocks struct {
 func importedOf(r amiimport.Result, failed error) imported {
 	out := imported{Copies: []importedImage{}, Audit: r.Audit}
 	if failed != nil {
-		out.Error = failed.Error()
+		out.Error = surface.InFlags(failed)
 	}
 	if d := r.Disk; d.Format != "" {
 		out.Disk = &importedDisk{d.Format, d.Size, d.Used, d.VolumeGiB, d.Architecture, d.BootMode}

@@ -129,7 +129,7 @@ func pairs(names []string) []string {
 // ruleNames completes rules and groups, also those of the file of --rules-file.
 func ruleNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	rules := append(scrub.Table(), distroRules()...)
-	if file := cmd.Flag("rules-file"); file.Changed {
+	if file := cmd.Flag("rules-file"); file != nil && file.Changed {
 		s := selection{local: scrub.Local{RulesFile: file.Value.String()}}
 		if err := s.check(scrub.Spec.ValidateSelection); err == nil { // otherwise the command reports the error
 			for _, own := range s.spec.Own {

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -59,8 +60,34 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"manifests --cni-permissions":  words(cniByPodIdentity, cniOnNode),
 		"--nodeclass":                  files("yaml", "yml", "json"),
 		"--nodegroup":                  nothing,
+		"--ami-description":            nothing,
+		"--ami-name":                   nothing,
+		"--ami-org-arns":               nothing,
+		"--ami-ou-arns":                nothing,
+		"--ami-regions":                nothing,
+		"--ami-users":                  nothing,
+		"--deprecate-at":               nothing,
+		"--iops":                       nothing,
+		"--kms-key-id":                 nothing,
+		"--parent-ami":                 nothing,
+		"--parent-snapshot":            nothing,
+		"--region-kms-key-ids":         nothing,
+		"--root-partition":             nothing,
+		"--snapshot-tags":              nothing,
+		"--snapshot-users":             nothing,
+		"--tags":                       nothing,
+		"--throughput":                 nothing,
+		"--uefi-data":                  nothing,
+		"--ami-architecture":           words(amiimport.Architectures()...),
+		"--ami-groups":                 words("all"),
+		"--boot-mode":                  words(amiimport.BootModes()...),
+		"--imds-support":               words(amiimport.IMDSSupports()...),
+		"--root-device-name":           words("/dev/xvda", "/dev/sda1"),
+		"--tpm-support":                words("v2.0"),
+		"--volume-type":                words(amiimport.VolumeTypes()...),
 
 		"ami diff":       files("json"),
+		"ami import":     once(files()),
 		"ami publish":    nothing,
 		"man":            once(folders),
 		"userdata check": once(files()),

@@ -204,6 +204,8 @@ func extras() map[string]extra {
 		"userdata check": {[3]string{"the user data is valid", "the user data has errors", "wrong usage, or the user data could not be read"},
 			[]string{seeJoin, seeTrouble}},
 		"ami": {usual, []string{seeAWS, seePublish}},
+		"ami import": {[3]string{"success, or a plan was printed", "the audit found something, and nothing was uploaded", "wrong usage, the command failed, or some checks of the audit could not run"},
+			[]string{seeAMIs, seeScrub}},
 		"ami promote": {[3]string{"success", "a check failed, and nothing was changed", "wrong usage, the command failed, or a region could not be read"},
 			[]string{seeAMIs, seePublish}},
 		"ami retire":     {[3]string{"success, or a plan was printed", "an AMI or a snapshot could not be changed", "wrong usage, the command failed, or some references could not be read"}, []string{seeAMIs, seeAWS}},

@@ -123,6 +123,21 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	return imageOf(out.Images[0], a.Region), nil
 }
 
+// Named describes the caller's own image with a name. An image that does not exist has
+// no ID.
+func (a *AWS) Named(ctx context.Context, name string) (Image, error) {
+	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
+		Owners: []string{"self"}, Filters: filters("name", name), IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
+	})
+	if err != nil {
+		return Image{}, explain("searching for your image "+name, err)
+	}
+	if len(out.Images) == 0 {
+		return Image{}, nil
+	}
+	return imageOf(out.Images[0], a.Region), nil
+}
+
 // Find describes an image that is in one of the regions.
 func Find(ctx context.Context, regions []*AWS, id string) (Image, error) {
 	if len(regions) == 1 {

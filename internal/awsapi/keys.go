@@ -72,6 +72,12 @@ func (a *AWS) DefaultKey(ctx context.Context) (string, error) {
 	if !aws.ToBool(on.EbsEncryptionByDefault) {
 		return "", nil
 	}
+	return a.VolumeKey(ctx)
+}
+
+// VolumeKey is the KMS key with which EBS encrypts what has no other key: an ARN, or
+// the alias alias/aws/ebs.
+func (a *AWS) VolumeKey(ctx context.Context) (string, error) {
 	out, err := a.ec2.GetEbsDefaultKmsKeyId(ctx, &ec2.GetEbsDefaultKmsKeyIdInput{})
 	if err != nil {
 		return "", explain("reading the default KMS key of EBS", err)
@@ -102,8 +108,8 @@ type Grant struct {
 	Operations []string
 }
 
-// Key describes a key with its policy and its grants, for a caller of an account.
-func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
+// DescribeKey describes a key without its policy and its grants.
+func (a *AWS) DescribeKey(ctx context.Context, id string) (Key, error) {
 	out, err := a.kms.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: aws.String(id)})
 	if err != nil {
 		return Key{}, explain("describing the KMS key "+id, err)
@@ -112,9 +118,17 @@ func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
 		return Key{}, errIncomplete("describing the KMS key "+id, "key")
 	}
 	m := out.KeyMetadata
-	k := Key{
+	return Key{
 		ID: id, ARN: aws.ToString(m.Arn), Account: aws.ToString(m.AWSAccountId), State: string(m.KeyState),
 		AWSManaged: m.KeyManager == kmstypes.KeyManagerTypeAws, Symmetric: m.KeySpec == "" || m.KeySpec == kmstypes.KeySpecSymmetricDefault,
+	}, nil
+}
+
+// Key describes a key with its policy and its grants, for a caller of an account.
+func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
+	k, err := a.DescribeKey(ctx, id)
+	if err != nil {
+		return k, err
 	}
 	if k.AWSManaged || k.State != string(kmstypes.KeyStateEnabled) {
 		return k, nil

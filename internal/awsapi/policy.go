@@ -18,17 +18,35 @@ func ImageActions() []string {
 	}
 }
 
+// statement is a statement of an IAM policy that grants permissions.
+type statement struct {
+	Sid, Effect string
+	Action      []string
+	Resource    oneOrMore
+	Condition   map[string]map[string]string `json:",omitempty"`
+}
+
+// oneOrMore is a list that IAM also writes as one text.
+type oneOrMore []string
+
+// MarshalJSON implements json.Marshaler.
+func (o oneOrMore) MarshalJSON() ([]byte, error) {
+	if len(o) == 1 {
+		return json.Marshal(o[0])
+	}
+	return json.Marshal([]string(o))
+}
+
 // Policy is an IAM policy that grants permissions.
 func Policy(sid string, actions []string) (string, error) {
-	type statement struct {
-		Sid, Effect string
-		Action      []string
-		Resource    string
-	}
+	return policy([]statement{{Sid: sid, Effect: "Allow", Action: actions, Resource: oneOrMore{"*"}}})
+}
+
+func policy(statements []statement) (string, error) {
 	text, err := json.MarshalIndent(struct {
 		Version   string
 		Statement []statement
-	}{"2012-10-17", []statement{{sid, "Allow", actions, "*"}}}, "", "  ")
+	}{"2012-10-17", statements}, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("writing the policy: %w", err)
 	}

@@ -45,27 +45,36 @@ func OpenRegions(ctx context.Context, o Options, names []string, all bool) ([]*A
 	if !all && len(names) == 0 {
 		return []*AWS{home}, nil
 	}
-	enabled, disabled, err := home.regions(ctx)
-	switch {
-	case all && err != nil:
-		return nil, err
-	case all:
-		names = enabled
-	case err == nil:
-		for _, name := range names {
-			if slices.Contains(disabled, name) {
-				return nil, fmt.Errorf("the region %s is not enabled for this account; enable the region, or leave it out", name)
-			}
-			if !slices.Contains(enabled, name) {
-				return nil, &UnknownRegionError{name, enabled}
-			}
+	if all {
+		if names, _, err = home.regions(ctx); err != nil {
+			return nil, err
 		}
+	} else if err := home.CheckRegions(ctx, names); err != nil {
+		return nil, err
 	}
 	var opened []*AWS
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		opened = append(opened, home.In(name))
 	}
 	return opened, nil
+}
+
+// CheckRegions returns an error for a region that does not exist or is not enabled for
+// the account. Without the permission to list regions, all names are accepted.
+func (a *AWS) CheckRegions(ctx context.Context, names []string) error {
+	enabled, disabled, err := a.regions(ctx)
+	if err != nil {
+		return nil // the calls in the region have errors of their own
+	}
+	for _, name := range names {
+		if slices.Contains(disabled, name) {
+			return fmt.Errorf("the region %s is not enabled for this account; enable the region, or leave it out", name)
+		}
+		if !slices.Contains(enabled, name) {
+			return &UnknownRegionError{name, enabled}
+		}
+	}
+	return nil
 }
 
 // In calls AWS in another region with the same credentials.

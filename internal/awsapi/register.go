@@ -96,14 +96,12 @@ func tagged(kind types.ResourceType, tags map[string]string) []types.TagSpecific
 	return []types.TagSpecification{spec}
 }
 
-// AwaitImage waits until an image is available.
+// AwaitImage waits until an image is available. With an error, the returned image has
+// at least its ID and region.
 func (a *AWS) AwaitImage(ctx context.Context, id string) (Image, error) {
 	for {
-		var i Image
-		err := a.settled(ctx, func() (err error) {
-			i, err = a.Image(ctx, id)
-			return err
-		})
+		i, err := a.Image(ctx, id)
+		i.ID, i.Region = id, a.Region
 		switch {
 		case err != nil:
 			return i, err

@@ -86,6 +86,9 @@ func InstanceID() Form { return idOf("i", "an instance ID") }
 // ImageID is the form of an AMI's ID.
 func ImageID() Form { return idOf("ami", "an AMI ID") }
 
+// SnapshotID is the form of an EBS snapshot's ID.
+func SnapshotID() Form { return idOf("snap", "a snapshot ID") }
+
 // SubnetID is the form of a subnet's ID.
 func SubnetID() Form { return idOf("subnet", "a subnet ID") }
 
@@ -248,6 +251,24 @@ func InstanceType() Form {
 // AccountID is the form of an account's ID.
 func AccountID() Form {
 	return Form{what: "an account ID", example: "123456789012", pattern: regexp.MustCompile(`^[0-9]{12}$`)}
+}
+
+// OrganizationARN is the form of an organization's ARN
+// (https://docs.aws.amazon.com/organizations/latest/APIReference/API_Organization.html).
+func OrganizationARN() Form {
+	return Form{
+		what: "the ARN of an organization", example: "arn:aws:organizations::123456789012:organization/o-exampleorgid",
+		pattern: regexp.MustCompile(`^arn:` + partitions + `:organizations::[0-9]{12}:organization/o-[a-z0-9]{10,32}$`),
+	}
+}
+
+// UnitARN is the form of an organizational unit's ARN
+// (https://docs.aws.amazon.com/organizations/latest/APIReference/API_OrganizationalUnit.html).
+func UnitARN() Form {
+	return Form{
+		what: "the ARN of an organizational unit", example: "arn:aws:organizations::123456789012:ou/o-exampleorgid/ou-abcd-12345678",
+		pattern: regexp.MustCompile(`^arn:` + partitions + `:organizations::[0-9]{12}:ou/o-[a-z0-9]{10,32}/ou-[0-9a-z]{4,32}-[0-9a-z]{8,32}$`),
+	}
 }
 
 // Endpoint checks the address of services.

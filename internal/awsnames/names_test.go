@@ -13,7 +13,7 @@ func checks() map[string]func(string) error {
 		"instance": InstanceID().Check, "ami": ImageID().Check, "image": Image, "subnet": SubnetID().Check, "group": SecurityGroupID().Check, "vpc": VPCID().Check,
 		"template": LaunchTemplate, "version": TemplateVersion, "cluster": ClusterName().Check, "nodegroup": NodegroupName().Check, "region": Region().Check,
 		"role": RoleARN().Check, "role-name": RoleName().Check, "profile": ProfileName().Check, "type": InstanceType().Check, "account": AccountID().Check,
-		"endpoint": Endpoint, "parameter": Parameter, "read": ReadParameter,
+		"endpoint": Endpoint, "parameter": Parameter, "read": ReadParameter, "snapshot": SnapshotID().Check, "organization": OrganizationARN().Check, "unit": UnitARN().Check,
 	}
 }
 
@@ -40,7 +40,12 @@ func TestNamesThatExistAreAccepted(t *testing.T) {
 		"account":   {"123456789012", "000000000000"},
 		"endpoint":  {"https://vpce-1.eks.eu-west-1.vpce.amazonaws.com", "http://127.0.0.1:5000", "http://[::1]:5000/", "http://localhost", "https://eks.eu-west-1.api.aws/path", "http://moto_server:5000"},
 		"parameter": {"/eksnode/debian/1.34/amd64", "name", "/a", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15", strings.Repeat("a", 1011)},
-		"read":      {"/aws/service/debian/release/12/latest/amd64", "/x:3", "arn:aws:ssm:eu-west-1:123456789012:parameter/shared/x"},
+		"snapshot":  {"snap-0123456789abcdef0"},
+		"organization": {
+			"arn:aws:organizations::123456789012:organization/o-exampleorgid", "arn:aws-us-gov:organizations::123456789012:organization/o-0123456789",
+		},
+		"unit": {"arn:aws:organizations::123456789012:ou/o-exampleorgid/ou-abcd-12345678"},
+		"read": {"/aws/service/debian/release/12/latest/amd64", "/x:3", "arn:aws:ssm:eu-west-1:123456789012:parameter/shared/x"},
 	} {
 		for _, v := range values {
 			assert.NoError(t, checks()[form](v), form)
@@ -60,6 +65,9 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 		{"instance", "ami-0123456789abcdef0", `"ami-0123456789abcdef0" is not an instance ID such as i-0123456789abcdef0: the text is the ID of an AMI`},
 		{"instance", "arn:aws:ec2:eu-west-1:123456789012:instance/i-0123456789abcdef0", `"arn:aws:ec2:eu-west-1:123456789012:instance/i-0123456789abcdef0" is not an instance ID such as i-0123456789abcdef0: the text is an ARN; the part after the last slash is the ID`},
 		{"instance", "", `"" is not an instance ID such as i-0123456789abcdef0`},
+		{"snapshot", "ami-0123456789abcdef0", `"ami-0123456789abcdef0" is not a snapshot ID such as snap-0123456789abcdef0: the text is the ID of an AMI`},
+		{"organization", "o-exampleorgid", `"o-exampleorgid" is not the ARN of an organization such as arn:aws:organizations::123456789012:organization/o-exampleorgid`},
+		{"unit", "arn:aws:organizations::123456789012:organization/o-exampleorgid", `"arn:aws:organizations::123456789012:organization/o-exampleorgid" is not the ARN of an organizational unit such as arn:aws:organizations::123456789012:ou/o-exampleorgid/ou-abcd-12345678`},
 		{"ami", "ami-xyz", `"ami-xyz" is not an AMI ID such as ami-0123456789abcdef0`},
 		{"ami", "i-0123456789abcdef0", `"i-0123456789abcdef0" is not an AMI ID such as ami-0123456789abcdef0: the text is the ID of an instance`},
 		{"image", "resolve:ssm:", `"" is not a parameter name such as /eksnode/debian/1.34/amd64`},

@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -19,6 +20,8 @@ type Audit struct {
 	// Root is the number of the root partition; 0 finds it.
 	Root int
 	Spec scrub.Spec
+	// Manifest gets the image's manifest, if the image has one. It may be nil.
+	Manifest *manifest.Manifest
 	// Folder is for a copy of the root partition when Linux cannot mount the image's
 	// format. Empty is the folder for temporary files.
 	Folder string

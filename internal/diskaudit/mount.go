@@ -14,7 +14,7 @@ import (
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // Child runs the task of Run when this process is its child. A program calls it first,
@@ -27,7 +27,7 @@ func Child(ctx context.Context) (code int, child bool) {
 	var a answer
 	err := json.NewDecoder(os.Stdin).Decode(&t)
 	if err == nil {
-		a.Report, err = t.audit(ctx)
+		a, err = t.audit(ctx)
 	}
 	if err != nil {
 		a.Error = err.Error()
@@ -39,25 +39,26 @@ func Child(ctx context.Context) (code int, child bool) {
 	return 0, true
 }
 
-func (t task) audit(ctx context.Context) (plan.Report, error) {
+func (t task) audit(ctx context.Context) (answer, error) {
 	// Mounts of this process must not reach the other namespaces.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return plan.Report{}, fmt.Errorf("separating the mounts: %w", err)
+		return answer{}, fmt.Errorf("separating the mounts: %w", err)
 	}
 	if err := t.mount(); err != nil {
-		return plan.Report{}, err
+		return answer{}, err
 	}
 	root, err := t.findRoot()
 	if err != nil {
-		return plan.Report{}, err
+		return answer{}, err
 	}
 	h, err := host.Mounted(root)
 	if err != nil {
-		return plan.Report{}, err
+		return answer{}, err
 	}
 	defer h.Close()
+	found, _ := manifest.Load(h)           // the rules report a manifest that cannot be read
 	r, _ := eksnode.Audit(ctx, h, *t.Spec) // the report has the error too
-	return r, nil
+	return answer{Report: r, Manifest: found}, nil
 }
 
 // options are the mount options that keep Linux from writing to a file system, by

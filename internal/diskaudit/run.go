@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -40,6 +41,8 @@ type task struct {
 // answer is what the child writes to its standard output.
 type answer struct {
 	Report plan.Report
+	// Manifest is the image's, or nil.
+	Manifest *manifest.Manifest
 	// Error says why there is no report.
 	Error string
 }
@@ -75,7 +78,11 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 		defer os.Remove(copied)
 		t.File, t.Offset = copied, 0
 	}
-	r, err := child(ctx, t)
+	found, err := child(ctx, t)
+	r := found.Report
+	if a.Manifest != nil && found.Manifest != nil {
+		*a.Manifest = *found.Manifest
+	}
 	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), root.Number
 	for _, p := range a.Layout.Partitions {
 		if _, linux := options[p.Kind]; linux && p.Number != root.Number {
@@ -120,10 +127,10 @@ func (a Audit) copy(ctx context.Context, p disk.Partition) (path string, err err
 }
 
 // child runs the task in this program, in a mount namespace of its own.
-func child(ctx context.Context, t task) (plan.Report, error) {
+func child(ctx context.Context, t task) (answer, error) {
 	text, err := json.Marshal(t)
 	if err != nil {
-		return plan.Report{}, err
+		return answer{}, err
 	}
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
@@ -134,14 +141,14 @@ func child(ctx context.Context, t task) (plan.Report, error) {
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return plan.Report{}, context.Cause(ctx)
+		return answer{}, context.Cause(ctx)
 	}
 	var a answer
 	if decoding := json.Unmarshal(out.Bytes(), &a); decoding != nil {
-		return plan.Report{}, fmt.Errorf("the process that mounts the file system failed: %w: %s", errors.Join(err, decoding), strings.TrimSpace(errOut.String()))
+		return answer{}, fmt.Errorf("the process that mounts the file system failed: %w: %s", errors.Join(err, decoding), strings.TrimSpace(errOut.String()))
 	}
 	if a.Error != "" {
-		return a.Report, errors.New(a.Error)
+		return a, errors.New(a.Error)
 	}
-	return a.Report, nil
+	return a, nil
 }

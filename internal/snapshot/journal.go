@@ -149,6 +149,16 @@ func load(path string) (*head, Sums, error) {
 	}
 }
 
+// Interrupted returns the ID of the snapshot in the journal of an interrupted upload. It
+// is empty if there is none.
+func Interrupted(journal string) string {
+	h, _, err := load(journal)
+	if err != nil {
+		return "" // the upload reports a damaged journal
+	}
+	return h.id
+}
+
 // flushEach is after how many blocks the lines go to the file.
 const flushEach = 16
 

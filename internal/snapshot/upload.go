@@ -43,6 +43,9 @@ type Upload struct {
 	ParentSums Sums
 	// Journal is the path of the file that lets an interrupted upload go on.
 	Journal string
+	// LeaveJournal leaves the journal of a completed upload to the caller: the same
+	// upload again finds the completed snapshot.
+	LeaveJournal bool
 	// Keep keeps the pending snapshot and the journal after a failure.
 	Keep bool
 	// Timeout is how long an interrupted upload can go on, from 10 minutes to 3 days;
@@ -117,7 +120,7 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 	}
 	return Result{
 		Snapshot: s, Sums: run.sums, Sent: int(run.sent.Load()), Resumed: int(run.resumed.Load()), Inherited: int(run.inherited.Load()),
-	}, run.journal.close(true)
+	}, run.journal.close(!u.LeaveJournal)
 }
 
 func (u *Upload) defaults() {
@@ -231,7 +234,11 @@ func (u *upload) abandon(ctx context.Context, id string) error {
 		return nil
 	}
 	if u.Keep {
-		return u.journal.close(false)
+		err := u.journal.close(false)
+		if id == "" {
+			return err
+		}
+		return errors.Join(fmt.Errorf("the pending snapshot %s stays for %s: the same upload goes on, if you start it again before", id, u.Timeout), err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonMost)
 	defer cancel()

@@ -33,6 +33,7 @@ type FlatConfig struct {
 	BootMode            *string           `mapstructure:"boot_mode" cty:"boot_mode" hcl:"boot_mode"`
 	UEFIData            *string           `mapstructure:"uefi_data" cty:"uefi_data" hcl:"uefi_data"`
 	TPM                 *string           `mapstructure:"tpm_support" cty:"tpm_support" hcl:"tpm_support"`
+	IMDS                *string           `mapstructure:"imds_support" cty:"imds_support" hcl:"imds_support"`
 	SRIOV               *bool             `mapstructure:"sriov_support" cty:"sriov_support" hcl:"sriov_support"`
 	RootDevice          *string           `mapstructure:"root_device_name" cty:"root_device_name" hcl:"root_device_name"`
 	VolumeSize          *int              `mapstructure:"volume_size" cty:"volume_size" hcl:"volume_size"`
@@ -54,6 +55,8 @@ type FlatConfig struct {
 	Units               []string          `mapstructure:"ami_ou_arns" cty:"ami_ou_arns" hcl:"ami_ou_arns"`
 	SnapshotUsers       []string          `mapstructure:"snapshot_users" cty:"snapshot_users" hcl:"snapshot_users"`
 	DeprecateAt         *string           `mapstructure:"deprecate_at" cty:"deprecate_at" hcl:"deprecate_at"`
+	ForceDeregister     *bool             `mapstructure:"force_deregister" cty:"force_deregister" hcl:"force_deregister"`
+	ForceDeleteSnapshot *bool             `mapstructure:"force_delete_snapshot" cty:"force_delete_snapshot" hcl:"force_delete_snapshot"`
 	Keep                *bool             `mapstructure:"keep_snapshot" cty:"keep_snapshot" hcl:"keep_snapshot"`
 	Disk                *string           `mapstructure:"disk" cty:"disk" hcl:"disk"`
 }
@@ -93,6 +96,7 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"boot_mode":                  &hcldec.AttrSpec{Name: "boot_mode", Type: cty.String, Required: false},
 		"uefi_data":                  &hcldec.AttrSpec{Name: "uefi_data", Type: cty.String, Required: false},
 		"tpm_support":                &hcldec.AttrSpec{Name: "tpm_support", Type: cty.String, Required: false},
+		"imds_support":               &hcldec.AttrSpec{Name: "imds_support", Type: cty.String, Required: false},
 		"sriov_support":              &hcldec.AttrSpec{Name: "sriov_support", Type: cty.Bool, Required: false},
 		"root_device_name":           &hcldec.AttrSpec{Name: "root_device_name", Type: cty.String, Required: false},
 		"volume_size":                &hcldec.AttrSpec{Name: "volume_size", Type: cty.Number, Required: false},
@@ -114,6 +118,8 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"ami_ou_arns":                &hcldec.AttrSpec{Name: "ami_ou_arns", Type: cty.List(cty.String), Required: false},
 		"snapshot_users":             &hcldec.AttrSpec{Name: "snapshot_users", Type: cty.List(cty.String), Required: false},
 		"deprecate_at":               &hcldec.AttrSpec{Name: "deprecate_at", Type: cty.String, Required: false},
+		"force_deregister":           &hcldec.AttrSpec{Name: "force_deregister", Type: cty.Bool, Required: false},
+		"force_delete_snapshot":      &hcldec.AttrSpec{Name: "force_delete_snapshot", Type: cty.Bool, Required: false},
 		"keep_snapshot":              &hcldec.AttrSpec{Name: "keep_snapshot", Type: cty.Bool, Required: false},
 		"disk":                       &hcldec.AttrSpec{Name: "disk", Type: cty.String, Required: false},
 	}

@@ -63,6 +63,9 @@ func (c *Config) check(keys []string) error {
 	if slices.Contains(keys, "encrypt_boot") {
 		known.Encrypt = known.Encrypt || known.KMSKey != ""
 	}
+	if slices.Contains(keys, "force_deregister") {
+		known.ForceDeregister = known.ForceDeregister || known.ForceDeleteSnapshot
+	}
 	if slices.Contains(keys, "ami_regions") && len(known.Regions) < max(1, len(c.Regions)) {
 		known.RegionKeys = nil
 	}
@@ -98,6 +101,7 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	if err != nil {
 		return nil, err
 	}
+	c.ForceDeregister = c.ForceDeregister || c.PackerForce // as amazon-ebs does
 	ui.Say("Importing the disk image " + c.Disk)
 	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
 	r, err := amiimport.Import{

@@ -35,9 +35,10 @@ func TestConfigureRefusesWrongFields(t *testing.T) {
 		"an unknown audit":      {fields{"audit": "maybe"}, `* audit: "maybe" is not known; known: fail, warn, off`},
 		"an unknown field":      {fields{"ami_nam": "x"}, `unknown configuration key: '"ami_nam"'`},
 		"a key without use":     {fields{"kms_key_id": "alias/x"}, "* kms_key_id has no effect without encrypt_boot"},
-		"a region without use":  {fields{"region_kms_key_ids": fields{"eu-north-1": "alias/x"}}, `* region_kms_key_ids["eu-north-1"]: the AMI is not copied to the region; add it to ami_regions`},
+		"a region without use":  {fields{"region_kms_key_ids": fields{"eu-north-1": "alias/x"}}, `* region_kms_key_ids["eu-north-1"]: the AMI is not copied to the region; add the region to ami_regions`},
 		"another region":        {fields{"ami_regions": []string{"us-east-1"}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}}, `* region_kms_key_ids["eu-north-1"]: the AMI is not copied`},
 		"a parent and a key":    {fields{"parent_ami": "ami-0123456789abcdef0", "encrypt_boot": true}, "* encrypt_boot: a snapshot with a parent is encrypted as the parent is"},
+		"a flag without use":    {fields{"force_delete_snapshot": true}, "* force_delete_snapshot has no effect without force_deregister"},
 		"another home":          {fields{"disk": "~you/disk.raw"}, "* disk: ~you/disk.raw begins with ~you: only ~/ is replaced by a home folder"},
 		"an external ID":        {fields{"external_id": "x"}, "* external_id has no effect without assume_role"},
 		"an unknown function":   {fields{"ami_name": "{{nothing}}"}, `invalid 'ami_name': template: root:1: function "nothing" not defined`},
@@ -64,6 +65,7 @@ func TestUnknownFieldsMakeNoErrors(t *testing.T) {
 		"name":    {"ami_name": "<unknown>"},
 		"part":    {"ami_name": "node-<unknown>", "audit": "<unknown>", "region": "<unknown>"},
 		"boolean": {"ami_name": "node", "kms_key_id": "alias/x", "encrypt_boot": false},
+		"flag":    {"ami_name": "node", "force_deregister": false, "force_delete_snapshot": true},
 		"list":    {"ami_name": "node", "ami_regions": []string{}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}},
 		"entry":   {"ami_name": "node", "ami_regions": []string{"<unknown>"}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}},
 	} {
@@ -78,14 +80,14 @@ func TestTemplatesUseTheDataOfTheBuild(t *testing.T) {
 	placeholders := map[string]string{"PackerRunUUID": "Build_PackerRunUUID. To set this dynamically in the Packer template, you must use the `build` function", "ID": "Build_ID. To set this dynamically in the Packer template, you must use the `build` function"}
 	require.NoError(t, p.Configure(fields{
 		"ami_name": "node-{{ build `ID` }}-{{ clean_resource_name \"a:b\" }}", "ami_description": "{{ .BuildName }} by {{ build_type }}",
-		"tags": fields{"{{ .ID }}": "{{ .ID }}"}, "packer_build_name": "x", "packer_builder_type": "qemu", "skip_rules": []string{"{{ build_name }}"},
+		"tags": fields{"{{ .ID }}": "{{ .ID }}"}, "packer_build_name": "kubelet", "packer_builder_type": "qemu", "skip_rules": []string{"{{ build_name }}"},
 	}, placeholders))
 	c, err := p.config.rendered(texts(map[any]any{"ID": "42", "Number": 1}))
 	require.NoError(t, err)
 	assert.Equal(t, "node-42-a-b", c.Name)
-	assert.Equal(t, "x by qemu", c.Description)
+	assert.Equal(t, "kubelet by qemu", c.Description)
 	assert.Equal(t, map[string]string{"42": "42"}, c.Tags)
-	assert.Equal(t, []string{"x"}, c.SkipRules)
+	assert.Equal(t, []string{"kubelet"}, c.SkipRules)
 	_, err = p.config.rendered(nil)
 	require.ErrorContains(t, err, "tags: \"{{ .ID }}\" refers to a value that does not exist; known: BuildName, BuilderType")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -73,18 +74,14 @@ func (d *Datasource) Execute() (cty.Value, error) {
 	if err != nil {
 		return cty.NullVal(cty.EmptyObject), err
 	}
-	tags := map[string]string{
-		"eksnode:kubernetes-version": d.config.KubernetesVersion, "eksnode:distro": d.config.Distro, "eksnode:architecture": d.config.Architecture,
-	}
 	var parts []string
 	for _, id := range slices.Sorted(maps.Keys(versions)) {
-		tags["eksnode:asset:"+id] = versions[id]
 		if id != "kubelet" {
 			parts = append(parts, id+" "+versions[id])
 		}
 	}
 	return hcl2helper.HCL2ValueFromConfig(Output{
-		Versions: versions, Tags: tags,
+		Versions: versions, Tags: manifest.Tags(d.config.KubernetesVersion, d.config.Distro, d.config.Architecture, versions),
 		Description: fmt.Sprintf("EKS node, Kubernetes %s, %s on %s: %s", d.config.KubernetesVersion, d.config.Distro, d.config.Architecture, strings.Join(parts, ", ")),
 	}, d.OutputSpec()), nil
 }

@@ -1,0 +1,321 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+)
+
+var importKills = flag.Int("kills", 20, "how often TestKilledImportsGoOn kills an import")
+
+// importWorld is a world with the EBS direct APIs, and an own cache folder.
+func importWorld(t *testing.T) (*aws.World, *ebsdirect.Double) {
+	t.Helper()
+	w := aws.New(t)
+	w.Folder = t.TempDir()
+	w.Serve()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return w, w.ServeEBS()
+}
+
+// nodeDisk makes a disk of 64 MiB that a BIOS boots, with an ext4 root. The manifest of
+// the root names its contents.
+func nodeDisk(t *testing.T, files map[string]string) string {
+	t.Helper()
+	all := map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "",
+		"etc/eks/eksnode/manifest.json": `{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64", "kubernetes_version": "1.34.4", "assets": [{"id": "kubelet", "version": "1.34.4"}]}`,
+	}
+	for name, text := range files {
+		all[name] = text
+	}
+	folder := t.TempDir()
+	for name, text := range all {
+		name = filepath.Join(folder, "root", name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	shell(t, folder, `truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
+printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q disk.raw
+dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none
+printf '\353\143\220 GRUB ' | dd of=disk.raw conv=notrunc status=none; rm part`)
+	return filepath.Join(folder, "disk.raw")
+}
+
+// shell runs a script in a folder.
+func shell(t *testing.T, folder, script string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", script)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
+
+// eksnodeProcess is the command in a process of its own.
+func eksnodeProcess(args ...string) (cmd *exec.Cmd, out, errOut *bytes.Buffer) {
+	out, errOut = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd = exec.Command("/proc/self/exe")
+	cmd.Args = append([]string{"eksnode"}, args...)
+	cmd.Stdout, cmd.Stderr = out, errOut
+	return cmd, out, errOut
+}
+
+// inProcess runs the command in a process of its own, until its end.
+func inProcess(args ...string) (code int, out, errOut string) {
+	cmd, o, e := eksnodeProcess(args...)
+	_ = cmd.Run() // the code says the same
+	return cmd.ProcessState.ExitCode(), o.String(), e.String()
+}
+
+// importArgs are the arguments of an import of a disk that is no node.
+func importArgs(disk string, more ...string) []string {
+	return append([]string{"ami", "import", disk, "--ami-name", "node", "--skip-rules", "not-a-node,can-join,changed-files,assets,units"}, more...)
+}
+
+func TestAMIImportMakesAnAMI(t *testing.T) {
+	w, double := importWorld(t)
+	disk := nodeDisk(t, nil)
+	code, out, errOut := inProcess(importArgs(disk, "--dry-run")...)
+	require.Zero(t, code, out+errOut)
+	assert.Regexp(t, `(?m)^disk: raw, volume of 1 GiB, [0-9.]+ MB in use \(\d+ blocks of 512 KiB\), x86_64, boot mode legacy-bios$`, out)
+	assert.Empty(t, double.IDs())
+
+	code, out, errOut = inProcess(importArgs(disk, "--tags", "team=a,eksnode:distro=mine", "--output", "json")...)
+	require.Zero(t, code, out+errOut)
+	var made imported
+	require.NoError(t, json.Unmarshal([]byte(out), &made))
+	assert.Empty(t, made.Error)
+	assert.Equal(t, "clean", string(made.Audit.Result))
+	assert.Equal(t, w.Images[0].ID, made.Image.ID)
+	assert.Equal(t, double.IDs(), made.Image.Snapshots)
+	assert.Positive(t, made.Upload.Sent)
+	assert.Equal(t, "x86_64", made.Disk.Architecture)
+	assert.ElementsMatch(t, []aws.Tag{
+		{Key: "eksnode:distro", Value: "mine"}, {Key: "eksnode:architecture", Value: "amd64"}, {Key: "eksnode:kubernetes-version", Value: "1.34.4"},
+		{Key: "eksnode:asset:kubelet", Value: "1.34.4"}, {Key: "team", Value: "a"},
+	}, w.Images[0].Tags)
+
+	// The AMI is one of yours, and its name is taken.
+	_, out, _ = inProcess("ami", "list")
+	assert.Contains(t, out, made.Image.ID)
+	code, _, errOut = inProcess(importArgs(disk)...)
+	assert.Equal(t, 2, code)
+	assert.Equal(t, `eksnode: --ami-name: the name "node" belongs to your AMI `+made.Image.ID+" in eu-west-1; choose another name, or replace the AMI with --force-deregister\n", errOut)
+
+	code, out, errOut = inProcess(append(importArgs(disk, "--parent-ami", made.Image.ID), "--ami-name", "child")...)
+	require.Zero(t, code, out+errOut)
+	assert.Regexp(t, `(?m)^snapshot: snap-\w+, 0 B sent, 0 B from an earlier run, [0-9.]+ MB from the parent$`, out)
+	assert.Contains(t, out, "\nAMI: "+w.Image("child").ID+" in eu-west-1\n")
+}
+
+func TestAMIImportStopsAtFindings(t *testing.T) {
+	_, double := importWorld(t)
+	disk := nodeDisk(t, map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n"})
+	code, out, errOut := inProcess(importArgs(disk)...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "empty    /etc/machine-id  33 B")
+	assert.Equal(t, "eksnode: the audit of the disk found what an image must not have; scrub the machine before its capture\n", errOut)
+	assert.Empty(t, double.IDs())
+	code, out, _ = inProcess(importArgs(disk, "--output", "json")...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, `"image": null,`)
+	assert.Contains(t, out, `"result": "findings"`)
+	for _, effect := range []string{"warn", "off"} {
+		code, out, errOut = inProcess("ami", "import", disk, "--ami-name", effect, "--audit", effect)
+		require.Zero(t, code, out+errOut)
+	}
+}
+
+// TestAMIImportRefusesBadDisks imports disks that cannot become an AMI. Each error says
+// what to do, and nothing is uploaded.
+func TestAMIImportRefusesBadDisks(t *testing.T) {
+	w, double := importWorld(t)
+	good := nodeDisk(t, nil)
+	folder := t.TempDir()
+	shell(t, folder, `qemu-img convert -O qcow2 "`+good+`" good.qcow2; cp good.qcow2 truncated.qcow2; truncate -s -65536 truncated.qcow2
+qemu-img convert -O vmdk "`+good+`" disk.vmdk; : > empty.raw; truncate -s 1M zeros.raw
+qemu-img create -q -f qcow2 huge.qcow2 70T
+head -c 2M /dev/urandom > noise.raw
+truncate -s 64M two.raw lvm.raw luks.raw
+printf 'label: gpt\nsize=30M\nsize=30M\n' | sfdisk -q two.raw
+truncate -s 30M part; mkfs.ext4 -q part; dd if=part of=two.raw bs=1M seek=1 conv=notrunc status=none; dd if=part of=two.raw bs=1M seek=31 conv=notrunc status=none; rm part
+for kind in lvm luks; do printf 'label: gpt\nsize=60M\n' | sfdisk -q $kind.raw; done
+printf 'LABELONE\1\0\0\0\0\0\0\0\0\0\0\0\40\0\0\0LVM2 001' | dd of=lvm.raw bs=512 seek=2049 conv=notrunc status=none
+printf 'LUKS\272\276\0\2' | dd of=luks.raw bs=1M seek=1 conv=notrunc status=none`)
+	writer, err := os.OpenFile(filepath.Join(folder, "zeros.raw"), os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer writer.Close()
+	for name, want := range map[string]string{
+		"missing.raw": "no such file or directory", "": "a folder is no disk image; give the path of the file in it", "truncated.qcow2": "truncated",
+		"disk.vmdk": "qemu-img convert -f vmdk -O raw", "empty.raw": "empty: 0 bytes", "zeros.raw": "in use: another process has the file open for writing",
+		"huge.qcow2": "the qcow2 image has a disk of 76965813944320 bytes; an EBS volume has at most 65536 GiB", "noise.raw": "the disk has no partition table and no Linux file system",
+		"two.raw": "several partitions can be the root: 1 (ext4, ", "lvm.raw": "but a file system inside LVM physical volume is not read; build the image without that, or ",
+		"luks.raw": "but a file system inside LUKS is not read; build the image without that, or ",
+	} {
+		code, out, errOut := inProcess(importArgs(filepath.Join(folder, name))...)
+		assert.Equal(t, 2, code, name)
+		assert.Contains(t, errOut, want, name)
+		assert.Contains(t, errOut, filepath.Join(folder, name), "the error names the disk")
+		assert.Empty(t, out, name)
+	}
+	assert.Empty(t, w.Calls(), "the disk is checked first")
+	assert.Empty(t, double.IDs())
+	cached, err := os.ReadDir(os.Getenv("XDG_CACHE_HOME"))
+	require.NoError(t, err)
+	assert.Empty(t, cached)
+}
+
+// A device that is mounted can change, and only root can audit.
+func TestAMIImportNeedsAnUnusedDeviceAndRoot(t *testing.T) {
+	_, double := importWorld(t)
+	disk := nodeDisk(t, nil)
+	binary := filepath.Join(t.TempDir(), "eksnode")
+	shell(t, filepath.Dir(binary), `cp /proc/`+fmt.Sprint(os.Getpid())+`/exe eksnode`)
+	out, err := exec.Command("unshare", "-m", "sh", "-c", `device=$(losetup -P -f --show "$1"); partition=$(losetup -o 1048576 --sizelimit 62914560 -f --show "$1")
+mount -o ro,noload "$partition" /mnt; eksnode=$2; shift 2; "$eksnode" ami import "$partition" "$@"; code=$?; umount /mnt; losetup -d "$partition" "$device"; exit $code`,
+		"sh", disk, binary, "--ami-name", "node").CombinedOutput()
+	require.Error(t, err)
+	assert.Regexp(t, `the device is in use, mounted or part of another device \(see lsblk /dev/loop\d+\); unmount it first`, string(out))
+
+	open := t.TempDir()
+	shell(t, open, `chmod 755 . ..; cp "`+disk+`" disk.raw; cp "`+binary+`" eksnode; chmod 644 disk.raw`)
+	cmd := exec.Command(filepath.Join(open, "eksnode"), importArgs(filepath.Join(open, "disk.raw"))...)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+open)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err = cmd.CombinedOutput()
+	require.Error(t, err)
+	assert.Equal(t, "eksnode: auditing the disk image "+filepath.Join(open, "disk.raw")+
+		": only root may mount a file system: run the command with sudo; with --audit off, the disk is uploaded without an audit\n", string(out))
+	assert.Empty(t, double.IDs())
+}
+
+// A signal deletes the pending snapshot, or keeps it for the same command.
+func TestAMIImportStopsAtSignals(t *testing.T) {
+	w, double := importWorld(t)
+	disk := nodeDisk(t, nil)
+	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		for _, keep := range []bool{false, true} {
+			args := importArgs(disk, fmt.Sprintf("--keep-snapshot=%t", keep))
+			cmd, _, errOut := eksnodeProcess(args...)
+			ended := make(chan struct{})
+			var mutex sync.Mutex
+			puts := 0
+			double.Before("PutSnapshotBlock", func() {
+				mutex.Lock()
+				puts++
+				n := puts
+				mutex.Unlock()
+				if n < 5 {
+					return
+				}
+				if n == 5 {
+					_ = cmd.Process.Signal(signal) // the process may have ended
+				}
+				<-ended
+			})
+			require.Error(t, cmd.Run())
+			close(ended)
+			double.Before("PutSnapshotBlock", nil)
+			assert.Equal(t, 2, cmd.ProcessState.ExitCode())
+			assert.Contains(t, errOut.String(), " signal received")
+			assert.Empty(t, w.Images)
+			if !keep {
+				assert.Empty(t, double.IDs())
+				continue
+			}
+			require.Len(t, double.IDs(), 1)
+			assert.Contains(t, errOut.String(), "the pending snapshot "+double.IDs()[0]+" stays for 1h0m0s: the same upload goes on, if you start it again before\n")
+			code, out, again := inProcess(args...)
+			require.Zero(t, code, out+again)
+			assert.Len(t, double.IDs(), 1)
+			assert.NotContains(t, out, " 0 B from an earlier run")
+			w.Images, w.Snapshots = nil, nil
+			double.Delete(double.IDs()[0])
+		}
+	}
+}
+
+// TestKilledImportsGoOn kills the command with SIGKILL before random calls, until the
+// AMI is there. Every snapshot must be that of an import that nobody disturbed.
+func TestKilledImportsGoOn(t *testing.T) {
+	w, double := importWorld(t)
+	double.Quotas.Start, double.Quotas.Complete, double.Completing = 0, 0, 1
+	disk := nodeDisk(t, nil)
+	args := append(importArgs(disk)[:5:5], "--audit", "off")
+	code, out, errOut := inProcess(args...)
+	require.Zero(t, code, out+errOut)
+	want := double.Blocks(double.IDs()[0])
+	require.NotEmpty(t, want)
+	for done, imports := 0, 1; done < *importKills; imports++ {
+		name := fmt.Sprintf("node-%d", imports)
+		args[4] = name
+		for {
+			cmd, out, errOut := eksnodeProcess(args...)
+			killed := killBefore(w, double, cmd)
+			err := cmd.Run()
+			w.Before("ec2:RegisterImage", nil)
+			for _, action := range killActions {
+				double.Before(action, nil)
+			}
+			if err == nil {
+				break
+			}
+			require.True(t, killed(), "the import failed by itself: %s%s", out, errOut)
+			done++
+		}
+		require.Len(t, double.IDs(), imports+1, "one snapshot for each AMI")
+		require.Equal(t, want, double.Blocks(double.IDs()[imports]))
+		require.Equal(t, double.IDs()[imports], w.Image(name).Devices[0].Snapshot)
+	}
+	left, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "eksnode/ami-import/*.journal"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// killActions are the calls before which an import is killed. Puts are most calls.
+var killActions = []string{"StartSnapshot", "PutSnapshotBlock", "PutSnapshotBlock", "PutSnapshotBlock", "CompleteSnapshot", "ec2:RegisterImage"}
+
+// killBefore kills a command before a random call.
+func killBefore(w *aws.World, double *ebsdirect.Double, cmd *exec.Cmd) (killed func() bool) {
+	action := killActions[rand.IntN(len(killActions))]
+	left, done := 1, false
+	if action == "PutSnapshotBlock" {
+		left += rand.IntN(20)
+	}
+	var mutex sync.Mutex
+	kill := func() {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if left--; left == 0 {
+			done = true
+			_ = cmd.Process.Kill() // the process may have ended
+		}
+	}
+	if strings.HasPrefix(action, "ec2:") {
+		w.Before(action, kill)
+	} else {
+		double.Before(action, kill)
+	}
+	return func() bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return done
+	}
+}

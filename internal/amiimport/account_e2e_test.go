@@ -1,0 +1,191 @@
+//go:build e2e
+
+package amiimport_test
+
+import (
+	"bytes"
+	"path"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+)
+
+const (
+	parent  = "snap-0123456789abcdef0"
+	foreign = "210987654321"
+	managed = "arn:aws:kms:eu-west-1:123456789012:key/aws-ebs"
+)
+
+// added adds a snapshot that EC2 made.
+func added(t *testing.T, d *ebsdirect.Double, s ebsdirect.Snapshot) {
+	t.Helper()
+	if s.Owner == "" {
+		s.Owner = aws.Account
+	}
+	if s.State == "" {
+		s.State = ebsdirect.Completed
+	}
+	if s.Size == 0 {
+		s.Size = 1
+	}
+	s.ID = parent
+	require.NoError(t, d.Add(s, bytes.NewReader(make([]byte, ebsdirect.BlockSize))))
+}
+
+// shares makes the spec share the AMI.
+func shares(i *amiimport.Import) { i.Spec.Users = []string{foreign} }
+
+// What the account or the other accounts forbid is an error before anything is uploaded.
+func TestTheAccountIsCheckedBeforeTheUpload(t *testing.T) {
+	w, double := world(t)
+	disk := image(t, clean(t))
+	mine, disabled := w.Key(""), w.Key("")
+	w.Do("kms:DisableKey", `{"KeyId": "`+path.Base(disabled)+`"}`) // moto wants the ID
+	double.Keys = []string{mine}
+	child := func(i *amiimport.Import) { i.Spec.ParentSnapshot = parent }
+	for name, one := range map[string]struct {
+		happens func()
+		change  func(*amiimport.Import)
+		says    string
+	}{
+		"name": {func() { w.Images = []*aws.Image{aws.NewImage("ami-01234567", "node", aws.Account, "")} }, nil,
+			`--ami-name: the name "node" belongs to your AMI ami-01234567 in eu-west-1; choose another name, or replace the AMI with --force-deregister`},
+		"name in another region": {func() {
+			w.Images = []*aws.Image{aws.NewImage("ami-01234567", "node", aws.Account, "")}
+			w.Images[0].Region = "us-east-1"
+		}, func(i *amiimport.Import) { i.Spec.Regions = []string{"us-east-1"} }, `belongs to your AMI ami-01234567 in us-east-1`},
+		"region": {nil, func(i *amiimport.Import) { i.Spec.Regions = []string{"us-east-9"} }, `--ami-regions: the region us-east-9 does not exist`},
+		"region that is off": {func() { w.Enabled = []string{"eu-west-1"} }, func(i *amiimport.Import) { i.Spec.Regions = []string{"us-east-1"} },
+			`--ami-regions: the region us-east-1 is not enabled for this account`},
+		"key": {nil, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.KMSKey = true, "alias/none" },
+			`--kms-key-id: in eu-west-1: describing the KMS key alias/none: NotFoundException`},
+		"disabled key": {nil, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.KMSKey = true, disabled }, `is in the state Disabled; choose a key in the state Enabled`},
+		"key of a copy": {nil, func(i *amiimport.Import) {
+			i.Spec.Regions, i.Spec.RegionKeys = []string{"us-east-1"}, map[string]string{"us-east-1": "alias/none"}
+		}, `--region-kms-key-ids["us-east-1"]: in us-east-1: describing the KMS key alias/none: NotFoundException`},
+		"no permission for the key": {func() { double.Keys = nil }, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.KMSKey = true, mine }, `starting a snapshot: `},
+		"no parent":                 {nil, child, `--parent-snapshot: reading the snapshot snap-0123456789abcdef0: InvalidSnapshot.NotFound`},
+		"foreign parent": {func() { added(t, double, ebsdirect.Snapshot{Owner: foreign}) }, child,
+			"--parent-snapshot: the snapshot snap-0123456789abcdef0 belongs to the account 210987654321, and only your own snapshot can be a parent; copy it with `aws ec2 copy-snapshot` first"},
+		"public parent": {func() { added(t, double, ebsdirect.Snapshot{Owner: foreign, Public: true}) }, child, `belongs to the account 210987654321`},
+		"pending parent": {func() { added(t, double, ebsdirect.Snapshot{State: ebsdirect.Pending}) }, child,
+			`--parent-snapshot: the snapshot snap-0123456789abcdef0 is in the state pending; only a completed snapshot can be a parent`},
+		"parent with an error": {func() { added(t, double, ebsdirect.Snapshot{State: ebsdirect.Errored}) }, child, `is in the state error;`},
+		"larger parent": {func() { added(t, double, ebsdirect.Snapshot{Size: 2}) }, child,
+			`has 2 GiB, but the disk only 1 GiB; choose another parent, or enlarge the disk`},
+		"encryption by default": {func() { w.DefaultKey = mine; added(t, double, ebsdirect.Snapshot{}) }, child,
+			"is not encrypted, but the account encrypts new snapshots by default; leave the parent out, or copy it with `aws ec2 copy-snapshot --encrypted` first"},
+		"AMI of another account": {func() { w.Images = []*aws.Image{aws.NewImage("ami-01234567", "theirs", foreign, "")} },
+			func(i *amiimport.Import) { i.Spec.ParentAMI = "ami-01234567" }, "--parent-ami: the AMI ami-01234567 belongs to the account 210987654321; copy it with `aws ec2 copy-image` first"},
+		"AMI without a snapshot": {func() { w.Images = []*aws.Image{aws.NewImage("ami-01234567", "mine", aws.Account, "")} },
+			func(i *amiimport.Import) { i.Spec.ParentAMI = "ami-01234567" }, `--parent-ami: the AMI ami-01234567 has no snapshot of a root volume`},
+		"shared with AWS's key": {nil, func(i *amiimport.Import) { shares(i); i.Spec.Encrypt = true },
+			`sharing the AMI: the snapshot in eu-west-1 would be encrypted with alias/aws/ebs, which other accounts cannot use; set --kms-key-id to a key of your own`},
+		"shared with encryption by default": {func() { w.DefaultKey = "alias/aws/ebs" }, shares, `the snapshot in eu-west-1 would be encrypted with alias/aws/ebs`},
+		"shared snapshot of a copy": {nil, func(i *amiimport.Import) {
+			i.Spec.SnapshotUsers, i.Spec.Regions, i.Spec.RegionKeys = []string{foreign}, []string{"us-east-1"}, map[string]string{"us-east-1": ""}
+		}, `the snapshot in us-east-1 would be encrypted with alias/aws/ebs, which other accounts cannot use; set --region-kms-key-ids["us-east-1"] to a key of your own`},
+		"public with encryption by default": {func() { w.DefaultKey = mine }, func(i *amiimport.Import) { i.Spec.Groups = []string{"all"} },
+			`--ami-groups: an AMI with an encrypted snapshot cannot be public, and the one in eu-west-1 would be encrypted`},
+		"public with an encrypted parent": {func() { added(t, double, ebsdirect.Snapshot{Encrypted: true, Key: managed}) },
+			func(i *amiimport.Import) { child(i); i.Spec.Groups = []string{"all"} }, `--ami-groups: an AMI with an encrypted snapshot cannot be public`},
+		"pending snapshots": {func() {
+			double.Fail("StartSnapshot", 20, ebsdirect.Failure{Status: 402, Code: "ServiceQuotaExceededException", Message: "too many", Reason: "PENDING_SNAPSHOT_LIMIT_EXCEEDED"})
+		}, nil, `starting a snapshot: `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.Images, w.Snapshots, w.Enabled, w.DefaultKey, double.Keys = nil, nil, nil, "", []string{mine}
+			double.Heal()
+			double.Delete(parent)
+			if one.happens != nil {
+				one.happens()
+			}
+			before := double.IDs()
+			_, err := imported(t, disk, one.change)
+			require.ErrorContains(t, err, "")
+			assert.Contains(t, surface.InFlags(err), one.says)
+			assert.Equal(t, before, double.IDs(), "no snapshot may be left")
+			assert.Zero(t, double.Count().Sent)
+		})
+	}
+}
+
+// An alias becomes the ARN that EBS requires, and others may use the key's snapshots.
+func TestEncryptedImportsAreShared(t *testing.T) {
+	w, double := world(t)
+	disk := image(t, clean(t))
+	key := w.Key("")
+	w.Do("kms:CreateAlias", `{"AliasName": "alias/nodes", "TargetKeyId": "`+path.Base(key)+`"}`)
+	double.Keys = []string{key}
+	r, err := imported(t, disk, func(i *amiimport.Import) {
+		shares(i)
+		i.Spec.Encrypt, i.Spec.KMSKey = true, "alias/nodes"
+	})
+	require.NoError(t, err)
+	assert.Equal(t, key, double.Find(r.Upload.Snapshot.ID).Key)
+	assert.Equal(t, []aws.Share{{Account: foreign}}, w.Image("node").Shares)
+
+	// The child of an encrypted snapshot has the parent's key.
+	c, err := imported(t, disk, func(i *amiimport.Import) {
+		shares(i)
+		i.Spec.Name, i.Spec.ParentAMI = "child", r.Image.ID
+	})
+	require.NoError(t, err)
+	assert.Equal(t, key, double.Find(c.Upload.Snapshot.ID).Key)
+	assert.Zero(t, c.Upload.Sent, "the parent has all blocks")
+}
+
+// An AMI of the same name is replaced in every region, after the upload.
+func TestForceDeregisterReplacesTheAMI(t *testing.T) {
+	w, double := world(t)
+	disk := image(t, clean(t))
+	spec := func(i *amiimport.Import) { i.Spec.Regions = []string{"us-east-1"} }
+	first, err := imported(t, disk, spec)
+	require.NoError(t, err)
+	second, err := imported(t, disk, func(i *amiimport.Import) {
+		spec(i)
+		i.Spec.ForceDeregister, i.Spec.ForceDeleteSnapshot = true, true
+	})
+	require.NoError(t, err)
+	assert.Len(t, w.Images, 2)
+	assert.Nil(t, w.Image(first.Image.ID))
+	assert.Nil(t, w.Image(first.Copies[0].ID))
+	assert.Equal(t, []string{second.Upload.Snapshot.ID}, double.IDs())
+	assert.Len(t, w.SnapshotIDs(), 2)
+}
+
+// The answer to a registration can be lost. The AMI is found by its name and removed.
+func TestALostAnswerLeavesNoAMI(t *testing.T) {
+	w, double := world(t)
+	disk := image(t, clean(t))
+	w.Break("ec2:RegisterImage")
+	_, err := imported(t, disk, nil)
+	require.Error(t, err)
+	assert.NotEmpty(t, w.Count()["ec2:RegisterImage"])
+	assert.Empty(t, w.Images)
+	assert.Empty(t, double.IDs())
+
+	// With the flag, the snapshot stays, and the same import goes on.
+	w.Heal()
+	w.Fail("ec2:RegisterImage", 20, "InvalidParameterValue", 400)
+	folder := t.TempDir()
+	keep := func(i *amiimport.Import) { i.Spec.Keep, i.Folder = true, folder }
+	_, err = imported(t, disk, keep)
+	require.Len(t, double.IDs(), 1)
+	require.ErrorContains(t, err, "the snapshot "+double.IDs()[0]+" stays: the same import uploads nothing again")
+	w.Heal()
+	r, err := imported(t, disk, keep)
+	require.NoError(t, err)
+	assert.Zero(t, r.Upload.Sent)
+	assert.Len(t, double.IDs(), 1)
+	left, err := filepath.Glob(filepath.Join(folder, "*.journal"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
