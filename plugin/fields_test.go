@@ -73,13 +73,11 @@ func everyField(t *testing.T) map[string]fields {
 			"uefi_data": "QU1aTlVFRkk=", "tpm_support": "v2.0", "sriov_support": true, "root_device_name": "/dev/xvda", "volume_size": 20,
 			"volume_type": "gp3", "iops": 3000, "throughput": 125, "volume_initialization_rate": 100, "encrypt_boot": true, "kms_key_id": "alias/images",
 			"tags": fields{"team": "nodes"}, "snapshot_tags": fields{"team": "nodes"}, "ami_regions": []any{"us-east-1"},
-			"region_kms_key_ids": fields{"us-east-1": "alias/images"}, "ami_users": []any{"210987654321"},
+			"region_kms_key_ids": fields{"us-east-1": "alias/images"}, "ami_users": []any{"210987654321"}, "ami_groups": []any{},
 			"ami_org_arns":   []any{"arn:aws:organizations::123456789012:organization/o-123example"},
 			"ami_ou_arns":    []any{"arn:aws:organizations::123456789012:ou/o-123example/ou-1234-5example"},
 			"snapshot_users": []any{"210987654321"}, "deprecate_at": "2030-01-31T00:00:00Z", "keep_snapshot": true,
-			"imds_support": "v2.0", "force_deregister": true, "force_delete_snapshot": true,
-			// An encrypted AMI cannot be public.
-			"ami_groups": []any{},
+			"force_deregister": true, "force_delete_snapshot": true, "imds_support": "v2.0",
 			// A snapshot with a parent is encrypted as the parent is, and there is one
 			// parent.
 			"parent_snapshot": "", "parent_ami": "",

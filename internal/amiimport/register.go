@@ -121,9 +121,15 @@ func (r *run) undo(ctx context.Context) error {
 	}
 	var errs []error
 	for _, i := range append(r.result.Copies, r.result.Image) {
-		if i.ID != "" {
-			errs = append(errs, remove(ctx, r.aws.In(i.Region), i, uploaded))
+		if i.ID == "" {
+			continue
 		}
+		a := r.aws.In(i.Region)
+		if now, err := a.Image(ctx, i.ID); err == nil { // a copy shows its snapshots late
+			i = now
+		}
+		i.Snapshots = slices.DeleteFunc(i.Snapshots, func(id string) bool { return id == uploaded })
+		errs = append(errs, Remove(ctx, a, i))
 	}
 	if r.Spec.Keep {
 		return errors.Join(append(errs, fmt.Errorf("the snapshot %s stays: the same import uploads nothing again", uploaded))...)
@@ -133,21 +139,13 @@ func (r *run) undo(ctx context.Context) error {
 
 // Remove deregisters an AMI and deletes its snapshots. An AMI that does not exist is
 // no error.
-func Remove(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error { return remove(ctx, a, i, "") }
-
-// remove keeps one of the snapshots.
-func remove(ctx context.Context, a *awsapi.AWS, i awsapi.Image, kept string) error {
-	if now, err := a.Image(ctx, i.ID); err == nil { // a copy shows its snapshots late
-		i = now
+func Remove(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error {
+	if err := a.Deregister(ctx, i.ID); err != nil && !awsapi.IsNotFound(err) {
+		return err
 	}
 	var errs []error
-	if err := a.Deregister(ctx, i.ID); !awsapi.IsNotFound(err) {
-		errs = append(errs, err)
-	}
 	for _, id := range i.Snapshots {
-		if id != kept {
-			errs = append(errs, a.RemoveSnapshot(ctx, id))
-		}
+		errs = append(errs, a.RemoveSnapshot(ctx, id))
 	}
 	return errors.Join(errs...)
 }

@@ -80,14 +80,14 @@ func TestTemplatesUseTheDataOfTheBuild(t *testing.T) {
 	placeholders := map[string]string{"PackerRunUUID": "Build_PackerRunUUID. To set this dynamically in the Packer template, you must use the `build` function", "ID": "Build_ID. To set this dynamically in the Packer template, you must use the `build` function"}
 	require.NoError(t, p.Configure(fields{
 		"ami_name": "node-{{ build `ID` }}-{{ clean_resource_name \"a:b\" }}", "ami_description": "{{ .BuildName }} by {{ build_type }}",
-		"tags": fields{"{{ .ID }}": "{{ .ID }}"}, "packer_build_name": "kubelet", "packer_builder_type": "qemu", "skip_rules": []string{"{{ build_name }}"},
+		"tags": fields{"{{ .ID }}": "{{ .ID }}"}, "packer_build_name": "logs", "packer_builder_type": "qemu", "skip_rules": []string{"{{ build_name }}"},
 	}, placeholders))
 	c, err := p.config.rendered(texts(map[any]any{"ID": "42", "Number": 1}))
 	require.NoError(t, err)
 	assert.Equal(t, "node-42-a-b", c.Name)
-	assert.Equal(t, "kubelet by qemu", c.Description)
+	assert.Equal(t, "logs by qemu", c.Description)
 	assert.Equal(t, map[string]string{"42": "42"}, c.Tags)
-	assert.Equal(t, []string{"kubelet"}, c.SkipRules)
+	assert.Equal(t, []string{"logs"}, c.SkipRules)
 	_, err = p.config.rendered(nil)
 	require.ErrorContains(t, err, "tags: \"{{ .ID }}\" refers to a value that does not exist; known: BuildName, BuilderType")
 }
