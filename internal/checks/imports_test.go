@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	".":                     {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version"},
 	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
 	"cmd":                   {".", "internal/amiimport", "internal/snapshot", "internal/disk", "internal/diskaudit", "internal/diskdiff", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console", "internal/awsnames"},
-	"plugin":                {"internal/manifest", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/human", "internal/console", "internal/awsnames"},
+	"plugin":                {"internal/disk", "internal/diskaudit", "internal/snapshot", "internal/amiimport", "internal/manifest", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/human", "internal/console", "internal/awsnames"},
 	"docs":                  {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight", "internal/diagnose", "internal/version"},
 	"internal/checks":       {},
 	"e2e":                   {"host", "plan", "internal/manifest", "internal/templates", "scrub", "distros", "internal/asset", "provisioner", "internal/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version", "internal/human"},

@@ -81,6 +81,9 @@ func (a *Artifact) Destroy() error {
 		in.Region = i.Region
 		opened, err := in.Open(ctx)
 		if err == nil {
+			if now, err := opened.Image(ctx, i.ID); err == nil { // a copy shows its snapshots late
+				i = now
+			}
 			err = amiimport.Remove(ctx, opened, i)
 		}
 		if err != nil {

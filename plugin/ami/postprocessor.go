@@ -101,6 +101,7 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	if err != nil {
 		return nil, err
 	}
+	c.ForceDeregister = c.ForceDeregister || c.PackerForce // as amazon-ebs does
 	ui.Say("Importing the disk image " + c.Disk)
 	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
 	r, err := amiimport.Import{

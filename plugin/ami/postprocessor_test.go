@@ -38,6 +38,7 @@ func TestConfigureRefusesWrongFields(t *testing.T) {
 		"a region without use":  {fields{"region_kms_key_ids": fields{"eu-north-1": "alias/x"}}, `* region_kms_key_ids["eu-north-1"]: the AMI is not copied to the region; add the region to ami_regions`},
 		"another region":        {fields{"ami_regions": []string{"us-east-1"}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}}, `* region_kms_key_ids["eu-north-1"]: the AMI is not copied`},
 		"a parent and a key":    {fields{"parent_ami": "ami-0123456789abcdef0", "encrypt_boot": true}, "* encrypt_boot: a snapshot with a parent is encrypted as the parent is"},
+		"a flag without use":    {fields{"force_delete_snapshot": true}, "* force_delete_snapshot has no effect without force_deregister"},
 		"another home":          {fields{"disk": "~you/disk.raw"}, "* disk: ~you/disk.raw begins with ~you: only ~/ is replaced by a home folder"},
 		"an external ID":        {fields{"external_id": "x"}, "* external_id has no effect without assume_role"},
 		"an unknown function":   {fields{"ami_name": "{{nothing}}"}, `invalid 'ami_name': template: root:1: function "nothing" not defined`},
@@ -64,6 +65,7 @@ func TestUnknownFieldsMakeNoErrors(t *testing.T) {
 		"name":    {"ami_name": "<unknown>"},
 		"part":    {"ami_name": "node-<unknown>", "audit": "<unknown>", "region": "<unknown>"},
 		"boolean": {"ami_name": "node", "kms_key_id": "alias/x", "encrypt_boot": false},
+		"flag":    {"ami_name": "node", "force_deregister": false, "force_delete_snapshot": true},
 		"list":    {"ami_name": "node", "ami_regions": []string{}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}},
 		"entry":   {"ami_name": "node", "ami_regions": []string{"<unknown>"}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}},
 	} {
