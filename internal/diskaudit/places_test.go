@@ -13,7 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // Types of the Discoverable Partitions Specification, for x86-64.
@@ -267,4 +270,15 @@ func TestTheRootAmongSeveral(t *testing.T) {
 	r, err := audit(t, withParts(t, "gpt", data, b), "not-a-node")
 	require.NoError(t, err)
 	assert.Equal(t, 2, r.Machine.Partition)
+
+	i, err := disk.Open(withParts(t, "gpt", a, b))
+	require.NoError(t, err)
+	defer i.Close()
+	l, err := i.Layout()
+	require.NoError(t, err)
+	r, err = diskaudit.Audit{Image: i, Layout: l, Root: 2, Spec: scrub.Spec{Skip: []string{"not-a-node"}}}.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, r.Machine.Partition)
+	assert.Equal(t, plan.Unknown, r.Result)
+	assert.Equal(t, `partition 1 (ext4, 67.1 MB, label "a") was not audited: the partition has another root; audit the disk again with this root partition, or remove the partition`, r.Error)
 }
