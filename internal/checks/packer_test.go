@@ -51,6 +51,27 @@ func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
 	require.NotZero(t, count)
 }
 
+// packer itself, with the qemu plugin, accepts the template of
+// examples/github-actions. The base image is a local file, because the network is off.
+func TestPackerAcceptsTheExampleForGitHubActions(t *testing.T) {
+	packer, err := tools.Packer(t.Context(), "", t.Output())
+	require.NoError(t, err)
+	qemu, err := tools.Build(t.Context(), tools.NamePackerQEMU, "", "amd64", t.Output())
+	require.NoError(t, err)
+	home := t.TempDir()
+	plugin := filepath.Join(home, "packer-plugin-eksnode")
+	run(t, "go", "build", "-o", plugin, "-ldflags", "-X "+module+"/internal/version.Version="+version.Version+" -X "+module+"/internal/version.VersionPrerelease=", "./plugin")
+	workstation := workstation{packer: packer, home: home}
+	workstation.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
+	workstation.offline(t, home, "plugins", "install", "--path", qemu, "github.com/hashicorp/qemu")
+	for name, text := range map[string]string{"node.pkr.hcl": read(t, "examples/github-actions/node.pkr.hcl"), "base.qcow2": ""} {
+		write(t, filepath.Join(home, name), text)
+	}
+	run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(home, "build"))
+	workstation.offline(t, home, "init", ".")
+	workstation.offline(t, home, "validate", "-var", "base_image=base.qcow2", "-var", "base_checksum=none", "-var", "private_key=build", "-var", "region=eu-central-1", ".")
+}
+
 // readme returns the template of README.md.
 func readme(t *testing.T) string {
 	t.Helper()

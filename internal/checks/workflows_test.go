@@ -28,7 +28,7 @@ func workflows(t *testing.T) map[string]workflow {
 	t.Helper()
 	found := map[string]workflow{}
 	for _, name := range tracked(t) {
-		if path.Dir(name) != ".github/workflows" {
+		if path.Dir(name) != ".github/workflows" && (path.Dir(name) != "examples/github-actions" || path.Ext(name) != ".yml") {
 			continue
 		}
 		var w workflow

@@ -66,6 +66,39 @@ func TestUEFI(t *testing.T) {
 	}
 }
 
+// TestLoadersOfOtherLayouts has EFI system partitions as distributions and tools lay them
+// out.
+func TestLoadersOfOtherLayouts(t *testing.T) {
+	const (
+		note    = `the EFI system partition 1 has no \EFI\BOOT\BOOTX64.EFI or BOOTAA64.EFI; EC2 starts without boot variables, so UEFI does not boot this disk`
+		folders = `mkfs.vfat part; mmd -i part ::/EFI ::/EFI/BOOT ::/EFI/Linux ::/EFI/systemd ::/loader; `
+	)
+	for name, c := range map[string]struct {
+		table, script string
+		want          Boot
+		notes         []string
+	}{
+		"systemd-boot and a kernel image": {disks, folders + `for f in BOOT/BOOTX64.EFI systemd/systemd-bootx64.efi Linux/debian-6.12.efi; do mcopy -i part loader ::/EFI/$f; done`, Boot{UEFI: true, Arch: "x86_64"}, nil},
+		"a kernel image alone":            {disks, folders + `mcopy -i part loader ::/EFI/BOOT/BOOTX64.EFI`, Boot{UEFI: true, Arch: "x86_64"}, nil},
+		"no default loader":               {disks, folders + `mcopy -i part loader ::/EFI/Linux/debian-6.12.efi`, Boot{}, []string{note}},
+		"shim and fallback":               {disks, folders + `for f in BOOTX64.EFI fbx64.efi mmx64.efi grubx64.efi; do mcopy -i part loader ::/EFI/BOOT/$f; done`, Boot{UEFI: true, Arch: "x86_64"}, nil},
+		"an MBR":                          {"label: dos\n1 : start=2048, size=90M, type=ef\n2 : size=20M", folders + `mcopy -i part loader ::/EFI/BOOT/BOOTX64.EFI`, Boot{UEFI: true, Arch: "x86_64"}, nil},
+		"an MBR, another type":            {"label: dos\n1 : start=2048, size=90M, type=c\n2 : size=20M", folders + `mcopy -i part loader ::/EFI/BOOT/BOOTX64.EFI`, Boot{UEFI: true, Arch: "x86_64"}, nil},
+		"a loader that was cut off":       {disks, folders + `head -c 60 loader > cut; mcopy -i part cut ::/EFI/BOOT/BOOTX64.EFI`, Boot{}, []string{`partition 1: \EFI\BOOT\BOOTX64.EFI is no program for x86_64`, note}},
+		"two architectures": {disks, folders + `mcopy -i part loader ::/EFI/BOOT/BOOTX64.EFI; printf '\144\252' | dd of=loader bs=1 seek=132 conv=notrunc status=none; mcopy -i part loader ::/EFI/BOOT/BOOTAA64.EFI`,
+			Boot{UEFI: true}, []string{"the disk has loaders for two architectures"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := partitioned(t, 120, c.table)
+			loader(t, filepath.Dir(disk), 0x8664)
+			inPartition(t, disk, 1, c.script)
+			_, l := laidOut(t, disk)
+			assert.Equal(t, c.want, l.Boot)
+			assert.Equal(t, c.notes, l.Notes)
+		})
+	}
+}
+
 // TestBIOS has boot code of several programs.
 func TestBIOS(t *testing.T) {
 	grub := append([]byte("\xeb\x63\x90"), []byte(strings.Repeat("\x00", 380)+"GRUB \x00Geom\x00Hard Disk\x00Read\x00 Error\r\n\x00")...)

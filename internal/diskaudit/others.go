@@ -202,11 +202,15 @@ func (m *machine) notMounted(p source) {
 			return
 		}
 		entries, err := os.ReadDir(m.Other)
+		another := isRoot(m.Other)
 		if err = errors.Join(err, unmount(m.Other)); err != nil {
 			m.unchecked("partition %s was not audited: %w", p, err)
 			return
 		}
-		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "lost+found" }) {
+		switch {
+		case another:
+			m.unchecked("partition %s was not audited: the partition has another root; audit the disk again with this root partition, or remove the partition", p)
+		case slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "lost+found" }):
 			m.unchecked("partition %s was not audited: the image does not say where this partition is mounted; name the partition in /etc/fstab, or remove it", p)
 		}
 	}

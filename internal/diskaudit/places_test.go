@@ -13,7 +13,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // Types of the Discoverable Partitions Specification, for x86-64.
@@ -227,6 +230,7 @@ func TestWhatIsNotAuditedIsSaid(t *testing.T) {
 		"a stray partition":     {[]part{plain, secret}, about + " was not audited: the image does not say where this partition is mounted; name the partition in /etc/fstab, or remove it", ""},
 		"an empty partition":    {[]part{plain, {typeLinux, ext4, nil}}, "", ""},
 		"a swap partition":      {[]part{fstab("UUID=x none swap sw 0 0"), {"swap", `mkswap -q "$1"`, nil}}, "", ""},
+		"a used swap partition": {[]part{plain, {"swap", `mkswap -q "$1"; echo secret | dd of="$1" bs=1M seek=50 conv=notrunc status=none`, nil}}, `partition 2 (swap, 67.1 MB, name "part2") has memory of the machine, which can contain secrets; overwrite the partition with zeros and run mkswap, or build the image without swap`, ""},
 		"LVM":                   {[]part{plain, {"lvm", `d=$(losetup -f --show "$1"); pvcreate -q -y --config 'devices{use_devicesfile=0}' $d > /dev/null 2>&1 || f=1; losetup -d $d; [ -z "${f-}" ]`, nil}}, `partition 2 (LVM physical volume, 67.1 MB, name "part2") was not audited: what is inside LVM physical volume is not read; build the image without that`, ""},
 		"LUKS":                  {[]part{fstab("/dev/mapper/data /data ext4 nofail"), {typeLinux, `printf x | cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 "$1" -`, nil}}, `partition 2 (LUKS, 67.1 MB, name "part2") was not audited: what is inside LUKS is not read; build the image without that`, ""},
 		"another volume":        {[]part{fstab("# UUID=1 /x ext4", "", "UUID=c0ffee /data ext4 defaults 0 2")}, "", "/etc/fstab line 3: /data is on UUID=c0ffee, which this disk does not have: without that volume and without nofail, the machine does not boot"},
@@ -267,4 +271,15 @@ func TestTheRootAmongSeveral(t *testing.T) {
 	r, err := audit(t, withParts(t, "gpt", data, b), "not-a-node")
 	require.NoError(t, err)
 	assert.Equal(t, 2, r.Machine.Partition)
+
+	i, err := disk.Open(withParts(t, "gpt", a, b))
+	require.NoError(t, err)
+	defer i.Close()
+	l, err := i.Layout()
+	require.NoError(t, err)
+	r, err = diskaudit.Audit{Image: i, Layout: l, Root: 2, Spec: scrub.Spec{Skip: []string{"not-a-node"}}}.Run(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, r.Machine.Partition)
+	assert.Equal(t, plan.Unknown, r.Result)
+	assert.Equal(t, `partition 1 (ext4, 67.1 MB, label "a") was not audited: the partition has another root; audit the disk again with this root partition, or remove the partition`, r.Error)
 }

@@ -84,7 +84,19 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 	if a.Manifest != nil && found.Manifest != nil {
 		*a.Manifest = *found.Manifest
 	}
-	return a.report(found), err
+	if err != nil {
+		return a.report(found), err
+	}
+	for _, p := range a.Layout.Partitions {
+		used, err := a.swapped(ctx, p)
+		if err != nil {
+			return plan.Report{}, err
+		}
+		if used {
+			found.Unchecked = append(found.Unchecked, fmt.Sprintf("partition %s has memory of the machine, which can contain secrets; overwrite the partition with zeros and run mkswap, or build the image without swap", p))
+		}
+	}
+	return a.report(found), nil
 }
 
 // task prepares a task for the child. The caller calls remove after the child has ended,
@@ -130,6 +142,30 @@ func (a Audit) task(ctx context.Context) (t task, remove func(), err error) {
 		made = append(made, copied)
 	}
 	return t, remove, nil
+}
+
+// swapHeader is the size of the largest page: the first page of a swap area is mkswap's.
+const swapHeader = 64 << 10
+
+// swapped reports whether a swap partition has been written to.
+func (a Audit) swapped(ctx context.Context, p disk.Partition) (bool, error) {
+	if p.Kind != disk.KindSwap {
+		return false, nil
+	}
+	block, zeros := make([]byte, disk.BlockSize), make([]byte, disk.BlockSize)
+	for at := p.Offset + swapHeader; at < p.End() && ctx.Err() == nil; at += disk.BlockSize {
+		part := block[:min(disk.BlockSize, p.End()-at)]
+		if a.Image.Zero(at, int64(len(part))) {
+			continue
+		}
+		if _, err := a.Image.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if !bytes.Equal(part, zeros[:len(part)]) {
+			return true, nil
+		}
+	}
+	return false, context.Cause(ctx)
 }
 
 // mountable reports whether Linux mounts the partition's content.
