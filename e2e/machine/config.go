@@ -41,7 +41,7 @@ func Packages(kinds ...Kind) []string {
 		case Nspawn:
 			packages = append(packages, "systemd-container")
 		case QEMU:
-			packages = append(packages, "qemu-system-x86", "seabios", "xorriso")
+			packages = append(packages, "ovmf", "qemu-system-x86", "seabios", "xorriso")
 		}
 	}
 	return packages
@@ -80,6 +80,9 @@ type Config struct {
 	ReadyWithin time.Duration
 	// Memory and CPUs size a virtual machine; zero means 1024 MiB and 2.
 	Memory, CPUs int
+	// UEFI makes the firmware of a virtual machine UEFI, without boot variables. The
+	// disk needs an EFI system partition.
+	UEFI bool
 	// NVMe is the number of additional empty NVMe disks of a virtual machine, of 1
 	// GiB each. Their serial numbers are "EMPTY1" and so on.
 	NVMe int
@@ -101,6 +104,8 @@ func (c Config) complete(address netip.Addr) (Config, error) {
 		return c, errors.New("a machine of kind node needs an image: its disk is a copy")
 	case c.Kind != QEMU && c.NVMe > 0:
 		return c, fmt.Errorf("a machine of kind %s has no disks but its own", c.Kind)
+	case c.Kind != QEMU && c.UEFI:
+		return c, fmt.Errorf("a machine of kind %s has no firmware", c.Kind)
 	case !instanceIDs.MatchString(c.InstanceID):
 		return c, fmt.Errorf("instance id %q must match %s", c.InstanceID, instanceIDs)
 	}

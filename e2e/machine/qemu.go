@@ -131,6 +131,9 @@ func (v *virtual) args(accelerator []string) []string {
 		"-device", "virtio-net-pci,netdev=link,romfile=,mac="+v.mac.String(),
 		"-device", "virtio-rng-pci",
 	)
+	if v.config.UEFI {
+		args = append(args, "-bios", "/usr/share/ovmf/OVMF.fd")
+	}
 	for n := range v.config.NVMe {
 		args = append(args,
 			"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=empty%d,cache=unsafe,discard=unmap", emptyDisk(n), n),

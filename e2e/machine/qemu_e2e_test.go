@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 )
 
 // ownKernel succeeds when the machine runs the kernel of its own disk, started
@@ -56,4 +58,30 @@ func TestNspawnImageBootsInQEMU(t *testing.T) {
 	require.NoError(t, instance.PowerOff(l.Ctx))
 	require.NoError(t, instance.Boot(l.Ctx))
 	require.NoError(t, instance.Kill())
+}
+
+// The boot mode that the disk shows is right: both kinds of firmware boot it.
+func TestCloudDiskBootsByBIOSAndUEFI(t *testing.T) {
+	l := lab.Open(t, 2*limit, machine.Nspawn, machine.QEMU)
+	require.NoError(t, base.Install(l.Ctx, t.Output(), machine.CloudPackages()...))
+	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-build"})
+	raw, cloud := filepath.Join(t.TempDir(), "image.raw"), filepath.Join(t.TempDir(), "cloud.raw")
+	builder.CaptureTo(t, raw)
+	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, cloud))
+	image, err := disk.Open(cloud)
+	require.NoError(t, err)
+	defer image.Close()
+	layout, err := image.Layout()
+	require.NoError(t, err)
+	assert.Equal(t, disk.Boot{BIOS: true, UEFI: true, Arch: "x86_64"}, layout.Boot)
+	assert.Empty(t, layout.Notes)
+	for id, uefi := range map[string]bool{"i-bios": false, "i-uefi": true} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			instance := l.Start(t, machine.Config{Kind: machine.QEMU, Image: cloud, InstanceID: id, UEFI: uefi})
+			assert.Equal(t, "running", instance.Sh(t, settled))
+			instance.Sh(t, ownKernel)
+			assert.Equal(t, uefi, instance.Try(t, "test -d /sys/firmware/efi").Code == 0)
+		})
+	}
 }
