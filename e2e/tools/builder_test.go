@@ -54,7 +54,7 @@ func TestVerifyRefusesProgramOfAnotherModule(t *testing.T) {
 func TestBuildRefusesUnknownTools(t *testing.T) {
 	for _, test := range []struct{ name, arch, wantErr string }{
 		{NameKubelet, "riscv64", `building kubelet 1.34.4: unknown architecture "riscv64"; must be amd64 or arm64`},
-		{"helm", "amd64", `finding "helm": unknown tool; must be one of packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, containerd, runc, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
+		{"helm", "amd64", `finding "helm": unknown tool; must be one of packer, packer-plugin-amazon, packer-plugin-qemu, kubelet, ecr-credential-provider, cni-plugins, containerd, runc, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
 	} {
 		_, err := Build(t.Context(), test.name, "", test.arch, os.Stderr)
 		require.EqualError(t, err, test.wantErr)

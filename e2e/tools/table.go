@@ -13,6 +13,7 @@ import (
 const (
 	NamePacker             = "packer"
 	NamePackerAmazon       = "packer-plugin-amazon"
+	NamePackerQEMU         = "packer-plugin-qemu"
 	NameKubelet            = "kubelet"
 	NameCredentialProvider = "ecr-credential-provider"
 	NameCNIPlugins         = "cni-plugins"
@@ -109,6 +110,23 @@ func Table() []Tool {
 				{"github.com/hashicorp/packer-plugin-amazon/version.VersionPrerelease", format("")},
 			},
 			output: named("packer-plugin-amazon"),
+			probe:  probe{[]string{"describe"}, format(`"version":"%s"`)},
+		},
+		{
+			Name:     NamePackerQEMU,
+			Versions: []string{"1.0.9"},
+			release: release{
+				url:  "https://github.com/hashicorp/packer-plugin-qemu/releases/download/v{version}/packer-plugin-qemu_v{version}_x5.0_linux_{arch}.zip",
+				sum:  "https://github.com/hashicorp/packer-plugin-qemu/releases/download/v{version}/packer-plugin-qemu_v{version}_SHA256SUMS",
+				form: asset.Listed, member: "packer-plugin-qemu_v{version}_x5.0_linux_{arch}",
+			},
+			module:   "github.com/hashicorp/packer-plugin-qemu",
+			packages: []string{"."},
+			variables: []variable{
+				{"github.com/hashicorp/packer-plugin-qemu/version.Version", format("%s")},
+				{"github.com/hashicorp/packer-plugin-qemu/version.VersionPrerelease", format("")},
+			},
+			output: named("packer-plugin-qemu"),
 			probe:  probe{[]string{"describe"}, format(`"version":"%s"`)},
 		},
 		kubernetes(NameKubelet, true, probe{[]string{"--version"}, format("Kubernetes v%s")}),

@@ -17,7 +17,7 @@ func TestFind(t *testing.T) {
 		{name: "packer", want: "1.15.0"},
 		{name: "cni-plugins", want: "1.9.1"},
 		{name: "packer", version: "1.13.0", wantErr: "finding packer 1.13.0: unknown version; must be one of 1.15.0, 1.12.0"},
-		{name: "docker", wantErr: `finding "docker": unknown tool; must be one of packer, packer-plugin-amazon, kubelet, ecr-credential-provider, cni-plugins, containerd, runc, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
+		{name: "docker", wantErr: `finding "docker": unknown tool; must be one of packer, packer-plugin-amazon, packer-plugin-qemu, kubelet, ecr-credential-provider, cni-plugins, containerd, runc, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubeadm, etcd, kube-bench, critest, toxiproxy-server, gitleaks`},
 	} {
 		t.Run(test.name+"@"+test.version, func(t *testing.T) {
 			tool, version, err := Find(test.name, test.version)
