@@ -69,7 +69,7 @@ func (v *virtual) backing(ctx context.Context) (string, error) {
 		return image, nil
 	}
 	raw := filepath.Join(v.folder, "base.raw")
-	return raw, makeDisk(ctx, "set -e\n"+diskScript, os.Environ(), v.config.Root, raw)
+	return raw, MakeDisk(ctx, v.config.Root, raw)
 }
 
 // seedDrive makes an ISO 9660 file system with the label that cloud-init
