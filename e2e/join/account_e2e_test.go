@@ -42,11 +42,12 @@ func (w *world) openAccount() *account {
 	return a
 }
 
-// imports makes an AMI of a disk, as `eksnode ami import` does.
-func (w *world) imports(disk, name string) amiimport.Result {
+// imports makes an AMI of a disk, as `eksnode ami import` does. parent is a snapshot, or
+// empty.
+func (w *world) imports(disk, name, parent string) amiimport.Result {
 	w.t.Helper()
 	made, err := amiimport.Import{
-		Spec: amiimport.Spec{Name: name}, Disk: disk, Folder: w.t.TempDir(),
+		Spec: amiimport.Spec{Name: name, ParentSnapshot: parent}, Disk: disk, Folder: w.t.TempDir(),
 		Say: func(format string, args ...any) { w.step(format, args...) },
 		Open: func(ctx context.Context) (*awsapi.AWS, error) {
 			return awsapi.Open(ctx, awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond})

@@ -27,21 +27,21 @@ import (
 
 // The disk of a built machine becomes an AMI without an instance. Two instances of the
 // AMI join, and have identities of their own. Another instance joins whose volume is
-// encrypted: blocks that were not uploaded read as garbage there.
+// encrypted: blocks that were not uploaded read as garbage there. The next version of the
+// disk becomes an AMI with the first as its parent.
 func TestDiskBecomesAMI(t *testing.T) {
 	w := openWorld(t, lab.System{}, 20*time.Minute)
 	require.NoError(t, base.Install(w.Ctx, t.Output(), machine.CloudPackages()...))
 	source := filepath.Join(w.Folder(), "disk.raw")
 	w.phase("a disk that BIOS and UEFI boot", func() {
 		require.NoError(t, machine.MakeCloudDisk(w.Ctx, w.image, source))
-		// Zeros that belong to a file.
-		_, code := lab.Disk(source).Sh(t, true, `dd if=/dev/zero of="$ROOT/`+zeros+`" bs=1M count=4 status=none`)
-		require.Zero(t, code)
+		w.fill(source, zeros, "/dev/zero")
+		w.fill(source, changing, "/dev/urandom")
 	})
 	a := w.openAccount()
 	var volume, id string
 	w.phase("the disk becomes an AMI", func() {
-		made := w.imports(source, "node")
+		made := w.imports(source, "node", "")
 		assert.Equal(t, "uefi-preferred", made.Image.BootMode)
 		id, volume = made.Upload.Snapshot.ID, a.Image("node").Disk.Image
 	})
@@ -67,11 +67,27 @@ func TestDiskBecomesAMI(t *testing.T) {
 		w.works(w.b, i, "encrypted", "word-of-b")
 		w.record("AMI of a disk, encrypted", "NodeConfig", "joins", "")
 	})
+	w.phase("the next version, with a parent", func() {
+		w.fill(source, changing, "/dev/zero")
+		assert.Less(t, w.imports(source, "next", id).Upload.Sent, 100)
+		assert.Empty(t, w.faults(source, a.Image("next").Disk.Image))
+	})
 	w.report("disk")
 }
 
-// zeros is a file that consists of zeros.
-const zeros = "var/lib/zeros"
+// zeros is a file that consists of zeros. changing becomes such a file in the next
+// version of the disk.
+const (
+	zeros    = "var/lib/zeros"
+	changing = "var/lib/changing"
+)
+
+// fill fills a file on a disk.
+func (w *world) fill(path, file, from string) {
+	w.t.Helper()
+	_, code := lab.Disk(path).Sh(w.t, true, `dd if="$1" of="$ROOT/$2" bs=1M count=4 conv=notrunc status=none`, from, file)
+	require.Zero(w.t, code)
+}
 
 // makeVolume writes what an encrypted volume of a snapshot holds.
 func (w *world) makeVolume(a *account, id, path string) {

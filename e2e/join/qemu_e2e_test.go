@@ -26,7 +26,7 @@ func TestQEMUBuilder(t *testing.T) {
 		var made string
 		w.phase("a disk, by packer's qemu builder", func() { made = w.buildInQEMU() })
 		w.phase("the disk becomes an AMI", func() {
-			assert.Equal(t, "uefi-preferred", w.imports(made, "node").Image.BootMode)
+			assert.Equal(t, "uefi-preferred", w.imports(made, "node", "").Image.BootMode)
 			volume = a.Image("node").Disk.Image
 		})
 	})

@@ -3,6 +3,8 @@
 package machine_test
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -60,28 +62,44 @@ func TestNspawnImageBootsInQEMU(t *testing.T) {
 	require.NoError(t, instance.Kill())
 }
 
-// The boot mode that the disk shows is right: both kinds of firmware boot it.
+// The boot mode that a disk shows is right: a disk with both boot loaders boots by BIOS,
+// and a disk without the one for BIOS boots by UEFI.
 func TestCloudDiskBootsByBIOSAndUEFI(t *testing.T) {
 	l := lab.Open(t, 2*limit, machine.Nspawn, machine.QEMU)
 	require.NoError(t, base.Install(l.Ctx, t.Output(), machine.CloudPackages()...))
 	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-build"})
-	raw, cloud := filepath.Join(t.TempDir(), "image.raw"), filepath.Join(t.TempDir(), "cloud.raw")
+	folder := t.TempDir()
+	raw, both, uefi := filepath.Join(folder, "image.raw"), filepath.Join(folder, "both.raw"), filepath.Join(folder, "uefi.raw")
 	builder.CaptureTo(t, raw)
-	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, cloud))
-	image, err := disk.Open(cloud)
+	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, both))
+	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, uefi))
+	bootCode, err := os.OpenFile(uefi, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = bootCode.Write(make([]byte, 440))
+	require.NoError(t, errors.Join(err, bootCode.Close()))
+	for id, c := range map[string]struct {
+		disk, mode string
+		uefi       bool
+	}{"i-both": {both, "uefi-preferred", false}, "i-uefi": {uefi, "uefi", true}} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, c.mode, bootMode(t, c.disk))
+			instance := l.Start(t, machine.Config{Kind: machine.QEMU, Image: c.disk, InstanceID: id, UEFI: c.uefi})
+			assert.Equal(t, "running", instance.Sh(t, settled))
+			instance.Sh(t, ownKernel)
+			assert.Equal(t, c.uefi, instance.Try(t, "test -d /sys/firmware/efi").Code == 0)
+		})
+	}
+}
+
+// bootMode is the boot mode that the contents of a disk show.
+func bootMode(t *testing.T, path string) string {
+	t.Helper()
+	image, err := disk.Open(path)
 	require.NoError(t, err)
 	defer image.Close()
 	layout, err := image.Layout()
 	require.NoError(t, err)
-	assert.Equal(t, disk.Boot{BIOS: true, UEFI: true, Arch: "x86_64"}, layout.Boot)
 	assert.Empty(t, layout.Notes)
-	for id, uefi := range map[string]bool{"i-bios": false, "i-uefi": true} {
-		t.Run(id, func(t *testing.T) {
-			t.Parallel()
-			instance := l.Start(t, machine.Config{Kind: machine.QEMU, Image: cloud, InstanceID: id, UEFI: uefi})
-			assert.Equal(t, "running", instance.Sh(t, settled))
-			instance.Sh(t, ownKernel)
-			assert.Equal(t, uefi, instance.Try(t, "test -d /sys/firmware/efi").Code == 0)
-		})
-	}
+	return layout.Boot.Mode()
 }
