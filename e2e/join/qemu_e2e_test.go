@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -17,19 +18,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// Packer's qemu builder makes a disk, and the disk becomes an AMI. A virtual machine
-// with UEFI boots from the AMI's volume, and an instance joins.
+// Packer's qemu builder makes a disk, and the post-processor makes an AMI of the disk. A
+// virtual machine with UEFI boots from the AMI's volume, and an instance joins.
 func TestQEMUBuilder(t *testing.T) {
-	var volume string
+	var a *account
 	w := openClusters(t, lab.System{}, time.Hour, func(w *world) {
-		a := w.openAccount()
-		var made string
-		w.phase("a disk, by packer's qemu builder", func() { made = w.buildInQEMU() })
-		w.phase("the disk becomes an AMI", func() {
-			assert.Equal(t, "uefi-preferred", w.imports(made, "node", "").Image.BootMode)
-			volume = a.Image("node").Disk.Image
-		})
+		a = w.openAccount()
+		w.phase("an AMI, by packer's qemu builder", func() { w.buildInQEMU(a) })
 	})
+	assert.Equal(t, "uefi-preferred", a.Image("node").BootMode)
+	volume := a.Image("node").Disk.Image
 	w.phase("an instance of the AMI", func() {
 		i := w.launch("i-one", volume, w.b.role, w.b.nodeConfig())
 		defer w.end(i)
@@ -45,8 +43,8 @@ func TestQEMUBuilder(t *testing.T) {
 	w.report("qemu")
 }
 
-// buildInQEMU builds testdata/qemu and returns the path of the disk.
-func (w *world) buildInQEMU() string {
+// buildInQEMU makes the AMI node with testdata/qemu.
+func (w *world) buildInQEMU(a *account) {
 	w.t.Helper()
 	require.NoError(w.t, base.Install(w.Ctx, w.t.Output(), append(machine.Packages(machine.QEMU), machine.CloudPackages()...)...))
 	plain, cloud := filepath.Join(w.Folder(), "base.raw"), filepath.Join(w.Folder(), "cloud.raw")
@@ -58,11 +56,27 @@ func (w *world) buildInQEMU() string {
 	packer := w.NewPacker(w.t, "", map[string]string{
 		"github.com/eksnode/eksnode": lab.Built(w.t, "bin/packer-plugin-eksnode"), "github.com/hashicorp/qemu": builder,
 	})
+	packer.Environment = append(a.serveIn(w), "XDG_CACHE_HOME="+packer.Folder)
 	template, err := filepath.Abs("testdata/qemu")
 	require.NoError(w.t, err)
 	packer.Run(w.t, "build", "-color=false",
 		"-var", "disk="+cloud, "-var", "private_key="+packer.Key, "-var", "public_key="+w.Key.Authorized,
 		"-var", "kubernetes_version="+lab.Kubelet, "-var", "source_url="+server.URL(),
 		"-var", `versions={"ecr-credential-provider"="`+lab.ProviderVersion(w.t)+`"}`, template)
-	return filepath.Join(packer.Folder, "output", "node.qcow2")
+}
+
+// serveIn serves the account in the lab's network, and returns the environment for
+// programs there.
+func (a *account) serveIn(w *world) []string {
+	w.t.Helper()
+	var environment []string
+	for variable, handler := range map[string]http.Handler{"AWS_ENDPOINT_URL": a.World, "AWS_ENDPOINT_URL_EBS": a.ebs} {
+		listener, err := w.Listen(w.Ctx, "tcp", "127.0.0.1:0")
+		require.NoError(w.t, err)
+		server := &http.Server{Handler: handler}
+		w.t.Cleanup(func() { assert.NoError(w.t, server.Close()) })
+		go func() { _ = server.Serve(listener) }() // ErrServerClosed
+		environment = append(environment, variable+"=http://"+listener.Addr().String())
+	}
+	return environment
 }

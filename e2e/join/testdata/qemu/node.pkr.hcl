@@ -1,5 +1,5 @@
-# Makes a disk image of a node with the qemu builder, from a disk image with
-# cloud-init.
+# Makes an AMI of a node with the qemu builder, from a disk image with cloud-init.
+# There is no instance.
 
 packer {
   required_plugins {
@@ -81,4 +81,8 @@ build {
   }
 
   provisioner "eksnode-scrub" {}
+
+  post-processor "eksnode-ami" {
+    ami_name = "node"
+  }
 }
