@@ -3,9 +3,10 @@
 package machine_test
 
 import (
-	"errors"
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -62,38 +63,48 @@ func TestNspawnImageBootsInQEMU(t *testing.T) {
 	require.NoError(t, instance.Kill())
 }
 
-// The boot mode that a disk shows is right: a disk with both boot loaders boots by BIOS,
-// and a disk without the one for BIOS boots by UEFI.
+// The boot mode that a disk shows is right, and what is not free is enough to boot: the
+// free blocks hold garbage.
 func TestCloudDiskBootsByBIOSAndUEFI(t *testing.T) {
 	l := lab.Open(t, 2*limit, machine.Nspawn, machine.QEMU)
 	require.NoError(t, base.Install(l.Ctx, t.Output(), machine.CloudPackages()...))
 	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-build"})
 	folder := t.TempDir()
-	raw, both, uefi := filepath.Join(folder, "image.raw"), filepath.Join(folder, "both.raw"), filepath.Join(folder, "uefi.raw")
+	raw, cloud := filepath.Join(folder, "image.raw"), filepath.Join(folder, "cloud.raw")
 	builder.CaptureTo(t, raw)
-	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, both))
-	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, uefi))
-	bootCode, err := os.OpenFile(uefi, os.O_WRONLY, 0)
+	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, cloud))
+	f, err := os.OpenFile(cloud, os.O_RDWR, 0)
 	require.NoError(t, err)
-	_, err = bootCode.Write(make([]byte, 440))
-	require.NoError(t, errors.Join(err, bootCode.Close()))
-	for id, c := range map[string]struct {
-		disk, mode string
-		uefi       bool
-	}{"i-both": {both, "uefi-preferred", false}, "i-uefi": {uefi, "uefi", true}} {
+	defer f.Close()
+	layout := layoutOf(t, cloud)
+	assert.Equal(t, "uefi-preferred", layout.Boot.Mode())
+	bootCode := make([]byte, 440)
+	_, err = f.ReadAt(bootCode, 0)
+	require.NoError(t, err)
+	_, err = f.WriteAt(make([]byte, len(bootCode)), 0)
+	require.NoError(t, err)
+	assert.Equal(t, "uefi", layoutOf(t, cloud).Boot.Mode())
+	_, err = f.WriteAt(bootCode, 0)
+	require.NoError(t, err)
+	used, garbage := slices.Collect(layout.Blocks()), bytes.Repeat([]byte{0xa5}, disk.BlockSize)
+	for index := range slices.Max(used) {
+		if _, found := slices.BinarySearch(used, index); !found {
+			_, err := f.WriteAt(garbage, index*disk.BlockSize)
+			require.NoError(t, err)
+		}
+	}
+	for id, uefi := range map[string]bool{"i-bios": false, "i-uefi": true} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, c.mode, bootMode(t, c.disk))
-			instance := l.Start(t, machine.Config{Kind: machine.QEMU, Image: c.disk, InstanceID: id, UEFI: c.uefi})
+			instance := l.Start(t, machine.Config{Kind: machine.QEMU, Image: cloud, InstanceID: id, UEFI: uefi})
 			assert.Equal(t, "running", instance.Sh(t, settled))
 			instance.Sh(t, ownKernel)
-			assert.Equal(t, c.uefi, instance.Try(t, "test -d /sys/firmware/efi").Code == 0)
+			assert.Equal(t, uefi, instance.Try(t, "test -d /sys/firmware/efi").Code == 0)
 		})
 	}
 }
 
-// bootMode is the boot mode that the contents of a disk show.
-func bootMode(t *testing.T, path string) string {
+func layoutOf(t *testing.T, path string) *disk.Layout {
 	t.Helper()
 	image, err := disk.Open(path)
 	require.NoError(t, err)
@@ -101,5 +112,5 @@ func bootMode(t *testing.T, path string) string {
 	layout, err := image.Layout()
 	require.NoError(t, err)
 	assert.Empty(t, layout.Notes)
-	return layout.Boot.Mode()
+	return layout
 }
