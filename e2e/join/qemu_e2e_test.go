@@ -32,8 +32,9 @@ func TestQEMUBuilder(t *testing.T) {
 		i := w.launch("i-one", volume, w.b.role, w.b.nodeConfig())
 		defer w.end(i)
 		i.Await(t, "containerd runs", patience, "systemctl is-active containerd")
+		// Until now, pods have failed for their images, and a diagnosis would say so.
 		i.Import(t, "", podImages(t))
-		w.works(w.b, i, "one", "word-of-b-one")
+		require.NoError(t, w.b.runs(w.Ctx, "one", w.ready(w.b, i, time.Time{}), "word-of-b-one"))
 		w.record("AMI of the qemu builder's disk", "NodeConfig", "joins", "")
 	})
 	w.phase("a virtual machine with UEFI", func() {

@@ -4,6 +4,7 @@ package machine_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,26 +74,27 @@ func TestCloudDiskBootsByBIOSAndUEFI(t *testing.T) {
 	raw, cloud := filepath.Join(folder, "image.raw"), filepath.Join(folder, "cloud.raw")
 	builder.CaptureTo(t, raw)
 	require.NoError(t, machine.MakeCloudDisk(l.Ctx, raw, cloud))
-	f, err := os.OpenFile(cloud, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer f.Close()
 	layout := layoutOf(t, cloud)
 	assert.Equal(t, "uefi-preferred", layout.Boot.Mode())
 	bootCode := make([]byte, 440)
-	_, err = f.ReadAt(bootCode, 0)
-	require.NoError(t, err)
-	_, err = f.WriteAt(make([]byte, len(bootCode)), 0)
-	require.NoError(t, err)
+	change(t, cloud, func(f *os.File) error {
+		_, err := f.ReadAt(bootCode, 0)
+		require.NoError(t, err)
+		_, err = f.WriteAt(make([]byte, len(bootCode)), 0)
+		return err
+	})
 	assert.Equal(t, "uefi", layoutOf(t, cloud).Boot.Mode())
-	_, err = f.WriteAt(bootCode, 0)
-	require.NoError(t, err)
-	used, garbage := slices.Collect(layout.Blocks()), bytes.Repeat([]byte{0xa5}, disk.BlockSize)
-	for index := range slices.Max(used) {
-		if _, found := slices.BinarySearch(used, index); !found {
-			_, err := f.WriteAt(garbage, index*disk.BlockSize)
-			require.NoError(t, err)
+	change(t, cloud, func(f *os.File) error {
+		_, err := f.WriteAt(bootCode, 0)
+		require.NoError(t, err)
+		used, garbage := slices.Collect(layout.Blocks()), bytes.Repeat([]byte{0xa5}, disk.BlockSize)
+		for index := range slices.Max(used) {
+			if _, found := slices.BinarySearch(used, index); !found && err == nil {
+				_, err = f.WriteAt(garbage, index*disk.BlockSize)
+			}
 		}
-	}
+		return err
+	})
 	for id, uefi := range map[string]bool{"i-bios": false, "i-uefi": true} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
@@ -102,6 +104,14 @@ func TestCloudDiskBootsByBIOSAndUEFI(t *testing.T) {
 			assert.Equal(t, uefi, instance.Try(t, "test -d /sys/firmware/efi").Code == 0)
 		})
 	}
+}
+
+// change opens a disk for a function. A disk that is open for writing has no layout.
+func change(t *testing.T, path string, do func(*os.File) error) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(do(f), f.Close()))
 }
 
 func layoutOf(t *testing.T, path string) *disk.Layout {
