@@ -44,7 +44,9 @@ func chain(t *testing.T, system lab.System, report string) {
 	w.step("captured scrubbed")
 
 	w.phase("an instance of the image without the scrub", func() { t.Run("without the scrub", func(t *testing.T) { w.in(t).unauthorized(dirty) }) })
-	w.phase("two instances of the scrubbed image", func() { t.Run("scrubbed", func(t *testing.T) { w.in(t).authorized(clean) }) })
+	w.phase("two instances of the scrubbed image", func() {
+		t.Run("scrubbed", func(t *testing.T) { w.in(t).authorized("captured after the scrub", clean) })
+	})
 	w.report(report)
 }
 
@@ -65,17 +67,17 @@ func (w *world) unauthorized(dirty string) {
 		"the role nodes-of-"+nameOfB+" of i-dirty is not mapped in the cluster "+nameOfA)
 }
 
-// authorized requires that two instances of the scrubbed image join cluster B,
-// by either contract.
-func (w *world) authorized(clean string) {
-	one := w.launch("i-one", clean, w.b.role, w.b.nodeConfig())
+// authorized requires that two instances of an image join cluster B, by either
+// contract. name is the image's name in the report.
+func (w *world) authorized(name, image string) {
+	one := w.launch("i-one", image, w.b.role, w.b.nodeConfig())
 	defer w.end(one)
-	two := w.launch("i-two", clean, w.b.role, w.b.bootstrapScript())
+	two := w.launch("i-two", image, w.b.role, w.b.bootstrapScript())
 	defer w.end(two)
 	w.works(w.b, one, "one", "word-of-b-one")
-	w.record("captured after the scrub", "NodeConfig", "joins", "")
+	w.record(name, "NodeConfig", "joins", "")
 	w.works(w.b, two, "two", "word-of-b-two")
-	w.record("captured after the scrub", "bootstrap.sh", "joins", "")
+	w.record(name, "bootstrap.sh", "joins", "")
 	w.areStrangers(one, two)
 }
 

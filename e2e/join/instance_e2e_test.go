@@ -41,6 +41,12 @@ func (w *world) launch(id, image, role string, userData []byte) *instance {
 	return w.launchCut(id, image, role, userData, cut{})
 }
 
+// launchMoved launches an instance whose disk is the image itself, not a copy.
+func (w *world) launchMoved(id, image, role string, userData []byte) *instance {
+	w.t.Helper()
+	return w.start(machine.Config{Image: image, Move: true, InstanceID: id, UserData: userData}, role, cut{})
+}
+
 // cut is a failure of an instance's network in the middle of its first boot.
 type cut struct {
 	// at is the metadata path whose first reading starts the failure: the response
@@ -58,12 +64,17 @@ const outage = 8 * time.Minute
 // returns when the network is back and the instance accepts the login.
 func (w *world) launchCut(id, image, role string, userData []byte, c cut) *instance {
 	w.t.Helper()
+	return w.start(machine.Config{Image: image, InstanceID: id, UserData: userData}, role, c)
+}
+
+func (w *world) start(config machine.Config, role string, c cut) *instance {
+	w.t.Helper()
 	i := &instance{}
 	mended := make(chan error, 1)
-	config := machine.Config{Kind: machine.Node, Image: image, InstanceID: id, UserData: userData}
+	config.Kind = machine.Node
 	config.Addressed = func(address netip.Addr) {
 		var service http.Handler
-		i.Identity, service = identity(id, role, address, userData)
+		i.Identity, service = identity(config.InstanceID, role, address, config.UserData)
 		w.identities.Add(i.Identity)
 		var once sync.Once
 		w.metadata.Answer(address, http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
@@ -80,7 +91,7 @@ func (w *world) launchCut(id, image, role string, userData []byte, c cut) *insta
 	if c.at != "" {
 		require.NoError(w.t, <-mended)
 	}
-	w.step("%s is up", id)
+	w.step("%s is up", config.InstanceID)
 	return i
 }
 

@@ -68,6 +68,18 @@ func results(t *testing.T) string {
 // whole test.
 func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	t.Helper()
+	var built string
+	w := openClusters(t, system, limit, func(w *world) {
+		w.phase("the image, by packer, while two API servers start", func() { built = w.build(system) })
+	})
+	w.phase("pods' images", func() { w.equip(built) })
+	w.step("two clusters and the image are ready")
+	return w
+}
+
+// openClusters starts the clusters. It calls build while the API servers start.
+func openClusters(t *testing.T, system lab.System, limit time.Duration, build func(*world)) *world {
+	t.Helper()
 	w := &world{
 		t: t, identities: &join.Identities{}, folder: filepath.Join(results(t), t.Name()),
 		started: time.Now(), mutex: &sync.Mutex{}, journal: &journal{}, machineID: new(string),
@@ -93,8 +105,7 @@ func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	startEtcd(t, w.Lab, programs[tools.NameEtcd], w.folder)
 	w.a = startCluster(t, w.Lab, 1, nameOfA, programs, w.identities, w.folder)
 	w.b = startCluster(t, w.Lab, 2, nameOfB, programs, w.identities, w.folder)
-	var built string
-	w.phase("the image, by packer, while two API servers start", func() { built = w.build(system) })
+	build(w)
 	w.phase("two clusters", func() {
 		for _, c := range []*cluster{w.a, w.b} {
 			c.complete(t)
@@ -102,8 +113,6 @@ func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 			w.step("%s is up", c.name)
 		}
 	})
-	w.phase("pods' images", func() { w.equip(built) })
-	w.step("two clusters and the image are ready")
 	return w
 }
 
@@ -172,13 +181,19 @@ func (w *world) equip(built string) {
 	// Without user data, the image starts neither service.
 	assert.Equal(w.t, "inactive\ninactive", i.Sh(w.t, "cloud-init status --wait >/dev/null || true; systemctl is-active containerd kubelet || true"))
 	i.Sh(w.t, "systemctl start containerd\ncommand -v aws-iam-authenticator || ln -s \"$(command -v eksnode)\" /usr/bin/aws-iam-authenticator\nsed \"s,/usr/bin/kubelet,$(command -v kubelet),\" > /etc/eks/containerd/kubelet-containerd.service <<'EOF'\n"+amazonUnit+"EOF")
-	files := lab.Busybox(w.t, "sh", "sleep", "cat", "cp", "echo", "true", "ls", "grep", "wget", "hostname", "tail")
+	i.Import(w.t, "", podImages(w.t))
+	w.scrubbed(i, w.image)
+}
+
+// podImages are the images of pods, by name.
+func podImages(t *testing.T) map[string]v1.Image {
+	t.Helper()
+	files := lab.Busybox(t, "sh", "sleep", "cat", "cp", "echo", "true", "ls", "grep", "wget", "hostname", "tail")
 	images := map[string]v1.Image{}
 	for _, name := range []string{pauseImage(), busyboxImage} {
 		config := idle
 		config.Labels = map[string]string{"org.opencontainers.image.ref.name": name} // without it, containerd would merge two images with the same layer
-		images[name] = lab.Image(w.t, config, files...)
+		images[name] = lab.Image(t, config, files...)
 	}
-	i.Import(w.t, "", images)
-	w.scrubbed(i, w.image)
+	return images
 }

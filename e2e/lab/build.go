@@ -3,7 +3,6 @@ package lab
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -48,8 +47,8 @@ func (b Build) Run(t *testing.T) {
 	l := Open(t, time.Hour, b.Kind)
 	defer func() { assert.NoError(t, l.Close()) }()
 	l.Use(t, b.System)
-	packer, err := tools.Packer(l.Ctx, b.Packer, t.Output())
-	require.NoError(t, err)
+	step("running packer plugins")
+	packer := l.NewPacker(t, b.Packer, map[string]string{"github.com/eksnode/eksnode": plugin})
 	_, kubelet, err := tools.Find(tools.NameKubelet, "")
 	require.NoError(t, err)
 	assets, err := mirror.Build(l.Ctx, mirror.Versions{Runtime: b.System.needsRuntime(t)}, "amd64", t.Output())
@@ -57,12 +56,10 @@ func (b Build) Run(t *testing.T) {
 	server := l.ServeMirror(t, l.Port("8080"), assets.Folder, mirror.Options{})
 
 	builder := l.Start(t, machine.Config{Kind: b.Kind, Root: l.Root, InstanceID: "i-builder"})
-	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "key"), l.Key.PEM, 0o600))
 	address, port, user := builder.SSH()
 	build := []string{"build", "-color=false"}
 	for name, value := range map[string]string{
-		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": filepath.Join(folder, "key"),
+		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": packer.Key,
 		"kubernetes_version": kubelet, "source_url": server.URL(), "reports": b.Reports,
 		"versions": `{"ecr-credential-provider"="` + ProviderVersion(t) + `"}`,
 	} {
@@ -72,17 +69,8 @@ func (b Build) Run(t *testing.T) {
 		build = append(build, "-var", "containerd="+b.System.Containerd)
 	}
 	template := cmp.Or(b.Template, filepath.Join(filepath.Dir(plugin), "../examples/local"))
-	for _, args := range [][]string{
-		{"plugins", "install", "--path", plugin, "github.com/eksnode/eksnode"},
-		append(build, template),
-	} {
-		step("running packer %s", args[0])
-		cmd := l.Command(l.Ctx, packer, args...)
-		cmd.Env = append(os.Environ(), "PACKER_PLUGIN_PATH="+filepath.Join(folder, "plugins"),
-			"PACKER_CONFIG_DIR="+filepath.Join(folder, "config"), "CHECKPOINT_DISABLE=1")
-		cmd.Stdout, cmd.Stderr, cmd.Dir = t.Output(), t.Output(), folder
-		require.NoError(t, cmd.Run())
-	}
+	step("running packer build")
+	packer.Run(t, append(build, template)...)
 	step("powering off and capturing %s", b.Image)
 	builder.CaptureTo(t, b.Image)
 	step("the image is captured")

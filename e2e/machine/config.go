@@ -41,7 +41,7 @@ func Packages(kinds ...Kind) []string {
 		case Nspawn:
 			packages = append(packages, "systemd-container")
 		case QEMU:
-			packages = append(packages, "qemu-system-x86", "seabios", "xorriso")
+			packages = append(packages, "ovmf", "qemu-system-x86", "seabios", "xorriso")
 		}
 	}
 	return packages
@@ -55,6 +55,9 @@ type Config struct {
 	// is a captured disk, raw or (by its name's ending) .qcow2. Exactly one of the
 	// two must be set, and it must not change while the machine exists.
 	Root, Image string
+	// Move makes the image itself the disk of a machine of kind Node, instead of a
+	// copy. The image must be raw, and in the file system of the lab's folder.
+	Move bool
 	// InstanceID is the name of the machine in its lab, and cloud-init's instance
 	// id: "i-…" on EC2. Lower-case letters, digits and hyphens.
 	InstanceID string
@@ -80,6 +83,9 @@ type Config struct {
 	ReadyWithin time.Duration
 	// Memory and CPUs size a virtual machine; zero means 1024 MiB and 2.
 	Memory, CPUs int
+	// UEFI makes the firmware of a virtual machine UEFI, without boot variables. The
+	// disk needs an EFI system partition.
+	UEFI bool
 	// NVMe is the number of additional empty NVMe disks of a virtual machine, of 1
 	// GiB each. Their serial numbers are "EMPTY1" and so on.
 	NVMe int
@@ -101,6 +107,10 @@ func (c Config) complete(address netip.Addr) (Config, error) {
 		return c, errors.New("a machine of kind node needs an image: its disk is a copy")
 	case c.Kind != QEMU && c.NVMe > 0:
 		return c, fmt.Errorf("a machine of kind %s has no disks but its own", c.Kind)
+	case c.Move && (c.Kind != Node || imageFormat(c.Image) != "raw"):
+		return c, errors.New("only a machine of kind node can move its image, which must be raw")
+	case c.Kind != QEMU && c.UEFI:
+		return c, fmt.Errorf("a machine of kind %s has no firmware", c.Kind)
 	case !instanceIDs.MatchString(c.InstanceID):
 		return c, fmt.Errorf("instance id %q must match %s", c.InstanceID, instanceIDs)
 	}

@@ -40,6 +40,11 @@ dd if="$TREE/boot/grub/i386-pc/core.img" of="$DISK" bs=512 seek=1 conv=notrunc s
 // minimumDisk is the minimum size of an image's file system in KiB: 4 GiB.
 const minimumDisk = 4 << 20
 
+// MakeDisk turns a tree, such as that of a base system, into a disk image.
+func MakeDisk(ctx context.Context, tree, disk string) error {
+	return makeDisk(ctx, "set -e\n"+diskScript, os.Environ(), tree, disk)
+}
+
 // makeDisk runs a script that ends with diskScript, in a mount namespace of its
 // own.
 func makeDisk(ctx context.Context, script string, environment []string, tree, disk string) error {

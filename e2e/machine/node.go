@@ -100,13 +100,21 @@ var concessions = map[string]string{
 	"systemd/system/run-rpc_pipefs.mount.d/lab.conf":  "[Unit]\nConditionPathExists=/no/kernel/module\n",
 }
 
+// makeDisk copies, converts or moves the image.
+func (n *node) makeDisk(ctx context.Context) error {
+	switch {
+	case n.config.Move:
+		return os.Rename(n.config.Image, n.Disk())
+	case imageFormat(n.config.Image) == "qcow2":
+		return convert(ctx, "qcow2", n.config.Image, "raw", n.Disk())
+	default:
+		return run(ctx, "", "cp", "--sparse=always", "--reflink=auto", n.config.Image, n.Disk())
+	}
+}
+
 func (n *node) prepare(ctx context.Context) error {
-	if imageFormat(n.config.Image) == "qcow2" {
-		if err := convert(ctx, "qcow2", n.config.Image, "raw", n.Disk()); err != nil {
-			return err
-		}
-	} else if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.config.Image, n.Disk()).CombinedOutput(); err != nil {
-		return fmt.Errorf("making the disk: %w: %s", err, strings.TrimSpace(string(out)))
+	if err := n.makeDisk(ctx); err != nil {
+		return fmt.Errorf("making the disk: %w", err)
 	}
 	for name, content := range concessions {
 		path := filepath.Join(n.folder, "run", name)

@@ -69,7 +69,7 @@ func (v *virtual) backing(ctx context.Context) (string, error) {
 		return image, nil
 	}
 	raw := filepath.Join(v.folder, "base.raw")
-	return raw, makeDisk(ctx, "set -e\n"+diskScript, os.Environ(), v.config.Root, raw)
+	return raw, MakeDisk(ctx, v.config.Root, raw)
 }
 
 // seedDrive makes an ISO 9660 file system with the label that cloud-init
@@ -131,6 +131,9 @@ func (v *virtual) args(accelerator []string) []string {
 		"-device", "virtio-net-pci,netdev=link,romfile=,mac="+v.mac.String(),
 		"-device", "virtio-rng-pci",
 	)
+	if v.config.UEFI {
+		args = append(args, "-bios", "/usr/share/ovmf/OVMF.fd")
+	}
 	for n := range v.config.NVMe {
 		args = append(args,
 			"-drive", fmt.Sprintf("file=%s,format=raw,if=none,id=empty%d,cache=unsafe,discard=unmap", emptyDisk(n), n),
