@@ -50,7 +50,7 @@ func importHelp() map[string]string {
 	return map[string]string{
 		"ami_name":                   "name of the AMI, unique in the account and region",
 		"ami_description":            "description of the AMI",
-		"audit":                      "effect of an audit of the root partition before the upload: fail, warn or off (default \"fail\")",
+		"audit":                      "effect of an audit of the disk before the upload: fail, warn or off (default \"fail\")",
 		"skip_rules":                 "rules or rule groups that the audit skips",
 		"root_partition":             "number of the root partition (default: the partition with the type, label or content of a root)",
 		"ami_architecture":           "architecture, x86_64 or arm64 (default: that of the boot loader or of the programs on the disk)",

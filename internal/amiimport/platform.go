@@ -57,6 +57,8 @@ func (r *run) bootMode() error {
 	}
 	set := r.Spec.BootMode
 	switch {
+	case r.Spec.TPM != "" && r.Spec.Architecture == arm:
+		return surface.Errorf("%s: %s", surface.Name("tpm_support"), noTPM)
 	case r.Spec.TPM != "" && set != uefi:
 		return surface.Errorf("%s: a TPM needs the boot mode %s, not %s", surface.Name("tpm_support"), uefi, set)
 	case r.Spec.UEFIData != "" && set == bios:

@@ -10,9 +10,9 @@ type Spec struct {
 	Name string `mapstructure:"ami_name" required:"true"`
 	// Description of the AMI.
 	Description string `mapstructure:"ami_description"`
-	// Effect of an audit of the root partition before the upload: `fail`, `warn` or
-	// `off`. With `fail`, a disk with findings is not uploaded. The audit needs root.
-	// Defaults to `fail`.
+	// Effect of an audit of the disk before the upload: `fail`, `warn` or `off`. With
+	// `fail`, a disk with findings is not uploaded. The audit needs root. Defaults to
+	// `fail`.
 	Audit string `mapstructure:"audit"`
 	// Rules or rule groups that the audit skips.
 	SkipRules []string `mapstructure:"skip_rules"`

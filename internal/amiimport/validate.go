@@ -90,6 +90,7 @@ func (s Spec) checkWords(f *faults) {
 	}
 	f.when(s.RootDevice != "" && !deviceName.MatchString(s.RootDevice), "%s: %q is not the name of a root device such as /dev/xvda or /dev/sda1", surface.Name("root_device_name"), s.RootDevice)
 	f.when(s.TPM != "" && s.BootMode != "" && s.BootMode != uefi, "%s: a TPM needs the boot mode %s, not %s", surface.Name("tpm_support"), uefi, s.BootMode)
+	f.when(s.Architecture == arm && s.TPM != "", "%s: %s", surface.Name("tpm_support"), noTPM)
 	f.when(s.Architecture == arm && s.BootMode != "" && s.BootMode != uefi, "%s: instances for arm64 boot with %s, not with %s", surface.Name("boot_mode"), uefi, s.BootMode)
 	f.when(s.UEFIData != "" && s.BootMode == bios, "%s has no effect with the boot mode %s", surface.Name("uefi_data"), bios)
 	data, err := base64.StdEncoding.DecodeString(s.UEFIData)
@@ -107,6 +108,11 @@ func (s Spec) checkWords(f *faults) {
 		f.errs = append(f.errs, err)
 	}
 }
+
+// noTPM is why an AMI for arm64 has no TPM. RegisterImage says "Invalid
+// machineArchitecture value 'arm64' for tpmSupport"
+// (https://github.com/balena-os/balena-yocto-scripts/pull/298).
+const noTPM = "EC2 has a TPM only for x86_64, not for arm64"
 
 // checkEncryption checks what the fields for encryption, parents and sharing say about
 // each other.

@@ -44,6 +44,7 @@ func TestFaultsOfASpec(t *testing.T) {
 		`--ami-architecture: "amd64" is not known; known: x86_64, arm64`:                               func(s *amiimport.Spec) { s.Architecture = "amd64" },
 		`--boot-mode: "bios" is not known; known: legacy-bios, uefi, uefi-preferred`:                   func(s *amiimport.Spec) { s.BootMode = "bios" },
 		`--boot-mode: instances for arm64 boot with uefi, not with uefi-preferred`:                     func(s *amiimport.Spec) { s.Architecture, s.BootMode, s.TPM = "arm64", "uefi-preferred", "" },
+		`--tpm-support: EC2 has a TPM only for x86_64, not for arm64`:                                  func(s *amiimport.Spec) { s.Architecture = "arm64" },
 		`--tpm-support: "2.0" is not known; known: v2.0`:                                               func(s *amiimport.Spec) { s.TPM = "2.0" },
 		`--tpm-support: a TPM needs the boot mode uefi, not legacy-bios`:                               func(s *amiimport.Spec) { s.BootMode, s.UEFIData = "legacy-bios", "" },
 		`--uefi-data has no effect with the boot mode legacy-bios`:                                     func(s *amiimport.Spec) { s.BootMode, s.TPM = "legacy-bios", "" },

@@ -1,8 +1,7 @@
-// Package diskaudit audits the root file system of a disk image. It mounts the file
-// system read-only, in a process with a mount namespace of its own: no other process
-// sees the mount, and the mount ends with the process, even after a crash. Linux reads
-// the file system, because libraries that do so can read wrong content without an
-// error.
+// Package diskaudit audits the file systems of a disk image. It mounts them read-only,
+// in a process with a mount namespace of its own: no other process sees the mounts, and
+// they end with the process, even after a crash. Linux reads the file systems, because
+// libraries that do so can read wrong content without an error.
 package diskaudit
 
 import (
