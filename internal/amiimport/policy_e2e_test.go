@@ -41,25 +41,29 @@ func policyWithout(t *testing.T, action string) string {
 
 // everything makes every call of an import: an encrypted snapshot, a child of an AMI that
 // a parameter names, a copy, sharing, deprecation, and the removal of a failed import.
-func everything(t *testing.T, w *aws.World, disk, action string) error {
+func everything(t *testing.T, w *aws.World, disk, key, action string) error {
 	t.Helper()
 	w.Images, w.Snapshots = nil, nil
-	first, err := imported(t, disk, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.Audit = true, string(scrub.AuditOff) })
+	first, err := imported(t, disk, func(i *amiimport.Import) {
+		unaudited(i)
+		i.Spec.Encrypt, i.Spec.KMSKey, i.Spec.Regions = true, key, []string{"us-east-1"}
+	})
 	if err != nil {
 		return err
 	}
 	w.Put("/node", first.Image.ID)
 	_, err = imported(t, disk, func(i *amiimport.Import) {
-		i.Spec.Name, i.Spec.ParentAMI, i.Spec.Regions, i.Spec.DeprecateAt = "child", "resolve:ssm:/node", []string{"us-east-1"}, "2030-01-31T00:00:00Z"
+		i.Spec.Name, i.Spec.ParentAMI, i.Spec.DeprecateAt = "child", "resolve:ssm:/node", "2030-01-31T00:00:00Z"
 		i.Spec.Users, i.Spec.SnapshotUsers, i.Folder = []string{"210987654321"}, []string{"210987654321"}, filepath.Join(t.TempDir(), "new")
-		i.Spec.Audit = string(scrub.AuditOff)
+		unaudited(i)
 	})
 	if err != nil {
 		return err
 	}
 	w.Fail("ec2:EnableImageDeprecation", 20, "InvalidAMIID.Unavailable", 400)
 	_, err = imported(t, disk, func(i *amiimport.Import) {
-		i.Spec.Name, i.Spec.DeprecateAt, i.Spec.Audit = "failed", "2030-01-31T00:00:00Z", string(scrub.AuditOff)
+		unaudited(i)
+		i.Spec.Name, i.Spec.DeprecateAt = "failed", "2030-01-31T00:00:00Z"
 	})
 	require.ErrorContains(t, err, "InvalidAMIID.Unavailable", action)
 	var denied *awsapi.DeniedError
@@ -69,20 +73,24 @@ func everything(t *testing.T, w *aws.World, disk, action string) error {
 	return nil
 }
 
+// unaudited leaves the audit out, which makes no call.
+func unaudited(i *amiimport.Import) { i.Spec.Audit, i.Spec.SkipRules = string(scrub.AuditOff), nil }
+
 // The printed policy is enough for every call of an import, and no action of it can be
 // left out.
 func TestThePolicyOfAnImportIsTheLeast(t *testing.T) {
 	w, double := world(t)
-	double.Quotas, double.EncryptByDefault = ebsdirect.Quotas{}, true
+	key := w.Key("")
+	double.Quotas, double.Keys, double.EncryptByDefault = ebsdirect.Quotas{}, []string{key}, true
 	disk := image(t, clean(t))
 	w.Folder = "" // no disks of the images: they are full of garbage
 	w.Permit(policyWithout(t, ""))
-	require.NoError(t, everything(t, w, disk, ""))
+	require.NoError(t, everything(t, w, disk, key, ""))
 	optional := []string{"ec2:DescribeRegions"} // without this permission, the names of regions are not checked
 	for _, action := range awsapi.ImportActions() {
 		w.Heal()
 		w.Permit(policyWithout(t, action))
-		err := everything(t, w, disk, action)
+		err := everything(t, w, disk, key, action)
 		switch {
 		case slices.Contains(optional, action):
 			assert.NoError(t, err, action)
