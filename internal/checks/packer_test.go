@@ -16,22 +16,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// packer itself, with the amazon plugin, accepts every template in a page
+// packer itself, with the plugins amazon and qemu, accepts every template in a page
 // without any network. A template that has only a build block uses the source
 // of README.md, as its reader would. The namespace without a network needs
 // root.
 func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
-	packer, err := tools.Packer(t.Context(), "", t.Output())
-	require.NoError(t, err)
-	amazon, err := tools.PackerAmazon(t.Context(), "", t.Output())
-	require.NoError(t, err)
-	home := t.TempDir()
-	plugin := filepath.Join(home, "packer-plugin-eksnode")
-	run(t, "go", "build", "-o", plugin, "-ldflags", "-X "+module+"/internal/version.Version="+version.Version+" -X "+module+"/internal/version.VersionPrerelease=", "./plugin")
-
-	workstation := workstation{packer: packer, home: home}
-	workstation.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
-	workstation.offline(t, home, "plugins", "install", "--path", amazon, "github.com/hashicorp/amazon")
+	workstation := newWorkstation(t)
 	source, _, found := strings.Cut(readme(t), "\nbuild {")
 	require.True(t, found, "README.md's template has a build")
 	count := 0
@@ -54,16 +44,8 @@ func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
 // packer itself, with the qemu plugin, accepts the template of
 // examples/github-actions. The base image is a local file, because the network is off.
 func TestPackerAcceptsTheExampleForGitHubActions(t *testing.T) {
-	packer, err := tools.Packer(t.Context(), "", t.Output())
-	require.NoError(t, err)
-	qemu, err := tools.Build(t.Context(), tools.NamePackerQEMU, "", "amd64", t.Output())
-	require.NoError(t, err)
-	home := t.TempDir()
-	plugin := filepath.Join(home, "packer-plugin-eksnode")
-	run(t, "go", "build", "-o", plugin, "-ldflags", "-X "+module+"/internal/version.Version="+version.Version+" -X "+module+"/internal/version.VersionPrerelease=", "./plugin")
-	workstation := workstation{packer: packer, home: home}
-	workstation.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
-	workstation.offline(t, home, "plugins", "install", "--path", qemu, "github.com/hashicorp/qemu")
+	workstation := newWorkstation(t)
+	home := workstation.home
 	for name, text := range map[string]string{"node.pkr.hcl": read(t, "examples/github-actions/node.pkr.hcl"), "base.qcow2": ""} {
 		write(t, filepath.Join(home, name), text)
 	}
@@ -86,6 +68,25 @@ func readme(t *testing.T) string {
 
 // workstation is a workstation with packer.
 type workstation struct{ packer, home string }
+
+// newWorkstation makes a workstation with this plugin, amazon and qemu.
+func newWorkstation(t *testing.T) workstation {
+	t.Helper()
+	packer, err := tools.Packer(t.Context(), "", t.Output())
+	require.NoError(t, err)
+	amazon, err := tools.PackerAmazon(t.Context(), "", t.Output())
+	require.NoError(t, err)
+	qemu, err := tools.Build(t.Context(), tools.NamePackerQEMU, "", "amd64", t.Output())
+	require.NoError(t, err)
+	home := t.TempDir()
+	plugin := filepath.Join(home, "packer-plugin-eksnode")
+	run(t, "go", "build", "-o", plugin, "-ldflags", "-X "+module+"/internal/version.Version="+version.Version+" -X "+module+"/internal/version.VersionPrerelease=", "./plugin")
+	w := workstation{packer: packer, home: home}
+	w.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
+	w.offline(t, home, "plugins", "install", "--path", amazon, "github.com/hashicorp/amazon")
+	w.offline(t, home, "plugins", "install", "--path", qemu, "github.com/hashicorp/qemu")
+	return w
+}
 
 // offline runs a packer command without a network and without other plugins.
 func (d workstation) offline(t *testing.T, folder string, args ...string) {
