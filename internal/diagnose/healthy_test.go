@@ -44,6 +44,16 @@ func TestAGoodStartSaysJoined(t *testing.T) {
 	assert.Equal(t, Joined, r.Result())
 }
 
+// The kubelet writes these lines when a pod is deleted: the node may no longer
+// read the pod and its secrets.
+const deletedPod = `Nov 20 20:12:11 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: I1120 20:12:11.682950    1790 status_manager.go:1018] "Failed to get status for pod" err="pods \"one\" is forbidden: User \"system:node:ip-10-0-1-2.eu-west-1.compute.internal\" cannot get resource \"pods\" in API group \"\" in the namespace \"default\": no relationship found between node 'ip-10-0-1-2.eu-west-1.compute.internal' and this object" pod="default/one"
+Nov 20 20:12:11 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: E1120 20:12:11.690000    1790 reflector.go:205] "Failed to watch" err="failed to list *v1.Secret: secrets \"app\" is forbidden: User \"system:node:ip-10-0-1-2.eu-west-1.compute.internal\" cannot list resource \"secrets\" in API group \"\" in the namespace \"default\": no relationship found between node 'ip-10-0-1-2.eu-west-1.compute.internal' and this object" reflector="object-default/app"
+`
+
+func TestADeletedPodIsNoFault(t *testing.T) {
+	assert.Equal(t, Joined, searched(t, "journal\n"+goodStart+deletedPod).Result())
+}
+
 // A node that joined has no cause that only says where to look further.
 func TestAGeneralCauseNeedsANodeThatDidNotJoin(t *testing.T) {
 	for _, r := range Rules() {

@@ -537,7 +537,7 @@ func Rules() []Rule {
 			Lines: []string{
 				`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`, `only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`,
 				`NODE DENY: '`,
-				`\\*"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"`, `\\*"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
+				`(nodes|leases\S*|csinodes\S*) \\*"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"`, `(nodes|leases\S*|csinodes\S*) \\*"[^"\\.]+\.[^"\\]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\\*"`,
 			},
 
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'", "sudo hostnamectl", "kubectl --namespace kube-system get configmap aws-auth --output yaml"},
