@@ -16,10 +16,12 @@ type workflow struct {
 	Name        string         `json:"name"`
 	Permissions map[string]any `json:"permissions"`
 	Jobs        map[string]struct {
-		Timeout int `json:"timeout-minutes"`
-		Steps   []struct {
-			Uses string `json:"uses"`
-			Run  string `json:"run"`
+		Timeout     int            `json:"timeout-minutes"`
+		Permissions map[string]any `json:"permissions"`
+		Steps       []struct {
+			Uses string         `json:"uses"`
+			Run  string         `json:"run"`
+			With map[string]any `json:"with"`
 		} `json:"steps"`
 	} `json:"jobs"`
 }
@@ -39,19 +41,21 @@ func workflows(t *testing.T) map[string]workflow {
 	return found
 }
 
-// An action must be pinned to a version in full, or to its commit.
-var pinned = regexp.MustCompile(`^[\w.-]+/[\w.-]+(/[\w.-]+)*@(v\d+\.\d+\.\d+|[0-9a-f]{40})$`)
+// An action must be pinned to its commit, because whoever owns an action can move its
+// tags. The comment names the version, which Dependabot keeps.
+var pinned = regexp.MustCompile(`^[\w.-]+/[\w.-]+(/[\w.-]+)*@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 
 func TestWorkflowsPinActionsAndCallExistingTargets(t *testing.T) {
 	j := newJudge(t)
 	for name, w := range workflows(t) {
-		assert.NotEmpty(t, w.Permissions, "%s: permissions are missing", name)
+		for line := range strings.Lines(read(t, name)) {
+			if _, used, ok := strings.Cut(line, "uses:"); ok {
+				assert.Regexp(t, pinned, strings.TrimSpace(used), name)
+			}
+		}
 		for job, steps := range w.Jobs {
 			assert.NotZero(t, steps.Timeout, "%s, %s: timeout-minutes is missing", name, job)
 			for _, step := range steps.Steps {
-				if step.Uses != "" {
-					assert.Regexp(t, pinned, step.Uses, name)
-				}
 				for line := range strings.Lines(step.Run) {
 					line = strings.TrimSpace(line)
 					if strings.HasPrefix(line, "make ") || strings.HasPrefix(line, "go run ") {
@@ -61,6 +65,30 @@ func TestWorkflowsPinActionsAndCallExistingTargets(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A job may write only what is listed here: tests, tools and actions run with the
+// token of their job.
+func TestWorkflowsHaveTheLeastPermissions(t *testing.T) {
+	writing := map[string]map[string]any{
+		".github/workflows/release.yml release":   {"contents": "write", "id-token": "write", "attestations": "write"},
+		"examples/github-actions/image.yml image": {"contents": "read", "id-token": "write"},
+	}
+	for name, w := range workflows(t) {
+		assert.Equal(t, map[string]any{"contents": "read"}, w.Permissions, "%s: permissions", name)
+		for job, j := range w.Jobs {
+			assert.Equal(t, writing[name+" "+job], j.Permissions, "%s, %s: permissions", name, job)
+			for _, step := range j.Steps {
+				if strings.HasPrefix(step.Uses, "actions/checkout@") {
+					assert.Equal(t, false, step.With["persist-credentials"], "%s, %s: checkout keeps the token on the disk", name, job)
+				}
+				if len(j.Permissions) > 0 {
+					assert.NotRegexp(t, `make (.* )?(test|e2e|image)`, step.Run, "%s, %s: tests run with permission to write", name, job)
+				}
+			}
+		}
+	}
+	assert.NotContains(t, read(t, ".github/workflows/release.yml"), "actions/cache@", "another workflow may have filled the cache")
 }
 
 // Every week, each shape runs as a job of its own, and its table is kept. The list of
