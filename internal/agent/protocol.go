@@ -17,6 +17,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
+// FolderPrefix begins the name of the agent's folder. 16 hexadecimal digits follow.
+const FolderPrefix = "eksnode-"
+
 // Command is a task for the agent.
 type Command string
 

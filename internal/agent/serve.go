@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -135,7 +136,8 @@ func (w *writer) send(e Event) {
 	w.over = e.Kind == Finished
 	line, err := encode(e)
 	if err == nil {
-		_, err = w.out.Write(append(line, '\n'))
+		// A program in the background may have left a line open.
+		_, err = w.out.Write(slices.Concat([]byte("\n"), line, []byte("\n")))
 	}
 	if err != nil {
 		w.failed(fmt.Errorf("%w (%w)", ErrHungUp, err))

@@ -71,6 +71,9 @@ func events(t *testing.T, stream io.Reader) []Event {
 	s := bufio.NewScanner(stream)
 	s.Buffer(nil, 1<<24)
 	for s.Scan() {
+		if len(s.Bytes()) == 0 {
+			continue // before each event
+		}
 		var e Event
 		require.NoError(t, json.Unmarshal(s.Bytes(), &e), s.Text())
 		all = append(all, e)

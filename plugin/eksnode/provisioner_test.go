@@ -98,7 +98,7 @@ func TestPrepareRefusesWrongFields(t *testing.T) {
 		"an unknown download_on":  {"download_on", "host", `download_on: "host" is not known; known are machine, packer-host`},
 		"an image by its tag":     {"images", []any{"registry.k8s.io/pause:3.10"}, `images: "registry.k8s.io/pause:3.10" has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
 		"archives without images": {"image_archives", []any{file}, "image_archives has no effect without images or pause_image: name those that the node shall have"},
-		"sudo with a shell":       {"sudo_command", "sudo $X", `sudo_command: "sudo $X" is not a program with plain arguments, such as "sudo -n --"; quotes, variables and shell operators are not allowed`},
+		"sudo with a shell":       {"sudo_command", "sudo $X", `sudo_command: the value is not a program with plain arguments, such as "sudo -n --"; quotes, variables, shell operators and two spaces in a row are not allowed`},
 		"a folder as report":      {"report", folder, "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json"},
 		"a report in a file":      {"report", file + "/a/b.json", "report: " + file + " is not a folder, so " + file + "/a/b.json cannot be written"},
 	} {

@@ -96,7 +96,7 @@ func newBench(t *testing.T, behaviour string) *bench {
 			return buildAgent()
 		},
 		Version: version.String(),
-		Limits:  Limits{Probe: time.Minute, Heartbeat: 10 * time.Millisecond, Silence: time.Minute, Ending: time.Minute, Cleaning: time.Minute},
+		Limits:  Limits{Probe: time.Minute, Arrival: time.Minute, Heartbeat: 10 * time.Millisecond, Silence: time.Minute, Ending: time.Minute, Cleaning: time.Minute},
 		Now:     time.Now,
 		Random:  rand.Reader,
 	}

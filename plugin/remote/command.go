@@ -5,15 +5,18 @@ import (
 	"strings"
 )
 
-// The lines that the remote commands print before and after their output. A login
-// banner or a shell's start-up file may print around these lines.
+// The lines that the remote commands print before and after their output, each
+// with the random name of the session at the end. A banner or a start-up file of
+// the shell may print around these lines, and may leave its own last line open.
 const (
-	probeBegin = "eksnode-probe-begin"
-	probeEnd   = "eksnode-probe-end"
-	// sessionOver is the last line of the agent's session. It shows the end of a
-	// command whose standard input is still open, before the next heartbeat.
-	sessionOver = "eksnode-session-over"
+	beginMark = "eksnode-begin-"
+	// overMark shows the end of a command whose standard input is still open,
+	// before the next heartbeat.
+	overMark = "eksnode-over-"
 )
+
+// printMark is the shell command that prints a mark on a line of its own.
+func printMark(mark, name string) string { return "echo; echo " + mark + name }
 
 // The exit codes of a session that fails before the agent runs. The agent itself
 // uses 0, 1 and 2; shells use 126 and above.
@@ -21,6 +24,7 @@ const (
 	exitFolder  = 71
 	exitUnpack  = 72
 	exitChmod   = 73
+	exitMount   = 74
 	exitNoExec  = 126
 	exitMissing = 127
 )
@@ -37,9 +41,10 @@ func sh(lines ...string) string {
 }
 
 // probeCommand is the shell command of the probe. It changes nothing.
-func probeCommand(folder, sudo string) string {
+func probeCommand(name, folder, sudo string) string {
+	program, _, _ := strings.Cut(sudo, " ")
 	lines := []string{
-		"echo " + probeBegin,
+		printMark(beginMark, name),
 		"printf arch=; uname -m",
 		// The architecture of the shell itself. A program for another architecture
 		// must not be started: where the kernel refuses the program, sudo and most
@@ -52,8 +57,13 @@ func probeCommand(folder, sudo string) string {
 		// Without links: the agent compares this path with its own.
 		"printf folder=; cd " + folder + " && pwd -P || echo",
 		"test -w . && echo writable=yes",
-		// Not for root: sudo would write to the machine's log.
-		"{ id -u | grep -qx 0 || " + sudo + " true; } && echo root=yes",
+		"command -v " + program + " >/dev/null || echo sudo=missing",
+		// Not for root: sudo would write to the machine's log. env runs another
+		// program, as the agent will.
+		"echo " + sudoSays,
+		"{ id -u | grep -qx 0 || " + sudo + " env true 2>&1; } && echo && echo root=yes",
+		"echo",
+		"echo " + sudoSaid,
 	}
 	for _, tool := range tools {
 		lines = append(lines, "command -v "+tool+" >/dev/null || echo missing="+tool)
@@ -61,17 +71,21 @@ func probeCommand(folder, sudo string) string {
 	return sh(append(lines,
 		"echo os-release",
 		"cat /etc/os-release || cat /usr/lib/os-release",
-		"echo "+probeEnd,
+		printMark(overMark, name),
 	)...)
 }
+
+// The lines around what the sudo command prints in the probe.
+const sudoSays, sudoSaid = "sudo-says", "sudo-said"
 
 // agentCommand unpacks the first size bytes of its standard input as the agent,
 // and runs the agent on the rest. A trap removes the folder when the shell ends.
 // The exit status is the agent's.
-func agentCommand(folder string, size int, sudo string) string {
+func agentCommand(name, folder string, size int, sudo string) string {
 	file := folder + "/eksnode"
-	over := "echo " + sessionOver
+	over := printMark(overMark, name)
 	return sh(
+		printMark(beginMark, name),
 		`trap "`+over+`" EXIT`,
 		"umask 077",
 		fmt.Sprintf("mkdir %s || exit %d", folder, exitFolder),
@@ -80,7 +94,7 @@ func agentCommand(folder string, size int, sudo string) string {
 		// ahead and would consume the request.
 		fmt.Sprintf("dd bs=%d count=1 iflag=fullblock status=none | gzip -dc > %s || exit %d", size, file, exitUnpack),
 		fmt.Sprintf("chmod 700 %s || exit %d", file, exitChmod),
-		fmt.Sprintf("test -x %s || exit %d", file, exitNoExec), // false on a noexec mount
+		fmt.Sprintf("test -x %s || exit %d", file, exitMount), // false on a noexec mount
 		"umask 022", // sudo keeps the umask, and packages would be installed with it
 		"cd /",
 		strings.TrimSpace(sudo+" "+file+" agent"),

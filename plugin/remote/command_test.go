@@ -10,8 +10,8 @@ import (
 // That shell would expand these characters on the wrong machine.
 func TestCommandsAreSafeInDoubleQuotes(t *testing.T) {
 	for name, line := range map[string]string{
-		"probe": probeCommand("/tmp", "sudo -n --"),
-		"agent": agentCommand("/tmp/eksnode-0123456789abcdef", 3000000, "sudo -n --"),
+		"probe": probeCommand("0123456789abcdef", "/tmp", "sudo -n --"),
+		"agent": agentCommand("0123456789abcdef", "/tmp/eksnode-0123456789abcdef", 3000000, "sudo -n --"),
 		"clean": cleanCommand("/tmp/eksnode-0123456789abcdef"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,8 +76,8 @@ func (c *Config) checkRemoteFolder() error {
 }
 
 func (c *Config) checkSudoCommand() error {
-	if !plainWords.MatchString(c.SudoCommand) {
-		return fmt.Errorf("sudo_command: %q is not a program with plain arguments, such as %q; quotes, variables and shell operators are not allowed", c.SudoCommand, defaultSudoCommand)
+	if !plainWords.MatchString(c.SudoCommand) { // may hold a password
+		return fmt.Errorf("sudo_command: the value is not a program with plain arguments, such as %q; quotes, variables, shell operators and two spaces in a row are not allowed", defaultSudoCommand)
 	}
 	return nil
 }

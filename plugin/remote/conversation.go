@@ -27,18 +27,25 @@ const (
 )
 
 // conversation reads the standard output of the agent's session: perhaps what
-// a banner or sudo prints, then events from Hello to Finished, then the line
-// that says that the session is over.
+// a banner or a start-up file prints, the begin mark, events from Hello to Finished,
+// and the mark that says that the session is over. Other programs may print whole
+// lines at any time.
 type conversation struct {
 	console *console.Console
+	name    string // of the session, in its marks
 	version string // the agent's must be the plugin's
+	private func(string) string
+	begin   func() // starts the standard input
 	hangUp  func() // ends the standard input
 	want    func(asset.Wanted)
 
 	mu       sync.Mutex
 	last     time.Time // of the agent's last word; zero before its first
 	noise    int
+	before   text // what the machine printed before the begin mark
+	begun    bool
 	hello    bool
+	item     string // the last item that began
 	report   *plan.Report
 	outcomes []plan.Outcome
 	err      error // the first thing that was wrong with what the agent said
@@ -50,7 +57,10 @@ type conversation struct {
 
 // heard is what the agent said until now.
 type heard struct {
+	begun    bool   // the machine's shell runs the command
+	before   string // what the machine printed before that
 	hello    bool
+	item     string // the last item that began
 	report   *plan.Report
 	outcomes []plan.Outcome
 	err      error
@@ -60,23 +70,32 @@ type heard struct {
 func (c *conversation) heard() heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heard{c.hello, c.report, slices.Clone(c.outcomes), c.err, c.noise <= noiseMost}
+	return heard{c.begun, c.before.String(), c.hello, c.item, c.report, slices.Clone(c.outcomes), c.err, c.noise <= noiseMost}
 }
 
 // line takes the next line of standard output.
 func (c *conversation) line(line []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before, over := bytes.CutSuffix(line, []byte(sessionOver)); over {
+	if before, over := bytes.CutSuffix(line, []byte(overMark+c.name)); over {
 		defer c.hangUp()
 		line = before // of a program whose last line had no end
+	}
+	if before, begins := bytes.CutSuffix(line, []byte(beginMark+c.name)); begins {
+		defer c.begin()
+		defer func() { c.begun = true }()
+		line = before
 	}
 	if c.err != nil || len(line) == 0 {
 		return
 	}
+	if !c.begun || c.report != nil || !bytes.HasPrefix(line, []byte(`{"event":`)) {
+		c.show(line)
+		return
+	}
 	event, err := parseEvent(line)
 	switch {
-	case c.report != nil, !c.hello && (err != nil || event.Kind != agent.Hello):
+	case !c.hello && (err != nil || event.Kind != agent.Hello):
 		c.show(line)
 	case err != nil:
 		c.fail(fmt.Errorf("reading the agent's events: %w", err))
@@ -132,8 +151,12 @@ func (c *conversation) aside(line []byte) {
 
 // show passes a line on that is not the agent's.
 func (c *conversation) show(line []byte) {
+	shown := c.private(string(line))
+	if !c.begun {
+		_, _ = c.before.Write([]byte(shown + "\n")) // never fails
+	}
 	if c.noise++; c.noise <= noiseMost {
-		c.console.Print("  (the machine) %s", string(line))
+		c.console.Print("  (the machine) %s", shown)
 	}
 }
 
@@ -143,7 +166,7 @@ func (c *conversation) fail(err error) {
 }
 
 // silence is how long the agent has said nothing since it first spoke. Before,
-// the agent itself is still on its way, which may take long.
+// the agent itself is still on its way; see Session.arrival.
 func (c *conversation) silence() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -162,6 +185,7 @@ func (c *conversation) event(e agent.Event) {
 			c.fail(fmt.Errorf("the agent is %q but the plugin is version %s; build both together with `make build`", e.Message, c.version))
 		}
 	case agent.Begin:
+		c.item = e.Item
 		c.console.Begin(e.Item, e.Phase, e.Actions)
 	case agent.Want:
 		c.ask(*e.Want)

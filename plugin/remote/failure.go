@@ -10,13 +10,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// verdict returns the error of a session that has ended. said is the session's
-// standard error.
+// verdict returns the error of a session that has ended. said is what the machine
+// printed last beside the events.
 func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
-	said = lastWords(said)
 	switch {
 	case end.err != nil:
 		return fmt.Errorf("starting the agent on the machine: %w", end.err)
+	case !h.begun:
+		return notRun(end, said)
 	case h.err != nil:
 		return h.err
 	case h.report == nil:
@@ -52,7 +53,7 @@ func brief(err error, h heard, said string) error {
 	if h.report != nil && h.report.Error != "" {
 		text = strings.Replace(text, h.report.Error, unshown(h.report), 1)
 	}
-	if said = lastWords(said); said != "" && h.allShown {
+	if said != "" && h.allShown {
 		text = strings.Replace(text, after(said), " (its output is above)", 1)
 	}
 	return &briefError{err, text}
@@ -124,13 +125,15 @@ func (s *Session) unstarted(m *machine, status int, said string) error {
 	case status == exitUnpack, status == exitChmod:
 		return fmt.Errorf("unpacking the agent in %s on the machine%s", folder, after(said))
 	case has("password is required"), has("not allowed to execute"), has("not in the sudoers"), has(wantsTerminal):
-		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command", s.Config.SudoCommand, after(said), allowing(m.user, said))
+		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command", s.Config.private(s.Config.SudoCommand), after(said), m.allowing(said))
 	case has(`\x7fELF`): // sudo has a shell read what the kernel does not run; its first byte is escaped
 		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so", m.arch)
 	case has("Exec format error"):
 		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so%s", m.arch, after(said))
+	case status == exitMount:
+		return fmt.Errorf("running the agent: programs in %s on the machine may not be run, most often because it is mounted noexec; %s%s", folder, elsewhere, after(said))
 	case status == exitNoExec, has("Permission denied"):
-		return fmt.Errorf("running the agent: programs in %s on the machine may not be run, most often because it is mounted noexec; %s (exit status %d%s)", folder, elsewhere, status, after(said))
+		return fmt.Errorf("running the agent: the machine refused the program in %s, as noexec in sudoers(5), SELinux, AppArmor or fapolicyd do; %s (exit status %d%s)", folder, elsewhere, status, after(said))
 	case status == exitMissing:
 		return fmt.Errorf("running the agent: a program was not found%s", after(said))
 	}
@@ -141,15 +144,21 @@ func (s *Session) unstarted(m *machine, status int, said string) error {
 const wantsTerminal = "must have a tty"
 
 // allowing is the remedy for a sudo command that printed this.
-func allowing(user, said string) string {
+func (m *machine) allowing(said string) string {
+	has := func(text string) bool { return strings.Contains(said, text) }
 	switch {
-	case strings.Contains(said, wantsTerminal):
-		return fmt.Sprintf("exempt the user in sudoers(5) with `Defaults:%s !requiretty`", user)
-	case strings.Contains(said, "not found"):
-		return "install it"
-	default:
+	case m.noSudo:
+		return "install its program"
+	case has(wantsTerminal):
+		return fmt.Sprintf("exempt the user in sudoers(5) with `Defaults:%s !requiretty`", m.user)
+	case has("not found"), has("No such file"):
+		return "add the folder of env, most often /usr/bin, to secure_path in sudoers(5)"
+	case has("Permission denied"):
+		return "remove noexec in sudoers(5) for the user, with which a program cannot run others"
+	case has("password"), has("not allowed"), has("not in the sudoers"), has("may not run"):
 		return "allow it in sudoers(5) with NOPASSWD"
 	}
+	return "run it on the machine to see why"
 }
 
 // after is the machine's output as the end of a sentence.
@@ -161,7 +170,13 @@ func after(said string) string {
 }
 
 // interrupted returns the error of a run that was stopped from outside.
-func interrupted(cause error, end ending, ended bool) error {
+func interrupted(cause error, h heard, end ending, ended bool) error {
+	switch {
+	case !h.begun:
+		return fmt.Errorf("interrupted (%w): %s", cause, notBegun(h.before))
+	case h.item != "" && h.report == nil:
+		cause = fmt.Errorf("%w, during %s", cause, h.item)
+	}
 	switch {
 	case !ended:
 		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current action ends", cause)

@@ -3,15 +3,20 @@ package remote
 import (
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // feed is the standard input of the agent's session: the agent, the request, then
 // the files that the agent wants, and an empty line at intervals as a heartbeat.
-// hangUp ends the feed: a communicator waits for the standard input of its command
-// as well as for the command.
+// begin starts the feed: what is sent before, a start-up file of the shell could
+// read. hangUp ends the feed: a communicator waits for the standard input of its
+// command as well as for the command.
 type feed struct {
-	head  io.Reader // agent and request, or an answer
+	begun chan struct{}
+	open  sync.Once
+	taken atomic.Int64 // bytes of agent, request and answers
+	head  io.Reader    // agent and request, or an answer
 	next  chan io.Reader
 	beat  *time.Ticker
 	close sync.Once
@@ -19,8 +24,11 @@ type feed struct {
 }
 
 func newFeed(head io.Reader, every time.Duration) *feed {
-	return &feed{head: head, beat: time.NewTicker(every), next: make(chan io.Reader), hung: make(chan struct{})}
+	return &feed{head: head, beat: time.NewTicker(every), next: make(chan io.Reader), begun: make(chan struct{}), hung: make(chan struct{})}
 }
+
+// begin starts the standard input. It may be called again.
+func (f *feed) begin() { f.open.Do(func() { close(f.begun) }) }
 
 // Read implements io.Reader. It is called by one goroutine at a time.
 func (f *feed) Read(p []byte) (int, error) {
@@ -30,15 +38,21 @@ func (f *feed) Read(p []byte) (int, error) {
 	select {
 	case <-f.hung:
 		return 0, io.EOF
-	default:
+	case <-f.begun:
 	}
 	for {
+		select {
+		case <-f.hung:
+			return 0, io.EOF
+		default:
+		}
 		if f.head != nil {
 			n, err := f.head.Read(p)
 			if err == io.EOF {
 				f.head, err = nil, nil
 			}
 			if n > 0 || err != nil {
+				f.taken.Add(int64(n))
 				return n, err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 func TestFeedSendsHeartbeatsAfterTheRequest(t *testing.T) {
 	f := newFeed(strings.NewReader("agent and request\n"), time.Millisecond)
+	f.begin()
 	defer f.hangUp()
 	data := make([]byte, len("agent and request\n\n\n"))
 	_, err := io.ReadFull(f, data)
@@ -31,6 +32,7 @@ func TestFeedEndsWhenHungUp(t *testing.T) {
 // A reader that waits for the next heartbeat ends at once.
 func TestFeedEndsWhileAReaderWaits(t *testing.T) {
 	f := newFeed(strings.NewReader("head"), time.Hour)
+	f.begin()
 	read := make(chan string)
 	go func() {
 		data, err := io.ReadAll(f)
@@ -43,6 +45,7 @@ func TestFeedEndsWhileAReaderWaits(t *testing.T) {
 
 func TestFeedReturnsErrorsOfItsReader(t *testing.T) {
 	f := newFeed(io.MultiReader(strings.NewReader("a"), failingReader{}), time.Hour)
+	f.begin()
 	defer f.hangUp()
 	_, err := io.ReadAll(f)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)

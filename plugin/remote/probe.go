@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,12 +23,13 @@ type machine struct {
 	home      string
 	isRoot    bool
 	reaches   bool // root, by itself or with the sudo command
+	noSudo    bool // the program of the sudo command is missing
+	sudoSaid  string
 	tty       bool
 	missing   []string // tools
 	folder    string   // the remote folder without symbolic links; "" when missing
 	writable  bool
 	osRelease map[string]string
-	said      string // on standard error
 }
 
 // arches maps the kernel's names (uname -m) to Go's.
@@ -39,35 +41,87 @@ var elfMachines = map[string]string{"amd64": "3e 00", "arm64": "b7 00"}
 
 // probe finds out what the machine is, and fails when the agent cannot run there.
 // It also detects a communicator that reports success without running anything.
-func probe(ctx context.Context, comm packersdk.Communicator, c Config) (*machine, error) {
-	out, said, status, err := output(ctx, comm, probeCommand(c.RemoteFolder, c.SudoCommand))
-	if err != nil {
-		return nil, err
-	}
+// name is the random name of the session.
+func probe(ctx context.Context, comm packersdk.Communicator, c Config, name string) (*machine, error) {
+	out, said, end, err := output(ctx, comm, probeCommand(name, c.RemoteFolder, c.SudoCommand))
 	out = strings.ReplaceAll(out, "\r", "") // of a terminal
-	_, answer, begun := strings.Cut(out, probeBegin+"\n")
-	answer, _, ended := strings.Cut(answer, probeEnd)
+	_, answer, begun := strings.Cut(out, beginMark+name+"\n")
+	answer, _, ended := strings.Cut(answer, overMark+name)
 	switch {
-	case out == "" && said == "" && status == 0:
-		return nil, errors.New(`the communicator answered success without running anything, as communicator = "none" does; this provisioner needs one that runs commands, such as communicator = "ssh"`)
-	case !begun && status != 0:
-		return nil, fmt.Errorf("the machine's shell exited with status %d: %s", status, lastWords(said+"\n"+out))
-	case !begun || !ended:
-		return nil, fmt.Errorf("the machine's answer was cut short (exit status %d): %w", status, errLost)
+	case err != nil && !begun && ctx.Err() != nil:
+		return nil, fmt.Errorf("%w; %s", err, notBegun(c.private(said+"\n"+out)))
+	case err != nil:
+		return nil, err
+	case out == "" && said == "" && end.status == 0:
+		return nil, errors.New(`the communicator answered success without running anything, as communicator = "none" does, or a start-up file of the shell that calls exit; this provisioner needs a communicator that runs commands, such as communicator = "ssh"`)
+	case !begun:
+		return nil, notRun(end, c.private(said+"\n"+out))
+	case !ended:
+		return nil, fmt.Errorf("the machine's answer was cut short (%s): %w%s", end, errLost, after(lastWords(c.private(said))))
 	}
 	m, uname := parseProbe(answer)
-	m.said = said
 	if err := m.demand(c, uname); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
+// notRun is the error of a machine that ended a session before its shell ran the
+// command. said is what the machine printed.
+func notRun(end ending, said string) error {
+	if said = lastWords(said); said == "" {
+		said = "nothing"
+	}
+	err := fmt.Errorf("the machine ended the session without running the command (%s) and printed: %s; most often the cause is exit in a start-up file of the shell, such as ~/.bashrc, a ForceCommand in sshd_config(5), or a login shell such as /bin/false or nologin", end, said)
+	if end.lost() {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return err
+}
+
+// notBegun says why a command does not begin. said is what the machine printed.
+func notBegun(said string) string {
+	why := "the machine's shell has not begun to run the command: a start-up file of the shell, such as ~/.bashrc, does not end or reads standard input, or nothing reaches the machine any more"
+	if said = lastWords(said); said != "" {
+		why += "; the machine printed: " + said
+	}
+	return why
+}
+
+// ownCommand matches a command of this package in the output of a shell or a
+// ForceCommand.
+var ownCommand = regexp.MustCompile(`sh -c [\\'"]{1,8}LC_ALL=C; export LC_ALL;[^\n]*`)
+
+// plainOption matches an argument that is no secret.
+var plainOption = regexp.MustCompile(`^(-[A-Za-z]|--|--[a-z-]+|root)$`)
+
+// private returns text without the arguments of sudo_command, which may have a
+// password, and without the commands of this package.
+func (c Config) private(text string) string {
+	text = ownCommand.ReplaceAllString(text, "(the command)")
+	_, arguments, _ := strings.Cut(c.SudoCommand, " ")
+	for word := range strings.FieldsSeq(arguments) {
+		_, value, _ := strings.Cut(word, "=")
+		for _, secret := range []string{word, value} {
+			if len(secret) > 2 && !plainOption.MatchString(secret) {
+				text = strings.ReplaceAll(text, secret, "…")
+			}
+		}
+	}
+	return text
+}
+
 // parseProbe reads the probe's lines; uname is the architecture as the kernel
 // names it.
 func parseProbe(answer string) (m *machine, uname string) {
 	m = &machine{osRelease: map[string]string{}}
+	said := ""
 	facts, release, _ := strings.Cut(answer, "\nos-release\n")
+	if before, rest, ok := strings.Cut(facts, "\n"+sudoSays+"\n"); ok {
+		said, rest, _ = strings.Cut(rest, "\n"+sudoSaid)
+		facts = before + "\n" + rest
+	}
+	m.sudoSaid, m.reaches = strings.CutSuffix(strings.TrimSpace(said), "root=yes")
 	for line := range strings.Lines(facts) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
@@ -83,8 +137,8 @@ func parseProbe(answer string) (m *machine, uname string) {
 			m.home = value
 		case "tty":
 			m.tty = true
-		case "root":
-			m.reaches = true
+		case "sudo":
+			m.noSudo = true
 		case "folder":
 			m.folder = value
 		case "writable":
@@ -121,7 +175,8 @@ func (m *machine) demand(c Config, uname string) error {
 		return fmt.Errorf("uname -m on the machine says %s, but its /bin/sh is a program for another architecture (ELF machine %q, not %q): the agent for linux/%s would not run there", uname, m.elf, elfMachines[m.arch], m.arch)
 	}
 	if !m.reaches {
-		return fmt.Errorf("the user %s (uid %s) is not root and `%s true` failed: %s; %s, connect as root, or set sudo_command", m.user, m.uid, c.SudoCommand, lastWords(m.said), allowing(m.user, m.said))
+		said := lastWords(c.private(m.sudoSaid))
+		return fmt.Errorf("the user %s (uid %s) is not root and `%s env true` failed%s; %s, connect as root, or set sudo_command", m.user, m.uid, c.private(c.SudoCommand), after(said), m.allowing(said))
 	}
 	switch {
 	case m.folder == "":

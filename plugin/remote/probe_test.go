@@ -3,6 +3,7 @@
 package remote
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
+
+// zeros is the name of a session whose random source is zeros.
+const zeros = "0000000000000000"
 
 // nobody is the unprivileged user ID of every Linux.
 const nobody = 65534
@@ -44,22 +48,23 @@ func TestProbeWithoutACommunicatorFails(t *testing.T) {
 	b := newBench(t, "done")
 	b.session.Comm = connect(t, communicator.Config{Type: "none"}, &packersdk.BasicUi{Writer: io.Discard})
 	require.EqualError(t, b.session.Run(t.Context(), b.request),
-		`looking at the machine: the communicator answered success without running anything, as communicator = "none" does; this provisioner needs one that runs commands, such as communicator = "ssh"`)
+		`looking at the machine: the communicator answered success without running anything, as communicator = "none" does, or a start-up file of the shell that calls exit; this provisioner needs a communicator that runs commands, such as communicator = "ssh"`)
 	assert.Contains(t, b.kept().Error, "answered success without running anything")
 }
 
 // A shell that prints the answer replaces machines that the test does not have.
 func TestProbeRefusesMachinesThatCannotBeNodes(t *testing.T) {
-	const begin = "printf 'Welcome\\n" + probeBegin + "\\n"
-	const root = "uid=0\\nuser=root\\nhome=/root\\nroot=yes\\nfolder=/tmp\\nwritable=yes\\n"
-	const end = "os-release\\nID=debian\\n" + probeEnd + "\\n'"
+	const begin = "printf 'Welcome\\n" + beginMark + zeros + "\\n"
+	const root = "uid=0\\nuser=root\\nhome=/root\\nsudo-says\\n\\nroot=yes\\nsudo-said\\nfolder=/tmp\\nwritable=yes\\n"
+	const end = "os-release\\nID=debian\\n" + overMark + zeros + "\\n'"
+	const ended = "; most often the cause is exit in a start-up file of the shell, such as ~/.bashrc, a ForceCommand in sshd_config(5), or a login shell such as /bin/false or nologin"
 	for name, test := range map[string]struct{ answer, want string }{
 		"a wrong architecture": {
 			begin + "arch=riscv64\\n" + root + end,
 			`the machine's architecture is "riscv64"; supported are x86_64 (amd64) and aarch64 (arm64)`,
 		},
 		"no os-release": {
-			begin + "arch=x86_64\\n" + root + "os-release\\n" + probeEnd + "\\n'",
+			begin + "arch=x86_64\\n" + root + "os-release\\n" + overMark + zeros + "\\n'",
 			"the machine has no /etc/os-release (or it is empty), which every distribution has; is this the machine to make an image of?",
 		},
 		"tools missing": {
@@ -71,7 +76,7 @@ func TestProbeRefusesMachinesThatCannotBeNodes(t *testing.T) {
 			`uname -m on the machine says aarch64, but its /bin/sh is a program for another architecture (ELF machine "3e 00", not "b7 00"): the agent for linux/arm64 would not run there`,
 		},
 		"a folder behind a link with spaces": {
-			begin + "arch=x86_64\\nuid=0\\nuser=root\\nhome=/root\\nroot=yes\\nfolder=/my files\\nwritable=yes\\n" + end,
+			begin + "arch=x86_64\\nuid=0\\nuser=root\\nhome=/root\\nsudo-says\\n\\nroot=yes\\nsudo-said\\nfolder=/my files\\nwritable=yes\\n" + end,
 			`the folder /FOLDER on the machine is a link to "/my files", whose name has other characters than letters, digits, '.', '_', '-' and '/'; set remote_folder to another folder, such as /root`,
 		},
 		"an answer cut short": {
@@ -80,17 +85,26 @@ func TestProbeRefusesMachinesThatCannotBeNodes(t *testing.T) {
 		},
 		"only a banner": {
 			"echo You may not run commands here",
-			"the machine's answer was cut short (exit status 0): the connection to the machine was lost",
+			"the machine ended the session without running the command (exit status 0) and printed: You may not run commands here" + ended,
 		},
 		"no shell": {
 			"echo This account is currently not available. >&2; exit 1",
-			"the machine's shell exited with status 1: This account is currently not available.",
+			"the machine ended the session without running the command (exit status 1) and printed: This account is currently not available." + ended,
+		},
+		"/bin/false as the shell": {
+			"exec false",
+			"the machine ended the session without running the command (exit status 1) and printed: nothing" + ended,
+		},
+		"a command that repeats ours": {
+			`echo "fatal: what is '$0'? sh -c 'LC_ALL=C; export LC_ALL; echo'" >&2; exit 128`,
+			"the machine ended the session without running the command (exit status 128) and printed: fatal: what is '/bin/sh'? (the command)" + ended,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "done").overSSH()
 			b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", test.answer) }
 			b.session.Config.RemoteFolder = "/FOLDER"
+			b.session.Random = bytes.NewReader(make([]byte, 8))
 			require.EqualError(t, b.session.Run(t.Context(), b.request), "looking at the machine: "+test.want)
 			assert.Len(t, b.machine.Asked(), 1)
 			assert.Contains(t, test.want, b.kept().Error[len("looking at the machine: "):])
@@ -113,15 +127,27 @@ func TestProbeAsAPlainUser(t *testing.T) {
 	}{
 		"without sudo": {
 			"no-such-sudo -n --", nil,
-			"looking at the machine: the user nobody (uid 65534) is not root and `no-such-sudo -n -- true` failed: sh: 1: no-such-sudo: not found; install it, connect as root, or set sudo_command",
+			"looking at the machine: the user nobody (uid 65534) is not root and `no-such-sudo -n -- env true` failed: sh: 1: no-such-sudo: not found; install its program, connect as root, or set sudo_command",
 		},
 		"with a sudo that needs a password": {
 			"sudo -n --", map[string]string{"sudo": `echo "sudo: a password is required" >&2; exit 1`},
-			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- true` failed: sudo: a password is required; allow it in sudoers(5) with NOPASSWD, connect as root, or set sudo_command",
+			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- env true` failed: sudo: a password is required; allow it in sudoers(5) with NOPASSWD, connect as root, or set sudo_command",
 		},
 		"with a sudo that needs a terminal": {
 			"sudo -n --", map[string]string{"sudo": `echo "sudo: sorry, you must have a tty to run sudo" >&2; exit 1`},
-			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- true` failed: sudo: sorry, you must have a tty to run sudo; exempt the user in sudoers(5) with `Defaults:nobody !requiretty`, connect as root, or set sudo_command",
+			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- env true` failed: sudo: sorry, you must have a tty to run sudo; exempt the user in sudoers(5) with `Defaults:nobody !requiretty`, connect as root, or set sudo_command",
+		},
+		"with a secure_path without the folder of env": {
+			"sudo -n --", map[string]string{"sudo": `echo "sudo: env: command not found" >&2; exit 1`},
+			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- env true` failed: sudo: env: command not found; add the folder of env, most often /usr/bin, to secure_path in sudoers(5), connect as root, or set sudo_command",
+		},
+		"with noexec": {
+			"sudo -n --", map[string]string{"sudo": `echo "env: 'true': Permission denied" >&2; exit 126`},
+			"looking at the machine: the user nobody (uid 65534) is not root and `sudo -n -- env true` failed: env: 'true': Permission denied; remove noexec in sudoers(5) for the user, with which a program cannot run others, connect as root, or set sudo_command",
+		},
+		"with a password in its command": {
+			"become --pass=hunter2 -u root hunter3", map[string]string{"become": `echo "become: $*: no" >&2; exit 1`},
+			"looking at the machine: the user nobody (uid 65534) is not root and `become … -u root … env true` failed: become: … -u root … env true: no; run it on the machine to see why, connect as root, or set sudo_command",
 		},
 		"with a sudo that works": {
 			"sudo -n --", map[string]string{"sudo": `test "$1 $2" = "-n --" && shift 2 && exec "$@"`}, "",
@@ -163,12 +189,12 @@ func TestProbeOfASilentMachineTimesOut(t *testing.T) {
 	b := newBench(t, "done").overSSH()
 	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "cat") }
 	b.session.Limits.Probe = 1 // one nanosecond, which ends before any answer
-	require.EqualError(t, b.session.Run(t.Context(), b.request), "looking at the machine: no answer within 0 ms")
+	require.EqualError(t, b.session.Run(t.Context(), b.request), "looking at the machine: no answer within 0 ms; the machine's shell has not begun to run the command: a start-up file of the shell, such as ~/.bashrc, does not end or reads standard input, or nothing reaches the machine any more")
 }
 
 // FuzzProbe reads any answer of a machine: the answer is parsed or refused.
 func FuzzProbe(f *testing.F) {
-	f.Add("arch=x86_64\nelf= 3e 00\nuid=0\nuser=root\nhome=/root\nroot=yes\nfolder=/tmp\nwritable=yes\nmissing=dd\nmissing=dd\nos-release\nID=debian\nPRETTY_NAME=\"x\x1b[2J\"\n")
+	f.Add("arch=x86_64\nelf= 3e 00\nuid=0\nuser=root\nhome=/root\nsudo-says\n\nroot=yes\nsudo-said\nfolder=/tmp\nwritable=yes\nmissing=dd\nmissing=dd\nos-release\nID=debian\nPRETTY_NAME=\"x\x1b[2J\"\n")
 	f.Add("arch\n=\nos-release\n=\n")
 	f.Fuzz(func(t *testing.T, answer string) {
 		m, uname := parseProbe(answer)

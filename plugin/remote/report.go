@@ -13,7 +13,10 @@ import (
 // belongs to the provisioner's process. Packer has one process for each
 // provisioner of each build, so two provisioners never share a file. The zero value
 // has no file yet.
-type Kept struct{ file *plan.ReportFile }
+type Kept struct {
+	file *plan.ReportFile
+	runs int
+}
 
 // begin claims the file at path for a run. A retry claims the provisioner's own
 // file again.

@@ -16,7 +16,15 @@ import (
 type ending struct {
 	status int
 	err    error // it could not be started
-	silent bool  // the command has not ended, but prints nothing
+	silent error // why nothing more is expected of a command that has not ended
+}
+
+// String implements fmt.Stringer.
+func (e ending) String() string {
+	if e.lost() {
+		return "no exit status"
+	}
+	return fmt.Sprintf("exit status %d", e.status)
 }
 
 // lost reports whether the exit status was not received: the SSH communicator saw
@@ -42,25 +50,22 @@ func start(ctx context.Context, comm packersdk.Communicator, line string, stdin 
 }
 
 // output runs line on the machine until the command or ctx ends, and returns what
-// the command printed.
-func output(ctx context.Context, comm packersdk.Communicator, line string) (stdout, stderr string, status int, err error) {
+// the command has printed.
+func output(ctx context.Context, comm packersdk.Communicator, line string) (stdout, stderr string, end ending, err error) {
 	var out, errs text
 	select {
-	case end := <-start(ctx, comm, line, nil, &out, &errs):
-		switch {
-		case end.err != nil:
-			return "", "", 0, fmt.Errorf("starting a command on the machine: %w", end.err)
-		case end.lost():
-			return "", "", 0, errLost
+	case end = <-start(ctx, comm, line, nil, &out, &errs):
+		if err = end.err; err != nil {
+			err = fmt.Errorf("starting a command on the machine: %w", err)
 		}
-		return out.String(), errs.String(), end.status, nil
 	case <-ctx.Done():
-		return "", "", 0, context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	return out.String(), errs.String(), end, err
 }
 
 // text is a buffer that may be read while a command still writes to it. It keeps
-// only the last textKept bytes.
+// at least the last textKept bytes, and at most twice as many.
 type text struct {
 	mu   sync.Mutex
 	data []byte
@@ -72,7 +77,7 @@ func (t *text) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.data = append(t.data, p...)
-	if over := len(t.data) - textKept; over > 0 {
+	if over := len(t.data) - textKept; over > textKept {
 		t.data = append(t.data[:0], t.data[over:]...)
 	}
 	return len(p), nil

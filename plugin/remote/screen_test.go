@@ -73,7 +73,7 @@ func TestControlCharactersOfTheMachineAreEscaped(t *testing.T) {
 	found := []plan.Finding{{Target: osc52, Reason: osc52 + "\nforged: line"}}
 	m := &monitor{}
 	c := console.New(&screen{Ui: m.ui()}, console.Options{Details: true, Verbose: true, Now: time.Now})
-	talk := &conversation{console: c, version: "1", hangUp: func() {}}
+	talk := &conversation{begun: true, private: Config{}.private, begin: func() {}, console: c, version: "1", hangUp: func() {}}
 	for _, e := range []agent.Event{
 		{Kind: agent.Hello, Message: "1 " + osc52},
 		{Kind: agent.Begin, Item: osc52, Phase: osc52, Actions: 1},

@@ -35,6 +35,7 @@ import (
 type Limits struct {
 	Probe     time.Duration // for the machine to say what it is
 	Heartbeat time.Duration // between two signs of life to the agent
+	Arrival   time.Duration // without a byte taken on the agent's way to its first event
 	Silence   time.Duration // without an event; the agent sends one every Heartbeat
 	Ending    time.Duration // for the agent to end after it has finished or has to stop
 	Cleaning  time.Duration // for the clean-up of what a lost session left
@@ -59,7 +60,7 @@ type Session struct {
 	Version string // of the plugin, and so of the agent
 	Limits  Limits
 	Now     func() time.Time
-	Random  io.Reader // for the name of the agent's folder
+	Random  io.Reader // for the name of the session and of the agent's folder
 }
 
 // New returns a session of a build with the agents that the plugin carries.
@@ -71,6 +72,7 @@ func New(c Config, build common.PackerConfig, kept *Kept, ui packersdk.Ui, comm 
 		Version: version.String(),
 		Limits: Limits{
 			Probe:     2 * time.Minute, // an emulated machine takes seconds for a command
+			Arrival:   2 * time.Minute,
 			Heartbeat: agent.HeartbeatSeconds * time.Second,
 			Silence:   agent.SilenceSeconds * time.Second,
 			Ending:    30 * time.Second, // host.Run's commands get 5 seconds, several may follow
@@ -100,6 +102,9 @@ func (s *Session) Run(ctx context.Context, request agent.Request) error {
 		}
 	}
 	m, h, err := s.run(ctx, request)
+	if s.Kept.runs++; err != nil && (ctx.Err() != nil || s.Kept.runs > 1) {
+		s.UI.Error(shown(err).Error()) // Packer prints only the first attempt's error, and none after a time-out
+	}
 	if s.Config.Report == "" {
 		return shown(err)
 	}
@@ -135,7 +140,12 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 	}
 	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", human.Length(s.Limits.Probe)))
 	defer cancel()
-	m, err := probe(probing, s.Comm, s.Config)
+	random := make([]byte, 8)
+	if _, err := io.ReadFull(s.Random, random); err != nil {
+		return nil, heard{}, fmt.Errorf("naming the session: %w", err)
+	}
+	name := hex.EncodeToString(random)
+	m, err := probe(probing, s.Comm, s.Config, name)
 	if err != nil {
 		return nil, heard{}, fmt.Errorf("looking at the machine: %w", err)
 	}
@@ -144,18 +154,14 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 	if err != nil {
 		return m, heard{}, fmt.Errorf("choosing the agent: %w", err)
 	}
-	h, err := s.work(ctx, m, program, request)
+	h, err := s.work(ctx, m, name, program, request)
 	return m, h, err
 }
 
-// work runs the agent in a folder with a random name. mkdir refuses a folder that
-// exists.
-func (s *Session) work(ctx context.Context, m *machine, program []byte, request agent.Request) (heard, error) {
-	name := make([]byte, 8)
-	if _, err := io.ReadFull(s.Random, name); err != nil {
-		return heard{}, fmt.Errorf("naming the agent's folder: %w", err)
-	}
-	request.Folder = path.Join(m.folder, "eksnode-"+hex.EncodeToString(name))
+// work runs the agent in a folder with the random name of the session. mkdir
+// refuses a folder that exists.
+func (s *Session) work(ctx context.Context, m *machine, name string, program []byte, request agent.Request) (heard, error) {
+	request.Folder = path.Join(m.folder, agent.FolderPrefix+name)
 	line, err := json.Marshal(request)
 	if err != nil {
 		return heard{}, fmt.Errorf("writing the agent's request: %w", err)
@@ -171,7 +177,7 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	}
 	supplying, stop := context.WithCancel(ctx)
 	defer stop()
-	talk := &conversation{console: console, version: s.Version, hangUp: feed.hangUp}
+	talk := &conversation{console: console, name: name, version: s.Version, private: s.Config.private, begin: feed.begin, hangUp: feed.hangUp}
 	talk.want = func(w asset.Wanted) { go supplies.answer(supplying, w, talk.answered) }
 	var said text
 	sudo := s.Config.SudoCommand
@@ -180,10 +186,14 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	}
 	console.Print("Sending the agent %s for linux/%s, %s", s.Version, m.arch, human.Size(int64(len(program))))
 	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
-	over := start(ctx, s.Comm, agentCommand(request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
-	end, ended := s.await(ctx, over, feed, func() (silent bool) {
+	over := start(ctx, s.Comm, agentCommand(name, request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
+	arrival := arrival{limit: s.Limits.Arrival, total: int64(len(program) + len(line) + 1)}
+	end, ended := s.await(ctx, over, feed, func() error {
 		console.Tick()
-		return talk.silence() > s.Limits.Silence
+		if silence := talk.silence(); silence > s.Limits.Silence {
+			return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, human.Length(s.Limits.Silence))
+		}
+		return arrival.stuck(feed.taken.Load(), talk.heard(), console)
 	})
 	if ended { // nothing writes to them now
 		out.Flush()
@@ -191,13 +201,51 @@ func (s *Session) work(ctx context.Context, m *machine, program []byte, request 
 	}
 	h := talk.heard()
 
-	err = brief(s.judge(ctx, m, h, end, ended, said.String()), h, said.String())
-	// An agent with an outcome has removed its folder. A silent machine runs no more
-	// commands.
-	if (!ended && !end.silent || end.lost()) && len(h.outcomes) == 0 {
+	words := lastWords(s.Config.private(said.String()))
+	if !h.begun {
+		words = lastWords(h.before)
+	}
+	err = brief(s.judge(ctx, m, h, end, ended, words), h, words)
+	// An agent with an outcome has removed its folder. A machine that fell silent
+	// before it made the folder or after the agent's first word runs no more commands.
+	gone := end.silent != nil && (h.hello || !h.begun)
+	if (!ended && !gone || end.lost()) && len(h.outcomes) == 0 {
 		err = errors.Join(err, s.clean(ctx, request.Folder))
 	}
 	return h, err
+}
+
+// arrival watches the agent on its way to the machine until its first event.
+type arrival struct {
+	limit time.Duration
+	total int64 // bytes to send
+	done  int64 // bytes taken, and one for the begin mark
+	since time.Time
+}
+
+// stuck prints how far the agent is, and fails when nothing has moved for the limit.
+func (a *arrival) stuck(taken int64, h heard, c *console.Console) error {
+	done := taken
+	if h.begun {
+		done++
+	}
+	switch {
+	case h.hello:
+		return nil
+	case a.since.IsZero() || done != a.done:
+		a.done, a.since = done, time.Now()
+		if taken > 0 {
+			c.Progress("agent", plan.Action{Verb: "send", Target: "eksnode"}, min(taken, a.total), a.total)
+		}
+		return nil
+	case time.Since(a.since) <= a.limit:
+		return nil
+	case !h.begun:
+		return fmt.Errorf("no progress for %s: %s", human.Length(a.limit), notBegun(h.before))
+	case taken < a.total:
+		return fmt.Errorf("no progress for %s: the machine has taken %s of the agent's %s and no more: the line to the machine has stopped", human.Length(a.limit), human.Size(taken), human.Size(a.total))
+	}
+	return fmt.Errorf("no progress for %s: the agent was sent and has not started: the line to the machine has stopped, or the sudo command waits for input", human.Length(a.limit))
 }
 
 func (s *Session) supplier(arch string, f *feed, c *console.Console) (supplier, error) {
@@ -213,8 +261,8 @@ func (s *Session) supplier(arch string, f *feed, c *console.Console) (supplier, 
 // await waits for the session to end. The standard input is hung up when the agent
 // has finished or has to stop; from then on the session has Limits.Ending, and ended
 // is false when that is not enough. await calls beat every Heartbeat, and stops when
-// beat reports that the machine is silent.
-func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed, beat func() (silent bool)) (end ending, ended bool) {
+// beat returns why nothing more is expected.
+func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed, beat func() error) (end ending, ended bool) {
 	tick := time.NewTicker(s.Limits.Heartbeat)
 	defer tick.Stop()
 	stopped, hung := ctx.Done(), feed.hung
@@ -224,8 +272,8 @@ func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed, bea
 		case end := <-over:
 			return end, true
 		case <-tick.C:
-			if beat() {
-				return ending{silent: true}, false
+			if err := beat(); err != nil {
+				return ending{silent: err}, false
 			}
 		case <-stopped:
 			stopped = nil
@@ -242,9 +290,9 @@ func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed, bea
 func (s *Session) judge(ctx context.Context, m *machine, h heard, end ending, ended bool, said string) error {
 	switch {
 	case ctx.Err() != nil:
-		return interrupted(context.Cause(ctx), end, ended)
-	case end.silent:
-		return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, human.Length(s.Limits.Silence))
+		return interrupted(context.Cause(ctx), h, end, ended)
+	case end.silent != nil:
+		return end.silent
 	case !ended && h.err != nil:
 		return h.err
 	case !ended:
@@ -258,9 +306,12 @@ func (s *Session) judge(ctx context.Context, m *machine, h heard, end ending, en
 func (s *Session) clean(ctx context.Context, folder string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Limits.Cleaning)
 	defer cancel()
-	_, said, status, err := output(ctx, s.Comm, cleanCommand(folder))
-	if err == nil && status != 0 {
-		err = fmt.Errorf("exit status %d%s", status, after(lastWords(said)))
+	_, said, end, err := output(ctx, s.Comm, cleanCommand(folder))
+	switch {
+	case err == nil && end.lost():
+		err = errLost
+	case err == nil && end.status != 0:
+		err = fmt.Errorf("%s%s", end, after(lastWords(s.Config.private(said))))
 	}
 	if err != nil {
 		return fmt.Errorf("removing %s from the machine, where it may remain: %w", folder, err)

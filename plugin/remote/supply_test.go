@@ -60,6 +60,7 @@ func (failingDisk) Read([]byte) (int, error) { return 0, errors.New("input/outpu
 
 func TestFeedSendsAnswersBetweenBeats(t *testing.T) {
 	f := newFeed(strings.NewReader("request\n"), time.Millisecond)
+	f.begin()
 	defer f.hangUp()
 	go f.send(strings.NewReader("answer\n"))
 	in := bufio.NewReader(f)
@@ -83,6 +84,7 @@ func TestSuppliedFilesAreClosed(t *testing.T) {
 			file, err := os.Open(path)
 			require.NoError(t, err)
 			f := newFeed(strings.NewReader(""), time.Hour)
+			f.begin()
 			s := supplier{supply: always{&asset.Supplied{ReadCloser: file}}, feed: f, console: console.New((&monitor{}).ui(), console.Options{Now: time.Now})}
 			answered := make(chan struct{})
 			go func() { s.answer(t.Context(), asset.Wanted{Asset: "kubelet"}, func() {}); close(answered) }()
@@ -112,7 +114,7 @@ func (a always) Supply(context.Context, asset.Wanted) (*asset.Supplied, error) {
 func TestOneDownloadAtATime(t *testing.T) {
 	var asked []asset.Wanted
 	hung := 0
-	c := &conversation{console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() { hung++ },
+	c := &conversation{begun: true, private: Config{}.private, begin: func() {}, console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() { hung++ },
 		want: func(w asset.Wanted) { asked = append(asked, w) }}
 	want := func(asset string) { c.line([]byte(`{"event":"want","want":{"asset":"` + asset + `"}}`)) }
 	for range 5000 {
@@ -161,7 +163,7 @@ func TestAnAnswerEndsWithItsLastByte(t *testing.T) {
 // The size and number of events and outcomes are limited.
 func TestEventsOfTheMachineAreBounded(t *testing.T) {
 	fresh := func() *conversation {
-		return &conversation{console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() {}}
+		return &conversation{begun: true, private: Config{}.private, begin: func() {}, console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() {}}
 	}
 	c := fresh()
 	c.line([]byte(`{"event":"finished","report":{"outcomes":[null` + strings.Repeat(",null", valuesMost+1) + `]}}`))
@@ -185,7 +187,7 @@ func FuzzEvents(f *testing.F) {
 	for _, seed := range []string{
 		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"want\",\"want\":{\"asset\":\"x\"}}\n{\"event\":\"want\",\"want\":{}}\n",
 		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"end\",\"outcome\":{\"item\":\"\\u009b\",\"findings\":[{\"target\":\"\\u001b]52;c;\"}]}}\r\n",
-		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"progress\",\"done\":-1,\"total\":1}\n{\"event\":\"finished\",\"report\":{\"plan\":[null],\"audit\":{}}}\n" + sessionOver,
+		"{\"event\":\"hello\",\"message\":\"1\"}\n{\"event\":\"progress\",\"done\":-1,\"total\":1}\n{\"event\":\"finished\",\"report\":{\"plan\":[null],\"audit\":{}}}\n" + overMark,
 		"Welcome\x1b[2J\n{\"event\":\"hello\",\"message\":\"2\"}\n{\"event\":\"begin\"}\n\xff\n",
 	} {
 		f.Add([]byte(seed))
@@ -193,7 +195,7 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		m := &monitor{}
 		busy := 0
-		c := &conversation{console: console.New(&screen{Ui: m.ui()}, console.Options{Now: time.Now}), version: "1", hangUp: func() {}, want: func(asset.Wanted) { busy++ }}
+		c := &conversation{begun: true, private: Config{}.private, begin: func() {}, console: console.New(&screen{Ui: m.ui()}, console.Options{Now: time.Now}), version: "1", hangUp: func() {}, want: func(asset.Wanted) { busy++ }}
 		l := &lines{most: 1 << 16, each: c.line}
 		_, err := l.Write(stream)
 		require.NoError(t, err)

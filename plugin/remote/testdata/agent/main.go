@@ -52,6 +52,7 @@ func behaviours() map[string]func(run) {
 		"lie":      func(r run) { hello(r); finish(report(plan.OK)); os.Exit(r.number()) },
 		"kill":     func(r run) { hello(r); check(syscall.Kill(os.Getpid(), syscall.SIGKILL)) },
 		"wait":     wait,
+		"murmur":   murmur,
 		"deaf":     deaf,
 		"beats":    beats,
 		"plan":     planned,
@@ -102,6 +103,17 @@ func raw(r run) {
 	hello(r)
 	fmt.Println(r.argument)
 	r.untilHungUp()
+}
+
+// murmur works while another program prints to the same output.
+func murmur(r run) {
+	fmt.Print("$ ")
+	hello(r)
+	fmt.Print("tick")
+	send(agent.Event{Kind: agent.Warning, Message: "at work"})
+	fmt.Print("{\"half\": ")
+	finish(report(plan.OK))
+	fmt.Print("tock")
 }
 
 // wait is at work until it is told to stop.
@@ -202,7 +214,7 @@ func finish(r *plan.Report) { send(agent.Event{Kind: agent.Finished, Report: r})
 func send(e agent.Event) {
 	line, err := json.Marshal(e)
 	check(err)
-	_, err = os.Stdout.Write(append(line, '\n'))
+	_, err = os.Stdout.Write([]byte("\n" + string(line) + "\n"))
 	check(err)
 }
 
