@@ -75,9 +75,9 @@ func changedFiles(ctx context.Context, h *host.Host, taken taken, known *origina
 		case err != nil:
 			errs = append(errs, err)
 			return nil
-		case e.IsDir() && (slices.Contains([]string{"/proc", "/sys", "/dev", "/run", "/var"}, name) || taken.has(name)):
+		case e.IsDir() && (slices.Contains([]string{"/proc", "/sys", "/dev", "/run", "/var"}, name) || taken.inWalk("/", name)):
 			return fs.SkipDir
-		case len(known.have[name]) == 0 || e.IsDir() || kept(rewritten, name) || slices.Contains(recorded, name) || taken.has(name) || taken.by(name, plan.Restore, plan.Write):
+		case len(known.have[name]) == 0 || e.IsDir() || kept(rewritten, name) || slices.Contains(recorded, name) || taken.inWalk("/", name) || taken.by(name, plan.Restore, plan.Write):
 			return nil
 		}
 		f, err := changed(ctx, e, known)

@@ -5,6 +5,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"debug/elf"
+	"debug/pe"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +14,8 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
@@ -47,8 +51,9 @@ type content struct {
 	keys bool
 	// special leaves the patterns out that go by a name alone.
 	special bool
-	// left is how many more bytes may be expanded.
-	left int64
+	// most is how many bytes of the file are searched, and left how many more
+	// bytes may be expanded.
+	most, left int64
 	// found is called with the place in the file and what is there.
 	found func(text string)
 	// failed is the first error of the file itself. Errors of a damaged archive
@@ -66,8 +71,8 @@ type part struct {
 	whole io.ReaderAt
 	size  int64
 	depth int
-	// program says that the part is an executable file.
-	program bool
+	// skipped is how many zeros in front of the part are left out.
+	skipped int64
 }
 
 // Read implements io.Reader for expanded content.
@@ -103,9 +108,14 @@ func (f fileReader) Read(p []byte) (int, error) {
 
 // file searches a file.
 func (c *content) file(name string, in *os.File, size int64) error {
-	c.left = expandMost
-	whole := io.NewSectionReader(in, 0, size)
-	err := c.search(part{name: name, in: io.LimitReader(fileReader{dense(in, size), c}, searchMost), whole: whole, size: size})
+	data := fileReader{dense(in, size), c}
+	limited := &io.LimitedReader{R: data, N: c.most}
+	err := c.search(part{name: name, in: limited, whole: io.NewSectionReader(in, 0, size), size: size})
+	if limited.N == 0 {
+		if n, _ := io.ReadFull(data, make([]byte, 1)); n > 0 { // c.failed has the error
+			c.found(fmt.Sprintf("only the first %d MiB of the file were searched: check the rest of the file", c.most>>20))
+		}
+	}
 	switch {
 	case c.failed != nil:
 		return c.failed
@@ -128,6 +138,10 @@ func (c *content) search(p part) error {
 		buffer = make([]byte, headSize)
 	}
 	n, err := io.ReadFull(p.in, buffer)
+	for err == nil && len(bytes.Trim(buffer, "\x00")) == 0 {
+		p.skipped += int64(n)
+		n, err = io.ReadFull(p.in, buffer)
+	}
 	head := buffer[:n]
 	if err == nil {
 		p.in = io.MultiReader(bytes.NewReader(head), p.in)
@@ -139,23 +153,49 @@ func (c *content) search(p part) error {
 			c.found(p.where + "the file is " + kind)
 		}
 	}
-	if p.depth < deepest {
-		switch {
-		case expand.Is(head):
-			return c.expand(p, head)
-		case bytes.HasPrefix(head, []byte("PK\x03\x04")):
-			return c.zip(p)
-		case len(head) > 262 && string(head[257:262]) == "ustar":
-			return c.tar(p)
-		}
+	if search := c.container(head); search != nil && p.depth < deepest {
+		return search(p, head)
+	} else if search != nil {
+		c.found(fmt.Sprintf("%sthe content is packed more than %d times and was not searched: unpack and check it", p.where, deepest))
 	}
 	if text := wideText(head, p.in); text != nil {
-		return c.scan(p, text, false, true)
+		return c.scan(p, text, scan{text: true})
 	}
-	start := head[:min(len(head), 8<<10)]
-	binary := bytes.IndexByte(start, 0) >= 0
-	p.program = isProgram(head)
-	return c.scan(p, p.in, binary, !binary || bytes.HasPrefix(head, []byte("SQLite format 3\x00")))
+	binary, database := bytes.IndexByte(head, 0) >= 0, bytes.HasPrefix(head, []byte("SQLite format 3\x00"))
+	return c.scan(p, p.in, scan{binary: binary, database: database, text: !binary || database || isText(head)})
+}
+
+// container returns the search of the content in a container with this head; nil
+// for other contents.
+func (c *content) container(head []byte) func(p part, head []byte) error {
+	switch {
+	case expand.Is(head):
+		return c.expand
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		return c.zip
+	case len(head) > 262 && string(head[257:262]) == "ustar":
+		return c.tar
+	}
+	return nil
+}
+
+// isText reports whether a content with zeros is a text: in a copy of
+// /proc/PID/environ they end the lines, and a log that was truncated below its
+// writer begins with them. One byte in twenty may be no text, such as one of
+// Latin-1.
+func isText(head []byte) bool {
+	all, others := 0, 0
+	for len(head) > 0 {
+		r, size := utf8.DecodeRune(head)
+		if head = head[size:]; r == 0 {
+			continue
+		}
+		all++
+		if r == utf8.RuneError && size == 1 || r < ' ' && !strings.ContainsRune("\a\b\t\n\v\f\r\x1b", r) || r == 0x7f {
+			others++
+		}
+	}
+	return all > 0 && others*20 <= all
 }
 
 func ignoreEnd(err error) error {
@@ -166,27 +206,24 @@ func ignoreEnd(err error) error {
 }
 
 // scan searches a content without further form.
-func (c *content) scan(p part, in io.Reader, binary, text bool) error {
+func (c *content) scan(p part, in io.Reader, s scan) error {
 	unit := "line"
-	if binary {
+	if s.binary {
 		unit = "byte"
 	}
-	s := scan{ctx: c.ctx, words: c.words, name: p.name, binary: binary, text: text, special: c.special}
-	matched, ours := map[int64][]*pattern{}, false
+	s.ctx, s.words, s.name, s.special = c.ctx, c.words, p.name, c.special
+	matched := map[int64][]*pattern{}
 	s.found = func(found *pattern, at int64) {
-		ours = ours || p.program && found.kind == eksnodeItself
-		if found.kind != eksnodeItself {
-			matched[at] = append(matched[at], found)
+		if s.binary {
+			at += p.skipped
 		}
+		matched[at] = append(matched[at], found)
 	}
-	if text && !binary && p.depth < deepest {
+	if s.text && !s.database && p.depth < deepest {
 		encoded := &base64Runs{c: c, part: p}
 		s.runs = encoded.block
 	}
 	err := s.read(in)
-	if ours {
-		return err
-	}
 	for _, at := range slices.Sorted(maps.Keys(matched)) {
 		for i, m := range matched[at] {
 			special := slices.ContainsFunc(matched[at], func(other *pattern) bool { return !other.general })
@@ -198,17 +235,21 @@ func (c *content) scan(p part, in io.Reader, binary, text bool) error {
 	return err
 }
 
-// isProgram reports whether a content is a program or library: ELF, Mach-O or
-// PE.
-func isProgram(head []byte) bool {
-	return slices.ContainsFunc([]string{"\x7fELF", "\xcf\xfa\xed\xfe", "MZ"}, func(magic string) bool { return bytes.HasPrefix(head, []byte(magic)) })
+// isProgram reports whether a file has the form of a program or library for
+// Linux or UEFI. The first bytes alone could hide any text.
+func isProgram(in io.ReaderAt) bool {
+	if e, err := elf.NewFile(in); err == nil {
+		return e.Type != elf.ET_CORE
+	}
+	_, err := pe.NewFile(in)
+	return err == nil
 }
 
 // expand searches a compressed content.
 func (c *content) expand(p part, head []byte) error {
 	in, err := expand.Open(head, p.in)
 	if err != nil {
-		return c.scan(p, p.in, true, false)
+		return c.scan(p, p.in, scan{binary: true})
 	}
 	defer in.Close()
 	name := p.name
@@ -239,7 +280,7 @@ func (c *content) inside(p part) error {
 }
 
 // tar searches the regular files of a tar archive.
-func (c *content) tar(p part) error {
+func (c *content) tar(p part, _ []byte) error {
 	in := p.in
 	if p.depth == 0 {
 		in = expanding{in, c} // sparse files in an archive are longer than the archive
@@ -272,11 +313,15 @@ func (p part) member(name string, in io.Reader) part {
 }
 
 // zip searches the files of a zip archive.
-func (c *content) zip(p part) error {
+func (c *content) zip(p part, _ []byte) error {
 	if p.whole == nil {
 		text, err := io.ReadAll(io.LimitReader(p.in, zipMost+1))
-		if err != nil || len(text) > zipMost {
+		if err != nil {
 			return err
+		}
+		if len(text) > zipMost {
+			c.found(fmt.Sprintf("%sa zip archive is larger than %d MiB and was not searched: unpack and check it", p.where, zipMost>>20))
+			return nil
 		}
 		p.whole, p.size = bytes.NewReader(text), int64(len(text))
 	}

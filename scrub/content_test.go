@@ -98,7 +98,9 @@ func TestArchivesAreExpandedToALimit(t *testing.T) {
 	got := audit(t, mountedRoot(t, root), "secrets-left")
 	assert.Contains(t, got, "/srv/bomb.gz: only the first 256 MiB of the expanded content were searched: check the rest of the file")
 	assert.Contains(t, got, "/srv/deep1: in the expanded content, line 1 contains an AWS access key")
-	assert.Len(t, got, deepest+1, "%s", got)
+	assert.Contains(t, got, fmt.Sprintf("/srv/deep%d: %sthe content is packed more than %d times and was not searched: unpack and check it",
+		deepest+1, strings.Repeat("in the expanded content, ", deepest), deepest))
+	assert.Len(t, got, 2*deepest+1, "%s", got)
 }
 
 // Holes of sparse files take no time. Special files are not opened.
@@ -138,30 +140,57 @@ func TestSearchesEndWithTheContext(t *testing.T) {
 	require.ErrorIs(t, c.search(part{name: "/x", in: strings.NewReader("x")}), context.Canceled)
 }
 
-// The search contains its patterns, so eksnode itself looks like a file with
-// secrets. This test program is one, too.
-func TestEksnodeItselfIsNoFinding(t *testing.T) {
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, "usr/local/bin/": ""})
-	program, err := os.Executable()
-	require.NoError(t, err)
-	content, err := os.ReadFile(program)
-	require.NoError(t, err)
-	path := filepath.Join(root, "usr/local/bin/eksnode")
-	require.NoError(t, os.WriteFile(path, content, 0o755))
-	assert.Empty(t, audit(t, h, "secrets-left"))
+// The search contains its patterns. The space keeps the constant behind a hint
+// from looking like a token.
+func TestHintsOfProgramsEndWithASpace(t *testing.T) {
+	for _, p := range allSecrets() {
+		for _, hint := range p.hints {
+			assert.True(t, p.text || strings.HasSuffix(hint, " "), "the hint %q of %s does not end with a space", hint, p.kind)
+		}
+	}
+}
 
+// Zeros, the first bytes of a program, and words of eksnode hide nothing in a
+// text. Programs have no settings.
+func TestZerosAndMagicsHideNothing(t *testing.T) {
+	key, setting := "-----BEGIN "+"RSA PRIVATE KEY-----\n"+fill(64)+"\n", "DB_PASSWORD="+fill(12)
+	log := strings.Repeat("a line of a log\n", 100) + setting + "\n"
+	mark := "MZ eksnode's patterns of secrets follow\n"
+	noise := strings.Repeat("\x00\x01\x02\xff", 100)
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd, "srv/environ": "PATH=/bin\x00" + setting + "\x00HOME=/root\x00", "srv/one": "\x00\n" + setting,
+		"srv/truncated.txt": strings.Repeat("\x00", 3*headSize+17) + log, "srv/base64": "\x00\n" + base64.StdEncoding.EncodeToString([]byte(setting+" and more\n")),
+		"srv/marked": mark + "\x00" + key + setting, "usr/lib/marked": mark + key, "usr/lib/elf": "\x7fELF" + key, "srv/noise": noise + setting + noise,
+	})
+	assert.ElementsMatch(t, []string{
+		"/srv/environ: byte 13 contains a password", "/srv/one: byte 5 contains a password",
+		fmt.Sprintf("/srv/truncated.txt: byte %d contains a password", 3*headSize+17+1603),
+		"/srv/base64: in the base64 text of line 2, line 1 contains a secret of an environment",
+		"/srv/marked: byte 56 contains a private key", fmt.Sprintf("/srv/marked: byte %d contains a password", len(mark)+1+len(key)+3),
+		"/usr/lib/marked: line 2 contains a private key", "/usr/lib/elf: line 1 contains a private key",
+	}, audit(t, h, "secrets-left"))
+}
+
+// What is longer than the limit of a search is a finding, also without a secret.
+func TestTheRestOfALongFileIsAFinding(t *testing.T) {
+	for size, want := range map[int64][]string{1 << 20: nil, 1<<20 + 1: {"only the first 1 MiB of the file were searched: check the rest of the file"}} {
+		in, err := os.Create(filepath.Join(t.TempDir(), "long"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = in.Close() })
+		_, err = in.WriteAt(bytes.Repeat([]byte("words\n"), int(size)/6+1)[:size], 0)
+		require.NoError(t, err)
+		var got []string
+		c := content{ctx: t.Context(), words: newIndex(allSecrets()), most: 1 << 20, left: expandMost, found: func(text string) { got = append(got, text) }}
+		require.NoError(t, c.file("/long", in, size))
+		assert.Equal(t, want, got)
+	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, err = z.Write(content)
+	_, err := z.Write(append([]byte("PK\x03\x04"), make([]byte, zipMost)...))
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
-	require.NoError(t, os.WriteFile(path+".gz", packed.Bytes(), 0o644))
-	assert.Empty(t, audit(t, h, "secrets-left"))
-
-	// Without its mark it is any program.
-	content = bytes.ReplaceAll(content, []byte(itself.hints[0]), bytes.Repeat([]byte("x"), len(itself.hints[0])))
-	require.NoError(t, os.WriteFile(path, content, 0o755))
-	assert.NotEmpty(t, audit(t, h, "secrets-left"))
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "srv/long.gz": packed.String()})
+	assert.Equal(t, []string{"/srv/long.gz: in the expanded content, a zip archive is larger than 32 MiB and was not searched: unpack and check it"}, audit(t, h, "secrets-left"))
 }
 
 // FuzzContent searches any content in all its forms.

@@ -150,9 +150,9 @@ func namesWith(ctx context.Context, h *host.Host, taken taken, tops []string, id
 			case err != nil:
 				errs = append(errs, err)
 				return nil
-			case e.IsDir() && (kept(namesNotSearched, e.Path) || taken.has(e.Path)) || seen[e.Path]:
+			case e.IsDir() && (kept(namesNotSearched, e.Path) || taken.inWalk(top, e.Path)) || seen[e.Path]:
 				return skipFolder(e)
-			case taken.has(e.Path) || taken.by(e.Path, plan.Write):
+			case taken.inWalk(top, e.Path) || taken.by(e.Path, plan.Write):
 				return nil
 			}
 			seen[e.Path] = true

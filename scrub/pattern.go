@@ -14,7 +14,9 @@ import (
 type pattern struct {
 	kind string
 	// hints are words in lower case. An expression runs only on lines with one
-	// of its hints, because searching for a word is much faster.
+	// of its hints, because searching for a word is much faster. A hint of a
+	// pattern that applies to programs ends with a space, which is no part of the
+	// word: else the hint and the constant behind it look like a token, in eksnode.
 	hints []string
 	re    func() *regexp.Regexp
 	// then must match the text after the match, also on further lines; nil
@@ -35,7 +37,7 @@ type pattern struct {
 	// must be plausible; 0 for none.
 	value int
 	// text says that a match means something only in a text or a database. In
-	// other binary files, such as programs, it is a coincidence.
+	// other files, such as programs, it is a coincidence.
 	text bool
 	// general says that the pattern goes by a name alone. Of a line with another
 	// match, that one is reported.
@@ -99,6 +101,7 @@ func newIndex(patterns []pattern) *index {
 			p.loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.ReplaceAll(p.re().String(), `\b`, "")) })
 		}
 		for _, word := range p.hints {
+			word = strings.TrimSuffix(word, " ")
 			if users[word] == nil {
 				words = append(words, word)
 			}

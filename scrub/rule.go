@@ -96,7 +96,7 @@ func (t taken) note(rule string, actions []plan.Action) {
 	for _, a := range actions {
 		verbs[a.Target] = a.Verb
 	}
-	if t != nil {
+	if delete(t, rule); t != nil && len(verbs) > 0 {
 		t[rule] = verbs
 	}
 }
@@ -109,6 +109,15 @@ func (t taken) has(name string) bool {
 		}
 	}
 	return false
+}
+
+// inWalk is has for an entry of a walk below top that enters no removed folder.
+// So the folders between top and the entry need no look.
+func (t taken) inWalk(top, name string) bool {
+	if name == top {
+		return t.has(name)
+	}
+	return t.by(name, plan.Remove, plan.Empty)
 }
 
 // by reports whether a rule does one of these actions to a path.

@@ -28,8 +28,8 @@ type scan struct {
 	// name is the file's name for patterns that need one.
 	name string
 	// binary says that lines end at control characters; text, that patterns of
-	// texts apply.
-	binary, text bool
+	// texts apply; database, that values stand side by side.
+	binary, text, database bool
 	// special leaves the patterns out that go by a name alone.
 	special bool
 	// found is called once for each pattern, with a line, or with an offset in a
@@ -148,7 +148,7 @@ func (s *scan) try(text []byte, at, after, number int) {
 	begin, whole := s.begin(text, at)
 	end := s.end(text, after)
 	re := p.re
-	if s.binary && s.text && !p.text {
+	if s.database && !p.text {
 		re = p.loose
 	}
 	if p.matches(re(), text, begin, end, whole, &st.tries) {

@@ -40,9 +40,11 @@ var libraries = []string{
 
 func isLibrary(folder string) bool {
 	return slices.ContainsFunc(libraries, func(end string) bool {
-		parts := strings.Split(folder, "/")
-		n := min(len(parts), strings.Count(end, "/")+1)
-		return kept([]string{end}, strings.Join(parts[len(parts)-n:], "/"))
+		at := len(folder)
+		for range strings.Count(end, "/") + 1 {
+			at = max(strings.LastIndexByte(folder[:at], '/'), 0)
+		}
+		return kept([]string{end}, strings.TrimPrefix(folder[at:], "/"))
 	})
 }
 
@@ -103,9 +105,9 @@ func (s search) walk(ctx context.Context, h *host.Host, tops []string, files cha
 			case err != nil:
 				errs = append(errs, err)
 				return nil
-			case e.IsDir() && (kept(notSearched, name) || s.library(name) || s.taken.has(name)):
+			case e.IsDir() && (kept(notSearched, name) || s.library(name) || s.taken.inWalk(top, name)):
 				return fs.SkipDir
-			case kept(notSearched, name), s.taken.has(name), !e.Mode().IsRegular(), e.Size() == 0:
+			case kept(notSearched, name), s.taken.inWalk(top, name), !e.Mode().IsRegular(), e.Size() == 0:
 				return nil
 			}
 			in, err := e.Open()
@@ -161,13 +163,10 @@ func (s search) file(ctx context.Context, o opened) ([]plan.Finding, error) {
 		}
 	}
 	// Programs of the distribution contain keys for tests.
-	if system(name) && len(s.known.of(name)) == 0 {
-		var head [4]byte
-		if n, _ := o.in.ReadAt(head[:], 0); isProgram(head[:n]) { // c.file returns the error
-			return nil, nil
-		}
+	if system(name) && len(s.known.of(name)) == 0 && isProgram(o.in) {
+		return nil, nil
 	}
-	c := content{ctx: ctx, words: s.words, keys: s.keys, special: !s.known.any() && system(name), found: found}
+	c := content{ctx: ctx, words: s.words, most: searchMost, left: expandMost, keys: s.keys, special: !s.known.any() && system(name), found: found}
 	return findings, wrapSearch(name, c.file(name, o.in, o.entry.Size()))
 }
 

@@ -47,12 +47,12 @@ const secretData = `(\n\s+[^\n]*)*?\n\s+"?[\w.-]+"?:\s*([|>][-+]?\s+)?["']?[A-Za
 // The issuers document the form of most tokens. The other tokens are recognized
 // by a name before an equals sign.
 var secretPatterns = []pattern{
-	{kind: "a private key", hints: []string{"private key"}, re: expression(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`),
+	{kind: "a private key", hints: []string{"private key "}, re: expression(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`),
 		then: keyFollows},
-	{kind: "a private key of PuTTY", hints: []string{"putty-user-key-file"}, re: expression(`^PuTTY-User-Key-File-\d+:`)},
-	{kind: "a private key of age", hints: []string{"age-secret-key-"}, re: expression(`\bAGE-SECRET-KEY-1[0-9A-Z]{20,}`)},
+	{kind: "a private key of PuTTY", hints: []string{"putty-user-key-file "}, re: expression(`^PuTTY-User-Key-File-\d+:`)},
+	{kind: "a private key of age", hints: []string{"age-secret-key- "}, re: expression(`\bAGE-SECRET-KEY-1[0-9A-Z]{20,}`)},
 	{kind: "a private key of WireGuard", text: true, hints: []string{"privatekey", "presharedkey"}, re: expression(`(?i)^\s*(PrivateKey|PresharedKey)\s*=\s*[A-Za-z0-9+/]{43}=`)},
-	{kind: "a key of OpenVPN", hints: []string{"openvpn static key"}, re: expression(`-----BEGIN OpenVPN (Static key|tls-crypt-v2 client key)`),
+	{kind: "a key of OpenVPN", hints: []string{"openvpn static key "}, re: expression(`-----BEGIN OpenVPN (Static key|tls-crypt-v2 client key)`),
 		then: expression(`^[^\n]*\n([A-Za-z0-9+/=]{32})`)},
 	{kind: "a private JSON Web Key", text: true, hints: []string{`"d"`}, re: expression(`"d"\s*:\s*"[A-Za-z0-9_+/=-]{40,}"`), digit: true},
 	{kind: "a key of DNS", text: true, hints: []string{"privatekey:"}, re: expression(`^PrivateKey:\s*[A-Za-z0-9+/]{40,}`)},
@@ -61,10 +61,10 @@ var secretPatterns = []pattern{
 	{kind: "a wireless network's key", text: true, hints: []string{"psk", "password"}, in: either(below("/etc/NetworkManager", "/etc/wpa_supplicant", "/var/lib/iwd"), networkFiles),
 		re: expression(`^\s*(psk|(leap-)?password|wep-key\d|PreSharedKey|Passphrase)\s*=\s*"?[^\s"#]{8,}`)},
 	{kind: "a key of SNMP", text: true, hints: []string{"createuser", "usmuser"}, re: expression(`^\s*(?i:createUser)\s+(-e\s+\S+\s+)?\S+\s+(MD5|SHA)\S*\s+\S+|^usmUser\s.*\s0x[0-9a-f]{20,}`)},
-	{kind: "an AWS access key", hints: []string{"akia", "asia", "abia", "acca", "a3t"}, run: 16, re: expression(`\b(AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}\b`), sample: expression(`EXAMPLE`)},
+	{kind: "an AWS access key", hints: []string{"akia ", "asia ", "abia ", "acca ", "a3t "}, run: 16, re: expression(`\b(AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}\b`), sample: expression(`EXAMPLE`)},
 	{kind: "an AWS secret key", text: true, hints: []string{"secret"}, sample: expression(`EXAMPLE`),
 		re: expression(`(?i)(aws[\w.-]*secret|secret[_-]?(access[_-]?)?key|secretkey)[\w-]*["'\])]*\s*(=>|[:=>,]|\s)\s*["']?[A-Za-z0-9/+]{40}([^A-Za-z0-9/+=]|$)`)},
-	{kind: "an AWS session token", hints: []string{"iqojb3jpz2lu", "fwogzxivyxdz", "session_token", "sessiontoken"},
+	{kind: "an AWS session token", hints: []string{"iqojb3jpz2lu ", "fwogzxivyxdz ", "session_token ", "sessiontoken "},
 		sample: expression(`EXAMPLE`), re: expression(`\b(IQoJb3JpZ2lu|FwoGZXIvYXdz)[A-Za-z0-9/+=]{64,}|(?i:session_?token["']?\s*[:=]\s*["']?[A-Za-z0-9/+=]{100,})`)},
 	{kind: "registry credentials", text: true, hints: []string{`"auth"`, "identitytoken", "registrytoken"},
 		re: expression(`"(auth|identitytoken|registrytoken)"\s*:\s*"[A-Za-z0-9+/=_.-]{8,}"`)},
@@ -73,27 +73,27 @@ var secretPatterns = []pattern{
 	{kind: "a kubeconfig's client key", text: true, hints: []string{"client-key-data"}, re: expression(`\bclient-key-data["']?\s*:\s*["']?[A-Za-z0-9+/=]{20,}`)},
 	{kind: "a kubeconfig's token", text: true, hints: []string{"token"}, re: expression(`(^|[\s{,"'])token["']?\s*:\s*["']?[A-Za-z0-9._-]{16,}`), digit: true},
 	{kind: "a cluster's join token", text: true, hints: []string{"token"}, re: expression(`(?i)token["']?[=:\s]\s*["']?[a-z0-9]{6}\.[a-z0-9]{16}\b`), digit: true},
-	{kind: "a signed token (JWT)", hints: []string{"eyj"}, re: expression(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
-	{kind: "a GitHub token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"}, re: expression(`\b(gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30})`)},
-	{kind: "a GitLab token", hints: []string{"glpat-", "gldt-", "glrt-", "glcbt-", "glptt-", "glagent-", "glsoat-", "glft-", "glffct-", "glimt-", "gloas-"},
+	{kind: "a signed token (JWT)", hints: []string{"eyj "}, re: expression(`\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`)},
+	{kind: "a GitHub token", hints: []string{"ghp_ ", "gho_ ", "ghu_ ", "ghs_ ", "ghr_ ", "github_pat_ "}, re: expression(`\b(gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{30})`)},
+	{kind: "a GitLab token", hints: []string{"glpat- ", "gldt- ", "glrt- ", "glcbt- ", "glptt- ", "glagent- ", "glsoat- ", "glft- ", "glffct- ", "glimt- ", "gloas- "},
 		re: expression(`\bgl(pat|dt|rt|cbt|ptt|agent|soat|ft|ffct|imt|oas)-[A-Za-z0-9_-]{20}`)},
-	{kind: "a Slack token", hints: []string{"xox", "xapp-"}, re: expression(`\b(xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{20,})`)},
-	{kind: "a Slack webhook", hints: []string{"hooks.slack"}, re: expression(`hooks\.slack(-gov)?\.com/(services|workflows|triggers)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,}`)},
-	{kind: "a Tailscale key", hints: []string{"tskey-"}, re: expression(`\btskey-(auth|client|api|scim|webhook)-[A-Za-z0-9]{8,}-?[A-Za-z0-9]+`)},
-	{kind: "a Grafana token", hints: []string{"glsa_", "glc_"}, re: expression(`\b(glsa_[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}|glc_[A-Za-z0-9+/=]{32,})`), digit: true},
-	{kind: "a New Relic key", hints: []string{"nrak-", "nral", "ffal"}, re: expression(`\bNRAK-[A-Z0-9]{27}\b|\b[0-9a-z]{36}(NR|FF)AL\b`)},
-	{kind: "a Stripe key", hints: []string{"k_live_", "k_test_", "k_prod_"}, re: expression(`\b[sr]k_(live|test|prod)_[A-Za-z0-9]{10,}`), digit: true},
-	{kind: "a SendGrid key", hints: []string{"sg."}, re: expression(`\bSG\.[A-Za-z0-9=_.-]{66}($|[^A-Za-z0-9=_.-])`)},
-	{kind: "a DigitalOcean token", hints: []string{"_v1_"}, re: expression(`\bdo[opr]_v1_[0-9a-f]{64}\b`)},
-	{kind: "a Sentry token", hints: []string{"sntrys_", "sntryu_"}, re: expression(`\bsntry(s_ey[A-Za-z0-9+/=_]{40,}|u_[0-9a-f]{64})`)},
-	{kind: "a key of a language model's service", hints: []string{"sk-", "hf_"}, re: expression(`\b(sk-(ant|proj|svcacct|admin)-[A-Za-z0-9_-]{24,}|hf_[A-Za-z]{34}\b)`)},
-	{kind: "a Google API key", hints: []string{"aiza"}, re: expression(`\bAIza[A-Za-z0-9_-]{35}\b`)},
-	{kind: "an npm token", hints: []string{"npm_", "_authtoken"}, re: expression(`\bnpm_[A-Za-z0-9]{36}\b|_authToken\s*=\s*[^\s$]{16,}`)},
-	{kind: "a PyPI token", hints: []string{"pypi-ageich"}, re: expression(`\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{20,}`)},
-	{kind: "a Docker Hub token", hints: []string{"dckr_"}, re: expression(`\bdckr_[po]at_[A-Za-z0-9_-]{20,}`)},
-	{kind: "a Vault token", hints: []string{"hvs.", "hvb.", "hvr."}, re: expression(`\bhv[sbr]\.[A-Za-z0-9_-]{24,}`)},
-	{kind: "a HCP Terraform token", hints: []string{".atlasv1."}, re: expression(`\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,}`)},
-	{kind: "an Azure storage key", hints: []string{"accountkey="}, re: expression(`(?i)\bAccountKey=[A-Za-z0-9+/]{86}==`)},
+	{kind: "a Slack token", hints: []string{"xox ", "xapp- "}, re: expression(`\b(xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{20,})`)},
+	{kind: "a Slack webhook", hints: []string{"hooks.slack "}, re: expression(`hooks\.slack(-gov)?\.com/(services|workflows|triggers)/[A-Z0-9]{6,}/[A-Z0-9]{6,}/[A-Za-z0-9]{16,}`)},
+	{kind: "a Tailscale key", hints: []string{"tskey- "}, re: expression(`\btskey-(auth|client|api|scim|webhook)-[A-Za-z0-9]{8,}-?[A-Za-z0-9]+`)},
+	{kind: "a Grafana token", hints: []string{"glsa_ ", "glc_ "}, re: expression(`\b(glsa_[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}|glc_[A-Za-z0-9+/=]{32,})`), digit: true},
+	{kind: "a New Relic key", hints: []string{"nrak- ", "nral ", "ffal "}, re: expression(`\bNRAK-[A-Z0-9]{27}\b|\b[0-9a-z]{36}(NR|FF)AL\b`)},
+	{kind: "a Stripe key", hints: []string{"k_live_ ", "k_test_ ", "k_prod_ "}, re: expression(`\b[sr]k_(live|test|prod)_[A-Za-z0-9]{10,}`), digit: true},
+	{kind: "a SendGrid key", hints: []string{"sg. "}, re: expression(`\bSG\.[A-Za-z0-9=_.-]{66}($|[^A-Za-z0-9=_.-])`)},
+	{kind: "a DigitalOcean token", hints: []string{"_v1_ "}, re: expression(`\bdo[opr]_v1_[0-9a-f]{64}\b`)},
+	{kind: "a Sentry token", hints: []string{"sntrys_ ", "sntryu_ "}, re: expression(`\bsntry(s_ey[A-Za-z0-9+/=_]{40,}|u_[0-9a-f]{64})`)},
+	{kind: "a key of a language model's service", hints: []string{"sk- ", "hf_ "}, re: expression(`\b(sk-(ant|proj|svcacct|admin)-[A-Za-z0-9_-]{24,}|hf_[A-Za-z]{34}\b)`)},
+	{kind: "a Google API key", hints: []string{"aiza "}, re: expression(`\bAIza[A-Za-z0-9_-]{35}\b`)},
+	{kind: "an npm token", hints: []string{"npm_ ", "_authtoken "}, re: expression(`\bnpm_[A-Za-z0-9]{36}\b|_authToken\s*=\s*[^\s$]{16,}`)},
+	{kind: "a PyPI token", hints: []string{"pypi-ageich "}, re: expression(`\bpypi-AgEIcHlwaS5vcmc[A-Za-z0-9_-]{20,}`)},
+	{kind: "a Docker Hub token", hints: []string{"dckr_ "}, re: expression(`\bdckr_[po]at_[A-Za-z0-9_-]{20,}`)},
+	{kind: "a Vault token", hints: []string{"hvs. ", "hvb. ", "hvr. "}, re: expression(`\bhv[sbr]\.[A-Za-z0-9_-]{24,}`)},
+	{kind: "a HCP Terraform token", hints: []string{".atlasv1. "}, re: expression(`\b[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{40,}`)},
+	{kind: "an Azure storage key", hints: []string{"accountkey= "}, re: expression(`(?i)\bAccountKey=[A-Za-z0-9+/]{86}==`)},
 	{kind: "an API key", text: true, hints: []string{"api_key", "apikey", "api-key", "app_key", "appkey", "license_key", "licensekey", "integration_key", "routing_key", "service_key", "ingest_key"}, re: expression(`(?i)(\b|_)(api|app|license|integration|routing|service|ingest)[_-]?key["']?\s*[:=]\s*["']?[0-9a-f]{32,40}([^0-9a-f]|$)`), digit: true},
 	{kind: "credentials of an HTTP header", text: true, hints: []string{"authorization", "bearer"}, digit: true,
 		re: expression(`(?i)\b(authorization["']?\s*[:=]\s*[\[\s]*["']?(basic|token|bearer|ssws|apikey|splunk)\s+[A-Za-z0-9._~+/=-]{8,}|bearer\s+[A-Za-z0-9._~+/-]{20,})`)},
@@ -118,15 +118,9 @@ var secretPatterns = []pattern{
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
 }
 
-// eksnodeItself is the kind of the text that marks this program, in any version
-// and for any system: it contains the patterns, which look like secrets.
-const eksnodeItself = "eksnode itself"
-
-var itself = pattern{kind: eksnodeItself, hints: []string{"eksnode's patterns of secrets follow"}, re: expression(`eksnode's patterns of secrets follow`)}
-
 // allSecrets are the patterns of all kinds of secrets.
 func allSecrets() []pattern {
-	return slices.Concat([]pattern{itself}, secretPatterns, tokenPatterns(), cloudPatterns(), commandPatterns(), namedPatterns(), assignmentPatterns(), []pattern{servicePattern()})
+	return slices.Concat(secretPatterns, tokenPatterns(), cloudPatterns(), commandPatterns(), namedPatterns(), assignmentPatterns(), []pattern{servicePattern()})
 }
 
 // secretsLeft searches everything but the unchanged files of packages. Without a

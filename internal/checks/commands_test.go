@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // judge checks that readers can run the commands in pages unchanged.
@@ -26,6 +31,20 @@ func newJudge(t *testing.T) judge {
 		run(t, "go", "build", "-o", program, "./cmd/eksnode")
 		return program
 	})}
+}
+
+// The program contains the patterns of secrets. Nothing exempts it from a search.
+func TestEksnodeItselfHasNoSecrets(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc", "passwd"), nil, 0o644))
+	require.NoError(t, os.Rename(newJudge(t).eksnode(), filepath.Join(root, "eksnode")))
+	h, err := host.Mounted(root)
+	require.NoError(t, err)
+	defer h.Close()
+	items, err := scrub.Spec{Only: []string{"secrets-left"}}.AuditItems(nil)
+	require.NoError(t, err)
+	require.Empty(t, plan.Make(t.Context(), h, items))
 }
 
 // wrong returns what is wrong with a command, or "". An unknown program is
