@@ -86,18 +86,10 @@ func toYAML(document any) (string, error) {
 }
 
 func isAL2023(text string) bool {
-	if hasPart(text, nodeconfig.MediaType) {
-		return true
-	}
-	return !nodeconfig.IsMIME(text) && !isScript(text) && isNodeConfig(text)
+	return hasPart(text, nodeconfig.MediaType) || !nodeconfig.IsMIME(text) && isNodeConfig(text)
 }
 
-// isNodeConfig says whether a text is one, or has one among its documents.
-func isNodeConfig(text string) bool { return nodeConfigLine().MatchString(text) }
-
-var nodeConfigLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^"?apiVersion"?: *"?` + regexp.QuoteMeta(nodeconfig.Group))
-})
+func isNodeConfig(text string) bool { return nodeconfig.IsNodeConfig([]byte(text)) }
 
 // placed is a NodeConfig and where its values are in the file.
 type placed struct {
@@ -160,6 +152,33 @@ func checkAL2023(c *checker, text string) {
 		c.fail(0, "", "it has no part of type %s", nodeconfig.MediaType)
 	}
 	c.nodeConfigs(configs, true)
+	c.readers()
+}
+
+// readers adds the verdicts of the programs that read NodeConfigs at first boot. The
+// first is the parser of first boot itself.
+func (c *checker) readers() {
+	config, _, err := nodeconfig.Parse(c.content)
+	if err == nil && !c.clusterElsewhere {
+		err = config.Validate()
+	}
+	amazon := readByAmazon(c.content, !c.clusterElsewhere)
+	for _, reader := range []struct {
+		image string
+		err   error
+	}{{ThisImage, err}, {AmazonsImage, amazon}} {
+		verdict := Reader{Image: reader.image, Reads: reader.err == nil}
+		if reader.err != nil {
+			verdict.Reason = nodeconfig.Printable(reader.err.Error())
+		}
+		c.report.Readers = append(c.report.Readers, verdict)
+	}
+	switch {
+	case err != nil && !c.report.Failed():
+		c.lines(err)
+	case err == nil && amazon != nil:
+		c.warn(0, "", "%s does not read the user data: %v", AmazonsImage, amazon)
+	}
 }
 
 // maxConfigs bounds how many NodeConfigs are read.
@@ -207,23 +226,15 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 // an empty part.
 func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed, error) {
 	place := placed{&yaml.Node{}, c.position(p)}
-	text, _, _, err := unwrap([]byte(p.Text))
-	if err != nil {
+	config, text, warnings, err := nodeconfig.ReadPart(p)
+	place.at.decoded = place.at.decoded || string(text) != p.Text
+	if err != nil || config == nil {
 		return nil, place, err
 	}
-	if text != p.Text {
-		place.at.decoded = true
+	for _, said := range warnings {
+		c.in(place.at, func() { c.each(said, c.warn) })
 	}
-	text = strings.TrimPrefix(text, byteOrderMark)
-	if p.Media != "" && strings.TrimSpace(text) == "" {
-		c.warn(p.Line, "", "the part is empty, which Amazon's nodeadm refuses")
-		return nil, place, nil
-	}
-	config, err := nodeconfig.Decode([]byte(text))
-	if err != nil {
-		return nil, place, err
-	}
-	if yaml.Unmarshal([]byte(text), place.node) == nil && len(place.node.Content) > 0 {
+	if yaml.Unmarshal(text, place.node) == nil && len(place.node.Content) > 0 {
 		c.in(place.at, func() {
 			if kubelet := child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
 				c.kubeletConfig("spec.kubelet.config", kubelet)
@@ -320,9 +331,12 @@ var placedError = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
 })
 
-// lines reports the errors of nodeconfig, one on each line of the text.
-func (c *checker) lines(err error) {
-	for text := range strings.Lines(err.Error()) {
+// lines reports the errors of nodeconfig.
+func (c *checker) lines(err error) { c.each(err.Error(), c.fail) }
+
+// each reports the messages of nodeconfig, one on each line of the text.
+func (c *checker) each(messages string, report func(line int, field, format string, args ...any)) {
+	for text := range strings.Lines(messages) {
 		text = strings.TrimSuffix(text, "\n")
 		parts := placedError().FindStringSubmatch(text)
 		if parts == nil {
@@ -330,11 +344,11 @@ func (c *checker) lines(err error) {
 			if !found || strings.Contains(field, " ") {
 				field, said = "", text
 			}
-			c.fail(1, field, "%s", said)
+			report(1, field, "%s", said)
 			continue
 		}
 		line, _ := strconv.Atoi(parts[1]) // the expression takes digits only
-		c.fail(line, parts[2], "%s", parts[3])
+		report(line, parts[2], "%s", parts[3])
 	}
 }
 

@@ -48,7 +48,7 @@ func TestCheckOfBombsIsBounded(t *testing.T) {
 		})
 	}
 	_, err := Check([]byte(script+strings.Repeat("x", 2<<20)), "")
-	require.EqualError(t, err, "reading user data: it has more than 1048576 bytes")
+	require.EqualError(t, err, "reading user data: the text has more than 1 MiB")
 	r, err := Check([]byte(script+strings.Repeat("/etc/eks/bootstrap.sh c --x y\n", 1000)), "")
 	require.NoError(t, err)
 	var last int

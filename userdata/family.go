@@ -1,11 +1,8 @@
 package userdata
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -141,7 +138,7 @@ func check(content []byte, family string, merged bool) (Report, error) {
 		text = strings.TrimPrefix(text, byteOrderMark)
 	}
 	report := Report{Family: f.ID, Problems: []Problem{}}
-	c := &checker{report: &report, clusterElsewhere: merged, joinsElsewhere: merged}
+	c := &checker{report: &report, content: content, clusterElsewhere: merged, joinsElsewhere: merged}
 	if !f.Carries {
 		c.size(f, size, packed)
 	}
@@ -184,26 +181,14 @@ const maxText = 1 << 20
 // unwrap undoes base64 and gzip. It says how many bytes EC2 counts, and whether
 // they are compressed.
 func unwrap(content []byte) (text string, size int, packed bool, err error) {
-	if plain, err := nodeconfig.Unbase64(string(content)); err == nil && len(plain) > 0 {
-		content = plain
+	plain, compressed, err := nodeconfig.Unwrap(content)
+	if err != nil {
+		return "", 0, compressed != nil, fmt.Errorf("reading user data: %w", err)
 	}
-	if size = len(content); size > maxText {
-		return "", size, false, fmt.Errorf("reading user data: it has more than %d bytes", maxText)
+	if compressed != nil {
+		return string(plain), len(compressed), true, nil
 	}
-	if !bytes.HasPrefix(content, []byte{0x1f, 0x8b}) {
-		return string(content), size, false, nil
-	}
-	z, err := gzip.NewReader(bytes.NewReader(content))
-	if err == nil {
-		content, err = io.ReadAll(io.LimitReader(z, maxText+1))
-	}
-	switch {
-	case err != nil:
-		return "", size, true, fmt.Errorf("decompressing user data: %w", err)
-	case len(content) > maxText:
-		return "", size, true, fmt.Errorf("decompressing user data: it has more than %d bytes", maxText)
-	}
-	return string(content), size, true, nil
+	return string(plain), len(plain), false, nil
 }
 
 // sortedNames are the keys of a map in order.

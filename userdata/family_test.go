@@ -216,7 +216,7 @@ func TestCompressedUserDataIsChecked(t *testing.T) {
 		assert.Empty(t, r.Problems, name)
 	}
 	_, err = Check([]byte("\x1f\x8b\x08nonsense"), "")
-	assert.EqualError(t, err, "decompressing user data: unexpected EOF")
+	assert.EqualError(t, err, "reading user data: decompressing: unexpected EOF")
 	_, err = Check([]byte("hello"), "")
 	assert.EqualError(t, err, "the family of the user data is not recognized; name one of karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2")
 }

@@ -228,7 +228,7 @@ func (c *checker) carriedAs(f Family, field string, n *yaml.Node, text string, c
 	if len(n.Value) > maxUserData {
 		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
 	}
-	inner := &checker{report: &Report{}, at: c.scalar(n), clusterElsewhere: cluster, joinsElsewhere: joins}
+	inner := &checker{report: &Report{}, at: c.scalar(n), content: []byte(text), clusterElsewhere: cluster, joinsElsewhere: joins}
 	f.check(inner, text)
 	for _, p := range inner.report.Problems {
 		c.add(p)

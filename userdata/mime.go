@@ -47,26 +47,27 @@ func (c *checker) parts(text string) []nodeconfig.Part {
 		if p.Media != "" && !slices.Contains(knownMedia(), p.Media) {
 			c.warn(p.Line, "Content-Type", "nothing reads parts of the type %s; %s", p.Media, nearest(p.Media, knownMedia()))
 		}
-		parts[i].Text = decodeCharset(p)
+		if p.Media != nodeconfig.MediaType { // first boot reads UTF-8 and UTF-16
+			parts[i].Text = decodeCharset(p)
+		}
 	}
 	return parts
 }
 
 // beforeMIME reports what precedes a MIME header. cloud-init then takes the whole
-// text for one part without a type, and after blank lines so does Amazon's
-// nodeadm; eksnode's first boot reads the NodeConfigs all the same.
+// text for one part without a type; first boot reads the NodeConfigs all the same.
 func (c *checker) beforeMIME(text string, hasConfig bool) {
-	report, readers, what := c.fail, "cloud-init and Amazon's nodeadm do", "blank lines or spaces"
+	report, what := c.fail, "blank lines or spaces"
 	if hasConfig {
 		report = c.warn
 	}
 	switch {
 	case strings.HasPrefix(text, byteOrderMark):
-		readers, what = "cloud-init does", "a byte-order mark"
+		what = "a byte-order mark"
 	case strings.TrimLeft(text, " \t\r\n") == text:
 		return
 	}
-	report(1, "", "%s not recognize MIME after %s; the MIME header must begin with the first byte", readers, what)
+	report(1, "", "cloud-init does not recognize MIME after %s; the MIME header must begin with the first byte", what)
 }
 
 // decodeCharset is a part's text in UTF-8.

@@ -87,7 +87,7 @@ func TestCommonMistakesAreFound(t *testing.T) {
 		"CRLF in a part":         {strings.ReplaceAll(multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n/etc/eks/bootstrap.sh c --nope x\n"), "\n", "\r\n"), "7: warning: the lines end with CR LF; cloud-init corrects that, other programs that run the script do not|8: --nope: unknown flag"},
 		"CRLF on Windows":        {strings.ReplaceAll(powers+"`\n -Nope x"+powersEnd, "\n", "\r\n"), "3: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime"},
 		// MIME.
-		"eksctl's boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=//\n\n--//\n" + nodePart + "\n--//--\n", ""},
+		"eksctl's boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=//\n\n--//\n" + nodePart + "\n--//--\n", "warning: Amazon's image does not read the user data: the text is not read as MIME (mime: invalid media parameter), and is no YAML: yaml: line 5: could not find expected ':'"},
 		"a boundary within the text": {multi("Content-Type: text/x-shellscript\n\n#!/bin/sh\n# --X\n echo --X--\n/etc/eks/bootstrap.sh c --nope x\n"), "10: --nope: unknown flag"},
 		"parts within a part":        {multi("Content-Type: multipart/mixed; boundary=Y\n\n--Y\n" + nodePart + "  kubelte: {}\n--Y--\n"), "14: spec.kubelte: unknown field; did you mean kubelet?"},
 		"an unknown content type":    {multi("Content-Type: application/node.eks.aw\n\n"+head, nodePart), "5: warning: Content-Type: nothing reads parts of the type application/node.eks.aw; did you mean application/node.eks.aws?"},
@@ -152,7 +152,7 @@ func TestUserDataAboveTheLimitOfEC2(t *testing.T) {
 	assert.Empty(t, said(t, base64.StdEncoding.EncodeToString(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), fits...)), ""), "the limit must not count the base64 text")
 	assert.Empty(t, said(t, string(pack(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), bytes.Repeat(fits, 4)...))), ""))
 	assert.Contains(t, said(t, powers+"\n#"+strings.Repeat("x", 17000)+powersEnd, ""), "EC2 takes at most 16384; fetch a part of the script from elsewhere")
-	assert.Equal(t, "error: decompressing user data: it has more than 1048576 bytes", said(t, string(pack(make([]byte, 2<<20))), ""))
+	assert.Equal(t, "error: reading user data: decompressing: the text has more than 1 MiB", said(t, string(pack(make([]byte, 2<<20))), ""))
 
 	n := node()
 	n.Labels = map[string]string{}

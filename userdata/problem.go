@@ -42,7 +42,25 @@ type Report struct {
 	// Cluster holds the values of the cluster that the user data has.
 	Cluster  Cluster   `json:"cluster"`
 	Problems []Problem `json:"problems"`
+	// Readers has a verdict for each image that reads NodeConfigs; empty for other
+	// families.
+	Readers []Reader `json:"readers,omitempty"`
 }
+
+// Reader is the verdict of an image about user data.
+type Reader struct {
+	// Image is ThisImage or AmazonsImage.
+	Image string `json:"image"`
+	Reads bool   `json:"reads"`
+	// Reason says why the image does not read the user data.
+	Reason string `json:"reason,omitempty"`
+}
+
+// The images that read NodeConfigs.
+const (
+	ThisImage    = "this image" // made by eksnode
+	AmazonsImage = "Amazon's image"
+)
 
 // Failed reports whether there is a problem that is not a warning.
 func (r Report) Failed() bool {
@@ -52,6 +70,8 @@ func (r Report) Failed() bool {
 // checker collects the problems of a part of a file.
 type checker struct {
 	report *Report
+	// content is the user data before it was unwrapped.
+	content []byte
 	// at is where the text that is checked is in the file.
 	at position
 	// taints are those that the node would register with.

@@ -34,7 +34,7 @@ func TestUserDataThatFailsOnNodesIsRefused(t *testing.T) {
 		"a blank line before #!":     {multi("Content-Type: text/x-shellscript\n\n\n" + script + call), "7: blank lines or spaces precede #!, so the script cannot run; #! must be the first two bytes"},
 		"a mark before #!":           {"\ufeff" + script + call, "1: a byte-order mark precedes #!, so the script cannot run; save the file as UTF-8 without a byte-order mark"},
 		"a boothook without #!":      {multi("Content-Type: text/cloud-boothook\n\n#cloud-boothook\necho\n", "Content-Type: text/x-shellscript\n\n"+script+call), "8: " + shebangAdvice},
-		"MIME after a blank line":    {"\n" + multi("Content-Type: text/x-shellscript\n\n"+script+call), "1: cloud-init and Amazon's nodeadm do not recognize MIME after blank lines or spaces; the MIME header must begin with the first byte"},
+		"MIME after a blank line":    {"\n" + multi("Content-Type: text/x-shellscript\n\n"+script+call), "1: cloud-init does not recognize MIME after blank lines or spaces; the MIME header must begin with the first byte"},
 		"a mark before cloud-config": {"\ufeff#cloud-config\nruncmd: [[/etc/eks/bootstrap.sh, c]]\n", "1: a byte-order mark precedes the text, so cloud-init does not recognize it; save the file as UTF-8 without a byte-order mark"},
 		// PowerShell
 		"an open quote on Windows": {powers + "-KubeletExtraArgs '--v=2" + powersEnd, "2: a quote is not closed, so PowerShell does not run the script"},

@@ -1,6 +1,8 @@
 package nodeconfig
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +28,17 @@ type budget struct{ yaml, values, documents int }
 
 func newBudget() *budget { return &budget{maxYAML, maxValues, maxDocuments} }
 
+// ReadPart reads a part of MediaType, or a text without MIME, as Parse does. text is the
+// YAML or JSON in the part, without base64 and gzip. c is nil for an empty part.
+func ReadPart(p Part) (c *NodeConfig, text []byte, warnings []string, err error) {
+	text, _, err = Unwrap([]byte(p.Text))
+	if err != nil || p.Media != "" && strings.TrimSpace(p.Text) == "" {
+		return nil, text, nil, err
+	}
+	c, warnings, err = decode(text, 0, newBudget())
+	return c, text, warnings, err
+}
+
 // Decode reads the NodeConfig in the first document of a YAML or JSON text that is not
 // empty. The error lists all mistakes, each with its line and path. A text without a
 // NodeConfig is an error.
@@ -40,7 +53,7 @@ func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []st
 	if left.yaml -= len(text); left.yaml < 0 {
 		return nil, nil, fmt.Errorf("the NodeConfigs have more than %d KiB", maxYAML>>10)
 	}
-	dec := yaml.NewDecoder(strings.NewReader(string(text)))
+	dec := yaml.NewDecoder(bytes.NewReader(withoutEscapedSlashes(text)))
 	for c == nil {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
@@ -67,6 +80,14 @@ func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []st
 		warnings = append(warnings, fmt.Sprintf("line %d: a second YAML document is ignored: Amazon's nodeadm reads the first document only; put the second into a MIME part of its own", next.Line+before))
 	}
 	return c, warnings, nil
+}
+
+// withoutEscapedSlashes returns JSON without \/, which the YAML library does not know.
+func withoutEscapedSlashes(text []byte) []byte {
+	if !bytes.Contains(text, []byte(`\/`)) || !json.Valid(text) {
+		return text
+	}
+	return []byte(strings.NewReplacer(`\\`, `\\`, `\/`, `/`).Replace(string(text)))
 }
 
 func isEmpty(doc *yaml.Node) bool {

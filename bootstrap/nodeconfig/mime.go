@@ -125,7 +125,7 @@ func (r *mimeReader) part(from, to, depth int) {
 	case r.read > maxParts:
 		return
 	}
-	header, begin := r.header(from, to)
+	header, begin := r.header(from, to, depth == 0)
 	// The line break before a delimiter is the delimiter's.
 	text := strings.TrimSuffix(strings.Join(r.lines[begin:to], "\n"), "\r")
 	p := Part{Header: header, Text: text, Line: from + 1, Before: begin}
@@ -188,8 +188,9 @@ func (r *mimeReader) lineOf(field string, from, to int) int {
 
 // header reads the header fields from a line on, and returns the first line of the
 // text. A line that is not a field begins the text, even without an empty line before.
-// cloud-init accepts such messages, and so do images without NodeConfig support.
-func (r *mimeReader) header(from, to int) (textproto.MIMEHeader, int) {
+// cloud-init accepts such messages, and so do images without NodeConfig support. The
+// header of the whole message may have names with spaces, such as mbox's From line.
+func (r *mimeReader) header(from, to int, whole bool) (textproto.MIMEHeader, int) {
 	h := textproto.MIMEHeader{}
 	last := ""
 	var values []string // of the last field, line by line
@@ -209,7 +210,7 @@ func (r *mimeReader) header(from, to int) (textproto.MIMEHeader, int) {
 			continue
 		}
 		name, value, found := strings.Cut(line, ":")
-		if !found || strings.ContainsAny(name, " \t") {
+		if !found || !whole && strings.ContainsAny(name, " \t") {
 			return h, i
 		}
 		end()

@@ -56,7 +56,7 @@ func (p *parser) text(text []byte) error {
 	if IsMIME(string(text)) {
 		return p.message(string(text))
 	}
-	if what := foreign(text); what != "" {
+	if what := foreign(text); what != "" && !declares(text) {
 		return fmt.Errorf("%w: it is %s", ErrNone, what)
 	}
 	return p.config(text, 0)
@@ -122,10 +122,21 @@ func (p *parser) config(text []byte, before int) error {
 	return p.merged.Merge(c)
 }
 
-// unwrap decodes base64 and decompresses gzip.
 func (p *parser) unwrap(text []byte) ([]byte, error) {
+	plain, packed, err := unwrap(text, p.unpacked)
+	if packed != nil {
+		p.unpacked -= len(plain)
+	}
+	return plain, err
+}
+
+// Unwrap decodes base64 and decompresses gzip, as first boot does. packed is the
+// compressed text without base64; nil if the text is not compressed.
+func Unwrap(text []byte) (plain, packed []byte, err error) { return unwrap(text, maxText) }
+
+func unwrap(text []byte, most int) (plain, packed []byte, err error) {
 	if len(text) > maxText {
-		return nil, tooLarge()
+		return nil, nil, tooLarge()
 	}
 	if trimmed := bytes.TrimSpace(text); isBase64(trimmed) {
 		if plain, err := Unbase64(string(trimmed)); err == nil {
@@ -133,21 +144,20 @@ func (p *parser) unwrap(text []byte) ([]byte, error) {
 		}
 	}
 	if !bytes.HasPrefix(text, []byte{0x1f, 0x8b}) {
-		return text, nil
+		return text, nil, nil
 	}
 	z, err := gzip.NewReader(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("decompressing: %w", err)
+		return nil, text, fmt.Errorf("decompressing: %w", err)
 	}
-	plain, err := readAll(z, p.unpacked)
-	p.unpacked -= len(plain)
+	plain, err = readAll(z, most)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("decompressing: the text is truncated after %d bytes", len(text))
+		return nil, text, fmt.Errorf("decompressing: the text is truncated after %d bytes", len(text))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("decompressing: %w", err)
+		return nil, text, fmt.Errorf("decompressing: %w", err)
 	}
-	return plain, nil
+	return plain, text, nil
 }
 
 // isBase64 reports whether a text can only be base64. YAML, MIME and scripts contain
@@ -175,18 +185,54 @@ func isForeign(text []byte) bool {
 	if IsMIME(string(text)) {
 		return !bytes.Contains(bytes.ToLower(text), []byte(MediaType))
 	}
-	var doc yaml.Node
-	if yaml.Unmarshal(text, &doc) != nil {
-		return !looksLikeNodeConfig().Match(text)
-	}
-	if isEmpty(&doc) || doc.Content[0].Kind != yaml.MappingNode {
+	return !IsNodeConfig(text)
+}
+
+// IsNodeConfig reports whether a text without MIME is a NodeConfig, also one with
+// mistakes.
+func IsNodeConfig(text []byte) bool {
+	root, err := firstObject(text)
+	switch {
+	case declares(text):
 		return true
-	}
-	root := doc.Content[0]
-	if strings.HasPrefix(scalarAt(root, "apiVersion"), Group) || scalarAt(root, "kind") == Kind {
+	case foreign(text) != "":
 		return false
+	case err != nil:
+		return looksLikeNodeConfig().Match(text)
+	default:
+		return root != nil && scalarAt(root, "apiVersion")+scalarAt(root, "kind") == "" && looksLikeSpec(root)
 	}
-	return !looksLikeSpec(root)
+}
+
+// declares reports whether a text is YAML or JSON with the identity of a NodeConfig,
+// whatever its first line says to other programs: to YAML, the line is a comment.
+func declares(text []byte) bool {
+	root, err := firstObject(text)
+	return err == nil && root != nil && (strings.HasPrefix(scalarAt(root, "apiVersion"), Group) || scalarAt(root, "kind") == Kind)
+}
+
+// firstObject reads the first document that is not empty; nil if it is not an object.
+func firstObject(text []byte) (*yaml.Node, error) {
+	if len(text) > maxYAML {
+		return nil, tooLarge()
+	}
+	d := yaml.NewDecoder(bytes.NewReader(withoutEscapedSlashes(text)))
+	for range maxDocuments {
+		var doc yaml.Node
+		if err := d.Decode(&doc); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return nil, err
+		}
+		if !isEmpty(&doc) {
+			if doc.Content[0].Kind != yaml.MappingNode {
+				return nil, nil
+			}
+			return doc.Content[0], nil
+		}
+	}
+	return nil, nil
 }
 
 // looksLikeNodeConfig matches the apiVersion or kind of a NodeConfig in invalid YAML.

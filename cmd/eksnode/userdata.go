@@ -221,10 +221,18 @@ func printProblems(w io.Writer, file string, r userdata.Report) error {
 		}
 		p.line("%s%s%s", file, separator, problem)
 	}
+	var readers strings.Builder
+	for _, reader := range r.Readers {
+		verb := "reads"
+		if !reader.Reads {
+			verb = "does not read"
+		}
+		fmt.Fprintf(&readers, "; %s %s it", reader.Image, verb)
+	}
 	if r.Failed() {
-		p.line("FAIL: the user data is not valid for %s", r.Family)
+		p.line("FAIL: the user data is not valid for %s%s", r.Family, readers.String())
 	} else {
-		p.line("PASS: user data for %s", r.Family)
+		p.line("PASS: user data for %s%s", r.Family, readers.String())
 	}
 	return p.err
 }
