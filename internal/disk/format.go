@@ -56,6 +56,9 @@ func refuse(r io.ReaderAt, size int64, path string) error {
 		if !has(r, s.offset, s.magic) {
 			continue
 		}
+		if err := refuseOthers(r, s.driver, s.what); err != nil {
+			return err
+		}
 		if s.driver != "" {
 			return unsupported(s.what, s.driver, path)
 		}

@@ -110,9 +110,9 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	folder := t.TempDir()
 	sample(t, folder)
 	for name, c := range map[string]struct{ script, want string }{
-		"a.vmdk":       {`qemu-img convert -O vmdk disk.raw a.vmdk`, "the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw a.vmdk a.raw"},
-		"stream.vmdk":  {`qemu-img convert -O vmdk -o subformat=streamOptimized disk.raw stream.vmdk`, "the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw stream.vmdk stream.raw"},
-		"flat.vmdk":    {`qemu-img convert -O vmdk -o subformat=monolithicFlat disk.raw flat.vmdk`, "the format VMDK descriptor is not supported; convert the image: qemu-img convert -f vmdk -O raw flat.vmdk flat.raw"},
+		"a.vmdk":      {`qemu-img convert -O vmdk disk.raw a.vmdk`, "the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw a.vmdk a.raw"},
+		"stream.vmdk": {`qemu-img convert -O vmdk -o subformat=streamOptimized disk.raw stream.vmdk`, "the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw stream.vmdk stream.raw"},
+
 		"dynamic.vhd":  {`qemu-img convert -O vpc disk.raw dynamic.vhd`, "the format dynamic VHD is not supported; convert the image: qemu-img convert -f vpc -O raw dynamic.vhd dynamic.raw"},
 		"a.vhdx":       {`qemu-img convert -O vhdx disk.raw a.vhdx`, "the format VHDX is not supported; convert the image: qemu-img convert -f vhdx -O raw a.vhdx a.raw"},
 		"a.vdi":        {`qemu-img convert -O vdi disk.raw a.vdi`, "the format VDI is not supported; convert the image: qemu-img convert -f vdi -O raw a.vdi a.raw"},
@@ -127,8 +127,13 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		"a.ova":        {`tar -cf a.ova disk.raw`, "the format tar or OVA archive is not supported; unpack the file first: tar -xf a.ova, then convert the disk in it: qemu-img convert -f vmdk -O raw DISK.vmdk disk.raw"},
 		"a.iso":        {`truncate -s 1M a.iso; printf CD001 | dd of=a.iso bs=1 seek=32769 conv=notrunc status=none`, "the format ISO 9660 is not supported; an installation medium is no disk: install a machine from it, and import the machine's disk"},
 		"luks.qcow2":   {`qemu-img convert -O qcow2 disk.raw luks.qcow2; printf '\002' | dd of=luks.qcow2 bs=1 seek=35 conv=notrunc status=none`, "the qcow2 image is encrypted; convert the image with its secret: qemu-img convert --object secret,id=s,file=PASSWORD_FILE --image-opts driver=qcow2,file.filename=luks.qcow2,encrypt.key-secret=s -O raw disk.raw"},
-		"data.qcow2":   {`qemu-img convert -O qcow2 -o data_file=data.raw disk.raw data.qcow2`, "the qcow2 image has its data in another file; convert the image: qemu-img convert -f qcow2 -O raw data.qcow2 data.raw"},
-		"child.qcow2":  {`qemu-img create -q -f qcow2 -b disk.raw -F raw child.qcow2`, "the qcow2 image has a backing file; merge both into one file: qemu-img convert -f qcow2 -O raw child.qcow2 child.raw"},
+		"data.qcow2":   {`qemu-img convert -O qcow2 -o data_file=data.raw disk.raw data.qcow2`, others("qcow2 image", "data.raw")},
+		"child.qcow2":  {`qemu-img create -q -f qcow2 -b disk.raw -F raw child.qcow2`, others("qcow2 image", "disk.raw")},
+		"trick.qcow2":  {`qemu-img create -q -f qcow2 -u -b "$(printf '/etc/shadow\033[2J')" -F raw trick.qcow2 1M`, others("qcow2 image", `/etc/shadow\x1b[2J`)},
+		"long.qcow":    {`qemu-img create -q -f qcow -u -b /etc/shadow -F raw long.qcow 1M`, others("qcow version 1", "/etc/shadow")},
+		"child.qed":    {`qemu-img create -q -f qed -u -b /etc/shadow -F raw child.qed 1M`, others("QED", "/etc/shadow")},
+		"flat.vmdk":    {`qemu-img convert -O vmdk -o subformat=monolithicFlat disk.raw flat.vmdk`, others("VMDK descriptor", "flat-flat.vmdk")},
+		"child.vmdk":   {`qemu-img convert -O vmdk disk.raw parent.vmdk; qemu-img create -q -f vmdk -b parent.vmdk -F vmdk child.vmdk`, others("VMDK", "parent.vmdk")},
 		"long.qcow2":   {`qemu-img convert -O qcow2 -o extended_l2=on disk.raw long.qcow2`, "extended L2 entries in a qcow2 image are not supported; convert the image: qemu-img convert -f qcow2 -O raw long.qcow2 long.raw"},
 		"dirty.qcow2":  {`qemu-img convert -O qcow2 disk.raw dirty.qcow2; printf '\001' | dd of=dirty.qcow2 bs=1 seek=79 conv=notrunc status=none`, "the qcow2 image is marked as dirty: a process still writes to the image, or crashed; shut the machine down, or repair the image: qemu-img check -r all dirty.qcow2"},
 		"bad.qcow2":    {`qemu-img convert -O qcow2 disk.raw bad.qcow2; printf '\002' | dd of=bad.qcow2 bs=1 seek=79 conv=notrunc status=none`, "the qcow2 image is marked as corrupt; repair the image: qemu-img check -r all bad.qcow2"},
@@ -165,6 +170,11 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// others is the error about an image that takes data from another file.
+func others(what, name string) string {
+	return "the " + what + " takes data from another file, \"" + name + "\"; a conversion copies that file: if it belongs to the disk, ask who made the image for one complete file"
 }
 
 // TestVHDWithTheOldFooter has the footer of 511 bytes.

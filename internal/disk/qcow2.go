@@ -21,7 +21,7 @@ func isQcow2(r io.ReaderAt) bool { return has(r, 0, qcow2.Magic) }
 // read. The source is qemu's docs/interop/qcow2.
 type header struct {
 	version, clusterBits, crypt, l1Size uint32
-	size, backing, l1, incompatible     uint64
+	size, l1, incompatible              uint64
 }
 
 // openQcow2 checks the image's header and tables, and opens it. length is the
@@ -52,10 +52,13 @@ func readHeader(r io.ReaderAt, path string) (header, error) {
 	if err != nil {
 		return header{}, fmt.Errorf("the qcow2 image is truncated: %w in the header", err)
 	}
+	if err := refuseOthers(r, "qcow2", "qcow2 image"); err != nil {
+		return header{}, err
+	}
 	be := binary.BigEndian
 	h := header{
 		version: be.Uint32(p[4:]), clusterBits: be.Uint32(p[20:]), crypt: be.Uint32(p[32:]), l1Size: be.Uint32(p[36:]),
-		size: be.Uint64(p[24:]), backing: be.Uint64(p[8:]), l1: be.Uint64(p[40:]),
+		size: be.Uint64(p[24:]), l1: be.Uint64(p[40:]),
 	}
 	if h.version >= 3 {
 		if p, err = bytesAt(r, 72, 32); err != nil {
@@ -75,10 +78,6 @@ func (h header) refuse(path string) error {
 		return fmt.Errorf("the version %d of qcow2 is not supported; convert the image: %s", h.version, flat)
 	case h.crypt != 0:
 		return fmt.Errorf("the qcow2 image is encrypted; convert the image with its secret: qemu-img convert --object secret,id=s,file=PASSWORD_FILE --image-opts driver=qcow2,file.filename=%s,encrypt.key-secret=s -O raw disk.raw", quoted(path))
-	case bit(qcow2.IncompatibleFeaturesExternalDataFileBit):
-		return fmt.Errorf("the qcow2 image has its data in another file; convert the image: %s", flat)
-	case h.backing != 0:
-		return fmt.Errorf("the qcow2 image has a backing file; merge both into one file: %s", flat)
 	case bit(qcow2.IncompatibleFeaturesCorruptBit):
 		return fmt.Errorf("the qcow2 image is marked as corrupt; repair the image: qemu-img check -r all %s", quoted(path))
 	case bit(qcow2.IncompatibleFeaturesDirtyBit):
