@@ -159,6 +159,36 @@ func unreplayed(kind string, r io.ReaderAt) bool {
 	return false
 }
 
+// elsewhere says what part of a file system is on another device that its superblock
+// names. Linux opens such devices of the machine that mounts: the kernel's fs/ext4/super.c,
+// fs/btrfs/volumes.c, fs/erofs/super.c (until 6.3) and fs/f2fs/super.c.
+func elsewhere(kind string, r io.ReaderAt) string {
+	le := binary.LittleEndian
+	switch kind {
+	case "ext2", "ext3", "ext4":
+		s, err := bytesAt(r, 1024, 1024)
+		if err == nil && le.Uint32(s[92:])&compatHasJournal != 0 && le.Uint32(s[224:]) == 0 || err == nil && bytes.Contains(s[512:576], []byte("journal_")) {
+			return "its journal is on another device"
+		}
+	case "btrfs":
+		if s, err := bytesAt(r, 64<<10, 144); err == nil && le.Uint64(s[136:]) != 1 {
+			return fmt.Sprintf("its data is on %d devices", le.Uint64(s[136:]))
+		}
+	case "erofs":
+		if s, err := bytesAt(r, 1024, 128); err == nil && le.Uint32(s[80:])&0x8 != 0 && le.Uint16(s[86:]) != 0 {
+			return fmt.Sprintf("its data is on %d more devices", le.Uint16(s[86:]))
+		}
+	case "f2fs":
+		// The second superblock counts if the first is damaged. It is a page later.
+		for _, at := range []int64{0, 4 << 10, 16 << 10, 64 << 10} {
+			if s, err := bytesAt(r, at+1024, 2202); err == nil && le.Uint32(s) == 0xf2f52010 && s[2201] != 0 {
+				return "its data is on several devices"
+			}
+		}
+	}
+	return ""
+}
+
 // uuid is an identifier as text, as blkid prints it.
 func uuid(p []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", p[:4], p[4:6], p[6:8], p[8:10], p[10:16])

@@ -39,6 +39,7 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 	for i, p := range l.Partitions {
 		c := probe(io.NewSectionReader(r, p.Offset, p.Length), p.Length)
 		l.Partitions[i].Kind, l.Partitions[i].Label, l.Partitions[i].UUID = c.kind, c.label, c.uuid
+		l.Partitions[i].Elsewhere = elsewhere(c.kind, io.NewSectionReader(r, p.Offset, p.Length))
 	}
 	copy(byOffset, l.Partitions)
 	slices.SortFunc(byOffset, func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) })

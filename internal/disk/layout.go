@@ -49,6 +49,9 @@ type Partition struct {
 	// Whole is why the partition travels whole, or "" if its file system says
 	// what is free.
 	Whole string
+	// Elsewhere says what part of the file system is on another device that the image
+	// names, or is "". A kernel that mounts the partition can open that device.
+	Elsewhere string
 	// Dirty is set if the file system's journal has changes that are not in place
 	// yet: what Linux shows after the next mount differs from what is on the disk.
 	Dirty bool

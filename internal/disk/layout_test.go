@@ -275,3 +275,38 @@ func TestBytesAfterAFileSystemTravel(t *testing.T) {
 	_, l = laidOut(t, name)
 	assert.True(t, l.Used(35*mib, 6))
 }
+
+// TestOtherDevicesAreSeen has superblocks that name other devices.
+func TestOtherDevicesAreSeen(t *testing.T) {
+	bytesOf := func(at int64, text string) func(string) { return func(name string) { put(t, name, at, []byte(text)) } }
+	ext4 := func(change string) func(string) {
+		return func(name string) {
+			sh(t, ".", `mke2fs -q -t ext4 "$1"; debugfs -w -R "`+change+`" "$1"`, name)
+		}
+	}
+	for name, c := range map[string]struct {
+		make       []func(string)
+		kind, want string
+	}{
+		"ext4":               {[]func(string){ext4("ssv mount_opts errors=panic")}, "ext4", ""},
+		"ext4, journal":      {[]func(string){ext4("ssv journal_inum 0")}, "ext4", "its journal is on another device"},
+		"ext4, journal path": {[]func(string){ext4("ssv mount_opts journal_path=/dev/vda")}, "ext4", "its journal is on another device"},
+		"btrfs":              {[]func(string){bytesOf(64<<10+64, "_BHRfS_M"), bytesOf(64<<10+136, "\x01")}, "btrfs", ""},
+		"btrfs, devices":     {[]func(string){bytesOf(64<<10+64, "_BHRfS_M"), bytesOf(64<<10+136, "\x02")}, "btrfs", "its data is on 2 devices"},
+		"erofs":              {[]func(string){bytesOf(1024, "\xe2\xe1\xf5\xe0"), bytesOf(1024+86, "\x01")}, "erofs", ""},
+		"erofs, devices":     {[]func(string){bytesOf(1024, "\xe2\xe1\xf5\xe0"), bytesOf(1024+80, "\x08"), bytesOf(1024+86, "\x01")}, "erofs", "its data is on 1 more devices"},
+		"f2fs":               {[]func(string){bytesOf(1024, "\x10\x20\xf5\xf2"), bytesOf(5120, "\x10\x20\xf5\xf2")}, "f2fs", ""},
+		"f2fs, devices":      {[]func(string){bytesOf(1024, "\x10\x20\xf5\xf2"), bytesOf(1024+2201, "/dev/vda")}, "f2fs", "its data is on several devices"},
+		"f2fs, second":       {[]func(string){bytesOf(1024, "\x10\x20\xf5\xf2"), bytesOf(5120, "\x10\x20\xf5\xf2"), bytesOf(5120+2201, "/dev/vda")}, "f2fs", "its data is on several devices"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := sparse(t, filepath.Join(t.TempDir(), "disk"), 64*mib)
+			for _, change := range c.make {
+				change(path)
+			}
+			_, layout := laidOut(t, path)
+			assert.Equal(t, c.kind, layout.Partitions[0].Kind)
+			assert.Equal(t, c.want, layout.Partitions[0].Elsewhere)
+		})
+	}
+}

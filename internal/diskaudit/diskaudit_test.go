@@ -4,12 +4,17 @@ package diskaudit_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
@@ -22,7 +27,28 @@ func TestMain(m *testing.M) {
 	if code, child := diskaudit.Child(context.Background()); child {
 		os.Exit(code)
 	}
+	if path := os.Getenv(auditMark); path != "" {
+		os.Exit(auditAlone(path))
+	}
 	os.Exit(m.Run())
+}
+
+// auditMark is the environment variable of a process that only audits a disk.
+const auditMark = "TEST_AUDIT_DISK"
+
+func auditAlone(path string) int {
+	image, err := disk.Open(path)
+	if err != nil {
+		return 1
+	}
+	layout, err := image.Layout()
+	if err == nil {
+		_, err = diskaudit.Audit{Image: image, Layout: layout}.Run(context.Background())
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
 }
 
 func run(t *testing.T, name string, args ...string) string {
@@ -115,4 +141,41 @@ func TestDisksThatCannotBeAudited(t *testing.T) {
 	path := image(t, "ext4", map[string]string{"etc/hostname": "x"})
 	_, err := audit(t, path)
 	require.EqualError(t, err, "auditing the disk image "+path+": the ext4 file system at byte 1048576 has no /etc/os-release, so it is not the root of a Linux system; name the root partition")
+}
+
+// TestAKilledAuditLeavesNothing kills an audit of a disk whose partition is copied, while
+// the copy is mounted.
+func TestAKilledAuditLeavesNothing(t *testing.T) {
+	path := image(t, "ext4", map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=13\n", "srv/text": strings.Repeat("a long text without secrets\n", 1<<20)})
+	run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+	folder := t.TempDir()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), auditMark+"="+path+".qcow2", "TMPDIR="+folder)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var child string
+	require.Eventually(t, func() bool {
+		children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
+		child = ""
+		for _, file := range children {
+			text, _ := os.ReadFile(file)
+			child += strings.TrimSpace(string(text))
+		}
+		mounts, _ := os.ReadFile(filepath.Join("/proc", child, "mountinfo"))
+		return child != "" && strings.Contains(string(mounts), "/dev/loop")
+	}, time.Minute, time.Millisecond)
+	assert.Contains(t, loops(t), folder, "the copy is mounted")
+	left := func() []os.DirEntry {
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		return entries
+	}
+	assert.Empty(t, left(), "nothing has a name while the audit runs")
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait(), "the audit was killed before its end")
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join("/proc", child))
+		return errors.Is(err, fs.ErrNotExist) && !strings.Contains(loops(t), folder)
+	}, time.Minute, time.Millisecond)
+	assert.Empty(t, left())
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -36,21 +35,16 @@ func (a Audit) List(ctx context.Context) (*Listing, error) {
 }
 
 func (a Audit) list(ctx context.Context) (*Listing, error) {
-	t, remove, err := a.task(ctx)
-	defer remove()
+	t, err := a.task(ctx)
+	defer t.close()
 	if err != nil {
 		return nil, err
 	}
 	l := &Listing{path: a.Image.Path()}
-	// A list of names can be large. The file has no name, so that nothing can be left.
-	if l.file, err = os.CreateTemp(a.Folder, "eksnode-files-"); err != nil {
+	if l.file, err = nameless(a.Folder); err != nil { // a list of names can be large
 		return nil, fmt.Errorf("making a file for the list: %w", err)
 	}
-	err = os.Remove(l.file.Name())
-	if err == nil {
-		err = l.fill(ctx, t)
-	}
-	if err != nil {
+	if err = l.fill(ctx, t); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

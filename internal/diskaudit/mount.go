@@ -3,6 +3,7 @@
 package diskaudit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,6 +57,10 @@ type machine struct {
 	// devices are the loop devices, and at the mount points, by partition number.
 	devices map[int]*os.File
 	at      map[int]string
+	// files are the open files of the partitions, by name.
+	files map[string]*os.File
+	// folder is where the root is mounted, and other a place to look into others.
+	folder, other string
 	// listed are the partitions about which the answer says something.
 	listed map[int]bool
 	answer answer
@@ -76,35 +81,66 @@ func (t task) audit(ctx context.Context) (answer, error) {
 
 // machine is the machine before its file systems are mounted.
 func (t task) machine() *machine {
-	return &machine{task: t, devices: map[int]*os.File{}, at: map[int]string{}, listed: map[int]bool{}}
+	return &machine{task: t, devices: map[int]*os.File{}, at: map[int]string{}, files: map[string]*os.File{}, listed: map[int]bool{}}
+}
+
+// prepare makes the places for mounts. They and all temporary files of this process are
+// in a tmpfs that no other process sees, so nothing is left when this process is killed.
+func (m *machine) prepare() error {
+	// Mounts of this process must not reach the other namespaces.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("separating the mounts: %w", err)
+	}
+	for _, p := range m.Parts { // the tmpfs can hide them
+		if m.files[p.File] != nil {
+			continue
+		}
+		mode := os.O_RDONLY
+		if p.Copied {
+			mode = os.O_RDWR
+		}
+		f, err := os.OpenFile(p.File, mode, 0)
+		if err != nil {
+			return err
+		}
+		m.files[p.File] = f
+	}
+	folder := os.TempDir()
+	if err := unix.Mount("eksnode", folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+		return fmt.Errorf("mounting a tmpfs on %s: %w", folder, err)
+	}
+	m.folder, m.other = filepath.Join(folder, "root"), filepath.Join(folder, "other")
+	return errors.Join(os.Mkdir(m.folder, 0o700), os.Mkdir(m.other, 0o700))
 }
 
 // open mounts the file systems and opens the root.
 func (m *machine) open() (*host.Host, error) {
-	// Mounts of this process must not reach the other namespaces.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return nil, fmt.Errorf("separating the mounts: %w", err)
+	if err := m.prepare(); err != nil {
+		return nil, err
 	}
 	if err := m.mountRoot(); err != nil {
 		return nil, err
 	}
 	m.answer.Root = m.root.Number
-	if m.Spec == nil && m.Chosen && !isRoot(m.Folder) { // files can be listed of any file system
-		return host.Mounted(m.Folder)
+	if m.Spec == nil && m.Chosen && !isRoot(m.folder) { // files can be listed of any file system
+		return host.Mounted(m.folder)
 	}
 	if err := m.mountOthers(); err != nil {
 		return nil, err
 	}
-	if !isRoot(m.Folder) {
+	if !isRoot(m.folder) {
 		return nil, fmt.Errorf("the %s file system at byte %d has no /etc/os-release, so it is not the root of a Linux system; name the root partition", m.root.Kind, m.root.Offset)
 	}
-	return host.Mounted(m.Folder)
+	return host.Mounted(m.folder)
 }
 
-// close closes the loop devices. The mounts keep them.
+// close closes the loop devices and their files. The mounts keep them.
 func (m *machine) close() {
 	for _, d := range m.devices {
 		_ = d.Close() // nothing was written
+	}
+	for _, f := range m.files {
+		_ = f.Close()
 	}
 }
 
@@ -121,10 +157,10 @@ func (m *machine) mountRoot() error {
 			m.root = p
 			return nil
 		}
-		if isRoot(m.Folder) {
+		if isRoot(m.folder) {
 			roots, m.root = append(roots, p.Partition), p
 		}
-		if err := unmount(m.Folder); err != nil {
+		if err := unmount(m.folder); err != nil {
 			return err
 		}
 		delete(m.at, number)
@@ -148,17 +184,17 @@ func (m *machine) part(number int) source {
 // mountAsRoot mounts a file system on the root's folder. On btrfs the root can be a
 // subvolume that is not the default one: Fedora's is root, Ubuntu's @, Debian's @rootfs.
 func (m *machine) mountAsRoot(p source) error {
-	if err := m.mount(p, m.Folder, ""); err != nil || p.Kind != "btrfs" || isRoot(m.Folder) {
+	if err := m.mount(p, m.folder, ""); err != nil || p.Kind != "btrfs" || isRoot(m.folder) {
 		return err
 	}
 	for _, name := range []string{"root", "@", "@rootfs"} {
-		if !isRoot(filepath.Join(m.Folder, name)) {
+		if !isRoot(filepath.Join(m.folder, name)) {
 			continue
 		}
-		if err := unmount(m.Folder); err != nil {
+		if err := unmount(m.folder); err != nil {
 			return err
 		}
-		return m.mount(p, m.Folder, "subvol="+name)
+		return m.mount(p, m.folder, "subvol="+name)
 	}
 	return nil
 }
@@ -180,31 +216,51 @@ func isRoot(folder string) bool {
 	return false
 }
 
-// options are the mount options that keep Linux from writing to a file system, by
-// file system. Each line is tried in turn, because older kernels lack the first.
+// The superblock of ext2, ext3 and ext4 can hold mount options, among them errors=panic:
+// one damaged block then stops the machine that mounts. Options of the mount call win. A
+// kernel before 4.19 does not know the last two.
+const (
+	extCalm   = "errors=continue"
+	extChecks = extCalm + ",nowarn_on_error,block_validity"
+)
+
+// drivers are the file systems of Linux with another name than the partition's kind. That
+// of ext4 reads them all, and takes the same options for all.
+var drivers = map[string]string{"ext2": "ext4", "ext3": "ext4"}
+
+// options are the mount options that keep Linux from writing to a file system, and from
+// doing what the image asks for, by driver. Each line is tried in turn, because older
+// kernels lack the first.
 var options = map[string][]string{
-	"ext3": {"noload"}, "ext4": {"noload"},
-	"xfs":   {"norecovery,nouuid"},
+	"ext4":  {"noload," + extChecks, "noload," + extCalm},
+	"xfs":   {"norecovery,nouuid,noquota"},
 	"btrfs": {"rescue=nologreplay", "nologreplay"},
 }
 
 // replaying are the mount options of a copy, in which Linux replays the journal.
-var replaying = map[string]string{"xfs": "nouuid"}
+var replaying = map[string][]string{"ext4": {extChecks, extCalm}, "xfs": {"nouuid,noquota"}}
 
 // mount mounts a partition read-only on a folder of this process.
 func (m *machine) mount(p source, folder, subvolume string) error {
+	if p.Elsewhere != "" {
+		return fmt.Errorf("%s, at byte %d: %s; the audit opens no other device than the image", p.Kind, p.Offset, p.Elsewhere)
+	}
 	device, err := m.device(p)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	tries := options[p.Kind]
-	if p.Copied || len(tries) == 0 {
-		tries = []string{replaying[p.Kind]}
+	driver := cmp.Or(drivers[p.Kind], p.Kind)
+	tries := options[driver]
+	if p.Copied {
+		tries = replaying[driver]
+	}
+	if len(tries) == 0 {
+		tries = []string{""}
 	}
 	for _, o := range tries {
 		o = strings.Trim(o+","+subvolume, ",")
-		err := unix.Mount(device.Name(), folder, p.Kind, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, o)
+		err := unix.Mount(device.Name(), folder, driver, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, o)
 		if err == nil {
 			m.at[p.Number] = folder
 			return nil
@@ -213,7 +269,7 @@ func (m *machine) mount(p source, folder, subvolume string) error {
 	}
 	err = errors.Join(errs...)
 	if errors.Is(err, unix.ENODEV) {
-		return noFileSystem(p.Kind)
+		return noFileSystem(driver)
 	}
 	return fmt.Errorf("%s, at byte %d: %w; `fsck` may say more", p.Kind, p.Offset, err)
 }
@@ -239,18 +295,13 @@ func (m *machine) device(p source) (*os.File, error) {
 	if p.Copied {
 		mode, flags = os.O_RDWR, unix.LO_FLAGS_AUTOCLEAR
 	}
-	f, err := os.OpenFile(p.File, mode, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // the device keeps the file
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run --privileged), and the kernel needs the module loop", err)
 	}
 	defer control.Close()
 	for n := 0; ; n++ {
-		device, err := attach(p, f, control, mode, flags)
+		device, err := attach(p, m.files[p.File], control, mode, flags)
 		if err == nil {
 			m.devices[p.Number] = device
 			return device, nil

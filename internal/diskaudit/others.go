@@ -58,7 +58,7 @@ func (m *machine) note(format string, args ...any) {
 
 // places reads /etc/fstab and the mount units.
 func (m *machine) places() ([]place, error) {
-	h, err := host.Mounted(m.Folder)
+	h, err := host.Mounted(m.folder)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (m *machine) mountPlace(p place, disks []string) error {
 }
 
 // shown is a path as the image sees it.
-func (m *machine) shown(at string) string { return path.Join("/", strings.TrimPrefix(at, m.Folder)) }
+func (m *machine) shown(at string) string { return path.Join("/", strings.TrimPrefix(at, m.folder)) }
 
 // bound reports a bind mount of a folder that has files: the audit would have to look at
 // the same files twice.
@@ -124,7 +124,7 @@ func (m *machine) bound(p place) error {
 	if slices.Contains([]string{"/tmp", "/var/tmp"}, p.where) {
 		return nil
 	}
-	h, err := host.Mounted(m.Folder)
+	h, err := host.Mounted(m.folder)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (m *machine) mountTypes(taken map[string]bool) {
 				continue
 			}
 			i := slices.IndexFunc(t.places, func(at string) bool {
-				info, err := os.Lstat(filepath.Join(m.Folder, at))
+				info, err := os.Lstat(filepath.Join(m.folder, at))
 				return err == nil && info.IsDir() && !taken[at]
 			})
 			if i < 0 {
@@ -163,7 +163,7 @@ func (m *machine) mountTypes(taken map[string]bool) {
 // kernel without vfat is no reason to doubt an audit: an EFI system partition has boot
 // loaders.
 func (m *machine) mountInside(p source, at, subvolume string) error {
-	h, err := host.Mounted(m.Folder)
+	h, err := host.Mounted(m.folder)
 	if err != nil {
 		return err
 	}
@@ -173,10 +173,10 @@ func (m *machine) mountInside(p source, at, subvolume string) error {
 	if err != nil {
 		return fmt.Errorf("finding the folder %s: %w", at, err)
 	}
-	if info, err := os.Lstat(filepath.Join(m.Folder, real)); err != nil || !info.IsDir() {
+	if info, err := os.Lstat(filepath.Join(m.folder, real)); err != nil || !info.IsDir() {
 		return fmt.Errorf("partition %s: the image has no folder %s to mount this partition; make the folder", p, at)
 	}
-	err = m.mount(p, filepath.Join(m.Folder, real), subvolume)
+	err = m.mount(p, filepath.Join(m.folder, real), subvolume)
 	var lacks noFileSystem
 	if errors.As(err, &lacks) && p.Role == disk.RoleESP {
 		m.note("partition %s was not audited: %v", p, lacks)
@@ -197,13 +197,13 @@ func (m *machine) notMounted(p source) {
 	case p.Role == disk.RoleESP:
 		m.note("partition %s was not audited: the image has no folder for an EFI system partition", p)
 	default:
-		if err := m.mount(p, m.Other, ""); err != nil {
+		if err := m.mount(p, m.other, ""); err != nil {
 			m.unchecked("partition %s was not audited: mounting the partition: %w", p, err)
 			return
 		}
-		entries, err := os.ReadDir(m.Other)
-		another := isRoot(m.Other)
-		if err = errors.Join(err, unmount(m.Other)); err != nil {
+		entries, err := os.ReadDir(m.other)
+		another := isRoot(m.other)
+		if err = errors.Join(err, unmount(m.other)); err != nil {
 			m.unchecked("partition %s was not audited: %w", p, err)
 			return
 		}

@@ -4,6 +4,7 @@ package diskaudit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -33,13 +33,17 @@ type task struct {
 	// Parts are all partitions, and Roots the numbers of those that can be the root.
 	Parts []source
 	Roots []int
-	// Folder is the place to mount the root, and Other a place to look into others.
-	Folder, Other string
 	// Spec says what to audit. Without it, the child lists the files.
 	Spec *scrub.Spec
 	// Chosen means that a person named the partition.
 	Chosen bool
+
+	// copy has the parts that need a copy, or is nil. The child gets the file as childCopy.
+	copy *os.File
 }
+
+// childCopy is the name of the copy in the child: its first file after the standard ones.
+const childCopy = "/proc/self/fd/3"
 
 // source is a partition, and the file that has the partition at its offset.
 type source struct {
@@ -74,8 +78,8 @@ func (a Audit) Run(ctx context.Context) (plan.Report, error) {
 }
 
 func (a Audit) run(ctx context.Context) (plan.Report, error) {
-	t, remove, err := a.task(ctx)
-	defer remove()
+	t, err := a.task(ctx)
+	defer t.close()
 	if err != nil {
 		return plan.Report{}, err
 	}
@@ -99,34 +103,17 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 	return a.report(found), nil
 }
 
-// task prepares a task for the child. The caller calls remove after the child has ended,
+// task prepares a task for the child. The caller calls close after the child has ended,
 // also with an error.
-func (a Audit) task(ctx context.Context) (t task, remove func(), err error) {
-	var made []string
-	remove = func() {
-		for _, path := range slices.Backward(made) {
-			_ = os.Remove(path) // the mounts were never visible here
-		}
-	}
+func (a Audit) task(ctx context.Context) (t task, err error) {
 	if os.Geteuid() != 0 {
-		return t, remove, ErrNeedsRoot
+		return t, ErrNeedsRoot
 	}
 	roots, err := a.Layout.Roots(a.Root)
 	if err != nil {
-		return t, remove, err
+		return t, err
 	}
-	folder, err := os.MkdirTemp("", "eksnode-root-")
-	if err != nil {
-		return t, remove, fmt.Errorf("making a folder to mount: %w", err)
-	}
-	made = append(made, folder)
-	t = task{Folder: filepath.Join(folder, "root"), Other: filepath.Join(folder, "other"), Chosen: a.Root != 0}
-	for _, name := range []string{t.Folder, t.Other} {
-		if err := os.Mkdir(name, 0o700); err != nil {
-			return t, remove, fmt.Errorf("making a folder to mount: %w", err)
-		}
-		made = append(made, name)
-	}
+	t.Chosen = a.Root != 0
 	for _, p := range roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
@@ -135,13 +122,26 @@ func (a Audit) task(ctx context.Context) (t task, remove func(), err error) {
 		t.Parts = append(t.Parts, source{p, a.Image.Path(), copied})
 	}
 	if slices.ContainsFunc(t.Parts, func(p source) bool { return p.Copied }) {
-		copied, err := a.copy(ctx, t.Parts)
-		if err != nil {
-			return t, remove, err
-		}
-		made = append(made, copied)
+		t.copy, err = a.copy(ctx, t.Parts)
 	}
-	return t, remove, nil
+	return t, err
+}
+
+// close removes the copy.
+func (t task) close() {
+	if t.copy != nil {
+		_ = t.copy.Close() // it was only read
+	}
+}
+
+// nameless makes a temporary file that ends with the processes that have it open, also
+// when they are killed.
+func nameless(folder string) (*os.File, error) {
+	f, err := os.CreateTemp(folder, "eksnode-audit-")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
+	return f, err
 }
 
 // swapHeader is the size of the largest page: the first page of a swap area is mkswap's.
@@ -186,35 +186,26 @@ func (a Audit) report(from answer) plan.Report {
 	return r
 }
 
-// copy writes the used parts of the partitions that need a copy to a sparse file, at
-// their offsets.
-func (a Audit) copy(ctx context.Context, parts []source) (path string, err error) {
-	f, err := os.CreateTemp(a.Folder, "eksnode-root-")
-	if err != nil {
-		return "", fmt.Errorf("copying partitions: %w", err)
-	}
-	defer func() {
-		if closing := f.Close(); err == nil {
-			err = closing
-		}
-		if err != nil {
-			_ = os.Remove(f.Name()) // err is the first error
-			err = fmt.Errorf("copying partitions to %s: %w", f.Name(), err)
-		}
-	}()
-	if err := f.Truncate(a.Image.Size()); err != nil {
-		return "", err
+// copy writes the used parts of the partitions that need a copy to a sparse file without
+// a name, at their offsets.
+func (a Audit) copy(ctx context.Context, parts []source) (f *os.File, err error) {
+	if f, err = nameless(a.Folder); err == nil {
+		err = f.Truncate(a.Image.Size())
 	}
 	for i := range parts {
-		if !parts[i].Copied {
+		if !parts[i].Copied || err != nil {
 			continue
 		}
-		parts[i].File = f.Name()
-		if err := a.copyPart(ctx, f, parts[i].Range); err != nil {
-			return "", err
-		}
+		parts[i].File = childCopy
+		err = a.copyPart(ctx, f, parts[i].Range)
 	}
-	return f.Name(), context.Cause(ctx)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return f, fmt.Errorf("copying partitions to %s: %w", cmp.Or(a.Folder, os.TempDir()), err)
+	}
+	return f, nil
 }
 
 // copyPart writes the used parts of a range to the same place in a file.
@@ -263,6 +254,9 @@ func start(ctx context.Context, t task, out io.Writer) (said string, err error) 
 	cmd.Args = os.Args[:1]
 	cmd.Env = append(os.Environ(), childMark+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), out, &errOut
+	if t.copy != nil {
+		cmd.ExtraFiles = []*os.File{t.copy} // childCopy
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()
