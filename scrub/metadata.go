@@ -1,11 +1,9 @@
 package scrub
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
-	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/containerd"
@@ -32,13 +30,13 @@ const containerMark = "types.containerd.io/opencontainers/runtime-spec"
 // freedContainers plans the wiping of containerd's metadata. Its database,
 // bbolt, keeps removed data in free pages until new data overwrites them.
 func freedContainers(_ context.Context, h *host.Host) (plan.Answer, error) {
-	// A copy, because a running containerd locks the file.
-	db, err := containerd.ReadMetadata(h)
-	if db == nil || err != nil {
+	m, err := containerd.ReadMetadata(h)
+	if m == nil || err != nil {
 		return plan.Answer{}, err
 	}
-	if !slices.ContainsFunc(db.Free, func(p containerd.Page) bool { return bytes.Contains(p.Text, []byte(containerMark)) }) {
-		return plan.Answer{}, nil
+	found, err := m.FreeContains([]byte(containerMark))
+	if err = errors.Join(err, m.Close()); err != nil || !found {
+		return plan.Answer{}, err
 	}
 	return plan.Acts(plan.Action{Verb: plan.Wipe, Target: containerdMeta,
 		Reason: "removed containers and their environment stay readable in its free pages",

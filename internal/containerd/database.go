@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"maps"
 	"math/bits"
 	"slices"
@@ -13,18 +14,14 @@ import (
 // Database is the content of a bbolt database (go.etcd.io/bbolt). eksnode reads the
 // file itself, because bbolt maps the file into memory and trusts it: with a
 // truncated or damaged file, bbolt ends the process, loops for ever, or uses
-// unlimited memory. Here every number is checked before use, and every page is read
-// once.
+// unlimited memory. Here every number is checked before use, and every page in use is
+// read once. Unused pages stay in the file.
 type Database struct {
 	Bucket
-	// Free are the unused pages, which still contain removed data.
-	Free []Page
-}
-
-// Page is a part of a database's file, with its offset.
-type Page struct {
-	Offset int64
-	Text   []byte
+	// Free has the offsets of the unused pages, which still contain removed data.
+	Free []int64
+	// PageSize is the number of bytes of a page.
+	PageSize int64
 }
 
 // Bucket contains values and other buckets, by name.
@@ -80,28 +77,35 @@ const (
 	deepest = 100
 	// inValue is the depth of a leaf that lies in a value.
 	inValue = -1
+	// usedMost is the maximum size of the pages in use, in bytes. A node has some MiB.
+	usedMost = 64 << 20
 )
 
-// reader reads a database's file in memory.
+// reader reads a database's file.
 type reader struct {
-	text     []byte
+	file     io.ReaderAt
+	left     uint64 // bytes that may still be read
 	pageSize uint64
 	pages    uint64 // number of pages of the database
 	used     []bool // pages that were read
 }
 
-// parse reads a whole database.
-func parse(text []byte) (*Database, error) {
-	m, err := newestMeta(text)
+// parse reads a database of size bytes.
+func parse(file io.ReaderAt, size int64) (*Database, error) {
+	head := make([]byte, min(size, headMost))
+	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	m, err := newestMeta(head)
 	if err != nil {
 		return nil, err
 	}
-	have := uint64(len(text)) / m.pageSize
+	have := uint64(size) / m.pageSize
 	if m.pages > have {
 		return nil, fmt.Errorf("the file has %d of %d pages: it was cut off", have, m.pages)
 	}
-	r := &reader{text: text, pageSize: m.pageSize, pages: m.pages, used: make([]bool, m.pages)}
-	db := &Database{Bucket: newBucket()}
+	r := &reader{file: file, left: usedMost, pageSize: m.pageSize, pages: m.pages, used: make([]bool, m.pages)}
+	db := &Database{Bucket: newBucket(), PageSize: int64(m.pageSize)}
 	if err := r.tree(m.root, &db.Bucket, 0); err != nil {
 		return nil, err
 	}
@@ -118,6 +122,9 @@ func newBucket() Bucket {
 // meta is one of the first two pages of a database. The one with the last
 // transaction is valid.
 type meta struct{ pageSize, root, freelist, pages, transaction uint64 }
+
+// headMost is the number of bytes in which both meta pages are.
+const headMost = 1<<16 + headerSize + metaSize
 
 // newestMeta finds the valid meta page. The second lies one page after the first;
 // when the first is damaged, the page size is unknown.
@@ -155,9 +162,11 @@ func (r *reader) page(id uint64) (text []byte, kind, count int, err error) {
 	if id < 2 || id >= r.pages {
 		return nil, 0, 0, fmt.Errorf("page %d is not between 2 and %d", id, r.pages-1)
 	}
-	text = r.text[id*r.pageSize:]
-	le := binary.LittleEndian
-	number, more := le.Uint64(text), uint64(le.Uint32(text[12:]))
+	le, header := binary.LittleEndian, make([]byte, headerSize)
+	if _, err := r.file.ReadAt(header, int64(id*r.pageSize)); err != nil {
+		return nil, 0, 0, fmt.Errorf("reading page %d: %w", id, err)
+	}
+	number, more := le.Uint64(header), uint64(le.Uint32(header[12:]))
 	if number != id {
 		return nil, 0, 0, fmt.Errorf("page %d has the number %d", id, number)
 	}
@@ -170,7 +179,16 @@ func (r *reader) page(id uint64) (text []byte, kind, count int, err error) {
 		}
 		r.used[n] = true
 	}
-	return text[:(more+1)*r.pageSize], int(le.Uint16(text[8:])), int(le.Uint16(text[10:])), nil
+	length := (more + 1) * r.pageSize
+	if length > r.left {
+		return nil, 0, 0, fmt.Errorf("the pages in use have more than %d bytes", usedMost)
+	}
+	r.left -= length
+	text = make([]byte, length)
+	if _, err := r.file.ReadAt(text, int64(id*r.pageSize)); err != nil {
+		return nil, 0, 0, fmt.Errorf("reading page %d: %w", id, err)
+	}
+	return text, int(le.Uint16(text[8:])), int(le.Uint16(text[10:])), nil
 }
 
 // tree reads a page and the pages below it into a bucket.
@@ -277,8 +295,7 @@ func (r *reader) free(list uint64, db *Database) error {
 	}
 	for id := uint64(2); id < r.pages; id++ {
 		if !r.used[id] && (listed[id] || list == unwritten) {
-			offset := id * r.pageSize
-			db.Free = append(db.Free, Page{Offset: int64(offset), Text: r.text[offset : offset+r.pageSize]})
+			db.Free = append(db.Free, int64(id*r.pageSize))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,7 +84,7 @@ func TestDatabaseReaderMatchesBbolt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, file := written(t, c.pageSize, c.many, c.noFreelist)
-			have, err := parse(text)
+			have, err := parse(bytes.NewReader(text), int64(len(text)))
 			require.NoError(t, err)
 			db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, PageSize: c.pageSize})
 			require.NoError(t, err)
@@ -109,11 +110,8 @@ func TestDatabaseReaderMatchesBbolt(t *testing.T) {
 					}
 					id += page.OverflowCount
 				}
-				var listed []int64
-				for _, p := range have.Free {
-					listed = append(listed, p.Offset)
-				}
-				assert.Equal(t, free, listed)
+				assert.Equal(t, free, have.Free)
+				assert.EqualValues(t, c.pageSize, have.PageSize)
 				return nil
 			}))
 		})
@@ -163,17 +161,18 @@ func TestDamagedDatabasesAreErrors(t *testing.T) {
 		"no list of free":     {at(m.freelist, 8, leafKind), "page 23 does not list the free pages: its kind is 0x2, its count 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parse(c.text)
+			_, err := parse(bytes.NewReader(c.text), int64(len(c.text)))
 			require.EqualError(t, err, c.want)
 		})
 	}
 	if assert.NotZero(t, m.freelist) {
-		_, err = parse(at(m.root, 8, branchKind))
+		damaged := at(m.root, 8, branchKind)
+		_, err = parse(bytes.NewReader(damaged), int64(len(damaged)))
 		require.Error(t, err, "a leaf page with the kind of a branch page must be an error")
 	}
 	spoiled := bytes.Clone(text)
 	spoiled[headerSize+3] ^= 1 // damages the first meta page; the second stays valid
-	_, err = parse(spoiled)
+	_, err = parse(bytes.NewReader(spoiled), int64(len(spoiled)))
 	require.NoError(t, err)
 }
 
@@ -182,7 +181,7 @@ func TestDamagedDatabasesNeverHangTheReader(t *testing.T) {
 	text, _ := written(t, 512, 12, false)
 	random := rand.New(rand.NewPCG(2, 3))
 	for length := 0; length < len(text); length += 1 + random.IntN(200) {
-		_, err := parse(text[:length])
+		_, err := parse(bytes.NewReader(text), int64(length))
 		if length < len(text)/4 {
 			require.Error(t, err, "%d bytes", length)
 		}
@@ -192,8 +191,34 @@ func TestDamagedDatabasesNeverHangTheReader(t *testing.T) {
 		for range 1 + random.IntN(20) {
 			spoiled[random.IntN(len(spoiled))] ^= 1 << random.IntN(8)
 		}
-		_, _ = parse(spoiled) // a change inside a value is no error
+		_, _ = parse(bytes.NewReader(spoiled), int64(len(spoiled))) // a change inside a value is no error
 	}
+}
+
+// A database of 1 GiB takes the memory of its pages in use, and no more than the limit.
+func TestTheSizeOfTheFileTakesNoMemory(t *testing.T) {
+	text, _ := written(t, 4096, 300, false)
+	m, err := newestMeta(text)
+	require.NoError(t, err)
+	const pages = metadataMost / 4096
+	large := func(text []byte) error {
+		name := filepath.Join(t.TempDir(), "meta.db")
+		require.NoError(t, os.WriteFile(name, text, 0o600))
+		require.NoError(t, os.Truncate(name, metadataMost))
+		file, err := os.Open(name)
+		require.NoError(t, err)
+		defer file.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = readLocked(file, func(*os.File) error { return nil })
+		runtime.ReadMemStats(&after)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
+		return err
+	}
+	all := changed(changed(text, 40, pages), 32, unwritten)
+	require.NoError(t, large(all))
+	binary.LittleEndian.PutUint32(all[m.root*4096+12:], usedMost/4096)
+	require.EqualError(t, large(all), "the pages in use have more than 67108864 bytes")
 }
 
 func FuzzMetadata(f *testing.F) {
@@ -208,13 +233,13 @@ func FuzzMetadata(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, text []byte) {
-		db, err := parse(text)
+		db, err := parse(bytes.NewReader(text), int64(len(text)))
 		if err != nil {
 			require.Nil(t, db)
 			return
 		}
-		for _, p := range db.Free {
-			require.Equal(t, text[p.Offset:p.Offset+int64(len(p.Text))], p.Text)
+		for _, offset := range db.Free {
+			require.LessOrEqual(t, offset+db.PageSize, int64(len(text)))
 		}
 	})
 }

@@ -1,9 +1,9 @@
 package containerd
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -14,7 +14,7 @@ import (
 // (https://github.com/containerd/containerd/blob/main/docs/ops.md).
 const MetadataPath = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
 
-// metadataMost is the maximum size of the metadata in bytes. A node has some MiB.
+// metadataMost is the maximum size of the file in bytes. A node has some MiB.
 const metadataMost = 1 << 30
 
 // Metadata is containerd's metadata. No containerd can open the file until it is
@@ -26,12 +26,8 @@ type Metadata struct {
 
 // ReadMetadata reads the metadata, also while containerd runs. It returns nil
 // without an error when there is none.
-func ReadMetadata(h *host.Host) (*Database, error) {
-	m, err := readMetadata(h, os.O_RDONLY, func(*os.File) error { return nil })
-	if m == nil || err != nil {
-		return nil, err
-	}
-	return m.Database, m.Close()
+func ReadMetadata(h *host.Host) (*Metadata, error) {
+	return readMetadata(h, os.O_RDONLY, func(*os.File) error { return nil })
 }
 
 // OpenMetadata reads the metadata of a stopped containerd. flag opens the file for
@@ -64,11 +60,21 @@ func readLocked(file *os.File, lock func(*os.File) error) (*Database, error) {
 	if err := lock(file); err != nil {
 		return nil, err
 	}
-	text, err := io.ReadAll(io.LimitReader(file, metadataMost))
-	if err != nil {
-		return nil, err
+	return parse(file, st.Size())
+}
+
+// FreeContains reports whether an unused page contains a text.
+func (m *Metadata) FreeContains(text []byte) (bool, error) {
+	page := make([]byte, m.PageSize)
+	for _, offset := range m.Free {
+		if _, err := m.file.ReadAt(page, offset); err != nil {
+			return false, fmt.Errorf("reading containerd's metadata %s: %w", MetadataPath, err)
+		}
+		if bytes.Contains(page, text) {
+			return true, nil
+		}
 	}
-	return parse(text)
+	return false, nil
 }
 
 // Close closes the file, so that others may open it.
@@ -76,8 +82,9 @@ func (m *Metadata) Close() error { return m.file.Close() }
 
 // WipeFree fills the free pages with zeros.
 func (m *Metadata) WipeFree() error {
-	for _, page := range m.Free {
-		if _, err := m.file.WriteAt(make([]byte, len(page.Text)), page.Offset); err != nil {
+	zeros := make([]byte, m.PageSize)
+	for _, offset := range m.Free {
+		if _, err := m.file.WriteAt(zeros, offset); err != nil {
 			return err
 		}
 	}
