@@ -65,7 +65,7 @@ func PrintableXML(data []byte) []byte {
 // escaped replaces characters that do not print. Data is UTF-8, because encoders
 // made it.
 func escaped(data []byte, escape func(*bytes.Buffer, rune)) []byte {
-	if isPrintable(string(data)) {
+	if utf8.Valid(data) && !bytes.ContainsFunc(data, func(r rune) bool { return !prints(r) }) {
 		return data
 	}
 	var b bytes.Buffer

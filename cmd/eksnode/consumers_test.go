@@ -5,7 +5,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -75,4 +77,53 @@ func TestSARIFDescribesEveryRule(t *testing.T) {
 	for _, result := range log.Runs[0].Results {
 		assert.Equal(t, result.RuleID, log.Runs[0].Tool.Driver.Rules[result.RuleIndex].ID)
 	}
+}
+
+// A log is printed result by result, in the form of a log that is encoded at once.
+func TestSARIFIsPrintedResultByResult(t *testing.T) {
+	report := func(files int) plan.Report {
+		r := plan.Report{Command: "audit", Result: plan.Findings, Tool: "1", Plan: []plan.Planned{{Item: "hostname", Error: "a\n\"results\": []"}}}
+		for n := range files {
+			r.Plan[0].Actions = append(r.Plan[0].Actions, plan.Action{Verb: plan.Remove, Target: fmt.Sprintf("/var/lib/\u202e/%d", n), Reason: "why"})
+		}
+		return r
+	}
+	for _, files := range []int{0, 1, 3} {
+		var out bytes.Buffer
+		require.NoError(t, reportSARIF(report(files), nil).print(&out))
+		var log sarifLog
+		require.NoError(t, json.Unmarshal(out.Bytes(), &log))
+		assert.Len(t, log.Runs[0].Results, files+1)
+		whole, err := plan.EncodeJSON(log)
+		require.NoError(t, err)
+		assert.Equal(t, string(whole), out.String())
+	}
+	many := report(100_000)
+	before := live()
+	w := &peak{}
+	require.NoError(t, reportSARIF(many, nil).print(w))
+	require.Greater(t, w.written, 30<<20)
+	assert.Less(t, w.most-min(w.most, before), uint64(8<<20), "bytes in memory while the log is printed")
+	runtime.KeepAlive(many)
+}
+
+// live is the number of bytes in memory that the program uses.
+func live() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// peak is a writer that measures the memory in use every MiB.
+type peak struct {
+	written, next int
+	most          uint64
+}
+
+func (p *peak) Write(text []byte) (int, error) {
+	if p.written += len(text); p.written >= p.next {
+		p.most, p.next = max(p.most, live()), p.written+1<<20
+	}
+	return len(text), nil
 }

@@ -119,7 +119,7 @@ func (s *junitSuite) checks(list []plan.Check, found []plan.Planned, passes bool
 // its error. In a run that passes, both are output of a passing case.
 func (c *junitCase) problem(p plan.Planned, broken string, passes bool) {
 	var texts []string
-	for _, left := range leftBy(p) {
+	for left := range leftBy(p) {
 		texts = append(texts, left.text)
 	}
 	switch {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"fmt"
 	"io"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -26,6 +29,10 @@ type (
 		} `json:"tool"`
 		Results     []sarifResult     `json:"results"`
 		Invocations []sarifInvocation `json:"invocations"`
+
+		// found yields the results. There can be as many as files, so that they are
+		// printed one after the other.
+		found iter.Seq[sarifResult]
 	}
 	sarifDriver struct {
 		Name           string      `json:"name"`
@@ -95,28 +102,50 @@ func newSARIF() *sarifRun {
 	return run
 }
 
+// noResults is the empty list of results in the text of a log.
+const noResults = `      "results": []`
+
 // print prints a log with this run alone.
 func (r *sarifRun) print(w io.Writer) error {
-	return writeJSON(w, sarifLog{
+	text, err := plan.EncodeJSON(sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{*r},
 	})
+	if err != nil {
+		return err
+	}
+	// No text of the log has a line like this: JSON escapes the quotes in a text.
+	head, tail, _ := bytes.Cut(text, []byte(noResults))
+	out := bufio.NewWriter(w)
+	_, _ = out.Write(append(head, strings.TrimSuffix(noResults, "]")...)) // Flush returns the error
+	const indent = "\n        "
+	separator, end := indent, "]"
+	for result := range r.found {
+		text, err := plan.EncodeJSON(result)
+		if err != nil {
+			return err
+		}
+		_, _ = out.WriteString(separator)
+		_, _ = out.Write(bytes.ReplaceAll(bytes.TrimSpace(text), []byte("\n"), []byte(indent)))
+		separator, end = ","+indent, "\n      ]"
+	}
+	_, _ = out.WriteString(end)
+	_, _ = out.Write(tail)
+	return out.Flush()
 }
 
-// add adds a result of a rule, and describes the rule unless it is described.
-func (r *sarifRun) add(rule sarifRule, result sarifResult) {
-	result.RuleID, result.RuleIndex = rule.ID, r.describe(rule)
-	r.Results = append(r.Results, result)
+// result is a result of a rule, which the run describes.
+func (r *sarifRun) result(rule string, result sarifResult) sarifResult {
+	result.RuleID = rule
+	result.RuleIndex = slices.IndexFunc(r.Tool.Driver.Rules, func(o sarifRule) bool { return o.ID == rule })
+	return result
 }
 
-// describe adds a rule unless it is there, and returns its index.
-func (r *sarifRun) describe(rule sarifRule) int {
+// describe adds a rule unless it is there.
+func (r *sarifRun) describe(rule sarifRule) {
 	rules := &r.Tool.Driver.Rules
-	i := slices.IndexFunc(*rules, func(o sarifRule) bool { return o.ID == rule.ID })
-	if i < 0 {
-		i = len(*rules)
+	if !slices.ContainsFunc(*rules, func(o sarifRule) bool { return o.ID == rule.ID }) {
 		*rules = append(*rules, rule)
 	}
-	return i
 }
 
 // locate is a place in a file. An absolute path becomes a file: URI. Line 0 means
@@ -148,31 +177,43 @@ func reportSARIF(r plan.Report, known []scrub.Rule) *sarifRun {
 		return rule
 	}
 	for _, c := range r.Checks() {
-		rule := describe(c.Item, c)
-		run.describe(rule)
-		for _, n := range c.Notes {
-			run.add(rule, sarifResult{Level: "note", Message: sarifText{n.Target + ": " + n.Reason}, Locations: []sarifLocation{locate(n.Target, 0)}})
-		}
+		run.describe(describe(c.Item, c))
 	}
 	for _, o := range r.Outcomes {
 		run.describe(describe(o.Item, plan.Check{}))
 	}
 	problems := r.Problems()
 	for _, p := range problems {
-		rule := describe(p.Item, plan.Check{})
-		for _, left := range leftBy(p) {
-			result := sarifResult{Level: levelOf(r), Message: sarifText{left.text}}
-			if len(left.target) > 1 && left.target[0] == '/' {
-				result.Locations = []sarifLocation{locate(left.target, 0)}
-			}
-			run.add(rule, result)
-		}
-		if p.Error != "" {
-			run.add(rule, sarifResult{Level: "warning", Message: sarifText{broken(r) + ": " + p.Error}})
-		}
+		run.describe(describe(p.Item, plan.Check{}))
 	}
 	if r.Error != "" && len(problems) == 0 {
 		run.Invocations[0].Notifications = []sarifNotification{{"error", sarifText{r.Error}}}
+	}
+	run.found = func(yield func(sarifResult) bool) {
+		add := func(rule, level, text, target string) bool {
+			result := sarifResult{Level: level, Message: sarifText{text}}
+			if len(target) > 1 && target[0] == '/' {
+				result.Locations = []sarifLocation{locate(target, 0)}
+			}
+			return yield(run.result(rule, result))
+		}
+		for _, c := range r.Checks() {
+			for _, n := range c.Notes {
+				if !add(c.Item, "note", n.Target+": "+n.Reason, n.Target) {
+					return
+				}
+			}
+		}
+		for _, p := range problems {
+			for left := range leftBy(p) {
+				if !add(p.Item, levelOf(r), left.text, left.target) {
+					return
+				}
+			}
+			if p.Error != "" && !add(p.Item, "warning", broken(r)+": "+p.Error, "") {
+				return
+			}
+		}
 	}
 	return run
 }
@@ -228,16 +269,20 @@ func describedSARIF(id, short, help, page string) sarifRule {
 // left is one action or finding of a report, with its text.
 type left struct{ target, text string }
 
-// leftBy lists the actions and findings of an item.
-func leftBy(p plan.Planned) []left {
-	var list []left
-	for _, a := range p.Actions {
-		list = append(list, left{a.Target, fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)})
+// leftBy yields the actions and findings of an item.
+func leftBy(p plan.Planned) iter.Seq[left] {
+	return func(yield func(left) bool) {
+		for _, a := range p.Actions {
+			if !yield(left{a.Target, fmt.Sprintf("%s %s: %s", a.Verb, a.Target, a.Reason)}) {
+				return
+			}
+		}
+		for _, f := range p.Findings {
+			if !yield(left{f.Target, fmt.Sprintf("finding %s: %s", f.Target, f.Reason)}) {
+				return
+			}
+		}
 	}
-	for _, f := range p.Findings {
-		list = append(list, left{f.Target, fmt.Sprintf("finding %s: %s", f.Target, f.Reason)})
-	}
-	return list
 }
 
 // broken says what the error of an item means.

@@ -51,6 +51,7 @@ func verdictPrinters(command string, list []verdict, code int) map[string]func(i
 // pass.
 func sarifOf(list []verdict, code int) *sarifRun {
 	run := newSARIF()
+	var found []sarifResult
 	run.Invocations = []sarifInvocation{{Successful: true, ExitCode: code}}
 	for _, v := range list {
 		help := v.help()
@@ -75,8 +76,9 @@ func sarifOf(list []verdict, code int) *sarifRun {
 		if v.file != "" {
 			result.Locations = []sarifLocation{locate(v.file, v.line)}
 		}
-		run.add(rule, result)
+		found = append(found, run.result(rule.ID, result))
 	}
+	run.found = slices.Values(found)
 	return run
 }
 
