@@ -27,9 +27,13 @@ func (i *info) IsDir() bool        { return i.Mode().IsDir() }
 func (i *info) ModTime() time.Time { return time.Unix(i.st.Mtim.Sec, i.st.Mtim.Nsec) }
 func (i *info) Sys() any           { return &i.st }
 
-// space is the disk space of the entry in bytes; stat(2) counts blocks of 512
-// bytes.
-func (i *info) space() int64 { return i.st.Blocks * 512 }
+// length is the number of bytes of a regular file. Links and folders count as 0.
+func (i *info) length() int64 {
+	if i.st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0
+	}
+	return i.st.Size
+}
 
 func (i *info) Mode() fs.FileMode {
 	mode := fs.FileMode(i.st.Mode & 0o777)

@@ -58,7 +58,7 @@ func (f *Files) remove(name string, contentsOnly bool) (Removal, error) {
 		if !st.IsDir() {
 			err := explain(unix.Unlinkat(p.dir, p.base, 0))
 			if err == nil {
-				gone = Removal{Entries: 1, Bytes: st.space()}
+				gone = Removal{Entries: 1, Bytes: st.length()}
 			}
 			return err
 		}
@@ -174,7 +174,7 @@ func (f *Files) Measure(name string, contents bool) (Removal, error) {
 	}
 	if st, err := f.Stat(name); err == nil && contents && m.Entries > 0 { // the folder itself stays
 		m.Entries--
-		m.Bytes -= st.(*info).space()
+		m.Bytes -= st.(*info).length()
 	}
 	return m, err
 }
@@ -185,7 +185,7 @@ func measure(dir int, base string, mount uint64, m *Removal) error {
 		return err
 	}
 	m.Entries++
-	m.Bytes += st.space()
+	m.Bytes += st.length()
 	if !st.IsDir() {
 		return nil
 	}

@@ -34,18 +34,17 @@ const (
 )
 
 // sweep empties the directory at p, and also removes it unless contentsOnly.
-// Removal.Bytes is the space that the file system gained: the size of every file
-// would cost one more system call each.
 func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 	fd, err := openDir(p.dir, p.base)
 	if err != nil {
 		return Removal{}, err
 	}
 	defer unix.Close(fd)
-	free, kind, err := fileSystem(fd)
-	if err != nil {
+	var fileSystem unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fileSystem); err != nil {
 		return Removal{}, err
 	}
+	kind := int64(fileSystem.Type)
 	s := newSweeper(fd, kind)
 	top := &folder{fd: fd, path: name, keep: true, open: 1}
 	workers := 1
@@ -56,20 +55,7 @@ func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 	if !contentsOnly && !top.failed {
 		s.removeTop(p, top)
 	}
-	after, _, err := fileSystem(fd)
-	if err == nil && after > free {
-		s.gone.Bytes = after - free
-	}
-	return s.gone, errors.Join(append(s.errs, err)...)
-}
-
-// fileSystem returns the free bytes and the type of a file system.
-func fileSystem(fd int) (free, kind int64, err error) {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(fd, &st); err != nil {
-		return 0, 0, err
-	}
-	return int64(st.Bfree) * int64(st.Bsize), int64(st.Type), nil
+	return s.gone, errors.Join(s.errs...)
 }
 
 // sweeper removes one tree on one mount.
@@ -175,7 +161,7 @@ func (s *sweeper) empty(f *folder, buf []byte) {
 			return
 		}
 	}
-	var removed int64
+	var removed Removal
 	for {
 		n, err := unix.Getdents(f.fd, buf)
 		if err != nil && err != unix.ENOENT {
@@ -184,7 +170,7 @@ func (s *sweeper) empty(f *folder, buf []byte) {
 		if n <= 0 {
 			break
 		}
-		removed += s.entries(f, buf[:n])
+		removed.Add(s.entries(f, buf[:n]))
 		if s.fills && !f.keep && n < len(buf)-longest {
 			break // that was the last entry; otherwise rmdir fails
 		}
@@ -247,7 +233,7 @@ func (s *sweeper) enterOld(f *folder) error {
 	return nil
 }
 
-func (s *sweeper) entries(f *folder, buf []byte) (removed int64) {
+func (s *sweeper) entries(f *folder, buf []byte) (removed Removal) {
 	for len(buf) > 0 {
 		// struct linux_dirent64: inode 8, offset 8, length 2, type 1, name
 		length := binary.NativeEndian.Uint16(buf[16:18])
@@ -257,10 +243,16 @@ func (s *sweeper) entries(f *folder, buf []byte) (removed int64) {
 			continue
 		}
 		if kind != unix.DT_DIR {
+			var bytes int64
+			if kind == unix.DT_REG || kind == unix.DT_UNKNOWN {
+				if st, err := statat(f.fd, unix.ByteSliceToString(name)); err == nil {
+					bytes = st.length()
+				}
+			}
 			errno := s.unlink(f.fd, name, 0)
 			switch errno {
 			case 0:
-				removed++
+				removed.Add(Removal{Entries: 1, Bytes: bytes})
 				continue
 			case unix.ENOENT:
 				continue
@@ -312,7 +304,7 @@ func (s *sweeper) leave(f *folder, failed bool) {
 				s.fail(f, errno)
 				failing = true
 			} else if errno == 0 {
-				s.count(1)
+				s.count(Removal{Entries: 1})
 			}
 		}
 		f, failed = f.parent, failing
@@ -347,7 +339,7 @@ func (s *sweeper) removeTop(p place, top *folder) {
 			}
 			again := newSweeper(top.fd, 0)
 			again.run(&folder{fd: top.fd, path: top.path, keep: true, open: 1}, 1)
-			s.gone.Entries += again.gone.Entries
+			s.gone.Add(again.gone)
 			s.errs = append(s.errs, again.errs...)
 			if len(again.errs) > 0 {
 				return
@@ -360,9 +352,9 @@ func (s *sweeper) removeTop(p place, top *folder) {
 	s.fail(top, errors.New("a process keeps writing into this directory; stop the process first"))
 }
 
-func (s *sweeper) count(entries int64) {
+func (s *sweeper) count(removed Removal) {
 	s.mu.Lock()
-	s.gone.Entries += entries
+	s.gone.Add(removed)
 	s.mu.Unlock()
 }
 

@@ -16,7 +16,7 @@ type Attributes struct {
 type Removal struct {
 	// Entries is the number of files, links and directories.
 	Entries int64 `json:"entries"`
-	// Bytes is their disk space, as the file system counts it.
+	// Bytes is the length of the regular files, not the space that they take on the disk.
 	Bytes int64 `json:"bytes"`
 }
 
