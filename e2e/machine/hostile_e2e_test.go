@@ -15,7 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
-// hostileDisk makes the ext4 file system $1 of which one folder is damaged, and whose
+// hostileDisk makes the ext4 file system $1. One folder in it is damaged, and the
 // superblock demands that the kernel panics then. $2 is a command for debugfs.
 const hostileDisk = `root=$(mktemp -d); trap 'rm -r "$root"' EXIT
 mkdir -p "$root/etc" "$root/srv/broken"; touch "$root/srv/broken/file"
