@@ -13,7 +13,7 @@ import (
 // workstationCommands are the commands that only a workstation needs. The build
 // tag agent leaves them and their libraries out of the agent.
 func workstationCommands() []*cobra.Command {
-	commands := in(onWorkstation, distrosCommand(), lockCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())
+	commands := in(onWorkstation, distrosCommand(), lockCommand(), templateCheckCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())
 	return append(commands, manCommand())
 }
 
@@ -87,6 +87,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--tpm-support":                words("v2.0"),
 		"--volume-type":                words(amiimport.VolumeTypes()...),
 
+		"check":          once(files("pkr.hcl", "pkr.json")),
 		"ami diff":       files(),
 		"ami export":     files("raw", "img"),
 		"ami import":     once(files()),

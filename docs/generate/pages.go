@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -65,7 +66,11 @@ func pages(ctx context.Context, root string) (map[string]string, error) {
 	for web, page := range webPages {
 		written[web] = absolute(page, written[page])
 	}
-	written[helpFile], err = optionHelp(root)
+	if written[helpFile], err = optionHelp(root); err != nil {
+		return nil, err
+	}
+	byHand, err := installPages(root)
+	maps.Copy(written, byHand)
 	return written, err
 }
 
@@ -103,6 +108,10 @@ func functions(root string, commands []command) template.FuncMap {
 		"policy":     preflight.Policy,
 		"commands":   func() []command { return commands },
 		"paragraph":  paragraph,
+		"installation": func() (string, error) {
+			changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+			return installation(string(changelog)), err
+		},
 	}
 }
 

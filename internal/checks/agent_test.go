@@ -19,6 +19,7 @@ func TestAgentLacksWorkstationClients(t *testing.T) {
 		}
 		assert.NotEqual(t, module+"/internal/preflight", d)
 		assert.NotEqual(t, module+"/internal/awsapi", d)
+		assert.False(t, strings.HasPrefix(d, "github.com/hashicorp/hcl/"), d)
 	}
 	assert.ElementsMatch(t, []string{"ec2", "eks", "sts", "signin", "sso", "ssooidc"}, services)
 	assert.Contains(t, strings.Fields(run(t, "go", "list", "-deps", "./cmd/eksnode")), module+"/internal/preflight", "the workstation's program must contain the client")

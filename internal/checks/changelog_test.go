@@ -2,6 +2,8 @@ package checks
 
 import (
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +18,35 @@ var (
 	entry    = regexp.MustCompile(`(?m)^- .*$`)
 	kind     = regexp.MustCompile(`(?m)^### (.*)$`)
 )
+
+// Pages say by the changelog whether there is a release that packer init can download. So
+// a release's tag needs its section. Where git has no tags, nothing can be compared.
+func TestTagsHaveSections(t *testing.T) {
+	text := read(t, "CHANGELOG.md")
+	for tag := range strings.FieldsSeq(run(t, "git", "tag", "--list", "v[0-9]*")) {
+		assert.Contains(t, text, "\n## ["+strings.TrimPrefix(tag, "v")+"] - ", "CHANGELOG.md has no section for the tag %s", tag)
+	}
+}
+
+// Every page on which packer init runs also says how to install the plugin before the
+// first release. docs/generate writes that text.
+func TestPagesWithPackerInitSayHowToInstallThePlugin(t *testing.T) {
+	count := 0
+	for page, lines := range typed(t) {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "packer init") }) {
+			continue
+		}
+		count++
+		text := read(t, page)
+		if strings.HasPrefix(page, "docs/reference/") || strings.HasPrefix(page, ".web-docs/") { // generated as a whole
+			assert.Contains(t, text, "make install", page)
+			continue
+		}
+		assert.Contains(t, text, "<!-- install -->\n", page)
+	}
+	assert.NotZero(t, count)
+	assert.Contains(t, read(t, "README.md")[:300], "<!-- install -->\n", "the first words say whether there is a release")
+}
 
 func TestChangelogFormat(t *testing.T) {
 	text := read(t, "CHANGELOG.md")

@@ -17,6 +17,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
@@ -209,6 +210,22 @@ func TestInvalidTemplatesAreFound(t *testing.T) {
 			assert.NoError(t, problems(b), text)
 		}
 	}
+}
+
+// `eksnode check` finds nothing in the templates of the pages and the examples, no missing
+// tag either. A page's template may lack its source.
+func TestTemplatesPassEksnodeCheck(t *testing.T) {
+	count := 0
+	for _, one := range templates(t) {
+		if !strings.Contains("\n"+one.text, "\nbuild {") {
+			continue
+		}
+		count++
+		found, err := packercheck.Check([]packercheck.File{{Name: one.name, Text: []byte(one.text)}})
+		require.NoError(t, err, one.name)
+		assert.Empty(t, found, one.name)
+	}
+	assert.Greater(t, count, len([]string{"amazon-ebs", "cluster", "github-actions", "local"}), "pages and examples")
 }
 
 // The integration pages list all components of the plugin, and each has its

@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"userdata":              {"bootstrap"},
 	"internal/preflight":    {"internal/awsapi", "internal/awsnames", "userdata"},
 	"internal/clustersetup": {},
+	"internal/packercheck":  {},
 	"scrub":                 {"host", "plan", "internal/manifest", "internal/containerd", "internal/templates", "internal/surface", "internal/expand"},
 	"distros":               {"host", "plan", "scrub", "internal/surface"},
 	"internal/asset":        {"host", "plan", "internal/manifest", "internal/strictjson", "internal/version", "internal/surface"},
@@ -46,7 +47,7 @@ var mayImport = map[string][]string{
 	"provisioner":           {"host", "plan", "internal/manifest", "internal/templates", "internal/bootunits", "distros", "internal/asset", "internal/containerd", "internal/version", "internal/surface", "internal/human"},
 	".":                     {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version"},
 	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
-	"cmd":                   {".", "internal/amiimport", "internal/snapshot", "internal/disk", "internal/diskaudit", "internal/diskdiff", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console", "internal/awsnames"},
+	"cmd":                   {".", "internal/amiimport", "internal/snapshot", "internal/disk", "internal/diskaudit", "internal/diskdiff", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/bootunits", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/packercheck", "internal/strictjson", "internal/version", "internal/surface", "internal/human", "internal/console", "internal/awsnames"},
 	"plugin":                {"internal/disk", "internal/diskaudit", "internal/snapshot", "internal/amiimport", "internal/manifest", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/human", "internal/console", "internal/awsnames"},
 	"docs":                  {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight", "internal/diagnose", "internal/version"},
 	"internal/checks":       {},
@@ -55,12 +56,12 @@ var mayImport = map[string][]string{
 
 // onlyIn lists, by module, the rooms that may import it, in addition to the
 // tests. The agent stays small because it does not import the libraries of the
-// plugin and of AWS.
-var onlyIn = map[string]string{
-	"github.com/hashicorp/packer-plugin-sdk": "plugin",
-	"github.com/hashicorp/hcl":               "plugin",
-	"github.com/zclconf/go-cty":              "plugin",
-	"github.com/aws/aws-sdk-go-v2":           "internal/awsapi",
+// plugin, of templates and of AWS.
+var onlyIn = map[string][]string{
+	"github.com/hashicorp/packer-plugin-sdk": {"plugin"},
+	"github.com/hashicorp/hcl":               {"plugin", "internal/packercheck"},
+	"github.com/zclconf/go-cty":              {"plugin", "internal/packercheck"},
+	"github.com/aws/aws-sdk-go-v2":           {"internal/awsapi"},
 }
 
 // listed is a package in the output of `go list -json`.
@@ -111,9 +112,9 @@ func against(p listed) []string {
 		if to := roomOf(imported); to != "" && to != from && !slices.Contains(allowed, to) {
 			wrong = append(wrong, fmt.Sprintf("%s imports %s: %s may import only %s", p.ImportPath, imported, from, strings.Join(allowed, ", ")))
 		}
-		for library, room := range onlyIn {
-			if (imported == library || strings.HasPrefix(imported, library+"/")) && from != room && from != "e2e" {
-				wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s may", p.ImportPath, imported, room))
+		for library, rooms := range onlyIn {
+			if (imported == library || strings.HasPrefix(imported, library+"/")) && !slices.Contains(rooms, from) && from != "e2e" {
+				wrong = append(wrong, fmt.Sprintf("%s imports %s: only %s may", p.ImportPath, imported, strings.Join(rooms, ", ")))
 			}
 		}
 	}

@@ -1,0 +1,125 @@
+//go:build !agent
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
+)
+
+func templateCheckCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "check TEMPLATE",
+		Short: "Report mistakes in a Packer template that packer validate cannot see",
+		Long: `Check reads a template in HCL, a file or a folder, and finds mistakes in the order
+of provisioners, in reports, and in fields of the sources. It evaluates nothing:
+variables stay unknown. packer validate checks the fields themselves.
+
+The exit code is 0 without mistakes, 1 with mistakes, and 2 when the template cannot
+be read or has no component of eksnode. Warnings do not change the exit code.`,
+		Example: "  eksnode check .\n  eksnode check node.pkr.hcl --output json",
+		Args:    named("a file or folder with a Packer template", 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := templateFiles(args[0])
+			if err != nil {
+				return fmt.Errorf("reading the template: %w", err)
+			}
+			found, err := packercheck.Check(files)
+			if err != nil {
+				return fmt.Errorf("reading the template %s: %w", args[0], err)
+			}
+			verdicts, code := templateVerdicts(args[0], found)
+			printers := verdictPrinters("check", verdicts, code)
+			printers["text"] = func(w io.Writer) error { return printTemplate(w, args[0], found, code) }
+			printers["json"] = func(w io.Writer) error {
+				return writeJSON(w, map[string]any{"template": args[0], "findings": append([]packercheck.Finding{}, found...)})
+			}
+			if err := printers[output](cmd.OutOrStdout()); err != nil || code == 0 {
+				return err
+			}
+			return exitError(code)
+		},
+	}
+	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
+	return cmd
+}
+
+// templateFiles reads a file, or the files of a folder that Packer reads.
+func templateFiles(name string) ([]packercheck.File, error) {
+	names := []string{name}
+	if at, err := os.Stat(name); err != nil {
+		return nil, err
+	} else if at.IsDir() {
+		names = nil
+		entries, err := os.ReadDir(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if isTemplate(e.Name()) {
+				names = append(names, filepath.Join(name, e.Name()))
+			}
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("the folder %s has no file whose name ends in .pkr.hcl or .pkr.json", name)
+		}
+	} else if !isTemplate(name) {
+		return nil, fmt.Errorf("the name of %s must end in .pkr.hcl or .pkr.json; packer hcl2_upgrade converts older templates", name)
+	}
+	var files []packercheck.File
+	for _, name := range names {
+		text, err := readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, packercheck.File{Name: name, Text: text})
+	}
+	return files, nil
+}
+
+func isTemplate(name string) bool {
+	return strings.HasSuffix(name, ".pkr.hcl") || strings.HasSuffix(name, ".pkr.json")
+}
+
+// templateVerdicts are the mistakes, or a verdict that there are none, with the exit
+// code.
+func templateVerdicts(name string, found []packercheck.Finding) (list []verdict, code int) {
+	const page = "build.md"
+	for _, f := range found {
+		level := isWarning
+		if !f.Warning {
+			level, code = isError, 1
+		}
+		list = append(list, verdict{rule: f.Rule, name: fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Rule), page: page, level: level,
+			text: f.Text, remedy: f.Remedy, file: f.File, line: f.Line})
+	}
+	if len(list) == 0 {
+		list = append(list, verdict{rule: "template", name: name, page: page, text: "no mistakes"})
+	}
+	return list, code
+}
+
+func printTemplate(w io.Writer, name string, found []packercheck.Finding, code int) error {
+	p := newPrinter(w)
+	for _, f := range found {
+		warning := ""
+		if f.Warning {
+			warning = "warning: "
+		}
+		p.line("%s:%d: %s%s; %s (%s)", f.File, f.Line, warning, f.Text, f.Remedy, f.Rule)
+	}
+	if code != 0 {
+		p.line("FAIL: the template %s has mistakes", name)
+	} else {
+		p.line("PASS: %s", name)
+	}
+	return p.err
+}
