@@ -3,6 +3,7 @@ package userdata
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -176,9 +177,9 @@ func (c *checker) calls(n int) {
 	}
 }
 
-// bootstrap checks the arguments of one call. Those that only the shell knows
-// are taken for right.
-func (c *checker) bootstrap(line int, words []word) {
+// bootstrap checks one call: the words before the program, which may set variables, and
+// its arguments. Those that only the shell knows are taken for right.
+func (c *checker) bootstrap(line int, before, words []word) {
 	var args []string
 	lines := map[string]int{}
 	add := func(text string, at int) {
@@ -205,7 +206,13 @@ func (c *checker) bootstrap(line int, words []word) {
 			add(w.text, w.line)
 		}
 	}
-	a, err := arguments.Parse(args)
+	variables := maps.Clone(c.variables)
+	for _, w := range before {
+		if name, value, found := strings.Cut(w.text, "="); found && variables != nil && !w.dynamic {
+			variables[name] = value
+		}
+	}
+	a, err := arguments.ParseWith(args, func(name string) string { return variables[name] })
 	if err == nil {
 		err = a.Validate()
 	}
@@ -234,7 +241,7 @@ func (c *checker) bootstrap(line int, words []word) {
 	if there, ok := lines["--kubelet-extra-args"]; ok {
 		at = there
 	}
-	c.kubeletArguments(at, "--kubelet-extra-args", extra)
+	c.scriptArguments(at, "--kubelet-extra-args", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,14 @@ func (n Node) nodeConfig() any {
 	config := n.kubeletSettings()
 	if len(n.Cluster.DNSAddresses) > 0 {
 		config["clusterDNS"] = n.Cluster.DNSAddresses
+	}
+	if _, reserves := config["reservedSystemCPUs"]; reserves || slices.ContainsFunc(n.KubeletArgs, func(a string) bool { return strings.HasPrefix(a, "--reserved-cpus") }) {
+		// The kubelet refuses reserved CPUs with the cgroups that first boot sets.
+		for _, field := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
+			if _, given := config[field]; !given {
+				config[field] = ""
+			}
+		}
 	}
 	return struct {
 		APIVersion string `yaml:"apiVersion"`
@@ -274,6 +283,7 @@ func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, 
 	}
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
+	c.kubeletStarts(spec.Kubelet, places)
 	if broken {
 		return // what seems to be missing may stand where nothing could be read
 	}
@@ -282,7 +292,7 @@ func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, 
 		return
 	}
 	if of := spec.Cluster; of.Name == "" && of.APIServerEndpoint == "" && len(of.CertificateAuthority) == 0 && of.CIDR == "" {
-		c.atPath(places, "spec.cluster", "is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom")
+		c.atPath(places, "spec.cluster", false, "is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom")
 		return
 	}
 	c.validate(merged, places, func(string) bool { return true })
@@ -298,7 +308,7 @@ func (c *checker) validate(merged *nodeconfig.NodeConfig, places []placed, matte
 	for line := range strings.Lines(err.Error()) {
 		field, said, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		if matters(field) || !strings.HasPrefix(said, "is missing") {
-			c.atPath(places, field, "%s", said)
+			c.atPath(places, field, false, said)
 		}
 	}
 }
@@ -317,14 +327,14 @@ func (c *checker) flagsOf(p placed, flags []string) {
 
 // atPath reports a problem at a path in the last document that has most of the
 // path.
-func (c *checker) atPath(places []placed, path, format string, args ...any) {
+func (c *checker) atPath(places []placed, path string, warning bool, said string) {
 	best, deepest, at := 0, -1, c.at
 	for _, p := range places {
 		if line, depth := p.line(path); depth >= deepest {
 			best, deepest, at = line, depth, p.at
 		}
 	}
-	c.in(at, func() { c.fail(best, path, format, args...) })
+	c.in(at, func() { c.either(warning, best, path, said) })
 }
 
 var placedError = sync.OnceValue(func() *regexp.Regexp {
@@ -350,21 +360,6 @@ func (c *checker) each(messages string, report func(line int, field, format stri
 		line, _ := strconv.Atoi(parts[1]) // the expression takes digits only
 		report(line, parts[2], "%s", parts[3])
 	}
-}
-
-// taintsOfFlags finds taints in kubelet flags.
-func taintsOfFlags(flags []string) []string {
-	var taints []string
-	for i, flag := range flags {
-		value, found := strings.CutPrefix(flag, "--register-with-taints=")
-		if flag == "--register-with-taints" && i+1 < len(flags) {
-			value, found = flags[i+1], true
-		}
-		if found {
-			taints = append(taints, strings.Split(value, ",")...)
-		}
-	}
-	return taints
 }
 
 // dnsOf returns the addresses of the cluster's DNS that the kubelet gets. Its flag

@@ -1,56 +1,25 @@
 package userdata
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 )
-
-//go:embed kubeletflags.txt
-var kubeletFlagTable string
-
-// kubeletFlag is a flag of the kubelet.
-type kubeletFlag struct {
-	name string
-	// boolean says that the flag takes no value of its own.
-	boolean bool
-	// last is the last minor version of Kubernetes with the flag; empty if the
-	// flag was not removed.
-	last string
-}
-
-// kubeletFlagsByName is the table of flags.
-var kubeletFlagsByName = sync.OnceValue(func() map[string]kubeletFlag {
-	flags := map[string]kubeletFlag{}
-	for line := range strings.Lines(kubeletFlagTable) {
-		words := strings.Fields(line)
-		if len(words) != 4 || words[0] == "#" {
-			continue
-		}
-		f := kubeletFlag{name: words[0], boolean: words[1] == "bool"}
-		if words[3] != "-" {
-			f.last = words[3]
-		}
-		flags[f.name] = f
-	}
-	return flags
-})
 
 // kubeletArguments checks arguments of the kubelet, which ends at once when one
 // of them is wrong. The caller leaves out what a shell computes. $ and ` are text here,
 // because nothing expands them later.
 func (c *checker) kubeletArguments(line int, field string, arguments []string) {
-	known := kubeletFlagsByName()
+	known := kubelet.Flags()
 	for i := 0; i < len(arguments) && !c.full(); i++ {
 		argument := arguments[i]
 		name, value, attached := strings.Cut(argument, "=")
-		f, there := known[flagName(name)]
+		f, there := known[kubelet.FlagName(name)]
 		switch {
 		case !strings.HasPrefix(name, "-"):
 			c.fail(line, field, "%q is not a flag of the kubelet; a flag begins with --", nodeconfig.Printable(argument))
@@ -61,10 +30,10 @@ func (c *checker) kubeletArguments(line int, field string, arguments []string) {
 				i++
 			}
 			continue
-		case f.last != "":
-			c.warn(line, field, "%s: Kubernetes 1.%s was the last with this flag; newer kubelets do not start with it", name, f.last)
+		case f.Last != "":
+			c.warn(line, field, "%s: Kubernetes 1.%s was the last with this flag; newer kubelets do not start with it", name, f.Last)
 		}
-		if !attached && !f.boolean {
+		if !attached && !f.Boolean() {
 			if i+1 == len(arguments) {
 				c.fail(line, field, "%s: the value is missing", name)
 				continue
@@ -72,10 +41,10 @@ func (c *checker) kubeletArguments(line int, field string, arguments []string) {
 			i++
 			value = arguments[i]
 		}
-		if f.name == "max-pods" {
+		if f.Name == "max-pods" {
 			c.limit(line, field, value)
 		}
-		for _, said := range flagProblems("--"+flagName(name), value) {
+		for _, said := range flagProblems(kubelet.FlagName(name), value) {
 			c.fail(line, field, "%s: %s", name, said)
 		}
 	}
@@ -90,20 +59,16 @@ func (c *checker) limit(line int, field, value string) {
 	c.maxPods = append(c.maxPods, value)
 }
 
-// flagName is a flag's name as the table has it: the kubelet takes _ for -.
-func flagName(flag string) string {
-	return strings.ReplaceAll(strings.TrimLeft(flag, "-"), "_", "-")
-}
-
-func nearestFlag(name string, known map[string]kubeletFlag) string {
-	best := nodeconfig.Nearest(flagName(name), sortedNames(known))
+func nearestFlag(name string, known map[string]kubelet.Flag) string {
+	best := nodeconfig.Nearest(kubelet.FlagName(name), sortedNames(known))
 	if best == "" {
 		return "see kubelet --help"
 	}
 	return "did you mean --" + best + "?"
 }
 
-// flagProblems says what is wrong with the value of one flag.
+// flagProblems says what is wrong with the value of one flag, which is named without
+// dashes.
 func flagProblems(name, value string) []string {
 	var said []string
 	add := func(problem string) {
@@ -111,8 +76,12 @@ func flagProblems(name, value string) []string {
 			said = append(said, problem)
 		}
 	}
+	f := kubelet.Flags()[name]
+	if f.Boolean() && value == "" {
+		value = "true"
+	}
 	switch name {
-	case "--node-labels":
+	case "node-labels":
 		for pair := range strings.SplitSeq(value, ",") {
 			key, v, found := strings.Cut(pair, "=")
 			switch {
@@ -123,28 +92,22 @@ func flagProblems(name, value string) []string {
 				said = append(said, labelProblems(key, v)...)
 			}
 		}
-	case "--register-with-taints":
+	case "register-with-taints":
 		for t := range strings.SplitSeq(value, ",") {
 			if _, err := parseTaint(t); err != nil && t != "" {
 				add(err.Error())
 			}
 		}
-	case "--max-pods", "--pods-per-core":
-		if n, err := strconv.Atoi(value); err != nil || n < 0 || n < 1 && name == "--max-pods" {
-			add(strconv.Quote(value) + " must be a number")
-		}
-	case "--image-gc-high-threshold", "--image-gc-low-threshold":
-		if n, err := strconv.Atoi(value); err != nil || n < 0 || n > 100 {
-			add(strconv.Quote(value) + " must be a number from 0 to 100")
-		}
-	case "--eviction-hard", "--eviction-soft":
+	case "eviction-hard", "eviction-soft":
 		eachPair(value, "<", evictionProblem, add)
-	case "--eviction-minimum-reclaim":
+	case "eviction-minimum-reclaim":
 		eachPair(value, "=", evictionProblem, add)
-	case "--eviction-soft-grace-period":
+	case "eviction-soft-grace-period":
 		eachPair(value, "=", gracePeriodProblem, add)
-	case "--kube-reserved", "--system-reserved":
+	case "kube-reserved", "system-reserved":
 		eachPair(value, "=", reservedProblem, add)
+	default:
+		add(f.Problem(value))
 	}
 	return said
 }
@@ -203,4 +166,19 @@ func reserved(name string) bool {
 	prefix, _, found := strings.Cut(name, "/")
 	below := func(domain string) bool { return prefix == domain || strings.HasSuffix(prefix, "."+domain) }
 	return found && (below("kubernetes.io") || below("k8s.io")) && !slices.Contains(ownLabels, name) && !slices.ContainsFunc(ownPrefixes, below)
+}
+
+// taintsOfFlags finds taints in kubelet flags.
+func taintsOfFlags(flags []string) []string {
+	var taints []string
+	for i, flag := range flags {
+		value, found := strings.CutPrefix(flag, "--register-with-taints=")
+		if flag == "--register-with-taints" && i+1 < len(flags) {
+			value, found = flags[i+1], true
+		}
+		if found {
+			taints = append(taints, strings.Split(value, ",")...)
+		}
+	}
+	return taints
 }

@@ -89,7 +89,7 @@ func (k kubeletChecker) object(path string, n *yaml.Node, t reflect.Type, depth 
 		case known:
 			k.value(at, n.Content[i+1], field, depth+1)
 		default:
-			k.fail(n.Content[i].Line, at, "unknown field of the kubelet; %s", nearestOnly(name, sortedNames(fields)))
+			k.warn(n.Content[i].Line, at, "unknown field of the kubelet, which ignores it; %s", nearestOnly(name, sortedNames(fields)))
 		}
 	}
 }
@@ -200,9 +200,8 @@ func kindOfNode(n *yaml.Node) string {
 // (k8s.io/kubelet/config/v1beta1 and the kubelet's validation).
 func kubeletChoices() map[string][]string {
 	return map[string][]string{
-		"cgroupDriver": {"systemd", "cgroupfs"}, "hairpinMode": {"promiscuous-bridge", "hairpin-veth", "none"},
-		"cpuManagerPolicy": {"none", "static"}, "memoryManagerPolicy": {"None", "Static", "BestEffort"},
-		"topologyManagerPolicy": {"none", "best-effort", "restricted", "single-numa-node"}, "topologyManagerScope": {"container", "pod"},
+		"cgroupDriver": {"systemd", "cgroupfs"}, "cpuManagerPolicy": {"none", "static"},
+		"memoryManagerPolicy": {"None", "Static", "BestEffort"},
 	}
 }
 
@@ -219,18 +218,6 @@ func (k kubeletChecker) meanings(n *yaml.Node) {
 	k.each(n, "evictionSoftGracePeriod", gracePeriodProblem)
 	k.each(n, "kubeReserved", reservedProblem)
 	k.each(n, "systemReserved", reservedProblem)
-	for _, field := range []string{"imageGCHighThresholdPercent", "imageGCLowThresholdPercent"} {
-		if v := child(n, field); v != nil {
-			if percent, err := strconv.Atoi(v.Value); err == nil && (percent < 0 || percent > 100) {
-				k.fail(v.Line, k.path+"."+field, "%d must be from 0 to 100", percent)
-			}
-		}
-	}
-	for _, field := range []string{"maxPods", "podsPerCore"} {
-		if v := child(n, field); v != nil && strings.HasPrefix(v.Value, "-") {
-			k.fail(v.Line, k.path+"."+field, "%s must not be negative", v.Value)
-		}
-	}
 	if taints := child(n, "registerWithTaints"); taints != nil && taints.Kind == yaml.SequenceNode {
 		for i, t := range taints.Content {
 			k.taint(fmt.Sprintf("%s.registerWithTaints[%d]", k.path, i), t)

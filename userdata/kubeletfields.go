@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 )
 
 // kubeletField is a field of KubeletConfiguration and its other names.
@@ -173,7 +174,7 @@ func (n Node) contradictions(add func(field, format string, args ...any)) {
 	given := map[string]string{}
 	for _, flag := range n.kubeletWords() {
 		name, value, attached := strings.Cut(flag, "=")
-		name = flagName(name)
+		name = kubelet.FlagName(name)
 		if !attached {
 			value = "true"
 		}

@@ -278,6 +278,7 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 		known.Content = append(known.Content, n.Content[i], n.Content[i+1])
 	}
 	c.kubeletConfig("spec.kubelet", known)
+	c.classStart(known)
 	if pods := child(n, "maxPods"); pods != nil {
 		c.maxPods = []string{pods.Value}
 	}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 )
 
 // Node describes a machine for user data of any family.
@@ -203,11 +204,20 @@ func (n Node) Validate() error {
 		}
 		for _, flag := range nodeconfig.Split(arg) {
 			name, value, _ := strings.Cut(flag, "=")
-			for _, said := range flagProblems(name, value) {
+			for _, said := range flagProblems(kubelet.FlagName(name), value) {
 				add("kubeletArgs", "%s: %s", name, said)
 			}
 		}
 	}
+	kubeletStart(n.Kubelet, n.kubeletWords(), scriptBase([]string{"--reserved-cpus"}), func(warning bool, field string, argument int, said string) {
+		at := "kubelet." + field
+		if argument >= 0 {
+			at, said = "kubeletArgs", field+": "+said
+		}
+		if !warning {
+			add(at, "%s", said)
+		}
+	})
 	n.contradictions(add)
 	n.validateMore(add)
 	if n.MaxPods < 0 || n.MaxPods > 1000 {

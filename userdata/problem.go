@@ -83,6 +83,10 @@ type checker struct {
 	clusterElsewhere, joinsElsewhere bool
 	// configs counts the NodeConfigs that were read.
 	configs int
+	// variables are those that scripts export, by name; "" where the value is unknown.
+	variables map[string]string
+	// starts counts the calls whose arguments for the kubelet were judged.
+	starts int
 	// files are those that the user data writes, by path.
 	files map[string]*file
 	// depth is how many shells with -c are being followed.
@@ -119,6 +123,21 @@ func (c *checker) fail(line int, field, format string, args ...any) {
 
 func (c *checker) warn(line int, field, format string, args ...any) {
 	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...), Warning: true})
+}
+
+// either warns or fails.
+func (c *checker) either(warning bool, line int, field, said string) {
+	if warning {
+		c.warn(line, field, "%s", said)
+		return
+	}
+	c.fail(line, field, "%s", said)
+}
+
+// refused reports whether a field, such as one with a value of another type, has been
+// refused.
+func (c *checker) refused(field string) bool {
+	return slices.ContainsFunc(c.report.Problems, func(p Problem) bool { return p.Field == field && !p.Warning })
 }
 
 func (c *checker) add(p Problem) {

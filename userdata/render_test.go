@@ -163,7 +163,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		"bootstrap.sh's pods":        {"maxPods: 10\nbootstrap: {use-max-pods: 'true'}\n", `bootstrap.use-max-pods: "true" contradicts "false" of the rest of the description`},
 		"bootstrap.sh's endpoint":    {"bootstrap: {apiserver-endpoint: 'https://b'}\n", `bootstrap.apiserver-endpoint: "https://b" contradicts "https://ABC.gr7.us-east-1.eks.amazonaws.com" of the rest of the description`},
 		"a proxy":                    {"proxy: {http: a}\nenvironment: {default: {HTTP_PROXY: b}}\n", "proxy: HTTP_PROXY a contradicts environment.default.HTTP_PROXY b"},
-		"the kubelet's field":        {"kubelet: {maxPod: 10}\n", "kubelet.maxPod: unknown field of the kubelet; did you mean maxPods?"},
+		"the kubelet's field":        {"kubelet: {maxPod: 10}\n", "kubelet.maxPod: unknown field of the kubelet, which ignores it; did you mean maxPods?"},
 		"the kubelet's value":        {"kubelet: {maxPods: many, evictionHard: {memory.available: 12%%}}\n", "kubelet.maxPods: must be an integer of 32 bits, not the text \"many\"\nkubelet.evictionHard.memory.available: \"12%%\" must be a percentage such as 10% or a quantity such as 100Mi"},
 		"a part's type":              {"parts: [{contentType: text/x-shelscript, content: a}]\n", `parts[0].contentType: "text/x-shelscript" is no type that cloud-init or a first boot reads`},
 		"equal values in two fields": {"maxPods: 10\nkubelet: {maxPods: 10}\nkubeletArgs: [--max-pods=10]\n", ""},
@@ -176,6 +176,11 @@ func TestContradictionsAreRefused(t *testing.T) {
 			}
 			assert.ErrorContains(t, err, c.want)
 		})
+	}
+	for _, more := range []string{"kubelet: {reservedSystemCPUs: '0'}\n", "kubeletArgs: [--reserved-cpus=0]\n"} {
+		text, err := Render("al2023", "", describe(t, more))
+		require.NoError(t, err)
+		assert.Contains(t, string(text), "kubeReservedCgroup: \"\"\n", "the kubelet refuses reserved CPUs with reserved cgroups")
 	}
 	n := describe(t, "maxPods: 10\nsettings: {kubernetes: {max-pods: 20}}\n")
 	_, err := Render("bottlerocket", "", n)

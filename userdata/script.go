@@ -86,6 +86,12 @@ func (c *checker) shell(text, program string) int {
 			c.write(d.path, d.text, c.at.below(d.before))
 		}
 	}
+	if c.variables == nil {
+		c.variables = map[string]string{}
+	}
+	for _, name := range s.exported {
+		c.variables[name] = s.values[name]
+	}
 	called := 0
 	for _, command := range s.commands {
 		c.continued(command)
@@ -151,7 +157,7 @@ func (c *checker) command(command []word) int {
 	if !isBootstrap(command[i]) {
 		return 0
 	}
-	c.bootstrap(command[i].line, command[i+1:])
+	c.bootstrap(command[i].line, command[:i], command[i+1:])
 	return 1
 }
 

@@ -107,6 +107,8 @@ type shell struct {
 	// values are variables that the script sets exactly once, to a literal text.
 	// The value of all others is "".
 	values map[string]string
+	// exported lists the variables that commands get.
+	exported []string
 	// expanded is how many bytes variables expanded to so far.
 	expanded int
 }
@@ -136,6 +138,7 @@ func readShell(script, program string) (*shell, error) {
 		s.warnings = append(s.warnings, m)
 	}
 	syntax.Walk(file, s.assignment)
+	syntax.Walk(file, s.export)
 	syntax.Walk(file, s.statement)
 	return s, nil
 }
@@ -191,6 +194,18 @@ func (s *shell) assignment(n syntax.Node) bool {
 	return true
 }
 
+// export notes variables that commands get.
+func (s *shell) export(n syntax.Node) bool {
+	if d, ok := n.(*syntax.DeclClause); ok && d.Variant.Value == "export" {
+		for _, a := range d.Args {
+			if a.Name != nil {
+				s.exported = append(s.exported, a.Name.Value)
+			}
+		}
+	}
+	return true
+}
+
 // statement collects a command and the here-documents of a statement.
 func (s *shell) statement(n syntax.Node) bool {
 	st, ok := n.(*syntax.Stmt)
@@ -202,8 +217,16 @@ func (s *shell) statement(n syntax.Node) bool {
 		for _, w := range call.Args {
 			command = append(command, s.word(w))
 		}
+		var variables []word
+		for _, a := range call.Assigns {
+			if a.Value != nil && a.Name != nil && len(command) > 0 {
+				w := s.word(a.Value)
+				w.text = a.Name.Value + "=" + w.text
+				variables = append(variables, w)
+			}
+		}
 		if len(command) > 0 {
-			s.commands = append(s.commands, command)
+			s.commands = append(s.commands, append(variables, command...))
 		}
 	}
 	s.here(st, command)

@@ -271,7 +271,7 @@ func (c *checker) windowsValues(given map[string]word) {
 	}
 	c.report.Cluster = Cluster{Name: value("EKSClusterName"), Endpoint: value("APIServerEndpoint"), CA: value("Base64ClusterCA"), CIDR: value("ServiceCIDR")}
 	extra := nodeconfig.Split(value("KubeletExtraArgs"))
-	c.kubeletArguments(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
+	c.scriptArguments(given["KubeletExtraArgs"].line, "-KubeletExtraArgs", extra)
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 

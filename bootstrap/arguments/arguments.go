@@ -60,8 +60,11 @@ func New() *Arguments {
 // Parse reads the arguments of a call. Each flag takes its value from the next
 // argument, as in the shell script, or after an equals sign. An empty value means the
 // default. The error lists all mistakes, including those that the script ignores.
-func Parse(args []string) (*Arguments, error) {
-	a, problems, err := read(args, nil)
+func Parse(args []string) (*Arguments, error) { return ParseWith(args, nil) }
+
+// ParseWith is Parse for a call with environment variables, which getenv returns.
+func ParseWith(args []string, getenv func(string) string) (*Arguments, error) {
+	a, problems, err := read(args, getenv)
 	if err != nil {
 		return nil, err
 	}

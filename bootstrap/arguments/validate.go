@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
@@ -48,8 +49,25 @@ func (a *Arguments) Validate() error {
 			add("--cluster-id", "%v", err)
 		}
 	}
+	if a.Outpost != nil && *a.Outpost && a.ClusterID == "" && !a.Describe() {
+		add("--enable-local-outpost", "true needs --cluster-id")
+	}
 	a.checkFamily(add)
 	return errors.Join(errs...)
+}
+
+// NoNetwork is what the AWS CLI prints for a missing network. Amazon Linux 2's script
+// takes it as --service-ipv4-cidr, and then chooses the network from the VPC.
+const NoNetwork = "None"
+
+// Network returns the address of a network, whose prefix the script does not need.
+func Network(cidr string) (netip.Addr, error) {
+	address, _, isPrefix := strings.Cut(cidr, "/")
+	if !isPrefix {
+		return netip.ParseAddr(address)
+	}
+	prefix, err := netip.ParsePrefix(cidr)
+	return prefix.Addr(), err
 }
 
 func (a *Arguments) checkFamily(add func(flag, format string, args ...any)) {
@@ -59,11 +77,11 @@ func (a *Arguments) checkFamily(add func(flag, format string, args ...any)) {
 		}
 	}
 	for _, c := range []struct{ flag, value string }{{"--service-ipv4-cidr", a.ServiceIPv4CIDR}, {"--service-ipv6-cidr", a.ServiceIPv6CIDR}} {
-		if c.value == "" {
+		if c.value == "" || c.value == NoNetwork && c.flag == "--service-ipv4-cidr" {
 			continue
 		}
-		prefix, err := netip.ParsePrefix(c.value)
-		if err != nil || prefix.Addr().Is4() != (c.flag == "--service-ipv4-cidr") {
+		network, err := Network(c.value)
+		if err != nil || network.Is4() != (c.flag == "--service-ipv4-cidr") {
 			add(c.flag, "%q is no such network", c.value)
 		}
 	}

@@ -115,11 +115,7 @@ func (b builder) make(ctx context.Context, folder string, start time.Time) error
 
 // compile runs the Go command in a wrapper module made in scratch.
 func (b builder) compile(ctx context.Context, upstream source, scratch, programs string, start time.Time) error {
-	original, err := os.ReadFile(upstream.GoMod)
-	if err != nil {
-		return fmt.Errorf("reading upstream's go.mod: %w", err)
-	}
-	text, err := wrapper(upstream.GoMod, original, b.version)
+	text, err := upstream.wrapper(b.version)
 	if err != nil {
 		return err
 	}

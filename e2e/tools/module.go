@@ -53,6 +53,24 @@ func fetch(ctx context.Context, path, version string) (source, error) {
 	return got, nil
 }
 
+// Module returns the go.mod of a module that requires another and selects the same
+// versions of all others.
+func Module(ctx context.Context, path, version string) ([]byte, error) {
+	upstream, err := fetch(ctx, path, version)
+	if err != nil {
+		return nil, err
+	}
+	return upstream.wrapper(version)
+}
+
+func (s source) wrapper(version string) ([]byte, error) {
+	original, err := os.ReadFile(s.GoMod)
+	if err != nil {
+		return nil, fmt.Errorf("reading upstream's go.mod: %w", err)
+	}
+	return wrapper(s.GoMod, original, version)
+}
+
 // released returns the release time of the module's version.
 func (s source) released() (time.Time, error) {
 	data, err := os.ReadFile(s.Info)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
@@ -75,6 +74,9 @@ func (c Call) ipv4CIDR() string {
 	if c.Described != nil && c.Described.IPv4CIDR != "" {
 		return c.Described.IPv4CIDR
 	}
+	if c.ServiceIPv4CIDR == arguments.NoNetwork {
+		return ""
+	}
 	return c.ServiceIPv4CIDR
 }
 
@@ -121,7 +123,7 @@ func (c Call) Node() (*Node, []string, error) {
 	}
 	n.Cluster.DNS = dns
 	n.Kubelet.Config = nil
-	return n, n.warnings(), nil
+	return n, append(n.warnings(), n.refused()...), nil
 }
 
 // strategies maps the values of --local-disks to those of a NodeConfig.
@@ -160,11 +162,11 @@ func (c Call) dns() ([]string, error) {
 		}
 	}
 	if cidr != "" {
-		prefix, err := netip.ParsePrefix(cidr)
+		network, err := arguments.Network(cidr)
 		if err != nil {
 			return nil, fmt.Errorf("the services' network: %w", err)
 		}
-		return []string{tenth(prefix)}, nil
+		return []string{tenth(network)}, nil
 	}
 	// EKS's service network is 172.20.0.0/16 if the VPC lies in 10.0.0.0/8, otherwise
 	// 10.100.0.0/16.

@@ -40,6 +40,9 @@ func TestClusterDNS(t *testing.T) {
 	}{
 		"given":                {given("--dns-cluster-ip", "1.2.3.4,1.2.3.5"), nil, nil, []string{"1.2.3.4", "1.2.3.5"}},
 		"IPv4 network":         {given("--service-ipv4-cidr", "10.7.0.0/16"), nil, nil, []string{"10.7.0.10"}},
+		"network, no prefix":   {given("--service-ipv4-cidr", "10.7.0.0"), nil, nil, []string{"10.7.0.10"}},
+		"no network":           {given("--service-ipv4-cidr", "None"), nil, []string{"10.0.0.0/16"}, []string{"172.20.0.10"}},
+		"IPv6, no prefix":      {given("--service-ipv6-cidr", "fd00:1234::"), nil, nil, []string{"fd00:1234::a"}},
 		"IPv6 network":         {given("--service-ipv6-cidr", "fd00:1234::/108"), nil, nil, []string{"fd00:1234::a"}},
 		"described":            {nil, &Described{IPv4CIDR: "192.168.0.0/16"}, nil, []string{"192.168.0.10"}},
 		"described, IPv6":      {nil, &Described{IPFamily: "ipv6", IPv6CIDR: "fd12::/108"}, nil, []string{"fd12::a"}},
@@ -175,6 +178,38 @@ func TestUnsupportedFeaturesAreWarnings(t *testing.T) {
 	_, warnings, err = FromNodeConfig(config, large(), m, "p")
 	require.NoError(t, err)
 	assert.Equal(t, "FastImagePull is off: fast pulls need 4 CPUs and 7168 MiB of memory, but the instance has 2 CPUs and 8192 MiB", warnings[0])
+}
+
+// First boot knows the kubelet, so it names what that one refuses.
+func TestWhatTheKubeletRefusesIsAWarning(t *testing.T) {
+	config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
+		Cluster: nodeconfig.Cluster{CIDR: "10.0.0.0/16"},
+		Kubelet: nodeconfig.Kubelet{Config: nodeconfig.Document{"shutdownGracePeriod": "20s"}, Flags: []string{"--v=x --max-pods 5"}},
+	}}
+	for minor, want := range map[int][]string{
+		31: nil,
+		33: {`the kubelet will not start: --v: "x" must be a number`},
+		34: {
+			`the kubelet will not start: --v: "x" must be a number`,
+			"the kubelet will not start: shutdownGracePeriod: shutdownGracePeriodCriticalPods 30s must be at most shutdownGracePeriod 20s",
+		},
+	} {
+		m := modern()
+		m.Kubelet.Minor = minor
+		_, warnings, err := FromNodeConfig(config, large(), m, "p")
+		require.NoError(t, err)
+		assert.Equal(t, want, warnings, minor)
+	}
+	for text, want := range map[string][]string{
+		"--reserved-cpus=0": nil,
+		"--image-gc-high-threshold=70": {
+			"the kubelet will not start: imageGCHighThresholdPercent: imageGCLowThresholdPercent 80 must be less than imageGCHighThresholdPercent 70",
+		},
+	} {
+		_, warnings, err := parse(t, given("--kubelet-extra-args", text)...).Node()
+		require.NoError(t, err)
+		assert.Equal(t, want, warnings)
+	}
 }
 
 func TestTemplateMustBeAnObject(t *testing.T) {

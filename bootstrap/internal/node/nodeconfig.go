@@ -3,14 +3,17 @@ package node
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 )
 
 // The minimum for the SOCI snapshotter. On smaller instances, its cost to pods exceeds
@@ -49,7 +52,7 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 		Form: NodeConfig, Instance: i, Machine: m,
 		Cluster: Cluster{
 			Name: c.Spec.Cluster.Name, Endpoint: c.Spec.Cluster.APIServerEndpoint, CA: c.Spec.Cluster.CertificateAuthority,
-			DNS: []string{tenth(prefix)}, IPv6: prefix.Addr().Is6(), Outpost: c.Spec.Cluster.Outpost(), ID: c.Spec.Cluster.ID,
+			DNS: []string{tenth(prefix.Addr())}, IPv6: prefix.Addr().Is6(), Outpost: c.Spec.Cluster.Outpost(), ID: c.Spec.Cluster.ID,
 		},
 		Kubelet: Kubelet{
 			Config: c.Spec.Kubelet.Config, Flags: c.Spec.Kubelet.Flags,
@@ -75,7 +78,25 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 			warnings = append(warnings, nodeconfig.FastImagePull+" is off: "+why)
 		}
 	}
-	return n, append(warnings, n.warnings()...), nil
+	return n, slices.Concat(warnings, n.warnings(), n.refused()), nil
+}
+
+// refused returns why the kubelet will end when it starts. These are warnings, because
+// the kubelet may be of a newer patch release than the rules.
+func (n *Node) refused() []string {
+	minor := n.Machine.Kubelet.Minor
+	base := kubelet.Base(minor)
+	if n.Kubelet.Template != nil {
+		base = maps.Clone(n.Kubelet.Template)
+		if n.Kubelet.ReservedCgroups {
+			kubelet.ReserveInCgroups(base)
+		}
+	}
+	var list []string
+	for _, p := range kubelet.Problems(minor, base, n.Kubelet.Config, nodeconfig.Split(strings.Join(n.Kubelet.Flags, " "))) {
+		list = append(list, nodeconfig.Printable(fmt.Sprintf("the kubelet will not start: %s: %s", p.Field, p.Text)))
+	}
+	return list
 }
 
 // evaluateMaxPods sets MaxPods to the result of maxPodsExpression. As upstream, an
@@ -165,8 +186,7 @@ func (n *Node) warnings() []string {
 // tenth returns the address of the cluster's DNS in the services' network, in
 // upstream's form: the last group of an IPv4 network's address becomes 10, and "a"
 // is appended to an IPv6 network's address.
-func tenth(prefix netip.Prefix) string {
-	ip := prefix.Addr()
+func tenth(ip netip.Addr) string {
 	if ip.Is4() {
 		b := ip.As4()
 		b[3] = 10

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 )
 
 // The sockets of containerd and the SOCI snapshotter.
@@ -17,50 +18,13 @@ const (
 // ResolvConf lists the DNS servers of systemd-resolved, which pods can reach.
 const ResolvConf = "/run/systemd/resolve/resolv.conf"
 
-// defaults returns the kubelet's settings on every node. Source: amazon-eks-ami,
-// nodeadm, July 2026.
-func defaults() map[string]any {
-	return map[string]any{
-		"kind":       "KubeletConfiguration",
-		"apiVersion": "kubelet.config.k8s.io/v1beta1",
-		"address":    "0.0.0.0",
-		"authentication": map[string]any{
-			"anonymous": map[string]any{"enabled": false},
-			"webhook":   map[string]any{"cacheTTL": "2m0s", "enabled": true},
-			"x509":      map[string]any{"clientCAFile": ClusterCA},
-		},
-		"authorization": map[string]any{
-			"mode":    "Webhook",
-			"webhook": map[string]any{"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"},
-		},
-		"cgroupRoot":            "/",
-		"clusterDomain":         "cluster.local",
-		"featureGates":          map[string]any{"RotateKubeletServerCertificate": true},
-		"hairpinMode":           "hairpin-veth",
-		"protectKernelDefaults": true,
-		"readOnlyPort":          0,
-		"serializeImagePulls":   false,
-		"serverTLSBootstrap":    true,
-		"tlsCipherSuites": []string{
-			"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-			"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-			"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
-			"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-			"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-			"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
-			"TLS_RSA_WITH_AES_128_GCM_SHA256",
-			"TLS_RSA_WITH_AES_256_GCM_SHA384",
-		},
-	}
-}
-
 // kubeletConfig returns the kubelet's configuration without the user's part.
 func kubeletConfig(n *node.Node) map[string]any {
 	v := n.Machine.Kubelet
 	config := maps.Clone(n.Kubelet.Template)
 	script := n.Form == node.BootstrapScript
 	if config == nil {
-		config = defaults()
+		config = kubelet.Defaults()
 	}
 	config["cgroupDriver"] = "systemd"
 	config["clusterDNS"] = n.Cluster.DNS
@@ -70,7 +34,7 @@ func kubeletConfig(n *node.Node) map[string]any {
 		config["maxPods"] = n.Kubelet.MaxPods
 	}
 	if n.Kubelet.ReservedCgroups {
-		config["systemReservedCgroup"], config["kubeReservedCgroup"] = "/system", "/runtime"
+		kubelet.ReserveInCgroups(config)
 	}
 	if script || !v.Less(1, 26) {
 		config["providerID"] = n.Instance.ProviderID()
@@ -81,7 +45,7 @@ func kubeletConfig(n *node.Node) map[string]any {
 		setDefault(config, "kubeAPIBurst", 20)
 	}
 	if !script {
-		addGates(config, n)
+		kubelet.AddOfVersion(config, v.Minor)
 		setDefault(config, "logging", map[string]any{"verbosity": 2})
 	}
 	if !script && !v.Less(1, 27) {
@@ -94,29 +58,6 @@ func kubeletConfig(n *node.Node) map[string]any {
 		setDefault(config, "resolvConf", ResolvConf)
 	}
 	return config
-}
-
-// addGates adds the feature gates that EKS sets for a version of the kubelet.
-func addGates(config map[string]any, n *node.Node) {
-	v := n.Machine.Kubelet
-	given, _ := config["featureGates"].(map[string]any)
-	gates := maps.Clone(given)
-	if gates == nil {
-		gates = map[string]any{}
-	}
-	config["featureGates"] = gates
-	if v.Less(1, 28) {
-		gates["KubeletCredentialProviders"] = true
-	}
-	if !v.Less(1, 33) {
-		gates["DynamicResourceAllocation"] = true
-	}
-	if !v.Less(1, 34) {
-		gates["MutableCSINodeAllocatableCount"] = true
-		// EC2 gives a terminating instance about three minutes
-		// (amazon-eks-ami #2390).
-		config["shutdownGracePeriod"], config["shutdownGracePeriodCriticalPods"] = "2m30s", "30s"
-	}
 }
 
 func setDefault(config map[string]any, name string, value any) {

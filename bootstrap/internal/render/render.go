@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
@@ -28,7 +29,7 @@ const (
 	ScriptExtraArguments = "/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf"
 	Kubeconfig           = "/var/lib/kubelet/kubeconfig"
 	BootstrapKubeconfig  = "/var/lib/kubelet/bootstrap-kubeconfig"
-	ClusterCA            = "/etc/kubernetes/pki/ca.crt"
+	ClusterCA            = kubelet.ClusterCA
 	CredentialProvider   = "/etc/eks/image-credential-provider/config.json"
 	ContainerdConfig     = "/etc/containerd/config.toml"
 	BaseRuntimeSpec      = "/etc/containerd/base-runtime-spec.json"

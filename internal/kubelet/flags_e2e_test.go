@@ -1,6 +1,6 @@
 //go:build e2e
 
-package userdata
+package kubelet
 
 import (
 	"os/exec"
@@ -56,12 +56,12 @@ func flagsOfHelp(help string) map[string]bool {
 func flagsOfTable(t *testing.T, minor int) map[string]bool {
 	t.Helper()
 	flags := map[string]bool{}
-	for line := range strings.Lines(kubeletFlagTable) {
+	for line := range strings.Lines(flagTable) {
 		words := strings.Fields(line)
-		if len(words) != 4 || words[0] == "#" || onlyOnWindows(words[0]) {
+		if len(words) != 5 || words[0] == "#" || onlyOnWindows(words[0]) {
 			continue
 		}
-		bounds := slices.Clone(words[2:])
+		bounds := slices.Clone(words[2:4])
 		for i, other := range []string{"0", "1000"} {
 			if bounds[i] == "-" {
 				bounds[i] = other
