@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -186,13 +188,18 @@ func mergeSettings(text string, more map[string]any) ([]byte, error) {
 // quotes nor control characters.
 func tomlText(text string) string { return `"` + text + `"` }
 
+// settingsLine is a table, a dotted key or an inline table below settings.
+var settingsLine = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\[{1,2} *["']?settings["']? *[].]|["']?settings["']? *(\.|= *\{))`)
+})
+
 func isBottlerocket(text string) bool {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		return strings.HasPrefix(line, "[settings") || strings.HasPrefix(line, "settings.") || strings.HasPrefix(line, "[[settings")
+		return settingsLine().MatchString(line)
 	}
 	return false
 }

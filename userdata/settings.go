@@ -16,6 +16,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 //go:embed settings.txt
@@ -25,14 +27,42 @@ var settingsTable string
 type setting struct {
 	takes    string
 	children map[string]*setting
+	// names is the type of the children's names; empty if they are known.
+	names string
 }
+
+// valueType is a row of the table that begins with type: a range of numbers, or a
+// pattern with the words for messages.
+type valueType struct {
+	low, high int64
+	pattern   *regexp.Regexp
+	means     string
+}
+
+// valueTypes are the types by their names.
+var valueTypes = sync.OnceValue(func() map[string]valueType {
+	types := map[string]valueType{}
+	for line := range strings.Lines(settingsTable) {
+		words := strings.SplitN(strings.TrimSpace(line), " ", 5)
+		switch {
+		case len(words) < 5 || words[0] != "type":
+		case words[2] == "range":
+			low, _ := strconv.ParseInt(words[3], 10, 64) // a test reads every row
+			high, _ := strconv.ParseInt(words[4], 10, 64)
+			types[words[1]] = valueType{low: low, high: high}
+		default:
+			types[words[1]] = valueType{pattern: regexp.MustCompile(words[3]), means: words[4]}
+		}
+	}
+	return types
+})
 
 // settingsTree is the table as a tree, without the word settings.
 func settingsTree() *setting {
 	root := &setting{}
 	for line := range strings.Lines(settingsTable) {
 		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
+		if line == "" || line[0] == '#' || strings.HasPrefix(line, "type ") {
 			continue
 		}
 		path, takes, _ := strings.Cut(line, " ")
@@ -40,6 +70,9 @@ func settingsTree() *setting {
 		for name := range strings.SplitSeq(path, ".") {
 			if at.children == nil {
 				at.children = map[string]*setting{}
+			}
+			if names, star := strings.CutPrefix(name, "*"); star {
+				name, at.names = "*", names
 			}
 			if at.children[name] == nil {
 				at.children[name] = &setting{}
@@ -103,39 +136,56 @@ func (s settings) walk(path []string, value any, at *setting) {
 			s.fail(child, "unknown setting; %s", nearest(name, slices.Sorted(maps.Keys(at.children))))
 			continue
 		}
+		if t := valueTypes()[at.names]; t.pattern != nil && !t.pattern.MatchString(name) {
+			s.fail(child, "the name %q must be %s", name, t.means)
+		}
 		s.walk(child, table[name], below)
 	}
 }
 
 // value checks one value against what its setting takes.
 func (s settings) value(path []string, value any, takes string) {
-	switch takes {
-	case "any":
-	case "bool", "number", "percent":
+	one, isList := strings.CutPrefix(takes, "[]")
+	t, known := valueTypes()[takes]
+	switch {
+	case takes == "any":
+	case takes == "bool", known && t.pattern == nil:
 		s.plain(path, value, takes)
-	case "texts", "taints", "addresses":
+	case isList, takes == "texts", takes == "taints", takes == "addresses":
 		list, ok := value.([]any)
 		if !ok {
-			if takes == "texts" {
+			if isList || takes == "texts" {
 				s.fail(path, "it must be a list of text, not %s", kindOf(value))
 				return
 			}
 			list = []any{value}
 		}
-		for _, one := range list {
-			s.text(path, one, map[string]string{"texts": "text", "taints": "taint", "addresses": "address"}[takes])
+		if !isList {
+			one = map[string]string{"texts": "text", "taints": "taint", "addresses": "address"}[takes]
 		}
-	case "lists":
-		list, ok := value.([]any)
-		for _, one := range list {
-			_, inner := one.([]any)
-			ok = ok && inner
+		for _, value := range list {
+			s.text(path, value, one)
 		}
-		if !ok {
-			s.fail(path, "it must be a list of lists of text")
-		}
+	case takes == "commands":
+		s.commands(path, value)
 	default:
 		s.text(path, value, takes)
+	}
+}
+
+// commands checks lists of words that begin with apiclient, which is the only program
+// of Bottlerocket's bootstrap commands.
+func (s settings) commands(path []string, value any) {
+	list, ok := value.([]any)
+	for _, one := range list {
+		words, inner := one.([]any)
+		ok = ok && inner
+		if inner && (len(words) == 0 || words[0] != "apiclient") {
+			s.fail(path, "a command must begin with apiclient")
+		}
+	}
+	if !ok {
+		s.fail(path, "it must be a list of lists of text")
 	}
 }
 
@@ -151,12 +201,10 @@ func (s settings) plain(path []string, value any, takes string) {
 		s.fail(path, "it must be true or false, not %s", kindOf(value))
 	case takes != "bool" && !isNumber:
 		s.fail(path, "it must be a number, not %s", kindOf(value))
-	case takes == "percent" && (number < 0 || number > 100):
-		s.fail(path, "%d must be from 0 to 100", number)
+	case takes != "bool" && (number < valueTypes()[takes].low || number > valueTypes()[takes].high):
+		s.fail(path, "%d must be from %d to %d", number, valueTypes()[takes].low, valueTypes()[takes].high)
 	}
 }
-
-var taintValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[^:]*:(NoSchedule|PreferNoSchedule|NoExecute)$`) })
 
 func (s settings) text(path []string, value any, takes string) {
 	text, ok := value.(string)
@@ -168,17 +216,23 @@ func (s settings) text(path []string, value any, takes string) {
 		s.fail(path, "it must be text in quotes, not %s", kindOf(value))
 		return
 	}
+	if t := valueTypes()[takes]; t.pattern != nil {
+		if text == "" || !t.pattern.MatchString(text) {
+			s.fail(path, "%q must be %s", text, t.means)
+		}
+		return
+	}
 	switch takes {
-	case "eviction", "reserved", "duration":
+	case "eviction", "reserved":
 		wrong := map[string]func(name, value string) string{
-			"eviction": evictionProblem, "reserved": reservedProblem, "duration": func(_, value string) string { return durationProblem(value) },
+			"eviction": evictionProblem, "reserved": reservedProblem,
 		}[takes]
 		if said := wrong(path[len(path)-1], text); said != "" {
 			s.fail(path, "%s", said)
 		}
 	case "text":
-		if strings.ContainsAny(text, "\r\n") && path[len(path)-1] != "motd" {
-			s.fail(path, "it must be on one line")
+		if err := nodeconfig.CheckLine(text); err != nil && path[len(path)-1] != "motd" {
+			s.fail(path, "it %v", err)
 		}
 	case "base64":
 		if _, err := base64.StdEncoding.DecodeString(text); err != nil {
@@ -191,10 +245,6 @@ func (s settings) text(path []string, value any, takes string) {
 	case "address":
 		if _, err := netip.ParseAddr(text); err != nil {
 			s.fail(path, "%q is no address", text)
-		}
-	case "taint":
-		if !taintValue().MatchString(text) {
-			s.fail(path, "%q must be value:Effect, with NoSchedule, PreferNoSchedule or NoExecute", text)
 		}
 	default:
 		if allowed := strings.Split(takes, "|"); !slices.Contains(allowed, text) {
