@@ -23,13 +23,15 @@ type word struct {
 	// blank says that the word is nothing but an escaped space at the end of a
 	// line.
 	blank bool
+	// quoted says that the word begins with a quote; only of PowerShell.
+	quoted bool
 	// bytes are the text while the word is read.
 	bytes []byte
 }
 
 // whole is a word that was read to its end.
 func (w *word) whole() word {
-	return word{text: string(w.bytes), line: w.line, dynamic: w.dynamic, blank: w.blank}
+	return word{text: string(w.bytes), line: w.line, dynamic: w.dynamic, blank: w.blank, quoted: w.quoted}
 }
 
 // document is a here-document.

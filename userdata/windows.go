@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
@@ -76,8 +78,12 @@ func renderWindows(n Node, _ Family) ([]byte, error) {
 func powershell(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 func isWindows(text string) bool {
-	return strings.Contains(lowerASCII(text), windowsOpen)
+	return strings.Contains(lowerASCII(text), windowsOpen) || launchTask().MatchString(text)
 }
+
+// launchTask is a script in EC2Launch v2's YAML
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2launch-v2-settings.html).
+var launchTask = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ -]*["']?task["']?: *["']?executeScript\b`) })
 
 // lowerASCII is a text with A to Z as a to z, of the same length in bytes:
 // strings.ToLower makes invalid UTF-8 longer.
@@ -104,6 +110,9 @@ func checkWindows(c *checker, text string) {
 	lower := lowerASCII(text)
 	begin := strings.Index(lower, windowsOpen)
 	switch {
+	case begin < 0 && launchTask().MatchString(text):
+		c.launchTasks(text)
+		return
 	case begin < 0 && c.joinsElsewhere: // the tool adds the tags
 		text, lower, begin = windowsOpen+text+windowsClose, windowsOpen+lower+windowsClose, 0
 	case begin < 0:
@@ -118,19 +127,127 @@ func checkWindows(c *checker, text string) {
 		end = len(text) - begin
 	}
 	called := false
-	c.within(before, func() {
-		commands, open := powershellCommands(text[begin : begin+end])
-		if open > 0 {
-			c.fail(open, "", "a quote is not closed, so PowerShell does not run the script")
+	c.within(before, func() { called = c.powershell(text[begin : begin+end]) })
+	c.needsWindowsCall(called)
+}
+
+// powershell checks a script, and reports whether it joins the machine.
+func (c *checker) powershell(script string) (called bool) {
+	commands, open := powershellCommands(script)
+	if open > 0 {
+		c.fail(open, "", "a quote is not closed, so PowerShell does not run the script")
+	}
+	for i, command := range commands {
+		c.continuedPowerShell(command)
+		switch first := command[0]; {
+		case first.quoted && namesScript(first) && len(command) > 1:
+			called = true
+			c.fail(first.line, "", "PowerShell takes a path in quotes for text: write & before the quotes")
+		case unquotedPath(command):
+			called = true
+			c.fail(first.line, "", "the path of %s has spaces: put it in quotes, with & before", windowsScript)
+		case callsBootstrap(command):
+			called = true
+			c.windowsCall(command, splatted(commands[:i], command))
 		}
-		for _, command := range commands {
-			c.continuedPowerShell(command)
-			if callsBootstrap(command) {
-				called = true
-				c.windowsCall(command)
+	}
+	return called
+}
+
+// unquotedPath reports whether spaces split the script's path into words.
+func unquotedPath(command []word) bool {
+	i := 0
+	if command[0].text == "&" || command[0].text == "." {
+		i = 1
+	}
+	return i+1 < len(command) && !command[i].quoted && strings.Contains(command[i].text, `\`) && !namesScript(command[i]) &&
+		!command[i+1].quoted && !strings.HasPrefix(command[i+1].text, "-") && slices.ContainsFunc(command[i+1:], namesScript)
+}
+
+// splatted returns the entries of the hash table that a call takes its parameters from,
+// as @NAME; nil if the script does not define the table.
+func splatted(before [][]word, call []word) []word {
+	at := slices.IndexFunc(call, func(w word) bool { return strings.HasPrefix(w.text, "@") && len(w.text) > 1 })
+	if at < 0 {
+		return nil
+	}
+	var all []word
+	open := false
+	for _, command := range before {
+		words := command
+		if name, _, _ := strings.Cut(words[0].text, "="); strings.EqualFold(strings.TrimPrefix(name, "$"), call[at].text[1:]) && strings.HasPrefix(name, "$") {
+			begin := slices.IndexFunc(words, func(w word) bool { return strings.Contains(w.text, "@{") })
+			if open = begin >= 0; !open {
+				continue
+			}
+			all = nil
+			_, rest, _ := strings.Cut(words[begin].text, "@{")
+			words = slices.Clone(words[begin:])
+			words[0].text = rest
+		}
+		if !open {
+			continue
+		}
+		all = append(all, entry(words)...)
+		open = !strings.HasSuffix(words[len(words)-1].text, "}")
+	}
+	return all
+}
+
+// entry makes a parameter and its value of the words NAME = VALUE.
+func entry(words []word) []word {
+	var name, value word
+	found := false
+	for _, w := range words {
+		before, after, equals := strings.Cut(w.text, "=")
+		switch {
+		case found && value.text == "":
+			value = w
+		case !found && equals && !w.quoted:
+			found = true
+			if before != "" {
+				name = word{text: before, line: w.line}
+			}
+			value = word{text: after, line: w.line, dynamic: w.dynamic}
+		case !found && w.text != "":
+			name = w
+		}
+	}
+	if !found {
+		return nil
+	}
+	value.text = strings.TrimSuffix(value.text, "}") // also '…'}
+	return []word{{text: "-" + name.text, line: name.line}, value}
+}
+
+// launchTasks checks the scripts of EC2Launch v2's YAML.
+func (c *checker) launchTasks(text string) {
+	top, _ := c.topNode(text, yaml.MappingNode, "EC2Launch v2 reads an object with version and tasks")
+	if top == nil {
+		return
+	}
+	if version := child(top, "version"); version == nil || version.Value != "1.0" && version.Value != "1.1" && version.Value != "1" {
+		c.fail(top.Line, "version", "must be 1.0 or 1.1, or EC2Launch v2 does not run the tasks")
+	}
+	called := false
+	if tasks := child(top, "tasks"); tasks != nil {
+		for _, task := range tasks.Content {
+			inputs := child(task, "inputs")
+			if kind := child(task, "task"); kind == nil || kind.Value != "executeScript" || inputs == nil {
+				continue
+			}
+			for _, input := range inputs.Content {
+				content, language := child(input, "content"), child(input, "type")
+				if content != nil && language != nil && language.Value == "powershell" {
+					c.in(c.scalar(content), func() { called = c.powershell(content.Value) || called })
+				}
 			}
 		}
-	})
+	}
+	c.needsWindowsCall(called)
+}
+
+func (c *checker) needsWindowsCall(called bool) {
 	if !called && !c.joinsElsewhere {
 		c.fail(0, "", "nothing calls %s, so the machine joins no cluster", windowsScript)
 	}
@@ -171,23 +288,41 @@ func callsBootstrap(command []word) bool {
 	})
 }
 
-func (c *checker) windowsCall(command []word) {
+// parameter returns the parameter that PowerShell takes a name for: a prefix suffices if
+// no other parameter begins with it.
+func parameter(name string) (known string, ambiguous []string) {
+	for _, p := range windowsParameters() {
+		if strings.EqualFold(p, name) {
+			return p, nil
+		}
+		if strings.HasPrefix(strings.ToLower(p), strings.ToLower(name)) {
+			ambiguous = append(ambiguous, p)
+		}
+	}
+	if len(ambiguous) == 1 {
+		return ambiguous[0], nil
+	}
+	return "", ambiguous
+}
+
+// windowsCall checks a call. table are the entries of the hash table of a splatted call.
+func (c *checker) windowsCall(command, table []word) {
 	given := map[string]word{}
 	// What stands before the script is PowerShell's own.
 	first := max(0, slices.IndexFunc(command, func(w word) bool {
 		return namesScript(w) || strings.EqualFold(w.text, "-eksclustername")
 	}))
+	command = append(slices.Clip(command), table...)
 	for i := first; i < len(command) && !c.full(); i++ {
 		w := command[i]
 		name, value, attached := strings.Cut(w.text, ":")
 		if !strings.HasPrefix(name, "-") || len(name) < 2 {
 			continue
 		}
-		known := ""
-		for _, p := range windowsParameters() {
-			if strings.EqualFold(p, name[1:]) {
-				known = p
-			}
+		known, ambiguous := parameter(name[1:])
+		if len(ambiguous) > 0 {
+			c.fail(w.line, name, "the name is short for several parameters: %s", strings.Join(ambiguous, ", "))
+			continue
 		}
 		if known == "" {
 			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript, nearest(name[1:], windowsParameters()))
@@ -208,7 +343,7 @@ func (c *checker) windowsCall(command []word) {
 		given[known] = v
 	}
 	splat := slices.ContainsFunc(command, func(w word) bool { return strings.HasPrefix(w.text, "@") })
-	if _, there := given["EKSClusterName"]; !there && !splat { // a hash table may hold the name
+	if _, there := given["EKSClusterName"]; !there && (!splat || table != nil) { // a hash table may hold the name
 		c.fail(command[0].line, "-EKSClusterName", "it is missing")
 	}
 	c.windowsValues(given)
@@ -328,7 +463,7 @@ func powershellCommands(script string) (all [][]word, open int) {
 			}
 		case ch == '\'' || ch == '"':
 			if current == nil {
-				current = &word{line: line}
+				current = &word{line: line, quoted: true}
 			}
 			from := line
 			if i = powershellQuoted(script, i, current, &line); i >= len(script) {
