@@ -47,11 +47,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -152,6 +154,9 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 		if err != nil {
 			return err
 		}
+		if err := mayScrub(h, os.Geteuid()); err != nil {
+			return err
+		}
 		return change(h, func() error {
 			ids, err := scrub.MachineIDs(h)
 			if err != nil {
@@ -172,6 +177,39 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			return nil
 		})
 	})
+}
+
+// mayScrub refuses a scrub that would remove a part and fail then. Only root may
+// change all files of a machine. Another user may scrub an image root whose top
+// folders are the user's own, such as one that the user unpacked.
+func mayScrub(h *host.Host, uid int) error {
+	if uid == 0 {
+		return nil
+	}
+	asRoot := surface.Words{HCL: "let the communicator's user use sudo without a password", Flags: "run eksnode as root"}
+	if h.IsLive() {
+		return surface.Errorf("eksnode runs as user %d, but only root can scrub a machine; %s", uid, asRoot)
+	}
+	top, err := h.Files.Open("/")
+	if err != nil {
+		return err
+	}
+	defer top.Close()
+	names, err := top.Readdirnames(-1)
+	if err != nil {
+		return err
+	}
+	for _, name := range append(names, "") {
+		st, err := h.Files.Attributes("/" + name)
+		if err == nil && st.UID != uid {
+			return surface.Errorf("scrubbing %s: eksnode runs as user %d, but /%s in the image root belongs to user %d; %s, or unpack the image as this user",
+				h.Root(), uid, name, st.UID, asRoot)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nothing
+			return err
+		}
+	}
+	return nil
 }
 
 // dryScrub reports what a scrub would do and what its audit would find.

@@ -3,8 +3,11 @@
 package eksnode_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -200,4 +203,39 @@ func TestTheAuditOfAScrubKnowsTheOldMachineID(t *testing.T) {
 	assert.Equal(t, plan.Findings, r.Result)
 	assert.Contains(t, r.Error, "/etc/app/id")
 	assert.NoFileExists(t, filepath.Join(root, "etc/kernel/entry-token"))
+}
+
+// A user who may not change all files changes none. An image root of the user's
+// own is scrubbed.
+func TestAScrubThatWouldFailHalfwayIsRefused(t *testing.T) {
+	const user = 65534
+	h, root := image(t)
+	left := filepath.Join(root, "etc/machine-id")
+	require.NoError(t, os.WriteFile(left, []byte("0123456789abcdef0123456789abcdef\n"), 0o644))
+	chown := func(uid int) {
+		require.NoError(t, filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(name, uid, uid))
+		}))
+	}
+	as := func(h *host.Host) error {
+		require.NoError(t, syscall.Seteuid(user))
+		_, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Only: []string{"machine-id"}, Audit: scrub.AuditOff}, eksnode.Options{})
+		return errors.Join(err, syscall.Seteuid(0))
+	}
+	live, err := host.Live()
+	require.NoError(t, err)
+	defer live.Close()
+	require.ErrorContains(t, as(live), "eksnode runs as user 65534, but only root can scrub a machine")
+	chown(user)
+	require.NoError(t, os.Lchown(filepath.Join(root, "etc"), 0, 0))
+	require.ErrorContains(t, as(h), "/etc in the image root belongs to user 0")
+	text, err := os.ReadFile(left)
+	require.NoError(t, err)
+	assert.NotEmpty(t, text)
+
+	chown(user)
+	require.NoError(t, as(h))
+	text, err = os.ReadFile(left)
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "0123456789abcdef")
 }

@@ -59,7 +59,10 @@ type Action struct {
 	Count func() (host.Removal, error) `json:"-"`
 	// Hash hashes the files that Take is about to remove; nil hashes nothing.
 	Hash func() ([]FileHash, error) `json:"-"`
-	// Files are the hashes of the removed files, where the options demand them.
+	// Failed says that the action failed. Removal has what was removed before.
+	Failed bool `json:"failed,omitempty"`
+	// Files are the hashes of the removed files, where the options demand them. An
+	// action that failed after a part has those of all files that it began with.
 	Files []FileHash `json:"files,omitempty"`
 }
 
@@ -88,7 +91,9 @@ func (a *Action) Perform(ctx context.Context, progress Progress) (err error) {
 			return fmt.Errorf("hashing: %w", err)
 		}
 	}
-	a.Removal, err = a.Take(ctx)
+	if a.Removal, err = a.Take(ctx); err != nil && a.Removal == (host.Removal{}) {
+		a.Files = nil
+	}
 	return err
 }
 

@@ -101,6 +101,7 @@ func applyItem(ctx context.Context, h *host.Host, item Item, sink Sink, out *Out
 		}
 		progress := func(done, total int64) { sink.Progress(item.ID(), a, done, total) }
 		err := a.Perform(ctx, progress)
+		a.Failed = err != nil
 		out.Actions = append(out.Actions, a)
 		if err != nil {
 			return itemError(item, string(a.Verb)+" "+a.Target, err)

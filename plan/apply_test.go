@@ -77,6 +77,28 @@ func TestAFailureSkipsLaterPhases(t *testing.T) {
 	assert.False(t, c)
 }
 
+// What failed is not counted as done, in totals, phases and JSON.
+func TestAFailedActionIsNotCounted(t *testing.T) {
+	for entries, files := range map[int64]int{0: 0, 2: 1} {
+		broken := Action{Verb: Remove, Target: "/x", Reason: "r", Hash: func() ([]FileHash, error) { return []FileHash{{Path: "/x"}}, nil },
+			Take: func(context.Context) (host.Removal, error) { return host.Removal{Entries: entries}, errors.New("boom") }}
+		outcomes, err := Apply(t.Context(), nil, []Item{acting{broken}}, &log{})
+		require.Error(t, err)
+		var r Report
+		r.Applied(outcomes, err)
+		assert.Equal(t, Totals{Items: 1, Removal: host.Removal{Entries: entries}}, r.Totals)
+		assert.Equal(t, []PhaseTotals{{Phase: "p", Totals: r.Totals, Failed: 1}}, r.Phases)
+		assert.True(t, outcomes[0].Actions[0].Failed)
+		assert.Len(t, outcomes[0].Actions[0].Files, files)
+	}
+}
+
+type acting struct{ action Action }
+
+func (acting) ID() string                                         { return "acting" }
+func (acting) Phase() string                                      { return "p" }
+func (a acting) Plan(context.Context, *host.Host) (Answer, error) { return Acts(a.action), nil }
+
 // Findings are reported. They do not stop an item's actions, and stay afterwards.
 func TestFindingsAreReportedAndStay(t *testing.T) {
 	var on bool
@@ -260,7 +282,7 @@ func TestReportsHaveFetchedBytesAndPhases(t *testing.T) {
 		r.Phases[i].Milliseconds = 0
 	}
 	assert.Equal(t, []PhaseTotals{
-		{Phase: "assets", Totals: Totals{Items: 2, Changed: 1, Actions: 2, Fetched: 120}, Failed: 1},
+		{Phase: "assets", Totals: Totals{Items: 2, Changed: 1, Actions: 1, Fetched: 120}, Failed: 1},
 		{Phase: "wipe", Totals: Totals{Items: 1}, Skipped: 1},
 	}, r.Phases)
 	outcomes, err = Apply(t.Context(), nil, []Item{once{{Verb: Wipe, Target: "/", Do: wipe}}}, &log{})

@@ -7,6 +7,7 @@ type Totals struct {
 	// Items are the steps or rules of the run.
 	Items   int `json:"items"`
 	Changed int `json:"changed"`
+	// Actions are those of a plan, or those that succeeded.
 	Actions int `json:"actions"`
 	// Findings are for a person to resolve.
 	Findings int `json:"findings"`
@@ -17,9 +18,11 @@ type Totals struct {
 
 // add counts an item's actions and findings.
 func (t *Totals) add(actions []Action, findings []Finding) {
-	t.Actions += len(actions)
 	t.Findings += len(findings)
 	for _, a := range actions {
+		if !a.Failed {
+			t.Actions++
+		}
 		t.Add(a.Removal)
 		t.Fetched += a.Fetched
 	}

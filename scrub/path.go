@@ -87,7 +87,12 @@ func planEmpty(h *host.Host, name string, st fs.FileInfo, why string) (plan.Answ
 	case st.Mode().IsRegular() && st.Size() > 0:
 		content := host.Removal{Bytes: st.Size()}
 		a.Count = func() (host.Removal, error) { return content, nil }
-		a.Take = func(context.Context) (host.Removal, error) { return content, h.Files.Truncate(name) }
+		a.Take = func(context.Context) (host.Removal, error) {
+			if err := h.Files.Truncate(name); err != nil {
+				return host.Removal{}, err
+			}
+			return content, nil
+		}
 	default:
 		return plan.Answer{}, nil
 	}
