@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskdiff"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 func printDiffPolicy(w io.Writer) error {
@@ -120,7 +120,7 @@ func parseSide(arg string) (*comparedDisk, error) {
 
 // isDisk refuses a manifest, which would be a disk without partitions.
 func isDisk(path string) error {
-	f, err := os.Open(path)
+	f, err := surface.Open(path)
 	if err != nil {
 		return fmt.Errorf("opening the disk image: %w", err)
 	}

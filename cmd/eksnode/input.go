@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // inputMost is the maximum size of a file or of standard input, in bytes.
@@ -14,7 +15,7 @@ const inputMost = 64 << 20
 
 // readFile reads a file from the command line.
 func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := surface.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package asset
 
 import (
 	"fmt"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"io"
 	"net/url"
 	"os"
@@ -40,7 +41,7 @@ func openFile(address string, from int64) (content, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.Open(name)
+	file, err := surface.Open(name)
 	if err != nil {
 		return nil, err
 	}

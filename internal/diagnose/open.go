@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	utf16 "golang.org/x/text/encoding/unicode"
 )
 
@@ -20,7 +21,7 @@ import (
 // or the files of a folder. After a read error it still searches the part before
 // the error.
 func (s *Search) File(name string) error {
-	f, err := os.Open(name)
+	f, err := surface.Open(name)
 	if err != nil {
 		return fmt.Errorf("reading the log: %w", err)
 	}

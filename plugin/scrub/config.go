@@ -5,12 +5,12 @@ package scrub
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -35,7 +35,7 @@ func (c *Config) ownRules() ([]scrub.OwnRule, error) {
 	if name == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(name)
+	text, err := surface.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("rules_file: %w", err)
 	}

@@ -2,9 +2,9 @@ package validate
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // Lock reads the lock file of the field lock_file, on the Packer host; nil where
@@ -17,7 +17,7 @@ func Lock(file *string) (*asset.Lock, error) {
 	if *file == "" || IsUnknown(*file) {
 		return nil, nil
 	}
-	data, err := os.ReadFile(*file)
+	data, err := surface.ReadFile(*file)
 	if err != nil {
 		return nil, fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
 	}

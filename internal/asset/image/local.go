@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // Archive is an OCI archive in a file of the running system: the output of `docker
@@ -28,7 +29,7 @@ type span struct{ from, size int64 }
 
 // OpenArchive opens an archive. The caller closes it.
 func OpenArchive(name string) (a *Archive, err error) {
-	file, err := os.Open(name)
+	file, err := surface.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("opening the archive of images: %w", err)
 	}
