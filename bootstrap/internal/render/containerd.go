@@ -45,7 +45,7 @@ func containerdFiles(n *node.Node) ([]File, error) {
 	}
 	return []File{
 		{Path: BaseRuntimeSpec, Mode: 0o644, Content: content, Why: "the default OCI specification of containers", Of: []Service{Containerd}},
-		{Path: ContainerdConfig, Mode: 0o644, Content: config, Why: "containerd's configuration", Of: []Service{Containerd}},
+		{Path: ContainerdConfig, Mode: secretMode, Content: config, Why: "containerd's configuration", Of: []Service{Containerd}},
 	}, nil
 }
 

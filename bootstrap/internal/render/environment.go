@@ -19,7 +19,7 @@ func environmentFiles(n *node.Node) ([]File, error) {
 		if len(variables) == 0 {
 			continue
 		}
-		f := File{Mode: 0o644, Of: []Service{Systemd, Service(service)}}
+		f := File{Mode: secretMode, Of: []Service{Systemd, Service(service)}}
 		section, setting := "Service", "Environment"
 		f.Path, f.Why = ServiceEnvironment(service), "the environment of "+service
 		if service == nodeconfig.DefaultEnvironment {

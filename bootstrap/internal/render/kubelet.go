@@ -94,7 +94,7 @@ func hasDropIn(n *node.Node) bool { return len(n.Kubelet.Config) > 0 && !n.Machi
 
 func kubeletFiles(n *node.Node) ([]File, error) {
 	config := nodeconfig.Document(kubeletConfig(n))
-	files := []File{{Path: KubeletConfigOf(n), Mode: 0o644, Why: "the kubelet's configuration", Of: []Service{Kubelet}}}
+	files := []File{{Path: KubeletConfigOf(n), Mode: secretMode, Why: "the kubelet's configuration", Of: []Service{Kubelet}}}
 	if !hasDropIn(n) {
 		config = nodeconfig.MergeDocuments(config, n.Kubelet.Config)
 	} else {
@@ -105,7 +105,7 @@ func kubeletFiles(n *node.Node) ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("writing spec.kubelet.config: %w", err)
 		}
-		files = append(files, File{Path: KubeletDropIn, Mode: 0o644, Content: content, Why: "the user's part of the kubelet's configuration", Of: []Service{Kubelet}})
+		files = append(files, File{Path: KubeletDropIn, Mode: secretMode, Content: content, Why: "the user's part of the kubelet's configuration", Of: []Service{Kubelet}})
 	}
 	content, err := encode(config)
 	if err != nil {

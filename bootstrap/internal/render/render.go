@@ -61,6 +61,10 @@ const (
 	Systemd Service = "systemd"
 )
 
+// secretMode is the mode of files that can contain a user's secrets: registry
+// passwords, proxies with a password, headers. Only root reads them.
+const secretMode fs.FileMode = 0o600
+
 // File is a rendered file. Its owner is root.
 type File struct {
 	Path    string

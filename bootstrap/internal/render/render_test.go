@@ -3,6 +3,7 @@ package render
 import (
 	"encoding/json"
 	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -291,4 +294,33 @@ func TestReservedCPU(t *testing.T) {
 	for cpus, want := range map[int]int{1: 60, 2: 70, 3: 75, 4: 80, 8: 90, 16: 110, 48: 190, 96: 310, 192: 550} {
 		assert.Equal(t, want, reservedCPU(cpus), cpus)
 	}
+}
+
+// Registry passwords, proxies with a password and headers are for root alone. The
+// resolver has a user of its own.
+func TestOnlyRootReadsFilesWithSecrets(t *testing.T) {
+	secret := map[string]int{}
+	for name, d := range matrix() {
+		files, err := Files(d.node(t))
+		require.NoError(t, err, name)
+		for _, f := range files {
+			want := fs.FileMode(0o644)
+			if f.Path == ContainerdConfig || f.Path == SystemEnvironment || strings.HasSuffix(f.Path, "/environment.conf") ||
+				strings.HasPrefix(f.Why, "the kubelet's configuration") || f.Path == KubeletDropIn {
+				want = 0o600
+				secret[f.Why]++
+			}
+			assert.Equal(t, want, f.Mode, "%s: %s", name, f.Path)
+			root := t.TempDir()
+			h, err := host.Mounted(root)
+			require.NoError(t, err)
+			require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(f.Path)), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(root, f.Path), f.Content, 0o644))
+			actions, err := plan.Files(h, []plan.File{{Path: f.Path, Content: f.Content, Mode: f.Mode}})
+			require.NoError(t, err)
+			assert.Equal(t, want == 0o600, len(actions) == 1, "%s: a file of an earlier run with another mode is corrected", f.Path)
+			require.NoError(t, h.Close())
+		}
+	}
+	assert.GreaterOrEqual(t, len(secret), 4, "%v", secret)
 }
