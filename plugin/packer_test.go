@@ -262,7 +262,7 @@ func TestBuildPrintsPhasesAndWritesAReport(t *testing.T) {
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
 		m := sshtest.New(t)
-		d.onMachine(m, d.remote(), `source_url = "http://done"`)
+		d.onMachine(m, d.remote(), `source_url = "https://done"`)
 		out, err := d.command("build", ".").CombinedOutput()
 		require.NoError(t, err, string(out))
 		said := flat(string(out))
@@ -280,10 +280,10 @@ func TestBuildPrintsPhasesAndWritesAReport(t *testing.T) {
 func TestFailedBuildsNameTheCause(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	for name, test := range map[string]struct{ folder, fields, want string }{
-		"an agent that fails":         {"", `source_url = "http://fail"`, "kubelet: failed after 12 ms: fetch kubelet: checksum mismatch"},
-		"an agent without end marker": {"", `source_url = "http://exit:0"`, "without its end marker"},
-		"a time-out":                  {"", "source_url = \"http://wait\"\ntimeout = \"1s\"", "the agent has stopped; the next run finishes what is left"},
-		"a missing folder":            {"/no/such", `source_url = "http://done"`, "the folder /no/such does not exist on the machine"},
+		"an agent that fails":         {"", `source_url = "https://fail"`, "kubelet: failed after 12 ms: fetch kubelet: checksum mismatch"},
+		"an agent without end marker": {"", `source_url = "https://exit:0"`, "without its end marker"},
+		"a time-out":                  {"", "source_url = \"https://wait\"\ntimeout = \"1s\"", "the agent has stopped; the next run finishes what is left"},
+		"a missing folder":            {"/no/such", `source_url = "https://done"`, "the folder /no/such does not exist on the machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachPacker(t, func(t *testing.T, d *workstation) {
@@ -330,7 +330,7 @@ func TestAnInterruptedBuildStopsTheAgent(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
-		d.onMachine(sshtest.New(t), d.remote(), `source_url = "http://wait"`)
+		d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://wait"`)
 		cmd := d.command("build", ".")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		log := filepath.Join(d.folder, "log")
@@ -367,7 +367,7 @@ func TestTwoBuildsCannotShareAReport(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)
-		d.onMachine(sshtest.New(t), d.remote(), `source_url = "http://done"`)
+		d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://done"`)
 		file := filepath.Join(d.folder, "node.pkr.hcl")
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)

@@ -18,7 +18,7 @@ func TestVerboseBuildPrintsEveryAction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachPacker(t, func(t *testing.T, d *workstation) {
 				d.install(plugin)
-				d.onMachine(sshtest.New(t), d.remote(), "source_url = \"http://done\"\n"+test.field)
+				d.onMachine(sshtest.New(t), d.remote(), "source_url = \"https://done\"\n"+test.field)
 				cmd := d.command("build", ".")
 				cmd.Env = append(cmd.Env, "PACKER_LOG="+test.log)
 				out, err := cmd.CombinedOutput()

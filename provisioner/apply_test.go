@@ -152,7 +152,7 @@ func state(t *testing.T, h *host.Host) map[string]string {
 func TestASecondProvisionChangesNothing(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, Sysctls: map[string]string{"vm.max_map_count": "262144"}}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true, Sysctls: map[string]string{"vm.max_map_count": "262144"}}
 	outcomes, err := apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
 	byStep := map[string]plan.Status{}
@@ -181,7 +181,7 @@ func TestASecondProvisionChangesNothing(t *testing.T) {
 func TestTheManifestDescribesTheMachine(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
-	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL})
+	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true})
 	require.NoError(t, err)
 	m, err := manifest.Load(h)
 	require.NoError(t, err)
@@ -218,7 +218,7 @@ func TestTheNextProvisionFinishesAFailedOne(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	s.broken = []string{"artifacts.k8s.io"}
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
 	outcomes, err := apply(t, t.Context(), h, d, spec)
 	require.ErrorContains(t, err, "ecr-credential-provider: fetch /etc/eks/image-credential-provider/ecr-credential-provider: ecr-credential-provider 1.37.0 does not exist at "+s.URL)
 	require.ErrorContains(t, err, `; check versions["ecr-credential-provider"] or what the mirror `+s.URL+" holds")
@@ -243,7 +243,7 @@ func TestTheNextProvisionFinishesAFailedOne(t *testing.T) {
 func TestTheNextProvisionFinishesAKilledOne(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
 	left := []string{
 		"/usr/bin/.kubelet.eksnode-0123456789abcdef", "/usr/bin/.eksnode.eksnode-0123456789abcdef", "/opt/cni/bin/.eksnode-cni-plugins/bridge",
 		"/var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef", "/etc/eks/eksnode/.manifest.json.eksnode-0123456789abcdef",
@@ -264,7 +264,7 @@ func TestTheNextProvisionFinishesAKilledOne(t *testing.T) {
 func TestChangedFilesAreRestored(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
 	_, err := apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
 	write := func(name, content string) func() error {
@@ -324,12 +324,12 @@ func TestAnotherVersionReplacesTheOld(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
 	s.plugins = []string{"bridge", "vlan", "loopback"}
-	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, Versions: map[string]string{"cni-plugins": "1.6.2"}})
+	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true, Versions: map[string]string{"cni-plugins": "1.6.2"}})
 	require.NoError(t, err)
 	require.NoError(t, h.Files.WriteFile("/opt/cni/bin/aws-cni", []byte("the VPC CNI's own"), host.Attributes{Mode: 0o755}))
 
 	s.plugins = []string{"bridge", "loopback", "tap"}
-	spec := Spec{KubernetesVersion: "1.35.0", SourceURL: s.URL}
+	spec := Spec{KubernetesVersion: "1.35.0", SourceURL: s.URL, AllowHTTP: true}
 	assert.Contains(t, pending(t, h, d, spec), "(the node's agent): 1.34.4 is installed\n")
 	_, err = apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
@@ -346,7 +346,7 @@ func TestAnotherVersionReplacesTheOld(t *testing.T) {
 func TestAnotherSourceOrSumIsFetchedAgain(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
 	_, err := apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
 

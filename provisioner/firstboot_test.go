@@ -38,7 +38,7 @@ func manifestOf(t *testing.T, h *host.Host) *manifest.Manifest {
 
 func TestFirstBootIsInstalledAndRemoved(t *testing.T) {
 	h, d := installedDebian(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
 	_, err := apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
 	for _, name := range bootPaths {
@@ -74,7 +74,7 @@ func TestAnotherFirstBootIsNotReplaced(t *testing.T) {
 	h, d := installedDebian(t)
 	require.NoError(t, h.Files.WriteFile("/etc/eks/bootstrap.sh", []byte("#!/bin/bash\nset -o pipefail\n"), host.Attributes{Mode: 0o755}))
 	require.NoError(t, h.Files.WriteFile("/usr/bin/nodeadm", []byte("ELF"), host.Attributes{Mode: 0o755}))
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
 	_, err := apply(t, t.Context(), h, d, spec)
 	const why = ` belongs to another first boot: set bootstrap = "none" to keep that first boot, or remove the file`
 	require.ErrorContains(t, err, "/etc/eks/bootstrap.sh"+why)
@@ -92,7 +92,7 @@ func TestAnotherAuthenticatorStays(t *testing.T) {
 	for _, name := range []string{"/usr/local/bin/aws-iam-authenticator", "/usr/bin/aws-iam-authenticator"} {
 		h, d := installedDebian(t)
 		require.NoError(t, h.Files.WriteFile(name, []byte("ELF"), host.Attributes{Mode: 0o755}))
-		spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL}
+		spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
 		_, err := apply(t, t.Context(), h, d, spec)
 		require.NoError(t, err)
 		assert.Equal(t, "ELF", content(t, h, name))
@@ -104,7 +104,7 @@ func TestAnotherAuthenticatorStays(t *testing.T) {
 // The next provision finishes one that was killed before it wrote the manifest.
 func TestAFirstBootWithoutItsManifest(t *testing.T) {
 	h, d := installedDebian(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
 	n := debianNode(t, spec)
 	actions, err := n.planBoot(h, nil)
 	require.NoError(t, err)

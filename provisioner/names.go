@@ -7,6 +7,7 @@ const (
 	fieldDistro                 surface.Name = "distro"
 	fieldKubernetesVersion      surface.Name = "kubernetes_version"
 	fieldSourceURL              surface.Name = "source_url"
+	fieldAllowHTTP              surface.Name = "allow_http"
 	fieldSource                 surface.Name = "source"
 	fieldEksBuildDate           surface.Name = "eks_build_date"
 	fieldLockFile               surface.Name = "lock_file"

@@ -57,7 +57,7 @@ func TestTheNextProvisionFinishesTheInstallation(t *testing.T) {
 func TestPendingTriggersAreFinished(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
 	_, err := apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
 	status, err := h.Content("/var/lib/dpkg/status")

@@ -12,7 +12,7 @@ import (
 func TestTheSBOMIsWrittenWhenSet(t *testing.T) {
 	h, d := installedDebian(t)
 	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, Sources: Sources{SBOM: true}}
+	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true, Sources: Sources{SBOM: true}}
 	_, err := apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
 	m, err := manifest.Load(h)

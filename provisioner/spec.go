@@ -25,7 +25,11 @@ type Spec struct {
 	// Each asset is at `URL/<publisher's host>/<publisher's path>`, next to the
 	// publisher's checksum file. A folder on the machine is
 	// `file:///media/mirror`.
-	SourceURL  string `json:"source_url,omitempty" mapstructure:"source_url"`
+	SourceURL string `json:"source_url,omitempty" mapstructure:"source_url"`
+	// Accept a `source_url` that begins with `http://` although neither a lock file
+	// nor `checksums` pins every asset. Others on the network can then replace
+	// files and checksums. Defaults to `false`.
+	AllowHTTP  bool `json:"allow_http,omitempty" mapstructure:"allow_http"`
 	Containers `mapstructure:",squash"`
 	// Major version of containerd, `2`. Where the distribution's own containerd is
 	// older, containerd and runc come from upstream archives instead of packages.

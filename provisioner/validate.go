@@ -108,6 +108,9 @@ func kubernetesMinor(version string) (int, error) {
 }
 
 func (s Spec) validateSource() error {
+	if s.AllowHTTP && !strings.HasPrefix(strings.ToLower(s.SourceURL), "http://") {
+		return surface.Errorf("%s has no effect unless %s begins with http://", fieldAllowHTTP, fieldSourceURL)
+	}
 	if s.SourceURL == "" {
 		return nil
 	}

@@ -62,7 +62,7 @@ anything else.`,
 	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.34.4 (default: those in the lock file)")
 	f.StringSliceVar(&l.arches, "arch", arches(), "node architectures")
 	f.StringSliceVar(&l.distros, "distro", nil, "distributions whose downloads to lock, such as debian (default: all)")
-	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "containerd", "versions", "checksums")
+	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "allow_http", "containerd", "versions", "checksums")
 	f.StringSliceVar(&l.images, "images", nil, "container images to lock, such as registry.k8s.io/pause:3.10")
 	options(f, provisionHelp(), &l.local, "image_archives", "cache_folder")
 	f.BoolVar(&l.accept, "accept-changes", false, "accept a released file with another SHA-256 than in the lock file")
@@ -214,7 +214,7 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 		}
 		locked, err := asset.NewCache(l.local.CacheFolder, f).Lock(ctx, a, asset.Choice{
 			Kubernetes: version, Arch: arch, Version: l.spec.Versions[a.ID], SHA256: l.spec.Checksums[a.ID],
-			Origin: l.spec.Source, Date: date, Source: l.spec.SourceURL,
+			Origin: l.spec.Source, Date: date, Source: l.spec.SourceURL, AllowHTTP: l.spec.AllowHTTP,
 		}, func(int64, int64) {})
 		if err != nil {
 			return err

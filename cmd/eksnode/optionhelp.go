@@ -11,6 +11,7 @@ func provisionHelp() map[string]string {
 		"eks_build_date":           "date of the EKS build, such as 2025-11-13",
 		"sbom":                     "write a CycloneDX 1.5 bill of materials to /etc/eks/eksnode/sbom.cdx.json in the image",
 		"source_url":               "URL of a mirror or folder with the assets, instead of the publishers' sites",
+		"allow_http":               "accept a --source-url that begins with http:// although neither a lock file nor --checksums pins every asset",
 		"images":                   "container images to preload, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…",
 		"pause_image":              "pause image to preload, with its digest",
 		"containerd":               "major version of containerd, 2 (default: the containerd of the distribution)",

@@ -39,7 +39,7 @@ func BenchmarkProvision(b *testing.B) {
 	source := "http://" + l.delayed(listener.Addr().String())
 	block := func() figures {
 		n.block(new(eksnode.Provisioner), map[string]any{
-			"kubernetes_version": newest(b, tools.NameKubelet), "source_url": source, "versions": map[string]any{
+			"kubernetes_version": newest(b, tools.NameKubelet), "source_url": source, "allow_http": true, "versions": map[string]any{
 				tools.NameCredentialProvider: newest(b, tools.NameCredentialProvider),
 				tools.NameCNIPlugins:         newest(b, tools.NameCNIPlugins),
 			},

@@ -42,7 +42,7 @@ func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	require.NoError(t, err)
 	template, err := filepath.Abs(repository + "/examples/cluster")
 	require.NoError(t, err)
-	out, err := d.offer("build", "-var", "cluster=my-cluster", "-var", "ssh_interface=private_ip", "-var", "source_url="+c.mirror.URL(),
+	out, err := d.offer("build", "-var", "cluster=my-cluster", "-var", "ssh_interface=private_ip", "-var", "source_url="+c.mirror.URL(), "-var", "allow_http=true",
 		"-var", `versions={"ecr-credential-provider"="`+credentials+`"}`, template)
 	require.NoError(t, err, out)
 

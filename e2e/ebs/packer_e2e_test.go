@@ -149,7 +149,7 @@ func (d *workstation) variables(more ...string) []string {
 	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
 	require.NoError(d.t, err)
 	return append([]string{
-		"-var", "source_url=" + d.mirror.URL(),
+		"-var", "source_url=" + d.mirror.URL(), "-var", "allow_http=true",
 		"-var", `versions={"1.34.4"={"ecr-credential-provider"="` + credentials + `"}}`,
 		"-var", "ssh_interface=private_ip",
 		"-var", "reports=" + d.reports(),

@@ -121,7 +121,7 @@ func (w *world) provision(i *instance) {
 	_, kubelet, err := tools.Find(tools.NameKubelet, "")
 	require.NoError(w.t, err)
 	i.Sh(w.t, "systemctl reset-failed provision 2> /dev/null || true\nsystemd-run --quiet --unit=provision --property=RemainAfterExit=yes eksnode provision --kubernetes-version "+kubelet+
-		" --source-url "+w.slowMirror()+" --versions ecr-credential-provider="+lab.ProviderVersion(w.t))
+		" --source-url "+w.slowMirror()+" --allow-http --versions ecr-credential-provider="+lab.ProviderVersion(w.t))
 }
 
 // slowMirror serves the node's programs in the lab at a low rate, so that a

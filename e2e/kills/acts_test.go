@@ -58,7 +58,7 @@ func (w *world) acts(t *testing.T) []*act {
 	t.Helper()
 	provision := &act{
 		name: "provision", from: &start{layers: w.base}, ready: ":",
-		args: []string{command, "provision", "--kubernetes-version", kubernetes, "--source-url", "http://" + assets,
+		args: []string{command, "provision", "--kubernetes-version", kubernetes, "--source-url", "http://" + assets, "--allow-http",
 			"--versions", "ecr-credential-provider=" + provider, "--versions", "cni-plugins=" + cniPlugins,
 			"--sysctls", "vm.max_map_count=262144", "--sbom"},
 	}

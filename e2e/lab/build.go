@@ -60,7 +60,7 @@ func (b Build) Run(t *testing.T) {
 	build := []string{"build", "-color=false"}
 	for name, value := range map[string]string{
 		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": packer.Key,
-		"kubernetes_version": kubelet, "source_url": server.URL(), "reports": b.Reports,
+		"kubernetes_version": kubelet, "source_url": server.URL(), "allow_http": "true", "reports": b.Reports,
 		"versions": `{"ecr-credential-provider"="` + ProviderVersion(t) + `"}`,
 	} {
 		build = append(build, "-var", name+"="+value)

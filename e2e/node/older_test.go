@@ -28,7 +28,7 @@ func TestOlderPacker(t *testing.T) {
 	args := []string{}
 	for name, value := range map[string]string{
 		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": b.keyFile(),
-		"kubernetes_version": kubelet, "source_url": b.mirror.URL(), "reports": b.folder,
+		"kubernetes_version": kubelet, "source_url": b.mirror.URL(), "allow_http": "true", "reports": b.folder,
 		"versions": fmt.Sprintf("{%q=%q}", tools.NameCredentialProvider, lab.ProviderVersion(t)),
 	} {
 		args = append(args, "-var", name+"="+value)

@@ -133,6 +133,7 @@ build {
     versions           = local.images[source.name].assets
     checksums          = local.images[source.name].checksums
     source_url         = var.source_url
+    allow_http         = var.allow_http
     report             = "${var.reports}/${source.name}-provision.json"
   }
 

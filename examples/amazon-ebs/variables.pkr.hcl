@@ -252,6 +252,12 @@ variable "source_url" {
   default     = ""
 }
 
+variable "allow_http" {
+  description = "Accept a mirror with http:// without a lock file or checksums"
+  type        = bool
+  default     = false
+}
+
 variable "reports" {
   description = "Folder for the reports"
   type        = string

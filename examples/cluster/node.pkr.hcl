@@ -58,6 +58,12 @@ variable "source_url" {
   default     = ""
 }
 
+variable "allow_http" {
+  description = "Accept a mirror with http:// without a lock file or checksums"
+  type        = bool
+  default     = false
+}
+
 data "eksnode-cluster" "this" {
   name   = var.cluster
   region = var.region
@@ -120,6 +126,7 @@ build {
     kubernetes_version = local.kubelet
     versions           = var.versions
     source_url         = var.source_url
+    allow_http         = var.allow_http
   }
 
   provisioner "eksnode-scrub" {}

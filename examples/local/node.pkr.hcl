@@ -55,6 +55,12 @@ variable "source_url" {
   default     = ""
 }
 
+variable "allow_http" {
+  description = "Accept a mirror with http:// without a lock file or checksums"
+  type        = bool
+  default     = false
+}
+
 variable "reports" {
   description = "Folder for the reports"
   type        = string
@@ -75,6 +81,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    allow_http         = var.allow_http
     report             = "${var.reports}/provision.json"
   }
 

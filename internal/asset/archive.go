@@ -90,7 +90,8 @@ func (i *inflated) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unpacker unpacks a tar.gz into one folder and nowhere else.
+// unpacker unpacks a tar.gz into one folder and nowhere else. Without files, it only
+// judges the members.
 type unpacker struct {
 	files           *host.Files
 	staging, target string
@@ -99,6 +100,11 @@ type unpacker struct {
 	members []manifest.File
 	kinds   map[string]byte // each member's type flag of tar
 	bytes   int64
+
+	// arch is the architecture that programs must have when files is nil; programs
+	// counts them.
+	arch     string
+	programs int
 }
 
 func (u *unpacker) unpack(v *verifier) error {
@@ -160,6 +166,9 @@ func (u *unpacker) folder(name string) error {
 		return err
 	}
 	u.folders = append(u.folders, name)
+	if u.files == nil {
+		return nil
+	}
 	return u.files.Mkdir(path.Join(u.staging, name), 0o755)
 }
 
@@ -193,6 +202,9 @@ func (u *unpacker) file(name string, head *tar.Header, content io.Reader) error 
 	}
 	if err := u.add(name, tar.TypeReg); err != nil {
 		return err
+	}
+	if u.files == nil {
+		return u.judge(head, content)
 	}
 	mode := dataMode
 	if head.Mode&0o111 != 0 {
@@ -228,6 +240,9 @@ func (u *unpacker) link(name, to string) error {
 		return err
 	}
 	u.members = append(u.members, manifest.File{Path: name, Mode: 0o777, Link: to})
+	if u.files == nil {
+		return nil
+	}
 	return u.files.SymlinkIfPossible(to, path.Join(u.staging, name))
 }
 

@@ -182,6 +182,8 @@ type Choice struct {
 	// Source, when not empty, is a mirror or a folder with every file at
 	// SOURCE/<publisher's host>/<publisher's path>.
 	Source string
+	// AllowHTTP accepts a checksum that comes over plain http.
+	AllowHTTP bool
 	// Lock, when not nil, pins each download.
 	Lock *Lock
 }
@@ -242,7 +244,10 @@ func (a Asset) For(c Choice) (Download, error) {
 	if d.folders, err = versionFolders(release.URL, replacer, c.Source, published); err != nil {
 		return Download{}, err
 	}
-	return d, locked.pin(&d)
+	if err := locked.pin(&d); err != nil {
+		return d, err
+	}
+	return d, d.checkSumURL(c.AllowHTTP)
 }
 
 // version is the version in an asset's address.
@@ -298,6 +303,39 @@ func (d Download) Recorded() string {
 		return withoutUser(d.Published)
 	}
 	return d.Place()
+}
+
+// aFolder replaces the address of a folder in records: others do not have the folder.
+const aFolder = "a folder"
+
+// recordedFrom is an address for records.
+func recordedFrom(address string) string {
+	if isFile(address) {
+		return aFolder
+	}
+	return withoutUser(address)
+}
+
+// sumFrom names the origin of the download's SHA-256 for records.
+func (d Download) sumFrom() string {
+	switch {
+	case d.PinnedBy != "":
+		return "lock file"
+	case d.SHA256 != "":
+		return string(checksums)
+	default:
+		return recordedFrom(d.SumURL)
+	}
+}
+
+// checkSumURL refuses a checksum over plain http: whoever replaces the file on the way
+// can replace the checksum too.
+func (d Download) checkSumURL(allowed bool) error {
+	if d.SHA256 != "" || allowed || !strings.HasPrefix(d.SumURL, "http://") {
+		return nil
+	}
+	return surface.Errorf("choosing %s: %s %q has no TLS, so the file and its checksum can be replaced on the way; use https://, a lock file or %s, or accept the risk with %s",
+		d.ID, surface.Name("source_url"), d.Mirror, checksums.Key(d.ID), surface.Name("allow_http"))
 }
 
 // String names the download in messages.

@@ -71,7 +71,7 @@ func TestMirrorAddresses(t *testing.T) {
 		"https://mirror.example/a/b/":          "https://mirror.example/a/b/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet",
 		"https://me:secret@mirror.example/%20": "https://me:secret@mirror.example/%20/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet",
 	} {
-		d, err := row(t, "kubelet").For(Choice{Kubernetes: "1.34.4", Arch: "amd64", Commands: "/usr/bin", Source: source})
+		d, err := row(t, "kubelet").For(Choice{Kubernetes: "1.34.4", Arch: "amd64", Commands: "/usr/bin", Source: source, AllowHTTP: true})
 		require.NoError(t, err)
 		assert.Equal(t, want, d.URL)
 		assert.Equal(t, want+".sha256", d.SumURL)

@@ -140,7 +140,9 @@ func (c *Cache) resume(ctx context.Context, d Download, kept Kept, file *os.File
 		return 0, c.fetcher.explain(ctx, d, d.URL, err)
 	}
 	defer v.body.Close()
-	if err := appendAll(file, v); err != nil {
+	if err := appendAll(file, v); errors.Is(err, errTooLarge) {
+		return 0, &mismatchError{error: err} // nothing of it is worth resuming
+	} else if err != nil {
 		return 0, err
 	}
 	if err := v.check(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -133,13 +134,39 @@ func TestConcurrentRunsShareACache(t *testing.T) {
 	assert.Equal(t, []string{"sha256/" + sumOf(noise(large))}, files(t, dir))
 }
 
-func TestLockRecordsThePublishersAddress(t *testing.T) {
+func TestLockRecordsWhereBytesAndSumsCameFrom(t *testing.T) {
 	m := newMirror(t)
-	m.put(where, noise(300_000))
+	data := program("amd64")
+	m.put(where, data)
 	c := NewCache(t.TempDir(), hasty())
-	locked, err := c.Lock(t.Context(), kubelet(), Choice{Kubernetes: "1.34.4", Arch: "amd64", Source: m.URL}, quietly)
+	choice := Choice{Kubernetes: "1.34.4", Arch: "amd64", Source: m.URL, AllowHTTP: true}
+	want := lockedKubelet()
+	want.Size, want.SHA256, want.FetchedFrom, want.SumFrom = int64(len(data)), sumOf(data), m.URL+where, m.URL+where+".sha256"
+	locked, err := c.Lock(t.Context(), kubelet(), choice, quietly)
 	require.NoError(t, err)
-	assert.Equal(t, lockedKubelet(), locked, "the publisher's address, not the mirror's")
+	assert.Equal(t, want, locked, "url is the publisher's address")
+
+	choice.AllowHTTP, choice.SHA256, want.SumFrom = false, sumOf(data), "checksums"
+	locked, err = c.Lock(t.Context(), kubelet(), choice, quietly)
+	require.NoError(t, err)
+	assert.Equal(t, want, locked)
+}
+
+// A refused download is not resumed, so nothing of it stays, also not what an earlier
+// run left.
+func TestARefusedDownloadLeavesNothing(t *testing.T) {
+	m := newMirror(t)
+	m.files[where+".sha256"] = []byte(sumOf(nil))
+	m.faults[where] = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(mostDownload+1))
+		_, _ = w.Write(noise(5000)) // the client hangs up
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "partial"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "partial", sumOf(nil)), noise(1000), 0o600))
+	_, err := NewCache(dir, hasty()).Get(t.Context(), m.program(where), quietly)
+	require.ErrorIs(t, err, errTooLarge)
+	assert.Empty(t, files(t, dir))
 }
 
 // testTime is a fixed time in the past.

@@ -60,9 +60,15 @@ func (c *Cache) Lock(ctx context.Context, a Asset, choice Choice, progress plan.
 	if err != nil {
 		return Locked{}, err
 	}
+	if err := d.judge(kept.Path, choice.Arch); err != nil {
+		return Locked{}, err
+	}
 	l := Locked{
 		ID: d.ID, Kubernetes: choice.Kubernetes, Arch: choice.Arch, Version: d.Version, Origin: d.Origin,
-		URL: d.Published, Size: kept.Size, SHA256: kept.SHA256,
+		URL: d.Published, SumFrom: d.sumFrom(), Size: kept.Size, SHA256: kept.SHA256,
+	}
+	if d.URL != d.Published {
+		l.FetchedFrom = recordedFrom(d.URL)
 	}
 	if d.Origin == EKSBucket {
 		l.BuildDate = choice.Date

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -67,10 +68,34 @@ func NewFetcher(p Patience) *Fetcher {
 
 func newFetcher(through http.RoundTripper, p Patience) *Fetcher {
 	return &Fetcher{
-		client: &http.Client{Transport: through}, attempts: max(p.Attempts, 1), wait: p.Wait, stall: p.Stall,
+		client: &http.Client{Transport: through, CheckRedirect: keepTLS}, attempts: max(p.Attempts, 1), wait: p.Wait, stall: p.Stall,
 		pieces: sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }},
 	}
 }
+
+// downgradeError is a redirect from https to http.
+type downgradeError struct{ host string }
+
+func (e *downgradeError) Error() string {
+	return fmt.Sprintf("the server redirects from https to http at %q, where the file can be replaced on the way", e.host)
+}
+
+// Final says that another attempt would get the same redirect.
+func (e *downgradeError) Final() bool { return true }
+
+// keepTLS refuses redirects from https to http.
+func keepTLS(req *http.Request, via []*http.Request) error {
+	if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
+		return &downgradeError{req.URL.Host}
+	}
+	if len(via) >= mostRedirects {
+		return fmt.Errorf("the server redirects more than %d times", mostRedirects)
+	}
+	return nil
+}
+
+// mostRedirects is the limit of package http.
+const mostRedirects = 10
 
 // Through is this Fetcher with another transport: wrap gets this Fetcher's
 // transport and returns one that, for example, logs in. When an error of that

@@ -39,7 +39,16 @@ func Install(ctx context.Context, h *host.Host, from Source, d Download, progres
 	if err != nil {
 		return manifest.Asset{}, err
 	}
-	return manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), Size: v.done, SHA256: sum, Files: files}, nil
+	record := manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), SumFrom: d.sumFrom(), Size: v.done, SHA256: sum, Files: files}
+	if _, ok := body.(sent); ok {
+		record.FetchedFrom = "Packer host"
+		if d.SHA256 == "" {
+			record.SumFrom = record.FetchedFrom
+		}
+	} else if isFile(d.URL) {
+		record.FetchedFrom = aFolder
+	}
+	return record, nil
 }
 
 // Source is an origin of downloads: a Fetcher, or the Packer host.
@@ -135,13 +144,16 @@ type verifier struct {
 // content goes to a disk before its sum is verified.
 const mostDownload = 1 << 30
 
+// errTooLarge is a download above mostDownload.
+var errTooLarge = fmt.Errorf("the download has more than %d bytes, which no asset has", mostDownload)
+
 // progressStep is the number of bytes between two progress reports.
 const progressStep = 1 << 20
 
 // Read implements io.Reader. Its errors are those of the download.
 func (v *verifier) Read(p []byte) (int, error) {
 	if max(v.done, v.body.size()) > mostDownload {
-		return 0, v.download.explain(v.download.URL, fmt.Errorf("the download has more than %d bytes, which no asset has", mostDownload))
+		return 0, v.download.explain(v.download.URL, errTooLarge)
 	}
 	n, err := v.body.Read(p)
 	v.done += int64(n)

@@ -37,7 +37,7 @@ func TestInstallWritesAProgram(t *testing.T) {
 	require.NoError(t, err)
 	size := int64(len(data))
 	assert.Equal(t, manifest.Asset{
-		ID: "kubelet", Version: "1.34.4", URL: m.URL + where, Size: size, SHA256: sumOf(data),
+		ID: "kubelet", Version: "1.34.4", URL: m.URL + where, SumFrom: m.URL + where + ".sha256", Size: size, SHA256: sumOf(data),
 		Files: []manifest.File{{Path: "/usr/bin/kubelet", Mode: 0o755, Size: size, SHA256: sumOf(data)}},
 	}, record)
 	assert.Equal(t, []string{"/usr/", "/usr/bin/", "/usr/bin/kubelet -rwxr-xr-x " + sumOf(data)[:8]}, h.tree(t))

@@ -39,9 +39,15 @@ type Locked struct {
 	Origin    string `json:"origin"`
 	BuildDate string `json:"build_date,omitempty"`
 	// URL is the publisher's own address, also when the file came from a mirror.
-	URL    string `json:"url"`
-	Size   int64  `json:"size"` // bytes
-	SHA256 string `json:"sha256"`
+	URL string `json:"url"`
+	// FetchedFrom is the mirror's address, or "a folder". It is empty when the file
+	// came from URL.
+	FetchedFrom string `json:"fetched_from,omitempty"`
+	// SumFrom says who vouched for SHA256: the address of the checksum file,
+	// "a folder", or "checksums" for the field.
+	SumFrom string `json:"sum_from,omitempty"`
+	Size    int64  `json:"size"` // bytes
+	SHA256  string `json:"sha256"`
 }
 
 // key identifies a Locked.

@@ -51,7 +51,7 @@ func TestMissingVersionsListTheExistingOnes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newMirror(t)
 			test.lay(m)
-			d, err := kubelet().For(Choice{Kubernetes: "1.34.9", Arch: "amd64", Commands: "/usr/bin", Source: m.URL})
+			d, err := kubelet().For(Choice{Kubernetes: "1.34.9", Arch: "amd64", Commands: "/usr/bin", Source: m.URL, AllowHTTP: true})
 			require.NoError(t, err)
 			_, err = Install(t.Context(), newMachine(t, nil).Host, hasty(), d, quietly)
 			require.EqualError(t, err, strings.ReplaceAll(test.err, "{}", m.URL))

@@ -69,6 +69,11 @@ type Asset struct {
 	Version string `json:"version"`
 	// URL is its address, without user and password.
 	URL string `json:"url"`
+	// FetchedFrom is "Packer host" or "a folder" when the file did not come from
+	// URL. SumFrom is the origin of SHA256: the checksum file's address, "lock file",
+	// "checksums" for the field, "Packer host" or "a folder".
+	FetchedFrom string `json:"fetched_from,omitempty"`
+	SumFrom     string `json:"sum_from,omitempty"`
 	// Size in bytes and SHA256 in hexadecimal describe the download; for an
 	// archive, the archive itself.
 	Size   int64  `json:"size"`

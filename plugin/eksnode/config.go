@@ -48,6 +48,9 @@ func (c *Config) known() provisioner.Spec {
 			}
 		}
 	}
+	if validate.IsUnknown(c.SourceURL) {
+		s.AllowHTTP = false
+	}
 	if validate.IsUnknown(c.LockFile) { // whether the lock has the images
 		s.Containers = provisioner.Containers{}
 	}

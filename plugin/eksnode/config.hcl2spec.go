@@ -29,6 +29,7 @@ type FlatConfig struct {
 	EKSBuildDate           *string           `json:"eks_build_date,omitempty" mapstructure:"eks_build_date" cty:"eks_build_date" hcl:"eks_build_date"`
 	SBOM                   *bool             `json:"sbom,omitempty" mapstructure:"sbom" cty:"sbom" hcl:"sbom"`
 	SourceURL              *string           `json:"source_url,omitempty" mapstructure:"source_url" cty:"source_url" hcl:"source_url"`
+	AllowHTTP              *bool             `json:"allow_http,omitempty" mapstructure:"allow_http" cty:"allow_http" hcl:"allow_http"`
 	Images                 []string          `json:"images,omitempty" mapstructure:"images" cty:"images" hcl:"images"`
 	PauseImage             *string           `json:"pause_image,omitempty" mapstructure:"pause_image" cty:"pause_image" hcl:"pause_image"`
 	Containerd             *string           `json:"containerd,omitempty" mapstructure:"containerd" cty:"containerd" hcl:"containerd"`
@@ -81,6 +82,7 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"eks_build_date":             &hcldec.AttrSpec{Name: "eks_build_date", Type: cty.String, Required: false},
 		"sbom":                       &hcldec.AttrSpec{Name: "sbom", Type: cty.Bool, Required: false},
 		"source_url":                 &hcldec.AttrSpec{Name: "source_url", Type: cty.String, Required: false},
+		"allow_http":                 &hcldec.AttrSpec{Name: "allow_http", Type: cty.Bool, Required: false},
 		"images":                     &hcldec.AttrSpec{Name: "images", Type: cty.List(cty.String), Required: false},
 		"pause_image":                &hcldec.AttrSpec{Name: "pause_image", Type: cty.String, Required: false},
 		"containerd":                 &hcldec.AttrSpec{Name: "containerd", Type: cty.String, Required: false},

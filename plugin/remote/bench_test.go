@@ -84,7 +84,7 @@ func newBench(t *testing.T, behaviour string) *bench {
 		screen:  &monitor{},
 		folder:  folder,
 		report:  filepath.Join(t.TempDir(), "made", "report.json"),
-		request: agent.Request{Command: agent.Provision, Provision: &provisioner.Spec{SourceURL: "http://" + behaviour}},
+		request: agent.Request{Command: agent.Provision, Provision: &provisioner.Spec{SourceURL: "https://" + behaviour}},
 	}
 	b.session = &Session{
 		Config: Config{Report: b.report, RemoteFolder: folder, SudoCommand: "env --"},

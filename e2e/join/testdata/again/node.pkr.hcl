@@ -62,6 +62,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    allow_http         = true
     containerd         = var.containerd
     report             = "${var.reports}/provision.json"
   }
@@ -70,6 +71,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    allow_http         = true
     containerd         = var.containerd
     report             = "${var.reports}/again.json"
   }
@@ -89,6 +91,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    allow_http         = true
     containerd         = var.containerd
     report             = "${var.reports}/restarted.json"
   }

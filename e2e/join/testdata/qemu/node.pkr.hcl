@@ -72,6 +72,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
+    allow_http         = true
   }
 
   # The scrub takes away sudo. This unit, which is not on the disk, lets the shutdown

@@ -27,7 +27,7 @@ func main() {
 	check(err)
 	var request agent.Request
 	check(json.Unmarshal(line, &request))
-	behaviour, argument, _ := strings.Cut(strings.TrimPrefix(request.Provision.SourceURL, "http://"), ":")
+	behaviour, argument, _ := strings.Cut(strings.TrimPrefix(request.Provision.SourceURL, "https://"), ":")
 	act, known := behaviours()[behaviour]
 	if !known {
 		check(fmt.Errorf("unknown behaviour %q", behaviour))
