@@ -52,7 +52,7 @@ func everyField(t *testing.T) map[string]fields {
 	all := map[string]fields{
 		"eksnode": {
 			"distro": "amazonlinux2023", "kubernetes_version": "1.34.4", "source": "eks-bucket", "eks_build_date": "2025-11-13",
-			"source_url": "https://mirror.example/assets", "download_on": "packer-host", "cache_folder": "cache",
+			"source_url": "http://mirror.example/assets", "allow_http": true, "download_on": "packer-host", "cache_folder": "cache",
 			"images": []any{"registry.k8s.io/coredns/coredns:v1.12.1" + digest}, "pause_image": "registry.k8s.io/pause:3.10" + digest,
 			"image_archives": []any{archive}, "sbom": true,
 			"versions": fields{"cni-plugins": "1.9.1"}, "checksums": fields{"kubelet": strings.Repeat("0a", 32)},
