@@ -15,5 +15,7 @@ func (c *Config) checkChoice() error {
 	if slices.ContainsFunc(decide, validate.IsUnknown) {
 		return nil
 	}
-	return c.known().Choosable()
+	spec := c.known()
+	spec.AllowHTTP = true // a value that is not known yet looks like false; the build itself refuses
+	return spec.Choosable()
 }
