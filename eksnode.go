@@ -121,9 +121,12 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 		}
 		if o.DryRun {
 			r.Dry(plan.Look(ctx, h, items))
-			return nil
+			return warnOfOrder(h, &r, true)
 		}
 		return change(h, func() error {
+			if err := warnOfOrder(h, &r, false); err != nil {
+				return err
+			}
 			r.Applied(plan.Apply(ctx, h, items, o.sink()))
 			if r.Result == plan.Failure {
 				return nil
@@ -132,6 +135,15 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 			return err
 		})
 	})
+}
+
+// warnOfOrder warns when a provision follows a scrub, and records that for audits.
+func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
+	follows, err := scrub.Provisioned(h, dry)
+	if follows {
+		r.Warnings = append(r.Warnings, "this provision follows a scrub, and an audit of the image will fail: scrub again, as the last step (in Packer, the last provisioner is eksnode-scrub)")
+	}
+	return err
 }
 
 // Scrub removes what an image must not carry, and restores the templates. It ends
@@ -162,9 +174,15 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			if err != nil {
 				return err
 			}
+			if err := scrub.Began(h); err != nil {
+				return err
+			}
 			r.Applied(plan.Apply(ctx, h, items, o.sink()))
-			if r.Result == plan.Failure || spec.Audit == scrub.AuditOff {
+			switch {
+			case r.Result == plan.Failure:
 				return nil
+			case spec.Audit == scrub.AuditOff:
+				return scrub.Ended(h, version.String())
 			}
 			audits, err := spec.AuditItems(d.Scrub, ids...)
 			if err != nil {
@@ -174,7 +192,7 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			list, asked := plan.Look(ctx, h, audits)
 			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
 			r.Audit.Rules = spec.Checks(d.Scrub, asked)
-			return nil
+			return scrub.Ended(h, version.String())
 		})
 	})
 }

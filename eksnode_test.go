@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -238,4 +239,43 @@ func TestAScrubThatWouldFailHalfwayIsRefused(t *testing.T) {
 	text, err = os.ReadFile(left)
 	require.NoError(t, err)
 	assert.NotContains(t, string(text), "0123456789abcdef")
+}
+
+// A provision after a scrub warns at its end, and the audit of the image fails until
+// the next scrub.
+func TestAProvisionAfterAScrubWarns(t *testing.T) {
+	h, root := image(t)
+	spec := provisioner.Spec{KubernetesVersion: "1.34.4"}
+	warned := func() int {
+		r, err := eksnode.Provision(t.Context(), h, spec, eksnode.Options{DryRun: true})
+		require.NoError(t, err)
+		n := 0
+		for _, text := range r.Warnings {
+			if strings.HasPrefix(text, "this provision follows a scrub") {
+				n++
+			}
+		}
+		return n
+	}
+	order := scrub.Spec{Only: []string{"order"}}
+	result := func() plan.Result {
+		r, err := eksnode.Audit(t.Context(), h, order)
+		require.NoError(t, err)
+		return r.Result
+	}
+	only := scrub.Spec{Only: []string{"machine-id"}}
+	assert.Zero(t, warned())
+	for range 2 {
+		_, err := eksnode.Scrub(t.Context(), h, only, eksnode.Options{})
+		require.NoError(t, err)
+		assert.Equal(t, 1, warned())
+		assert.Equal(t, plan.Clean, result())
+		follows, err := scrub.Provisioned(h, false)
+		require.NoError(t, err)
+		assert.True(t, follows)
+		assert.Equal(t, plan.Findings, result())
+	}
+	text, err := os.ReadFile(filepath.Join(root, "etc/eks/eksnode/scrubbed.json"))
+	require.NoError(t, err)
+	assert.NotContains(t, string(text), "0123456789abcdef", "the record must not identify the machine")
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/spf13/afero"
 )
@@ -22,6 +23,9 @@ type Files struct{ afero.Fs }
 
 // OpenOS opens a file; see the Linux build.
 func (*Files) OpenOS(string, int, os.FileMode) (*os.File, error) { return nil, errNotLinux }
+
+// ChangeTime is when an entry changed last; see the Linux build.
+func ChangeTime(st fs.FileInfo) time.Time { return st.ModTime() }
 
 func openFiles(string) (*Files, error) { return nil, errNotLinux }
 

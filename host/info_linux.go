@@ -61,6 +61,15 @@ func (i *info) Mode() fs.FileMode {
 	return mode
 }
 
+// ChangeTime is when content or attributes of an entry of Walk or Lstat changed
+// last, by the kernel's clock. No program can set this time.
+func ChangeTime(st fs.FileInfo) time.Time {
+	if s, ok := st.Sys().(*unix.Stat_t); ok {
+		return time.Unix(s.Ctim.Sec, s.Ctim.Nsec)
+	}
+	return st.ModTime()
+}
+
 // modeBits converts a file mode to the kernel's form.
 func modeBits(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())

@@ -99,7 +99,7 @@ func differences(twin, scrubbed map[string]object) []string {
 	for name, o := range scrubbed {
 		_, there := twin[name]
 		switch {
-		case there || o.kind == fs.ModeDir.String():
+		case there || o.kind == fs.ModeDir.String() || name == "/etc/eks/eksnode/scrubbed.json":
 		case o.content == "":
 			all = append(all, "+ "+name+" (empty)")
 		default:

@@ -49,6 +49,7 @@ func Table() []Rule {
 		membershipRules(),
 		agentRules(),
 		cacheRules(),
+		agentFolderRules(),
 		logRules(),
 		agentLogRules(),
 		peopleRules(),
@@ -64,6 +65,7 @@ func Table() []Rule {
 		sysctlRules(),
 		firewallRules(),
 		imageRules(),
+		afterScrubRules(),
 	)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // ErrHungUp is the cause when a run stops because the Packer host is gone.
@@ -41,6 +42,9 @@ func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 	req, err := box.request(ctx, tool)
 	if err == nil {
 		err = leaveFolder(req.Folder)
+	}
+	if err == nil && req.Folder != "" && !req.DryRun {
+		err = scrub.RemoveAgents(h, filepath.Dir(req.Folder))
 	}
 	if err != nil {
 		r := plan.Report{Schema: plan.Schema, Command: string(req.Command), Tool: tool, Result: plan.Failure, Error: err.Error()}

@@ -257,3 +257,13 @@ func (h hangsUp) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// The next agent removes what a cut session left beside its own folder.
+func TestStaleAgentsAreOfTheFormThatTheScrubKnows(t *testing.T) {
+	h, root := image(t)
+	stale := filepath.Join(root, "opt", FolderPrefix+"0123456789abcdef")
+	require.NoError(t, os.MkdirAll(stale, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(stale, "eksnode"), nil, 0o700))
+	require.NoError(t, scrub.RemoveAgents(h, "/opt"))
+	assert.NoDirExists(t, stale)
+}
