@@ -133,7 +133,7 @@ func TestWhatCannotBegin(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
 	r, err = eksnode.Audit(t.Context(), h, scrub.Spec{})
 	require.ErrorContains(t, err, `"plan9"`)
-	assert.Equal(t, plan.Unknown, r.Result, "an audit that could not look has not found anything")
+	assert.Equal(t, plan.Unknown, r.Result, "an audit with a rule that could not run has not found anything")
 }
 
 // The architecture is the image's, whatever the program was built for.

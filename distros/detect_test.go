@@ -110,7 +110,7 @@ func TestDistroOverridesDetection(t *testing.T) {
 		})
 	}
 	_, _, err := Detect(image(t, nil), "debain")
-	require.EqualError(t, err, `distro "debain" is not known; known are `+strings.Join(IDs(), ", "))
+	require.EqualError(t, err, `distro "debain" is not known; known are `+strings.Join(IDs(), ", ")+"; did you mean debian?")
 	_, _, err = Detect(image(t, nil), "windows")
 	require.ErrorContains(t, err, `distro "windows": Windows Server cannot be provisioned: eksnode's agent is a Linux program`)
 	_, _, err = Detect(image(t, nil), "alpine")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 )
 
 //go:generate go run ./list
@@ -37,7 +38,7 @@ func ByID(id string) (Distro, error) {
 			return Distro{}, surface.Errorf("%s %q: %w", byName, id, u.Err())
 		}
 	}
-	return Distro{}, surface.Errorf("%s %q is not known; known are %s", byName, id, strings.Join(IDs(), ", "))
+	return Distro{}, surface.Errorf("%s %q is not known; known are %s%s", byName, id, strings.Join(IDs(), ", "), text.Meant(id, IDs()))
 }
 
 // IDs returns the IDs of the known distributions.

@@ -133,14 +133,14 @@ type Planned struct {
 	Phase    string    `json:"phase"`
 	Actions  []Action  `json:"actions,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
-	// Error says why the item could not look at the machine.
+	// Error says why the item could not run.
 	Error string `json:"error,omitempty"`
 	// Err is the item's own error.
 	Err error `json:"-"`
 }
 
 // Make plans every item. Items with nothing left to do are not listed; an item
-// that could not look is listed with its error. When ctx ends, the next item is
+// that could not run is listed with its error. When ctx ends, the next item is
 // listed with the reason, and the items after that are not planned.
 func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
 	list, _ := Look(ctx, h, items)

@@ -14,7 +14,7 @@ type Audit struct {
 	Result Result `json:"result"`
 	// Items is the number of rules that looked at the machine.
 	Items int `json:"items"`
-	// Error says why rules could not look.
+	// Error says why rules could not run.
 	Error string `json:"error,omitempty"`
 	// Plan is what the rules found.
 	Plan []Planned `json:"plan,omitempty"`
@@ -121,7 +121,7 @@ func (a *Audit) String() string {
 	}
 	text := fmt.Sprintf("audit %s: %s, %s", a.Result, human.Count(a.Items, "rule"), human.Count(left, "finding"))
 	if failed > 0 {
-		text += fmt.Sprintf("; %s could not look", human.Count(failed, "rule"))
+		text += fmt.Sprintf("; %s could not run", human.Count(failed, "rule"))
 	}
 	return text
 }

@@ -9,7 +9,7 @@ const (
 	Found         Verdict = "findings"       // the rule found something
 	NotApplicable Verdict = "not-applicable" // the rule is not for this machine, or not for an audit
 	LeftOut       Verdict = "skipped"        // the options leave the rule out
-	Unchecked     Verdict = "unknown"        // the rule could not look at the machine
+	Unchecked     Verdict = "unknown"        // the rule could not run
 )
 
 // Check is one rule of an audit with its outcome. An audit's report lists a

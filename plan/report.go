@@ -132,7 +132,7 @@ func (r *Report) Applied(outcomes []Outcome, err error) {
 }
 
 // Audited fills in the result of an audit: what its rules found, and the rules
-// that looked. A rule that could not look makes the result Unknown, which is
+// that looked. A rule that could not run makes the result Unknown, which is
 // neither clean nor dirty.
 func (r *Report) Audited(list []Planned, asked []Check) {
 	r.pending(list, asked, Clean, Findings, Unknown)

@@ -32,7 +32,7 @@ func (t *Totals) add(actions []Action, findings []Finding) {
 type PhaseTotals struct {
 	Phase string `json:"phase"`
 	Totals
-	// Failed are items that could not be done, or rules that could not look.
+	// Failed are items that could not be done, or rules that could not run.
 	Failed int `json:"failed"`
 	// Skipped are items that did not start, because an earlier phase failed.
 	Skipped int `json:"skipped"`

@@ -171,7 +171,7 @@ func TestPackerValidate(t *testing.T) {
     remote_folder      = "/home/${build.User}"
   }`, nil},
 		"no version": {`provisioner "eksnode" {}`,
-			[]string{`kubernetes_version is required, such as "1.34.4"`}},
+			[]string{`kubernetes_version is missing; set a complete version, such as 1.34.4`}},
 		"several mistakes": {`provisioner "eksnode" {
     kubernetes_version = "latest"
     distro             = "slackware"
@@ -186,9 +186,9 @@ func TestPackerValidate(t *testing.T) {
     dry_run            = "perhaps"
   }`, []string{"dry_run", "bool"}},
 		"an unknown rule": {`provisioner "eksnode-scrub" { rules = ["kublet"] }`,
-			[]string{`rules: no rule or group is named "kublet"; known: `, "kubelet"}},
+			[]string{`rules: no rule, phase or group is named "kublet"; did you mean kubelet?`}},
 		"an unknown rule to skip": {`provisioner "eksnode-scrub" { skip_rules = ["kublet"] }`,
-			[]string{`skip_rules: no rule or group is named "kublet"; known: `}},
+			[]string{`skip_rules: no rule, phase or group is named "kublet"; did you mean kubelet?`}},
 	}
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.install(plugin)

@@ -142,7 +142,7 @@ func (s Spec) validateContainerd() error {
 		return surface.Errorf("%s %q is not known; known is %s, a major version; set a complete version with %s", fieldContainerd, s.Containerd, newestContainerd, fieldVersions.Key("containerd"))
 	}
 	if v, set := s.Versions["containerd"]; set && !strings.HasPrefix(v, newestContainerd+".") {
-		return surface.Errorf("%s = %q contradicts %s", fieldVersions.Key("containerd"), v, fieldContainerd.Is(s.Containerd))
+		return surface.Errorf("%s contradicts %s", fieldVersions.Entry("containerd", v), fieldContainerd.Is(s.Containerd))
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (s Spec) validateKubernetes() error {
 	v := s.KubernetesVersion
 	switch {
 	case v == "":
-		return surface.Errorf(`%s is required, such as "1.34.4"`, fieldKubernetesVersion)
+		return surface.Errorf(`%s is missing; set a complete version, such as 1.34.4`, fieldKubernetesVersion)
 	case strings.HasPrefix(v, "v"):
 		return surface.Errorf(`%s %q must be written without the "v"`, fieldKubernetesVersion, v)
 	case !versionForm.MatchString(v):
@@ -138,7 +138,7 @@ func validatePin(id, version string) error {
 	case asset.Version == "":
 		return surface.Errorf("%s: %s sets this version", fieldVersions.Key(id), fieldKubernetesVersion)
 	case !versionForm.MatchString(version):
-		return surface.Errorf(`%s = %q must be complete and without "v", such as %q`, fieldVersions.Key(id), version, asset.Version)
+		return surface.Errorf(`%s must be complete and without "v", such as %q`, fieldVersions.Entry(id, version), asset.Version)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func validateSum(id, sum string) error {
 		return err
 	}
 	if !sumForm.MatchString(sum) {
-		return surface.Errorf("%s = %q must be a SHA-256: 64 hexadecimal digits", fieldChecksums.Key(id), sum)
+		return surface.Errorf("%s must be a SHA-256: 64 hexadecimal digits", fieldChecksums.Entry(id, sum))
 	}
 	return nil
 }
@@ -178,10 +178,10 @@ func validateSysctl(name, value string) error {
 		return surface.Errorf("%s is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward", fieldSysctls.Key(name))
 	}
 	if strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r\x00") {
-		return surface.Errorf("%s = %q must be one non-empty line", fieldSysctls.Key(name), value)
+		return surface.Errorf("%s must be one non-empty line", fieldSysctls.Entry(name, value))
 	}
 	if err := checkParameter(name, strings.TrimSpace(value)); err != nil {
-		return surface.Errorf("%s = %q %w", fieldSysctls.Key(name), value, err)
+		return surface.Errorf("%s %w", fieldSysctls.Entry(name, value), err)
 	}
 	return nil
 }

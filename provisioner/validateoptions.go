@@ -30,7 +30,7 @@ func (s Spec) validateOptions() []error {
 		case !packageForm.MatchString(name):
 			errs = append(errs, surface.Errorf("%s is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", fieldPackageVersions.Key(name)))
 		case !packageVersionForm.MatchString(version):
-			errs = append(errs, surface.Errorf("%s = %q is not a version; write it as the package manager does, such as \"1.7.24-1\"", fieldPackageVersions.Key(name), version))
+			errs = append(errs, surface.Errorf("%s is not a version; write it as the package manager does, such as \"1.7.24-1\"", fieldPackageVersions.Entry(name, version)))
 		}
 		if err := checkPackage(fieldPackageVersions, name); err != nil {
 			errs = append(errs, err)

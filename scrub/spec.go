@@ -15,9 +15,9 @@ type Spec struct {
 	// Distribution ID, instead of the one in `/etc/os-release`. For derivatives
 	// that behave like a supported distribution.
 	Distro string `json:"distro,omitempty" mapstructure:"distro"`
-	// Rules or rule groups to run. Defaults to all.
+	// Rules, phases or groups to run. Defaults to all.
 	Only []string `json:"only,omitempty" mapstructure:"rules"`
-	// Rules or rule groups to skip. The audit skips them too.
+	// Rules, phases or groups to skip. The audit skips them too.
 	Skip []string `json:"skip,omitempty" mapstructure:"skip_rules"`
 	// Own holds the rules of Local.RulesFile, which run in addition; see
 	// ParseRules.

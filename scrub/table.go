@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -238,7 +239,7 @@ func (s Spec) Chooses(r Rule) bool {
 }
 
 // names returns all names that select a rule.
-func (r Rule) names() []string { return append([]string{r.ID}, r.Groups...) }
+func (r Rule) names() []string { return append([]string{r.ID, string(r.Phase)}, r.Groups...) }
 
 func (r Rule) named(names []string) bool {
 	return slices.ContainsFunc(r.names(), func(n string) bool { return slices.Contains(names, n) })
@@ -255,11 +256,12 @@ func (s Spec) checkNames(known map[string]bool) error {
 			if known[n] {
 				continue
 			}
-			all := ""
-			if unknown == nil { // list the known names once
-				all = "; known: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+			names := slices.Sorted(maps.Keys(known))
+			hint := text.Meant(n, names)
+			if hint == "" && unknown == nil { // list the known names once
+				hint = "; known: " + strings.Join(names, ", ")
 			}
-			unknown = append(unknown, surface.Errorf("%s: no rule or group is named %q%s", chosen.field, n, all))
+			unknown = append(unknown, surface.Errorf("%s: no rule, phase or group is named %q%s", chosen.field, n, hint))
 		}
 	}
 	return errors.Join(unknown...)

@@ -49,8 +49,8 @@ func TestSelectionOfRules(t *testing.T) {
 		"one rule":         {spec: Spec{Only: []string{"machine-id"}}, want: []string{"machine-id"}},
 		"a group":          {spec: Spec{Only: []string{"ssh"}}, want: []string{"ssh-host-keys", "ssh-host-keys-elsewhere", "ssh-people", "ssh-passwords", "authorized-keys-elsewhere", "authorized-keys"}},
 		"a group less one": {spec: Spec{Only: []string{"ssh"}, Skip: []string{"ssh-people"}}, want: []string{"ssh-host-keys", "ssh-host-keys-elsewhere", "ssh-passwords", "authorized-keys-elsewhere", "authorized-keys"}},
-		"unknown":          {spec: Spec{Only: []string{"machineid"}}, err: `rules: no rule or group is named "machineid"; known: account-backups, `},
-		"unknown skip":     {spec: Spec{Skip: []string{"x"}}, err: `skip_rules: no rule or group is named "x"; known: `},
+		"unknown":          {spec: Spec{Only: []string{"machineid"}}, err: `rules: no rule, phase or group is named "machineid"; did you mean machine-id?`},
+		"unknown skip":     {spec: Spec{Skip: []string{"x"}}, err: `skip_rules: no rule, phase or group is named "x"; known: access, account-backups, `},
 		"none left":        {spec: Spec{Only: []string{"machine-id"}, Skip: []string{"identity"}}, err: "no rule is left"},
 	} {
 		t.Run(name, func(t *testing.T) {

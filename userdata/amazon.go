@@ -167,8 +167,8 @@ func amazonUnwrap(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// decode reads one NodeConfig as k8s.io/apimachinery's decoder does: what begins
-// with { is JSON, the rest YAML, of which the first document counts.
+// decode reads one NodeConfig as the decoder of k8s.io/apimachinery does: a text that begins
+// with { is JSON. In other texts it reads the first YAML document.
 func (c *amazonConfig) decode(text []byte) error {
 	if len(text) > maxYAML {
 		return fmt.Errorf("the NodeConfig has more than %d KiB", maxYAML>>10)

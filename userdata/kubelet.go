@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubelet/config/v1beta1"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 )
 
 // kubeletConfig checks a KubeletConfiguration against the kubelet's own type.
@@ -307,7 +308,7 @@ func reservedProblem(name, value string) string {
 // nearestOnly says which known name is probably meant; the kubelet has too many
 // fields to list.
 func nearestOnly(name string, known []string) string {
-	if best := nodeconfig.Nearest(name, known); best != "" {
+	if best := text.Nearest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "see the fields of KubeletConfiguration in kubelet.config.k8s.io/v1beta1"

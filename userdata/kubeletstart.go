@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 )
 
 // kubeletStart reports why kubelets do not start with a configuration and flags. The
@@ -20,7 +21,7 @@ func kubeletStart(config map[string]any, flags []string, base func(minor int) ma
 			continue // kubeletArguments has reported the flag
 		}
 		if gate, found := strings.CutPrefix(v.Field, "featureGates."); found && !slices.Contains(kubelet.Gates(), gate) {
-			if best := nodeconfig.Nearest(gate, kubelet.Gates()); best != "" {
+			if best := text.Nearest(gate, kubelet.Gates()); best != "" {
 				v.Text += "; did you mean " + best + "?"
 			}
 		}

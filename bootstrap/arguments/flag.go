@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 // flag is one setting of the contract.
@@ -81,14 +79,6 @@ func Flags() []string {
 		names = append(names, f.name)
 	}
 	return names
-}
-
-// suggestion returns "; did you mean FLAG?" for an unknown flag, or an empty text.
-func suggestion(name string) string {
-	if best := nodeconfig.Nearest(name, Flags()); best != "" {
-		return fmt.Sprintf("; did you mean %s?", best)
-	}
-	return ""
 }
 
 // harmless is a mistake that Amazon Linux 2's script ignores. First boot logs a

@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 )
 
 // decoder fills structs from YAML nodes and collects all mistakes. No YAML library
@@ -365,4 +368,13 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
+}
+
+// nearest returns "did you mean NAME?" for an unknown name, or the list of known names.
+func nearest[V any](name string, known map[string]V) string {
+	names := slices.Sorted(maps.Keys(known))
+	if best := text.Nearest(name, names); best != "" {
+		return fmt.Sprintf("did you mean %s?", best)
+	}
+	return "known are " + strings.Join(names, ", ")
 }

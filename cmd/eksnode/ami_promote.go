@@ -68,10 +68,11 @@ type stage struct {
 }
 
 func (p promotion) run(cmd *cobra.Command) error {
+	if err := missing([3]string{"--from", p.from, "set the SSM parameter to read"},
+		[3]string{"--to", p.to, "set the SSM parameter to write"}); err != nil {
+		return err
+	}
 	for flag, value := range map[string]string{"--from": p.from, "--to": p.to} {
-		if value == "" {
-			return errors.New("promoting needs both --from and --to, the names of two SSM parameters")
-		}
 		if err := awsapi.CheckParameter(value); err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}

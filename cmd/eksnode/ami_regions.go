@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 )
 
 // regions holds the flags of a command that works in several regions.
@@ -50,7 +50,7 @@ func (r *regions) open(ctx context.Context) ([]*awsapi.AWS, error) {
 func similar(name string, known []string) []string {
 	var list []string
 	for known = slices.Clone(known); len(known) > 0 && len(list) < 3; {
-		best := nodeconfig.Nearest(name, known)
+		best := text.Nearest(name, known)
 		if best == "" {
 			best = known[0]
 		}

@@ -56,24 +56,30 @@ func TestCommandsAreWrappedBetweenWords(t *testing.T) {
 func TestWrongUsageNamesTheRemedy(t *testing.T) {
 	calls := unreachableAWS(t)
 	for args, want := range map[string]string{
-		"ami --keep 2":                      "eksnode: unknown flag: --keep; eksnode ami --help lists the flags",
-		"ami retire ami-1":                  `eksnode ami retire takes no arguments such as "ami-1"; eksnode ami retire --help lists the flags`,
-		"ami list --yes":                    "eksnode: unknown flag: --yes; eksnode ami list --help lists the flags",
-		"ami delete":                        `eksnode: unknown command "delete" for "eksnode ami"; eksnode ami --help lists the commands`,
-		"ami lst":                           `eksnode: unknown command "lst" for "eksnode ami"; did you mean list? eksnode ami --help lists the commands`,
-		"ami diff a b c":                    `eksnode ami diff takes only two images or two manifests; "c" is one argument too many; eksnode ami diff --help shows the usage`,
-		"ami publish":                       "eksnode ami publish needs an AMI ID; eksnode ami publish --help shows the usage",
-		"ami publish ami-1":                 "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64",
-		"ami publish ami-1 --parameter a:b": `eksnode: --parameter: "a:b" is not a parameter name such as /eksnode/debian/1.34/amd64`,
-		"ami retire --older 3":              "eksnode: unknown flag: --older; did you mean --older-than? eksnode ami retire --help lists the flags",
-		"ami retire --keep":                 "eksnode: --keep needs a value; eksnode ami retire --help lists the flags",
-		"manifests --cluster c --role node": `eksnode: role: "node" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work`,
+		"ami --keep 2":                        "eksnode: unknown flag: --keep; eksnode ami --help lists the flags",
+		"ami retire ami-1":                    `eksnode ami retire takes no arguments such as "ami-1"; eksnode ami retire --help lists the flags`,
+		"ami list --yes":                      "eksnode: unknown flag: --yes; eksnode ami list --help lists the flags",
+		"ami delete":                          `eksnode: unknown command "delete" for "eksnode ami"; eksnode ami --help lists the commands`,
+		"ami lst":                             `eksnode: unknown command "lst" for "eksnode ami"; did you mean list? eksnode ami --help lists the commands`,
+		"ami diff a b c":                      `eksnode ami diff takes only two images or two manifests; "c" is one argument too many; eksnode ami diff --help shows the usage`,
+		"ami publish":                         "eksnode ami publish needs an AMI ID; eksnode ami publish --help shows the usage",
+		"ami publish ami-1":                   "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64",
+		"ami publish ami-1 --parameter a:b":   `eksnode: --parameter: "a:b" is not a parameter name such as /eksnode/debian/1.34/amd64`,
+		"ami retire --older 3":                "eksnode: unknown flag: --older; did you mean --older-than? eksnode ami retire --help lists the flags",
+		"ami retire --keep":                   "eksnode: --keep needs a value; eksnode ami retire --help lists the flags",
+		"manifests --cluster c --role a/node": `eksnode: --role: "a/node" is not a role's ARN such as arn:aws:iam::123456789012:role/node`,
+		"preflight --cluster c --ami ami-0123456789abcdef0 --role a/node": `eksnode: --role: "a/node" is not a role's ARN such as arn:aws:iam::123456789012:role/node`,
+		"manifests":             "eksnode: --cluster is missing; set the name of the EKS cluster\n--role is missing; set the name or ARN of the nodes' IAM role",
+		"manifests --cluster c": "eksnode: --role is missing; set the name or ARN of the nodes' IAM role",
+		"ami promote --from /a": "eksnode: --to is missing; set the SSM parameter to write",
+		"userdata render --family debain --cluster c":                                        `eksnode: --family: user data of the family "debain" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2`,
+		"userdata render --family al2024 --cluster c":                                        `eksnode: --family: user data of the family "al2024" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2; did you mean al2023?`,
 		"manifests --cluster c --role arn:aws:iam::123456789012:role/node --instance-type x": "eksnode: --instance-type has no effect without --ami",
-		"userdata check x --cluster c":                             "eksnode: unknown flag: --cluster; eksnode userdata check --help lists the flags",
-		"userdata check":                                           "eksnode userdata check needs a file with user data; eksnode userdata check --help shows the usage",
-		"userdata verify":                                          `eksnode: unknown command "verify" for "eksnode userdata"; eksnode userdata --help lists the commands`,
-		"userdata render --family al2023 --output yaml":            `eksnode: --output: "yaml" is not known; known: json, text`,
-		"userdata render --family al2 --description x --label a=b": "eksnode: --label has no effect without --cluster",
+		"userdata check x --cluster c":                                                       "eksnode: unknown flag: --cluster; eksnode userdata check --help lists the flags",
+		"userdata check":                                                                     "eksnode userdata check needs a file with user data; eksnode userdata check --help shows the usage",
+		"userdata verify":                                                                    `eksnode: unknown command "verify" for "eksnode userdata"; eksnode userdata --help lists the commands`,
+		"userdata render --family al2023 --output yaml":                                      `eksnode: --output: "yaml" is not known; known: json, text`,
+		"userdata render --family al2 --description x --label a=b":                           "eksnode: --label has no effect without --cluster",
 		"auditt":              `eksnode: unknown command "auditt" for "eksnode"; did you mean audit? eksnode --help lists the commands`,
 		"help auditt":         `eksnode: unknown command "auditt" for "eksnode"; did you mean audit? eksnode --help lists the commands`,
 		"help ami lst":        `eksnode: unknown command "lst" for "eksnode ami"; did you mean list? eksnode ami --help lists the commands`,
@@ -115,6 +121,6 @@ func TestMissingCredentialsOrConnectionIsOneError(t *testing.T) {
 		var out, errOut bytes.Buffer
 		assert.Equal(t, 2, run(ctx, preflight, strings.NewReader(""), &out, &errOut))
 		assert.Empty(t, out.String())
-		assert.Contains(t, errOut.String(), "context canceled")
+		assert.Contains(t, errOut.String(), "eksnode: interrupted\n")
 	})
 }

@@ -66,6 +66,9 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 	if printed.failed != nil && !errors.Is(err, printed.failed) {
 		code, err = cmp.Or(code, usageCode), errors.Join(err, printed.failed)
 	}
+	if interrupted(ctx, err) {
+		err = errors.New("interrupted")
+	}
 	if err != nil {
 		text := plan.Printable(surface.InFlags(err))
 		if !strings.HasPrefix(text, "eksnode ") { // a message about a command begins with its name
@@ -74,6 +77,11 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 		fmt.Fprintln(errOut, text)
 	}
 	return code
+}
+
+// interrupted reports whether a signal is why a run ended.
+func interrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()))
 }
 
 // execute runs a command line. cobra itself refuses an unknown command at the root.

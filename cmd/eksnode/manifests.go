@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -76,8 +77,8 @@ Manifests:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringVar(&f.node.Cluster, "cluster", "", "cluster name")
-	cmd.Flags().StringVar(&f.node.Role, "role", "", "ARN of the node IAM role")
+	cmd.Flags().StringVar(&f.node.Cluster, "cluster", "", clusterHelp)
+	cmd.Flags().StringVar(&f.node.Role, "role", "", roleHelp)
 	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "nodes run Windows")
 	cmd.Flags().StringVar(&f.only, "only", "", "manifest to print, such as aws-auth (default: all)")
 	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the current ConfigMap aws-auth, from kubectl; - is standard input")
@@ -111,7 +112,11 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 		}
 		chosen = []clustersetup.Manifest{one}
 	}
-	if err := f.node.Validate(); err != nil {
+	if err := missing([3]string{"--cluster", f.node.Cluster, "set the " + clusterHelp},
+		[3]string{"--role", f.node.Role, "set the " + roleHelp}); err != nil {
+		return err
+	}
+	if err := f.node.Volumes.Validate(); err != nil {
 		return err
 	}
 	if f.cni != cniByPodIdentity && f.cni != cniOnNode {
@@ -123,7 +128,7 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := wellFormed(given{"--role", f.node.Role, awsnames.RoleARN().Check}, given{"--ami", f.node.AMI, awsnames.Image},
+	if err := wellFormed(given{"--cluster", f.node.Cluster, awsnames.ClusterName().Check}, given{"--role", f.node.Role, roleForm}, given{"--ami", f.node.AMI, awsnames.Image},
 		given{"--instance-type", f.node.InstanceType, awsnames.InstanceType().Check}, given{"--instance-profile", f.node.Profile, awsnames.ProfileName().Check}); err != nil {
 		return err
 	}
@@ -168,6 +173,20 @@ func (f *manifestsFlags) print(w io.Writer, chosen []clustersetup.Manifest) erro
 	return nil
 }
 
+// roleARN is the ARN of a role that is named by its name or ARN. A role that does not
+// exist yet will have no path, and will be in the cluster's account.
+func roleARN(ctx context.Context, a *awsapi.AWS, c awsapi.Cluster, role string) (string, error) {
+	parts := strings.Split(c.ARN, ":")
+	if awsnames.RoleName().Check(role) != nil || len(parts) < 5 {
+		return role, nil
+	}
+	found, err := a.Role(ctx, role)
+	if awsapi.IsNotFound(err) {
+		return fmt.Sprintf("arn:%s:iam::%s:role/%s", parts[1], parts[4], role), nil
+	}
+	return found.ARN, err
+}
+
 // ask reads the cluster from AWS, and what exists for the nodes.
 func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	a, err := awsapi.Open(cmd.Context(), f.aws)
@@ -176,6 +195,9 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	}
 	c, err := a.Cluster(cmd.Context(), f.node.Cluster)
 	if err != nil {
+		return err
+	}
+	if f.node.Role, err = roleARN(cmd.Context(), a, c, f.node.Role); err != nil {
 		return err
 	}
 	f.node.IPv6 = c.IPFamily == "ipv6"

@@ -2,7 +2,12 @@
 
 package main
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+)
 
 // given is a value from the command line, the flag or argument that has the value,
 // and the check of its form.
@@ -24,6 +29,31 @@ func wellFormed(list ...given) error {
 	}
 	return nil
 }
+
+// missing refuses flags without a value. what says what the value is.
+func missing(list ...[3]string) error {
+	var errs []error
+	for _, one := range list {
+		if flag, value, what := one[0], one[1], one[2]; value == "" {
+			errs = append(errs, fmt.Errorf("%s is missing; %s", flag, what))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// roleForm is the form of --role: a name, or an ARN.
+func roleForm(text string) error {
+	if awsnames.RoleName().Check(text) == nil {
+		return nil
+	}
+	return awsnames.RoleARN().Check(text)
+}
+
+// Helps of flags that mean the same in each command.
+const (
+	clusterHelp = "name of the EKS cluster"
+	roleHelp    = "name or ARN of the nodes' IAM role"
+)
 
 // each is one given value for each element of a list.
 func each(name string, values []string, check func(string) error) []given {

@@ -37,8 +37,8 @@ func provisionHelp() map[string]string {
 func scrubHelp() map[string]string {
 	return map[string]string{
 		"distro":          "distribution ID, instead of the one in /etc/os-release",
-		"rules":           "rules or rule groups to run (default: all)",
-		"skip_rules":      "rules or rule groups to skip",
+		"rules":           "rules, phases or groups to run (default: all)",
+		"skip_rules":      "rules, phases or groups to skip",
 		"hash":            "record the SHA-256 of each removed file in the report",
 		"wipe_free_space": "discard the free space of the machine's disks at the end, or fill it with zeros where discard is not supported",
 		"audit":           "effect of the final audit on the result: fail, warn or off (default \"fail\")",
@@ -52,7 +52,7 @@ func importHelp() map[string]string {
 		"ami_name":                   "name of the AMI, unique in the account and region",
 		"ami_description":            "description of the AMI",
 		"audit":                      "effect of an audit of the disk before the upload: fail, warn or off (default \"fail\")",
-		"skip_rules":                 "rules or rule groups that the audit skips",
+		"skip_rules":                 "rules, phases or groups that the audit skips",
 		"root_partition":             "number of the root partition (default: the partition with the type, label or content of a root)",
 		"ami_architecture":           "architecture, x86_64 or arm64 (default: that of the boot loader or of the programs on the disk)",
 		"boot_mode":                  "boot mode, legacy-bios, uefi or uefi-preferred (default: what the disk can boot)",

@@ -70,6 +70,10 @@ func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 			err = fmt.Errorf("writing the report: %w", err)
 		}
 	}
+	if o.format == "text" && cmd.Context().Err() != nil && (r.Result == plan.Failure || r.Result == plan.Unknown) {
+		newPrinter(cmd.OutOrStdout()).line("interrupted: %s", done(r))
+		return errors.Join(err, resultError(r))
+	}
 	return errors.Join(o.print(cmd.OutOrStdout(), r), err, resultError(r))
 }
 

@@ -43,14 +43,14 @@ command that fixes the problem. The exit code is 1 when a check fails, otherwise
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
-	cmd.Flags().StringVar(&f.target.Cluster, "cluster", "", "cluster name")
+	cmd.Flags().StringVar(&f.target.Cluster, "cluster", "", clusterHelp)
 	cmd.Flags().StringVar(&f.target.Instance, "instance", "", "ID of an instance that should join, or did not join")
 	cmd.Flags().StringVar(&f.target.Template, "launch-template", "", "ID or name of the launch template of self-managed nodes")
 	cmd.Flags().StringVar(&f.target.TemplateVersion, "launch-template-version", "$Default", "launch template version: a number, $Latest or $Default")
 	cmd.Flags().StringVar(&f.target.NodeGroup, "nodegroup", "", "name of a managed node group")
 	cmd.Flags().StringVar(&f.class, "nodeclass", "", "YAML file with Karpenter's EC2NodeClass; - is standard input")
 	cmd.Flags().StringVar(&f.target.AMI, "ami", "", "AMI ID, when there is no launch template yet")
-	cmd.Flags().StringVar(&f.target.Role, "role", "", "name or ARN of the nodes' role, when the target names none")
+	cmd.Flags().StringVar(&f.target.Role, "role", "", roleHelp+", when the target names none")
 	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnet IDs of the nodes (default: from the instance or the cluster)")
 	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "kubelet version in the AMI (default: from the AMI's tag "+preflight.KubernetesTag+")")
 	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the ConfigMap aws-auth, from kubectl; - is standard input")
@@ -69,9 +69,6 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if err := f.check(cmd); err != nil {
-		return err
-	}
-	if err := f.wellFormed(); err != nil {
 		return err
 	}
 	if f.awsAuth != "" {
@@ -110,6 +107,7 @@ func (f *preflightFlags) wellFormed() error {
 		given{"--launch-template-version", f.target.TemplateVersion, awsnames.TemplateVersion},
 		given{"--nodegroup", f.target.NodeGroup, awsnames.NodegroupName().Check},
 		given{"--ami", f.target.AMI, awsnames.Image},
+		given{"--role", f.target.Role, roleForm},
 	)...)
 }
 
@@ -122,8 +120,10 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	switch {
-	case f.target.Cluster == "" || len(targets) == 0:
-		return fmt.Errorf("%w; use --cluster, and one of --instance, --launch-template, --nodegroup, --nodeclass and --ami", f.target.Validate())
+	case f.target.Cluster == "":
+		return missing([3]string{"--cluster", "", "set the " + clusterHelp})
+	case len(targets) == 0:
+		return errors.New("the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami")
 	case len(targets) > 1:
 		return fmt.Errorf("%s exclude each other; use one of them", strings.Join(targets, " and "))
 	case f.target.Template == "":
@@ -149,6 +149,9 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 		if f.target.NodeClass, err = preflight.ReadNodeClass(f.class, text); err != nil {
 			return err
 		}
+	}
+	if err := f.wellFormed(); err != nil {
+		return err
 	}
 	return f.target.Validate()
 }

@@ -30,7 +30,7 @@ system, and prepares first boot. A second run changes nothing. The options come
 from flags, or all from the file of --spec.`,
 		Example: `  eksnode provision --kubernetes-version 1.34.4 --dry-run
   eksnode provision --kubernetes-version 1.34.4 --lock-file eksnode.lock.json
-  eksnode provision --spec spec.json`,
+  eksnode provision --spec spec.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file != "" {
@@ -73,7 +73,7 @@ from flags, or all from the file of --spec.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "spec", "", "JSON file with all options, instead of flags")
+	f.StringVar(&file, "spec", "", "YAML or JSON file with all options, instead of flags")
 	options(f, provisionHelp(), &spec)
 	options(f, provisionHelp(), &local)
 	f.BoolVar(&dryRun, "dry-run", false, dryRunHelp)
@@ -101,7 +101,7 @@ func readSpec(name string, spec *provisioner.Spec) error {
 	if err != nil {
 		return fmt.Errorf("reading the spec: %w", err)
 	}
-	if err := strictjson.Read(text, spec); err != nil {
+	if err := strictjson.ReadYAML(text, spec); err != nil {
 		return fmt.Errorf("reading the spec %s: %w", name, err)
 	}
 	return nil

@@ -106,7 +106,7 @@ func (p *printer) verdict(r plan.Report) {
 			p.line("UNKNOWN: %s", r.Error)
 			return
 		}
-		p.line("UNKNOWN: some checks could not run; the errors are above")
+		p.line("UNKNOWN: %s", couldNotRun(r))
 	case plan.DryRun:
 		left := ""
 		if r.Totals.Findings > 0 {
@@ -122,17 +122,38 @@ func (p *printer) verdict(r plan.Report) {
 
 // failed prints a failure. The errors of a plan are printed with the plan.
 func (p *printer) failed(r plan.Report) {
-	var items []string
-	for _, planned := range r.Plan {
-		if planned.Error != "" {
-			items = append(items, line(planned.Item))
-		}
-	}
-	if len(items) > 0 {
-		p.line("FAILED: %s could not look; the errors are above", strings.Join(items, ", "))
+	if text := couldNotRun(r); text != "" && r.Error == "" {
+		p.line("FAILED: %s", text)
 		return
 	}
 	p.line("FAILED: %s", r.Error)
+}
+
+// couldNotRun counts the rules or steps that could not run, and repeats the first cause.
+func couldNotRun(r plan.Report) string {
+	var causes []string
+	for _, p := range r.Problems() {
+		if p.Error != "" {
+			causes = append(causes, p.Error)
+		}
+	}
+	if len(causes) == 0 {
+		return ""
+	}
+	first, more, _ := strings.Cut(causes[0], "\n")
+	text := fmt.Sprintf("%s could not run: %s", human.Count(len(causes), noun(r)), first)
+	if more != "" || len(causes) > 1 {
+		text += "; the other errors are above"
+	}
+	return text
+}
+
+// noun is what the items of a report are.
+func noun(r plan.Report) string {
+	if r.Command == string(agent.Provision) {
+		return "step"
+	}
+	return "rule"
 }
 
 // next says what to do about findings.
@@ -181,11 +202,7 @@ func found(r plan.Report) string {
 
 // done counts the changes of a run.
 func done(r plan.Report) string {
-	noun := "rule"
-	if r.Command == string(agent.Provision) {
-		noun = "step"
-	}
-	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, human.Count(r.Totals.Items, noun), human.Count(r.Totals.Actions, "action"))
+	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, human.Count(r.Totals.Items, noun(r)), human.Count(r.Totals.Actions, "action"))
 	if r.Totals.Entries > 0 || r.Totals.Bytes > 0 {
 		text += fmt.Sprintf(", %s (%s) removed", human.Count(r.Totals.Entries, "file"), human.Size(r.Totals.Bytes))
 	}

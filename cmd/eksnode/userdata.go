@@ -62,12 +62,12 @@ With --cluster, the cluster is read from AWS and flags describe the node.`,
 	cmd.Flags().StringVar(&f.family, "family", "", "image family: "+strings.Join(userdata.IDs(), ", "))
 	cmd.Flags().StringVar(&f.carrying, "carrying", "al2023", "image family of the nodes, for karpenter and eksctl")
 	cmd.Flags().StringVar(&f.description, "description", "", "YAML or JSON file with cluster and node; - is standard input")
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the EKS cluster to read from AWS, instead of --description")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", clusterHelp+" to read from AWS, instead of --description")
 	cmd.Flags().StringToStringVar(&f.node.Labels, "label", nil, "node labels, with --cluster")
 	cmd.Flags().StringSliceVar(&f.node.Taints, "taint", nil, "node taints as key=value:Effect, with --cluster")
 	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "maximum number of pods on the node, with --cluster (default: from the instance type)")
 	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for karpenter and eksctl, with --cluster")
-	cmd.Flags().StringVar(&f.node.Role, "role", "", "name of the node IAM role for karpenter, with --cluster")
+	cmd.Flags().StringVar(&f.node.Role, "role", "", roleHelp+" for karpenter, with --cluster")
 	formatFlag(cmd, &f.output, "text", "json")
 	awsFlags(cmd, &f.aws)
 	return cmd
@@ -87,8 +87,11 @@ func (f rendering) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if f.family == "" {
-		return fmt.Errorf("--family is missing; use one of %s", strings.Join(userdata.IDs(), ", "))
+	if err := missing([3]string{"--family", f.family, "use one of " + strings.Join(userdata.IDs(), ", ")}); err != nil {
+		return err
+	}
+	if _, err := userdata.ByID(f.family); err != nil {
+		return fmt.Errorf("--family: %w", err)
 	}
 	node, err := f.describe(cmd)
 	if err != nil {
@@ -124,7 +127,7 @@ func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 		return node, err
 	}
 	if err := wellFormed(given{"--cluster", f.cluster, awsnames.ClusterName().Check}, given{"--ami", f.node.AMI, awsnames.ImageID().Check},
-		given{"--role", f.node.Role, awsnames.RoleName().Check}); err != nil {
+		given{"--role", f.node.Role, roleForm}); err != nil {
 		return userdata.Node{}, err
 	}
 	a, err := awsapi.Open(cmd.Context(), f.aws)
@@ -136,6 +139,7 @@ func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 		return userdata.Node{}, err
 	}
 	n := f.node
+	n.Role = n.Role[strings.LastIndex(n.Role, "/")+1:] // of an ARN
 	n.Region = a.Region
 	n.Cluster = describedCluster(c)
 	return n, nil

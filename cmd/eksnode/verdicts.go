@@ -14,7 +14,7 @@ type verdict struct {
 	// page is the page about the check, relative to docs.
 	page string
 	// level is empty for a check that passed; otherwise a level of SARIF, or
-	// unknown for a check that could not look.
+	// unknown for a check that could not run.
 	level string
 	// text is what was seen, and remedy what to do about it.
 	text, remedy string

@@ -190,7 +190,7 @@ var usual = [3]string{"success", "", "wrong usage, or the command failed"}
 // extras are by command. A subcommand without an entry has its parent's.
 func extras() map[string]extra {
 	build := [3]string{"success, or a plan was printed", "a step or rule failed, or a finding is left", "wrong usage, or some checks could not run"}
-	scrubs := [3]string{build[0], "a rule failed, a finding is left, or a dry run could not look everywhere", build[2]}
+	scrubs := [3]string{build[0], "a rule failed, a finding is left, or a rule of a dry run could not run", build[2]}
 	node := [3]string{"success, or a plan was printed", "the node could not be configured", "wrong usage, or the command could not start"}
 	return map[string]extra{
 		"provision": {build, []string{seeBuild, seeProvision, seeAssets, seeDistros}},

@@ -69,7 +69,7 @@ func TestTheAccountIsCheckedBeforeTheUpload(t *testing.T) {
 		"disabled key": {nil, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.KMSKey = true, disabled }, `is in the state Disabled; choose a key in the state Enabled`},
 		"key of a copy": {nil, func(i *amiimport.Import) {
 			i.Spec.Regions, i.Spec.RegionKeys = []string{"us-east-1"}, map[string]string{"us-east-1": "alias/none"}
-		}, `--region-kms-key-ids["us-east-1"]: in us-east-1: describing the KMS key alias/none: NotFoundException`},
+		}, `--region-kms-key-ids us-east-1=…: in us-east-1: describing the KMS key alias/none: NotFoundException`},
 		"no permission for the key": {func() { double.Keys = nil }, func(i *amiimport.Import) { i.Spec.Encrypt, i.Spec.KMSKey = true, mine }, `starting a snapshot: `},
 		"no parent":                 {nil, child, `--parent-snapshot: reading the snapshot snap-0123456789abcdef0: InvalidSnapshot.NotFound`},
 		"foreign parent": {func() { added(t, double, ebsdirect.Snapshot{Owner: foreign}) }, child,
@@ -91,7 +91,7 @@ func TestTheAccountIsCheckedBeforeTheUpload(t *testing.T) {
 		"shared with encryption by default": {func() { w.DefaultKey = "alias/aws/ebs" }, shares, `the snapshot in eu-west-1 would be encrypted with alias/aws/ebs`},
 		"shared snapshot of a copy": {nil, func(i *amiimport.Import) {
 			i.Spec.SnapshotUsers, i.Spec.Regions, i.Spec.RegionKeys = []string{foreign}, []string{"us-east-1"}, map[string]string{"us-east-1": ""}
-		}, `the snapshot in us-east-1 would be encrypted with alias/aws/ebs, which other accounts cannot use; set --region-kms-key-ids["us-east-1"] to a key of your own`},
+		}, `the snapshot in us-east-1 would be encrypted with alias/aws/ebs, which other accounts cannot use; set --region-kms-key-ids us-east-1=… to a key of your own`},
 		"public with encryption by default": {func() { w.DefaultKey = mine }, func(i *amiimport.Import) { i.Spec.Groups = []string{"all"} },
 			`--ami-groups: an AMI with an encrypted snapshot cannot be public, and the one in eu-west-1 would be encrypted`},
 		"public with an encrypted parent": {func() { added(t, double, ebsdirect.Snapshot{Encrypted: true, Key: managed}) },

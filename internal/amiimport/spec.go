@@ -14,7 +14,7 @@ type Spec struct {
 	// `fail`, a disk with findings is not uploaded. The audit needs root. Defaults to
 	// `fail`.
 	Audit string `mapstructure:"audit"`
-	// Rules or rule groups that the audit skips.
+	// Rules, phases or groups that the audit skips.
 	SkipRules []string `mapstructure:"skip_rules"`
 	// Number of the root partition. Defaults to the partition with the type, label or
 	// content of a root.

@@ -121,7 +121,7 @@ func TestOptionsOfOpen(t *testing.T) {
 	t.Run("no region", func(t *testing.T) {
 		t.Setenv("AWS_REGION", "")
 		_, err := awsapi.Open(t.Context(), awsapi.Options{})
-		require.EqualError(t, err, "region: no region is set; pass one, set AWS_REGION, or set region in the profile")
+		require.EqualError(t, err, "region is missing; also AWS_REGION and the profile set no region")
 	})
 	t.Run("account", func(t *testing.T) {
 		account, err := open(t, awsapi.Options{}).Account(t.Context())

@@ -154,10 +154,10 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	o.Attempts = cmp.Or(o.Attempts, configuredAttempts(ctx, c), 6)
 	c.Retryer, c.RetryMaxAttempts = o.retryer, 0
 	if c.Region == "" {
-		return c, errors.New("region: no region is set; pass one, set AWS_REGION, or set region in the profile")
+		return c, surface.Errorf("%s is missing; also AWS_REGION and the profile set no region", surface.Name("region"))
 	}
 	if err := awsnames.Region().Check(c.Region); err != nil {
-		return c, fmt.Errorf("region: %w", err)
+		return c, surface.Errorf("%s: %w", surface.Name("region"), err)
 	}
 	if o.AssumeRole != "" {
 		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(o.quick(c)), o.AssumeRole, func(a *stscreds.AssumeRoleOptions) {

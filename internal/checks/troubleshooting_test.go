@@ -25,14 +25,17 @@ type symptom struct {
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// symptoms reads the symptom table.
+// symptoms reads the symptom tables, one for each phase.
 func symptoms(t *testing.T) []symptom {
 	t.Helper()
-	_, table, found := strings.Cut(read(t, troubleshooting), "| symptom | cause | remedy | command |\n|---|---|---|---|\n")
-	require.True(t, found)
-	table, _, _ = strings.Cut(table, "\n\n")
+	tables := strings.Split(read(t, troubleshooting), "| symptom | cause | remedy | command |\n|---|---|---|---|\n")
+	require.Greater(t, len(tables), 1)
+	var rows string
+	for _, table := range tables[1:] {
+		rows += strings.SplitN(table, "\n\n", 2)[0] + "\n"
+	}
 	var list []symptom
-	for line := range strings.Lines(table) {
+	for line := range strings.Lines(rows) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		require.Len(t, cells, 6, line)
 		s := symptom{text: cells[1], quotes: inCode(cells[1]), commands: inCode(cells[4])}

@@ -221,7 +221,7 @@ func TestAuditLine(t *testing.T) {
 	}{
 		"clean":     {plan.Report{Result: plan.OK, Audit: &plan.Audit{Result: plan.Clean, Items: 96}}, "audit clean: 96 rules, nothing left"},
 		"one rule":  {plan.Report{Result: plan.OK, Audit: &plan.Audit{Result: plan.Clean, Items: 1}}, "audit clean: 1 rule, nothing left"},
-		"unknown":   {plan.Report{Result: plan.Unknown, Audit: &plan.Audit{Result: plan.Unknown, Items: 96, Error: "x: no", Plan: unknown}}, "audit unknown: 96 rules, 0 findings; 1 rule could not look"},
+		"unknown":   {plan.Report{Result: plan.Unknown, Audit: &plan.Audit{Result: plan.Unknown, Items: 96, Error: "x: no", Plan: unknown}}, "audit unknown: 96 rules, 0 findings; 1 rule could not run"},
 		"off":       {plan.Report{Result: plan.OK}, plan.NoAudit},
 		"failed":    {plan.Report{Result: plan.Failure}, ""},
 		"a dry run": {plan.Report{Result: plan.DryRun}, ""},

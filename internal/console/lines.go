@@ -67,7 +67,7 @@ func PhaseLine(command string, p plan.PhaseTotals) string {
 	}
 	failed := "failed"
 	if command == audit {
-		failed = "could not look"
+		failed = "could not run"
 	}
 	switch {
 	case p.Changed > 0:

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,6 +19,29 @@ type sample struct {
 		Ratio float64 `json:"ratio"`
 	} `json:"deep"`
 	When time.Time `json:"when"`
+}
+
+func TestYAMLIsReadAsJSONIs(t *testing.T) {
+	var s sample
+	require.NoError(t, ReadYAML([]byte("# a comment\nname: a\nlist: [b]\nmap: {c: \"1\"}\ndeep:\n  ratio: 0.5\n"), &s))
+	assert.Equal(t, "a b 1 0.5", fmt.Sprint(s.Name, " ", s.List[0], " ", s.Map["c"], " ", s.Deep.Ratio))
+	for text, want := range map[string]string{
+		"":                        "the text is empty",
+		"# nothing\n":             "the text is empty",
+		"name: 5\n":               "line 1: the field name: expected a string, found a number",
+		"on: true\nname: 1.34\n":  "line 2: the field name: expected a string, found a number",
+		"on: true\ncuont: 1\n":    `line 2: the field "cuont" is not known`,
+		"name: a\nname: b\n":      `line 2: mapping key "name" already defined at line 1`,
+		"map:\n  a: b\n  a: c\n":  `line 1: the field map: line 3: mapping key "a" already defined at line 2`,
+		"name:\n":                 "line 1: the field name has no value",
+		"deep:\n  ratoi: 1\n":     `line 1: the field "ratoi" is not known`,
+		"- a\n":                   "expected fields with values, such as name: value",
+		"name: a\n---\nname: b\n": "more than one YAML document; keep one",
+		"name: [\n":               "line 1: did not find expected node content",
+		"{\"name\": 5}":           "line 1, column 10: the field name: expected a string, found a number",
+	} {
+		require.EqualError(t, ReadYAML([]byte(text), &sample{}), want, text)
+	}
 }
 
 func TestErrorsNameThePlaceAndTheFault(t *testing.T) {

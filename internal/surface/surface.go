@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -25,7 +26,7 @@ func (n Name) Flag() string {
 	for i, part := range parts {
 		name, key, hasKey := strings.Cut(part, "[")
 		if parts[i] = "--" + strings.ReplaceAll(name, "_", "-"); hasKey {
-			parts[i] += "[" + key
+			parts[i] += " " + strings.Trim(key, `"]`) + "=…"
 		}
 	}
 	return strings.Join(parts, " and ")
@@ -34,6 +35,15 @@ func (n Name) Flag() string {
 // Is is the option with a value, in the form of HCL or of a shell.
 func (n Name) Is(value string) Words {
 	return Words{fmt.Sprintf("%s = %q", n, value), n.Flag() + " " + value}
+}
+
+// Entry is one entry of an option that is a map, with its value.
+func (n Name) Entry(key, value string) Words {
+	shown := strconv.Quote(value)
+	if shown == `"`+value+`"` && value != "" && !strings.Contains(value, " ") {
+		shown = value
+	}
+	return Words{fmt.Sprintf("%s = %q", n.Key(key), value), fmt.Sprintf("%s %s=%s", n.Flag(), key, shown)}
 }
 
 // On is a boolean option that is turned on.

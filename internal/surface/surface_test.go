@@ -19,7 +19,8 @@ func TestErrorsInBothSurfaces(t *testing.T) {
 		hcl, flags string
 	}{
 		"a name":        {distro, `distro "x" is not known`, `--distro "x" is not known`},
-		"an entry":      {surface.Errorf("%s is wrong", surface.Name("package_versions").Key("a_b")), `package_versions["a_b"] is wrong`, `--package-versions["a_b"] is wrong`},
+		"an entry":      {surface.Errorf("%s is wrong", surface.Name("package_versions").Key("a_b")), `package_versions["a_b"] is wrong`, `--package-versions a_b=… is wrong`},
+		"an entry's value": {surface.Errorf("%s is wrong", surface.Name("versions").Entry("runc", "v1")), `versions["runc"] = "v1" is wrong`, `--versions runc=v1 is wrong`},
 		"several names": {surface.Errorf("check %s", surface.Name("kubernetes_version and eks_build_date")), "check kubernetes_version and eks_build_date", "check --kubernetes-version and --eks-build-date"},
 		"a value":       {surface.Errorf("set %s", surface.Name("bootstrap").Is("none")), `set bootstrap = "none"`, "set --bootstrap none"},
 		"a switch":      {surface.Errorf("contradicts %s", surface.Name("fips").On()), "contradicts fips = true", "contradicts --fips"},

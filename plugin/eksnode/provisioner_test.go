@@ -80,7 +80,7 @@ func TestPrepareRefusesWrongFields(t *testing.T) {
 		value any
 		want  string
 	}{
-		"no version":              {"kubernetes_version", "", `kubernetes_version is required, such as "1.34.4"`},
+		"no version":              {"kubernetes_version", "", `kubernetes_version is missing; set a complete version, such as 1.34.4`},
 		"a partial version":       {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.34.4"; nothing is resolved to "latest"`},
 		"an unknown distro":       {"distro", "slackware", `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
 		"an unsupported source":   {"source_url", "ftp://x/y", `source_url "ftp://x/y" must begin with http:// or https:// and a host, or with file:// and an absolute path`},

@@ -60,8 +60,8 @@ func TestPrepareRefusesWrongFields(t *testing.T) {
 		want  string // beginning of an error line
 	}{
 		"an unknown distro":   {fields{"distro": "slackware"}, `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
-		"an unknown rule":     {fields{"rules": []any{"x"}}, `rules: no rule or group is named "x"; known: `},
-		"an unknown skip":     {fields{"skip_rules": []any{"x"}}, `skip_rules: no rule or group is named "x"; known: `},
+		"an unknown rule":     {fields{"rules": []any{"x"}}, `rules: no rule, phase or group is named "x"; known: `},
+		"an unknown skip":     {fields{"skip_rules": []any{"x"}}, `skip_rules: no rule, phase or group is named "x"; known: `},
 		"no rule left":        {fields{"rules": []any{"machine-id"}, "skip_rules": []any{"machine-id"}}, "selecting rules: no rule is left; change rules or skip_rules"},
 		"an unknown audit":    {fields{"audit": "maybe"}, `audit: "maybe" is not known; known: fail, warn, off`},
 		"another's home":      {fields{"report": "~you/x", "rules_file": "~me/y"}, "report: ~you/x begins with ~you: only ~/ is replaced by a home folder"},

@@ -1,29 +1,25 @@
-package nodeconfig
+// Package text has what errors need to name things well.
+package text
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-)
+import "strings"
 
-// nearest returns "did you mean NAME?" for an unknown name, or the list of known names.
-func nearest[V any](name string, known map[string]V) string {
-	names := slices.Sorted(maps.Keys(known))
-	if best := Nearest(name, names); best != "" {
-		return fmt.Sprintf("did you mean %s?", best)
+// Meant returns "; did you mean NAME?" with the known name that is most similar to an
+// unknown one, or an empty text.
+func Meant(name string, known []string) string {
+	if best := Nearest(name, known); best != "" {
+		return "; did you mean " + best + "?"
 	}
-	return "known are " + strings.Join(names, ", ")
+	return ""
 }
 
 // Nearest returns the known name that is most similar to an unknown name, or an empty
 // text.
-func Nearest(name string, names []string) string {
+func Nearest(name string, known []string) string {
 	if len(name) > 100 {
 		return ""
 	}
 	best, distance := "", len(name)/2+1
-	for _, n := range names {
+	for _, n := range known {
 		a, b := strings.ToLower(name), strings.ToLower(n)
 		d := edits(a, b)
 		if len(b) > 2 && strings.Contains(a, b) || len(a) > 2 && strings.Contains(b, a) {
