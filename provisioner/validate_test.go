@@ -43,7 +43,7 @@ func TestRefusedSpecs(t *testing.T) {
 		"too new":               {Spec{KubernetesVersion: "1.38.0"}, `kubernetes_version "1.38.0" is not supported; supported are 1.24 to 1.37`},
 		"another major":         {Spec{KubernetesVersion: "2.30.0"}, `kubernetes_version "2.30.0" is not supported; supported are 1.24 to 1.37`},
 		"a minor beyond count":  {Spec{KubernetesVersion: "1.99999999999999999999.0"}, `kubernetes_version "1.99999999999999999999.0" is not supported; supported are 1.24 to 1.37`},
-		"an unknown distro":     {Spec{KubernetesVersion: ok, Distro: "debain"}, `distro "debain" is not known; known are ` + known},
+		"an unknown distro":     {Spec{KubernetesVersion: ok, Distro: "debain"}, `distro "debain" is not known; known are ` + known + `; did you mean debian?`},
 		"Alpine":                {Spec{KubernetesVersion: ok, Distro: "alpine"}, `distro "alpine": Alpine Linux cannot be provisioned: Alpine starts with OpenRC, and the kubelet needs systemd and its cgroups; choose one of the supported distributions; containers on the node can still use Alpine`},
 		"risk without a mirror": {Spec{KubernetesVersion: ok, AllowHTTP: true}, `allow_http has no effect unless source_url begins with http://`},
 		"risk with TLS":         {Spec{KubernetesVersion: ok, AllowHTTP: true, SourceURL: "https://mirror.example"}, `allow_http has no effect unless source_url begins with http://`},
