@@ -1,6 +1,11 @@
-// Package eksnode makes EKS node images. It turns a plain Linux machine into a node,
-// scrubs the machine before its disk becomes an image, audits images, and renders
-// user data for instances.
+// Package eksnode is for programs that make or check Amazon EKS node images
+// themselves: image pipelines, scanners, controllers. It turns a plain Linux machine
+// into a node, scrubs the machine before its disk becomes an image, audits images,
+// and renders user data for instances. Who only wants an image uses the Packer
+// plugin or the command eksnode.
+//
+// A program brings its own distribution, rules and progress in [Options], without a
+// fork. The examples show each.
 //
 // # The model
 //
@@ -35,7 +40,8 @@
 //
 // # Where things are
 //
-// Package distros describes one distribution in each file, package scrub has the
+// Package hosttest makes image roots for tests of own rules. Package distros describes
+// one distribution in each file, package scrub has the
 // table of rules, package provisioner the steps, package userdata the user data of
 // every family of images. A lock on the machine's root folder lets one process at a
 // time change the machine.
@@ -64,8 +70,13 @@ import (
 type Options struct {
 	// DryRun plans and changes nothing.
 	DryRun bool
-	// Sink receives the progress; nil for none.
+	// Sink receives the progress of a run or an audit; nil for none.
 	Sink plan.Sink
+	// Distro is the machine's distribution, for one that eksnode does not know; nil
+	// means a known one. See distros.Distro.Validate.
+	Distro *distros.Distro
+	// Rules are additional rules of a scrub or an audit; see scrub.Extend.
+	Rules []scrub.Rule
 	// Command is the file of the command eksnode, built for the machine's
 	// architecture. Provision installs the command, which configures the node at
 	// first boot. Empty means the running program, which must then be eksnode.
@@ -97,10 +108,13 @@ func (o Options) sink() plan.Sink {
 func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "provision")
 	return end(h, &r, plan.Failure, func() error {
+		if len(o.Rules) > 0 {
+			return errors.New("Options.Rules has no effect on a provision")
+		}
 		if !h.IsLive() && !o.DryRun {
 			return fmt.Errorf("provisioning %s: %w; run eksnode on the machine itself, or in its root by systemd-nspawn or chroot", h.Root(), host.ErrMountedRoot)
 		}
-		d, err := detect(h, spec.Distro, &r)
+		d, err := o.detect(h, spec.Distro, &r)
 		if err != nil {
 			return err
 		}
@@ -120,7 +134,7 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 			return err
 		}
 		if o.DryRun {
-			r.Dry(plan.Look(ctx, h, items))
+			r.Dry(plan.Look(ctx, h, items, nil))
 			return warnOfOrder(h, &r, true)
 		}
 		return change(h, func() error {
@@ -151,18 +165,18 @@ func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
 func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "scrub")
 	return end(h, &r, plan.Failure, func() error {
-		d, err := detect(h, spec.Distro, &r)
+		rules, err := o.rules(h, spec.Distro, &r)
 		if err != nil {
 			return err
 		}
 		if o.DryRun {
-			items, err := spec.PlanItems(d.Scrub)
+			items, err := spec.PlanItems(rules)
 			if err == nil {
 				dryScrub(ctx, h, spec, items, &r)
 			}
 			return err
 		}
-		items, err := spec.Items(d.Scrub)
+		items, err := spec.Items(rules)
 		if err != nil {
 			return err
 		}
@@ -184,14 +198,14 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			case spec.Audit == scrub.AuditOff:
 				return scrub.Ended(h, version.String())
 			}
-			audits, err := spec.AuditItems(d.Scrub, ids...)
+			audits, err := spec.AuditItems(rules, ids...)
 			if err != nil {
 				return err
 			}
 			o.sink().Begin("audit", "audit", 0)
-			list, asked := plan.Look(ctx, h, audits)
+			list, asked := plan.Look(ctx, h, audits, nil)
 			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
-			r.Audit.Rules = spec.Checks(d.Scrub, asked)
+			r.Audit.Rules = spec.Checks(rules, asked)
 			return scrub.Ended(h, version.String())
 		})
 	})
@@ -240,33 +254,36 @@ func dryScrub(ctx context.Context, h *host.Host, spec scrub.Spec, items []plan.I
 		}
 		work = append(work, i)
 	}
-	r.Dry(plan.Look(ctx, h, work))
+	r.Dry(plan.Look(ctx, h, work, nil))
 	if len(inspect) > 0 {
-		list, asked := plan.Look(ctx, h, inspect)
+		list, asked := plan.Look(ctx, h, inspect, nil)
 		r.Concluded(list, asked, spec.Audit != scrub.AuditWarns && spec.Audit != scrub.AuditOff)
 	}
 }
 
 // Audit reports what a scrub with this spec would still do or find, and the outcome
 // of every rule. It changes nothing. Its result is unknown when a rule could not
-// look.
-func Audit(ctx context.Context, h *host.Host, spec scrub.Spec) (plan.Report, error) {
+// look. Options for changes are an error.
+func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "audit")
 	return end(h, &r, plan.Unknown, func() error {
 		if spec.Audit != "" {
 			return errors.New("audit is a field of a scrub, and has no effect on an audit")
 		}
-		d, err := detect(h, spec.Distro, &r)
+		if o.DryRun {
+			return errors.New("Options.DryRun has no effect on an audit, which changes nothing")
+		}
+		rules, err := o.rules(h, spec.Distro, &r)
 		if err != nil {
 			return err
 		}
-		items, err := spec.AuditItems(d.Scrub)
+		items, err := spec.AuditItems(rules)
 		if err != nil {
 			return err
 		}
-		list, asked := plan.Look(ctx, h, items)
+		list, asked := plan.Look(ctx, h, items, o.Sink)
 		r.Audited(list, asked)
-		r.Rules = spec.Checks(d.Scrub, asked)
+		r.Rules = spec.Checks(rules, asked)
 		return nil
 	})
 }
@@ -290,13 +307,37 @@ func end(h *host.Host, r *plan.Report, failed plan.Result, work func() error) (p
 	return *r, err
 }
 
-func detect(h *host.Host, override string, r *plan.Report) (distros.Distro, error) {
-	d, release, err := distros.Detect(h, override)
+// detect returns the machine's distribution.
+func (o Options) detect(h *host.Host, override string, r *plan.Report) (d distros.Distro, err error) {
+	var release distros.Release
+	switch {
+	case o.Distro == nil:
+		d, release, err = distros.Detect(h, override)
+	case override != "":
+		err = errors.New("the spec and Options both name the distribution; set one of them")
+	default:
+		d, release, err = o.Distro.ForHost(h)
+	}
 	if err != nil {
 		return d, err
 	}
 	r.Machine.Distro, r.Machine.Version = d.ID, release.VersionID
 	return d, nil
+}
+
+// rules returns the machine's rules beside those of scrub.Table.
+func (o Options) rules(h *host.Host, override string, r *plan.Report) ([]scrub.Rule, error) {
+	switch {
+	case o.Command != "":
+		return nil, errors.New("Options.Command has no effect on a scrub or an audit")
+	case o.Supply != nil || o.SupplyAssets:
+		return nil, errors.New("Options.Supply has no effect on a scrub or an audit")
+	}
+	d, err := o.detect(h, override, r)
+	if err != nil {
+		return nil, err
+	}
+	return scrub.Extend(d.ScrubRules(), o.Rules)
 }
 
 // change does work that only one process at a time may do to a machine.

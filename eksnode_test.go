@@ -17,6 +17,7 @@ import (
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -68,7 +69,7 @@ func TestOnlyOneRunChangesAMachine(t *testing.T) {
 		{plan.DryRun, func() (plan.Report, error) {
 			return eksnode.Scrub(t.Context(), h, only, eksnode.Options{DryRun: true})
 		}},
-		{plan.Findings, func() (plan.Report, error) { return eksnode.Audit(t.Context(), h, only) }},
+		{plan.Findings, func() (plan.Report, error) { return eksnode.Audit(t.Context(), h, only, eksnode.Options{}) }},
 		{plan.OK, func() (plan.Report, error) {
 			require.NoError(t, unlock())
 			return eksnode.Scrub(t.Context(), h, only, eksnode.Options{})
@@ -111,7 +112,7 @@ func TestAScrubEndsWithTheAudit(t *testing.T) {
 		}
 		assert.Equal(t, c.verdict, verdict, "%+v", c)
 	}
-	r, err := eksnode.Audit(t.Context(), h, scrub.Spec{Audit: scrub.AuditWarns})
+	r, err := eksnode.Audit(t.Context(), h, scrub.Spec{Audit: scrub.AuditWarns}, eksnode.Options{})
 	require.EqualError(t, err, "audit is a field of a scrub, and has no effect on an audit")
 	assert.Equal(t, plan.Unknown, r.Result)
 }
@@ -131,7 +132,7 @@ func TestWhatCannotBegin(t *testing.T) {
 	require.ErrorContains(t, err, "the running program is not eksnode; set Options.Command")
 
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
-	r, err = eksnode.Audit(t.Context(), h, scrub.Spec{})
+	r, err = eksnode.Audit(t.Context(), h, scrub.Spec{}, eksnode.Options{})
 	require.ErrorContains(t, err, `"plan9"`)
 	assert.Equal(t, plan.Unknown, r.Result, "an audit with a rule that could not run has not found anything")
 }
@@ -159,7 +160,7 @@ func TestPlansOfAllDistributions(t *testing.T) {
 		}
 		for _, version := range versions {
 			for _, arch := range []string{"amd64", "arm64"} {
-				m := eksnode.Machine{Distro: d.ID, Version: version, Arch: arch}
+				m := eksnode.Machine{Distro: known(t, d.ID), Version: version, Arch: arch}
 				planned, err := eksnode.Plan(t.Context(), spec, m)
 				require.NoError(t, err, "%+v", m)
 				assert.NotEmpty(t, planned)
@@ -178,11 +179,11 @@ func TestPlansThatAreRefused(t *testing.T) {
 		m    eksnode.Machine
 		err  string
 	}{
-		"no such distribution": {spec, eksnode.Machine{Distro: "plan9", Arch: "amd64"}, `"plan9"`},
-		"no such version":      {spec, eksnode.Machine{Distro: "debian", Version: "3", Arch: "amd64"}, "supported are the versions"},
-		"another's version":    {spec, eksnode.Machine{Distro: "opensuse-leap-16", Version: "15.6", Arch: "amd64"}, `that version is the distribution "opensuse-leap-15"`},
-		"no such architecture": {spec, eksnode.Machine{Distro: "debian", Version: "12", Arch: "riscv64"}, `"riscv64" is not supported`},
-		"no Kubernetes":        {provisioner.Spec{}, eksnode.Machine{Distro: "debian", Version: "12", Arch: "amd64"}, "kubernetes_version"},
+		"no such distribution": {spec, eksnode.Machine{Distro: distros.Distro{ID: "plan9"}, Arch: "amd64"}, `distribution "plan9": Name is empty`},
+		"no such version":      {spec, eksnode.Machine{Distro: known(t, "debian"), Version: "3", Arch: "amd64"}, "is not Debian, which has the IDs debian and the versions 12, 13"},
+		"another's version":    {spec, eksnode.Machine{Distro: known(t, "opensuse-leap-16"), Version: "15.6", Arch: "amd64"}, "is not openSUSE Leap 16"},
+		"no such architecture": {spec, eksnode.Machine{Distro: known(t, "debian"), Version: "12", Arch: "riscv64"}, `"riscv64" is not supported`},
+		"no Kubernetes":        {provisioner.Spec{}, eksnode.Machine{Distro: known(t, "debian"), Version: "12", Arch: "amd64"}, "kubernetes_version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := eksnode.Plan(t.Context(), c.spec, c.m)
@@ -259,7 +260,7 @@ func TestAProvisionAfterAScrubWarns(t *testing.T) {
 	}
 	order := scrub.Spec{Only: []string{"order"}}
 	result := func() plan.Result {
-		r, err := eksnode.Audit(t.Context(), h, order)
+		r, err := eksnode.Audit(t.Context(), h, order, eksnode.Options{})
 		require.NoError(t, err)
 		return r.Result
 	}
@@ -278,4 +279,60 @@ func TestAProvisionAfterAScrubWarns(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "etc/eks/eksnode/scrubbed.json"))
 	require.NoError(t, err)
 	assert.NotContains(t, string(text), "0123456789abcdef", "the record must not identify the machine")
+}
+
+// known returns a distribution by its ID.
+func known(t *testing.T, id string) distros.Distro {
+	t.Helper()
+	d, err := distros.ByID(id)
+	require.NoError(t, err)
+	return d
+}
+
+// seen is a plan.Sink that records the items.
+type seen []string
+
+func (s *seen) Begin(item, _ string, _ int)                { *s = append(*s, item) }
+func (s *seen) Progress(string, plan.Action, int64, int64) {}
+func (s *seen) End(o plan.Outcome)                         { *s = append(*s, o.Item+" "+string(o.Status)) }
+
+// A program's own distribution and rules work in every run, and an option without
+// effect is an error.
+func TestOwnDistributionAndRules(t *testing.T) {
+	own := known(t, "debian")
+	own.ID, own.Name, own.OSRelease = "examplelinux", "Example Linux", []string{"examplelinux"}
+	files := map[string]string{"/etc/os-release": "ID=examplelinux\nVERSION_ID=12\n", "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "/opt/x": "x", "/usr/bin/sh": ""}
+	rule := scrub.Rule{ID: "x", Phase: scrub.State, Verb: plan.Remove, Paths: []string{"/opt/x"}, Why: "x"}
+	h := hosttest.Root(t, files)
+	var progress seen
+	o := eksnode.Options{Distro: &own, Rules: []scrub.Rule{rule}, Sink: &progress}
+	spec := scrub.Spec{Only: []string{"x", "apt-state"}}
+	r, err := eksnode.Audit(t.Context(), h, spec, o)
+	require.NoError(t, err)
+	assert.Equal(t, plan.Findings, r.Result)
+	assert.Equal(t, "examplelinux", r.Machine.Distro)
+	assert.Equal(t, seen{"x", "x unchanged", "apt-state", "apt-state unchanged"}, progress)
+	r, err = eksnode.Scrub(t.Context(), h, spec, o)
+	require.NoError(t, err)
+	assert.Equal(t, plan.OK, r.Result)
+	assert.NoFileExists(t, filepath.Join(h.Root(), "opt/x"))
+
+	broken := own
+	broken.CASuffix = ""
+	other := known(t, "fedora")
+	for want, o := range map[string]eksnode.Options{
+		`distribution "examplelinux": CASuffix is empty`:           {Distro: &broken},
+		"is not Fedora, which has the IDs fedora and the versions": {Distro: &other},
+		"Options.DryRun has no effect on an audit":                 {Distro: &own, DryRun: true},
+		"Options.Command has no effect on a scrub or an audit":     {Distro: &own, Command: "/x"},
+		"Options.Supply has no effect on a scrub or an audit":      {Distro: &own, SupplyAssets: true},
+		`own rule "machine-id": `:                                  {Distro: &own, Rules: []scrub.Rule{{ID: "machine-id"}}},
+	} {
+		_, err := eksnode.Audit(t.Context(), h, scrub.Spec{}, o)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = eksnode.Audit(t.Context(), h, scrub.Spec{Distro: "debian"}, o)
+	require.ErrorContains(t, err, "both name the distribution")
+	_, err = eksnode.Provision(t.Context(), h, provisioner.Spec{KubernetesVersion: "1.34.4"}, o)
+	require.ErrorContains(t, err, "Options.Rules has no effect on a provision")
 }

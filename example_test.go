@@ -8,9 +8,12 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -48,7 +51,7 @@ func ExampleAudit() {
 		log.Fatal(err)
 	}
 	defer image.Close()
-	report, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"kubelet-pki", "machine-id"}})
+	report, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"kubelet-pki", "machine-id"}}, eksnode.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -64,8 +67,118 @@ func ExampleAudit() {
 	// machine-id empty /etc/machine-id
 }
 
-// Scrub a mounted image with a rule of your own.
+// Audit a folder with an unpacked image, and print the report as JSON.
+func ExampleAudit_json() {
+	root := mount(map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=12\n",
+		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\n",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+	})
+	defer os.RemoveAll(root)
+
+	image, err := host.Mounted(root)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer image.Close()
+	report, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"machine-id"}}, eksnode.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := plan.EncodeJSON(report.Plan)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("exit code", report.Result.ExitCode())
+	fmt.Print(string(text))
+	// Output:
+	// exit code 1
+	// [
+	//   {
+	//     "item": "machine-id",
+	//     "phase": "identity",
+	//     "actions": [
+	//       {
+	//         "verb": "empty",
+	//         "target": "/etc/machine-id",
+	//         "reason": "this machine's ID; every node would have the same ID",
+	//         "entries": 0,
+	//         "bytes": 33
+	//       }
+	//     ]
+	//   }
+	// ]
+}
+
+// printed is a plan.Sink that prints each rule when it has ended.
+type printed struct{}
+
+func (printed) Begin(string, string, int)                  {}
+func (printed) Progress(string, plan.Action, int64, int64) {}
+func (printed) End(o plan.Outcome)                         { fmt.Println(o.Phase, o.Item, o.Status) }
+
+// Follow an audit with a sink of your own.
+func ExampleAudit_sink() {
+	root := mount(map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=12\n",
+		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\n",
+	})
+	defer os.RemoveAll(root)
+
+	image, err := host.Mounted(root)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer image.Close()
+	_, err = eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"secrets-left", "machine-id"}}, eksnode.Options{Sink: printed{}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// identity machine-id unchanged
+	// inspect secrets-left unchanged
+}
+
+// Scrub a mounted image with a rule of your own, written in Go.
 func ExampleScrub() {
+	const id = "/opt/enroll/id"
+	root := mount(map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=12\n",
+		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\n",
+		id:               "serial 4711\n",
+	})
+	defer os.RemoveAll(root)
+
+	enrollment := scrub.Rule{
+		ID: "enrollment", Phase: scrub.Identity, Owner: "enroll",
+		Why: "every instance would be the same machine for the inventory",
+		Find: func(_ context.Context, h *host.Host) (plan.Answer, error) {
+			text, err := h.Content(id) // nil if there is no such file
+			if err != nil || !strings.HasPrefix(string(text), "serial ") {
+				return plan.Answer{}, err
+			}
+			return plan.Acts(plan.Action{
+				Verb: plan.Remove, Target: id, Reason: "it names the builder machine",
+				Take: func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(id) },
+			}), nil
+		},
+	}
+	image, err := host.Mounted(root)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer image.Close()
+	report, err := eksnode.Scrub(context.Background(), image, scrub.Spec{Only: []string{"enrollment"}},
+		eksnode.Options{Rules: []scrub.Rule{enrollment}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.Result, report.Outcomes[0].Actions[0].Target)
+	// Output: ok /opt/enroll/id
+}
+
+// Scrub a mounted image with a rule file.
+func ExampleScrub_ruleFile() {
 	root := mount(map[string]string{
 		"etc/os-release":        "ID=debian\nVERSION_ID=12\n",
 		"etc/passwd":            "root:x:0:0:root:/root:/bin/bash\n",
@@ -104,9 +217,13 @@ func ExampleScrub() {
 
 // Plan a provision for a distribution, without a machine.
 func ExamplePlan() {
+	debian, err := distros.ByID("debian")
+	if err != nil {
+		log.Fatal(err)
+	}
 	planned, err := eksnode.Plan(context.Background(),
 		provisioner.Spec{KubernetesVersion: "1.34.4", Packages: []string{"chrony"}},
-		eksnode.Machine{Distro: "debian", Version: "12", Arch: "arm64"})
+		eksnode.Machine{Distro: debian, Version: "12", Arch: "arm64"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,4 +235,34 @@ func ExamplePlan() {
 	// Output:
 	// packages run apt-get update
 	// kubelet fetch /usr/bin/kubelet
+}
+
+// Plan for a distribution of your own: a known one with other values, or a value
+// whose fields are the constructors of package distros.
+func ExamplePlan_ownDistribution() {
+	own, err := distros.ByID("fedora")
+	if err != nil {
+		log.Fatal(err)
+	}
+	own.ID, own.Name, own.OSRelease = "examplelinux", "Example Linux", []string{"examplelinux"}
+	own.Versions, own.Releases = []string{"7"}, map[string]distros.ReleaseFacts{"7": {Containerd: "2.1"}}
+	own.Network, own.Quirks = distros.Networkd(), []distros.Quirk{distros.ResolvedStub()}
+
+	own.CASuffix = ""
+	fmt.Println(own.Validate())
+	own.CASuffix = ".pem"
+
+	planned, err := eksnode.Plan(context.Background(), provisioner.Spec{KubernetesVersion: "1.34.4"},
+		eksnode.Machine{Distro: own, Version: "7", Arch: "amd64"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, step := range planned {
+		if step.Item == "packages" {
+			fmt.Println(step.Actions[0].Target)
+		}
+	}
+	// Output:
+	// distribution "examplelinux": CASuffix is empty
+	// dnf makecache
 }

@@ -15,8 +15,8 @@ import (
 
 // Machine is a plain installation of a distribution, which need not exist.
 type Machine struct {
-	// Distro is the ID of a distribution, one of distros.IDs.
-	Distro string
+	// Distro is a distribution: one of distros.All, distros.ByID, or an own value.
+	Distro distros.Distro
 	// Version is VERSION_ID of os-release(5), such as "12"; empty for a
 	// distribution without versions.
 	Version string
@@ -28,11 +28,13 @@ type Machine struct {
 // machine. A machine that differs from a plain installation may need less: plan for
 // that machine with Provision and DryRun.
 func Plan(ctx context.Context, spec provisioner.Spec, m Machine) (planned []plan.Planned, err error) {
-	d, err := distros.ByID(m.Distro)
-	if err != nil {
+	if spec.Distro != "" {
+		return nil, errors.New("planning without a machine: set Machine.Distro, not the distribution of the spec")
+	}
+	if err := m.Distro.Validate(); err != nil {
 		return nil, err
 	}
-	h, remove, err := plain(d, m.Version)
+	h, remove, err := plain(m.Distro, m.Version)
 	if err != nil {
 		return nil, fmt.Errorf("making the file system of a plain machine: %w", err)
 	}
@@ -41,11 +43,9 @@ func Plan(ctx context.Context, spec provisioner.Spec, m Machine) (planned []plan
 			err = failed
 		}
 	}()
-	if d, _, err = distros.Detect(h, spec.Distro); err != nil {
+	d, _, err := m.Distro.ForHost(h)
+	if err != nil {
 		return nil, err
-	}
-	if spec.Distro == "" && d.ID != m.Distro {
-		return nil, fmt.Errorf("planning for %s %s: that version is the distribution %q", m.Distro, m.Version, d.ID)
 	}
 	command, err := os.Executable()
 	if err != nil {

@@ -76,7 +76,7 @@ func TestUnknownDistributionsAreRefused(t *testing.T) {
 			assert.Equal(t, plan.Failure, r.Result)
 			_, err = eksnode.Scrub(t.Context(), h, scrub.Spec{}, eksnode.Options{})
 			require.EqualError(t, err, test.want)
-			_, err = eksnode.Audit(t.Context(), h, scrub.Spec{})
+			_, err = eksnode.Audit(t.Context(), h, scrub.Spec{}, eksnode.Options{})
 			require.EqualError(t, err, test.want)
 			assert.Equal(t, before, tree(t, root))
 		})

@@ -33,7 +33,7 @@ func TestUserDataOfEveryFamily(t *testing.T) {
 	}
 }
 
-// Render the user data of Amazon Linux 2's images.
+// Render the user data of Amazon Linux 2's images, and check it.
 func ExampleUserData() {
 	text, err := eksnode.UserData("al2", "", userdata.Node{
 		Cluster: userdata.Cluster{
@@ -47,8 +47,14 @@ func ExampleUserData() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	checked, err := userdata.Check(text, "al2")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("failed:", checked.Failed())
 	fmt.Println(strings.TrimSpace(string(text)))
 	// Output:
+	// failed: false
 	// MIME-Version: 1.0
 	// Content-Type: multipart/mixed; boundary="EKSNODE"
 	//

@@ -16,7 +16,7 @@ func almaLinux() Distro {
 			"10": {Ends: []End{{"support of AlmaLinux 10", "2035-05-31", almaEnds}}},
 		},
 
-		PackageManager: dnf(),
+		PackageManager: DNF(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -26,8 +26,8 @@ func almaLinux() Distro {
 		},
 		PackagesOf:     map[string]map[Role][]string{"10": networking10()},
 		Upstream:       []string{"containerd", "runc"},
-		OptionPackages: optionPackages("audit"),
-		FIPS:           fipsSetup(),
+		OptionPackages: UsualOptionPackages("audit"),
+		FIPS:           FIPSModeSetup(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -36,17 +36,16 @@ func almaLinux() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  networkManager(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubby(),
-		Quirks:   []Quirk{cloudInitHotplug()},
+		Network:  NetworkManager(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   Grubby(),
+		Quirks:   []Quirk{CloudInitHotplug()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			{Owner: "764336703387", Name: "AlmaLinux OS {version}.* {arch}", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://wiki.almalinux.org/cloud/AWS.html"}},
 		},
-		Scrub: dnfScrub(),
 	}
 }
 

@@ -23,7 +23,7 @@ func amazonLinux2() Distro {
 			},
 		},
 
-		PackageManager: yum(),
+		PackageManager: Yum(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -32,7 +32,7 @@ func amazonLinux2() Distro {
 			Trust:            {"ca-certificates"},
 		},
 		Repositories:   [][]string{{"amazon-linux-extras", "enable", "docker"}, {"amazon-linux-extras", "enable", "selinux-ng"}},
-		OptionPackages: optionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit"),
 		FIPS:           FIPS{Enable: "install dracut-fips, add fips=1 to kernel_arguments and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",
@@ -42,16 +42,15 @@ func amazonLinux2() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  networkScripts(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubby(),
-		Quirks:   []Quirk{ec2NetUtils2(), cgroupV1()},
+		Network:  NetworkScripts(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   Grubby(),
+		Quirks:   []Quirk{EC2NetUtils2(), CgroupV1()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			{Owner: "137112412989", Name: "amzn2-ami-minimal-hvm-*-{arch}-ebs", Parameter: "/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-{arch}-ebs", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/amazon-ecs-ami/blob/main/CHANGELOG.md"}},
 		},
-		Scrub: yumScrub(),
 	}
 }

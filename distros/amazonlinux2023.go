@@ -14,7 +14,7 @@ func amazonLinux2023() Distro {
 			"2023": {Ends: []End{{"support of Amazon Linux 2023", "2029-06-30", "https://docs.aws.amazon.com/linux/al2023/ug/release-cadence.html"}}, Containerd: "2"},
 		},
 
-		PackageManager: dnf(),
+		PackageManager: DNF(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -22,7 +22,7 @@ func amazonLinux2023() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: optionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit"),
 		FIPS:           FIPS{Enable: "install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",
@@ -32,16 +32,15 @@ func amazonLinux2023() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  networkd(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubby(),
-		Quirks:   []Quirk{ec2NetUtils(), resolvedStub()},
+		Network:  Networkd(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   Grubby(),
+		Quirks:   []Quirk{EC2NetUtils(), ResolvedStub()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			{Owner: "137112412989", Name: "al2023-ami-minimal-2023.*-{arch}", Parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-{arch}", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2023/variables-default.json"}},
 		},
-		Scrub: dnfScrub(),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // aptManager is the package manager of Debian and Ubuntu.
@@ -18,7 +19,8 @@ type aptManager struct {
 	tool                 tool
 }
 
-func apt() PackageManager { return newApt(lockPatience) }
+// APT is the package manager of Debian, Ubuntu and their derivatives.
+func APT() PackageManager { return newApt(lockPatience) }
 
 func newApt(patience time.Duration) aptManager {
 	keep := []string{"--force-confdef", "--force-confold"} // never ask about a changed configuration file
@@ -212,3 +214,10 @@ func aptSymptoms() []symptom {
 // aptLocked matches the messages of apt and dpkg about another running process.
 // The lock of the lists and dpkg's own lock have no timeout of their own.
 const aptLocked = `Could not get lock|was locked by another process|is locked by another process`
+
+// ScrubRules implements PackageManager.
+func (aptManager) ScrubRules() []scrub.Rule {
+	return append(caches("apt", "/var/lib/apt/lists/*", "/var/lib/apt/periodic/*", "/var/cache/apt/*.bin", "/var/cache/apt/archives/*.deb",
+		"/var/cache/apt/archives/partial/*", "/var/cache/debconf/*-old", "/var/lib/dpkg/*-old", "/var/backups/*"),
+		servicePolicy(), packageState("apt", "dpkg(1)", dpkgState, dpkgStatus, dpkgJournal+"/*"))
+}

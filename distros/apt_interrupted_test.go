@@ -24,29 +24,29 @@ func TestAptCompletesInterruptedUnrelatedPackages(t *testing.T) {
 				onlyRepository(t, h, "[trusted=yes]",
 					deb{name: "eksnode-base", version: "1", script: script, postinst: killsDpkg},
 					deb{name: "eksnode-service", version: "1", extra: "Depends: eksnode-base\n", postinst: "/usr/sbin/policy-rc.d containerd start; echo $? >/policy-says\n"})
-				require.NoError(t, apt().Refresh(t.Context(), h))
-				require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
+				require.NoError(t, APT().Refresh(t.Context(), h))
+				require.Error(t, APT().Install(t.Context(), h, []string{"eksnode-service"}))
 				// The agent was killed too, and could not remove the policy.
 				require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
 				require.NoError(t, os.WriteFile("/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef", []byte("#!"), 0o600))
 				require.NoError(t, os.WriteFile("/survives", nil, 0o644))
 
-				names, err := apt().Unfinished(h)
+				names, err := APT().Unfinished(h)
 				require.NoError(t, err)
 				assert.Contains(t, names, "eksnode-base")
-				left, err := apt().Leftover(h)
+				left, err := APT().Leftover(h)
 				require.NoError(t, err)
 				assert.Equal(t, []string{"/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef"}, left, "the policy must stay while the killed run's dpkg may still run")
 
-				require.NoError(t, apt().Finish(t.Context(), h))
+				require.NoError(t, APT().Finish(t.Context(), h))
 				assert.NotEmpty(t, versions(t, h, "eksnode-base"))
-				names, err = apt().Unfinished(h)
+				names, err = APT().Unfinished(h)
 				require.NoError(t, err)
 				assert.Empty(t, names)
 				_, err = os.Lstat(policyPath)
 				require.ErrorIs(t, err, os.ErrNotExist)
-				require.NoError(t, apt().Finish(t.Context(), h), "a second Finish must do nothing")
-				require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
+				require.NoError(t, APT().Finish(t.Context(), h), "a second Finish must do nothing")
+				require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-service"}))
 				says, err := os.ReadFile("/policy-says")
 				require.NoError(t, err)
 				assert.Equal(t, "101\n", string(says))
@@ -60,15 +60,15 @@ func TestAptNamesPackagesThatItCannotComplete(t *testing.T) {
 		require.NoError(t, h.Files.Remove(policyPath))
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-fails", version: "1", postinst: "echo no luck >&2; exit 7\n"},
 			deb{name: "eksnode-gone", version: "1", script: "preinst", postinst: killsDpkg})
-		require.NoError(t, apt().Refresh(t.Context(), h))
-		require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-fails"}))
-		require.ErrorContains(t, apt().Finish(t.Context(), h), "finishing packages of an interrupted run: dpkg --configure")
+		require.NoError(t, APT().Refresh(t.Context(), h))
+		require.Error(t, APT().Install(t.Context(), h, []string{"eksnode-fails"}))
+		require.ErrorContains(t, APT().Finish(t.Context(), h), "finishing packages of an interrupted run: dpkg --configure")
 		run(t, h, "dpkg", "--purge", "eksnode-fails")
 
-		require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-gone"}))
+		require.Error(t, APT().Install(t.Context(), h, []string{"eksnode-gone"}))
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-other", version: "1"})
-		require.ErrorContains(t, apt().Finish(t.Context(), h), "finishing packages of an interrupted run: ")
-		names, err := apt().Unfinished(h)
+		require.ErrorContains(t, APT().Finish(t.Context(), h), "finishing packages of an interrupted run: ")
+		names, err := APT().Unfinished(h)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"eksnode-gone"}, names)
 		_, err = os.Lstat(policyPath)
@@ -90,12 +90,12 @@ func TestUnfinishedPackagesOfAnImageRoot(t *testing.T) {
 		"removed, with configuration files": {map[string]string{"var/lib/dpkg/status": "Package: d\nStatus: deinstall ok config-files\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, err := apt().Unfinished(image(t, test.files))
+			names, err := APT().Unfinished(image(t, test.files))
 			require.NoError(t, err)
 			assert.Equal(t, test.want, names)
 		})
 	}
-	for _, pm := range []PackageManager{dnf(), zypper(), pacman(), noPackages()} {
+	for _, pm := range []PackageManager{DNF(), Zypper(), Pacman(), NoPackageManager()} {
 		names, err := pm.Unfinished(image(t, nil))
 		require.NoError(t, err)
 		assert.Empty(t, names)

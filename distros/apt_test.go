@@ -79,7 +79,7 @@ func run(t *testing.T, h *host.Host, argv ...string) string {
 
 func versions(t *testing.T, h *host.Host, names ...string) map[string]string {
 	t.Helper()
-	have, err := apt().Installed(t.Context(), h, names)
+	have, err := APT().Installed(t.Context(), h, names)
 	require.NoError(t, err)
 	return have
 }
@@ -94,8 +94,8 @@ func TestAptInstalls(t *testing.T) {
 			deb{name: "eksnode-unwanted", version: "1"})
 		assert.Empty(t, versions(t, h, "eksnode-base", "eksnode-service"))
 
-		require.NoError(t, apt().Refresh(t.Context(), h))
-		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-service"}))
+		require.NoError(t, APT().Refresh(t.Context(), h))
+		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-service"}))
 		assert.Equal(t, map[string]string{"eksnode-base": "1.2-3", "eksnode-service": "4.5", "eksnode-virtual": "1.2-3"},
 			versions(t, h, "eksnode-base", "eksnode-service", "eksnode-virtual", "eksnode-unwanted"))
 		says, err := os.ReadFile("/policy-says")
@@ -104,7 +104,7 @@ func TestAptInstalls(t *testing.T) {
 		exists, err := h.Exists(policyPath)
 		require.NoError(t, err)
 		assert.False(t, exists, "the policy must be removed after the installation")
-		require.NoError(t, apt().Clean(t.Context(), h))
+		require.NoError(t, APT().Clean(t.Context(), h))
 	})
 }
 
@@ -117,18 +117,18 @@ func TestAptCompletesInterruptedDependencies(t *testing.T) {
 		// refuses to work with such a journal.
 		require.NoError(t, os.WriteFile("/var/lib/dpkg/updates/0000", []byte(run(t, h, "dpkg-query", "--status", "eksnode-base")), 0o644))
 		assert.Empty(t, versions(t, h, "eksnode-base"), "an unpacked package must not count as installed")
-		left, err := apt().Leftover(h)
+		left, err := APT().Leftover(h)
 		require.NoError(t, err)
 		assert.Empty(t, left, "the policy must stay while the killed run's dpkg may still run")
 
-		require.NoError(t, apt().Refresh(t.Context(), h))
-		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-more"}))
+		require.NoError(t, APT().Refresh(t.Context(), h))
+		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-more"}))
 		assert.Len(t, versions(t, h, "eksnode-base", "eksnode-more"), 2)
-		left, err = apt().Leftover(h)
+		left, err = APT().Leftover(h)
 		require.NoError(t, err)
 		assert.Empty(t, left)
 		require.NoError(t, os.WriteFile(policyPath, []byte(policy), 0o755))
-		left, err = apt().Leftover(h)
+		left, err = APT().Leftover(h)
 		require.NoError(t, err)
 		assert.Equal(t, []string{policyPath}, left)
 	})
@@ -139,14 +139,14 @@ func TestAptCompletesInterruptedDependencies(t *testing.T) {
 func TestAptUnpacksHalfInstalledDependenciesAgain(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
-		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, APT().Refresh(t.Context(), h))
 		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb", aptRepository+"/eksnode-more_1.deb")
 		status, err := os.ReadFile(dpkgStatus)
 		require.NoError(t, err)
 		half := strings.Replace(string(status), "Package: eksnode-base\nStatus: install ok unpacked\n", "Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
 		require.NotEqual(t, string(status), half)
 		require.NoError(t, os.WriteFile(dpkgStatus, []byte(half), 0o644))
-		require.NoError(t, apt().Finish(t.Context(), h))
+		require.NoError(t, APT().Finish(t.Context(), h))
 		assert.Len(t, versions(t, h, "eksnode-base", "eksnode-more"), 2)
 		assert.Equal(t, "eksnode-base\n", run(t, h, "apt-mark", "showauto", "eksnode-base"))
 	})
@@ -157,13 +157,13 @@ func TestAptKeepsEditedConfigurationAndOwnPolicy(t *testing.T) {
 		own := "#!/bin/sh\nexit 0\n"
 		require.NoError(t, os.WriteFile(policyPath, []byte(own), 0o755))
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"})
-		require.NoError(t, apt().Refresh(t.Context(), h))
-		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}))
+		require.NoError(t, APT().Refresh(t.Context(), h))
+		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
 		require.NoError(t, os.WriteFile("/etc/eksnode-base.conf", []byte("mine"), 0o644))
 
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "2"})
-		require.NoError(t, apt().Refresh(t.Context(), h))
-		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}))
+		require.NoError(t, APT().Refresh(t.Context(), h))
+		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
 		assert.Equal(t, "2", versions(t, h, "eksnode-base")["eksnode-base"])
 		conf, err := os.ReadFile("/etc/eksnode-base.conf")
 		require.NoError(t, err)
@@ -178,25 +178,25 @@ func TestAptFailuresAreExplained(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-broken", version: "1", extra: "Depends: eksnode-absent\n"},
 			deb{name: "eksnode-fails", version: "1", postinst: "echo no luck >&2; exit 7\n"})
-		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, APT().Refresh(t.Context(), h))
 
-		err := apt().Install(t.Context(), h, []string{"eksnode-base", "eksnode-absent"})
+		err := APT().Install(t.Context(), h, []string{"eksnode-base", "eksnode-absent"})
 		require.ErrorContains(t, err, "installing packages: no repository of this machine has the package eksnode-absent; check its name and the machine's repositories: apt-get install")
 		assert.Empty(t, versions(t, h, "eksnode-base"), "no package may be installed if one is missing")
 
-		err = apt().Install(t.Context(), h, []string{"eksnode-broken"})
+		err = APT().Install(t.Context(), h, []string{"eksnode-broken"})
 		require.ErrorContains(t, err, "Depends: eksnode-absent but it is not installable")
 
-		err = apt().Install(t.Context(), h, []string{"eksnode-fails"})
+		err = APT().Install(t.Context(), h, []string{"eksnode-fails"})
 		require.ErrorContains(t, err, "no luck")
 		assert.Empty(t, versions(t, h, "eksnode-fails"), "a half-configured package must not count as installed")
 
 		require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] http://127.0.0.1:1/debian ./\n"), 0o644))
-		err = apt().Refresh(t.Context(), h)
+		err = APT().Refresh(t.Context(), h)
 		require.ErrorContains(t, err, "refreshing the package lists: the repository http://127.0.0.1:1/debian/./ could not be reached; check the machine's network, proxy and repositories: apt-get update")
 
 		onlyRepository(t, h, "", deb{name: "eksnode-base", version: "1"})
-		err = apt().Refresh(t.Context(), h)
+		err = APT().Refresh(t.Context(), h)
 		require.ErrorContains(t, err, "refreshing the package lists: the repository file:/srv/repository ./ Release is missing or not signed; only signed repositories are used: apt-get update")
 	})
 }
@@ -215,7 +215,7 @@ func hold(t *testing.T, name string) (release func()) {
 func TestAptWaitsForLocks(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"})
-		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, APT().Refresh(t.Context(), h))
 		impatient := newApt(0)
 		for _, lock := range []string{"/var/lib/dpkg/lock-frontend", "/var/lib/dpkg/lock"} {
 			release := hold(t, lock)
@@ -236,20 +236,20 @@ func TestAptWaitsForLocks(t *testing.T) {
 func TestAptOnFullAndReadOnlyFileSystems(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1", size: 1 << 20})
-		require.NoError(t, apt().Refresh(t.Context(), h))
+		require.NoError(t, APT().Refresh(t.Context(), h))
 
 		require.NoError(t, os.Mkdir("/etc/eksnode-base.d", 0o755))
 		require.NoError(t, unix.Mount("tmpfs", "/etc/eksnode-base.d", "tmpfs", 0, "size=64k"))
-		err := apt().Install(t.Context(), h, []string{"eksnode-base"})
+		err := APT().Install(t.Context(), h, []string{"eksnode-base"})
 		require.ErrorContains(t, err, "installing packages: the disk is full; free some space or enlarge it: apt-get install")
 
 		require.NoError(t, unix.Mount("", "/etc/eksnode-base.d", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-		err = apt().Install(t.Context(), h, []string{"eksnode-base"})
+		err = APT().Install(t.Context(), h, []string{"eksnode-base"})
 		require.ErrorContains(t, err, "installing packages: the file system is read-only; remount it for writing, or choose a base image whose root can be written: apt-get install")
 		assert.Empty(t, versions(t, h, "eksnode-base"))
 
 		require.NoError(t, unix.Unmount("/etc/eksnode-base.d", 0))
-		require.NoError(t, apt().Install(t.Context(), h, []string{"eksnode-base"}), "the next run must complete the installation")
+		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}), "the next run must complete the installation")
 	})
 }
 
@@ -282,8 +282,8 @@ Version: 2:1
 
 	_, err := h.Files.Stat("/usr/sbin/policy-rc.d")
 	require.Error(t, err)
-	require.ErrorIs(t, apt().Refresh(t.Context(), h), host.ErrMountedRoot)
-	require.ErrorIs(t, apt().Install(t.Context(), h, []string{"runc"}), host.ErrMountedRoot)
+	require.ErrorIs(t, APT().Refresh(t.Context(), h), host.ErrMountedRoot)
+	require.ErrorIs(t, APT().Install(t.Context(), h, []string{"runc"}), host.ErrMountedRoot)
 	_, err = h.Files.Stat("/usr/sbin/policy-rc.d")
 	require.Error(t, err, "a refused installation must not leave the policy behind")
 }
@@ -295,8 +295,8 @@ func TestAptChecksSignatures(t *testing.T) {
 		onlyRepository(t, h, "", deb{name: "eksnode-base", version: "1"})
 		require.NoError(t, os.WriteFile(filepath.Join(aptRepository, "InRelease"), []byte(
 			"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\nOrigin: nobody\n-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n"), 0o644))
-		require.ErrorContains(t, apt().Refresh(t.Context(), h), "refreshing the package lists: the signature of the repository file:/srv/repository ./ could not be verified: apt-get update")
-		require.Error(t, apt().Install(t.Context(), h, []string{"eksnode-base"}))
+		require.ErrorContains(t, APT().Refresh(t.Context(), h), "refreshing the package lists: the signature of the repository file:/srv/repository ./ could not be verified: apt-get update")
+		require.Error(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
 		assert.Empty(t, versions(t, h, "eksnode-base"))
 	})
 }

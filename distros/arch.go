@@ -12,7 +12,7 @@ func arch() Distro {
 
 		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
 
-		PackageManager: pacman(),
+		PackageManager: Pacman(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {},
@@ -20,8 +20,8 @@ func arch() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: optionPackages("audit"),
-		FIPS:           noFIPS(),
+		OptionPackages: UsualOptionPackages("audit"),
+		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -30,16 +30,15 @@ func arch() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/ca-certificates/extracted/tls-ca-bundle.pem",
 
-		Network:  networkd(),
-		Security: noModule(),
-		Time:     timesyncd(),
-		Kernel:   grubLine("grub-mkconfig", "/boot/grub/grub.cfg"),
-		Quirks:   []Quirk{resolvedStub(), cloudInitHotplug()},
+		Network:  Networkd(),
+		Security: NoSecurityModule(),
+		Time:     Timesyncd(),
+		Kernel:   GrubLine("grub-mkconfig", "/boot/grub/grub.cfg"),
+		Quirks:   []Quirk{ResolvedStub(), CloudInitHotplug()},
 
 		DefaultUser: "arch",
 		BaseImages: []BaseImage{
 			{Owner: "647457786197", Name: "arch-linux-std-hvm-*", AMD64: "x86_64", Sources: []string{"https://wiki.archlinux.org/title/Arch_Linux_AMIs_for_Amazon_Web_Services"}},
 		},
-		Scrub: pacmanScrub(),
 	}
 }

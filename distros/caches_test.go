@@ -57,7 +57,7 @@ func TestCachesAreRemovedAndPackagesStay(t *testing.T) {
 			defer func() { require.NoError(t, h.Close()) }()
 			d, err := ByID(id)
 			require.NoError(t, err)
-			items, err := scrub.Spec{Only: []string{"packages"}}.Items(d.Scrub)
+			items, err := scrub.Spec{Only: []string{"packages"}}.Items(d.ScrubRules())
 			require.NoError(t, err)
 			_, err = plan.Apply(t.Context(), h, items, silent{})
 			require.NoError(t, err)

@@ -25,8 +25,8 @@ type CommandLine struct {
 
 const whyArguments = "kernel_arguments asks for them"
 
-// grubDropIn is for Debian and Ubuntu, whose GRUB reads a folder.
-func grubDropIn() CommandLine {
+// GrubDropIn is for Debian and Ubuntu, whose GRUB reads a folder.
+func GrubDropIn() CommandLine {
 	return CommandLine{
 		Name: "GRUB, /etc/default/grub.d",
 		File: File{"/etc/default/grub.d/80-eksnode.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\"\n", whyArguments},
@@ -34,8 +34,8 @@ func grubDropIn() CommandLine {
 	}
 }
 
-// grubLine is a line at the end of /etc/default/grub, which is a shell script.
-func grubLine(mkconfig, config string) CommandLine {
+// GrubLine is a line at the end of /etc/default/grub, which is a shell script.
+func GrubLine(mkconfig, config string) CommandLine {
 	return CommandLine{
 		Name: "GRUB, /etc/default/grub", Appended: true,
 		File: File{"/etc/default/grub", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\" # eksnode\n", whyArguments},
@@ -43,8 +43,8 @@ func grubLine(mkconfig, config string) CommandLine {
 	}
 }
 
-// grubby writes the entry of every kernel. Later kernels copy the arguments.
-func grubby() CommandLine {
+// Grubby writes the entry of every kernel. Later kernels copy the arguments.
+func Grubby() CommandLine {
 	return CommandLine{
 		Name: "grubby", Take: []string{"grubby", "--update-kernel=ALL", "--args={arguments}"},
 		TakenBy: []string{"grubby", "--info=DEFAULT"},

@@ -236,7 +236,7 @@ func TestAptMeetsTheContract(t *testing.T) {
 	contract(t, nil, func(t *testing.T, h *host.Host) workshop {
 		built := map[string]deb{}
 		return workshop{
-			pm: apt(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is missing or not signed; only signed repositories are used: ",
+			pm: APT(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is missing or not signed; only signed repositories are used: ",
 			build: func(_ *testing.T, _ *host.Host, p pkg) {
 				d := deb{name: p.name, version: p.version}
 				for _, field := range [][2]string{{"Depends", p.requires}, {"Provides", p.provides}, {"Conflicts", p.conflicts}, {"Recommends", p.recommends}} {
@@ -257,7 +257,7 @@ func TestAptMeetsTheContract(t *testing.T) {
 					require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb "+options+" "+address+" ./\n"), 0o644))
 				}
 				if address == "" && !signed {
-					require.NoError(t, apt().Refresh(t.Context(), h))
+					require.NoError(t, APT().Refresh(t.Context(), h))
 				}
 			},
 			upgrade: []string{"apt-get", "--yes", "upgrade"},

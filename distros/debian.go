@@ -22,7 +22,7 @@ func debian() Distro {
 			}, Containerd: "1.7"},
 		},
 
-		PackageManager: apt(),
+		PackageManager: APT(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"apparmor"},
@@ -30,8 +30,8 @@ func debian() Distro {
 			Storage:          {"nfs-common"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: optionPackages("auditd"),
-		FIPS:           noFIPS(),
+		OptionPackages: UsualOptionPackages("auditd"),
+		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -40,17 +40,16 @@ func debian() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/etc/ssl/certs/ca-certificates.crt",
 
-		Network:  netplanNetworkd(),
-		Security: appArmor(),
-		Time:     timesyncd(),
-		Kernel:   grubDropIn(),
-		Quirks:   []Quirk{cloudInitHotplug(), resolvedStub()},
+		Network:  NetplanNetworkd(),
+		Security: AppArmor(),
+		Time:     Timesyncd(),
+		Kernel:   GrubDropIn(),
+		Quirks:   []Quirk{CloudInitHotplug(), ResolvedStub()},
 
 		DefaultUser: "admin",
 		BaseImages: []BaseImage{
 			{Owner: "136693071363", Name: "debian-{version}-{arch}-*", Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
 		},
-		Scrub: aptScrub(),
 	}
 }
 

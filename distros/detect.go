@@ -30,6 +30,20 @@ func Detect(h *host.Host, override string) (Distro, Release, error) {
 	return d.of(release.VersionID), release, err
 }
 
+// ForHost returns the distribution as the release that a machine has. It is for a
+// value that a program brings itself: os-release(5) of the machine must have an ID
+// and a VERSION_ID of the value.
+func (d Distro) ForHost(h *host.Host) (Distro, Release, error) {
+	if err := d.Validate(); err != nil {
+		return Distro{}, Release{}, err
+	}
+	release, err := ReadRelease(h)
+	if err == nil && (!slices.Contains(d.OSRelease, release.ID) || !d.covers(release.VersionID)) {
+		err = fmt.Errorf("%s is not %s, which has the IDs %s and the versions %s", release, d.Name, strings.Join(d.OSRelease, ", "), strings.Join(d.Versions, ", "))
+	}
+	return d.of(release.VersionID), release, err
+}
+
 func match(release Release) (Distro, error) {
 	for _, u := range AllUnprovisioned() {
 		if slices.Contains(u.OSRelease, release.ID) {

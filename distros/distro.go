@@ -84,7 +84,8 @@ type Distro struct {
 	DefaultUser string
 	// BaseImages describe the base images on AWS.
 	BaseImages []BaseImage
-	// Scrub are additional scrub rules for this distribution.
+	// Scrub are scrub rules in addition to those of the package manager; see
+	// ScrubRules.
 	Scrub []scrub.Rule
 }
 
@@ -127,6 +128,12 @@ func (d Distro) AllPackages() []string {
 		}
 	}
 	return names
+}
+
+// ScrubRules are the distribution's rules beside those of scrub.Table: its package
+// manager's and its own.
+func (d Distro) ScrubRules() []scrub.Rule {
+	return slices.Concat(d.PackageManager.ScrubRules(), d.Scrub)
 }
 
 // of returns the distribution with the additional packages and the facts of one

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // dnfManager is the package manager of Amazon Linux 2023 and Red Hat's family,
@@ -25,11 +26,13 @@ type dnfManager struct {
 	// held is the option that installs and removes held packages too.
 	held string
 	tool tool
+	// state is the audit rule for packages that an interrupted run left half done.
+	state scrub.Rule
 }
 
-// dnf would wait for another dnf process forever. Options turn that off, and
-// eksnode calls dnf again instead. dnf 5 ignores the option, so eksnode stops it.
-func dnf() PackageManager { return newDnf(lockPatience) }
+// DNF is the package manager of Amazon Linux 2023, Fedora and Red Hat's family. It
+// would wait for another dnf process forever. Options turn that off, and eksnode calls dnf again instead. dnf 5 ignores the option, so eksnode stops it.
+func DNF() PackageManager { return newDnf(lockPatience) }
 
 func newDnf(patience time.Duration) PackageManager {
 	return dnfManager{
@@ -39,14 +42,15 @@ func newDnf(patience time.Duration) PackageManager {
 			"--setopt=*.skip_if_unavailable=False", // or an unreachable repository is a mere warning
 			"--setopt=exit_on_lock=True",
 		},
-		held: "--setopt=disable_excludes=main", // dnf 5 has no --disableexcludes
-		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, waits: dnf5Waits, log: "/var/log/dnf5.log", patience: patience},
+		held:  "--setopt=disable_excludes=main", // dnf 5 has no --disableexcludes
+		tool:  tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, waits: dnf5Waits, log: "/var/log/dnf5.log", patience: patience},
+		state: packageState("dnf", "dnf(8), rpm(8)", rpmState(`run "dnf remove --duplicates"`), rpmPaths...),
 	}
 }
 
-// yum is the package manager of Amazon Linux 2. It has neither weak
+// Yum is the package manager of Amazon Linux 2. It has neither weak
 // dependencies nor the option --refresh of makecache.
-func yum() PackageManager { return newYum(lockPatience) }
+func Yum() PackageManager { return newYum(lockPatience) }
 
 func newYum(patience time.Duration) PackageManager {
 	return dnfManager{
@@ -56,8 +60,9 @@ func newYum(patience time.Duration) PackageManager {
 			"--setopt=skip_missing_names_on_install=0", // or a missing package is a mere warning
 			"--setopt=exit_on_lock=1",
 		},
-		held: "--disableexcludes=main",
-		tool: tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
+		held:  "--disableexcludes=main",
+		tool:  tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
+		state: packageState("yum", "yum-complete-transaction(8), package-cleanup(1)", yumState, append([]string{yumJournal}, rpmPaths...)...),
 	}
 }
 
@@ -176,4 +181,10 @@ func rpmSymptoms() []symptom {
 		{`(package \S+ .*conflicts with \S+ provided by \S+)`, conflicts},
 		{`GPG check FAILED|OpenPGP check for package \S+ .*has failed|Signature verification failed|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
 	}...)
+}
+
+// ScrubRules implements PackageManager.
+func (m dnfManager) ScrubRules() []scrub.Rule {
+	return append(caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*",
+		"/var/lib/yum/history/*", "/var/lib/yum/uuid", "/usr/lib/sysimage/libdnf5/transaction_history.sqlite*"), m.state)
 }

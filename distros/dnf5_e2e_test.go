@@ -77,7 +77,7 @@ func TestDnf5MeetsTheContract(t *testing.T) {
 	contractOn(t, dnf5Root(t), func(t *testing.T, h *host.Host) workshop {
 		withDnf5(t, h)
 		return workshop{
-			pm: dnf(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/libdnf5", unsigned: unverified,
+			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/libdnf5", unsigned: unverified,
 			sign: signRpms, upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
 		}
 	})
@@ -112,14 +112,14 @@ func behind(t *testing.T, h *host.Host, lock func() (release func()), message st
 	buildRpm(t, h, pkg{name: "eksnode-rival", version: "1"})
 	buildRpm(t, h, pkg{name: "eksnode-base", version: "1.2"})
 	publishRpms(t, h, "", false)
-	require.NoError(t, dnf().Refresh(t.Context(), h))
+	require.NoError(t, DNF().Refresh(t.Context(), h))
 	release := lock()
 	require.Regexp(t, message, newDnf(0).Install(t.Context(), h, []string{"eksnode-base"}).Error())
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error)
-	go func() { done <- dnf().Install(ctx, h, []string{"eksnode-base"}) }()
+	go func() { done <- DNF().Install(ctx, h, []string{"eksnode-base"}) }()
 	select {
 	case err := <-done:
 		require.FailNow(t, "dnf did not wait", "%v", err)
@@ -127,7 +127,7 @@ func behind(t *testing.T, h *host.Host, lock func() (release func()), message st
 	}
 	release()
 	require.NoError(t, <-done)
-	have, err := dnf().Installed(t.Context(), h, []string{"eksnode-base"})
+	have, err := DNF().Installed(t.Context(), h, []string{"eksnode-base"})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"eksnode-base": "1.2-1"}, have)
 }
@@ -170,17 +170,17 @@ func TestDnf5LeavesNoHistoryAfterAScrub(t *testing.T) {
 		withDnf5(t, h)
 		buildRpm(t, h, pkg{name: "eksnode-base", version: "1.2"})
 		publishRpms(t, h, "", false)
-		require.NoError(t, dnf().Install(t.Context(), h, []string{"eksnode-base"}))
+		require.NoError(t, DNF().Install(t.Context(), h, []string{"eksnode-base"}))
 		found := func() string {
 			return run(t, h, "sh", "-c", "grep --recursive --files-with-matches -e exit_on_lock=True /var /etc /usr/lib/sysimage /root || true")
 		}
 		require.Contains(t, found(), "/usr/lib/sysimage/libdnf5/transaction_history.sqlite")
-		items, err := scrub.Spec{Only: []string{"packages", "logs"}}.Items(fedora().Scrub)
+		items, err := scrub.Spec{Only: []string{"packages", "logs"}}.Items(fedora().ScrubRules())
 		require.NoError(t, err)
 		_, err = plan.Apply(t.Context(), h, items, silent{})
 		require.NoError(t, err)
 		assert.Empty(t, found())
-		have, err := dnf().Installed(t.Context(), h, []string{"eksnode-base"})
+		have, err := DNF().Installed(t.Context(), h, []string{"eksnode-base"})
 		require.NoError(t, err)
 		assert.Equal(t, map[string]string{"eksnode-base": "1.2-1"}, have)
 	})
@@ -192,16 +192,16 @@ func TestDnf5FailuresAreExplained(t *testing.T) {
 		withDnf5(t, h)
 		buildRpm(t, h, pkg{name: "eksnode-base", version: "1.2"})
 		publishRpms(t, h, "", false)
-		require.NoError(t, dnf().Refresh(t.Context(), h))
+		require.NoError(t, DNF().Refresh(t.Context(), h))
 		file := rpmRepository + "/noarch/eksnode-base-1.2-1.noarch.rpm"
 		require.NoError(t, os.WriteFile(file, nil, 0o644))
-		install := func() error { return dnf().Install(t.Context(), h, []string{"eksnode-base"}) }
+		install := func() error { return DNF().Install(t.Context(), h, []string{"eksnode-base"}) }
 		require.ErrorContains(t, install(), "installing packages: a package differs from the repository's index; ")
 		require.NoError(t, os.Remove(file))
 		require.ErrorContains(t, install(), "installing packages: the package noarch/eksnode-base-1.2-1.noarch.rpm could not be downloaded; ")
 		for _, kind := range []string{"mirrorlist", "metalink", "baseurl"} {
 			require.NoError(t, os.WriteFile("/etc/yum.repos.d/made-here.repo", []byte("[made-here]\nname=made here\n"+kind+"=http://127.0.0.1:1/\n"), 0o644))
-			require.ErrorContains(t, dnf().Refresh(t.Context(), h), "refreshing the package lists: the repository made-here could not be reached; ")
+			require.ErrorContains(t, DNF().Refresh(t.Context(), h), "refreshing the package lists: the repository made-here could not be reached; ")
 		}
 		require.NoError(t, os.RemoveAll("/etc/yum.repos.d"))
 		require.ErrorContains(t, install(), "installing packages: this machine has no enabled repository; enable one in /etc/yum.repos.d: ")

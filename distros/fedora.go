@@ -15,7 +15,7 @@ func fedora() Distro {
 			"44": {Ends: []End{{"support of Fedora 44", "2027-06-02", fedoraEnds}}, Containerd: "2"},
 		},
 
-		PackageManager: dnf(),
+		PackageManager: DNF(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -23,7 +23,7 @@ func fedora() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: optionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit"),
 		FIPS:           FIPS{Enable: fipsInstall},
 
 		CommandFolder: "/usr/bin",
@@ -33,17 +33,16 @@ func fedora() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  networkManager(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubby(),
-		Quirks:   []Quirk{cloudInitHotplug(), resolvedStub()},
+		Network:  NetworkManager(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   Grubby(),
+		Quirks:   []Quirk{CloudInitHotplug(), ResolvedStub()},
 
 		DefaultUser: "fedora",
 		BaseImages: []BaseImage{
 			{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://docs.fedoraproject.org/en-US/fedora-coreos/provisioning-aws/"}},
 		},
-		Scrub: dnfScrub(),
 	}
 }
 

@@ -12,7 +12,7 @@ func flatcar() Distro {
 
 		Releases: map[string]ReleaseFacts{"": {Containerd: "2"}},
 
-		PackageManager: noPackages(),
+		PackageManager: NoPackageManager(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {},
 			Confinement:      {},
@@ -21,7 +21,7 @@ func flatcar() Distro {
 			Trust:            {},
 		},
 		OptionPackages: map[Option][]string{Audit: {}},
-		FIPS:           noFIPS(),
+		FIPS:           NoFIPS(),
 
 		CommandFolder: "/opt/bin",
 		UnitFolder:    "/etc/systemd/system",
@@ -30,11 +30,11 @@ func flatcar() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/etc/ssl/certs/ca-certificates.crt",
 
-		Network:  networkd(),
-		Security: seLinux(),
-		Time:     timesyncd(),
+		Network:  Networkd(),
+		Security: SELinux(),
+		Time:     Timesyncd(),
 		Kernel:   flatcarGrub(),
-		Quirks:   []Quirk{readOnlyUsr(), flatcarContainerd(), flatcarUpdates(), resolvedStub()},
+		Quirks:   []Quirk{ReadOnlyUsr(), flatcarContainerd(), flatcarUpdates(), ResolvedStub()},
 
 		DefaultUser: "core",
 		BaseImages: []BaseImage{

@@ -33,18 +33,20 @@ func unmanagedPods() File {
 	}
 }
 
-func networkd() NetworkStack {
+// Networkd is systemd-networkd.
+func Networkd() NetworkStack {
 	return NetworkStack{"systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}}
 }
 
-func netplanNetworkd() NetworkStack {
+// NetplanNetworkd is systemd-networkd with configuration that netplan writes.
+func NetplanNetworkd() NetworkStack {
 	return NetworkStack{"netplan with systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}}
 }
 
 // networkManager: nm-cloud-setup writes rules in the tables 30200 and 30400
 // that catch the pods' packets. NetworkManager.conf(5) describes the list of
 // devices.
-func networkManager() NetworkStack {
+func NetworkManager() NetworkStack {
 	const why = "nm-cloud-setup writes routing rules for secondary addresses, which belong to pods"
 	return NetworkStack{"NetworkManager", Settings{
 		Files: []File{
@@ -59,11 +61,11 @@ func networkManager() NetworkStack {
 	}}
 }
 
-// wicked configures only interfaces with an ifcfg file; see ifcfg(5).
-func wicked() NetworkStack {
+// Wicked configures only interfaces with an ifcfg file; see ifcfg(5).
+func Wicked() NetworkStack {
 	return NetworkStack{"wicked", Settings{Files: []File{vethMAC()}}}
 }
 
-// networkScripts is the stack of Amazon Linux 2: a file for each interface, and
+// NetworkScripts is the stack of Amazon Linux 2: a file for each interface, and
 // dhclient. Its udev does not change MAC addresses.
-func networkScripts() NetworkStack { return NetworkStack{Name: "network-scripts with dhclient"} }
+func NetworkScripts() NetworkStack { return NetworkStack{Name: "network-scripts with dhclient"} }

@@ -6,13 +6,15 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // packageless is for systems without a package manager: everything they need is
 // in their image or comes as an asset.
 type packageless struct{ transactional }
 
-func noPackages() PackageManager { return packageless{} }
+// NoPackageManager is for systems whose image has all packages.
+func NoPackageManager() PackageManager { return packageless{} }
 
 func (packageless) Name() string { return "none" }
 
@@ -56,3 +58,6 @@ func (d Distro) HasPackages() bool {
 	_, without := d.PackageManager.(packageless)
 	return !without
 }
+
+// ScrubRules implements PackageManager.
+func (packageless) ScrubRules() []scrub.Rule { return nil }

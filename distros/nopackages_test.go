@@ -10,7 +10,7 @@ import (
 // A distribution without a package manager refuses to install packages, with the
 // reason.
 func TestDistributionsWithoutAPackageManager(t *testing.T) {
-	h, pm := image(t, nil), noPackages()
+	h, pm := image(t, nil), NoPackageManager()
 	const none = "this distribution has no package manager and so no package htop; leave packages empty"
 	require.NoError(t, pm.Refresh(t.Context(), h))
 	require.NoError(t, pm.Clean(t.Context(), h))

@@ -14,7 +14,7 @@ func openSUSELeap15() Distro {
 			"15.6": {Ends: []End{{"support of openSUSE Leap 15.6", "2026-04-30", leapEnds}}, Containerd: "1.7"},
 		},
 
-		PackageManager: zypper(),
+		PackageManager: Zypper(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"apparmor-parser"},
@@ -22,8 +22,8 @@ func openSUSELeap15() Distro {
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
-		OptionPackages: optionPackages("audit"),
-		FIPS:           noFIPS(),
+		OptionPackages: UsualOptionPackages("audit"),
+		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -32,17 +32,16 @@ func openSUSELeap15() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
 
-		Network:  wicked(),
-		Security: appArmor(),
-		Time:     chrony(),
-		Kernel:   grubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
-		Quirks:   []Quirk{cloudNetconfig(byNetconfig), cloudInitHotplug()},
+		Network:  Wicked(),
+		Security: AppArmor(),
+		Time:     Chrony(),
+		Kernel:   GrubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
+		Quirks:   []Quirk{CloudNetconfig(ByNetconfig), CloudInitHotplug()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			{Owner: "679593333241", Name: "openSUSE-Leap-15-6-v*-hvm-ssd-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
 		},
-		Scrub: zypperScrub(),
 	}
 }
 

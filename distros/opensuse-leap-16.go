@@ -14,7 +14,7 @@ func openSUSELeap16() Distro {
 			"16.0": {Ends: []End{{"support of openSUSE Leap 16.0", "2027-10-31", leapEnds}}, Containerd: "1.7"},
 		},
 
-		PackageManager: zypper(),
+		PackageManager: Zypper(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -22,8 +22,8 @@ func openSUSELeap16() Distro {
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
-		OptionPackages: optionPackages("audit"),
-		FIPS:           noFIPS(),
+		OptionPackages: UsualOptionPackages("audit"),
+		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -32,16 +32,15 @@ func openSUSELeap16() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
 
-		Network:  networkManager(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
-		Quirks:   []Quirk{cloudNetconfig(byNetworkManager), cloudInitHotplug()},
+		Network:  NetworkManager(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   GrubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
+		Quirks:   []Quirk{CloudNetconfig(ByNetworkManager), CloudInitHotplug()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			{Owner: "679593333241", Name: "openSUSE-Leap-16-0-v*-hvm-ssd-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
 		},
-		Scrub: zypperScrub(),
 	}
 }

@@ -20,9 +20,9 @@ func (d Distro) Can(o Option) bool {
 	return can
 }
 
-// optionPackages returns the usual package names; the audit package of Debian
+// UsualOptionPackages returns the usual package names; the audit package of Debian
 // and Ubuntu is auditd.
-func optionPackages(audit string) map[Option][]string {
+func UsualOptionPackages(audit string) map[Option][]string {
 	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}}
 }
 
@@ -36,11 +36,13 @@ type FIPS struct {
 	None string
 }
 
-func fipsSetup() FIPS {
+// FIPSModeSetup is the way of Red Hat's family to FIPS mode.
+func FIPSModeSetup() FIPS {
 	return FIPS{Enable: "run fips-mode-setup --enable and restart before provisioning; on release 10, which has no fips-mode-setup, " + fipsInstall}
 }
 
 // fipsInstall is the way of releases without fips-mode-setup.
 const fipsInstall = "install the base image with fips=1 on the kernel command line"
 
-func noFIPS() FIPS { return FIPS{None: "its cryptographic modules are not validated"} }
+// NoFIPS is for distributions without validated modules.
+func NoFIPS() FIPS { return FIPS{None: "its cryptographic modules are not validated"} }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // PackageManager installs packages. Distributions share its values. Commands
@@ -46,6 +47,9 @@ type PackageManager interface {
 	Leftover(h *host.Host) ([]string, error)
 	// Clean deletes downloaded packages.
 	Clean(ctx context.Context, h *host.Host) error
+	// ScrubRules returns the scrub rules of machines with the package manager:
+	// caches, identity, packages that are half installed.
+	ScrubRules() []scrub.Rule
 }
 
 func lastLines(s string, n int) string {

@@ -97,7 +97,7 @@ func TestPacmanMeetsTheContract(t *testing.T) {
 		require.NoError(t, os.MkdirAll("/var/lib/pacman/local", 0o755))
 		impatient := pacmanManager{options: []string{"--noconfirm"}, tool: tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked}}
 		return workshop{
-			pm: pacman(), impatient: impatient, build: buildPackage, publish: publishPackages, release: "-1", cache: "/var/cache/pacman/pkg", unsigned: unverified,
+			pm: Pacman(), impatient: impatient, build: buildPackage, publish: publishPackages, release: "-1", cache: "/var/cache/pacman/pkg", unsigned: unverified,
 			sign:    signPackages,
 			upgrade: []string{"pacman", "-Syu", "--noconfirm"},
 			lock: func(t *testing.T) func() {
@@ -112,11 +112,11 @@ func TestPacmanMeetsTheContract(t *testing.T) {
 func TestPacmanLockWithoutAHolderIsLeftover(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		release := hold(t, pacmanLock)
-		left, err := pacman().Leftover(h)
+		left, err := Pacman().Leftover(h)
 		require.NoError(t, err)
 		assert.Empty(t, left)
 		release()
-		left, err = pacman().Leftover(h)
+		left, err = Pacman().Leftover(h)
 		require.NoError(t, err)
 		assert.Equal(t, []string{pacmanLock}, left)
 	})

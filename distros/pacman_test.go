@@ -20,19 +20,19 @@ func TestPacmanReadsTheDatabaseOfAnImageRoot(t *testing.T) {
 		"var/lib/pacman/local/half-1-1/files":             "%FILES%\n",
 		"var/lib/pacman/db.lck":                           "",
 	})
-	have, err := pacman().Installed(t.Context(), h, []string{"containerd", "iptables", "arptables", "half", "absent"})
+	have, err := Pacman().Installed(t.Context(), h, []string{"containerd", "iptables", "arptables", "half", "absent"})
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"containerd": "2.2.0-1", "iptables": "1:1.8.11-1", "arptables": "1:1.8.11-1"}, have)
 
-	left, err := pacman().Leftover(h)
+	left, err := Pacman().Leftover(h)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/var/lib/pacman/db.lck"}, left, "no pacman runs in an image root, so the lock is leftover")
 
 	empty := image(t, nil)
-	have, err = pacman().Installed(t.Context(), empty, []string{"containerd"})
+	have, err = Pacman().Installed(t.Context(), empty, []string{"containerd"})
 	require.NoError(t, err)
 	assert.Empty(t, have)
-	left, err = pacman().Leftover(empty)
+	left, err = Pacman().Leftover(empty)
 	require.NoError(t, err)
 	assert.Empty(t, left)
 }
@@ -43,19 +43,19 @@ func TestPacmanKeepsABindMountedCache(t *testing.T) {
 	lent, cache := t.TempDir(), filepath.Join(h.Root(), "var/cache/pacman/pkg")
 	require.NoError(t, os.WriteFile(filepath.Join(lent, "lent.pkg.tar.zst"), []byte("lent"), 0o600))
 	require.NoError(t, unix.Mount(lent, cache, "", unix.MS_BIND, ""))
-	err := pacman().Clean(t.Context(), h)
+	err := Pacman().Clean(t.Context(), h)
 	require.NoError(t, unix.Unmount(cache, unix.MNT_DETACH))
 	require.NoError(t, err)
 	assert.FileExists(t, filepath.Join(lent, "lent.pkg.tar.zst"))
-	require.NoError(t, pacman().Clean(t.Context(), h))
+	require.NoError(t, Pacman().Clean(t.Context(), h))
 	assert.NoFileExists(t, filepath.Join(cache, "own.pkg.tar.zst"))
 }
 
 func TestPackageManagersRefuseImageRoots(t *testing.T) {
 	h := image(t, nil)
-	_, err := dnf().Installed(t.Context(), h, []string{"containerd"})
+	_, err := DNF().Installed(t.Context(), h, []string{"containerd"})
 	require.ErrorIs(t, err, host.ErrMountedRoot)
-	for _, pm := range []PackageManager{dnf(), pacman()} {
+	for _, pm := range []PackageManager{DNF(), Pacman()} {
 		require.ErrorIs(t, pm.Refresh(t.Context(), h), host.ErrMountedRoot, pm.Name())
 		require.ErrorIs(t, pm.Install(t.Context(), h, []string{"containerd"}), host.ErrMountedRoot, pm.Name())
 	}

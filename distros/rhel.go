@@ -16,7 +16,7 @@ func rhel() Distro {
 			"10": {Ends: []End{{"maintenance support of Red Hat Enterprise Linux 10", "2035-05-31", rhelEnds}}},
 		},
 
-		PackageManager: dnf(),
+		PackageManager: DNF(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -26,8 +26,8 @@ func rhel() Distro {
 		},
 		PackagesOf:     map[string]map[Role][]string{"10": networking10()},
 		Upstream:       []string{"containerd", "runc"},
-		OptionPackages: optionPackages("audit"),
-		FIPS:           fipsSetup(),
+		OptionPackages: UsualOptionPackages("audit"),
+		FIPS:           FIPSModeSetup(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -36,18 +36,17 @@ func rhel() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  networkManager(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubby(),
-		Quirks:   []Quirk{cloudInitHotplug()},
+		Network:  NetworkManager(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   Grubby(),
+		Quirks:   []Quirk{CloudInitHotplug()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			// Without -Access2, whose repositories need a registration.
 			{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*-Hourly2-GP?", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
 		},
-		Scrub: dnfScrub(),
 	}
 }
 

@@ -16,7 +16,7 @@ func rocky() Distro {
 			"10": {Ends: []End{{"support of Rocky Linux 10", "2035-05-31", rockyEnds}}},
 		},
 
-		PackageManager: dnf(),
+		PackageManager: DNF(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -26,8 +26,8 @@ func rocky() Distro {
 		},
 		PackagesOf:     map[string]map[Role][]string{"10": networking10()},
 		Upstream:       []string{"containerd", "runc"},
-		OptionPackages: optionPackages("audit"),
-		FIPS:           fipsSetup(),
+		OptionPackages: UsualOptionPackages("audit"),
+		FIPS:           FIPSModeSetup(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -36,17 +36,16 @@ func rocky() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  networkManager(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubby(),
-		Quirks:   []Quirk{cloudInitHotplug()},
+		Network:  NetworkManager(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   Grubby(),
+		Quirks:   []Quirk{CloudInitHotplug()},
 
 		DefaultUser: "rocky",
 		BaseImages: []BaseImage{
 			{Owner: "792107900819", Name: "Rocky-{version}-EC2-Base-{version}.*.{arch}*", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://github.com/plus3it/spel/blob/master/spel/minimal-linux.pkr.hcl", "https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
 		},
-		Scrub: dnfScrub(),
 	}
 }
 

@@ -104,14 +104,14 @@ func TestDnfMeetsTheContract(t *testing.T) {
 	contract(t, []string{"dnf", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
 		withRpm(t, h)
 		return workshop{
-			pm: dnf(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
+			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
 			sign: signRpms, lock: lockDnf,
 			upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
 		}
 	})
 }
 
-// yum has its own commands and configuration. Debian has no yum, so dnf runs under
+// Yum has its own commands and configuration. Debian has no yum, so dnf runs under
 // the name yum. Weak dependencies are switched off, because yum has none.
 func TestYumMeetsTheContract(t *testing.T) {
 	contract(t, []string{"dnf", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
@@ -125,7 +125,7 @@ func TestYumMeetsTheContract(t *testing.T) {
 		require.NoError(t, os.Symlink("/etc/yum.conf", "/etc/dnf/dnf.conf"))
 		require.NoError(t, os.WriteFile("/etc/yum.conf", []byte("[main]\ninstall_weak_deps=0\n"), 0o644))
 		return workshop{
-			pm: yum(), impatient: newYum(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
+			pm: Yum(), impatient: newYum(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
 			sign: signRpms, lock: lockDnf,
 			upgrade: []string{"yum", "--assumeyes", "--refresh", "update"},
 		}
@@ -138,7 +138,7 @@ func TestZypperMeetsTheContract(t *testing.T) {
 		impatient := newZypper()
 		impatient.tool.patience = 0
 		return workshop{
-			pm: zypper(), impatient: impatient, build: buildRpm, release: "-1", cache: "/var/cache/zypp", unsigned: unverified,
+			pm: Zypper(), impatient: impatient, build: buildRpm, release: "-1", cache: "/var/cache/zypp", unsigned: unverified,
 			publish: func(t *testing.T, h *host.Host, address string, signed bool) {
 				publishRpms(t, h, address, signed)
 				require.NoError(t, os.RemoveAll("/etc/zypp/repos.d"))

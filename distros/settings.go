@@ -63,16 +63,18 @@ type Quirk struct {
 // awsTime is Amazon's time server, the same in every VPC.
 const awsTime = "169.254.169.123"
 
-func chrony() TimeKeeper {
+// Chrony is chrony with the usual unit name.
+func Chrony() TimeKeeper {
 	return TimeKeeper{"chrony", Settings{Enabled: []string{"chronyd.service"}}}
 }
 
-// debianChrony is chrony with Debian's unit name.
-func debianChrony() TimeKeeper {
+// DebianChrony is chrony with Debian's unit name.
+func DebianChrony() TimeKeeper {
 	return TimeKeeper{"chrony", Settings{Enabled: []string{"chrony.service"}}}
 }
 
-func timesyncd() TimeKeeper {
+// Timesyncd is systemd-timesyncd with Amazon's time server.
+func Timesyncd() TimeKeeper {
 	return TimeKeeper{"systemd-timesyncd", Settings{
 		Files: []File{{
 			"/etc/systemd/timesyncd.conf.d/80-eksnode.conf", "[Time]\nNTP=" + awsTime + "\n",
@@ -82,34 +84,37 @@ func timesyncd() TimeKeeper {
 	}}
 }
 
-func noModule() SecurityModule { return SecurityModule{Name: "none"} }
+// NoSecurityModule is for systems whose containers are not confined.
+func NoSecurityModule() SecurityModule { return SecurityModule{Name: "none"} }
 
-func appArmor() SecurityModule { return SecurityModule{Name: "AppArmor"} }
+// AppArmor is the security module of Debian, Ubuntu and SUSE 15.
+func AppArmor() SecurityModule { return SecurityModule{Name: "AppArmor"} }
 
-func seLinux() SecurityModule {
+// SELinux is the security module of Red Hat's family; restorecon sets its labels.
+func SELinux() SecurityModule {
 	return SecurityModule{
 		Name:    "SELinux",
 		Relabel: []string{"restorecon", "-R"}, CheckLabels: []string{"restorecon", "-R", "-n", "-v"},
 	}
 }
 
-// ec2NetUtils2 is ec2-net-utils of Amazon Linux 2.
-func ec2NetUtils2() Quirk {
+// EC2NetUtils2 is ec2-net-utils of Amazon Linux 2.
+func EC2NetUtils2() Quirk {
 	const why = "ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI"
 	return Quirk{"ec2-net-utils", why, Settings{Removed: []Removed{{"ec2-net-utils", why}}}}
 }
 
-// ec2NetUtils is amazon-ec2-net-utils of Amazon Linux 2023. The package also
+// EC2NetUtils is amazon-ec2-net-utils of Amazon Linux 2023. The package also
 // configures the primary interface and so stays.
 // https://github.com/awslabs/amazon-eks-ami masks the same rule.
-func ec2NetUtils() Quirk {
+func EC2NetUtils() Quirk {
 	const why = "amazon-ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI"
 	return Quirk{"amazon-ec2-net-utils", why, Settings{Masked: []Masked{{"/etc/udev/rules.d/99-vpc-policy-routes.rules", why}}}}
 }
 
-// cloudInitHotplug stops cloud-init from configuring new interfaces: see
+// CloudInitHotplug stops cloud-init from configuring new interfaces: see
 // "updates" in cloud-init's documentation, and kops #17881.
-func cloudInitHotplug() Quirk {
+func CloudInitHotplug() Quirk {
 	const why = "cloud-init configures interfaces that appear after boot, which belong to the VPC CNI"
 	return Quirk{"cloud-init hot-plug", why, Settings{
 		Files: []File{{"/etc/cloud/cloud.cfg.d/90-eksnode.cfg",
@@ -118,19 +123,19 @@ func cloudInitHotplug() Quirk {
 	}}
 }
 
-// resolvedStub needs no change in the image: first boot looks at the machine
+// ResolvedStub needs no change in the image: first boot looks at the machine
 // and sets the kubelet's resolvConf to /run/systemd/resolve/resolv.conf.
-func resolvedStub() Quirk {
+func ResolvedStub() Quirk {
 	return Quirk{Name: "systemd-resolved stub", Why: "pods cannot reach the stub, so first boot configures the kubelet with the real name servers"}
 }
 
-// cgroupV1 requires NewestKubernetes.
-func cgroupV1() Quirk {
+// CgroupV1 requires NewestKubernetes.
+func CgroupV1() Quirk {
 	return Quirk{Name: "cgroup v1", Why: "kubelet 1.35 and newer does not start with cgroup v1"}
 }
 
-// readOnlyUsr needs no change in the image: files are written to other folders.
-func readOnlyUsr() Quirk {
+// ReadOnlyUsr needs no change in the image: files are written to other folders.
+func ReadOnlyUsr() Quirk {
 	return Quirk{Name: "read-only /usr", Why: "commands are installed to /opt/bin, and units to /etc"}
 }
 
@@ -162,17 +167,17 @@ func flatcarUpdates() Quirk {
 // or NetworkManager's dispatcher. SUSE's images list cloud-netconfig in
 // NETCONFIG_MODULES_ORDER.
 const (
-	byNetconfig      = "/etc/netconfig.d/cloud-netconfig"
-	byNetworkManager = "/etc/NetworkManager/dispatcher.d/90-cloud-netconfig"
+	ByNetconfig      = "/etc/netconfig.d/cloud-netconfig"
+	ByNetworkManager = "/etc/NetworkManager/dispatcher.d/90-cloud-netconfig"
 )
 
-// cloudNetconfig is SUSE's counterpart of ec2-net-utils. It also sets secondary
+// CloudNetconfig is SUSE's counterpart of ec2-net-utils. It also sets secondary
 // addresses, which belong to pods, on the primary interface. The package stays,
 // because it names the interfaces.
 // https://github.com/SUSE-Enceladus/cloud-netconfig (README.md, Makefile),
 // https://www.suse.com/c/pitfalls-multi-nic-cloud-netconfig/,
 // https://www.suse.com/c/sle-16-and-the-public-cloud
-func cloudNetconfig(caller string) Quirk {
+func CloudNetconfig(caller string) Quirk {
 	const why = "cloud-netconfig sets the pods' addresses on interfaces, with its own rules, which breaks those of the VPC CNI"
 	return Quirk{"cloud-netconfig", why, Settings{Masked: []Masked{
 		{"/etc/systemd/system/cloud-netconfig.service", why}, {"/etc/systemd/system/cloud-netconfig.timer", why},

@@ -18,7 +18,7 @@ func sles16() Distro {
 			"16":   {Containerd: "1.7"},
 		},
 
-		PackageManager: zypper(),
+		PackageManager: Zypper(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"container-selinux", "policycoreutils"},
@@ -26,7 +26,7 @@ func sles16() Distro {
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
-		OptionPackages: optionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit"),
 		FIPS:           FIPS{Enable: "install the pattern fips, add fips=1 to kernel_arguments and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",
@@ -36,17 +36,16 @@ func sles16() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
 
-		Network:  networkManager(),
-		Security: seLinux(),
-		Time:     chrony(),
-		Kernel:   grubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
-		Quirks:   []Quirk{cloudNetconfig(byNetworkManager), cloudInitHotplug()},
+		Network:  NetworkManager(),
+		Security: SELinux(),
+		Time:     Chrony(),
+		Kernel:   GrubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
+		Quirks:   []Quirk{CloudNetconfig(ByNetworkManager), CloudInitHotplug()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			// Without -byos, whose repositories need a registration, and -ecs.
 			{Owner: "013907871322", Name: "suse-sles-{version}-?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://documentation.suse.com/sle-public-cloud/all/html/public-cloud/cha-images.html"}},
 		},
-		Scrub: zypperScrub(),
 	}
 }

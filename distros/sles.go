@@ -18,7 +18,7 @@ func sles() Distro {
 			"15":   {Ends: []End{{"general support of SUSE Linux Enterprise Server 15", "2031-07-31", slesEnds}}, Containerd: "1.7"},
 		},
 
-		PackageManager: zypper(),
+		PackageManager: Zypper(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"apparmor-parser"},
@@ -26,7 +26,7 @@ func sles() Distro {
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
-		OptionPackages: optionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit"),
 		FIPS:           FIPS{Enable: "install the pattern fips, run fips-mode-setup --enable and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",
@@ -36,18 +36,17 @@ func sles() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
 
-		Network:  wicked(),
-		Security: appArmor(),
-		Time:     chrony(),
-		Kernel:   grubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
-		Quirks:   []Quirk{cloudNetconfig(byNetconfig), cloudInitHotplug()},
+		Network:  Wicked(),
+		Security: AppArmor(),
+		Time:     Chrony(),
+		Kernel:   GrubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
+		Quirks:   []Quirk{CloudNetconfig(ByNetconfig), CloudInitHotplug()},
 
 		DefaultUser: "ec2-user",
 		BaseImages: []BaseImage{
 			// Without -byos, whose repositories need a registration, and -ecs.
 			{Owner: "013907871322", Name: "suse-sles-{version}-sp?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://documentation.suse.com/sle-public-cloud/all/html/public-cloud/cha-images.html"}},
 		},
-		Scrub: zypperScrub(),
 	}
 }
 

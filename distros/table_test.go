@@ -5,103 +5,52 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// mayBeEmpty lists the optional fields. A rolling distribution has no Versions, and
-// most have no NewestKubernetes.
-var mayBeEmpty = []string{"Versions", "NewestKubernetes", "Release", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub"}
-
 func TestEveryDistroIsComplete(t *testing.T) {
 	for _, d := range All() {
-		t.Run(d.ID, func(t *testing.T) { assert.Empty(t, missing(d)) })
+		t.Run(d.ID, func(t *testing.T) {
+			require.NoError(t, d.Validate())
+			assert.Empty(t, undescribed(d))
+		})
 	}
 }
 
-// missing returns the problems of a distribution's row.
-func missing(d Distro) []string {
+// undescribed returns what the pages lack about a distribution. A program with a
+// distribution of its own needs none of it.
+func undescribed(d Distro) []string {
 	var list []string
 	add := func(wrong bool, what string) {
 		if wrong {
 			list = append(list, what)
 		}
 	}
-	v := reflect.ValueOf(d)
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		add(!slices.Contains(mayBeEmpty, name) && v.Field(i).IsZero(), name+" is empty")
-	}
-	for _, role := range Roles {
-		_, decided := d.Packages[role]
-		add(!decided, "the packages for "+string(role)+" are not decided, if only with an empty list")
-	}
-	add(len(d.Packages) != len(Roles), "there is a role that no plan knows")
-	for version, more := range d.PackagesOf {
-		add(!slices.Contains(d.Versions, version), "packages of a version that is not supported: "+version)
-		for role := range more {
-			add(!slices.Contains(Roles, role), "there is a role that no plan knows")
-		}
-	}
-	list = append(list, missingFacts(d)...)
-	add(!d.HasPackages() && len(d.AllPackages()) > 0, "there are packages without a package manager")
-	add(d.HasPackages() && d.Scrub == nil, "the package manager's caches are not scrubbed")
+	add(d.Tested == "" || d.Differs == "" || d.DefaultUser == "", "Tested, Differs or DefaultUser is empty")
 	add(len(d.BaseImages) == 0, "no base image")
 	for _, b := range d.BaseImages {
 		add(b.Owner == "" || b.Name == "" || b.AMD64 == "" && b.ARM64 == "", "a base image is incomplete: "+b.Name)
 	}
-	add(d.Network.Name == "" || d.Security.Name == "" || d.Time.Name == "", "a capability has no name")
-	add(d.Kernel.Name == "" || d.Kernel.File.Path == "" && len(d.Kernel.Take) == 0, "nothing takes arguments to the kernel")
-	add(len(d.Kernel.Take) > 0 && d.Kernel.TakenFile == "" && len(d.Kernel.TakenBy) == 0, "nothing shows the kernel's arguments")
-	add((d.FIPS.Enable == "") == (d.FIPS.None == ""), "FIPS is not decided")
-	for option := range d.OptionPackages {
-		add(!slices.Contains(Options, option), "there is an option that no step knows: "+string(option))
-	}
-	for _, s := range d.Settings() {
-		for _, f := range s.Files {
-			add(!strings.HasPrefix(f.Path, "/etc/") || f.Content == "" || f.Why == "", "a file is incomplete or not in /etc: "+f.Path)
-		}
-		for _, m := range s.Masked {
-			add(!strings.HasPrefix(m.Path, "/etc/") || m.Why == "", "a mask is incomplete or not in /etc: "+m.Path)
-		}
-	}
-	for _, q := range d.Quirks {
-		add(q.Name == "" || q.Why == "", "a quirk is incomplete: "+q.Name)
-	}
-	return list
-}
-
-// missingFacts returns the problems of a distribution's releases.
-func missingFacts(d Distro) []string {
-	var list []string
-	add := func(wrong bool, what string) {
-		if wrong {
-			list = append(list, what)
-		}
-	}
 	ends := map[string]int{}
 	for version, f := range d.Releases {
-		add(!d.covers(version), "facts of a release that is not supported: "+version)
-		add((f.Containerd == "") != d.FromUpstream(), "containerd of release "+version+" is not decided")
 		major, _, _ := strings.Cut(version, ".")
 		ends[version] += len(f.Ends)
 		ends[major] += len(f.Ends)
 		for _, e := range f.Ends {
-			_, err := time.Parse(time.DateOnly, e.Day)
-			add(err != nil || e.Of == "" || !strings.HasPrefix(e.Source, "https://"), "an end is incomplete: "+e.Of)
+			add(!strings.HasPrefix(e.Source, "https://"), "an end has no source: "+e.Of)
 		}
 	}
 	add(len(d.Versions) == 0 && ends[""] > 0, "a rolling distribution has an end")
 	for _, v := range d.Versions {
-		_, known := d.Releases[v]
-		add(!known || ends[v] == 0, "the end of release "+v+" is missing")
+		add(ends[v] == 0, "the end of release "+v+" is missing")
 	}
 	return list
 }
 
-func TestEmptyFieldsAreFound(t *testing.T) {
+// Validate names every empty field, and values that contradict each other.
+func TestValidateNamesEveryProblem(t *testing.T) {
 	for i := range reflect.TypeFor[Distro]().NumField() {
 		name := reflect.TypeFor[Distro]().Field(i).Name
 		if slices.Contains(mayBeEmpty, name) {
@@ -109,18 +58,27 @@ func TestEmptyFieldsAreFound(t *testing.T) {
 		}
 		d := debian()
 		reflect.ValueOf(&d).Elem().Field(i).SetZero()
-		assert.Contains(t, missing(d), name+" is empty")
+		assert.ErrorContains(t, d.Validate(), name+" is empty")
+	}
+	lines := strings.Split(Distro{}.Validate().Error(), "\n")
+	assert.Greater(t, len(lines), 15)
+	assert.Equal(t, `distribution "": ID is empty`, lines[0])
+	for want, spoil := range map[string]func(*Distro){
+		"Packages has no entry for storage; an empty list means that no package is needed": func(d *Distro) { delete(d.Packages, Storage) },
+		"Releases has no entry for the version 13":                                         func(d *Distro) { delete(d.Releases, "13") },
+		`Releases: "2028-06" of long-term support of Debian 12 is not a day`:               func(d *Distro) { d.Releases["12"].Ends[1].Day = "2028-06" },
+		"CommandFolder is /usr/bin, but /usr is read-only":                                 func(d *Distro) { d.Quirks = append(d.Quirks, ReadOnlyUsr()) },
+		"Packages lists packages, but there is no package manager":                         func(d *Distro) { d.PackageManager = NoPackageManager() },
+		`OptionPackages: no step knows the option "x"`:                                     func(d *Distro) { d.OptionPackages["x"] = nil },
+		"FIPS: set either Enable or None":                                                  func(d *Distro) { d.FIPS.Enable = "x" },
+	} {
+		d := debian()
+		spoil(&d)
+		assert.ErrorContains(t, d.Validate(), `distribution "debian": `+want)
 	}
 	d := debian()
-	delete(d.Packages, Storage)
-	assert.Contains(t, missing(d), "the packages for storage are not decided, if only with an empty list")
-	d = debian()
-	delete(d.Releases, "13")
-	d.Releases["12"].Ends[1].Day = "2028-06"
-	assert.Equal(t, []string{"an end is incomplete: long-term support of Debian 12", "the end of release 13 is missing"}, missing(d))
-	d = debian()
 	d.BaseImages[0].Owner = ""
-	assert.NotEmpty(t, missing(d))
+	assert.NotEmpty(t, undescribed(d))
 }
 
 // The file of a distribution has the name of its ID.

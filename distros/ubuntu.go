@@ -16,7 +16,7 @@ func ubuntu() Distro {
 			"26.04": {Ends: []End{{"standard support of Ubuntu 26.04", "2031-04-30", ubuntuEnds}}, Containerd: "2"},
 		},
 
-		PackageManager: apt(),
+		PackageManager: APT(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"apparmor"},
@@ -24,7 +24,7 @@ func ubuntu() Distro {
 			Storage:          {"nfs-common"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: optionPackages("auditd"),
+		OptionPackages: UsualOptionPackages("auditd"),
 		FIPS:           FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS"},
 
 		CommandFolder: "/usr/bin",
@@ -34,11 +34,11 @@ func ubuntu() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/etc/ssl/certs/ca-certificates.crt",
 
-		Network:  netplanNetworkd(),
-		Security: appArmor(),
-		Time:     debianChrony(),
-		Kernel:   grubDropIn(),
-		Quirks:   []Quirk{cloudInitHotplug(), resolvedStub()},
+		Network:  NetplanNetworkd(),
+		Security: AppArmor(),
+		Time:     DebianChrony(),
+		Kernel:   GrubDropIn(),
+		Quirks:   []Quirk{CloudInitHotplug(), ResolvedStub()},
 
 		DefaultUser: "ubuntu",
 		BaseImages: []BaseImage{
@@ -46,7 +46,6 @@ func ubuntu() Distro {
 			{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
 			{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
 		},
-		Scrub: aptScrub(),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // zypperManager is SUSE's package manager.
@@ -19,7 +20,8 @@ type zypperManager struct {
 	tool    tool
 }
 
-func zypper() PackageManager { return newZypper() }
+// Zypper is the package manager of SUSE and openSUSE.
+func Zypper() PackageManager { return newZypper() }
 
 func newZypper() zypperManager {
 	return zypperManager{
@@ -129,3 +131,11 @@ func zypperSymptoms() []symptom {
 
 // zypperLocked matches zypper's message about another running process.
 const zypperLocked = `System management is locked`
+
+// ScrubRules implements PackageManager.
+func (zypperManager) ScrubRules() []scrub.Rule {
+	return append(append(caches("zypper", "/var/cache/zypp/*", "/var/log/zypp/history", "/var/log/zypper.log"),
+		identity("zypper-id", "zypper", "two machines would count as one, and the vendor could link both to the builder machine",
+			"zypper, at its next refresh", "libzypp, AnonymousUniqueId", "/var/lib/zypp/AnonymousUniqueId")...),
+		packageState("zypper", "zypper(8), rpm(8)", rpmState(`remove the older with "rpm --erase" and run "zypper verify"`), rpmPaths...))
+}

@@ -143,12 +143,13 @@ type Planned struct {
 // that could not run is listed with its error. When ctx ends, the next item is
 // listed with the reason, and the items after that are not planned.
 func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
-	list, _ := Look(ctx, h, items)
+	list, _ := Look(ctx, h, items, nil)
 	return list
 }
 
 // Look is Make that also returns the outcome of every item, in the same order.
-func Look(ctx context.Context, h *host.Host, items []Item) ([]Planned, []Check) {
+// sink receives the beginning and the end of each item; nil for none.
+func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned, []Check) {
 	var list []Planned
 	var checks []Check
 	for n, item := range items {
@@ -160,6 +161,9 @@ func Look(ctx context.Context, h *host.Host, items []Item) ([]Planned, []Check) 
 			}
 			return append(list, p), checks
 		}
+		if sink != nil {
+			sink.Begin(p.Item, p.Phase, 0)
+		}
 		answer, err := item.Plan(ctx, h)
 		if err = errors.Join(err, count(answer.Actions)); err != nil {
 			p.Err = itemError(item, "", err)
@@ -169,9 +173,21 @@ func Look(ctx context.Context, h *host.Host, items []Item) ([]Planned, []Check) 
 		check := p.check(answer.NotApplicable)
 		check.Notes = answer.Notes
 		checks = append(checks, check)
+		if sink != nil {
+			sink.End(p.outcome())
+		}
 		if !answer.IsEmpty() || err != nil {
 			list = append(list, p)
 		}
 	}
 	return list, checks
+}
+
+// outcome is the answer for a Sink: an item that only looked has changed nothing.
+func (p Planned) outcome() Outcome {
+	o := Outcome{Item: p.Item, Phase: p.Phase, Status: Unchanged, Findings: p.Findings, Error: p.Error, Err: p.Err}
+	if p.Err != nil {
+		o.Status = Failed
+	}
+	return o
 }

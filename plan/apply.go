@@ -39,8 +39,8 @@ type Outcome struct {
 	Milliseconds int64 `json:"ms"`
 }
 
-// Sink receives the progress of Apply. Only the goroutine that runs Apply calls
-// its methods.
+// Sink receives the progress of Apply and Look. Only the goroutine that runs them
+// calls its methods.
 type Sink interface {
 	// Begin is called when an item is planned and starts its actions.
 	Begin(item, phase string, actions int)

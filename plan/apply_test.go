@@ -227,7 +227,7 @@ func TestReportsListEveryRuleWithItsOutcome(t *testing.T) {
 		flag{id: "blind", on: &on, planErr: errors.New("no passwd")}, elsewhere{flag{id: "elsewhere", on: &on}},
 		ends{flag{id: "last", on: &on}, func() { cancel(errors.New("gone")) }}, flag{id: "late", on: &on}, flag{id: "later", on: &on},
 	}
-	list, checks := Look(ctx, nil, items)
+	list, checks := Look(ctx, nil, items, nil)
 	assert.Equal(t, []Check{
 		{Item: "clean", Outcome: Passed},
 		{Item: "dirty", Outcome: Found},

@@ -9,6 +9,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
+// Lock is the content of a lock file; `eksnode lock` writes one.
+type Lock = asset.Lock
+
+// ParseLock reads a lock file for Sources.Lock. Unknown fields, contradictions and
+// content that was edited by hand are errors.
+func ParseLock(data []byte) (*Lock, error) { return asset.ParseLock(data) }
+
 // Sources selects the publisher of assets and the lock file.
 type Sources struct {
 	// Publisher of assets, `upstream` or `eks-bucket`. `upstream` means the
@@ -24,7 +31,7 @@ type Sources struct {
 	SBOM bool `json:"sbom,omitempty" mapstructure:"sbom"`
 	// Lock is the content of a lock file; nothing else is installed. Templates and
 	// flags set it with Local.LockFile.
-	Lock *asset.Lock `json:"lock,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
+	Lock *Lock `json:"lock,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
 }
 
 // validate reports all problems. pinned is Spec.Versions.

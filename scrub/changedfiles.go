@@ -24,7 +24,7 @@ func changedRules() []Rule {
 			Paths: []string{"/**"}, Owner: "anybody",
 			Why:         "an edit of a package's file reaches every node, and no list of the build names it; findings are notes unless this rule is selected by its name",
 			Regenerated: "reinstalling the package", Source: "dpkg(1) --verify, rpm(8) --verify, pacman(8) -Qkk",
-			Search: changedFiles, notes: true,
+			search: changedFiles, notes: true,
 		},
 	}
 }

@@ -83,7 +83,7 @@ func TestChangedFilesOfPackagesAreNotes(t *testing.T) {
 		items, err := Spec{Only: only}.AuditItems(nil)
 		require.NoError(t, err)
 		var r plan.Report
-		list, checks := plan.Look(t.Context(), h, items)
+		list, checks := plan.Look(t.Context(), h, items, nil)
 		r.Audited(list, checks)
 		return r, checks
 	}

@@ -69,7 +69,7 @@ func TestUnreadableContainerdMetadataIsUnknown(t *testing.T) {
 	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
 	require.NoError(t, err)
 	var r plan.Report
-	r.Audited(plan.Look(t.Context(), h, items))
+	r.Audited(plan.Look(t.Context(), h, items, nil))
 	assert.Equal(t, plan.Unknown, r.Result)
 	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
 }
@@ -95,7 +95,7 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 				items, err := Spec{Only: []string{rule}}.AuditItems(nil)
 				require.NoError(t, err)
 				var r plan.Report
-				r.Audited(plan.Look(t.Context(), h, items))
+				r.Audited(plan.Look(t.Context(), h, items, nil))
 				assert.Equal(t, plan.Unknown, r.Result)
 				assert.Contains(t, r.Error, rule+": reading containerd's metadata "+containerdMeta+": ")
 				after, err := os.ReadFile(name)

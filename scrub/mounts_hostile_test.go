@@ -49,7 +49,7 @@ func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report
 	scrubbed.Applied(outcomes, err)
 	items, err = spec.AuditItems(nil)
 	require.NoError(t, err)
-	audited.Audited(plan.Look(t.Context(), h, items))
+	audited.Audited(plan.Look(t.Context(), h, items, nil))
 	return scrubbed, audited
 }
 

@@ -23,7 +23,7 @@ func oldIDRules() []Rule {
 			Paths: oldIDPlaces, Owner: "anybody",
 			Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
 			Regenerated: "its owner", Source: "machine-id(5)",
-			Search:    searchOldIDs(nil),
+			search:    searchOldIDs(nil),
 			searchFor: searchOldIDs,
 		},
 	}

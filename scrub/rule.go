@@ -67,11 +67,9 @@ type Rule struct {
 	// Applies reports whether the rule applies to this machine; nil means yes.
 	// A rule that does not apply may return findings instead.
 	Applies func(context.Context, *host.Host) (bool, plan.Answer, error)
-	// Find plans the rule instead of Verb and Paths.
+	// Find plans the rule instead of Verb and Paths. It changes nothing; the actions
+	// of its answer do. host.Files never leaves the machine's root.
 	Find func(context.Context, *host.Host) (plan.Answer, error)
-	// Search plans a rule of the audit that searches everything that the other
-	// rules do not remove. It gets their actions, and the files of packages.
-	Search func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
 
 	// own says that the rule is an operator's; owned, that it may remove files
 	// that a package owns.
@@ -80,9 +78,12 @@ type Rule struct {
 	// files for which the packages are not read.
 	sparesOwned bool
 	neverOwned  []string
-	// searchFor returns a Search for the IDs that the machine had before a scrub.
+	// search plans a rule of the audit that searches everything that the other
+	// rules do not remove. It gets their actions, and the files of packages.
+	search func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
+	// searchFor returns a search for the IDs that the machine had before a scrub.
 	searchFor func(ids []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
-	// notes says that findings of Search are notes, unless rules select this rule
+	// notes says that findings of search are notes, unless rules select this rule
 	// by its ID.
 	notes bool
 }
@@ -170,9 +171,15 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	switch {
 	case i.Find != nil:
-		return i.Find(ctx, h)
-	case i.Search != nil:
-		findings, err := i.Search(ctx, h, i.taken, i.originals)
+		answer, err := i.Find(ctx, h)
+		if i.own {
+			if refused := i.judge(ctx, h, removals(answer.Actions)); refused != nil {
+				return plan.Answer{}, errors.Join(err, refused)
+			}
+		}
+		return answer, err
+	case i.search != nil:
+		findings, err := i.search(ctx, h, i.taken, i.originals)
 		if i.notes {
 			return plan.Answer{Notes: findings}, err
 		}
@@ -229,4 +236,11 @@ func matching(h *host.Host, paths []string) ([]string, []*host.ForeignMount, err
 	}
 	slices.Sort(names)
 	return slices.Compact(names), foreign, nil
+}
+
+// removals are the actions that remove files, for judge.
+func removals(actions []plan.Action) []plan.Action {
+	return slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool {
+		return !path.IsAbs(a.Target) || a.Verb != plan.Remove && a.Verb != plan.Empty
+	})
 }

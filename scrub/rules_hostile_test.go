@@ -91,7 +91,7 @@ func emptied(note string) string {
 
 // pathRules returns the rules that consist of paths and a verb alone.
 func pathRules() []Rule {
-	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil || r.Search != nil })
+	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil || r.search != nil })
 }
 
 // applied runs one rule and returns the tree before and after.

@@ -230,7 +230,7 @@ func TestFoldersThatCannotBeListedAreUnknown(t *testing.T) {
 			items, err := Spec{Only: []string{c.rule}}.AuditItems(nil)
 			require.NoError(t, err)
 			var r plan.Report
-			withoutCapabilities(t, func() { r.Audited(plan.Look(t.Context(), h, items)) })
+			withoutCapabilities(t, func() { r.Audited(plan.Look(t.Context(), h, items, nil)) })
 			assert.Equal(t, plan.Unknown, r.Result)
 			assert.Equal(t, 2, r.Result.ExitCode())
 			assert.Contains(t, r.Error, c.want)

@@ -18,14 +18,14 @@ func secretRules() []Rule {
 			Paths: []string{"/**"}, Owner: "anybody",
 			Why:         "everyone who can start the image can read its keys, tokens and passwords",
 			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
-			Search: secretsLeft,
+			search: secretsLeft,
 		},
 		{
 			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
 			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
 			Why:         "with an instance ID or a machine's UUID in a file, every node claims to be the builder machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
-			Search: hostIDsLeft,
+			search: hostIDsLeft,
 		},
 	}
 }

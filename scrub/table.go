@@ -188,7 +188,7 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 		for _, r := range chosen {
 			if r.Phase == phase {
 				if r.searchFor != nil {
-					r.Search = r.searchFor(ids)
+					r.search = r.searchFor(ids)
 				}
 				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
 				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})

@@ -43,15 +43,16 @@ func agentCommand() *cobra.Command {
 
 // runRequest runs a request.
 func runRequest(ctx context.Context, h *host.Host, req agent.Request, sink plan.Sink, supply asset.Supply) plan.Report {
-	o := eksnode.Options{DryRun: req.DryRun, Sink: sink, Supply: supply, SupplyAssets: req.SupplyAssets}
+	o := eksnode.Options{DryRun: req.DryRun, Sink: sink}
 	var r plan.Report // the report holds the error too
 	switch req.Command {
 	case agent.Provision:
+		o.Supply, o.SupplyAssets = supply, req.SupplyAssets
 		r, _ = eksnode.Provision(ctx, h, *req.Provision, o)
 	case agent.Scrub:
 		r, _ = eksnode.Scrub(ctx, h, *req.Scrub, o)
 	case agent.Audit:
-		r, _ = eksnode.Audit(ctx, h, *req.Scrub)
+		r, _ = eksnode.Audit(ctx, h, *req.Scrub, eksnode.Options{})
 	}
 	return r
 }

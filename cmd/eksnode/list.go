@@ -45,7 +45,7 @@ func (s *selection) list(w io.Writer) error {
 	}
 	add("", scrub.Table())
 	for _, d := range distros.All() {
-		add(d.ID, d.Scrub)
+		add(d.ID, d.ScrubRules())
 	}
 	for _, own := range s.spec.Own {
 		add("", []scrub.Rule{own.Rule()})

@@ -3,17 +3,16 @@ package main
 import (
 	"fmt"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // readLock reads a lock file.
-func readLock(name string) (*asset.Lock, error) {
+func readLock(name string) (*provisioner.Lock, error) {
 	data, err := readFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the lock file: %w", err)
 	}
-	l, err := asset.ParseLock(data)
+	l, err := provisioner.ParseLock(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the lock file %s: %w", name, err)
 	}

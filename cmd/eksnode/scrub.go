@@ -59,7 +59,7 @@ func validScrub(spec scrub.Spec, rules []scrub.Rule) error {
 func distroRules() []scrub.Rule {
 	var rules []scrub.Rule
 	for _, d := range distros.All() {
-		rules = append(rules, d.Scrub...)
+		rules = append(rules, d.ScrubRules()...)
 	}
 	return rules
 }
@@ -85,7 +85,7 @@ func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool)
 func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command, dry bool, sink plan.Sink) plan.Report {
 	var r plan.Report // has the error too
 	if command == agent.Audit {
-		r, _ = eksnode.Audit(cmd.Context(), h, s.spec)
+		r, _ = eksnode.Audit(cmd.Context(), h, s.spec, eksnode.Options{Sink: sink})
 	} else {
 		r, _ = eksnode.Scrub(cmd.Context(), h, s.spec, eksnode.Options{DryRun: dry, Sink: sink})
 	}

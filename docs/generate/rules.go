@@ -25,7 +25,7 @@ func rules() []rule {
 		list = append(list, rule{Rule: r})
 	}
 	for _, d := range distros.All() {
-		for _, r := range d.Scrub {
+		for _, r := range d.ScrubRules() {
 			i := slices.IndexFunc(list, func(have rule) bool { return have.ID == r.ID })
 			if i < 0 {
 				i = len(list)

@@ -50,7 +50,7 @@ func image(t *testing.T) (*host.Host, string) {
 func scrubbing(ctx context.Context, h *host.Host, req Request, sink plan.Sink, _ asset.Supply) plan.Report {
 	var r plan.Report // the report contains the error too
 	if req.Command == Audit {
-		r, _ = eksnode.Audit(ctx, h, *req.Scrub)
+		r, _ = eksnode.Audit(ctx, h, *req.Scrub, eksnode.Options{})
 	} else {
 		r, _ = eksnode.Scrub(ctx, h, *req.Scrub, eksnode.Options{DryRun: req.DryRun, Sink: sink})
 	}

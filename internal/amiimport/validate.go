@@ -102,7 +102,7 @@ func (s Spec) checkWords(f *faults) {
 	f.when(s.Partition != 0 && off, "%s has no effect without an audit", surface.Name("root_partition"))
 	var rules []scrub.Rule // the distribution is not known yet
 	for _, d := range distros.All() {
-		rules = append(rules, d.Scrub...)
+		rules = append(rules, d.ScrubRules()...)
 	}
 	if err := (scrub.Spec{Skip: s.SkipRules}).ValidateAudit(rules); err != nil {
 		f.errs = append(f.errs, err)

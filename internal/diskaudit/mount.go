@@ -74,8 +74,8 @@ func (t task) audit(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	defer h.Close()
-	m.answer.Manifest, _ = manifest.Load(h)             // the rules report a manifest that cannot be read
-	m.answer.Report, _ = eksnode.Audit(ctx, h, *t.Spec) // the report has the error too
+	m.answer.Manifest, _ = manifest.Load(h)                                // the rules report a manifest that cannot be read
+	m.answer.Report, _ = eksnode.Audit(ctx, h, *t.Spec, eksnode.Options{}) // the report has the error too
 	return m.answer, nil
 }
 

@@ -71,7 +71,7 @@ func (c *Config) validate() error {
 func rulesOf(candidates []distros.Distro) []scrub.Rule {
 	var rules []scrub.Rule
 	for _, d := range candidates {
-		rules = append(rules, d.Scrub...)
+		rules = append(rules, d.ScrubRules()...)
 	}
 	return rules
 }

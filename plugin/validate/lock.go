@@ -3,14 +3,14 @@ package validate
 import (
 	"fmt"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // Lock reads the lock file of the field lock_file, on the Packer host; nil where
 // there is none, or where it is not known yet. Its content travels to the
 // machine.
-func Lock(file *string) (*asset.Lock, error) {
+func Lock(file *string) (*provisioner.Lock, error) {
 	if err := Home("lock_file", file); err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func Lock(file *string) (*asset.Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf(`lock_file: %w; "eksnode lock" makes one`, err)
 	}
-	lock, err := asset.ParseLock(data)
+	lock, err := provisioner.ParseLock(data)
 	if err != nil {
 		return nil, fmt.Errorf("lock_file %s: %w", *file, err)
 	}

@@ -16,6 +16,21 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
+// database is one kind of package database. A machine may have several, and a
+// reader of a database that the machine does not have adds nothing.
+type database struct {
+	// files adds the files that packages own, sums their checksums, and installed
+	// the packages.
+	files     func(*lister) error
+	sums      func(*lister, Originals) error
+	installed func(context.Context, *host.Host, Installed) error
+}
+
+// databases are the known kinds, each in a file of its own.
+func databases() []database {
+	return []database{{dpkgFiles, dpkgSums, dpkgInstalled}, {pacmanFiles, pacmanSums, pacmanInstalled}, {rpmFiles, rpmSums, rpmInstalled}}
+}
+
 // Owners has the files of all installed packages, sorted by their place on the
 // machine after all links.
 type Owners struct{ files []owned }
@@ -27,8 +42,8 @@ type owned struct{ place, owner string }
 // packages may own any file.
 func ReadOwners(ctx context.Context, h *host.Host) (*Owners, error) {
 	l := &lister{ctx: ctx, h: h, folders: map[string]string{"/": "/"}}
-	for _, read := range []func(*lister) error{dpkgFiles, pacmanFiles, rpmFiles} {
-		if err := read(l); err != nil {
+	for _, d := range databases() {
+		if err := d.files(l); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/afero"
@@ -138,4 +139,43 @@ func copyFile(h *host.Host, from, to string, size int64) error {
 	}
 	_, err = io.Copy(out, io.LimitReader(in, size))
 	return errors.Join(err, out.Close())
+}
+
+// rpmDigest is the flag of files whose content rpm verifies.
+const rpmDigest = 1
+
+// rpmSums queries rpm for the checksums of all files. A file whose content rpm
+// does not verify has none, because programs of its package rewrite it.
+func rpmSums(l *lister, all Originals) error {
+	out, err := RPM(l.ctx, l.h, `[%{=NAME}\t%{FILEFLAGS:fflags}\t%{FILEVERIFYFLAGS}\t%{FILEDIGESTS}\t%{FILENAMES}\n]`)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(out)) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 5)
+		if len(f) < 5 || !path.IsAbs(f[4]) || strings.Contains(f[1], "g") {
+			continue
+		}
+		if verified, err := strconv.ParseUint(f[2], 10, 64); err != nil || verified&rpmDigest == 0 {
+			continue
+		}
+		if err := all.add(l, f[0], f[4], f[3], strings.Contains(f[1], "c")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rpmInstalled queries rpm.
+func rpmInstalled(ctx context.Context, h *host.Host, all Installed) error {
+	out, err := RPM(ctx, h, `%{NAME}\t%{EVR}\n`)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(out)) {
+		if name, version, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
+			all.add(name, name, version)
+		}
+	}
+	return nil
 }
