@@ -43,6 +43,7 @@ func TestInterruptedRunsReportTheInterrupt(t *testing.T) {
 			var out, errOut bytes.Buffer
 			code := run(ctx, append(c.args, "--root", root, "--report", report), nil, &out, &errOut)
 			assert.Equal(t, c.code, code, errOut.String())
+			assert.Regexp(t, `^interrupted: 0 of \d+ rules changed, 0 actions\n$`, out.String())
 			text, err := os.ReadFile(report)
 			require.NoError(t, err)
 			assert.Contains(t, string(text), c.result)

@@ -117,6 +117,19 @@ func (o *output) watch(cmd *cobra.Command, command agent.Command) (sink *console
 	}
 }
 
+// waiting is a sink that only says which rule a person waits for. The report of an
+// audit has the rest.
+type waiting struct{ console *console.Console }
+
+// Begin implements plan.Sink.
+func (w waiting) Begin(item, _ string, actions int) { w.console.Begin(item, "", actions) }
+
+// Progress implements plan.Sink.
+func (waiting) Progress(string, plan.Action, int64, int64) {}
+
+// End implements plan.Sink.
+func (waiting) End(plan.Outcome) {}
+
 // lines are the console's output on a printer.
 type lines struct{ p *printer }
 

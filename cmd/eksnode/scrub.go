@@ -187,8 +187,12 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 			if err := s.begin(cmd, agent.Audit, true); err != nil {
 				return err
 			}
+			sink, stop := s.out.watch(cmd, agent.Audit)
+			waits := waiting{sink}
 			if disk.isGiven() {
+				waits.Begin("the audit of the disk", "", 0)
 				r, err := disk.audit(cmd, s.spec)
+				stop()
 				if err != nil {
 					return err
 				}
@@ -196,10 +200,13 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 			}
 			h, err := openHost(s.root)
 			if err != nil {
+				stop()
 				return err
 			}
 			defer h.Close()
-			return s.out.finish(cmd, s.run(cmd, h, agent.Audit, false, nil))
+			r := s.run(cmd, h, agent.Audit, false, waits)
+			stop()
+			return s.out.finish(cmd, r)
 		},
 	}
 	s.flags(cmd, "distro", "rules", "skip_rules")

@@ -72,7 +72,7 @@ func TestFaultsOfASpec(t *testing.T) {
 		`--tags: the key "" does not have 1 to 128 characters`:                                         func(s *amiimport.Spec) { s.Tags = map[string]string{"": ""} },
 		`--snapshot-tags: 51 tags are more than EC2's 50`:                                              func(s *amiimport.Spec) { s.Tags = maps.Clone(many) },
 		`--ami-regions: "eu" is not a region such as eu-west-1`:                                        func(s *amiimport.Spec) { s.Regions = append(s.Regions, "eu") },
-		`--region-kms-key-ids eu-west-3=…: the AMI is not copied to the region; add the region to --`: func(s *amiimport.Spec) { s.RegionKeys = map[string]string{"eu-west-3": ""} },
+		`--region-kms-key-ids eu-west-3=…: the AMI is not copied to the region; add the region to --`:  func(s *amiimport.Spec) { s.RegionKeys = map[string]string{"eu-west-3": ""} },
 		`--ami-users: "12" is not an account ID such as 123456789012`:                                  func(s *amiimport.Spec) { s.Users = []string{"12"} },
 		`--snapshot-users: "all" is not an account ID such as 123456789012`:                            func(s *amiimport.Spec) { s.SnapshotUsers = []string{"all"} },
 		`--ami-groups: only the group "all" exists`:                                                    func(s *amiimport.Spec) { s.Groups = []string{"everybody"} },
