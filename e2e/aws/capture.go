@@ -129,6 +129,10 @@ func (w *World) free(region, name string) error {
 	if name == "" {
 		return endpoint.Fail("MissingParameter", "The request must contain the parameter Name")
 	}
+	if left := region + " " + name; w.front.taken[left] > 0 {
+		w.front.taken[left]--
+		return endpoint.Fail("InvalidAMIName.Duplicate", "AMI name %s is already in use by AMI ami-00000000000000000", name)
+	}
 	for _, i := range w.Images {
 		if i.Name == name && i.Owner == Account && (i.Region == region || i.Region == "") {
 			return endpoint.Fail("InvalidAMIName.Duplicate", "AMI name %s is already in use by AMI %s", name, i.ID)
@@ -147,8 +151,7 @@ type copyImageIn struct {
 	CopyTags     bool   `query:"CopyImageTags"`
 	// Specifications are the tags of the copy and of its snapshot.
 	Specifications []tagSpecification `query:"TagSpecification"`
-	// The copy is complete when the call returns: a repeated call finds the name
-	// taken.
+	// ClientToken makes a repeated call return the first copy.
 	ClientToken string `query:"ClientToken"`
 }
 
@@ -168,6 +171,9 @@ func (in copyImageIn) checkKey(region string) error {
 // copyImage copies an image to another region, or makes an encrypted copy in
 // the same region. Both images share one disk.
 func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
+	if made := w.copies[region+" "+in.ClientToken]; in.ClientToken != "" && made != "" {
+		return createdOut{made}, nil
+	}
 	source, err := w.ownImage(in.SourceRegion, in.SourceID)
 	if err := errors.Join(err, w.free(region, in.Name), in.checkKey(region)); err != nil {
 		return createdOut{}, err
@@ -196,5 +202,9 @@ func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 			return createdOut{}, endpoint.Refuse("tags for %q", s.Kind)
 		}
 	}
-	return w.keep(region, in.Name, made, &taken), nil
+	out := w.keep(region, in.Name, made, &taken)
+	w.born(w.Images[len(w.Images)-1])
+	w.born(&taken)
+	w.copies[region+" "+in.ClientToken] = out.ID
+	return out, nil
 }

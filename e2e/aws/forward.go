@@ -110,6 +110,9 @@ func mend(service string, text []byte) []byte {
 
 // forward sends a call to moto and returns the response.
 func (w *World) forward(ctx context.Context, call endpoint.Call) (*endpoint.Raw, error) {
+	if w.light != nil {
+		return w.lightly(call)
+	}
 	if !looks.MatchString(call.Action) {
 		w.moto.sample = nil
 	}

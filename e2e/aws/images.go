@@ -150,11 +150,13 @@ func mine[R place](all []R, region, id, missing, denied string) (found R, err er
 }
 
 func (w *World) ownImage(region, id string) (*Image, error) {
-	return mine(w.Images, region, id, "InvalidAMIID.NotFound", "AuthFailure")
+	i, err := mine(w.Images, region, id, "InvalidAMIID.NotFound", "AuthFailure")
+	return visible(w, i, err, id, "InvalidAMIID.NotFound")
 }
 
 func (w *World) ownSnapshot(region, id string) (*Snapshot, error) {
-	return mine(w.Snapshots, region, id, "InvalidSnapshot.NotFound", "UnauthorizedOperation")
+	s, err := mine(w.Snapshots, region, id, "InvalidSnapshot.NotFound", "UnauthorizedOperation")
+	return visible(w, s, err, id, "InvalidSnapshot.NotFound")
 }
 
 type filter struct {
@@ -244,13 +246,17 @@ type imagesOut struct {
 }
 
 func (w *World) describeImages(region string, in listIn) (imagesOut, error) {
-	chosen, err := selected(w.Images, region, in.Images, "InvalidAMIID.NotFound", in, func(i *Image) (string, map[string]string, []Tag) {
+	all := still(w, w.Images, w.front.goneImages)
+	chosen, err := selected(all, region, in.Images, "InvalidAMIID.NotFound", in, func(i *Image) (string, map[string]string, []Tag) {
 		return i.Alias, map[string]string{
 			"image-id": i.ID, "name": i.Name, "owner-id": i.Owner, "architecture": i.Architecture, "root-device-name": i.RootDevice,
 			"root-device-type": i.RootType, "virtualization-type": i.Virtualization, "image-type": i.Type, "state": i.State,
 			"ena-support": strconv.FormatBool(i.ENA), "is-public": strconv.FormatBool(i.Public),
 		}, i.Tags
 	})
+	if err == nil {
+		chosen, err = seen(w, chosen, in.Images, "InvalidAMIID.NotFound", pendingImage)
+	}
 	return imagesOut{chosen}, err
 }
 
@@ -327,6 +333,7 @@ func (w *World) deregister(region string, in imageIn) (done, error) {
 		return done{}, endpoint.Fail("OperationNotPermitted", "The image '%s' is protected from deregistration", in.ID)
 	}
 	w.Images = slices.DeleteFunc(w.Images, func(i *Image) bool { return i == gone })
+	w.died(gone)
 	for _, s := range w.Snapshots {
 		if slices.ContainsFunc(gone.Devices, func(d Drive) bool { return d.Snapshot == s.ID }) {
 			s.inUse = w.InUseYet

@@ -23,13 +23,20 @@ import (
 func (w *World) ServeEBS() *ebsdirect.Double {
 	w.t.Helper()
 	w.ebs = ebsdirect.New(w.t.TempDir())
-	w.ebs.AccessKey, w.ebs.Account, w.ebs.Region, w.ebs.Allowed = AccessKey, Account, Region, w.allowed
+	w.joinEBS()
 	server := httptest.NewServer(w.ebs)
 	w.t.Cleanup(server.Close)
 	w.ebsURL = server.URL
 	w.t.Setenv("AWS_ENDPOINT_URL_EBS", server.URL)
 	require.NotEmpty(w.t, w.Folder, "the world needs a folder for disks")
 	return w.ebs
+}
+
+// joinEBS makes EBS that of the world's account.
+func (w *World) joinEBS() {
+	w.ebs.AccessKey, w.ebs.Account, w.ebs.Region, w.ebs.Allowed = AccessKey, Account, Region, w.allowed
+	w.ebs.Around = w.aroundEBS
+	w.Behave(w.front.Behaviour)
 }
 
 // takeOver brings the world's snapshots up to date with those of EBS. The caller holds
@@ -51,6 +58,9 @@ func (w *World) takeOver() {
 				one.Tags = append(one.Tags, Tag(t))
 			}
 			w.Snapshots, i = append(w.Snapshots, one), len(w.Snapshots)
+			if s.Begun() { // EBS shows the state late by itself
+				w.front.late[one] = &late{hidden: w.front.Seen}
+			}
 		}
 		w.Snapshots[i].State, w.Snapshots[i].Message = s.State, s.Message
 	}
@@ -125,6 +135,7 @@ func (w *World) registerImage(region string, in registerIn) (createdOut, error) 
 	}
 	made.Region, made.ID, made.Owner, made.Name, made.Created = region, w.next("ami"), Account, in.Name, created()
 	w.Images = append(w.Images, &made)
+	w.born(&made)
 	return createdOut{made.ID}, nil
 }
 

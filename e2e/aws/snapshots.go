@@ -18,9 +18,13 @@ type snapshotsOut struct {
 
 func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error) {
 	w.takeOver()
-	chosen, err := selected(w.Snapshots, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
+	all := still(w, w.Snapshots, w.front.goneSnapshots)
+	chosen, err := selected(all, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
 		return "", map[string]string{"snapshot-id": s.ID}, s.Tags
 	})
+	if err == nil {
+		chosen, err = seen(w, chosen, in.Snapshots, "InvalidSnapshot.NotFound", pendingSnapshot)
+	}
 	return snapshotsOut{chosen}, err
 }
 
@@ -71,6 +75,7 @@ func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 		return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use", in.ID)
 	}
 	w.Snapshots = slices.DeleteFunc(w.Snapshots, func(s *Snapshot) bool { return s == gone })
+	w.died(gone)
 	if w.ebs != nil {
 		w.ebs.Delete(gone.ID)
 	}

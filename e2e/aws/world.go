@@ -85,9 +85,10 @@ type World struct {
 	// empty, registered images have no disks.
 	Folder string
 
-	t         *testing.T
-	moto      *moto
-	ctx       context.Context // ends with the world
+	t         testing.TB
+	moto      *moto             // nil in a light world
+	light     map[string]string // parameters of a light world, by region and name
+	ctx       context.Context   // ends with the world
 	names     *names
 	keys      map[string]string // authorized keys by key pair
 	running   map[string]Machine
@@ -106,6 +107,8 @@ type World struct {
 	broken    []string
 	cut       []string // regions
 	endpoint  *endpoint.Endpoint
+	front     front
+	copies    map[string]string // image by region and client token
 	ebs       *ebsdirect.Double
 	ebsURL    string
 }
@@ -125,17 +128,8 @@ func newWorld(t *testing.T) *World {
 	server, err := started()
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &World{
-		Clusters: map[string]map[string]any{}, Entries: map[string]string{}, Addons: map[string]map[string]any{}, Published: map[string]string{},
-		t: t, moto: server, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
-		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
-		edits: map[string][]edit{},
-	}
-	var all []endpoint.Service
-	for _, s := range w.services() {
-		all = append(all, w.wrap(s))
-	}
-	w.endpoint = endpoint.New(AccessKey, all...)
+	w := blank(ctx, t)
+	w.moto = server
 	t.Cleanup(func() {
 		cancel()
 		for _, m := range w.running {
@@ -152,6 +146,23 @@ func newWorld(t *testing.T) *World {
 	return w
 }
 
+// blank returns an empty account.
+func blank(ctx context.Context, t testing.TB) *World {
+	w := &World{
+		Clusters: map[string]map[string]any{}, Entries: map[string]string{}, Addons: map[string]map[string]any{}, Published: map[string]string{},
+		t: t, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
+		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
+		edits: map[string][]edit{}, copies: map[string]string{},
+		front: front{count: map[string]int{}, late: map[any]*late{}, gone: map[any]int{}, taken: map[string]int{}},
+	}
+	var all []endpoint.Service
+	for _, s := range w.services() {
+		all = append(all, w.wrap(s))
+	}
+	w.endpoint = endpoint.New(AccessKey, all...)
+	return w
+}
+
 // MayRefuse keeps refused calls from failing the test.
 func (w *World) MayRefuse() { w.mayRefuse = true }
 
@@ -161,14 +172,20 @@ func (w *World) Serve() string {
 	w.t.Helper()
 	server := httptest.NewServer(w)
 	w.t.Cleanup(server.Close)
+	Environment(w.t)
+	w.t.Setenv("AWS_ENDPOINT_URL", server.URL)
+	return server.URL
+}
+
+// Environment sets the SDK's environment to the account and region of all worlds.
+func Environment(t testing.TB) {
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": Region, "AWS_ACCESS_KEY_ID": AccessKey, "AWS_SECRET_ACCESS_KEY": "secret",
+		"AWS_REGION": Region, "AWS_ACCESS_KEY_ID": AccessKey, "AWS_SECRET_ACCESS_KEY": "secret", "AWS_CA_BUNDLE": "",
 		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": "",
 		"AWS_SESSION_TOKEN": "",
 	} {
-		w.t.Setenv(name, value)
+		t.Setenv(name, value)
 	}
-	return server.URL
 }
 
 // Calls returns the calls so far, without those of Do.
@@ -226,7 +243,11 @@ func (w *World) wrap(service endpoint.Service) endpoint.Service {
 			if text, canned := w.answers[full]; canned {
 				return &endpoint.Raw{Status: http.StatusOK, Body: []byte(text)}, nil
 			}
-			answer, err := action(ctx, protocol, call)
+			var answer any
+			err := w.around(full, call.Region, func() (err error) {
+				answer, err = action(ctx, protocol, call)
+				return err
+			})
 			return w.edited(full, answer, err)
 		}
 	}
@@ -240,20 +261,24 @@ func (w *World) fault(action, region string) error {
 		panic(http.ErrAbortHandler) // closes the connection
 	}
 	if slices.Contains(w.denied, action) || slices.Contains(w.denied, region) {
-		code := "AccessDeniedException"
-		if strings.HasPrefix(action, "ec2:") {
-			code = "UnauthorizedOperation"
-		}
-		return &endpoint.Failure{
-			Code: code, Status: http.StatusForbidden,
-			Message: "User: arn:aws:iam::" + Account + ":user/double is not authorized to perform: " + action,
-		}
+		return denial(action)
 	}
 	if waiting := w.failures[action]; len(waiting) > 0 {
 		w.failures[action] = waiting[1:]
 		return waiting[0]
 	}
 	return nil
+}
+
+func denial(action string) error {
+	code := "AccessDeniedException"
+	if strings.HasPrefix(action, "ec2:") {
+		code = "UnauthorizedOperation"
+	}
+	return &endpoint.Failure{
+		Code: code, Status: http.StatusForbidden,
+		Message: "User: arn:aws:iam::" + Account + ":user/double is not authorized to perform: " + action,
+	}
 }
 
 // ServeHTTP serves responses in pages, and truncates those of broken actions.

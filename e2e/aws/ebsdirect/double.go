@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"time"
@@ -54,6 +56,9 @@ type Double struct {
 	// PageMost is the maximum number of blocks on a page, or 0: a page may have fewer
 	// blocks than MaxResults (API, ListSnapshotBlocks).
 	PageMost int
+	// Around carries a call out by calling do, which may be repeated. If nil, each call is
+	// carried out once.
+	Around func(action string, do func() *Failure) *Failure
 	// Now is the time. It decides when tokens and pending snapshots expire.
 	Now func() time.Time
 	// Forget keeps only the checksums of blocks that callers put.
@@ -167,18 +172,24 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		write(out, invalid("INVALID_BLOCK", "reading the body: %v", err))
 		return
 	}
-	in.Body = io.NopCloser(bytes.NewReader(body))
 	d.Line.wait(&d.line, len(body))
 	failure, happens := d.admit(action, id)
 	defer d.leave()
 	if happens != nil {
 		happens()
 	}
+	carry := func() *Failure {
+		in.Body = io.NopCloser(bytes.NewReader(body))
+		return carryOut(id, out, in)
+	}
+	if d.Around != nil {
+		carry = d.around(action, carryOut, id, body, out, in)
+	}
 	for _, next := range []func() *Failure{
 		func() *Failure { return d.signed(in, body) },
 		func() *Failure { return d.authorize("ebs:"+action, id) },
 		func() *Failure { return queried(action, in.URL.Query()) },
-		func() *Failure { return carryOut(id, out, in) },
+		carry,
 	} {
 		if failure == nil {
 			failure = next()
@@ -190,6 +201,23 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		panic(http.ErrAbortHandler)
 	default:
 		write(out, failure.shortened())
+	}
+}
+
+// around is a call that Around carries out. Only the last answer goes out.
+func (d *Double) around(action string, carryOut handler, id string, body []byte, out http.ResponseWriter, in *http.Request) func() *Failure {
+	return func() *Failure {
+		var answer *httptest.ResponseRecorder
+		failure := d.Around(action, func() *Failure {
+			in.Body, answer = io.NopCloser(bytes.NewReader(body)), httptest.NewRecorder()
+			return carryOut(id, answer, in)
+		})
+		if failure == nil {
+			maps.Copy(out.Header(), answer.Header())
+			out.WriteHeader(answer.Code)
+			_, _ = out.Write(answer.Body.Bytes()) // the caller may have closed the connection
+		}
+		return failure
 	}
 }
 

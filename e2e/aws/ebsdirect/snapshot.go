@@ -49,6 +49,9 @@ type Snapshot struct {
 	parent  *Snapshot
 }
 
+// Begun says that a call started the snapshot, and not a test.
+func (s Snapshot) Begun() bool { return s.timeout > 0 }
+
 // Find returns a copy of a snapshot, or nil. A pending snapshot whose time is over has
 // the state error.
 func (d *Double) Find(id string) *Snapshot {

@@ -1,0 +1,111 @@
+//go:build linux
+
+package aws_test
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// light returns a light world, and its account in the first region.
+func light(t *testing.T, b aws.Behaviour) (*aws.World, *awsapi.AWS) {
+	t.Helper()
+	aws.Environment(t)
+	w := aws.Light(t, t.TempDir())
+	w.Behave(b)
+	return w, open(t, w.Client(nil))
+}
+
+func open(t *testing.T, client *http.Client) *awsapi.AWS {
+	t.Helper()
+	a, err := awsapi.Open(t.Context(), awsapi.Options{Region: aws.Region, HTTP: client, Settle: 1, Pause: 1})
+	require.NoError(t, err)
+	return a
+}
+
+// uploaded makes a completed snapshot with one block.
+func uploaded(t *testing.T, a *awsapi.AWS) string {
+	t.Helper()
+	id, err := a.StartSnapshot(t.Context(), awsapi.NewSnapshot{Token: "token", Size: 1, Timeout: time.Hour})
+	require.NoError(t, err)
+	block := make([]byte, awsapi.BlockSize)
+	sum := sha256.Sum256(block)
+	require.NoError(t, a.PutBlock(t.Context(), id, 0, block, sum, time.Now()))
+	require.NoError(t, a.CompleteSnapshot(t.Context(), id, 1, sha256.Sum256(sum[:])))
+	_, err = a.AwaitSnapshot(t.Context(), id)
+	require.NoError(t, err)
+	return id
+}
+
+func registered(t *testing.T, a *awsapi.AWS, id string) awsapi.Image {
+	t.Helper()
+	i, err := a.Register(t.Context(), awsapi.NewImage{
+		Name: "node", Architecture: "x86_64", BootMode: "uefi", RootDevice: "/dev/xvda", Snapshot: id, VolumeType: "gp3",
+	})
+	require.NoError(t, err)
+	return i
+}
+
+// Each number of a behaviour is a number of calls, and each fault happens once.
+func TestBehavioursCountCalls(t *testing.T) {
+	w, a := light(t, aws.Behaviour{})
+	id := uploaded(t, a)
+	mild := aws.Mild(1)
+	mild.Throttled, mild.Gone = 0, 2
+	w.Behave(mild)
+	i := registered(t, a, id)
+	looks := strings.Count(strings.Join(w.Trace(), "\n"), "ec2:DescribeImages")
+	assert.Equal(t, 5, looks, "not seen, seen, not seen, pending, available: %q", w.Trace())
+
+	require.NoError(t, a.Deregister(t.Context(), i.ID))
+	for n, want := range []string{i.ID, i.ID, ""} {
+		found, err := a.Present(t.Context(), i.ID)
+		require.NoError(t, err)
+		assert.Equal(t, want, found.ID, "look %d", n)
+	}
+	require.NoError(t, a.RemoveSnapshot(t.Context(), id))
+	assert.Empty(t, w.SnapshotIDs())
+}
+
+func TestFaultsHappenToOneCall(t *testing.T) {
+	const call = "ec2:DeregisterImage eu-west-1 #1"
+	for fault, want := range map[aws.Fault]struct {
+		done  bool
+		calls int
+		says  string
+	}{
+		aws.Refused: {false, 1, "the permission ec2:DeregisterImage is missing"}, aws.Crowded: {true, 2, ""}, aws.Reset: {true, 2, ""}, aws.Lost: {true, 2, "InvalidAMIID.NotFound"},
+		aws.Unsure: {true, 2, "InvalidAMIID.NotFound"}, aws.Twice: {true, 1, "InvalidAMIID.NotFound"}, aws.KilledBefore: {false, 1, "the connection broke"},
+		aws.KilledAfter: {true, 1, "the connection broke"},
+	} {
+		w, a := light(t, aws.Behaviour{})
+		i := registered(t, a, uploaded(t, a))
+		w.Behave(aws.Behaviour{Faults: map[string]aws.Fault{call: fault}})
+		err := a.Deregister(t.Context(), i.ID)
+		if want.says == "" {
+			assert.NoError(t, err, fault)
+		} else {
+			assert.ErrorContains(t, err, want.says, fault)
+		}
+		assert.Equal(t, want.done, w.Image("node") == nil, fault)
+		assert.Equal(t, want.calls, strings.Count(strings.Join(w.Trace(), "\n"), "ec2:DeregisterImage"), fault)
+	}
+}
+
+// A repeated copy with the same token is the same copy.
+func TestACopyHasAToken(t *testing.T) {
+	w, a := light(t, aws.Behaviour{})
+	i := registered(t, a, uploaded(t, a))
+	first := w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copy", "SourceImageId", i.ID, "SourceRegion", aws.Region, "ClientToken", "one")
+	assert.Equal(t, first, w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copy", "SourceImageId", i.ID, "SourceRegion", aws.Region, "ClientToken", "one"))
+	assert.Len(t, w.Images, 2)
+}
