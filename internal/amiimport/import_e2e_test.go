@@ -3,8 +3,10 @@
 package amiimport_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,8 +106,12 @@ func TestAnImportWithAParentSendsWhatChanged(t *testing.T) {
 	_, double := world(t)
 	files := clean(t)
 	var folder string
+	const secret = "only-the-first-disk-has-this;"
+	files["root/key"] = strings.Repeat(secret, 3*ebsdirect.BlockSize/len(secret))
 	first, err := imported(t, image(t, files), func(i *amiimport.Import) { folder = i.Folder })
 	require.NoError(t, err)
+	require.Positive(t, found(t, double, first, secret))
+	delete(files, "root/key")
 	files["etc/motd"] = strings.Repeat("changed ", 100)
 	path := image(t, files)
 	for name, one := range map[string]struct {
@@ -119,7 +125,18 @@ func TestAnImportWithAParentSendsWhatChanged(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Less(t, r.Upload.Sent, first.Upload.Sent/2, name)
 		require.Equal(t, one.gets, double.Count().Fetched > before.Fetched, name)
+		require.Zero(t, found(t, double, r, secret), "%s: a deleted file is in the raw bytes of the new AMI", name)
 	}
+}
+
+// found counts a text in the raw bytes of an import's volume.
+func found(t *testing.T, d *ebsdirect.Double, r amiimport.Result, text string) int {
+	t.Helper()
+	volume, err := d.Volume(r.Upload.Snapshot.ID, false)
+	require.NoError(t, err)
+	all, err := io.ReadAll(volume)
+	require.NoError(t, err)
+	return bytes.Count(all, []byte(text))
 }
 
 func TestFindingsStopTheImport(t *testing.T) {

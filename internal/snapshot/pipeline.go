@@ -75,7 +75,7 @@ func (p *pipeline) read(ctx context.Context) error {
 		if data == nil {
 			data = make([]byte, BlockSize)
 		}
-		if err := p.source.Read(index, data); err != nil {
+		if err := p.readBlock(index, data); err != nil {
 			return err
 		}
 		sum := sha256.Sum256(data)

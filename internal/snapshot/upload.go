@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,7 @@ type Source struct {
 	Identity string
 	// Size is the size of the volume, in GiB.
 	Size int64
-	// Blocks are the blocks that travel, in order.
+	// Blocks are the blocks that the disk uses, in order.
 	Blocks []int32
 	// Read reads a block into a buffer of BlockSize bytes. It may be called
 	// concurrently.
@@ -38,7 +40,8 @@ type Upload struct {
 	Encrypted bool
 	Key       string
 	// Parent is the ID of a snapshot with blocks that need not travel, and
-	// ParentSums are its checksums.
+	// ParentSums are its checksums. Blocks of the parent that the disk does not use
+	// become zeros: else the snapshot would keep what was deleted.
 	Parent     string
 	ParentSums Sums
 	// Journal is the path of the file that lets an interrupted upload go on.
@@ -74,7 +77,7 @@ type Progress struct {
 // Result is a completed upload.
 type Result struct {
 	Snapshot awsapi.Snapshot
-	// Sums are the checksums of all blocks of the disk that travel.
+	// Sums are the checksums of all blocks of the snapshot.
 	Sums Sums
 	// Sent are the blocks that were sent now, Resumed those that an interrupted upload
 	// had sent, and Inherited those that the parent has.
@@ -88,6 +91,8 @@ type upload struct {
 	source  Source
 	journal *journal
 	pace    *rate.Limiter
+	// free are the blocks of the parent that the disk does not use.
+	free map[int32]bool
 
 	mutex                          sync.Mutex
 	sums                           Sums
@@ -138,6 +143,9 @@ func (u *upload) open() (found *head, err error) {
 
 // upload goes on with an interrupted upload, or makes a new one.
 func (u *upload) upload(ctx context.Context, found *head) (awsapi.Snapshot, error) {
+	if err := u.cover(ctx); err != nil {
+		return awsapi.Snapshot{}, err
+	}
 	if found != nil && u.journal.head.Token != "" {
 		s, err := u.resume(ctx)
 		var lost *lostError
@@ -160,6 +168,43 @@ func (u *upload) upload(ctx context.Context, found *head) (awsapi.Snapshot, erro
 		return awsapi.Snapshot{}, err
 	}
 	return u.send(ctx)
+}
+
+// cover adds the blocks to send that only the parent has. EBS lists the parent's blocks:
+// a file of checksums may lack some.
+func (u *upload) cover(ctx context.Context) error {
+	if u.Parent == "" {
+		return nil
+	}
+	parent, err := u.aws.Blocks(ctx, u.Parent)
+	if err != nil {
+		return err
+	}
+	known, used := u.ParentSums, u.source.Blocks
+	u.ParentSums, u.free = Sums{}, map[int32]bool{}
+	for _, b := range parent {
+		if sum, has := known[b.Index]; has {
+			u.ParentSums[b.Index] = sum
+		}
+		if _, uses := slices.BinarySearch(used, b.Index); !uses {
+			u.free[b.Index] = true
+		}
+	}
+	if len(u.free) > 0 {
+		u.source.Blocks = slices.Concat(used, slices.Collect(maps.Keys(u.free)))
+		slices.Sort(u.source.Blocks)
+		u.say("blocks that only the parent %s uses become zeros: %d", u.Parent, len(u.free))
+	}
+	return nil
+}
+
+// readBlock reads a block of the new snapshot.
+func (u *upload) readBlock(index int32, into []byte) error {
+	if u.free[index] {
+		clear(into)
+		return nil
+	}
+	return u.source.Read(index, into)
 }
 
 // start starts the snapshot, or finds the one that the client token started.
