@@ -37,9 +37,9 @@ func amiImportCommand() *cobra.Command {
 		Short: "Make an AMI of a disk image, without an instance",
 		Long: `DISK is a raw, qcow2 or fixed VHD file, or a block device. Import audits the disk,
 which needs root and Linux. Then it uploads what the file systems use as an EBS
-snapshot, and registers the AMI. After a failure or Ctrl-C, nothing stays in AWS,
-unless --keep-snapshot is set. With that flag, and after a crash, the same command
-continues the upload. The exit code is 1 when the audit finds something, and 2 when a
+snapshot, and registers the AMI. If something stays in AWS after a failure, the error
+names what, and the same command continues. After Ctrl-C nothing stays, unless
+--keep-snapshot is set. After a crash the same command continues too. The exit code is 1 when the audit finds something, and 2 when a
 rule could not run.`,
 		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1
   sudo -E eksnode ami import disk.qcow2 --ami-name node-2 --parent-ami ami-0123456789abcdef0

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -60,6 +61,16 @@ var noKey = []string{string(ebstypes.ResourceNotFoundExceptionReasonDependencyRe
 // still runs, or was too slow.
 var again = []string{string(ebstypes.ValidationExceptionReasonConflictingBlockUpdate), string(ebstypes.ValidationExceptionReasonWriteRequestTimeout)}
 
+// unread is EBS's message when a block did not arrive whole. Its code and reason are those
+// of a wrong parameter (https://github.com/nanovms/ops/pull/1268).
+const unread = "Failed to read block data"
+
+// isUnsent says that EBS complains about the way of a block, and not about the call.
+func isUnsent(err error) bool {
+	var api *APIError
+	return isReason(err, again...) || errors.As(err, &api) && strings.Contains(api.Said, unread)
+}
+
 // isReason says that EBS returned an error with one of the reasons.
 func isReason[R ~string](err error, reasons ...R) bool {
 	var api *APIError
@@ -76,7 +87,7 @@ func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte
 		in.BlockData = bytes.NewReader(block)
 		_, err := a.ebs.PutSnapshotBlock(ctx, in)
 		err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err)
-		if early := IsNotFound(err) && !isReason(err, noKey...) && time.Since(started) <= earlyMost; !early && (!isReason(err, again...) || attempt == blockAttempts) {
+		if early := IsNotFound(err) && !isReason(err, noKey...) && time.Since(started) <= earlyMost; !early && (!isUnsent(err) || attempt == blockAttempts) {
 			return err
 		}
 		if err := a.pause(ctx); err != nil {
@@ -184,7 +195,7 @@ func IsUnrelated(err error) bool {
 // not exist.
 func IsRefused(err error) bool {
 	var api *APIError
-	return errors.As(err, &api) && slices.Contains([]string{"ValidationException", "ConflictException", "ResourceNotFoundException"}, api.Code)
+	return errors.As(err, &api) && slices.Contains([]string{"ValidationException", "ConflictException", "ResourceNotFoundException"}, api.Code) && !isUnsent(err)
 }
 
 // GetBlock reads a block into a buffer of BlockSize bytes and returns its SHA-256. It

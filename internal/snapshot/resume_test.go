@@ -229,7 +229,7 @@ func TestExpiredCredentialsKeepTheJournal(t *testing.T) {
 	i.double.Before("PutSnapshotBlock", func() { i.double.Fail("DescribeSnapshots", 10, expired) })
 	_, err := i.upload.Run(t.Context(), i.aws, i.source("identity"))
 	require.ErrorContains(t, err, "ExpiredTokenException: The security token included in the request is expired")
-	require.ErrorContains(t, err, "the pending snapshot "+i.id+" stays until its timeout; repeat the upload to go on, or delete the snapshot: reading the snapshot "+i.id)
+	require.ErrorContains(t, err, "the pending snapshot "+i.id+" stays for 1h0m0s: the same upload goes on")
 	require.True(t, awsapi.IsUnknownCaller(err))
 	i.double.Before("PutSnapshotBlock", nil)
 	i.double.Heal()
@@ -237,4 +237,32 @@ func TestExpiredCredentialsKeepTheJournal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, i.id, r.Snapshot.ID)
 	require.Equal(t, 3, r.Resumed)
+}
+
+// A block that fails for good ends the upload, and not what was sent before.
+func TestAFailedBlockKeepsThoseThatWereSent(t *testing.T) {
+	for _, failure := range []ebsdirect.Failure{
+		{Status: 400, Code: "ValidationException", Message: "Failed to read block data", Reason: "INVALID_PARAMETER_VALUE"},
+		{Status: 403, Code: "AccessDeniedException", Message: "no"}, {Status: 500, Code: "InternalServerException"},
+	} {
+		i := interrupt(t, nil)
+		for range 2 { // also when it has gone on before
+			i.double.Fail("PutSnapshotBlock", 1000, failure)
+			_, err := i.upload.Run(t.Context(), i.aws, i.source("identity"))
+			require.ErrorContains(t, err, "writing the block ")
+			require.ErrorContains(t, err, "the pending snapshot "+i.id+" stays for 1h0m0s: the same upload goes on, if you start it again before")
+			require.Equal(t, []string{i.id}, i.double.IDs())
+			i.double.Heal()
+		}
+		i.double.Fail("PutSnapshotBlock", 5, failure)
+		if failure.Status == 403 {
+			i.double.Heal()
+		}
+		r, err := i.upload.Run(t.Context(), i.aws, i.source("identity"))
+		require.NoError(t, err)
+		require.Equal(t, i.id, r.Snapshot.ID)
+		require.Equal(t, 3, r.Resumed)
+		require.Equal(t, i.disk.sums(), i.double.Blocks(i.id))
+		require.Empty(t, i.said)
+	}
 }

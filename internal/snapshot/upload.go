@@ -49,7 +49,8 @@ type Upload struct {
 	// LeaveJournal leaves the journal of a completed upload to the caller: the same
 	// upload again finds the completed snapshot.
 	LeaveJournal bool
-	// Keep keeps the pending snapshot and the journal after a failure.
+	// Keep keeps the pending snapshot and the journal after Ctrl-C, or before a block was
+	// sent. After other failures they stay if the snapshot can still become the disk.
 	Keep bool
 	// Timeout is how long an interrupted upload can go on, from 10 minutes to 3 days;
 	// the default is 1 hour.
@@ -99,9 +100,14 @@ type upload struct {
 	read, sent, resumed, inherited atomic.Int32
 }
 
+// spoiledError is a failure after which the snapshot cannot become the disk.
+type spoiledError struct{ error }
+
+func (e spoiledError) Unwrap() error { return e.error }
+
 // Run uploads a disk and waits until the snapshot is completed. It continues an
-// interrupted upload of the same disk, if its snapshot still exists. After a failure it
-// deletes the pending snapshot, unless Keep is set.
+// interrupted upload of the same disk, if its snapshot still exists. After a failure the
+// error names the pending snapshot if it stays.
 func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, error) {
 	u.defaults()
 	run := &upload{Upload: u, aws: a, source: from, pace: rate.NewLimiter(rate.Limit(u.Rate), u.Connections)}
@@ -114,6 +120,7 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+		run.Keep = run.Keep || ctx.Err() == nil && !errors.As(err, new(spoiledError)) && len(run.journal.done) > 0
 		return Result{}, errors.Join(err, run.abandon(ctx))
 	}
 	return Result{
@@ -230,12 +237,16 @@ func (u *upload) send(ctx context.Context) (awsapi.Snapshot, error) {
 		return awsapi.Snapshot{}, err
 	}
 	if err := u.source.Check(); err != nil {
-		return awsapi.Snapshot{}, err
+		return awsapi.Snapshot{}, spoiledError{err}
 	}
 	if err := u.complete(ctx, id); err != nil {
 		return awsapi.Snapshot{}, err
 	}
-	return u.aws.AwaitSnapshot(ctx, id)
+	s, err := u.aws.AwaitSnapshot(ctx, id)
+	if s.State == awsapi.SnapshotError {
+		err = spoiledError{err}
+	}
+	return s, err
 }
 
 // has says whether the snapshot has a block already, from an interrupted upload or
@@ -286,8 +297,10 @@ func (u *upload) complete(ctx context.Context, id string) error {
 	}
 	for range completeLooks {
 		switch s, reading := u.aws.Snapshot(ctx, id); {
-		case reading != nil, s.State == awsapi.SnapshotError:
+		case reading != nil:
 			return err
+		case s.State == awsapi.SnapshotError:
+			return spoiledError{err}
 		case s.State == awsapi.SnapshotCompleted:
 			return nil
 		}
@@ -295,7 +308,7 @@ func (u *upload) complete(ctx context.Context, id string) error {
 			return waiting
 		}
 	}
-	return err
+	return spoiledError{err}
 }
 
 // completeLooks is how often to look for the completion, every two seconds.
