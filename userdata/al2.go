@@ -225,12 +225,18 @@ func (c *checker) bootstrap(line int, before, words []word) {
 	for _, w := range a.Warnings {
 		c.warn(line, "", "%s", w)
 	}
+	if warning, _ := nodeconfig.ReadEndpoint(a.Endpoint); warning != "" {
+		c.warn(line, "--apiserver-endpoint", "%s", warning)
+	}
 	if ca, err := nodeconfig.Unbase64(a.CA); err == nil && len(ca) > 0 {
 		at, there := lines["--b64-cluster-ca"]
 		if !there {
 			at = line
 		}
 		c.authority(at, "--b64-cluster-ca", ca)
+		if _, err := base64.StdEncoding.DecodeString(a.CA); err != nil {
+			c.warn(at, "--b64-cluster-ca", "base64 on Amazon Linux 2 refuses the value: %v", err)
+		}
 	}
 	c.report.Cluster = Cluster{Name: a.Cluster, Endpoint: a.Endpoint, CA: a.CA, CIDR: a.ServiceIPv4CIDR + a.ServiceIPv6CIDR, DNSAddresses: a.DNS, Outpost: a.ClusterID}
 	if a.Cluster == "known-only-there" {
@@ -246,7 +252,7 @@ func (c *checker) bootstrap(line int, before, words []word) {
 }
 
 var flagError = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(unknown flag )?(--?[a-z0-9-]+)(?: needs a value)?(.*)$`)
+	return regexp.MustCompile(`^(unknown flag )?(-[^\s;:]+)(?: needs a value)?(.*)$`)
 })
 
 // arguments reports errors of package arguments at their flags.

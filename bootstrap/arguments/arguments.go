@@ -180,6 +180,7 @@ func scan(a *Arguments, args []string) (*call, error) {
 func (a *Arguments) positional(names, doubtful []string) []error {
 	var problems []error
 	blank := func(s string) bool { return strings.TrimSpace(s) == "" }
+	emptyFirst := len(names) > 0 && blank(names[0])
 	names, doubtful = slices.DeleteFunc(names, blank), slices.DeleteFunc(doubtful, blank)
 	if len(names) == 0 && len(doubtful) > 0 {
 		names = doubtful[:1]
@@ -188,6 +189,9 @@ func (a *Arguments) positional(names, doubtful []string) []error {
 		return []error{errors.New("the cluster's name is missing")}
 	}
 	a.Cluster = names[0]
+	if emptyFirst {
+		a.Warnings = append(a.Warnings, "an empty argument precedes the cluster's name: Amazon Linux 2's script takes it as the name, and fails")
+	}
 	for _, n := range names[1:] {
 		problems = append(problems, harmless{
 			fmt.Errorf("%q is unexpected: the cluster's name is already %q; put a value with spaces in quotes", n, a.Cluster), "the argument is ignored",

@@ -52,7 +52,10 @@ func TestCallsInLaunchTemplatesAndGuides(t *testing.T) {
 		"name last": {[]string{"--apiserver-endpoint", "CLUSTER-ENDPOINT", "--b64-cluster-ca", "CERTIFICATE_AUTHORITY_DATA", "CLUSTER_NAME"}, func(a *Arguments) {
 			a.Cluster, a.CA, a.Endpoint = "CLUSTER_NAME", "CERTIFICATE_AUTHORITY_DATA", "CLUSTER-ENDPOINT"
 		}},
-		"empty shell variables": {[]string{"", "c", "--b64-cluster-ca", "", "--apiserver-endpoint", "", "--local-disks", ""}, func(a *Arguments) { a.Cluster = "c" }},
+		"empty shell variables": {[]string{"", "c", "--b64-cluster-ca", "", "--apiserver-endpoint", "", "--local-disks", ""}, func(a *Arguments) {
+			a.Cluster = "c"
+			a.Warnings = []string{"an empty argument precedes the cluster's name: Amazon Linux 2's script takes it as the name, and fails"}
+		}},
 		"empty extra arguments": {[]string{"c", "--kubelet-extra-args", " "}, func(a *Arguments) { a.Cluster = "c" }},
 	} {
 		t.Run(name, func(t *testing.T) {

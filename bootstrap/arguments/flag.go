@@ -26,7 +26,8 @@ func flags() []flag {
 		{"", "PAUSE_CONTAINER_IMAGE", "pause image without its tag (default eks/pause of the region's registry)",
 			func(a *Arguments, v string) error { a.PauseImage = v; return nil }},
 		{"--apiserver-endpoint", "APISERVER_ENDPOINT", "address of the API server; with --b64-cluster-ca, DescribeCluster is not called",
-			func(a *Arguments, v string) error { a.Endpoint = v; return nil }},
+			// YAML drops spaces around the address in the script's kubeconfig.
+			func(a *Arguments, v string) error { a.Endpoint = strings.Trim(v, " "); return nil }},
 		{"--aws-api-retry-attempts", "API_RETRY_ATTEMPTS", "number of retries of DescribeCluster (default 3)", setAttempts},
 		{"--b64-cluster-ca", "B64_CLUSTER_CA", "certificate authority of the cluster, in base64",
 			func(a *Arguments, v string) error { a.CA = v; return nil }},
