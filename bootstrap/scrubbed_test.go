@@ -29,7 +29,8 @@ import (
 // staying are the paths below /etc and /var that a first boot or a scrub writes
 // and that a scrub leaves, each with the reason.
 var staying = map[string]string{
-	"/etc/machine-id": "a scrub empties it, so that each instance gets its own",
+	"/etc/machine-id":                "a scrub empties it, so that each instance gets its own",
+	"/etc/eks/eksnode/scrubbed.json": "the record of the scrub, by which later work is found",
 }
 
 // everything is user data with every setting that makes a first boot write a

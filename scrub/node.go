@@ -2,12 +2,15 @@ package scrub
 
 import (
 	"context"
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/spf13/afero"
 )
 
 // nodeRules has the rule for machines that are no nodes.
@@ -102,9 +105,21 @@ func missingParts(h *host.Host) ([]string, error) {
 
 // isNode reports whether the image supports one of the bootstrap contracts.
 func isNode(h *host.Host) (bool, error) {
-	for _, p := range []string{"/etc/eks", "/var/lib/kubelet"} {
-		if there, err := h.Exists(p); there || err != nil {
-			return there, err
+	if there, err := h.Exists("/var/lib/kubelet"); there || err != nil {
+		return there, err
+	}
+	for _, folder := range []string{"/etc/eks", path.Dir(recordPath)} {
+		entries, err := afero.ReadDir(h.Files, folder)
+		if leadsNowhere(err) {
+			continue
+		}
+		// A scrub's record says nothing about the machine.
+		other := func(e fs.FileInfo) bool {
+			p := path.Join(folder, e.Name())
+			return p != path.Dir(recordPath) && p != recordPath
+		}
+		if err != nil || len(entries) == 0 && folder == "/etc/eks" || slices.ContainsFunc(entries, other) {
+			return err == nil, err
 		}
 	}
 	return false, nil

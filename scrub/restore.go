@@ -93,6 +93,9 @@ func restore(name string, reverse reverser) func(context.Context, *host.Host) (p
 			if err != nil {
 				return plan.Answer{}, err
 			}
+			if tmpl.Recorded {
+				attr.Mode = tmpl.Attributes.Mode // only root reads what first boot writes
+			}
 			return plan.Acts(restoreAction(h, name, tmpl.Content, attr, "first boot wrote it")), nil
 		}
 		return planReversal(h, name, reverse, current, tmpl)
@@ -118,7 +121,8 @@ func planReversal(h *host.Host, name string, reverse reverser, current []byte, t
 		answer.Find(name, u+": the value looks filled in but has no known form; if it belongs to the old cluster, restore the placeholder by hand")
 	}
 	want, why := back.Content, "a bootstrap filled it in; other edits stay"
-	if equivalent(back.Content, tmpl.Content) {
+	whole := equivalent(back.Content, tmpl.Content)
+	if whole {
 		want, why = tmpl.Content, "a bootstrap filled it in"
 	}
 	if bytes.Equal(want, current) || equivalent(want, current) && !tmpl.Recorded {
@@ -127,6 +131,9 @@ func planReversal(h *host.Host, name string, reverse reverser, current []byte, t
 	attr, err := h.Files.Attributes(name)
 	if err != nil {
 		return plan.Answer{}, err
+	}
+	if whole && tmpl.Recorded {
+		attr.Mode = tmpl.Attributes.Mode // only root reads what first boot writes
 	}
 	answer.Act(restoreAction(h, name, want, attr, why))
 	return answer, nil

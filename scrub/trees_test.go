@@ -43,6 +43,10 @@ var found = map[string][]findCase{
 		{"with kubeadm", map[string]string{"usr/bin/kubeadm": "", "etc/kubernetes/audit.yaml": "x", "etc/kubernetes/manifests/": ""}, nil},
 		{"without", map[string]string{"etc/kubernetes/audit.yaml": "x"}, nil},
 	},
+	"agent-folders": {
+		{"of a cut session", map[string]string{"opt/eksnode-0123456789abcdef/eksnode": "x"}, []string{"- /opt/eksnode-0123456789abcdef", "- /opt/eksnode-0123456789abcdef/eksnode"}},
+		{"with other files", map[string]string{"opt/eksnode-0123456789abcdef/mine": "x"}, nil},
+	},
 	"splunk-host": {{"a name", map[string]string{splunkSettings[0][1:]: "host = old\n"}, nil}},
 	"homes-left":  {{"of a domain", map[string]string{"home/ada@corp/": ""}, nil}},
 	"names-in-configs": {

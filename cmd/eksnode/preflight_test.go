@@ -14,15 +14,14 @@ import (
 // Flags that do not fit together are refused before any call, by their names.
 func TestPreflightRefusesFlagsThatDoNotFit(t *testing.T) {
 	calls := unreachableAWS(t)
-	const use = "; use --cluster, and one of --instance, --launch-template, --nodegroup, --nodeclass and --ami\n"
 	auto := filepath.Join(t.TempDir(), "auto.yaml")
 	require.NoError(t, os.WriteFile(auto, []byte("apiVersion: eks.amazonaws.com/v1\nkind: NodeClass\nmetadata: {name: auto}\n"), 0o600))
 	for _, c := range []struct {
 		want string
 		args []string
 	}{
-		{"cluster: the name is missing" + use, []string{"--ami", "ami-0123456789abcdef0"}},
-		{"name one of an instance, a launch template, a node group, an EC2NodeClass and an image" + use, []string{"--cluster", "x"}},
+		{"--cluster is missing; set the name of the EKS cluster\n", []string{"--ami", "ami-0123456789abcdef0"}},
+		{"the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami\n", []string{"--cluster", "x"}},
 		{"--launch-template-version has no effect without --launch-template\n", []string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--launch-template-version", "3"}},
 		{"--launch-template-version has no effect without --launch-template\n", []string{"--cluster", "x", "--nodegroup", "workers", "--launch-template-version", "3"}},
 		{"--output: \"xml\" is not known; known: json, junit, sarif, text\n", []string{"--output", "xml"}},
@@ -36,8 +35,8 @@ func TestPreflightRefusesFlagsThatDoNotFit(t *testing.T) {
 		{"--nodeclass and --aws-auth cannot both read standard input; pass a file for one of them\n", []string{"--cluster", "x", "--nodeclass", "-", "--aws-auth", "-"}},
 		{"standard input: the manifest is empty; `kubectl get ec2nodeclass NAME -o yaml` prints it\n", []string{"--cluster", "x", "--nodeclass", "-"}},
 		{auto + ":1: kind: auto is a NodeClass of EKS Auto Mode, which runs only AWS's own images; your own images need Karpenter's EC2NodeClass (karpenter.k8s.aws/v1) or a node group\n", []string{"--cluster", "x", "--nodeclass", auto}},
-		{"node group: \"a b\" is not a node group's name such as my-nodes: a name has letters, digits, dashes and underscores, and begins with a letter or a digit\n", []string{"--cluster", "x", "--nodegroup", "a b"}},
-		{"role: \"arn:aws:iam::123456789012:instance-profile/node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text names an instance profile; `aws iam get-instance-profile --instance-profile-name node` prints its role\n",
+		{"--nodegroup: \"a b\" is not a node group's name such as my-nodes: a name has letters, digits, dashes and underscores, and begins with a letter or a digit\n", []string{"--cluster", "x", "--nodegroup", "a b"}},
+		{"--role: \"arn:aws:iam::123456789012:instance-profile/node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text names an instance profile; `aws iam get-instance-profile --instance-profile-name node` prints its role\n",
 			[]string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--role", "arn:aws:iam::123456789012:instance-profile/node"}},
 	} {
 		code, out, errOut := command(t, "", append([]string{"preflight"}, c.args...)...)

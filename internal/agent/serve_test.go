@@ -131,7 +131,7 @@ func TestServeRefusesBadRequests(t *testing.T) {
 		"other version":   {`{"version":"1.2.4","command":"scrub","scrub":{}}` + "\n", `the plugin has version "1.2.4", but the agent has version "1.2.3"`},
 		"unknown command": {`{"version":"1.2.3","command":"erase"}` + "\n", `the command "erase" is not known; known: provision, scrub, audit`},
 		"no spec":         {`{"version":"1.2.3","command":"scrub"}` + "\n", "scrub needs its spec in the field scrub"},
-		"unknown rule":    {`{"version":"1.2.3","command":"scrub","scrub":{"only":["x"]}}` + "\n", `no rule or group is named "x"`},
+		"unknown rule":    {`{"version":"1.2.3","command":"scrub","scrub":{"only":["x"]}}` + "\n", `no rule, phase or group is named "x"`},
 		"other folder":    {`{"version":"1.2.3","command":"scrub","scrub":{},"folder":"/usr/bin"}` + "\n", "not from the folder /usr/bin of the request"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func TestFaultsOfASpec(t *testing.T) {
 		`--ami-name: "a*b" is not a name`:                                                              func(s *amiimport.Spec) { s.Name = "a*b" },
 		`--ami-description: the text has more than 255 characters`:                                     func(s *amiimport.Spec) { s.Description += "a" },
 		`--audit: "no" is not known; known: fail, warn, off`:                                           func(s *amiimport.Spec) { s.Audit = "no" },
-		`--skip-rules: no rule or group is named "nothing"`:                                            func(s *amiimport.Spec) { s.SkipRules = []string{"nothing"} },
+		`--skip-rules: no rule, phase or group is named "nothing"`:                                     func(s *amiimport.Spec) { s.SkipRules = []string{"nothing"} },
 		`--skip-rules has no effect without an audit`:                                                  func(s *amiimport.Spec) { s.Audit, s.Partition = "off", 0 },
 		`--root-partition has no effect without an audit`:                                              func(s *amiimport.Spec) { s.Audit, s.SkipRules = "off", nil },
 		`--root-partition: 129 is not the number of a partition, from 1 to 128`:                        func(s *amiimport.Spec) { s.Partition = 129 },

@@ -69,7 +69,7 @@ func TestConfigureRefusesWrongFields(t *testing.T) {
 		want  string
 	}{
 		"an unknown distro":    {block{"distro": "slackware", "kubernetes_version": "1.34.4"}, `distro "slackware" is not known`},
-		"no version":           {block{"distro": "debian"}, "kubernetes_version is required"},
+		"no version":           {block{"distro": "debian"}, "kubernetes_version is missing; set a complete version, such as "},
 		"an unknown processor": {block{"distro": "debian", "kubernetes_version": "1.34.4", "architecture": "x86_64"}, `the architecture "x86_64" is not supported`},
 		"a missing lock file":  {block{"distro": "debian", "kubernetes_version": "1.34.4", "lock_file": filepath.Join(t.TempDir(), "x")}, `"eksnode lock" makes one`},
 		"an image by its tag":  {block{"distro": "debian", "kubernetes_version": "1.34.4", "pause_image": "registry.k8s.io/pause:3.10"}, "has no digest"},
