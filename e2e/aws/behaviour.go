@@ -38,6 +38,8 @@ type Behaviour struct {
 	Taken int
 	// Faults are what happens to single calls, by the names that Trace returns.
 	Faults map[string]Fault
+	// Happens is called at each fault, after the call was carried out. It may be nil.
+	Happens func(Fault)
 }
 
 // Fault is what happens to a call.
@@ -51,6 +53,7 @@ const (
 	Lost         Fault = "lost"          // done, and the connection breaks
 	Unsure       Fault = "unsure"        // done, and the answer is an internal error
 	Twice        Fault = "twice"         // done twice; the caller gets the second answer
+	Stopped      Fault = "stopped"       // done, and Happens tells the caller to stop
 	KilledBefore Fault = "killed before" // the caller is gone, and the call not done
 	KilledAfter  Fault = "killed after"  // the call is done, and the caller gone
 )
@@ -121,10 +124,21 @@ func (f *front) next(full, region string) Fault {
 	return fault
 }
 
+// restart begins a new process: its calls are numbered from 1.
+func (f *front) restart() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.count, f.trace, f.dead = map[string]int{}, nil, false
+}
+
 // around is the door of every call to every double: it carries a call out as the
 // behaviour wants it.
 func (w *World) around(full, region string, do func() error) error {
-	switch w.front.next(full, region) {
+	fault := w.front.next(full, region)
+	if happens := w.front.Happens; happens != nil && fault != "" {
+		defer happens(fault)
+	}
+	switch fault {
 	case Refused:
 		return denial(full)
 	case Crowded:
@@ -210,7 +224,7 @@ func still[R place](w *World, all, gone []R) []R {
 	return all
 }
 
-// seen returns what a look sees of the chosen objects. An object that was asked for by
+// seen returns what a look sees of the chosen objects. An object that the call names by
 // its ID and is not seen is an error.
 func seen[R place](w *World, chosen []R, ids []string, missing string, pending func(R) R) (all []R, err error) {
 	for _, one := range chosen {

@@ -319,9 +319,19 @@ func (w *World) modifyImage(region string, in struct {
 			return done{}, endpoint.Fail("InvalidParameterValue", "imdsSupport '%s'", i.IMDS)
 		}
 	}
-	i.Shares = append(i.Shares, in.Permission.Add...)
+	i.Shares = shared(i.Shares, in.Permission)
 	i.Public = slices.ContainsFunc(i.Shares, func(s Share) bool { return s.Group == "all" })
 	return done{true}, nil
+}
+
+// shared adds permissions to those that are there.
+func shared(before []Share, p permission) []Share {
+	for _, one := range p.Add {
+		if !slices.Contains(before, one) {
+			before = append(before, one)
+		}
+	}
+	return before
 }
 
 func (w *World) deregister(region string, in imageIn) (done, error) {

@@ -33,10 +33,17 @@ func Light(t testing.TB, folder string) *World {
 // LightRegions are the regions of a light world.
 var LightRegions = []string{Region, "us-east-1"}
 
+// caller is the answer of GetCallerIdentity. An empty one is an empty list of any kind.
+type caller struct {
+	Account string `xml:",omitempty"`
+	Arn     string `xml:",omitempty"`
+	UserID  string `xml:"UserId,omitempty"`
+}
+
 // lightly carries out what moto does in other worlds.
 func (w *World) lightly(call endpoint.Call) (*endpoint.Raw, error) {
 	protocol := endpoint.Protocol(endpoint.EC2{Version: versions["ec2"]})
-	var answer any = struct{}{}
+	var answer any = caller{}
 	switch full := call.Service + ":" + call.Action; {
 	case full == "ec2:DescribeRegions":
 		var out regionsOut
@@ -46,7 +53,7 @@ func (w *World) lightly(call endpoint.Call) (*endpoint.Raw, error) {
 		answer = out
 	case full == "sts:GetCallerIdentity":
 		protocol = endpoint.Query{Version: versions["sts"]}
-		answer = struct{ Account, Arn, UserId string }{Account, "arn:aws:iam::" + Account + ":user/double", "AIDATEST"}
+		answer = caller{Account, "arn:aws:iam::" + Account + ":user/double", "AIDATEST"}
 	case call.Service == "ssm":
 		return w.lightParameter(call)
 	case call.Service == "autoscaling":
@@ -83,7 +90,7 @@ func (w *World) lightParameter(call endpoint.Call) (*endpoint.Raw, error) {
 		if w.light[key] == "" {
 			return nil, endpoint.Fail("ParameterNotFound", "the parameter does not exist")
 		}
-		answer = object{"Parameter": object{"Name": in.Name, "Type": "String", "Value": w.light[key], "Version": 1}}
+		answer = object{"Parameter": object{"Name": in.Name, "Type": "String", "DataType": "aws:ec2:image", "Value": w.light[key]}}
 	}
 	return &endpoint.Raw{Status: http.StatusOK, Header: http.Header{}, Body: endpoint.Written(endpoint.JSON{}, call, answer)}, nil
 }
@@ -132,3 +139,33 @@ func (d *direct) RoundTrip(out *http.Request) (answer *http.Response, err error)
 	answer.Request = out
 	return answer, nil
 }
+
+// EBS returns the EBS of a light world.
+func (w *World) EBS() *ebsdirect.Double { return w.ebs }
+
+// AllSnapshots returns the snapshots that are really there, whatever calls see.
+func (w *World) AllSnapshots() []*Snapshot {
+	w.takeOver()
+	return w.Snapshots
+}
+
+// Snapshot finds a snapshot by its ID. It returns nil if there is none.
+func (w *World) Snapshot(id string) *Snapshot {
+	for _, s := range w.AllSnapshots() {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// True is the state of a snapshot, whatever calls see.
+func (w *World) True(s *Snapshot) string {
+	if real := w.ebs.Find(s.ID); real != nil {
+		return real.State
+	}
+	return s.State
+}
+
+// PutLight writes a parameter of a light world.
+func (w *World) PutLight(region, name, value string) { w.light[region+" "+name] = value }

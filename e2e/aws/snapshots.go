@@ -54,7 +54,7 @@ func (w *World) modifySnapshot(region string, in struct {
 	if err != nil {
 		return done{}, err
 	}
-	s.Shares = append(s.Shares, in.Permission.Add...)
+	s.Shares = shared(s.Shares, in.Permission)
 	return done{true}, nil
 }
 
