@@ -50,14 +50,20 @@ func printPolicy(cmd *cobra.Command) error {
 func amiListCommand() *cobra.Command {
 	var r regions
 	var output string
+	var orphans bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List your AMIs and their tags, newest first",
 		Long: `The list includes copies of these AMIs that have no tags. If a region cannot be
-read, list prints the AMIs of the others, and the exit code is 2.`,
-		Example: "  eksnode ami list --output json\n  eksnode ami list --all-regions",
+read, list prints the AMIs of the others, and the exit code is 2. With --orphans, list
+prints snapshots that no AMI has, of all regions unless --region is set: those with
+eksnode's tags, pending ones too, and those of copies of your AMIs.`,
+		Example: "  eksnode ami list --output json\n  eksnode ami list --all-regions\n  eksnode ami list --orphans",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if orphans {
+				return r.listOrphans(cmd, output)
+			}
 			opened, err := r.open(cmd.Context())
 			if err != nil {
 				return err
@@ -74,6 +80,7 @@ read, list prints the AMIs of the others, and the exit code is 2.`,
 			return errors.Join(printImages(cmd.OutOrStdout(), images), err)
 		},
 	}
+	cmd.Flags().BoolVar(&orphans, "orphans", false, "list snapshots of builds, imports and copies that no AMI has")
 	formatFlag(cmd, &output, "text", "json")
 	r.flags(cmd)
 	return cmd

@@ -146,28 +146,25 @@ func (r retirement) runDeregister(cmd *cobra.Command, opened []*awsapi.AWS, now 
 			failed = append(failed, r.remove(cmd.Context(), told, regionOf(i, opened), s.references[i.Region], i)...)
 		}
 	}
-	return ended(told.end(s.all), s.unseen, failed)
+	return ended(told.end(s.all, "image"), s.unseen, failed)
 }
 
 // remove deregisters an AMI and deletes the snapshots that nothing else uses. A
 // snapshot may be locked, or EC2 may still count the AMI as its user.
 func (r retirement) remove(ctx context.Context, told *retiring, a *awsapi.AWS, references *awsapi.References, i awsapi.Image) []error {
 	free, used := references.Leave(i)
+	var stays map[string]error
 	if r.yes {
-		if err := a.Deregister(ctx, i.ID); err != nil {
+		var err error
+		if stays, err = a.Retire(ctx, i, free); err != nil {
 			return []error{r.in(i.Region, err)}
 		}
 	}
 	told.say("deregister", i, "", nil)
 	var failed []error
-	for _, snapshot := range free {
-		if !r.yes {
-			break
-		}
-		if err := a.DeleteSnapshot(ctx, snapshot, i.ID); err != nil {
-			failed = append(failed, r.in(i.Region, err))
-			used[snapshot] = []string{"unknown, because the snapshot could not be deleted"}
-		}
+	for _, snapshot := range slices.Sorted(maps.Keys(stays)) {
+		failed = append(failed, r.in(i.Region, stays[snapshot]))
+		used[snapshot] = []string{"unknown, because the snapshot could not be deleted"}
 	}
 	for _, snapshot := range slices.Sorted(maps.Keys(used)) {
 		told.say("keep", i, snapshot, used[snapshot])

@@ -17,19 +17,20 @@ import (
 // retirement holds the flags of `eksnode ami retire`.
 type retirement struct {
 	regions
-	keep, days      int
-	deregister, yes bool
-	output          string
+	keep, days              int
+	deregister, orphan, yes bool
+	output                  string
 }
 
 // retired is the change of one AMI or snapshot.
 type retired struct {
-	Action   string    `json:"action"` // deprecate, deregister or keep
-	Image    string    `json:"image"`
+	Action   string    `json:"action"` // deprecate, deregister, delete or keep
+	Image    string    `json:"image,omitempty"`
 	Region   string    `json:"region"`
-	Name     string    `json:"name"`
+	Name     string    `json:"name,omitempty"`
 	Made     time.Time `json:"made"`
-	Snapshot string    `json:"snapshot,omitempty"` // of a deregistered AMI, when the snapshot is kept
+	Snapshot string    `json:"snapshot,omitempty"` // an orphan, or that of a deregistered AMI that is kept
+	Why      string    `json:"why,omitempty"`      // of an orphan
 	UsedBy   []string  `json:"used_by,omitempty"`
 }
 
@@ -46,30 +47,37 @@ func (r retirement) begin(cmd *cobra.Command) *retiring {
 }
 
 func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []string) {
-	if action != "keep" {
+	text := action + " " + r.called(i)
+	if snapshot != "" {
+		text = "keep the snapshot " + snapshot + " of " + r.place(i)
+	}
+	r.note(retired{Action: action, Image: i.ID, Region: i.Region, Name: i.Name, Made: i.Created, Snapshot: snapshot, UsedBy: users}, text)
+}
+
+// note counts and prints a change.
+func (r *retiring) note(change retired, text string) {
+	if change.Action != "keep" {
 		r.count++
 	}
-	r.entries = append(r.entries, retired{action, i.ID, i.Region, i.Name, i.Created, snapshot, users})
+	r.entries = append(r.entries, change)
 	switch {
 	case r.output == "json":
-	case snapshot != "":
-		r.p.line("keep the snapshot %s of %s; used by: %s", snapshot, r.place(i), strings.Join(users, ", "))
-	case users != nil:
-		r.p.line("%s %s; used by: %s", action, r.called(i), strings.Join(users, ", "))
+	case change.UsedBy != nil:
+		r.p.line("%s; used by: %s", text, strings.Join(change.UsedBy, ", "))
 	default:
-		r.p.line("%s %s", action, r.called(i))
+		r.p.line("%s", text)
 	}
 }
 
-// end prints how many of all AMIs were retired.
-func (r *retiring) end(all int) error {
+// end prints how many of all AMIs or orphans were retired.
+func (r *retiring) end(all int, noun string) error {
 	switch {
 	case r.output == "json":
-		return errors.Join(r.p.err, writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": r.count, "images": all, "changes": r.entries}))
+		return errors.Join(r.p.err, writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": r.count, noun + "s": all, "changes": r.entries}))
 	case r.yes:
-		r.p.line("%d of %d images retired", r.count, all)
+		r.p.line("%d of %d %ss retired", r.count, all, noun)
 	default:
-		r.p.line("%d of %d images would be retired; --yes makes the changes", r.count, all)
+		r.p.line("%d of %d %ss would be retired; --yes makes the changes", r.count, all, noun)
 	}
 	return r.p.err
 }
@@ -87,15 +95,29 @@ default version, and with the versions in Auto Scaling groups, managed node
 groups and fleets. Launches within --older-than days and deregistration protection
 count too. An AMI and its copies are one build: --keep counts builds, and one used
 AMI keeps its copies. If a list or a region cannot be read, all AMIs count as used
-and the exit code is 2.`,
+and the exit code is 2.
+
+With --orphans, retire deletes snapshots that no AMI has: those with eksnode's tags,
+pending ones too, and those of copies of your AMIs. It reads all regions unless
+--region is set, keeps shared snapshots, and --older-than defaults to 3 days.`,
 		Example: `  eksnode ami retire --keep 3 --older-than 90 --all-regions
-  eksnode ami retire --keep 3 --older-than 180 --deregister --yes`,
+  eksnode ami retire --keep 3 --older-than 180 --deregister --yes
+  eksnode ami retire --orphans`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if r.orphan && (r.deregister || cmd.Flags().Changed("keep")) {
+				return errors.New("--orphans excludes --deregister and --keep; orphans are snapshots, and no AMIs")
+			}
+			if r.orphan && !cmd.Flags().Changed("older-than") {
+				r.days = orphanDays
+			}
+			return r.run(cmd)
+		},
 	}
 	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of builds to keep for each distribution, Kubernetes minor version and architecture")
 	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age in days")
 	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "deregister unused AMIs and delete their snapshots")
+	cmd.Flags().BoolVar(&r.orphan, "orphans", false, "delete snapshots of builds, imports and copies that no AMI has")
 	cmd.Flags().BoolVar(&r.yes, "yes", false, "make the changes (default: only print them)")
 	formatFlag(cmd, &r.output, "text", "json")
 	r.flags(cmd)
@@ -184,11 +206,14 @@ func (r retirement) run(cmd *cobra.Command) error {
 	if r.keep < 1 || r.days < 0 {
 		return errors.New("--keep must be at least 1, and --older-than at least 0")
 	}
+	now := time.Now()
+	if r.orphan {
+		return r.runOrphans(cmd, now)
+	}
 	opened, err := r.open(cmd.Context())
 	if err != nil {
 		return err
 	}
-	now := time.Now()
 	if r.deregister {
 		return r.runDeregister(cmd, opened, now)
 	}
@@ -211,5 +236,5 @@ func (r retirement) run(cmd *cobra.Command) error {
 		}
 		told.say("deprecate", i, "", nil)
 	}
-	return ended(told.end(len(slices.Concat(builds...))), unread, errs)
+	return ended(told.end(len(slices.Concat(builds...)), "image"), unread, errs)
 }

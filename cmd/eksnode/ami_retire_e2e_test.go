@@ -216,7 +216,7 @@ func TestUnreadableListsKeepAllImages(t *testing.T) {
 	everything(w)
 	for _, action := range awsapi.ImageActions() {
 		service, verb, _ := strings.Cut(action, ":")
-		if service+verb == "ec2DescribeImages" || service+verb == "ec2DescribeRegions" || !strings.HasPrefix(verb, "Describe") && !strings.HasPrefix(verb, "List") && !strings.HasPrefix(verb, "Get") {
+		if service+verb == "ec2DescribeImages" || verb == "DescribeSnapshots" || service+verb == "ec2DescribeRegions" || !strings.HasPrefix(verb, "Describe") && !strings.HasPrefix(verb, "List") && !strings.HasPrefix(verb, "Get") {
 			continue
 		}
 		for name, c := range map[string]struct {
@@ -280,7 +280,7 @@ func TestSnapshotsInUseAreKept(t *testing.T) {
 // An AMI is gone even if its snapshot stays, and the output says both.
 func TestSnapshotsThatStayAreReported(t *testing.T) {
 	w := fleet(t)
-	w.Fail("ec2:DeleteSnapshot", 1, "OperationNotPermitted", 400)
+	w.Fail("ec2:DeleteSnapshot", 2, "OperationNotPermitted", 400) // with the AMI, and alone
 	code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 2 --older-than 115 --yes")...)
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "eksnode: deleting the snapshot snap-4 of ami-00000004: OperationNotPermitted: as the test wants it\n", errOut)
@@ -300,7 +300,8 @@ func TestImagesWithoutADateAreKept(t *testing.T) {
 func TestTheImagePolicyEqualsTheCalls(t *testing.T) {
 	w := fleet(t)
 	everything(w)
-	for _, args := range []string{"list --region eu-west-1", "publish ami-00000000 --parameter /n", "retire --older-than 1 --yes", "retire --deregister --keep 1 --older-than 1 --yes"} {
+	orphaned(w, "snap-0f", "eu-west-1", "", 0)
+	for _, args := range []string{"list --region eu-west-1", "publish ami-00000000 --parameter /n", "retire --older-than 1 --yes", "retire --deregister --keep 1 --older-than 1 --yes", "retire --orphans --older-than 0 --yes"} {
 		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
 		require.Equal(t, 0, code, errOut)
 	}

@@ -135,7 +135,7 @@ func TestUnreadRegionsKeepAllImages(t *testing.T) {
 // A change that fails stops no other, and the exit code is 1.
 func TestFailedChangesAreReported(t *testing.T) {
 	w := regional(t)
-	w.Fail("ec2:DeleteSnapshot", 1, "OperationNotPermitted", 400)
+	w.Fail("ec2:DeleteSnapshot", 2, "OperationNotPermitted", 400) // with the AMI, and alone
 	w.Fail("ec2:DeregisterImage", 1, "InternalError", 400)
 	code, out, errOut := command(t, "", strings.Fields(everywhere+"--deregister --yes")...)
 	assert.Equal(t, 1, code, errOut)

@@ -74,19 +74,22 @@ type Share struct {
 
 // Snapshot is a copy of a volume.
 type Snapshot struct {
-	Region    string  `xml:"-"`
-	ID        string  `xml:"snapshotId"`
-	State     string  `xml:"status"`
-	Message   string  `xml:"statusMessage,omitempty"`
-	Owner     string  `xml:"ownerId"`
-	Size      int     `xml:"volumeSize"`
-	Encrypted bool    `xml:"encrypted"`
-	KMSKey    string  `xml:"kmsKeyId,omitempty"`
-	Tier      string  `xml:"storageTier,omitempty"`
-	Outpost   string  `xml:"outpostArn,omitempty"`
-	Tags      []Tag   `xml:"tagSet>item"`
-	Shares    []Share `xml:"-"`
-	Disk      Disk    `xml:"-"`
+	Region string `xml:"-"`
+	ID     string `xml:"snapshotId"`
+	// Started is an RFC 3339 time.
+	Started     string  `xml:"startTime,omitempty"`
+	Description string  `xml:"description,omitempty"`
+	State       string  `xml:"status"`
+	Message     string  `xml:"statusMessage,omitempty"`
+	Owner       string  `xml:"ownerId"`
+	Size        int     `xml:"volumeSize"`
+	Encrypted   bool    `xml:"encrypted"`
+	KMSKey      string  `xml:"kmsKeyId,omitempty"`
+	Tier        string  `xml:"storageTier,omitempty"`
+	Outpost     string  `xml:"outpostArn,omitempty"`
+	Tags        []Tag   `xml:"tagSet>item"`
+	Shares      []Share `xml:"-"`
+	Disk        Disk    `xml:"-"`
 
 	inUse int // deletions that still fail after the deregistration of an image
 }
@@ -211,6 +214,7 @@ type listIn struct {
 	Owners     []string `query:"Owner"`
 	Filters    []filter `query:"Filter"`
 	Deprecated bool     `query:"IncludeDeprecated"`
+	MaxResults int      `query:"MaxResults"`
 	Disabled   bool     `query:"IncludeDisabled"`
 }
 
@@ -264,10 +268,24 @@ type done struct {
 	Return bool `xml:"return"`
 }
 
+type deregisteredOut struct {
+	done
+	Deleted []deletedSnapshot `xml:"deleteSnapshotResultSet>item"`
+}
+
+// deletedSnapshot has one of the codes of
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSnapshotReturnCode.html.
+type deletedSnapshot struct {
+	ID   string `xml:"snapshotId"`
+	Code string `xml:"returnCode"`
+}
+
 type imageIn struct {
 	ID        string `query:"ImageId"`
 	At        string `query:"DeprecateAt"`
 	Attribute string `query:"Attribute"`
+	// Delete deletes the snapshots that no other image has.
+	Delete bool `query:"DeleteAssociatedSnapshots"`
 }
 
 type sharesOut struct {
@@ -334,13 +352,13 @@ func shared(before []Share, p permission) []Share {
 	return before
 }
 
-func (w *World) deregister(region string, in imageIn) (done, error) {
+func (w *World) deregister(region string, in imageIn) (deregisteredOut, error) {
 	gone, err := w.ownImage(region, in.ID)
 	if err != nil {
-		return done{}, err
+		return deregisteredOut{}, err
 	}
 	if strings.HasPrefix(gone.Protection, "enabled") {
-		return done{}, endpoint.Fail("OperationNotPermitted", "The image '%s' is protected from deregistration", in.ID)
+		return deregisteredOut{}, endpoint.Fail("OperationNotPermitted", "The image '%s' is protected from deregistration", in.ID)
 	}
 	w.Images = slices.DeleteFunc(w.Images, func(i *Image) bool { return i == gone })
 	w.died(gone)
@@ -349,5 +367,28 @@ func (w *World) deregister(region string, in imageIn) (done, error) {
 			s.inUse = w.InUseYet
 		}
 	}
-	return done{true}, nil
+	out := deregisteredOut{done: done{true}}
+	for _, d := range gone.Devices {
+		if in.Delete {
+			out.Deleted = append(out.Deleted, deletedSnapshot{d.Snapshot, w.deleteWith(region, d.Snapshot)})
+		}
+	}
+	return out, nil
+}
+
+// deleteWith deletes a snapshot with its image and returns the code of the result.
+func (w *World) deleteWith(region, id string) string {
+	if !w.allowed("ec2:DeleteSnapshot", "arn:aws:ec2:"+region+"::snapshot/"+id, nil) {
+		return "missing-permissions"
+	}
+	if w.fault("ec2:DeleteSnapshot", region) != nil {
+		return "internal-error"
+	}
+	if s, err := w.ownSnapshot(region, id); err == nil {
+		s.inUse = 0 // EC2 knows that the image is gone
+	}
+	if _, err := w.deleteSnapshot(region, snapshotIn{ID: id}); err != nil {
+		return "skipped"
+	}
+	return "success"
 }

@@ -17,12 +17,21 @@ const TagPrefix = "eksnode:"
 // ImagesOf lists an owner's images in the region. The owner is an account ID, or self
 // for the caller's account.
 func (a *AWS) ImagesOf(ctx context.Context, owner string) ([]Image, error) {
+	return a.images(ctx, owner, false)
+}
+
+// images lists an owner's images, also deprecated ones.
+func (a *AWS) images(ctx context.Context, owner string, disabled bool) ([]Image, error) {
 	doing := "listing your images"
 	if owner != "self" {
 		doing = "listing the images of the account " + owner
 	}
 	var images []Image
-	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{Owners: []string{owner}, IncludeDeprecated: aws.Bool(true)})
+	in := &ec2.DescribeImagesInput{Owners: []string{owner}, IncludeDeprecated: aws.Bool(true)}
+	if disabled {
+		in.IncludeDisabled = aws.Bool(true)
+	}
+	pages := ec2.NewDescribeImagesPaginator(a.ec2, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {

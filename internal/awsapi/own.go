@@ -26,11 +26,6 @@ func (a *AWS) Deregister(ctx context.Context, image string) error {
 	return explain("deregistering the image "+image, err)
 }
 
-// DeleteSnapshot deletes a snapshot of a deregistered image.
-func (a *AWS) DeleteSnapshot(ctx context.Context, snapshot, image string) error {
-	return a.deleteSnapshot(ctx, snapshot, "deleting the snapshot "+snapshot+" of "+image)
-}
-
 // CheckParameter checks the name of a parameter to publish to.
 func CheckParameter(name string) error { return awsnames.Parameter(name) }
 

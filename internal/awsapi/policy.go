@@ -11,7 +11,8 @@ func ImageActions() []string {
 	return []string{
 		"autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLaunchConfigurations",
 		"ec2:DeleteSnapshot", "ec2:DeregisterImage", "ec2:DescribeFleets", "ec2:DescribeImageAttribute", "ec2:DescribeImages", "ec2:DescribeInstances",
-		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates", "ec2:DescribeRegions", "ec2:DescribeSnapshotAttribute", "ec2:DescribeSpotFleetRequests",
+		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates", "ec2:DescribeRegions", "ec2:DescribeSnapshotAttribute", "ec2:DescribeSnapshots",
+		"ec2:DescribeSpotFleetRequests",
 		"ec2:DescribeSpotInstanceRequests", "ec2:EnableImageDeprecation",
 		"eks:DescribeNodegroup", "eks:ListClusters", "eks:ListNodegroups",
 		"ssm:DescribeParameters", "ssm:GetParameter", "ssm:GetParameterHistory", "ssm:GetParameters", "ssm:PutParameter",

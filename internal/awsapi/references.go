@@ -178,42 +178,21 @@ func (r *References) launched(ctx context.Context, i Image) error {
 // otherImages records the snapshots of all images, also deprecated and disabled
 // ones.
 func (r *References) otherImages(ctx context.Context) error {
-	pages := ec2.NewDescribeImagesPaginator(r.aws.ec2, &ec2.DescribeImagesInput{
-		Owners: []string{"self"}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return explain("listing your images", err)
-		}
-		for _, in := range page.Images {
-			for _, s := range imageOf(in, r.aws.Region).Snapshots {
-				r.snapshots[s] = append(r.snapshots[s], aws.ToString(in.ImageId))
-			}
+	images, err := r.aws.images(ctx, "self", true)
+	for _, i := range images {
+		for _, s := range i.Snapshots {
+			r.snapshots[s] = append(r.snapshots[s], i.ID)
 		}
 	}
-	return nil
+	return err
 }
 
 // sharedSnapshots records the accounts that an image's snapshots are shared with.
 func (r *References) sharedSnapshots(ctx context.Context, i Image) error {
 	var errs []error
 	for _, s := range i.Snapshots {
-		out, err := r.aws.ec2.DescribeSnapshotAttribute(ctx, &ec2.DescribeSnapshotAttributeInput{
-			SnapshotId: aws.String(s), Attribute: types.SnapshotAttributeNameCreateVolumePermission,
-		})
-		if err != nil {
-			errs = append(errs, explain("reading the permissions of the snapshot "+s, err))
-			continue
-		}
-		for _, p := range out.CreateVolumePermissions {
-			switch {
-			case p.Group != "":
-				r.snapshots[s] = append(r.snapshots[s], "a permission for "+string(p.Group))
-			case aws.ToString(p.UserId) != i.Owner:
-				r.snapshots[s] = append(r.snapshots[s], "a permission for the account "+aws.ToString(p.UserId))
-			}
-		}
+		users, err := r.aws.SharedWith(ctx, s, i.Owner)
+		r.snapshots[s], errs = append(r.snapshots[s], users...), append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -25,7 +25,9 @@ const (
 
 // Snapshot is an EBS snapshot.
 type Snapshot struct {
-	ID, Owner, State string
+	ID, Owner, State, Region, Description string
+	// Started is when the snapshot was started.
+	Started time.Time
 	// Said is AWS's explanation of the state, or empty.
 	Said string
 	// Progress is how much of a pending snapshot is done, such as 30%.
@@ -74,16 +76,19 @@ func (a *AWS) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 		if len(out.Snapshots) != 1 {
 			return errIncomplete(doing, "snapshot")
 		}
-		s := out.Snapshots[0]
-		found = Snapshot{
-			ID: aws.ToString(s.SnapshotId), Owner: aws.ToString(s.OwnerId), State: string(s.State), Said: aws.ToString(s.StateMessage),
-			Progress: aws.ToString(s.Progress), Size: int64(aws.ToInt32(s.VolumeSize)), Encrypted: aws.ToBool(s.Encrypted),
-			Key: aws.ToString(s.KmsKeyId), Tags: tagsOf(s.Tags), Archived: s.StorageTier == types.StorageTierArchive && s.RestoreExpiryTime == nil,
-			Outpost: aws.ToString(s.OutpostArn),
-		}
+		found = snapshotOf(out.Snapshots[0], a.Region)
 		return nil
 	})
 	return found, err
+}
+
+func snapshotOf(s types.Snapshot, region string) Snapshot {
+	return Snapshot{
+		ID: aws.ToString(s.SnapshotId), Owner: aws.ToString(s.OwnerId), State: string(s.State), Said: aws.ToString(s.StateMessage), Region: region,
+		Progress: aws.ToString(s.Progress), Size: int64(aws.ToInt32(s.VolumeSize)), Encrypted: aws.ToBool(s.Encrypted), Started: aws.ToTime(s.StartTime),
+		Key: aws.ToString(s.KmsKeyId), Tags: tagsOf(s.Tags), Archived: s.StorageTier == types.StorageTierArchive && s.RestoreExpiryTime == nil,
+		Outpost: aws.ToString(s.OutpostArn), Description: aws.ToString(s.Description),
+	}
 }
 
 // StartSnapshot starts a snapshot and returns its ID.
