@@ -99,7 +99,7 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	if err != nil {
 		err = fmt.Errorf("exporting %s: %w", volume, volume.explain(err, "name a file on another disk"))
 		if _, missing := os.Stat(file + ".part"); missing == nil {
-			err = fmt.Errorf("%w; the same command continues with %s.part", err, file)
+			err = fmt.Errorf("%w; %w", err, fmt.Errorf("the same command continues with %s.part", file))
 		}
 		return err
 	}

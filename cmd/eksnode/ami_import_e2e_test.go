@@ -268,7 +268,7 @@ func TestAMIImportStopsAtSignals(t *testing.T) {
 			close(ended)
 			double.Before("PutSnapshotBlock", nil)
 			assert.Equal(t, 2, cmd.ProcessState.ExitCode())
-			assert.Contains(t, errOut.String(), " signal received")
+			assert.Contains(t, errOut.String(), "eksnode: interrupted")
 			assert.Empty(t, w.Images)
 			if !keep {
 				assert.Empty(t, double.IDs())

@@ -117,7 +117,7 @@ func TestWrongRegionsAreRefused(t *testing.T) {
 		"publish ami-0000000 --parameter /n":               `"ami-0000000" is not an AMI ID such as ami-0123456789abcdef0`,
 		"publish debian --parameter /n":                    `"debian" is not an AMI ID such as ami-0123456789abcdef0 or eu-west-1:ami-0123456789abcdef0`,
 		"publish resolve:ssm:/n --parameter /n":            `"resolve:ssm:/n" is not an AMI ID`,
-		"promote --from /a":                                "promoting needs both --from and --to, the names of two SSM parameters\n",
+		"promote --from /a":                                "--to is missing; set the SSM parameter to write\n",
 		"promote --from /a --to /a":                        "--from and --to are the same parameter /a\n",
 		"promote --from /a --to b:c":                       `--to: "b:c" is not a parameter name such as /eksnode/debian/1.34/amd64`,
 		"retire --keep 1 --region eu-west-1 --all-regions": "--region and --all-regions exclude each other",
