@@ -73,6 +73,11 @@ type World struct {
 	// key with which EBS encrypts by default, or empty.
 	Health     Health
 	DefaultKey string
+	// BlockPublic has the regions where AMIs cannot be public, and who decided that:
+	// account or declarative-policy.
+	BlockPublic map[string]string
+	// Limits are the quotas that are not AWS's defaults, by code.
+	Limits map[string]int
 	// SSMDelay is how many reads after a put still return the old value.
 	SSMDelay int
 	// InUseYet is how many deletions of a snapshot fail after its image was

@@ -14,9 +14,9 @@ import (
 )
 
 // checkAccount checks what only the account shows, before the upload: names, regions,
-// keys, the parent, and whether the AMI can be shared.
+// keys, the parent, whether the AMI can be shared, and quotas.
 func (r *run) checkAccount(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{r.checkRegions, r.checkName, r.resolveKeys, r.checkParent, r.checkShares} {
+	for _, check := range []func(context.Context) error{r.checkRegions, r.checkName, r.resolveKeys, r.checkParent, r.checkPublic, r.checkShares, r.checkQuotas} {
 		if err := check(ctx); err != nil {
 			return err
 		}

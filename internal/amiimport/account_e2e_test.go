@@ -4,8 +4,10 @@ package amiimport_test
 
 import (
 	"bytes"
+	"fmt"
 	"path"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -96,12 +98,35 @@ func TestTheAccountIsCheckedBeforeTheUpload(t *testing.T) {
 			`--ami-groups: an AMI with an encrypted snapshot cannot be public, and the one in eu-west-1 would be encrypted`},
 		"public with an encrypted parent": {func() { added(t, double, ebsdirect.Snapshot{Encrypted: true, Key: managed}) },
 			func(i *amiimport.Import) { child(i); i.Spec.Groups = []string{"all"} }, `--ami-groups: an AMI with an encrypted snapshot cannot be public`},
+		"public, but blocked in the region of a copy": {func() { w.BlockPublic = map[string]string{"us-east-1": "account"} },
+			func(i *amiimport.Import) { i.Spec.Groups, i.Spec.Regions = []string{"all"}, []string{"us-east-1"} },
+			"in us-east-1: --ami-groups: block public access for AMIs is on in us-east-1, so the AMI cannot be public; turn it off with `aws ec2 disable-image-block-public-access --region us-east-1`"},
+		"public, but blocked by the organization": {func() { w.BlockPublic = map[string]string{"eu-west-1": "declarative-policy"} },
+			func(i *amiimport.Import) { i.Spec.Groups = []string{"all"} }, "a declarative policy of the organization sets it"},
+		"quota of AMIs": {func() {
+			w.Limits = map[string]int{"L-B665C33B": 1}
+			w.Images = []*aws.Image{aws.NewImage("ami-01234567", "other", aws.Account, "")}
+			w.Images[0].State = "disabled"
+		}, nil, "the quota of AMIs in eu-west-1 is 1, and 1 are used; remove old ones with `eksnode ami retire --deregister`, or request more with " +
+			"`aws service-quotas request-service-quota-increase --region eu-west-1 --service-code ec2 --quota-code L-B665C33B --desired-value 2`"},
+		"quota of snapshots": {func() {
+			w.Limits = map[string]int{"L-309BACF6": 2}
+			w.Snapshots = []*aws.Snapshot{{ID: "snap-1", Region: "us-east-1", Owner: aws.Account}, {ID: "snap-2", Region: "us-east-1", Owner: aws.Account}}
+		}, func(i *amiimport.Import) { i.Spec.Regions = []string{"us-east-1"} },
+			"the quota of snapshots in us-east-1 is 2, and 2 are used; delete those that no AMI has with `eksnode ami retire --orphans`, or request more"},
+		"quota of public AMIs": {func() {
+			for n := range 5 { // AWS's default
+				i := aws.NewImage(fmt.Sprintf("ami-0000000%d", n), fmt.Sprint("public-", n), aws.Account, "")
+				i.Public, w.Images = true, append(w.Images, i)
+			}
+		}, func(i *amiimport.Import) { i.Spec.Groups = []string{"all"} }, "the quota of public AMIs in eu-west-1 is 5, and 5 are used; deregister old ones, or make them private"},
 		"pending snapshots": {func() {
 			double.Fail("StartSnapshot", 20, ebsdirect.Failure{Status: 402, Code: "ServiceQuotaExceededException", Message: "too many", Reason: "PENDING_SNAPSHOT_LIMIT_EXCEEDED"})
 		}, nil, `starting a snapshot: `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.Images, w.Snapshots, w.Enabled, w.DefaultKey, double.Keys = nil, nil, nil, "", []string{mine}
+			w.BlockPublic, w.Limits = nil, nil
 			double.Heal()
 			double.Delete(parent)
 			if one.happens != nil {
@@ -140,6 +165,38 @@ func TestEncryptedImportsAreShared(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, key, double.Find(c.Upload.Snapshot.ID).Key)
 	assert.Zero(t, c.Upload.Sent, "the parent has all blocks")
+}
+
+// Full quotas of what an import does not add stop nothing, and neither do quotas that
+// cannot be read. The output says what was not checked.
+func TestQuotasThatDoNotMatterStopNothing(t *testing.T) {
+	w, _ := world(t)
+	disk := image(t, clean(t))
+	_, err := imported(t, disk, nil)
+	require.NoError(t, err)
+	w.Limits = map[string]int{"L-B665C33B": 1, "L-0E3CBAB9": 0}
+	_, err = imported(t, disk, func(i *amiimport.Import) { i.Spec.ForceDeregister = true })
+	require.NoError(t, err, "the new AMI replaces the old one")
+
+	w.Limits = nil
+	w.Deny("servicequotas:GetAWSDefaultServiceQuota")
+	for range 20 {
+		w.Snapshots = append(w.Snapshots, &aws.Snapshot{
+			ID: "snap-0", Region: "us-east-1", Owner: aws.Account, State: "pending", Description: "Copied for DestinationAmi ami-0 from SourceAmi ami-1 for SourceSnapshot snap-1",
+		})
+	}
+	said, mutex := "", sync.Mutex{}
+	_, err = imported(t, disk, func(i *amiimport.Import) {
+		i.Spec.Name, i.Spec.Regions, i.DryRun = "second", []string{"us-east-1"}, true
+		i.Say = func(format string, args ...any) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			said += fmt.Sprintf(format, args...) + "\n"
+		}
+	})
+	require.NoError(t, err)
+	assert.Contains(t, said, "the quotas of AMIs and snapshots in eu-west-1 are not checked: reading the quota of AMIs: the permission servicequotas:GetAWSDefaultServiceQuota is missing")
+	assert.Contains(t, said, "EC2 is copying 20 snapshots to us-east-1; unless AWS Support raised the limit, it copies 20 at a time and may refuse another\n")
 }
 
 // An AMI of the same name is replaced in every region, after the upload.

@@ -60,6 +60,14 @@ func everything(t *testing.T, w *aws.World, disk, key, action string) error {
 	if err != nil {
 		return err
 	}
+	_, err = imported(t, disk, func(i *amiimport.Import) {
+		unaudited(i)
+		i.Spec.Name, i.Spec.Groups = "public", []string{"all"}
+	})
+	if denied := new(awsapi.DeniedError); errors.As(err, &denied) {
+		return err
+	}
+	require.ErrorContains(t, err, "an AMI with an encrypted snapshot cannot be public", action)
 	w.Fail("ec2:EnableImageDeprecation", 20, "InvalidAMIID.Unavailable", 400)
 	_, err = imported(t, disk, func(i *amiimport.Import) {
 		unaudited(i)
@@ -86,7 +94,8 @@ func TestThePolicyOfAnImportIsTheLeast(t *testing.T) {
 	w.Folder = "" // no disks of the images: they are full of garbage
 	w.Permit(policyWithout(t, ""))
 	require.NoError(t, everything(t, w, disk, key, ""))
-	optional := []string{"ec2:DescribeRegions"} // without this permission, the names of regions are not checked
+	// Without these permissions, the names of regions and quotas are not checked.
+	optional := []string{"ec2:DescribeRegions", "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"}
 	for _, action := range awsapi.ImportActions() {
 		w.Heal()
 		w.Permit(policyWithout(t, action))

@@ -163,6 +163,7 @@ var hints = map[string]string{
 	"WRITE_REQUEST_TIMEOUT":         "a block did not arrive in time; check the connection, and run the command again",
 	"OptInRequired":                 "enable the region for the account",
 	"InvalidAMIName.Duplicate":      "choose another name, or deregister that AMI",
+	"ResourceLimitExceeded":         "a quota is used up; wait until other copies are completed, or request more in Service Quotas",
 	"ServiceQuotaExceededException": "a quota of EBS is used up; Service Quotas lists the quotas of the EBS direct APIs",
 }
 

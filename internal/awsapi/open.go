@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/route53"
+	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -71,6 +72,7 @@ type AWS struct {
 	eks         *eks.Client
 	iam         *iam.Client
 	kms         *kms.Client
+	quotas      *servicequotas.Client
 	route53     *route53.Client
 	ssm         *ssm.Client
 	sts         *sts.Client
@@ -97,6 +99,7 @@ func (o Options) connect(c aws.Config, settle time.Duration) *AWS {
 		Region: c.Region, settle: settle, config: c, options: o, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
 		ssm: ssm.NewFromConfig(quick), sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c),
 		kms: kms.NewFromConfig(quick), ebs: ebs.NewFromConfig(c, o.blocks), route53: route53.NewFromConfig(quick),
+		quotas: servicequotas.NewFromConfig(quick),
 	}
 }
 
