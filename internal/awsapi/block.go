@@ -51,8 +51,12 @@ func (o Options) blocks(e *ebs.Options) {
 }
 
 // earlyMost is how long puts into a new snapshot may answer that the snapshot does not
-// exist (https://github.com/awslabs/coldsnap/issues/43).
-const earlyMost = 2 * time.Minute
+// exist (https://github.com/awslabs/coldsnap/issues/43), and earlyLooks are the puts of one
+// block in this time.
+const (
+	earlyMost  = 2 * time.Minute
+	earlyLooks = 60
+)
 
 // noKey are the reasons of errors about a KMS key or a grant that does not exist.
 var noKey = []string{string(ebstypes.ResourceNotFoundExceptionReasonDependencyResourceNotFound), string(ebstypes.ResourceNotFoundExceptionReasonGrantNotFound)}
@@ -87,7 +91,8 @@ func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte
 		in.BlockData = bytes.NewReader(block)
 		_, err := a.ebs.PutSnapshotBlock(ctx, in)
 		err = explain(fmt.Sprintf("writing the block %d of the snapshot %s", index, id), err)
-		if early := IsNotFound(err) && !isReason(err, noKey...) && time.Since(started) <= earlyMost; !early && (!isUnsent(err) || attempt == blockAttempts) {
+		early := IsNotFound(err) && !isReason(err, noKey...) && time.Since(started) <= earlyMost && attempt < earlyLooks
+		if !early && (!isUnsent(err) || attempt >= blockAttempts) {
 			return err
 		}
 		if err := a.pause(ctx); err != nil {
