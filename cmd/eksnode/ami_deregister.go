@@ -48,6 +48,7 @@ func (r retirement) survey(ctx context.Context, opened []*awsapi.AWS, now time.T
 	for _, a := range read {
 		s.unseen = errors.Join(s.unseen, r.in(a.Region, s.references[a.Region].Unseen()))
 	}
+	s.dropGone()
 	if unread != nil {
 		var names []string
 		for _, a := range read {
@@ -57,6 +58,15 @@ func (r retirement) survey(ctx context.Context, opened []*awsapi.AWS, now time.T
 	}
 	s.findUsers(r, read)
 	return s, nil
+}
+
+// dropGone leaves out what an earlier run has deregistered.
+func (s *survey) dropGone() {
+	for n, b := range s.old {
+		s.old[n] = slices.DeleteFunc(b, func(i awsapi.Image) bool { return s.references[i.Region].Gone(i.ID) })
+		s.all -= len(b) - len(s.old[n])
+	}
+	s.old = slices.DeleteFunc(s.old, func(b awsapi.Build) bool { return len(b) == 0 })
 }
 
 // in names the region of an error if there are several regions.

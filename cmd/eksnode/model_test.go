@@ -20,10 +20,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-// aged adds four builds of one kind, each with a copy: ami-0000000N and ami-1000000N.
+// aged adds three builds of one kind, each with a copy: ami-0000000N and ami-1000000N.
 // The numbers grow with the age.
 func aged(w *aws.World, _ string) error {
-	for n := range 4 {
+	for n := range 3 {
 		for r, region := range aws.LightRegions {
 			id := fmt.Sprintf("%d000000%d", r, n)
 			i := aws.NewImage("ami-"+id, fmt.Sprintf("node-%d", n), aws.Account, time.Now().UTC().AddDate(0, 0, -1-100*n).Format("2006-01-02T15:04:05.000Z"))
@@ -98,6 +98,9 @@ func fleets(t *testing.T) (all []aws.Scenario) {
 		"retire": func(cmd *cobra.Command, r regions) error {
 			return retirement{regions: r, keep: 2, days: 90, yes: true, output: "text"}.run(cmd)
 		},
+		"deregister": func(cmd *cobra.Command, r regions) error {
+			return retirement{regions: r, keep: 2, days: 90, yes: true, deregister: true, output: "text"}.run(cmd)
+		},
 	} {
 		all = append(all, aws.Scenario{
 			Name: name, Begin: aged, State: fleetState, Moment: parametersHold, Left: orphans,
@@ -115,6 +118,6 @@ func fleets(t *testing.T) (all []aws.Scenario) {
 // Whatever AWS answers, parameters name AMIs that are there, and nothing is left over.
 func TestFleetsKeepTheirPromises(t *testing.T) {
 	for _, s := range fleets(t) {
-		t.Run(s.Name, func(t *testing.T) { s.Sample(t, 7) })
+		t.Run(s.Name, func(t *testing.T) { s.Sample(t, 40) })
 	}
 }

@@ -64,7 +64,11 @@ type Case struct {
 
 // String is the line of a case in KeptCases.
 func (c Case) String() string {
-	return strings.Join([]string{c.Late, c.Call, string(c.Fault), c.Then, string(c.Again)}, ", ")
+	line := strings.Join([]string{c.Late, c.Call, string(c.Fault)}, ", ")
+	if c.Then == "" {
+		return line
+	}
+	return line + ", " + c.Then + ", " + string(c.Again)
 }
 
 // KeptCases has the cases that have ever failed, one a line after its scenario's name.
@@ -79,9 +83,10 @@ func (s Scenario) kept(t testing.TB) (all []Case) {
 	for line := range strings.Lines(string(text)) {
 		name, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		parts := strings.Split(rest, ", ")
-		if _, known := lateness[parts[0]]; !known || len(parts) != 5 {
+		if _, known := lateness[parts[0]]; !known || len(parts) != 3 && len(parts) != 5 {
 			t.Fatalf("%s: %q is no case", KeptCases, line)
 		}
+		parts = append(parts, "", "")
 		if name == s.Name {
 			all = append(all, Case{parts[0], parts[1], Fault(parts[2]), parts[3], Fault(parts[4])})
 		}
@@ -116,10 +121,14 @@ func (s Scenario) Cases(t testing.TB, pairs int) []Case {
 	return all
 }
 
-// Sample runs one of so many cases, and those that have ever failed.
-func (s Scenario) Sample(t testing.TB, each int) {
-	cases := s.kept(t)
-	for n, c := range s.Cases(t, 0) {
+// Sample runs about so many cases, and those that have ever failed.
+func (s Scenario) Sample(t testing.TB, most int) {
+	all, cases := s.Cases(t, 0), s.kept(t)
+	each := max(1, len(all)/most)
+	if each%3 == 0 { // so that all of the nine faults are in the sample
+		each++
+	}
+	for n, c := range all {
 		if n%each == 0 {
 			cases = append(cases, c)
 		}

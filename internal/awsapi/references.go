@@ -25,6 +25,8 @@ type References struct {
 	unseen []error
 	// unseenOf are the errors of single images.
 	unseenOf map[string][]error
+	// gone are deregistered images that EC2 still lists.
+	gone []string
 	// snapshots are the images and accounts that use each snapshot.
 	snapshots map[string][]string
 	// since is when a launch counts as a use.
@@ -56,12 +58,20 @@ func (a *AWS) References(ctx context.Context, images []Image, since time.Time) *
 		if i.Protection != "" && i.Protection != "disabled" {
 			r.use(i.ID, "its deregistration protection ("+i.Protection+")")
 		}
-		if err := errors.Join(r.permissions(ctx, i), r.launched(ctx, i), r.sharedSnapshots(ctx, i)); err != nil {
+		err := r.permissions(ctx, i)
+		if IsGone(err) && len(r.users[i.ID]) == 0 {
+			r.gone = append(r.gone, i.ID)
+			continue
+		}
+		if err := errors.Join(err, r.launched(ctx, i), r.sharedSnapshots(ctx, i)); err != nil {
 			r.unseenOf[i.ID] = append(r.unseenOf[i.ID], err)
 		}
 	}
 	return r
 }
+
+// Gone says that an image was deregistered, although EC2 still lists it for a while.
+func (r *References) Gone(image string) bool { return slices.Contains(r.gone, image) }
 
 // Of returns the users of an image. It returns an error when a search failed,
 // because then an image may have unknown users.

@@ -47,5 +47,5 @@ func TestAuditsGetTheDiskOrNone(t *testing.T) {
 			return d.Close(true)
 		},
 		State: func(w *aws.World) string { return w.True(w.Snapshot(id)) },
-	}.Sample(t, 4)
+	}.Sample(t, 40)
 }
