@@ -86,6 +86,23 @@ type named struct {
 	content []byte
 }
 
+// CheckSource returns an error for a text that can be no source.
+func CheckSource(source string) error {
+	if source == UserDataSource {
+		return nil
+	}
+	_, err := parseSource(source)
+	return err
+}
+
+func parseSource(source string) (*url.URL, error) {
+	u, err := url.Parse(source)
+	if err != nil || u.Scheme != "file" || u.Host+u.Path == "" {
+		return nil, fmt.Errorf("it must be %s or file:///PATH", UserDataSource)
+	}
+	return u, nil
+}
+
 func (r Reader) read(ctx context.Context, source string) ([]named, error) {
 	if source == UserDataSource {
 		data, err := r.UserData(ctx)
@@ -94,9 +111,9 @@ func (r Reader) read(ctx context.Context, source string) ([]named, error) {
 		}
 		return []named{{source, data}}, nil
 	}
-	u, err := url.Parse(source)
-	if err != nil || u.Scheme != "file" {
-		return nil, fmt.Errorf("reading the source %q: it must be %s or file:///PATH", source, UserDataSource)
+	u, err := parseSource(source)
+	if err != nil {
+		return nil, fmt.Errorf("reading the source %q: %w", source, err)
 	}
 	// In file://config.yaml the path is in place of the host; upstream accepts this.
 	name := u.Host + u.Path

@@ -29,8 +29,7 @@ func bootstrapSHCommand() *cobra.Command {
 				return exitError(1) // as the script does
 			}
 			if err != nil {
-				// The script exits with code 1 too.
-				return errors.Join(fmt.Errorf("bootstrap.sh: %w\n`bootstrap.sh --help` lists the flags", err), exitError(1))
+				return fmt.Errorf("bootstrap.sh: %w\n`bootstrap.sh --help` lists the flags", err)
 			}
 			return onNode(cmd, func(h *host.Host) error {
 				service, err := firstboot.OpenMetadata(cmd.Context())
@@ -38,6 +37,7 @@ func bootstrapSHCommand() *cobra.Command {
 					return err
 				}
 				log := logTo(cmd.ErrOrStderr())
+				service.AtBoot(log)
 				s, err := surroundings(service, log)
 				if err != nil {
 					return err

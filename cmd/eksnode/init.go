@@ -104,6 +104,11 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 	if err := pick.Check(); err != nil {
 		return err
 	}
+	for _, source := range i.sources {
+		if err := nodeconfig.CheckSource(source); err != nil {
+			return fmt.Errorf("--config-source: %q is no source: %w", source, err)
+		}
+	}
 	if st, err := os.Stat(i.cache); i.cache != "" && err == nil && !st.Mode().IsRegular() {
 		return fmt.Errorf("--config-cache: %s is not a regular file", i.cache) // init replaces the file
 	}

@@ -54,8 +54,19 @@ func (a api) InstanceLimits(ctx context.Context, region, instanceType string) (b
 
 // DescribeCluster implements bootstrap.AWS.
 func (a api) DescribeCluster(ctx context.Context, region, name string, attempts int) (bootstrap.Described, error) {
-	c, err := a.Node.DescribeCluster(ctx, region, name, attempts+1)
+	c, err := a.Node.DescribeCluster(ctx, region, name, describeAttempts(attempts))
 	return bootstrap.Described{
 		Endpoint: c.Endpoint, CA: c.CA, IPv4CIDR: c.IPv4CIDR, IPv6CIDR: c.IPv6CIDR, IPFamily: c.IPFamily, Outpost: c.Outpost, ID: c.ID,
 	}, err
+}
+
+// describeAttempts is the number of attempts in which DescribeCluster takes as long as
+// Amazon Linux 2's script with a number of retries: it pauses for 10 s, 20 s, 40 s and
+// so on; firstboot's pauses are 10 s from the sixth.
+func describeAttempts(retries int) int {
+	if retries == 0 {
+		return 1
+	}
+	seconds := 10 * (1<<min(retries, 6) - 1)
+	return max(retries+1, 7+(seconds-15)/10)
 }

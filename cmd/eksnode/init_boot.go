@@ -13,10 +13,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 )
 
-// bootAttempts is the number of attempts to reach the metadata service at boot, which
-// is about a minute if each attempt fails at once.
-const bootAttempts = 60
-
 // elsewhere is the wait for a metadata service on machines that are not EC2
 // instances. A machine that imitates EC2 has the service as soon as the network is
 // up.
@@ -28,7 +24,7 @@ func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboo
 	files := slices.DeleteFunc(slices.Clone(i.sources), func(s string) bool { return s == nodeconfig.UserDataSource })
 	if len(files) > 0 {
 		if _, err := load(ctx, h, files, nil, func(string) {}); !errors.Is(err, nodeconfig.ErrNone) {
-			service.Attempts = bootAttempts
+			service.AtBoot(log)
 			return true, nil // also if the file is invalid: resolve reports the error
 		}
 	}
@@ -40,14 +36,14 @@ func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboo
 		}
 	}
 	if found {
-		service.Attempts = bootAttempts
+		service.AtBoot(log)
 		return true, nil
 	}
 	return awaitIMDS(ctx, h, service, elsewhere, log)
 }
 
-// awaitIMDS reports whether the machine has a metadata service, and sets the client's
-// attempts. An EC2 instance always has this service, even if it starts late. On other
+// awaitIMDS reports whether the machine has a metadata service, and makes the client
+// patient. An EC2 instance always has this service, even if it starts late. On other
 // machines awaitIMDS waits for patience.
 func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, patience time.Duration, log func(string)) (bool, error) {
 	is, why, err := bootstrap.IsEC2(h)
@@ -63,6 +59,6 @@ func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, p
 			return false, nil
 		}
 	}
-	service.Attempts = bootAttempts
+	service.AtBoot(log)
 	return true, nil
 }

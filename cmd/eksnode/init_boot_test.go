@@ -91,8 +91,23 @@ func TestBootWithNodeConfigDoesNotProbe(t *testing.T) {
 			there, err := i.mayJoin(t.Context(), h, client, log)
 			require.NoError(t, err)
 			assert.True(t, there)
-			assert.Equal(t, bootAttempts, client.Attempts)
+			assert.Greater(t, client.Attempts, 60, "Amazon's nodeadm makes 60 attempts")
 			assert.Empty(t, *lines)
 		})
 	}
+}
+
+// DescribeCluster waits at least as long as Amazon Linux 2's script.
+func TestClustersAreAwaitedAsByTheScript(t *testing.T) {
+	for retries := range 8 {
+		script, ours := 0.0, 0.0
+		for i := range min(retries, 6) {
+			script += float64(int(5) << (1 + i))
+		}
+		for i := range describeAttempts(retries) - 1 {
+			ours += min(0.5*float64(int(1)<<min(i, 9)), 10)
+		}
+		assert.GreaterOrEqual(t, ours, script, "%d retries", retries)
+	}
+	assert.Equal(t, 1, describeAttempts(0))
 }

@@ -67,7 +67,7 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 		code, err = cmp.Or(code, usageCode), errors.Join(err, printed.failed)
 	}
 	if interrupted(ctx, err) {
-		err = fmt.Errorf("interrupted%s", besides(ctx, err))
+		err = fmt.Errorf("interrupted%s", alsoSaid(ctx, err))
 	}
 	if err != nil {
 		text := plan.Printable(surface.InFlags(err))
@@ -84,19 +84,19 @@ func interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()))
 }
 
-// besides is what an error says in addition to the interruption, such as what stays and
+// alsoSaid is what an error says in addition to the interruption, such as what stays and
 // how to go on: the joined errors that the signal did not cause.
-func besides(ctx context.Context, err error) string {
+func alsoSaid(ctx context.Context, err error) string {
 	if !interrupted(ctx, err) {
 		return "; " + err.Error()
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
-		return besides(ctx, e.Unwrap())
+		return alsoSaid(ctx, e.Unwrap())
 	case interface{ Unwrap() []error }:
 		var text strings.Builder
 		for _, one := range e.Unwrap() {
-			text.WriteString(besides(ctx, one))
+			text.WriteString(alsoSaid(ctx, one))
 		}
 		return text.String()
 	}

@@ -94,7 +94,7 @@ func TestTheARM64AgentEqualsTheNativeAgent(t *testing.T) {
 		{[]string{"scrub", "--root", ".", "--yes", "--skip-rules", "not-a-node"}, 0, "authorized-keys: 1 action"},
 		{[]string{"audit", "--root", ".", "--skip-rules", "not-a-node"}, 0, "PASS"},
 		{[]string{"nodeadm", "config", "check", "--config-source", "file://" + config}, 1, "did you mean cluster?"},
-		{[]string{"provision"}, 2, "--kubernetes-version is required"},
+		{[]string{"provision"}, 2, "--kubernetes-version is missing"},
 	} {
 		emulated := run(t, there, append([]string{"/usr/bin/qemu-aarch64-static", foreign}, c.args...)...)
 		assert.Equal(t, c.code, emulated.code, "%q: %s", c.args, emulated.out)

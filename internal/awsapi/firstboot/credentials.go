@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/smithy-go"
@@ -35,7 +34,8 @@ func (n *Node) credentials(ctx context.Context) error {
 		case !errors.As(err, &refused) || attempt >= n.metadata.Attempts:
 			return fmt.Errorf("getting the node's credentials: %w; the instance needs an instance profile with the node's role", err)
 		}
-		if err := pause(ctx, min(firstPause<<min(attempt-1, 5), time.Second)); err != nil {
+		tell(n.Log, attempt, n.metadata.Attempts, "the role's credentials", refused)
+		if err := pause(ctx, min(firstPause<<min(attempt-1, 5), n.metadata.longest)); err != nil {
 			return fmt.Errorf("getting the node's credentials: %w (last: %w)", err, refused)
 		}
 	}

@@ -8,6 +8,7 @@
 package firstboot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,13 @@ type Metadata struct {
 	// between attempts doubles up to a second.
 	Attempts int
 	client   *imds.Client
+	// patience bounds each request, with all its attempts; 0 means no limit.
+	patience time.Duration
+	// apiAttempts is the maximum number of attempts for calls of EC2 and EKS.
+	apiAttempts int
+	// longest is the longest pause between attempts.
+	longest time.Duration
+	log     func(string)
 	// last is the error of the last attempt. The SDK hides errors of token
 	// requests.
 	last error
@@ -68,7 +76,7 @@ func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
-	m := &Metadata{Attempts: 12}
+	m := &Metadata{Attempts: 12, apiAttempts: nodeAttempts, longest: time.Second, log: func(string) {}}
 	var endpoint string
 	m.client = imds.NewFromConfig(c, func(o *imds.Options) {
 		endpoint = o.Endpoint
@@ -87,10 +95,39 @@ func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
 	return m, nil
 }
 
+// AtBoot makes requests wait as long as a booting instance needs: its network, its
+// instance profile and AWS's answers may be minutes late. log receives a line at
+// growing intervals that says what is awaited.
+func (m *Metadata) AtBoot(log func(string)) {
+	m.Attempts, m.patience, m.apiAttempts, m.log = int(bootPatience/time.Second)+5, bootPatience, bootAPIAttempts, log
+}
+
+const (
+	// bootPatience bounds the wait for the metadata service and for the role's
+	// credentials. Amazon's nodeadm makes 60 attempts, which is a minute.
+	bootPatience = 5 * time.Minute
+	// bootAPIAttempts is more than five minutes, with pauses of at most ten seconds.
+	// Amazon's nodeadm makes 30 attempts.
+	bootAPIAttempts = 40
+)
+
+// tell logs a failed attempt, at the 4th, 8th, 16th … so that a long wait has few
+// lines.
+func tell(log func(string), attempt, most int, what string, err error) {
+	if attempt >= 4 && attempt&(attempt-1) == 0 {
+		log(fmt.Sprintf("waiting for %s, attempt %d of %d: %v", what, attempt, most, err))
+	}
+}
+
 // Get reads an entry below /latest/, such as meta-data/instance-type. The error for
 // an entry that the instance does not have is fs.ErrNotExist.
 func (m *Metadata) Get(ctx context.Context, entry string) ([]byte, error) {
 	m.last = nil
+	if m.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, m.patience, fmt.Errorf("no answer within %s", m.patience))
+		defer cancel()
+	}
 	content, err := m.content(ctx, entry)
 	if err != nil {
 		return nil, fmt.Errorf("asking the instance metadata service for %s: %w", entry, m.explain(ctx, err))
@@ -163,8 +200,9 @@ func (m *Metadata) retryer(isRetryable func(error) bool) aws.Retryer {
 			m.last = err
 			return aws.BoolTernary(isRetryable(err))
 		})}
-		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
-			return min(firstPause<<min(attempt-1, 5), time.Second), nil
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
+			tell(m.log, attempt, m.Attempts, "the instance metadata service", cmp.Or(m.last, err))
+			return min(firstPause<<min(attempt-1, 5), m.longest), nil
 		})
 	})}
 }

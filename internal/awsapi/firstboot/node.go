@@ -29,7 +29,8 @@ const (
 	maxAnswer = 4 << 20
 	// answerTimeout bounds each attempt.
 	answerTimeout = 30 * time.Second
-	// nodeAttempts is the maximum number of attempts without AWS_MAX_ATTEMPTS.
+	// nodeAttempts is the maximum number of attempts without AWS_MAX_ATTEMPTS, except at
+	// boot.
 	nodeAttempts = 6
 )
 
@@ -66,7 +67,7 @@ func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
 	n.hasLimit = c.RetryMaxAttempts > 0
-	attempts := cmp.Or(c.RetryMaxAttempts, nodeAttempts)
+	attempts := cmp.Or(c.RetryMaxAttempts, m.apiAttempts)
 	c.RetryMaxAttempts, c.Retryer = 0, func() aws.Retryer { return n.retryer(attempts) }
 	n.config = c
 	return n, nil
@@ -83,7 +84,8 @@ func (n *Node) retryer(attempts int) aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.RateLimiter = attempts, ratelimit.None
 		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(n.isRetryable)}, o.Retryables...)
-		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
+		o.Backoff = retry.BackoffDelayerFunc(func(attempt int, err error) (time.Duration, error) {
+			tell(n.Log, attempt, o.MaxAttempts, "AWS", err)
 			return min(n.pause<<min(attempt-1, 8), n.longest), nil
 		})
 	})
