@@ -33,8 +33,8 @@ func oldIDRules() []Rule {
 var oldIDPlaces = []string{"/boot", "/efi", "/etc", "/var", "/opt", "/srv", "/usr/local", "/usr/lib", "/root", "/home"}
 
 // MachineIDs returns the IDs of this machine: the machine ID, its copies, the
-// names by which the journal and boot entries carry it, the instance ID of
-// cloud-init, and the API servers of its kubeconfigs. A scrub reads them first
+// names by which the journal and boot entries carry it, the instance's IDs that
+// cloud-init has, and the API servers of its kubeconfigs. A scrub reads them first
 // and gives them to its audit.
 func MachineIDs(h *host.Host) ([]string, error) {
 	var ids []string
@@ -43,10 +43,15 @@ func MachineIDs(h *host.Host) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if id := strings.ToLower(strings.TrimSpace(string(text))); isMachineID(id) || instanceUUID.MatchString(id) {
+		if id := strings.ToLower(strings.TrimSpace(string(text))); isMachineID(id) || instanceUUID.MatchString(id) || ec2Instance.MatchString(id) {
 			ids = append(ids, id)
 		}
 	}
+	data, err := instanceData(h)
+	if err != nil {
+		return nil, err
+	}
+	ids = append(ids, data...)
 	names, _, err := matching(h, []string{
 		"/var/log/journal/*", "/boot/*", "/boot/efi/*", "/efi/*", "/boot/loader/entries/*.conf", "/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
 	})
@@ -68,6 +73,36 @@ func MachineIDs(h *host.Host) ([]string, error) {
 }
 
 var instanceUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+var macAddress = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+
+var awsAccount = regexp.MustCompile(`^\d{12}$`)
+
+var ec2Instance = regexp.MustCompile(`^i-([0-9a-f]{17}|[0-9a-f]{8})$`)
+
+// ofInstance match what identifies an EC2 instance, its account and its network
+// interfaces in cloud-init's copy of the metadata.
+var ofInstance = []*regexp.Regexp{
+	regexp.MustCompile(`"(i-[0-9a-f]{8,17})"`), regexp.MustCompile(`"(eni-[0-9a-f]{8,17})"`),
+	regexp.MustCompile(`"account-?[iI]d": ?"(\d{12})"`), regexp.MustCompile(`"owner-id": ?"(\d{12})"`),
+	regexp.MustCompile(`"mac": ?"((?:[0-9a-f]{2}:){5}[0-9a-f]{2})"`),
+}
+
+// instanceData returns the IDs in cloud-init's copy of the instance's metadata, which
+// only a running machine has.
+func instanceData(h *host.Host) ([]string, error) {
+	text, err := regularContent(h, "/run/cloud-init/instance-data.json")
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, re := range ofInstance {
+		for _, m := range re.FindAllSubmatch(text, -1) {
+			ids = append(ids, string(m[1]))
+		}
+	}
+	return ids, nil
+}
 
 // idMost is how many bytes a file with an ID may have.
 const idMost = 64 << 10
@@ -102,13 +137,10 @@ func searchOldIDs(before []string) func(context.Context, *host.Host, taken, *ori
 func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([]plan.Finding, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	if len(ids) == 0 {
-		return nil, nil
-	}
 	var patterns []pattern
 	for _, id := range ids {
 		kind := "the machine's id from before the scrub"
-		if strings.ContainsAny(id, ".:") {
+		if strings.ContainsAny(id, ".:") && !macAddress.MatchString(id) {
 			kind = "the old cluster's API server"
 		}
 		patterns = append(patterns, pattern{kind: kind, hints: []string{id[:8]}, re: anyForm(id)})
@@ -117,7 +149,8 @@ func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([
 	if err != nil {
 		return nil, err
 	}
-	findings, err := namesWith(ctx, h, taken, append(slices.Clone(oldIDPlaces), homes...), patterns)
+	byForm := pattern{re: func() *regexp.Regexp { return ec2Instance }} // also of a machine that is not known
+	findings, err := namesWith(ctx, h, taken, append(slices.Clone(oldIDPlaces), homes...), append(slices.Clone(patterns), byForm))
 	if err != nil {
 		return findings, err
 	}

@@ -130,3 +130,41 @@ func FuzzBootFiles(f *testing.F) {
 		require.Empty(t, answer.Actions)
 	})
 }
+
+// What identifies the EC2 instance on which an image was built is found wherever
+// configuration lives, and in names.
+func TestEC2IDsOfTheBuilderAreFound(t *testing.T) {
+	const id, eni, mac, account = "i-0a1b2c3d4e5f60718", "eni-0f1e2d3c4b5a69788", "02:aa:bb:cc:dd:ee", "210987654321"
+	files := map[string]string{
+		"etc/passwd": passwd, "etc/systemd/": "", "var/lib/cloud/data/instance-id": id + "\n",
+		"run/cloud-init/instance-data.json": `{"ds": {"meta-data": {"instance-id": "` + id + `", "mac": "` + mac + `", "interface-id": "` + eni +
+			`", "owner-id": "` + account + `"}, "dynamic": {"instance-identity": {"document": {"accountId": "` + account + `"}}}}}`,
+		"opt/aws/amazon-cloudwatch-agent/etc/agent.toml": "[agent]\n  hostname = \"" + id + "\"\n", "opt/app/interface": eni + "\n",
+		"srv/app/account.conf": "account = " + account + "\n", "usr/local/etc/app.conf": "mac=" + mac + "\n", "var/lib/aws/agent/" + id + "/state": "x",
+		"etc/app/registry": account + ".dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10\n", "etc/app/role": "arn:aws:iam::" + account + ":role/node\n", "etc/app/other": "987654321098\n",
+	}
+	h, _ := tree(t, files)
+	ids, err := MachineIDs(h)
+	require.NoError(t, err)
+	assert.Subset(t, ids, []string{id, eni, mac, account})
+	items, err := Spec{Only: []string{"old-ids-left", "host-ids-left"}}.AuditItems(nil, ids...)
+	require.NoError(t, err)
+	found := map[string]bool{}
+	for _, p := range plan.Make(t.Context(), h, items) {
+		require.Empty(t, p.Error)
+		for _, f := range p.Findings {
+			found[f.Target] = true
+		}
+	}
+	want := map[string]bool{"/opt/aws/amazon-cloudwatch-agent/etc/agent.toml": true, "/opt/app/interface": true, "/srv/app/account.conf": true,
+		"/usr/local/etc/app.conf": true, "/var/lib/aws/agent/" + id: true}
+	assert.Equal(t, want, found)
+
+	// An audit of another machine's disk knows the forms.
+	delete(files, "run/cloud-init/instance-data.json")
+	delete(files, "var/lib/cloud/data/instance-id")
+	h, _ = tree(t, files)
+	assert.ElementsMatch(t, []string{"/var/lib/aws/agent/" + id + ": its name carries the builder machine's ID: rename or remove it"}, audit(t, h, "old-ids-left"))
+	assert.ElementsMatch(t, []string{"/opt/app/interface: line 1 contains the id of a network interface in EC2",
+		"/opt/aws/amazon-cloudwatch-agent/etc/agent.toml: line 2 contains an EC2 instance id"}, audit(t, h, "host-ids-left"))
+}

@@ -22,7 +22,7 @@ func secretRules() []Rule {
 		},
 		{
 			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
-			Paths: []string{"/etc/**", "/var/lib/**"}, Owner: "anybody",
+			Paths: []string{"/etc/**", "/opt/**", "/srv/**", "/usr/local/**", "/var/lib/**"}, Owner: "anybody",
 			Why:         "with an instance ID or a machine's UUID in a file, every node claims to be the builder machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
 			search: hostIDsLeft,
@@ -139,6 +139,7 @@ var networkFiles = below("/etc/netplan", "/etc/network", "/etc/systemd/network",
 // and of one cluster.
 var hostPatterns = []pattern{
 	{kind: "an EC2 instance id", hints: []string{"i-"}, re: expression(`\bi-([0-9a-f]{17}|[0-9a-f]{8})\b`), sample: expression(`i-1234567890abcdef0`), digit: true},
+	{kind: "the id of a network interface in EC2", hints: []string{"eni-"}, re: expression(`\beni-([0-9a-f]{17}|[0-9a-f]{8})\b`), sample: expression(`eni-1234567890abcdef0`), digit: true},
 	{kind: "an EC2 instance's UUID", hints: []string{"ec2"}, re: expression(`(?i)\bec2[0-9a-f]{5}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)},
 	{kind: "an EC2 instance's host name", hints: []string{"ip-"}, re: expression(`\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)},
 	{kind: "a network interface's address", hints: []string{"mac", "addr"}, in: networkFiles,
@@ -162,12 +163,13 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken, _ *originals) (
 	}
 	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, searchedForIDs...)
 	return slices.DeleteFunc(found, func(a plan.Finding) bool {
-		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write)
+		// The rules enrolled-agents and splunk-host report these files.
+		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write) || kept(pathsOf(enrolledAgents), a.Target) || slices.Contains(splunkSettings, a.Target)
 	}), err
 }
 
 // searchedForIDs are the folders whose files are searched for IDs.
-var searchedForIDs = []string{"/etc", "/home", "/root", "/var/lib"}
+var searchedForIDs = []string{"/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/lib"}
 
 // idsOwn reports whether a file is the place for the machine's own ID. The rule
 // cloud-init covers cloud-init's files, but not the scripts of the image. A
@@ -179,6 +181,9 @@ func idsOwn(name string) bool {
 // anyForm matches a UUID with and without hyphens, in lower and upper case.
 func anyForm(id string) func() *regexp.Regexp {
 	plain := strings.ReplaceAll(id, "-", "")
+	if awsAccount.MatchString(id) { // in ARNs and names of registries, accounts are normal
+		return expression(`(?:^|[^\w.:-])` + id + `(?:$|[^\w.:-])`)
+	}
 	if len(plain) != 32 {
 		return expression(`(?i)\b` + regexp.QuoteMeta(id) + `\b`)
 	}
