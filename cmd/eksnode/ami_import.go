@@ -152,9 +152,6 @@ func importedOf(r amiimport.Result, failed error) imported {
 	if r.Upload.Snapshot.ID != "" {
 		out.Upload = &importedBlocks{r.Upload.Sent, r.Upload.Resumed, r.Upload.Inherited}
 	}
-	if failed != nil { // the AMI is gone
-		return out
-	}
 	if r.Image.ID != "" {
 		out.Image = &importedImage{r.Image.ID, r.Image.Region, r.Image.Snapshots}
 	}

@@ -70,7 +70,7 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 		err = fmt.Errorf("interrupted%s", alsoSaid(ctx, err))
 	}
 	if err != nil {
-		text := plan.Printable(surface.InFlags(err))
+		text := plan.Printable(surface.InFlags(surface.WithRequests(err)))
 		if !strings.HasPrefix(text, "eksnode ") { // a message about a command begins with its name
 			text = "eksnode: " + text
 		}

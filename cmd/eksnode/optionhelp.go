@@ -80,8 +80,8 @@ func importHelp() map[string]string {
 		"ami_ou_arns":                "ARNs of organizational units that may start instances of the AMI",
 		"snapshot_users":             "accounts that may use the snapshot",
 		"deprecate_at":               "time at which EC2 deprecates the AMI and its copies, such as 2027-01-31T00:00:00Z",
-		"force_deregister":           "deregister your AMI of the same name first, in every region of the new AMI",
-		"force_delete_snapshot":      "delete the snapshots of the AMIs that --force-deregister deregisters",
+		"force_deregister":           "replace your AMI of the same name, in every region of the new AMI",
+		"force_delete_snapshot":      "delete the snapshots of the AMIs that --force-deregister replaces, as the last step",
 		"keep_snapshot":              "keep the pending snapshot after a failure, so that the next run continues the upload",
 	}
 }

@@ -203,6 +203,7 @@ func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 		}
 	}
 	out := w.keep(region, in.Name, made, &taken)
+	taken.Description = fmt.Sprintf("Copied for DestinationAmi %s from SourceAmi %s for SourceSnapshot %s. Task created on 1,506,088,876,862.", out.ID, in.SourceID, root.ID)
 	w.born(w.Images[len(w.Images)-1])
 	w.born(&taken)
 	w.copies[region+" "+in.ClientToken] = out.ID

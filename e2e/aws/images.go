@@ -50,6 +50,7 @@ type Image struct {
 	Devices      []Drive `xml:"blockDeviceMapping>item"`
 	Tags         []Tag   `xml:"tagSet>item"`
 	Shares       []Share `xml:"-"`
+	UEFI         string  `xml:"-"` // variable store in Base64
 	// User is the login name on instances of the image. Disk is their boot disk.
 	User string `xml:"-"`
 	Disk Disk   `xml:"-"`
@@ -292,6 +293,7 @@ type sharesOut struct {
 	Launch   []Share `xml:"launchPermission>item"`
 	Volume   []Share `xml:"createVolumePermission>item"`
 	Launched string  `xml:"lastLaunchedTime>value,omitempty"`
+	UEFI     string  `xml:"uefiData>value,omitempty"`
 }
 
 func (w *World) describeImageAttribute(region string, in imageIn) (sharesOut, error) {
@@ -301,6 +303,8 @@ func (w *World) describeImageAttribute(region string, in imageIn) (sharesOut, er
 		return sharesOut{}, err
 	case in.Attribute == "launchPermission":
 		return sharesOut{Launch: i.Shares}, nil
+	case in.Attribute == "uefiData":
+		return sharesOut{UEFI: i.UEFI}, nil
 	case in.Attribute == "lastLaunchedTime":
 		return sharesOut{Launched: i.Launched}, nil
 	}

@@ -127,7 +127,7 @@ func (w *World) registerImage(region string, in registerIn) (createdOut, error) 
 	}
 	made := Image{
 		Description: in.Description, State: "available", Type: "machine", Architecture: in.Architecture, BootMode: in.BootMode, RootDevice: in.RootDevice,
-		RootType: "ebs", Virtualization: in.Virtualization, ENA: in.ENA, IMDS: in.IMDS, TPM: in.TPM, Disk: taken.Disk,
+		RootType: "ebs", Virtualization: in.Virtualization, ENA: in.ENA, IMDS: in.IMDS, TPM: in.TPM, UEFI: in.UEFI, Disk: taken.Disk,
 		Devices: []Drive{{Name: in.RootDevice, Snapshot: taken.ID, Size: max(drive.Size, taken.Size), Type: drive.Type, Encrypted: taken.Encrypted}},
 	}
 	for _, s := range in.Specifications {

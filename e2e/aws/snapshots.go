@@ -20,7 +20,7 @@ func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error
 	w.takeOver()
 	all := still(w, w.Snapshots, w.front.goneSnapshots)
 	chosen, err := selected(all, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
-		return "", map[string]string{"snapshot-id": s.ID}, s.Tags
+		return "", map[string]string{"snapshot-id": s.ID, "description": s.Description}, s.Tags
 	})
 	if err == nil {
 		chosen, err = seen(w, chosen, in.Snapshots, "InvalidSnapshot.NotFound", pendingSnapshot)

@@ -43,18 +43,33 @@ func (r *run) checkRegions(ctx context.Context) error {
 // an import that was killed are this import's.
 func (r *run) checkName(ctx context.Context) error {
 	for _, region := range append([]string{r.aws.Region}, r.copies()...) {
-		i, err := r.aws.In(region).Named(ctx, r.Spec.Name)
+		a := r.aws.In(region)
+		i, err := a.Named(ctx, r.Spec.Name)
+		if err == nil && i.State == "pending" && snapshot.Interrupted(r.journal) != "" { // it does not show its snapshot
+			i, err = a.AwaitImage(ctx, i.ID)
+		}
 		switch {
 		case err != nil:
 			return err
 		case i.ID == "":
+			continue
 		case r.began(i):
-			r.before[region] = i
-		case r.Spec.ForceDeregister:
-			r.taken[region] = i
-		default:
+			r.named[region] = i
+			continue
+		}
+		_, err = a.Recipe(ctx, i.ID)
+		switch {
+		case awsapi.IsGone(err): // and EC2 still lists it
+		case !r.Spec.ForceDeregister:
 			return surface.Errorf("%s: the name %q belongs to your AMI %s in %s; choose another name, or replace the AMI with %s",
 				surface.Name("ami_name"), r.Spec.Name, i.ID, region, surface.Name("force_deregister").On())
+		case err != nil:
+			return err
+		case strings.HasPrefix(i.Protection, "enabled"):
+			return surface.Errorf("%s: %s in %s is protected from deregistration; remove the protection with `aws ec2 disable-image-deregistration-protection`",
+				surface.Name("force_deregister"), i.ID, region)
+		default:
+			r.named[region] = i
 		}
 	}
 	return nil
@@ -66,7 +81,7 @@ func (r *run) began(i awsapi.Image) bool {
 	if i.Region == r.aws.Region {
 		return slices.Contains(i.Snapshots, snapshot.Interrupted(r.journal))
 	}
-	first := r.before[r.aws.Region]
+	first := r.named[r.aws.Region]
 	return first.ID != "" && i.Source == first.ID
 }
 
@@ -154,6 +169,9 @@ func (r *run) parentField() surface.Name {
 // parentOf is the root snapshot of the parent AMI.
 func (r *run) parentOf(ctx context.Context, account string) (string, error) {
 	i, err := r.aws.Image(ctx, r.Spec.ParentAMI)
+	if was := r.replaced.of(r.aws.Region); awsapi.IsGone(err) && slices.Contains(append(was.Former, was.Image), r.Spec.ParentAMI) {
+		return was.Snapshots[0], nil // this import has replaced its parent
+	}
 	if err != nil {
 		return "", surface.Errorf("%s: %w", r.parentField(), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -83,13 +84,16 @@ type run struct {
 	aws    *awsapi.AWS
 	// journal is the path of the upload's journal.
 	journal string
-	// taken are the AMIs to replace, which have the name already, and before are those
-	// of an import that was killed, by region.
-	taken, before map[string]awsapi.Image
-	result        Result
+	// named are the AMIs that have the name already, by region: those to replace, or those
+	// of an import that was killed.
+	named map[string]awsapi.Image
+	// replaced are the AMIs that were deregistered, by region.
+	replaced replaced
+	result   Result
 }
 
-// Run imports the disk image. After a failure, it deletes what it made.
+// Run imports the disk image. After a failure, it deletes what it made, unless an AMI
+// was replaced: then there is always one whole AMI, or what makes one.
 func (i Import) Run(ctx context.Context) (Result, error) {
 	err := i.Spec.Validate()
 	if err != nil {
@@ -105,7 +109,7 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer image.Close()
-	r := &run{Import: i, image: image, taken: map[string]awsapi.Image{}, before: map[string]awsapi.Image{}}
+	r := &run{Import: i, image: image, named: map[string]awsapi.Image{}}
 	if err := r.prepare(ctx); err != nil || i.DryRun {
 		return r.result, err
 	}
@@ -124,7 +128,7 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 }
 
 // undoMost is how long the removal of a failed import may take, also after Ctrl-C.
-const undoMost = 2 * time.Minute
+const undoMost = 3 * awsapi.Patience
 
 // prepare makes every check that needs no upload.
 func (r *run) prepare(ctx context.Context) (err error) {
@@ -152,6 +156,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if r.journal, err = r.journalPath(); err != nil {
+		return err
+	}
+	if r.replaced, err = readReplaced(strings.TrimSuffix(r.journal, journalSuffix) + replacedSuffix); err != nil {
 		return err
 	}
 	if err := r.checkAccount(ctx); err != nil {

@@ -40,7 +40,8 @@ func policyWithout(t *testing.T, action string) string {
 }
 
 // everything makes every call of an import: an encrypted snapshot, a child of an AMI that
-// a parameter names, a copy, sharing, deprecation, and the removal of a failed import.
+// a parameter names, a copy, sharing, deprecation, a replacement, and the removal of a
+// failed import.
 func everything(t *testing.T, w *aws.World, disk, key, action string) error {
 	t.Helper()
 	w.Images, w.Snapshots = nil, nil
@@ -68,6 +69,13 @@ func everything(t *testing.T, w *aws.World, disk, key, action string) error {
 		return err
 	}
 	require.ErrorContains(t, err, "an AMI with an encrypted snapshot cannot be public", action)
+	_, err = imported(t, disk, func(i *amiimport.Import) {
+		unaudited(i)
+		i.Spec.Name, i.Spec.ForceDeregister = "child", true
+	})
+	if err != nil {
+		return err
+	}
 	w.Fail("ec2:EnableImageDeprecation", 20, "InvalidAMIID.Unavailable", 400)
 	_, err = imported(t, disk, func(i *amiimport.Import) {
 		unaudited(i)

@@ -2,7 +2,6 @@ package amiimport
 
 import (
 	"context"
-	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
@@ -62,12 +61,12 @@ func (r *run) checkQuotas(ctx context.Context) error {
 // adds says whether the import makes something more that a quota counts: the AMI of a
 // killed import is there already, and an AMI that is replaced makes room for the new one.
 func (r *run) adds(region, quota string) bool {
-	there := []awsapi.Image{r.before[region], r.taken[region]}
+	there := r.named[region]
 	switch quota {
 	case awsapi.QuotaSnapshots:
-		return there[0].ID == "" && (region != r.aws.Region || snapshot.Interrupted(r.journal) == "")
+		return (there.ID == "" || !r.began(there)) && (region != r.aws.Region || snapshot.Interrupted(r.journal) == "")
 	case awsapi.QuotaPublic:
-		return len(r.Spec.Groups) > 0 && !slices.ContainsFunc(there, func(i awsapi.Image) bool { return i.Public })
+		return len(r.Spec.Groups) > 0 && !there.Public
 	}
-	return !slices.ContainsFunc(there, func(i awsapi.Image) bool { return i.ID != "" })
+	return there.ID == ""
 }

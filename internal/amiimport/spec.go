@@ -85,9 +85,10 @@ type Spec struct {
 	// Time at which EC2 deprecates the AMI and its copies, such as
 	// `2027-01-31T00:00:00Z`.
 	DeprecateAt string `mapstructure:"deprecate_at"`
-	// Deregister your AMI of the same name first, in every region of the new AMI.
+	// Replace your AMI of the same name, in every region of the new AMI. If the new AMI
+	// cannot be registered, the former one is registered again, with another ID.
 	ForceDeregister bool `mapstructure:"force_deregister"`
-	// Delete the snapshots of the AMIs that `force_deregister` deregisters.
+	// Delete the snapshots of the AMIs that `force_deregister` replaces, as the last step.
 	ForceDeleteSnapshot bool `mapstructure:"force_delete_snapshot"`
 	// Keep the pending snapshot after a failure, so that the next run continues the
 	// upload.

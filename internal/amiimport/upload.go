@@ -96,7 +96,7 @@ const unusedMost = 90 * 24 * time.Hour
 
 // tidy removes the files of old imports. A failure harms nothing.
 func tidy(folder string, now time.Time) {
-	for _, suffix := range []string{journalSuffix, sumsSuffix} {
+	for _, suffix := range []string{journalSuffix, sumsSuffix, replacedSuffix} {
 		names, _ := filepath.Glob(filepath.Join(folder, "*"+suffix))
 		for _, name := range names {
 			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > unusedMost {

@@ -199,18 +199,25 @@ func (s Spec) deprecation() (time.Time, error) {
 
 // deprecationMost is how far in the future a deprecation may be, in years
 // (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EnableImageDeprecation.html).
-const deprecationMost = 10
+const (
+	deprecationMost = 10
+	publicMost      = 2
+)
 
 // checkDeprecation checks the time of the deprecation.
 func (s Spec) checkDeprecation(now time.Time) error {
 	at, err := s.deprecation()
+	most, kind := deprecationMost, ""
+	if len(s.Groups) > 0 {
+		most, kind = publicMost, ", the most for a public AMI"
+	}
 	switch {
 	case err != nil || at.IsZero():
 		return err
 	case !at.After(now):
 		return surface.Errorf("%s: %s is not in the future", surface.Name("deprecate_at"), s.DeprecateAt)
-	case at.After(now.AddDate(deprecationMost, 0, 0)):
-		return surface.Errorf("%s: %s is more than %d years away", surface.Name("deprecate_at"), s.DeprecateAt, deprecationMost)
+	case at.After(now.AddDate(most, 0, 0)):
+		return surface.Errorf("%s: %s is more than %d years away%s", surface.Name("deprecate_at"), s.DeprecateAt, most, kind)
 	}
 	return nil
 }

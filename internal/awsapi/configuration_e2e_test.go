@@ -142,7 +142,7 @@ func TestTruncatedResponsesAreErrors(t *testing.T) {
 			w.Break(action)
 			err := call(open(t, awsapi.Options{Attempts: 2}))
 			require.Error(t, err)
-			assert.Regexp(t, `^(describing|reading|listing|asking) .+: operation error `, err.Error())
+			assert.Regexp(t, `^(describing|reading|listing|asking) .+: the answer cannot be read: `, err.Error())
 		})
 	}
 }

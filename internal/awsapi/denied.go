@@ -23,6 +23,8 @@ type DeniedError struct {
 	Said string
 	// Hint is what to do, or empty.
 	Hint string
+	// Request is the ID of the request, or empty.
+	Request string
 }
 
 func (e *DeniedError) Error() string {
@@ -53,9 +55,9 @@ func explain(doing string, err error) error {
 		if stranger := undecodedOf(err); stranger != nil {
 			return fmt.Errorf("%s: %w", doing, stranger)
 		}
-		return fmt.Errorf("%s: %w", doing, err)
+		return fmt.Errorf("%s: %w", doing, unansweredOf(err))
 	}
-	failure := &APIError{Code: api.ErrorCode(), Said: printable(api.ErrorMessage()), Reason: reasonOf(err)}
+	failure := &APIError{Code: api.ErrorCode(), Said: printable(api.ErrorMessage()), Reason: reasonOf(err), Request: requestOf(err)}
 	var operation *smithy.OperationError
 	errors.As(err, &operation)
 	if slices.Contains(denials, api.ErrorCode()) && operation != nil {
@@ -110,7 +112,7 @@ var named = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z0-
 // denied a call, or that a snapshot belongs to another account.
 func denied(operation *smithy.OperationError, api *APIError) error {
 	// IAM names the service "Auto Scaling" autoscaling.
-	d := &DeniedError{Permission: strings.ToLower(strings.ReplaceAll(operation.Service(), " ", "")) + ":" + operation.Operation(), Said: api.Said}
+	d := &DeniedError{Permission: strings.ToLower(strings.ReplaceAll(operation.Service(), " ", "")) + ":" + operation.Operation(), Said: api.Said, Request: api.Request}
 	found := named.FindStringSubmatch(api.Said)
 	switch {
 	case found != nil:
@@ -142,6 +144,8 @@ type APIError struct {
 	Reason string
 	// Hint is what to do, or empty.
 	Hint string
+	// Request is the ID of the request, or empty.
+	Request string
 }
 
 func (e *APIError) Error() string {

@@ -69,7 +69,7 @@ func imageOf(in types.Image, region string) Image {
 		i.SourceRegion = cmp.Or(aws.ToString(in.SourceImageRegion), region)
 	}
 	for _, d := range in.BlockDeviceMappings {
-		if d.Ebs != nil && d.Ebs.SnapshotId != nil {
+		if d.Ebs != nil && aws.ToString(d.Ebs.SnapshotId) != "" { // a pending image has none
 			i.Snapshots = append(i.Snapshots, *d.Ebs.SnapshotId)
 			i.Encrypted = i.Encrypted || aws.ToBool(d.Ebs.Encrypted)
 		}
@@ -112,13 +112,14 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	var out *ec2.DescribeImagesOutput
 	err := a.settled(ctx, func() (err error) {
 		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
+		if err == nil && len(out.Images) != 1 {
+			said := "an image exists only in its own region, and only for accounts that it is shared with"
+			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidAMIID.NotFound", Said: said})
+		}
 		return explain(doing, err)
 	})
 	if err != nil {
 		return Image{}, err
-	}
-	if len(out.Images) != 1 {
-		return Image{}, errIncomplete(doing, "image; an image exists only in its own region, and only for accounts that it is shared with")
 	}
 	return imageOf(out.Images[0], a.Region), nil
 }

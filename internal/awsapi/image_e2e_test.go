@@ -63,8 +63,8 @@ func TestPublishWaitsForTheParameter(t *testing.T) {
 		want  string // the error's end; empty means published
 	}{
 		"at once": {0, ""},
-		"later":   {4, ""},
-		"never":   {100, "putting ami-0123456789abcdef0 into the parameter /nodes: the parameter did not change; SSM refuses image IDs that it cannot describe"},
+		"later":   {11, ""},
+		"never":   {100, "putting ami-0123456789abcdef0 into the parameter /nodes: the parameter did not change within five minutes; SSM refuses image IDs that it cannot describe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := served(t)
@@ -77,7 +77,10 @@ func TestPublishWaitsForTheParameter(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, "ami-0123456789abcdef0", w.Parameter(aws.Region, "/nodes").Value)
+			written := w.Parameter(aws.Region, "/nodes")
+			assert.Equal(t, "ami-0123456789abcdef0", written.Value)
+			require.NoError(t, open(t, awsapi.Options{}).Publish(t.Context(), "/nodes", "ami-0123456789abcdef0"))
+			assert.Equal(t, written.Version, w.Parameter(aws.Region, "/nodes").Version, "SSM keeps 100 versions")
 		})
 	}
 }

@@ -45,7 +45,7 @@ type Options struct {
 	Attempts int
 	// Pause is the longest pause between two attempts; 0 means 20 seconds.
 	Pause time.Duration
-	// Settle is the pause before another lookup of a resource that AWS does not
+	// Settle is the first pause before another lookup of a resource that AWS does not
 	// find: a new resource is not visible everywhere at once. 0 means 2 seconds.
 	Settle time.Duration
 	// Stall is how long a connection may move no data before the call fails; 0 means
@@ -62,6 +62,8 @@ type Options struct {
 type AWS struct {
 	Region string
 	settle time.Duration
+	// patience is how long a call is repeated for a resource that AWS does not find.
+	patience time.Duration
 	// config and options are for In.
 	config  aws.Config
 	options Options
@@ -96,7 +98,7 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 func (o Options) connect(c aws.Config, settle time.Duration) *AWS {
 	quick := o.quick(c)
 	return &AWS{
-		Region: c.Region, settle: settle, config: c, options: o, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
+		Region: c.Region, settle: settle, patience: 2 * settle, config: c, options: o, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
 		ssm: ssm.NewFromConfig(quick), sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c),
 		kms: kms.NewFromConfig(quick), ebs: ebs.NewFromConfig(c, o.blocks), route53: route53.NewFromConfig(quick),
 		quotas: servicequotas.NewFromConfig(quick),
@@ -228,7 +230,7 @@ func credentials(ctx context.Context, c aws.Config, role string) error {
 	if errors.As(err, &api) { // the profile names a role, or an SSO session that has expired
 		return explain("credentials", err)
 	}
-	return fmt.Errorf("credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: %w", err)
+	return fmt.Errorf("credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: %w", unansweredOf(err))
 }
 
 func (o Options) retryer() aws.Retryer {
@@ -240,22 +242,4 @@ func (o Options) retryer() aws.Retryer {
 			s.Backoff = retry.NewExponentialJitterBackoff(o.Pause)
 		}
 	})
-}
-
-// looks is how often a lookup is made for a resource that AWS does not find.
-const looks = 3
-
-// settled repeats a lookup for a resource that AWS does not find yet.
-func (a *AWS) settled(ctx context.Context, look func() error) error {
-	for n := 1; ; n++ {
-		err := look()
-		if !IsNotFound(err) || n == looks {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(err, ctx.Err())
-		case <-time.After(a.settle):
-		}
-	}
 }

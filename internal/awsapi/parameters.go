@@ -26,7 +26,7 @@ func (r *References) inParameters(ctx context.Context) error {
 		}
 		for _, p := range page.Parameters {
 			names = append(names, aws.ToString(p.Name))
-			images[aws.ToString(p.Name)] = aws.ToString(p.DataType) == "aws:ec2:image"
+			images[aws.ToString(p.Name)] = aws.ToString(p.DataType) == imageType
 		}
 	}
 	for some := range slices.Chunk(names, 10) { // SSM's maximum

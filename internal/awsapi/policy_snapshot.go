@@ -112,7 +112,7 @@ func (s Scope) importing() []statement {
 	grant.Condition = byEBS()
 	grant.Condition["Bool"] = map[string]string{"kms:GrantIsForAWSResource": "true"}
 	both := append(s.images(), s.snapshots()...)
-	return append(s.find("ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault", "ec2:GetImageBlockPublicAccessState",
+	return append(s.find("ec2:DescribeImageAttribute", "ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault", "ec2:GetImageBlockPublicAccessState",
 		"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"),
 		allow("EksnodeBlocks", s.snapshots(), "ebs:CompleteSnapshot", "ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks", "ebs:PutSnapshotBlock", "ebs:StartSnapshot"),
 		allow("EksnodeSnapshots", s.snapshots(), "ec2:DeleteSnapshot", "ec2:ModifySnapshotAttribute"),

@@ -81,7 +81,9 @@ func (a *AWS) CheckRegions(ctx context.Context, names []string) error {
 func (a *AWS) In(region string) *AWS {
 	c := a.config.Copy()
 	c.Region = region
-	return a.options.connect(c, a.settle)
+	in := a.options.connect(c, a.settle)
+	in.patience = a.patience
+	return in
 }
 
 // regions lists the regions of the partition.

@@ -43,9 +43,9 @@ type NewImage struct {
 	Tags     map[string]string
 }
 
-// Register registers an image and waits until it is available.
+// Register registers an image and waits until it is available. If the answer to the
+// call was lost, it finds the image by its name and snapshot.
 func (a *AWS) Register(ctx context.Context, n NewImage) (Image, error) {
-	doing := "registering the image " + n.Name
 	root := &types.EbsBlockDevice{SnapshotId: aws.String(n.Snapshot), VolumeType: types.VolumeType(n.VolumeType), DeleteOnTermination: aws.Bool(true)}
 	for _, one := range []struct {
 		value int32
@@ -75,14 +75,20 @@ func (a *AWS) Register(ctx context.Context, n NewImage) (Image, error) {
 	if n.UEFIData != "" {
 		in.UefiData = aws.String(n.UEFIData)
 	}
-	out, err := a.ec2.RegisterImage(ctx, in)
-	if err != nil {
-		return Image{}, explain(doing, err)
-	}
-	if out.ImageId == nil {
-		return Image{}, errIncomplete(doing, "ID")
-	}
-	return a.AwaitImage(ctx, *out.ImageId)
+	return a.register(ctx, in, func(i Image) bool { return slices.Contains(i.Snapshots, n.Snapshot) })
+}
+
+// register registers an image. RegisterImage has no client token: ours says whether the
+// image of that name is the one.
+func (a *AWS) register(ctx context.Context, in *ec2.RegisterImageInput, ours func(Image) bool) (Image, error) {
+	name := aws.ToString(in.Name)
+	return a.create(ctx, name, ours, func() (*string, error) {
+		out, err := a.ec2.RegisterImage(ctx, in)
+		if err != nil {
+			return nil, explain("registering the image "+name, err)
+		}
+		return out.ImageId, nil
+	})
 }
 
 func tagged(kind types.ResourceType, tags map[string]string) []types.TagSpecification {
@@ -96,9 +102,10 @@ func tagged(kind types.ResourceType, tags map[string]string) []types.TagSpecific
 	return []types.TagSpecification{spec}
 }
 
-// AwaitImage waits until an image is available. With an error, the returned image has
-// at least its ID and region.
+// AwaitImage waits until a new image is available. With an error, the returned image
+// has at least its ID and region.
 func (a *AWS) AwaitImage(ctx context.Context, id string) (Image, error) {
+	a = a.ForNew()
 	for {
 		i, err := a.Image(ctx, id)
 		i.ID, i.Region = id, a.Region
@@ -108,7 +115,7 @@ func (a *AWS) AwaitImage(ctx context.Context, id string) (Image, error) {
 		case i.State == "available":
 			return i, nil
 		case i.State != "pending":
-			return i, fmt.Errorf("waiting for the image %s: its state is %s", id, i.State)
+			return i, fmt.Errorf("waiting for the image %s: its state is %s: %s", id, i.State, i.StateReason)
 		}
 		if err := a.pause(ctx); err != nil {
 			return i, err
@@ -118,6 +125,8 @@ func (a *AWS) AwaitImage(ctx context.Context, id string) (Image, error) {
 
 // Copy is a copy of an image into another region.
 type Copy struct {
+	// Token makes a repeated copy return the first one. It has up to 64 characters.
+	Token             string
 	Name, Description string
 	// Encrypted encrypts the copy with Key, a KMS key of the copy's region. An empty
 	// Key is the default key of the account there.
@@ -131,6 +140,7 @@ type Copy struct {
 func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image, error) {
 	doing := fmt.Sprintf("copying the image %s from %s to %s", image, region, a.Region)
 	in := &ec2.CopyImageInput{
+		ClientToken:  aws.String(c.Token),
 		SourceRegion: aws.String(region), SourceImageId: aws.String(image), Name: aws.String(c.Name),
 		TagSpecifications: append(tagged(types.ResourceTypeImage, c.Tags), tagged(types.ResourceTypeSnapshot, c.Tags)...),
 	}
@@ -143,14 +153,42 @@ func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image
 	if c.Key != "" {
 		in.KmsKeyId = aws.String(c.Key)
 	}
-	out, err := a.ec2.CopyImage(ctx, in)
-	if err != nil {
-		return Image{}, explain(doing, err)
-	}
-	if out.ImageId == nil {
-		return Image{}, errIncomplete(doing, "ID")
-	}
-	return a.AwaitImage(ctx, *out.ImageId)
+	ours := func(i Image) bool { return i.Source == image && i.SourceRegion == region }
+	return a.create(ctx, c.Name, ours, func() (*string, error) {
+		out, err := a.ec2.CopyImage(ctx, in)
+		if err != nil {
+			return nil, explain(doing, err)
+		}
+		return out.ImageId, nil
+	})
+}
+
+// CopiedSnapshots returns the snapshots of a copy, also while the copy is pending and
+// shows none: EC2's description of a copied snapshot names the copy. It waits until
+// there are some.
+func (a *AWS) CopiedSnapshots(ctx context.Context, i Image) (ids []string, err error) {
+	doing := "searching for the snapshots of the copy " + i.ID
+	none := fmt.Errorf("%s: there are none yet; to find them later: aws ec2 describe-snapshots --region %s --owner-ids self --filters 'Name=description,Values=*%s*'", doing, a.Region, i.ID)
+	err = a.repeated(ctx, patienceMost*a.settle, func(err error) bool { return err == none }, func() error {
+		if now, err := a.Present(ctx, i.ID); err != nil || len(now.Snapshots) > 0 {
+			ids = now.Snapshots
+			return err
+		}
+		out, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{
+			OwnerIds: []string{"self"}, Filters: filters("description", "*DestinationAmi "+i.ID+" *"),
+		})
+		if err != nil {
+			return explain(doing, err)
+		}
+		for _, s := range out.Snapshots {
+			ids = append(ids, aws.ToString(s.SnapshotId))
+		}
+		if len(ids) == 0 {
+			return none
+		}
+		return nil
+	})
+	return ids, err
 }
 
 // Shares are the accounts and organizations that may use an image.
@@ -161,41 +199,50 @@ type Shares struct {
 	Organizations, Units []string
 }
 
-// Empty says that the image is not shared.
-func (s Shares) Empty() bool {
-	return len(s.Accounts)+len(s.Groups)+len(s.Organizations)+len(s.Units) == 0
+// permissions are the shares as EC2 has them.
+func (s Shares) permissions() []types.LaunchPermission {
+	var all []types.LaunchPermission
+	for _, account := range s.Accounts {
+		all = append(all, types.LaunchPermission{UserId: aws.String(account)})
+	}
+	for _, group := range s.Groups {
+		all = append(all, types.LaunchPermission{Group: types.PermissionGroup(group)})
+	}
+	for _, arn := range s.Organizations {
+		all = append(all, types.LaunchPermission{OrganizationArn: aws.String(arn)})
+	}
+	for _, arn := range s.Units {
+		all = append(all, types.LaunchPermission{OrganizationalUnitArn: aws.String(arn)})
+	}
+	return all
 }
 
 // Share lets others use an image, and accounts read its snapshots.
 func (a *AWS) Share(ctx context.Context, i Image, s Shares, snapshots []string) error {
-	var errs []error
-	if !s.Empty() {
-		var add []types.LaunchPermission
-		for _, account := range s.Accounts {
-			add = append(add, types.LaunchPermission{UserId: aws.String(account)})
-		}
-		for _, group := range s.Groups {
-			add = append(add, types.LaunchPermission{Group: types.PermissionGroup(group)})
-		}
-		for _, arn := range s.Organizations {
-			add = append(add, types.LaunchPermission{OrganizationArn: aws.String(arn)})
-		}
-		for _, arn := range s.Units {
-			add = append(add, types.LaunchPermission{OrganizationalUnitArn: aws.String(arn)})
-		}
-		_, err := a.ec2.ModifyImageAttribute(ctx, &ec2.ModifyImageAttributeInput{
-			ImageId: aws.String(i.ID), LaunchPermission: &types.LaunchPermissionModifications{Add: add},
-		})
-		errs = append(errs, explain("sharing the image "+i.ID, err))
-	}
+	errs := []error{a.permit(ctx, i.ID, s.permissions())}
 	for _, account := range snapshots {
 		for _, id := range i.Snapshots {
-			_, err := a.ec2.ModifySnapshotAttribute(ctx, &ec2.ModifySnapshotAttributeInput{
-				SnapshotId:             aws.String(id),
-				CreateVolumePermission: &types.CreateVolumePermissionModifications{Add: []types.CreateVolumePermission{{UserId: aws.String(account)}}},
-			})
-			errs = append(errs, explain("sharing the snapshot "+id, err))
+			errs = append(errs, a.settled(ctx, func() error {
+				_, err := a.ec2.ModifySnapshotAttribute(ctx, &ec2.ModifySnapshotAttributeInput{
+					SnapshotId:             aws.String(id),
+					CreateVolumePermission: &types.CreateVolumePermissionModifications{Add: []types.CreateVolumePermission{{UserId: aws.String(account)}}},
+				})
+				return explain("sharing the snapshot "+id, err)
+			}))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// permit adds launch permissions to an image.
+func (a *AWS) permit(ctx context.Context, id string, add []types.LaunchPermission) error {
+	if len(add) == 0 {
+		return nil
+	}
+	return a.settled(ctx, func() error {
+		_, err := a.ec2.ModifyImageAttribute(ctx, &ec2.ModifyImageAttributeInput{
+			ImageId: aws.String(id), LaunchPermission: &types.LaunchPermissionModifications{Add: add},
+		})
+		return explain("sharing the image "+id, err)
+	})
 }

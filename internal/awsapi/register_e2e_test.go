@@ -89,5 +89,8 @@ func TestImagesThatAreRefused(t *testing.T) {
 	_, err := a.Register(t.Context(), right)
 	require.NoError(t, err)
 	_, err = a.Register(t.Context(), right)
+	require.NoError(t, err, "the image is that of a call without an answer")
+	right.Snapshot = snapshotOf(t, a, "another").ID
+	_, err = a.Register(t.Context(), right)
 	require.ErrorContains(t, err, "InvalidAMIName.Duplicate")
 }

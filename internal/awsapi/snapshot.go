@@ -2,7 +2,6 @@ package awsapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,7 +73,7 @@ func (a *AWS) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 			return explain(doing, err)
 		}
 		if len(out.Snapshots) != 1 {
-			return errIncomplete(doing, "snapshot")
+			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidSnapshot.NotFound", Said: "the answer has no snapshot"})
 		}
 		found = snapshotOf(out.Snapshots[0], a.Region)
 		return nil
@@ -133,7 +132,7 @@ func (a *AWS) CompleteSnapshot(ctx context.Context, id string, blocks int, sum [
 }
 
 // RemoveSnapshot deletes a snapshot that no image has. A snapshot that does not exist
-// is no error.
+// is no error; with ForNew, it may exist and is deleted when EC2 finds it.
 func (a *AWS) RemoveSnapshot(ctx context.Context, id string) error {
 	if err := a.deleteSnapshot(ctx, id, "deleting the snapshot "+id); !IsNotFound(err) {
 		return err
@@ -144,24 +143,20 @@ func (a *AWS) RemoveSnapshot(ctx context.Context, id string) error {
 // deleteSnapshot deletes a snapshot. After the deregistration of an image, EC2 says for
 // some time that the snapshot is in use (https://github.com/boto/boto/issues/3019).
 func (a *AWS) deleteSnapshot(ctx context.Context, id, doing string) error {
-	for n := 1; ; n++ {
-		_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
-		err = explain(doing, err)
-		var api *APIError
-		if !errors.As(err, &api) || api.Code != "InvalidSnapshot.InUse" || n == inUseLooks {
-			return err
-		}
-		if err := a.pause(ctx); err != nil {
-			return err
-		}
-	}
+	return a.repeated(ctx, patienceMost*a.settle, IsInUse, func() error {
+		return a.settled(ctx, func() error {
+			_, err := a.ec2.DeleteSnapshot(ctx, &ec2.DeleteSnapshotInput{SnapshotId: aws.String(id)})
+			return explain(doing, err)
+		})
+	})
 }
 
-// inUseLooks is how often a snapshot in use is deleted: 20 seconds.
-const inUseLooks = 10
+// IsInUse says that an image uses a snapshot, so the snapshot cannot be deleted.
+func IsInUse(err error) bool { return hasCode(err, "InvalidSnapshot.InUse") }
 
-// AwaitSnapshot waits until a snapshot is completed.
+// AwaitSnapshot waits until a new snapshot is completed.
 func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
+	a = a.ForNew()
 	for {
 		s, err := a.Snapshot(ctx, id)
 		switch {
@@ -175,19 +170,6 @@ func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
 		if err := a.pause(ctx); err != nil {
 			return s, err
 		}
-	}
-}
-
-// Settle waits until the next look at a state.
-func (a *AWS) Settle(ctx context.Context) error { return a.pause(ctx) }
-
-// pause waits until the next look at a state.
-func (a *AWS) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(a.settle):
-		return nil
 	}
 }
 

@@ -59,7 +59,7 @@ func (u *upload) found(ctx context.Context) error {
 		}
 		return err
 	}
-	s, err := u.aws.Snapshot(ctx, id)
+	s, err := u.awsFor(&u.journal.head).Snapshot(ctx, id)
 	switch {
 	case awsapi.IsNotFound(err):
 		return lost("the snapshot %s of an interrupted upload was deleted", id)
@@ -77,5 +77,13 @@ func (u *upload) discard(ctx context.Context, of *head) error {
 		u.say("the snapshot %s of an interrupted upload to the region %s stays until its timeout", of.id, of.Region)
 		return nil
 	}
-	return u.deletePending(ctx, of.id)
+	return u.deletePending(ctx, u.awsFor(of), of.id)
+}
+
+// awsFor calls AWS for the snapshot of a journal. EC2 may not find a new one yet.
+func (u *upload) awsFor(of *head) *awsapi.AWS {
+	if time.Since(of.Started) < awsapi.Patience {
+		return u.aws.ForNew()
+	}
+	return u.aws
 }

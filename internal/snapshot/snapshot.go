@@ -38,27 +38,40 @@ func (s Sums) linear() Sum {
 // Save writes the checksums of a snapshot to a file. A later upload with this snapshot
 // as its parent reads them from there, instead of reading the whole snapshot.
 func (s Sums) Save(path, snapshot string) error {
+	err := Replace(path, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s %s\n", sumsHead, snapshot)
+		for _, index := range slices.Sorted(maps.Keys(s)) {
+			writeSum(w, index, s[index])
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("writing the checksums to %s: %w", path, err)
+	}
+	return nil
+}
+
+// Replace writes a file of the cache folder, or leaves it as it was.
+func Replace(path string, fill func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
-		return fmt.Errorf("writing the checksums: %w", err)
+		return err
 	}
 	defer os.Remove(f.Name()) // fails after the rename
 	w := bufio.NewWriter(f)
-	fmt.Fprintf(w, "%s %s\n", sumsHead, snapshot)
-	for _, index := range slices.Sorted(maps.Keys(s)) {
-		writeSum(w, index, s[index])
+	err = fill(w)
+	for _, next := range []func() error{w.Flush, f.Sync} {
+		if err == nil {
+			err = next()
+		}
 	}
-	err = w.Flush()
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
-	if err != nil {
-		return fmt.Errorf("writing the checksums to %s: %w", path, err)
-	}
-	return nil
+	return err
 }
 
 // sumsHead begins the first line of a file of checksums. The ID of the snapshot

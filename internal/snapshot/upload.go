@@ -83,6 +83,8 @@ type Result struct {
 	// Sent are the blocks that were sent now, Resumed those that an interrupted upload
 	// had sent, and Inherited those that the parent has.
 	Sent, Resumed, Inherited int
+	// Token is the journal's token of this upload.
+	Token string
 }
 
 // upload is a running upload.
@@ -125,6 +127,7 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 	}
 	return Result{
 		Snapshot: s, Sums: run.sums, Sent: int(run.sent.Load()), Resumed: int(run.resumed.Load()), Inherited: int(run.inherited.Load()),
+		Token: run.journal.head.Token,
 	}, run.journal.close(!u.LeaveJournal)
 }
 
@@ -316,7 +319,7 @@ const completeLooks = 60
 
 // abandonMost is how long the deletion of a pending snapshot may take, also after
 // Ctrl-C.
-const abandonMost = time.Minute
+const abandonMost = 2 * awsapi.Patience
 
 // abandon deletes what a failed upload leaves behind.
 func (u *upload) abandon(ctx context.Context) error {
@@ -329,16 +332,16 @@ func (u *upload) abandon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonMost)
 	defer cancel()
 	if id := u.journal.head.id; id != "" {
-		if err := u.deletePending(ctx, id); err != nil {
-			return errors.Join(fmt.Errorf("the pending snapshot %s stays until its timeout; repeat the upload to go on, or delete the snapshot: %w", id, err), u.journal.close(false))
+		if err := u.awsFor(&u.journal.head).RemoveSnapshot(ctx, id); err != nil {
+			return errors.Join(fmt.Errorf("the snapshot %s stays, until its timeout if it is pending; repeat the upload to go on, or delete the snapshot: %w", id, err), u.journal.close(false))
 		}
 	}
 	return u.journal.close(true)
 }
 
-// deletePending deletes a snapshot that is not completed.
-func (u *upload) deletePending(ctx context.Context, id string) error {
-	s, err := u.aws.Snapshot(ctx, id)
+// deletePending deletes a snapshot of another upload that is not completed.
+func (u *upload) deletePending(ctx context.Context, a *awsapi.AWS, id string) error {
+	s, err := a.Snapshot(ctx, id)
 	switch {
 	case awsapi.IsNotFound(err):
 		return nil
@@ -348,7 +351,7 @@ func (u *upload) deletePending(ctx context.Context, id string) error {
 		u.say("the snapshot %s of the interrupted upload is complete and stays; delete it if nothing uses it", id)
 		return nil
 	}
-	return u.aws.RemoveSnapshot(ctx, id)
+	return a.RemoveSnapshot(ctx, id)
 }
 
 func (u *upload) say(format string, args ...any) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	registryimage "github.com/hashicorp/packer-plugin-sdk/packer/registry/image"
 
@@ -20,7 +19,7 @@ import (
 const builderID = "packer.post-processor.eksnode-ami"
 
 // destroyMost is how long the removal of an artifact's AMIs may take.
-const destroyMost = 2 * time.Minute
+const destroyMost = 3 * awsapi.Patience
 
 // Artifact is an AMI and its copies. It implements packersdk.Artifact.
 type Artifact struct {
@@ -81,9 +80,6 @@ func (a *Artifact) Destroy() error {
 		in.Region = i.Region
 		opened, err := in.Open(ctx)
 		if err == nil {
-			if now, err := opened.Image(ctx, i.ID); err == nil { // a copy shows its snapshots late
-				i = now
-			}
 			err = amiimport.Remove(ctx, opened, i)
 		}
 		if err != nil {

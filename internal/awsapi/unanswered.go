@@ -1,0 +1,80 @@
+package awsapi
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+)
+
+// unansweredError is an error of the SDK that is not an answer of AWS, without the SDK's
+// own words. AWS may have carried out the call.
+type unansweredError struct {
+	said string
+	err  error
+}
+
+func (e *unansweredError) Error() string { return e.said }
+func (e *unansweredError) Unwrap() error { return e.err }
+
+// unansweredOf shortens an error of the SDK.
+func unansweredOf(err error) error {
+	said, attempts, reason := "", 0, err
+	for {
+		var inner error
+		switch e := reason.(type) {
+		case *smithy.OperationError:
+			inner = e.Err
+		case *retry.MaxAttemptsError:
+			attempts, inner = e.Attempt, e.Err
+		case *awshttp.ResponseError:
+			inner = e.ResponseError
+		case *smithyhttp.ResponseError:
+			inner = e.Err
+		case *smithyhttp.RequestSendError:
+			said, inner = "no answer", e.Err
+		case *smithy.DeserializationError:
+			said, inner = "the answer cannot be read", e.Err
+		case *smithy.CanceledError:
+			inner = e.Err
+		case *aws.RequestCanceledError:
+			inner = e.Err
+		case *url.Error:
+			inner = e.Err
+		default:
+			var operation *smithy.OperationError
+			if errors.As(reason, &operation) { // deeper, such as that of a provider of credentials
+				inner = operation
+			}
+		}
+		if inner == nil {
+			break
+		}
+		reason = inner
+	}
+	if said != "" && attempts > 1 {
+		said += fmt.Sprintf(" after %d attempts", attempts)
+	}
+	return &unansweredError{strings.TrimPrefix(said+": ", ": ") + printable(reason.Error()), err}
+}
+
+// requestOf is the ID of the request that an error of the SDK is about, or empty.
+func requestOf(err error) string {
+	var answer *awshttp.ResponseError
+	if !errors.As(err, &answer) {
+		return ""
+	}
+	return printable(answer.ServiceRequestID())
+}
+
+// RequestID returns the ID of the request, or nothing.
+func (e *APIError) RequestID() string { return e.Request }
+
+// RequestID returns the ID of the request, or nothing.
+func (e *DeniedError) RequestID() string { return e.Request }
