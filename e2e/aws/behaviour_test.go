@@ -83,8 +83,8 @@ func TestFaultsHappenToOneCall(t *testing.T) {
 		calls int
 		says  string
 	}{
-		aws.Refused: {false, 1, "the permission ec2:DeregisterImage is missing"}, aws.Crowded: {true, 2, ""}, aws.Reset: {true, 2, ""}, aws.Lost: {true, 2, "InvalidAMIID.NotFound"},
-		aws.Unsure: {true, 2, "InvalidAMIID.NotFound"}, aws.Twice: {true, 1, "InvalidAMIID.NotFound"}, aws.KilledBefore: {false, 1, "the connection broke"},
+		aws.Refused: {false, 1, "the permission ec2:DeregisterImage is missing"}, aws.Crowded: {true, 2, ""}, aws.Reset: {true, 2, ""}, aws.Lost: {true, 4, "InvalidAMIID.NotFound"},
+		aws.Unsure: {true, 4, "InvalidAMIID.NotFound"}, aws.Twice: {true, 3, "InvalidAMIID.NotFound"}, aws.KilledBefore: {false, 1, "the connection broke"},
 		aws.KilledAfter: {true, 1, "the connection broke"},
 	} {
 		w, a := light(t, aws.Behaviour{})

@@ -169,7 +169,7 @@ func (r *run) parentField() surface.Name {
 // parentOf is the root snapshot of the parent AMI.
 func (r *run) parentOf(ctx context.Context, account string) (string, error) {
 	i, err := r.aws.Image(ctx, r.Spec.ParentAMI)
-	if was := r.replaced.of(r.aws.Region); awsapi.IsGone(err) && slices.Contains(append(was.Former, was.Image), r.Spec.ParentAMI) {
+	if was := r.replaced.of(r.aws.Region); awsapi.IsGone(err) && slices.Contains(append(was.Earlier, was.Image), r.Spec.ParentAMI) {
 		return was.Snapshots[0], nil // this import has replaced its parent
 	}
 	if err != nil {

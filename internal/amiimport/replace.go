@@ -108,7 +108,7 @@ func (r *run) replace(ctx context.Context, a *awsapi.AWS) error {
 	case err != nil:
 		return err
 	case before.Restored == old.ID:
-		recipe.Former = append(before.Former, before.Image)
+		recipe.Earlier = append(before.Earlier, before.Image)
 	}
 	if err := r.replaced.note(a.Region, &recipe); err != nil {
 		return err
@@ -129,11 +129,11 @@ func (r *run) restore(ctx context.Context, recipe awsapi.Recipe) error {
 	r.Say("registering %s in %s again", recipe.Image, recipe.Region)
 	i, err := r.aws.In(recipe.Region).Restore(ctx, recipe)
 	if err != nil {
-		return fmt.Errorf("registering the former AMI %s in %s again from its snapshots %s, as %s says: %w",
+		return fmt.Errorf("registering the old AMI %s in %s again from its snapshots %s, as %s says: %w",
 			recipe.Image, recipe.Region, strings.Join(recipe.Snapshots, ", "), r.replaced.path, err)
 	}
 	if i.ID != recipe.Image {
-		r.Say("the former AMI %s in %s is registered again with a new ID, %s", recipe.Image, recipe.Region, i.ID)
+		r.Say("the old AMI %s in %s is registered again with a new ID, %s", recipe.Image, recipe.Region, i.ID)
 	}
 	recipe.Restored = i.ID
 	return r.replaced.note(recipe.Region, &recipe)
@@ -148,7 +148,7 @@ func (r *run) removeReplaced(ctx context.Context) error {
 			}
 			err := r.aws.In(recipe.Region).RemoveSnapshot(ctx, id)
 			if awsapi.IsInUse(err) {
-				r.Say("the snapshot %s of the former AMI %s stays: %v", id, recipe.Image, err)
+				r.Say("the snapshot %s of the old AMI %s stays: %v", id, recipe.Image, err)
 			} else if err != nil {
 				return err
 			}

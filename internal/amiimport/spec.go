@@ -86,7 +86,7 @@ type Spec struct {
 	// `2027-01-31T00:00:00Z`.
 	DeprecateAt string `mapstructure:"deprecate_at"`
 	// Replace your AMI of the same name, in every region of the new AMI. If the new AMI
-	// cannot be registered, the former one is registered again, with another ID.
+	// cannot be registered, the old one is registered again, with another ID.
 	ForceDeregister bool `mapstructure:"force_deregister"`
 	// Delete the snapshots of the AMIs that `force_deregister` replaces, as the last step.
 	ForceDeleteSnapshot bool `mapstructure:"force_delete_snapshot"`

@@ -28,7 +28,7 @@ func (r *run) undo(ctx context.Context) error {
 		for _, i := range made {
 			names = append(names, i.ID+" in "+i.Region)
 		}
-		return errors.Join(append(errs, fmt.Errorf("%s and the snapshot %s stay, because an AMI was replaced: the same import goes on with them; %s says how to register the former AMI again",
+		return errors.Join(append(errs, fmt.Errorf("%s and the snapshot %s stay, because an AMI was replaced: the same import goes on with them; %s says how to register the old AMI again",
 			strings.Join(names, ", "), r.result.Upload.Snapshot.ID, r.replaced.path))...)
 	}
 	return errors.Join(append(errs, r.removeNew(ctx, len(replaced) > 0))...)

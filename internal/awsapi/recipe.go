@@ -20,8 +20,8 @@ type Recipe struct {
 	// Image is the ID before the deregistration. The next one has another ID, Restored.
 	Image    string `json:"image"`
 	Restored string `json:"restored,omitempty"`
-	// Former are the IDs before that.
-	Former    []string `json:"former,omitempty"`
+	// Earlier are the IDs before that.
+	Earlier   []string `json:"earlier,omitempty"`
 	Snapshots []string `json:"snapshots"`
 	// Register is an input of `aws ec2 register-image --cli-input-json`.
 	Register json.RawMessage `json:"register"`
