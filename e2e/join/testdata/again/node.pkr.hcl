@@ -39,6 +39,10 @@ variable "source_url" {
   type = string
 }
 
+variable "allow_http" {
+  type = bool
+}
+
 variable "containerd" {
   type    = string
   default = null
@@ -62,7 +66,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
-    allow_http         = true
+    allow_http         = var.allow_http
     containerd         = var.containerd
     report             = "${var.reports}/provision.json"
   }
@@ -71,7 +75,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
-    allow_http         = true
+    allow_http         = var.allow_http
     containerd         = var.containerd
     report             = "${var.reports}/again.json"
   }
@@ -91,7 +95,7 @@ build {
     kubernetes_version = var.kubernetes_version
     versions           = var.versions
     source_url         = var.source_url
-    allow_http         = true
+    allow_http         = var.allow_http
     containerd         = var.containerd
     report             = "${var.reports}/restarted.json"
   }
