@@ -41,7 +41,7 @@ func TestOnlyChangedBlocksAreFetched(t *testing.T) {
 	err = stop.Update(ctx, a, changes, from, sums, path)
 	require.ErrorIs(t, err, context.Canceled)
 	double.Fail("GetSnapshotBlock", 1, ebsdirect.Failure{Status: 403, Code: "AccessDeniedException", Message: "no"})
-	err = snapshot.Download{}.Update(t.Context(), a, changes, from, sums, path)
+	err = snapshot.Download{Connections: 1}.Update(t.Context(), a, changes, from, sums, path)
 	require.ErrorContains(t, err, "downloading the changes from the snapshot "+first.Snapshot.ID+" to "+second.Snapshot.ID+": ")
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
