@@ -72,7 +72,7 @@ func (c Case) String() string {
 }
 
 // KeptCases has the cases that have ever failed, one a line after its scenario's name.
-const KeptCases = "testdata/cases.txt"
+const KeptCases = "testdata/faults.cases"
 
 // kept returns the scenario's cases of KeptCases.
 func (s Scenario) kept(t testing.TB) (all []Case) {

@@ -134,7 +134,7 @@ func testUnknown(t *testing.T, n *node) {
 	assert.Contains(t, n.audit(t, 2, ""), `UNKNOWN: the distribution ID="plan9"`)
 	restore()
 
-	assert.Contains(t, n.audit(t, 2, "--rules nonsense"), `no rule or group is named "nonsense"`)
+	assert.Contains(t, n.audit(t, 2, "--rules nonsense"), `no rule, phase or group is named "nonsense"`)
 }
 
 // testLockedOut tries to log in, also with new host keys as after a boot. The
