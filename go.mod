@@ -64,6 +64,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
+require github.com/CycloneDX/cyclonedx-go v0.11.0
+
 require (
 	cel.dev/expr v0.24.0 // indirect
 	github.com/Azure/go-ntlmssp v0.1.1 // indirect

@@ -3,54 +3,16 @@ package manifest
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"net/url"
+	"path"
 	"strings"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 )
 
 // SBOMPath is the path of an image's bill of materials.
 const SBOMPath = "/etc/eks/eksnode/sbom.cdx.json"
-
-// bom is the part of a CycloneDX 1.5 document that an image needs
-// (https://cyclonedx.org/docs/1.5/json/).
-type bom struct {
-	Format     string      `json:"bomFormat"`
-	Spec       string      `json:"specVersion"`
-	Serial     string      `json:"serialNumber"`
-	Version    int         `json:"version"`
-	Metadata   metadata    `json:"metadata"`
-	Components []component `json:"components"`
-}
-
-type metadata struct {
-	Tools     tools     `json:"tools"`
-	Component component `json:"component"`
-}
-
-type tools struct {
-	Components []component `json:"components"`
-}
-
-type component struct {
-	Type       string      `json:"type"`
-	Ref        string      `json:"bom-ref,omitempty"`
-	Name       string      `json:"name"`
-	Version    string      `json:"version,omitempty"`
-	Hashes     []hash      `json:"hashes,omitempty"`
-	PURL       string      `json:"purl,omitempty"`
-	References []reference `json:"externalReferences,omitempty"`
-}
-
-type hash struct {
-	Algorithm string `json:"alg"`
-	Content   string `json:"content"`
-}
-
-type reference struct {
-	Type string `json:"type"`
-	URL  string `json:"url"`
-}
 
 // purlTypes are the package URLs' types of the package managers
 // (https://github.com/package-url/purl-spec).
@@ -60,52 +22,59 @@ var purlTypes = map[string]string{"apt": "deb", "dnf": "rpm", "yum": "rpm", "zyp
 // that provisioning added to the base image. The same image gives the same text: it
 // contains no time, and the serial number comes from the content.
 func (m *Manifest) SBOM() ([]byte, error) {
-	b := bom{
-		Format: "CycloneDX", Spec: "1.5", Version: 1,
-		Metadata: metadata{
-			Tools:     tools{[]component{{Type: "application", Name: "eksnode", Version: m.Tool}}},
-			Component: component{Type: "operating-system", Ref: "image", Name: m.Distro, Version: m.DistroVersion},
-		},
-		Components: []component{},
+	components := []cyclonedx.Component{}
+	add := func(c cyclonedx.Component) {
+		c.BOMRef = fmt.Sprintf("%s/%s", c.Type, c.Name)
+		components = append(components, c)
 	}
 	for _, p := range sortedBy(m.Packages, func(p Package) string { return p.Name }) {
-		b.add(component{Type: "library", Name: p.Name, Version: p.Version, PURL: m.packageURL(p)})
+		add(cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeLibrary, Name: p.Name, Version: p.Version, PackageURL: m.packageURL(p),
+		})
 	}
 	for _, a := range sortedBy(m.Assets, func(a Asset) string { return a.ID }) {
-		b.add(component{
-			Type: "application", Name: a.ID, Version: a.Version, Hashes: []hash{{"SHA-256", a.SHA256}},
-			PURL:       fmt.Sprintf("pkg:generic/%s@%s?checksum=%s&download_url=%s", escape(a.ID), escape(a.Version), escape("sha256:"+a.SHA256), escape(a.URL)),
-			References: []reference{{"distribution", a.URL}},
+		add(cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeApplication, Name: a.ID, Version: a.Version, Hashes: sha256Of(a.SHA256),
+			PackageURL: fmt.Sprintf("pkg:generic/%s@%s?checksum=%s&download_url=%s",
+				escape(a.ID), escape(a.Version), escape("sha256:"+a.SHA256), escape(a.URL)),
+			ExternalReferences: &[]cyclonedx.ExternalReference{{Type: cyclonedx.ERTypeDistribution, URL: a.URL}},
 		})
 	}
 	for _, i := range sortedBy(m.Images, func(i Image) string { return i.Name }) {
 		repository, tag := splitImage(i.Name)
-		_, last, _ := cutLast(repository, "/")
-		b.add(component{
-			Type: "container", Name: repository, Version: tag, Hashes: []hash{{"SHA-256", strings.TrimPrefix(i.Digest, "sha256:")}},
-			PURL: fmt.Sprintf("pkg:oci/%s@%s?repository_url=%s&tag=%s", escape(last), escape(i.Digest), escape(repository), escape(tag)),
+		add(cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeContainer, Name: repository, Version: tag,
+			Hashes: sha256Of(strings.TrimPrefix(i.Digest, "sha256:")),
+			PackageURL: fmt.Sprintf("pkg:oci/%s@%s?repository_url=%s&tag=%s",
+				escape(path.Base(repository)), escape(i.Digest), escape(repository), escape(tag)),
 		})
 	}
-	return b.encode()
-}
-
-// add adds a component with its own reference.
-func (b *bom) add(c component) {
-	c.Ref = fmt.Sprintf("%s/%s", c.Type, c.Name)
-	b.Components = append(b.Components, c)
-}
-
-func (b *bom) encode() ([]byte, error) {
-	content, err := json.Marshal(b)
-	if err != nil {
-		return nil, fmt.Errorf("writing the bill of materials: %w", err)
+	b := cyclonedx.NewBOM()
+	b.Metadata = &cyclonedx.Metadata{
+		Tools: &cyclonedx.ToolsChoice{Components: &[]cyclonedx.Component{
+			{Type: cyclonedx.ComponentTypeApplication, Name: "eksnode", Version: m.Tool},
+		}},
+		Component: &cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeOS, BOMRef: "image", Name: m.Distro, Version: m.DistroVersion,
+		},
 	}
-	b.Serial = serial(content)
+	b.Components = &components
+	content, err := encode(b)
+	if err != nil {
+		return nil, err
+	}
+	b.SerialNumber = serial(content)
+	return encode(b)
+}
+
+func sha256Of(sum string) *[]cyclonedx.Hash {
+	return &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: sum}}
+}
+
+func encode(b *cyclonedx.BOM) ([]byte, error) {
 	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(b); err != nil {
+	e := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false)
+	if err := e.EncodeVersion(b, cyclonedx.SpecVersion1_5); err != nil {
 		return nil, fmt.Errorf("writing the bill of materials: %w", err)
 	}
 	return out.Bytes(), nil
@@ -137,17 +106,9 @@ func escape(s string) string { return url.QueryEscape(s) }
 
 // splitImage splits a name into repository and tag.
 func splitImage(name string) (repository, tag string) {
-	before, after, found := cutLast(name, ":")
-	if !found || strings.Contains(after, "/") { // a port
+	i := strings.LastIndex(name, ":")
+	if i < 0 || strings.Contains(name[i:], "/") { // a port
 		return name, ""
 	}
-	return before, after
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return "", s, false
-	}
-	return s[:i], s[i+len(sep):], true
+	return name[:i], name[i+1:]
 }

@@ -22,6 +22,7 @@ func TestSBOMIsCycloneDX(t *testing.T) {
 	text, err := described().SBOM()
 	require.NoError(t, err)
 	assert.Equal(t, `{
+  "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
   "bomFormat": "CycloneDX",
   "specVersion": "1.5",
   "serialNumber": "{serial}",
@@ -37,23 +38,23 @@ func TestSBOMIsCycloneDX(t *testing.T) {
       ]
     },
     "component": {
-      "type": "operating-system",
       "bom-ref": "image",
+      "type": "operating-system",
       "name": "debian",
       "version": "12"
     }
   },
   "components": [
     {
-      "type": "library",
       "bom-ref": "library/containerd",
+      "type": "library",
       "name": "containerd",
       "version": "1.6.20~ds1-1+deb12u1",
       "purl": "pkg:deb/debian/containerd@1.6.20~ds1-1%2Bdeb12u1?distro=debian-12"
     },
     {
-      "type": "application",
       "bom-ref": "application/kubelet",
+      "type": "application",
       "name": "kubelet",
       "version": "1.34.4",
       "hashes": [
@@ -65,14 +66,14 @@ func TestSBOMIsCycloneDX(t *testing.T) {
       "purl": "pkg:generic/kubelet@1.34.4?checksum=sha256%3Aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa&download_url=https%3A%2F%2Fdl.k8s.io%2Fkubelet",
       "externalReferences": [
         {
-          "type": "distribution",
-          "url": "https://dl.k8s.io/kubelet"
+          "url": "https://dl.k8s.io/kubelet",
+          "type": "distribution"
         }
       ]
     },
     {
-      "type": "container",
       "bom-ref": "container/registry.k8s.io/pause",
+      "type": "container",
       "name": "registry.k8s.io/pause",
       "version": "3.10",
       "hashes": [
