@@ -26,10 +26,3 @@ func TestRunRefusesInvalidArguments(t *testing.T) {
 		})
 	}
 }
-
-func TestUsageListsTheTable(t *testing.T) {
-	var out, log strings.Builder
-	require.Error(t, run(t.Context(), []string{"-h"}, &out, &log))
-	assert.Contains(t, log.String(), "  packer@1.15.0, @1.12.0\n")
-	assert.Contains(t, log.String(), "  cni-plugins@1.9.1\n")
-}
