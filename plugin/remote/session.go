@@ -187,7 +187,7 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 	console.Print("Sending the agent %s for linux/%s, %s", s.Version, m.arch, human.Size(int64(len(program))))
 	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
 	over := start(ctx, s.Comm, agentCommand(name, request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
-	arrival := arrival{limit: s.Limits.Arrival, total: int64(len(program) + len(line) + 1)}
+	arrival := arrival{now: s.Now, limit: s.Limits.Arrival, total: int64(len(program) + len(line) + 1)}
 	end, ended := s.await(ctx, over, feed, func() error {
 		console.Tick()
 		if silence := talk.silence(); silence > s.Limits.Silence {
@@ -217,6 +217,7 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 
 // arrival watches the agent on its way to the machine until its first event.
 type arrival struct {
+	now   func() time.Time
 	limit time.Duration
 	total int64 // bytes to send
 	done  int64 // bytes taken, and one for the begin mark
@@ -229,16 +230,17 @@ func (a *arrival) stuck(taken int64, h heard, c *console.Console) error {
 	if h.begun {
 		done++
 	}
+	now := a.now()
 	switch {
 	case h.hello:
 		return nil
 	case a.since.IsZero() || done != a.done:
-		a.done, a.since = done, time.Now()
+		a.done, a.since = done, now
 		if taken > 0 {
 			c.Progress("agent", plan.Action{Verb: "send", Target: "eksnode"}, min(taken, a.total), a.total)
 		}
 		return nil
-	case time.Since(a.since) <= a.limit:
+	case now.Sub(a.since) <= a.limit:
 		return nil
 	case !h.begun:
 		return fmt.Errorf("no progress for %s: %s", human.Length(a.limit), notBegun(h.before))

@@ -76,16 +76,16 @@ func TestStartUpFilesThatEndTheSession(t *testing.T) {
 
 // An agent that does not arrive ends the session with the reason.
 func TestAgentsThatDoNotArrive(t *testing.T) {
-	const never = "no progress for 1 ms: the machine's shell has not begun to run the command: a start-up file of the shell, such as ~/.bashrc, does not end or reads standard input, or nothing reaches the machine any more"
+	const never = "no progress for 1 min 0 s: the machine's shell has not begun to run the command: a start-up file of the shell, such as ~/.bashrc, does not end or reads standard input, or nothing reaches the machine any more"
 	for name, test := range map[string]struct {
 		file     string
 		commands int
 		want     string // beginning
 	}{
-		"a start-up file that reads":         {"echo Your name?; cat >/dev/null; exit", 2, never + "; the machine printed (its output is above)"},
-		"a start-up file that does not end":  {"read x <FIFO; exit", 2, never},
-		"a line that takes nothing":          {"dd() { read x <FIFO; exit 9; }; export -f dd; sh() { bash \"$@\"; }", 3, "no progress for 1 ms: the machine has taken "},
-		"an agent that is taken and is mute": {"gzip() { cat; cat <FIFO; exit 9; }; export -f gzip; sh() { bash \"$@\"; }", 3, "no progress for 1 ms: the agent was sent and has not started"},
+		"a start-up file that reads":         {"echo Your name?; touch FIFO.there; cat >/dev/null; exit", 2, never + "; the machine printed (its output is above)"},
+		"a start-up file that does not end":  {"touch FIFO.there; read x <FIFO; exit", 2, never},
+		"a line that takes nothing":          {"dd() { touch FIFO.there; read x <FIFO; exit 9; }; export -f dd; sh() { bash \"$@\"; }", 3, "no progress for 1 min 0 s: the machine has taken "},
+		"an agent that is taken and is mute": {"gzip() { cat; touch FIFO.there; cat <FIFO; exit 9; }; export -f gzip; sh() { bash \"$@\"; }", 3, "no progress for 1 min 0 s: the agent was sent and has not started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fifo := filepath.Join(t.TempDir(), "fifo")
@@ -94,7 +94,14 @@ func TestAgentsThatDoNotArrive(t *testing.T) {
 			require.NoError(t, err)
 			b := newBench(t, "done").overSSH()
 			b.around(`case $1 in *mkdir*agent*) `+strings.ReplaceAll(test.file, "FIFO", fifo)+";; esac", "")
-			b.session.Limits.Arrival = time.Millisecond
+			clock := time.Now()
+			b.session.Now = func() time.Time { // time passes when the machine is there
+				if _, err := os.Stat(fifo + ".there"); err == nil {
+					clock = clock.Add(time.Hour)
+				}
+				return clock
+			}
+			b.session.Limits.Heartbeat = 100 * time.Millisecond
 			if name == "a line that takes nothing" { // more than the buffers on the way take
 				b.session.Agent = func(string) ([]byte, error) { return make([]byte, 16<<20), nil }
 			}
