@@ -56,8 +56,7 @@ type content struct {
 	most, left int64
 	// found is called with the place in the file and what is there.
 	found func(text string)
-	// failed is the first error of the file itself. Errors of a damaged archive
-	// are none: what it has before the damage was searched.
+	// failed is the first error of the file itself.
 	failed error
 }
 
@@ -73,7 +72,13 @@ type part struct {
 	depth int
 	// skipped is how many zeros in front of the part are left out.
 	skipped int64
+	// plain says that the part is searched as it is, also if it is a container.
+	plain bool
 }
+
+// errDamaged is a container that is damaged, or a content that only begins like
+// one. Its parts before the damage were searched.
+var errDamaged = errors.New("the container is damaged")
 
 // Read implements io.Reader for expanded content.
 type expanding struct {
@@ -108,13 +113,10 @@ func (f fileReader) Read(p []byte) (int, error) {
 
 // file searches a file.
 func (c *content) file(name string, in *os.File, size int64) error {
-	data := fileReader{dense(in, size), c}
-	limited := &io.LimitedReader{R: data, N: c.most}
-	err := c.search(part{name: name, in: limited, whole: io.NewSectionReader(in, 0, size), size: size})
-	if limited.N == 0 {
-		if n, _ := io.ReadFull(data, make([]byte, 1)); n > 0 { // c.failed has the error
-			c.found(fmt.Sprintf("only the first %d MiB of the file were searched: check the rest of the file", c.most>>20))
-		}
+	whole := part{name: name, whole: io.NewSectionReader(in, 0, size), size: size}
+	err := c.pass(whole, in)
+	if whole.plain = errors.Is(err, errDamaged); whole.plain {
+		err = c.pass(whole, in)
 	}
 	switch {
 	case c.failed != nil:
@@ -125,6 +127,23 @@ func (c *content) file(name string, in *os.File, size int64) error {
 		c.found(errExpanded.Error() + ": check the rest of the file")
 	}
 	return nil
+}
+
+// pass searches a file from its beginning.
+func (c *content) pass(p part, in *os.File) error {
+	if _, c.failed = in.Seek(0, io.SeekStart); c.failed != nil {
+		return c.failed
+	}
+	data := fileReader{dense(in, p.size), c}
+	limited := &io.LimitedReader{R: data, N: c.most}
+	p.in = limited
+	err := c.search(p)
+	if limited.N == 0 {
+		if n, _ := io.ReadFull(data, make([]byte, 1)); n > 0 { // c.failed has the error
+			c.found(fmt.Sprintf("only the first %d MiB of the file were searched: check the rest of the file", c.most>>20))
+		}
+	}
+	return err
 }
 
 // search searches a part in the form that its head shows. An error is for the
@@ -142,7 +161,7 @@ func (c *content) search(p part) error {
 		p.skipped += int64(n)
 		n, err = io.ReadFull(p.in, buffer)
 	}
-	head := buffer[:n]
+	head, rest := buffer[:n], p.in
 	if err == nil {
 		p.in = io.MultiReader(bytes.NewReader(head), p.in)
 	} else if p.in = bytes.NewReader(head); !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -153,9 +172,12 @@ func (c *content) search(p part) error {
 			c.found(p.where + "the file is " + kind)
 		}
 	}
-	if search := c.container(head); search != nil && p.depth < deepest {
-		return search(p, head)
-	} else if search != nil {
+	if search := c.container(head); search != nil && !p.plain && p.depth < deepest {
+		if err := search(p, head); p.whole != nil || !errors.Is(err, errDamaged) {
+			return err
+		}
+		p.in = io.MultiReader(bytes.NewReader(head), rest)
+	} else if search != nil && !p.plain {
 		c.found(fmt.Sprintf("%sthe content is packed more than %d times and was not searched: unpack and check it", p.where, deepest))
 	}
 	if text := wideText(head, p.in); text != nil {
@@ -249,7 +271,7 @@ func isProgram(in io.ReaderAt) bool {
 func (c *content) expand(p part, head []byte) error {
 	in, err := expand.Open(head, p.in)
 	if err != nil {
-		return c.scan(p, p.in, scan{binary: true})
+		return c.damaged(p, err)
 	}
 	defer in.Close()
 	name := p.name
@@ -259,7 +281,7 @@ func (c *content) expand(p part, head []byte) error {
 			break
 		}
 	}
-	return c.inside(part{name: name, where: p.where + "in the expanded content, ", in: expanding{in, c}, depth: p.depth + 1})
+	return c.damaged(p, c.search(part{name: name, where: p.where + "in the expanded content, ", in: expanding{in, c}, depth: p.depth + 1}))
 }
 
 func cutEnd(name, end string) (string, bool) {
@@ -272,8 +294,7 @@ func cutEnd(name, end string) (string, bool) {
 // inside searches a part of a container. Damage of the container ends the
 // search of the part alone.
 func (c *content) inside(p part) error {
-	err := c.search(p)
-	if c.failed != nil || errors.Is(err, errExpanded) || context.Cause(c.ctx) != nil {
+	if err := c.damaged(p, c.search(p)); !errors.Is(err, errDamaged) {
 		return err
 	}
 	return nil
@@ -288,8 +309,11 @@ func (c *content) tar(p part, _ []byte) error {
 	archive := tar.NewReader(in)
 	for {
 		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return c.inside(part{name: p.name, where: p.where + "after the end of the archive, ", in: in, depth: p.depth + 1})
+		}
 		if err != nil {
-			return c.damaged(err)
+			return c.damaged(p, err)
 		}
 		if header.Typeflag != tar.TypeReg {
 			continue
@@ -300,12 +324,17 @@ func (c *content) tar(p part, _ []byte) error {
 	}
 }
 
-// damaged is the error of an archive for the part above.
-func (c *content) damaged(err error) error {
-	if c.failed != nil || errors.Is(err, errExpanded) {
+// damaged is the error of reading a container: errDamaged unless something else
+// ends the search.
+func (c *content) damaged(p part, err error) error {
+	switch {
+	case err == nil || c.failed != nil || errors.Is(err, errExpanded) || context.Cause(c.ctx) != nil:
 		return err
+	case expand.TooLarge(err):
+		c.found(p.where + err.Error() + ", so the content was not searched: unpack and check it")
+		return nil
 	}
-	return nil
+	return errDamaged
 }
 
 func (p part) member(name string, in io.Reader) part {
@@ -327,7 +356,7 @@ func (c *content) zip(p part, _ []byte) error {
 	}
 	archive, err := zip.NewReader(p.whole, p.size)
 	if err != nil {
-		return c.damaged(err)
+		return c.damaged(p, err)
 	}
 	for _, f := range archive.File {
 		if !f.Mode().IsRegular() {

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/bzip2"
+	"errors"
 	"fmt"
 	"io"
 
@@ -16,6 +17,12 @@ import (
 // windowMost bounds the memory of an expansion in bytes: the default maximum of
 // zstd and xz.
 const windowMost = 128 << 20
+
+// errTooLarge is an expansion that needs more memory than windowMost.
+var errTooLarge = fmt.Errorf("expanding takes more than %d MiB of memory", windowMost>>20)
+
+// TooLarge reports whether a content is not expanded because of the memory.
+func TooLarge(err error) bool { return errors.Is(err, errTooLarge) }
 
 // form is a way to compress a file.
 type form struct {
@@ -58,7 +65,18 @@ func zstandard(in io.Reader) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.IOReadCloser(), nil
+	return zstdReader{d.IOReadCloser()}, nil
+}
+
+type zstdReader struct{ io.ReadCloser }
+
+// Read implements io.Reader.
+func (z zstdReader) Read(p []byte) (int, error) {
+	n, err := z.ReadCloser.Read(p)
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		err = errTooLarge
+	}
+	return n, err
 }
 
 // xzip opens an xz file, unless its first block needs more memory than windowMost.
@@ -75,7 +93,7 @@ func xzip(in io.Reader) (io.ReadCloser, error) {
 	}
 	const lzma2 = "\x21\x01" // the filter, and the length of its properties
 	if _, size, ok := bytes.Cut(head[14:], []byte(lzma2)); ok && len(size) > 0 && (2|int64(size[0])&1)<<(size[0]/2+11) > windowMost {
-		return nil, fmt.Errorf("expanding takes more than %d MiB of memory", windowMost>>20)
+		return nil, errTooLarge
 	}
 	d, err := xz.NewReader(buffered)
 	return io.NopCloser(d), err
