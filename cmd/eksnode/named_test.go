@@ -18,11 +18,13 @@ import (
 // A FIFO in place of a file that a person names is an error, and no command waits
 // for its writer.
 func TestNoCommandWaitsForAFIFO(t *testing.T) {
-	fifo := filepath.Join(t.TempDir(), "fifo")
+	fifo := filepath.Join(t.TempDir(), "fifo.pkr.hcl")
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	for _, line := range []string{
 		"scrub --dry-run --rules-file FIFO", "audit --rules-file FIFO", "provision --spec FIFO", "provision --kubernetes-version 1.34.4 --lock-file FIFO",
-		"userdata check FIFO", "diagnose FIFO", "audit --disk FIFO", "ami diff FIFO FIFO", "ami diff --disk FIFO FIFO",
+		"userdata check FIFO", "userdata render --family al2023 --description FIFO", "check FIFO", "diagnose FIFO",
+		"manifests --cluster c --role r --aws-auth FIFO", "preflight --cluster c --nodeclass FIFO",
+		"audit --disk FIFO", "ami diff FIFO FIFO", "ami diff --disk FIFO FIFO",
 	} {
 		t.Run(line, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
