@@ -42,7 +42,13 @@ var (
 // Validate checks a spec without a machine, and with the field distro also against
 // that distribution. It returns all problems, each with its field and the allowed
 // values.
-func (s Spec) Validate() error {
+func (s Spec) Validate() error { return s.validate(s.validateKubernetes()) }
+
+// ValidateWithoutVersion is Validate for a template whose Kubernetes version is not
+// known yet.
+func (s Spec) ValidateWithoutVersion() error { return s.validate(nil) }
+
+func (s Spec) validate(version error) error {
 	var errs []error
 	add := func(err error) {
 		if err != nil {
@@ -51,7 +57,7 @@ func (s Spec) Validate() error {
 	}
 	_, unknown := s.releases()
 	add(unknown)
-	add(s.validateKubernetes())
+	add(version)
 	add(s.validateContainerd())
 	add(s.validateSource())
 	add(s.Sources.validate(s.Versions))

@@ -49,7 +49,7 @@ func TestParseRulesRefuses(t *testing.T) {
 		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), `r.yaml:9: the field "reason" is not known; known: id, phase, groups, action, paths, keep, owned, owner, why, regenerated, source`},
 		"an unknown top":    {"rule: []\n", `r.yaml:1: the field "rule" is not known; known: rules`},
 		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
-		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ou..." stands where a list should be: put the value in [ ]`},
+		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ours/log" stands where a list should be: put the value in [ ]`},
 		"two documents":     {goodRules + "---\nrules: []\n", `r.yaml: the file has a second YAML document; put all rules under one "rules"`},
 		"an ID of eksnode":  {strings.Replace(goodRules, "id: our-agent", "id: machine-id", 1), `r.yaml:3: rule 1: id: "machine-id" is a rule or group of eksnode; choose another`},
 		"an ID twice":       {strings.Replace(goodRules, "id: our-logs", "id: our-agent", 1), `r.yaml:10: rule 2: id: "our-agent" is used twice`},

@@ -62,7 +62,7 @@ not be read.`,
 				wrong = errors.Join(wrong, searchArgument(cmd, s, &instances, name))
 			}
 			r := s.Report()
-			if r.Lines > 0 {
+			if r.Lines > 0 || len(r.Findings) > 0 {
 				wrong = errors.Join(printDiagnosis(cmd.OutOrStdout(), r, output), wrong)
 			}
 			if wrong == nil && len(r.Findings) > 0 {
@@ -168,11 +168,7 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	if !h.HasCommand("journalctl") {
 		return errors.New("this machine has no journal; name the logs of a node")
 	}
-	state, err := ownState(h)
-	if err != nil {
-		return err
-	}
-	errs := []error{s.Log(diagnose.Log{Name: "machine", Text: strings.NewReader(state)})}
+	errs := []error{ownState(h, s)}
 	text, err := h.Content(cloudInitLog)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("reading the output of user data: %w", err))
@@ -192,25 +188,26 @@ func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
 	return outputOfCommand(ctx, h, []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit})
 }
 
-// ownState returns the machine's full file systems and its swap as the log lines that
-// programs would write about them, so that the rules match.
-func ownState(h *host.Host) (string, error) {
-	var lines []string
+// ownState looks for full file systems and swap.
+func ownState(h *host.Host, s *diagnose.Search) error {
 	for _, folder := range []string{"/var/lib/containerd", "/var/lib/kubelet", "/"} {
 		space, err := h.Files.Space(folder)
 		if err != nil {
-			return "", fmt.Errorf("looking at %s: %w", folder, err)
+			return fmt.Errorf("looking at %s: %w", folder, err)
 		}
 		if space.FreeBytes < 64<<20 {
-			lines = append(lines, fmt.Sprintf("%s: no space left on device (%s free)", folder, human.Size(int64(space.FreeBytes))))
+			fact := fmt.Sprintf("%s has %s of free space", folder, human.Size(int64(space.FreeBytes)))
+			if err := s.Observe("disk-full", fact); err != nil {
+				return err
+			}
 		}
 	}
 	swaps, err := h.Content("/proc/swaps")
 	if err != nil {
-		return "", fmt.Errorf("looking for swap: %w", err)
+		return fmt.Errorf("looking for swap: %w", err)
 	}
 	if _, used, _ := strings.Cut(strings.TrimSpace(string(swaps)), "\n"); used != "" {
-		lines = append(lines, "running with swap on is not supported: "+strings.Join(strings.Fields(used), " "))
+		return s.Observe("swap", "/proc/swaps: "+strings.Join(strings.Fields(used), " "))
 	}
-	return strings.Join(lines, "\n"), nil
+	return nil
 }

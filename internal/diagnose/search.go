@@ -82,6 +82,16 @@ func (s *Search) Report() Report {
 	return r
 }
 
+// Observe adds a fact about the machine to the evidence of a rule.
+func (s *Search) Observe(rule, fact string) error {
+	i := slices.IndexFunc(s.rules, func(r Rule) bool { return r.ID == rule })
+	if i < 0 {
+		return fmt.Errorf("adding %q: there is no rule %s", fact, rule)
+	}
+	s.found[i].add(fact)
+	return nil
+}
+
 // Log searches one text. A line that resolves a rule also resolves its findings in
 // earlier logs, except in logs that have such a line of their own.
 func (s *Search) Log(l Log) error {

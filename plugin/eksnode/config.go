@@ -29,17 +29,10 @@ type Config struct {
 	ctx interpolate.Context
 }
 
-// anyKubernetes replaces a version that is not known yet, so that the other
-// fields can be checked. No other field depends on the version.
-const anyKubernetes = "1.34.4"
-
 // known returns the spec without the fields that are not known yet, and without
 // the fields that depend on them.
 func (c *Config) known() provisioner.Spec {
 	s := validate.KnownFields(c.Spec)
-	if validate.IsUnknown(c.KubernetesVersion) {
-		s.KubernetesVersion = anyKubernetes
-	}
 	if validate.IsUnknown(c.Containerd) { // which archives there are
 		for _, a := range asset.Table() {
 			if a.Chosen {

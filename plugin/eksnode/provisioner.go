@@ -42,7 +42,11 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	}
 	lock, err := validate.Lock(&p.config.LockFile)
 	p.config.Lock = lock
-	wrong := errors.Join(err, p.config.known().Validate())
+	check := p.config.known().Validate
+	if validate.IsUnknown(p.config.KubernetesVersion) {
+		check = p.config.known().ValidateWithoutVersion
+	}
+	wrong := errors.Join(err, check())
 	if wrong == nil { // both report a wrong field
 		wrong = p.config.checkChoice()
 	}
