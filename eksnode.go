@@ -88,20 +88,6 @@ type Options struct {
 	SupplyAssets bool
 }
 
-// silent is a Sink that prints nothing.
-type silent struct{}
-
-func (silent) Begin(string, string, int)                  {}
-func (silent) Progress(string, plan.Action, int64, int64) {}
-func (silent) End(plan.Outcome)                           {}
-
-func (o Options) sink() plan.Sink {
-	if o.Sink == nil {
-		return silent{}
-	}
-	return o.Sink
-}
-
 // Provision turns the machine into the node of the spec. Package managers do not
 // work on an image root, so a real run needs the live machine. A dry run also takes
 // an image root.
@@ -141,7 +127,7 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 			if err := warnOfOrder(h, &r, false); err != nil {
 				return err
 			}
-			r.Applied(plan.Apply(ctx, h, items, o.sink()))
+			r.Applied(plan.Apply(ctx, h, items, o.Sink))
 			if r.Result == plan.Failure {
 				return nil
 			}
@@ -191,7 +177,7 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			if err := scrub.Began(h); err != nil {
 				return err
 			}
-			r.Applied(plan.Apply(ctx, h, items, o.sink()))
+			r.Applied(plan.Apply(ctx, h, items, o.Sink))
 			switch {
 			case r.Result == plan.Failure:
 				return nil
@@ -202,7 +188,9 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			if err != nil {
 				return err
 			}
-			o.sink().Begin("audit", "audit", 0)
+			if o.Sink != nil {
+				o.Sink.Begin("audit", "audit", 0)
+			}
 			list, asked := plan.Look(ctx, h, audits, nil)
 			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
 			r.Audit.Rules = spec.Checks(rules, asked)

@@ -26,32 +26,21 @@ import (
 // image is a Debian root with one thing to scrub.
 func image(t *testing.T) (*host.Host, string) {
 	t.Helper()
-	root := t.TempDir()
-	for name, content := range map[string]string{
+	h := hosttest.Root(t, map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
 		// The header of a program for arm64.
 		"usr/bin/dash": "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\xb7\x00",
-	} {
-		p := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-		require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
-	}
-	require.NoError(t, os.Symlink("usr/bin", filepath.Join(root, "bin")))
-	require.NoError(t, os.Symlink("dash", filepath.Join(root, "usr/bin/sh")))
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h, root
+		"bin":          "-> usr/bin", "usr/bin/sh": "-> dash",
+	})
+	return h, h.Root()
 }
 
 // What changes a machine waits for nobody and works beside nobody; who only
 // looks is not kept from that.
 func TestOnlyOneRunChangesAMachine(t *testing.T) {
 	h, root := image(t)
-	other, err := host.Mounted(root)
-	require.NoError(t, err)
-	defer other.Close()
+	other := hosttest.Mounted(t, root)
 	unlock, err := other.Lock()
 	require.NoError(t, err)
 	only := scrub.Spec{Only: []string{"machine-id"}}
@@ -196,10 +185,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 func TestTheAuditOfAScrubKnowsTheOldMachineID(t *testing.T) {
 	h, root := image(t)
 	id := "0123456789abcdef0123456789abcdef"
-	for name, text := range map[string]string{"etc/machine-id": id + "\n", "etc/kernel/entry-token": id + "\n", "etc/app/id": id + "\n"} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
-	}
+	hosttest.Lay(t, root, map[string]string{"etc/machine-id": id + "\n", "etc/kernel/entry-token": id + "\n", "etc/app/id": id + "\n"})
 	r, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Only: []string{"identity"}}, eksnode.Options{})
 	require.NoError(t, err)
 	assert.Equal(t, plan.Findings, r.Result)

@@ -29,6 +29,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
@@ -46,10 +47,7 @@ spec:
 
 func mounted(t *testing.T) *host.Host {
 	t.Helper()
-	h, err := host.Mounted(machineFolder(t, "1.34.4", "2.1.4"))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
-	return h
+	return hosttest.Mounted(t, machineFolder(t, "1.34.4", "2.1.4"))
 }
 
 var written = []string{"/etc", "/run", "/var"}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
@@ -149,9 +150,7 @@ func TestLeftoverStateOfAnotherNodeIsRemoved(t *testing.T) {
 func TestStateOfThisNodeIsKept(t *testing.T) {
 	for name, version := range map[string]string{"its configuration names the instance": "1.34.4", "its arguments name the address": "1.25.1"} {
 		t.Run(name, func(t *testing.T) {
-			h, err := host.Mounted(machineFolder(t, version, "2.1.4"))
-			require.NoError(t, err)
-			t.Cleanup(func() { assert.NoError(t, h.Close()) })
+			h := hosttest.Mounted(t, machineFolder(t, version, "2.1.4"))
 			w := surround(t, imdstest.Typical())
 			w.join(t, h, config(t, "a", ""))
 			state := []string{cpuState, "/var/lib/kubelet/allocated_pods_state", device, extraDropIn}
@@ -165,9 +164,7 @@ func TestStateOfThisNodeIsKept(t *testing.T) {
 }
 
 func TestAddressIdentifiesLeftoverStateBeforeKubernetes126(t *testing.T) {
-	h, err := host.Mounted(machineFolder(t, "1.25.1", "2.1.4"))
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	h := hosttest.Mounted(t, machineFolder(t, "1.25.1", "2.1.4"))
 	w := surround(t, imdstest.Typical())
 	w.join(t, h, config(t, "a", ""))
 	lay(t, h, map[string]string{cpuState: `{"policyName":"none"}`})

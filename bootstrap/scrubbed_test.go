@@ -20,6 +20,7 @@ import (
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
@@ -75,9 +76,7 @@ func TestWhatFirstBootWritesIsScrubbed(t *testing.T) {
 		"bootstrap.sh, Outpost":      {"1.34.4", "2.1.4", script("--enable-local-outpost", "true", "--cluster-id", "b")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, err := host.Mounted(machineFolder(t, c.kubelet, c.containerd))
-			require.NoError(t, err)
-			t.Cleanup(func() { assert.NoError(t, h.Close()) })
+			h := hosttest.Mounted(t, machineFolder(t, c.kubelet, c.containerd))
 			w := surround(t, imdstest.Typical())
 			w.Lookup = func(context.Context, string) ([]string, error) { return []string{"10.9.9.9"}, nil } // the Outpost's API server
 			layImage(t, h)

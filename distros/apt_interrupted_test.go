@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // killsDpkg is a maintainer script that kills dpkg, but only on its first run.
@@ -90,15 +91,15 @@ func TestUnfinishedPackagesOfAnImageRoot(t *testing.T) {
 		"removed, with configuration files": {map[string]string{"var/lib/dpkg/status": "Package: d\nStatus: deinstall ok config-files\n"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, err := APT().Unfinished(image(t, test.files))
+			names, err := APT().Unfinished(hosttest.Root(t, test.files))
 			require.NoError(t, err)
 			assert.Equal(t, test.want, names)
 		})
 	}
 	for _, pm := range []PackageManager{DNF(), Zypper(), Pacman(), NoPackageManager()} {
-		names, err := pm.Unfinished(image(t, nil))
+		names, err := pm.Unfinished(hosttest.Root(t, nil))
 		require.NoError(t, err)
 		assert.Empty(t, names)
-		require.NoError(t, pm.Finish(t.Context(), image(t, nil)))
+		require.NoError(t, pm.Finish(t.Context(), hosttest.Root(t, nil)))
 	}
 }

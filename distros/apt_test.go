@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // These tests run Debian's apt on a copy of this machine, from a repository that
@@ -254,7 +255,7 @@ func TestAptOnFullAndReadOnlyFileSystems(t *testing.T) {
 }
 
 func TestAptReadsTheDatabaseOfAnImageRoot(t *testing.T) {
-	h := image(t, map[string]string{"var/lib/dpkg/status": `Package: containerd
+	h := hosttest.Root(t, map[string]string{"var/lib/dpkg/status": `Package: containerd
 Status: install ok installed
 Architecture: amd64
 Version: 1.6.20~ds1-1+deb12u1
@@ -278,7 +279,7 @@ Version: 2:1
 `})
 	assert.Equal(t, map[string]string{"containerd": "1.6.20~ds1-1+deb12u1", "container-runtime": "1.6.20~ds1-1+deb12u1", "held": "2:1"},
 		versions(t, h, "containerd", "container-runtime", "runc", "socat", "held", "absent"))
-	assert.Empty(t, versions(t, image(t, nil), "containerd"), "an image root without a database has no packages")
+	assert.Empty(t, versions(t, hosttest.Root(t, nil), "containerd"), "an image root without a database has no packages")
 
 	_, err := h.Files.Stat("/usr/sbin/policy-rc.d")
 	require.Error(t, err)

@@ -3,23 +3,16 @@
 package distros
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
-
-type silent struct{}
-
-func (silent) Begin(string, string, int)                  {}
-func (silent) Progress(string, plan.Action, int64, int64) {}
-func (silent) End(plan.Outcome)                           {}
 
 // Downloads of the package managers are removed. Installed packages,
 // configuration and databases stay.
@@ -49,17 +42,14 @@ func TestCachesAreRemovedAndPackagesStay(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			root := t.TempDir()
 			for _, name := range append(append([]string{"etc/passwd"}, c.gone...), c.stays...) {
-				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
-				require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte("x"), 0o644))
+				hosttest.Lay(t, root, map[string]string{name: "x"})
 			}
-			h, err := host.Mounted(root)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, h.Close()) }()
+			h := hosttest.Mounted(t, root)
 			d, err := ByID(id)
 			require.NoError(t, err)
 			items, err := scrub.Spec{Only: []string{"packages"}}.Items(d.ScrubRules())
 			require.NoError(t, err)
-			_, err = plan.Apply(t.Context(), h, items, silent{})
+			_, err = plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)
 			for _, name := range c.gone {
 				assert.NoFileExists(t, filepath.Join(root, name))

@@ -3,6 +3,7 @@ package distros
 import (
 	"testing"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -25,7 +26,7 @@ func TestWithNamesEditsOneField(t *testing.T) {
 }
 
 func TestExtendConfAddsEachOnce(t *testing.T) {
-	h := image(t, map[string]string{"etc/yum.conf": "[main]\nexclude=a, c\n"})
+	h := hosttest.Root(t, map[string]string{"etc/yum.conf": "[main]\nexclude=a, c\n"})
 	require.NoError(t, extendConf(h, "/etc/yum.conf", "main", "exclude", []string{"a", "b"}))
 	text, err := h.Content("/etc/yum.conf")
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -32,7 +33,7 @@ func TestEveryDistroIsDetectedByItsFixtures(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				text, err := os.ReadFile(filepath.Join("testdata", name+".os-release"))
 				require.NoError(t, err, "every version of a distribution has an os-release fixture")
-				got, release, err := Detect(image(t, map[string]string{"etc/os-release": string(text)}), "")
+				got, release, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": string(text)}), "")
 				require.NoError(t, err)
 				assert.Equal(t, d.ID, got.ID)
 				assert.Contains(t, d.OSRelease, release.ID)
@@ -85,12 +86,12 @@ func TestDetectRefusesUnsupportedMachines(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := Detect(image(t, map[string]string{"etc/os-release": test.release}), "")
+			_, _, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": test.release}), "")
 			require.EqualError(t, err, test.err)
 		})
 	}
 	t.Run("no file at all", func(t *testing.T) {
-		_, _, err := Detect(image(t, nil), "")
+		_, _, err := Detect(hosttest.Root(t, nil), "")
 		require.EqualError(t, err, `reading os-release: the machine has neither /etc/os-release nor /usr/lib/os-release; name the distribution with distro = "…", one of `+list)
 	})
 }
@@ -104,16 +105,16 @@ func TestDistroOverridesDetection(t *testing.T) {
 		"another distribution": {"etc/os-release": "ID=arch\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _, err := Detect(image(t, files), "debian")
+			d, _, err := Detect(hosttest.Root(t, files), "debian")
 			require.NoError(t, err)
 			assert.Equal(t, "debian", d.ID)
 		})
 	}
-	_, _, err := Detect(image(t, nil), "debain")
+	_, _, err := Detect(hosttest.Root(t, nil), "debain")
 	require.EqualError(t, err, `distro "debain" is not known; known are `+strings.Join(IDs(), ", ")+"; did you mean debian?")
-	_, _, err = Detect(image(t, nil), "windows")
+	_, _, err = Detect(hosttest.Root(t, nil), "windows")
 	require.ErrorContains(t, err, `distro "windows": Windows Server cannot be provisioned: eksnode's agent is a Linux program`)
-	_, _, err = Detect(image(t, nil), "alpine")
+	_, _, err = Detect(hosttest.Root(t, nil), "alpine")
 	require.EqualError(t, err, `distro "alpine": `+alpineRefused)
 }
 

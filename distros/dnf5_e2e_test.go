@@ -177,7 +177,7 @@ func TestDnf5LeavesNoHistoryAfterAScrub(t *testing.T) {
 		require.Contains(t, found(), "/usr/lib/sysimage/libdnf5/transaction_history.sqlite")
 		items, err := scrub.Spec{Only: []string{"packages", "logs"}}.Items(fedora().ScrubRules())
 		require.NoError(t, err)
-		_, err = plan.Apply(t.Context(), h, items, silent{})
+		_, err = plan.Apply(t.Context(), h, items, nil)
 		require.NoError(t, err)
 		assert.Empty(t, found())
 		have, err := DNF().Installed(t.Context(), h, []string{"eksnode-base"})

@@ -3,6 +3,7 @@ package distros
 import (
 	"testing"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -10,7 +11,7 @@ import (
 // A distribution without a package manager refuses to install packages, with the
 // reason.
 func TestDistributionsWithoutAPackageManager(t *testing.T) {
-	h, pm := image(t, nil), NoPackageManager()
+	h, pm := hosttest.Root(t, nil), NoPackageManager()
 	const none = "this distribution has no package manager and so no package htop; leave packages empty"
 	require.NoError(t, pm.Refresh(t.Context(), h))
 	require.NoError(t, pm.Clean(t.Context(), h))

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -41,12 +42,12 @@ func TestVersionsDistinguishSharedIDs(t *testing.T) {
 		"ID=debian\nVERSION_ID='13'\n":         "debian",
 		"ID=fedora\nVERSION_ID=44\nNAME=x y\n": "fedora",
 	} {
-		d, _, err := Detect(image(t, map[string]string{"etc/os-release": release}), "")
+		d, _, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": release}), "")
 		require.NoError(t, err, release)
 		assert.Equal(t, want, d.ID)
 	}
 	for _, release := range []string{"ID=opensuse-leap\nVERSION_ID=15.5\n", "ID=ubuntu\nVERSION_ID=24.10\n", "ID=rhel\nVERSION_ID=8.10\n", "ID=fedora\nVERSION_ID=30\n"} {
-		_, _, err := Detect(image(t, map[string]string{"etc/os-release": release}), "")
+		_, _, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": release}), "")
 		require.ErrorContains(t, err, "is not supported; supported are the versions ", release)
 	}
 }

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 func TestPacmanReadsTheDatabaseOfAnImageRoot(t *testing.T) {
-	h := image(t, map[string]string{
+	h := hosttest.Root(t, map[string]string{
 		"var/lib/pacman/local/ALPM_DB_VERSION":            "9\n",
 		"var/lib/pacman/local/containerd-2.2.0-1/desc":    "%NAME%\ncontainerd\n\n%VERSION%\n2.2.0-1\n\n%DESC%\n%NAME%\n\n",
 		"var/lib/pacman/local/iptables-nft-1.8.11-1/desc": "%NAME%\niptables-nft\n\n%VERSION%\n1:1.8.11-1\n\n%PROVIDES%\niptables=1.8.11\narptables\n",
@@ -28,7 +29,7 @@ func TestPacmanReadsTheDatabaseOfAnImageRoot(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/var/lib/pacman/db.lck"}, left, "no pacman runs in an image root, so the lock is leftover")
 
-	empty := image(t, nil)
+	empty := hosttest.Root(t, nil)
 	have, err = Pacman().Installed(t.Context(), empty, []string{"containerd"})
 	require.NoError(t, err)
 	assert.Empty(t, have)
@@ -39,7 +40,7 @@ func TestPacmanReadsTheDatabaseOfAnImageRoot(t *testing.T) {
 
 // A cache that is a bind mount from elsewhere does not belong to the machine.
 func TestPacmanKeepsABindMountedCache(t *testing.T) {
-	h := image(t, map[string]string{"var/cache/pacman/pkg/own.pkg.tar.zst": "own"})
+	h := hosttest.Root(t, map[string]string{"var/cache/pacman/pkg/own.pkg.tar.zst": "own"})
 	lent, cache := t.TempDir(), filepath.Join(h.Root(), "var/cache/pacman/pkg")
 	require.NoError(t, os.WriteFile(filepath.Join(lent, "lent.pkg.tar.zst"), []byte("lent"), 0o600))
 	require.NoError(t, unix.Mount(lent, cache, "", unix.MS_BIND, ""))
@@ -52,7 +53,7 @@ func TestPacmanKeepsABindMountedCache(t *testing.T) {
 }
 
 func TestPackageManagersRefuseImageRoots(t *testing.T) {
-	h := image(t, nil)
+	h := hosttest.Root(t, nil)
 	_, err := DNF().Installed(t.Context(), h, []string{"containerd"})
 	require.ErrorIs(t, err, host.ErrMountedRoot)
 	for _, pm := range []PackageManager{DNF(), Pacman()} {

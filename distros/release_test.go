@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 func TestParseReleaseFollowsOSRelease(t *testing.T) {
@@ -76,45 +76,26 @@ func FuzzParseRelease(f *testing.F) {
 	})
 }
 
-// image returns an image root with these files.
-func image(t *testing.T, files map[string]string) *host.Host {
-	t.Helper()
-	root := t.TempDir()
-	for name, content := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o644))
-	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
-}
-
 func TestReadReleasePrefersEtc(t *testing.T) {
-	r, err := ReadRelease(image(t, map[string]string{"usr/lib/os-release": "ID=vendor\n"}))
+	r, err := ReadRelease(hosttest.Root(t, map[string]string{"usr/lib/os-release": "ID=vendor\n"}))
 	require.NoError(t, err)
 	assert.Equal(t, "vendor", r.ID)
 
-	r, err = ReadRelease(image(t, map[string]string{"usr/lib/os-release": "ID=vendor\n", "etc/os-release": "ID=admin\n"}))
+	r, err = ReadRelease(hosttest.Root(t, map[string]string{"usr/lib/os-release": "ID=vendor\n", "etc/os-release": "ID=admin\n"}))
 	require.NoError(t, err)
 	assert.Equal(t, "admin", r.ID)
 
-	_, err = ReadRelease(image(t, nil))
+	_, err = ReadRelease(hosttest.Root(t, nil))
 	require.EqualError(t, err, "reading os-release: the machine has neither /etc/os-release nor /usr/lib/os-release")
 
-	_, err = ReadRelease(image(t, map[string]string{"etc/os-release": "ID=\"x\n"}))
+	_, err = ReadRelease(hosttest.Root(t, map[string]string{"etc/os-release": "ID=\"x\n"}))
 	require.EqualError(t, err, "reading /etc/os-release: line 1: the value of ID has a quote without an end")
 }
 
 func TestReadReleaseStaysInsideTheImageRoot(t *testing.T) {
-	root := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "os-release")
 	require.NoError(t, os.WriteFile(outside, []byte("ID=outside\n"), 0o644))
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
-	require.NoError(t, os.Symlink(outside, filepath.Join(root, "etc/os-release")))
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
-	_, err = ReadRelease(h)
+	h := hosttest.Root(t, map[string]string{"etc/os-release": "-> " + outside})
+	_, err := ReadRelease(h)
 	require.ErrorIs(t, err, errNoRelease)
 }

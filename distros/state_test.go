@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -21,20 +22,8 @@ import (
 // end in a slash.
 func imageOf(t *testing.T, files map[string]string) (*host.Host, string) {
 	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		if strings.HasSuffix(name, "/") {
-			require.NoError(t, os.MkdirAll(file, 0o755))
-			continue
-		}
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
-	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h, root
+	h := hosttest.Root(t, files)
+	return h, h.Root()
 }
 
 // stateOf returns the findings and the errors of the rules for package state.
@@ -153,7 +142,7 @@ func TestOnlyEksnodesPolicyIsRemoved(t *testing.T) {
 			require.NoError(t, err)
 			items, err := scrub.Spec{}.Items(d.ScrubRules())
 			require.NoError(t, err)
-			_, err = plan.Apply(t.Context(), h, items, silent{})
+			_, err = plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)
 			if goes {
 				assert.NoFileExists(t, filepath.Join(root, "usr/sbin/policy-rc.d"))

@@ -152,6 +152,7 @@ func Make(ctx context.Context, h *host.Host, items []Item) []Planned {
 func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned, []Check) {
 	var list []Planned
 	var checks []Check
+	sink = orSilent(sink)
 	for n, item := range items {
 		p := Planned{Item: item.ID(), Phase: item.Phase()}
 		if err := context.Cause(ctx); err != nil {
@@ -161,9 +162,7 @@ func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned
 			}
 			return append(list, p), checks
 		}
-		if sink != nil {
-			sink.Begin(p.Item, p.Phase, 0)
-		}
+		sink.Begin(p.Item, p.Phase, 0)
 		answer, err := item.Plan(ctx, h)
 		if err = errors.Join(err, count(answer.Actions)); err != nil {
 			p.Err = itemError(item, "", err)
@@ -173,9 +172,7 @@ func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned
 		check := p.check(answer.NotApplicable)
 		check.Notes = answer.Notes
 		checks = append(checks, check)
-		if sink != nil {
-			sink.End(p.outcome())
-		}
+		sink.End(p.outcome())
 		if !answer.IsEmpty() || err != nil {
 			list = append(list, p)
 		}

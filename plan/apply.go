@@ -51,14 +51,29 @@ type Sink interface {
 	End(Outcome)
 }
 
+// silent is the Sink of a caller without one.
+type silent struct{}
+
+func (silent) Begin(string, string, int)             {}
+func (silent) Progress(string, Action, int64, int64) {}
+func (silent) End(Outcome)                           {}
+
+func orSilent(sink Sink) Sink {
+	if sink == nil {
+		return silent{}
+	}
+	return sink
+}
+
 // Apply plans each item, performs its actions, and plans the item again. An item
 // that then still has actions left has failed. After a failure the other items
 // of the phase still run, and the following phases are skipped. The error joins
 // all failures. An item with nothing to do is Unchanged. So a second run changes
-// nothing, and the next run finishes an interrupted run.
+// nothing, and the next run finishes an interrupted run. sink may be nil.
 func Apply(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Outcome, error) {
 	var outcomes []Outcome
 	var errs []error
+	sink = orSilent(sink)
 	failedPhase := ""
 	for _, item := range items {
 		out := Outcome{Item: item.ID(), Phase: item.Phase()}

@@ -11,16 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // image returns an image root and its path.
 func image(t *testing.T) (*host.Host, string) {
 	t.Helper()
-	root := t.TempDir()
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h, root
+	h := hosttest.Root(t, nil)
+	return h, h.Root()
 }
 
 // settled runs the actions and returns their descriptions.

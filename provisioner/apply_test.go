@@ -88,13 +88,6 @@ func (s *source) requests() []string {
 	return asked
 }
 
-// silent is a plan.Sink for tests that check only outcomes.
-type silent struct{}
-
-func (silent) Begin(string, string, int)                  {}
-func (silent) Progress(string, plan.Action, int64, int64) {}
-func (silent) End(plan.Outcome)                           {}
-
 // installedDebian is a bare Debian with all packages installed: no command needs to
 // run, so its image root can be provisioned.
 func installedDebian(t *testing.T) (*host.Host, distros.Distro) {
@@ -115,7 +108,7 @@ func apply(t *testing.T, ctx context.Context, h *host.Host, d distros.Distro, sp
 	t.Helper()
 	items, err := Steps(spec, d, "amd64")
 	require.NoError(t, err)
-	return plan.Apply(ctx, h, items, silent{})
+	return plan.Apply(ctx, h, items, nil)
 }
 
 func pending(t *testing.T, h *host.Host, d distros.Distro, spec Spec) string {

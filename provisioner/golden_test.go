@@ -15,6 +15,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -28,13 +29,7 @@ func bareOf(t *testing.T, release string) *host.Host {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../distros/testdata", release+".os-release"))
 	require.NoError(t, err)
-	root := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), text, 0o644))
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
+	return hosttest.Root(t, map[string]string{"etc/os-release": string(text)})
 }
 
 // text is a plan as a person reads it.

@@ -38,7 +38,7 @@ func TestRealLabels(t *testing.T) {
 		answer, err := n.labels().Plan(t.Context(), h)
 		require.NoError(t, err)
 		require.Len(t, answer.Actions, 1)
-		_, err = plan.Apply(t.Context(), h, []plan.Item{n.labels()}, silent{})
+		_, err = plan.Apply(t.Context(), h, []plan.Item{n.labels()}, nil)
 		require.NoError(t, err)
 
 		label := make([]byte, 64)

@@ -159,7 +159,7 @@ func TestOptionsAreInstalled(t *testing.T) {
 	write(nvidiaConfig, "#accept-nvidia-visible-devices-as-volume-mounts = false\n\n[nvidia-container-cli]\nload-kmods = true\n")
 	n, err := newNode(everything(t, d), d, "amd64")
 	require.NoError(t, err)
-	_, err = plan.Apply(t.Context(), h, []plan.Item{n.system(), n.sysctls()}, silent{})
+	_, err = plan.Apply(t.Context(), h, []plan.Item{n.system(), n.sysctls()}, nil)
 	require.NoError(t, err)
 	again, err := n.system().Plan(t.Context(), h)
 	require.NoError(t, err)
@@ -207,7 +207,7 @@ func TestAuthoritiesAreTrusted(t *testing.T) {
 		trusting := nodeOf(t, "debian", Spec{CACertificates: map[string]string{"example": certificate(t, "Example", true)}})
 		apply := func(n *node) {
 			t.Helper()
-			_, err := plan.Apply(t.Context(), h, []plan.Item{n.authorities()}, silent{})
+			_, err := plan.Apply(t.Context(), h, []plan.Item{n.authorities()}, nil)
 			require.NoError(t, err)
 		}
 		has, err := trusting.bundleHas(h)
@@ -246,7 +246,7 @@ func TestKernelArguments(t *testing.T) {
 
 	n = nodeOf(t, "flatcar", Spec{KernelArguments: arguments})
 	require.NoError(t, h.Files.WriteFile("/oem/grub.cfg", []byte("set oem_id=\"ami\"\nset linux_append=\"$linux_append old\" # eksnode\n"), host.Attributes{Mode: 0o644}))
-	_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, silent{})
+	_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, nil)
 	require.NoError(t, err)
 	text, err := h.Content("/oem/grub.cfg")
 	require.NoError(t, err)
@@ -256,7 +256,7 @@ func TestKernelArguments(t *testing.T) {
 func TestKernelArgumentsNeedABootLoader(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		n := nodeOf(t, "rhel", Spec{KernelArguments: []string{"quiet"}})
-		_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, silent{})
+		_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, nil)
 		require.ErrorContains(t, err, "this machine has no grubby and does not start with its own boot loader, so kernel_arguments has no effect; remove the setting")
 	})
 }

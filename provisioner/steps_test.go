@@ -146,7 +146,7 @@ func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(sysctlPath(name)), 0o755))
 			require.NoError(t, os.WriteFile(sysctlPath(name), []byte("untouched"), 0o644))
 		}
-		_, err := plan.Apply(t.Context(), h, []plan.Item{n.sysctls()}, silent{})
+		_, err := plan.Apply(t.Context(), h, []plan.Item{n.sysctls()}, nil)
 		require.NoError(t, err)
 		for name := range n.allSysctls() {
 			text, err := os.ReadFile(sysctlPath(name))

@@ -35,7 +35,7 @@ func TestSystemSettingsAreWritten(t *testing.T) {
 			h := bare(t, d)
 			n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 			require.NoError(t, err)
-			_, err = plan.Apply(t.Context(), h, []plan.Item{n.system()}, silent{})
+			_, err = plan.Apply(t.Context(), h, []plan.Item{n.system()}, nil)
 			require.NoError(t, err)
 			again, err := n.system().Plan(t.Context(), h)
 			require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestContainerdOfASystemExtensionStartsAtFirstBoot(t *testing.T) {
 	const dropIn = "systemd/system/multi-user.target.d/10-containerd-service.conf"
 	require.NoError(t, h.Files.MkdirAll("/usr/lib/systemd/system/multi-user.target.d", 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "usr/lib", dropIn), []byte("[Unit]\nUpholds=containerd.service\n"), 0o644))
-	_, err := plan.Apply(t.Context(), h, []plan.Item{n.units(), n.system()}, silent{})
+	_, err := plan.Apply(t.Context(), h, []plan.Item{n.units(), n.system()}, nil)
 	require.NoError(t, err)
 	to, err := h.Files.ReadlinkIfPossible("/etc/" + dropIn)
 	require.NoError(t, err)

@@ -60,7 +60,7 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 				}
 				require.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))
 				step := nodeOf(t, "fedora", Spec{}).swap()
-				_, err := plan.Apply(t.Context(), h, []plan.Item{step}, silent{})
+				_, err := plan.Apply(t.Context(), h, []plan.Item{step}, nil)
 				require.NoError(t, err)
 				assert.Empty(t, generated(t, h))
 				again, err := step.Plan(t.Context(), h)

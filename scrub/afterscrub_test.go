@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // afterAScrub is a machine whose scrub has ended.
@@ -104,9 +105,7 @@ func TestCapturesAndFirstBootsAreNoWorkAfterTheScrub(t *testing.T) {
 	target := t.TempDir()
 	out, err := exec.Command("cp", "-a", root+"/.", target).CombinedOutput()
 	require.NoError(t, err, string(out))
-	copied, err := host.Mounted(target)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, copied.Close()) })
+	copied := hosttest.Mounted(t, target)
 	assert.Empty(t, audit(t, copied, "after-scrub"))
 	require.NoError(t, os.WriteFile(filepath.Join(target, "opt/app/new"), nil, 0o644))
 	assert.Equal(t, []string{"/opt/app" + late, "/opt/app/new" + late}, audit(t, copied, "after-scrub"))

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -97,7 +98,7 @@ func TestArchivesAreExpandedToALimit(t *testing.T) {
 		deep = packed.Bytes()
 		require.NoError(t, os.WriteFile(filepath.Join(root, "srv", fmt.Sprint("deep", level+1)), deep, 0o600))
 	}
-	got := audit(t, mountedRoot(t, root), "secrets-left")
+	got := audit(t, hosttest.Mounted(t, root), "secrets-left")
 	assert.Contains(t, got, "/srv/bomb.gz: only the first 256 MiB of the expanded content were searched: check the rest of the file")
 	assert.Contains(t, got, "/srv/deep1: in the expanded content, line 1 contains an AWS access key")
 	assert.Contains(t, got, fmt.Sprintf("/srv/deep%d: %sthe content is packed more than %d times and was not searched: unpack and check it",
@@ -116,7 +117,7 @@ func TestSparseAndSpecialFilesAreSearched(t *testing.T) {
 	require.NoError(t, sparse.Close())
 	require.NoError(t, unix.Mkfifo(filepath.Join(root, "srv/fifo"), 0o600))
 	require.NoError(t, unix.Mknod(filepath.Join(root, "srv/zero"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))))
-	got := audit(t, mountedRoot(t, root), "secrets-left")
+	got := audit(t, hosttest.Mounted(t, root), "secrets-left")
 	require.Len(t, got, 1)
 	assert.Contains(t, got[0], "/srv/disk: ")
 	assert.Contains(t, got[0], "contains an AWS access key")

@@ -4,14 +4,12 @@ package scrub
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -22,13 +20,7 @@ func BenchmarkDepth(b *testing.B) {
 	var before float64
 	for _, depth := range []int{250, 500, 1000} {
 		b.Run(fmt.Sprint(depth), func(b *testing.B) {
-			root := b.TempDir()
-			require.NoError(b, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
-			require.NoError(b, os.WriteFile(filepath.Join(root, "etc/passwd"), []byte(passwd), 0o644))
-			require.NoError(b, os.MkdirAll(root+strings.Repeat("/abc", depth), 0o755))
-			h, err := host.Mounted(root)
-			require.NoError(b, err)
-			defer h.Close()
+			h := hosttest.Root(b, map[string]string{"etc/passwd": passwd, strings.Repeat("/abc", depth) + "/": ""})
 			items, err := Spec{Only: []string{"secrets-left"}}.AuditItems(nil)
 			require.NoError(b, err)
 			for b.Loop() {

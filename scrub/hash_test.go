@@ -29,7 +29,7 @@ func TestHashingStopsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error, 1)
 	go func() {
-		_, err := plan.Apply(ctx, h, items, quiet{})
+		_, err := plan.Apply(ctx, h, items, nil)
 		over <- err
 	}()
 	require.Eventually(t, func() bool { return isOpen(huge) }, time.Minute, 10*time.Millisecond)

@@ -162,7 +162,7 @@ func TestPodVolumesAreReportedAndKept(t *testing.T) {
 	}, audit(t, h, "pod-volumes"))
 	items, err := Spec{Only: []string{"pod-volumes"}}.Items(nil)
 	require.NoError(t, err)
-	_, err = plan.Apply(t.Context(), h, items, quiet{})
+	_, err = plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)
 	assert.FileExists(t, filepath.Join(root, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img"))
 }

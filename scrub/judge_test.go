@@ -80,7 +80,7 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 			items, err := Spec{Only: []string{"x"}, Own: []OwnRule{r}}.Items(nil)
 			require.NoError(t, err)
 			before := noted(t, root)
-			outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+			outcomes, err := plan.Apply(t.Context(), h, items, nil)
 			if c.want != "" {
 				require.EqualError(t, err, c.want)
 				assert.Empty(t, diff(before, noted(t, root)))
@@ -119,7 +119,7 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 			items, err := spec.Items(nil)
 			require.NoError(t, err)
 			before := noted(t, root)
-			_, err = plan.Apply(t.Context(), h, items, quiet{})
+			_, err = plan.Apply(t.Context(), h, items, nil)
 			require.EqualError(t, err, c.want)
 			assert.Empty(t, diff(before, noted(t, root)))
 			items, err = spec.AuditItems(nil)
@@ -144,7 +144,7 @@ func TestFilesOfPacmanPackagesAreOwned(t *testing.T) {
 	} {
 		items, err := Spec{Only: []string{"x"}, Own: []OwnRule{withPath(name)}}.Items(nil)
 		require.NoError(t, err)
-		_, err = plan.Apply(t.Context(), h, items, quiet{})
+		_, err = plan.Apply(t.Context(), h, items, nil)
 		if want == "" {
 			assert.NoError(t, err)
 			continue

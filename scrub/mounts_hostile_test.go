@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -36,7 +37,7 @@ func partition(t *testing.T, at, kind string, files map[string]string) {
 	command(t, "truncate", "--size="+size, file)
 	command(t, "mkfs."+kind, "-q", file)
 	mounted(t, at, "-o", "loop", file)
-	plant(t, at, files)
+	hosttest.Lay(t, at, files)
 }
 
 // result applies the rules, then audits, and returns both reports.
@@ -45,7 +46,7 @@ func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report
 	h := lay(t, root, nil)
 	items, err := spec.Items(nil)
 	require.NoError(t, err)
-	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	scrubbed.Applied(outcomes, err)
 	items, err = spec.AuditItems(nil)
 	require.NoError(t, err)
@@ -79,7 +80,7 @@ func TestForeignMountsAreKeptAndNamed(t *testing.T) {
 	disk := func(t *testing.T, _, at string) { partition(t, at, "ext4", precious) }
 	memory := func(t *testing.T, _, at string) {
 		mounted(t, at, "-t", "tmpfs", "tmpfs")
-		plant(t, at, precious)
+		hosttest.Lay(t, at, precious)
 	}
 	whole := func(t *testing.T, _, at string) {
 		first := filepath.Join(t.TempDir(), "data")
@@ -121,7 +122,7 @@ func TestForeignMountsAreKeptAndNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			outside := filepath.Join(t.TempDir(), "outside")
 			require.NoError(t, os.Mkdir(outside, 0o755))
-			plant(t, outside, precious)
+			hosttest.Lay(t, outside, precious)
 			files := common()
 			files["var/log/beside"], files["root/.bash_history"], files["home/admin/x"] = "log", "typed", "x"
 			_, root := surrounded(t, files)
@@ -148,8 +149,8 @@ func TestPartitionsOfTheMachineAreScrubbed(t *testing.T) {
 				partition(t, filepath.Join(root, at), kind, nil)
 				require.NoError(t, os.RemoveAll(filepath.Join(root, at, "lost+found")))
 			}
-			plant(t, root, joinedNode())
-			plant(t, root, map[string]string{"var/log/audit/audit.log": "who", "var/log/audit/audit.log.1": "who"})
+			hosttest.Lay(t, root, joinedNode())
+			hosttest.Lay(t, root, map[string]string{"var/log/audit/audit.log": "who", "var/log/audit/audit.log.1": "who"})
 			done, audit := result(t, root, Spec{})
 			assert.Equal(t, plan.OK, done.Result, done.Error)
 			assert.Empty(t, audit.Error)
@@ -178,7 +179,7 @@ func TestSubvolumesAreScrubbed(t *testing.T) {
 	device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", top))
 	for _, name := range []string{"@home", "@log, with a comma", "@data"} {
 		command(t, "btrfs", "subvolume", "create", filepath.Join(top, name))
-		plant(t, filepath.Join(top, name), map[string]string{"admin/.ssh/authorized_keys": "key", "x.log": "log", "folder/y.log": "log"})
+		hosttest.Lay(t, filepath.Join(top, name), map[string]string{"admin/.ssh/authorized_keys": "key", "x.log": "log", "folder/y.log": "log"})
 	}
 	mountAgain := func(subvolume, at string) { mounted(t, filepath.Join(root, at), "-o", "subvol="+subvolume, device) }
 	mountAgain("@home", "/home")
@@ -195,7 +196,7 @@ func TestSubvolumesAreScrubbed(t *testing.T) {
 
 	mounted(t, filepath.Join(root, "/opt"), "--bind", filepath.Join(root, "/data/folder"))
 	mounted(t, filepath.Join(root, "/root"), "--bind", filepath.Join(root, "/data"))
-	plant(t, root, map[string]string{"opt/svc home/.ssh/authorized_keys": "key", "root/.ssh/authorized_keys": "key"})
+	hosttest.Lay(t, root, map[string]string{"opt/svc home/.ssh/authorized_keys": "key", "root/.ssh/authorized_keys": "key"})
 	done, audit = result(t, root, Spec{Only: []string{"authorized-keys"}})
 	assert.Equal(t, plan.Findings, done.Result)
 	const untouched = ", not a partition of the machine: the rule did not read or change anything on this mount; unmount "
@@ -210,7 +211,7 @@ func TestSubvolumesAreScrubbed(t *testing.T) {
 func TestSearchesDoNotEnterForeignMounts(t *testing.T) {
 	outside := t.TempDir()
 	for n := range 50 {
-		plant(t, outside, map[string]string{fmt.Sprint("key", n): "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"})
+		hosttest.Lay(t, outside, map[string]string{fmt.Sprint("key", n): "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"})
 	}
 	_, root := surrounded(t, common())
 	for _, at := range []string{"/etc/m", "/var/lib/containerd", "/home/admin"} {
@@ -228,7 +229,7 @@ func TestSearchesEnterTheMachinesOwnMounts(t *testing.T) {
 	const key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n"
 	_, root := surrounded(t, common())
 	mounted(t, filepath.Join(root, "/var/lib/kubelet"), "-t", "tmpfs", "volume")
-	plant(t, root, map[string]string{"var/lib/kubelet/key": key, "var/lib/agent/key": key})
+	hosttest.Lay(t, root, map[string]string{"var/lib/kubelet/key": key, "var/lib/agent/key": key})
 	mounted(t, filepath.Join(root, "/var/lib/agent"), "--bind", filepath.Join(root, "/var/lib/agent"))
 	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
 	assert.Equal(t, []string{"finding /var/lib/agent/key: line 1 contains a private key", "finding /var/lib/kubelet/key: line 1 contains a private key"}, findings(audit))

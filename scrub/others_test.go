@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -50,7 +50,7 @@ func TestAScrubbedMachineEqualsItsTwin(t *testing.T) {
 			twin := objects(t, assemble(t, m.twin...))
 			require.Empty(t, marked(t, twin), "the twin has marks of a life")
 			root := assemble(t, append(slices.Clone(m.twin), m.life...)...)
-			h := mounted(t, root)
+			h := hosttest.Mounted(t, root)
 			ran, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Audit: scrub.AuditWarns}, eksnode.Options{})
 			require.NoError(t, err)
 			require.NotEqual(t, plan.Failure, ran.Result, ran.Error)
@@ -76,7 +76,7 @@ func TestAScrubTakesNothingFromTheTwin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := assemble(t, m.twin...)
 			before := objects(t, root)
-			_, err := eksnode.Scrub(t.Context(), mounted(t, root), scrub.Spec{Audit: scrub.AuditOff}, eksnode.Options{})
+			_, err := eksnode.Scrub(t.Context(), hosttest.Mounted(t, root), scrub.Spec{Audit: scrub.AuditOff}, eksnode.Options{})
 			require.NoError(t, err)
 			left := explained(t, name, differences(before, objects(t, root)), ship)
 			assert.Empty(t, strings.Join(left, "\n"), "a scrub of an image that never joined changed files")
@@ -92,7 +92,7 @@ func TestGoldenScrubPlans(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := assemble(t, append(slices.Clone(m.twin), m.life...)...)
 			before := objects(t, root)
-			dry, err := eksnode.Scrub(t.Context(), mounted(t, root), scrub.Spec{Audit: scrub.AuditWarns}, eksnode.Options{DryRun: true})
+			dry, err := eksnode.Scrub(t.Context(), hosttest.Mounted(t, root), scrub.Spec{Audit: scrub.AuditWarns}, eksnode.Options{DryRun: true})
 			require.NoError(t, err)
 			assert.Equal(t, before, objects(t, root), "the plan changed files")
 			file := filepath.Join("testdata/roots", name, "plan.golden")
@@ -104,14 +104,6 @@ func TestGoldenScrubPlans(t *testing.T) {
 			assert.Equal(t, string(want), planText(dry))
 		})
 	}
-}
-
-func mounted(t *testing.T, root string) *host.Host {
-	t.Helper()
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
 }
 
 // reported lists the findings of an audit as "rule target", sorted.

@@ -27,7 +27,7 @@ func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, err
 	t.Helper()
 	items, err := spec.Items(nil)
 	require.NoError(t, err)
-	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	ended := map[string]plan.Status{}
 	for _, o := range outcomes {
 		if o.Status != plan.Unchanged {
@@ -105,7 +105,7 @@ func TestNestedMountsAreUnmounted(t *testing.T) {
 	etc := noted(t, "/etc")
 
 	rule := Rule{ID: "mounts", Phase: Unmount, Find: unmountBelow(folder + "/linked")}
-	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{Rule: rule}}, quiet{})
+	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{Rule: rule}}, nil)
 	require.NoError(t, err)
 	var went []string
 	for _, a := range outcomes[0].Actions {

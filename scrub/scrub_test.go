@@ -14,38 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// quiet is a plan.Sink for tests.
-type quiet struct{}
-
-func (quiet) Begin(string, string, int)                  {}
-func (quiet) Progress(string, plan.Action, int64, int64) {}
-func (quiet) End(plan.Outcome)                           {}
-
 // tree builds an image from a map of paths: "-> x" is a link, a name that ends
 // in "/" a folder, everything else a file with that content.
 func tree(t *testing.T, files map[string]string) (*host.Host, string) {
 	t.Helper()
-	root := t.TempDir()
-	for name, content := range files {
-		p := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-		if strings.HasSuffix(name, "/") {
-			require.NoError(t, os.MkdirAll(p, 0o755))
-		} else if target, ok := strings.CutPrefix(content, "-> "); ok {
-			require.NoError(t, os.Symlink(target, p))
-		} else {
-			require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
-		}
-	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h, root
+	h := hosttest.Root(t, files)
+	return h, h.Root()
 }
 
 // snapshot lists a tree as path → content, folders as "/".
@@ -98,7 +78,7 @@ func apply(t *testing.T, h *host.Host, spec Spec) []plan.Outcome {
 	t.Helper()
 	items, err := spec.Items(nil)
 	require.NoError(t, err)
-	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)
 	for _, l := range plan.Make(t.Context(), h, items) {
 		assert.Empty(t, l.Error)

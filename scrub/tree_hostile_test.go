@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // hostileNames are file names that careless programs handle wrongly.
@@ -52,27 +53,8 @@ func noted(t *testing.T, folder string) map[string]string {
 // lay builds an image in a folder, from the same map as tree.
 func lay(t *testing.T, root string, files map[string]string) *host.Host {
 	t.Helper()
-	plant(t, root, files)
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
-}
-
-// plant creates files in a folder, from the same map as tree.
-func plant(t *testing.T, root string, files map[string]string) {
-	t.Helper()
-	for name, content := range files {
-		p := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-		if strings.HasSuffix(name, "/") {
-			require.NoError(t, os.MkdirAll(p, 0o755))
-		} else if target, ok := strings.CutPrefix(content, "-> "); ok {
-			require.NoError(t, os.Symlink(target, p))
-		} else {
-			require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
-		}
-	}
+	hosttest.Lay(t, root, files)
+	return hosttest.Mounted(t, root)
 }
 
 // surrounded is tree with a neighbouring folder. At the test's end that folder

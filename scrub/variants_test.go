@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // variant is a file with a secret, as programs and people leave it on machines.
@@ -290,19 +290,10 @@ func TestSecretsAreFoundInEveryEncoding(t *testing.T) {
 	packed := encodings(t)["gz"](string(encodings(t)["tar"](text)))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "opt/x.env.tgz"), packed, 0o600))
 	places["tgz"] = `in the expanded content, in "etc/x.env" of the archive, line 4`
-	h := mountedRoot(t, root)
+	h := hosttest.Mounted(t, root)
 	got := audit(t, h, "secrets-left")
 	for form, place := range places {
 		assert.Contains(t, got, fmt.Sprintf("/opt/x.env.%s: %s contains an AWS access key", form, place))
 	}
 	assert.NotContains(t, strings.Join(got, "\n"), fill(12))
-}
-
-// mountedRoot opens an image root.
-func mountedRoot(t *testing.T, root string) *host.Host {
-	t.Helper()
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -62,7 +63,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 			require.NoError(t, err)
 			items, err := Spec{Only: []string{"hostname", "cni-state"}, WipeFreeSpace: wipes}.Items(nil)
 			require.NoError(t, err)
-			outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+			outcomes, err := plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)
 			if wipes {
 				last := outcomes[len(outcomes)-1]
@@ -82,9 +83,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 
 func TestZeroFileIsRemovedAfterFillingTheDisk(t *testing.T) {
 	_, root := disk(t, "rw")
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, h.Close()) }()
+	h := hosttest.Mounted(t, root)
 	before, err := h.Files.Space("/")
 	require.NoError(t, err)
 	// A leftover file of a killed run does no harm.
@@ -99,7 +98,7 @@ func TestAFolderOnThisMachinesDiskIsNotWiped(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	items, err := Spec{Only: []string{"hostname"}, WipeFreeSpace: true}.Items(nil)
 	require.NoError(t, err)
-	_, err = plan.Apply(t.Context(), h, items, quiet{})
+	_, err = plan.Apply(t.Context(), h, items, nil)
 	assert.ErrorContains(t, err, "wiping would fill that file system")
 }
 
@@ -123,9 +122,7 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
 				command(t, "mount", "-o", options+",subvol=@"+filepath.Base(at), device, filepath.Join(root, at))
 			}
-			h, err := host.Mounted(root)
-			require.NoError(t, err)
-			defer func() { require.NoError(t, h.Close()) }()
+			h := hosttest.Mounted(t, root)
 			canary := make([]byte, 1<<20) // random, so that it is on the disk as it is
 			_, _ = rand.Read(canary)
 			require.NoError(t, os.WriteFile(filepath.Join(root, "var/removed"), canary, 0o600))
@@ -142,7 +139,7 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 				require.False(t, bytes.Contains(raw, canary[at:at+64]), "at %d", at)
 			}
 			items := []plan.Item{&wipe{}}
-			outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+			outcomes, err := plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)
 			var at []string
 			for _, a := range outcomes[0].Actions {
@@ -164,9 +161,7 @@ func TestForeignDisksAreNotWiped(t *testing.T) {
 	}
 	mounted(t, filepath.Join(root, "home"), "--bind", filepath.Join(root, "data"))
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "var/lib"), 0o755))
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, h.Close()) }()
+	h := hosttest.Mounted(t, root)
 	answer, err := (&wipe{}).Plan(t.Context(), h)
 	require.NoError(t, err)
 	var at []string

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // packagedDisk makes a disk of 64 MiB with an ext4 root that has two packages of dpkg.
@@ -23,17 +24,14 @@ func packagedDisk(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
 	root, disk := filepath.Join(folder, "root"), filepath.Join(folder, "disk.raw")
-	for name, text := range map[string]string{
+	hosttest.Lay(t, root, map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "etc/ssh/sshd_config": "Port 22\n", "usr/bin/containerd": "one", "etc/old/file": "", "opt/file": "",
 		"var/lib/dpkg/status": "Package: containerd\nStatus: install ok installed\nVersion: 1.7.1\n\nPackage: openssh-server\nStatus: install ok installed\nVersion: 9.2\n\n" +
 			"Package: old\nStatus: install ok installed\nVersion: 1\n",
 		"var/lib/dpkg/info/containerd.list":     "/usr\n/usr/bin\n/usr/bin/containerd\n",
 		"var/lib/dpkg/info/openssh-server.list": "/etc\n/etc/ssh\n/etc/ssh/sshd_config\n/usr\n/usr/bin\n",
 		"var/lib/dpkg/info/old.list":            "/etc\n/etc/old\n/etc/old/file\n",
-	} {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
-	}
+	})
 	out, err := exec.Command("sh", "-ec", `truncate -s 60M "$1"; mkfs.ext4 -q -d "$2" "$1"; truncate -s 64M "$3"
 printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
 dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1"

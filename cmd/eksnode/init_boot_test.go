@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
@@ -20,12 +21,7 @@ import (
 // booting returns a machine with these files, and the log of its boot.
 func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func(string)) {
 	t.Helper()
-	h, err := host.Mounted(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	for name, text := range files {
-		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o644}))
-	}
+	h := hosttest.Root(t, files)
 	var lines []string
 	return h, &lines, func(line string) { lines = append(lines, line) }
 }

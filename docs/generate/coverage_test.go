@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -161,17 +161,15 @@ type cleaned struct {
 func scrubbed(t *testing.T, list []covered) cleaned {
 	t.Helper()
 	s := cleaned{root: t.TempDir(), by: map[string][]string{}, found: map[string][]string{}}
-	put(t, s.root, "/etc/passwd", "root:x:0:0::/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n")
-	put(t, s.root, "/usr/lib/systemd/system/sshd-keygen@.service", "[Unit]\n")
-	put(t, s.root, "/etc/systemd/system/multi-user.target.wants/none", "")
+	hosttest.Lay(t, s.root, map[string]string{
+		"/etc/passwd": "root:x:0:0::/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n",
+		"/usr/lib/systemd/system/sshd-keygen@.service":     "[Unit]\n",
+		"/etc/systemd/system/multi-user.target.wants/none": "",
+	})
 	for _, c := range list {
-		for name, text := range c.Sample {
-			put(t, s.root, name, text)
-		}
+		hosttest.Lay(t, s.root, c.Sample)
 	}
-	h, err := host.Mounted(s.root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
+	h := hosttest.Mounted(t, s.root)
 	var more []scrub.Rule
 	for _, r := range rules() {
 		if r.Distros != nil {
@@ -180,7 +178,7 @@ func scrubbed(t *testing.T, list []covered) cleaned {
 	}
 	items, err := scrub.Spec{}.Items(more)
 	require.NoError(t, err)
-	outcomes, err := plan.Apply(t.Context(), h, items, silent{})
+	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)
 	for _, o := range outcomes {
 		for _, a := range o.Actions {
@@ -198,21 +196,6 @@ func scrubbed(t *testing.T, list []covered) cleaned {
 	}
 	return s
 }
-
-// put creates a file.
-func put(t *testing.T, root, name, text string) {
-	t.Helper()
-	name = filepath.Join(root, name)
-	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-}
-
-// silent is a plan.Sink.
-type silent struct{}
-
-func (silent) Begin(string, string, int)                  {}
-func (silent) Progress(string, plan.Action, int64, int64) {}
-func (silent) End(plan.Outcome)                           {}
 
 // prove checks that the files of a row are what the row says.
 func (s cleaned) prove(t *testing.T, c covered) {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -46,15 +47,12 @@ func committedPagesAreWhatTheCodeSays(t *testing.T, generated map[string]string)
 
 func TestStalePagesAreFound(t *testing.T) {
 	folder := t.TempDir()
-	for name, text := range map[string]string{
+	hosttest.Lay(t, folder, map[string]string{
 		"docs/reference/commands/eksnode-old.md": mark + " from x -->\n",
 		"docs/reference/rules.md":                mark + " from x -->\n",
 		".web-docs/old.md":                       mark + " from x -->\n",
 		"docs/build.md":                          "# Written by hand\n",
-	} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
-	}
+	})
 	old, err := stale(folder, map[string]string{"docs/reference/rules.md": ""})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"docs/reference/commands/eksnode-old.md", ".web-docs/old.md"}, old)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 func TestMain(m *testing.M) { os.Exit(Alone(m.Run)) }
@@ -62,31 +61,4 @@ func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
 		assert.Contains(t, said, c.want, c.action)
 	}
 	assert.NotNil(t, w.Image(NodeImage), "the refused calls changed something")
-}
-
-// The test captures an image from an instance, copies it with a key, shares it
-// and deletes it. The inventory names the remaining objects.
-func TestImageLifecycleWithoutMachines(t *testing.T) {
-	w := Sample(t)
-	w.Image(NodeImage).Region, w.Snapshots[0].Region = Region, Region
-	w.Do("ec2:StopInstances", "InstanceId.1", "i-1")
-	status, said := call(t, w, "CreateImage", "InstanceId", "i-1", "Name", "made", "TagSpecification.1.ResourceType", "snapshot", "TagSpecification.1.Tag.1.Key", "of", "TagSpecification.1.Tag.1.Value", "snapshot")
-	require.Equal(t, http.StatusOK, status, said)
-	made := w.Image("made")
-	require.NotNil(t, made)
-	assert.Equal(t, "i-1", made.SourceInstance)
-	w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copied", "SourceImageId", made.ID, "SourceRegion", Region, "Encrypted", "true", "KmsKeyId", "alias/x")
-	copied := w.Image("copied")
-	assert.True(t, copied.Devices[0].Encrypted)
-	assert.False(t, made.Devices[0].Encrypted, "the source image must not change")
-	w.Do("ec2:CreateTags", "ResourceId.1", made.ID, "Tag.1.Key", "team", "Tag.1.Value", "nodes")
-	assert.Equal(t, Tag{"team", "nodes"}, made.Tags[len(made.Tags)-1])
-	w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1")
-	w.Do("ec2:DeregisterImage", "ImageId", made.ID)
-	w.Do("ec2:DeleteSnapshot", "SnapshotId", made.Devices[0].Snapshot)
-	left := strings.Join(w.Inventory(Region, "us-east-1"), "\n")
-	assert.Contains(t, left, "image "+copied.ID+" copied")
-	assert.NotContains(t, left, made.ID)
-	assert.NotContains(t, left, "instance")
-	assert.NotContains(t, left, "volume")
 }

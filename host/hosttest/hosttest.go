@@ -22,11 +22,23 @@ import (
 func Root(t testing.TB, files map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()
+	Lay(t, root, files)
+	return Mounted(t, root)
+}
+
+// Lay puts files into a folder, in the form of Root.
+func Lay(t testing.TB, root string, files map[string]string) {
+	t.Helper()
 	for name, content := range files {
 		if err := put(filepath.Join(root, name), strings.HasSuffix(name, "/"), content); err != nil {
 			t.Fatalf("making the image root: %v", err)
 		}
 	}
+}
+
+// Mounted returns the image root in a folder, until the test ends.
+func Mounted(t testing.TB, root string) *host.Host {
+	t.Helper()
 	h, err := host.Mounted(root)
 	if err != nil {
 		t.Fatal(err)

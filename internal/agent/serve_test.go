@@ -21,6 +21,7 @@ import (
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -31,19 +32,11 @@ const tool = "1.2.3"
 // image is a Debian image root with one finding for a scrub.
 func image(t *testing.T) (*host.Host, string) {
 	t.Helper()
-	root := t.TempDir()
-	for name, content := range map[string]string{
+	h := hosttest.Root(t, map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
-	} {
-		p := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-		require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
-	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h, root
+	})
+	return h, h.Root()
 }
 
 // scrubbing is a run for scrubs and audits.

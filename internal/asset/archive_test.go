@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
@@ -97,9 +97,7 @@ func FuzzArchive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		root := t.TempDir()
-		h, err := host.Mounted(root)
-		require.NoError(t, err)
-		defer h.Close()
+		h := hosttest.Mounted(t, root)
 		require.NoError(t, h.Files.MkdirAll("/opt/cni/bin", 0o755))
 		sum := sumOf(zipped(t, data))
 		v := &verifier{download: Download{ID: "fuzz", Target: "/opt/cni/bin"}, hash: sha256.New(), want: sum, progress: quietly,

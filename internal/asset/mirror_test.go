@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // mirror is an HTTP server with files. Handlers in faults replace files by path.
@@ -133,15 +134,8 @@ type machine struct {
 
 func newMachine(t *testing.T, files map[string]string) machine {
 	t.Helper()
-	root := t.TempDir()
-	for name, content := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o755))
-	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return machine{h, root}
+	h := hosttest.Root(t, files)
+	return machine{h, h.Root()}
 }
 
 // tree lists all files with a sum of their content, links with their targets, and

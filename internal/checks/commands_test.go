@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -39,9 +39,7 @@ func TestEksnodeItselfHasNoSecrets(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc", "passwd"), nil, 0o644))
 	require.NoError(t, os.Rename(newJudge(t).eksnode(), filepath.Join(root, "eksnode")))
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Mounted(t, root)
 	items, err := scrub.Spec{Only: []string{"secrets-left"}}.AuditItems(nil)
 	require.NoError(t, err)
 	require.Empty(t, plan.Make(t.Context(), h, items))

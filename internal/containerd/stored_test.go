@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // machine is an image root with one image in containerd's store.
@@ -110,9 +111,7 @@ func TestIncompleteImagesAreFound(t *testing.T) {
 }
 
 func TestAMachineWithoutContainerdHasNoImages(t *testing.T) {
-	h, err := host.Mounted(t.TempDir())
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Mounted(t, t.TempDir())
 	have, err := Images(t.Context(), h)
 	require.NoError(t, err)
 	assert.Empty(t, have)

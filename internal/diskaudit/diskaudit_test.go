@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -62,10 +63,7 @@ func run(t *testing.T, name string, args ...string) string {
 func image(t *testing.T, kind string, files map[string]string) string {
 	t.Helper()
 	root, path := t.TempDir(), filepath.Join(t.TempDir(), "disk.raw")
-	for name, text := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
-	}
+	hosttest.Lay(t, root, files)
 	part := filepath.Join(t.TempDir(), "part")
 	require.NoError(t, os.WriteFile(part, nil, 0o600))
 	require.NoError(t, os.Truncate(part, 320<<20))

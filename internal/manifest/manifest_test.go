@@ -10,14 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 func image(t *testing.T) *host.Host {
 	t.Helper()
-	h, err := host.Mounted(t.TempDir())
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return h
+	return hosttest.Mounted(t, t.TempDir())
 }
 
 func full() *Manifest {

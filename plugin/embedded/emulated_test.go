@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // program unpacks the agent of an architecture.
@@ -39,16 +40,12 @@ func program(t *testing.T, arch string) string {
 func image(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for name, content := range map[string]string{
+	hosttest.Lay(t, root, map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=12\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/hostname": "ip-10-0-1-2\n",
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "root/.ssh/authorized_keys": "ssh-ed25519 AAAA packer\n",
 		"var/lib/kubelet/pki/kubelet-server-current.pem": "secret\n", "var/lib/cloud/instance/user-data.txt": "#!/bin/sh\n",
 		"var/log/syslog": "x\n", "usr/bin/kubelet": "#!/bin/sh\n", "usr/bin/containerd": "#!/bin/sh\n", "usr/bin/runc": "#!/bin/sh\n",
-	} {
-		path := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	}
+	})
 	return root
 }
 

@@ -11,21 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // imageOf returns an image root with these files, and its path.
 func imageOf(t testing.TB, files map[string]string) (*host.Host, string) {
 	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		file := filepath.Join(root, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
-	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = h.Close() })
-	return h, root
+	h := hosttest.Root(t, files)
+	return h, h.Root()
 }
 
 // Packages list files by paths from before the distribution merged folders, such

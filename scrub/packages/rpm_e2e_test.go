@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
 const spec = `Name: ours
@@ -53,9 +52,7 @@ func TestRPMDatabaseOfAnImageRoot(t *testing.T) {
 	run(t, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+build, "--define", "_topdir "+filepath.Join(build, "top"), file)
 	run(t, "rpm", "--dbpath", folder, "--initdb")
 	run(t, "rpm", "--dbpath", folder, "--install", "--justdb", "--nodeps", "--force-debian", filepath.Join(build, "noarch/ours-1-1.noarch.rpm"))
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Mounted(t, root)
 	before := listing(t, folder)
 
 	owners, err := ReadOwners(t.Context(), h)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 const clear = "; clear the disk with blkdiscard --zeroout if its content is not needed"
@@ -111,10 +112,7 @@ func TestMixedDisksAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := instance(t, map[string][]byte{"nvme1n1": c.one, "nvme2n1": c.two}, c.holders)
-			for name, text := range c.more {
-				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(h.Root(), name)), 0o755))
-				require.NoError(t, os.WriteFile(filepath.Join(h.Root(), name), []byte(text), 0o600))
-			}
+			hosttest.Lay(t, h.Root(), c.more)
 			answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), h)
 			require.EqualError(t, err, c.want)
 			assert.Empty(t, answer.Actions)

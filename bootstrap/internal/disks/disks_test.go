@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -24,8 +25,7 @@ func instance(t *testing.T, disks map[string][]byte, holders map[string]string) 
 	t.Helper()
 	root := t.TempDir()
 	write := func(name string, data []byte) {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), data, 0o600))
+		hosttest.Lay(t, root, map[string]string{name: string(data)})
 	}
 	write("/dev/disk/by-id/.keep", nil)
 	for name, content := range disks {
@@ -40,10 +40,7 @@ func instance(t *testing.T, disks map[string][]byte, holders map[string]string) 
 	for disk, holder := range holders {
 		write("/sys/block/"+disk+"/holders/"+holder, nil)
 	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
-	return h
+	return hosttest.Mounted(t, root)
 }
 
 func blank() []byte { return make([]byte, probed) }

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 func TestIsEC2(t *testing.T) {
@@ -26,12 +26,7 @@ func TestIsEC2(t *testing.T) {
 		"a container on an instance": {map[string]string{dmi + "sys_vendor": "Amazon EC2\n", container: "systemd-nspawn\n"}, false, "this is a container"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, err := host.Mounted(t.TempDir())
-			require.NoError(t, err)
-			defer h.Close()
-			for file, text := range c.files {
-				require.NoError(t, h.Files.WriteFile(file, []byte(text), host.Attributes{Mode: 0o644}))
-			}
+			h := hosttest.Root(t, c.files)
 			is, why, err := IsEC2(h)
 			require.NoError(t, err)
 			assert.Equal(t, c.is, is)

@@ -3,9 +3,6 @@
 package machine
 
 import (
-	"os"
-	"path"
-	"path/filepath"
 	"runtime"
 	"testing"
 
@@ -13,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
@@ -20,18 +18,11 @@ import (
 func mounted(t *testing.T, files, links map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
-	}
+	hosttest.Lay(t, root, files)
 	for name, to := range links {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
-		require.NoError(t, os.Symlink(to, filepath.Join(root, name)))
+		hosttest.Lay(t, root, map[string]string{name: "-> " + to})
 	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
-	return h
+	return hosttest.Mounted(t, root)
 }
 
 func image(t *testing.T) string {

@@ -4,7 +4,6 @@ package network
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,27 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 func machine(t *testing.T, files ...string) (*host.Host, string) {
 	t.Helper()
-	root := t.TempDir()
+	h := hosttest.Root(t, nil)
 	for _, name := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, path.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), nil, 0o755))
+		hosttest.Lay(t, h.Root(), map[string]string{name: ""})
 	}
-	h, err := host.Mounted(root)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
-	return h, root
+	return h, h.Root()
 }
-
-type quiet struct{}
-
-func (quiet) Begin(string, string, int)                  {}
-func (quiet) Progress(string, plan.Action, int64, int64) {}
-func (quiet) End(plan.Outcome)                           {}
 
 const (
 	udevRule = "/run/udev/rules.d/05-eksnode-secondary.rules"
@@ -64,7 +54,7 @@ func TestEveryNetworkStackIgnoresSecondaryInterfaces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := machine(t, c.has...)
 			o := Ownership{MAC: "02:AB:00:00:00:01"}
-			_, err := plan.Apply(t.Context(), h, []plan.Item{o}, quiet{})
+			_, err := plan.Apply(t.Context(), h, []plan.Item{o}, nil)
 			require.NoError(t, err)
 			var got []string
 			require.NoError(t, filepath.WalkDir(filepath.Join(root, "run"), func(p string, d os.DirEntry, err error) error {
@@ -131,7 +121,7 @@ func TestExistingInterfacesAreReleased(t *testing.T) {
 
 func TestDriverAndAddressIdentifyInterfaces(t *testing.T) {
 	h, _ := machine(t, "/usr/bin/udevadm", "/usr/lib/systemd/systemd-networkd", "/usr/sbin/NetworkManager")
-	_, err := plan.Apply(t.Context(), h, []plan.Item{Ownership{MAC: "02:AB:00:00:00:01"}}, quiet{})
+	_, err := plan.Apply(t.Context(), h, []plan.Item{Ownership{MAC: "02:AB:00:00:00:01"}}, nil)
 	require.NoError(t, err)
 	for name, want := range map[string]string{
 		udevRule: `# Written by eksnode: interfaces other than the primary belong to the VPC CNI.
@@ -164,7 +154,7 @@ managed=0
 func TestAddressOfAnotherInstanceIsReplaced(t *testing.T) {
 	h, _ := machine(t, "/usr/bin/udevadm")
 	for _, mac := range []string{"02:00:00:00:00:01", "02:00:00:00:00:02"} {
-		_, err := plan.Apply(t.Context(), h, []plan.Item{Ownership{MAC: mac}}, quiet{})
+		_, err := plan.Apply(t.Context(), h, []plan.Item{Ownership{MAC: mac}}, nil)
 		require.NoError(t, err)
 	}
 	got, err := h.Content(udevRule)

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -114,122 +113,6 @@ func refusal(err error) string {
 		reason = string(one.Reason)
 	}
 	return strings.TrimSpace(fmt.Sprint(answer.HTTPStatusCode(), " ", failure.ErrorCode(), " ", reason))
-}
-
-func TestASnapshotHoldsWhatWasPut(t *testing.T) {
-	d, c := served(t)
-	id := started(t, c, ebs.StartSnapshotInput{})
-	put(t, c, id, 3, filled('a'))
-	put(t, c, id, 3, filled('b')) // a block may be written again
-	put(t, c, id, 2047, filled('c'))
-	complete(t, c, id, 2)
-
-	list, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id})
-	require.NoError(t, err)
-	require.Len(t, list.Blocks, 2)
-	block, err := c.GetSnapshotBlock(t.Context(), &ebs.GetSnapshotBlockInput{SnapshotId: &id, BlockIndex: list.Blocks[0].BlockIndex, BlockToken: list.Blocks[0].BlockToken})
-	require.NoError(t, err)
-	text, err := io.ReadAll(block.BlockData)
-	require.NoError(t, err)
-	require.Equal(t, filled('b'), text)
-
-	for encrypted, hole := range map[bool]string{false: "\x00", true: "\xa5"} {
-		disk, err := d.Volume(id, encrypted)
-		require.NoError(t, err)
-		first := make([]byte, 4*ebsdirect.BlockSize)
-		_, err = io.ReadFull(disk, first)
-		require.NoError(t, err)
-		require.Equal(t, hole, string(first[:1]))
-		require.Equal(t, filled('b'), first[3*ebsdirect.BlockSize:])
-	}
-}
-
-func TestAChildHasItsParentsBlocks(t *testing.T) {
-	d, c := served(t)
-	parent := started(t, c, ebs.StartSnapshotInput{})
-	put(t, c, parent, 0, filled('a'))
-	put(t, c, parent, 1, filled('b'))
-	complete(t, c, parent, 2)
-	child := started(t, c, ebs.StartSnapshotInput{ParentSnapshotId: &parent})
-	put(t, c, child, 1, filled('c'))
-	put(t, c, child, 2, filled('d'))
-	complete(t, c, child, 2)
-	require.True(t, d.Delete(parent))
-
-	list, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &child})
-	require.NoError(t, err)
-	require.Len(t, list.Blocks, 3)
-	require.Equal(t, sha256.Sum256(filled('a')), d.Blocks(child)[0])
-}
-
-func TestChangedBlocksOfALineage(t *testing.T) {
-	_, c := served(t)
-	parent := started(t, c, ebs.StartSnapshotInput{})
-	put(t, c, parent, 0, filled('a'))
-	complete(t, c, parent, 1)
-	child := started(t, c, ebs.StartSnapshotInput{ParentSnapshotId: &parent})
-	put(t, c, child, 0, filled('b'))
-	put(t, c, child, 5, filled('c'))
-	complete(t, c, child, 2)
-
-	out, err := c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{FirstSnapshotId: &parent, SecondSnapshotId: &child})
-	require.NoError(t, err)
-	require.Len(t, out.ChangedBlocks, 2)
-	require.NotNil(t, out.ChangedBlocks[0].FirstBlockToken)
-	require.Nil(t, out.ChangedBlocks[1].FirstBlockToken, "the parent does not have this block")
-	_, err = c.ListChangedBlocks(t.Context(), &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(own), SecondSnapshotId: &child})
-	require.Equal(t, "400 ValidationException UNRELATED_SNAPSHOTS", refusal(err))
-}
-
-func TestListsHavePages(t *testing.T) {
-	d, c := served(t)
-	d.EmptyPages = true
-	d.Quotas.Put = 0
-	id := started(t, c, ebs.StartSnapshotInput{})
-	for index := range int32(250) {
-		put(t, c, id, index, filled('a'))
-	}
-	complete(t, c, id, 250)
-	var seen []int32
-	empty := 0
-	pages := ebs.NewListSnapshotBlocksPaginator(c, &ebs.ListSnapshotBlocksInput{SnapshotId: &id, MaxResults: aws.Int32(100)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(t.Context())
-		require.NoError(t, err)
-		if len(page.Blocks) == 0 {
-			empty++
-		}
-		for _, b := range page.Blocks {
-			seen = append(seen, *b.BlockIndex)
-		}
-	}
-	require.Len(t, seen, 250)
-	require.IsIncreasing(t, seen)
-	require.Equal(t, 2, empty)
-	_, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id, MaxResults: aws.Int32(99)})
-	require.Equal(t, "400 ValidationException INVALID_PARAMETER_VALUE", refusal(err))
-}
-
-func TestTokensExpire(t *testing.T) {
-	d, c := served(t)
-	now := time.Now()
-	d.Now = func() time.Time { return now }
-	id := aws.String(own)
-	list := func() *string {
-		out, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: id})
-		require.NoError(t, err)
-		return out.Blocks[0].BlockToken
-	}
-	get := func(token *string) string {
-		_, err := c.GetSnapshotBlock(t.Context(), &ebs.GetSnapshotBlockInput{SnapshotId: id, BlockIndex: aws.Int32(0), BlockToken: token})
-		return refusal(err)
-	}
-	old := list()
-	require.Empty(t, get(old))
-	token := list()
-	require.Equal(t, "400 ValidationException INVALID_BLOCK_TOKEN", get(old), "another list was made")
-	now = now.Add(7*24*time.Hour + time.Second)
-	require.Equal(t, "400 ValidationException INVALID_BLOCK_TOKEN", get(token))
 }
 
 func TestAPendingSnapshotTimesOut(t *testing.T) {

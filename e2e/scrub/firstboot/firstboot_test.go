@@ -157,18 +157,12 @@ func assertEmpty(t *testing.T, folder string) {
 	}
 }
 
-type quiet struct{}
-
-func (quiet) Begin(string, string, int)                  {}
-func (quiet) Progress(string, plan.Action, int64, int64) {}
-func (quiet) End(plan.Outcome)                           {}
-
 // clean scrubs the running machine. The scrub must have no findings.
 func clean(t *testing.T, h *host.Host) {
 	t.Helper()
 	items, err := scrub.Spec{}.Items(nil)
 	require.NoError(t, err)
-	outcomes, err := plan.Apply(t.Context(), h, items, quiet{})
+	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)
 	for _, o := range outcomes {
 		assert.Empty(t, o.Findings, o.Item)
