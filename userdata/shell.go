@@ -109,8 +109,10 @@ type shell struct {
 	// values are variables that the script sets exactly once, to a literal text.
 	// The value of all others is "".
 	values map[string]string
-	// exported lists the variables that commands get.
-	exported []string
+	// exported lists the variables that commands get, and exportsAll says that the script
+	// exports what it assigns.
+	exported   []string
+	exportsAll bool
 	// expanded is how many bytes variables expanded to so far.
 	expanded int
 }
@@ -179,8 +181,13 @@ func mistake(err error) shellError {
 	}
 }
 
-// assignment notes a variable's value.
+// assignment notes a variable's value. The value of one that is removed is unknown.
 func (s *shell) assignment(n syntax.Node) bool {
+	if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == "unset" {
+		for _, w := range call.Args[1:] {
+			s.values[w.Lit()] = ""
+		}
+	}
 	a, ok := n.(*syntax.Assign)
 	if !ok || a.Name == nil || a.Naked {
 		return true
@@ -196,16 +203,46 @@ func (s *shell) assignment(n syntax.Node) bool {
 	return true
 }
 
-// export notes variables that commands get.
+// export notes variables that commands get: by export, by declare -x, or by set -a
+// before the assignment.
 func (s *shell) export(n syntax.Node) bool {
-	if d, ok := n.(*syntax.DeclClause); ok && d.Variant.Value == "export" {
-		for _, a := range d.Args {
-			if a.Name != nil {
-				s.exported = append(s.exported, a.Name.Value)
-			}
+	var assigned []*syntax.Assign
+	exports := s.exportsAll
+	switch n := n.(type) {
+	case *syntax.CallExpr:
+		s.allExport(n.Args)
+		if len(n.Args) == 0 { // others set variables of one command
+			assigned = n.Assigns
+		}
+	case *syntax.DeclClause:
+		assigned, exports = n.Args, exports || n.Variant.Value == "export"
+	}
+	for _, a := range assigned {
+		switch {
+		case a.Name == nil && a.Value != nil: // an option of declare
+			exports = exports || strings.HasPrefix(a.Value.Lit(), "-") && strings.Contains(a.Value.Lit(), "x")
+		case a.Name != nil && exports:
+			s.exported = append(s.exported, a.Name.Value)
 		}
 	}
 	return true
+}
+
+var exportOption = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+][a-z]*a[a-z]*$`) })
+
+// allExport notes a command such as set -a or set +o allexport.
+func (s *shell) allExport(command []*syntax.Word) {
+	for i, w := range command {
+		if i == 0 && w.Lit() != "set" {
+			return
+		}
+		switch sign := command[max(0, i-1)].Lit(); {
+		case w.Lit() == "allexport":
+			s.exportsAll = strings.HasPrefix(sign, "-")
+		case exportOption().MatchString(w.Lit()):
+			s.exportsAll = strings.HasPrefix(w.Lit(), "-")
+		}
+	}
 }
 
 // statement collects a command and the here-documents of a statement.
