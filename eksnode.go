@@ -82,7 +82,7 @@ type Options struct {
 	// first boot. Empty means the running program, which must then be eksnode.
 	Command string
 	// Supply has the container images, which Provision does not pull itself; nil is
-	// enough for a spec without Images and PauseImage.
+	// enough for a spec without Images and PauseImage. See provisioner.Local.Supply.
 	Supply provisioner.Supply
 	// SupplyAssets takes the downloads from Supply too.
 	SupplyAssets bool

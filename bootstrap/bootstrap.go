@@ -5,26 +5,26 @@
 // from its source, never from an earlier result.
 package bootstrap
 
-import (
-	"context"
-
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
-)
+import "context"
 
 // AWS holds the AWS API calls of first boot. They run only for facts that neither
 // the input nor the instance metadata contain.
 type AWS interface {
-	instance.EC2
+	// PrivateDNSName returns the instance's private DNS name. It waits until the
+	// instance has a name.
+	PrivateDNSName(ctx context.Context, region, instanceID string) (string, error)
+	// InstanceLimits returns the limits of an instance type that is not in the
+	// built-in table.
+	InstanceLimits(ctx context.Context, region, instanceType string) (Limits, error)
 	// DescribeCluster waits until the cluster is active. attempts limits the
 	// retries after a failed request.
-	DescribeCluster(ctx context.Context, region, name string, attempts int) (node.Described, error)
+	DescribeCluster(ctx context.Context, region, name string, attempts int) (Described, error)
 }
 
 // Surroundings holds the services and functions that first boot uses.
 type Surroundings struct {
 	// IMDS is the instance metadata service.
-	IMDS instance.Metadata
+	IMDS Metadata
 	// AWS returns the client of the AWS APIs. environment holds the variables
 	// that the NodeConfig sets for every service, such as proxies.
 	AWS func(ctx context.Context, environment map[string]string) (AWS, error)

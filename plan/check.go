@@ -18,8 +18,7 @@ type Check struct {
 	Item    string  `json:"item"`
 	Phase   string  `json:"phase"`
 	Outcome Verdict `json:"outcome"`
-	// Reason says why a rule is skipped or not applicable, or why it could not
-	// look.
+	// Reason says why a rule is skipped or not applicable, or why it could not run.
 	Reason string `json:"reason,omitempty"`
 	// Notes are for a person who wants to know. They change no outcome.
 	Notes []Finding `json:"notes,omitempty"`

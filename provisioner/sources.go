@@ -9,8 +9,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-// Lock is the content of a lock file; `eksnode lock` writes one.
-type Lock = asset.Lock
+// Lock is the content of a lock file, with Locked downloads and LockedImages; `eksnode
+// lock` writes one.
+type (
+	Lock        = asset.Lock
+	Locked      = asset.Locked
+	LockedImage = asset.LockedImage
+)
 
 // ParseLock reads a lock file for Sources.Lock. Unknown fields, contradictions and
 // content that was edited by hand are errors.
@@ -69,16 +74,6 @@ func (s Spec) choice(a asset.Asset, arch, commands string) asset.Choice {
 		Version: s.Versions[a.ID], SHA256: s.Checksums[a.ID], Source: s.SourceURL, AllowHTTP: s.AllowHTTP,
 		Origin: s.Source, Date: s.EKSBuildDate, Lock: s.Lock,
 	}
-}
-
-// Download is the download of an asset, for callers that fetch it elsewhere than on
-// the machine. An asset that no node gets is an error.
-func (s Spec) Download(id, arch string) (asset.Download, error) {
-	a, err := knownAsset("download", id)
-	if err != nil {
-		return asset.Download{}, err
-	}
-	return a.For(s.choice(a, arch, ""))
 }
 
 // Choosable returns the reason why no machine of any architecture could get the

@@ -167,13 +167,12 @@ func replaced(d, chosen distros.Distro) []string {
 	return d.Packages[distros.ContainerRuntime]
 }
 
-// Downloads lists the assets that machines of the spec's distribution download:
-// those of any of its releases. Without the field distro, it lists all assets.
-// Call Validate first.
-func (s Spec) Downloads() []asset.Asset {
-	return slices.DeleteFunc(asset.Table(), func(a asset.Asset) bool {
+// Downloads says whether machines of the spec's distribution download an asset, in any
+// release. Without the field distro, they download all assets. Call Validate first.
+func (s Spec) Downloads(id string) bool {
+	return slices.ContainsFunc(asset.Table(), func(a asset.Asset) bool {
 		some, all := s.share(a)
-		return all > 0 && some == 0
+		return a.ID == id && (all == 0 || some > 0)
 	})
 }
 

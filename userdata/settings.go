@@ -18,6 +18,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 )
 
 //go:embed settings.txt
@@ -272,40 +273,11 @@ func kindOf(value any) string {
 
 // nearest says which known name is probably meant, or which there are.
 func nearest(name string, known []string) string {
-	best, most := "", 0
-	for _, candidate := range known {
-		if n := alike(name, candidate); n > most || n == most && n > 0 && len(candidate) < len(best) {
-			best, most = candidate, n
-		}
-	}
-	if most*2 > len(name) {
+	if best := text.Nearest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
+	known = slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == "" })
 	return "known are " + strings.Join(known, ", ")
-}
-
-// alike is the length of the longest common subsequence, whatever the case and
-// the marks between words.
-func alike(a, b string) int {
-	plain := strings.NewReplacer("_", "", "-", "", ".", "")
-	a, b = strings.ToLower(plain.Replace(a)), strings.ToLower(plain.Replace(b))
-	if len(a) > 3 && strings.Contains(b, a) {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for i := range len(a) {
-		diagonal := 0
-		for j := range len(b) {
-			old := row[j+1]
-			if a[i] == b[j] {
-				row[j+1] = diagonal + 1
-			} else {
-				row[j+1] = max(row[j+1], row[j])
-			}
-			diagonal = old
-		}
-	}
-	return 2*row[len(b)] - max(len(a), len(b))
 }
 
 // tomlLines says in which line each setting stands, by its path.

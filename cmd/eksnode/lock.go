@@ -168,7 +168,7 @@ func (l locking) specs() []provisioner.Spec {
 	for _, id := range l.distros {
 		spec := l.spec
 		spec.Distro = id
-		elsewhere := func(asset, _ string) bool { return !downloads(spec, asset) && l.downloads(asset) }
+		elsewhere := func(asset, _ string) bool { return !spec.Downloads(asset) && l.downloads(asset) }
 		spec.Versions, spec.Checksums = maps.Clone(spec.Versions), maps.Clone(spec.Checksums)
 		maps.DeleteFunc(spec.Versions, elsewhere)
 		maps.DeleteFunc(spec.Checksums, elsewhere)
@@ -185,13 +185,8 @@ func (l locking) downloads(id string) bool {
 	return slices.ContainsFunc(l.distros, func(distro string) bool {
 		spec := l.spec
 		spec.Distro = distro
-		return downloads(spec, id)
+		return spec.Downloads(id)
 	})
-}
-
-// downloads says whether machines of a spec's distribution download an asset.
-func downloads(spec provisioner.Spec, id string) bool {
-	return slices.ContainsFunc(spec.Downloads(), func(a asset.Asset) bool { return a.ID == id })
 }
 
 // machine locks the assets for a kubelet version on an architecture.

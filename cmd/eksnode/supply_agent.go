@@ -3,9 +3,8 @@
 package main
 
 import (
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // supplyOf returns nil: the agent has no code to pull images.
-func supplyOf(provisioner.Spec, provisioner.Local) (asset.Supply, error) { return nil, nil }
+func supplyOf(provisioner.Spec, provisioner.Local) (provisioner.Supply, error) { return nil, nil }

@@ -20,8 +20,7 @@ func Nearest(name string, known []string) string {
 	}
 	best, distance := "", len(name)/2+1
 	for _, n := range known {
-		a, b := strings.ToLower(name), strings.ToLower(n)
-		d := edits(a, b)
+		d, a, b := Edits(name, n), strings.ToLower(name), strings.ToLower(n)
 		if len(b) > 2 && strings.Contains(a, b) || len(a) > 2 && strings.Contains(b, a) {
 			d = min(d, len(name)/2) // clusterName means name
 		}
@@ -32,8 +31,10 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// edits returns the number of single-character changes between two words.
-func edits(a, b string) int {
+// Edits returns the number of single-character changes between two words, whatever
+// their case.
+func Edits(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset/supply"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -61,19 +59,6 @@ func (c *Config) checkDownloads() error {
 }
 
 // supply returns what a machine of an architecture may want from the Packer host.
-func (c *Config) supply(arch string) (asset.Supply, error) {
-	folder, err := c.Local.Cache()
-	if err != nil {
-		return nil, err
-	}
-	spec := c.Spec
-	images, err := spec.References()
-	if err != nil {
-		return nil, err
-	}
-	return supply.Store{
-		Cache: asset.NewCache(folder, asset.NewFetcher(asset.UsualPatience())), Arch: arch,
-		Download: func(id string) (asset.Download, error) { return spec.Download(id, arch) },
-		Images:   images, Archives: c.ImageArchives, Login: awsapi.RegistryLogin(awsapi.Options{}),
-	}, nil
+func (c *Config) supply(arch string) (provisioner.Supply, error) {
+	return c.Local.Supply(c.Spec, arch, awsapi.RegistryLogin(awsapi.Options{}))
 }
