@@ -91,16 +91,18 @@ func TestProvisionWarns(t *testing.T) {
 		require.NoError(t, err)
 		return h.WithClock(func() time.Time { return now })
 	}
-	spec := provisioner.Spec{KubernetesVersion: "1.37.0"}
+	spec := provisioner.Spec{KubernetesVersion: "1.35.4"}
 	r, err := eksnode.Provision(t.Context(), at("2026-11-23"), spec, eksnode.Options{DryRun: true})
 	require.NoError(t, err)
 	assert.Equal(t, plan.DryRun, r.Result)
 	assert.Equal(t, []string{
 		"regular security support of Debian 12 ended on 2026-07-11; choose a base image with a newer release (https://wiki.debian.org/DebianReleases)",
-		"Debian has containerd 1.6; Kubernetes 1.35 is the last release that supports containerd 1, and kubelets from 1.38 on will not start with it; the option containerd with the value 2 installs a newer one",
+		"support of containerd 1.6 ended on 2025-08-23; the option containerd with the value 2 installs a newer one, unless versions sets another (https://containerd.io/releases/)",
 	}, r.Warnings)
 	spec.Containerd = "2"
 	r, err = eksnode.Provision(t.Context(), at("2026-01-01"), spec, eksnode.Options{DryRun: true})
 	require.NoError(t, err)
 	assert.Empty(t, r.Warnings)
+	_, err = eksnode.Provision(t.Context(), at("2028-07-01"), spec, eksnode.Options{DryRun: true})
+	require.ErrorContains(t, err, "long-term support of Debian 12 ended on 2028-06-30")
 }

@@ -12,8 +12,8 @@ func almaLinux() Distro {
 		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
 		Releases: map[string]ReleaseFacts{
-			"9":  {Ends: []End{{"support of AlmaLinux 9", "2032-05-31", almaEnds}}, Caution: cgroupV1Left},
-			"10": {Ends: []End{{"support of AlmaLinux 10", "2035-05-31", almaEnds}}},
+			"9":  {Caution: cgroupV1Left},
+			"10": {},
 		},
 
 		PackageManager: DNF(),
@@ -48,6 +48,3 @@ func almaLinux() Distro {
 		},
 	}
 }
-
-// almaEnds is AlmaLinux' page of releases with their ends.
-const almaEnds = "https://wiki.almalinux.org/release-notes/"

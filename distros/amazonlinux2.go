@@ -1,6 +1,7 @@
 package distros
 
-// amazonLinux2 is Amazon Linux 2. AWS ended its own EKS images of it in 2025.
+// amazonLinux2 is Amazon Linux 2, which has ended. It stays for its bootstrap.sh and for
+// scrubs of its images.
 func amazonLinux2() Distro {
 	return Distro{
 		ID:               "amazonlinux2",
@@ -11,17 +12,7 @@ func amazonLinux2() Distro {
 		Tested:           ShapeTested,
 		Differs:          "Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.",
 
-		Releases: map[string]ReleaseFacts{
-			"2": {
-				Ends: []End{
-					{"support of Amazon Linux 2", "2026-06-30", "https://aws.amazon.com/amazon-linux-2/faqs/"},
-					{"publication of AWS's EKS images of Amazon Linux 2", "2025-11-26", "https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html"},
-				},
-				Containerd: "1.7",
-				// containerd #7255: archives built on Ubuntu 22.04 need glibc 2.34.
-				NoArchive: "the archive needs glibc 2.34, and Amazon Linux 2 has 2.26; choose Amazon Linux 2023",
-			},
-		},
+		Releases: map[string]ReleaseFacts{"2": {Containerd: "1.7"}},
 
 		PackageManager: Yum(),
 		Packages: map[Role][]string{

@@ -11,7 +11,7 @@ func amazonLinux2023() Distro {
 		Differs:   "amazon-ec2-net-utils configures the primary interface and must leave the others alone.",
 
 		Releases: map[string]ReleaseFacts{
-			"2023": {Ends: []End{{"support of Amazon Linux 2023", "2029-06-30", "https://docs.aws.amazon.com/linux/al2023/ug/release-cadence.html"}}, Containerd: "2"},
+			"2023": {Containerd: "2"},
 		},
 
 		PackageManager: DNF(),

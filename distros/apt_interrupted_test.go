@@ -40,7 +40,7 @@ func TestAptCompletesInterruptedUnrelatedPackages(t *testing.T) {
 				assert.Equal(t, []string{"/usr/sbin/.policy-rc.d.eksnode-0123456789abcdef"}, left, "the policy must stay while the killed run's dpkg may still run")
 
 				require.NoError(t, APT().Finish(t.Context(), h))
-				assert.NotEmpty(t, versions(t, h, "eksnode-base"))
+				assert.NotEmpty(t, versionsOf(t, h, "eksnode-base"))
 				names, err = APT().Unfinished(h)
 				require.NoError(t, err)
 				assert.Empty(t, names)

@@ -78,7 +78,7 @@ func run(t *testing.T, h *host.Host, argv ...string) string {
 	return string(out)
 }
 
-func versions(t *testing.T, h *host.Host, names ...string) map[string]string {
+func versionsOf(t *testing.T, h *host.Host, names ...string) map[string]string {
 	t.Helper()
 	have, err := APT().Installed(t.Context(), h, names)
 	require.NoError(t, err)
@@ -93,12 +93,12 @@ func TestAptInstalls(t *testing.T) {
 			deb{name: "eksnode-service", version: "4.5", extra: "Depends: eksnode-base\nRecommends: eksnode-unwanted\n",
 				postinst: "/usr/sbin/policy-rc.d containerd start; echo $? >/policy-says\n"},
 			deb{name: "eksnode-unwanted", version: "1"})
-		assert.Empty(t, versions(t, h, "eksnode-base", "eksnode-service"))
+		assert.Empty(t, versionsOf(t, h, "eksnode-base", "eksnode-service"))
 
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-service"}))
 		assert.Equal(t, map[string]string{"eksnode-base": "1.2-3", "eksnode-service": "4.5", "eksnode-virtual": "1.2-3"},
-			versions(t, h, "eksnode-base", "eksnode-service", "eksnode-virtual", "eksnode-unwanted"))
+			versionsOf(t, h, "eksnode-base", "eksnode-service", "eksnode-virtual", "eksnode-unwanted"))
 		says, err := os.ReadFile("/policy-says")
 		require.NoError(t, err)
 		assert.Equal(t, "101\n", string(says), "the policy must forbid services to start")
@@ -117,14 +117,14 @@ func TestAptCompletesInterruptedDependencies(t *testing.T) {
 		// A journal that a killed dpkg had not yet merged into its database. apt
 		// refuses to work with such a journal.
 		require.NoError(t, os.WriteFile("/var/lib/dpkg/updates/0000", []byte(run(t, h, "dpkg-query", "--status", "eksnode-base")), 0o644))
-		assert.Empty(t, versions(t, h, "eksnode-base"), "an unpacked package must not count as installed")
+		assert.Empty(t, versionsOf(t, h, "eksnode-base"), "an unpacked package must not count as installed")
 		left, err := APT().Leftover(h)
 		require.NoError(t, err)
 		assert.Empty(t, left, "the policy must stay while the killed run's dpkg may still run")
 
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-more"}))
-		assert.Len(t, versions(t, h, "eksnode-base", "eksnode-more"), 2)
+		assert.Len(t, versionsOf(t, h, "eksnode-base", "eksnode-more"), 2)
 		left, err = APT().Leftover(h)
 		require.NoError(t, err)
 		assert.Empty(t, left)
@@ -148,7 +148,7 @@ func TestAptUnpacksHalfInstalledDependenciesAgain(t *testing.T) {
 		require.NotEqual(t, string(status), half)
 		require.NoError(t, os.WriteFile(dpkgStatus, []byte(half), 0o644))
 		require.NoError(t, APT().Finish(t.Context(), h))
-		assert.Len(t, versions(t, h, "eksnode-base", "eksnode-more"), 2)
+		assert.Len(t, versionsOf(t, h, "eksnode-base", "eksnode-more"), 2)
 		assert.Equal(t, "eksnode-base\n", run(t, h, "apt-mark", "showauto", "eksnode-base"))
 	})
 }
@@ -165,7 +165,7 @@ func TestAptKeepsEditedConfigurationAndOwnPolicy(t *testing.T) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "2"})
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
-		assert.Equal(t, "2", versions(t, h, "eksnode-base")["eksnode-base"])
+		assert.Equal(t, "2", versionsOf(t, h, "eksnode-base")["eksnode-base"])
 		conf, err := os.ReadFile("/etc/eksnode-base.conf")
 		require.NoError(t, err)
 		assert.Equal(t, "mine", string(conf))
@@ -183,14 +183,14 @@ func TestAptFailuresAreExplained(t *testing.T) {
 
 		err := APT().Install(t.Context(), h, []string{"eksnode-base", "eksnode-absent"})
 		require.ErrorContains(t, err, "installing packages: no repository of this machine has the package eksnode-absent; check its name and the machine's repositories: apt-get install")
-		assert.Empty(t, versions(t, h, "eksnode-base"), "no package may be installed if one is missing")
+		assert.Empty(t, versionsOf(t, h, "eksnode-base"), "no package may be installed if one is missing")
 
 		err = APT().Install(t.Context(), h, []string{"eksnode-broken"})
 		require.ErrorContains(t, err, "Depends: eksnode-absent but it is not installable")
 
 		err = APT().Install(t.Context(), h, []string{"eksnode-fails"})
 		require.ErrorContains(t, err, "no luck")
-		assert.Empty(t, versions(t, h, "eksnode-fails"), "a half-configured package must not count as installed")
+		assert.Empty(t, versionsOf(t, h, "eksnode-fails"), "a half-configured package must not count as installed")
 
 		require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] http://127.0.0.1:1/debian ./\n"), 0o644))
 		err = APT().Refresh(t.Context(), h)
@@ -247,7 +247,7 @@ func TestAptOnFullAndReadOnlyFileSystems(t *testing.T) {
 		require.NoError(t, unix.Mount("", "/etc/eksnode-base.d", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 		err = APT().Install(t.Context(), h, []string{"eksnode-base"})
 		require.ErrorContains(t, err, "installing packages: the file system is read-only; remount it for writing, or choose a base image whose root can be written: apt-get install")
-		assert.Empty(t, versions(t, h, "eksnode-base"))
+		assert.Empty(t, versionsOf(t, h, "eksnode-base"))
 
 		require.NoError(t, unix.Unmount("/etc/eksnode-base.d", 0))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}), "the next run must complete the installation")
@@ -278,8 +278,8 @@ Status: hold ok installed
 Version: 2:1
 `})
 	assert.Equal(t, map[string]string{"containerd": "1.6.20~ds1-1+deb12u1", "container-runtime": "1.6.20~ds1-1+deb12u1", "held": "2:1"},
-		versions(t, h, "containerd", "container-runtime", "runc", "socat", "held", "absent"))
-	assert.Empty(t, versions(t, hosttest.Root(t, nil), "containerd"), "an image root without a database has no packages")
+		versionsOf(t, h, "containerd", "container-runtime", "runc", "socat", "held", "absent"))
+	assert.Empty(t, versionsOf(t, hosttest.Root(t, nil), "containerd"), "an image root without a database has no packages")
 
 	_, err := h.Files.Stat("/usr/sbin/policy-rc.d")
 	require.Error(t, err)
@@ -298,6 +298,6 @@ func TestAptChecksSignatures(t *testing.T) {
 			"-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\nOrigin: nobody\n-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n"), 0o644))
 		require.ErrorContains(t, APT().Refresh(t.Context(), h), "refreshing the package lists: the signature of the repository file:/srv/repository ./ could not be verified: apt-get update")
 		require.Error(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
-		assert.Empty(t, versions(t, h, "eksnode-base"))
+		assert.Empty(t, versionsOf(t, h, "eksnode-base"))
 	})
 }

@@ -1,7 +1,6 @@
 package distros
 
-// debian is Debian. Its containerd is older than upstream's, but 1.6 supports
-// what the kubelet needs: CRI v1 and cgroup v2.
+// debian is Debian.
 func debian() Distro {
 	return Distro{
 		ID:        "debian",
@@ -9,17 +8,11 @@ func debian() Distro {
 		OSRelease: []string{"debian"},
 		Versions:  []string{"12", "13"},
 		Tested:    Joins,
-		Differs:   "Images of 12 (`make e2e`) and 13 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in Debian 12 and 1.7 in Debian 13.",
+		Differs:   "Images of 13 (`make e2e`) and 12 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in Debian 12 and 1.7 in Debian 13.",
 
 		Releases: map[string]ReleaseFacts{
-			"12": {Ends: []End{
-				{"regular security support of Debian 12", "2026-07-11", debianEnds},
-				{"long-term support of Debian 12", "2028-06-30", debianLTS},
-			}, Containerd: "1.6"},
-			"13": {Ends: []End{
-				{"regular security support of Debian 13", "2028-08-09", debianEnds},
-				{"long-term support of Debian 13", "2030-06-30", debianLTS},
-			}, Containerd: "1.7"},
+			"12": {Containerd: "1.6"},
+			"13": {Containerd: "1.7"},
 		},
 
 		PackageManager: APT(),
@@ -52,9 +45,3 @@ func debian() Distro {
 		},
 	}
 }
-
-// Debian's pages of releases with their ends.
-const (
-	debianEnds = "https://wiki.debian.org/DebianReleases"
-	debianLTS  = "https://wiki.debian.org/LTS"
-)

@@ -11,8 +11,8 @@ func fedora() Distro {
 		Differs:   "A release gets packages for about a year.",
 
 		Releases: map[string]ReleaseFacts{
-			"43": {Ends: []End{{"support of Fedora 43", "2026-12-09", fedoraEnds}}, Containerd: "2"},
-			"44": {Ends: []End{{"support of Fedora 44", "2027-06-02", fedoraEnds}}, Containerd: "2"},
+			"43": {Containerd: "2"},
+			"44": {Containerd: "2"},
 		},
 
 		PackageManager: DNF(),
@@ -45,7 +45,3 @@ func fedora() Distro {
 		},
 	}
 }
-
-// fedoraEnds is Fedora's schedule. A release ends four weeks after the second
-// next one is published, so its day may still move.
-const fedoraEnds = "https://fedorapeople.org/groups/schedule/"

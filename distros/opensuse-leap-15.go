@@ -11,7 +11,7 @@ func openSUSELeap15() Distro {
 		Differs:   "wicked configures interfaces, and AppArmor confines processes. Leap 16 uses NetworkManager and SELinux.",
 
 		Releases: map[string]ReleaseFacts{
-			"15.6": {Ends: []End{{"support of openSUSE Leap 15.6", "2026-04-30", leapEnds}}, Containerd: "1.7"},
+			"15.6": {Containerd: "1.7"},
 		},
 
 		PackageManager: Zypper(),
@@ -44,6 +44,3 @@ func openSUSELeap15() Distro {
 		},
 	}
 }
-
-// leapEnds is openSUSE's page of releases with their ends.
-const leapEnds = "https://en.opensuse.org/Lifetime"

@@ -11,7 +11,7 @@ func openSUSELeap16() Distro {
 		Differs:   "NetworkManager configures interfaces, and SELinux confines processes.",
 
 		Releases: map[string]ReleaseFacts{
-			"16.0": {Ends: []End{{"support of openSUSE Leap 16.0", "2027-10-31", leapEnds}}, Containerd: "1.7"},
+			"16.0": {Containerd: "1.7"},
 		},
 
 		PackageManager: Zypper(),

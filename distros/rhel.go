@@ -12,8 +12,8 @@ func rhel() Distro {
 		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
 		Releases: map[string]ReleaseFacts{
-			"9":  {Ends: []End{{"maintenance support of Red Hat Enterprise Linux 9", "2032-05-31", rhelEnds}}, Caution: cgroupV1Left},
-			"10": {Ends: []End{{"maintenance support of Red Hat Enterprise Linux 10", "2035-05-31", rhelEnds}}},
+			"9":  {Caution: cgroupV1Left},
+			"10": {},
 		},
 
 		PackageManager: DNF(),
@@ -57,9 +57,6 @@ func rhel() Distro {
 func networking10() map[Role][]string {
 	return map[Role][]string{Networking: {"kernel-modules-extra"}}
 }
-
-// rhelEnds is Red Hat's page of releases with their ends.
-const rhelEnds = "https://access.redhat.com/support/policy/updates/errata"
 
 // cgroupV1Left is about release 9 of the family, where Red Hat deprecated cgroup
 // v1. Release 10 has none (Considerations in adopting RHEL 10, "Kernel").

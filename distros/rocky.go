@@ -12,8 +12,8 @@ func rocky() Distro {
 		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
 		Releases: map[string]ReleaseFacts{
-			"9":  {Ends: []End{{"support of Rocky Linux 9", "2032-05-31", rockyEnds}}, Caution: cgroupV1Left},
-			"10": {Ends: []End{{"support of Rocky Linux 10", "2035-05-31", rockyEnds}}},
+			"9":  {Caution: cgroupV1Left},
+			"10": {},
 		},
 
 		PackageManager: DNF(),
@@ -48,6 +48,3 @@ func rocky() Distro {
 		},
 	}
 }
-
-// rockyEnds is Rocky Linux' page of releases with their ends.
-const rockyEnds = "https://wiki.rockylinux.org/rocky/version/"

@@ -14,7 +14,7 @@ func sles16() Distro {
 		Differs:   "NetworkManager configures interfaces, and SELinux confines processes.",
 
 		Releases: map[string]ReleaseFacts{
-			"16.0": {Ends: []End{{"general support of SUSE Linux Enterprise Server 16.0", "2027-11-30", slesEnds}}, Containerd: "1.7"},
+			"16.0": {Containerd: "1.7"},
 			"16":   {Containerd: "1.7"},
 		},
 

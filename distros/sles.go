@@ -12,10 +12,10 @@ func sles() Distro {
 		Differs:   "Register the module Containers, which contains containerd and runc.",
 
 		Releases: map[string]ReleaseFacts{
-			"15.4": {Ends: []End{{"general support of SUSE Linux Enterprise Server 15 SP4", "2023-12-31", slesEnds}}, Containerd: "1.7"},
-			"15.5": {Ends: []End{{"general support of SUSE Linux Enterprise Server 15 SP5", "2024-12-31", slesEnds}}, Containerd: "1.7"},
-			"15.6": {Ends: []End{{"general support of SUSE Linux Enterprise Server 15 SP6", "2025-12-31", slesEnds}}, Containerd: "1.7"},
-			"15":   {Ends: []End{{"general support of SUSE Linux Enterprise Server 15", "2031-07-31", slesEnds}}, Containerd: "1.7"},
+			"15.4": {Containerd: "1.7"},
+			"15.5": {Containerd: "1.7"},
+			"15.6": {Containerd: "1.7"},
+			"15":   {Containerd: "1.7"},
 		},
 
 		PackageManager: Zypper(),
@@ -49,6 +49,3 @@ func sles() Distro {
 		},
 	}
 }
-
-// slesEnds is SUSE's page of releases with their ends.
-const slesEnds = "https://www.suse.com/lifecycle"

@@ -18,9 +18,6 @@ type ReleaseFacts struct {
 	// Containerd is the version of the release's own containerd, such as "1.6" or
 	// "2"; empty if it has none.
 	Containerd string `json:"containerd,omitempty"`
-	// NoArchive is why upstream's containerd does not run on the release; empty if
-	// it does.
-	NoArchive string `json:"no_upstream_containerd,omitempty"`
 	// Caution is what people should check in a base image; empty if nothing.
 	Caution string `json:"caution,omitempty"`
 }
@@ -38,14 +35,13 @@ type End struct {
 // soon is how long before its day an end is a warning.
 const soon = 90 * 24 * time.Hour
 
-// Warning says that the end has passed, or comes within 90 days of now. It is
-// empty before that.
-func (e End) Warning(now time.Time) (string, error) {
+// Warning says that the end has passed, or comes within 90 days of now, and what to do.
+// It is empty before that.
+func (e End) Warning(now time.Time, remedy string) (string, error) {
 	day, err := time.Parse(time.DateOnly, e.Day)
 	if err != nil {
 		return "", fmt.Errorf("reading the end of %s: %w", e.Of, err)
 	}
-	const remedy = "choose a base image with a newer release"
 	switch today := now.UTC().Truncate(24 * time.Hour); {
 	case today.After(day):
 		return fmt.Sprintf("%s ended on %s; %s (%s)", e.Of, e.Day, remedy, e.Source), nil
@@ -53,6 +49,20 @@ func (e End) Warning(now time.Time) (string, error) {
 		return fmt.Sprintf("%s ends on %s; %s (%s)", e.Of, e.Day, remedy, e.Source), nil
 	}
 	return "", nil
+}
+
+// Last returns the last end of support; the zero value if the release has none.
+func (f ReleaseFacts) Last() End {
+	if len(f.Ends) == 0 {
+		return End{}
+	}
+	return slices.MaxFunc(f.Ends, func(a, b End) int { return strings.Compare(a.Day, b.Day) })
+}
+
+// Ended reports whether every support of the release had ended before now.
+func (f ReleaseFacts) Ended(now time.Time) bool {
+	last := f.Last().Day
+	return last != "" && last < now.UTC().Format(time.DateOnly)
 }
 
 // facts returns the facts of a release. Those of "9.4" are those of "9" without
@@ -68,8 +78,7 @@ func (d Distro) facts(version string) ReleaseFacts {
 			return f
 		}
 	}
-	newest := d.Releases[d.Versions[len(d.Versions)-1]]
-	return ReleaseFacts{Containerd: newest.Containerd, NoArchive: newest.NoArchive}
+	return ReleaseFacts{Containerd: d.Releases[d.Versions[len(d.Versions)-1]].Containerd}
 }
 
 // EveryRelease returns the distribution as each of its releases, the oldest
@@ -91,6 +100,23 @@ func (d Distro) ReleaseNames() []string {
 	return slices.SortedFunc(maps.Keys(d.Releases), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(strings.Split(a, ".")[0]), len(strings.Split(b, ".")[0])), strings.Compare(a, b))
 	})
+}
+
+// ByEnd divides the known distributions into those with a release whose support had not
+// ended before a day, and those without.
+func ByEnd(now time.Time) (current, ended []Distro) {
+	for _, d := range All() {
+		supported := false
+		for _, facts := range d.Releases {
+			supported = supported || !facts.Ended(now)
+		}
+		if supported {
+			current = append(current, d)
+		} else {
+			ended = append(ended, d)
+		}
+	}
+	return current, ended
 }
 
 // SupportEnds lists the last days of the distribution's own support, by version, for
@@ -123,18 +149,14 @@ func (d Distro) HasOldContainerd(major int) bool {
 }
 
 // WithContainerd returns the distribution with containerd and runc from upstream
-// archives if its own containerd is older than a major version. It fails if
-// upstream's containerd does not run on the release.
-func (d Distro) WithContainerd(major int) (Distro, error) {
+// archives if its own containerd is older than a major version.
+func (d Distro) WithContainerd(major int) Distro {
 	if !d.HasOldContainerd(major) {
-		return d, nil
-	}
-	if d.Release.NoArchive != "" {
-		return d, fmt.Errorf("upstream's containerd does not run on %s: %s", d.Name, d.Release.NoArchive)
+		return d
 	}
 	packages := map[Role][]string{}
 	maps.Copy(packages, d.Packages)
 	packages[ContainerRuntime] = []string{}
 	d.Packages, d.Upstream = packages, append(slices.Clone(d.Upstream), "containerd", "runc")
-	return d, nil
+	return d
 }

@@ -6,14 +6,26 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 //go:generate go run ./list
 
 // All returns the known distributions, sorted by ID. Each is a function in its
-// own file; `make generate` lists the functions in all.go.
+// own file; `make generate` lists the functions in all.go. The ends of support come from
+// the table of package versions.
 func All() []Distro {
 	all := described()
+	for _, d := range all {
+		for version, facts := range d.Releases {
+			for _, r := range versions.Of(d.ID) {
+				if r.Version == version {
+					facts.Ends = append(facts.Ends, End{r.Of, r.Ends, r.Source})
+				}
+			}
+			d.Releases[version] = facts
+		}
+	}
 	slices.SortFunc(all, func(a, b Distro) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }

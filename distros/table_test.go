@@ -66,11 +66,13 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	for want, spoil := range map[string]func(*Distro){
 		"Packages has no entry for storage; an empty list means that no package is needed": func(d *Distro) { delete(d.Packages, Storage) },
 		"Releases has no entry for the version 13":                                         func(d *Distro) { delete(d.Releases, "13") },
-		`Releases: "2028-06" of long-term support of Debian 12 is not a day`:               func(d *Distro) { d.Releases["12"].Ends[1].Day = "2028-06" },
-		"CommandFolder is /usr/bin, but /usr is read-only":                                 func(d *Distro) { d.Quirks = append(d.Quirks, ReadOnlyUsr()) },
-		"Packages lists packages, but there is no package manager":                         func(d *Distro) { d.PackageManager = NoPackageManager() },
-		`OptionPackages: no step knows the option "x"`:                                     func(d *Distro) { d.OptionPackages["x"] = nil },
-		"FIPS: set either Enable or None":                                                  func(d *Distro) { d.FIPS.Enable = "x" },
+		`Releases: "2028-06" of long-term support of Debian 12 is not a day`: func(d *Distro) {
+			d.Releases["12"] = ReleaseFacts{Containerd: "1.6", Ends: []End{{Of: "long-term support of Debian 12", Day: "2028-06"}}}
+		},
+		"CommandFolder is /usr/bin, but /usr is read-only":         func(d *Distro) { d.Quirks = append(d.Quirks, ReadOnlyUsr()) },
+		"Packages lists packages, but there is no package manager": func(d *Distro) { d.PackageManager = NoPackageManager() },
+		`OptionPackages: no step knows the option "x"`:             func(d *Distro) { d.OptionPackages["x"] = nil },
+		"FIPS: set either Enable or None":                          func(d *Distro) { d.FIPS.Enable = "x" },
 	} {
 		d := debian()
 		spoil(&d)

@@ -11,9 +11,9 @@ func ubuntu() Distro {
 		Differs:   "chrony keeps the clock. Provisioning does not change snapd.",
 
 		Releases: map[string]ReleaseFacts{
-			"22.04": {Ends: []End{{"standard support of Ubuntu 22.04", "2027-04-01", ubuntuEnds}}, Containerd: "1.7"},
-			"24.04": {Ends: []End{{"standard support of Ubuntu 24.04", "2029-05-31", ubuntuEnds}}, Containerd: "1.7"},
-			"26.04": {Ends: []End{{"standard support of Ubuntu 26.04", "2031-04-30", ubuntuEnds}}, Containerd: "2"},
+			"22.04": {Containerd: "1.7"},
+			"24.04": {Containerd: "1.7"},
+			"26.04": {Containerd: "2"},
 		},
 
 		PackageManager: APT(),
@@ -48,6 +48,3 @@ func ubuntu() Distro {
 		},
 	}
 }
-
-// ubuntuEnds is Ubuntu's page of releases with their ends.
-const ubuntuEnds = "https://wiki.ubuntu.com/Releases"

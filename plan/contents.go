@@ -2,7 +2,7 @@ package plan
 
 // Contents are the versions and sizes of what an image has after a provision.
 type Contents struct {
-	// Kubernetes is the version of the kubelet, such as 1.34.4.
+	// Kubernetes is the version of the kubelet, such as 1.36.3.
 	Kubernetes string `json:"kubernetes"`
 	// Components are the programs that a node needs, such as containerd.
 	Components []Component `json:"components"`

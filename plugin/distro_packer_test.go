@@ -22,10 +22,11 @@ func TestPackerValidateConsultsTheDistribution(t *testing.T) {
 		"package versions":              {"arch", "1.34.4", `package_versions = { "runc" = "1.3.4-1" }`, `package_versions["runc"]: pacman cannot install runc 1.3.4-1: a repository has only the newest version; remove the package from package_versions`},
 		"packages":                      {"flatcar", "1.34.4", `packages = ["htop"]`, `packages: Flatcar Container Linux has no package manager, so "htop" cannot be installed`},
 		"an option":                     {"flatcar", "1.34.4", `efa = true`, `efa: Flatcar Container Linux does not support it`},
-		"containerd":                    {"amazonlinux2", "1.34.4", `containerd = "2"`, `containerd "2": upstream's containerd does not run on Amazon Linux 2: the archive needs glibc 2.34, and Amazon Linux 2 has 2.26; choose Amazon Linux 2023`},
 		"containerd as a package":       {"debian", "1.34.4", "containerd = \"2\"\n    packages = [\"containerd\"]", `packages: the package "containerd" contradicts containerd = "2", which takes containerd and runc from upstream archives on Debian; leave the package out`},
 		"containerd's version":          {"debian", "1.34.4", "containerd = \"2\"\n    versions = { \"containerd\" = \"2.1.5\" }", ""},
 		"a distribution not known yet":  {"${data.null.later.output}", "1.34.4", `fips = true`, ""},
+		"a kubelet with containerd 2":   {"debian", "1.36.3", `packages = ["runc"]`, `packages: the package "runc" contradicts kubernetes_version = "1.36.3", which takes containerd and runc from upstream archives`},
+		"a kubelet not known yet":       {"debian", "${data.null.later.output}", "versions = { \"containerd\" = \"2.3.7\" }", ""},
 		"containerd not known yet":      {"debian", "1.34.4", "containerd = data.null.later.output\n    versions = { \"containerd\" = \"2.1.5\" }", ""},
 	}
 	eachPacker(t, func(t *testing.T, d *workstation) {

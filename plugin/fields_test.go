@@ -58,7 +58,7 @@ func everyField(t *testing.T) map[string]fields {
 			"versions": fields{"cni-plugins": "1.9.1"}, "checksums": fields{"kubelet": strings.Repeat("0a", 32)},
 			"containerd": "2", "packages": []any{"htop"}, "package_versions": fields{"ethtool": "1:6.1-1"}, "sysctls": fields{"net.core.somaxconn": "4096"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel_arguments": []any{"quiet"},
-			"nvidia_container_toolkit": "envvar", "efa": true, "fips": true, "bootstrap": "none", "hardening": []any{"umask", "audit"},
+			"nvidia_container_toolkit": "envvar", "efa": true, "fips": true, "accept_ended": true, "bootstrap": "none", "hardening": []any{"umask", "audit"},
 			// A lock file replaces other fields and has its own test.
 			"lock_file": "",
 		},

@@ -171,7 +171,7 @@ func TestPackerValidate(t *testing.T) {
     remote_folder      = "/home/${build.User}"
   }`, nil},
 		"no version": {`provisioner "eksnode" {}`,
-			[]string{`kubernetes_version is missing; set a complete version, such as 1.34.4`}},
+			[]string{`kubernetes_version is missing; set a complete version, such as 1.36.3`}},
 		"several mistakes": {`provisioner "eksnode" {
     kubernetes_version = "latest"
     distro             = "slackware"

@@ -25,7 +25,7 @@ func releaseOf(t *testing.T, fixture string) distros.Distro {
 // else changes.
 func TestContainerd2(t *testing.T) {
 	for fixture, upstream := range map[string]bool{
-		"debian": true, "debian-13": true, "ubuntu": true, "ubuntu-26.04": false, "fedora": false, "arch": false,
+		"amazonlinux2": true, "debian": true, "debian-13": true, "ubuntu": true, "ubuntu-26.04": false, "fedora": false, "arch": false,
 		"amazonlinux2023": false, "flatcar": false, "opensuse-leap-15": true, "opensuse-leap-16": true, "sles": true, "rocky": true,
 	} {
 		t.Run(fixture, func(t *testing.T) {
@@ -34,6 +34,12 @@ func TestContainerd2(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, upstream, n.has("containerd"))
 			assert.Equal(t, upstream, n.has("runc"))
+			if d.NewestKubernetes == 0 {
+				byKubelet, err := newNode(Spec{KubernetesVersion: "1.36.3"}, d, "amd64")
+				require.NoError(t, err)
+				assert.Equal(t, n.packageNames(), byKubelet.packageNames(), "containerd 2 is the default from 1.36 on")
+				assert.Equal(t, upstream, byKubelet.has("containerd"))
+			}
 			plain, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 			require.NoError(t, err)
 			units := 0
@@ -59,7 +65,7 @@ func TestContainerd2WithACompleteVersion(t *testing.T) {
 	require.NoError(t, err)
 	for _, d := range n.downloads {
 		if d.ID == "containerd" {
-			assert.Equal(t, "https://github.com/containerd/containerd/releases/download/v2.1.5/containerd-2.1.5-linux-arm64.tar.gz", d.URL)
+			assert.Equal(t, "https://github.com/containerd/containerd/releases/download/v2.1.5/containerd-static-2.1.5-linux-arm64.tar.gz", d.URL)
 		}
 	}
 }
@@ -70,8 +76,6 @@ func TestContainerd2IsRefused(t *testing.T) {
 		spec    Spec
 		err     string
 	}{
-		"on Amazon Linux 2": {"amazonlinux2", Spec{},
-			`containerd "2": upstream's containerd does not run on Amazon Linux 2: the archive needs glibc 2.34, and Amazon Linux 2 has 2.26; choose Amazon Linux 2023`},
 		"with a version of the package": {"debian", Spec{PackageVersions: map[string]string{"containerd": "1.6.20~ds1-1"}},
 			`package_versions: the package "containerd" contradicts containerd = "2", which takes containerd and runc from upstream archives on Debian; leave the package out`},
 		"with the package": {"debian-13", Spec{Packages: []string{"runc"}},
@@ -87,6 +91,8 @@ func TestContainerd2IsRefused(t *testing.T) {
 			require.EqualError(t, err, test.err)
 		})
 	}
+	_, err := Steps(Spec{KubernetesVersion: "1.36.3", Packages: []string{"runc"}}, releaseOf(t, "debian-13"), "amd64")
+	require.EqualError(t, err, `packages: the package "runc" contradicts kubernetes_version = "1.36.3", which takes containerd and runc from upstream archives on Debian; leave the package out`)
 	for _, value := range []string{"1", "1.7", "2.1.6", "latest", "v2", " 2", "package"} {
 		err := Spec{KubernetesVersion: "1.34.4", Containerd: value}.Validate()
 		require.ErrorContains(t, err, `is not known; known is 2, a major version; set a complete version with versions["containerd"]`, value)
@@ -127,7 +133,7 @@ func TestContainerd2InAPlan(t *testing.T) {
 	list := plan.Make(t.Context(), h, items)
 	requirePlanned(t, list)
 	got := text(list)
-	assert.Contains(t, got, "containerd\n  fetch /usr/local\n    containerd 2.1.6 from https://github.com/containerd/containerd/releases/download/v2.1.6/containerd-2.1.6-linux-amd64.tar.gz (runs containers): not installed\n")
+	assert.Contains(t, got, "containerd\n  fetch /usr/local\n    containerd 2.3.7 from https://github.com/containerd/containerd/releases/download/v2.3.7/containerd-static-2.3.7-linux-amd64.tar.gz (runs containers): not installed\n")
 	assert.Contains(t, got, "  write /usr/lib/systemd/system/containerd.service\n    starts upstream's containerd\n")
 	assert.False(t, strings.Contains(got, "install containerd"), got)
 }

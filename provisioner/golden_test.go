@@ -16,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -57,6 +58,15 @@ func golden() []string {
 	return releases
 }
 
+// goldenVersion is the default version of the kubelet, or the newest that runs on the
+// distribution.
+func goldenVersion(d distros.Distro) string {
+	if d.NewestKubernetes > 0 {
+		return fmt.Sprintf("1.%d.0", d.NewestKubernetes)
+	}
+	return versions.Kubernetes()
+}
+
 // TestGoldenPlans compares the plan for each distribution's bare machine with
 // testdata/ID.golden. After an intended change, run go test ./provisioner -run
 // TestGoldenPlans -update and read the difference.
@@ -66,7 +76,7 @@ func TestGoldenPlans(t *testing.T) {
 			h := bareOf(t, release)
 			detected, _, err := distros.Detect(h, "")
 			require.NoError(t, err)
-			items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, detected, "amd64")
+			items, err := Steps(Spec{KubernetesVersion: goldenVersion(detected)}, detected, "amd64")
 			require.NoError(t, err)
 			list := plan.Make(t.Context(), h, items)
 			requirePlanned(t, list)
@@ -91,7 +101,7 @@ func TestPlanningChangesNothing(t *testing.T) {
 	d, err := distros.ByID("debian")
 	require.NoError(t, err)
 	h := bare(t, d)
-	items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, d, "arm64")
+	items, err := Steps(Spec{KubernetesVersion: goldenVersion(d)}, d, "arm64")
 	require.NoError(t, err)
 	requirePlanned(t, plan.Make(t.Context(), h, items))
 	entries, err := os.ReadDir(h.Root())

@@ -5,6 +5,7 @@ import "github.com/eksnode/packer-plugin-eksnode/internal/surface"
 // The options that errors name.
 const (
 	fieldDistro                 surface.Name = "distro"
+	fieldAcceptEnded            surface.Name = "accept_ended"
 	fieldKubernetesVersion      surface.Name = "kubernetes_version"
 	fieldSourceURL              surface.Name = "source_url"
 	fieldAllowHTTP              surface.Name = "allow_http"

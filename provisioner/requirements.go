@@ -112,7 +112,7 @@ func (n *node) judge(f facts) error {
 	}
 	// Both have a unit of the same name, and both may be in use.
 	if version := f.replaced["containerd"]; version != "" {
-		errs = append(errs, surface.Errorf("the package containerd %s is installed, but %s takes containerd from upstream's archive; remove the package, or choose a base image without it", version, fieldContainerd.Is(n.spec.Containerd)))
+		errs = append(errs, surface.Errorf("the package containerd %s is installed, but %s takes containerd from upstream's archive; remove the package, or choose a base image without it", version, n.spec.archivesBy()))
 	}
 	for _, p := range f.places {
 		switch {

@@ -18,7 +18,10 @@ type Spec struct {
 	// Distribution ID, instead of the one in `/etc/os-release`. For derivatives
 	// that behave like a supported distribution.
 	Distro string `json:"distro,omitempty" mapstructure:"distro"`
-	// Complete kubelet version, such as `1.34.4`. There is no "latest".
+	// Accept a release of a distribution whose support has ended. Its publisher fixes no
+	// security defects any more. Defaults to `false`.
+	AcceptEnded bool `json:"accept_ended,omitempty" mapstructure:"accept_ended"`
+	// Complete kubelet version, such as `1.36.3`. There is no "latest".
 	KubernetesVersion string `json:"kubernetes_version" mapstructure:"kubernetes_version" required:"true"`
 	Sources           `mapstructure:",squash"`
 	// URL of a mirror or folder with the assets, instead of the publishers' sites.
@@ -34,7 +37,8 @@ type Spec struct {
 	// Major version of containerd, `2`. Where the distribution's own containerd is
 	// older, containerd and runc come from upstream archives instead of packages.
 	// Elsewhere this field changes nothing. `versions` sets a complete version of
-	// the archives. Defaults to the containerd of the distribution.
+	// the archives. Defaults to `2` with Kubernetes 1.36 and newer, and to the
+	// containerd of the distribution with older versions.
 	Containerd string `json:"containerd,omitempty" mapstructure:"containerd"`
 	// Asset versions by asset name, instead of those for `kubernetes_version`. For
 	// example `{ "cni-plugins" = "1.9.1" }`.

@@ -63,7 +63,7 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 type node struct {
 	spec   Spec
 	distro distros.Distro
-	// replaced are the packages that archives replace by the field containerd.
+	// replaced are the packages that archives replace.
 	replaced  []string
 	arch      string
 	downloads []asset.Download
@@ -91,9 +91,7 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if err := spec.supportedBy(d); err != nil {
 		return nil, err
 	}
-	if n.distro, err = spec.withContainerd(d); err != nil {
-		return nil, err
-	}
+	n.distro = spec.withContainerd(d)
 	n.replaced = replaced(d, n.distro)
 	if n.containers, err = spec.wanted(); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func TestRefusedSteps(t *testing.T) {
 	d, err := distros.ByID("debian")
 	require.NoError(t, err)
 	_, err = Steps(Spec{}, d, "amd64")
-	require.EqualError(t, err, `kubernetes_version is missing; set a complete version, such as 1.34.4`)
+	require.EqualError(t, err, `kubernetes_version is missing; set a complete version, such as 1.36.3`)
 	_, err = Steps(Spec{KubernetesVersion: "1.34.4"}, d, "386")
 	require.EqualError(t, err, `the architecture "386" is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)`)
 }

@@ -49,11 +49,7 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	if err == nil && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
 		add("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs)
 	}
-	if _, err := s.withContainerd(d); err != nil {
-		errs = append(errs, err)
-	} else {
-		errs = append(errs, s.checkArchives(d))
-	}
+	errs = append(errs, s.checkArchives(d))
 	if !d.HasPackages() {
 		for _, name := range s.Packages {
 			add("%s: %s has no package manager, so %q cannot be installed", fieldPackages, d.Name, name)
@@ -86,10 +82,7 @@ func (s Spec) supportedBy(d distros.Distro) error {
 // checkArchives refuses settings of archives that the distribution does not
 // download, and of packages that archives replace.
 func (s Spec) checkArchives(d distros.Distro) error {
-	chosen, err := s.withContainerd(d)
-	if err != nil {
-		return err
-	}
+	chosen := s.withContainerd(d)
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	for _, a := range asset.Table() {
@@ -115,7 +108,7 @@ func (s Spec) checkArchives(d distros.Distro) error {
 			if versioned {
 				field = fieldPackageVersions
 			}
-			add("%s: the package %q contradicts %s, which takes containerd and runc from upstream archives on %s; leave the package out", field, name, fieldContainerd.Is(s.Containerd), d.Name)
+			add("%s: the package %q contradicts %s, which takes containerd and runc from upstream archives on %s; leave the package out", field, name, s.archivesBy(), d.Name)
 		}
 	}
 	return errors.Join(errs...)
@@ -147,16 +140,28 @@ func (s Spec) validateContainerd() error {
 	return nil
 }
 
-// withContainerd applies the field containerd to a distribution.
-func (s Spec) withContainerd(d distros.Distro) (distros.Distro, error) {
-	if s.Containerd != newestContainerd {
-		return d, nil
+// lastWithContainerd1 is the last kubelet that supports containerd 1
+// (https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html).
+// containerd's own list for 1.36 begins with 2.2
+// (https://containerd.io/releases/#kubernetes-support).
+const lastWithContainerd1 = 35
+
+// withContainerd returns the distribution with containerd and runc from upstream archives
+// where its own containerd is too old for the field containerd or for the kubelet.
+func (s Spec) withContainerd(d distros.Distro) distros.Distro {
+	minor, err := kubernetesMinor(s.KubernetesVersion)
+	if s.Containerd != newestContainerd && (err != nil || minor <= lastWithContainerd1) {
+		return d
 	}
-	chosen, err := d.WithContainerd(2)
-	if err != nil {
-		return d, surface.Errorf("%s %q: %w", fieldContainerd, s.Containerd, err)
+	return d.WithContainerd(2)
+}
+
+// archivesBy is the setting by which archives replace packages.
+func (s Spec) archivesBy() surface.Words {
+	if s.Containerd != "" {
+		return fieldContainerd.Is(s.Containerd)
 	}
-	return chosen, nil
+	return fieldKubernetesVersion.Is(s.KubernetesVersion)
 }
 
 // replaced are the packages of the container runtime that archives replace.
@@ -181,7 +186,7 @@ func (s Spec) Downloads(id string) bool {
 func (s Spec) share(a asset.Asset) (some, all int) {
 	releases, _ := s.releases() // Validate has reported an unknown distribution
 	for _, d := range releases {
-		if chosen, err := s.withContainerd(d); err == nil && downloads(chosen, a) {
+		if downloads(s.withContainerd(d), a) {
 			some++
 		}
 	}

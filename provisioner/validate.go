@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // The supported minor versions of Kubernetes 1. Before 1.24 the kubelet needs
@@ -91,11 +92,11 @@ func (s Spec) validateKubernetes() error {
 	v := s.KubernetesVersion
 	switch {
 	case v == "":
-		return surface.Errorf(`%s is missing; set a complete version, such as 1.34.4`, fieldKubernetesVersion)
+		return surface.Errorf("%s is missing; set a complete version, such as %s", fieldKubernetesVersion, versions.Kubernetes())
 	case strings.HasPrefix(v, "v"):
 		return surface.Errorf(`%s %q must be written without the "v"`, fieldKubernetesVersion, v)
 	case !versionForm.MatchString(v):
-		return surface.Errorf(`%s %q must be complete, such as "1.34.4"; nothing is resolved to "latest"`, fieldKubernetesVersion, v)
+		return surface.Errorf(`%s %q must be complete, such as %q; nothing is resolved to "latest"`, fieldKubernetesVersion, v, versions.Kubernetes())
 	}
 	if minor, err := kubernetesMinor(v); err != nil || minor < oldestMinor || minor > newestMinor {
 		return surface.Errorf("%s %q is not supported; supported are 1.%d to 1.%d", fieldKubernetesVersion, v, oldestMinor, newestMinor)
@@ -103,7 +104,7 @@ func (s Spec) validateKubernetes() error {
 	return nil
 }
 
-// kubernetesMinor is 34 for 1.34.4.
+// kubernetesMinor is 36 for 1.36.3.
 func kubernetesMinor(version string) (int, error) {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

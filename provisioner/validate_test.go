@@ -35,10 +35,10 @@ func TestRefusedSpecs(t *testing.T) {
 		spec Spec
 		err  string
 	}{
-		"nothing":               {Spec{}, `kubernetes_version is missing; set a complete version, such as 1.34.4`},
+		"nothing":               {Spec{}, `kubernetes_version is missing; set a complete version, such as 1.36.3`},
 		"a v":                   {Spec{KubernetesVersion: "v1.34.4"}, `kubernetes_version "v1.34.4" must be written without the "v"`},
-		"a minor only":          {Spec{KubernetesVersion: "1.34"}, `kubernetes_version "1.34" must be complete, such as "1.34.4"; nothing is resolved to "latest"`},
-		"latest":                {Spec{KubernetesVersion: "latest"}, `kubernetes_version "latest" must be complete, such as "1.34.4"; nothing is resolved to "latest"`},
+		"a minor only":          {Spec{KubernetesVersion: "1.34"}, `kubernetes_version "1.34" must be complete, such as "1.36.3"; nothing is resolved to "latest"`},
+		"latest":                {Spec{KubernetesVersion: "latest"}, `kubernetes_version "latest" must be complete, such as "1.36.3"; nothing is resolved to "latest"`},
 		"too old":               {Spec{KubernetesVersion: "1.23.17"}, `kubernetes_version "1.23.17" is not supported; supported are 1.24 to 1.37`},
 		"too new":               {Spec{KubernetesVersion: "1.38.0"}, `kubernetes_version "1.38.0" is not supported; supported are 1.24 to 1.37`},
 		"another major":         {Spec{KubernetesVersion: "2.30.0"}, `kubernetes_version "2.30.0" is not supported; supported are 1.24 to 1.37`},
@@ -70,7 +70,7 @@ func TestRefusedSpecs(t *testing.T) {
 		"all at once, in order": {
 			Spec{Distro: "x", SourceURL: "x", Packages: []string{"?"}, Sysctls: map[string]string{"x": "1"}, Versions: map[string]string{"b": "1", "a": "1"}, Checksums: map[string]string{"c": "1"}},
 			`distro "x" is not known; known are ` + known + `
-kubernetes_version is missing; set a complete version, such as 1.34.4
+kubernetes_version is missing; set a complete version, such as 1.36.3
 source_url "x" must begin with http:// or https:// and a host, or with file:// and an absolute path
 versions["a"]: there is no such asset; ` + assets + `
 versions["b"]: there is no such asset; ` + assets + `

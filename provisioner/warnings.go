@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,52 +9,56 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // Warnings are what will stop working: ends of support that have passed or come
-// within 90 days of the host's time, containerd 1, and cgroup v1. They do not keep a
-// spec from being applied to a host with this distribution.
+// within 90 days of the host's time, and cgroup v1. They do not keep a spec from being
+// applied to a host with this distribution. A release whose support has ended is an
+// error, unless the spec accepts it.
 func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
-	d, err := s.withContainerd(d)
-	if err != nil {
-		return nil, err
+	if last := d.Release.Last(); !s.AcceptEnded && d.Release.Ended(h.Now()) {
+		return nil, surface.Errorf("%s ended on %s (%s); choose a base image with a newer release, or accept the risk with %s",
+			last.Of, last.Day, last.Source, fieldAcceptEnded.On())
 	}
 	var list []string
-	for _, end := range d.Release.Ends {
-		text, err := end.Warning(h.Now())
-		if err != nil {
-			return nil, err
-		}
+	warn := func(end distros.End, remedy string) error {
+		text, err := end.Warning(h.Now(), remedy)
 		list = append(list, text)
+		return err
+	}
+	var errs []error
+	for _, end := range d.Release.Ends {
+		errs = append(errs, warn(end, "choose a base image with a newer release"))
+	}
+	for _, line := range []struct{ asset, version, remedy string }{
+		{"kubelet", s.KubernetesVersion, "choose a newer version of Kubernetes"},
+		{"containerd", s.containerdVersion(d), "the option containerd with the value 2 installs a newer one, unless versions sets another"},
+	} {
+		for _, r := range versions.Line(line.asset, line.version) {
+			if r.Ends != "" {
+				errs = append(errs, warn(distros.End{Of: r.Of, Day: r.Ends, Source: r.Source}, line.remedy))
+			}
+		}
 	}
 	legacy, err := cgroupWarning(d, h)
-	list = append(list, legacy, containerdWarning(d))
-	return slices.DeleteFunc(list, func(text string) bool { return text == "" }), err
+	errs = append(errs, err)
+	list = append(list, legacy)
+	return slices.DeleteFunc(list, func(text string) bool { return text == "" }), errors.Join(errs...)
 }
 
-// The end of containerd 1. Kubernetes 1.35 is the last release that supports
-// containerd 1
-// (https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html).
-// Later kubelets still start with it, until they no longer fall back to their own
-// cgroup driver when containerd cannot name one. That was planned for 1.36, then for
-// 1.37, and is now planned for 1.38 (KEP-4033, kubernetes #139121).
-const (
-	lastWithContainerd1     = 35
-	firstWithoutContainerd1 = 38
-)
+// containerdVersion is the version of containerd in an upstream archive, or that of the
+// distribution's own.
+func (s Spec) containerdVersion(d distros.Distro) string {
+	if !s.withContainerd(d).FromUpstream() {
+		return d.Release.Containerd
+	}
+	return cmp.Or(s.Versions["containerd"], versions.Default("containerd"))
+}
 
 // firstWithoutCgroupV1 is the first kubelet that does not start with cgroup v1.
 const firstWithoutCgroupV1 = 35
-
-// containerdWarning warns when the distribution's containerd is 1.x. Where the newest
-// kubelet is older than the end, nothing is left to warn of.
-func containerdWarning(d distros.Distro) string {
-	if limit := d.NewestKubernetes; limit > 0 && limit <= lastWithContainerd1 || !d.HasOldContainerd(2) {
-		return ""
-	}
-	return fmt.Sprintf("%s has containerd %s; Kubernetes 1.%d is the last release that supports containerd 1, and kubelets from 1.%d on will not start with it; the option containerd with the value %s installs a newer one",
-		d.Name, d.Release.Containerd, lastWithContainerd1, firstWithoutContainerd1, newestContainerd)
-}
 
 // cgroupWarning warns of a machine that runs with cgroup v1, or of a release that can.
 // Only a live machine shows which version is in use.

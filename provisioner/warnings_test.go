@@ -6,13 +6,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
 
 const (
-	debianContainerd = "Debian has containerd 1.6; Kubernetes 1.35 is the last release that supports containerd 1, and kubelets from 1.38 on will not start with it; the option containerd with the value 2 installs a newer one"
-	debianRegular    = "regular security support of Debian 12 ended on 2026-07-11; choose a base image with a newer release (https://wiki.debian.org/DebianReleases)"
+	fedoraEnds = "support of Fedora 43 ends on 2026-12-09; choose a base image with a newer release (https://fedorapeople.org/groups/schedule/)"
+	debianEnds = "regular security support of Debian 12 ended on 2026-07-11; choose a base image with a newer release (https://wiki.debian.org/DebianReleases)"
+	newer      = "; the option containerd with the value 2 installs a newer one, unless versions sets another (https://containerd.io/releases/)"
+	ended33    = "standard support of Kubernetes 1.33 on EKS ended on 2026-07-29; choose a newer version of Kubernetes (https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html)"
 )
 
 func TestWarnings(t *testing.T) {
@@ -21,20 +21,21 @@ func TestWarnings(t *testing.T) {
 		spec           Spec
 		want           []string
 	}{
-		"nothing to warn of":       {"fedora-44", "2026-11-23", Spec{}, nil},
-		"an end within 90 days":    {"fedora", "2026-11-23", Spec{}, []string{"support of Fedora 43 ends on 2026-12-09; choose a base image with a newer release (https://fedorapeople.org/groups/schedule/)"}},
-		"an end that has passed":   {"opensuse-leap-15", "2026-05-01", Spec{Containerd: "2"}, []string{"support of openSUSE Leap 15.6 ended on 2026-04-30; choose a base image with a newer release (https://en.opensuse.org/Lifetime)"}},
-		"containerd 1":             {"debian", "2026-01-01", Spec{}, []string{debianContainerd}},
-		"containerd 1 and an end":  {"debian", "2026-11-23", Spec{}, []string{debianRegular, debianContainerd}},
-		"containerd 2 by option":   {"debian", "2026-01-01", Spec{Containerd: "2"}, nil},
-		"containerd 2 as package":  {"ubuntu-26.04", "2026-11-23", Spec{}, nil},
-		"containerd 2 as archive":  {"rocky-10", "2026-11-23", Spec{}, nil},
-		"a kubelet after the last": {"debian", "2026-01-01", Spec{KubernetesVersion: "1.37.0"}, []string{debianContainerd}},
-		"Amazon Linux 2, whose newest kubelet supports containerd 1": {"amazonlinux2", "2026-11-23", Spec{}, []string{
+		"nothing to warn of":      {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, nil},
+		"an end within 90 days":   {"fedora", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{fedoraEnds}},
+		"an end that has passed":  {"debian", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{debianEnds}},
+		"an end of Kubernetes":    {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.33.13", Containerd: "2"}, []string{ended33}},
+		"containerd 1":            {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.35.4"}, []string{"support of containerd 1.7 ended on 2026-09-30" + newer}},
+		"containerd 2 by option":  {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.35.4", Containerd: "2"}, nil},
+		"containerd 2 as package": {"ubuntu-26.04", "2026-11-24", Spec{KubernetesVersion: "1.35.4"}, nil},
+		"an old archive": {"rocky-10", "2026-11-24", Spec{KubernetesVersion: "1.36.3", Versions: map[string]string{"containerd": "2.1.6"}}, []string{
+			"support of containerd 2.1 ended on 2026-07-03" + newer}},
+		"an accepted end": {"amazonlinux2", "2026-11-24", Spec{KubernetesVersion: "1.34.4", Containerd: "2", AcceptEnded: true}, []string{
 			"support of Amazon Linux 2 ended on 2026-06-30; choose a base image with a newer release (https://aws.amazon.com/amazon-linux-2/faqs/)",
 			"publication of AWS's EKS images of Amazon Linux 2 ended on 2025-11-26; choose a base image with a newer release (https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html)",
+			"standard support of Kubernetes 1.34 on EKS ends on 2026-12-02; choose a newer version of Kubernetes (https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html)",
 		}},
-		"a release that can start with cgroup v1": {"rhel", "2026-11-23", Spec{}, []string{
+		"a release that can start with cgroup v1": {"rhel", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{
 			"release 9 can still start with cgroup v1, but kubelets from 1.35 on cannot; the base image must not set systemd.unified_cgroup_hierarchy=0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,19 +53,18 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// Every release of every distribution that has containerd 1 is warned of, unless no
-// kubelet after 1.35 runs on it.
-func TestEveryOldContainerdIsWarnedOf(t *testing.T) {
-	warned := 0
-	for _, d := range distros.All() {
-		for _, release := range d.EveryRelease() {
-			if got := containerdWarning(release); got != "" {
-				warned++
-				assert.Equal(t, "1", release.Release.Containerd[:1], "%s: %s", d.ID, got)
-			}
-		}
+// The end of all support of a release is an error with its day.
+func TestEndedReleasesMustBeAccepted(t *testing.T) {
+	for fixture, want := range map[string]string{
+		"amazonlinux2":     "support of Amazon Linux 2 ended on 2026-06-30 (https://aws.amazon.com/amazon-linux-2/faqs/)",
+		"opensuse-leap-15": "support of openSUSE Leap 15.6 ended on 2026-04-30 (https://en.opensuse.org/Lifetime)",
+	} {
+		h := bareOf(t, fixture).WithClock(func() time.Time { return time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC) })
+		_, err := Warnings(Spec{KubernetesVersion: "1.34.4"}, releaseOf(t, fixture), h)
+		require.EqualError(t, err, want+"; choose a base image with a newer release, or accept the risk with accept_ended = true")
+		_, err = Warnings(Spec{KubernetesVersion: "1.34.4", AcceptEnded: true}, releaseOf(t, fixture), h)
+		require.NoError(t, err)
 	}
-	assert.NotZero(t, warned)
 }
 
 // systemd mounts a hierarchy of its own only with cgroup v1.

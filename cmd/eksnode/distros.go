@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,8 @@ func distrosCommand() *cobra.Command {
 func printDistros(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "DISTRO\tVERSIONS\tSUPPORT ENDS\tPACKAGES\tNETWORK\tSECURITY\tUSER\tKNOWN TO WORK")
-	for _, d := range distros.All() {
+	current, ended := distros.ByEnd(time.Now())
+	for _, d := range current {
 		versions := "rolling"
 		if len(d.Versions) > 0 {
 			versions = strings.Join(d.Versions, ", ")
@@ -44,6 +46,10 @@ func printDistros(w io.Writer) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	fmt.Fprintln(w, "\nEnded, provisioned only with --accept-ended:")
+	for _, d := range ended {
+		fmt.Fprintf(w, "  %s %s\n", d.ID, d.SupportEnds())
 	}
 	printNotes(w)
 	fmt.Fprintln(w, "\nRefused:")
@@ -60,7 +66,7 @@ func printNotes(w io.Writer) {
 		for _, version := range d.ReleaseNames() {
 			f := d.Releases[version]
 			for _, e := range f.Ends[min(1, len(f.Ends)):] {
-				fmt.Fprintf(w, "  %s %s: the %s ends on %s\n", d.ID, version, e.Of, e.Day)
+				fmt.Fprintf(w, "  %s %s: last day of the %s: %s\n", d.ID, version, e.Of, e.Day)
 			}
 			if f.Caution != "" {
 				fmt.Fprintf(w, "  %s %s: %s\n", d.ID, version, f.Caution)

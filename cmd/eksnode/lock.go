@@ -48,10 +48,10 @@ stay. Without --kubernetes-version and --images, it locks the versions in the
 file again. With --distro, it locks only what these distributions download, and
 removes other assets of the same versions. Builds with this lock file refuse
 anything else.`,
-		Example: `  eksnode lock --kubernetes-version 1.34.4 --arch amd64
-  eksnode lock --kubernetes-version 1.34.4 --distro debian,rocky
+		Example: `  eksnode lock --kubernetes-version 1.36.3 --arch amd64
+  eksnode lock --kubernetes-version 1.36.3 --distro debian,rocky
   eksnode lock --images registry.k8s.io/pause:3.10
-  eksnode provision --kubernetes-version 1.34.4 --lock-file eksnode.lock.json`,
+  eksnode provision --kubernetes-version 1.36.3 --lock-file eksnode.lock.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return l.run(cmd.Context(), cmd.OutOrStdout())
@@ -59,7 +59,7 @@ anything else.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&l.file, "file", "eksnode.lock.json", "lock file to write")
-	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.34.4 (default: those in the lock file)")
+	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.36.3 (default: those in the lock file)")
 	f.StringSliceVar(&l.arches, "arch", arches(), "node architectures")
 	f.StringSliceVar(&l.distros, "distro", nil, "distributions whose downloads to lock, such as debian (default: all)")
 	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "allow_http", "containerd", "versions", "checksums")
@@ -88,7 +88,7 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
-		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as 1.34.4", l.file)
+		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as 1.36.3", l.file)
 	}
 	if err := l.check(); err != nil {
 		return err
@@ -113,13 +113,12 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 // check validates the flags before any download.
 func (l locking) check() error {
 	errs := []error{l.checkDistros()}
-	specs := l.specs()
-	if errs[0] != nil {
-		specs = nil // each would repeat the error
-	}
 	for _, version := range l.kubernetes {
-		for _, spec := range specs {
-			spec.KubernetesVersion = version
+		if errs[0] != nil {
+			break // each spec would repeat the error
+		}
+		l.spec.KubernetesVersion = version // decides which assets a distribution downloads
+		for _, spec := range l.specs() {
 			if err := spec.Validate(); err != nil {
 				errs = append(errs, fmt.Errorf("for Kubernetes %s: %w", version, err))
 			}
@@ -191,6 +190,7 @@ func (l locking) downloads(id string) bool {
 
 // machine locks the assets for a kubelet version on an architecture.
 func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string, out io.Writer) error {
+	l.spec.KubernetesVersion = version
 	date := l.spec.EKSBuildDate
 	if l.spec.Source == asset.EKSBucket && date == "" {
 		dates, err := f.BuildDates(ctx, version, l.spec.SourceURL)

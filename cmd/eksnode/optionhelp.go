@@ -5,8 +5,9 @@ package main
 // provisionHelp returns the help texts of the flags that set options of package provisioner.
 func provisionHelp() map[string]string {
 	return map[string]string{
-		"kubernetes_version":       "complete kubelet version, such as 1.34.4",
+		"kubernetes_version":       "complete kubelet version, such as 1.36.3",
 		"distro":                   "distribution ID, instead of the one in /etc/os-release",
+		"accept_ended":             "accept a release of a distribution whose support has ended",
 		"source":                   "publisher of assets, upstream or eks-bucket (default: the publisher in the lock file, or upstream)",
 		"eks_build_date":           "date of the EKS build, such as 2025-11-13",
 		"sbom":                     "write a CycloneDX 1.5 bill of materials to /etc/eks/eksnode/sbom.cdx.json in the image",
@@ -14,7 +15,7 @@ func provisionHelp() map[string]string {
 		"allow_http":               "accept a --source-url that begins with http:// although neither a lock file nor --checksums pins every asset",
 		"images":                   "container images to preload, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…",
 		"pause_image":              "pause image to preload, with its digest",
-		"containerd":               "major version of containerd, 2 (default: the containerd of the distribution)",
+		"containerd":               "major version of containerd, 2 (default: 2 with Kubernetes 1.36 and newer, and to the containerd of the distribution with older versions)",
 		"versions":                 "asset versions by asset name, instead of those for --kubernetes-version",
 		"checksums":                "required SHA-256 of assets in hexadecimal, by asset name",
 		"packages":                 "additional packages, by their names in the distribution",

@@ -28,8 +28,8 @@ func provisionCommand() *cobra.Command {
 		Long: `Provision installs packages and assets such as the kubelet, configures the
 system, and prepares first boot. A second run changes nothing. The options come
 from flags, or all from the file of --spec.`,
-		Example: `  eksnode provision --kubernetes-version 1.34.4 --dry-run
-  eksnode provision --kubernetes-version 1.34.4 --lock-file eksnode.lock.json
+		Example: `  eksnode provision --kubernetes-version 1.36.3 --dry-run
+  eksnode provision --kubernetes-version 1.36.3 --lock-file eksnode.lock.json
   eksnode provision --spec spec.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

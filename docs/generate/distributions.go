@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // fact is a property of a distribution, as the page shows it.
@@ -152,4 +154,12 @@ func containerdVersions(d distros.Distro) string {
 		}
 	}
 	return strings.Join(list, ", ")
+}
+
+// byEnd divides the distributions by the day on which the table of versions was checked,
+// because pages must not change with the day of their generation.
+func byEnd() (current, ended []distros.Distro, err error) {
+	day, err := time.Parse(time.DateOnly, versions.Checked)
+	current, ended = distros.ByEnd(day)
+	return current, ended, err
 }

@@ -53,7 +53,7 @@ func AptCache(cache string) string { return filepath.Join(cache, "apt") }
 
 // Debian describes a base system.
 type Debian struct {
-	// Suite is the code name of the release; "bookworm" when empty.
+	// Suite is the code name of the release; "trixie" when empty.
 	Suite string
 	// Cache is the cache folder; Cache() when empty.
 	Cache string
@@ -69,7 +69,7 @@ type Debian struct {
 // never write into it.
 func (d Debian) Prepare(ctx context.Context, log io.Writer) (string, error) {
 	if d.Suite == "" {
-		d.Suite = "bookworm"
+		d.Suite = "trixie"
 	}
 	if d.Cache == "" {
 		cache, err := Cache()

@@ -68,7 +68,7 @@ func TestPrepareBuildsOnceForTwoProcesses(t *testing.T) {
 	}
 	list, err := os.ReadFile(filepath.Join(root, "etc/apt/sources.list"))
 	require.NoError(t, err)
-	assert.Equal(t, sources("bookworm"), string(list))
+	assert.Equal(t, sources("trixie"), string(list))
 }
 
 func TestPrepareWithoutMirror(t *testing.T) {

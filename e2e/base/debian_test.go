@@ -12,12 +12,12 @@ import (
 
 func TestPrepareUsesCachedTree(t *testing.T) {
 	cache := t.TempDir()
-	key, err := newRecipe("bookworm").key()
+	key, err := newRecipe("trixie").key()
 	require.NoError(t, err)
 	want := filepath.Join(cache, "base", key, "root")
 	require.NoError(t, os.MkdirAll(want, 0o755))
 	var log bytes.Buffer
-	for _, suite := range []string{"", "bookworm"} {
+	for _, suite := range []string{"", "trixie"} {
 		root, err := Debian{Suite: suite, Cache: cache}.Prepare(t.Context(), &log)
 		require.NoError(t, err)
 		assert.Equal(t, want, root)

@@ -9,17 +9,17 @@ import (
 
 func TestCacheKeyCoversWholeRecipe(t *testing.T) {
 	key := func(change func(*recipe)) string {
-		recipe := newRecipe("bookworm")
+		recipe := newRecipe("trixie")
 		change(&recipe)
 		key, err := recipe.key()
 		require.NoError(t, err)
 		return key
 	}
 	same := key(func(*recipe) {})
-	assert.Regexp(t, `^bookworm-[0-9a-f]{16}$`, same)
+	assert.Regexp(t, `^trixie-[0-9a-f]{16}$`, same)
 	assert.Equal(t, same, key(func(*recipe) {}))
 	for name, change := range map[string]func(*recipe){
-		"suite":    func(r *recipe) { *r = newRecipe("trixie") },
+		"suite":    func(r *recipe) { *r = newRecipe("bookworm") },
 		"variant":  func(r *recipe) { r.Variant = "apt" },
 		"packages": func(r *recipe) { r.Packages = append(r.Packages, "vim") },
 		"excluded": func(r *recipe) { r.Excluded = nil },

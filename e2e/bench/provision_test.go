@@ -27,7 +27,7 @@ import (
 // manifest, verifies each step, and flushes each file to disk.
 func BenchmarkProvision(b *testing.B) {
 	l := openLab(b)
-	assets, err := mirror.Build(l.ctx, mirror.Versions{}, runtime.GOARCH, os.Stderr)
+	assets, err := mirror.Build(l.ctx, "", runtime.GOARCH, os.Stderr)
 	require.NoError(b, err)
 	listener, err := l.Listen(l.ctx, "tcp", l.HostAddress()+":0")
 	require.NoError(b, err)

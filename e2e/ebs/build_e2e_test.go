@@ -54,7 +54,7 @@ func TestBuild(t *testing.T) {
 			c.checkImage(t, region, name, "alias/home", image)
 			c.checkImage(t, abroad, name, "arn:aws:kms:"+abroad+":123456789012:alias/abroad", copies[name])
 			c.checkPublished(t, name, map[string]string{region: image.ID, abroad: copies[name].ID})
-			checkReports(t, d.reports(), name+"-"+processor+"-1.34.4")
+			checkReports(t, d.reports(), name+"-"+processor+"-1.36.3")
 			audit(t, c, d.eksnode, image.ID)
 		})
 	}
@@ -73,7 +73,7 @@ func (c *cloud) images(region string) map[string]aws.Image {
 	byName := map[string]aws.Image{}
 	for _, image := range found.Images {
 		for name := range names {
-			if matched, err := filepath.Match("eksnode-"+name+"-"+processor+"-1.34.4-*", image.Name); err == nil && matched {
+			if matched, err := filepath.Match("eksnode-"+name+"-"+processor+"-1.36.3-*", image.Name); err == nil && matched {
 				byName[name] = image
 			}
 		}
@@ -83,7 +83,7 @@ func (c *cloud) images(region string) map[string]aws.Image {
 
 func (c *cloud) checkImage(t *testing.T, region, name, key string, image aws.Image) {
 	t.Helper()
-	assert.Equal(t, "EKS node, Kubernetes 1.34.4, "+name, image.Description)
+	assert.Equal(t, "EKS node, Kubernetes 1.36.3, "+name, image.Description)
 	assert.Equal(t, "v2.0", image.IMDS)
 	assert.False(t, image.Public)
 	deprecated, err := time.Parse(time.RFC3339, image.Deprecated)
@@ -101,7 +101,7 @@ func (c *cloud) checkImage(t *testing.T, region, name, key string, image aws.Ima
 	require.Len(t, found.Snapshots, 1)
 	assert.Equal(t, key, found.Snapshots[0].KMSKey)
 	want := map[string]string{
-		"team": "nodes", "eksnode:kubernetes-version": "1.34.4", "eksnode:distro": name, "eksnode:processor": processor,
+		"team": "nodes", "eksnode:kubernetes-version": "1.36.3", "eksnode:distro": name, "eksnode:processor": processor,
 		"eksnode:base-image": names[name],
 	}
 	assert.Equal(t, want, tagsOf(image.Tags))

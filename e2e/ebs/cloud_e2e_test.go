@@ -77,7 +77,7 @@ func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
 // names of the base images that the example finds
 var names = map[string]string{
 	"al2023": "al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-x86_64", "arch": "arch-linux-std-hvm-2025.11.15.x86_64-ebs",
-	"debian12": "debian-12-amd64-20251112-2294", "ubuntu2404": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20251022",
+	"debian13": "debian-13-amd64-20251112-2294", "ubuntu2404": "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20251022",
 }
 
 // baseImages returns images that the example's filters must find, and images
@@ -104,13 +104,13 @@ func baseImages(root string) []*aws.Image {
 	}
 	all := []*aws.Image{
 		image(names["al2023"], amazon, "ec2-user", 0), image(names["arch"], arch, "arch", 0),
-		image(names["debian12"], debian, "admin", 0), image(names["ubuntu2404"], canonical, "ubuntu", 0),
+		image(names["debian13"], debian, "admin", 0), image(names["ubuntu2404"], canonical, "ubuntu", 0),
 		// Older images.
 		image("al2023-ami-minimal-2023.8.20250915.0-kernel-6.12-x86_64", amazon, "", -60), image("arch-linux-std-hvm-2025.11.01.x86_64-ebs", arch, "", -14),
-		image("debian-12-amd64-20250910-2200", debian, "", -60),
+		image("debian-13-amd64-20250910-2200", debian, "", -60),
 		// The full image, another kernel, another architecture, another version.
 		image("al2023-ami-2023.9.20251110.1-kernel-6.12-x86_64", amazon, "", 1), image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.1-x86_64", amazon, "", 1),
-		image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-arm64", amazon, "", 1), image("debian-12-arm64-20251112-2294", debian, "", 1),
+		image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-arm64", amazon, "", 1), image("debian-13-arm64-20251112-2294", debian, "", 1),
 		image("debian-13-amd64-20251112-2294", debian, "", 1), image("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20251022", canonical, "", 1),
 	}
 	// A publisher with similar names.
@@ -126,7 +126,7 @@ func baseImages(root string) []*aws.Image {
 // serveMirror serves the node's programs on an address that the machines reach.
 func (c *cloud) serveMirror(line mirror.Options) {
 	c.t.Helper()
-	assets, err := mirror.Build(c.ctx, mirror.Versions{}, "amd64", c.t.Output())
+	assets, err := mirror.Build(c.ctx, "", "amd64", c.t.Output())
 	require.NoError(c.t, err)
 	listener, err := c.lab.Listen(c.ctx, "tcp", net.JoinHostPort(c.lab.HostAddress(), mirrorPort))
 	require.NoError(c.t, err)

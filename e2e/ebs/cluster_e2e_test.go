@@ -11,7 +11,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // TestBuildUsesVersionAndNetworkOfCluster builds the image for a cluster from
@@ -27,23 +28,20 @@ func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	}
 	c.call("DescribeSubnets", &subnets)
 	subnet := subnets.Subnets[len(subnets.Subnets)-1]
-	c.Do("eks:POST /clusters", `{"name":"my-cluster","version":"1.34","roleArn":"arn:aws:iam::`+aws.Account+`:role/cluster","resourcesVpcConfig":{"subnetIds":["`+subnet.ID+`"]},
+	c.Do("eks:POST /clusters", `{"name":"my-cluster","version":"1.36","roleArn":"arn:aws:iam::`+aws.Account+`:role/cluster","resourcesVpcConfig":{"subnetIds":["`+subnet.ID+`"]},
 		"kubernetesNetworkConfig":{"serviceIpv4Cidr":"10.100.0.0/16"}}`)
 	c.Clusters["my-cluster"] = map[string]any{"resourcesVpcConfig": map[string]any{"vpcId": subnet.VPC, "clusterSecurityGroupId": "sg-cluster"}}
 	var found struct {
 		Images []aws.Image `xml:"imagesSet>item"`
 	}
-	c.call("DescribeImages", &found, "Owner.1", debian, "Filter.1.Name", "name", "Filter.1.Value.1", names["debian12"])
+	c.call("DescribeImages", &found, "Owner.1", debian, "Filter.1.Name", "name", "Filter.1.Value.1", names["debian13"])
 	require.Len(t, found.Images, 1)
-	c.Published["/aws/service/debian/release/12/latest/amd64"] = found.Images[0].ID
+	c.Published["/aws/service/debian/release/13/latest/amd64"] = found.Images[0].ID
 
 	d := newWorkstation(t, c, build(t))
-	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
-	require.NoError(t, err)
 	template, err := filepath.Abs(repository + "/examples/cluster")
 	require.NoError(t, err)
-	out, err := d.offer("build", "-var", "cluster=my-cluster", "-var", "ssh_interface=private_ip", "-var", "source_url="+c.mirror.URL(), "-var", "allow_http=true",
-		"-var", `versions={"ecr-credential-provider"="`+credentials+`"}`, template)
+	out, err := d.offer("build", "-var", "cluster=my-cluster", "-var", "ssh_interface=private_ip", "-var", "source_url="+c.mirror.URL(), "-var", "allow_http=true", template)
 	require.NoError(t, err, out)
 
 	found.Images = nil
@@ -52,12 +50,14 @@ func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	image := found.Images[0]
 	assert.Regexp(t, `^my-cluster-debian-[0-9]{14}$`, image.Name)
 	tags := tagsOf(image.Tags)
-	assert.NotEmpty(t, tags["eksnode:asset:cni-plugins"])
-	assert.Equal(t, map[string]string{
-		"eksnode:kubernetes-version": "1.34.4", "eksnode:distro": "debian", "eksnode:base-image": names["debian12"], "eksnode:architecture": "amd64",
-		"eksnode:asset:kubelet": "1.34.4", "eksnode:asset:ecr-credential-provider": credentials, "eksnode:asset:cni-plugins": tags["eksnode:asset:cni-plugins"],
-	}, tags)
-	assert.Contains(t, image.Description, "EKS node, Kubernetes 1.34.4, debian on amd64: cni-plugins ")
+	want := map[string]string{
+		"eksnode:kubernetes-version": versions.Kubernetes(), "eksnode:distro": "debian", "eksnode:base-image": names["debian13"], "eksnode:architecture": "amd64",
+	}
+	for _, id := range asset.IDs() {
+		want["eksnode:asset:"+id] = versions.Default(id)
+	}
+	assert.Equal(t, want, tags)
+	assert.Contains(t, image.Description, "EKS node, Kubernetes 1.36.3, debian on amd64: cni-plugins ")
 	assert.Equal(t, aws.Parameter{Value: image.ID, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.Parameter(region, "/eksnode/my-cluster/debian"))
 	for _, call := range c.Calls() {
 		if call.Action == "RunInstances" {

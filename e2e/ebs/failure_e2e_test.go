@@ -33,7 +33,7 @@ func (c *cloud) checkNothingLeft() {
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	c := newCloud(t, mirror.Options{})
 	d := newWorkstation(t, c, build(t))
-	pin := `checksums={"1.34.4/x86_64"={"kubelet"="` + strings.Repeat("0", 64) + `"}}`
+	pin := `checksums={"1.36.3/x86_64"={"kubelet"="` + strings.Repeat("0", 64) + `"}}`
 	out, err := d.run("build", d.variables("-var", pin, "-only=amazon-ebs.al2023-x86_64-*")...)
 	require.Error(t, err)
 	assert.Contains(t, out, `but checksums["kubelet"] says 0000`)

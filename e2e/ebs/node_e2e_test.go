@@ -80,7 +80,7 @@ func checkNode(t *testing.T, node *node, keyName string) {
 		assert.True(t, strings.HasSuffix(key, " "+keyName), "a key of another machine: %s", key)
 	}
 	assert.NotEmpty(t, keys)
-	assert.Equal(t, "Kubernetes v1.34.4", node.output(t, "kubelet --version"))
+	assert.Equal(t, "Kubernetes v1.36.3", node.output(t, "kubelet --version"))
 	assert.Contains(t, node.output(t, "containerd --version"), "containerd")
 	assert.NotEqual(t, "enabled", node.output(t, "systemctl is-enabled kubelet || true"))
 	assert.Equal(t, "inactive", node.output(t, "systemctl is-active kubelet || true"))

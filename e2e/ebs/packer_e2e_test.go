@@ -143,14 +143,11 @@ func (d *workstation) command(args ...string) *exec.Cmd {
 	return command
 }
 
-// variables are the test's values of the example's variables: the mirror, the
-// versions on the mirror, and no public addresses.
+// variables are the test's values of the example's variables: the mirror, and no public
+// addresses.
 func (d *workstation) variables(more ...string) []string {
-	_, credentials, err := tools.Find(tools.NameCredentialProvider, "")
-	require.NoError(d.t, err)
 	return append([]string{
 		"-var", "source_url=" + d.mirror.URL(), "-var", "allow_http=true",
-		"-var", `versions={"1.34.4"={"ecr-credential-provider"="` + credentials + `"}}`,
 		"-var", "ssh_interface=private_ip",
 		"-var", "reports=" + d.reports(),
 	}, more...)

@@ -36,12 +36,12 @@ var wrongs = map[string]string{
 	`copies={"Ireland"=""}`:                                "Must be keys by regions' codes",
 	`copies={"eu-west-1"="alias/x","eu-west-2"=""}`:        "Must have a key for every region or for none",
 	`kubernetes_versions=["v1.34"]`:                        "Must be versions in full",
-	`kubernetes_versions=["1.34.4","1.34.2"]`:              "Must have one version of each minor",
+	`kubernetes_versions=["1.36.3","1.36.2"]`:              "Must have one version of each minor",
 	row("Debian 13", "136693071363", "arm64", "/dev/xvda"): "Must have names of small letters",
 	row("debian13", "amazon", "arm64", "/dev/xvda"):        "Must have accounts of 12 digits",
 	row("debian13", "136693071363", "amd64", "/dev/xvda"):  "Must have the processors",
 	row("debian13", "136693071363", "arm64", "xvda"):       "Must have devices as root_device",
-	`checksums={"1.34.4/arm64"={"kubelet"="12"}}`:          "checksums",
+	`checksums={"1.36.3/arm64"={"kubelet"="12"}}`:          "checksums",
 	"source_url=mirror.example":                            "source_url",
 }
 
@@ -122,17 +122,17 @@ func validateExamples(t *testing.T, d *workstation) {
 func validateMatrix(t *testing.T, d *workstation) {
 	t.Helper()
 	settings := []string{
-		"-var", `kubernetes_versions=["1.34.4","1.33.8"]`, "-var", "publish_under=/nodes",
+		"-var", `kubernetes_versions=["1.36.3","1.35.4"]`, "-var", "publish_under=/nodes",
 		"-var", "kms_key_id=alias/images", "-var", `copies={"eu-west-1"="alias/images"}`,
 	}
 	cells := map[string][]string{
-		"al2023": {"x86_64", "arm64"}, "arch": {"x86_64"}, "debian12": {"x86_64", "arm64"}, "debian13": {"x86_64", "arm64"},
+		"al2023": {"x86_64", "arm64"}, "arch": {"x86_64"}, "debian13": {"x86_64", "arm64"},
 		"ubuntu2204": {"x86_64", "arm64"}, "ubuntu2404": {"x86_64", "arm64"},
 	}
 	var want []string
 	for distro, processors := range cells {
 		for _, processor := range processors {
-			for _, version := range []string{"1.34.4", "1.33.8"} {
+			for _, version := range []string{"1.36.3", "1.35.4"} {
 				want = append(want, "amazon-ebs."+distro+"-"+processor+"-"+version)
 			}
 		}

@@ -100,15 +100,15 @@ func image(t *testing.T) string {
 	root := t.TempDir()
 	kubelet := []byte("#!/bin/sh\n")
 	m := manifest.Manifest{
-		KubernetesVersion: "1.34.4", Distro: "debian", DistroVersion: "12",
-		Assets: []manifest.Asset{{ID: "kubelet", Version: "1.34.4", Files: []manifest.File{
+		KubernetesVersion: "1.36.3", Distro: "debian", DistroVersion: "13",
+		Assets: []manifest.Asset{{ID: "kubelet", Version: "1.36.3", Files: []manifest.File{
 			{Path: "/usr/bin/kubelet", Mode: 0o755, Size: int64(len(kubelet)), SHA256: manifest.Sum(kubelet)},
 		}}},
 	}
 	text, err := m.Encode()
 	require.NoError(t, err)
 	for name, content := range map[string][]byte{
-		"etc/os-release": []byte("ID=debian\nVERSION_ID=12\n"), "etc/passwd": []byte("root:x:0:0:root:/root:/bin/sh\n"),
+		"etc/os-release": []byte("ID=debian\nVERSION_ID=13\n"), "etc/passwd": []byte("root:x:0:0:root:/root:/bin/sh\n"),
 		"etc/machine-id": nil, "usr/bin/kubelet": kubelet, manifest.Path: text,
 	} {
 		path := filepath.Join(root, name)

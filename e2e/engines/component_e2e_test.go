@@ -33,7 +33,7 @@ func TestImageBuilderComponentBuildsImage(t *testing.T) {
 	server := l.ServeMirror(t, l.Port("8080"), lab.Assets(t).Folder, mirror.Options{})
 	values := map[string]string{
 		"Archive": "http://" + l.Port("8081") + "/" + archive, "Checksum": digest, "KubernetesVersion": lab.Kubelet,
-		"Options": "--source-url " + server.URL() + " --allow-http --versions ecr-credential-provider=" + lab.ProviderVersion(t),
+		"Options": "--source-url " + server.URL() + " --allow-http",
 	}
 	component := func(values map[string]string) Component {
 		c, err := ParseComponent([]byte(lab.Content(t, componentFile)), values)

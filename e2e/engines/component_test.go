@@ -15,7 +15,7 @@ const componentFile = "../../examples/image-builder/component.yaml"
 
 // recipe returns values as a recipe sets them.
 func recipe() map[string]string {
-	return map[string]string{"Archive": "https://example.com/a.tar.gz", "Checksum": strings.Repeat("a", 64), "KubernetesVersion": "1.34.4"}
+	return map[string]string{"Archive": "https://example.com/a.tar.gz", "Checksum": strings.Repeat("a", 64), "KubernetesVersion": "1.36.3"}
 }
 
 func TestImageBuilderComponentIsValid(t *testing.T) {

@@ -80,7 +80,7 @@ func (w *world) build(prepare func(*node)) {
 		prepare(n)
 	}
 	n.Upload(w.t, lab.Agent(w.t), "/home/admin/eksnode")
-	n.sh("/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http --versions ecr-credential-provider=%s", lab.Kubelet, server.URL(), lab.ProviderVersion(w.t))
+	n.sh("/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http", lab.Kubelet, server.URL())
 	// There is no registry in the lab; nothing ever runs the image.
 	n.sh("systemctl start containerd")
 	n.Import(w.t, "--no-unpack", map[string]v1.Image{pauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})

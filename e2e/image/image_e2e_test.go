@@ -24,7 +24,7 @@ import (
 var (
 	kind    = flag.String("machine", string(machine.Nspawn), "kind of the builder machine: nspawn or qemu")
 	packer  = flag.String("packer", "", "version of Packer")
-	file    = flag.String("image", "build/eksnode-debian-12.raw", "image to make, relative to the repository; .raw or .qcow2")
+	file    = flag.String("image", "build/eksnode-debian-13.raw", "image to make, relative to the repository; .raw or .qcow2")
 	reports = flag.String("reports", "build/reports", "folder for reports, relative to the repository")
 	suite   = flag.String("suite", "", "code name of the Debian release (default: the harness's default)")
 )

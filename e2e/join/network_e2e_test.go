@@ -16,7 +16,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 // An instance joins after its network failed in the middle of a first boot or
@@ -118,17 +117,15 @@ func (w *world) provisionCut(id string, over func(netip.Addr, int) bool) *instan
 // provision starts to provision an instance, in a unit of its own.
 func (w *world) provision(i *instance) {
 	w.t.Helper()
-	_, kubelet, err := tools.Find(tools.NameKubelet, "")
-	require.NoError(w.t, err)
-	i.Sh(w.t, "systemctl reset-failed provision 2> /dev/null || true\nsystemd-run --quiet --unit=provision --property=RemainAfterExit=yes eksnode provision --kubernetes-version "+kubelet+
-		" --source-url "+w.slowMirror()+" --allow-http --versions ecr-credential-provider="+lab.ProviderVersion(w.t))
+	i.Sh(w.t, "systemctl reset-failed provision 2> /dev/null || true\nsystemd-run --quiet --unit=provision --property=RemainAfterExit=yes eksnode provision --kubernetes-version "+lab.Kubelet+
+		" --source-url "+w.slowMirror()+" --allow-http")
 }
 
 // slowMirror serves the node's programs in the lab at a low rate, so that a
 // test can interrupt a download.
 func (w *world) slowMirror() string {
 	w.t.Helper()
-	assets, err := mirror.Build(w.Ctx, mirror.Versions{}, runtime.GOARCH, w.t.Output())
+	assets, err := mirror.Build(w.Ctx, "", runtime.GOARCH, w.t.Output())
 	require.NoError(w.t, err)
 	server := w.ServeMirror(w.t, w.Port("0"), assets.Folder, mirror.Options{BytesPerSecond: 1 << 20})
 	return server.URL()

@@ -62,8 +62,7 @@ func (w *world) buildInQEMU(a *account) {
 	require.NoError(w.t, err)
 	packer.Run(w.t, "build", "-color=false",
 		"-var", "disk="+cloud, "-var", "private_key="+packer.Key, "-var", "public_key="+w.Key.Authorized,
-		"-var", "kubernetes_version="+lab.Kubelet, "-var", "source_url="+server.URL(),
-		"-var", `versions={"ecr-credential-provider"="`+lab.ProviderVersion(w.t)+`"}`, template)
+		"-var", "kubernetes_version="+lab.Kubelet, "-var", "source_url="+server.URL(), template)
 }
 
 // serveIn serves the account in the lab's network, and returns the environment for

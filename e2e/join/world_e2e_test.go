@@ -120,7 +120,7 @@ func openClusters(t *testing.T, system lab.System, limit time.Duration, build fu
 // and of a node. All are built from source.
 var (
 	controlPlane = []string{tools.NameEtcd, tools.NameAPIServer, tools.NameControllerManager, tools.NameScheduler, tools.NameKubectl, tools.NameKubeadm}
-	inImages     = []string{tools.NamePacker, tools.NameKubelet, tools.NameCredentialProvider, tools.NameCNIPlugins}
+	inImages     = []string{tools.NamePacker, tools.NameKubelet, tools.NameCredentialProvider, tools.NameCNIPlugins, tools.NameContainerd, tools.NameRunc}
 )
 
 // fetch builds the programs that the cache lacks, and returns their paths.
@@ -147,7 +147,7 @@ func (w *world) build(system lab.System) string {
 	reports := filepath.Join(w.folder, "reports")
 	require.NoError(w.t, os.Mkdir(reports, 0o755))
 	build := lab.Build{Kind: machine.Nspawn, System: system, Image: image, Reports: reports}
-	if system.Shape == nil && system.Containerd == "" {
+	if system.Shape == nil {
 		build.Run(w.t)
 		return image
 	}

@@ -58,7 +58,7 @@ const (
 	metadata   = "10.77.0.1:8081"
 	packages   = "10.77.0.1:8082"
 	endpoint   = "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://" + metadata
-	kubernetes = "1.34.4"
+	kubernetes = "1.35.4" // the last minor version with Debian's own containerd
 	provider   = "1.37.0"
 	cniPlugins = "1.9.1"
 )

@@ -12,7 +12,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 // Build builds a template with packer, on a machine from a base system. The
@@ -49,9 +48,8 @@ func (b Build) Run(t *testing.T) {
 	l.Use(t, b.System)
 	step("running packer plugins")
 	packer := l.NewPacker(t, b.Packer, map[string]string{"github.com/eksnode/eksnode": plugin})
-	_, kubelet, err := tools.Find(tools.NameKubelet, "")
-	require.NoError(t, err)
-	assets, err := mirror.Build(l.Ctx, mirror.Versions{Runtime: b.System.needsRuntime(t)}, "amd64", t.Output())
+	kubelet := b.System.kubelet(t)
+	assets, err := mirror.Build(l.Ctx, kubelet, "amd64", t.Output())
 	require.NoError(t, err)
 	server := l.ServeMirror(t, l.Port("8080"), assets.Folder, mirror.Options{})
 
@@ -61,12 +59,8 @@ func (b Build) Run(t *testing.T) {
 	for name, value := range map[string]string{
 		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": packer.Key,
 		"kubernetes_version": kubelet, "source_url": server.URL(), "allow_http": "true", "reports": b.Reports,
-		"versions": `{"ecr-credential-provider"="` + ProviderVersion(t) + `"}`,
 	} {
 		build = append(build, "-var", name+"="+value)
-	}
-	if b.System.Containerd != "" {
-		build = append(build, "-var", "containerd="+b.System.Containerd)
 	}
 	template := cmp.Or(b.Template, filepath.Join(filepath.Dir(plugin), "../examples/local"))
 	step("running packer build")

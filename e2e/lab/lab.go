@@ -27,11 +27,11 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // Kubelet is the Kubernetes version that tests provision.
-const Kubelet = "1.34.4"
+var Kubelet = versions.Kubernetes()
 
 // Lab is an open lab.
 type Lab struct {
@@ -79,7 +79,7 @@ func (l *Lab) Port(port string) string { return net.JoinHostPort(l.HostAddress()
 // Assets returns a mirror's folder with the node's programs.
 func Assets(t *testing.T) mirror.Mirror {
 	t.Helper()
-	assets, err := mirror.Build(t.Context(), mirror.Versions{Kubelet: Kubelet}, runtime.GOARCH, t.Output())
+	assets, err := mirror.Build(t.Context(), Kubelet, runtime.GOARCH, t.Output())
 	require.NoError(t, err)
 	return assets
 }
@@ -93,15 +93,6 @@ func (l *Lab) ServeMirror(t *testing.T, address, folder string, options mirror.O
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, server.Close()) })
 	return server
-}
-
-// ProviderVersion returns the version of the credential provider in that
-// mirror. Package tools explains why it is not the newest version.
-func ProviderVersion(t *testing.T) string {
-	t.Helper()
-	_, version, err := tools.Find(tools.NameCredentialProvider, "")
-	require.NoError(t, err)
-	return version
 }
 
 // made has the targets that this process has made.

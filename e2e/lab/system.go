@@ -1,7 +1,9 @@
 package lab
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 // System is a base system. The zero value is the harness's usual Debian.
@@ -17,20 +20,25 @@ type System struct {
 	Suite string
 	// Shape is a system of another distribution's shape.
 	Shape *shape.Shape
-	// Containerd is the field containerd of the provisioner. It needs a template
-	// with that variable.
-	Containerd string
 }
 
-// needsRuntime reports whether the distribution downloads containerd and runc.
-func (s System) needsRuntime(t *testing.T) bool {
+// kubelet returns the newest version of the kubelet that runs on the system.
+func (s System) kubelet(t *testing.T) string {
 	t.Helper()
+	tool, version, err := tools.Find(tools.NameKubelet, "")
+	require.NoError(t, err)
 	if s.Shape == nil {
-		return s.Containerd != ""
+		return version
 	}
 	d, err := distros.ByID(s.Shape.ID)
 	require.NoError(t, err)
-	return len(d.Upstream) > 0
+	for _, version := range tool.Versions {
+		if d.NewestKubernetes == 0 || strings.HasPrefix(version, fmt.Sprintf("1.%d.", d.NewestKubernetes)) {
+			return version
+		}
+	}
+	require.FailNow(t, "the table of versions has no kubelet for "+d.Name)
+	return ""
 }
 
 // Use makes the lab's machines start from a system, and serves its packages.

@@ -57,7 +57,7 @@ func CNIPlugins(version, arch, file string) Asset {
 // Containerd returns the asset of containerd's archive, at its project's release
 // URL.
 func Containerd(version, arch, file string) Asset {
-	where := fmt.Sprintf("https://github.com/containerd/containerd/releases/download/v%s/containerd-%s-linux-%s.tar.gz",
+	where := fmt.Sprintf("https://github.com/containerd/containerd/releases/download/v%s/containerd-static-%s-linux-%s.tar.gz",
 		version, version, arch)
 	return Asset{File: file, URL: where, SumURL: where + ".sha256sum", SumForm: Listed}
 }

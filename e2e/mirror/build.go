@@ -20,42 +20,31 @@ type Mirror struct {
 	Assets []Asset
 }
 
-// Versions are the versions in a mirror, without "v". An empty one means the
-// newest in package tools.
-type Versions struct {
-	Kubelet            string
-	CredentialProvider string
-	CNIPlugins         string
-	// Runtime adds containerd and runc, for distributions without packages of them.
-	Runtime bool
-}
-
 // part makes one asset from a tool.
 type part struct {
 	tool, version string
 	asset         func(version, arch, file string) Asset
 }
 
-func (v Versions) parts() []part {
-	parts := []part{
-		{tools.NameKubelet, v.Kubelet, Kubelet},
-		{tools.NameCredentialProvider, v.CredentialProvider, CredentialProvider},
-		{tools.NameCNIPlugins, v.CNIPlugins, CNIPlugins},
+// parts are the parts of a mirror. An empty version means the default.
+func parts(kubelet string) []part {
+	return []part{
+		{tools.NameKubelet, kubelet, Kubelet},
+		{tools.NameCredentialProvider, "", CredentialProvider},
+		{tools.NameCNIPlugins, "", CNIPlugins},
+		{tools.NameContainerd, "", Containerd},
+		{tools.NameRunc, "", Runc},
 	}
-	if v.Runtime {
-		parts = append(parts, part{tools.NameContainerd, "", Containerd}, part{tools.NameRunc, "", Runc})
-	}
-	return parts
 }
 
-// Build returns a mirror of the node's programs for the architecture arch. It
-// builds missing programs, and writes the mirror below
+// Build returns a mirror of the node's programs for the architecture arch. An empty
+// version of the kubelet means the default. Build builds missing programs, and writes the mirror below
 // os.UserCacheDir()/eksnode/mirror unless it is already there. Progress goes to
 // log, line by line.
-func Build(ctx context.Context, versions Versions, arch string, log io.Writer) (Mirror, error) {
+func Build(ctx context.Context, kubelet, arch string, log io.Writer) (Mirror, error) {
 	var assets []Asset
 	sum := sha256.New()
-	for _, part := range versions.parts() {
+	for _, part := range parts(kubelet) {
 		_, version, err := tools.Find(part.tool, part.version)
 		if err != nil {
 			return Mirror{}, err

@@ -16,15 +16,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 )
 
+// kubelet is the version that the tests provision.
+var kubelet = lab.Kubelet
+
 const (
 	// limit bounds each test and patience bounds each wait, so that a hang becomes
 	// a failure with a location.
 	limit    = 8 * time.Minute
 	patience = 2 * time.Minute
 
-	kubelet = lab.Kubelet
-	newer   = "1.15.0" // versions of packer
-	older   = "1.12.0"
+	newer = "1.15.0" // versions of packer
+	older = "1.12.0"
 
 	// slowly is a bandwidth in bytes per second and connection. It is enough for
 	// everything but the programs: a kubelet's download takes long enough for a

@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -29,7 +27,6 @@ func TestOlderPacker(t *testing.T) {
 	for name, value := range map[string]string{
 		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": b.keyFile(),
 		"kubernetes_version": kubelet, "source_url": b.mirror.URL(), "allow_http": "true", "reports": b.folder,
-		"versions": fmt.Sprintf("{%q=%q}", tools.NameCredentialProvider, lab.ProviderVersion(t)),
 	} {
 		args = append(args, "-var", name+"="+value)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -202,7 +201,7 @@ func (b *bench) provision(t *testing.T, n *node, source string, more ...string) 
 
 func (b *bench) provisionAs(t *testing.T, n *node, as account, source string, more ...string) *run {
 	t.Helper()
-	fields := fmt.Sprintf("source_url = %q\nallow_http = %t\nversions = { %q = %q }\n", source, strings.HasPrefix(source, "http://"), tools.NameCredentialProvider, lab.ProviderVersion(t))
+	fields := fmt.Sprintf("source_url = %q\nallow_http = %t\n", source, strings.HasPrefix(source, "http://"))
 	if !strings.Contains(strings.Join(more, "\n"), "kubernetes_version") {
 		fields += fmt.Sprintf("kubernetes_version = %q\n", kubelet)
 	}

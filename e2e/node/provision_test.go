@@ -56,7 +56,7 @@ func TestProvision(t *testing.T) {
 func testDryRun(t *testing.T, b *bench, n *node, bare lab.Tree) map[string]bool {
 	r := b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
 	for _, line := range []string{
-		"packages: would install containerd runc", "directories: would mkdir /etc/eks",
+		"packages: would install apparmor ", "directories: would mkdir /etc/eks",
 		"kubelet: would fetch /usr/bin/kubelet (kubelet " + kubelet + " from " + b.mirror.URL() + "/dl.k8s.io/",
 		"units: would write /usr/lib/systemd/system/kubelet.service", "sysctls: would write /etc/sysctl.d/99-zz-eksnode.conf",
 		"manifest: would write " + manifest.Path, "provision planned: ", "; nothing was changed",

@@ -91,8 +91,8 @@ func testPackages(t *testing.T, b *bench, n *node) {
 		words       []string
 	}{
 		{name: "a repository that does not listen",
-			fault: "echo 'deb http://10.77.0.1:9/debian bookworm main' > /run/sources; mount --bind /run/sources /etc/apt/sources.list", undo: "umount /etc/apt/sources.list",
-			words: []string{"the repository http://10.77.0.1:9/debian/dists/bookworm/ could not be reached; check the machine's network, proxy and repositories", "apt-get update"}},
+			fault: "echo 'deb http://10.77.0.1:9/debian trixie main' > /run/sources; mount --bind /run/sources /etc/apt/sources.list", undo: "umount /etc/apt/sources.list",
+			words: []string{"the repository http://10.77.0.1:9/debian/dists/trixie/ could not be reached; check the machine's network, proxy and repositories", "apt-get update"}},
 		{name: "a package that does not exist", field: `packages = ["no-such-package"]`,
 			words: []string{"installing ", "no repository of this machine has the package no-such-package; check its name and the machine's repositories"}},
 		{name: "a disk that is full of downloads",

@@ -314,7 +314,7 @@ source "null" "machine" {
 
 build {
   sources = ["source.null.machine"]
-  provisioner "eksnode" { kubernetes_version = "1.34.4" }
+  provisioner "eksnode" { kubernetes_version = "1.36.3" }
   provisioner "eksnode-scrub" {}
 }
 `, number), 0o644))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // Names of the tools, as in `go run ./e2e/tools/cmd/tools NAME@VERSION`.
@@ -77,8 +78,8 @@ type probe struct {
 	want      func(version string) string
 }
 
-// Table lists all tools. It is the only place for the versions that the tests
-// and examples use.
+// Table lists all tools. The versions of a node's programs come from the table of package
+// versions, the others are only here.
 func Table() []Tool {
 	return []Tool{
 		{
@@ -131,12 +132,8 @@ func Table() []Tool {
 		},
 		kubernetes(NameKubelet, true, probe{[]string{"--version"}, format("Kubernetes v%s")}),
 		{
-			Name: NameCredentialProvider,
-			// The release line follows Kubernetes' (1.34 for 1.34); 1.34.0 has no
-			// entry in the checksum database. The publisher's site has no version
-			// after 1.31:
-			// https://github.com/kubernetes/cloud-provider-aws/issues/1481.
-			Versions:  []string{"1.34.3"},
+			Name:      NameCredentialProvider,
+			Versions:  versions.Releases(NameCredentialProvider),
 			Node:      true,
 			module:    "k8s.io/cloud-provider-aws",
 			packages:  []string{"cmd/ecr-credential-provider"},
@@ -146,7 +143,7 @@ func Table() []Tool {
 		},
 		{
 			Name:     NameCNIPlugins,
-			Versions: []string{"1.9.1"},
+			Versions: versions.Releases(NameCNIPlugins),
 			Node:     true,
 			release: release{
 				url:  "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
@@ -173,11 +170,11 @@ func Table() []Tool {
 		},
 		{
 			Name:     NameContainerd,
-			Versions: []string{"2.1.6"},
+			Versions: versions.Releases(NameContainerd),
 			Node:     true,
 			release: release{
-				url:  "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz",
-				sum:  "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz.sha256sum",
+				url:  "https://github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{arch}.tar.gz",
+				sum:  "https://github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{arch}.tar.gz.sha256sum",
 				form: asset.Listed,
 			},
 			module:    "github.com/containerd/containerd/v2",
@@ -186,13 +183,13 @@ func Table() []Tool {
 			variables: []variable{{"github.com/containerd/containerd/v2/version.Version", format("v%s")}},
 			archive:   packContainerd,
 			output: func(version, arch string) string {
-				return fmt.Sprintf("containerd-%s-linux-%s.tar.gz", version, arch)
+				return fmt.Sprintf("containerd-static-%s-linux-%s.tar.gz", version, arch)
 			},
 			probe: probe{[]string{"-v"}, format("v%s")},
 		},
 		{
 			Name:     NameRunc,
-			Versions: []string{"1.3.4"},
+			Versions: versions.Releases(NameRunc),
 			Node:     true,
 			release: release{
 				url:  "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",
@@ -294,7 +291,7 @@ func kubernetes(name string, node bool, probe probe) Tool {
 // kubernetesVersions are the default version first, or the version in the
 // environment variable KUBERNETES.
 func kubernetesVersions() []string {
-	all := []string{"1.34.4", "1.35.0", "1.36.3"}
+	all := versions.Releases(NameKubelet)
 	if asked := os.Getenv("KUBERNETES"); slices.Contains(all, asked) {
 		all = slices.Concat([]string{asked}, slices.DeleteFunc(all, func(v string) bool { return v == asked }))
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestKubernetesVersionFromEnvironment(t *testing.T) {
-	for asked, want := range map[string]string{"": "1.34.4", "1.35.0": "1.35.0", "1.99.0": "1.34.4"} {
+	for asked, want := range map[string]string{"": "1.36.3", "1.35.4": "1.35.4", "1.99.0": "1.36.3"} {
 		t.Setenv("KUBERNETES", asked)
 		_, got, err := Find(NameKubelet, "")
 		require.NoError(t, err)

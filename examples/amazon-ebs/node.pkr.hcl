@@ -17,7 +17,7 @@ packer {
 
 locals {
   # The matrix: one AMI for each entry. The key is the name for -only, such as
-  # amazon-ebs.debian13-arm64-1.34.4.
+  # amazon-ebs.debian13-arm64-1.36.3.
   images = { for image in flatten([
     for distro, base in var.distros : [
       for processor, spelling in base.processors : [

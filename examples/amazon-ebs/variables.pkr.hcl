@@ -1,11 +1,11 @@
 variable "kubernetes_versions" {
   description = "Kubelet versions. Each distribution and processor gets an AMI for each version"
   type        = list(string)
-  default     = ["1.34.4"]
+  default     = ["1.36.3"]
 
   validation {
     condition     = length(var.kubernetes_versions) > 0 && alltrue([for v in var.kubernetes_versions : can(regex("^1\\.[0-9]+\\.[0-9]+$", v))])
-    error_message = "Must be versions in full and without \"v\", such as [\"1.34.4\", \"1.33.8\"]."
+    error_message = "Must be versions in full and without \"v\", such as [\"1.36.3\", \"1.35.4\"]."
   }
   validation {
     condition     = length(distinct([for v in var.kubernetes_versions : regex_replace(v, "\\.[0-9]+$", "")])) == length(var.kubernetes_versions)
@@ -42,13 +42,6 @@ variable "distros" {
       ssh_username = "arch"
     }
     # The Debian cloud team: https://wiki.debian.org/Cloud/AmazonEC2Image
-    debian12 = {
-      owner        = "136693071363"
-      name         = "debian-12-{processor}-*"
-      processors   = { x86_64 = "amd64", arm64 = "arm64" }
-      root_device  = "/dev/xvda"
-      ssh_username = "admin"
-    }
     debian13 = {
       owner        = "136693071363"
       name         = "debian-13-{processor}-*"
@@ -218,7 +211,7 @@ variable "deprecate_after_days" {
 }
 
 variable "publish_under" {
-  description = "SSM path for the AMIs' ids: \"/eksnode\" means parameters such as /eksnode/debian13/1.34/arm64. Empty publishes nothing"
+  description = "SSM path for the AMIs' ids: \"/eksnode\" means parameters such as /eksnode/debian13/1.36/arm64. Empty publishes nothing"
   type        = string
   default     = ""
 
@@ -241,7 +234,7 @@ variable "versions" {
 }
 
 variable "checksums" {
-  description = "SHA-256 that single assets must have, by Kubernetes version and processor: { \"1.34.4/x86_64\" = { kubelet = \"…\" } }"
+  description = "SHA-256 that single assets must have, by Kubernetes version and processor: { \"1.36.3/x86_64\" = { kubelet = \"…\" } }"
   type        = map(map(string))
   default     = {}
 }

@@ -31,13 +31,13 @@ variable "region" {
 variable "distro" {
   description = "The distribution, by its ID in docs/reference/distributions.md, and its version."
   type        = object({ id = string, version = string })
-  default     = { id = "debian", version = "12" }
+  default     = { id = "debian", version = "13" }
 }
 
 variable "kubelets" {
   description = "Kubelet version for each minor version of Kubernetes. A cluster with another minor version stops the build"
   type        = map(string)
-  default     = { "1.33" = "1.33.8", "1.34" = "1.34.4" }
+  default     = { "1.35" = "1.35.4", "1.36" = "1.36.3" }
 }
 
 variable "ssh_interface" {

@@ -18,13 +18,13 @@ packer {
 variable "base_image" {
   description = "Disk image with cloud-init, and with drivers for EC2"
   type        = string
-  default     = "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-generic-amd64.qcow2"
+  default     = "https://cloud.debian.org/images/cloud/trixie/latest/debian-13-generic-amd64.qcow2"
 }
 
 variable "base_checksum" {
   description = "Checksum of the base image"
   type        = string
-  default     = "file:https://cloud.debian.org/images/cloud/bookworm/latest/SHA512SUMS"
+  default     = "file:https://cloud.debian.org/images/cloud/trixie/latest/SHA512SUMS"
 }
 
 variable "private_key" {
@@ -40,13 +40,13 @@ variable "region" {
 variable "name" {
   description = "Beginning of the AMI's name"
   type        = string
-  default     = "eksnode-debian12"
+  default     = "eksnode-debian13"
 }
 
 variable "kubernetes_version" {
   description = "Kubelet version"
   type        = string
-  default     = "1.34.4"
+  default     = "1.36.3"
 }
 
 variable "disk_size" {
@@ -126,7 +126,7 @@ build {
   post-processors {
     post-processor "eksnode-ami" {
       ami_name        = "${var.name}-${var.kubernetes_version}-${formatdate("YYYYMMDDhhmmss", timestamp())}"
-      ami_description = "EKS node, Kubernetes ${var.kubernetes_version}, Debian 12"
+      ami_description = "EKS node, Kubernetes ${var.kubernetes_version}, Debian 13"
       region          = var.region
       parent_ami      = var.parent_ami
     }

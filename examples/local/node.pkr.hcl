@@ -40,7 +40,7 @@ variable "private_key" {
 variable "kubernetes_version" {
   description = "Kubelet version"
   type        = string
-  default     = "1.34.4"
+  default     = "1.36.3"
 }
 
 variable "versions" {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // SumForm is the form of a checksum file with a SHA-256.
@@ -113,7 +114,7 @@ func Table() []Asset {
 			// every release that supports credentialprovider.kubelet.k8s.io/v1, so
 			// the newest upstream release serves all: for 1.32 to 1.36 there are no
 			// binaries (kubernetes/cloud-provider-aws#1324, #1481).
-			Version: "1.37.0", Since: 27,
+			Version: versions.Default("ecr-credential-provider"), Since: 27,
 			Release: Release{
 				URL:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}",
 				Sum:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}.sha256",
@@ -123,7 +124,7 @@ func Table() []Asset {
 		},
 		{
 			ID: "cni-plugins", Why: "the VPC CNI's chain ends in them",
-			Version: "1.9.1",
+			Version: versions.Default("cni-plugins"),
 			Release: Release{
 				URL:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
 				Sum:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz.sha256",
@@ -133,17 +134,19 @@ func Table() []Asset {
 		},
 		{
 			ID: "containerd", Why: "runs containers",
-			Version: "2.1.6", Chosen: true,
+			Version: versions.Default("containerd"), Chosen: true,
 			Release: Release{
-				URL:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz",
-				Sum:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-{version}-linux-{arch}.tar.gz.sha256sum",
+				// The other archive needs glibc 2.35: newer than that of EL9 and Amazon
+				// Linux 2.
+				URL:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{arch}.tar.gz",
+				Sum:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{arch}.tar.gz.sha256sum",
 				SumForm: Listed, Catalog: "https://github.com/containerd/containerd/releases",
 			},
 			Kind: TarGz, Target: "/usr/local",
 		},
 		{
 			ID: "runc", Why: "starts containers",
-			Version: "1.3.4", Chosen: true,
+			Version: versions.Default("runc"), Chosen: true,
 			Release: Release{
 				URL:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",
 				Sum:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.sha256sum",

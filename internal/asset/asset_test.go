@@ -39,15 +39,15 @@ func TestUpstreamAddressesAndTargets(t *testing.T) {
 		},
 		{
 			"containerd", "arm64",
-			"https://github.com/containerd/containerd/releases/download/v2.1.6/containerd-2.1.6-linux-arm64.tar.gz",
-			"https://github.com/containerd/containerd/releases/download/v2.1.6/containerd-2.1.6-linux-arm64.tar.gz.sha256sum",
-			"/usr/local", "2.1.6",
+			"https://github.com/containerd/containerd/releases/download/v2.3.7/containerd-static-2.3.7-linux-arm64.tar.gz",
+			"https://github.com/containerd/containerd/releases/download/v2.3.7/containerd-static-2.3.7-linux-arm64.tar.gz.sha256sum",
+			"/usr/local", "2.3.7",
 		},
 		{
 			"runc", "amd64",
-			"https://github.com/opencontainers/runc/releases/download/v1.3.4/runc.amd64",
-			"https://github.com/opencontainers/runc/releases/download/v1.3.4/runc.sha256sum",
-			"/usr/local/sbin/runc", "1.3.4",
+			"https://github.com/opencontainers/runc/releases/download/v1.5.2/runc.amd64",
+			"https://github.com/opencontainers/runc/releases/download/v1.5.2/runc.sha256sum",
+			"/usr/local/sbin/runc", "1.5.2",
 		},
 	}
 	require.Len(t, tests, len(Table()), "every asset must have a case")

@@ -29,6 +29,10 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 	for _, file := range written {
 		write(t, filepath.Join(repository, file[1]), file[2])
 	}
+	const table, rows = "internal/versions/table.go", "	return []Row{\n"
+	row := regexp.MustCompile("(?m)^\t\t{\"examplelinux\".*\n").FindString(guide)
+	require.NotEmpty(t, row, "the guide shows the row of the table of versions")
+	write(t, filepath.Join(repository, table), strings.Replace(read(t, table), rows, rows+row, 1))
 	var commands []string
 	for _, b := range fence.FindAllStringSubmatch(guide, -1) {
 		if b[1] == "sh" {
@@ -41,7 +45,7 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 	names := func(list string) []string { return strings.Fields(list) }
 	assert.ElementsMatch(t, []string{"distros/examplelinux.go", "distros/testdata/examplelinux.os-release", "provisioner/testdata/examplelinux.golden"},
 		names(git("ls-files", "--others", "--exclude-standard")), "two files are written, and one is made")
-	assert.ElementsMatch(t, []string{"distros/all.go", "docs/reference/distributions.md", "docs/reference/rules.md"},
+	assert.ElementsMatch(t, []string{table, "distros/all.go", "docs/reference/distributions.md", "docs/reference/rules.md"},
 		names(git("diff", "--name-only")), "what else changes is generated")
 	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/distributions.md"))
 	require.NoError(t, err)

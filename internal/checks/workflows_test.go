@@ -71,6 +71,7 @@ func TestWorkflowsPinActionsAndCallExistingTargets(t *testing.T) {
 // token of their job.
 func TestWorkflowsHaveTheLeastPermissions(t *testing.T) {
 	writing := map[string]map[string]any{
+		".github/workflows/versions.yml versions": {"contents": "read", "issues": "write"},
 		".github/workflows/release.yml release":   {"contents": "write", "id-token": "write", "attestations": "write"},
 		"examples/github-actions/image.yml image": {"contents": "read", "id-token": "write"},
 	}

@@ -20,13 +20,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 var update = flag.Bool("update", false, "write gates.txt, flags.txt and the verdicts")
 
-// versions are the kubelets that judge, one for each minor version.
-func versions() []string {
-	return []string{"1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3", "1.37.2"}
+// judges are the kubelets that judge, one for each minor version.
+func judges() []string {
+	list := versions.Releases("kubelet")
+	slices.Sort(list)
+	return list
 }
 
 // judged is what the program in testdata/judge prints.
@@ -64,7 +67,7 @@ func TestKubeletsJudge(t *testing.T) {
 	var lines strings.Builder
 	refusals := make([][]string, len(all))
 	said := make([]string, len(all))
-	for i, version := range versions() {
+	for i, version := range judges() {
 		minor := Oldest + i
 		for n, verdict := range judge(t, version, minor, all).Verdicts {
 			if len(verdict) > 0 {
@@ -83,7 +86,7 @@ func TestKubeletsJudge(t *testing.T) {
 // TestTablesAreThoseOfKubelets compares gates.txt, and the types and fields of flags.txt.
 func TestTablesAreThoseOfKubelets(t *testing.T) {
 	gates, flags, last := map[string]map[int]string{}, Flags(), map[string]int{}
-	for i, version := range versions() {
+	for i, version := range judges() {
 		minor := Oldest + i
 		got := judge(t, version, minor, []start{})
 		for name, g := range got.Gates {
@@ -125,7 +128,7 @@ func TestTablesAreThoseOfKubelets(t *testing.T) {
 	}
 	var text strings.Builder
 	text.WriteString("# The kubelets' feature gates and their spans of minor versions: stage, default and\n" +
-		"# whether it is fixed. Source: k8s.io/kubernetes " + strings.Join(versions(), ", ") + ". See make kubelet.\n")
+		"# whether it is fixed. Source: k8s.io/kubernetes " + strings.Join(judges(), ", ") + ". See make kubelet.\n")
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		text.WriteString(name)
 		for from := Oldest; from <= Newest; from++ {

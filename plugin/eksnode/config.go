@@ -33,7 +33,7 @@ type Config struct {
 // the fields that depend on them.
 func (c *Config) known() provisioner.Spec {
 	s := validate.KnownFields(c.Spec)
-	if validate.IsUnknown(c.Containerd) { // which archives there are
+	if validate.IsUnknown(c.Containerd) || validate.IsUnknown(c.KubernetesVersion) { // which archives there are
 		for _, a := range asset.Table() {
 			if a.Chosen {
 				delete(s.Versions, a.ID)

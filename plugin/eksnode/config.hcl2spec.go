@@ -24,6 +24,7 @@ type FlatConfig struct {
 	RemoteFolder           *string           `mapstructure:"remote_folder" cty:"remote_folder" hcl:"remote_folder"`
 	SudoCommand            *string           `mapstructure:"sudo_command" cty:"sudo_command" hcl:"sudo_command"`
 	Distro                 *string           `json:"distro,omitempty" mapstructure:"distro" cty:"distro" hcl:"distro"`
+	AcceptEnded            *bool             `json:"accept_ended,omitempty" mapstructure:"accept_ended" cty:"accept_ended" hcl:"accept_ended"`
 	KubernetesVersion      *string           `json:"kubernetes_version" mapstructure:"kubernetes_version" required:"true" cty:"kubernetes_version" hcl:"kubernetes_version"`
 	Source                 *string           `json:"source,omitempty" mapstructure:"source" cty:"source" hcl:"source"`
 	EKSBuildDate           *string           `json:"eks_build_date,omitempty" mapstructure:"eks_build_date" cty:"eks_build_date" hcl:"eks_build_date"`
@@ -77,6 +78,7 @@ func (*FlatConfig) HCL2Spec() map[string]hcldec.Spec {
 		"remote_folder":              &hcldec.AttrSpec{Name: "remote_folder", Type: cty.String, Required: false},
 		"sudo_command":               &hcldec.AttrSpec{Name: "sudo_command", Type: cty.String, Required: false},
 		"distro":                     &hcldec.AttrSpec{Name: "distro", Type: cty.String, Required: false},
+		"accept_ended":               &hcldec.AttrSpec{Name: "accept_ended", Type: cty.Bool, Required: false},
 		"kubernetes_version":         &hcldec.AttrSpec{Name: "kubernetes_version", Type: cty.String, Required: false},
 		"source":                     &hcldec.AttrSpec{Name: "source", Type: cty.String, Required: false},
 		"eks_build_date":             &hcldec.AttrSpec{Name: "eks_build_date", Type: cty.String, Required: false},

@@ -80,8 +80,8 @@ func TestPrepareRefusesWrongFields(t *testing.T) {
 		value any
 		want  string
 	}{
-		"no version":              {"kubernetes_version", "", `kubernetes_version is missing; set a complete version, such as 1.34.4`},
-		"a partial version":       {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.34.4"; nothing is resolved to "latest"`},
+		"no version":              {"kubernetes_version", "", `kubernetes_version is missing; set a complete version, such as 1.36.3`},
+		"a partial version":       {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.36.3"; nothing is resolved to "latest"`},
 		"an unknown distro":       {"distro", "slackware", `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
 		"an unsupported source":   {"source_url", "ftp://x/y", `source_url "ftp://x/y" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
 		"an invalid package":      {"packages", []any{"a b"}, `packages: "a b" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},

@@ -30,10 +30,6 @@ variable "kubernetes_version" {
   type = string
 }
 
-variable "versions" {
-  type = map(string)
-}
-
 variable "source_url" {
   type = string
 }
@@ -70,7 +66,6 @@ build {
 
   provisioner "eksnode" {
     kubernetes_version = var.kubernetes_version
-    versions           = var.versions
     source_url         = var.source_url
     allow_http         = true
   }

@@ -15,8 +15,8 @@ func TestRunRefusesInvalidArguments(t *testing.T) {
 	}{
 		{"nothing", "no tool named", nil},
 		{"an unknown tool", `finding "helm": unknown tool; must be one of packer, `, []string{"helm@3"}},
-		{"an unknown version", "finding kubelet 1.2.3: unknown version; must be one of 1.34.4, 1.35.0, 1.36.3", []string{"kubelet@1.2.3"}},
-		{"an unknown architecture", `building kubelet 1.34.4: unknown architecture "mips"; must be amd64 or arm64`, []string{"-arch", "mips", "kubelet"}},
+		{"an unknown version", "finding kubelet 1.2.3: unknown version; must be one of 1.36.3, 1.37.2, 1.35.4, 1.34.4, 1.33.13, 1.32.13", []string{"kubelet@1.2.3"}},
+		{"an unknown architecture", `building kubelet 1.36.3: unknown architecture "mips"; must be amd64 or arm64`, []string{"-arch", "mips", "kubelet"}},
 		{"an unknown flag", "flag provided but not defined: -quick", []string{"-quick"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
