@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/disks"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/leftover"
@@ -45,7 +44,7 @@ func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	if !slices.Contains(pick.Skip, Config) {
 		items = append(items,
 			leftover.State{Node: n, Files: files},
-			configuration{files, pick.Daemons},
+			configuration{files, pick.Daemons, n.Form == node.NodeConfig},
 			controlPlane{n, s.Lookup},
 			system{files},
 		)
@@ -57,11 +56,7 @@ func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	if n.MountBPF {
 		items = append(items, bpf{})
 	}
-	items = append(items, services{n, files, pick.Daemons})
-	if len(pick.Daemons) == 0 || slices.Contains(pick.Daemons, string(render.Containerd)) {
-		items = append(items, pause{n, 250 * time.Millisecond})
-	}
-	return items, nil
+	return append(items, starting(n, files, pick.Daemons)...), nil
 }
 
 // Apply applies and logs the items. The error joins all failures.

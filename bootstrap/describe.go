@@ -33,7 +33,7 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 		return nil, err
 	}
 	pause := machine.LocalPauseImage
-	if m.PauseArchive == "" {
+	if !m.HasPause {
 		pause = s.pauseImage(ctx, m, i, "", arguments.New().PauseVersion)
 	}
 	n, warnings, err := node.FromNodeConfig(c, i, m, pause)
@@ -85,7 +85,7 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	switch {
 	case a.PauseImage != "":
 		call.PauseImage = a.PauseImage + ":" + a.PauseVersion
-	case call.Machine.PauseArchive == "" || a.PauseAccount != "" || a.PauseVersion != arguments.New().PauseVersion:
+	case !call.Machine.HasPause || a.PauseAccount != "" || a.PauseVersion != arguments.New().PauseVersion:
 		call.PauseImage = s.pauseImage(ctx, call.Machine, call.Instance, a.PauseAccount, a.PauseVersion)
 	}
 	n, warnings, err := call.Node()

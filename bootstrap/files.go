@@ -21,6 +21,8 @@ import (
 type configuration struct {
 	files   []render.File
 	daemons []string
+	// transient says that every boot renders the files again.
+	transient bool
 }
 
 func (configuration) ID() string    { return "configuration" }
@@ -35,7 +37,7 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 	}
 	var wanted []plan.File
 	for _, f := range files {
-		wanted = append(wanted, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why})
+		wanted = append(wanted, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why, Transient: c.transient})
 	}
 	actions, err := plan.Files(h, wanted)
 	if err != nil || len(c.daemons) > 0 {
@@ -63,7 +65,9 @@ func (c configuration) concerns(f render.File) bool {
 // marked lists the files with eksnode's mark in folders that other programs use
 // too.
 func marked(h *host.Host) ([]string, error) {
-	candidates := []string{render.SystemEnvironment, render.SOCIConfig, render.ScriptArguments, render.ScriptExtraArguments}
+	candidates := []string{
+		render.SystemEnvironment, render.SOCIConfig, render.SOCIOrder, render.ScriptArguments, render.ScriptExtraArguments,
+	}
 	const units = "/etc/systemd/system"
 	entries, err := afero.ReadDir(h.Files, units)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

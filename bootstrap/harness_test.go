@@ -36,7 +36,7 @@ const inRoot = "in-root"
 
 func TestMain(m *testing.M) {
 	switch name := filepath.Base(os.Args[0]); name {
-	case "systemctl", "ctr", "mount", "kubelet", "containerd", "ecr-credential-provider":
+	case "systemctl", "ctr", "mount", "kubelet", "containerd", "setup-local-disks", "ecr-credential-provider":
 		if err := program(name, os.Args[1:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
@@ -163,7 +163,7 @@ func ctrProgram(args []string) error {
 		return err
 	}
 	switch args[3] {
-	case "list":
+	case "list", "check":
 		want, label, _ := strings.Cut(strings.TrimPrefix(args[len(args)-1], "name=="), ",")
 		there := strings.Fields(string(images))
 		if slices.Contains(there, want) && (label == "" || slices.Contains(there, label+"@"+want)) {

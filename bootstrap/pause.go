@@ -29,8 +29,18 @@ type pause struct {
 	wait time.Duration
 }
 
-func (pause) ID() string    { return "pause-image" }
-func (pause) Phase() string { return "images" }
+func (pause) ID() string { return "pause-image" }
+
+// Phase implements plan.Item. The kubelet starts even if the import failed: a node
+// that joins without pods is easier to repair than a missing one.
+func (p pause) Phase() string {
+	if p.isLocal() {
+		return startServices
+	}
+	return "images"
+}
+
+func (p pause) isLocal() bool { return p.node.Containerd.PauseImage == machine.LocalPauseImage }
 
 // pinned is the label that protects an image from the kubelet's garbage collection.
 const pinned = "io.cri-containerd.pinned=pinned"
@@ -47,10 +57,10 @@ const registries = "/run/eksnode/registries"
 func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	image := p.node.Containerd.PauseImage
 	filter := "name==" + image
-	if image == machine.LocalPauseImage {
+	if p.isLocal() {
 		filter += `,labels."io.cri-containerd.pinned"==pinned`
 	}
-	out, err := h.Run(ctx, ctr("list", "--quiet", filter))
+	out, err := h.Run(ctx, ctr(append(p.listing(), filter)...))
 	if err != nil {
 		return plan.Answer{}, fmt.Errorf("listing the pause image in containerd: %w", err)
 	}
@@ -58,10 +68,10 @@ func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if err != nil || strings.TrimSpace(string(out)) == image {
 		return plan.Acts(left...), err
 	}
-	if image == machine.LocalPauseImage {
-		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + p.node.Machine.PauseArchive, Reason: "the pause image is missing or not pinned in containerd, and no pod starts without this image",
+	if p.isLocal() {
+		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + machine.PauseArchive, Reason: "the pause image is missing or not pinned in containerd, and no pod starts without this image",
 			Do: func(ctx context.Context, _ plan.Progress) error {
-				if _, err := h.Run(ctx, ctr("import", p.node.Machine.PauseArchive)); err != nil {
+				if _, err := h.Run(ctx, ctr(append(p.unpacking("import"), machine.PauseArchive)...)); err != nil {
 					return err
 				}
 				_, err := h.Run(ctx, ctr("label", image, pinned))
@@ -71,6 +81,34 @@ func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return plan.Acts(plan.Action{Verb: plan.Fetch, Target: image, Reason: "no pod starts without it", Do: func(ctx context.Context, _ plan.Progress) error {
 		return p.pull(ctx, h, image)
 	}}), nil
+}
+
+// listing returns the arguments of ctr that list an image which is ready. The SOCI
+// snapshotter needs the image unpacked in its own store: otherwise containerd 2.2.3
+// and newer request the image's layers from the registry, without credentials
+// (amazon-eks-ami #2717).
+func (p pause) listing() []string {
+	if p.node.Containerd.SOCI {
+		return []string{"check", "--quiet", "--snapshotter", sociName}
+	}
+	return []string{"list", "--quiet"}
+}
+
+// sociName is the name of the SOCI snapshotter in containerd.
+const sociName = "soci"
+
+// unpacking returns the arguments of ctr for a verb that unpacks an image. ctr itself
+// does the work, because containerd's transfer service unpacks into the default
+// snapshotter only. The layers stay: without them the image is incomplete.
+func (p pause) unpacking(verb string) []string {
+	if !p.node.Containerd.SOCI {
+		return []string{verb}
+	}
+	args := []string{verb, "--local", "--snapshotter", sociName}
+	if verb == "import" {
+		args = append(args, "--discard-unpacked-layers=false")
+	}
+	return args
 }
 
 func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
@@ -97,7 +135,7 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 // pullOnce passes the credentials in a file that only root can read, because all
 // users can read the arguments of a process.
 func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
-	args := []string{"pull", "--label", pinned}
+	args := append(p.unpacking("pull"), "--label", pinned)
 	registry, _, _ := strings.Cut(image, "/")
 	if p.node.Machine.CredentialProvider && isECR(registry) {
 		user, password, err := credentials(ctx, h, image)

@@ -14,23 +14,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 )
 
 const (
-	ownPause    = "localhost/kubernetes/pause:latest"
-	theirPause  = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
-	pauseBundle = "/etc/eks/pause.tar"
+	ownPause   = "localhost/kubernetes/pause:latest"
+	theirPause = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
 )
 
-// pins records a pause image in the image's manifest, as provisioning does.
+// pins puts the archive of a pause image into the image, as provisioning and Amazon's
+// images do.
 func pins(t *testing.T, h *host.Host) {
 	t.Helper()
-	m, err := manifest.Load(h)
-	require.NoError(t, err)
-	m.Record(manifest.Asset{ID: machine.PauseAsset, Version: "3.10", Files: []manifest.File{{Path: pauseBundle, Size: 1}}})
-	require.NoError(t, m.Save(h))
+	require.NoError(t, h.Files.WriteFile(machine.PauseArchive, []byte("x"), host.Attributes{Mode: 0o644}))
 }
 
 // First boot configures containerd with the machine image's own pause image, for both
@@ -84,7 +80,7 @@ func TestBootstrapShDoesNotPullAnInstalledPauseImage(t *testing.T) {
 		pins(t, h)
 		w.run(t, h, given("a")...)
 		all := calls(t)
-		assert.Contains(t, all, "ctr --namespace k8s.io images import "+pauseBundle)
+		assert.Contains(t, all, "ctr --namespace k8s.io images import "+machine.PauseArchive)
 		for _, one := range all {
 			assert.NotContains(t, one, "images pull")
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -43,7 +44,7 @@ func calls(t *testing.T) []string {
 	require.NoError(t, os.Remove(callsFile))
 	var list []string
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "systemctl show") && !strings.Contains(line, "images list") {
+		if !strings.HasPrefix(line, "systemctl show") && !strings.Contains(line, "images list") && !strings.Contains(line, "images check") {
 			list = append(list, strings.TrimSpace(line))
 		}
 	}
@@ -191,16 +192,73 @@ func TestNextRunRetriesAFailedStart(t *testing.T) {
 	})
 }
 
+// The pause image from the archive is in containerd before the kubelet starts. A failed
+// import does not keep the kubelet from starting.
 func TestMissingPauseImageIsImported(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
+		pins(t, h)
 		n := w.node(t, h, "a", "")
-		n.Machine.PauseArchive, n.Containerd.PauseImage = "/usr/share/eksnode/pause.tar", "localhost/kubernetes/pause:latest"
 		apply(t, h, w, n, Selection{})
 		assert.Equal(t, []string{
-			"systemctl start containerd.service", "systemctl start kubelet.service",
-			"ctr --namespace k8s.io images import /usr/share/eksnode/pause.tar",
+			"systemctl start containerd.service",
+			"ctr --namespace k8s.io images import /etc/eks/pause.tar",
+			"ctr --namespace k8s.io images label localhost/kubernetes/pause:latest io.cri-containerd.pinned=pinned",
+			"systemctl start kubelet.service",
+		}, calls(t))
+
+		require.NoError(t, os.Remove(imageList))
+		require.NoError(t, os.Remove(unitFolder+"/kubelet.service.active"))
+		require.NoError(t, os.WriteFile(failFile, []byte("images import"), 0o644))
+		items, err := w.Items(n, Selection{})
+		require.NoError(t, err)
+		_, err = w.Apply(t.Context(), h, items)
+		assert.ErrorContains(t, err, "pause-image: run import /etc/eks/pause.tar")
+		assert.Contains(t, calls(t), "systemctl start kubelet.service")
+	})
+}
+
+// The SOCI snapshotter has the pause image before the kubelet starts, from the archive
+// or from the registry (amazon-eks-ami #2717).
+func TestPauseImageIsUnpackedForSOCI(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		n := w.node(t, h, "a", "")
+		n.Containerd.SOCI = true
+		apply(t, h, w, n, Selection{})
+		assert.Equal(t, []string{
+			"systemctl daemon-reload", "systemctl start soci-snapshotter.service", "systemctl start containerd.service",
+			"systemctl start kubelet.service", "ecr-credential-provider",
+			strings.Replace(pull, "pull", "pull --local --snapshotter soci", 1),
+		}, calls(t))
+
+		pins(t, h)
+		n.Containerd.PauseImage = ownPause
+		apply(t, h, w, n, Selection{})
+		assert.Equal(t, []string{
+			"systemctl restart containerd.service",
+			"ctr --namespace k8s.io images import --local --snapshotter soci --discard-unpacked-layers=false /etc/eks/pause.tar",
 			"ctr --namespace k8s.io images label localhost/kubernetes/pause:latest io.cri-containerd.pinned=pinned",
 		}, calls(t))
+		text, err := os.ReadFile(render.SOCIOrder)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), "\nAfter=soci-snapshotter.service\n")
+
+		n.Containerd.SOCI = false
+		apply(t, h, w, n, Selection{})
+		assert.NoFileExists(t, render.SOCIOrder)
+	})
+}
+
+// An image's own program sets up the instance store, once in each boot, with the
+// arguments of Amazon's nodeadm.
+func TestOwnProgramSetsUpTheInstanceStore(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		require.NoError(t, os.Symlink("/usr/bin/program", "/usr/bin/setup-local-disks"))
+		n := w.node(t, h, "a", "  instance: {localStorage: {strategy: RAID0, mountPath: /mnt/x, disabledMounts: [SOCI, PodLogs]}}\n")
+		const call = "setup-local-disks raid0 --dir /mnt/x --no-bind-soci --no-bind-pods-logs"
+		apply(t, h, w, n, Selection{Daemons: []string{""}})
+		assert.Contains(t, calls(t), call)
+		apply(t, h, w, n, Selection{Daemons: []string{""}})
+		assert.NotContains(t, calls(t), call)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/afero"
 
@@ -15,26 +16,37 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// services starts containerd and the kubelet.
+// services starts services in their order.
 type services struct {
-	node    *node.Node
-	files   []render.File
-	daemons []string
+	node  *node.Node
+	files []render.File
+	names []render.Service
 }
 
-func (services) ID() string    { return "services" }
-func (services) Phase() string { return "services" }
+// startServices is the phase in which the services start.
+const startServices = "services"
 
-// names lists the services in start order.
-func (s services) names() []render.Service {
-	all := []render.Service{render.Containerd, render.Kubelet}
-	if s.node.Containerd.SOCI {
-		all = append([]render.Service{render.SOCI}, all...)
+func (services) ID() string    { return "services" }
+func (services) Phase() string { return startServices }
+
+// starting returns the items that start the services and supply the pause image. A
+// pause image from the archive is there before the kubelet starts. A pull may take
+// long, and the kubelet does not wait for it.
+func starting(n *node.Node, files []render.File, daemons []string) []plan.Item {
+	chosen := func(all ...render.Service) services {
+		return services{n, files, slices.DeleteFunc(all, func(r render.Service) bool {
+			return len(daemons) > 0 && !slices.Contains(daemons, string(r)) || r == render.SOCI && !n.Containerd.SOCI
+		})}
 	}
-	if len(s.daemons) == 0 {
-		return all
+	runtime, image := []render.Service{render.SOCI, render.Containerd}, pause{n, 250 * time.Millisecond}
+	switch {
+	case len(daemons) > 0 && !slices.Contains(daemons, string(render.Containerd)):
+		return []plan.Item{chosen(render.Kubelet)}
+	case image.isLocal():
+		return []plan.Item{chosen(runtime...), image, chosen(render.Kubelet)}
+	default:
+		return []plan.Item{chosen(append(runtime, render.Kubelet)...), image}
 	}
-	return slices.DeleteFunc(all, func(r render.Service) bool { return !slices.Contains(s.daemons, string(r)) })
 }
 
 // unitState holds the properties of a unit that systemctl show prints.
@@ -47,11 +59,10 @@ func (u unitState) running() bool { return u.active != "inactive" && u.active !=
 // configures and starts the services at every boot. bootstrap.sh runs once in an
 // instance's life, so systemd must start the services after a reboot.
 func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	names := s.names()
-	if len(names) == 0 {
+	if len(s.names) == 0 {
 		return plan.Answer{}, nil
 	}
-	states, err := unitStates(ctx, h, names)
+	states, err := unitStates(ctx, h, s.names)
 	if err != nil {
 		return plan.Answer{}, err
 	}
@@ -62,7 +73,7 @@ func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 			break
 		}
 	}
-	for _, name := range names {
+	for _, name := range s.names {
 		unit, state := string(name)+".service", states[string(name)+".service"]
 		if state.load != "loaded" {
 			return plan.Answer{}, fmt.Errorf("starting %s: systemd reports the unit as %s; build the image with this unit", unit, state.load)

@@ -46,6 +46,7 @@ func (*Files) Measure(string, bool) (Removal, error)                   { return 
 func (*Files) MountsBelow(string) ([]Mount, error)                     { return nil, errNotLinux }
 func (*Files) IsMountPoint(string) (bool, error)                       { return false, errNotLinux }
 func (*Files) WriteFile(string, []byte, Attributes) error              { return errNotLinux }
+func (*Files) WriteTransient(string, []byte, Attributes) error         { return errNotLinux }
 func (*Files) Attributes(string) (Attributes, error)                   { return Attributes{}, errNotLinux }
 func (*Files) Truncate(string) error                                   { return errNotLinux }
 func (*Files) Replace(string, Attributes, func(io.Writer) error) error { return errNotLinux }

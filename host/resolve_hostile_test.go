@@ -16,13 +16,18 @@ func FuzzResolversAgree(f *testing.F) {
 	f.Add("/a/b/c", "d/..", "/d", true)
 	f.Add("a//b/./c", "/", "a", false)
 	f.Add("/d/d/a", "/../../d", "d/d/../../a", true)
+	f.Add("/a/b/c", "d", "/missing", true)
 	f.Add("a/x", "../../../../../../..", "b", true)
 	f.Fuzz(func(t *testing.T, name, first, second string, follow bool) {
 		i := newImage(t)
 		require.NoError(t, os.MkdirAll(filepath.Join(i.root, "d/d"), 0o755))
 		_ = os.Symlink(first, filepath.Join(i.root, "a"))
 		_ = os.Symlink(second, filepath.Join(i.root, "d/b"))
-		quick, ok := i.Files.resolveByKernel(split(name), follow)
+		quick, ok, missing := i.Files.resolveByKernel(split(name), follow)
+		if missing != nil {
+			_, err := i.Files.walk(split(name), follow)
+			require.ErrorIs(t, err, missing, name)
+		}
 		if !ok {
 			return
 		}

@@ -26,36 +26,40 @@ func (p place) close() { _ = unix.Close(p.dir) }
 // followed too.
 func (f *Files) resolve(name string, follow bool) (place, error) {
 	parts := split(name)
-	if p, ok := f.resolveByKernel(parts, follow); ok {
-		return p, nil
+	p, ok, err := f.resolveByKernel(parts, follow)
+	if ok || err != nil {
+		return p, err
 	}
 	return f.walk(parts, follow)
 }
 
 // resolveByKernel resolves by one openat2(2) with RESOLVE_IN_ROOT. It leaves these
 // cases to walk: kernels before 5.6 (Amazon Linux 2 boots 4.14), names with "..",
-// links in the last place, and failures.
-func (f *Files) resolveByKernel(parts []string, follow bool) (place, bool) {
+// links in the last place, and failures other than a missing folder.
+func (f *Files) resolveByKernel(parts []string, follow bool) (p place, ok bool, err error) {
 	if len(parts) == 0 || slices.Contains(parts, "..") {
-		return place{}, false
+		return place{}, false, nil
 	}
 	dir, base := parts[:len(parts)-1], parts[len(parts)-1]
 	fd, err := unix.Openat2(f.root, "./"+strings.Join(dir, "/"), &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 	})
-	if err != nil {
-		return place{}, false
+	if err == unix.ENOENT {
+		return place{}, false, err
 	}
-	p := place{dir: fd, base: base}
+	if err != nil {
+		return place{}, false, nil
+	}
+	p = place{dir: fd, base: base}
 	if follow {
 		var st unix.Stat_t
 		err := unix.Fstatat(fd, base, &st, unix.AT_SYMLINK_NOFOLLOW)
 		if err != nil && err != unix.ENOENT || err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
 			p.close()
-			return place{}, false
+			return place{}, false, nil
 		}
 	}
-	return p, true
+	return p, true, nil
 }
 
 // walk resolves one component at a time and never lets the kernel follow a link.

@@ -19,22 +19,36 @@ import (
 // and owner from attr. A link in the last place is followed and stays. Missing
 // parent directories get mode 0755.
 func (f *Files) WriteFile(name string, data []byte, attr Attributes) error {
-	return f.Replace(name, attr, func(w io.Writer) error {
+	return f.Replace(name, attr, content(data))
+}
+
+// WriteTransient is WriteFile without flushing to the disk, for files that every boot
+// writes again. After a power failure such a file may be empty.
+func (f *Files) WriteTransient(name string, data []byte, attr Attributes) error {
+	return f.put(name, attr, content(data), false)
+}
+
+func content(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
-	})
+	}
 }
 
 // Replace is WriteFile for content that fill writes. When fill fails, name is
 // unchanged and the temporary file is removed.
 func (f *Files) Replace(name string, attr Attributes, fill func(io.Writer) error) error {
+	return f.put(name, attr, fill, true)
+}
+
+func (f *Files) put(name string, attr Attributes, fill func(io.Writer) error, flush bool) error {
 	if err := f.MkdirAll(path.Dir(path.Clean("/"+name)), 0o755); err != nil {
 		return err
 	}
-	return f.at("write", name, true, func(p place) error { return f.replace(p, name, attr, fill) })
+	return f.at("write", name, true, func(p place) error { return f.replace(p, name, attr, fill, flush) })
 }
 
-func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writer) error) error {
+func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writer) error, flush bool) error {
 	if err := removeStale(p); err != nil {
 		return explain(err)
 	}
@@ -48,6 +62,9 @@ func (f *Files) replace(p place, name string, attr Attributes, fill func(io.Writ
 	}
 	out := os.NewFile(uintptr(fd), name)
 	err = f.finish(p, out, attr, fill)
+	if err == nil && flush {
+		err = out.Sync()
+	}
 	if closeErr := out.Close(); err == nil {
 		err = closeErr
 	}
@@ -100,10 +117,7 @@ func (f *Files) finish(p place, out *os.File, attr Attributes, fill func(io.Writ
 	if err := copyLabels(p, out); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(int(out.Fd()), modeBits(attr.Mode)); err != nil {
-		return err
-	}
-	return out.Sync()
+	return unix.Fchmod(int(out.Fd()), modeBits(attr.Mode))
 }
 
 // copyLabels copies the extended attributes of the old file to the new one.
@@ -179,7 +193,7 @@ func (f *Files) Truncate(name string) error {
 		}
 		if st.Nlink > 1 {
 			was := &info{st: st}
-			return f.replace(p, name, was.attributes(), func(io.Writer) error { return nil })
+			return f.replace(p, name, was.attributes(), func(io.Writer) error { return nil }, true)
 		}
 		return explain(unix.Ftruncate(fd, 0))
 	})

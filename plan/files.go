@@ -18,6 +18,9 @@ type File struct {
 	Mode    fs.FileMode
 	// Why says what the file is for.
 	Why string
+	// Transient says that every boot writes the file again, so that writing does not
+	// wait for the disk.
+	Transient bool
 }
 
 // Files plans to write the files that are missing or differ in content, mode or
@@ -68,6 +71,9 @@ func (f File) write(h *host.Host) error {
 		if err := h.Files.Remove(f.Path); err != nil {
 			return fmt.Errorf("replacing the link to %s: %w", target, err)
 		}
+	}
+	if f.Transient {
+		return h.Files.WriteTransient(f.Path, f.Content, f.attributes())
 	}
 	return h.Files.WriteFile(f.Path, f.Content, f.attributes())
 }

@@ -34,13 +34,13 @@ type Containers struct {
 
 const (
 	// PauseName is the name of the pause image on a node that has its own.
-	// pauseAsset is the ID of its archive in the manifest. First boot searches for
-	// both (package bootstrap/internal/machine).
-	PauseName  = "localhost/kubernetes/pause:latest"
-	pauseAsset = "pause"
 	// pauseArchive stays on the node: first boot imports it again when containerd
-	// has lost the image (amazon-eks-ami #2061).
+	// has lost the image (amazon-eks-ami #2061). First boot searches for both
+	// (package bootstrap/internal/machine).
+	PauseName    = "localhost/kubernetes/pause:latest"
 	pauseArchive = "/etc/eks/pause.tar"
+	// pauseAsset is the ID of the archive in the manifest.
+	pauseAsset = "pause"
 	// imageArchive is where the other images wait for their import.
 	imageArchive = "/etc/eks/eksnode/image.tar"
 )

@@ -18,14 +18,27 @@ import (
 func (s Spec) Feature(name string) bool { return s.FeatureGates[name] }
 
 var (
-	clusterName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
+	clusterName   = newForm(100, `^[0-9A-Za-z][0-9A-Za-z_-]*$`)
 	variableName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
-	serviceName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9:_.@-]{1,200}$`) })
-	hostName      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,253}$`) })
-	outpostID     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z_-]{1,100}$`) })
-	interfaceName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,15}$`) })
-	domainName    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^~?[A-Za-z0-9._-]{0,253}\.?$`) })
+	serviceName   = newForm(200, `^[A-Za-z0-9:_.@-]+$`)
+	hostName      = newForm(253, `^[A-Za-z0-9._-]+$`)
+	outpostID     = newForm(100, `^[0-9A-Za-z_-]+$`)
+	interfaceName = newForm(15, `^[A-Za-z0-9._-]+$`)
+	domainName    = newForm(255, `^~?[A-Za-z0-9._-]*\.?$`)
 )
+
+// form is a regular expression and the longest text that fits. A count in the
+// expression itself would take long to compile.
+type form struct {
+	most       int
+	expression func() *regexp.Regexp
+}
+
+func newForm(most int, expression string) form {
+	return form{most, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })}
+}
+
+func (f form) fits(text string) bool { return len(text) <= f.most && f.expression().MatchString(text) }
 
 // problems collects errors, each with the path of a field.
 type problems []error
@@ -66,7 +79,7 @@ func (p *problems) cluster(c Cluster) {
 			p.add(at+f.name, "is missing; `aws eks describe-cluster` shows the value")
 		}
 	}
-	if c.Name != "" && !clusterName().MatchString(c.Name) {
+	if c.Name != "" && !clusterName.fits(c.Name) {
 		p.add(at+"name", "%q is not a cluster name: up to 100 letters, digits, - and _", c.Name)
 	}
 	if c.APIServerEndpoint != "" {
@@ -91,7 +104,7 @@ func (p *problems) cluster(c Cluster) {
 
 // CheckOutpostID checks the ID of a local cluster.
 func CheckOutpostID(id string) error {
-	if !outpostID().MatchString(id) {
+	if !outpostID.fits(id) {
 		return fmt.Errorf("%q is not an ID of a local cluster: up to 100 letters, digits, - and _", id)
 	}
 	return nil
@@ -149,7 +162,7 @@ func (c *NodeConfig) Warnings() []string {
 
 func isHost(name string) bool {
 	_, err := netip.ParseAddr(name)
-	return hostName().MatchString(name) || err == nil && !strings.Contains(name, "%")
+	return hostName.fits(name) || err == nil && !strings.Contains(name, "%")
 }
 
 func (p *problems) containerd(c Containerd) {
@@ -255,7 +268,7 @@ func (p *problems) localStorage(s LocalStorage) {
 func (p *problems) environment(services map[string]map[string]string) {
 	for _, service := range slices.Sorted(maps.Keys(services)) {
 		at := "spec.instance.environment." + service
-		if !serviceName().MatchString(service) {
+		if !serviceName.fits(service) {
 			p.add(at, "%q is not a service name", service)
 		}
 		for _, name := range slices.Sorted(maps.Keys(services[service])) {
@@ -276,7 +289,7 @@ func (p *problems) network(n Network) {
 		}
 	}
 	for i, d := range n.Domains {
-		if d == "" || !domainName().MatchString(d) {
+		if d == "" || !domainName.fits(d) {
 			p.add(fmt.Sprintf("spec.instance.network.domains[%d]", i), "%q is not a domain name", d)
 		}
 	}
@@ -287,7 +300,7 @@ func (p *problems) network(n Network) {
 func isNameserver(server string) bool {
 	address, name, named := strings.Cut(server, "#")
 	address, link, linked := strings.Cut(address, "%")
-	if named && !hostName().MatchString(name) || linked && !interfaceName().MatchString(link) {
+	if named && !hostName.fits(name) || linked && !interfaceName.fits(link) {
 		return false
 	}
 	_, err := netip.ParseAddr(address)

@@ -25,12 +25,18 @@ func (g gate) groupName() string {
 	return map[string]string{"alpha": "Alpha", "beta": "Beta"}[g.stage]
 }
 
-// gates maps each minor version to its feature gates.
-var gates = sync.OnceValue(func() map[int]map[string]gate {
-	all := map[int]map[string]gate{}
+// gates maps each minor version to the function that reads its feature gates. Most
+// programs need those of one version.
+var gates = func() map[int]func() map[string]gate {
+	all := map[int]func() map[string]gate{}
 	for minor := Oldest; minor <= Newest; minor++ {
-		all[minor] = map[string]gate{}
+		all[minor] = sync.OnceValue(func() map[string]gate { return readGates(minor) })
 	}
+	return all
+}()
+
+func readGates(minor int) map[string]gate {
+	all := map[string]gate{}
 	for line := range strings.Lines(gateTable) {
 		words := strings.Fields(line)
 		if len(words) < 2 || words[0] == "#" {
@@ -44,25 +50,32 @@ var gates = sync.OnceValue(func() map[int]map[string]gate {
 			if err != nil || err2 != nil || len(parts) < 2 {
 				panic("gates.txt is damaged: " + line) // a test reads the table
 			}
-			for minor := first; minor <= last; minor++ {
-				g := gate{stage: parts[1], on: slices.Contains(parts, "on"), locked: slices.Contains(parts, "locked")}
-				if needs, found := strings.CutPrefix(parts[len(parts)-1], "needs="); found {
-					g.requires = strings.Split(needs, ",")
-				}
-				all[minor][words[0]] = g
+			if minor < first || minor > last {
+				continue
 			}
+			g := gate{stage: parts[1], on: slices.Contains(parts, "on"), locked: slices.Contains(parts, "locked")}
+			if needs, found := strings.CutPrefix(parts[len(parts)-1], "needs="); found {
+				g.requires = strings.Split(needs, ",")
+			}
+			all[words[0]] = g
 		}
 	}
 	return all
-})
+}
 
-func gatesOf(minor int) map[string]gate { return gates()[minor] }
+// gatesOf returns the feature gates of a minor version, or nil for an unknown version.
+func gatesOf(minor int) map[string]gate {
+	if read, ok := gates[minor]; ok {
+		return read()
+	}
+	return nil
+}
 
 // Gates lists the feature gates of all minor versions.
 func Gates() []string {
 	names := map[string]bool{}
-	for _, of := range gates() {
-		for name := range of {
+	for minor := range gates {
+		for name := range gatesOf(minor) {
 			names[name] = true
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -28,6 +29,9 @@ const (
 	DefaultFolder = "/mnt/k8s-disks"
 	// arrayName is the array's name in its own superblock.
 	arrayName = "kubernetes"
+
+	// program sets up the instance store on Amazon's images.
+	program = "setup-local-disks"
 
 	byID   = "/dev/disk/by-id"
 	marker = "NVMe_Instance_Storage_"
@@ -53,6 +57,9 @@ func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	if d.Strategy == "" {
 		return plan.Answer{}, nil
 	}
+	if h.HasCommand(program) {
+		return d.delegate(h)
+	}
 	found, err := instanceStore(h)
 	if err != nil || len(found) == 0 {
 		return plan.Answer{}, err
@@ -77,6 +84,35 @@ func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	actions, err := d.array(h, found, path.Join(folder, "0"))
 	return plan.Acts(actions...), err
+}
+
+// delegate returns the action that runs the image's own program for the instance
+// store, with the arguments of Amazon's nodeadm, once in each boot.
+func (d Disks) delegate(h *host.Host) (plan.Answer, error) {
+	argv := []string{program, strings.ToLower(d.Strategy)}
+	if d.MountPath != "" {
+		argv = append(argv, "--dir", d.MountPath)
+	}
+	for _, mount := range d.DisabledMounts {
+		argv = append(argv, map[string]string{
+			nodeconfig.DisableContainerd: "--no-bind-containerd",
+			nodeconfig.DisablePodLogs:    "--no-bind-pods-logs",
+			nodeconfig.DisableSOCI:       "--no-bind-soci",
+		}[mount])
+	}
+	action := run(h, "the image has its own program for the instance store", argv...)
+	done, err := service.IsStartedWith(h, program, action.Target)
+	if err != nil || done {
+		return plan.Answer{}, err
+	}
+	do := action.Do
+	action.Do = func(ctx context.Context, p plan.Progress) error {
+		if err := do(ctx, p); err != nil {
+			return err
+		}
+		return service.RecordStart(h, program, action.Target)
+	}
+	return plan.Acts(action), nil
 }
 
 // array returns the actions that create one array of all disks, mount the array at

@@ -33,17 +33,19 @@ type Facts struct {
 	// ResolvedStub says that /etc/resolv.conf names systemd-resolved's stub,
 	// which pods cannot reach.
 	ResolvedStub bool `json:"resolvedStub,omitempty"`
-	// NVIDIA says that an NVIDIA device is plugged in, and NVIDIARuntime that
-	// the image has its container runtime.
-	NVIDIA        bool `json:"nvidia,omitempty"`
+	// NVIDIA says that an NVIDIA device is plugged in.
+	NVIDIA bool `json:"nvidia,omitempty"`
+	// Runc is the path of runc. Empty means that containerd searches for runc.
+	Runc string `json:"runc,omitempty"`
+	// NVIDIARuntime says that the image has NVIDIA's container runtime.
 	NVIDIARuntime bool `json:"nvidiaRuntime,omitempty"`
 	// SOCI says that the image has the SOCI snapshotter.
 	SOCI bool `json:"soci,omitempty"`
 	// CredentialProvider says that the image has ecr-credential-provider where
 	// the kubelet looks for it.
 	CredentialProvider bool `json:"credentialProvider,omitempty"`
-	// PauseArchive is the image's archive of LocalPauseImage, or empty.
-	PauseArchive string `json:"pauseArchive,omitempty"`
+	// HasPause says that the image has PauseArchive.
+	HasPause bool `json:"hasPause,omitempty"`
 	// Command is the path of eksnode itself, which the kubeconfig names.
 	Command string `json:"command"`
 }
@@ -54,11 +56,10 @@ const (
 	CredentialProviderFolder = "/etc/eks/image-credential-provider"
 	// CredentialProviderName is the provider's name and its program's.
 	CredentialProviderName = "ecr-credential-provider"
-	// PauseAsset is the ID of the asset, in the image's manifest, that is an
-	// archive of LocalPauseImage.
-	PauseAsset = "pause"
-	// LocalPauseImage is the pause image that a machine image may contain.
+	// LocalPauseImage is the pause image that a machine image may contain, and
+	// PauseArchive its archive. Amazon's images for Amazon Linux 2023 have both too.
 	LocalPauseImage = "localhost/kubernetes/pause:latest"
+	PauseArchive    = "/etc/eks/pause.tar"
 	// NVIDIARuntime is NVIDIA's container runtime.
 	NVIDIARuntime = "/usr/bin/nvidia-container-runtime"
 	// SOCIUnit is the unit of the SOCI snapshotter.
@@ -108,6 +109,7 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	}{
 		{cgroupV2, &f.CgroupV1, true},
 		{NVIDIARuntime, &f.NVIDIARuntime, false},
+		{PauseArchive, &f.HasPause, false},
 		{path.Join(CredentialProviderFolder, CredentialProviderName), &f.CredentialProvider, false},
 	} {
 		there, err := h.Exists(look.name)
@@ -116,11 +118,27 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 		}
 		*look.found = there != look.missing
 	}
-	if a, ok := m.Asset(PauseAsset); ok && len(a.Files) > 0 {
-		f.PauseArchive = a.Files[0].Path
+	if f.Runc, err = runc(h); err != nil {
+		return f, err
 	}
 	f.SOCI, err = h.HasUnit(SOCIUnit)
 	return f, err
+}
+
+// runc returns the path of runc in the folders of distributions and of upstream's
+// releases, or nothing.
+func runc(h *host.Host) (string, error) {
+	for _, folder := range []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"} {
+		name := path.Join(folder, "runc")
+		there, err := h.Exists(name)
+		if err != nil {
+			return "", fmt.Errorf("looking for runc: %w", err)
+		}
+		if there {
+			return name, nil
+		}
+	}
+	return "", nil
 }
 
 // programVersion returns a program's version from the image's manifest if the

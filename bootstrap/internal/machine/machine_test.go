@@ -30,7 +30,6 @@ func image(t *testing.T) string {
 	m := manifest.Manifest{Assets: []manifest.Asset{
 		{ID: "kubelet", Version: "1.34.4", Files: []manifest.File{{Path: "/usr/bin/kubelet", Size: 7}}},
 		{ID: "containerd", Version: "2.1.4", Files: []manifest.File{{Path: "/usr/bin/containerd", Size: 10}}},
-		{ID: "pause", Version: "3.10", Files: []manifest.File{{Path: "/usr/share/eksnode/pause.tar", Size: 1}}},
 	}}
 	text, err := m.Encode()
 	require.NoError(t, err)
@@ -44,13 +43,14 @@ func TestMachineFacts(t *testing.T) {
 		"/sys/bus/pci/devices/0000:00:1e.0/vendor": "0x1d0f\n", "/sys/bus/pci/devices/0000:00:1f.0/vendor": "0x10de\n",
 		"/etc/eks/image-credential-provider/ecr-credential-provider": "x", "/usr/bin/nvidia-container-runtime": "x",
 		"/usr/lib/systemd/system/soci-snapshotter.service": "[Unit]", "/sys/fs/cgroup/cgroup.controllers": "cpu",
+		"/etc/eks/pause.tar": "x", "/usr/sbin/runc": "x", "/usr/local/sbin/runc": "x",
 	}, map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"})
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
 	assert.Equal(t, Facts{
 		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: runtime.NumCPU(), MemoryMiB: 7840,
 		FIPS: true, ResolvedStub: true, NVIDIA: true, NVIDIARuntime: true, SOCI: true, CredentialProvider: true,
-		PauseArchive: "/usr/share/eksnode/pause.tar", Command: "/usr/bin/eksnode",
+		HasPause: true, Runc: "/usr/local/sbin/runc", Command: "/usr/bin/eksnode",
 	}, f)
 }
 
@@ -59,8 +59,7 @@ func TestFactsOfAMinimalMachine(t *testing.T) {
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
 	assert.Equal(t, Facts{
-		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: runtime.NumCPU(), CgroupV1: true,
-		PauseArchive: "/usr/share/eksnode/pause.tar", Command: "/usr/bin/eksnode",
+		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: runtime.NumCPU(), CgroupV1: true, Command: "/usr/bin/eksnode",
 	}, f)
 }
 

@@ -93,7 +93,7 @@ func TestOnlyNeededFactsAreRequested(t *testing.T) {
 	old := modern()
 	old.Kubelet.Minor = 25
 	own := modern()
-	own.PauseArchive = "/p.tar"
+	own.HasPause = true
 	v4 := nodeconfig.Cluster{CIDR: "10.0.0.0/16"}
 	for name, c := range map[string]struct {
 		spec nodeconfig.Spec

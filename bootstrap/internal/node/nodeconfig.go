@@ -31,7 +31,7 @@ func WantsOf(c *nodeconfig.NodeConfig, m machine.Facts) instance.Wants {
 	return instance.Wants{
 		IPv6:           err == nil && prefix.Addr().Is6(),
 		PrivateDNSName: named(m) && !c.Spec.Feature(nodeconfig.InstanceIDNodeName),
-		Domain:         m.PauseArchive == "",
+		Domain:         !m.HasPause,
 		Limits:         c.Spec.Kubelet.Config["maxPods"] == nil || reserved["memory"] == nil,
 		Size:           c.Spec.Kubelet.AsksForSize(),
 	}

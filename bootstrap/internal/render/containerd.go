@@ -159,12 +159,16 @@ func snapshotter(n *node.Node, images map[string]any) {
 	}
 }
 
-// runtimes returns the OCI runtime: NVIDIA's if the machine has an NVIDIA device,
-// otherwise runc.
+// runtimes returns the OCI runtime: NVIDIA's if the image has it, otherwise runc. As
+// upstream, the instance need not have an NVIDIA device.
 func runtimes(n *node.Node) map[string]any {
-	name, options := "runc", map[string]any{"SystemdCgroup": true}
-	if n.Machine.NVIDIA && n.Machine.NVIDIARuntime {
-		name, options["BinaryName"] = "nvidia", machine.NVIDIARuntime
+	name, program := "runc", n.Machine.Runc
+	if n.Machine.NVIDIARuntime {
+		name, program = "nvidia", machine.NVIDIARuntime
+	}
+	options := map[string]any{"SystemdCgroup": true}
+	if program != "" {
+		options["BinaryName"] = program
 	}
 	return map[string]any{
 		"default_runtime_name": name,

@@ -34,6 +34,7 @@ const (
 	ContainerdConfig     = "/etc/containerd/config.toml"
 	BaseRuntimeSpec      = "/etc/containerd/base-runtime-spec.json"
 	SOCIConfig           = "/etc/soci-snapshotter-grpc/config.toml"
+	SOCIOrder            = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf"
 	SystemEnvironment    = "/etc/systemd/system.conf.d/environment.conf"
 	ResolvedConfig       = "/run/systemd/resolved.conf.d/40-eks.conf"
 )

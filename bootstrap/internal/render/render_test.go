@@ -45,6 +45,7 @@ func facts(kubelet, containerd string) (instance.Facts, machine.Facts) {
 			Domain: "amazonaws.com", Limits: instance.Limits{ENIs: 3, IPsPerENI: 10},
 		}, machine.Facts{
 			Kubelet: k, Containerd: c, CPUs: 2, MemoryMiB: 7840, CredentialProvider: true, Command: "/usr/bin/eksnode",
+			Runc: "/usr/sbin/runc",
 		}
 }
 
@@ -146,7 +147,7 @@ func matrix() map[string]described {
 		"nodeconfig-old-toml-on-2.1": {kubelet: "1.34.4", containerd: "2.1.4", config: cluster + "  containerd: {config: \"[plugins.\\\"io.containerd.grpc.v1.cri\\\".containerd]\\ndiscard_unpacked_layers = false\\n\"}\n"},
 		"nodeconfig-local-pause-stub": {kubelet: "1.34.4", containerd: "1.6.20", config: cluster,
 			change: func(_ *instance.Facts, m *machine.Facts, c *node.Call) {
-				m.PauseArchive, m.ResolvedStub, m.CredentialProvider = "/p.tar", true, false
+				m.HasPause, m.NVIDIARuntime, m.ResolvedStub, m.CredentialProvider = true, true, true, false
 				c.PauseImage = machine.LocalPauseImage
 			}},
 		"bootstrap-full-1.30": {kubelet: "1.30.4", containerd: "1.7.27", args: with(

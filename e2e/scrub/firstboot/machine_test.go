@@ -84,8 +84,7 @@ func provisioned(t *testing.T, root string) {
 	t.Helper()
 	busybox, err := os.ReadFile("/bin/busybox")
 	require.NoError(t, err, "install busybox-static")
-	pause := manifest.Asset{ID: "pause", Files: []manifest.File{{Path: "/usr/share/eksnode/pause.tar"}}}
-	m := manifest.Manifest{Assets: []manifest.Asset{pause}}
+	var m manifest.Manifest
 	for id, version := range map[string]string{"kubelet": "1.34.4", "containerd": "2.1.4"} {
 		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{{Path: "/usr/bin/" + id, Size: int64(len(script("")))}}})
 	}
@@ -93,7 +92,7 @@ func provisioned(t *testing.T, root string) {
 		"etc/os-release": "ID=debian\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/hosts": "127.0.0.1 localhost\n", "etc/fstab": "",
 		"sys/fs/cgroup/cgroup.controllers": "", "sys/class/net/.keep": "", "run/systemd/system/.keep": "", "proc/.keep": "", "dev/null": "", "dev/md/.keep": "", "fake/active/.keep": "", "tmp/.keep": "", "root/.keep": "",
 		"usr/lib/systemd/system/systemd-resolved.service": "[Unit]\n", "usr/lib/systemd/system/cloud-init.service": "[Unit]\n",
-		"usr/share/eksnode/pause.tar": "image", "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0": "kept", "var/lib/kubelet/seccomp/profile.json": "kept",
+		"etc/eks/pause.tar": "image", "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0": "kept", "var/lib/kubelet/seccomp/profile.json": "kept",
 		"etc/systemd/system/var-lib-etcd.mount":                      "[Mount]\nWhat=/dev/disk/by-label/etcd\nWhere=/var/lib/etcd\n",
 		"etc/systemd/system/containerd.service.d/10-slice.conf":      "[Service]\nSlice=runtime.slice\n",
 		"etc/kubernetes/kubelet/config.json.d/90-operators-own.conf": "{}",
