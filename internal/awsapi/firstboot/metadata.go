@@ -76,7 +76,7 @@ func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
-	m := &Metadata{Attempts: 12, apiAttempts: nodeAttempts, longest: time.Second, log: func(string) {}}
+	m := &Metadata{Attempts: 20, apiAttempts: nodeAttempts, longest: time.Second, log: func(string) {}}
 	var endpoint string
 	m.client = imds.NewFromConfig(c, func(o *imds.Options) {
 		endpoint = o.Endpoint
