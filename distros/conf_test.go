@@ -3,9 +3,10 @@ package distros
 import (
 	"testing"
 
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 func TestWithNamesEditsOneField(t *testing.T) {

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // fixtures returns the names of a distribution's os-release files by version:

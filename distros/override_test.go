@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // ID_LIKE is never followed, because derivatives often have another network stack

@@ -19,11 +19,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // Keys in files that are no text are found by their form, whatever the names.

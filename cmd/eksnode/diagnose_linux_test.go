@@ -11,6 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 )
 
 // putJournal writes a journal of two boots, whose last one shows the cause
@@ -50,4 +53,22 @@ func TestDiagnoseReadsJournals(t *testing.T) {
 	code, out, _ = command(t, "", "diagnose", "--root", other)
 	assert.Equal(t, 2, code, out)
 	assert.Empty(t, out)
+}
+
+// Swap is evidence without any log line.
+func TestDiagnoseSeesSwapOfTheMachine(t *testing.T) {
+	const swaps = "Filename\tType\tSize\tUsed\tPriority\n"
+	for used, want := range map[string][]string{"": nil, "/swapfile file 1024 0 -2\n": {"/proc/swaps: /swapfile file 1024 0 -2"}} {
+		h := hosttest.Root(t, map[string]string{"/proc/swaps": swaps + used, "/var/lib/containerd/": "", "/var/lib/kubelet/": ""})
+		s := diagnose.NewSearch(t.Context())
+		require.NoError(t, ownState(h, s))
+		var evidence []string
+		for _, f := range s.Report().Findings {
+			if f.Rule.ID == "swap" { // this machine's disk may be full
+				evidence = f.Evidence
+			}
+		}
+		assert.Equal(t, want, evidence)
+	}
+	require.EqualError(t, diagnose.NewSearch(t.Context()).Observe("none", "x"), `adding "x": there is no rule none`)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rhysd/actionlint"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
@@ -95,49 +96,30 @@ func TestWorkflowsHaveTheLeastPermissions(t *testing.T) {
 // Every week, each shape runs as a job of its own, and its table is kept. The list of
 // the jobs comes from the shapes themselves, so no shape can be missing.
 func TestEveryShapeRunsWeekly(t *testing.T) {
-	const name = ".github/workflows/shapes.yml"
-	var w struct {
-		On struct {
-			Schedule []struct {
-				Cron string `json:"cron"`
-			} `json:"schedule"`
-		} `json:"on"`
-		Jobs struct {
-			Names struct {
-				Outputs map[string]string `json:"outputs"`
-			} `json:"names"`
-			Join struct {
-				Needs    string `json:"needs"`
-				Strategy struct {
-					Matrix map[string]string `json:"matrix"`
-				} `json:"strategy"`
-				Steps []struct {
-					Uses string            `json:"uses"`
-					Run  string            `json:"run"`
-					If   string            `json:"if"`
-					Env  map[string]string `json:"env"`
-					With map[string]any    `json:"with"`
-				} `json:"steps"`
-			} `json:"join"`
-		} `json:"jobs"`
+	text := read(t, ".github/workflows/shapes.yml")
+	assert.Regexp(t, `(?m)^ +- cron: "\d+ \d+ \* \* [0-6]"$`, text)
+	for _, line := range []string{
+		"go run ./e2e/shape/names > names", `echo "names=$(cat names)" >> "$GITHUB_OUTPUT"`, "names: ${{ steps.names.outputs.names }}",
+		"shape: ${{ fromJSON(needs.names.outputs.names) }}", `- run: make e2e-full DISTRO="$SHAPE"`, "SHAPE: ${{ matrix.shape }}", "if: always()",
+	} {
+		assert.Contains(t, text, " "+line+"\n")
 	}
-	// YAML 1.1 reads the key on as a boolean.
-	require.NoError(t, yaml.Unmarshal([]byte(strings.Replace(read(t, name), "\non:", "\n\"on\":", 1)), &w))
-	require.Len(t, w.On.Schedule, 1)
-	assert.Regexp(t, `^\d+ \d+ \* \* [0-6]$`, w.On.Schedule[0].Cron)
-	names := workflows(t)[name].Jobs["names"].Steps
-	assert.Contains(t, names[len(names)-1].Run, "go run ./e2e/shape/names > names\n")
-	assert.Equal(t, map[string]string{"names": "${{ steps.names.outputs.names }}"}, w.Jobs.Names.Outputs)
-	assert.Equal(t, "names", w.Jobs.Join.Needs)
-	assert.Equal(t, map[string]string{"shape": "${{ fromJSON(needs.names.outputs.names) }}"}, w.Jobs.Join.Strategy.Matrix)
-	steps := w.Jobs.Join.Steps
-	require.GreaterOrEqual(t, len(steps), 2)
-	run, keep := steps[len(steps)-2], steps[len(steps)-1]
-	assert.Equal(t, `make e2e-full DISTRO="$SHAPE"`, run.Run)
-	assert.Equal(t, map[string]string{"SHAPE": "${{ matrix.shape }}"}, run.Env)
+	steps := workflows(t)[".github/workflows/shapes.yml"].Jobs["join"].Steps
+	keep := steps[len(steps)-1]
 	assert.Contains(t, keep.Uses, "actions/upload-artifact@")
-	assert.Equal(t, "always()", keep.If)
 	assert.Contains(t, keep.With["path"], "build/join/*.txt")
+}
+
+// actionlint checks the syntax, the expressions, what jobs take from each other, and the
+// scripts with shellcheck.
+func TestWorkflowsPassActionlint(t *testing.T) {
+	for name := range workflows(t) {
+		linter, err := actionlint.NewLinter(t.Output(), &actionlint.LinterOptions{Shellcheck: "shellcheck"})
+		require.NoError(t, err)
+		found, err := linter.Lint(name, []byte(read(t, name)), nil)
+		require.NoError(t, err)
+		assert.Empty(t, found)
+	}
 }
 
 // Only the chain on the shape runs with DISTRO.

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 const spec = `Name: ours
