@@ -276,19 +276,12 @@ func (c *content) expand(p part, head []byte) error {
 	defer in.Close()
 	name := p.name
 	for _, end := range []string{".gz", ".xz", ".zst", ".bz2", ".tgz"} {
-		if base, ok := cutEnd(name, end); ok {
+		if base, ok := strings.CutSuffix(name, end); ok {
 			name = base
 			break
 		}
 	}
 	return c.damaged(p, c.search(part{name: name, where: p.where + "in the expanded content, ", in: expanding{in, c}, depth: p.depth + 1}))
-}
-
-func cutEnd(name, end string) (string, bool) {
-	if len(name) > len(end) && name[len(name)-len(end):] == end {
-		return name[:len(name)-len(end)], true
-	}
-	return name, false
 }
 
 // inside searches a part of a container. Damage of the container ends the
