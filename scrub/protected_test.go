@@ -105,5 +105,5 @@ func TestOwnedInARuleFileIsABoolean(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rules, 2)
 	_, err = ParseRules("r.yaml", []byte(strings.Replace(goodRules, "action: remove", "action: remove\n    owned: perhaps", 1)))
-	require.EqualError(t, err, `r.yaml:7: "perhaps" stands where true or false should be`)
+	require.EqualError(t, err, "r.yaml:7: cannot unmarshal !!str `perhaps` into bool; "+ruleFields)
 }

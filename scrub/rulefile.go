@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,43 +46,52 @@ type OwnRule struct {
 // programs, unmount or restore, which a path cannot describe.
 var ownPhases = []Phase{State, Identity, Caches, Access}
 
+// ruleFile is the format of a rule file.
+type ruleFile struct {
+	Rules []OwnRule `yaml:"rules"`
+}
+
 // ParseRules reads a rule file: YAML with one list, "rules". Each error names
 // file and line; an unknown field is an error.
 func ParseRules(name string, text []byte) ([]OwnRule, error) {
-	var doc yaml.Node
+	var f ruleFile
+	var nodes struct {
+		Rules []yaml.Node `yaml:"rules"`
+	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
-	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+	d.KnownFields(true)
+	var wrong *yaml.TypeError
+	var errs []error
+	if err := d.Decode(&f); errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: the file is empty; list rules under \"rules\"", name)
+	} else if errors.As(err, &wrong) {
+		for _, text := range wrong.Errors {
+			errs = append(errs, atLine(name, text))
+		}
+		return nil, fmt.Errorf("%w; %s", errors.Join(errs...), ruleFields)
 	} else if err != nil {
 		return nil, atLine(name, err.Error())
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: the file has a second YAML document; put all rules under one \"rules\"", name)
 	}
-	nodes, err := ruleNodes(name, doc.Content[0])
-	if err != nil {
-		return nil, err
-	}
-	if len(nodes) == 0 {
+	if len(f.Rules) == 0 {
 		return nil, fmt.Errorf("%s: the file has no rules; list them under \"rules\"", name)
 	}
-	rules := make([]OwnRule, len(nodes))
-	var errs []error
-	for i, n := range nodes {
-		var wrong *yaml.TypeError
-		if err := n.Decode(&rules[i]); errors.As(err, &wrong) {
-			return nil, atLine(name, wrong.Errors[0])
-		} else if err != nil {
-			return nil, atLine(name, err.Error())
+	if err := yaml.Unmarshal(text, &nodes); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for i, r := range f.Rules {
+		if err := errors.Join(r.check(), r.checkNames(Table(), f.Rules[:i], f.Rules)); err != nil {
+			errs = append(errs, placed(name, i+1, nodes.Rules[i], err))
 		}
 	}
-	for i, r := range rules {
-		if err := errors.Join(r.check(), r.checkNames(Table(), rules[:i], rules)); err != nil {
-			errs = append(errs, placed(name, i+1, nodes[i], err))
-		}
-	}
-	return rules, errors.Join(errs...)
+	return f.Rules, errors.Join(errs...)
 }
+
+// ruleFields describes the form of a rule after an error of the YAML library.
+const ruleFields = "rules is a list of rules with the lists groups, paths and keep, the boolean owned, " +
+	"and the texts id, phase, action, owner, why, regenerated and source"
 
 // atLine replaces "line 3" of the YAML library by the file and the line.
 func atLine(name, text string) error {
@@ -95,7 +103,7 @@ func atLine(name, text string) error {
 
 // placed adds the position to each line of a rule's joined error: that of the
 // field which starts the line, or that of the rule if the field is missing.
-func placed(name string, number int, rule *yaml.Node, err error) error {
+func placed(name string, number int, rule yaml.Node, err error) error {
 	lines := strings.Split(err.Error(), "\n")
 	for i, text := range lines {
 		field, _, _ := strings.Cut(text, ":")
@@ -113,98 +121,6 @@ func placed(name string, number int, rule *yaml.Node, err error) error {
 // prefixed adds a prefix to each line of a joined error.
 func prefixed(prefix string, err error) error {
 	return errors.New(prefix + strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
-}
-
-// forms checks the fields of a rule file and the form of each value.
-type forms struct {
-	name string
-	errs []error
-}
-
-// ruleNodes returns the rules in the order of the file, when all fields are known and
-// have the right form.
-func ruleNodes(name string, top *yaml.Node) ([]*yaml.Node, error) {
-	f := &forms{name: name}
-	var rules []*yaml.Node
-	f.fields(top, []string{"rules"}, func(_ int, list *yaml.Node) {
-		for _, rule := range f.list(list, "a list of rules should be") {
-			rules = append(rules, resolved(rule))
-			f.rule(rule)
-		}
-	})
-	return rules, errors.Join(f.errs...)
-}
-
-func (f *forms) rule(n *yaml.Node) {
-	fields := reflect.VisibleFields(reflect.TypeFor[OwnRule]())
-	var names []string
-	for _, field := range fields {
-		names = append(names, field.Tag.Get("yaml"))
-	}
-	f.fields(n, names, func(i int, value *yaml.Node) {
-		switch fields[i].Type.Kind() {
-		case reflect.Slice:
-			for _, entry := range f.list(value, "a list should be: put the value in [ ]") {
-				f.is(entry, yaml.ScalarNode, "a text should be")
-			}
-		case reflect.Bool:
-			if value.Decode(new(bool)) != nil {
-				f.wrong(value, "true or false should be")
-			}
-		default:
-			f.is(value, yaml.ScalarNode, "a text should be")
-		}
-	})
-}
-
-// fields calls each for the fields of a mapping, with the index of the field's name.
-func (f *forms) fields(n *yaml.Node, names []string, each func(int, *yaml.Node)) {
-	if !f.is(n, yaml.MappingNode, "a mapping with fields should be") {
-		return
-	}
-	n = resolved(n)
-	for k := 0; k+1 < len(n.Content); k += 2 {
-		key := n.Content[k]
-		if i := slices.Index(names, key.Value); i >= 0 {
-			each(i, n.Content[k+1])
-			continue
-		}
-		known := strings.Join(names, ", ")
-		f.errs = append(f.errs, fmt.Errorf("%s:%d: the field %q is not known; known: %s", f.name, key.Line, key.Value, known))
-	}
-}
-
-func (f *forms) list(n *yaml.Node, want string) []*yaml.Node {
-	if !f.is(n, yaml.SequenceNode, want) {
-		return nil
-	}
-	return resolved(n).Content
-}
-
-// is reports whether a node has a form, and keeps an error if not. An empty value has
-// each form.
-func (f *forms) is(n *yaml.Node, kind yaml.Kind, want string) bool {
-	n = resolved(n)
-	if n.Kind != kind && n.Tag != "!!null" {
-		f.wrong(n, want)
-	}
-	return n.Kind == kind
-}
-
-func (f *forms) wrong(n *yaml.Node, want string) {
-	have := map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping"}[n.Kind]
-	if have == "" {
-		have = fmt.Sprintf("%.60q", n.Value)
-	}
-	f.errs = append(f.errs, fmt.Errorf("%s:%d: %s stands where %s", f.name, n.Line, have, want))
-}
-
-// resolved is the node that an alias names.
-func resolved(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		return n.Alias
-	}
-	return n
 }
 
 var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })

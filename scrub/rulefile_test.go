@@ -46,10 +46,10 @@ func TestParseRulesRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":           {"", `r.yaml: the file is empty; list rules under "rules"`},
 		"no rules":          {"rules: []\n", `r.yaml: the file has no rules; list them under "rules"`},
-		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), `r.yaml:9: the field "reason" is not known; known: id, phase, groups, action, paths, keep, owned, owner, why, regenerated, source`},
-		"an unknown top":    {"rule: []\n", `r.yaml:1: the field "rule" is not known; known: rules`},
+		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), "r.yaml:9: field reason not found in type scrub.OwnRule; " + ruleFields},
+		"an unknown top":    {"rule: []\n", "r.yaml:1: field rule not found in type scrub.ruleFile; " + ruleFields},
 		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
-		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), `r.yaml:13: "/opt/ours/log" stands where a list should be: put the value in [ ]`},
+		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), "r.yaml:13: cannot unmarshal !!str `/opt/ou...` into []string; " + ruleFields},
 		"two documents":     {goodRules + "---\nrules: []\n", `r.yaml: the file has a second YAML document; put all rules under one "rules"`},
 		"an ID of eksnode":  {strings.Replace(goodRules, "id: our-agent", "id: machine-id", 1), `r.yaml:3: rule 1: id: "machine-id" is a rule or group of eksnode; choose another`},
 		"an ID twice":       {strings.Replace(goodRules, "id: our-logs", "id: our-agent", 1), `r.yaml:10: rule 2: id: "our-agent" is used twice`},
@@ -65,9 +65,9 @@ func TestParseRulesRefuses(t *testing.T) {
 		"all of /var/lib":   {strings.Replace(goodRules, "/opt/ours/log", "/var/lib/*", 1), `r.yaml:13: rule 2: paths: "/var/lib/*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"part of /usr":      {strings.Replace(goodRules, "/opt/ours/log", `"/usr/l*"`, 1), `r.yaml:13: rule 2: paths: "/usr/l*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"the accounts":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/passwd", 1), `r.yaml:13: rule 2: paths: "/etc/passwd" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
-		"a list of texts":   {"rules: [x]\n", `r.yaml:1: "x" stands where a mapping with fields should be`},
-		"no list of rules":  {"rules: {id: x}\n", `r.yaml:1: a mapping stands where a list of rules should be`},
-		"a list for a text": {"rules:\n  - id: [x]\n", `r.yaml:2: a list stands where a text should be`},
+		"a list of texts":   {"rules: [x]\n", "r.yaml:1: cannot unmarshal !!str `x` into scrub.OwnRule; " + ruleFields},
+		"no list of rules":  {"rules: {id: x}\n", "r.yaml:1: cannot unmarshal !!map into []scrub.OwnRule; " + ruleFields},
+		"a list for a text": {"rules:\n  - id: [x]\n", "r.yaml:2: cannot unmarshal !!seq into string; " + ruleFields},
 		"an open wildcard":  {strings.Replace(goodRules, "/opt/ours/log", `"/opt/ours/[a"`, 1), `r.yaml:13: rule 2: paths: "/opt/ours/[a" has a wildcard without an end; see path.Match`},
 	} {
 		t.Run(name, func(t *testing.T) {
