@@ -23,7 +23,7 @@ import (
 type News struct {
 	// Changes are newer releases, and ends of support that come within 90 days.
 	Changes []string
-	// Away are the places that could not be asked.
+	// Away are the places that did not answer.
 	Away []string
 }
 

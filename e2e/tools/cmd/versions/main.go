@@ -1,6 +1,6 @@
 // Command versions prints which versions in eksnode's tables are older than those of the Go
-// module proxy and of the publishers, and which support ends within 90 days. What could
-// not be asked goes to standard error.
+// module proxy and of the publishers, and which support ends within 90 days. Places that
+// do not answer go to standard error.
 package main
 
 import (
