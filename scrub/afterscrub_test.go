@@ -131,16 +131,18 @@ func TestAgentsOfCutSessionsAreRemoved(t *testing.T) {
 	files := map[string]string{
 		"etc/passwd": passwd, "opt/a b/" + name + "/eksnode": "x", "home/admin/" + name + "/": "", "usr/local/" + name + "/eksnode": "x",
 		"srv/" + name + "/eksnode": "x", "srv/" + name + "/mine": "x", "opt/eksnode-0123456789abcdeg/eksnode": "x", "opt/x/" + name: "a file",
-		"var/lib/containerd/" + name + "/eksnode": "x",
+		"var/lib/containerd/" + name + "/eksnode": "x", "run/eksnode-agent/eksnode": "x",
 	}
 	h, root := tree(t, files)
 	const why = ": the agent of a session that was cut"
 	assert.ElementsMatch(t, []string{
+		"/run/eksnode-agent: the agent that a provision kept",
 		"/opt/a b/" + name + why, "/home/admin/" + name + why, "/usr/local/" + name + why,
 		"/srv/" + name + ": has the name of the agent's folder, and other files: look at them and remove the folder",
 	}, audit(t, h, "agent-folders"))
 	require.NoError(t, RemoveAgents(h, "/usr/local"))
 	require.NoError(t, RemoveAgents(h, "/srv"))
+	assert.NoDirExists(t, filepath.Join(root, "run/eksnode-agent"))
 	assert.NoDirExists(t, filepath.Join(root, "usr/local", name))
 	assert.FileExists(t, filepath.Join(root, "srv", name, "mine"))
 	apply(t, h, Spec{Only: []string{"agent-folders"}})

@@ -18,13 +18,17 @@ func agentFolderRules() []Rule {
 	return []Rule{
 		{
 			ID: "agent-folders", Phase: Caches, Groups: []string{"caches"}, Verb: plan.Remove,
-			Paths: []string{"/**/" + agentFolder}, Owner: "the Packer plugin",
-			Why:         "a session that was cut leaves a copy of eksnode in remote_folder; a folder with other files is a finding",
+			Paths: []string{"/**/" + agentFolder, path.Dir(KeptAgent)}, Owner: "the Packer plugin",
+			Why:         "a session that was cut leaves a copy of eksnode in remote_folder, and a provision one for the next provisioner; a folder with other files is a finding",
 			Regenerated: "nothing", Source: "the Packer plugin, which makes the folder",
 			Find: agentFolders,
 		},
 	}
 }
+
+// KeptAgent is the agent that a provision leaves for the next provisioner of a build. Only
+// root can enter its folder.
+const KeptAgent = "/run/eksnode-agent/eksnode"
 
 // agentFolder matches the name of the agent's folder.
 const agentFolder = "eksnode-" + hex4 + hex4 + hex4 + hex4
@@ -38,7 +42,12 @@ var noAgents = []string{"/proc", "/sys", "/dev", "/run", "/var/lib/containerd", 
 func agentFolders(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	var errs []error
-	_, err := h.Files.Walk(ctx, "/", "/", func(e host.Entry, err error) error {
+	_, err := h.Files.Lstat(path.Dir(KeptAgent))
+	if err == nil {
+		answer.Actions = append(answer.Actions, removeAction(h, path.Dir(KeptAgent), "the agent that a provision kept"))
+	}
+	errs = append(errs, ignoreMissing(err))
+	_, err = h.Files.Walk(ctx, "/", "/", func(e host.Entry, err error) error {
 		switch {
 		case err != nil:
 			errs = append(errs, err)
@@ -73,7 +82,8 @@ func onlyAgent(h *host.Host, folder string) (bool, error) {
 	return !slices.ContainsFunc(entries, func(e fs.FileInfo) bool { return e.Name() != "eksnode" || !e.Mode().IsRegular() }), nil
 }
 
-// RemoveAgents removes the agents that sessions left in a folder.
+// RemoveAgents removes the agents that sessions left in a folder, and the one that a
+// provision kept.
 func RemoveAgents(h *host.Host, folder string) error {
 	entries, err := afero.ReadDir(h.Files, folder)
 	for _, e := range entries {
@@ -87,5 +97,6 @@ func RemoveAgents(h *host.Host, folder string) error {
 		}
 		err = errors.Join(err, ignoreMissing(failed))
 	}
-	return err
+	_, failed := h.Files.RemoveTree(path.Dir(KeptAgent))
+	return errors.Join(err, ignoreMissing(failed))
 }

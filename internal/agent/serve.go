@@ -54,6 +54,11 @@ func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 	go box.listen(ctx)
 	go w.liveUntil(ctx)
 	r := run(ctx, h, req, w, box)
+	if req.Command == Provision && !req.DryRun && r.Result == plan.OK {
+		if err := keep(h); err != nil {
+			w.send(Event{Kind: Warning, Message: err.Error()})
+		}
+	}
 	w.send(Event{Kind: Finished, Report: &r})
 	return r
 }
@@ -120,6 +125,38 @@ func leaveFolder(folder string) error {
 		return fmt.Errorf("removing the uploaded agent: %w", err)
 	}
 	return nil
+}
+
+// keep leaves a copy of the agent for the next provisioner of the build, if /run is in
+// memory: then no image has the copy. The agent of the next provisioner removes it.
+func keep(h *host.Host) error {
+	mounts, err := h.Files.MountsBelow("/")
+	inMemory := slices.ContainsFunc(mounts, func(m host.Mount) bool { return m.Path == "/run" && m.Type == "tmpfs" })
+	if err == nil && !inMemory {
+		return nil
+	}
+	if err == nil {
+		err = h.Files.Mkdir(filepath.Dir(scrub.KeptAgent), 0o700)
+	}
+	if err == nil {
+		err = h.Files.Replace(scrub.KeptAgent, host.Attributes{Mode: 0o600}, copyAgent)
+	}
+	if err != nil {
+		_, left := h.Files.RemoveTree(filepath.Dir(scrub.KeptAgent))
+		return fmt.Errorf("keeping the agent for the next provisioner: %w", errors.Join(err, left))
+	}
+	return nil
+}
+
+// copyAgent writes the running program, whose file is removed already.
+func copyAgent(to io.Writer) error {
+	program, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	_, err = io.Copy(to, program)
+	return err
 }
 
 // writer is a plan.Sink that writes events.

@@ -18,12 +18,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -34,7 +36,7 @@ func image(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	h := hosttest.Root(t, map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n",
-		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "opt/empty": "",
 	})
 	return h, h.Root()
 }
@@ -249,6 +251,51 @@ func (h hangsUp) Write(p []byte) (int, error) {
 		return 0, errors.Join(h.input.Close(), errors.New("broken pipe"))
 	}
 	return len(p), nil
+}
+
+// A provision that succeeds keeps its agent for the next provisioner, where no image has
+// the copy. The agent of the next provisioner removes the copy.
+func TestAProvisionKeepsItsAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		disk   bool // /run is on the disk
+		dry    bool
+		result plan.Result
+		kept   bool
+	}{
+		"after success": {result: plan.OK, kept: true},
+		"after failure": {result: plan.Failure},
+		"dry run":       {result: plan.OK, dry: true},
+		"on a disk":     {result: plan.OK, disk: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, root := image(t)
+			run := filepath.Join(root, "run")
+			require.NoError(t, os.Mkdir(run, 0o755))
+			if !c.disk {
+				require.NoError(t, unix.Mount("tmp", run, "tmpfs", 0, ""))
+				t.Cleanup(func() { require.NoError(t, unix.Unmount(run, 0)) })
+			}
+			request := line(t, Request{Version: tool, Command: Provision, Provision: &provisioner.Spec{}, DryRun: c.dry})
+			var out bytes.Buffer
+			Serve(t.Context(), h, bytes.NewReader(request), &out, tool,
+				func(context.Context, *host.Host, Request, plan.Sink, asset.Supply) plan.Report {
+					return plan.Report{Result: c.result}
+				})
+			assert.NotContains(t, out.String(), `"warning"`)
+			folder, err := os.Stat(filepath.Join(root, "run/eksnode-agent"))
+			require.Equal(t, c.kept, err == nil)
+			if c.kept {
+				assert.Equal(t, os.ModeDir|0o700, folder.Mode())
+				copied, err := os.ReadFile(filepath.Join(root, scrub.KeptAgent))
+				require.NoError(t, err)
+				own, err := os.ReadFile("/proc/self/exe")
+				require.NoError(t, err)
+				assert.True(t, bytes.Equal(own, copied))
+			}
+			require.NoError(t, scrub.RemoveAgents(h, "/opt"))
+			assert.NoDirExists(t, filepath.Join(root, "run/eksnode-agent"))
+		})
+	}
 }
 
 // The next agent removes what a cut session left beside its own folder.

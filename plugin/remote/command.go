@@ -2,7 +2,10 @@ package remote
 
 import (
 	"fmt"
+	"path"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // The lines that the remote commands print before and after their output, each
@@ -10,6 +13,8 @@ import (
 // the shell may print around these lines, and may leave its own last line open.
 const (
 	beginMark = "eksnode-begin-"
+	// keptMark, before beginMark, says that the machine has the agent already.
+	keptMark = "eksnode-kept-"
 	// overMark shows the end of a command whose standard input is still open,
 	// before the next heartbeat.
 	overMark = "eksnode-over-"
@@ -57,6 +62,7 @@ func probeCommand(name, folder, sudo string) string {
 		// Without links: the agent compares this path with its own.
 		"printf folder=; cd " + folder + " && pwd -P || echo",
 		"test -w . && echo writable=yes",
+		"test -d " + path.Dir(scrub.KeptAgent) + " && echo kept=yes",
 		"command -v " + program + " >/dev/null || echo sudo=missing",
 		// Not for root: sudo would write to the machine's log. env runs another
 		// program, as the agent will.
@@ -80,19 +86,27 @@ const sudoSays, sudoSaid = "sudo-says", "sudo-said"
 
 // agentCommand unpacks the first size bytes of its standard input as the agent,
 // and runs the agent on the rest. A trap removes the folder when the shell ends.
-// The exit status is the agent's.
-func agentCommand(name, folder string, size int, sudo string) string {
+// The exit status is the agent's. With a SHA-256, it first tries a copy of the agent that
+// the machine has kept.
+func agentCommand(name, folder string, size int, sha256, sudo string) string {
 	file := folder + "/eksnode"
 	over := printMark(overMark, name)
+	begin := printMark(beginMark, name)
+	create := "mkdir " + folder + ` && trap "rm -rf ` + folder + `; ` + over + `" EXIT`
+	// dd reads exactly this many bytes, the most of them while gzip unpacks. head -c of
+	// busybox and uutils reads ahead and would consume the request.
+	const piece = 128 << 10
+	pieces := (size - 1) / piece
+	get := fmt.Sprintf("%s; %s || exit %d; { dd bs=%d count=%d iflag=fullblock status=none; dd bs=%d count=1 iflag=fullblock status=none; } | gzip -dc > %s || exit %d",
+		begin, create, exitFolder, piece, pieces, size-pieces*piece, file, exitUnpack)
+	if sha256 != "" {
+		get = fmt.Sprintf(`if %s && %s > %s && echo "%s  %s" | sha256sum -c > /dev/null; then %s; %s; else rm -rf %s; %s; fi`,
+			create, strings.TrimSpace(sudo+" cat "+scrub.KeptAgent), file, sha256, file, printMark(keptMark, name), begin, folder, get)
+	}
 	return sh(
-		printMark(beginMark, name),
 		`trap "`+over+`" EXIT`,
 		"umask 077",
-		fmt.Sprintf("mkdir %s || exit %d", folder, exitFolder),
-		`trap "rm -rf `+folder+`; `+over+`" EXIT`,
-		// dd reads exactly this many bytes. head -c of busybox and uutils reads
-		// ahead and would consume the request.
-		fmt.Sprintf("dd bs=%d count=1 iflag=fullblock status=none | gzip -dc > %s || exit %d", size, file, exitUnpack),
+		get,
 		fmt.Sprintf("chmod 700 %s || exit %d", file, exitChmod),
 		fmt.Sprintf("test -x %s || exit %d", file, exitMount), // false on a noexec mount
 		"umask 022", // sudo keeps the umask, and packages would be installed with it

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,7 +12,8 @@ import (
 func TestCommandsAreSafeInDoubleQuotes(t *testing.T) {
 	for name, line := range map[string]string{
 		"probe": probeCommand("0123456789abcdef", "/tmp", "sudo -n --"),
-		"agent": agentCommand("0123456789abcdef", "/tmp/eksnode-0123456789abcdef", 3000000, "sudo -n --"),
+		"agent": agentCommand("0123456789abcdef", "/tmp/eksnode-0123456789abcdef", 3000000, "", "sudo -n --"),
+		"kept":  agentCommand("0123456789abcdef", "/tmp/eksnode-0123456789abcdef", 3000000, strings.Repeat("a", 64), "sudo -n --"),
 		"clean": cleanCommand("/tmp/eksnode-0123456789abcdef"),
 	} {
 		t.Run(name, func(t *testing.T) {

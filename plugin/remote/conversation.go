@@ -36,6 +36,7 @@ type conversation struct {
 	version string // the agent's must be the plugin's
 	private func(string) string
 	begin   func() // starts the standard input
+	skip    func() // leaves the agent out of the standard input
 	hangUp  func() // ends the standard input
 	want    func(asset.Wanted)
 
@@ -84,6 +85,10 @@ func (c *conversation) line(line []byte) {
 	if before, begins := bytes.CutSuffix(line, []byte(beginMark+c.name)); begins {
 		defer c.begin()
 		defer func() { c.begun = true }()
+		line = before
+	}
+	if before, kept := bytes.CutSuffix(line, []byte(keptMark+c.name)); kept && !c.begun {
+		c.skip()
 		line = before
 	}
 	if c.err != nil || len(line) == 0 {

@@ -29,6 +29,7 @@ type machine struct {
 	missing   []string // tools
 	folder    string   // the remote folder without symbolic links; "" when missing
 	writable  bool
+	kept      bool // an agent, of a provisioner before
 	osRelease map[string]string
 }
 
@@ -143,6 +144,8 @@ func parseProbe(answer string) (m *machine, uname string) {
 			m.folder = value
 		case "writable":
 			m.writable = true
+		case "kept":
+			m.kept = true
 		case "missing":
 			if slices.Contains(tools, value) && !slices.Contains(m.missing, value) {
 				m.missing = append(m.missing, value)

@@ -6,8 +6,10 @@ package remote
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -15,6 +17,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/packer-plugin-sdk/common"
@@ -166,8 +169,8 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 	if err != nil {
 		return heard{}, fmt.Errorf("writing the agent's request: %w", err)
 	}
-	head := io.MultiReader(bytes.NewReader(program), bytes.NewReader(append(line, '\n')))
-	feed := newFeed(head, s.Limits.Heartbeat)
+	line = append(line, '\n')
+	feed := newFeed(io.MultiReader(bytes.NewReader(program), bytes.NewReader(line)), s.Limits.Heartbeat)
 	defer feed.hangUp()
 
 	console := console.New(s.UI, console.Options{Command: string(request.Command), Verbose: s.Verbose, Details: true, Now: s.Now})
@@ -177,17 +180,31 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 	}
 	supplying, stop := context.WithCancel(ctx)
 	defer stop()
-	talk := &conversation{console: console, name: name, version: s.Version, private: s.Config.private, begin: feed.begin, hangUp: feed.hangUp}
+	talk := &conversation{console: console, name: name, version: s.Version, private: s.Config.private, hangUp: feed.hangUp}
+	sending := fmt.Sprintf("Sending the agent %s for linux/%s, %s", s.Version, m.arch, human.Size(int64(len(program))))
+	talk.begin = sync.OnceFunc(func() {
+		console.Print("%s", sending)
+		feed.begin()
+	})
+	talk.skip = func() { // before begin
+		feed.head, sending = bytes.NewReader(line), "The machine still has the agent "+s.Version
+		feed.taken.Add(int64(len(program)))
+	}
 	talk.want = func(w asset.Wanted) { go supplies.answer(supplying, w, talk.answered) }
 	var said text
 	sudo := s.Config.SudoCommand
 	if m.isRoot {
 		sudo = ""
 	}
-	console.Print("Sending the agent %s for linux/%s, %s", s.Version, m.arch, human.Size(int64(len(program))))
+	keptSum := ""
+	if m.kept {
+		if keptSum, err = unpackedSum(program); err != nil {
+			return heard{}, err
+		}
+	}
 	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
-	over := start(ctx, s.Comm, agentCommand(name, request.Folder, len(program), sudo), feed, out, io.MultiWriter(&said, asides))
-	arrival := arrival{now: s.Now, limit: s.Limits.Arrival, total: int64(len(program) + len(line) + 1)}
+	over := start(ctx, s.Comm, agentCommand(name, request.Folder, len(program), keptSum, sudo), feed, out, io.MultiWriter(&said, asides))
+	arrival := arrival{now: s.Now, limit: s.Limits.Arrival, total: int64(len(program) + len(line))}
 	end, ended := s.await(ctx, over, feed, func() error {
 		console.Tick()
 		if silence := talk.silence(); silence > s.Limits.Silence {
@@ -213,6 +230,19 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 		err = errors.Join(err, s.clean(ctx, request.Folder))
 	}
 	return h, err
+}
+
+// unpackedSum is the SHA-256 of a compressed agent's program.
+func unpackedSum(packed []byte) (string, error) {
+	program, err := gzip.NewReader(bytes.NewReader(packed))
+	sum := sha256.New()
+	if err == nil {
+		_, err = io.Copy(sum, program)
+	}
+	if err != nil {
+		return "", fmt.Errorf("unpacking the agent: %w", err)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // arrival watches the agent on its way to the machine until its first event.

@@ -3,6 +3,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -246,4 +248,32 @@ func TestASilentMachineIsALostConnection(t *testing.T) {
 	require.EqualError(t, err, "the connection to the machine was lost: it has said nothing for 1 ms and is gone, or nothing reaches it any more; what the agent had done is finished by the next run")
 	assert.Len(t, b.machine.Asked(), 2, "no cleanup may run on a lost machine")
 	assert.Equal(t, plan.Failure, b.kept().Result)
+}
+
+// A provisioner uses the agent that the one before has kept, if its checksum is right.
+// Each command of this machine finds the copy in its /run.
+func TestAKeptAgentIsNotSentAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		change, want string
+		sent         bool
+	}{
+		"the same":    {want: "The machine still has the agent " + version.String()},
+		"another":     {change: "echo more >> /run/eksnode-agent/eksnode", want: "Sending the agent", sent: true},
+		"a link":      {change: "ln -sf /etc/passwd /run/eksnode-agent/eksnode", want: "Sending the agent", sent: true},
+		"no checksum": {change: "mount --bind /dev/null /usr/bin/sha256sum", want: "Sending the agent", sent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			packed, err := buildAgent()
+			require.NoError(t, err)
+			program := filepath.Join(t.TempDir(), "agent.gz")
+			require.NoError(t, os.WriteFile(program, packed, 0o600))
+			b := newBench(t, "look").overSSH().inNamespace("mount -t tmpfs tmp /run && mkdir -m 700 /run/eksnode-agent && gzip -dc " + program +
+				" > /run/eksnode-agent/eksnode && " + cmp.Or(c.change, "true"))
+			require.NoError(t, b.session.Run(t.Context(), b.request))
+			assert.Contains(t, strings.Join(b.screen.lines(), "\n"), c.want)
+			b.screen.rest(t, "  warning: umask 022, in /, folder gone: true, version "+version.String()+", command provision")
+			assert.Equal(t, c.sent, b.machine.Taken() > int64(len(packed)))
+			b.untouched()
+		})
+	}
 }

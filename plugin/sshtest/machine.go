@@ -12,6 +12,7 @@ import (
 	"net"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -34,6 +35,7 @@ type Machine struct {
 	mu       sync.Mutex
 	conns    []net.Conn
 	commands []string
+	taken    atomic.Int64
 	wg       sync.WaitGroup
 }
 
@@ -93,6 +95,18 @@ func (m *Machine) Asked() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]string(nil), m.commands...)
+}
+
+// Taken is how many bytes were sent to the commands.
+func (m *Machine) Taken() int64 { return m.taken.Load() }
+
+// counter counts what is written.
+type counter struct{ n *atomic.Int64 }
+
+// Write implements io.Writer.
+func (c counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
 }
 
 func (m *Machine) login(conn net.Conn) {
@@ -162,7 +176,7 @@ func (m *Machine) execute(line string, channel ssh.Channel) uint32 {
 			return 255
 		}
 		go func() {
-			io.Copy(stdin, channel) // ends with the command, or with the connection
+			io.Copy(stdin, io.TeeReader(channel, counter{&m.taken})) // ends with the command, or with the connection
 			stdin.Close()
 		}()
 	}
