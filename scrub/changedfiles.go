@@ -109,14 +109,19 @@ func changed(ctx context.Context, e host.Entry, known *originals) (*plan.Finding
 	if !e.Mode().IsRegular() {
 		return &plan.Finding{Target: e.Path, Reason: what + "; now a link or a special file"}, nil
 	}
-	in, err := e.Open()
-	if err != nil {
-		return nil, ignoreMissing(err)
+	same, compared := known.compared(e.Path)
+	if !compared {
+		in, err := e.Open()
+		if err != nil {
+			return nil, ignoreMissing(err)
+		}
+		defer in.Close()
+		if same, err = known.unchanged(ctx, e.Path, in); err != nil {
+			return nil, err
+		}
 	}
-	defer in.Close()
-	same, err := known.unchanged(ctx, e.Path, in)
-	if err != nil || same {
-		return nil, err
+	if same {
+		return nil, nil
 	}
 	return &plan.Finding{Target: e.Path, Reason: what}, nil
 }

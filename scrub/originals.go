@@ -59,10 +59,7 @@ func (o *originals) unchanged(ctx context.Context, place string, in *os.File) (b
 	if len(o.of(place)) == 0 {
 		return false, nil
 	}
-	o.lock.Lock()
-	same, known := o.same[place]
-	o.lock.Unlock()
-	if known {
+	if same, known := o.compared(place); known {
 		return same, nil
 	}
 	same, err := packages.Same(o.have[place], stoppable{ctx, in})
@@ -78,6 +75,14 @@ func (o *originals) unchanged(ctx context.Context, place string, in *os.File) (b
 	return same, nil
 }
 
+// compared returns the result of an earlier comparison.
+func (o *originals) compared(place string) (same, known bool) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	same, known = o.same[place]
+	return same, known
+}
+
 // stoppable reads until the context ends.
 type stoppable struct {
 	ctx context.Context
@@ -90,4 +95,11 @@ func (s stoppable) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return s.in.Read(p)
+}
+
+// WriteTo implements io.WriterTo. An audit reads many files: all share the buffers.
+func (s stoppable) WriteTo(to io.Writer) (int64, error) {
+	buffer := blocks.Get().(*[blockSize]byte)
+	defer blocks.Put(buffer)
+	return io.CopyBuffer(to, struct{ io.Reader }{s}, buffer[:128<<10])
 }
