@@ -205,9 +205,11 @@ func (d *Image) ReadAt(p []byte, off int64) (int, error) {
 	if short {
 		p = p[:volume-off]
 	}
-	clear(p)
+	done := off
 	for _, r := range within(d.data, Range{off, int64(len(p))}) {
-		part := p[r.Offset-off : r.End()-off]
+		clear(p[done-off : r.Offset-off])
+		done = r.End()
+		part := p[r.Offset-off : done-off]
 		if n, err := d.reader.ReadAt(part, r.Offset); n < len(part) {
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
@@ -215,6 +217,7 @@ func (d *Image) ReadAt(p []byte, off int64) (int, error) {
 			return int(r.Offset-off) + n, fmt.Errorf("reading the disk image %s at byte %d: %w", d.path, r.Offset, reason(err))
 		}
 	}
+	clear(p[done-off:])
 	if short {
 		return len(p), io.EOF
 	}
