@@ -60,8 +60,7 @@ func TestImagesReadAsTheDisk(t *testing.T) {
 			assert.Equal(t, to, d.Path())
 			assert.Equal(t, int64(len(content)), d.Size())
 			assert.Equal(t, int64(1), d.SizeGiB())
-			got := make([]byte, len(content)+3000)
-			got[len(got)-1] = 1
+			got := bytes.Repeat([]byte{1}, len(content)+3000)
 			n, err := d.ReadAt(got, 0)
 			require.NoError(t, err)
 			assert.Equal(t, len(got), n)
