@@ -145,7 +145,7 @@ func TestSendingPrintsItsProgress(t *testing.T) {
 		clock = clock.Add(11 * time.Second)
 		return clock
 	}
-	b.session.Limits.Heartbeat = time.Millisecond
+	b.session.Limits.Heartbeat, b.session.Limits.Arrival = time.Millisecond, 10_000*time.Hour
 	require.NoError(t, b.session.Run(t.Context(), b.request))
 	b.screen.rest(t, "  agent: send eksnode: ")
 }
