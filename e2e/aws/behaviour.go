@@ -58,7 +58,7 @@ const (
 	KilledAfter  Fault = "killed after"  // the call is done, and the caller gone
 )
 
-// Mild is the behaviour of a new World: everything is late once.
+// Mild is AWS on a usual day: everything is late once.
 func Mild(seed uint64) Behaviour {
 	return Behaviour{Seed: seed, Throttled: 8, Seen: 1, Flaps: true, Pending: 1, Gone: 1, Taken: 1}
 }

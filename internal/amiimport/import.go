@@ -128,7 +128,7 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 }
 
 // undoMost is how long the removal of a failed import may take, also after Ctrl-C.
-const undoMost = 3 * awsapi.Patience
+const undoMost = 4 * awsapi.Patience
 
 // prepare makes every check that needs no upload.
 func (r *run) prepare(ctx context.Context) (err error) {

@@ -78,10 +78,11 @@ var notYet = []string{"InvalidAMIName.Duplicate", "InvalidSnapshot.NotFound", "I
 
 // create makes an image with a name, and waits until it is available. A call whose
 // answer was lost has made the image already: ours says whether the image of that name
-// is the one.
+// is the one. A name may be taken for Patience, and the image of a lost answer then unseen
+// for Patience.
 func (a *AWS) create(ctx context.Context, name string, ours func(Image) bool, call func() (id *string, err error)) (Image, error) {
 	var made *string
-	err := a.repeated(ctx, patienceMost*a.settle, func(err error) bool { return hasCode(err, notYet...) }, func() (err error) {
+	err := a.repeated(ctx, 2*patienceMost*a.settle, func(err error) bool { return hasCode(err, notYet...) }, func() (err error) {
 		if made, err = call(); err == nil && made == nil {
 			return errIncomplete("creating the image "+name, "ID")
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
@@ -131,7 +132,8 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 		return aws.Config{}, err
 	}
 	// The providers of credentials get this retryer, the services another one below.
-	load := []func(*config.LoadOptions) error{config.WithRetryer(Options{Attempts: 3, Pause: time.Second}.retryer)}
+	// The SDK's own warnings would stand between the lines for a person.
+	load := []func(*config.LoadOptions) error{config.WithRetryer(Options{Attempts: 3, Pause: time.Second}.retryer), config.WithLogger(logging.Nop{})}
 	if o.Region != "" {
 		load = append(load, config.WithRegion(o.Region))
 	}

@@ -18,12 +18,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
-// Whatever AWS answers, an audit gets the disk of the snapshot, or none.
-func TestAuditsGetTheDiskOrNone(t *testing.T) {
+// audit is the scenario of an audit, which reads the disk of a snapshot.
+func audit(t *testing.T) aws.Scenario {
+	t.Helper()
 	aws.Environment(t)
 	const id = "snap-00000000000000abc"
 	disk := bytes.Repeat([]byte("block"), 2*ebsdirect.BlockSize/5)
-	aws.Scenario{
+	return aws.Scenario{
 		Name: "audit", Unsaved: true,
 		Begin: func(w *aws.World, _ string) error {
 			w.EBS().Forget = false
@@ -47,5 +48,8 @@ func TestAuditsGetTheDiskOrNone(t *testing.T) {
 			return d.Close(true)
 		},
 		State: func(w *aws.World) string { return w.True(w.Snapshot(id)) },
-	}.Sample(t, 40)
+	}
 }
+
+// Whatever AWS answers, an audit gets the disk of the snapshot, or none.
+func TestAuditsGetTheDiskOrNone(t *testing.T) { audit(t).Sample(t, 40) }

@@ -37,7 +37,7 @@ func (u *upload) resume(ctx context.Context) (awsapi.Snapshot, error) {
 	}
 	// A put may have reached AWS without a line in the journal. If its block now comes
 	// from the parent, AWS refuses the completion.
-	now, reading := u.aws.Snapshot(ctx, id)
+	now, reading := u.awsFor(&u.journal.head).Snapshot(ctx, id)
 	if awsapi.IsRefused(err) || awsapi.IsNotFound(reading) || reading == nil && now.State == awsapi.SnapshotError {
 		return s, lost("the snapshot %s of an interrupted upload cannot be completed (%v)", id, err)
 	}

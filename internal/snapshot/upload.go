@@ -299,7 +299,7 @@ func (u *upload) complete(ctx context.Context, id string) error {
 		return err
 	}
 	for range completeLooks {
-		switch s, reading := u.aws.Snapshot(ctx, id); {
+		switch s, reading := u.awsFor(&u.journal.head).Snapshot(ctx, id); {
 		case reading != nil:
 			return err
 		case s.State == awsapi.SnapshotError:

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"reflect"
@@ -184,7 +183,7 @@ func (d *Double) put(id string, out http.ResponseWriter, in *http.Request) *Fail
 	if failure != nil {
 		return failure
 	}
-	block, err := io.ReadAll(in.Body)
+	block, err := readAll(in.Body, in.ContentLength)
 	sum := sha256.Sum256(block)
 	encoded := base64.StdEncoding.EncodeToString(sum[:])
 	length, checksum := in.Header.Get("X-Amz-Data-Length"), in.Header.Get("X-Amz-Checksum")

@@ -1,14 +1,17 @@
 package firstboot
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -124,6 +127,25 @@ func TestABootWaitsForLateAnswers(t *testing.T) {
 			waited(t, *lines, "AWS")
 		})
 	}
+}
+
+// A name that is not resolved yet is awaited like an address without a route.
+func TestABootWaitsForDNS(t *testing.T) {
+	n, lines := booting(t, imdstest.New(imdstest.Typical()), &double{status: "ACTIVE"})
+	looks := 0
+	n.config.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(to *http.Transport) {
+		dial := to.DialContext
+		to.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if looks++; looks <= 30 {
+				return nil, &net.DNSError{Err: "server misbehaving", Name: address, IsTemporary: true}
+			}
+			return dial(ctx, network, address)
+		}
+	})
+	_, err := n.DescribeCluster(t.Context(), "eu-west-1", "c", bootAPIAttempts)
+	require.NoError(t, err)
+	waited(t, *lines, "AWS")
+	assert.Contains(t, (*lines)[0], "server misbehaving")
 }
 
 // waited asserts that a long wait has few lines, and what they name.

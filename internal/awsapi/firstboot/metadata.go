@@ -26,6 +26,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
@@ -72,7 +73,7 @@ func OpenMetadata(ctx context.Context) (*Metadata, error) {
 }
 
 func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
-	c, err := config.LoadDefaultConfig(ctx)
+	c, err := config.LoadDefaultConfig(ctx, config.WithLogger(logging.Nop{}))
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"golang.org/x/net/http/httpproxy"
@@ -61,7 +62,8 @@ func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
 	client := awshttp.NewBuildableClient().WithTimeout(answerTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
 	})
-	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithAPIOptions([]func(*middleware.Stack) error{bounded(maxAnswer)}),
+	c, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(client), config.WithLogger(logging.Nop{}),
+		config.WithAPIOptions([]func(*middleware.Stack) error{bounded(maxAnswer)}),
 		config.WithEC2RoleCredentialOptions(func(o *ec2rolecreds.Options) { o.Client = roleMetadata{m} }))
 	if err != nil {
 		return nil, fmt.Errorf("reading the AWS configuration: %w", err)
