@@ -136,7 +136,10 @@ func (r *run) checkParent(ctx context.Context) error {
 		}
 	}
 	parent, err := r.aws.Snapshot(ctx, r.Spec.ParentSnapshot)
-	if err != nil {
+	switch {
+	case r.over(err):
+		return nil
+	case err != nil:
 		return surface.Errorf("%s: %w", r.parentField(), err)
 	}
 	byDefault, _, err := r.aws.DefaultEncryption(ctx)
@@ -157,6 +160,12 @@ func (r *run) checkParent(ctx context.Context) error {
 		return wrong("has %d GiB, but the disk only %d GiB; choose another parent, or enlarge the disk", parent.Size, r.image.SizeGiB())
 	}
 	return nil
+}
+
+// over says that the parent is gone, because an import that was killed has registered
+// the AMI and deleted the snapshots of the replaced one.
+func (r *run) over(err error) bool {
+	return awsapi.IsNotFound(err) && r.began(r.named[r.aws.Region])
 }
 
 func (r *run) parentField() surface.Name {
@@ -219,6 +228,9 @@ func (r *run) checkShares(ctx context.Context) error {
 func (r *run) encryption(ctx context.Context) (encrypted bool, key string, err error) {
 	if r.Spec.ParentSnapshot != "" {
 		parent, err := r.aws.Snapshot(ctx, r.Spec.ParentSnapshot)
+		if r.over(err) {
+			parent, err = r.aws.Snapshot(ctx, snapshot.Interrupted(r.journal))
+		}
 		return parent.Encrypted, parent.Key, err
 	}
 	if r.Spec.Encrypt {

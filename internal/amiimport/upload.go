@@ -39,7 +39,7 @@ func (r *run) upload(ctx context.Context) error {
 		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep, Say: r.Say,
 	}
 	if u.Parent != "" {
-		if u.ParentSums, err = r.parentSums(ctx, source.Blocks); err != nil {
+		if u.ParentSums, err = r.parentSums(ctx, source.Blocks); err != nil && !r.over(err) {
 			return err
 		}
 	}

@@ -154,6 +154,9 @@ func (u *upload) open() (found *head, err error) {
 // upload goes on with an interrupted upload, or makes a new one.
 func (u *upload) upload(ctx context.Context, found *head) (awsapi.Snapshot, error) {
 	if err := u.cover(ctx); err != nil {
+		if s, over := u.over(ctx, err); over {
+			return s, nil
+		}
 		return awsapi.Snapshot{}, err
 	}
 	if found != nil && u.journal.head.Token != "" {
@@ -206,6 +209,19 @@ func (u *upload) cover(ctx context.Context) error {
 		u.say("blocks that only the parent %s uses become zeros: %d", u.Parent, len(u.free))
 	}
 	return nil
+}
+
+// over returns the completed snapshot of the journal, if its parent was deleted since. Its
+// checksums are those of the blocks that were sent.
+func (u *upload) over(ctx context.Context, err error) (awsapi.Snapshot, bool) {
+	id := u.journal.head.id
+	if id == "" || !awsapi.IsNotFound(err) {
+		return awsapi.Snapshot{}, false
+	}
+	s, err := u.awsFor(&u.journal.head).Snapshot(ctx, id)
+	u.sums = u.journal.done
+	u.resumed.Store(int32(len(u.sums)))
+	return s, err == nil && s.State == awsapi.SnapshotCompleted
 }
 
 // readBlock reads a block of the new snapshot.
