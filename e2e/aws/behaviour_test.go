@@ -5,6 +5,7 @@ package aws_test
 import (
 	"crypto/sha256"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -108,4 +110,9 @@ func TestACopyHasAToken(t *testing.T) {
 	first := w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copy", "SourceImageId", i.ID, "SourceRegion", aws.Region, "ClientToken", "one")
 	assert.Equal(t, first, w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copy", "SourceImageId", i.ID, "SourceRegion", aws.Region, "ClientToken", "one"))
 	assert.Len(t, w.Images, 2)
+	_, err := a.In("us-east-1").CopyFrom(t.Context(), aws.Region, i.ID, awsapi.Copy{Name: "copy", Token: "one"})
+	require.NoError(t, err)
+	assert.True(t, slices.ContainsFunc(w.Calls(), func(c endpoint.Call) bool {
+		return c.Action == "CopyImage" && strings.Contains(c.Body, "ClientToken=one")
+	}), "CopyFrom sends its token")
 }
