@@ -49,7 +49,7 @@ func TestInstallUnpacksAnArchive(t *testing.T) {
 	assert.Equal(t, []string{
 		"/opt/", "/opt/cni/", "/opt/cni/bin/",
 		"/opt/cni/bin/LICENSE -rw-r--r-- " + sumOf([]byte("content of ./LICENSE"))[:8],
-		"/opt/cni/bin/aws-cni -rwxr-xr-x " + sumOf([]byte("the VPC CNI's own"))[:8],
+		"/opt/cni/bin/aws-cni -rw-r--r-- " + sumOf([]byte("the VPC CNI's own"))[:8],
 		"/opt/cni/bin/bridge -rwxr-xr-x " + sumOf([]byte("content of ./bridge"))[:8],
 		"/opt/cni/bin/sub/", "/opt/cni/bin/sub/deep/",
 		"/opt/cni/bin/sub/deep/tool -rwxr-xr-x " + sumOf([]byte("content of sub/deep/tool"))[:8],
