@@ -40,7 +40,7 @@ func accessRules() []Rule {
 			ID: "credentials", Phase: Caches, Groups: []string{"secrets", "people"}, Verb: plan.Remove,
 			Paths: []string{
 				"~/.aws", "~/.kube", "~/.docker/config.json", "~/.docker/contexts", "~/.docker/trust", "~/.dockercfg", "~/.config/containers/auth.json",
-				"~/.config/helm/registry", "~/.config/helm/repositories.yaml", "~/.netrc", "~/.authinfo*", "~/.config/gcloud", "~/.boto", "~/.s3cfg", "~/.azure", "~/.oci",
+				"~/.helm", "~/.config/helm/registry", "~/.config/helm/repositories.yaml", "~/.netrc", "~/.authinfo*", "~/.config/gcloud", "~/.boto", "~/.s3cfg", "~/.azure", "~/.oci",
 				"~/.config/doctl", "~/.config/rclone", "~/.config/gh", "~/.config/hub", "~/.config/glab-cli", "~/.git-credentials", "~/.config/git/credentials",
 				"~/.gnupg", "~/.npmrc", "~/.yarnrc.yml", "~/.pypirc", "~/.cargo/credentials*", "~/.gem/credentials", "~/.composer/auth.json", "~/.config/composer/auth.json",
 				"~/.m2/settings*.xml", "~/.terraformrc", "~/.terraform.d/credentials.tfrc.json", "~/.vault-token", "~/.ansible/galaxy_token",

@@ -1,9 +1,9 @@
 package scrub
 
 import (
-	"context"
+	"slices"
+	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -24,34 +24,40 @@ func agentLogRules() []Rule {
 			program{"Sysdig", []string{"/opt/draios/logs/*"}},
 			program{"SentinelOne", []string{"/opt/sentinelone/log/*"}},
 		),
-		{
-			ID: "splunk-host", Phase: Identity, Groups: []string{"identity"}, Verb: Report,
-			Paths: splunkSettings, Owner: "Splunk's first start",
-			Why:         "every node's events would have the builder machine's name as their host",
-			Regenerated: "Splunk, when it starts", Source: "Splunk: make a universal forwarder part of a host image, clone-prep-clear-config",
-			Find: splunkHosts,
-		},
+		(Rule{
+			ID: "host-names", Phase: Identity, Groups: []string{"identity"},
+			Why:         "every node would have the builder machine's name for its mail, its events or its server; a name that each start decides stays",
+			Regenerated: "the program, when it starts or is installed", Source: "Splunk: clone-prep-clear-config; postconf(5), myhostname; the programs' own documentation",
+		}).reports(hostNames),
 	}
 }
 
-var splunkSettings = []string{
-	"/opt/splunkforwarder/etc/system/local/inputs.conf", "/opt/splunkforwarder/etc/system/local/server.conf",
-	"/opt/splunk/etc/system/local/inputs.conf", "/opt/splunk/etc/system/local/server.conf",
+// hostNames are settings into which a program or its package writes the machine's
+// name.
+var hostNames = []leftover{
+	{program: "Splunk", paths: []string{"/opt/splunkforwarder/etc/system/local/*.conf", "/opt/splunk/etc/system/local/*.conf"}, says: names("host", "serverName"), advice: "run splunk clone-prep-clear-config, or remove the line with the name"},
+	{program: "Postfix", paths: []string{"/etc/postfix/main.cf"}, says: names("myhostname", "mydomain", "mydestination"), advice: "remove the machine's name from myhostname and mydestination"},
+	{program: "a mail server", paths: []string{"/etc/mailname"}, says: names(""), advice: "replace the name with localhost, or write it at first boot"},
+	{program: "Exim", paths: []string{"/etc/exim4/update-exim4.conf.conf"}, says: names("dc_other_hostnames", "dc_readhost"), advice: "remove the machine's name"},
+	{program: "Landscape", paths: []string{"/etc/landscape/client.conf"}, says: names("computer_title"), advice: "remove computer_title, or set it at first boot"},
+	{program: "Puppet", paths: []string{"/etc/puppetlabs/puppet/puppet.conf", "/etc/puppet/puppet.conf"}, says: names("certname", "node_name_value"), advice: "remove certname"},
+	{program: "Chef or Cinc", paths: []string{"/etc/chef/client.rb", "/etc/cinc/client.rb"}, says: names("node_name"), advice: "remove node_name"},
+	{program: "Salt", paths: []string{"/etc/salt/minion", "/etc/salt/minion.d/*.conf"}, says: names("id"), advice: "remove id"},
+	{program: "Datadog", paths: []string{"/etc/datadog-agent/datadog.yaml"}, says: names("hostname"), advice: "remove hostname"},
+	{program: "collectd", paths: []string{"/etc/collectd.conf", "/etc/collectd/collectd.conf"}, says: names("Hostname"), advice: "remove Hostname"},
+	{program: "Telegraf", paths: []string{"/etc/telegraf/telegraf.conf"}, says: names("hostname"), advice: "remove hostname"},
+	{program: "Icinga", paths: []string{"/etc/icinga2/constants.conf"}, says: names("const NodeName"), advice: "remove NodeName, or write it at first boot"},
 }
 
-// A value with a dollar sign is decided at each start.
-var splunkHost = expression(`(?m)^\s*(host|serverName)\s*=\s*[^$\s]`)
-
-func splunkHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
-	for _, name := range splunkSettings {
-		text, err := h.Content(name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if splunkHost().Match(text) {
-			answer.Find(name, "has the builder machine's name: run splunk clone-prep-clear-config, or remove the line")
-		}
+// names reports whether one of these settings has the name of a machine: no
+// variable, and not localhost. Without a setting, the whole line is the value.
+func names(settings ...string) func([]byte) bool {
+	re := expression(`(?m)^[\t ]*(?:` + strings.Join(settings, "|") + `)[\t ]*[=: ]?[\t ]*(.*)$`)
+	return func(text []byte) bool {
+		return slices.ContainsFunc(re().FindAllSubmatch(text, -1), func(m [][]byte) bool {
+			return slices.ContainsFunc(strings.FieldsFunc(string(m[1]), func(r rune) bool { return strings.ContainsRune("\"', ;:\t\r", r) }), func(word string) bool {
+				return word[0] != '$' && word[0] != '#' && !strings.HasPrefix(word, "localhost")
+			})
+		})
 	}
-	return answer, nil
 }

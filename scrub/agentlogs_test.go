@@ -9,7 +9,7 @@ import (
 )
 
 func TestSplunksHostNameIsReported(t *testing.T) {
-	const why = ": has the builder machine's name: run splunk clone-prep-clear-config, or remove the line"
+	const why = ": state of Splunk on the builder machine: run splunk clone-prep-clear-config, or remove the line with the name"
 	h, _ := tree(t, map[string]string{
 		"etc/passwd": passwd,
 		"opt/splunkforwarder/etc/system/local/inputs.conf":   "[default]\nhost = ip-10-0-0-1\n",
@@ -20,5 +20,5 @@ func TestSplunksHostNameIsReported(t *testing.T) {
 	})
 	assert.Equal(t, []string{
 		"/opt/splunkforwarder/etc/system/local/inputs.conf" + why, "/opt/splunk/etc/system/local/server.conf" + why,
-	}, audit(t, h, "splunk-host"))
+	}, audit(t, h, "host-names"))
 }

@@ -64,8 +64,9 @@ func assignmentPatterns() []pattern {
 			then: expression(`^\s*("\w+"\s*:\s*[^,{}]*,\s*)*"value"\s*:\s*"[^"\s]{5,}"`)}, // Terraform: outputs in a state
 		{kind: "a secret of a setting", text: true, general: true, hints: []string{"value="}, in: noSamples, value: 1, digit: true,
 			re: expression(`(?i)(?:name|key)=["'][\w:.-]*(?:` + passwordNames + `|` + keyNames + `)["']\s+value=["']([^"'\s]{6,400})["']`)},
-		{kind: "a password", text: true, general: true, hints: passwordHints, in: below("/etc"), value: 1, // without a sign between
-			re: expression(`(?i)^\s*(?:password|auth_pass|bindpw|rootpw|ldap_default_authtok|requirepass|masterauth|secret)\s+["']?([^\s"'=:\[]{5,200})["']?\s*;?\s*$`)},
+		{kind: "a password", text: true, general: true, hints: append(slices.Clone(passwordHints), keyHints...), value: 1, // without a sign between
+			in: either(below("/etc", "/opt", "/fluent-bit"), named(".msmtprc")),
+			re: expression(`(?i)^\s*(?:password|\w+_passw(?:or)?d|passphrase|aws_sec_key|shared_key|splunk_token|license_?key|api_?key|auth_pass|bindpw|rootpw|ldap_default_authtok|requirepass|masterauth|secret)\s+["']?([^\s"'=:\[]{5,200})["']?\s*;?\s*$`)},
 	}
 }
 

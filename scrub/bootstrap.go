@@ -55,7 +55,8 @@ func bootstrapRules() []Rule {
 		{
 			ID: "generated-drop-ins", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				"/etc/systemd/system/containerd.service.d/http-proxy.conf", "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
+				"/etc/systemd/system/containerd.service.d/http-proxy.conf", "/etc/systemd/system/crio.service.d/http-proxy.conf", "/etc/systemd/system/docker.service.d/http-proxy.conf", "/etc/systemd/system/containerd.service.d/10-kops.conf",
+				"/etc/systemd/system/amazon-ssm-agent.service.d/http-proxy.conf", "/etc/systemd/system/snap.amazon-ssm-agent.amazon-ssm-agent.service.d/http-proxy.conf", "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
 				"/etc/containerd/base-runtime-spec.json", "/etc/eks/nodeadm/udev-net-manager/*",
 			}, Owner: "nodeadm, user data",
 			Why: "the files contain the old cluster's proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",

@@ -46,7 +46,7 @@ func cacheRules() []Rule {
 		},
 		{
 			ID: "login-failures", Phase: Caches, Groups: []string{"people", "logs"}, Verb: plan.Remove,
-			Paths: []string{"/var/lib/faillock/*", "/var/run/faillock/*", "/var/run/sepermit/*", "/var/run/console/*", "/var/lib/fprint/*", "/var/lib/AccountsService/users/*"}, Owner: "PAM, fprintd, AccountsService",
+			Paths: []string{"/var/lib/faillock/*", "/var/log/faillock/*", "/var/log/tallylog", "/var/run/faillock/*", "/var/run/sepermit/*", "/var/run/console/*", "/var/lib/fprint/*", "/var/lib/AccountsService/users/*"}, Owner: "PAM, fprintd, AccountsService",
 			Why: "the files name the accounts that logged in to the builder machine, and an account could start locked", Regenerated: "PAM, at the next login", Source: "virt-sysprep: pam-data, logfiles",
 		},
 		{

@@ -15,7 +15,7 @@ import (
 func joinRules() []Rule {
 	return []Rule{
 		{
-			ID: "can-join", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
+			ID: "can-join", Phase: Inspect, Groups: []string{"assets"}, Verb: Report, ofNodes: true,
 			Paths: []string{manifest.Path}, Owner: "eksnode",
 			Why:         "a node cannot join if a part is missing or differs from the image's manifest",
 			Regenerated: "provisioning the image again", Source: "the image's own manifest",

@@ -54,6 +54,7 @@ func namedPatterns() []pattern {
 	return []pattern{
 		{kind: "a password of PostgreSQL", text: true, in: named("*pgpass*", "pgpass.conf"), re: expression(`^[^#\s:]+:(\d+|\*):[^:\s]+:[^:\s]+:[^\s:]{3,}$`)},
 		{kind: "a password of Postfix", text: true, in: named("sasl_passwd*", "sasl-passwd*", "passwd.client"), re: expression(`^[^#\s]\S*\s+[^\s:]+:[^\s:]{3,}`)},
+		{kind: "a password of curl", text: true, in: named(".curlrc", "_curlrc", "curlrc"), re: expression(`(?i)^\s*-{0,2}(?:u|user|proxy-user|oauth2-bearer)[\s=:]+["']?[^\s"'#]{3,}`)},
 		{kind: "a password of PPP", text: true, in: named("chap-secrets", "pap-secrets"), re: expression(`^[^#\s]\S*\s+\S+\s+["']?[^\s"'*]{3,}`)},
 		{kind: "a password of rsync or WebDAV", text: true, in: either(named("rsyncd.secrets", "*.secrets"), below("/etc/davfs2")), re: expression(`^[\w.-]+:[^\s:]{3,}$|^https?://\S+\s+\S+\s+\S{3,}`)},
 		{kind: "a password's hash", text: true, in: named("*htpasswd*", "*.htpasswd"), re: expression(`^[\w.@-]+:[./A-Za-z0-9]{13}$`)},

@@ -11,8 +11,8 @@ func clusterRules() []Rule {
 		{
 			ID: "etcd-data", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{
-				"/var/lib/etcd/*", "/var/lib/etcd-events/*", "/var/lib/etcd-backup/*", "/var/lib/rancher/etcd/*", "/var/lib/minikube/etcd/*", "/opt/etcd/member/*", "/data/etcd/member/*", "/mnt/etcd/member/*",
-				"/etc/ssl/etcd/ssl/*", "/etc/kubernetes/ssl/*",
+				"/var/lib/etcd/*", "/var/lib/rancher/etcd/*", "/var/lib/minikube/etcd/*", "/opt/etcd/member/*", "/data/etcd/member/*", "/mnt/etcd/member/*",
+				"/etc/ssl/etcd/*", "/etc/kubernetes/ssl/*", "/etc/etcd.env", "/etc/etcd-events.env", "/var/lib/etcd-*/*", "/mnt/master-vol-*/*",
 			}, Owner: "etcd, kubeadm, kubespray, RKE",
 			Why:         "the database contains all Secrets of the old cluster, and a copy would start as the same member; after the scrub the machine is no control plane",
 			Regenerated: "kubeadm init or join, etcd with an empty folder", Source: "kubeadm reset; etcd: disaster recovery",
@@ -39,7 +39,48 @@ func clusterRules() []Rule {
 			Why:         "the node would join the old cluster again with its certificates and token, and a controller would start with the old database",
 			Regenerated: "k0s, when it starts; a worker needs a new token", Source: "k0s reset",
 		},
+		(Rule{
+			ID: "cluster-tools", Phase: State, Groups: g, Verb: plan.Remove,
+			Why:         "the files have keys, addresses and name servers of the old cluster, or start its programs at boot",
+			Regenerated: "the program that joins the machine to a cluster", Source: "kubespray: role reset; kops: nodeup; nodeadm uninstall of eks-hybrid",
+		}).of(
+			program{"kubespray", []string{
+				"/etc/systemd/resolved.conf.d/kubespray.conf", "/etc/dhcp/dhclient.d/zdnsupdate.sh", "/etc/dhcp/dhclient-exit-hooks.d/zdnsupdate",
+			}},
+			program{"kOps", []string{
+				"/etc/kubernetes/kops/*", "/etc/kubernetes/kops-controller/*", "/etc/kubernetes/cloud.config", "/etc/kubernetes/authn.config", "/etc/sysconfig/kops-configuration", "/etc/systemd/system/kops-configuration.service",
+				"/srv/kubernetes/*", "/srv/sshproxy/*", "/etc/srv/kubernetes/*", "/etc/srv/sshproxy/*", "/var/lib/kops/*", "/var/lib/kube-*/*", "/var/lib/kubectl/kubeconfig", "/var/cache/nodeup/*",
+				kubeletDir + "/kubelet.conf", kubeletDir + "/credential-provider.conf",
+			}},
+			program{"hybrid nodes' nodeadm", []string{"/etc/iam/pki/*", "/etc/roles-anywhere/pki/*", "/etc/aws/hybrid/config", "/etc/systemd/system/aws_signing_helper_update.service"}},
+		),
+		(Rule{
+			ID: "cluster-settings", Phase: State, Groups: g,
+			Why:         "the machine's own settings trust, or lead to, the old cluster; the files may also have the operator's lines",
+			Regenerated: "nothing", Source: "kubespray: role reset; kops: nodeup",
+		}).reports(clusterSettings),
 	}
+}
+
+// clusterSettings are files in which tools of clusters leave their settings beside
+// those of others.
+var clusterSettings = []leftover{
+	{program: "kubespray", paths: []string{
+		"/usr/local/share/ca-certificates/etcd-ca.crt", "/usr/local/share/ca-certificates/kube-ca.crt", "/etc/ssl/certs/etcd-ca.pem", "/etc/ssl/certs/kube-ca.pem",
+		"/etc/pki/ca-trust/source/anchors/etcd-ca.crt", "/etc/pki/ca-trust/source/anchors/kube-ca.crt",
+	}, advice: "remove the file, and run update-ca-certificates or update-ca-trust"},
+	{program: "kubespray", paths: []string{
+		"/etc/systemd/system/calico-node.service", "/etc/systemd/system/etcd.service", "/etc/systemd/system/etcd-events.service", "/etc/systemd/system/k8s-certs-renew.*",
+	}, advice: "disable and remove the unit"},
+	{program: "kubespray", paths: []string{"/etc/NetworkManager/conf.d/dns.conf"}, says: saying(`global-dns`), advice: "remove the file, which has the old cluster's name servers"},
+	{program: "kubespray", paths: []string{"/etc/nginx/nginx.conf", "/etc/haproxy/haproxy.cfg"}, says: saying(`kube[_-]api`), advice: "remove the file, which leads to the old control plane"},
+	{program: "kubespray", paths: []string{"/etc/dhclient.conf", "/etc/dhcp/dhclient.conf"}, says: saying(`(?m)^# Ansible entries`), advice: "remove the lines between the marks, which have the old cluster's name servers"},
+	{program: "kOps", paths: []string{"/etc/sysconfig/kubelet", "/etc/default/kubelet"}, says: saying(`--(hostname-override|kubeconfig|cloud-config|node-labels|register-with-taints|cluster-dns)`), advice: "remove the flags of the old cluster"},
+}
+
+func saying(text string) func([]byte) bool {
+	re := expression(text)
+	return func(content []byte) bool { return re().Match(content) }
 }
 
 // rancherState are the paths of k3s or RKE2 for one node and its cluster.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/containerd"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -26,7 +27,7 @@ func containerRules() []Rule {
 	return []Rule{
 		{
 			ID: "containers", Phase: Unmount, Groups: []string{"kubelet", "containerd"}, Verb: plan.Run,
-			Owner:       "containerd",
+			Paths: storeFolders, Owner: "containerd",
 			Why:         "the old cluster's containers and sandboxes would start again, or block their names; images and their snapshots stay, so that first boot need not pull them again",
 			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
 			Find: containers,
@@ -198,8 +199,11 @@ func unknownToCtr(err error) bool {
 // storedContainers reads the metadata of a containerd that does not run.
 func storedContainers(h *host.Host) (plan.Answer, error) {
 	m, err := containerd.OpenMetadata(h, os.O_RDONLY)
-	if m == nil || err != nil {
+	if err != nil {
 		return plan.Answer{}, err
+	}
+	if m == nil {
+		return namelessStore(h)
 	}
 	var answer plan.Answer
 	all := m.Below("v1")
@@ -211,4 +215,32 @@ func storedContainers(h *host.Host) (plan.Answer, error) {
 		}
 	}
 	return answer, m.Close()
+}
+
+// storeFolders are what containerd keeps for its metadata: blobs, snapshots, tasks
+// and sandboxes, with host names and tokens of the old cluster.
+var storeFolders = []string{
+	"/var/lib/containerd/io.containerd.*/*", "/var/lib/containerd/tmpmounts/*", "/var/lib/soci-snapshotter-grpc/snapshotter/*",
+}
+
+// namelessStore plans the removal of a store without metadata: no program can name
+// an image in it. An image that the manifest lists is lost, which is a finding.
+func namelessStore(h *host.Host) (plan.Answer, error) {
+	names, foreign, err := matching(h, storeFolders)
+	if err != nil || len(names) == 0 {
+		return plan.Answer{Findings: foreignFindings(h, foreign)}, err
+	}
+	lists, err := manifest.Load(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	answer := plan.Answer{Findings: foreignFindings(h, foreign)}
+	if lists != nil && len(lists.Images) > 0 {
+		answer.Find("/var/lib/containerd", containerdMeta+" is missing, and the manifest lists images: provision again, or remove the folder")
+		return answer, nil
+	}
+	for _, name := range names {
+		answer.Act(removeAction(h, name, containerdMeta+" is missing, so no program can name what is in here"))
+	}
+	return answer, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -22,13 +23,11 @@ func engineRules() []Rule {
 			Why:         "every node would be the builder machine for a swarm, with its keys, and would keep addresses of removed containers",
 			Regenerated: "dockerd, when it starts", Source: "moby: daemon/id.go, libnetwork/datastore, swarm state in raft",
 		},
-		{
-			ID: "engine-containers", Phase: State, Groups: g, Verb: Report,
-			Paths: pathsOf(engineContainers), Owner: "dockerd, Podman, CRI-O, nerdctl, k3s, RKE2, k0s, MicroK8s, LXD",
+		(Rule{
+			ID: "engine-containers", Phase: State, Groups: g,
 			Why:         "containers and volumes keep the old cluster's environments, Secrets and data; images alone may be part of the image and stay",
 			Regenerated: "nothing", Source: "docker system prune, podman system reset",
-			Find: reportEach(engineContainers),
-		},
+		}).reports(engineContainers),
 	}
 }
 
@@ -39,6 +38,8 @@ type leftover struct {
 	paths []string
 	// but are base names of matches that are no finding.
 	but []string
+	// says reports whether a file has the leftover; nil reports every match.
+	says func(text []byte) bool
 	// advice says what to do.
 	advice string
 }
@@ -67,9 +68,17 @@ func pathsOf(all []leftover) []string {
 	return paths
 }
 
-// reportEach reports every match of every leftover.
-func reportEach(all []leftover) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
+// reports returns the rule with the paths of these leftovers, and with their
+// programs as owners. It reports every match.
+func (r Rule) reports(all []leftover) Rule {
+	var owners []string
+	for _, l := range all {
+		if !slices.Contains(owners, l.program) {
+			owners = append(owners, l.program)
+		}
+	}
+	r.Verb, r.Paths, r.Owner = Report, pathsOf(all), strings.Join(owners, ", ")
+	r.Find = func(_ context.Context, h *host.Host) (plan.Answer, error) {
 		var answer plan.Answer
 		for _, l := range all {
 			patterns, err := places(h, l.paths)
@@ -83,7 +92,9 @@ func reportEach(all []leftover) func(context.Context, *host.Host) (plan.Answer, 
 				}
 				answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
 				for _, name := range names {
-					if !slices.Contains(l.but, path.Base(name)) {
+					if there, err := l.in(h, name); err != nil {
+						return plan.Answer{}, err
+					} else if there {
 						answer.Find(name, "state of "+l.program+" on the builder machine: "+l.advice)
 					}
 				}
@@ -91,4 +102,14 @@ func reportEach(all []leftover) func(context.Context, *host.Host) (plan.Answer, 
 		}
 		return answer, nil
 	}
+	return r
+}
+
+// in reports whether a match is the leftover.
+func (l leftover) in(h *host.Host, name string) (bool, error) {
+	if l.says == nil {
+		return !slices.Contains(l.but, path.Base(name)), nil
+	}
+	text, err := regularContent(h, name)
+	return len(text) > 0 && l.says(text), err
 }

@@ -12,7 +12,7 @@ import (
 func firewallRules() []Rule {
 	return []Rule{
 		{
-			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: Report,
+			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: Report, ofNodes: true,
 			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
 			Why:         "the node joins, but a firewall that does not forward cuts its pods off the network; on EKS, security groups and network policies filter traffic",
 			Regenerated: "nothing", Source: "kubeadm's preflight, amazon-vpc-cni-k8s #743",

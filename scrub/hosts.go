@@ -16,17 +16,17 @@ func hostsRules() []Rule {
 	return []Rule{
 		{
 			ID: "hosts", Phase: Identity, Groups: []string{"identity"}, Verb: plan.Write,
-			Paths: []string{"/etc/hosts"}, Owner: "cloud-init, eksnode init",
+			Paths: []string{"/etc/hosts"}, Owner: "cloud-init, eksnode init, kOps, kubespray",
 			Why: "every node would resolve the builder machine's name to 127.0.1.1, and an old Outpost's control plane to its old addresses; other lines stay", Regenerated: "cloud-init, with manage_etc_hosts; first boot", Source: "hosts(5); amazon-eks-ami nodeadm",
 			Find: ownLinesInHosts,
 		},
 	}
 }
 
-// ownLinesInHosts removes two kinds of lines from /etc/hosts: those that map
+// ownLinesInHosts removes three kinds of lines from /etc/hosts: those that map
 // 127.0.1.1 to this machine's name (Debian's custom, see hosts(5); cloud-init
-// writes them again), and those with addresses of a cluster's endpoint, which
-// `eksnode init`, nodeadm and bootstrap.sh add on an Outpost.
+// writes them again), those with addresses of a cluster's endpoint, which
+// `eksnode init`, nodeadm and bootstrap.sh add on an Outpost, and hostBlocks.
 func ownLinesInHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
 	const name = "/etc/hosts"
 	text, err := h.Content(name)
@@ -56,8 +56,18 @@ func withoutOwnLines(text string) (left string, why []string) {
 			why = append(why, reason)
 		}
 	}
+	end, at := "", 0 // the end of a tool's block, and the place in the text
 	for line := range strings.Lines(text) {
+		if last := hostBlocks[strings.TrimSpace(line)]; end == "" && strings.Contains(text[at:], last) {
+			end = last
+		}
+		at += len(line)
 		switch f := strings.Fields(line); {
+		case end != "":
+			drop("a cluster's tool wrote where its machines are")
+			if strings.TrimSpace(line) == end {
+				end = ""
+			}
 		case len(f) > 1 && f[0] == "127.0.1.1":
 			drop("127.0.1.1 has this machine's name")
 		case strings.HasSuffix(strings.TrimSpace(line), templates.HostsMark), namesEndpoint(f):
@@ -67,6 +77,13 @@ func withoutOwnLines(text string) (left string, why []string) {
 		}
 	}
 	return kept.String(), why
+}
+
+// hostBlocks are the first and last lines of the blocks that kOps and kubespray
+// write.
+var hostBlocks = map[string]string{
+	"# Begin host entries managed by kops - do not edit": "# End host entries managed by kops",
+	"# Ansible inventory hosts BEGIN":                    "# Ansible inventory hosts END",
 }
 
 // namesEndpoint reports whether the fields of a line give an address of a

@@ -42,7 +42,7 @@ func identityRules() []Rule {
 			ID: "ssm-registration", Phase: Identity, Groups: append(g, "secrets"), Verb: plan.Remove,
 			Paths: []string{
 				"/var/lib/amazon/ssm/registration", "/var/lib/amazon/ssm/Vault", "/var/lib/amazon/ssm/runtimeconfig/*", "/var/lib/amazon/ssm/ipc",
-				"/var/lib/amazon/ssm/i-*", "/var/lib/amazon/ssm/mi-*", "/var/lib/amazon/toe/*",
+				"/var/lib/amazon/ssm/i-*", "/var/lib/amazon/ssm/mi-*", "/var/lib/amazon/toe/*", "/var/snap/amazon-ssm-agent/[0-9]*/*", "/var/snap/amazon-ssm-agent/common/*",
 			}, Owner: "amazon-ssm-agent, EC2 Image Builder",
 			Why: "two nodes with the builder machine's registration appear as one managed instance", Regenerated: "amazon-ssm-agent", Source: "amazon-ssm-agent #216, #381",
 		},
@@ -50,8 +50,9 @@ func identityRules() []Rule {
 			ID: "storage-ids", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{
 				"/etc/lvm/devices/system.devices", "/etc/lvm/devices/backup/*", "/etc/lvm/backup/*", "/etc/lvm/archive/*", "/etc/multipath/bindings", "/etc/multipath/wwids",
-				"/etc/blkid.tab*", "/etc/blkid/*",
-			}, Owner: "LVM, multipathd, libblkid",
+				"/etc/blkid.tab*", "/etc/blkid/*", "/var/lib/iscsi/nodes/*", "/var/lib/iscsi/send_targets/*", "/etc/iscsi/nodes/*", "/etc/iscsi/send_targets/*",
+				"/var/lib/nfs/sm/*", "/var/lib/nfs/sm.bak/*", "/var/lib/nfs/statd/sm/*", "/var/lib/nfs/statd/sm.bak/*", "/var/lib/nfs/rmtab", "/var/lib/trident/*", "/etc/zfs/zpool.cache",
+			}, Owner: "LVM, multipathd, libblkid, open-iscsi, NFS, Trident, ZFS",
 			Why: "the files name the builder machine's disks, which a node does not have", Regenerated: "LVM, multipathd, libblkid", Source: "virt-sysprep, multipath.conf(5)",
 		},
 		{

@@ -13,7 +13,7 @@ import (
 func imageRules() []Rule {
 	return []Rule{
 		{
-			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: Report,
+			ID: "images-there", Phase: Inspect, Groups: []string{"assets", "containerd"}, Verb: Report, ofNodes: true,
 			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
 			Why:         "every node would pull an image again that containerd has lost or has not pinned; without the pause image no pod starts",
 			Regenerated: "provisioning the image again", Source: "amazon-eks-ami #2061 #2066 #2122",

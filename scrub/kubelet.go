@@ -93,7 +93,7 @@ func kubeletRules() []Rule {
 		},
 		{
 			ID: "pod-volumes", Phase: State, Groups: append(g, "volumes"), Verb: Report,
-			Paths: volumeFolders, Owner: "Longhorn, Rook, OpenEBS, local-path-provisioner",
+			Paths: volumeFolders, Owner: "Longhorn, Rook, Ceph, OpenEBS, Portworx, LINSTOR, Gluster, local-path-provisioner",
 			Why:         "every node would carry the data of the old cluster's volumes; only the owner can decide to delete it",
 			Regenerated: "nothing", Source: "the provisioners' documentation",
 			Find: volumesOfPods,
@@ -114,9 +114,10 @@ func kubeletRules() []Rule {
 		{
 			ID: "cni-node-name", Phase: State, Groups: []string{"network", "cni", "identity"}, Verb: plan.Remove,
 			Paths: []string{
-				"/var/lib/calico/*", "/var/lib/cilium/*", "/var/lib/weave/*", "/etc/openvswitch/conf.db", "/etc/openvswitch/.conf.db.~lock~", "/etc/openvswitch/system-id.conf",
-				"/var/lib/openvswitch/conf.db",
-			}, Owner: "Calico, Cilium, Weave Net, Open vSwitch (Antrea, OVN)",
+				"/var/lib/calico/*", "/var/lib/cilium/*", "/var/lib/weave/*", "/etc/openvswitch/*.db", "/etc/openvswitch/.conf.db.~lock~", "/etc/openvswitch/system-id.conf",
+				"/var/lib/openvswitch/*", "/etc/origin/openvswitch/*", "/etc/origin/ovn/*", "/etc/ovn/*", "/var/lib/ovn/*", "/var/lib/kube-router/*",
+				"/etc/calico/*", "/etc/cilium/*", "/etc/flannel/*", "/etc/kube-flannel/*",
+			}, Owner: "Calico, Cilium, Flannel, kube-router, Weave Net, Open vSwitch (Antrea, OVN)",
 			Why:         "pods of the new node would get the old node's name and addresses, and two switches would have the same ID",
 			Regenerated: "the CNI plugin's daemon", Source: "calico: /var/lib/calico/nodename; weave #2427; ovs-ctl(8)",
 		},
@@ -126,12 +127,15 @@ func kubeletRules() []Rule {
 // daemonsCNI are the files that daemons of CNI plugins write, and no package.
 var daemonsCNI = []string{
 	"/etc/cni/net.d/10-aws.conflist*", "/etc/cni/net.d/aws.conf", "/etc/cni/net.d/*calico*", "/etc/cni/net.d/*cilium*", "/etc/cni/net.d/*flannel*",
-	"/etc/cni/net.d/*multus*", "/etc/cni/net.d/*weave*", "/etc/cni/net.d/*antrea*", "/etc/cni/net.d/whereabouts.d",
+	"/etc/cni/net.d/*multus*", "/etc/cni/net.d/*ovn*", "/etc/cni/net.d/*weave*", "/etc/cni/net.d/*antrea*", "/etc/cni/net.d/whereabouts.d",
 }
 
 // volumeFolders are the default folders in which provisioners keep volumes of
 // pods.
-var volumeFolders = []string{"/var/lib/longhorn", "/var/lib/rook", "/var/openebs", "/opt/local-path-provisioner"}
+var volumeFolders = []string{
+	"/var/lib/longhorn", "/var/lib/rook", "/var/openebs", "/var/local/openebs", "/var/local/mayastor", "/opt/local-path-provisioner", "/var/lib/rancher/k3s/storage", "/var/lib/rancher/rke2/storage",
+	"/var/lib/ceph", "/var/lib/osd", "/etc/pwx", "/var/lib/storageos", "/var/lib/linstor", "/var/lib/linstor.d", "/var/lib/drbd.d", "/var/lib/glusterd", "/var/lib/heketi", "/var/jfsCache",
+}
 
 func volumesOfPods(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer

@@ -32,7 +32,7 @@ func membershipRules() []Rule {
 			Regenerated: "a new registration; certificates for the cloud's own update servers are in other folders and stay",
 			Source:      "virt-sysprep: rh-subscription-manager, rhn-systemid; insights-client --unregister; pro detach; Landscape: cloned computers",
 		}).of(
-			program{"subscription-manager", []string{"/etc/pki/consumer/*", "/etc/pki/entitlement/*", "/etc/yum.repos.d/redhat.repo", "/var/lib/rhsm/facts/*", "/var/lib/rhsm/cache/*", "/var/lib/rhsm/packages/*", "/etc/sysconfig/rhn/systemid", "/etc/sysconfig/rhn/osad-auth.conf"}},
+			program{"subscription-manager", []string{"/etc/pki/consumer/*", "/etc/pki/entitlement/*", "/etc/rhsm/facts/katello.facts", "/etc/yum.repos.d/redhat.repo", "/var/lib/rhsm/facts/*", "/var/lib/rhsm/cache/*", "/var/lib/rhsm/packages/*", "/etc/sysconfig/rhn/systemid", "/etc/sysconfig/rhn/osad-auth.conf"}},
 			program{"insights-client", []string{
 				"/etc/insights-client/machine-id", "/etc/insights-client/.registered", "/etc/insights-client/.unregistered", "/etc/insights-client/.lastupload",
 				"/etc/insights-client/.cache*", "/etc/insights-client/.last-upload.results", "/etc/redhat-access-insights/machine-id", "/etc/redhat-access-insights/.registered", "/var/lib/insights/*.json", "/var/cache/insights/*",

@@ -19,7 +19,7 @@ import (
 func moduleRules() []Rule {
 	return []Rule{
 		{
-			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
+			ID: "kernel-modules", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report, ofNodes: true,
 			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
 			Why:         "without the kernel modules of kube-proxy and the VPC CNI the node joins, but its pods have no network; some releases have them in a separate package",
 			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",

@@ -17,7 +17,7 @@ import (
 func nodeRules() []Rule {
 	return []Rule{
 		{
-			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: Report,
+			ID: "not-a-node", Phase: Inspect, Groups: []string{"assets"}, Verb: Report, ofNodes: true,
 			Paths: []string{manifest.Path}, Owner: "eksnode, or another image builder",
 			Why:         "an image without a kubelet, a container runtime and a bootstrap cannot join; an image with eksnode's manifest is checked by the rule can-join",
 			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
@@ -36,13 +36,15 @@ type nodePart struct {
 	programs []string
 	// script says that a bootstrap script is also such a part.
 	script bool
+	// common says that machines that are no nodes have the part too.
+	common bool
 }
 
 // nodeParts are the parts of a node without eksnode's manifest. Amazon's own
 // AMIs have the first two, and nodeadm or, on Amazon Linux 2, bootstrap.sh.
 var nodeParts = []nodePart{
 	{name: "kubelet", programs: []string{"kubelet"}},
-	{name: "a container runtime (containerd or crio)", programs: []string{"containerd", "crio"}},
+	{name: "a container runtime (containerd or crio)", programs: []string{"containerd", "crio"}, common: true},
 	{name: "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)", programs: []string{"nodeadm"}, script: true},
 }
 
@@ -101,6 +103,17 @@ func missingParts(h *host.Host) ([]string, error) {
 		}
 	}
 	return missing, nil
+}
+
+// seemsNode reports whether a machine has something of a node.
+func seemsNode(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
+	node, err := isNode(h)
+	for _, p := range nodeParts {
+		if !node && err == nil && !p.common {
+			node, err = p.there(h)
+		}
+	}
+	return node, plan.Answer{}, err
 }
 
 // isNode reports whether the image supports one of the bootstrap contracts.

@@ -55,6 +55,42 @@ func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
 	assert.Len(t, plan.Make(t.Context(), h, items), 1)
 }
 
+// Audits of other disks want no node: with auto, only a machine with something of
+// a node must be one, and with no, none.
+func TestWhichMachinesMustBeNodes(t *testing.T) {
+	web := map[string]string{"etc/passwd": passwd, "usr/bin/containerd": "x"}
+	half := map[string]string{"etc/passwd": passwd, "usr/bin/kubelet": "x"}
+	for name, c := range map[string]struct {
+		files map[string]string
+		spec  Spec
+		found int
+	}{
+		"a web server, by default": {web, Spec{}, 1},
+		"a web server, auto":       {web, Spec{Node: NodeAuto}, 0},
+		"a web server, chosen":     {web, Spec{Node: NodeAuto, Only: []string{"not-a-node"}}, 1},
+		"a web server, no":         {web, Spec{Node: NodeNo}, 0},
+		"half a node, auto":        {half, Spec{Node: NodeAuto}, 1},
+		"half a node, yes":         {half, Spec{Node: NodeYes}, 1},
+		"half a node, no":          {half, Spec{Node: NodeNo}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := tree(t, c.files)
+			items, err := c.spec.AuditItems(nil)
+			require.NoError(t, err)
+			findings := 0
+			for _, p := range plan.Make(t.Context(), h, items) {
+				require.Empty(t, p.Error)
+				if p.Item == "not-a-node" {
+					findings += len(p.Findings)
+				}
+			}
+			assert.Equal(t, c.found, findings)
+		})
+	}
+	_, err := Spec{Node: "maybe"}.AuditItems(nil)
+	assert.EqualError(t, err, `node: "maybe" is not known; known: auto, yes, no`)
+}
+
 // A manifest that cannot be read is an error, not a node.
 func TestADamagedManifestIsAnError(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: `{"schema":`})

@@ -38,7 +38,7 @@ var oldIDPlaces = []string{"/boot", "/efi", "/etc", "/var", "/opt", "/srv", "/us
 // and gives them to its audit.
 func MachineIDs(h *host.Host) ([]string, error) {
 	var ids []string
-	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id", entryToken, "/var/lib/cloud/data/instance-id"} {
+	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id", entryToken, "/var/lib/cloud/data/instance-id", "/var/lib/cloud/data/previous-instance-id"} {
 		text, err := regularContent(h, name)
 		if err != nil {
 			return nil, err
@@ -132,8 +132,8 @@ func searchOldIDs(before []string) func(context.Context, *host.Host, taken, *ori
 	}
 }
 
-// oldIDsLeft reports names anywhere, and contents in /etc and /var/lib, with one
-// of the IDs.
+// oldIDsLeft reports names anywhere, and contents in searchedForIDs, with one of
+// the IDs.
 func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([]plan.Finding, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -149,8 +149,7 @@ func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([
 	if err != nil {
 		return nil, err
 	}
-	byForm := pattern{re: func() *regexp.Regexp { return ec2Instance }} // also of a machine that is not known
-	findings, err := namesWith(ctx, h, taken, append(slices.Clone(oldIDPlaces), homes...), append(slices.Clone(patterns), byForm))
+	findings, err := namesWith(ctx, h, taken, append(slices.Clone(oldIDPlaces), homes...), append(slices.Clone(patterns), namesOfEC2))
 	if err != nil {
 		return findings, err
 	}
@@ -170,6 +169,10 @@ func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([
 	})
 	return append(findings, found...), err
 }
+
+// namesOfEC2 matches names of an instance, an interface and a host that is not
+// known.
+var namesOfEC2 = pattern{re: expression(`^i-[0-9a-f]{8}$|\b(i|eni)-[0-9a-f]{17}\b|\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)}
 
 // namesWith reports files and folders whose names carry an ID and that no other
 // rule removes or renames.

@@ -140,7 +140,7 @@ func TestEC2IDsOfTheBuilderAreFound(t *testing.T) {
 		"run/cloud-init/instance-data.json": `{"ds": {"meta-data": {"instance-id": "` + id + `", "mac": "` + mac + `", "interface-id": "` + eni +
 			`", "owner-id": "` + account + `"}, "dynamic": {"instance-identity": {"document": {"accountId": "` + account + `"}}}}}`,
 		"opt/aws/amazon-cloudwatch-agent/etc/agent.toml": "[agent]\n  hostname = \"" + id + "\"\n", "opt/app/interface": eni + "\n",
-		"srv/app/account.conf": "account = " + account + "\n", "usr/local/etc/app.conf": "mac=" + mac + "\n", "var/lib/aws/agent/" + id + "/state": "x",
+		"srv/app/account.conf": "account = " + account + "\n", "usr/local/etc/app.conf": "mac=" + mac + "\n", "var/lib/aws/agent/" + id + "/state": "x", "var/lib/app/state-" + id + ".json": "{}", "srv/app/ip-10-0-1-249/": "",
 		"etc/app/registry": account + ".dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10\n", "etc/app/role": "arn:aws:iam::" + account + ":role/node\n", "etc/app/other": "987654321098\n",
 	}
 	h, _ := tree(t, files)
@@ -157,14 +157,16 @@ func TestEC2IDsOfTheBuilderAreFound(t *testing.T) {
 		}
 	}
 	want := map[string]bool{"/opt/aws/amazon-cloudwatch-agent/etc/agent.toml": true, "/opt/app/interface": true, "/srv/app/account.conf": true,
-		"/usr/local/etc/app.conf": true, "/var/lib/aws/agent/" + id: true}
+		"/usr/local/etc/app.conf": true, "/var/lib/aws/agent/" + id: true,
+		"/var/lib/app/state-" + id + ".json": true, "/srv/app/ip-10-0-1-249": true}
 	assert.Equal(t, want, found)
 
 	// An audit of another machine's disk knows the forms.
 	delete(files, "run/cloud-init/instance-data.json")
 	delete(files, "var/lib/cloud/data/instance-id")
 	h, _ = tree(t, files)
-	assert.ElementsMatch(t, []string{"/var/lib/aws/agent/" + id + ": its name carries the builder machine's ID: rename or remove it"}, audit(t, h, "old-ids-left"))
-	assert.ElementsMatch(t, []string{"/opt/app/interface: line 1 contains the id of a network interface in EC2",
+	const named = ": its name carries the builder machine's ID: rename or remove it"
+	assert.ElementsMatch(t, []string{"/var/lib/aws/agent/" + id + named, "/var/lib/app/state-" + id + ".json" + named, "/srv/app/ip-10-0-1-249" + named}, audit(t, h, "old-ids-left"))
+	assert.ElementsMatch(t, []string{"/opt/app/interface: line 1 contains the id of a network interface in EC2", "/srv/app/account.conf: line 1 contains an AWS account's id",
 		"/opt/aws/amazon-cloudwatch-agent/etc/agent.toml: line 2 contains an EC2 instance id"}, audit(t, h, "host-ids-left"))
 }

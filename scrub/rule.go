@@ -71,6 +71,9 @@ type Rule struct {
 	// of its answer do. host.Files never leaves the machine's root.
 	Find func(context.Context, *host.Host) (plan.Answer, error)
 
+	// ofNodes says that the rule finds what keeps a node from working. Spec.Node
+	// decides whether the rule runs.
+	ofNodes bool
 	// own says that the rule is an operator's; owned, that it may remove files
 	// that a package owns.
 	own, owned bool

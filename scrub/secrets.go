@@ -22,7 +22,7 @@ func secretRules() []Rule {
 		},
 		{
 			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
-			Paths: []string{"/etc/**", "/opt/**", "/srv/**", "/usr/local/**", "/var/lib/**"}, Owner: "anybody",
+			Paths: searchedForIDs, Owner: "anybody",
 			Why:         "with an instance ID or a machine's UUID in a file, every node claims to be the builder machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
 			search: hostIDsLeft,
@@ -113,10 +113,15 @@ var secretPatterns = []pattern{
 		then: expression(`^(\n([^-\n][^\n]*)?)*?\n\s*"?(data|stringData)"?:[\s{]*?` + secretData)},
 	{kind: "a Secret of Kubernetes", text: true, hints: []string{"data", "stringdata"}, re: expression(`^[\s{-]*"?(data|stringData)"?:[\s{]*$`),
 		then: expression(`^` + secretData + `[^\n]*(\n([^-\n][^\n]*)?)*?\n\s*"?kind"?:\s*["']?Secret["']?[\s,}]*(\n|$)`)},
+	{kind: "a kubeconfig of one cluster", text: true, hints: []string{"server:"}, in: unusual, re: expression(`^\s+server:\s*["']?https?://[\w.:-]+`),
+		sample: expression(`//(127\.|localhost|kubernetes)|example`), then: expression(`^[^\n]*\n(?:[^\n]*\n)*?(?:contexts|users|current-context|kind):`)},
 	{kind: "a PKCS #12 key store", in: named("*.p12", "*.pfx", "*.P12", "*.PFX")},
 	{kind: "a secret of an environment", text: true, hints: []string{"passw", "secret", "token", "key", "passphrase"}, in: environments, digit: true,
 		re: expression(`(?i)^[^#]*\b([A-Z0-9]+_)*(PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API_?KEY|SECRET_?KEY|PRIVATE_?KEY)\s*=\s*["']?[^\s"'$%/<{}()*\x60\\][^\s"'<>$()]{7,}`)},
 }
+
+// unusual selects kubeconfigs in other places than those that rules cover.
+func unusual(name string) bool { return settings(name) && !kept(namingServers, name) }
 
 // allSecrets are the patterns of all kinds of secrets.
 func allSecrets() []pattern {
@@ -135,6 +140,12 @@ func secretsLeft(ctx context.Context, h *host.Host, taken taken, known *original
 // networkFiles configure the machine's network.
 var networkFiles = below("/etc/netplan", "/etc/network", "/etc/systemd/network", "/etc/NetworkManager", "/etc/sysconfig/network", "/etc/sysconfig/network-scripts", "/etc/udev/rules.d", "/etc/wicked")
 
+// ofOneAccount selects the files in which an AWS account is no configuration of the
+// image: registries and roles are, of the programs that pull images or log in.
+func ofOneAccount(name string) bool {
+	return settings(name) && noSamples(name) && !below("/etc/eks", "/etc/kubernetes", "/etc/containerd", "/etc/aws")(name)
+}
+
 // hostPatterns match IDs of one EC2 instance, whose DMI UUID starts with ec2,
 // and of one cluster.
 var hostPatterns = []pattern{
@@ -144,6 +155,8 @@ var hostPatterns = []pattern{
 	{kind: "an EC2 instance's host name", hints: []string{"ip-"}, re: expression(`\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)},
 	{kind: "a network interface's address", hints: []string{"mac", "addr"}, in: networkFiles,
 		re: expression(`(?i)\b(mac-?addr(?:ess)?|hwaddr|lladdr|cloned-mac-address|address\})\s*[:=]+\s*["']?([0-9a-f]{2}:){5}[0-9a-f]{2}`)},
+	{kind: "an AWS account's id", hints: []string{"account"}, in: ofOneAccount,
+		re: expression(`(?i)\baccount[_-]?(?:id)?["']?\s*[:=]\s*["']?(\d{12})\b`), sample: expression(`123456789012|0{12}|1{12}`)},
 	{kind: "an EKS cluster's endpoint", hints: []string{".eks", ".api.aws"}, re: clusterEndpoint},
 }
 
@@ -163,13 +176,20 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken, _ *originals) (
 	}
 	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, searchedForIDs...)
 	return slices.DeleteFunc(found, func(a plan.Finding) bool {
-		// The rules enrolled-agents and splunk-host report these files.
-		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write) || kept(pathsOf(enrolledAgents), a.Target) || slices.Contains(splunkSettings, a.Target)
+		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write) || reportedIn(h, a.Target)
 	}), err
 }
 
+// reportedIn reports whether the rule enrolled-agents or host-names reports a file.
+func reportedIn(h *host.Host, name string) bool {
+	return slices.ContainsFunc(slices.Concat(enrolledAgents, hostNames), func(l leftover) bool {
+		there, err := l.in(h, name)
+		return kept(l.paths, name) && there && err == nil
+	})
+}
+
 // searchedForIDs are the folders whose files are searched for IDs.
-var searchedForIDs = []string{"/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/lib"}
+var searchedForIDs = []string{"/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/db", "/var/lib", "/var/opt"}
 
 // idsOwn reports whether a file is the place for the machine's own ID. The rule
 // cloud-init covers cloud-init's files, but not the scripts of the image. A

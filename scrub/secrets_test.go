@@ -104,6 +104,7 @@ func TestEveryKindOfSecretIsFound(t *testing.T) {
 		{"etc/environment", "a secret of an environment", "PATH=/bin\nGH_TOKEN=", fill(24), "\n"},
 		{"root/.bashrc", "a secret of an environment", "export VAULT_TOKEN=", fill(24), "\n"},
 		{"opt/infra/db.tf", "a password of Terraform", "resource \"x\" \"y\" {\n  admin_password = \"", fill(16), "\"\n}\n"},
+		{"local/0/kubelet/kubeconfig", "a kubeconfig of one cluster", "clusters:\n- cluster:\n    ", "server: https://old.corp:6443", "\n  name: x\nusers: []\n"},
 		{"usr/local/bin/fetch", "a password of a command", "", "curl", " -fsS \\\n  -u 'ci:" + fill(12) + "' \\\n  https://x/\n"},
 		{"usr/local/bin/fetch2", "a password of a command", "\n", "curl", " --user=ci:" + fill(12) + " https://x/\n"},
 		{"usr/local/bin/fetch3", "credentials of an HTTP header", "curl -H \"", "X-Api-Key: " + fill(32), "\" https://x/\n"},
@@ -255,7 +256,7 @@ func TestIdentifiersOfMachineAndClusterAreFound(t *testing.T) {
 	h, _ := tree(t, map[string]string{
 		"etc/passwd": passwd, "etc/machine-id": id + "\n",
 		"etc/app/uuid":                                     "id: 01234567-89AB-CDEF-0123-456789ABCDEF\n",
-		"etc/mailname":                                     "ip-10-0-1-249.eu-west-1.compute.internal\n",
+		"etc/app/name":                                     "ip-10-0-1-249.eu-west-1.compute.internal\n",
 		"etc/netplan/99-own.yaml":                          "network:\n  ethernets:\n    eth0:\n      match: {macaddress: \"06:11:22:33:44:55\"}\n",
 		"etc/systemd/network/10-eth.link":                  "[Match]\nMACAddress=06:11:22:33:44:55\n",
 		"etc/sysconfig/network-scripts/ifcfg-ens":          "DEVICE=ens5\nHWADDR=06:11:22:33:44:55\n",
@@ -266,7 +267,7 @@ func TestIdentifiersOfMachineAndClusterAreFound(t *testing.T) {
 	})
 	assert.ElementsMatch(t, []string{
 		"/etc/app/uuid: line 1 contains this machine's id",
-		"/etc/mailname: line 1 contains an EC2 instance's host name",
+		"/etc/app/name: line 1 contains an EC2 instance's host name",
 		"/etc/netplan/99-own.yaml: line 4 contains a network interface's address",
 		"/etc/systemd/network/10-eth.link: line 2 contains a network interface's address",
 		"/etc/sysconfig/network-scripts/ifcfg-ens: line 2 contains a network interface's address",

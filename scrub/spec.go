@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -28,6 +29,8 @@ type Spec struct {
 	// zeros where discard is not supported. Without this, removed files stay readable in a
 	// snapshot. Filling makes the snapshot as large as the disk.
 	WipeFreeSpace bool `json:"wipe_free_space,omitempty" mapstructure:"wipe_free_space"`
+	// Whether the machine must be a node; see Node. Defaults to `yes`.
+	Node Node `json:"node,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
 	// Effect of the final audit on the result: `fail`, `warn` or `off`. With
 	// `fail`, the scrub fails when the audit finds something or a rule could not
 	// run. With `off`, no audit runs. The audit runs the rules that `rules` and
@@ -57,10 +60,28 @@ func Audits() []string {
 	return []string{string(AuditFails), string(AuditWarns), string(AuditOff)}
 }
 
-// check returns an error for an unknown value.
-func (a Audit) check() error {
-	if a != "" && !slices.Contains(Audits(), string(a)) {
-		return surface.Errorf("%s: %q is not known; known: %s", surface.Name("audit"), a, strings.Join(Audits(), ", "))
+// Node says whether the rules for nodes run: those that find what keeps a node
+// from joining, or its pods from the network.
+type Node string
+
+// The values of Spec.Node.
+const (
+	NodeYes  Node = "yes"  // they run, and a machine without the parts of a node is a finding
+	NodeAuto Node = "auto" // they run on a machine with a kubelet, a bootstrap or the files of one
+	NodeNo   Node = "no"   // they do not run
+)
+
+// Nodes returns the values of Spec.Node.
+func Nodes() []string { return []string{string(NodeAuto), string(NodeYes), string(NodeNo)} }
+
+// check returns an error for unknown values.
+func (s Spec) check() error {
+	return errors.Join(oneOf("audit", string(s.Audit), Audits()), oneOf("node", string(s.Node), Nodes()))
+}
+
+func oneOf(field surface.Name, value string, known []string) error {
+	if value != "" && !slices.Contains(known, value) {
+		return surface.Errorf("%s: %q is not known; known: %s", field, value, strings.Join(known, ", "))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 func sysctlRules() []Rule {
 	return []Rule{
 		{
-			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report,
+			ID: "kernel-settings", Phase: Inspect, Groups: []string{"assets", "network"}, Verb: Report, ofNodes: true,
 			Paths: []string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, Owner: "hardened base images, administrators",
 			Why:         "files that systemd reads later override the settings that the kubelet and pods need; hardening, for example, turns forwarding off",
 			Regenerated: "nothing", Source: "sysctl.d(5), CIS benchmarks' net.ipv4.ip_forward",

@@ -77,7 +77,7 @@ func (s Spec) Validate(more []Rule) error {
 	if err == nil {
 		err = s.checkScrubs(chosen)
 	}
-	return errors.Join(err, s.Audit.check())
+	return errors.Join(err, s.check())
 }
 
 // ValidateAudit checks the spec of an audit in the same way.
@@ -86,13 +86,13 @@ func (s Spec) ValidateAudit(more []Rule) error {
 	if err == nil {
 		err = checkAudits(chosen)
 	}
-	return errors.Join(err, s.Audit.check())
+	return errors.Join(err, s.check())
 }
 
 // ValidateSelection checks a spec that only lists rules.
 func (s Spec) ValidateSelection(more []Rule) error {
 	_, err := s.choose(append(Table(), more...))
-	return errors.Join(err, s.Audit.check())
+	return errors.Join(err, s.check())
 }
 
 // checkScrubs refuses a selection with which a scrub changes nothing.
@@ -191,6 +191,9 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 					r.search = r.searchFor(ids)
 				}
 				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
+				if r.ofNodes && s.Node == NodeAuto && !slices.Contains(s.Only, r.ID) {
+					r.Applies = seemsNode
+				}
 				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})
 			}
 		}
@@ -235,7 +238,7 @@ func (s Spec) ownRules(rules []Rule) ([]Rule, error) {
 
 // Chooses reports whether the spec selects a rule.
 func (s Spec) Chooses(r Rule) bool {
-	return (len(s.Only) == 0 || r.named(s.Only)) && !r.named(s.Skip)
+	return (len(s.Only) == 0 || r.named(s.Only)) && !r.named(s.Skip) && !(r.ofNodes && s.Node == NodeNo)
 }
 
 // names returns all names that select a rule.

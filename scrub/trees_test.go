@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"path"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
@@ -15,6 +16,8 @@ type findCase = struct {
 	files map[string]string
 	want  []string
 }
+
+const sandbox = "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/0123"
 
 // found has trees for rules with a Find function, and the changes of each.
 var found = map[string][]findCase{
@@ -47,8 +50,14 @@ var found = map[string][]findCase{
 		{"of a cut session", map[string]string{"opt/eksnode-0123456789abcdef/eksnode": "x"}, []string{"- /opt/eksnode-0123456789abcdef", "- /opt/eksnode-0123456789abcdef/eksnode"}},
 		{"with other files", map[string]string{"opt/eksnode-0123456789abcdef/mine": "x"}, nil},
 	},
-	"splunk-host": {{"a name", map[string]string{splunkSettings[0][1:]: "host = old\n"}, nil}},
-	"homes-left":  {{"of a domain", map[string]string{"home/ada@corp/": ""}, nil}},
+	"lingering":        {{"a stranger", map[string]string{"var/lib/systemd/linger/ada": ""}, []string{"- /var/lib/systemd/linger/ada"}}},
+	"cluster-settings": {{"a CA", map[string]string{"usr/local/share/ca-certificates/kube-ca.crt": "x"}, nil}},
+	"containers": {
+		{"without metadata", map[string]string{sandbox[1:] + "/hostname": "old"}, []string{"- " + path.Dir(sandbox), "- " + sandbox, "- " + sandbox + "/hostname"}},
+		{"with images of the manifest", map[string]string{sandbox[1:] + "/hostname": "old", manifest.Path[1:]: `{"schema":"` + manifest.Schema + `","images":[{"name":"pause"}]}`}, nil},
+	},
+	"host-names": {{"a name", map[string]string{"etc/mailname": "old.corp\n"}, nil}},
+	"homes-left": {{"of a domain", map[string]string{"home/ada@corp/": ""}, nil}},
 	"names-in-configs": {
 		{"a name", map[string]string{"root/.gitconfig": "[user]\n\tname = Ada\n"}, []string{"- /root/.gitconfig"}},
 		{"no name", map[string]string{"root/.gitconfig": "[safe]\n\tdirectory = *\n"}, nil},

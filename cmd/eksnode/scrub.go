@@ -210,6 +210,8 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 		},
 	}
 	s.flags(cmd, "distro", "rules", "skip_rules")
+	s.spec.Node = scrub.NodeAuto
+	cmd.Flags().StringVar((*string)(&s.spec.Node), "node", string(scrub.NodeAuto), "yes: a machine that is not a node is a finding; no: no rules for nodes; auto: only on a machine with something of a node")
 	disk = diskFlags(cmd)
 	return cmd
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -138,7 +139,7 @@ func itemsOf(t *testing.T, from string) []string {
 // Each row of the page is true: the files of all rows of a source are in one
 // image, which is scrubbed and audited with all rules.
 func TestCoverage(t *testing.T) {
-	for _, from := range []string{"virt-sysprep", "EC2 Image Builder", "image-builder", "agents", "clusters"} {
+	for _, from := range cleaners(t) {
 		t.Run(from, func(t *testing.T) {
 			list, err := coverage(from)
 			require.NoError(t, err)
@@ -148,6 +149,19 @@ func TestCoverage(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cleaners are the cleaners, programs and clusters that have rows.
+func cleaners(t *testing.T) []string {
+	t.Helper()
+	var all []covered
+	require.NoError(t, json.Unmarshal(coverageFile, &all))
+	var names []string
+	for _, c := range all {
+		names = append(names, c.From)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // cleaned is an image after a scrub.
