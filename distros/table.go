@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
@@ -50,7 +50,7 @@ func ByID(id string) (Distro, error) {
 			return Distro{}, surface.Errorf("%s %q: %w", byName, id, u.Err())
 		}
 	}
-	return Distro{}, surface.Errorf("%s %q is not known; known are %s%s", byName, id, strings.Join(IDs(), ", "), text.Meant(id, IDs()))
+	return Distro{}, surface.Errorf("%s %q is not known; known are %s%s", byName, id, strings.Join(IDs(), ", "), show.Meant(id, IDs()))
 }
 
 // IDs returns the IDs of the known distributions.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Audit is the audit that ends a scrub, within the scrub's report.
@@ -60,8 +60,8 @@ func (r *Report) findings() string {
 			again = append(again, fmt.Sprintf("%s %s (%s)", a.Verb, a.Target, p.Item))
 		}
 		for _, f := range p.Findings {
-			if text := f.of(p.Item); !slices.Contains(unresolved, text) {
-				unresolved = append(unresolved, text)
+			if name := f.of(p.Item); !slices.Contains(unresolved, name) {
+				unresolved = append(unresolved, name)
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func firstOf(texts []string) string {
 // String sums the audit up on one line. Plan has the errors.
 func (a *Audit) String() string {
 	if a.Result == Clean {
-		return fmt.Sprintf("audit clean: %s, nothing left", human.Count(a.Items, "rule"))
+		return fmt.Sprintf("audit clean: %s, nothing left", show.Count(a.Items, "rule"))
 	}
 	left, failed := 0, 0
 	for _, p := range a.Plan {
@@ -119,11 +119,11 @@ func (a *Audit) String() string {
 			failed++
 		}
 	}
-	text := fmt.Sprintf("audit %s: %s, %s", a.Result, human.Count(a.Items, "rule"), human.Count(left, "finding"))
+	said := fmt.Sprintf("audit %s: %s, %s", a.Result, show.Count(a.Items, "rule"), show.Count(left, "finding"))
 	if failed > 0 {
-		text += fmt.Sprintf("; %s could not run", human.Count(failed, "rule"))
+		said += fmt.Sprintf("; %s could not run", show.Count(failed, "rule"))
 	}
-	return text
+	return said
 }
 
 // NoAudit is the line for a scrub that did not end with an audit.

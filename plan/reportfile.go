@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // ReportFile is the file of a run's report. A lock gives the file to one process at
@@ -32,7 +34,7 @@ func (e *InUseError) Error() string {
 	if e.Holder.Build != "" {
 		holder += " of the build " + e.Holder.Build
 	}
-	return fmt.Sprintf("%s keeps the report of %s, which has not ended", e.Path, PrintableLine(holder))
+	return fmt.Sprintf("%s keeps the report of %s, which has not ended", e.Path, show.Line(holder))
 }
 
 // ClaimReport makes path the report file of this process and creates the folders

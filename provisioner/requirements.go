@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -119,7 +119,7 @@ func (n *node) judge(f facts) error {
 		case p.ReadOnly:
 			errs = append(errs, fmt.Errorf("%s is on a read-only file system; remount it for writing, or choose a base image whose root can be written", p.path))
 		case p.FreeBytes < p.needs:
-			errs = append(errs, fmt.Errorf("%s has %s free and needs %s; give the machine a larger disk", p.path, human.Size(int64(p.FreeBytes)), human.Size(int64(p.needs))))
+			errs = append(errs, fmt.Errorf("%s has %s free and needs %s; give the machine a larger disk", p.path, show.Size(int64(p.FreeBytes)), show.Size(int64(p.needs))))
 		}
 	}
 	return errors.Join(errs...)

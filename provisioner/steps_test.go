@@ -194,7 +194,6 @@ func TestWithoutSwap(t *testing.T) {
 			assert.Equal(t, test.want, withoutSwap(withoutSwap(test.text)), "a second run changes nothing")
 		})
 	}
-	assert.Equal(t, "/a b\\c", unescape(`/a\040b\134c`))
 }
 
 func TestTemplatesAreWritten(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -78,13 +79,8 @@ func activeSwap(h *host.Host) ([]string, error) {
 	var names []string
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 0 && strings.HasPrefix(f[0], "/") {
-			names = append(names, unescape(f[0]))
+			names = append(names, show.Unescape(f[0]))
 		}
 	}
 	return names, nil
-}
-
-// unescape decodes the kernel's octal escapes of blanks and backslashes.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }

@@ -99,8 +99,8 @@ func writeRecord(h *host.Host, r record) error {
 // readRecord returns nil without a record, and when the machine has started since
 // the scrub: the scrub empties the machine ID, and a boot fills it.
 func readRecord(h *host.Host) (*record, error) {
-	text, err := h.Content(recordPath)
-	if text == nil || err != nil {
+	content, err := h.Content(recordPath)
+	if content == nil || err != nil {
 		return nil, err
 	}
 	id, err := regularContent(h, "/etc/machine-id")
@@ -108,7 +108,7 @@ func readRecord(h *host.Host) (*record, error) {
 		return nil, err
 	}
 	var r record
-	if err := strictjson.ReadKnown(text, &r); err != nil {
+	if err := strictjson.ReadKnown(content, &r); err != nil {
 		return nil, fmt.Errorf("reading the record of the scrub %s: %w; scrub again", recordPath, err)
 	}
 	if r.Schema != recordSchema {

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -267,10 +268,10 @@ type netplanCard struct {
 
 // judgeNetplan judges a netplan file. A file with parts for every machine needs
 // a person.
-func judgeNetplan(_, text string) verdict {
+func judgeNetplan(_, content string) verdict {
 	var file netplan
-	if err := yaml.Unmarshal([]byte(text), &file); err != nil {
-		return verdict{why: fmt.Sprintf("is not readable as a netplan file (%s)", plan.PrintableLine(err.Error())), advice: "repair or remove the file"}
+	if err := yaml.Unmarshal([]byte(content), &file); err != nil {
+		return verdict{why: fmt.Sprintf("is not readable as a netplan file (%s)", show.Line(err.Error())), advice: "repair or remove the file"}
 	}
 	why, others := "", false
 	for part, node := range file.Network {

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -260,7 +260,7 @@ func (s Spec) checkNames(known map[string]bool) error {
 				continue
 			}
 			names := slices.Sorted(maps.Keys(known))
-			hint := text.Meant(n, names)
+			hint := show.Meant(n, names)
 			if hint == "" && unknown == nil { // list the known names once
 				hint = "; known: " + strings.Join(names, ", ")
 			}

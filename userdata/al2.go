@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 const (
@@ -66,9 +67,9 @@ func (n Node) bootstrapCommand() (string, error) {
 	}
 	var b strings.Builder
 	b.WriteString(bootstrapScript)
-	b.WriteString(" " + quote(args[0]))
+	b.WriteString(" " + show.ShellQuote(args[0]))
 	for flag := range slices.Chunk(args[1:], 2) {
-		b.WriteString(" \\\n  " + flag[0] + " " + quote(flag[1]))
+		b.WriteString(" \\\n  " + flag[0] + " " + show.ShellQuote(flag[1]))
 	}
 	return b.String() + "\n", nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Family is one form of user data.
@@ -67,7 +67,7 @@ func ByID(id string) (Family, error) {
 			return f, nil
 		}
 	}
-	return Family{}, fmt.Errorf("user data of the family %q is not known; known are %s", id, strings.Join(IDs(), ", ")+text.Meant(id, IDs()))
+	return Family{}, fmt.Errorf("user data of the family %q is not known; known are %s", id, strings.Join(IDs(), ", ")+show.Meant(id, IDs()))
 }
 
 // Render writes user data. For a family that carries another's user data, Render

@@ -9,7 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // kubeletArguments checks arguments of the kubelet, which ends at once when one
@@ -61,7 +61,7 @@ func (c *checker) limit(line int, field, value string) {
 }
 
 func nearestFlag(name string, known map[string]kubelet.Flag) string {
-	best := text.Nearest(kubelet.FlagName(name), sortedNames(known))
+	best := show.Nearest(kubelet.FlagName(name), sortedNames(known))
 	if best == "" {
 		return "see kubelet --help"
 	}

@@ -16,7 +16,7 @@ import (
 	"k8s.io/kubelet/config/v1beta1"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // kubeletConfig checks a KubeletConfiguration against the kubelet's own type.
@@ -308,7 +308,7 @@ func reservedProblem(name, value string) string {
 // nearestOnly says which known name is probably meant; the kubelet has too many
 // fields to list.
 func nearestOnly(name string, known []string) string {
-	if best := text.Nearest(name, known); best != "" {
+	if best := show.Nearest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "see the fields of KubeletConfiguration in kubelet.config.k8s.io/v1beta1"

@@ -9,7 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // kubeletStart reports why kubelets do not start with a configuration and flags. The
@@ -21,7 +21,7 @@ func kubeletStart(config map[string]any, flags []string, base func(minor int) ma
 			continue // kubeletArguments has reported the flag
 		}
 		if gate, found := strings.CutPrefix(v.Field, "featureGates."); found && !slices.Contains(kubelet.Gates(), gate) {
-			if best := text.Nearest(gate, kubelet.Gates()); best != "" {
+			if best := show.Nearest(gate, kubelet.Gates()); best != "" {
 				v.Text += "; did you mean " + best + "?"
 			}
 		}

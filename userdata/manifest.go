@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // unregistered is the taint that Karpenter demands of nodes whose user data it
@@ -300,7 +300,7 @@ func (c *checker) misspelt(object *yaml.Node, path string, known []string) {
 	for i := 0; i+1 < len(object.Content); i += 2 {
 		name := object.Content[i].Value
 		for _, meant := range known {
-			if !slices.Contains(known, name) && text.Edits(name, meant) < 2 {
+			if !slices.Contains(known, name) && show.Edits(name, meant) < 2 {
 				c.fail(object.Content[i].Line, path+name, "unknown field; did you mean %s?", meant)
 			}
 		}

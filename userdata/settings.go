@@ -18,7 +18,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 //go:embed settings.txt
@@ -273,7 +273,7 @@ func kindOf(value any) string {
 
 // nearest says which known name is probably meant, or which there are.
 func nearest(name string, known []string) string {
-	if best := text.Nearest(name, known); best != "" {
+	if best := show.Nearest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	known = slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == "" })

@@ -378,8 +378,3 @@ func unescape(text string, quoted bool) []byte {
 	}
 	return out.Bytes()
 }
-
-// quote makes one word of a text, for a shell.
-func quote(text string) string {
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}

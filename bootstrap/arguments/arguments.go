@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Arguments holds the arguments of a call of bootstrap.sh. An empty value means that
@@ -149,7 +149,7 @@ func scan(a *Arguments, args []string) (*call, error) {
 		name, value, attached := strings.Cut(arg, "=")
 		f, known := find(name)
 		if !known {
-			c.problems = append(c.problems, harmless{fmt.Errorf("unknown flag %s%s", nodeconfig.Printable(name), text.Meant(name, Flags())), "the flag is ignored"})
+			c.problems = append(c.problems, harmless{fmt.Errorf("unknown flag %s%s", nodeconfig.Printable(name), show.Meant(name, Flags())), "the flag is ignored"})
 			if !attached && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 				c.doubtful = append(c.doubtful, args[0])
 				args = args[1:]

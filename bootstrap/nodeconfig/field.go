@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // decoder fills structs from YAML nodes and collects all mistakes. No YAML library
@@ -373,7 +373,7 @@ func join(path, name string) string {
 // nearest returns "did you mean NAME?" for an unknown name, or the list of known names.
 func nearest[V any](name string, known map[string]V) string {
 	names := slices.Sorted(maps.Keys(known))
-	if best := text.Nearest(name, names); best != "" {
+	if best := show.Nearest(name, names); best != "" {
 		return fmt.Sprintf("did you mean %s?", best)
 	}
 	return "known are " + strings.Join(names, ", ")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +13,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // The variables of Kubelet.MaxPodsExpression. Amazon's nodeadm has the first
@@ -79,11 +80,11 @@ func (k Kubelet) CompileMaxPods() (*MaxPodsProgram, error) {
 	}
 	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("compiling the expression %s: %w", shown(source), compileError(issues.Errors()))
+		return nil, fmt.Errorf("compiling the expression %s: %w", show.Quote(source, 200), compileError(issues.Errors()))
 	}
 	program, err := env.Program(checked, cel.CostLimit(maxExpressionCost), cel.InterruptCheckFrequency(100))
 	if err != nil {
-		return nil, fmt.Errorf("compiling the expression %s: %w", shown(source), err)
+		return nil, fmt.Errorf("compiling the expression %s: %w", show.Quote(source, 200), err)
 	}
 	return &MaxPodsProgram{source, checked, program}, nil
 }
@@ -130,7 +131,7 @@ func (p *MaxPodsProgram) Pods(values map[string]int64) (int64, error) {
 	defer cancel()
 	pods, err := p.pods(ctx, values)
 	if err != nil {
-		return 0, fmt.Errorf("evaluating %s with %s: %w", shown(p.source), bindings(values), err)
+		return 0, fmt.Errorf("evaluating %s with %s: %w", show.Quote(p.source, 200), bindings(values), err)
 	}
 	return pods, nil
 }
@@ -185,13 +186,4 @@ func bindings(variables map[string]int64) string {
 		list = append(list, fmt.Sprintf("%s=%d", name, variables[name]))
 	}
 	return strings.Join(list, ", ")
-}
-
-// shown returns an expression in quotes, shortened if it is long.
-func shown(source string) string {
-	const most = 200
-	if len(source) > most {
-		return strconv.Quote(strings.ToValidUTF8(source[:most], "")) + "…"
-	}
-	return strconv.Quote(source)
 }

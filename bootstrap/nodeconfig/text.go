@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // CheckLine returns an error if a text cannot be one line of a file of another program.
@@ -25,15 +27,4 @@ func CheckLine(text string) error {
 const maxShown = 500
 
 // Printable returns text as one printable line of limited length.
-func Printable(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return utf8.RuneError
-	}, text)
-	if len(text) <= maxShown {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShown], "") + "…"
-}
+func Printable(text string) string { return show.Short(text, maxShown) }

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -227,6 +227,6 @@ func printDifferences(w io.Writer, names []string, list []difference) error {
 			p.line("~ %s: %s -> %s", d.Fact, *d.Before, *d.After)
 		}
 	}
-	p.line("%s between %s and %s", human.Count(len(list), "difference"), names[0], names[1])
+	p.line("%s between %s and %s", show.Count(len(list), "difference"), names[0], names[1])
 	return p.err
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskdiff"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // print prints the summary, then packages, then files that no changed package explains.
@@ -63,7 +63,7 @@ func signs[T any](list []T, of func(T) (was, is bool)) string {
 }
 
 func printPackage(p *printer, k diskdiff.Package) {
-	files := human.Count(k.Files, "file")
+	files := show.Count(k.Files, "file")
 	switch {
 	case k.Before == nil:
 		p.line("+ package %s: %s (%s)", line(k.Name), line(*k.After), files)
@@ -103,7 +103,7 @@ func printFiles(p *printer, title string, list []diskdiff.File) {
 		list = list[inside:]
 		switch {
 		case inside > 0:
-			p.line("%s %s%s: directory with %s", sign, shown(f.Name), owner, human.Count(inside, "other file"))
+			p.line("%s %s%s: directory with %s", sign, shown(f.Name), owner, show.Count(inside, "other file"))
 		default:
 			p.line("%s %s%s: %s", sign, shown(f.Name), owner, state.Type)
 		}

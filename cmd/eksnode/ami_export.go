@@ -17,7 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
@@ -113,7 +113,7 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	}
 	p := newPrinter(cmd.OutOrStdout())
 	p.line("%s is %s: a disk of %d GiB with %s (%s), %s fetched in %s", shown(file), volume, out.Size>>30,
-		human.Count(len(sums), "block"), human.Size(out.Used), human.Size(fetched), human.Length(time.Since(began)))
+		show.Count(len(sums), "block"), show.Size(out.Used), show.Size(fetched), show.Length(time.Since(began)))
 	p.line("for qcow2: %s", disk.ToQcow2(file))
 	return p.err
 }

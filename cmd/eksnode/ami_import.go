@@ -14,7 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -168,7 +168,7 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 		}
 	}
 	if d := r.Disk; d.Architecture != "" {
-		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB, human.Size(d.Used), human.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
+		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB, show.Size(d.Used), show.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
 	}
 	if u := r.Upload; u.Snapshot.ID != "" {
 		p.line("snapshot: %s, %s sent, %s from an earlier run, %s from the parent", u.Snapshot.ID, blocks(u.Sent), blocks(u.Resumed), blocks(u.Inherited))
@@ -182,4 +182,4 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 }
 
 // blocks is the size of blocks.
-func blocks(n int) string { return human.Size(int64(n) * snapshot.BlockSize) }
+func blocks(n int) string { return show.Size(int64(n) * snapshot.BlockSize) }

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // orphanDays is the age of orphans to delete, unless --older-than is set: an interrupted
@@ -76,7 +76,7 @@ func (r retirement) runOrphans(cmd *cobra.Command, now time.Time) error {
 	var failed []error
 	for _, o := range list {
 		if now.Sub(o.Started) < time.Duration(r.days)*24*time.Hour {
-			o.Why += ", younger than " + human.Count(r.days, "day")
+			o.Why += ", younger than " + show.Count(r.days, "day")
 			told.sayOrphan("keep", o, nil)
 			continue
 		}

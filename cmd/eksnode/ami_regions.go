@@ -14,7 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // regions holds the flags of a command that works in several regions.
@@ -50,7 +50,7 @@ func (r *regions) open(ctx context.Context) ([]*awsapi.AWS, error) {
 func similar(name string, known []string) []string {
 	var list []string
 	for known = slices.Clone(known); len(known) > 0 && len(list) < 3; {
-		best := text.Nearest(name, known)
+		best := show.Nearest(name, known)
 		if best == "" {
 			best = known[0]
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -152,7 +152,7 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 		if i.dryRun {
-			return show(cmd, h, s, n, pick)
+			return showPlan(cmd, h, s, n, pick)
 		}
 		return join(cmd.Context(), h, s, n, pick)
 	})
@@ -211,8 +211,8 @@ func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *bootst
 	return err
 }
 
-// show prints what join would do.
-func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstrap.Node, pick bootstrap.Selection) error {
+// showPlan prints what join would do.
+func showPlan(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstrap.Node, pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
 	if err != nil {
 		return err
@@ -230,7 +230,7 @@ func show(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstr
 		}
 		actions += len(planned.Actions)
 	}
-	p.line("PLAN: %s; nothing was changed", human.Count(actions, "action"))
+	p.line("PLAN: %s; nothing was changed", show.Count(actions, "action"))
 	return errors.Join(append(errs, p.err)...)
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // diagnoseCommand reports why a node did not join. It runs on the node, or on a
@@ -196,7 +196,7 @@ func ownState(h *host.Host, s *diagnose.Search) error {
 			return fmt.Errorf("looking at %s: %w", folder, err)
 		}
 		if space.FreeBytes < 64<<20 {
-			fact := fmt.Sprintf("%s has %s of free space", folder, human.Size(int64(space.FreeBytes)))
+			fact := fmt.Sprintf("%s has %s of free space", folder, show.Size(int64(space.FreeBytes)))
 			if err := s.Observe("disk-full", fact); err != nil {
 				return err
 			}

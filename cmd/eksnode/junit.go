@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -61,7 +61,7 @@ func (s *junitSuite) print(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, xml.Header+string(plan.PrintableXML(text))+"\n")
+	_, err = io.WriteString(w, xml.Header+string(show.XML(text))+"\n")
 	return err
 }
 
@@ -133,6 +133,6 @@ func (c *junitCase) problem(p plan.Planned, broken string, passes bool) {
 		c.Error = &junitProblem{broken, p.Error}
 		c.Out = strings.Join(texts, "\n")
 	case len(texts) > 0:
-		c.Failure = &junitProblem{human.Count(len(texts), "finding"), strings.Join(texts, "\n")}
+		c.Failure = &junitProblem{show.Count(len(texts), "finding"), strings.Join(texts, "\n")}
 	}
 }

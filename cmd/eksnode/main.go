@@ -18,9 +18,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 func main() {
@@ -70,7 +70,7 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 		err = fmt.Errorf("interrupted%s", alsoSaid(ctx, err))
 	}
 	if err != nil {
-		text := plan.Printable(surface.InFlags(surface.WithRequests(err)))
+		text := show.Printable(surface.InFlags(surface.WithRequests(err)))
 		if !strings.HasPrefix(text, "eksnode ") { // a message about a command begins with its name
 			text = "eksnode: " + text
 		}

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // printer prints lines for a person.
@@ -52,14 +52,14 @@ var wordColours = map[string]colour{
 
 // line prints a line. Its first word decides the colour of that word.
 func (p *printer) line(format string, args ...any) {
-	text := plan.Printable(fmt.Sprintf(format, args...))
+	text := show.Printable(fmt.Sprintf(format, args...))
 	word, _, _ := strings.Cut(strings.TrimLeft(text, " "), " ")
 	before, after, _ := strings.Cut(text, word)
 	p.write(before + p.paint(wordColours[strings.TrimSuffix(word, ":")], word) + after)
 }
 
 // colored prints a whole line in one colour.
-func (p *printer) colored(c colour, text string) { p.write(p.paint(c, plan.Printable(text))) }
+func (p *printer) colored(c colour, text string) { p.write(p.paint(c, show.Printable(text))) }
 
 func (p *printer) paint(c colour, text string) string {
 	if !p.colours || c == plain {
@@ -77,11 +77,11 @@ func (p *printer) write(text string) {
 // shown is a name as it is or, where the name would break the line or is not
 // text, in Go's quotes.
 func shown(name string) string {
-	if plan.PrintableLine(name) == name {
+	if show.Line(name) == name {
 		return name
 	}
 	return strconv.Quote(name)
 }
 
 // line is a name or a reason that must not break its line.
-func line(text string) string { return plan.PrintableLine(text) }
+func line(text string) string { return show.Line(text) }

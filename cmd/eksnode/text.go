@@ -7,7 +7,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -97,7 +97,7 @@ func (p *printer) findings(item string, list []plan.Finding) {
 func (p *printer) verdict(r plan.Report) {
 	switch r.Result {
 	case plan.Clean:
-		p.line("PASS: %s, nothing left", human.Count(r.Totals.Items, "rule"))
+		p.line("PASS: %s, nothing left", show.Count(r.Totals.Items, "rule"))
 	case plan.Findings:
 		p.line("FAIL: %s", found(r))
 		p.line("next: %s", next(r))
@@ -110,9 +110,9 @@ func (p *printer) verdict(r plan.Report) {
 	case plan.DryRun:
 		left := ""
 		if r.Totals.Findings > 0 {
-			left = fmt.Sprintf(", and %s for a person to decide", human.Count(r.Totals.Findings, "finding"))
+			left = fmt.Sprintf(", and %s for a person to decide", show.Count(r.Totals.Findings, "finding"))
 		}
-		p.line("PLAN: %s, %s, %s%s; nothing was changed", human.Count(r.Totals.Actions, "action"), human.Count(r.Totals.Entries, "file"), human.Size(r.Totals.Bytes), left)
+		p.line("PLAN: %s, %s, %s%s; nothing was changed", show.Count(r.Totals.Actions, "action"), show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes), left)
 	case plan.OK:
 		p.line("DONE: %s", done(r))
 	default:
@@ -141,7 +141,7 @@ func couldNotRun(r plan.Report) string {
 		return ""
 	}
 	first, more, _ := strings.Cut(causes[0], "\n")
-	text := fmt.Sprintf("%s could not run: %s", human.Count(len(causes), noun(r)), first)
+	text := fmt.Sprintf("%s could not run: %s", show.Count(len(causes), noun(r)), first)
 	if more != "" || len(causes) > 1 {
 		text += "; the other errors are above"
 	}
@@ -175,7 +175,7 @@ func next(r plan.Report) string {
 		case r.Machine.Root != "/":
 			command += " --root " + shown(r.Machine.Root)
 		}
-		steps = append(steps, fmt.Sprintf("%s settles %s", command, human.Count(scrubs, "finding")))
+		steps = append(steps, fmt.Sprintf("%s settles %s", command, show.Count(scrubs, "finding")))
 	}
 	if len(rules) > 0 {
 		steps = append(steps, "repair what a person has to decide, or accept it with --skip-rules "+strings.Join(rules, ","))
@@ -193,7 +193,7 @@ func found(r plan.Report) string {
 			rules = append(rules, p.Item)
 		}
 	}
-	text := fmt.Sprintf("%s by %s of %d", human.Count(findings, "finding"), human.Count(len(rules), "rule"), r.Totals.Items)
+	text := fmt.Sprintf("%s by %s of %d", show.Count(findings, "finding"), show.Count(len(rules), "rule"), r.Totals.Items)
 	if len(r.Outcomes) > 0 {
 		text += ", for a person to decide; " + done(r)
 	}
@@ -202,12 +202,12 @@ func found(r plan.Report) string {
 
 // done counts the changes of a run.
 func done(r plan.Report) string {
-	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, human.Count(r.Totals.Items, noun(r)), human.Count(r.Totals.Actions, "action"))
+	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, show.Count(r.Totals.Items, noun(r)), show.Count(r.Totals.Actions, "action"))
 	if r.Totals.Entries > 0 || r.Totals.Bytes > 0 {
-		text += fmt.Sprintf(", %s (%s) removed", human.Count(r.Totals.Entries, "file"), human.Size(r.Totals.Bytes))
+		text += fmt.Sprintf(", %s (%s) removed", show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes))
 	}
 	if r.Totals.Fetched > 0 {
-		text += fmt.Sprintf(", %s fetched", human.Size(r.Totals.Fetched))
+		text += fmt.Sprintf(", %s fetched", show.Size(r.Totals.Fetched))
 	}
 	return text
 }
@@ -218,7 +218,7 @@ func size(a plan.Action) string {
 		return ""
 	}
 	if a.Entries > 1 {
-		return fmt.Sprintf("  %s, %s", human.Count(a.Entries, "file"), human.Size(a.Bytes))
+		return fmt.Sprintf("  %s, %s", show.Count(a.Entries, "file"), show.Size(a.Bytes))
 	}
-	return "  " + human.Size(a.Bytes)
+	return "  " + show.Size(a.Bytes)
 }

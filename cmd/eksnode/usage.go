@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/text"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // flagError adds to pflag's error which flag was meant and where the flags are
@@ -31,7 +31,7 @@ func flagError(cmd *cobra.Command, err error) error {
 				names = append(names, f.Name)
 			}
 		})
-		if best := text.Nearest(unknown.GetSpecifiedName(), names); best != "" {
+		if best := show.Nearest(unknown.GetSpecifiedName(), names); best != "" {
 			return fmt.Errorf("%w; did you mean --%s? %s", err, best, hint)
 		}
 	}
@@ -52,7 +52,7 @@ func wrongArgument(cmd *cobra.Command, arg string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	if best := text.Nearest(arg, names); best != "" {
+	if best := show.Nearest(arg, names); best != "" {
 		hint = fmt.Sprintf("did you mean %s? %s", best, hint)
 	}
 	return fmt.Errorf("unknown command %q for %q; %s", arg, path, hint)

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // versionCommand prints the version, or the contents of an image.
@@ -71,7 +71,7 @@ func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 		return summarize(w, m)
 	}
 	if err == nil {
-		_, err = w.Write(plan.PrintableJSON(data))
+		_, err = w.Write(show.JSON(data))
 	}
 	return err
 }
@@ -81,7 +81,7 @@ func summarize(w io.Writer, m *manifest.Manifest) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(words ...string) { // an image may contain any text
 		for i := range words {
-			words[i] = plan.PrintableLine(words[i])
+			words[i] = show.Line(words[i])
 		}
 		fmt.Fprintln(t, strings.Join(words, "\t"))
 	}

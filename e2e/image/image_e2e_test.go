@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 var (
@@ -43,7 +43,7 @@ func TestImage(t *testing.T) {
 	launch(t)
 	st, err := os.Stat(*file)
 	require.NoError(t, err)
-	t.Logf("\naudit    %s\nimage    %s (%s)\nreports  %s", verdict, *file, human.Size(st.Size()), *reports)
+	t.Logf("\naudit    %s\nimage    %s (%s)\nreports  %s", verdict, *file, show.Size(st.Size()), *reports)
 }
 
 // audit audits the image and returns the verdict. EC2 could boot the image by BIOS, and

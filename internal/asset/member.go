@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // The longest names in bytes: of a member, and of its parts, as on every file
@@ -150,10 +152,4 @@ func isPrintable(name string) bool {
 }
 
 // quoted quotes and shortens a name.
-func quoted(name string) string {
-	const shown = 100
-	if len(name) <= shown {
-		return fmt.Sprintf("%q", name)
-	}
-	return fmt.Sprintf("%q…", name[:shown])
-}
+func quoted(name string) string { return show.Quote(name, 100) }

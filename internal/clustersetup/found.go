@@ -2,9 +2,9 @@ package clustersetup
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Found is what exists already. A nil pointer means that nothing was read; the
@@ -116,16 +116,6 @@ func Comment(text string) string {
 	return b.String() + line + "\n"
 }
 
-var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w@%+=:,./-]+$`) })
-
-// quote makes one word of a shell command.
-func quote(text string) string {
-	if plainWord().MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
 // script collects the commands of a manifest.
 type script struct{ text strings.Builder }
 
@@ -139,7 +129,7 @@ func (s *script) run(words ...string) {
 		if i > 0 {
 			s.text.WriteByte(' ')
 		}
-		s.text.WriteString(quote(w))
+		s.text.WriteString(show.ShellWord(w))
 	}
 	s.text.WriteByte('\n')
 }

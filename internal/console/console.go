@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -128,10 +128,10 @@ func (c *Console) Progress(item string, a plan.Action, done, total int64) {
 	}
 	target := strings.TrimSpace(string(a.Verb) + " " + a.Target)
 	if total > 0 {
-		c.say("  %s: %s: %s of %s (%d %%)", item, target, human.Size(done), human.Size(total), 100*done/total)
+		c.say("  %s: %s: %s of %s (%d %%)", item, target, show.Size(done), show.Size(total), 100*done/total)
 		return
 	}
-	c.say("  %s: %s: %s", item, target, human.Size(done))
+	c.say("  %s: %s: %s", item, target, show.Size(done))
 }
 
 // Tick prints a sign of life when nothing has been printed for long. The caller
@@ -146,7 +146,7 @@ func (c *Console) Tick() {
 		c.say("  still working")
 		return
 	}
-	c.say("  %s: still working after %s", c.item, human.Length(c.o.Now().Sub(c.since)))
+	c.say("  %s: still working after %s", c.item, show.Length(c.o.Now().Sub(c.since)))
 }
 
 // End implements plan.Sink.
@@ -276,19 +276,19 @@ func (c *Console) phaseLine(p plan.PhaseTotals) string { return PhaseLine(c.o.Co
 func details(o plan.Outcome) string {
 	var parts []string
 	if n := len(o.Actions); n > 0 {
-		parts = append(parts, human.Count(n, "action"))
+		parts = append(parts, show.Count(n, "action"))
 	}
 	packages := 0
 	for _, a := range o.Actions {
 		packages += len(a.Packages)
 	}
 	if packages > 0 {
-		parts = append(parts, human.Count(packages, "package")+" installed")
+		parts = append(parts, show.Count(packages, "package")+" installed")
 	}
 	one := plan.PhasesOf([]plan.Outcome{o})[0]
 	return strings.Join(slices.Concat(parts, amounts(one.Totals, false), []string{spent(o)}), ", ")
 }
 
 func spent(o plan.Outcome) string {
-	return human.Length(time.Duration(o.Milliseconds) * time.Millisecond)
+	return show.Length(time.Duration(o.Milliseconds) * time.Millisecond)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -47,21 +47,21 @@ func amounts(t plan.Totals, planned bool) []string {
 		if planned {
 			verb = "to remove"
 		}
-		text := human.Size(t.Bytes)
+		freed := show.Size(t.Bytes)
 		if t.Entries > 0 { // emptying a file removes bytes alone
-			text = fmt.Sprintf("%s (%s)", human.Count(t.Entries, "file"), text)
+			freed = fmt.Sprintf("%s (%s)", show.Count(t.Entries, "file"), freed)
 		}
-		parts = append(parts, text+" "+verb)
+		parts = append(parts, freed+" "+verb)
 	}
 	if t.Fetched > 0 {
-		parts = append(parts, human.Size(t.Fetched)+" fetched")
+		parts = append(parts, show.Size(t.Fetched)+" fetched")
 	}
 	return parts
 }
 
 // PhaseLine sums up one phase, such as "state: 17 rules, nothing to remove".
 func PhaseLine(command string, p plan.PhaseTotals) string {
-	parts := []string{p.Phase + ": " + human.Count(p.Items, noun(command))}
+	parts := []string{p.Phase + ": " + show.Count(p.Items, noun(command))}
 	if p.Skipped == p.Items {
 		return parts[0] + ", not started"
 	}
@@ -73,19 +73,19 @@ func PhaseLine(command string, p plan.PhaseTotals) string {
 	case p.Changed > 0:
 		parts = append(parts, fmt.Sprintf("%d changed", p.Changed))
 	case p.Actions > 0 && command == audit:
-		parts = append(parts, human.Count(p.Actions+p.Findings, "finding"))
+		parts = append(parts, show.Count(p.Actions+p.Findings, "finding"))
 	case p.Actions+p.Findings+p.Failed == 0:
 		parts = append(parts, nothing(command, p.Phase))
 	}
 	parts = append(parts, amounts(p.Totals, command == audit)...)
 	if p.Findings > 0 && !(p.Actions > 0 && command == audit) {
-		parts = append(parts, human.Count(p.Findings, "finding"))
+		parts = append(parts, show.Count(p.Findings, "finding"))
 	}
 	if p.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d %s", p.Failed, failed))
 	}
 	if p.Milliseconds >= 1000 || p.Milliseconds > 0 && p.Changed+p.Failed > 0 {
-		parts = append(parts, human.Length(time.Duration(p.Milliseconds)*time.Millisecond))
+		parts = append(parts, show.Length(time.Duration(p.Milliseconds)*time.Millisecond))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -93,15 +93,15 @@ func PhaseLine(command string, p plan.PhaseTotals) string {
 // Verdict sums up the run on one line.
 func Verdict(r *plan.Report) string {
 	parts := []string{
-		fmt.Sprintf("%s %s: %s", r.Command, r.Result, human.Count(r.Totals.Items, noun(r.Command))),
+		fmt.Sprintf("%s %s: %s", r.Command, r.Result, show.Count(r.Totals.Items, noun(r.Command))),
 	}
 	if r.Result != plan.DryRun {
 		parts = append(parts, fmt.Sprintf("%d changed", r.Totals.Changed))
 	}
-	parts = append(parts, human.Count(r.Totals.Actions, "action"))
+	parts = append(parts, show.Count(r.Totals.Actions, "action"))
 	parts = append(parts, amounts(r.Totals, len(r.Plan) > 0)...)
 	if r.Totals.Findings > 0 {
-		parts = append(parts, human.Count(r.Totals.Findings, "finding"))
+		parts = append(parts, show.Count(r.Totals.Findings, "finding"))
 	}
 	var failed []string
 	skipped := 0
@@ -122,7 +122,7 @@ func Verdict(r *plan.Report) string {
 	if r.Result == plan.DryRun {
 		parts[len(parts)-1] += "; nothing was changed"
 	}
-	return strings.Join(append(parts, human.Length(r.Finished.Sub(r.Started))), ", ")
+	return strings.Join(append(parts, show.Length(r.Finished.Sub(r.Started))), ", ")
 }
 
 // AuditLine sums up the audit that ends a scrub, on one line; it is empty for
@@ -154,7 +154,7 @@ func contents(r *plan.Report) []string {
 	for _, c := range r.Image.Components {
 		size := ""
 		if c.Bytes > 0 {
-			size = human.Size(c.Bytes)
+			size = show.Size(c.Bytes)
 		}
 		rows = append(rows, []string{c.Name, c.Version, size, string(c.Origin)})
 	}
@@ -169,11 +169,11 @@ func contents(r *plan.Report) []string {
 	for _, i := range r.Image.Images {
 		size := ""
 		if i.Bytes > 0 {
-			size = human.Size(i.Bytes)
+			size = show.Size(i.Bytes)
 		}
 		rows = append(rows, []string{"", i.Name, size})
 	}
-	rows = append(rows, []string{"fetched", human.Size(r.Totals.Fetched)})
+	rows = append(rows, []string{"fetched", show.Size(r.Totals.Fetched)})
 	return append([]string{"The image now has:"}, aligned(rows)...)
 }
 
@@ -188,10 +188,10 @@ func removed(r *plan.Report) []string {
 	var rows [][]string
 	for _, p := range r.Phases {
 		if p.Entries > 0 || p.Bytes > 0 {
-			rows = append(rows, []string{p.Phase, human.Count(p.Entries, "file"), human.Size(p.Bytes)})
+			rows = append(rows, []string{p.Phase, show.Count(p.Entries, "file"), show.Size(p.Bytes)})
 		}
 	}
-	rows = append(rows, []string{"total", human.Count(r.Totals.Entries, "file"), human.Size(r.Totals.Bytes)})
+	rows = append(rows, []string{"total", show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes)})
 	return append([]string{title + ":"}, aligned(rows)...)
 }
 

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Transfer describes the progress of an upload or a download. Its methods may be
@@ -51,16 +51,16 @@ func (t *Transfer) Line(done, moved, total int64) (string, bool) {
 	past := t.samples[0]
 	t.samples = append(t.samples, sample{now, done, moved})
 	seconds := now.Sub(past.at).Seconds()
-	text := fmt.Sprintf("%d %% of %s", percent(done, total), human.Size(total))
+	said := fmt.Sprintf("%d %% of %s", percent(done, total), show.Size(total))
 	if seconds <= 0 {
-		return text, true
+		return said, true
 	}
-	text += fmt.Sprintf(", %.1f MB/s", float64(moved-past.moved)/1e6/seconds)
+	said += fmt.Sprintf(", %.1f MB/s", float64(moved-past.moved)/1e6/seconds)
 	if gained := done - past.done; gained > 0 && done < total {
 		left := time.Duration(float64(total-done) / float64(gained) * seconds * float64(time.Second))
-		text += ", " + human.Length(left.Round(time.Second)) + " left"
+		said += ", " + show.Length(left.Round(time.Second)) + " left"
 	}
-	return text, true
+	return said, true
 }
 
 func percent(done, total int64) int64 {

@@ -73,11 +73,11 @@ func openFAT(r io.ReaderAt) (*fat, error) {
 	default:
 		f.width = 32
 	}
-	f.state, f.label, f.serial = b[37], text(b[43:54]), serial(b[39:])
+	f.state, f.label, f.serial = b[37], padded(b[43:54]), serial(b[39:])
 	if u16(22) == 0 {
 		f.width = 32
 		f.rootCluster = int64(le.Uint32(b[44:]))
-		f.state, f.label, f.serial = b[65], text(b[71:82]), serial(b[67:])
+		f.state, f.label, f.serial = b[65], padded(b[71:82]), serial(b[67:])
 		f.mirrored = u16(40)&0x80 == 0
 	}
 	if (f.clusters+2)*int64(f.width)/8 > f.tableSize || f.clusters > 0x0ffffff5 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Kinds of a partition's content that are no Linux file system.
@@ -64,10 +64,10 @@ func container(r io.ReaderAt, size int64) content {
 func linuxFS(r io.ReaderAt, _ int64) content {
 	if super, err := bytesAt(r, 1024, 1024); err == nil {
 		if binary.LittleEndian.Uint16(super[56:]) == extMagic {
-			return content{extKind(super), text(super[120:136]), uuid(super[104:])}
+			return content{extKind(super), padded(super[120:136]), uuid(super[104:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xe0f5e1e2 {
-			return content{"erofs", text(super[64:80]), uuid(super[48:])}
+			return content{"erofs", padded(super[64:80]), uuid(super[48:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xf2f52010 {
 			return content{"f2fs", utf16Text(super[124:636]), uuid(super[108:])}
@@ -76,13 +76,13 @@ func linuxFS(r io.ReaderAt, _ int64) content {
 	if super, err := bytesAt(r, 0, 512); err == nil {
 		switch string(super[:4]) {
 		case "XFSB":
-			return content{"xfs", text(super[108:120]), uuid(super[32:])}
+			return content{"xfs", padded(super[108:120]), uuid(super[32:])}
 		case "hsqs":
 			return content{kind: "squashfs"}
 		}
 	}
 	if super, err := bytesAt(r, 64<<10, 1024); err == nil && string(super[64:72]) == "_BHRfS_M" {
-		return content{"btrfs", text(super[0x12b : 0x12b+256]), uuid(super[32:])}
+		return content{"btrfs", padded(super[0x12b : 0x12b+256]), uuid(super[32:])}
 	}
 	return content{}
 }
@@ -95,7 +95,7 @@ func otherFS(r io.ReaderAt, _ int64) content {
 	for _, page := range []int64{4 << 10, 16 << 10, 64 << 10} {
 		if has(r, page-10, "SWAPSPACE2") || has(r, page-10, "SWAP-SPACE") {
 			label, _ := bytesAt(r, 1052, 16)
-			return content{kind: KindSwap, label: text(label)}
+			return content{kind: KindSwap, label: padded(label)}
 		}
 	}
 	boot, err := bytesAt(r, 0, 512)
@@ -201,13 +201,13 @@ func utf16Text(p []byte) string {
 		units[n] = binary.LittleEndian.Uint16(p[2*n:])
 	}
 	name, _, _ := strings.Cut(string(utf16.Decode(units)), "\x00")
-	return plan.PrintableLine(name)
+	return show.Line(name)
 }
 
-// text is a label that is padded with zeros or spaces.
-func text(p []byte) string {
+// padded is a label that is padded with zeros or spaces.
+func padded(p []byte) string {
 	p, _, _ = bytes.Cut(p, []byte{0})
-	return plan.PrintableLine(strings.TrimRight(string(p), " "))
+	return show.Line(strings.TrimRight(string(p), " "))
 }
 
 func allZero(p []byte) bool {

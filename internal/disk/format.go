@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // signature is what files of a format that is not supported have at an offset.
@@ -89,18 +90,12 @@ func convert(driver, path string) string {
 	return fmt.Sprintf("qemu-img convert -f %s -O raw %s %s", driver, quoted(path), quoted(to))
 }
 
-// plain matches file names that a shell takes as they are.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_./+:@%=,-]+$`)
-
-// quoted is a file name as a shell reads it.
+// quoted is a file name as a shell and its programs read it.
 func quoted(path string) string {
-	if plain.MatchString(path) && !strings.HasPrefix(path, "-") {
-		return path
-	}
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path
 	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	return show.ShellWord(path)
 }
 
 // has reports whether the bytes at an offset are these.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Root returns the root partition. Number 0 finds it: by the type of the
@@ -149,7 +149,7 @@ func (p Partition) String() string {
 	} else if p.Name != "" {
 		label = fmt.Sprintf(", name %q", p.Name)
 	}
-	text := fmt.Sprintf("%s, %s%s", kind, human.Size(p.Length), label)
+	text := fmt.Sprintf("%s, %s%s", kind, show.Size(p.Length), label)
 	if p.Number != 0 {
 		text = fmt.Sprintf("%d (%s)", p.Number, text)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // endpointPolicy is the policy of a VPC endpoint.
@@ -136,7 +137,7 @@ func addStatement(e awsapi.Endpoint, c call, look string) string {
 	if err != nil {
 		return look
 	}
-	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID, quote(text))
+	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID, show.ShellQuote(text))
 }
 
 // extended is a policy with a further statement, which allows a call.

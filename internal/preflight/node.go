@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 func checkImageState(f *facts) result {
@@ -53,11 +54,10 @@ func (f *facts) newVersion(data map[string]any) string {
 		panic(err) // these are texts and lists of texts
 	}
 	return fmt.Sprintf("aws ec2 create-launch-template-version --launch-template-id %s --source-version %s --launch-template-data %s",
-		f.launch.value.Template, f.launch.value.Version, quote(string(text)))
+		f.launch.value.Template, f.launch.value.Version, show.ShellQuote(string(text)))
 }
 
 // quote quotes a text as one word for a shell.
-func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // seenImage returns the image, or the result to report when the image is unknown.
 func (f *facts) seenImage() (awsapi.Image, *result) {

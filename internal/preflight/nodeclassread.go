@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 const (
@@ -87,14 +89,7 @@ func (r *classReader) fail(line int, path, format string, args ...any) {
 }
 
 // printable makes a text of a file safe for a terminal, and short.
-func printable(text string) string {
-	quoted := strconv.Quote(text)
-	text = strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(quoted[1 : len(quoted)-1])
-	if len(text) > 400 {
-		text = strings.ToValidUTF8(text[:400], "") + "…"
-	}
-	return text
-}
+func printable(text string) string { return show.Short(text, 400) }
 
 // resolve follows an alias.
 func resolve(n *yaml.Node) *yaml.Node {
@@ -230,7 +225,7 @@ func (r *classReader) fields(n *yaml.Node, path string, known map[string]field, 
 		case seen[key.Value] > 0:
 			r.fail(key.Line, inner, "this field is already set in line %d", seen[key.Value])
 		case !there:
-			r.fail(key.Line, inner, "unknown field%s", r.meant(key.Value, known))
+			r.fail(key.Line, inner, "unknown field%s", show.Meant(key.Value, slices.Collect(maps.Keys(known))))
 		case f.only != "" && f.only != version:
 			r.fail(key.Line, inner, "karpenter.k8s.aws/%s does not have this field", version)
 		default:
@@ -238,16 +233,6 @@ func (r *classReader) fields(n *yaml.Node, path string, known map[string]field, 
 		}
 		seen[key.Value] = key.Line
 	}
-}
-
-// meant suggests a known name that differs only in case, or by letters at its end.
-func (r *classReader) meant(name string, known map[string]field) string {
-	for _, k := range slices.Sorted(maps.Keys(known)) {
-		if strings.EqualFold(k, name) || len(name) > 2 && (strings.HasPrefix(k, name) || strings.HasPrefix(name, k)) {
-			return "; did you mean " + k + "?"
-		}
-	}
-	return ""
 }
 
 // value checks a value.

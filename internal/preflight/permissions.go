@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // simulate is the permission with which preflight evaluates a role's policies
@@ -248,7 +249,7 @@ func reasons(missing []awsapi.Decision) string {
 func (g grant) remedy(missing []awsapi.Decision) string {
 	for _, d := range missing {
 		if d.Organization || d.Denied || d.Boundary || len(d.Missing) > 0 {
-			return fmt.Sprintf("aws iam simulate-principal-policy --policy-source-arn %s --action-names %s --resource-arns %s", g.role.ARN, d.Action, quoteIfNeeded(d.Resource))
+			return fmt.Sprintf("aws iam simulate-principal-policy --policy-source-arn %s --action-names %s --resource-arns %s", g.role.ARN, d.Action, show.ShellWord(d.Resource))
 		}
 	}
 	return g.attach()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // learnCluster describes the cluster. The error for a cluster that does not exist
@@ -154,7 +155,7 @@ func (f *facts) updateAddon(a awsapi.Addon) string {
 		command += " --service-account-role-arn " + a.Role
 	}
 	if a.Configuration != "" {
-		command += " --configuration-values " + quote(a.Configuration)
+		command += " --configuration-values " + show.ShellQuote(a.Configuration)
 	}
 	return command + fmt.Sprintf(" --addon-version $(aws eks describe-addon-versions --addon-name %s --kubernetes-version %s --query addons[0].addonVersions[0].addonVersion --output text)",
 		a.Name, f.cluster.value.Version)

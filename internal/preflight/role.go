@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // role returns the node's role, or the result to report when it is unknown.
@@ -287,7 +288,7 @@ func (f *facts) untrusted(role *awsapi.Role, denied bool) result {
 	if err != nil {
 		return result{verdict: Unknown, evidence: fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
 	}
-	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+quote(string(text)), "%s does not trust %s", role.Name, service)
+	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+show.ShellQuote(string(text)), "%s does not trust %s", role.Name, service)
 }
 
 func checkRoleSeparate(f *facts) result {

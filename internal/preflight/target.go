@@ -3,11 +3,10 @@ package preflight
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Validate returns the first fault of the target.
@@ -100,7 +99,7 @@ func (t Target) command(flags string) string {
 	case t.NodeGroup != "":
 		words = append(words, "--nodegroup", t.NodeGroup)
 	case t.NodeClass != nil:
-		words = append(words, "--nodeclass", quoteIfNeeded(t.NodeClass.file()))
+		words = append(words, "--nodeclass", show.ShellWord(t.NodeClass.file()))
 	default:
 		words = append(words, "--ami", t.AMI)
 	}
@@ -114,14 +113,4 @@ func (t Target) command(flags string) string {
 		words = append(words, "--kubelet-version", t.Kubelet)
 	}
 	return strings.TrimSpace(strings.Join(append(words, flags), " "))
-}
-
-var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w@%+=:,./-]+$`) })
-
-// quoteIfNeeded quotes a file name that a shell would change.
-func quoteIfNeeded(name string) string {
-	if plainWord().MatchString(name) {
-		return name
-	}
-	return quote(name)
 }

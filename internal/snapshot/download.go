@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Download says how to read a snapshot into a file. Zero values of numbers mean the
@@ -114,7 +114,7 @@ func (d *download) room(missing int64) error {
 	folder := filepath.Dir(d.file.Name())
 	free, known := freeSpace(folder)
 	if known && free < missing*BlockSize {
-		return fmt.Errorf("the folder %s has %s free, but %s are still to be read: %w", folder, human.Size(free), human.Size(missing*BlockSize), syscall.ENOSPC)
+		return fmt.Errorf("the folder %s has %s free, but %s are still to be read: %w", folder, show.Size(free), show.Size(missing*BlockSize), syscall.ENOSPC)
 	}
 	return nil
 }

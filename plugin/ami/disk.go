@@ -9,7 +9,7 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // filesMost is how many files of an artifact are opened.
@@ -24,9 +24,9 @@ func diskOf(a packersdk.Artifact) (string, error) {
 	}
 	switch {
 	case len(files) == 0:
-		return "", fmt.Errorf("the artifact of %s has no files, so it has no disk image; set disk, or use a builder that writes a disk image, such as qemu", plan.PrintableLine(a.BuilderId()))
+		return "", fmt.Errorf("the artifact of %s has no files, so it has no disk image; set disk, or use a builder that writes a disk image, such as qemu", show.Line(a.BuilderId()))
 	case len(files) > filesMost:
-		return "", fmt.Errorf("the artifact of %s has %d files; set disk to the path of the disk image", plan.PrintableLine(a.BuilderId()), len(files))
+		return "", fmt.Errorf("the artifact of %s has %d files; set disk to the path of the disk image", show.Line(a.BuilderId()), len(files))
 	case len(files) == 1:
 		return files[0], nil // the import says what is wrong with the file
 	}
@@ -41,11 +41,11 @@ func diskOf(a packersdk.Artifact) (string, error) {
 	}
 	switch len(disks) {
 	case 0:
-		return "", fmt.Errorf("no file of the artifact of %s is a disk image; set disk to the path of one:\n%w", plan.PrintableLine(a.BuilderId()), errors.Join(reasons...))
+		return "", fmt.Errorf("no file of the artifact of %s is a disk image; set disk to the path of one:\n%w", show.Line(a.BuilderId()), errors.Join(reasons...))
 	case 1:
 		return disks[0], nil
 	default:
-		return "", fmt.Errorf("the artifact has several disk images, but an AMI of eksnode-ami has one: %s; set disk to the path of the disk with the root file system", plan.PrintableLine(strings.Join(disks, ", ")))
+		return "", fmt.Errorf("the artifact has several disk images, but an AMI of eksnode-ami has one: %s; set disk to the path of the disk with the root file system", show.Line(strings.Join(disks, ", ")))
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
@@ -119,7 +119,7 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	if err != nil {
 		return nil, err
 	}
-	ui.Say(fmt.Sprintf("The snapshot is %s: %s of %s sent", r.Upload.Snapshot.ID, human.Size(bytes(r.Upload.Sent)), human.Size(bytes(r.Disk.Blocks))))
+	ui.Say(fmt.Sprintf("The snapshot is %s: %s of %s sent", r.Upload.Snapshot.ID, show.Size(bytes(r.Upload.Sent)), show.Size(bytes(r.Disk.Blocks))))
 	return &Artifact{
 		images: append([]awsapi.Image{r.Image}, r.Copies...), source: cmp.Or(c.ParentAMI, filepath.Base(c.Disk)), generated: generated, access: c.Config,
 	}, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -227,7 +228,7 @@ func parseEvent(line []byte) (agent.Event, error) {
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&e); err != nil {
-		return e, fmt.Errorf("this line is not an event: %s", quoted(line))
+		return e, fmt.Errorf("this line is not an event: %s", show.Quote(string(line), 200))
 	}
 	var err error
 	switch e.Kind {
@@ -248,13 +249,4 @@ func parseEvent(line []byte) (agent.Event, error) {
 		err = fmt.Errorf("an event of the unknown kind %q", e.Kind)
 	}
 	return e, err
-}
-
-// quoted is a line, cut to a length that fits an error.
-func quoted(line []byte) string {
-	const most = 200
-	if len(line) > most {
-		line = append(line[:most:most], "…"...)
-	}
-	return fmt.Sprintf("%q", line)
 }

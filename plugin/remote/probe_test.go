@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // zeros is the name of a session whose random source is zeros.
@@ -202,7 +202,7 @@ func FuzzProbe(f *testing.F) {
 		c := Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}
 		if err := m.demand(c, uname); err != nil {
 			text := shown(err).Error()
-			assert.Equal(t, plan.Printable(text), text)
+			assert.Equal(t, show.Printable(text), text)
 			return
 		}
 		assert.Regexp(t, plainPath, m.folder)

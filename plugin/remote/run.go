@@ -9,7 +9,7 @@ import (
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // ending is how a remote command ended.
@@ -92,7 +92,7 @@ func (t *text) String() string {
 // lastWords is the end of a command's output, on one line.
 func lastWords(s string) string {
 	const most = 600
-	s = plan.PrintableLine(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+	s = show.Line(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
 	if len(s) > most {
 		s = "… " + s[len(s)-most:]
 	}

@@ -8,7 +8,7 @@ import (
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // The limits of what a machine may print on the screen. The report has everything.
@@ -42,7 +42,7 @@ func (s *screen) show(say func(string), text string) {
 	case s.shown == linesMost:
 		say("(no more lines are shown; the report has the rest)")
 	case s.shown < linesMost:
-		say(plan.PrintableLine(clipped(text, shownMost)))
+		say(show.Line(clipped(text, shownMost)))
 	}
 }
 
@@ -70,7 +70,7 @@ func (e shownError) Error() string {
 	if errors.As(e.error, &short) {
 		text = strings.Replace(text, short.Error(), short.brief, 1)
 	}
-	return plan.Printable(clipped(text, errorMost))
+	return show.Printable(clipped(text, errorMost))
 }
 
 func (e shownError) Unwrap() error { return e.error }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -64,7 +65,7 @@ const osc52 = "\x1b]52;c;ZXZpbA==\a\u009b31m\x7f\u202e\u2028\x9b"
 func (s *monitor) printable(t *testing.T) {
 	t.Helper()
 	text := strings.Join(s.lines(), "\n")
-	assert.Equal(t, plan.Printable(text), text)
+	assert.Equal(t, show.Printable(text), text)
 }
 
 // Control characters in any field of an event are printed as escapes.
@@ -102,7 +103,7 @@ func TestControlCharactersOfTheMachineAreEscaped(t *testing.T) {
 func TestErrorsArePrintableAndBounded(t *testing.T) {
 	err := shown(fmt.Errorf("%s: %w", osc52, errLost))
 	assert.ErrorIs(t, err, errLost)
-	assert.Equal(t, plan.Printable(err.Error()), err.Error())
+	assert.Equal(t, show.Printable(err.Error()), err.Error())
 	long := shown(errors.New(strings.Repeat("x", 1<<20))).Error()
 	assert.Equal(t, errorMost+len(" … (1032192 bytes more)"), len(long))
 	require.NoError(t, shown(nil))
@@ -127,8 +128,8 @@ func TestControlCharactersInProbesAreEscaped(t *testing.T) {
 	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", `printf '%s' "$0" >&2; exit 1`, osc52) }
 	err := b.session.Run(t.Context(), b.request)
 	require.ErrorContains(t, err, `\x1b]52`)
-	assert.Equal(t, plan.Printable(err.Error()), err.Error())
+	assert.Equal(t, show.Printable(err.Error()), err.Error())
 	data, err := os.ReadFile(b.report)
 	require.NoError(t, err)
-	assert.Equal(t, plan.Printable(string(data)), string(data))
+	assert.Equal(t, show.Printable(string(data)), string(data))
 }

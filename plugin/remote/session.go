@@ -26,7 +26,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
-	"github.com/eksnode/packer-plugin-eksnode/internal/human"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
@@ -141,7 +141,7 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 	if err := errors.Join(s.Config.checkRemoteFolder(), s.Config.checkSudoCommand()); err != nil {
 		return nil, heard{}, err
 	}
-	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", human.Length(s.Limits.Probe)))
+	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", show.Length(s.Limits.Probe)))
 	defer cancel()
 	random := make([]byte, 8)
 	if _, err := io.ReadFull(s.Random, random); err != nil {
@@ -181,7 +181,7 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 	supplying, stop := context.WithCancel(ctx)
 	defer stop()
 	talk := &conversation{console: console, name: name, version: s.Version, private: s.Config.private, hangUp: feed.hangUp}
-	sending := fmt.Sprintf("Sending the agent %s for linux/%s, %s", s.Version, m.arch, human.Size(int64(len(program))))
+	sending := fmt.Sprintf("Sending the agent %s for linux/%s, %s", s.Version, m.arch, show.Size(int64(len(program))))
 	talk.begin = sync.OnceFunc(func() {
 		console.Print("%s", sending)
 		feed.begin()
@@ -208,7 +208,7 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 	end, ended := s.await(ctx, over, feed, func() error {
 		console.Tick()
 		if silence := talk.silence(); silence > s.Limits.Silence {
-			return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, human.Length(s.Limits.Silence))
+			return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, show.Length(s.Limits.Silence))
 		}
 		return arrival.stuck(feed.taken.Load(), talk.heard(), console)
 	})
@@ -273,11 +273,11 @@ func (a *arrival) stuck(taken int64, h heard, c *console.Console) error {
 	case now.Sub(a.since) <= a.limit:
 		return nil
 	case !h.begun:
-		return fmt.Errorf("no progress for %s: %s", human.Length(a.limit), notBegun(h.before))
+		return fmt.Errorf("no progress for %s: %s", show.Length(a.limit), notBegun(h.before))
 	case taken < a.total:
-		return fmt.Errorf("no progress for %s: the machine has taken %s of the agent's %s and no more: the line to the machine has stopped", human.Length(a.limit), human.Size(taken), human.Size(a.total))
+		return fmt.Errorf("no progress for %s: the machine has taken %s of the agent's %s and no more: the line to the machine has stopped", show.Length(a.limit), show.Size(taken), show.Size(a.total))
 	}
-	return fmt.Errorf("no progress for %s: the agent was sent and has not started: the line to the machine has stopped, or the sudo command waits for input", human.Length(a.limit))
+	return fmt.Errorf("no progress for %s: the agent was sent and has not started: the line to the machine has stopped, or the sudo command waits for input", show.Length(a.limit))
 }
 
 func (s *Session) supplier(arch string, f *feed, c *console.Console) (supplier, error) {
@@ -328,7 +328,7 @@ func (s *Session) judge(ctx context.Context, m *machine, h heard, end ending, en
 	case !ended && h.err != nil:
 		return h.err
 	case !ended:
-		return fmt.Errorf("%w within %s", errDeaf, human.Length(s.Limits.Ending))
+		return fmt.Errorf("%w within %s", errDeaf, show.Length(s.Limits.Ending))
 	}
 	return s.verdict(m, h, end, said)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // unpack reads an answer the way the agent does.
@@ -203,7 +203,7 @@ func FuzzEvents(f *testing.F) {
 		assert.LessOrEqual(t, busy, 1)
 		m.printable(t)
 		if err := shown(c.heard().err); err != nil {
-			assert.Equal(t, plan.Printable(err.Error()), err.Error())
+			assert.Equal(t, show.Printable(err.Error()), err.Error())
 		}
 	})
 }

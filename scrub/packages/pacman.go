@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 const pacmanLocal = "/var/lib/pacman/local"
@@ -126,7 +126,7 @@ func mtree(l *lister, owner string, text []byte, config map[string]bool, all Ori
 		if len(fields) < 2 || !strings.HasPrefix(fields[0], "./") {
 			continue
 		}
-		name := path.Join("/", unescaped(fields[0]))
+		name := path.Join("/", show.Unescape(fields[0]))
 		for _, f := range fields[1:] {
 			if sum, ok := strings.CutPrefix(f, "sha256digest="); ok {
 				if err := all.add(l, owner, name, sum, config[name]); err != nil {
@@ -136,22 +136,6 @@ func mtree(l *lister, owner string, text []byte, config map[string]bool, all Ori
 		}
 	}
 	return lines.Err()
-}
-
-// unescaped replaces the octal codes in a name of mtree(5), such as \040.
-func unescaped(name string) string {
-	var out strings.Builder
-	for i := 0; i < len(name); i++ {
-		if name[i] == '\\' && i+3 < len(name) {
-			if n, err := strconv.ParseUint(name[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(name[i])
-	}
-	return out.String()
 }
 
 // pacmanInstalled reads pacman's descriptions. Owners are the names of the folders.

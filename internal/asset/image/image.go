@@ -83,11 +83,11 @@ const (
 // Choose returns the parts of an image that a machine with the architecture arch
 // (as Go spells it) needs. The reference must have a digest.
 func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image, error) {
-	d, text, err := readManifest(ctx, from, r, r.Digest)
+	d, raw, err := readManifest(ctx, from, r, r.Digest)
 	digest := r.Digest
 	if err == nil && len(d.Manifests) > 0 {
 		if digest, err = d.pick(arch); err == nil {
-			d, text, err = readManifest(ctx, from, r, digest)
+			d, raw, err = readManifest(ctx, from, r, digest)
 		}
 		if err == nil && len(d.Manifests) > 0 {
 			err = fmt.Errorf("%s is a list of manifests in a list of manifests", digest)
@@ -103,7 +103,7 @@ func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image,
 	if err != nil {
 		return nil, fmt.Errorf("choosing from the image %s: %w", r, err)
 	}
-	i := &Image{Digest: digest, mediaType: d.MediaType, manifest: text}
+	i := &Image{Digest: digest, mediaType: d.MediaType, manifest: raw}
 	if i.mediaType == "" {
 		i.mediaType = manifestType
 	}
@@ -116,24 +116,24 @@ func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image,
 // readManifest reads and verifies a manifest or a list of them.
 func readManifest(ctx context.Context, from Source, r Reference, digest string) (document, []byte, error) {
 	var d document
-	text, err := readVerified(ctx, from, r, digest, true)
+	raw, err := readVerified(ctx, from, r, digest, true)
 	if err != nil {
 		return d, nil, err
 	}
-	if err := strictjson.ReadKnown(text, &d); err != nil {
+	if err := strictjson.ReadKnown(raw, &d); err != nil {
 		return d, nil, fmt.Errorf("the manifest %s cannot be read: %w", digest, err)
 	}
 	if len(d.Manifests) == 0 && d.Config.Digest == "" {
 		return d, nil, fmt.Errorf("%s is neither a manifest nor a list of them", digest)
 	}
-	return d, text, nil
+	return d, raw, nil
 }
 
 // sourceError is an error of a source, which names the image already.
 type sourceError struct{ error }
 
 // readVerified reads a small part of an image.
-func readVerified(ctx context.Context, from Source, r Reference, digest string, manifest bool) (text []byte, err error) {
+func readVerified(ctx context.Context, from Source, r Reference, digest string, manifest bool) (raw []byte, err error) {
 	v, err := newVerifier(digest)
 	if err != nil {
 		return nil, err
@@ -143,14 +143,14 @@ func readVerified(ctx context.Context, from Source, r Reference, digest string, 
 		return nil, sourceError{err}
 	}
 	defer func() { err = errors.Join(err, body.Close()) }()
-	if text, err = io.ReadAll(io.LimitReader(body, mostDocument+1)); err != nil {
+	if raw, err = io.ReadAll(io.LimitReader(body, mostDocument+1)); err != nil {
 		return nil, err
 	}
-	if len(text) > mostDocument {
+	if len(raw) > mostDocument {
 		return nil, fmt.Errorf("%s has more than %d bytes", digest, mostDocument)
 	}
-	_, _ = v.hash.Write(text) // a hash never fails
-	return text, v.check()
+	_, _ = v.hash.Write(raw) // a hash never fails
+	return raw, v.check()
 }
 
 // pick finds the manifest for an architecture in a list.
@@ -174,12 +174,12 @@ func (d document) check(ctx context.Context, from Source, r Reference, arch stri
 	if err := d.checkParts(); err != nil {
 		return err
 	}
-	text, err := readVerified(ctx, from, r, d.Config.Digest, false)
+	raw, err := readVerified(ctx, from, r, d.Config.Digest, false)
 	if err != nil {
 		return err
 	}
 	var config platform
-	if err := strictjson.ReadKnown(text, &config); err != nil {
+	if err := strictjson.ReadKnown(raw, &config); err != nil {
 		return fmt.Errorf("the configuration %s cannot be read: %w", d.Config.Digest, err)
 	}
 	if config.OS != "linux" || config.Architecture != arch {

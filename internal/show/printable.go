@@ -1,8 +1,7 @@
-package plan
+package show
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,8 +32,8 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// PrintableLine is Printable for a text of one line.
-func PrintableLine(text string) string {
+// Line is Printable for a text of one line.
+func Line(text string) string {
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(Printable(text))
 }
 
@@ -44,10 +43,10 @@ func isPrintable(text string) bool {
 
 func prints(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) }
 
-// PrintableJSON makes JSON safe to print without changing its meaning: characters
+// JSON makes JSON safe to print without changing its meaning: characters
 // that Printable escapes become JSON escapes. JSON itself demands escapes only for
 // the control characters of ASCII.
-func PrintableJSON(data []byte) []byte {
+func JSON(data []byte) []byte {
 	return escaped(data, func(b *bytes.Buffer, r rune) {
 		if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
 			fmt.Fprintf(b, `\u%04x\u%04x`, high, low)
@@ -57,8 +56,8 @@ func PrintableJSON(data []byte) []byte {
 	})
 }
 
-// PrintableXML is PrintableJSON for XML.
-func PrintableXML(data []byte) []byte {
+// XML is JSON for XML.
+func XML(data []byte) []byte {
 	return escaped(data, func(b *bytes.Buffer, r rune) { fmt.Fprintf(b, `&#x%X;`, r) })
 }
 
@@ -79,14 +78,19 @@ func escaped(data []byte, escape func(*bytes.Buffer, rune)) []byte {
 	return b.Bytes()
 }
 
-// EncodeJSON encodes a value as indented JSON that is safe to print.
-func EncodeJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
-		return nil, err
+// Short is Line for text of any length: what is longer than most bytes is cut.
+func Short(text string, most int) string {
+	line := Line(text)
+	if len(line) <= most {
+		return line
 	}
-	return PrintableJSON(b.Bytes()), nil
+	return strings.ToValidUTF8(line[:most], "") + "…"
+}
+
+// Quote quotes a text, and cuts what is longer than most bytes.
+func Quote(text string, most int) string {
+	if len(text) <= most {
+		return strconv.Quote(text)
+	}
+	return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "…"
 }

@@ -1,6 +1,4 @@
-// Package human writes numbers as people read them. Everything that eksnode
-// prints about bytes, counts and time comes from here.
-package human
+package show
 
 import (
 	"fmt"

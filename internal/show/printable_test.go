@@ -1,4 +1,4 @@
-package plan
+package show
 
 import (
 	"encoding/json"
@@ -27,15 +27,16 @@ func TestPrintableEscapesControlCharacters(t *testing.T) {
 		assert.Equal(t, want, Printable(text))
 		assert.True(t, isPrintable(Printable(text)))
 	}
-	assert.Equal(t, `a\nb\tc\x1b`, PrintableLine("a\nb\tc\x1b"))
+	assert.Equal(t, `a\nb\tc\x1b`, Line("a\nb\tc\x1b"))
 }
 
 // hostile has characters that control a terminal or are invisible.
 const hostile = "\x1b]52;c;x\x07 \x7f \u009b \u202e \u2028 \U000e0041 <&\""
 
-func TestPrintableJSONDecodesToTheSameText(t *testing.T) {
-	text, err := EncodeJSON(map[string]string{hostile: hostile})
+func TestJSONDecodesToTheSameText(t *testing.T) {
+	text, err := json.Marshal(map[string]string{hostile: hostile})
 	require.NoError(t, err)
+	text = JSON(text)
 	assert.True(t, isPrintable(string(text)), "%q", text)
 	assert.Contains(t, string(text), `\u009b`)
 	assert.Contains(t, string(text), `\udb40\udc41`)
@@ -44,7 +45,7 @@ func TestPrintableJSONDecodesToTheSameText(t *testing.T) {
 	assert.Equal(t, map[string]string{hostile: hostile}, back)
 }
 
-func TestPrintableXMLDecodesToTheSameText(t *testing.T) {
+func TestXMLDecodesToTheSameText(t *testing.T) {
 	type element struct {
 		Name string `xml:"name,attr"`
 		Text string `xml:",chardata"`
@@ -52,7 +53,7 @@ func TestPrintableXMLDecodesToTheSameText(t *testing.T) {
 	const text = "\x7f \u009b \u202e \u2028 \U000e0041 <&\""
 	data, err := xml.Marshal(element{text, text})
 	require.NoError(t, err)
-	data = PrintableXML(data)
+	data = XML(data)
 	assert.True(t, isPrintable(string(data)), "%q", data)
 	var back element
 	require.NoError(t, xml.Unmarshal(data, &back))
@@ -64,16 +65,35 @@ func FuzzPrintable(f *testing.F) {
 	f.Add("\xff\xfe\x80")
 	f.Fuzz(func(t *testing.T, text string) {
 		assert.True(t, isPrintable(Printable(text)))
-		assert.NotContains(t, PrintableLine(text), "\n")
-		data, err := EncodeJSON(text)
-		require.NoError(t, err)
-		assert.True(t, isPrintable(string(data)))
-		var back string
-		require.NoError(t, json.Unmarshal(data, &back))
+		assert.NotContains(t, Line(text), "\n")
 		plain, err := json.Marshal(text)
 		require.NoError(t, err)
-		var want string
+		safe := JSON(plain)
+		assert.True(t, isPrintable(string(safe)))
+		var back, want string
+		require.NoError(t, json.Unmarshal(safe, &back))
 		require.NoError(t, json.Unmarshal(plain, &want))
 		assert.Equal(t, want, back)
 	})
+}
+
+func TestLongTextsAreCut(t *testing.T) {
+	assert.Equal(t, `a\nb`, Short("a\nb", 4))
+	assert.Equal(t, "aü…", Short("aüü", 4))
+	assert.Equal(t, `"a\x1b"`, Quote("a\x1b", 2))
+	assert.Equal(t, `"aü"…`, Quote("aüü", 4))
+}
+
+func TestWordsOfAShell(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain/word=1.2": "plain/word=1.2", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "a\nb": "'a\nb'",
+	} {
+		assert.Equal(t, want, ShellWord(text))
+	}
+	assert.Equal(t, "'plain'", ShellQuote("plain"))
+}
+
+func TestOctalEscapes(t *testing.T) {
+	assert.Equal(t, "/a b\\c\xff", Unescape(`/a\040b\134c\377`))
+	assert.Equal(t, `\4 \x20 \400`, Unescape(`\4 \x20 \400`), "no octal bytes")
 }

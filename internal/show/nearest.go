@@ -1,5 +1,4 @@
-// Package text has what errors need to name things well.
-package text
+package show
 
 import "strings"
 
