@@ -64,5 +64,5 @@ func TestMessagesArePrintable(t *testing.T) {
 	r, err := Check([]byte("#cloud-config\n\"a\\nb\\e[2J\": 1\nruncmd: [/etc/eks/bootstrap.sh c]\n"), "")
 	require.NoError(t, err)
 	require.Len(t, r.Problems, 1)
-	assert.Equal(t, "2: a\ufffdb\ufffd[2J: unknown field; cloud-init passes over it", r.Problems[0].String())
+	assert.Equal(t, `2: a\nb\x1b[2J: unknown field; cloud-init passes over it`, r.Problems[0].String())
 }

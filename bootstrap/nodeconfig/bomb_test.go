@@ -227,6 +227,6 @@ func TestMessagesArePrintable(t *testing.T) {
 	require.Error(t, err)
 	lines := strings.Split(err.Error(), "\n")
 	require.Len(t, lines, 2)
-	assert.Equal(t, "line 4: spec.x\ufffdline 1: y\ufffd[2J: unknown field; known are cluster, containerd, featureGates, instance, kubelet", lines[0])
+	assert.Equal(t, `line 4: spec.x\nline 1: y\x1b[2J: unknown field; known are cluster, containerd, featureGates, instance, kubelet`, lines[0])
 	assert.Less(t, len(lines[1]), 700)
 }
