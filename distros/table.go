@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 //go:generate go run ./list
@@ -18,7 +18,7 @@ func All() []Distro {
 	all := described()
 	for _, d := range all {
 		for version, facts := range d.Releases {
-			for _, r := range versions.Of(d.ID) {
+			for _, r := range lifecycle.Of(d.ID) {
 				if r.Version == version {
 					facts.Ends = append(facts.Ends, End{r.Of, r.Ends, r.Source})
 				}

@@ -16,7 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -64,7 +64,7 @@ func goldenVersion(d distros.Distro) string {
 	if d.NewestKubernetes > 0 {
 		return fmt.Sprintf("1.%d.0", d.NewestKubernetes)
 	}
-	return versions.Kubernetes()
+	return lifecycle.Kubernetes()
 }
 
 // TestGoldenPlans compares the plan for each distribution's bare machine with

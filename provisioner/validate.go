@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // The supported minor versions of Kubernetes 1. Before 1.24 the kubelet needs
@@ -92,11 +92,11 @@ func (s Spec) validateKubernetes() error {
 	v := s.KubernetesVersion
 	switch {
 	case v == "":
-		return surface.Errorf("%s is missing; set a complete version, such as %s", fieldKubernetesVersion, versions.Kubernetes())
+		return surface.Errorf("%s is missing; set a complete version, such as %s", fieldKubernetesVersion, lifecycle.Kubernetes())
 	case strings.HasPrefix(v, "v"):
 		return surface.Errorf(`%s %q must be written without the "v"`, fieldKubernetesVersion, v)
 	case !versionForm.MatchString(v):
-		return surface.Errorf(`%s %q must be complete, such as %q; nothing is resolved to "latest"`, fieldKubernetesVersion, v, versions.Kubernetes())
+		return surface.Errorf(`%s %q must be complete, such as %q; nothing is resolved to "latest"`, fieldKubernetesVersion, v, lifecycle.Kubernetes())
 	}
 	if minor, err := kubernetesMinor(v); err != nil || minor < oldestMinor || minor > newestMinor {
 		return surface.Errorf("%s %q is not supported; supported are 1.%d to 1.%d", fieldKubernetesVersion, v, oldestMinor, newestMinor)

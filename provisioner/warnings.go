@@ -9,8 +9,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // Warnings are what will stop working: ends of support that have passed or come
@@ -36,7 +36,7 @@ func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 		{"kubelet", s.KubernetesVersion, "choose a newer version of Kubernetes"},
 		{"containerd", s.containerdVersion(d), "the option containerd with the value 2 installs a newer one, unless versions sets another"},
 	} {
-		for _, r := range versions.Line(line.asset, line.version) {
+		for _, r := range lifecycle.Line(line.asset, line.version) {
 			if r.Ends != "" {
 				errs = append(errs, warn(distros.End{Of: r.Of, Day: r.Ends, Source: r.Source}, line.remedy))
 			}
@@ -54,7 +54,7 @@ func (s Spec) containerdVersion(d distros.Distro) string {
 	if !s.withContainerd(d).FromUpstream() {
 		return d.Release.Containerd
 	}
-	return cmp.Or(s.Versions["containerd"], versions.Default("containerd"))
+	return cmp.Or(s.Versions["containerd"], lifecycle.Default("containerd"))
 }
 
 // firstWithoutCgroupV1 is the first kubelet that does not start with cgroup v1.

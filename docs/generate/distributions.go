@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 // fact is a property of a distribution, as the page shows it.
@@ -159,7 +159,7 @@ func containerdVersions(d distros.Distro) string {
 // byEnd divides the distributions by the day on which the table of versions was checked,
 // because pages must not change with the day of their generation.
 func byEnd() (current, ended []distros.Distro, err error) {
-	day, err := time.Parse(time.DateOnly, versions.Checked)
+	day, err := time.Parse(time.DateOnly, lifecycle.Checked)
 	current, ended = distros.ByEnd(day)
 	return current, ended, err
 }

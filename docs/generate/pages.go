@@ -15,8 +15,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // sources has the pages, at the same paths as in docs, and the templates that
@@ -90,7 +90,7 @@ func functions(root string, commands []command) template.FuncMap {
 		"distros":       distros.All,
 		"supported":     func() ([]distros.Distro, error) { current, _, err := byEnd(); return current, err },
 		"ended":         func() ([]distros.Distro, error) { _, ended, err := byEnd(); return ended, err },
-		"versions":      versions.Of,
+		"versions":      lifecycle.Of,
 		"unprovisioned": distros.AllUnprovisioned,
 		"common":        common,
 		"differing":     differing,

@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 // TestBuildUsesVersionAndNetworkOfCluster builds the image for a cluster from
@@ -51,10 +51,10 @@ func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	assert.Regexp(t, `^my-cluster-debian-[0-9]{14}$`, image.Name)
 	tags := tagsOf(image.Tags)
 	want := map[string]string{
-		"eksnode:kubernetes-version": versions.Kubernetes(), "eksnode:distro": "debian", "eksnode:base-image": names["debian13"], "eksnode:architecture": "amd64",
+		"eksnode:kubernetes-version": lifecycle.Kubernetes(), "eksnode:distro": "debian", "eksnode:base-image": names["debian13"], "eksnode:architecture": "amd64",
 	}
 	for _, id := range asset.IDs() {
-		want["eksnode:asset:"+id] = versions.Default(id)
+		want["eksnode:asset:"+id] = lifecycle.Default(id)
 	}
 	assert.Equal(t, want, tags)
 	assert.Contains(t, image.Description, "EKS node, Kubernetes 1.36.3, debian on amd64: cni-plugins ")

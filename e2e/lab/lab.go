@@ -27,11 +27,11 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 // Kubelet is the Kubernetes version that tests provision.
-var Kubelet = versions.Kubernetes()
+var Kubelet = lifecycle.Kubernetes()
 
 // Lab is an open lab.
 type Lab struct {

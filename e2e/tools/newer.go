@@ -16,7 +16,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 // News is what Compare found.
@@ -37,7 +37,7 @@ func Compare(ctx context.Context, client *http.Client, proxy string, now time.Ti
 			continue
 		}
 		seen[tool.module] = true
-		if have := versions.Of(tool.Name); len(have) > 0 {
+		if have := lifecycle.Of(tool.Name); len(have) > 0 {
 			c.lines(ctx, tool, have)
 		} else if known := c.modules(ctx, tool.module); len(known) > 0 {
 			c.newer(tool.Name, tool.Versions[0], known[len(known)-1], tool.module)
@@ -54,12 +54,12 @@ type comparison struct {
 }
 
 // lines compares the lines of one program with its module and its publisher.
-func (c *comparison) lines(ctx context.Context, tool Tool, have []versions.Row) {
+func (c *comparison) lines(ctx context.Context, tool Tool, have []lifecycle.Row) {
 	const publisher = "its publisher"
 	for place, known := range map[string][]string{tool.module: c.modules(ctx, tool.module), publisher: c.published(ctx, tool.Name)} {
 		for _, version := range known {
 			line := strings.TrimPrefix(semver.MajorMinor("v"+version), "v")
-			i := slices.IndexFunc(have, func(r versions.Row) bool { return r.Version == line })
+			i := slices.IndexFunc(have, func(r lifecycle.Row) bool { return r.Version == line })
 			switch {
 			case i >= 0:
 				if tool.Name == NameKubelet && place == publisher && have[i].Ends == "" {
@@ -183,13 +183,13 @@ func (c *comparison) get(ctx context.Context, address string) (string, error) {
 // ends adds the ends of support within 90 days.
 func (c *comparison) ends(now time.Time) {
 	today, until := now.UTC().Format(time.DateOnly), now.UTC().AddDate(0, 0, 90).Format(time.DateOnly)
-	var soon []versions.Row
-	for _, r := range versions.All() {
+	var soon []lifecycle.Row
+	for _, r := range lifecycle.All() {
 		if r.Ends >= today && r.Ends <= until {
 			soon = append(soon, r)
 		}
 	}
-	slices.SortStableFunc(soon, func(a, b versions.Row) int { return cmp.Compare(a.Ends, b.Ends) })
+	slices.SortStableFunc(soon, func(a, b lifecycle.Row) int { return cmp.Compare(a.Ends, b.Ends) })
 	for _, r := range soon {
 		c.add("%s ends on %s (%s)", r.Of, r.Ends, r.Source)
 	}

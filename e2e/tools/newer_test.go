@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 // toLoopback sends every request to a server on the loopback interface.
@@ -89,7 +89,7 @@ func TestCompareWithoutAnyNetwork(t *testing.T) {
 
 // Every program of the table of versions is compared.
 func TestEveryProgramOfTheTableHasATool(t *testing.T) {
-	for _, r := range versions.All() {
+	for _, r := range lifecycle.All() {
 		if r.Newest != "" {
 			tool, _, err := Find(r.ID, r.Newest)
 			require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 // Names of the tools, as in `go run ./e2e/tools/cmd/tools NAME@VERSION`.
@@ -133,7 +133,7 @@ func Table() []Tool {
 		kubernetes(NameKubelet, true, probe{[]string{"--version"}, format("Kubernetes v%s")}),
 		{
 			Name:      NameCredentialProvider,
-			Versions:  versions.Releases(NameCredentialProvider),
+			Versions:  lifecycle.Releases(NameCredentialProvider),
 			Node:      true,
 			module:    "k8s.io/cloud-provider-aws",
 			packages:  []string{"cmd/ecr-credential-provider"},
@@ -143,7 +143,7 @@ func Table() []Tool {
 		},
 		{
 			Name:     NameCNIPlugins,
-			Versions: versions.Releases(NameCNIPlugins),
+			Versions: lifecycle.Releases(NameCNIPlugins),
 			Node:     true,
 			release: release{
 				url:  "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
@@ -170,7 +170,7 @@ func Table() []Tool {
 		},
 		{
 			Name:     NameContainerd,
-			Versions: versions.Releases(NameContainerd),
+			Versions: lifecycle.Releases(NameContainerd),
 			Node:     true,
 			release: release{
 				url:  "https://github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{arch}.tar.gz",
@@ -189,7 +189,7 @@ func Table() []Tool {
 		},
 		{
 			Name:     NameRunc,
-			Versions: versions.Releases(NameRunc),
+			Versions: lifecycle.Releases(NameRunc),
 			Node:     true,
 			release: release{
 				url:  "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",
@@ -291,7 +291,7 @@ func kubernetes(name string, node bool, probe probe) Tool {
 // kubernetesVersions are the default version first, or the version in the
 // environment variable KUBERNETES.
 func kubernetesVersions() []string {
-	all := versions.Releases(NameKubelet)
+	all := lifecycle.Releases(NameKubelet)
 	if asked := os.Getenv("KUBERNETES"); slices.Contains(all, asked) {
 		all = slices.Concat([]string{asked}, slices.DeleteFunc(all, func(v string) bool { return v == asked }))
 	}

@@ -10,8 +10,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
 )
 
 // SumForm is the form of a checksum file with a SHA-256.
@@ -114,7 +114,7 @@ func Table() []Asset {
 			// every release that supports credentialprovider.kubelet.k8s.io/v1, so
 			// the newest upstream release serves all: for 1.32 to 1.36 there are no
 			// binaries (kubernetes/cloud-provider-aws#1324, #1481).
-			Version: versions.Default("ecr-credential-provider"), Since: 27,
+			Version: lifecycle.Default("ecr-credential-provider"), Since: 27,
 			Release: Release{
 				URL:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}",
 				Sum:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}.sha256",
@@ -124,7 +124,7 @@ func Table() []Asset {
 		},
 		{
 			ID: "cni-plugins", Why: "the VPC CNI's chain ends in them",
-			Version: versions.Default("cni-plugins"),
+			Version: lifecycle.Default("cni-plugins"),
 			Release: Release{
 				URL:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
 				Sum:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz.sha256",
@@ -134,7 +134,7 @@ func Table() []Asset {
 		},
 		{
 			ID: "containerd", Why: "runs containers",
-			Version: versions.Default("containerd"), Chosen: true,
+			Version: lifecycle.Default("containerd"), Chosen: true,
 			Release: Release{
 				// The other archive needs glibc 2.35: newer than that of EL9 and Amazon
 				// Linux 2.
@@ -146,7 +146,7 @@ func Table() []Asset {
 		},
 		{
 			ID: "runc", Why: "starts containers",
-			Version: versions.Default("runc"), Chosen: true,
+			Version: lifecycle.Default("runc"), Chosen: true,
 			Release: Release{
 				URL:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",
 				Sum:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.sha256sum",

@@ -20,14 +20,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
-	"github.com/eksnode/packer-plugin-eksnode/internal/versions"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 var update = flag.Bool("update", false, "write gates.txt, flags.txt and the verdicts")
 
 // judges are the kubelets that judge, one for each minor version.
 func judges() []string {
-	list := versions.Releases("kubelet")
+	list := lifecycle.Releases("kubelet")
 	slices.Sort(list)
 	return list
 }

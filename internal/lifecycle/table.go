@@ -1,4 +1,4 @@
-package versions
+package lifecycle
 
 // Checked is the day on which the table was last compared with its sources. Pages call a
 // release ended if its support had ended by then.

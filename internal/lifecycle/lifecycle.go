@@ -1,8 +1,8 @@
-// Package versions has the one table of versions: of the programs that eksnode installs,
+// Package lifecycle has the one table of versions: of the programs that eksnode installs,
 // and of the releases of distributions, each with its end of support and the source of
 // that day. Defaults, warnings, lock files, the command distros and the pages read it.
 // `make versions` compares it with the publishers.
-package versions
+package lifecycle
 
 import (
 	"slices"
