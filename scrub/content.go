@@ -356,8 +356,9 @@ func (c *content) zip(p part, _ []byte) error {
 			continue
 		}
 		in, err := f.Open()
-		if err != nil {
-			continue // a compression that is not supported, or damage
+		if err != nil || f.Flags&1 != 0 { // another compression, damage, or encryption
+			c.found(fmt.Sprintf("%s%.120q of the archive cannot be searched: unpack and check it", p.where, f.Name))
+			continue
 		}
 		err = c.inside(p.member(f.Name, expanding{in, c}))
 		_ = in.Close()

@@ -4,6 +4,7 @@ package scrub
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/ecdsa"
@@ -195,16 +196,28 @@ func TestContainersHideNothing(t *testing.T) {
 		require.NoError(t, w.Close())
 		return out.String()
 	}
+	zipped := func(flags, method uint16) string {
+		var out bytes.Buffer
+		w := zip.NewWriter(&out)
+		in, err := w.CreateRaw(&zip.FileHeader{Name: "a", Flags: flags, Method: method, CompressedSize64: 4, UncompressedSize64: 4})
+		require.NoError(t, err)
+		_, err = in.Write([]byte("text"))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		return out.String()
+	}
 	const line = ": line 2 contains a password"
 	files := map[string]string{"etc/passwd": passwd}
 	var want []string
 	for name, c := range map[string][2]string{
 		"zip": {"PK\x03\x04\n" + setting, line}, "gzip": {"\x1f\x8b\x08\n" + setting, line}, "bzip2": {"BZh9\n" + setting, line},
 		"zstd": {"\x28\xb5\x2f\xfd\n" + setting, line}, "tar": {strings.Repeat("x", 257) + "ustar\n" + setting, line},
-		"in-gzip": {packed("BZh9\n" + setting), ": in the expanded content, line 2 contains a password"},
-		"in-tar":  {archive("a", "PK\x03\x04\n"+setting), `: in "a" of the archive, line 2 contains a password`},
-		"behind":  {packed("text\n") + key, fmt.Sprintf(": byte %d contains a private key", len(packed("text\n"))+15)},
-		"two-tar": {archive("a", "text\n") + archive("b", setting), `: after the end of the archive, in "b" of the archive, line 1 contains a password`},
+		"encrypted": {zipped(1, zip.Store), `: "a" of the archive cannot be searched: unpack and check it`},
+		"method":    {zipped(0, 97), `: "a" of the archive cannot be searched: unpack and check it`},
+		"in-gzip":   {packed("BZh9\n" + setting), ": in the expanded content, line 2 contains a password"},
+		"in-tar":    {archive("a", "PK\x03\x04\n"+setting), `: in "a" of the archive, line 2 contains a password`},
+		"behind":    {packed("text\n") + key, fmt.Sprintf(": byte %d contains a private key", len(packed("text\n"))+15)},
+		"two-tar":   {archive("a", "text\n") + archive("b", setting), `: after the end of the archive, in "b" of the archive, line 1 contains a password`},
 		"window": {
 			"\x28\xb5\x2f\xfd\x00\x90\x21\x00\x00text", ": expanding takes more than 128 MiB of memory, so the content was not searched: unpack and check it",
 		},

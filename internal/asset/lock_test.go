@@ -64,7 +64,7 @@ func TestATamperedLockIsRefused(t *testing.T) {
 		"a changed sum":      {strings.Replace(good, sum, other, 1), "the file was edited by hand or is damaged; " + remade},
 		"a changed size":     {strings.Replace(good, "300000", "300001", 1), "the file was edited by hand or is damaged; " + remade},
 		"a changed address":  {strings.Replace(good, "dl.k8s.io", "evil.example", 1), "the file was edited by hand or is damaged; " + remade},
-		"an unknown field":   {strings.Replace(good, `"assets"`, `"asets"`, 1), `not a lock file: line 3, column 3: the field "asets" is not known; ` + remade},
+		"an unknown field":   {strings.Replace(good, `"assets"`, `"asets"`, 1), `not a lock file: line 3, column 3: the field "asets" is not known; did you mean assets?; ` + remade},
 		"another schema":     {strings.Replace(good, LockSchema, "eksnode.lock/v9", 1), `the schema is "eksnode.lock/v9", not "eksnode.lock/v1"; another version of eksnode wrote the file, or it was edited by hand; restore the file from version control, or delete it and create it again with "eksnode lock"`},
 		"no JSON":            {"kubelet 1.34.4\n", "not a lock file: line 1, column 1: invalid character 'k' looking for beginning of value; " + remade},
 		"empty":              {"", "not a lock file: the text is empty; " + remade},

@@ -17,7 +17,7 @@ import (
 // table is a change of the architecture, and of docs/design/architecture.md.
 var mayImport = map[string][]string{
 	"internal/version":      {},
-	"internal/strictjson":   {},
+	"internal/strictjson":   {"internal/show"},
 	"internal/surface":      {},
 	"internal/show":         {},
 	"internal/awsnames":     {},

@@ -10,10 +10,13 @@ import (
 	"io"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Read reads a text that is one JSON value. Fields that the destination does not
@@ -22,7 +25,7 @@ func Read(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return explain(text, err)
+		return explain(text, err, fields(reflect.TypeOf(to), nil)...)
 	}
 	end := d.InputOffset()
 	if rest := bytes.TrimLeft(text[end:], " \t\r\n"); len(rest) > 0 {
@@ -110,7 +113,25 @@ func ReadKnown(text []byte, to any) error {
 // unknownField matches the library's only error without a type or an offset.
 var unknownField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^json: unknown field ("(?:[^"\\]|\\.)*")$`) })
 
-func explain(text []byte, err error) error {
+// fields are the names of the fields of a type, also of the types in it.
+func fields(t reflect.Type, names []string) []string {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return fields(t.Elem(), names)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			if name != "" && name != "-" && !slices.Contains(names, name) {
+				names = fields(t.Field(i).Type, append(names, name))
+			}
+		}
+	}
+	return names
+}
+
+// explain gives an error line, column and field. For an unknown field it suggests one of
+// the known fields.
+func explain(text []byte, err error, known ...string) error {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -128,11 +149,12 @@ func explain(text []byte, err error) error {
 		return at(text, wrong.Offset-1, "%sexpected %s, found %s", field, wanted(wrong.Type), found(wrong.Value))
 	}
 	if m := unknownField().FindStringSubmatch(err.Error()); m != nil {
+		meant := show.Meant(strings.Trim(m[1], `"`), known)
 		where := regexp.MustCompile(regexp.QuoteMeta(m[1]) + `\s*:`).FindIndex(text)
 		if where == nil { // written with escapes
-			return fmt.Errorf("the field %s is not known", m[1])
+			return fmt.Errorf("the field %s is not known%s", m[1], meant)
 		}
-		return at(text, int64(where[0]), "the field %s is not known", m[1])
+		return at(text, int64(where[0]), "the field %s is not known%s", m[1], meant)
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }

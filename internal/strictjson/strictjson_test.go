@@ -30,11 +30,11 @@ func TestYAMLIsReadAsJSONIs(t *testing.T) {
 		"# nothing\n":             "the text is empty",
 		"name: 5\n":               "line 1: the field name: expected a string, found a number",
 		"on: true\nname: 1.34\n":  "line 2: the field name: expected a string, found a number",
-		"on: true\ncuont: 1\n":    `line 2: the field "cuont" is not known`,
+		"on: true\ncuont: 1\n":    `line 2: the field "cuont" is not known; did you mean count?`,
 		"name: a\nname: b\n":      `line 2: mapping key "name" already defined at line 1`,
 		"map:\n  a: b\n  a: c\n":  `line 1: the field map: line 3: mapping key "a" already defined at line 2`,
 		"name:\n":                 "line 1: the field name has no value",
-		"deep:\n  ratoi: 1\n":     `line 1: the field "ratoi" is not known`,
+		"deep:\n  ratoi: 1\n":     `line 1: the field "ratoi" is not known; did you mean ratio?`,
 		"- a\n":                   "expected fields with values, such as name: value",
 		"name: a\n---\nname: b\n": "more than one YAML document; keep one",
 		"name: [\n":               "line 1: did not find expected node content",
@@ -59,7 +59,7 @@ func TestErrorsNameThePlaceAndTheFault(t *testing.T) {
 		"{\"map\": []}":                  "line 1, column 9: the field map: expected an object, found a list",
 		"{\"deep\": {\"ratio\": \"x\"}}": "line 1, column 22: the field deep.ratio: expected a number, found a string",
 		"[]":                             "line 1, column 1: expected an object, found a list",
-		"{\n \"names\": 1}":              `line 2, column 2: the field "names" is not known`,
+		"{\n \"names\": 1}":              `line 2, column 2: the field "names" is not known; did you mean name?`,
 		"{} {}":                          "line 1, column 4: more text follows the end",
 	} {
 		assert.EqualError(t, Read([]byte(text), new(sample)), want, "%q", text)
