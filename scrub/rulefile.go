@@ -96,6 +96,7 @@ const ruleFields = "rules is a list of rules with the lists groups, paths and ke
 // atLine replaces "line 3" of the YAML library by the file and the line.
 func atLine(name, text string) error {
 	if at, ok := strings.CutPrefix(strings.TrimPrefix(text, "yaml: "), "line "); ok {
+		at, _, _ = strings.Cut(at, " in type ") // a type of Go
 		return fmt.Errorf("%s:%s", name, at)
 	}
 	return fmt.Errorf("%s: %s", name, text)

@@ -46,8 +46,8 @@ func TestParseRulesRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"nothing":           {"", `r.yaml: the file is empty; list rules under "rules"`},
 		"no rules":          {"rules: []\n", `r.yaml: the file has no rules; list them under "rules"`},
-		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), "r.yaml:9: field reason not found in type scrub.OwnRule; " + ruleFields},
-		"an unknown top":    {"rule: []\n", "r.yaml:1: field rule not found in type scrub.ruleFile; " + ruleFields},
+		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), "r.yaml:9: field reason not found; " + ruleFields},
+		"an unknown top":    {"rule: []\n", "r.yaml:1: field rule not found; " + ruleFields},
 		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
 		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), "r.yaml:13: cannot unmarshal !!str `/opt/ou...` into []string; " + ruleFields},
 		"two documents":     {goodRules + "---\nrules: []\n", `r.yaml: the file has a second YAML document; put all rules under one "rules"`},

@@ -42,6 +42,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--kernel-arguments":         nothing,
 		"--kubernetes-version":       kubernetesVersions(),
 		"--lock-file":                files("json"),
+		"--node":                     words(scrub.Nodes()...),
 		"--nvidia-container-toolkit": words(provisioner.DeviceLists()...),
 		"--package-versions":         nothing,
 		"--packages":                 nothing,

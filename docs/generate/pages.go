@@ -85,6 +85,7 @@ func functions(root string, commands []command) template.FuncMap {
 		"ruleLinks":     ruleLinks,
 		"code":          code,
 		"plain":         plain,
+		"asList":        asList,
 		"join":          strings.Join,
 		"anchor":        anchor,
 		"distros":       distros.All,

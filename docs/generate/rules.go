@@ -114,6 +114,14 @@ func plain(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;", "\n", " ").Replace(text)
 }
 
+// asList is plain for names, as a list when they are many.
+func asList(names string) string {
+	if all := strings.Split(plain(names), ", "); len(all) > 8 {
+		return "\n  - " + strings.Join(all, "\n  - ")
+	}
+	return " " + plain(names)
+}
+
 // ruleLinks are links to rules, on the page of the rules.
 func ruleLinks(ids []string) string {
 	links := make([]string, len(ids))
