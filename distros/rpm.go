@@ -28,26 +28,20 @@ const yumJournal = "/var/lib/yum/transaction-all.*"
 // new version first, and a killed rpm does not remove the old one.
 func rpmState(heal string) func(context.Context, *host.Host) (plan.Answer, error) {
 	return func(ctx context.Context, h *host.Host) (plan.Answer, error) {
-		out, err := packages.RPM(ctx, h, `%{NAME}\t%{ARCH}\t%{EVR}\t[%{PROVIDENAME} ]\n`)
+		rpms, err := packages.RPMs(ctx, h)
 		if err != nil {
 			return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
 		}
-		return duplicates(string(out), heal)
+		return duplicates(rpms, heal), nil
 	}
 }
 
-// duplicates reads the output of rpm: name, architecture, version and provided
-// names of each package.
-func duplicates(said, heal string) (plan.Answer, error) {
+func duplicates(rpms []packages.RPM, heal string) plan.Answer {
 	versions := map[string][]string{}
-	for line := range strings.Lines(said) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) != 4 {
-			return plan.Answer{}, fmt.Errorf("reading the state of packages: rpm printed %.80q", line)
-		}
-		if !besideEachOther(f[0], f[3]) {
-			name := f[0] + "." + f[1]
-			versions[name] = append(versions[name], plainName(f[2]))
+	for _, p := range rpms {
+		if !besideEachOther(p) {
+			name := p.Name + "." + p.Arch
+			versions[name] = append(versions[name], plainName(p.Version))
 		}
 	}
 	var answer plan.Answer
@@ -57,13 +51,15 @@ func duplicates(said, heal string) (plan.Answer, error) {
 			answer.Find(plainName(name), fmt.Sprintf("rpm has the versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
 		}
 	}
-	return answer, nil
+	return answer
 }
 
 // besideEachOther reports whether several versions of a package belong
 // together: kernels, and the keys of repositories.
-func besideEachOther(name, provides string) bool {
-	return name == "gpg-pubkey" || strings.HasPrefix(name, "kernel") || strings.Contains(provides, "installonlypkg(") || strings.Contains(provides, "multiversion(")
+func besideEachOther(p packages.RPM) bool {
+	return p.Name == "gpg-pubkey" || strings.HasPrefix(p.Name, "kernel") || slices.ContainsFunc(p.Provides, func(name string) bool {
+		return strings.HasPrefix(name, "installonlypkg(") || strings.HasPrefix(name, "multiversion(")
+	})
 }
 
 // yumState is rpmState with yum's own journals.

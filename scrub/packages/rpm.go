@@ -1,181 +1,149 @@
 package packages
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
 // rpmFolders are the folders in which distributions keep rpm's database.
-// rpmDatabases are the names of its main file: in SQLite, Berkeley DB or rpm's
-// own format.
-var (
-	rpmFolders   = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm"}
-	rpmDatabases = []string{"rpmdb.sqlite", "Packages", "Packages.db"}
+var rpmFolders = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm"}
+
+// RPM is a package in rpm's database. Its version has the epoch and the release.
+type RPM struct {
+	Name, Arch, Version string
+	Provides            []string
+	files               []rpmFile
+}
+
+// rpmFile is a file of a package, with the numbers that rpm has for its flags.
+type rpmFile struct {
+	name, sum     string
+	flags, verify uint32
+}
+
+// Flags of files (rpm's rpmfiles.h and rpmvf.h): the package expects people to edit
+// it; another program creates it after the installation; rpm verifies its content.
+const (
+	rpmConfig = 1 << 0
+	rpmGhost  = 1 << 6
+	rpmDigest = 1 << 0
 )
 
-// rpmMost is how many bytes of a database are copied.
-const rpmMost = 2 << 30
+// rpmFormat makes rpm print a package, what it provides, and its files, as parseRPMs
+// reads them.
+const rpmFormat = `%{NAME}\t%{ARCH}\t%{EVR}\n[\t%{PROVIDENAME}\n][%{FILEFLAGS}\t%{FILEVERIFYFLAGS}\t%{FILEDIGESTS}\t%{FILENAMES}\n]`
 
-// rpmFiles queries rpm for all files except ghosts, which other programs create
-// after the installation.
-func rpmFiles(l *lister) error {
-	out, err := RPM(l.ctx, l.h, `[%{=NAME}\t%{FILEFLAGS:fflags}\t%{FILENAMES}\n]`)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(out)) {
-		owner, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		flags, file, _ := strings.Cut(rest, "\t")
-		if !path.IsAbs(file) || strings.Contains(flags, "g") {
-			continue
-		}
-		if err := l.add(owner, file); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// RPM queries rpm about every installed package in a query format. The result
-// is nil, without an error, if there is no database. On a live machine its own
-// rpm runs. For an image root, the workstation's rpm reads a copy of the
-// database, so that no program of the image runs and no lock stays in it.
-func RPM(ctx context.Context, h *host.Host, format string) ([]byte, error) {
-	folder, err := rpmFolder(h)
-	if err != nil || folder == "" {
-		return nil, err
-	}
-	query := []string{"rpm", "--query", "--all", "--queryformat=" + format}
-	if h.IsLive() {
-		out, err := h.Run(ctx, host.Command{Argv: query, Env: []string{"LC_ALL=C"}})
-		if err != nil {
-			return nil, fmt.Errorf("querying rpm for the packages: %w", err)
-		}
-		return out, nil
-	}
-	rpm, err := exec.LookPath("rpm")
-	if err != nil {
-		return nil, fmt.Errorf("reading the packages in %s: install rpm on this workstation, which reads the database", folder)
-	}
-	copied, err := os.MkdirTemp("", "eksnode-rpm-")
-	if err != nil {
-		return nil, err
-	}
-	out, err := askCopy(ctx, h, rpm, folder, copied, query[1:])
-	return out, errors.Join(err, os.RemoveAll(copied))
-}
-
-// rpmFolder returns the folder of the database; empty if there is none.
-func rpmFolder(h *host.Host) (string, error) {
+// RPMs returns the packages in rpm's database; none without a database. On a live
+// machine its own rpm reads it, because rpm may be running. In an image root no program
+// runs and no lock stays, so RPMs reads the database itself.
+func RPMs(ctx context.Context, h *host.Host) ([]RPM, error) {
 	for _, folder := range rpmFolders {
-		for _, name := range rpmDatabases {
-			there, err := h.Exists(path.Join(folder, name))
-			if err != nil && !isMissing(err) {
-				return "", fmt.Errorf("looking for rpm's database: %w", err)
-			}
-			if there {
-				return folder, nil
+		for _, form := range rpmForms() {
+			there, err := h.Exists(path.Join(folder, form.name))
+			switch {
+			case err != nil && !isMissing(err):
+				return nil, fmt.Errorf("looking for rpm's database: %w", err)
+			case there && h.IsLive():
+				return askRPM(ctx, h)
+			case there:
+				all, err := readRPMs(ctx, h, path.Join(folder, form.name), form.read)
+				if err != nil {
+					return nil, fmt.Errorf("reading the packages in %s: %w", folder, err)
+				}
+				return all, nil
 			}
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
-// askCopy copies the files of a database and queries the copy with the
-// workstation's rpm.
-func askCopy(ctx context.Context, h *host.Host, rpm, folder, copied string, query []string) ([]byte, error) {
-	entries, err := afero.ReadDir(h.Files, folder)
-	if err != nil {
-		return nil, fmt.Errorf("reading the packages in %s: %w", folder, err)
+func askRPM(ctx context.Context, h *host.Host) ([]RPM, error) {
+	out, err := h.Run(ctx, host.Command{Argv: []string{"rpm", "--query", "--all", "--queryformat=" + rpmFormat}, Env: []string{"LC_ALL=C"}})
+	var all []RPM
+	if err == nil {
+		all, err = parseRPMs(string(out))
 	}
-	left := int64(rpmMost)
-	for _, e := range entries {
-		if !e.Mode().IsRegular() {
+	if err != nil {
+		return nil, fmt.Errorf("querying rpm for the packages: %w", err)
+	}
+	return all, nil
+}
+
+// parseRPMs reads what rpm prints in rpmFormat. Of a package without files it prints
+// "(none)" for each field.
+func parseRPMs(said string) ([]RPM, error) {
+	var all []RPM
+	for line := range strings.Lines(said) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 4)
+		if len(f) == 3 {
+			all = append(all, RPM{Name: f[0], Arch: f[1], Version: f[2]})
 			continue
 		}
-		if left -= e.Size(); left < 0 {
-			return nil, fmt.Errorf("reading the packages in %s: the database has more than %d bytes", folder, int64(rpmMost))
+		if len(all) == 0 || len(f) == 1 {
+			return nil, fmt.Errorf("rpm printed %.80q", line)
 		}
-		if err := copyFile(h, path.Join(folder, e.Name()), filepath.Join(copied, e.Name()), e.Size()); err != nil {
-			return nil, fmt.Errorf("reading the packages in %s: %w", folder, err)
+		p := &all[len(all)-1]
+		if len(f) == 2 {
+			p.Provides = append(p.Provides, f[1])
+			continue
 		}
+		flags, err := strconv.ParseUint(f[0], 10, 32)
+		verify, err2 := strconv.ParseUint(f[1], 10, 32)
+		if f[3] == "(none)" {
+			continue
+		}
+		if err := errors.Join(err, err2); err != nil {
+			return nil, fmt.Errorf("rpm printed %.80q: %w", line, err)
+		}
+		p.files = append(p.files, rpmFile{f[3], f[2], uint32(flags), uint32(verify)})
 	}
-	cmd := exec.CommandContext(ctx, rpm, append([]string{"--dbpath", copied}, query...)...)
-	cmd.Env = []string{"LC_ALL=C", "HOME=" + copied, "PATH=" + os.Getenv("PATH")}
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err == nil && strings.Contains(said.String(), "error:") { // rpm continues after some errors
-		err = errors.New("rpm failed")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the packages in %s: %w: %.300q", folder, err, said.String())
-	}
-	return out, nil
+	return all, nil
 }
 
-func copyFile(h *host.Host, from, to string, size int64) error {
-	in, err := h.Files.Open(from)
+// eachRPMFile calls do for the files of all packages, except ghosts.
+func eachRPMFile(l *lister, do func(owner string, f rpmFile) error) error {
+	all, err := RPMs(l.ctx, l.h)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
+	for _, p := range all {
+		for _, f := range p.files {
+			if !path.IsAbs(f.name) || f.flags&rpmGhost != 0 {
+				continue
+			}
+			if err := do(p.Name, f); err != nil {
+				return err
+			}
+		}
 	}
-	_, err = io.Copy(out, io.LimitReader(in, size))
-	return errors.Join(err, out.Close())
+	return nil
 }
 
-// rpmDigest is the flag of files whose content rpm verifies.
-const rpmDigest = 1
+func rpmFiles(l *lister) error {
+	return eachRPMFile(l, func(owner string, f rpmFile) error { return l.add(owner, f.name) })
+}
 
-// rpmSums queries rpm for the checksums of all files. A file whose content rpm
-// does not verify has none, because programs of its package rewrite it.
+// rpmSums adds the checksums of all files. A file whose content rpm does not verify
+// has none, because programs of its package rewrite it.
 func rpmSums(l *lister, all Originals) error {
-	out, err := RPM(l.ctx, l.h, `[%{=NAME}\t%{FILEFLAGS:fflags}\t%{FILEVERIFYFLAGS}\t%{FILEDIGESTS}\t%{FILENAMES}\n]`)
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(out)) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 5)
-		if len(f) < 5 || !path.IsAbs(f[4]) || strings.Contains(f[1], "g") {
-			continue
+	return eachRPMFile(l, func(owner string, f rpmFile) error {
+		if f.verify&rpmDigest == 0 {
+			return nil
 		}
-		if verified, err := strconv.ParseUint(f[2], 10, 64); err != nil || verified&rpmDigest == 0 {
-			continue
-		}
-		if err := all.add(l, f[0], f[4], f[3], strings.Contains(f[1], "c")); err != nil {
-			return err
-		}
-	}
-	return nil
+		return all.add(l, owner, f.name, f.sum, f.flags&rpmConfig != 0)
+	})
 }
 
-// rpmInstalled queries rpm.
 func rpmInstalled(ctx context.Context, h *host.Host, all Installed) error {
-	out, err := RPM(ctx, h, `%{NAME}\t%{EVR}\n`)
-	if err != nil {
-		return err
+	rpms, err := RPMs(ctx, h)
+	for _, p := range rpms {
+		all.add(p.Name, p.Name, p.Version)
 	}
-	for line := range strings.Lines(string(out)) {
-		if name, version, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok {
-			all.add(name, name, version)
-		}
-	}
-	return nil
+	return err
 }
