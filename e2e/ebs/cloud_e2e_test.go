@@ -111,7 +111,7 @@ func baseImages(root string) []*aws.Image {
 		// The full image, another kernel, another architecture, another version.
 		image("al2023-ami-2023.9.20251110.1-kernel-6.12-x86_64", amazon, "", 1), image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.1-x86_64", amazon, "", 1),
 		image("al2023-ami-minimal-2023.9.20251110.1-kernel-6.12-arm64", amazon, "", 1), image("debian-13-arm64-20251112-2294", debian, "", 1),
-		image("debian-13-amd64-20251112-2294", debian, "", 1), image("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20251022", canonical, "", 1),
+		image("debian-12-amd64-20251112-2294", debian, "", 1), image("ubuntu/images/hvm-ssd/ubuntu-jammy-22.04-amd64-server-20251022", canonical, "", 1),
 	}
 	// A publisher with similar names.
 	for _, name := range names {
