@@ -121,7 +121,7 @@ func tagsOf(tags []aws.Tag) map[string]string {
 func (c *cloud) checkPublished(t *testing.T, name string, ids map[string]string) {
 	t.Helper()
 	for region, id := range ids {
-		assert.Equal(t, aws.Parameter{Value: id, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.Parameter(region, "/eksnode/"+name+"/1.34/"+processor))
+		assert.Equal(t, aws.Parameter{Value: id, Type: "String", DataType: "aws:ec2:image", Version: 1}, c.Parameter(region, "/eksnode/"+name+"/1.36/"+processor))
 		assert.Equal(t, len(names), strings.Count(string(c.DoIn(region, "ssm:DescribeParameters", "{}")), `"Name"`))
 	}
 }

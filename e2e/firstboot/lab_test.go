@@ -6,11 +6,13 @@ import (
 	"flag"
 	"net/netip"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
@@ -63,6 +65,9 @@ func openLab(t *testing.T, kinds ...machine.Kind) *world {
 	return w
 }
 
+// kubelet is of the newest minor that starts with cgroup v1, which the host may have.
+const kubelet = "1.34.4"
+
 // builder boots a builder machine from the base system. The metadata service
 // does not know the machine.
 func (w *world) builder() *node {
@@ -74,13 +79,15 @@ func (w *world) builder() *node {
 // scrubs and captures it.
 func (w *world) build(prepare func(*node)) {
 	w.t.Helper()
-	server := w.ServeMirror(w.t, w.Port("8080"), lab.Assets(w.t).Folder, mirror.Options{})
+	assets, err := mirror.Build(w.t.Context(), kubelet, runtime.GOARCH, w.t.Output())
+	require.NoError(w.t, err)
+	server := w.ServeMirror(w.t, w.Port("8080"), assets.Folder, mirror.Options{})
 	n := w.builder()
 	if prepare != nil {
 		prepare(n)
 	}
 	n.Upload(w.t, lab.Agent(w.t), "/home/admin/eksnode")
-	n.sh("/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http", lab.Kubelet, server.URL())
+	n.sh("/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http", kubelet, server.URL())
 	// There is no registry in the lab; nothing ever runs the image.
 	n.sh("systemctl start containerd")
 	n.Import(w.t, "--no-unpack", map[string]v1.Image{pauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})
