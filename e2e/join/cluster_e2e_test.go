@@ -112,6 +112,8 @@ func (c *cluster) complete(t *testing.T) {
 	c.await(t, "get", "--raw=/readyz")
 	// This binding lets the API server read from kubelets.
 	c.must(t, "", "create", "clusterrolebinding", "kubeadm:cluster-admins", "--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins")
+	// From 1.36 on, the certificate with which the API server calls kubelets names no group.
+	c.must(t, "", "create", "clusterrolebinding", "kubelets", "--clusterrole=system:kubelet-api-admin", "--user=kube-apiserver-kubelet-client")
 	c.daemon(t, tools.NameScheduler, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("scheduler.conf"))
 	c.daemon(t, tools.NameControllerManager, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("controller-manager.conf"),
 		// Only with service account credentials may a controller sign certificates.
