@@ -108,8 +108,12 @@ func instanceData(h *host.Host) ([]string, error) {
 const idMost = 64 << 10
 
 // regularContent reads a file with an ID, or nothing if a folder, a device or a
-// large file is in its place. The rule of that file handles it.
+// large file is in its place, or a mount that is not of the machine. The rule of
+// that file handles it.
 func regularContent(h *host.Host, name string) ([]byte, error) {
+	if m, err := h.Files.Foreign(name, "", true); err != nil || m != nil {
+		return nil, err
+	}
 	st, err := h.Files.Stat(name)
 	if leadsNowhere(err) || err == nil && (!st.Mode().IsRegular() || st.Size() > idMost) {
 		return nil, nil

@@ -183,8 +183,11 @@ func hostIDsLeft(ctx context.Context, h *host.Host, taken taken, _ *originals) (
 // reportedIn reports whether the rule enrolled-agents or host-names reports a file.
 func reportedIn(h *host.Host, name string) bool {
 	return slices.ContainsFunc(slices.Concat(enrolledAgents, hostNames), func(l leftover) bool {
+		if !kept(l.paths, name) {
+			return false
+		}
 		there, err := l.in(h, name)
-		return kept(l.paths, name) && there && err == nil
+		return there && err == nil
 	})
 }
 
