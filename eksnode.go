@@ -174,15 +174,13 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			if err != nil {
 				return err
 			}
-			if err := scrub.Began(h); err != nil {
-				return err
-			}
 			r.Applied(plan.Apply(ctx, h, items, o.Sink))
-			switch {
-			case r.Result == plan.Failure:
+			if r.Result == plan.Failure {
 				return nil
-			case spec.Audit == scrub.AuditOff:
-				return scrub.Ended(h, version.String())
+			}
+			// The audit looks for what follows the record.
+			if err := scrub.Ended(ctx, h, version.String(), r.Outcomes); err != nil || spec.Audit == scrub.AuditOff {
+				return err
 			}
 			audits, err := spec.AuditItems(rules, ids...)
 			if err != nil {
@@ -194,7 +192,7 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			list, asked := plan.Look(ctx, h, audits, nil)
 			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
 			r.Audit.Rules = spec.Checks(rules, asked)
-			return scrub.Ended(h, version.String())
+			return nil
 		})
 	})
 }

@@ -62,11 +62,15 @@ const copiedAfter = 2 * time.Second
 // changedMost is how many changed files are findings of their own.
 const changedMost = 20
 
-// Began removes the record of an earlier scrub: a new scrub begins.
-func Began(h *host.Host) error { return ignoreMissing(h.Files.Remove(recordPath)) }
-
-// Ended records that a scrub has ended. tool is the version of eksnode.
-func Ended(h *host.Host, tool string) error {
+// Ended records that a scrub with these outcomes has ended. tool is the version of
+// eksnode. The record of an earlier scrub stays if nothing has changed since.
+func Ended(ctx context.Context, h *host.Host, tool string, outcomes []plan.Outcome) error {
+	if !slices.ContainsFunc(outcomes, func(o plan.Outcome) bool { return len(o.Actions) > 0 }) {
+		since, err := afterScrub(ctx, h)
+		if err == nil && since.NotApplicable == "" && len(since.Findings) == 0 {
+			return nil
+		}
+	}
 	return errors.Join(h.Files.MkdirAll(path.Dir(recordPath), 0o755), writeRecord(h, record{Schema: recordSchema, Tool: tool}))
 }
 

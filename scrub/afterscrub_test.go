@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // afterAScrub is a machine whose scrub has ended.
@@ -23,7 +24,7 @@ func afterAScrub(t *testing.T) (*host.Host, string) {
 	h, root := tree(t, map[string]string{
 		"etc/passwd": passwd, "etc/machine-id": "", "etc/app.conf": "x", "usr/local/bin/": "", "usr/bin/app": "x", "opt/app/": "", "srv/": "",
 	})
-	require.NoError(t, Ended(h, "1.2.3"))
+	require.NoError(t, Ended(t.Context(), h, "1.2.3", nil))
 	return h, root
 }
 
@@ -56,10 +57,13 @@ func TestWorkAfterTheScrubIsFound(t *testing.T) {
 		// Package managers give files the time of the package.
 		require.NoError(t, os.Chtimes(filepath.Join(root, name), time.Unix(0, 0), time.Unix(0, 0)))
 		assert.Equal(t, []string{"/" + name + late}, audit(t, h, "after-scrub"))
-		require.NoError(t, Began(h))
-		assert.Empty(t, audit(t, h, "after-scrub"), "a new scrub begins")
-		require.NoError(t, Ended(h, "1.2.3"))
+		require.NoError(t, Ended(t.Context(), h, "1.2.3", nil))
 		assert.Empty(t, audit(t, h, "after-scrub"))
+		before := snapshot(t, root)
+		require.NoError(t, Ended(t.Context(), h, "1.2.4", nil))
+		assert.Equal(t, before, snapshot(t, root), "a scrub with nothing to do writes nothing")
+		require.NoError(t, Ended(t.Context(), h, "1.2.4", []plan.Outcome{{Actions: make([]plan.Action, 1)}}))
+		assert.NotEqual(t, before, snapshot(t, root))
 	}
 }
 
