@@ -166,7 +166,7 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 		if err != nil {
 			return err
 		}
-		if err := mayScrub(h, os.Geteuid()); err != nil {
+		if err := mayScrub(ctx, h, os.Geteuid()); err != nil {
 			return err
 		}
 		return change(h, func() error {
@@ -198,9 +198,9 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 }
 
 // mayScrub refuses a scrub that would remove a part and fail then. Only root may
-// change all files of a machine. Another user may scrub an image root whose top
-// folders are the user's own, such as one that the user unpacked.
-func mayScrub(h *host.Host, uid int) error {
+// change all files of a machine. Another user may scrub an image root whose files
+// are the user's own, such as one that the user unpacked.
+func mayScrub(ctx context.Context, h *host.Host, uid int) error {
 	if uid == 0 {
 		return nil
 	}
@@ -208,26 +208,18 @@ func mayScrub(h *host.Host, uid int) error {
 	if h.IsLive() {
 		return surface.Errorf("eksnode runs as user %d, but only root can scrub a machine; %s", uid, asRoot)
 	}
-	top, err := h.Files.Open("/")
-	if err != nil {
-		return err
-	}
-	defer top.Close()
-	names, err := top.Readdirnames(-1)
-	if err != nil {
-		return err
-	}
-	for _, name := range append(names, "") {
-		st, err := h.Files.Attributes("/" + name)
-		if err == nil && st.UID != uid {
-			return surface.Errorf("scrubbing %s: eksnode runs as user %d, but /%s in the image root belongs to user %d; %s, or unpack the image as this user",
-				h.Root(), uid, name, st.UID, asRoot)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nothing
+	_, err := h.Files.Walk(ctx, "/", "/", func(e host.Entry, err error) error {
+		if err != nil || e.Mode()&fs.ModeSymlink != 0 {
 			return err
 		}
-	}
-	return nil
+		st, err := h.Files.Attributes(e.Path)
+		if err == nil && st.UID != uid {
+			return surface.Errorf("scrubbing %s: eksnode runs as user %d, but %s in the image root belongs to user %d; %s, or unpack the image as this user",
+				h.Root(), uid, e.Path, st.UID, asRoot)
+		}
+		return err
+	})
+	return err
 }
 
 // dryScrub reports what a scrub would do and what its audit would find.

@@ -335,6 +335,8 @@ func TestSourcesAreReadInOrder(t *testing.T) {
 	require.NoError(t, afero.WriteFile(r.Files, "/endless", make([]byte, maxText+1), 0o600))
 	_, _, err = r.Load(t.Context(), []string{"file:///endless"})
 	assert.EqualError(t, err, "reading the source: read /endless: the text has more than 1 MiB")
+	_, _, err = Reader{Files: afero.NewOsFs()}.Load(t.Context(), []string{"file:///dev/null"})
+	assert.EqualError(t, err, "reading the source: read /dev/null: not a regular file; write the NodeConfig into a file")
 	_, _, err = r.Load(t.Context(), []string{"/etc/eks"})
 	assert.EqualError(t, err, `reading the source "/etc/eks": it must be imds://user-data or file:///PATH`)
 	r.Folder = ""

@@ -160,7 +160,14 @@ func (r Reader) file(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	text, err := readAll(in, maxText)
+	var text []byte
+	st, err := in.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("not a regular file; write the NodeConfig into a file")
+	}
+	if err == nil {
+		text, err = readAll(in, maxText)
+	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 	}

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"go/ast"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -87,4 +88,26 @@ func in(t *testing.T, folder, name string, args ...string) string {
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s %s:\n%s%s", name, strings.Join(args, " "), out, said.String())
 	return string(out)
+}
+
+// A person who adds a package manager finds every place that must know it. pacman is
+// in all of them.
+func TestThePortingGuideNamesEveryPlaceOfAPackageManager(t *testing.T) {
+	_, guide, found := strings.Cut(read(t, "docs/porting.md"), "\n## A new package manager\n")
+	require.True(t, found)
+	guide, _, _ = strings.Cut(guide, "\n## ")
+	for _, s := range sources(t) {
+		if room := s.room(); s.isTest() || room == "e2e" || room == "distros" {
+			continue
+		}
+		knows := false
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			text, ok := n.(*ast.BasicLit)
+			knows = knows || ok && strings.Contains(text.Value, "/pacman") || ok && text.Value == `"pacman"`
+			return true
+		})
+		if knows {
+			assert.Contains(t, guide, "`"+strings.Replace(s.name, "/pacman.go", "/DATABASE.go", 1)+"`")
+		}
+	}
 }

@@ -61,32 +61,49 @@ func ReadYAML(text []byte, to any) error {
 	var errs []error
 	for i := 0; i+1 < len(document.Content[0].Content); i += 2 {
 		name, value := document.Content[0].Content[i], document.Content[0].Content[i+1]
-		if err := readField(name.Value, value, to); err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", name.Line, err))
+		if line, err := readField(name, value, to); err != nil {
+			errs = append(errs, fmt.Errorf("line %d: %w", line, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// readField reads the value of one field.
-func readField(name string, value *yaml.Node, to any) error {
+// readField reads the value of one field. An error comes with its line.
+func readField(name, value *yaml.Node, to any) (int, error) {
 	var decoded any
 	if err := value.Decode(&decoded); err != nil {
-		return fmt.Errorf("the field %s: %w", name, yamlError(err))
+		return name.Line, fmt.Errorf("the field %s: %w", name.Value, yamlError(err))
 	}
 	if decoded == nil {
-		return fmt.Errorf("the field %s has no value", name)
+		return name.Line, fmt.Errorf("the field %s has no value", name.Value)
 	}
-	text, err := json.Marshal(map[string]any{name: decoded})
+	text, err := json.Marshal(map[string]any{name.Value: decoded})
 	if err != nil {
-		return fmt.Errorf("the field %s: %w", name, err)
+		return name.Line, fmt.Errorf("the field %s: %w", name.Value, err)
 	}
 	err = Read(text, to)
 	var at *placed
-	if errors.As(err, &at) { // the place is that in the JSON
-		return at.error
+	if !errors.As(err, &at) {
+		return name.Line, err
 	}
-	return err
+	// The place is that in the JSON.
+	if key := keyIn(value, at.unknown); at.unknown != "" && key != nil {
+		return key.Line, at.error
+	}
+	return name.Line, at.error
+}
+
+// keyIn returns the first key of this name in a value, or nil.
+func keyIn(value *yaml.Node, name string) *yaml.Node {
+	for i, part := range value.Content {
+		if value.Kind == yaml.MappingNode && i%2 == 0 && part.Value == name {
+			return part
+		}
+		if key := keyIn(part, name); key != nil {
+			return key
+		}
+	}
+	return nil
 }
 
 // yamlError is an error of the library without its own words.
@@ -98,6 +115,7 @@ func yamlError(err error) error {
 type placed struct {
 	place string
 	error
+	unknown string // the field that is not known, if that is the error
 }
 
 func (p *placed) Error() string { return p.place + ": " + p.error.Error() }
@@ -149,22 +167,25 @@ func explain(text []byte, err error, known ...string) error {
 		return at(text, wrong.Offset-1, "%sexpected %s, found %s", field, wanted(wrong.Type), found(wrong.Value))
 	}
 	if m := unknownField().FindStringSubmatch(err.Error()); m != nil {
-		meant := show.Meant(strings.Trim(m[1], `"`), known)
+		name := strings.Trim(m[1], `"`)
+		said := fmt.Sprintf("the field %s is not known%s", m[1], show.Meant(name, known))
 		where := regexp.MustCompile(regexp.QuoteMeta(m[1]) + `\s*:`).FindIndex(text)
 		if where == nil { // written with escapes
-			return fmt.Errorf("the field %s is not known%s", m[1], meant)
+			return errors.New(said)
 		}
-		return at(text, int64(where[0]), "the field %s is not known%s", m[1], meant)
+		unknown := at(text, int64(where[0]), "%s", said)
+		unknown.unknown = name
+		return unknown
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // at is an error with the line and column of an offset, both from 1.
-func at(text []byte, offset int64, format string, args ...any) error {
+func at(text []byte, offset int64, format string, args ...any) *placed {
 	before := text[:max(0, min(offset, int64(len(text))))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len(before) - bytes.LastIndexByte(before, '\n')
-	return &placed{fmt.Sprintf("line %d, column %d", line, column), fmt.Errorf(format, args...)}
+	return &placed{place: fmt.Sprintf("line %d, column %d", line, column), error: fmt.Errorf(format, args...)}
 }
 
 // found names the kind of the JSON value.

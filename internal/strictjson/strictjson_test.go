@@ -34,7 +34,7 @@ func TestYAMLIsReadAsJSONIs(t *testing.T) {
 		"name: a\nname: b\n":      `line 2: mapping key "name" already defined at line 1`,
 		"map:\n  a: b\n  a: c\n":  `line 1: the field map: line 3: mapping key "a" already defined at line 2`,
 		"name:\n":                 "line 1: the field name has no value",
-		"deep:\n  ratoi: 1\n":     `line 1: the field "ratoi" is not known; did you mean ratio?`,
+		"deep:\n  ratoi: 1\n":     `line 2: the field "ratoi" is not known; did you mean ratio?`,
 		"- a\n":                   "expected fields with values, such as name: value",
 		"name: a\n---\nname: b\n": "more than one YAML document; keep one",
 		"name: [\n":               "line 1: did not find expected node content",
