@@ -14,6 +14,20 @@ import (
 type (
 	// Node describes the node that a machine becomes.
 	Node = node.Node
+	// Form is the contract of the user data: NodeConfig or bootstrap.sh.
+	Form = node.Form
+	// Cluster is the cluster that a node joins.
+	Cluster = node.Cluster
+	// Kubelet holds the kubelet's settings.
+	Kubelet = node.Kubelet
+	// Containerd holds containerd's settings.
+	Containerd = node.Containerd
+	// InstanceFacts are what EC2 says about the instance.
+	InstanceFacts = instance.Facts
+	// MachineFacts are what the machine says about itself.
+	MachineFacts = machine.Facts
+	// ProgramVersion is the version of the kubelet or containerd of a machine.
+	ProgramVersion = machine.Version
 	// Described is the cluster that DescribeCluster returns.
 	Described = node.Described
 	// Limits holds the network limits and the size of an instance type.
