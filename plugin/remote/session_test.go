@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -155,10 +156,10 @@ func TestDryRunPrintsThePlan(t *testing.T) {
 
 func TestProgressIsPrintedAtIntervals(t *testing.T) {
 	b := newBench(t, "progress").overSSH()
-	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	began := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	var calls atomic.Int64
 	b.session.Now = func() time.Time { // each call is six seconds later
-		clock = clock.Add(6 * time.Second)
-		return clock
+		return began.Add(time.Duration(calls.Add(6)) * time.Second)
 	}
 	b.session.Limits.Heartbeat = time.Hour
 	require.NoError(t, b.session.Run(t.Context(), b.request))

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -94,12 +95,13 @@ func TestAgentsThatDoNotArrive(t *testing.T) {
 			require.NoError(t, err)
 			b := newBench(t, "done").overSSH()
 			b.around(`case $1 in *mkdir*agent*) `+strings.ReplaceAll(test.file, "FIFO", fifo)+";; esac", "")
-			clock := time.Now()
+			began := time.Now()
+			var hours atomic.Int64
 			b.session.Now = func() time.Time { // time passes when the machine is there
 				if _, err := os.Stat(fifo + ".there"); err == nil {
-					clock = clock.Add(time.Hour)
+					hours.Add(1)
 				}
-				return clock
+				return began.Add(time.Duration(hours.Load()) * time.Hour)
 			}
 			b.session.Limits.Heartbeat = 100 * time.Millisecond
 			if name == "a line that takes nothing" { // more than the buffers on the way take
@@ -140,10 +142,10 @@ func TestErrorsThatPackerDropsArePrinted(t *testing.T) {
 // Sending prints how far it is.
 func TestSendingPrintsItsProgress(t *testing.T) {
 	b := newBench(t, "done").overSSH()
-	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	began := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	var calls atomic.Int64
 	b.session.Now = func() time.Time { // each call is eleven seconds later
-		clock = clock.Add(11 * time.Second)
-		return clock
+		return began.Add(time.Duration(calls.Add(11)) * time.Second)
 	}
 	b.session.Limits.Heartbeat, b.session.Limits.Arrival = time.Millisecond, 10_000*time.Hour
 	require.NoError(t, b.session.Run(t.Context(), b.request))
