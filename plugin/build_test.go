@@ -83,22 +83,3 @@ func TestPluginPassesPackerSDCCheck(t *testing.T) {
 	out, err := check.CombinedOutput()
 	require.NoError(t, err, string(out))
 }
-
-// The committed HCL specs equal the output of `go generate`.
-func TestHCLSpecsAreGenerated(t *testing.T) {
-	where, err := exec.Command("go", "tool", "-n", "packer-sdc").Output()
-	require.NoError(t, err)
-	for _, folder := range []string{"eksnode", "scrub"} {
-		file := filepath.Join(folder, "config.hcl2spec.go")
-		committed, err := os.ReadFile(file)
-		require.NoError(t, err)
-		generate := exec.Command(strings.TrimSpace(string(where)), "mapstructure-to-hcl2", "-type", "Config")
-		generate.Dir = folder
-		generate.Env = append(os.Environ(), "GOFILE=config.go", "GOPACKAGE="+folder)
-		out, err := generate.CombinedOutput()
-		require.NoError(t, err, string(out))
-		fresh, err := os.ReadFile(file)
-		require.NoError(t, err)
-		assert.Equal(t, string(committed), string(fresh), "run go generate ./plugin/...")
-	}
-}

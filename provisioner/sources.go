@@ -36,7 +36,7 @@ type Sources struct {
 	SBOM bool `json:"sbom,omitempty" mapstructure:"sbom"`
 	// Lock is the content of a lock file; nothing else is installed. Templates and
 	// flags set it with Local.LockFile.
-	Lock *Lock `json:"lock,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
+	Lock *Lock `json:"lock,omitempty" mapstructure:"-"`
 }
 
 // validate reports all problems. pinned is Spec.Versions.

@@ -22,7 +22,7 @@ type Spec struct {
 	Skip []string `json:"skip,omitempty" mapstructure:"skip_rules"`
 	// Own holds the rules of Local.RulesFile, which run in addition; see
 	// ParseRules.
-	Own []OwnRule `json:"own,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
+	Own []OwnRule `json:"own,omitempty" mapstructure:"-"`
 	// Record the SHA-256 of each removed file in the report.
 	Hash bool `json:"hash,omitempty" mapstructure:"hash"`
 	// Discard the free space of the machine's disks at the end, or fill it with
@@ -30,7 +30,7 @@ type Spec struct {
 	// snapshot. Filling makes the snapshot as large as the disk.
 	WipeFreeSpace bool `json:"wipe_free_space,omitempty" mapstructure:"wipe_free_space"`
 	// Whether the machine must be a node; see Node. Defaults to `yes`.
-	Node Node `json:"node,omitempty" mapstructure:"-" mapstructure-to-hcl2:",skip"`
+	Node Node `json:"node,omitempty" mapstructure:"-"`
 	// Effect of the final audit on the result: `fail`, `warn` or `off`. With
 	// `fail`, the scrub fails when the audit finds something or a rule could not
 	// run. With `off`, no audit runs. The audit runs the rules that `rules` and

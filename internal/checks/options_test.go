@@ -50,12 +50,10 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	before, after, found := strings.Cut(string(text), "\t// Prepare the node for Elastic Fabric Adapter.")
 	require.True(t, found)
 	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
-	in(t, repository, "go", "generate", "./plugin/eksnode")
 	in(t, repository, "go", "run", "./docs/generate")
 	assert.Equal(t, []string{
 		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/reference/commands/eksnode-provision.md",
-		"docs/reference/components/provisioner-eksnode.md",
-		"plugin/eksnode/config.hcl2spec.go", "provisioner/spec.go",
+		"docs/reference/components/provisioner-eksnode.md", "provisioner/spec.go",
 	}, strings.Fields(git("diff", "--name-only")), "the spec, and the files generated from it")
 
 	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")

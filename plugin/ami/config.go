@@ -1,7 +1,5 @@
 package ami
 
-//go:generate go tool packer-sdc mapstructure-to-hcl2 -type Config
-
 import (
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"

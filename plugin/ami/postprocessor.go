@@ -30,7 +30,7 @@ import (
 type PostProcessor struct{ config Config }
 
 // ConfigSpec implements packersdk.HCL2Speccer.
-func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
+func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.config) }
 
 // Configure decodes and checks the fields, and joins all problems. Packer calls
 // Configure when it loads the template, with "<unknown>" for values that are not known
@@ -40,7 +40,7 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	templates := interpolate.Context{Funcs: functions(), Data: struct{}{}}
 	placeholders, raws := config.DetectContextData(raws...)
 	var decoded mapstructure.Metadata
-	err := config.Decode(&p.config, &config.DecodeOpts{
+	err := validate.Decode(&p.config, &config.DecodeOpts{
 		PluginType: "eksnode-ami", Interpolate: true, InterpolateContext: &templates, Metadata: &decoded,
 		InterpolateFilter: &interpolate.RenderFilter{Exclude: withData()},
 	}, raws...)

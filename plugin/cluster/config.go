@@ -1,7 +1,5 @@
 package cluster
 
-//go:generate go tool packer-sdc mapstructure-to-hcl2 -type Config,Output
-
 import (
 	"github.com/hashicorp/packer-plugin-sdk/common"
 

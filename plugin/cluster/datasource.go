@@ -9,7 +9,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
-	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/zclconf/go-cty/cty"
 
 	aws "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -21,15 +20,15 @@ import (
 type Datasource struct{ config Config }
 
 // ConfigSpec implements packersdk.HCL2Speccer.
-func (d *Datasource) ConfigSpec() hcldec.ObjectSpec { return d.config.FlatMapstructure().HCL2Spec() }
+func (d *Datasource) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&d.config) }
 
 // OutputSpec is what the data source tells, for Packer's validate.
-func (d *Datasource) OutputSpec() hcldec.ObjectSpec { return (&Output{}).FlatMapstructure().HCL2Spec() }
+func (d *Datasource) OutputSpec() hcldec.ObjectSpec { return validate.HCL(&Output{}) }
 
 // Configure decodes and checks the fields. All problems are joined.
 func (d *Datasource) Configure(raws ...any) error {
 	d.config = Config{}
-	if err := config.Decode(&d.config, nil, raws...); err != nil {
+	if err := validate.Decode(&d.config, nil, raws...); err != nil {
 		return err
 	}
 	var fault error

@@ -1,7 +1,5 @@
 package contents
 
-//go:generate go tool packer-sdc mapstructure-to-hcl2 -type Config,Output
-
 import "github.com/hashicorp/packer-plugin-sdk/common"
 
 // Config holds the fields of a `data "eksnode-contents"` block.

@@ -22,7 +22,7 @@ type Provisioner struct {
 }
 
 // ConfigSpec implements packersdk.HCL2Speccer.
-func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
+func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.config) }
 
 // Prepare decodes and checks the fields, and joins all problems. Packer calls
 // Prepare when it loads the template, with "<unknown>" for values that are not
@@ -32,7 +32,7 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	p.config = Config{}
 	// Templates in double braces are rendered in every field. No field needs
 	// double braces of its own.
-	err := config.Decode(&p.config, &config.DecodeOpts{
+	err := validate.Decode(&p.config, &config.DecodeOpts{
 		PluginType:         "eksnode",
 		Interpolate:        true,
 		InterpolateContext: &p.config.ctx,

@@ -21,12 +21,12 @@ import (
 type PostProcessor struct{ config Config }
 
 // ConfigSpec implements packersdk.HCL2Speccer.
-func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return p.config.FlatMapstructure().HCL2Spec() }
+func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.config) }
 
 // Configure decodes and checks the fields. All problems are joined.
 func (p *PostProcessor) Configure(raws ...any) error {
 	p.config = Config{}
-	err := config.Decode(&p.config, &config.DecodeOpts{PluginType: "eksnode-publish", Interpolate: true, InterpolateContext: &p.config.ctx}, raws...)
+	err := validate.Decode(&p.config, &config.DecodeOpts{PluginType: "eksnode-publish", Interpolate: true, InterpolateContext: &p.config.ctx}, raws...)
 	if err != nil {
 		return err
 	}

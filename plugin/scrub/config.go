@@ -1,7 +1,5 @@
 package scrub
 
-//go:generate go tool packer-sdc mapstructure-to-hcl2 -type Config
-
 import (
 	"errors"
 	"fmt"
