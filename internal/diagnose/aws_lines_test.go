@@ -136,7 +136,6 @@ var awsLines = map[string][]string{
 	},
 	"network-plugin": {
 		`{"level":"error","msg":"Failed to call ec2:DescribeNetworkInterfaces for [eni-0]: InvalidNetworkInterfaceID.NotFound: The networkInterface ID 'eni-0' does not exist"}`,
-		`time="2025-03-01T14:03:52Z" level=info msg="Checking for IPAM connectivity... "`,
 		`failed to setup network: SetupPodNetwork: failed to setup veth pair: failed to generate Unique MAC addr`,
 		`Error received from AddNetwork gRPC call: rpc error: code = Unavailable desc = all SubConns are in TransientFailure`,
 		`2019-02-17T03:21:49Z [DEBUG] Not able to add route route 0.0.0.0/0 via 10.0.0.1 table 2 (attempt 1/5)`,

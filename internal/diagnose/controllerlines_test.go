@@ -62,7 +62,6 @@ var controllerLines = map[string][]string{
 	},
 	"version-skew": {`out waiting for the condition; caused by: the server could not find the requested`},
 	"kubelet-flags": {
-		`error: failed to run Kubelet: open /var/lib/kubelet/config.yaml: no such file or directory`,
 		`failed to set feature gates: cannot set feature gate RotateKubeletServerCertificate to false, feature is locked to true`,
 		`run.go:74] "command failed" err="failed to run Kubelet: unknown cloud provider \"aws\""`,
 		`flag provided but not defined: -container-runtime`,

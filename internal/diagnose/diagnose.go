@@ -97,12 +97,19 @@ func shorten(line string, at int) string {
 	if len(line) <= longest {
 		return printable(strings.TrimSpace(line))
 	}
+	// The innermost error is at the end.
 	from := max(0, min(at-longest/4, len(line)-longest))
-	text := line[from : from+longest]
+	if len(line)-at <= longest {
+		from = len(line) - longest
+	}
+	text := strings.TrimSpace(strings.ToValidUTF8(line[from:from+longest], ""))
 	if from > 0 {
 		text = "…" + text
 	}
-	return printable(strings.TrimSpace(strings.ToValidUTF8(text, ""))) + "…"
+	if from+longest < len(line) {
+		text += "…"
+	}
+	return printable(text)
 }
 
 // printable replaces control characters by visible text.

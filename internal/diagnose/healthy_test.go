@@ -44,6 +44,27 @@ func TestAGoodStartSaysJoined(t *testing.T) {
 	assert.Equal(t, Joined, r.Result())
 }
 
+// Lines that look like a fault, and blame nothing.
+func TestLinesOfHealthyNodesBlameNothing(t *testing.T) {
+	for name, line := range map[string]string{
+		"no cached configuration": `nodeadm[1901]: {"level":"warn","ts":1754300001.2,"msg":"failed to load cached config","error":"open /run/eks/nodeadm/config.json: no such file or directory"}`,
+		"the CNI checks itself":   `{"level":"info","ts":"2025-01-01T10:10:10.000Z","caller":"entrypoint.sh","msg":"Checking for IPAM connectivity ... "}`,
+		"a pod before a reboot":   `kubelet[700]: E0804 10:00:05.2 700 remote_runtime.go:222] "StopPodSandbox from runtime service failed" err="plugin type=\"calico\" failed (delete): error getting ClusterInformation: Get \"https://10.96.0.1:443/apis/x\": dial tcp 10.96.0.1:443: i/o timeout"`,
+		"an agent tries again":    `time="2025-08-04T10:11:12Z" level=info msg="certificate signed by unknown authority, retrying with system pool"`,
+		"a user without rights":   `Get "http://169.254.169.254/latest/meta-data/": dial tcp 169.254.169.254:80: socket: permission denied`,
+	} {
+		assert.Empty(t, searched(t, "journal\n"+line+"\n").Findings, name)
+	}
+}
+
+// The innermost error is at the end of a line, which a cut keeps.
+func TestTheEndOfALongLineIsShown(t *testing.T) {
+	line := `Aug 04 10:11:12 ip-10-0-1-2 kubelet[2201]: E0804 10:11:12.123456    2201 run.go:72] "command failed" err="failed to load kubelet config file, path: /var/lib/kubelet/config.yaml, error: failed to load Kubelet config file /var/lib/kubelet/config.yaml, error failed to read kubelet config file, error: open /var/lib/kubelet/config.yaml: no such file or directory"`
+	got := searched(t, "journal\n"+line+"\n").Findings
+	assert.Equal(t, "template", got[0].Rule.ID)
+	assert.True(t, strings.HasSuffix(got[0].Evidence[0], `no such file or directory"`), got[0].Evidence[0])
+}
+
 // The kubelet writes these lines when a pod is deleted: the node may no longer
 // read the pod and its secrets.
 const deletedPod = `Nov 20 20:12:11 ip-10-0-1-2.eu-west-1.compute.internal kubelet[1790]: I1120 20:12:11.682950    1790 status_manager.go:1018] "Failed to get status for pod" err="pods \"one\" is forbidden: User \"system:node:ip-10-0-1-2.eu-west-1.compute.internal\" cannot get resource \"pods\" in API group \"\" in the namespace \"default\": no relationship found between node 'ip-10-0-1-2.eu-west-1.compute.internal' and this object" pod="default/one"

@@ -22,6 +22,7 @@ var joinLines = map[string][]string{
 	},
 	"template": {
 		`E1120 20:11:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Post \"https://MASTER_ENDPOINT/api/v1/nodes\": dial tcp: lookup MASTER_ENDPOINT on 10.0.0.2:53: server misbehaving" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
+		`failed to read kubelet config file "/var/lib/kubelet/config.yaml", error: open /var/lib/kubelet/config.yaml: no such file or directory`,
 	},
 	"contract": {"ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs."},
 	"node-config": {
@@ -87,6 +88,14 @@ var joinLines = map[string][]string{
 		`Get "https://602401143452.dkr.ecr.eu-west-1.amazonaws.com/v2/": lookup 602401143452.dkr.ecr.eu-west-1.amazonaws.com: Temporary failure in name resolution`,
 		`Temporary failure resolving 'archive.ubuntu.com'`,
 		`[ERROR] plugin/errors: 2 a.rds.amazonaws.com. AAAA: dial tcp 10.28.0.2:53: i/o timeout`,
+	},
+	"refused": {
+		`dial tcp 10.0.0.5:6443: connect: connection refused`,
+		`"Unable to register node with API server" err="Post \"https://10.0.0.5:8443/api/v1/nodes\": connection refused"`,
+	},
+	"ip-forward": {
+		`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`,
+		`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: /proc/sys/net/ipv6/conf/default/forwarding contents are not set to 1`,
 	},
 	"blocked": {
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`,
@@ -183,7 +192,6 @@ var joinLines = map[string][]string{
 		`E0508 19:05:36.802480    2488 run.go:74] "command failed" err="failed to run Kubelet: cloud provider \"aws\" was specified, but built-in cloud providers are disabled. Please set --cloud-provider=external and migrate to an external cloud provider"`,
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to load kubelet config file, path: /etc/kubernetes/kubelet/config.json, error: failed to load Kubelet config file"`,
 		`"command failed" err="failed to merge kubelet configs: failed to load kubelet dropin file, path: /etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf, no apiVersion/kind"`,
-		`failed to read kubelet config file "/var/lib/kubelet/config.yaml", error: open /var/lib/kubelet/config.yaml: no such file or directory`,
 		`"command failed" err="unknown command kubelet-args"`,
 	},
 	"checkpoint": {

@@ -31,7 +31,6 @@ var machineLines = map[string][]string{
 	},
 	"kernel-settings": {
 		`Nov 17 13:35:47 ma kubelet[1347]: E1117 13:35:47.730947    1347 kubelet.go:1688] "Failed to start ContainerManager" err="[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0, invalid kernel flag: kernel/panic, expected value: 10, actual value: 0, invalid kernel flag: kernel/panic_on_oops, expected value: 1, actual value: 0]"`,
-		`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`,
 	},
 	"swap": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [Filename]"`,
@@ -133,7 +132,6 @@ var machineLines = map[string][]string{
 		"eksnode: services: starting kubelet.service: systemd reports the unit as not-found; the image must have it",
 		"Failed to start kubelet.service: Unit kubelet.service not found.",
 		"systemd[1]: kubelet.service: Failed at step EXEC spawning /usr/bin/kubelet: No such file or directory",
-		`systemd[1]: kubelet.service: Main process exited, code=exited, status=203/EXEC`,
 	},
 	"kube-proxy": {
 		`E1118 06:26:55.123456       1 leaderelection.go:436] error retrieving resource lock: Get "https://172.20.0.1:443/apis/coordination.k8s.io/v1/namespaces/x/leases/y?timeout=5s": dial tcp 172.20.0.1:443: i/o timeout`,

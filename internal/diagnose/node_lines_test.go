@@ -69,5 +69,6 @@ var nodeLines = map[string][]string{
 	"file": {
 		`agent[7]: open /etc/agent/agent.conf: no such file or directory`,
 		`/opt/agent/run.sh: Permission denied`,
+		`systemd[1]: kubelet.service: Main process exited, code=exited, status=203/EXEC`,
 	},
 }

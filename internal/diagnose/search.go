@@ -188,8 +188,16 @@ func (r *reading) match(line string, place func() string) {
 // resolves a rule is none.
 func (s *Search) isEvidence(c candidate, line string) bool {
 	p := s.patterns[c.rule]
-	return c.MatchString(line) && p.not.find(line) == nil && (p.until < 0 || untils()[p.until].find(line) == nil)
+	return c.MatchString(line) && p.not.find(line) == nil && (p.until < 0 || untils()[p.until].find(line) == nil) &&
+		harmless().find(line) == nil
 }
+
+// harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
+// first boot, and pods from before a reboot have no network to remove.
+var harmless = sync.OnceValue(func() expressions {
+	return compile(`failed to load cached config`,
+		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|connection refused|TransientFailure)`)
+})
 
 // errorsMost is how many lines that look like errors are kept.
 const errorsMost = 10

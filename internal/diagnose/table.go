@@ -24,10 +24,10 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "template",
-			Cause:  "the kubelet started with a template that first boot has not filled in",
+			Cause:  "the kubelet started before first boot wrote its configuration: the file is missing, or still a template",
 			Remedy: "first boot configured nothing: check eksnode-config.service and the user data; an image must not have the kubelet enabled",
 			Until:  joined,
-			Lines:  []string{`MASTER_ENDPOINT`},
+			Lines:  []string{`MASTER_ENDPOINT`, `open \S*kubelet/\S*config\S*: no such file or directory`},
 
 			Commands: []string{"sudo systemctl status eksnode-config.service --no-pager", "eksnode userdata check FILE"},
 		},
@@ -347,6 +347,7 @@ func Rules() []Rule {
 			Cause:  "the instance metadata service does not answer",
 			Remedy: "set the instance's metadata options to http-endpoint=enabled, and check the node's network",
 			Until:  joined,
+			Not:    `socket: (permission denied|operation not permitted)`, // of the program that asks
 			Lines: []string{
 				`asking the instance metadata service for `, `EC2MetadataRequestError`, `failed to make EC2Metadata request`,
 				`ec2imds: \w+.*(deadline exceeded|cancel|StatusCode: 40[13]|dial tcp|read tcp)`, `identity metadata: operation error ec2imds`,
@@ -407,16 +408,30 @@ func Rules() []Rule {
 			Remedy: "allow port 443 from the node to the cluster's security group, and port 10250 in the other direction; check the subnet's route (NAT gateway or private endpoint) and the endpoint's public access list",
 			Until:  joined,
 			Lines: []string{
-				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection (refused|timed out)|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
+				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (i/o timeout|(connect|getsockopt): (connection timed out|no route to host))`, `net/http: TLS handshake timeout`, `request canceled while waiting for connection`,
 				`\.eks\.amazonaws\.com(\.cn)?[^ ]*: (context deadline exceeded|EOF|read tcp |net/http: |http2: |unexpected EOF)`, `server is not ready: failed to (get|retrieve)`,
 				`[cC]onnect to \S+\.eks\.amazonaws\.com`,
-				`([uU]nable to register |[rR]egister node|[eE]nsure (node )?lease|retrieve node info|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection re(fused|set)|i/o timeout|no route to host|timed out|http2: )`,
+				`([uU]nable to register |[rR]egister node|[eE]nsure (node )?lease|retrieve node info|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*(context deadline exceeded|: EOF|connection reset|i/o timeout|no route to host|timed out|http2: )`,
 				`dial tcp [0-9.\[\]a-f:]+:(443|6443): connect: (connection reset|operation timed out|host is (down|unreachable)|operation not permitted)`,
 			},
-			Not: `https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
+			Not: `/v2/|: connection refused|https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
 
 			Others:   "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
+		},
+		{
+			ID:     "refused",
+			Cause:  "nothing listens at the API server's address and port: the machine there answers and refuses the connection",
+			Remedy: "compare server and port in the kubeconfig with the cluster's endpoint; for a control plane of your own, see whether kube-apiserver runs there",
+			Until:  joined,
+			Lines: []string{
+				`dial tcp [0-9.\[\]a-f:]+:(443|6443): (connect|getsockopt): connection refused`,
+				`([uU]nable to register |[rR]egister node|[eE]nsure (node )?lease|retrieve node info|updating node status|CSINode publishing|[fF]ailed to (list|watch) \*v1).*connection refused`,
+			},
+			Not: `/v2/|https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
+
+			Others:   "the API server restarted at that time, or a proxy or firewall refuses on its behalf",
+			Commands: []string{"sudo grep server: /var/lib/kubelet/kubeconfig", "aws eks describe-cluster --name NAME --query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"},
 		},
 		{
 			ID:     "kube-proxy",
@@ -450,7 +465,7 @@ func Rules() []Rule {
 			Cause:  "the authority in the node's ca.crt did not sign the API server's certificate: the certificate authority and the endpoint belong to different clusters, or a proxy intercepts TLS",
 			Remedy: "take both from one description of the cluster, run init again, and exclude *.eks.amazonaws.com from intercepting proxies",
 			Until:  joined,
-			Not:    `failed to do request|failed to resolve reference|:10250/`,
+			Not:    `failed to do request|failed to resolve reference|:10250/|level"?[=:] ?"?info`,
 			Lines: []string{
 				`certificate signed by unknown authority`,
 				`x509: (certificate is valid for .*, not |cannot validate certificate for|certificate relies on legacy)`, `(CERTIFICATE_VERIFY_FAILED|SSL validation failed|SSL certificate problem: (unable|self))`,
@@ -660,11 +675,12 @@ func Rules() []Rule {
 			ID:     "kubelet-flags",
 			Cause:  "the kubelet has a flag or a setting that its version does not support",
 			Remedy: "remove the flag or setting from spec.kubelet or --kubelet-extra-args",
+			Not:    `: no such file or directory`,
 			Lines: []string{
 				`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`,
 				`failed to (load kubelet dropin|merge kubelet configs|unmarshal merged JSON)`, `failed to load Kubelet config|failed to read kubelet config file`, `unknown command \S+$`,
 				`unknown cloud provider \\*"`, `flag provided but not defined: -|unknown shorthand flag: `, `failed to precedence kubeletConfigFlag`, `failed to convert merged config`,
-				`open \S*kubelet/\S*config\S*: no such file or directory`, `cannot set feature gate`,
+				`cannot set feature gate`,
 			},
 
 			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"},
@@ -737,10 +753,17 @@ func Rules() []Rule {
 			Remedy: "set kernel.panic=10, kernel.panic_on_oops=1 and vm.overcommit_memory=1 in /etc/sysctl.d",
 			Lines: []string{
 				`[iI]nvalid kernel flag: `,
-				`ip_forward contents are not set to 1`,
 			},
 
 			Commands: []string{"sudo sysctl --write kernel.panic=10 kernel.panic_on_oops=1 vm.overcommit_memory=1", "sudo systemctl restart kubelet"},
+		},
+		{
+			ID:     "ip-forward",
+			Cause:  "the kernel does not forward packets between pods and the network",
+			Remedy: "set net.ipv4.ip_forward=1 in /etc/sysctl.d, and net.ipv6.conf.all.forwarding=1 for IPv6",
+			Lines:  []string{`ip_forward contents are not set to 1`, `/forwarding contents are not set to 1`},
+
+			Commands: []string{"sudo sysctl --write net.ipv4.ip_forward=1"},
 		},
 		{
 			ID:     "swap",
@@ -1089,7 +1112,7 @@ func Rules() []Rule {
 				`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`, `Initialization failure: ipamd init`, `connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
 				`([tT]imed out waiting for IPAM|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`, `(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`, `(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
 				`NetworkReady=false`,
-				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `Checking for IPAM connectivity`, `SetupPodNetwork: `, `rror received from AddNetwork`, `all SubConns are in TransientFailure`,
+				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `SetupPodNetwork: `, `rror received from AddNetwork`, `all SubConns are in TransientFailure`,
 				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`, `MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|retrieve primary IF|configure (IPv6 settings|system parameters))`,
 				`Not able to add route|unable to add route`, `[fF]ailed to (set ?up|setup) (host network|ENI|pod network|veth|vlan)`, `[tT]imed out waiting for (IPAM-D|IPAMD)`,
 				`failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ )?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
@@ -1177,7 +1200,7 @@ func Rules() []Rule {
 			Remedy: "make the image with `eksnode provision`",
 			Lines: []string{
 				`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd|nodeadm\S*)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `,
-				`(kubelet|containerd|nodeadm\S*|eksnode\S*)\.service: .*status=203/EXEC`, `status=200/CHDIR|Failed at step CHDIR`,
+				`status=200/CHDIR|Failed at step CHDIR`,
 				`binary not installed "?containerd-shim`, `exec: \\*"(runc|containerd-shim-runc-v2)\\*": executable file not found`, `(kubelet|containerd)\.service is masked`,
 			},
 
@@ -1204,11 +1227,11 @@ func Rules() []Rule {
 			Remedy: "read /var/log/cloud-init-output.log, which has the script's own output: the last command before the failure is the reason",
 			Until:  joined,
 			Lines: []string{
-				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts-user`, `scripts_user.*Runparts: \d+ failures`,
+				`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts[-_]user`, `scripts_user.*Runparts: \d+ failures`,
 				`Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
 				`Boothooks? script \S+ execution e`, `failed (run of )?stage \w+`, `(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`, `(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot download repomd|Failed to download metadata for repo)`,
 				`Failed to start .*[bB]ootstrap [cC]ontainer`,
-				`unning module (scripts-\w+|runcmd|bootcmd|write-files|package\S*|mounts|disk_setup) \(.*failed`, `(at merging in cloud config part|Failed fetching userdata)`, `Failed to start .*(cloud-init job|settings specified in cloud-config)`,
+				`unning module (scripts[-_]\w+|runcmd|bootcmd|write[-_]files|package\S*|mounts|disk_setup) \(.*failed`, `(at merging in cloud config part|Failed fetching userdata)`, `Failed to start .*(cloud-init job|settings specified in cloud-config)`,
 			},
 			Otherwise: true,
 
@@ -1305,12 +1328,12 @@ func Rules() []Rule {
 		},
 		{
 			ID:     "file",
-			Cause:  "a program of the node does not find a file, or may not read it",
+			Cause:  "a program of the node does not find a file, or may not read or execute it",
 			Remedy: "the line names the file: see whether the image has it, whether first boot writes it, and who may read it",
 			Until:  joined,
 			Not:    `level=(info|debug|warning)|cloud-init.*DEBUG`,
 			Lines: []string{
-				`(open|stat|lstat|read|mkdir|chdir|exec) /\S+: (no such file or directory|permission denied|not a directory)`, `: (No such file or directory|Permission denied)$`,
+				`(open|stat|lstat|read|mkdir|chdir|exec) /\S+: (no such file or directory|permission denied|not a directory)`, `: (No such file or directory|Permission denied)$`, `status=203/EXEC`,
 			},
 			Otherwise: true,
 
