@@ -32,12 +32,35 @@ type Rule struct {
 	// only without other findings, and not for a node that joined.
 	Otherwise bool
 
+	// Owners are programs whose lines mean the same, with a remedy of their own.
+	Owners []Owner
+
 	// Others are the causes that may write the same lines. Empty means that the lines
 	// themselves say what is wrong.
 	Others string
 	// Commands find out more or carry out the remedy, in this order. Commands with sudo
 	// run on the node. Words in capital letters are to be replaced.
 	Commands []string
+}
+
+// Owner is a program that fails in the way of a rule.
+type Owner struct {
+	// Line is a pattern that only the program's lines match.
+	Line string
+	// Cause, Remedy and Commands take the place of the rule's.
+	Cause, Remedy string
+	Commands      []string
+}
+
+// of is the rule in the words for the program whose lines are the evidence.
+func (r Rule) of(evidence []string) Rule {
+	for _, o := range r.Owners {
+		if slices.ContainsFunc(evidence, func(line string) bool { return compile(o.Line).find(line) != nil }) {
+			r.Cause, r.Remedy, r.Commands = o.Cause, o.Remedy, o.Commands
+			break
+		}
+	}
+	return r
 }
 
 // Finding is a rule with matching lines.

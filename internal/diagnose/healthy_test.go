@@ -57,6 +57,22 @@ func TestLinesOfHealthyNodesBlameNothing(t *testing.T) {
 	}
 }
 
+// The remedy names the program that has to be looked at.
+func TestTheOwnerOfTheNetworkIsNamed(t *testing.T) {
+	for line, owner := range map[string]string{
+		`plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized`: "calico-node",
+		`plugin type="cilium-cni" failed (add): Cilium API client timeout exceeded`:                       "k8s-app=cilium",
+		`plugin type="aws-cni" failed (add): add cmd: failed to assign`:                                   "k8s-app=aws-node",
+		`lookup api.example.com on 169.254.20.10:53: read udp 10.0.0.1:1->169.254.20.10:53: i/o timeout`:  "node-local-dns",
+		`lookup api.example.com on 10.0.0.2:53: no such host`:                                             "enable-dns-support",
+	} {
+		got := searched(t, "journal\n"+line+"\n").Findings
+		if assert.NotEmpty(t, got, line) {
+			assert.Contains(t, strings.Join(got[0].Rule.Commands, "\n"), owner)
+		}
+	}
+}
+
 // The innermost error is at the end of a line, which a cut keeps.
 func TestTheEndOfALongLineIsShown(t *testing.T) {
 	line := `Aug 04 10:11:12 ip-10-0-1-2 kubelet[2201]: E0804 10:11:12.123456    2201 run.go:72] "command failed" err="failed to load kubelet config file, path: /var/lib/kubelet/config.yaml, error: failed to load Kubelet config file /var/lib/kubelet/config.yaml, error failed to read kubelet config file, error: open /var/lib/kubelet/config.yaml: no such file or directory"`

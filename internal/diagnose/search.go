@@ -68,7 +68,7 @@ func (s *Search) Report() Report {
 	r := Report{Joined: s.joined, First: s.first, Errors: s.errors, Lines: s.lines, PassedOver: s.passed}
 	for i, f := range s.found {
 		if f.Count > 0 {
-			f.Rule = s.rules[i]
+			f.Rule = s.rules[i].of(f.Evidence)
 			r.Findings = append(r.Findings, f)
 		}
 	}

@@ -399,6 +399,11 @@ func Rules() []Rule {
 				`(dial (tcp|udp)|read udp) [^ ]*:53: (i/o timeout|connection refused)`,
 				`dial tcp: i/o timeout`, // the name's lookup: a connection's time-out has an address
 			},
+			Owners: []Owner{{
+				Line: `169\.254\.20\.10`, Cause: "DNS does not resolve a name: the node-local cache, which has the address 169.254.20.10, does not answer",
+				Remedy:   "the cache's pod must run before a program on the node can ask it: give the kubelet's clusterDNS to pods only, and the node the VPC's resolver",
+				Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=node-local-dns --output wide", "sudo cat /etc/resolv.conf"},
+			}},
 
 			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport", "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"},
 		},
@@ -1120,7 +1125,20 @@ func Rules() []Rule {
 				`error getting ClusterInformation`, `(write|render) CNI config|find existing CNI config`, `([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`, `taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`,
 			},
 
-			Others:   "the pod aws-node is still starting: a node writes these lines in its first minute",
+			Owners: []Owner{
+				{
+					Line: `[cC]alico|[tT]ypha|[fF]elix|cni-installer|ClusterInformation`, Cause: "pods have no network: Calico is not installed or has not started on this node",
+					Remedy:   "read the log of Calico's pod calico-node; it must reach the API server or Typha, and its account may read ClusterInformation",
+					Commands: []string{"kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide", "kubectl logs --namespace NAMESPACE --selector k8s-app=calico-node --tail 50"},
+				},
+				{
+					Line: `[cC]ilium|subsys=`, Cause: "pods have no network: Cilium is not installed or has not started on this node",
+					Remedy:   "read the log of Cilium's agent; it must reach the API server, and the kernel must have what Cilium needs",
+					Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=cilium --output wide", "kubectl --namespace kube-system logs --selector k8s-app=cilium --tail 50"},
+				},
+			},
+
+			Others:   "the network's pod is still starting: a node writes these lines in its first minute",
 			Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=aws-node --output wide", "kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50", "eksnode preflight --cluster NAME --instance ID"},
 		},
 		{
