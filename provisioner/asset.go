@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
@@ -34,9 +33,6 @@ func (n *node) asset(d asset.Download) step {
 			Verb: plan.Fetch, Target: d.Target,
 			Reason: fmt.Sprintf("%s from %s (%s): %s", d, d.Place(), d.Why, reason),
 			Do: func(ctx context.Context, progress plan.Progress) error {
-				if err := n.expectAfter(h, d); err != nil {
-					return err
-				}
 				record, err := asset.Install(ctx, h, n.source, d, progress)
 				if err != nil {
 					return err
@@ -45,26 +41,6 @@ func (n *node) asset(d asset.Download) step {
 			},
 		}), nil
 	}}
-}
-
-// expectAfter announces the next download, so that it is fetched ahead.
-func (n *node) expectAfter(h *host.Host, d asset.Download) error {
-	fetcher, ok := n.source.(*asset.Fetcher)
-	if !ok {
-		return nil
-	}
-	m, err := manifest.Load(h)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(n.downloads, func(o asset.Download) bool { return o.ID == d.ID })
-	for _, next := range n.downloads[i+1:] {
-		if reason, err := notDone(h, m, next); err != nil || reason != "" {
-			fetcher.Expect(next)
-			return err
-		}
-	}
-	return nil
 }
 
 // assetLeftovers plans the removal of the files of a killed download.

@@ -130,10 +130,7 @@ func fetchAll(ctx context.Context, url string) error {
 		all = append(all, d)
 	}
 	fetcher := asset.NewFetcher(asset.UsualPatience())
-	for i, d := range all {
-		if i+1 < len(all) {
-			fetcher.Expect(all[i+1])
-		}
+	for _, d := range all {
 		if _, err := asset.Install(ctx, h, fetcher, d, func(int64, int64) {}); err != nil {
 			return err
 		}

@@ -21,7 +21,6 @@ type Fetcher struct {
 	wait     time.Duration
 	stall    time.Duration
 	pieces   sync.Pool // of *[]byte, each with pieceSize bytes
-	ahead    ahead
 }
 
 // A large file comes in pieces over several connections, because most sites give a

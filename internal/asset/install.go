@@ -60,13 +60,6 @@ type Source interface {
 
 // begin implements Source.
 func (f *Fetcher) begin(ctx context.Context, d Download) (content, string, error) {
-	if c := f.begun(ctx, d); c != nil {
-		return c.body, c.sum, c.err
-	}
-	return f.beginNow(ctx, d)
-}
-
-func (f *Fetcher) beginNow(ctx context.Context, d Download) (content, string, error) {
 	sum, err := f.sum(ctx, d)
 	if err != nil {
 		return nil, "", err

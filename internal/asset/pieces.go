@@ -22,7 +22,6 @@ func (f *Fetcher) open(ctx context.Context, address string, from int64) (content
 	if isFile(address) {
 		return openFile(address, from)
 	}
-	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	first, err := f.stream(ctx, address, from, from+pieceSize)
 	if err != nil {
@@ -31,10 +30,9 @@ func (f *Fetcher) open(ctx context.Context, address string, from int64) (content
 	}
 	p := &pieces{fetcher: f, cancel: cancel, first: first, ahead: make(chan chan piece, connections-2)}
 	if first.ranges && first.until < first.total {
-		go p.fetch(ctx, address, first.until, first.total, func() { f.lastSent(whole) })
+		go p.fetch(ctx, address, first.until, first.total)
 	} else {
 		close(p.ahead)
-		f.lastSent(whole)
 	}
 	return p, nil
 }
@@ -73,9 +71,8 @@ type pieces struct {
 
 func (p *pieces) size() int64 { return p.first.size() }
 
-// fetch starts the pieces between two places in order. It calls last when the last
-// piece is requested.
-func (p *pieces) fetch(ctx context.Context, address string, from, until int64, last func()) {
+// fetch starts the pieces between two places in order.
+func (p *pieces) fetch(ctx context.Context, address string, from, until int64) {
 	defer close(p.ahead)
 	for ; from < until; from += pieceSize {
 		one := make(chan piece, 1)
@@ -87,7 +84,6 @@ func (p *pieces) fetch(ctx context.Context, address string, from, until int64, l
 			return
 		}
 	}
-	last()
 }
 
 // one fetches one piece.
