@@ -337,12 +337,14 @@ func TestRemovalWithoutOpenat2(t *testing.T) {
 	fd, err := openDir(p.dir, p.base)
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	s := newSweeper(fd, 0)
-	top := &folder{fd: fd, path: "/top", keep: true, open: 1}
 	var mounted *MountedError
-	require.ErrorAs(t, s.enterOld(&folder{parent: top, name: []byte("mnt\x00")}), &mounted)
+	_, err = enterSame(fd, "mnt", "/top/mnt")
+	require.ErrorAs(t, err, &mounted)
 	assert.Equal(t, "/top/mnt", mounted.Path)
 	i.put(t, "top/plain/file", "x")
-	require.NoError(t, s.enterOld(&folder{parent: top, name: []byte("plain\x00")}))
-	require.ErrorAs(t, s.enter(&folder{parent: top, name: []byte("mnt\x00")}), &mounted)
+	plain, err := enterSame(fd, "plain", "/top/plain")
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(plain))
+	_, err = openSame(fd, "mnt", "/top/mnt")
+	require.ErrorAs(t, err, &mounted)
 }

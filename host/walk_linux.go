@@ -160,16 +160,25 @@ func (w *walk) enter(in *openFolder, base, real string) (int, error) {
 	if in.depth == 0 || w.view.at[real] != nil { // already judged
 		return openDir(in.fd, base)
 	}
-	fd, errno := openat2(in.fd, append([]byte(base), 0))
-	switch errno {
-	case 0:
-		return fd, nil
+	return openSame(in.fd, base, real)
+}
+
+// openSame opens a directory that is on the same mount as its parent: by one
+// openat2(2) or, on kernels before 5.6, by comparing mounts.
+func openSame(dir int, base, real string) (int, error) {
+	fd, err := unix.Openat2(dir, base, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS,
+	})
+	switch err {
 	case unix.EXDEV:
 		return -1, &MountedError{Path: real}
-	case unix.ENOSYS, unix.EPERM: // kernels before 5.6, older containers
-		return enterSame(in.fd, base, real)
+	case unix.EINTR, unix.EAGAIN:
+		return openSame(dir, base, real)
+	case unix.ENOSYS, unix.EPERM: // EPERM: in older containers
+		return enterSame(dir, base, real)
 	}
-	return -1, errno
+	return fd, err
 }
 
 // enterSame opens a directory that is on the same mount as its parent.
