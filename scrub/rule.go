@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -246,4 +247,22 @@ func removals(actions []plan.Action) []plan.Action {
 	return slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool {
 		return !path.IsAbs(a.Target) || a.Verb != plan.Remove && a.Verb != plan.Empty
 	})
+}
+
+// program is a program and the paths of its state on one machine.
+type program struct {
+	name  string
+	paths []string
+}
+
+// of returns the rule with the paths of these programs, and with the programs
+// as owners.
+func (r Rule) of(programs ...program) Rule {
+	var names []string
+	for _, p := range programs {
+		names = append(names, p.name)
+		r.Paths = append(r.Paths, p.paths...)
+	}
+	r.Owner = strings.Join(names, ", ")
+	return r
 }

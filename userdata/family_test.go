@@ -3,7 +3,9 @@ package userdata
 import (
 	"bytes"
 	"compress/gzip"
+	_ "embed"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"testing"
 
@@ -241,4 +243,81 @@ func FuzzCheck(f *testing.F) {
 			assert.NotNil(t, r.Problems)
 		}
 	})
+}
+
+// verdicts are those of Amazon's nodeadm, and of first boot.
+//
+//go:embed testdata/nodeadm.tsv
+var verdicts string
+
+// Check gives the verdicts of Amazon's nodeadm and of first boot: user data that first
+// boot does not read fails, and user data that only Amazon's does not read is a warning.
+func TestVerdictsAboutFormsOfNodeConfigs(t *testing.T) {
+	seen := map[string][]string{}
+	for line := range strings.Lines(verdicts) {
+		if fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t"); !strings.HasPrefix(line, "#") {
+			seen[fields[2]] = fields[:2]
+		}
+	}
+	forms := nodeConfigForms(t)
+	require.Len(t, seen, len(forms), "forms have names of their own")
+	yes := func(reads bool) string { return map[bool]string{true: "yes", false: "no"}[reads] }
+	for _, f := range forms {
+		t.Run(f.name, func(t *testing.T) {
+			require.Contains(t, seen, f.name)
+			amazon, image := seen[f.name][0], seen[f.name][1]
+			assert.Equal(t, amazon, yes(readByAmazon([]byte(f.text), true) == nil), "Amazon's image")
+			config, _, err := nodeconfig.Parse([]byte(f.text))
+			if err == nil {
+				err = config.Validate()
+			}
+			assert.Equal(t, image, yes(err == nil), "this image: %v", err)
+			report, err := Check([]byte(f.text), "")
+			if image == "no" {
+				assert.True(t, err != nil || report.Failed(), "first boot does not read the form, and the check passes")
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "al2023", report.Family)
+			require.Len(t, report.Readers, 2)
+			assert.Equal(t, Reader{Image: ThisImage, Reads: true}, report.Readers[0])
+			assert.Equal(t, amazon == "yes", report.Readers[1].Reads)
+			refused := AmazonsImage + " does not read the user data: " + report.Readers[1].Reason
+			assert.Equal(t, amazon == "no", slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Warning && p.Text == refused }))
+		})
+	}
+}
+
+// PowerShell's forms of a call, and EC2Launch v2's form of a script.
+func TestFormsOfWindowsUserData(t *testing.T) {
+	const path = `C:\Program Files\Amazon\EKS\Start-EKSBootstrap.ps1`
+	ps := func(lines string) string { return "<powershell>\n" + lines + "\n</powershell>\n" }
+	task := func(version, script string) string {
+		return "version: " + version + "\ntasks:\n- task: executeScript\n  inputs:\n  - frequency: always\n    type: powershell\n    runAs: localSystem\n    content: |-\n      " +
+			strings.ReplaceAll(script, "\n", "\n      ") + "\n"
+	}
+	const table = "$p = @{\n  EKSClusterName = 'a'\n  DNSClusterIP='10.0.0.10'\n}\n"
+	for name, c := range map[string]struct{ text, want string }{
+		"quotes and &":              {ps(`& "` + path + `" -EKSClusterName a`), ""},
+		"quotes without &":          {ps(`"` + path + `" -EKSClusterName a`), "2: PowerShell takes a path in quotes for text: write & before the quotes"},
+		"neither":                   {ps(path + ` -EKSClusterName a`), "2: the path of Start-EKSBootstrap.ps1 has spaces: put it in quotes, with & before"},
+		"& without quotes":          {ps(`& ` + path + ` -EKSClusterName a`), "2: the path of Start-EKSBootstrap.ps1 has spaces: put it in quotes, with & before"},
+		"a path without spaces":     {ps(`C:\EKS\Start-EKSBootstrap.ps1 -EKSClusterName a`), ""},
+		"the path in a variable":    {ps("[string]$EKSBootstrapScriptFile = \"" + path + "\"\n& $EKSBootstrapScriptFile -EKSClusterName a"), ""},
+		"prefixes":                  {ps(`& "` + path + `" -EKSCl a -Serv 10.0.0.0/16 -kubelet '--v=2'`), ""},
+		"a prefix and a value":      {ps(`& "` + path + `" -EKS a -Serv x`), `2: -ServiceCIDR: "x" is no network such as 10.100.0.0/16`},
+		"a short prefix":            {ps(`& "` + path + `" -EKSClusterName a -Kube x`), "2: -Kube: the name is short for several parameters: KubeletExtraArgs, KubeProxyExtraArgs"},
+		"a table":                   {ps(table + `& "` + path + `" @p`), ""},
+		"a table on one line":       {ps("$p=@{EKSClusterName='a';ServiceCIDR='10.0.0.0/16'}\n" + `& "` + path + `" @p`), ""},
+		"a wrong key in a table":    {ps(strings.Replace(table, "DNSClusterIP", "DNSClusterIPs", 1) + `& "` + path + `" @p`), "4: -DNSClusterIPs: Start-EKSBootstrap.ps1 takes no such parameter; did you mean DNSClusterIP?"},
+		"a wrong value in a table":  {ps(strings.Replace(table, "10.0.0.10", "x", 1) + `& "` + path + `" @p`), `4: -DNSClusterIP: "x" is no address`},
+		"a table without a cluster": {ps(strings.Replace(table, "EKSClusterName = 'a'", "", 1) + `& "` + path + `" @p`), "6: -EKSClusterName: it is missing"},
+		"a table of another place":  {ps(`& "` + path + `" @q`), ""},
+		"EC2Launch v2":              {task("1.1", `& "`+path+`" -EKSClusterName a`), ""},
+		"EC2Launch v2, 1.0":         {task("1.0", `& "`+path+`" -EKSClusterName a`), ""},
+		"EC2Launch v2, wrong":       {task("2.0", "Write-Host a\n"+`& "`+path+`" -EKSClusterName a -Nop x`), "1: version: must be 1.0 or 1.1, or EC2Launch v2 does not run the tasks|10: -Nop: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime"},
+		"EC2Launch v2 without call": {task("1.1", "Write-Host a"), "nothing calls Start-EKSBootstrap.ps1, so the machine joins no cluster"},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, said(t, c.text, "")) })
+	}
 }

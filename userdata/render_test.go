@@ -228,3 +228,26 @@ func FuzzRender(f *testing.F) {
 		}
 	})
 }
+
+// A report has the addresses of the cluster's DNS, whoever sets them.
+func TestReportsHaveTheClusterDNS(t *testing.T) {
+	const nodeConfig = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  kubelet:\n"
+	for text, want := range map[string][]string{
+		"#!/bin/bash\n/etc/eks/bootstrap.sh c --dns-cluster-ip 172.20.0.10\n":                                       {"172.20.0.10"},
+		nodeConfig + "    config:\n      clusterDNS: [10.100.0.10]\n":                                               {"10.100.0.10"},
+		nodeConfig + "    config:\n      clusterDNS: [10.100.0.10]\n    flags: ['--cluster-dns=1.2.3.4,5.6.7.8']\n": {"1.2.3.4", "5.6.7.8"},
+		"[settings.kubernetes]\ncluster-name = \"c\"\ncluster-dns-ip = \"10.100.0.10\"\n":                           {"10.100.0.10"},
+		"[settings.kubernetes]\ncluster-name = \"c\"\ncluster-dns-ip = [\"10.100.0.10\", \"fd00::a\"]\n":            {"10.100.0.10", "fd00::a"},
+		"#!/bin/bash\n/etc/eks/bootstrap.sh c\n":                                                                    nil,
+	} {
+		r, err := Check([]byte(text), "")
+		require.NoError(t, err, text)
+		assert.Equal(t, want, r.Cluster.DNSAddresses, text)
+	}
+}
+
+// authority is a certificate authority in base64. Its key was deleted.
+const authority = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg=="
+
+// withAuthority replaces YQ== by the authority, so that tables stay readable.
+func withAuthority(text string) string { return strings.ReplaceAll(text, "YQ==", authority) }

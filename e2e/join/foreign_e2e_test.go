@@ -77,3 +77,6 @@ func TestScrubRestoresForeignTemplates(t *testing.T) {
 		w.joinsB(id, clean, userData)
 	}
 }
+
+// The chain of TestChain on an older release, with its own systemd.
+func TestChainOnDebian12(t *testing.T) { chain(t, lab.System{Suite: "bookworm"}, "chain-debian-12") }

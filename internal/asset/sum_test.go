@@ -1,8 +1,15 @@
 package asset
 
 import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -78,4 +85,110 @@ func FuzzParseSum(f *testing.F) {
 			assert.Contains(t, text, "file.tgz")
 		}
 	})
+}
+
+// program is the head of a program for an architecture.
+func program(arch string) []byte {
+	var out bytes.Buffer
+	head := elf.Header64{Ident: [16]byte{0x7f, 'E', 'L', 'F', 2, 1, 1}, Type: uint16(elf.ET_EXEC), Machine: uint16(machines[arch])}
+	_ = binary.Write(&out, binary.LittleEndian, head) // into memory
+	return out.Bytes()
+}
+
+// oneMember is an archive with one executable.
+func oneMember(t *testing.T, name string, mode int64, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	pack := tar.NewWriter(&out)
+	require.NoError(t, pack.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}))
+	_, err := pack.Write(content)
+	require.NoError(t, err)
+	require.NoError(t, pack.Close())
+	return zipped(t, out.Bytes())
+}
+
+// A mirror's own checksum file matches whatever the mirror serves.
+func TestLockRefusesWhatIsNotTheAsset(t *testing.T) {
+	const archive = "/github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz"
+	small := program("amd64")
+	small[elf.EI_CLASS] = byte(elf.ELFCLASS32)
+	tests := map[string]struct {
+		id      string
+		content []byte
+		err     string // empty for an asset
+	}{
+		"a program":                    {"kubelet", program("amd64"), ""},
+		"a page":                       {"kubelet", []byte("<html>moved, see the other server</html>"), "the file is not an ELF program"},
+		"nothing":                      {"kubelet", nil, "the file is not an ELF program"},
+		"a program of others":          {"kubelet", program("arm64"), "the program is for EM_AARCH64, not for amd64"},
+		"32 bits":                      {"kubelet", small, "the program is for EM_X86_64, not for amd64"},
+		"an archive":                   {"cni-plugins", oneMember(t, "./bridge", 0o755, program("amd64")), ""},
+		"an archive of others":         {"cni-plugins", oneMember(t, "./bridge", 0o755, program("arm64")), `the archive's member "./bridge": the program is for EM_AARCH64, not for amd64`},
+		"an archive without a program": {"cni-plugins", oneMember(t, "bridge", 0o755, []byte("#!/bin/sh")), "the archive has no program"},
+		"an archive that leads out":    {"cni-plugins", oneMember(t, "../bridge", 0o755, program("amd64")), `the archive's member "../bridge" would lie outside /opt/cni/bin`},
+		"a link that leads out":        {"cni-plugins", tgz(t, &tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}), `the archive's link "a" points to "/etc", outside /opt/cni/bin`},
+		"no archive":                   {"cni-plugins", program("amd64"), "the archive is not gzip: gzip: invalid header"},
+		"a bomb":                       {"cni-plugins", oneMember(t, "zeros", 0o644, make([]byte, freeInflated+(2<<20))), errInflated.Error()},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.put(where, test.content)
+			m.put(archive, test.content)
+			choice := Choice{Kubernetes: "1.34.4", Arch: "amd64", Source: m.URL, SHA256: sumOf(test.content)}
+			_, err := NewCache(t.TempDir(), hasty()).Lock(t.Context(), row(t, test.id), choice, quietly)
+			if test.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "is not what it should be: "+test.err+"; check the mirror "+m.URL)
+		})
+	}
+}
+
+func TestPlainHTTPNeedsAPin(t *testing.T) {
+	pin := sumOf(nil)
+	locked := lockedKubelet()
+	for name, test := range map[string]struct {
+		choice  Choice
+		refused bool
+	}{
+		"a mirror":         {Choice{Source: "http://mirror.example"}, true},
+		"in capitals":      {Choice{Source: "HTTP://mirror.example"}, true},
+		"on this machine":  {Choice{Source: "http://127.0.0.1:8080"}, true},
+		"said explicitly":  {Choice{Source: "http://mirror.example", AllowHTTP: true}, false},
+		"with a checksum":  {Choice{Source: "http://mirror.example", SHA256: pin}, false},
+		"with a lock file": {Choice{Source: "http://mirror.example", Lock: &Lock{Assets: []Locked{locked}}}, false},
+		"with TLS":         {Choice{Source: "https://mirror.example"}, false},
+		"a folder":         {Choice{Source: "file:///media/mirror"}, false},
+		"the publisher":    {Choice{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.choice.Kubernetes, test.choice.Arch = "1.34.4", "amd64"
+			_, err := kubelet().For(test.choice)
+			if test.refused {
+				require.ErrorContains(t, err, "has no TLS, so the file and its checksum can be replaced on the way; use https://, a lock file or checksums[\"kubelet\"], or accept the risk with allow_http")
+				return
+			}
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestRedirectsKeepTLS(t *testing.T) {
+	m := newMirror(t)
+	m.put(where, program("amd64"))
+	asked := 0
+	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		http.Redirect(w, r, m.URL+r.URL.Path, http.StatusFound)
+	}))
+	t.Cleanup(secure.Close)
+	f := newFetcher(secure.Client().Transport, Patience{Attempts: 4, Wait: time.Millisecond, Stall: time.Minute})
+	_, err := f.Open(t.Context(), secure.URL+where, 0)
+	require.ErrorContains(t, err, "the server redirects from https to http")
+	assert.Equal(t, 1, asked, "another attempt would get the same redirect")
+	assert.Empty(t, m.requests())
+	_, err = f.exists(t.Context(), secure.URL+where)
+	require.ErrorContains(t, err, "the server redirects from https to http")
 }

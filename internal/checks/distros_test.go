@@ -3,12 +3,16 @@ package checks
 import (
 	"go/ast"
 	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
@@ -112,4 +116,25 @@ func f(id string, m map[string]int) int {
 `
 	want := []string{`x.go:4: "arch"`, `x.go:4: "debian"`, `x.go:5: "ubuntu"`, `x.go:8: "amzn"`, `x.go:11: "rhel"`, `x.go:12: "sles"`}
 	assert.ElementsMatch(t, want, decisions(parsed(t, "x.go", text), distroNames()))
+}
+
+// distros/all.go lists all distributions that have a file.
+func TestListOfDistributionsMatchesFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "list")
+	run(t, "go", "build", "-o", name, "./distros/list")
+	folder := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(root, "distros", "*.go"))
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		write(t, filepath.Join(folder, filepath.Base(file)), string(text))
+	}
+	cmd := exec.CommandContext(t.Context(), name)
+	cmd.Dir = folder
+	said, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(said))
+	want, err := os.ReadFile(filepath.Join(folder, "all.go"))
+	require.NoError(t, err)
+	assert.Equal(t, string(want), read(t, "distros/all.go"), "run `make generate`")
 }

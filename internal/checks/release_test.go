@@ -3,11 +3,16 @@ package checks
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
 // A release needs a tag whose version is in the sources and in the changelog.
@@ -68,4 +73,23 @@ func TestReleaseNotes(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	assert.Regexp(t, `^releasing v0\.0\.0: internal/version/version\.go says \d+\.\d+\.\d+; `, string(exit.Stderr))
+}
+
+// kubernetesVersion is a complete version of Kubernetes in a page or an example.
+var kubernetesVersion = regexp.MustCompile(`\b1\.[3-9][0-9]\.[0-9]+\b`)
+
+// Pages and examples show versions of the table, and the first is the default.
+func TestPagesShowVersionsOfTheTable(t *testing.T) {
+	known := lifecycle.Releases("kubelet")
+	for _, name := range tracked(t) {
+		if name != "README.md" && path.Dir(name) != "docs" && !strings.HasPrefix(name, "examples/") {
+			continue
+		}
+		for i, found := range kubernetesVersion.FindAllString(read(t, name), -1) {
+			assert.Contains(t, known, found, name)
+			if i == 0 && !strings.HasPrefix(name, "examples/cluster/") { // has a map that begins with an older version
+				assert.Equal(t, lifecycle.Kubernetes(), found, name)
+			}
+		}
+	}
 }

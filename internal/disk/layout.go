@@ -1,8 +1,6 @@
 package disk
 
-import (
-	"iter"
-)
+import "iter"
 
 // Layout is what a disk consists of.
 type Layout struct {
@@ -89,3 +87,66 @@ func (l *Layout) ZeroFree(p []byte, off int64) {
 
 // UsedBytes is the number of bytes of the disk that are not free.
 func (l *Layout) UsedBytes() int64 { return l.size - total(l.Free) }
+
+// Roles of a partition, by its type.
+const (
+	RoleRoot = "root"
+	RoleESP  = "EFI system"
+	RoleBIOS = "BIOS boot"
+	RoleBoot = "boot"
+	RoleUsr  = "usr"
+	RoleHome = "home"
+	RoleSrv  = "srv"
+	RoleVar  = "var"
+	RoleTmp  = "var-tmp"
+	RoleData = "data"
+	RoleSwap = "swap"
+	RoleLVM  = "LVM"
+	RoleRAID = "RAID"
+	RoleLUKS = "LUKS"
+	RoleHash = "verity"
+)
+
+// gptRoles has the types of the Discoverable Partitions Specification for the
+// architectures of EC2, and those of gdisk.
+var gptRoles = map[string]string{
+	"4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709": RoleRoot, // x86-64
+	"B921B045-1DF0-41C3-AF44-4C6F280D3FAE": RoleRoot, // arm64
+	"C12A7328-F81F-11D2-BA4B-00A0C93EC93B": RoleESP,
+	"21686148-6449-6E6F-744E-656564454649": RoleBIOS,
+	"9E1A2D38-C612-4316-AA26-8B49521E5A8B": RoleBIOS, // PReP
+	"BC13C2FF-59E6-4262-A352-B275FD6F7172": RoleBoot, // XBOOTLDR
+	"8484680C-9521-48C6-9C11-B0720656F69E": RoleUsr,  // x86-64
+	"B0E01050-EE5F-4390-949A-9101B17104E9": RoleUsr,  // arm64
+	"5DFBF5F4-2848-4BAC-AA5E-0D9A20B745A6": RoleUsr,  // Flatcar
+	"3884DD41-8582-4404-B9A8-E9B84F2DF50E": RoleRoot, // Flatcar
+	"C95DC21A-DF0E-4340-8D7B-26CBFA9A03E0": RoleData, // Flatcar, reserved
+	"933AC7E1-2EB4-4F13-B844-0E14E2AEF915": RoleHome,
+	"773F91EF-66D4-49B5-BD83-D683BF40AD16": RoleData, // a user's home
+	"3B8F8425-20E0-4F3B-907F-1A25A76F98E8": RoleSrv,
+	"4D21B016-B534-45C2-A9FB-5C16E091FD2D": RoleVar,
+	"7EC6F557-3BC5-4ACA-B293-16EF5DF639D1": RoleTmp,
+	"0657FD6D-A4AB-43C4-84E5-0933C84B4F4F": RoleSwap,
+	"E6D6D379-F507-44C2-A23C-238F2A3DF928": RoleLVM,
+	"A19D880F-05FC-4D3B-A006-743F0F84911E": RoleRAID,
+	"CA7D7CCB-63ED-4C53-861C-1742536059CC": RoleLUKS,
+	"2C7357ED-EBD2-46D9-AEC1-23D437EC2BF5": RoleHash, // x86-64, of root
+	"DF3300CE-D69F-4C92-978C-9BFB0F38D820": RoleHash, // arm64, of root
+	"77FF5F63-E7B6-4633-ACF4-1565B864C0E6": RoleHash, // x86-64, of /usr
+	"6E11A4E7-FBCA-4DED-B9E9-E1A512BB664E": RoleHash, // arm64, of /usr
+	"41092B05-9FC8-4523-994F-2DEF0408B176": RoleHash, // x86-64, signature of root
+	"6DB69DE6-29F4-4758-A7A5-962190F00CE3": RoleHash, // arm64, signature of root
+	"E7BB33FB-06CF-4E81-8273-E543B413E2E2": RoleHash, // x86-64, signature of /usr
+	"C23CE4FF-44BD-4B00-B2D4-B41B3419E02A": RoleHash, // arm64, signature of /usr
+}
+
+// mbrRoles has the types of an MBR that matter.
+var mbrRoles = map[byte]string{
+	0xef: RoleESP,
+	0x41: RoleBIOS, // PReP
+	0x82: RoleSwap,
+	0x8e: RoleLVM,
+	0xfd: RoleRAID,
+	0xe8: RoleLUKS,
+	0xea: RoleBoot,
+}
