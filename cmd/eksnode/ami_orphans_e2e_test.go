@@ -73,7 +73,7 @@ func TestOrphansAreFoundInAllRegions(t *testing.T) {
 	w.Fail("ec2:DeleteSnapshot", 1, "OperationNotPermitted", 400)
 	code, out, errOut = command(t, "", "ami", "retire", "--orphans", "--yes")
 	assert.Equal(t, 1, code)
-	assert.Contains(t, errOut, "eksnode: in eu-west-1: deleting the snapshot snap-0a: OperationNotPermitted: as the test wants it\n")
+	assert.Contains(t, errOut, "eksnode: in eu-west-1: deleting the snapshot snap-0a: OperationNotPermitted: as the test wants it (AWS request ID: ")
 	assert.Contains(t, out, "\n2 of 5 orphans retired\n")
 	assert.Len(t, w.Snapshots, before-2)
 

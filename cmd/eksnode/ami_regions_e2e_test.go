@@ -33,7 +33,6 @@ func regional(t *testing.T) *aws.World {
 	}
 	w.Images = append(w.Images, aws.NewImage("ami-99999999", "base", aws.Account, "2020-01-01T00:00:00Z"))
 	w.Serve()
-	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	return w
 }
 

@@ -143,7 +143,7 @@ func TestUserDataFromTheCluster(t *testing.T) {
 	}
 	code, _, errOut := command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "other")
 	assert.Equal(t, 2, code)
-	assert.Equal(t, "eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other.\n", errOut)
+	assert.Regexp(t, `^eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other\. \(AWS request ID: \w+\)\n$`, errOut)
 	_, _, errOut = command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "a", "--description", "b")
 	assert.Equal(t, "eksnode: --description and --cluster exclude each other; use one of them\n", errOut)
 }

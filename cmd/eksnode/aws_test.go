@@ -20,7 +20,7 @@ import (
 func command(t *testing.T, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	code = run(t.Context(), args, strings.NewReader(in), &o, &e)
+	code = run(quick(t.Context()), args, strings.NewReader(in), &o, &e)
 	return code, o.String(), e.String()
 }
 

@@ -23,8 +23,11 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+func main() { mainIn(context.Background()) }
+
+// mainIn is main with a context.
+func mainIn(ctx context.Context) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	// Otherwise a closed pipe kills the program, and its child processes stay.
 	signal.Ignore(syscall.SIGPIPE)
@@ -70,7 +73,7 @@ func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, e
 		err = fmt.Errorf("interrupted%s", alsoSaid(ctx, err))
 	}
 	if err != nil {
-		text := show.Printable(surface.InFlags(surface.WithRequests(err)))
+		text := show.Printable(surface.WithRequests(surface.InFlags(err), err))
 		if !strings.HasPrefix(text, "eksnode ") { // a message about a command begins with its name
 			text = "eksnode: " + text
 		}

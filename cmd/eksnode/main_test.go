@@ -6,16 +6,22 @@ import (
 	"context"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
+
+// quick is a context for calls to AWS without pauses of seconds.
+func quick(ctx context.Context) context.Context { return awsapi.WithPauses(ctx, time.Millisecond) }
 
 func TestMain(m *testing.M) {
 	if code, child := auditChild(context.Background()); child {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){"eksnode": main})
+	testscript.Main(m, map[string]func(){"eksnode": func() { mainIn(quick(context.Background())) }})
 }
 
 // TestScripts runs the scripts in testdata, one file per behaviour.

@@ -3,13 +3,15 @@
 package aws
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
@@ -20,15 +22,17 @@ import (
 // would have taken the name. EC2's API is eventually consistent
 // (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html).
 type Behaviour struct {
-	// Seed decides which calls are throttled.
+	// Seed decides which calls are throttled, and which answers are lost.
 	Seed uint64
-	// Throttled is one of how many calls about images and snapshots is refused, for a
-	// repeat; 0 is none.
-	Throttled uint64
+	// Throttled is one of how many calls is refused, for a repeat, and Lost is one of how
+	// many is carried out without an answer; 0 is none.
+	Throttled, Lost uint64
 	// Seen is how many looks do not find a new image or snapshot. Flaps makes the
 	// second look after that fail too: seen, not seen, seen.
 	Seen  int
 	Flaps bool
+	// Behind is how many looks more an image needs than its snapshots.
+	Behind int
 	// Pending is how many looks then show an image without its snapshots, or a snapshot
 	// that is not completed.
 	Pending int
@@ -36,6 +40,11 @@ type Behaviour struct {
 	Gone int
 	// Taken is how many tries at the name of a deregistered image fail.
 	Taken int
+	// Stale is how many reads of a parameter still return what it had before a put.
+	Stale int
+	// InUse is how many deletions of a snapshot fail after its image was deregistered.
+	// EC2 has done so (https://github.com/boto/boto/issues/3019).
+	InUse int
 	// Faults are what happens to single calls, by the names that Trace returns.
 	Faults map[string]Fault
 	// Happens is called at each fault, after the call was carried out. It may be nil.
@@ -58,12 +67,21 @@ const (
 	KilledAfter  Fault = "killed after"  // the call is done, and the caller gone
 )
 
-// Mild is AWS on a usual day: everything is late once.
+// Mild is AWS on a usual day: everything is late once. Every World begins with it; its
+// seed is the name of the test.
 func Mild(seed uint64) Behaviour {
-	return Behaviour{Seed: seed, Throttled: 8, Seen: 1, Flaps: true, Pending: 1, Gone: 1, Taken: 1}
+	return Behaviour{Seed: seed, Throttled: 8, Lost: 16, Seen: 1, Flaps: true, Pending: 1, Gone: 1, Taken: 1, Stale: 1, InUse: 1}
 }
 
-// Behave changes the behaviour. The zero Behaviour answers at once, once and truthfully.
+// Prompt turns the behaviour off: AWS answers at once, once and truthfully. The reason is
+// what the test is about instead.
+func (w *World) Prompt(reason string) *World {
+	require.NotEmpty(w.t, reason)
+	w.Behave(Behaviour{})
+	return w
+}
+
+// Behave changes the behaviour.
 func (w *World) Behave(b Behaviour) {
 	w.front.mutex.Lock()
 	w.front.Behaviour = b
@@ -78,6 +96,7 @@ type front struct {
 	Behaviour
 	mutex sync.Mutex
 	count map[string]int
+	again map[string]int // throttled calls, by service and action
 	trace []string
 	dead  bool
 	// The others are protected by the world's mutex. late and gone are by image or
@@ -85,6 +104,7 @@ type front struct {
 	late          map[any]*late
 	gone          map[any]int
 	taken         map[string]int
+	puts          map[string]*put // by region and parameter
 	goneImages    []*Image
 	goneSnapshots []*Snapshot
 }
@@ -100,8 +120,15 @@ func (w *World) Trace() []string {
 	return slices.Clone(w.front.trace)
 }
 
-// aboutImages matches the calls that are throttled.
-var aboutImages = regexp.MustCompile(`^e(c2|bs):.*(Image|Snapshot)`)
+// repeatable matches the calls that are throttled and whose answers are lost: those that
+// read, and those that eksnode changes an account with.
+var repeatable = regexp.MustCompile(`^(e(c2|bs):.*(Image|Snapshot)|ssm:|[a-z0-9]+:(Describe|Get|List))`)
+
+func hash(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // it cannot fail
+	return h.Sum64()
+}
 
 // next names a call, and says what happens to it.
 func (f *front) next(full, region string) Fault {
@@ -114,12 +141,15 @@ func (f *front) next(full, region string) Fault {
 	f.count[name]++
 	name = fmt.Sprintf("%s #%d", name, f.count[name])
 	f.trace = append(f.trace, name)
-	hash := fnv.New64a()
-	fmt.Fprint(hash, f.Seed, name)
-	if f.Throttled > 0 && aboutImages.MatchString(full) && hash.Sum64()%f.Throttled == 0 {
-		return cmp.Or(f.Faults[name], Crowded)
+	fault, number := f.Faults[name], hash(fmt.Sprint(f.Seed, name))
+	switch {
+	case fault != "" || !repeatable.MatchString(full):
+	case f.Throttled > 0 && number%f.Throttled == 0:
+		fault = Crowded
+		f.again[full]++
+	case f.Lost > 0 && number/64%f.Lost == 0:
+		fault = Lost
 	}
-	fault := f.Faults[name]
 	f.dead = fault == KilledBefore || fault == KilledAfter
 	return fault
 }
@@ -142,10 +172,13 @@ func (w *World) around(full, region string, do func() error) error {
 	case Refused:
 		return denial(full)
 	case Crowded:
-		if full[:4] == "ebs:" {
+		switch service, _, _ := strings.Cut(full, ":"); service {
+		case "ec2":
+			return &endpoint.Failure{Code: "RequestLimitExceeded", Message: "Request limit exceeded.", Status: http.StatusServiceUnavailable}
+		case "ebs":
 			return &endpoint.Failure{Code: "RequestThrottledException", Message: "Rate exceeded", Status: http.StatusBadRequest}
 		}
-		return &endpoint.Failure{Code: "RequestLimitExceeded", Message: "Request limit exceeded.", Status: http.StatusServiceUnavailable}
+		return &endpoint.Failure{Code: "ThrottlingException", Message: "Rate exceeded", Status: http.StatusBadRequest}
 	case Reset, KilledBefore:
 		panic(http.ErrAbortHandler) // closes the connection
 	case Lost, KilledAfter:
@@ -176,6 +209,9 @@ func (w *World) aroundEBS(action string, do func() *ebsdirect.Failure) *ebsdirec
 // born notes a new image or snapshot.
 func (w *World) born(thing any) {
 	l := &late{hidden: w.front.Seen, pending: w.front.Pending}
+	if _, is := thing.(*Image); is {
+		l.hidden += w.front.Behind
+	}
 	if w.front.Flaps {
 		l.flap = 2
 	}

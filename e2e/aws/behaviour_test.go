@@ -62,7 +62,7 @@ func TestBehavioursCountCalls(t *testing.T) {
 	w, a := light(t, aws.Behaviour{})
 	id := uploaded(t, a)
 	mild := aws.Mild(1)
-	mild.Throttled, mild.Gone = 0, 2
+	mild.Throttled, mild.Lost, mild.Gone = 0, 0, 2
 	w.Behave(mild)
 	i := registered(t, a, id)
 	looks := strings.Count(strings.Join(w.Trace(), "\n"), "ec2:DescribeImages")

@@ -41,13 +41,19 @@ type Scenario struct {
 	State func(w *World) string
 	// Left returns what is wrong after a run that failed by itself. It may be nil.
 	Left func(w *World, folder string, failure error) error
+	// Refused is the product with an audit that fails. Whatever an earlier run left, it must
+	// fail and change nothing: neither share nor publish. It may be nil.
+	Refused func(ctx context.Context, client *http.Client, folder string) error
+	// Undone says that a run which fails by itself leaves the account as before, except
+	// for a pending snapshot that its error names.
+	Undone bool
 }
 
 // lateness are the behaviours that each fault is combined with.
 var lateness = map[string]Behaviour{
 	"prompt": {},
 	"mild":   Mild(1),
-	"late":   {Seen: 7, Flaps: true, Pending: 3, Gone: 7, Taken: 7},
+	"late":   {Seen: 7, Behind: 4, Flaps: true, Pending: 3, Gone: 7, Taken: 7},
 }
 
 // faults are those that Enumerate tries at each call.
@@ -56,8 +62,8 @@ var faults = append(passing, Refused, Stopped, KilledBefore, KilledAfter)
 // passing are the faults that end no run: a repeat of the call succeeds.
 var passing = []Fault{Crowded, Reset, Lost, Unsure, Twice}
 
-// Case is one disturbed run: the first run has the fault Fault at the call Call, and, if
-// it fails, the second one has Again at Then.
+// Case is one disturbed run: the first run has the fault Fault at the call Call, or at
+// several, with " + " between them. If it fails, the second one has Again at Then.
 type Case struct {
 	Late  string
 	Call  string
@@ -205,7 +211,12 @@ func (s Scenario) check(t testing.TB, c Case, want string) (Outcome, int, error)
 		if slices.Contains(passing, c.Fault) {
 			r.fail(fmt.Errorf("a call that can be repeated ends the run: %w", failure))
 		}
+		byItself := (c.Fault == Refused || c.Fault == Stopped) && !strings.Contains(c.Call, " + ")
+		if s.Undone && byItself && outcome != Clean && !strings.Contains(failure.Error(), " stays for ") {
+			r.fail(fmt.Errorf("the account is not as before: %w", failure))
+		}
 	}
+	r.refused()
 	reruns := 1
 	if c.Then != "" {
 		reruns = 2
@@ -260,7 +271,10 @@ func (r *disturbance) fail(err error) { r.broken = cmp.Or(r.broken, err) }
 func (r *disturbance) disturbed(call string, fault Fault) error {
 	b := r.world.front.Behaviour
 	if fault != "" {
-		b.Faults = map[string]Fault{call: fault}
+		b.Faults = map[string]Fault{}
+		for one := range strings.SplitSeq(call, " + ") {
+			b.Faults[one] = fault
+		}
 	}
 	r.world.front.restart()
 	r.world.Behave(b)
@@ -269,6 +283,20 @@ func (r *disturbance) disturbed(call string, fault Fault) error {
 	b.Faults = nil
 	r.world.Behave(b)
 	return err
+}
+
+// refused runs the product with an audit that fails.
+func (r *disturbance) refused() {
+	if r.Refused == nil {
+		return
+	}
+	before := r.State(r.world)
+	if err := r.Refused(context.Background(), r.world.Client(nil), r.records()); err == nil {
+		r.fail(errors.New("an audit fails, and the run succeeds"))
+	}
+	if r.State(r.world) != before {
+		r.fail(errors.New("an audit fails, and the run changes the account"))
+	}
 }
 
 // run runs the product. A killed run leaves its records as they were.

@@ -368,7 +368,7 @@ func (w *World) deregister(region string, in imageIn) (deregisteredOut, error) {
 	w.died(gone)
 	for _, s := range w.Snapshots {
 		if slices.ContainsFunc(gone.Devices, func(d Drive) bool { return d.Snapshot == s.ID }) {
-			s.inUse = w.InUseYet
+			s.inUse = w.front.InUse
 		}
 	}
 	out := deregisteredOut{done: done{true}}

@@ -38,19 +38,29 @@ func (w *World) Put(name, value string) {
 	w.Do("ssm:PutParameter", string(text))
 }
 
+// put is a value that reads do not return yet.
+type put struct {
+	reads int
+	call  endpoint.Call
+}
+
 func (w *World) getParameter(ctx context.Context, call endpoint.Call, in struct {
 	Name           string
 	WithDecryption bool
 }) (any, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if put := w.pending; put != nil && w.SSMDelay == 0 {
-		w.pending = nil
-		if err := put(); err != nil {
+	key := call.Region + " " + in.Name
+	switch one := w.front.puts[key]; {
+	case one == nil:
+	case one.reads > 0:
+		one.reads--
+	default:
+		delete(w.front.puts, key)
+		if _, err := w.forward(w.ctx, one.call); err != nil {
 			return nil, err
 		}
 	}
-	w.SSMDelay = max(0, w.SSMDelay-1)
 	// moto reserves AWS's own names.
 	if value, public := w.Published[in.Name]; public {
 		return object{"Parameter": object{"Name": in.Name, "Type": "String", "Value": value, "Version": 1, "DataType": "text"}}, nil
@@ -74,12 +84,9 @@ func (w *World) putParameter(ctx context.Context, call endpoint.Call, in struct 
 	if !imageID.MatchString(in.Value) {
 		return nil, endpoint.Fail("ValidationException", "%q is not an image id", in.Value)
 	}
-	if w.SSMDelay == 0 {
+	if w.front.Stale == 0 {
 		return w.forward(ctx, call)
 	}
-	w.pending = func() error {
-		_, err := w.forward(w.ctx, call)
-		return err
-	}
+	w.front.puts[call.Region+" "+in.Name] = &put{w.front.Stale, call}
 	return object{"Version": 2, "Tier": "Standard"}, nil
 }

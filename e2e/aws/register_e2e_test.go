@@ -51,7 +51,7 @@ func node() *ec2.RegisterImageInput {
 
 // TestImagesThatEC2Refuses sends one wrong parameter each.
 func TestImagesThatEC2Refuses(t *testing.T) {
-	w := New(t)
+	w := New(t).Prompt("one call is one case")
 	w.Snapshots = []*Snapshot{
 		{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8},
 		{Region: Region, ID: "snap-01111111111111111", State: "pending", Owner: Account, Size: 8},
@@ -148,7 +148,7 @@ func TestImagesThatEC2Refuses(t *testing.T) {
 
 // TestImagesThatEC2Accepts sends values at the ends of the ranges.
 func TestImagesThatEC2Accepts(t *testing.T) {
-	w := New(t)
+	w := New(t).Prompt("one call is one case")
 	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
 	c := client(w)
 	type in = ec2.RegisterImageInput
@@ -183,7 +183,7 @@ func TestImagesThatEC2Accepts(t *testing.T) {
 // EC2 may take some time until a snapshot of a deregistered image can be deleted.
 func TestSnapshotsOfImagesAreDeletedLast(t *testing.T) {
 	w := New(t)
-	w.InUseYet = 1
+	w.Behave(Behaviour{InUse: 1})
 	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
 	c := client(w)
 	remove := func() string {
@@ -202,7 +202,7 @@ func TestSnapshotsOfImagesAreDeletedLast(t *testing.T) {
 
 // A policy decides about calls, their resources and the tags that they make.
 func TestPermit(t *testing.T) {
-	w := New(t)
+	w := New(t).Prompt("one call is one case")
 	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
 	c := client(w)
 	n := node()

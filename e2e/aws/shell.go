@@ -33,6 +33,8 @@ func (w *World) Shell(script string, files map[string]string) (string, error) {
 			return "", err
 		}
 	}
+	defer w.Behave(w.front.Behaviour)
+	w.Prompt("the commands are a person's, who repeats what fails")
 	server := httptest.NewServer(w)
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(w.ctx, shellTime)

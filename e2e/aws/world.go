@@ -78,11 +78,6 @@ type World struct {
 	BlockPublic map[string]string
 	// Limits are the quotas that are not AWS's defaults, by code.
 	Limits map[string]int
-	// SSMDelay is how many reads after a put still return the old value.
-	SSMDelay int
-	// InUseYet is how many deletions of a snapshot fail after its image was
-	// deregistered. EC2 has done so (https://github.com/boto/boto/issues/3019).
-	InUseYet int
 	// Machines starts the machines behind instances. If nil, instances have no
 	// machines.
 	Machines Machines
@@ -98,8 +93,7 @@ type World struct {
 	keys      map[string]string // authorized keys by key pair
 	running   map[string]Machine
 	metadata  map[string]string // XML by instance
-	pending   func() error
-	mutex     sync.Mutex // protects the fields that calls change
+	mutex     sync.Mutex        // protects the fields that calls change
 	serial    int
 	mayRefuse bool
 	faults    sync.Mutex
@@ -158,13 +152,14 @@ func blank(ctx context.Context, t testing.TB) *World {
 		t: t, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
 		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
 		edits: map[string][]edit{}, copies: map[string]string{},
-		front: front{count: map[string]int{}, late: map[any]*late{}, gone: map[any]int{}, taken: map[string]int{}},
+		front: front{count: map[string]int{}, again: map[string]int{}, late: map[any]*late{}, gone: map[any]int{}, taken: map[string]int{}, puts: map[string]*put{}},
 	}
 	var all []endpoint.Service
 	for _, s := range w.services() {
 		all = append(all, w.wrap(s))
 	}
 	w.endpoint = endpoint.New(AccessKey, all...)
+	w.Behave(Mild(hash(t.Name())))
 	return w
 }
 
@@ -196,8 +191,17 @@ func Environment(t testing.TB) {
 // Calls returns the calls so far, without those of Do.
 func (w *World) Calls() []endpoint.Call { return w.endpoint.Calls() }
 
-// Count returns the number of calls so far by service and action.
-func (w *World) Count() map[string]int { return w.endpoint.Count() }
+// Count returns the number of calls so far by service and action, without those that were
+// throttled or whose answers were lost.
+func (w *World) Count() map[string]int {
+	w.front.mutex.Lock()
+	defer w.front.mutex.Unlock()
+	count := w.endpoint.Count()
+	for full, again := range w.front.again {
+		count[full] -= again
+	}
+	return count
+}
 
 // Refusals returns the unsupported calls so far.
 func (w *World) Refusals() []endpoint.Call { return w.endpoint.Refusals() }

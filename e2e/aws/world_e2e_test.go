@@ -33,7 +33,7 @@ func call(t *testing.T, w *World, action string, parameters ...string) (int, str
 
 // A call that moto would ignore or permit fails the test.
 func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
-	w := Sample(t)
+	w := Sample(t).Prompt("one call is one case")
 	w.MayRefuse()
 	for _, c := range []struct {
 		want       string

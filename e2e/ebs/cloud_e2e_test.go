@@ -63,7 +63,7 @@ func newCloud(t *testing.T, line mirror.Options) *cloud {
 // newAPI adds AWS to a lab.
 func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
 	t.Helper()
-	w := aws.New(t)
+	w := aws.New(t).Prompt("Packer's own builder decides what is repeated")
 	w.Folder, w.Region = t.TempDir(), region
 	// Loopback of the lab's namespace: the machines cannot reach it.
 	listener, err := lab.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -34,7 +34,7 @@ type account struct {
 
 func (w *world) openAccount() *account {
 	w.t.Helper()
-	a := &account{World: aws.New(w.t)}
+	a := &account{World: aws.New(w.t).Prompt("the test is about the machines of the AMI")}
 	a.Folder = filepath.Join(w.Folder(), "aws")
 	require.NoError(w.t, os.Mkdir(a.Folder, 0o755))
 	a.Serve()

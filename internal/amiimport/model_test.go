@@ -157,8 +157,23 @@ func imports(t *testing.T) []aws.Scenario {
 			s.ForceDeregister, s.ForceDeleteSnapshot, s.ParentAMI, s.Regions = true, true, "ami-00000abc", []string{"us-east-1"}
 		}, whole},
 	} {
+		run := func(audit string) func(context.Context, *http.Client, string) error {
+			return func(ctx context.Context, client *http.Client, folder string) error {
+				i := amiimport.Import{
+					Spec: amiimport.Spec{Name: "node", Audit: audit, Architecture: "x86_64", BootMode: "uefi", Tags: map[string]string{"eksnode:distro": "debian"}},
+					Disk: disk, Folder: folder, Say: func(string, ...any) {},
+					Open: func(ctx context.Context) (*awsapi.AWS, error) {
+						return awsapi.Open(ctx, awsapi.Options{HTTP: client, Settle: 1, Pause: 1})
+					},
+				}
+				one.change(&i.Spec)
+				_, err := i.Run(ctx)
+				return err
+			}
+		}
 		all = append(all, aws.Scenario{
-			Name: one.name, State: state, Moment: one.moment,
+			Name: one.name, State: state, Moment: one.moment, Undone: one.moment == nil, Run: run("off"),
+			Refused: run("fail"), // the disk has no file system
 			Left: func(w *aws.World, folder string, failure error) error {
 				said := failure.Error()
 				if strings.Contains(said, "uploads nothing again") && one.moment != nil && w.Image("node") == nil && !strings.Contains(said, "registering the old AMI") {
@@ -171,18 +186,6 @@ func imports(t *testing.T) []aws.Scenario {
 					return nil
 				}
 				return one.begin(w)
-			},
-			Run: func(ctx context.Context, client *http.Client, folder string) error {
-				i := amiimport.Import{
-					Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "uefi", Tags: map[string]string{"eksnode:distro": "debian"}},
-					Disk: disk, Folder: folder, Say: func(string, ...any) {},
-					Open: func(ctx context.Context) (*awsapi.AWS, error) {
-						return awsapi.Open(ctx, awsapi.Options{HTTP: client, Settle: 1, Pause: 1})
-					},
-				}
-				one.change(&i.Spec)
-				_, err := i.Run(ctx)
-				return err
 			},
 		})
 	}

@@ -57,7 +57,7 @@ func (r *run) removeNew(ctx context.Context, keep bool) error {
 			return
 		}
 		r.Say("removing %s in %s", i.ID, i.Region)
-		if err := with(ctx, r.aws.In(i.Region).ForNew(), *i); err != nil {
+		if err := with(ctx, r.aws.In(i.Region), *i); err != nil {
 			errs = append(errs, fmt.Errorf("%s in %s may still exist: %w", i.ID, i.Region, err))
 			return
 		}
@@ -66,7 +66,7 @@ func (r *run) removeNew(ctx context.Context, keep bool) error {
 	for n := range r.result.Copies {
 		remove(&r.result.Copies[n], Remove)
 	}
-	remove(&r.result.Image, deregister)
+	remove(&r.result.Image, func(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error { return deregister(ctx, a.ForNew(), i) })
 	r.result.Copies = slices.DeleteFunc(r.result.Copies, func(i awsapi.Image) bool { return i.ID == "" })
 	uploaded := r.result.Upload.Snapshot.ID
 	if r.Spec.Keep || keep {

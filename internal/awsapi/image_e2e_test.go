@@ -69,7 +69,7 @@ func TestPublishWaitsForTheParameter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := served(t)
 			w.Put("/nodes", aws.OldDebian)
-			w.SSMDelay = c.delay
+			w.Behave(aws.Behaviour{Stale: c.delay})
 			err := open(t, awsapi.Options{}).Publish(t.Context(), "/nodes", "ami-0123456789abcdef0")
 			if c.want != "" {
 				require.EqualError(t, err, c.want)

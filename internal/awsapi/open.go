@@ -81,18 +81,25 @@ type AWS struct {
 	sts         *sts.Client
 }
 
+// pauses is the context's key of WithPauses.
+type pauses struct{}
+
+// WithPauses returns a context in which Pause and Settle have another default. Tests of
+// whole commands do not wait for seconds.
+func WithPauses(ctx context.Context, pause time.Duration) context.Context {
+	return context.WithValue(ctx, pauses{}, pause)
+}
+
 // Open reads the configuration and gets credentials. It fails without credentials,
 // because every call would fail.
 func Open(ctx context.Context, o Options) (*AWS, error) {
+	pause, _ := ctx.Value(pauses{}).(time.Duration)
+	o.Pause = cmp.Or(o.Pause, pause)
 	c, err := o.config(ctx)
 	if err != nil {
 		return nil, err
 	}
-	settle := o.Settle
-	if settle == 0 {
-		settle = 2 * time.Second
-	}
-	return o.connect(c, settle), nil
+	return o.connect(c, cmp.Or(o.Settle, pause, 2*time.Second)), nil
 }
 
 // connect makes the clients of a region.

@@ -28,7 +28,7 @@ func ebsWorld(t *testing.T) (*aws.World, *awsapi.AWS) {
 	w := aws.New(t)
 	w.Folder = t.TempDir()
 	w.Serve()
-	w.ServeEBS().Completing = 2
+	w.ServeEBS()
 	return w, open(t, awsapi.Options{Settle: time.Millisecond})
 }
 
@@ -57,7 +57,7 @@ func TestRegisteredImagesHaveTheirProperties(t *testing.T) {
 	require.True(t, c.Encrypted)
 
 	require.ErrorContains(t, a.RemoveSnapshot(t.Context(), s.ID), "InvalidSnapshot.InUse")
-	w.InUseYet = 3
+	w.Behave(aws.Behaviour{InUse: 3})
 	require.NoError(t, a.Deregister(t.Context(), i.ID))
 	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID), "EC2 frees the snapshot later")
 	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID), "a snapshot that is gone is no error")

@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"net/url"
@@ -51,8 +52,11 @@ func unansweredOf(err error) error {
 			inner = e.Err
 		default:
 			var operation *smithy.OperationError
+			var broken *xml.SyntaxError
 			if errors.As(reason, &operation) { // deeper, such as that of a provider of credentials
 				inner = operation
+			} else if errors.As(reason, &broken) && reason != error(broken) { // a truncated error
+				said, inner = "the answer cannot be read", broken
 			}
 		}
 		if inner == nil {

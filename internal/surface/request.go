@@ -5,15 +5,19 @@ import (
 	"strings"
 )
 
-// WithRequests adds the IDs of the requests that AWS refused to an error. AWS support
-// needs them.
-func WithRequests(err error) error {
+// WithRequests adds the IDs of the requests that AWS refused to the first line of an error's
+// text. AWS support needs them.
+func WithRequests(text string, err error) string {
 	ids := requestsIn(err)
 	slices.Sort(ids)
 	if ids = slices.Compact(ids); len(ids) == 0 {
-		return err
+		return text
 	}
-	return Errorf("%w\nAWS request ID: %s", err, strings.Join(ids, ", "))
+	first, rest, more := strings.Cut(text, "\n")
+	if more {
+		rest = "\n" + rest
+	}
+	return first + " (AWS request ID: " + strings.Join(ids, ", ") + ")" + rest
 }
 
 func requestsIn(err error) (ids []string) {
