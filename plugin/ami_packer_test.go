@@ -55,7 +55,7 @@ type account struct {
 
 func newAccount(t *testing.T) account {
 	t.Helper()
-	w := aws.New(t)
+	w := aws.New(t).Prompt("the plugin pauses for seconds, and packer is the test")
 	w.Folder = t.TempDir()
 	w.Serve()
 	return account{w, w.ServeEBS()}

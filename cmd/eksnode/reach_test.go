@@ -170,7 +170,10 @@ func TestAnInterruptEndsAWaitingCommand(t *testing.T) {
 		var errOut bytes.Buffer
 		cmd.Stderr = &errOut
 		require.NoError(t, cmd.Start())
-		<-asked
+		select {
+		case <-asked:
+		case <-ctx.Done():
+		}
 		require.NoError(t, cmd.Process.Signal(os.Interrupt))
 		require.Error(t, cmd.Wait())
 		require.NoError(t, ctx.Err(), "the command must end by itself")

@@ -51,7 +51,7 @@ func TestPublishSetsTheParameters(t *testing.T) {
 		"not an AMI":            {"/tmp/disk.raw", func(*aws.World) {}, `reading the artifact "/tmp/disk.raw": it is no image of the amazon plugin`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := aws.Sample(t)
+			w := aws.Sample(t).Prompt("each call has one attempt")
 			w.Serve()
 			t.Setenv("AWS_MAX_ATTEMPTS", "1")
 			c.change(w)
