@@ -9,7 +9,7 @@
 //
 // # The model
 //
-// A [host.Host] is the machine that runs this program ([host.Live]), or an image
+// A [host.Host] is the machine or the chroot that runs this program ([host.Live]), or an image
 // root: the file system of another machine below a folder ([host.Mounted]). Nothing
 // in an image root is executed, no link leads out of the root, and no other file
 // system that is mounted there is entered.
@@ -98,7 +98,7 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 			return errors.New("Options.Rules has no effect on a provision")
 		}
 		if !h.IsLive() && !o.DryRun {
-			return fmt.Errorf("provisioning %s: %w; run eksnode on the machine itself, or in its root by systemd-nspawn or chroot", h.Root(), host.ErrMountedRoot)
+			return fmt.Errorf("provisioning %s: %w; run eksnode in a chroot there, or the command eksnode provision --root", h.Root(), host.ErrMountedRoot)
 		}
 		d, err := o.detect(h, spec.Distro, &r)
 		if err != nil {

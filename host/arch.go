@@ -8,10 +8,10 @@ import (
 )
 
 // Arch is the machine's architecture as Go spells it, such as "amd64". For an image
-// root it is the architecture of /bin/sh, or empty when /bin/sh is not a Linux
+// root or an offline root it is the architecture of /bin/sh, or empty when /bin/sh is not a Linux
 // program.
 func (h *Host) Arch() string {
-	if h.IsLive() {
+	if h.HasSystemd() {
 		return runtime.GOARCH
 	}
 	file, err := h.Files.OpenRegular("/bin/sh")

@@ -1,9 +1,10 @@
 // Package host gives access to one machine: its files, mounts, units and commands.
 //
-// There are two kinds of host. Live is the machine that this process runs on.
-// Mounted is an image root: an image that is unpacked or mounted in a folder of
-// this machine. Both take the absolute paths that the machine itself uses. On an
-// image root every link is resolved inside the root, and no command runs.
+// There are three kinds of host. Live is the machine that this process runs on, or,
+// where systemd did not start it, an offline root: its programs run, but no service
+// does (Host.Offline). Mounted is an image root: an image that is unpacked or mounted
+// in a folder of this machine. All take the absolute paths that the machine itself uses.
+// On an image root every link is resolved inside the root, and no command runs.
 package host
 
 import (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 
@@ -67,8 +68,24 @@ func (h *Host) Enablements(unit string) ([]string, error) {
 // HasSystemd says whether systemd started this live machine (sd_booted(3)).
 func (h *Host) HasSystemd() bool {
 	st, err := h.Files.Lstat("/run/systemd/system")
-	return h.IsLive() && err == nil && st.IsDir()
+	return h.IsLive() && err == nil && st.IsDir() && !inChroot()
 }
+
+// inChroot says whether the root of this process is not that of process 1: a chroot
+// may see the /run of the machine around it. Without /proc, it is a chroot too.
+func inChroot() bool {
+	first, err := os.Stat("/proc/1/root")
+	if err != nil { // only root may look
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	own, err := os.Stat("/")
+	return err == nil && !os.SameFile(first, own)
+}
+
+// Offline says whether the programs of this root run, but systemd did not start it: in a
+// chroot, a container build, or the sandbox of provision --root. Units can be enabled
+// there, but nothing can be started, and the kernel belongs to another machine.
+func (h *Host) Offline() bool { return h.IsLive() && !h.HasSystemd() }
 
 // UnitProperty returns one property, such as ActiveState, of each unit in the order
 // of units.

@@ -38,6 +38,9 @@ func (n *node) kernelArguments() step {
 				if !h.HasCommand(argv[0]) {
 					return surface.Errorf("this machine has no %s and does not start with its own boot loader, so %s has no effect; remove the setting", argv[0], fieldKernelArguments)
 				}
+				if h.Offline() {
+					return surface.Errorf("%s has to read the disks of a running machine, so %s has no effect in an offline root; leave the setting out, and set the arguments in the boot loader's configuration", argv[0], fieldKernelArguments)
+				}
 				_, err := h.Run(ctx, host.Command{Argv: argv})
 				return err
 			}}), nil

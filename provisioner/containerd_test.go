@@ -104,7 +104,7 @@ func TestContainerd2NeedsAMachineWithoutThePackage(t *testing.T) {
 	n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), "amd64")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"containerd", "runc"}, n.replaced)
-	f := facts{systemd: true, arch: "amd64"}
+	f := facts{systemd: true, proc: true, arch: "amd64"}
 	require.NoError(t, n.judge(f))
 	f.replaced = map[string]string{"runc": "1.1.5+ds1-1"}
 	require.NoError(t, n.judge(f), "both versions of runc can be installed")

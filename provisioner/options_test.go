@@ -193,7 +193,7 @@ func TestFIPSModeIsChecked(t *testing.T) {
 		"fedora": "install the base image with fips=1 on the kernel command line",
 	} {
 		n := nodeOf(t, id, Spec{FIPS: true})
-		f := facts{systemd: true, arch: "amd64"}
+		f := facts{systemd: true, proc: true, arch: "amd64"}
 		require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, but fips is set; "+want)
 		f.fips = true
 		require.NoError(t, n.judge(f))

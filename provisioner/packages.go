@@ -79,7 +79,7 @@ func (n *node) packages() step {
 // anyway; otherwise containerd reports the error.
 func (n *node) keepOverlay(h *host.Host) ([]plan.Action, error) {
 	known, err := h.Content("/proc/filesystems")
-	if err != nil || len(n.containers) == 0 || bytes.Contains(known, []byte("\toverlay\n")) {
+	if err != nil || len(n.containers) == 0 || h.Offline() || bytes.Contains(known, []byte("\toverlay\n")) {
 		return nil, err
 	}
 	return []plan.Action{{Verb: plan.Run, Target: "modprobe overlay", Reason: "unpacking images needs overlay, and an upgrade may remove the running kernel's modules",

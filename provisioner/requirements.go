@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"runtime"
 	"strings"
 
@@ -17,8 +18,9 @@ import (
 
 // facts are the data that the step requirements reads from a live machine.
 type facts struct {
-	systemd bool   // systemd started the machine
-	init    string // name of process 1
+	offline bool // systemd did not start the machine
+	systemd bool // systemd starts the machine
+	proc    bool // /proc is mounted
 	uid     int
 	arch    string // of this program, and therefore of the machine
 	fips    bool   // the kernel runs in FIPS mode
@@ -60,12 +62,18 @@ func (n *node) requirements() step {
 
 // ask reads the facts.
 func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
-	f := facts{systemd: h.HasSystemd(), uid: os.Geteuid(), arch: runtime.GOARCH}
-	comm, err := h.Content("/proc/1/comm")
-	if err != nil {
-		return f, fmt.Errorf("reading the name of process 1: %w", err)
+	f := facts{offline: h.Offline(), systemd: h.HasSystemd(), uid: os.Geteuid(), arch: runtime.GOARCH}
+	var err error
+	if f.offline {
+		init, err := h.Files.Real("/sbin/init")
+		if err != nil {
+			return f, fmt.Errorf("reading the first program of the machine: %w", err)
+		}
+		f.systemd = path.Base(init) == "systemd"
 	}
-	f.init = strings.TrimSpace(string(comm))
+	if f.proc, err = h.Exists("/proc/self"); err != nil {
+		return f, fmt.Errorf("looking for /proc: %w", err)
+	}
 	fips, err := h.Content("/proc/sys/crypto/fips_enabled")
 	if err != nil {
 		return f, fmt.Errorf("reading the FIPS mode: %w", err)
@@ -98,7 +106,16 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 func (n *node) judge(f facts) error {
 	var errs []error
 	if !f.systemd {
-		errs = append(errs, fmt.Errorf("this machine was not started by systemd (process 1 is %q), but the kubelet needs systemd; boot the base image as a machine, or a container with systemd as its first process", f.init))
+		errs = append(errs, errors.New("this machine does not start with systemd (/sbin/init is missing or another program), but the kubelet needs systemd; choose a base image with systemd, or install it (on Debian the package systemd-sysv)"))
+	}
+	if !f.proc {
+		errs = append(errs, errors.New("/proc is not mounted, but the programs of packages need it; run mount -t proc proc /proc first"))
+	}
+	if f.offline && len(n.containers) > 0 {
+		errs = append(errs, surface.Errorf("%s and %s need a running containerd, which an offline root does not have; leave them out, or provision a booted machine", fieldImages, fieldPauseImage))
+	}
+	if f.offline && n.spec.FIPS {
+		errs = append(errs, surface.Errorf("%s needs a running kernel in FIPS mode, which an offline root does not have; provision a booted machine", fieldFips))
 	}
 	if f.uid != 0 {
 		errs = append(errs, surface.Errorf("eksnode runs as user %d, but only root can provision; %s", f.uid,
@@ -107,7 +124,7 @@ func (n *node) judge(f facts) error {
 	if f.arch != n.arch {
 		errs = append(errs, fmt.Errorf("this machine is %s, but the image is for %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
 	}
-	if n.spec.FIPS && !f.fips {
+	if n.spec.FIPS && !f.fips && !f.offline {
 		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but %s is set; %s", fieldFips, n.distro.FIPS.Enable))
 	}
 	// Both have a unit of the same name, and both may be in use.

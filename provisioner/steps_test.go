@@ -52,14 +52,14 @@ func TestEachStepIsAPhase(t *testing.T) {
 }
 
 func TestRequirements(t *testing.T) {
-	good := facts{systemd: true, init: "systemd", arch: "amd64", places: []place{{path: "/usr/bin", needs: 10 << 20, Space: host.Space{FreeBytes: 10 << 20}}}}
+	good := facts{systemd: true, proc: true, arch: "amd64", places: []place{{path: "/usr/bin", needs: 10 << 20, Space: host.Space{FreeBytes: 10 << 20}}}}
 	tests := map[string]struct {
 		change func(*facts)
 		err    string
 	}{
 		"good": {func(*facts) {}, ""},
-		"no systemd": {func(f *facts) { f.systemd, f.init = false, "sshd" },
-			`this machine was not started by systemd (process 1 is "sshd"), but the kubelet needs systemd; boot the base image as a machine, or a container with systemd as its first process`},
+		"no systemd": {func(f *facts) { f.systemd = false },
+			"this machine does not start with systemd (/sbin/init is missing or another program), but the kubelet needs systemd; choose a base image with systemd, or install it (on Debian the package systemd-sysv)"},
 		"not root": {func(f *facts) { f.uid = 1000 },
 			"eksnode runs as user 1000, but only root can provision; let the communicator's user use sudo without a password"},
 		"another architecture": {func(f *facts) { f.arch = "arm64" },
@@ -68,8 +68,8 @@ func TestRequirements(t *testing.T) {
 			"/usr/bin is on a read-only file system; remount it for writing, or choose a base image whose root can be written"},
 		"a full disk": {func(f *facts) { f.places[0].FreeBytes = 3 << 20 },
 			"/usr/bin has 3.1 MB free and needs 10.5 MB; give the machine a larger disk"},
-		"all at once": {func(f *facts) { f.systemd, f.init, f.uid = false, "init", 7 },
-			"this machine was not started by systemd (process 1 is \"init\"), but the kubelet needs systemd; boot the base image as a machine, or a container with systemd as its first process\n" +
+		"all at once": {func(f *facts) { f.systemd, f.uid = false, 7 },
+			"this machine does not start with systemd (/sbin/init is missing or another program), but the kubelet needs systemd; choose a base image with systemd, or install it (on Debian the package systemd-sysv)\n" +
 				"eksnode runs as user 7, but only root can provision; let the communicator's user use sudo without a password"},
 	}
 	for name, test := range tests {
@@ -87,13 +87,17 @@ func TestRequirements(t *testing.T) {
 	}
 }
 
-// TestRequirementsOfTheLiveMachine runs on a machine that systemd did not start.
+// TestRequirementsOfTheLiveMachine runs on a machine that systemd did not start: an
+// offline root.
 func TestRequirementsOfTheLiveMachine(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		require.NoError(t, os.RemoveAll("/run/systemd/system"))
-		_, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).requirements().Plan(t.Context(), h)
-		require.ErrorContains(t, err, "this machine was not started by systemd (process 1 is ")
-		require.NoError(t, os.MkdirAll("/run/systemd/system", 0o755))
+		require.True(t, h.Offline())
+		require.NoError(t, os.RemoveAll("/sbin/init"))
+		image := "registry.test/team/app:1@sha256:" + strings.Repeat("0", 64)
+		_, err := debianNode(t, Spec{KubernetesVersion: "1.34.4", Containers: Containers{Images: []string{image}}}).requirements().Plan(t.Context(), h)
+		require.ErrorContains(t, err, "this machine does not start with systemd")
+		require.ErrorContains(t, err, "images and pause_image need a running containerd, which an offline root does not have")
+		require.NoError(t, os.Symlink("/usr/lib/systemd/systemd", "/sbin/init"))
 		f, err := debianNode(t, Spec{KubernetesVersion: "1.34.4"}).ask(t.Context(), h)
 		require.NoError(t, err)
 		assert.True(t, f.systemd)

@@ -13,8 +13,8 @@ import (
 const fstab = "/etc/fstab"
 
 // swap turns swap off, because a kubelet does not start with swap: now, in
-// fstab(5), and in zram-generator(8). In a container the kernel's swap belongs to
-// the host and stays.
+// fstab(5), and in zram-generator(8). In a container and in an
+// offline root, the kernel's swap belongs to another machine and stays.
 func (n *node) swap() step {
 	return step{"swap", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		actions, err := planFstab(h)
@@ -67,9 +67,9 @@ func withoutSwap(text string) string {
 	return out.String()
 }
 
-// activeSwap lists the swap in use on the live machine.
+// activeSwap lists the swap in use on a running machine.
 func activeSwap(h *host.Host) ([]string, error) {
-	if contained, err := inContainer(h); err != nil || contained || !h.IsLive() {
+	if contained, err := inContainer(h); err != nil || contained || !h.HasSystemd() {
 		return nil, err
 	}
 	text, err := h.Content("/proc/swaps")

@@ -153,12 +153,12 @@ const seLinuxPolicy = "/sys/fs/selinux/policy"
 
 // labels gives the written files the contexts of the machine's policy: a new file
 // has its folder's context, but the policy may demand another. It does nothing
-// without a loaded policy.
+// without a loaded policy, and in an offline root, where the policy is another machine's.
 func (n *node) labels() step {
 	return step{"labels", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		check := n.distro.Security.CheckLabels
 		loaded, err := h.Exists(seLinuxPolicy)
-		if err != nil || !loaded || len(check) == 0 || !h.IsLive() {
+		if err != nil || !loaded || len(check) == 0 || !h.HasSystemd() {
 			return nil, err
 		}
 		paths, err := n.written(h)

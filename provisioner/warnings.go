@@ -42,6 +42,9 @@ func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 			}
 		}
 	}
+	if labeled, err := h.Exists(seLinuxConfig); err == nil && labeled && h.Offline() {
+		list = append(list, "this root was not started, so files get no SELinux labels; create /.autorelabel in the root, which costs a restart at first boot, or run setfiles on the root")
+	}
 	legacy, err := cgroupWarning(d, h)
 	errs = append(errs, err)
 	list = append(list, legacy)
@@ -57,16 +60,19 @@ func (s Spec) containerdVersion(d distros.Distro) string {
 	return cmp.Or(s.Versions["containerd"], lifecycle.Default("containerd"))
 }
 
+// seLinuxConfig exists where SELinux is set up (selinux_config(5)).
+const seLinuxConfig = "/etc/selinux/config"
+
 // firstWithoutCgroupV1 is the first kubelet that does not start with cgroup v1.
 const firstWithoutCgroupV1 = 35
 
 // cgroupWarning warns of a machine that runs with cgroup v1, or of a release that can.
-// Only a live machine shows which version is in use.
+// Only a running machine shows which version is in use.
 func cgroupWarning(d distros.Distro, h *host.Host) (string, error) {
 	if d.NewestKubernetes > 0 && d.NewestKubernetes < firstWithoutCgroupV1 {
 		return "", nil // the newest kubelet starts with cgroup v1
 	}
-	if !h.IsLive() {
+	if !h.HasSystemd() {
 		return d.Release.Caution, nil
 	}
 	legacy, err := usesCgroupV1(h)

@@ -31,8 +31,10 @@ func mainIn(ctx context.Context) {
 	defer stop()
 	// Otherwise a closed pipe kills the program, and its child processes stay.
 	signal.Ignore(syscall.SIGPIPE)
-	if code, child := auditChild(ctx); child {
-		os.Exit(code)
+	for _, part := range []func(context.Context) (int, bool){auditChild, rootChild} {
+		if code, child := part(ctx); child {
+			os.Exit(code)
+		}
 	}
 	os.Exit(run(ctx, commandLine(os.Args), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -18,6 +18,9 @@ import (
 func quick(ctx context.Context) context.Context { return awsapi.WithPauses(ctx, time.Millisecond) }
 
 func TestMain(m *testing.M) {
+	if code, child := rootChild(context.Background()); child {
+		os.Exit(code)
+	}
 	if code, child := auditChild(context.Background()); child {
 		os.Exit(code)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -19,7 +18,7 @@ import (
 func provisionCommand() *cobra.Command {
 	var spec provisioner.Spec
 	var local provisioner.Local
-	var file string
+	var file, root string
 	var dryRun bool
 	var out output
 	cmd := &cobra.Command{
@@ -27,10 +26,15 @@ func provisionCommand() *cobra.Command {
 		Short: "Turn this machine into an EKS node",
 		Long: `Provision installs packages and assets such as the kubelet, configures the
 system, and prepares first boot. A second run changes nothing. The options come
-from flags, or all from the file of --spec.`,
+from flags, or all from the file of --spec.
+
+With --root, provision works on an image root: a folder with another system. The
+programs of that system run in a sandbox, and no service starts. In a chroot or a
+container build, provision works in the same way without --root.`,
 		Example: `  eksnode provision --kubernetes-version 1.36.3 --dry-run
   eksnode provision --kubernetes-version 1.36.3 --lock-file eksnode.lock.json
-  eksnode provision --spec spec.yaml`,
+  eksnode provision --spec spec.yaml
+  eksnode provision --root /mnt/image --kubernetes-version 1.36.3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file != "" {
@@ -50,14 +54,21 @@ from flags, or all from the file of --spec.`,
 				}
 				return err
 			}
-			if err := out.begin(cmd, agent.Provision, "", dryRun); err != nil {
+			if err := out.begin(cmd, agent.Provision, root, dryRun); err != nil {
 				return err
 			}
-			h, err := host.Live()
+			h, err := openHost(root)
 			if err != nil {
 				return err
 			}
 			defer h.Close()
+			if root != "" && !dryRun {
+				r, err := provisionRoot(cmd.Context(), h, rootTask{Spec: spec, Verbose: out.verbose, Flags: file == ""})
+				if err != nil {
+					return err
+				}
+				return out.finish(cmd, r)
+			}
 			supply, err := supplyOf(spec, local)
 			if err != nil {
 				return err
@@ -73,6 +84,7 @@ from flags, or all from the file of --spec.`,
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&root, "root", "", "image root to work on instead of this machine; programs of the image run in a sandbox")
 	f.StringVar(&file, "spec", "", "YAML or JSON file with all options, instead of flags")
 	options(f, provisionHelp(), &spec)
 	options(f, provisionHelp(), &local)
@@ -82,7 +94,7 @@ from flags, or all from the file of --spec.`,
 }
 
 // besideSpec are the flags of provision that a spec file does not replace.
-var besideSpec = []string{"spec", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report", "verbose"}
+var besideSpec = []string{"spec", "root", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report", "verbose"}
 
 // alone refuses flags that the spec file replaces.
 func alone(set *pflag.FlagSet) error {

@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Enter makes the root that Run was called with the root of this process, and mounts
+// what its programs need.
+func Enter() error {
+	root := os.Getenv(mark)
+	if err := os.Unsetenv(mark); err != nil {
+		return err
+	}
+	resolver, err := os.ReadFile(resolvConf)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the host's resolver: %w", err)
+	}
+	for _, step := range []func() error{
+		closeOnExec, func() error { return turn(root) }, mountAll, makeDevices, func() error { return showResolver(resolver) },
+		func() error { return unix.Sethostname([]byte("localhost")) }, dropCapabilities,
+	} {
+		if err := step(); err != nil {
+			return fmt.Errorf("preparing the sandbox in %s: %w", root, err)
+		}
+	}
+	return nil
+}
+
+// closeOnExec keeps files that the caller of this program left open, such as folders of
+// the host, from the programs inside.
+func closeOnExec() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return fmt.Errorf("listing the open files: %w", err)
+	}
+	for _, file := range open {
+		if fd, err := strconv.Atoi(file.Name()); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// turn makes a folder the root of this process's mount namespace. The host's file
+// systems are no longer there afterwards.
+func turn(root string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("separating the mounts: %w", err)
+	}
+	if err := unix.Mount(root, root, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("binding the root: %w", err)
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	// pivot_root(2): with both folders equal, the old root is mounted over the new one.
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("changing the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leaving the host's root: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+// mount is a mount inside. Links on the way to its folder end inside the root.
+type mount struct {
+	source, folder, fsType string
+	flags                  uintptr
+	options                string
+}
+
+const (
+	plain    = unix.MS_NOSUID | unix.MS_NODEV
+	readOnly = unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY
+)
+
+// mountAll mounts what a running machine would have. What changes the kernel of this
+// machine cannot be written.
+func mountAll() error {
+	mounts := []mount{
+		{"proc", "/proc", "proc", plain | unix.MS_NOEXEC, ""},
+		{"sysfs", "/sys", "sysfs", plain | unix.MS_NOEXEC | unix.MS_RDONLY, ""},
+		{"tmpfs", "/dev", "tmpfs", unix.MS_NOSUID, "mode=755,size=64m"},
+		{"tmpfs", "/run", "tmpfs", plain, "mode=755"},
+		{"tmpfs", "/tmp", "tmpfs", plain, "mode=1777"},
+	}
+	for _, name := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"} {
+		mounts = append(mounts, mount{name, name, "", unix.MS_BIND, ""}, mount{"", name, "", readOnly | plain | unix.MS_NOEXEC, ""})
+	}
+	for _, m := range mounts {
+		err := unix.Mount(m.source, m.folder, m.fsType, m.flags, m.options)
+		if errors.Is(err, fs.ErrNotExist) && m.fsType == "" { // depends on the kernel
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("mounting %s in the root: %w", m.folder, err)
+		}
+	}
+	return nil
+}
+
+// makeDevices makes the device nodes that every machine has, and no other.
+func makeDevices() error {
+	for name, minor := range map[string]uint32{"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9} {
+		err := unix.Mknod("/dev/"+name, unix.S_IFCHR|0o666, int(unix.Mkdev(1, minor)))
+		if err == nil {
+			err = os.Chmod("/dev/"+name, 0o666) // Mknod obeys the umask
+		}
+		if err != nil {
+			return fmt.Errorf("making /dev/%s: %w", name, err)
+		}
+	}
+	for name, to := range map[string]string{
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+	} {
+		if err := os.Symlink(to, "/dev/"+name); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{"/dev/pts", "/dev/shm"} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.Chmod("/dev/shm", 0o777|fs.ModeSticky); err != nil {
+		return err
+	}
+	err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+	if err != nil {
+		return fmt.Errorf("mounting /dev/pts in the root: %w", err)
+	}
+	return nil
+}
+
+const resolvConf = "/etc/resolv.conf"
+
+// showResolver shows the host's resolver at the root's own place for it: through /run
+// where the root has a link there, else by a mount over the file. The root stays as it is.
+func showResolver(content []byte) error {
+	name := "/run/resolv.conf"
+	to, err := os.Readlink(resolvConf)
+	if !filepath.IsAbs(to) {
+		to = filepath.Join(filepath.Dir(resolvConf), to)
+	}
+	to = filepath.Clean(to)
+	linked := err == nil && (strings.HasPrefix(to, "/run/") || strings.HasPrefix(to, "/var/run/"))
+	if linked {
+		name = to
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("making room for the resolver: %w", err)
+	}
+	if err := os.WriteFile(name, content, 0o644); err != nil {
+		return fmt.Errorf("writing the resolver: %w", err)
+	}
+	if linked {
+		return nil
+	}
+	if err := unix.Mount(name, resolvConf, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("showing the host's resolver at %s, which must be a file or a link into /run (touch makes an empty file): %w", resolvConf, err)
+	}
+	return nil
+}
+
+// kept are the capabilities that package scripts need: those of a container build,
+// without device nodes and raw sockets.
+var kept = []uintptr{
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP,
+	unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_AUDIT_WRITE, unix.CAP_SETFCAP,
+}
+
+// dropCapabilities takes all other capabilities from the programs that this process
+// starts. This process keeps its own, so no program inside may look into it (ptrace(2)).
+func dropCapabilities() error {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if slices.Contains(kept, c) {
+			continue
+		}
+		_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0)
+		if errno != 0 && errno != unix.EINVAL { // an older kernel does not have it
+			return fmt.Errorf("dropping the capability %d: %w", c, errno)
+		}
+	}
+	return nil
+}

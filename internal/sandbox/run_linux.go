@@ -1,0 +1,61 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patience is how long the process inside may take to end after SIGTERM.
+const patience = 30 * time.Second
+
+// searchPath is the search path inside. That of the host may lack folders of the root.
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Run runs this program again, for the image root in the folder root. It writes input to
+// the standard input of that process, which has to call Enter, and returns its standard
+// output. When ctx ends, the process gets SIGTERM.
+func Run(ctx context.Context, root string, input []byte, errOut io.Writer) ([]byte, error) {
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("entering %s: eksnode runs as user %d, but only root can make a sandbox; run eksnode as root", root, os.Geteuid())
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe")
+	cmd.Args = os.Args[:1]
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "TMPDIR=") && !strings.HasPrefix(e, "PATH=") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	cmd.Env = append(cmd.Env, searchPath, mark+"="+root)
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &out, errOut
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = patience
+	runtime.LockOSThread() // the kernel sends Pdeathsig when this thread ends
+	defer runtime.UnlockOSThread()
+	err := cmd.Run()
+	if errors.Is(err, unix.EPERM) {
+		err = fmt.Errorf("%w; in a container, copy eksnode into the root and run it there with chroot, without --root", err)
+	}
+	if err != nil {
+		err = fmt.Errorf("running eksnode in a sandbox in %s: %w", root, err)
+	}
+	return out.Bytes(), err
+}
+
+// Inside says whether Run started this process.
+func Inside() bool { return os.Getpid() == 1 && os.Getenv(mark) != "" }

@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain runs the script of a test when it is the process inside.
+func TestMain(m *testing.M) {
+	if !Inside() {
+		os.Exit(m.Run())
+	}
+	var out []byte
+	err := Enter()
+	if err == nil {
+		cmd := exec.CommandContext(context.Background(), "/bin/busybox", "sh")
+		cmd.Stdin = os.Stdin
+		out, err = cmd.CombinedOutput()
+	}
+	fmt.Printf("%s%v\n", out, err)
+	os.Exit(0)
+}
+
+// makeRoot makes a root with busybox as its only program.
+func makeRoot(t *testing.T) string {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "root")
+	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
+	}
+	program, err := os.ReadFile("/bin/busybox")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), program, 0o755))
+	require.NoError(t, os.Symlink("../run/resolve/resolv.conf", filepath.Join(root, "etc/resolv.conf")))
+	return root
+}
+
+// run runs a script of busybox in the sandbox.
+func run(ctx context.Context, t *testing.T, root, script string) string {
+	t.Helper()
+	out, err := Run(ctx, root, []byte(script), os.Stderr)
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestProgramsInsideHaveWhatPackagesNeed(t *testing.T) {
+	root := makeRoot(t)
+	resolver, err := os.ReadFile(resolvConf)
+	require.NoError(t, err)
+	said := run(t.Context(), t, root, `PATH=/bin
+b() { busybox "$@" || echo "$* fails"; }
+b hostname; b cat /proc/1/comm; b ls /dev; b cat /etc/resolv.conf
+echo text >/dev/null; b head -c 1 /dev/urandom >/tmp/a; b mkdir /run/b; b chown 7:7 /tmp/a; b stat -c %u /tmp/a
+b ls -d /sys/kernel; echo kept >/left
+`)
+	assert.NotContains(t, said, "fails")
+	assert.Contains(t, said, "localhost\n")
+	assert.Contains(t, said, "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\nurandom\nzero\n"+string(resolver)+"7\n/sys/kernel\n")
+	for _, empty := range []string{"proc", "sys", "dev", "run", "tmp"} {
+		left, err := os.ReadDir(filepath.Join(root, empty))
+		require.NoError(t, err)
+		assert.Empty(t, left, empty)
+	}
+	assert.FileExists(t, filepath.Join(root, "left"))
+}
+
+func TestProgramsInsideReachNothingOutside(t *testing.T) {
+	root := makeRoot(t)
+	outside := filepath.Join(filepath.Dir(root), "outside")
+	require.NoError(t, os.WriteFile(outside, []byte("secret"), 0o600))
+	folder, err := os.Open(filepath.Dir(root)) // as a caller's shell may have it
+	require.NoError(t, err)
+	defer folder.Close()
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	script := `PATH=/bin
+deny() { name=$1; shift; if busybox "$@" >/dev/null 2>&1; then echo "$name: succeeds"; else echo "$name: refused"; fi; }
+deny file cat ` + outside + `
+deny dots cat ../../../../../..` + outside + `
+deny first-root ls /proc/1/root/
+deny first-folder ls /proc/1/cwd/
+deny first-files readlink /proc/1/fd/0
+deny process kill -0 ` + fmt.Sprint(os.Getpid()) + `
+deny mount mount -t tmpfs none /run
+deny devtmpfs mount -t devtmpfs none /run
+deny remount mount -o remount,rw /sys
+deny disk mknod /disk b 8 0
+deny memory mknod /mem c 1 1
+deny hostname hostname changed
+deny route ip link set lo down
+deny namespace unshare -m busybox true
+busybox mkdir /jail; deny chroot-mount chroot /jail mount
+deny sysctl sh -c 'echo 1 >/proc/sys/vm/swappiness'
+deny sysrq sh -c 'echo h >/proc/sysrq-trigger'
+deny sysfs sh -c 'echo 1 >/sys/kernel/profiling'
+deny core sh -c 'echo /x >/proc/sys/kernel/core_pattern'
+`
+	said := strings.Split(strings.TrimSpace(run(t.Context(), t, root, script)), "\n")
+	for _, line := range said[:len(said)-1] {
+		assert.Contains(t, line, ": refused")
+	}
+	assert.Len(t, said, strings.Count(script, "deny ")+1)
+	now, err := os.Hostname()
+	require.NoError(t, err)
+	assert.Equal(t, host, now)
+}
+
+func TestASandboxEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	root := makeRoot(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := Run(ctx, root, []byte("busybox touch /begun; exec busybox sleep 3600"), os.Stderr)
+		done <- err
+	}()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(root, "begun"))
+		return err == nil
+	}, time.Minute, time.Millisecond)
+	cancel()
+	require.Error(t, <-done)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(t, err)
+	assert.NotContains(t, string(mounts), root)
+}
+
+func TestARootWithoutAPlaceForTheResolverIsRefused(t *testing.T) {
+	root := makeRoot(t)
+	require.NoError(t, os.Remove(filepath.Join(root, "etc/resolv.conf")))
+	said := run(t.Context(), t, root, "")
+	assert.Contains(t, said, "preparing the sandbox in "+root+": showing the host's resolver at /etc/resolv.conf, which must be a file or a link into /run")
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/resolv.conf"), []byte("own\n"), 0o644))
+	assert.NotContains(t, run(t.Context(), t, root, "busybox cat /etc/resolv.conf"), "own")
+	content, err := os.ReadFile(filepath.Join(root, "etc/resolv.conf"))
+	require.NoError(t, err)
+	assert.Equal(t, "own\n", string(content))
+}
