@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // fleet returns a world with five Debian images, a month apart, newest first, and
@@ -44,6 +46,31 @@ func TestAMIListShowsOwnImages(t *testing.T) {
 	assert.NotContains(t, out, "ami-99999999", "the image was not made by eksnode")
 	_, out, _ = command(t, "", "ami", "list", "--output", "json")
 	assert.Contains(t, out, `"ID": "ami-00000009"`)
+}
+
+// The commands find AMIs by the tags that README's template takes from eksnode-contents.
+func TestAMIsOfTheSmallestTemplateAreFound(t *testing.T) {
+	w := sampled(t)
+	for n, id := range []string{aws.NodeImage, "ami-00000001"} {
+		if n > 0 {
+			w.Images = append(w.Images, aws.NewImage(id, "older", aws.Account, "2025-01-01T00:00:00Z"))
+		}
+		w.Image(id).Tags = nil
+		for key, value := range manifest.Tags(fmt.Sprintf("1.34.%d", 4-n), "debian", "amd64", map[string]string{"kubelet": fmt.Sprintf("1.34.%d", 4-n)}) {
+			w.Image(id).Tags = append(w.Image(id).Tags, aws.Tag{Key: key, Value: value})
+		}
+	}
+	w.Put("/candidate", aws.NodeImage)
+	w.Put("/stable", "ami-00000001")
+	for args, want := range map[string]string{
+		"ami list": "distro=debian", "ami retire --keep 1 --older-than 1": "deprecate ami-00000001 ",
+		"ami promote --from /candidate --to /stable":            "/stable in eu-west-1 is " + aws.NodeImage + "; it was ami-00000001\n",
+		"preflight --cluster my-cluster --ami " + aws.NodeImage: "kubelet 1.34.4 by the image's tag",
+	} {
+		code, out, errOut := command(t, "", strings.Fields(args)...)
+		assert.Equal(t, 0, code, out+errOut)
+		assert.Contains(t, out, want)
+	}
 }
 
 func TestAMIDiffShowsTags(t *testing.T) {
