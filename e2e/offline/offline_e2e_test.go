@@ -87,6 +87,8 @@ func TestOfflineRoot(t *testing.T) {
 		assert.Empty(t, left)
 	}
 
+	t.Run("a chroot", b.chroot)
+
 	said, code := b.eksnode(t, "scrub", "--yes")
 	require.Zero(t, code, said)
 	said, code = b.eksnode(t, "audit")
@@ -129,6 +131,26 @@ func (b *bench) killed(t *testing.T, item, program string) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	require.NoError(t, err)
 	assert.NotContains(t, string(mounts), b.root)
+}
+
+// chroot provisions a second copy of the base system in a chroot, as container builds and
+// scripts of image tools do. The image is that of the sandbox.
+func (b *bench) chroot(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "root")
+	out, err := exec.CommandContext(b.Ctx, "cp", "--archive", b.Root, root).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	argv := append([]string{"--mount", "--propagation", "private", "sh", "-ec", `
+cd "$0"; cp "$1" eksnode; shift
+mount -t proc proc proc; mount --rbind /dev dev; mount -t tmpfs tmpfs run
+mkdir -p run/systemd/resolve; cp "$1" run/systemd/resolve/stub-resolv.conf; shift
+exec chroot . /eksnode provision "$@"`, root, lab.Eksnode(t), b.resolver}, b.options...)
+	out, err = b.Command(b.Ctx, "unshare", argv...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	sandboxed, err := os.ReadFile(filepath.Join(b.root, manifest.Path))
+	require.NoError(t, err)
+	here, err := os.ReadFile(filepath.Join(root, manifest.Path))
+	require.NoError(t, err)
+	assert.Equal(t, string(sandboxed), string(here))
 }
 
 // lines is a text as a tree, whose differences are short.

@@ -188,6 +188,9 @@ func dropCapabilities() error {
 			continue
 		}
 		_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0)
+		if errno == unix.ENOTSUP {
+			return errors.New("dropping capabilities: this eksnode was built with cgo; build it with CGO_ENABLED=0")
+		}
 		if errno != 0 && errno != unix.EINVAL { // an older kernel does not have it
 			return fmt.Errorf("dropping the capability %d: %w", c, errno)
 		}
