@@ -33,11 +33,11 @@ const (
 // sweeper removes one tree on one mount.
 type sweeper struct {
 	top *os.File
-	// helpers has an element for each thread besides the first; nil allows none.
+	// helpers has an element for each additional thread; nil allows none.
 	helpers chan struct{}
 
 	mu    sync.Mutex
-	moved map[string]string // directories that were moved up, with their former paths
+	moved map[string]string // directories that were moved up, with the paths they had
 	moves int
 	gone  Removal
 	errs  []error
