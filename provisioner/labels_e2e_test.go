@@ -24,6 +24,10 @@ func TestRealLabels(t *testing.T) {
 		require.NoError(t, base.Install(t.Context(), os.Stderr, "policycoreutils"))
 	}
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		// Labels are for a machine that systemd started: process 1 has this root.
+		require.NoError(t, unix.Mount("tmpfs", "/proc/1", "tmpfs", 0, ""))
+		require.NoError(t, os.Symlink("/", "/proc/1/root"))
+		require.NoError(t, os.MkdirAll("/run/systemd/system", 0o755))
 		require.NoError(t, unix.Mount("tmpfs", "/sys/fs", "tmpfs", 0, ""))
 		require.NoError(t, os.MkdirAll("/sys/fs/selinux", 0o755))
 		require.NoError(t, os.WriteFile(seLinuxPolicy, nil, 0o644))

@@ -25,7 +25,8 @@ import (
 
 func TestAnExportIsTheDisk(t *testing.T) {
 	disk := diskOfNode(t, usedNode(t))
-	_, double := cloudWith(t, disk, nil)
+	w, double := cloudWith(t, disk, nil)
+	w.Prompt("the test counts calls")
 	file := filepath.Join(t.TempDir(), "node.raw")
 	code, out, errOut := command(t, "", "ami", "export", cloudImage, file)
 	require.Equal(t, 0, code, errOut)

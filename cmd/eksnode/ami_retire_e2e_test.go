@@ -283,7 +283,7 @@ func TestSnapshotsThatStayAreReported(t *testing.T) {
 	w.Fail("ec2:DeleteSnapshot", 2, "OperationNotPermitted", 400) // with the AMI, and alone
 	code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 2 --older-than 115 --yes")...)
 	assert.Equal(t, 1, code)
-	assert.Contains(t, errOut, "eksnode: deleting the snapshot snap-4 of ami-00000004: OperationNotPermitted: as the test wants it\n")
+	assert.Contains(t, errOut, "eksnode: deleting the snapshot snap-4 of ami-00000004: OperationNotPermitted: as the test wants it (AWS request ID: ")
 	assert.Contains(t, out, "deregister ami-00000004 (debian-4, made ")
 	assert.Contains(t, out, "\nkeep the snapshot snap-4 of ami-00000004; used by: unknown, because the snapshot could not be deleted\n1 of 6 images retired\n")
 }

@@ -145,7 +145,8 @@ func TestOtherVolumesOfAnAMIAreInTheReport(t *testing.T) {
 }
 
 func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {
-	_, double := cloudWith(t, diskOfNode(t, usedNode(t)), nil)
+	w, double := cloudWith(t, diskOfNode(t, usedNode(t)), nil)
+	w.Prompt("the test counts bytes, and repeated calls count twice")
 	audit := func(more ...string) (string, int64) {
 		before := double.Count().Fetched
 		code, _, errOut := command(t, "", append([]string{"audit", "--ami", cloudImage}, more...)...)
@@ -209,7 +210,8 @@ func TestAKilledAuditGoesOn(t *testing.T) {
 
 // Two audits of a snapshot at the same time read it once each, one after the other.
 func TestAuditsOfOneSnapshotWaitForEachOther(t *testing.T) {
-	_, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	w, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	w.Prompt("the test counts calls")
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	double.Before("GetSnapshotBlock", func() {

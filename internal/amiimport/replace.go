@@ -108,7 +108,9 @@ func (r *run) replace(ctx context.Context, a *awsapi.AWS) error {
 	case err != nil:
 		return err
 	case before.Restored == old.ID:
-		recipe.Earlier = append(before.Earlier, before.Image)
+		recipe.Earlier, recipe.EarlierSnapshots = append(before.Earlier, before.Image), before.EarlierSnapshots
+	case before.Image != "" && before.Restored == "": // by the import that made this AMI, and was cut
+		recipe.EarlierSnapshots = append(before.EarlierSnapshots, before.Snapshots...)
 	}
 	if err := r.replaced.note(a.Region, &recipe); err != nil {
 		return err
@@ -142,12 +144,12 @@ func (r *run) restore(ctx context.Context, recipe awsapi.Recipe) error {
 // removeReplaced deletes the snapshots of the replaced AMIs, if that is wanted.
 func (r *run) removeReplaced(ctx context.Context) error {
 	for _, recipe := range r.replaced.gone() {
-		for _, id := range recipe.Snapshots {
+		for _, id := range append(recipe.EarlierSnapshots, recipe.Snapshots...) {
 			if !r.Spec.ForceDeleteSnapshot || id == r.result.Upload.Snapshot.ID { // an import that was killed may have registered this snapshot
 				continue
 			}
 			err := r.aws.In(recipe.Region).RemoveSnapshot(ctx, id)
-			if awsapi.IsInUse(err) {
+			if awsapi.IsInUse(err) && ctx.Err() == nil { // an interrupted wait goes on in the next import
 				r.Say("the snapshot %s of the old AMI %s stays: %v", id, recipe.Image, err)
 			} else if err != nil {
 				return err

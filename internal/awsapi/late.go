@@ -2,10 +2,13 @@ package awsapi
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/aws/smithy-go"
 )
 
 // Patience is how long AWS may take until every call sees a change
@@ -82,7 +85,7 @@ var notYet = []string{"InvalidAMIName.Duplicate", "InvalidSnapshot.NotFound", "I
 // for Patience.
 func (a *AWS) create(ctx context.Context, name string, ours func(Image) bool, call func() (id *string, err error)) (Image, error) {
 	var made *string
-	err := a.repeated(ctx, 2*patienceMost*a.settle, func(err error) bool { return hasCode(err, notYet...) }, func() (err error) {
+	err := a.repeated(ctx, 2*patienceMost*a.settle, func(err error) bool { return hasCode(err, notYet...) || isUnread(err) }, func() (err error) {
 		if made, err = call(); err == nil && made == nil {
 			return errIncomplete("creating the image "+name, "ID")
 		}
@@ -97,6 +100,13 @@ func (a *AWS) create(ctx context.Context, name string, ours func(Image) bool, ca
 		return Image{}, err
 	}
 	return a.AwaitImage(ctx, *made)
+}
+
+// isUnread says that an answer of AWS was cut off. AWS may have carried out the call.
+func isUnread(err error) bool {
+	var undecoded *smithy.DeserializationError
+	var cut *xml.SyntaxError
+	return errors.As(err, &undecoded) || errors.As(err, &cut)
 }
 
 // IsUnchanged says that AWS has refused a call, so the call has changed nothing. After

@@ -23,6 +23,8 @@ type Recipe struct {
 	// Earlier are the IDs before that.
 	Earlier   []string `json:"earlier,omitempty"`
 	Snapshots []string `json:"snapshots"`
+	// EarlierSnapshots are those of images that interrupted imports have replaced before.
+	EarlierSnapshots []string `json:"earlier_snapshots,omitempty"`
 	// Register is an input of `aws ec2 register-image --cli-input-json`.
 	Register json.RawMessage `json:"register"`
 	// Permissions are the launch permissions. The snapshots keep their own.
