@@ -32,6 +32,7 @@ chmod 755 /usr/local/bin/ctr
 const used = `rm /usr/local/bin/ctr /var/lib/pulled
 systemctl stop kubelet containerd
 mkdir -p /var/lib/kubelet/pki /var/lib/kubelet/pods/uid/volumes/secret /etc/cni/net.d /var/lib/cni/networks/net /var/lib/cloud/instances/i-1 /home/admin/.ssh /root/.ssh /var/log/pods/x
+grep -q ^admin: /etc/passwd || echo 'admin:x:1000:1000::/home/admin:/bin/sh' >> /etc/passwd
 echo KEY > /var/lib/kubelet/pki/kubelet-client-1.pem
 ln -s kubelet-client-1.pem /var/lib/kubelet/pki/kubelet-client-current.pem
 echo SECRET > /var/lib/kubelet/pods/uid/volumes/secret/token

@@ -55,17 +55,20 @@ func TestAHostileDiskDoesNotStopTheKernel(t *testing.T) {
 		require.NoError(t, err, string(out))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "init"), []byte(auditsHostileDisks), 0o755))
-	modules, err := filepath.Glob(filepath.Join(l.Root, "lib/modules/*/kernel/drivers/block/loop.ko"))
+	modules, err := filepath.Glob(filepath.Join(l.Root, "lib/modules/*/kernel/drivers/block/loop.ko*"))
 	require.NoError(t, err)
 	require.Len(t, modules, 1)
-	for _, file := range []string{modules[0], lab.Eksnode(t), "/bin/busybox"} {
+	out, err := exec.CommandContext(l.Ctx, "sh", "-euc", `case $1 in *.xz) xz --decompress --stdout "$1";; *) cat "$1";; esac > "$2"`,
+		"sh", modules[0], filepath.Join(folder, "loop.ko")).CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, file := range []string{lab.Eksnode(t), "/bin/busybox"} {
 		out, err := exec.CommandContext(l.Ctx, "cp", file, folder).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
 	initrd := filepath.Join(t.TempDir(), "initrd")
 	pack := exec.CommandContext(l.Ctx, "sh", "-euc", `find . | /bin/busybox cpio -o -H newc > "$1"`, "sh", initrd)
 	pack.Dir = folder
-	out, err := pack.CombinedOutput()
+	out, err = pack.CombinedOutput()
 	require.NoError(t, err, string(out))
 
 	kernel, err := filepath.EvalSymlinks(filepath.Join(l.Root, "vmlinuz"))
