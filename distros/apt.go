@@ -213,7 +213,7 @@ func aptSymptoms() []symptom {
 
 // aptLocked matches the messages of apt and dpkg about another running process.
 // The lock of the lists and dpkg's own lock have no timeout of their own.
-const aptLocked = `Could not get lock|was locked by another process|is locked by another process`
+const aptLocked = `Could not get lock|(was|is) locked by (another process|\S+ process with pid)`
 
 // ScrubRules implements PackageManager.
 func (aptManager) ScrubRules() []scrub.Rule {

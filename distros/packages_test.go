@@ -23,6 +23,7 @@ func TestExplainNamesCauseAndRemedy(t *testing.T) {
 		symptoms     []symptom
 		output, want string
 	}{
+		"apt, locked": {aptSymptoms(), "dpkg: error: dpkg frontend lock was locked by /usr/bin/apt-get process with pid 88", "another package manager is still running"},
 		"apt, missing": {aptSymptoms(), "E: Package 'containerdd' has no installation candidate",
 			"no repository of this machine has the package containerdd; check its name and the machine's repositories"},
 		"apt, unreachable": {aptSymptoms(), "E: Failed to fetch http://127.0.0.1:1/Packages  Could not connect to 127.0.0.1:1",

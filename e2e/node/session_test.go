@@ -58,11 +58,11 @@ func TestSessions(t *testing.T) {
 		{name: "Ctrl-C under a sudo that uses a terminal",
 			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
 			cut: func(t *testing.T, r *run) { r.signal(t, syscall.SIGINT) }, words: []string{"Cleanly cancelled builds after being interrupted"}},
-		{name: "the machine ends the session", cut: func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
+		{name: "the machine ends the session", cut: func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin sshd)") },
 			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
 		{name: "the machine ends the session under a sudo that uses a terminal",
 			fault: "echo 'Defaults use_pty' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test",
-			cut:   func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin -x sshd)") },
+			cut:   func(t *testing.T, _ *run) { n.Sh(t, "kill -9 $(pgrep -u admin sshd)") },
 			words: []string{"the connection to the machine was lost", "what it had done is finished by the next run"}},
 	} {
 		t.Run("cut: "+c.name, func(t *testing.T) {
