@@ -19,10 +19,9 @@ func engineRules() []Rule {
 			ID: "engine-identity", Phase: State, Groups: append(g, "identity", "secrets"), Verb: plan.Remove,
 			Paths: []string{
 				"/var/lib/docker/swarm/*", "/var/lib/docker/engine-id", "/var/lib/docker/network/files/*", "/var/lib/docker/tmp/*", "/etc/docker/key.json",
-				"/var/lib/containerd/io.containerd.*.introspection*/uuid",
-			}, Owner: "dockerd, containerd",
+			}, Owner: "dockerd",
 			Why:         "every node would be the builder machine for a swarm, with its keys, and would keep addresses of removed containers",
-			Regenerated: "dockerd and containerd, when they start", Source: "moby: daemon/id.go, libnetwork/datastore, swarm state in raft; containerd: plugins/services/introspection",
+			Regenerated: "dockerd, when it starts", Source: "moby: daemon/id.go, libnetwork/datastore, swarm state in raft",
 		},
 		(Rule{
 			ID: "engine-containers", Phase: State, Groups: g,
