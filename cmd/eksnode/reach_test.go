@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -134,11 +135,17 @@ func process(t *testing.T, env []string, args string) (out, errOut string) {
 }
 
 func TestAnswersThatAreNotFromAWS(t *testing.T) {
-	page := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(page.Close)
-	_, errOut := process(t, []string{"AWS_ACCESS_KEY_ID=AKIATEST", "AWS_SECRET_ACCESS_KEY=secret"}, "preflight --cluster c --ami ami-0123456789abcdef0 --endpoint "+page.URL)
-	assert.Contains(t, errOut, "the answer is HTTP 404 without an error of AWS; check the endpoint, and proxies on the way\n")
-	assert.Equal(t, 1, strings.Count(errOut, "\n"), errOut)
+	for _, status := range []int{http.StatusNotFound, http.StatusServiceUnavailable} {
+		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>a proxy's page</html>", status)
+		}))
+		t.Cleanup(page.Close)
+		for _, args := range []string{"preflight --cluster c --ami ami-0123456789abcdef0", "ami list"} { // JSON and XML
+			_, errOut := process(t, []string{"AWS_ACCESS_KEY_ID=AKIATEST", "AWS_SECRET_ACCESS_KEY=secret", "AWS_MAX_ATTEMPTS=1", "AWS_ENDPOINT_URL=" + page.URL}, args)
+			assert.Contains(t, errOut, fmt.Sprintf("the answer is HTTP %d without an error of AWS; check the endpoint, and proxies on the way\n", status))
+			assert.Equal(t, 1, strings.Count(errOut, "\n"), errOut)
+		}
+	}
 }
 
 // Without credentials, eksnode waits for the instance metadata service only for a moment.

@@ -213,10 +213,11 @@ func (e *StrangerError) Error() string {
 }
 
 // strangerOf is the error for the SDK's code of a response that the SDK cannot read, or
-// nil for other errors. A service of AWS that fails may answer so, too.
+// nil for other errors. A service of AWS that fails may answer so, too; whether the call
+// was carried out is not known.
 func strangerOf(err error, code string) *StrangerError {
 	var answer *smithyhttp.ResponseError
-	if code != "UnknownError" || !errors.As(err, &answer) || answer.HTTPStatusCode() >= http.StatusInternalServerError {
+	if code != "UnknownError" || !errors.As(err, &answer) {
 		return nil
 	}
 	return &StrangerError{answer.HTTPStatusCode()}
