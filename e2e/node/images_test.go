@@ -141,9 +141,10 @@ func TestImages(t *testing.T) {
 		n.Sh(t, "systemctl start containerd")
 		for _, image := range []string{appImage, pauseName} {
 			// The image is mounted instead of run: an nspawn machine permits no
-			// session keyring in containers.
-			assert.Contains(t, n.Sh(t, `mkdir -p /mnt/image; ctr -n k8s.io images mount --snapshotter native %s /mnt/image >/dev/null
-				/mnt/image/eksnode --version; ctr -n k8s.io images unmount --rm --snapshotter native /mnt/image >/dev/null`, image), "eksnode version ")
+			// session keyring in containers. Each has its own folder, because
+			// containerd keeps a mount's name until its next collection.
+			assert.Contains(t, n.Sh(t, `folder=$(mktemp -d /mnt/XXXXXX); ctr -n k8s.io images mount --snapshotter native %s $folder >/dev/null
+				$folder/eksnode --version; ctr -n k8s.io images unmount --rm --snapshotter native $folder >/dev/null`, image), "eksnode version ")
 			assert.Equal(t, image, n.Sh(t, `ctr --namespace k8s.io images list --quiet 'name==%s,labels."io.cri-containerd.pinned"==pinned'`, image), "first boot's query must find the image pinned")
 		}
 		n.audit(t, 0, "--rules images-there")
