@@ -3,6 +3,8 @@
 package bootstrap
 
 import (
+	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -122,4 +124,127 @@ func (w *world) run(t *testing.T, h *host.Host, args ...string) {
 	n, err := w.FromArguments(t.Context(), h, a)
 	require.NoError(t, err)
 	apply(t, h, w, n, Selection{})
+}
+
+// object reads a JSON object.
+func object(t *testing.T, h *host.Host, name string) map[string]any {
+	t.Helper()
+	text, err := h.Content(name)
+	require.NoError(t, err)
+	var all map[string]any
+	require.NoError(t, json.Unmarshal(text, &all))
+	return all
+}
+
+// After bootstrap.sh, eksctl's scripts merge the user's settings into
+// kubelet-config.json and restart the kubelet. Source: eksctl,
+// pkg/nodebootstrap/assets/scripts/bootstrap.al2.sh.
+func TestKubeletConfigurationMayBeEditedAfterBootstrapSh(t *testing.T) {
+	h, w := mounted(t), surround(t, imdstest.Typical())
+	call := given("a", "--kubelet-extra-args", "--node-labels=a=b")
+	w.call(t, h, call...)
+	has(t, h, render.KubeletEnvironment, "--config=/etc/kubernetes/kubelet/kubelet-config.json ")
+	has(t, h, render.ScriptArguments, "\n[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.1.2 --pod-infra-container-image="+image+
+		" --v=2 --hostname-override=ip-10-0-1-2.eu-west-1.compute.internal --cloud-provider=external'\n")
+	has(t, h, render.ScriptExtraArguments, "\n[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--node-labels=a=b'\n")
+	there, err := h.Exists(render.KubeletConfig)
+	require.NoError(t, err)
+	assert.False(t, there, "there is one configuration")
+
+	config := object(t, h, templates.KubeletConfig)
+	assert.Equal(t, []any{"172.20.0.10"}, config["clusterDNS"])
+	config["registryPullQPS"], config["maxPods"] = 20, 17
+	text, err := json.Marshal(config)
+	require.NoError(t, err)
+	lay(t, h, map[string]string{templates.KubeletConfig: string(text)})
+	w.log = nil
+	w.call(t, h, append(call, "--use-max-pods", "false")...)
+	again := object(t, h, templates.KubeletConfig)
+	assert.InDelta(t, 20, again["registryPullQPS"], 0)
+	assert.InDelta(t, 17, again["maxPods"], 0)
+	assert.Empty(t, w.said("warning: "))
+
+	before := tree(t, h, written...)
+	w.call(t, h, append(call, "--use-max-pods", "false")...)
+	assert.Equal(t, before, tree(t, h, written...))
+}
+
+// A call without extra arguments removes those of an earlier call. A user's drop-in of
+// the same name stays.
+func TestExtraArgumentsDropInFollowsTheCall(t *testing.T) {
+	h, w := mounted(t), surround(t, imdstest.Typical())
+	w.call(t, h, given("a", "--kubelet-extra-args", "--v=4")...)
+	w.call(t, h, given("a")...)
+	there, err := h.Exists(render.ScriptExtraArguments)
+	require.NoError(t, err)
+	assert.False(t, there)
+	const own = "[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--v=9'\n# mine\n"
+	lay(t, h, map[string]string{render.ScriptExtraArguments: own})
+	w.call(t, h, given("a")...)
+	has(t, h, render.ScriptExtraArguments, own)
+}
+
+// Environment variables supply the settings without a flag, and PAUSE_CONTAINER_IMAGE
+// is not changed.
+func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
+	h, w := mounted(t), surround(t, imdstest.Typical())
+	environment := map[string]string{
+		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.9.0.10",
+		"KUBELET_EXTRA_ARGS": "--v=5", "PAUSE_CONTAINER_IMAGE": "registry.example/pause", "PAUSE_CONTAINER_VERSION": "3.10",
+	}
+	a, err := arguments.Read([]string{"a"}, func(name string) string { return environment[name] })
+	require.NoError(t, err)
+	n, err := w.FromArguments(t.Context(), h, a)
+	require.NoError(t, err)
+	w.configure(t, h, n)
+	assert.Empty(t, w.aws.asked)
+	config := object(t, h, templates.KubeletConfig)
+	assert.NotContains(t, config, "maxPods")
+	assert.Equal(t, []any{"10.9.0.10"}, config["clusterDNS"])
+	has(t, h, render.ScriptArguments, " --pod-infra-container-image=registry.example/pause:3.10 ")
+	has(t, h, render.ScriptExtraArguments, "=--v=5'")
+	has(t, h, render.ContainerdConfig, "sandbox = 'registry.example/pause:3.10'")
+}
+
+func TestContainerdImportsUserFiles(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		a, err := arguments.Parse(given("a"))
+		require.NoError(t, err)
+		n, err := w.FromArguments(t.Context(), h, a)
+		require.NoError(t, err)
+		apply(t, h, w, n, Selection{})
+		calls(t)
+		has(t, h, render.ContainerdConfig, "\nimports = ['/etc/containerd/config.d/*.toml']\n")
+		folder := filepath.Dir(render.ContainerdImports)
+		lay(t, h, map[string]string{folder + "/10-mine.toml": "[debug]\nlevel = 'debug'\n", folder + "/other.txt": "x"})
+		apply(t, h, w, n, Selection{})
+		assert.Equal(t, []string{"systemctl restart containerd.service"}, calls(t))
+		lay(t, h, map[string]string{folder + "/other.txt": "y"})
+		apply(t, h, w, n, Selection{})
+		assert.Empty(t, calls(t))
+	})
+}
+
+// systemd reads the user's words from the drop-in, as from the file of Amazon Linux 2's
+// script.
+func TestValuesInDropInsAreEscaped(t *testing.T) {
+	for given, want := range map[string]string{
+		"--eviction-hard=memory.available<5%,nodefs.available<10%": "--eviction-hard=memory.available<5%,nodefs.available<10%",
+		"--node-labels=a=5%host":                                   "--node-labels=a=5%%host",
+		"--eviction-hard=memory.available<5%%":                     "--eviction-hard=memory.available<5%%",
+		"--node-labels='a=b c'":                                    `--node-labels=\'a=b c\'`,
+		`--node-labels="a=b"`:                                      `--node-labels="a=b"`,
+		`--node-labels=\"a=b\"`:                                    `--node-labels=\"a=b\"`,
+	} {
+		h, w := mounted(t), surround(t, imdstest.Typical())
+		a, err := arguments.Read(append([]string{"c"}, "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--kubelet-extra-args", given), func(string) string { return "" })
+		require.NoError(t, err)
+		n, err := w.FromArguments(t.Context(), h, a)
+		require.NoError(t, err)
+		w.configure(t, h, n)
+		has(t, h, render.ScriptExtraArguments, "\nEnvironment='KUBELET_EXTRA_ARGS="+want+"'\n")
+		text, err := h.Content(render.ScriptExtraArguments)
+		require.NoError(t, err)
+		assert.Equal(t, 3, strings.Count(string(text), "\n"))
+	}
 }

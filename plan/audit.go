@@ -128,3 +128,90 @@ func (a *Audit) String() string {
 
 // NoAudit is the line for a scrub that did not end with an audit.
 const NoAudit = "audit off: no rule has looked for secrets and other findings of the inspect phase"
+
+// Verdict is the outcome of one rule in an audit.
+type Verdict string
+
+// The verdicts, as reports print them.
+const (
+	Passed        Verdict = "passed"         // the rule found nothing
+	Found         Verdict = "findings"       // the rule found something
+	NotApplicable Verdict = "not-applicable" // the rule is not for this machine, or not for an audit
+	LeftOut       Verdict = "skipped"        // the options leave the rule out
+	Unchecked     Verdict = "unknown"        // the rule could not run
+)
+
+// Check is one rule of an audit with its outcome. An audit's report lists a
+// Check for every rule, also for rules that found nothing.
+type Check struct {
+	Item    string  `json:"item"`
+	Phase   string  `json:"phase"`
+	Outcome Verdict `json:"outcome"`
+	// Reason says why a rule is skipped or not applicable, or why it could not run.
+	Reason string `json:"reason,omitempty"`
+	// Notes are for a person who wants to know. They change no outcome.
+	Notes []Finding `json:"notes,omitempty"`
+}
+
+// check is the item's outcome; notApplicable says why the item is not for the
+// host.
+func (p Planned) check(notApplicable string) Check {
+	c := Check{Item: p.Item, Phase: p.Phase, Outcome: Passed}
+	switch {
+	case p.Error != "":
+		c.Outcome, c.Reason = Unchecked, p.Error
+	case len(p.Actions)+len(p.Findings) > 0:
+		c.Outcome = Found
+	case notApplicable != "":
+		c.Outcome, c.Reason = NotApplicable, notApplicable
+	}
+	return c
+}
+
+// Contents are the versions and sizes of what an image has after a provision.
+type Contents struct {
+	// Kubernetes is the version of the kubelet, such as 1.36.3.
+	Kubernetes string `json:"kubernetes"`
+	// Components are the programs that a node needs, such as containerd.
+	Components []Component `json:"components"`
+	// Packages are the distribution's packages that the spec demands.
+	Packages []Package `json:"packages,omitempty"`
+	// Images are the container images that containerd has.
+	Images []ImageContents `json:"images,omitempty"`
+}
+
+// Origin says where a component comes from.
+type Origin string
+
+// The origins.
+const (
+	FromDownload     Origin = "download"     // a publisher's file
+	FromPackage      Origin = "package"      // the distribution's package
+	FromDistribution Origin = "distribution" // part of the distribution's own image
+)
+
+// Component is one program, or several from one archive, with its version.
+type Component struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Origin  Origin `json:"origin"`
+	// Bytes is the size of the component's files; 0 when unknown.
+	Bytes int64 `json:"bytes,omitempty"`
+}
+
+// Package is one package of the distribution.
+type Package struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	// Added says that this run installed the package.
+	Added bool `json:"added"`
+}
+
+// ImageContents is one container image.
+type ImageContents struct {
+	// Name is the name that pods use.
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+	// Bytes is the size of the image's archive; 0 when unknown.
+	Bytes int64 `json:"bytes,omitempty"`
+}

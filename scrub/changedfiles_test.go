@@ -8,14 +8,20 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -113,4 +119,141 @@ func TestChangedFilesOfPackagesAreNotes(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644))
 	require.NoError(t, os.Remove(filepath.Join(root, "var/lib/dpkg/info/tool.md5sums")))
 	assert.Empty(t, audit(t, h, "changed-files"), "nothing says what the package installed")
+}
+
+// afterAScrub is a machine whose scrub has ended.
+func afterAScrub(t *testing.T) (*host.Host, string) {
+	h, root := tree(t, map[string]string{
+		"etc/passwd": passwd, "etc/machine-id": "", "etc/app.conf": "x", "usr/local/bin/": "", "usr/bin/app": "x", "opt/app/": "", "srv/": "",
+	})
+	require.NoError(t, Ended(t.Context(), h, "1.2.3", nil))
+	return h, root
+}
+
+// writeLater makes changes until the kernel's clock has left the time of the record.
+func writeLater(t *testing.T, root, name string) {
+	t.Helper()
+	st, err := os.Lstat(filepath.Join(root, recordPath))
+	require.NoError(t, err)
+	p := filepath.Join(root, name)
+	require.Eventually(t, func() bool {
+		require.NoError(t, os.WriteFile(p, []byte("x"), 0o644))
+		changed, err := os.Lstat(p)
+		require.NoError(t, err)
+		return changedAt(changed).After(changedAt(st))
+	}, 10*time.Second, time.Millisecond)
+}
+
+func changedAt(st os.FileInfo) time.Time {
+	at := st.Sys().(*syscall.Stat_t).Ctim
+	return time.Unix(at.Unix())
+}
+
+const late = ": changed after the scrub: make the scrub the last step"
+
+func TestWorkAfterTheScrubIsFound(t *testing.T) {
+	for _, name := range []string{"etc/app.conf", "usr/local/bin/new", "usr/bin/app", "opt/app/new", "srv/new"} {
+		h, root := afterAScrub(t)
+		assert.Empty(t, audit(t, h, "after-scrub"))
+		writeLater(t, root, name)
+		// Package managers give files the time of the package.
+		require.NoError(t, os.Chtimes(filepath.Join(root, name), time.Unix(0, 0), time.Unix(0, 0)))
+		assert.Equal(t, []string{"/" + name + late}, audit(t, h, "after-scrub"))
+		require.NoError(t, Ended(t.Context(), h, "1.2.3", nil))
+		assert.Empty(t, audit(t, h, "after-scrub"))
+		before := snapshot(t, root)
+		require.NoError(t, Ended(t.Context(), h, "1.2.4", nil))
+		assert.Equal(t, before, snapshot(t, root), "a scrub with nothing to do writes nothing")
+		require.NoError(t, Ended(t.Context(), h, "1.2.4", []plan.Outcome{{Actions: make([]plan.Action, 1)}}))
+		assert.NotEqual(t, before, snapshot(t, root))
+	}
+}
+
+func TestManyChangesAfterTheScrubAreCounted(t *testing.T) {
+	h, root := afterAScrub(t)
+	for i := range changedMost + 2 {
+		writeLater(t, root, fmt.Sprintf("opt/app/%02d", i))
+	}
+	found := audit(t, h, "after-scrub")
+	assert.Len(t, found, changedMost+1)
+	assert.Equal(t, recordPath+": 2 more files changed after the scrub", found[changedMost])
+}
+
+func TestAProvisionAfterTheScrubIsFound(t *testing.T) {
+	h, _ := afterAScrub(t)
+	follows, err := Provisioned(h, true)
+	require.NoError(t, err)
+	assert.True(t, follows)
+	assert.Empty(t, audit(t, h, "after-scrub"), "a dry run changes nothing")
+	follows, err = Provisioned(h, false)
+	require.NoError(t, err)
+	assert.True(t, follows)
+	assert.Equal(t, []string{recordPath + ": a provision ran after the scrub: make the scrub the last step"}, audit(t, h, "after-scrub"))
+}
+
+// What a shutdown, a capture, a copy of the files and a first boot do is no work of a
+// provisioner.
+func TestCapturesAndFirstBootsAreNoWorkAfterTheScrub(t *testing.T) {
+	h, root := afterAScrub(t)
+	for _, name := range []string{"etc/resolv.conf", "etc/adjtime", "etc/machine-id", "var/log/wtmp", "var/lib/systemd/random-seed", "root/.ssh/authorized_keys", "boot/grub/grubenv", "usr/bin/__pycache__/x.pyc"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o755))
+		writeLater(t, root, name)
+	}
+	require.NoError(t, os.Truncate(filepath.Join(root, "etc/machine-id"), 0))
+	assert.Empty(t, audit(t, h, "after-scrub"))
+
+	// A copy has other change times. Here the original's contents are an hour old.
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, filepath.Walk(root, func(name string, _ os.FileInfo, err error) error {
+		require.NoError(t, err)
+		return os.Chtimes(name, old, old)
+	}))
+	target := t.TempDir()
+	out, err := exec.Command("cp", "-a", root+"/.", target).CombinedOutput()
+	require.NoError(t, err, string(out))
+	copied := hosttest.Mounted(t, target)
+	assert.Empty(t, audit(t, copied, "after-scrub"))
+	require.NoError(t, os.WriteFile(filepath.Join(target, "opt/app/new"), nil, 0o644))
+	assert.Equal(t, []string{"/opt/app" + late, "/opt/app/new" + late}, audit(t, copied, "after-scrub"))
+
+	require.NoError(t, os.WriteFile(filepath.Join(target, "etc/machine-id"), []byte(oldID+"\n"), 0o644))
+	assert.Empty(t, audit(t, copied, "after-scrub"), "the image has booted")
+	follows, err := Provisioned(copied, false)
+	require.NoError(t, err)
+	assert.False(t, follows, "a base image of an earlier build was scrubbed too")
+}
+
+func TestADamagedRecordIsAnError(t *testing.T) {
+	h, root := afterAScrub(t)
+	for _, text := range []string{"", "{", `{"schema":"x"}`} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, recordPath), []byte(text), 0o644))
+		_, err := afterScrub(t.Context(), h)
+		require.ErrorContains(t, err, "scrub again")
+	}
+}
+
+func TestAgentsOfCutSessionsAreRemoved(t *testing.T) {
+	const name = "eksnode-0123456789abcdef"
+	files := map[string]string{
+		"etc/passwd": passwd, "opt/a b/" + name + "/eksnode": "x", "home/admin/" + name + "/": "", "usr/local/" + name + "/eksnode": "x",
+		"srv/" + name + "/eksnode": "x", "srv/" + name + "/mine": "x", "opt/eksnode-0123456789abcdeg/eksnode": "x", "opt/x/" + name: "a file",
+		"var/lib/containerd/" + name + "/eksnode": "x", "run/eksnode-agent/eksnode": "x",
+	}
+	h, root := tree(t, files)
+	const why = ": the agent of a session that was cut"
+	assert.ElementsMatch(t, []string{
+		"/run/eksnode-agent: the agent that a provision kept",
+		"/opt/a b/" + name + why, "/home/admin/" + name + why, "/usr/local/" + name + why,
+		"/srv/" + name + ": has the name of the agent's folder, and other files: look at them and remove the folder",
+	}, audit(t, h, "agent-folders"))
+	require.NoError(t, RemoveAgents(h, "/usr/local"))
+	require.NoError(t, RemoveAgents(h, "/srv"))
+	assert.NoDirExists(t, filepath.Join(root, "run/eksnode-agent"))
+	assert.NoDirExists(t, filepath.Join(root, "usr/local", name))
+	assert.FileExists(t, filepath.Join(root, "srv", name, "mine"))
+	apply(t, h, Spec{Only: []string{"agent-folders"}})
+	left := snapshot(t, root)
+	assert.NotContains(t, left, "/opt/a b/"+name)
+	assert.FileExists(t, filepath.Join(root, "opt/eksnode-0123456789abcdeg/eksnode"))
+	assert.FileExists(t, filepath.Join(root, "opt/x", name))
 }

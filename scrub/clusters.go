@@ -2,8 +2,13 @@ package scrub
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
 	"path"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -135,4 +140,130 @@ func unknownToKubeadm(_ context.Context, h *host.Host) (plan.Answer, error) {
 		}
 	}
 	return answer, nil
+}
+
+// namingServers are the files of a node that name its API server.
+var namingServers = []string{
+	kubeletDir + "/kubeconfig", kubeletDir + "/bootstrap-kubeconfig", "/etc/kubernetes/*.conf", "/etc/rancher/*/*.yaml", "/var/lib/rancher/*/agent/*.kubeconfig",
+}
+
+var serverOf = regexp.MustCompile(`(?m)(?:^|[\s{,"'])server["']?\s*:\s*["']?(https?://[^\s"'},]+)`)
+
+// clusterHosts returns the names and addresses of the API servers in the
+// machine's kubeconfigs. A scrub removes the kubeconfigs, and its audit searches
+// other files for these hosts.
+func clusterHosts(h *host.Host) ([]string, error) {
+	names, _, err := matching(h, namingServers)
+	if err != nil {
+		return nil, fmt.Errorf("listing the API servers of this machine: %w", err)
+	}
+	var hosts []string
+	for _, name := range names {
+		text, err := regularContent(h, name)
+		if err != nil {
+			return nil, err
+		}
+		hosts = append(hosts, serversIn(string(text))...)
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts), nil
+}
+
+// serversIn returns the hosts of a kubeconfig that identify a cluster: names, and
+// IP addresses with the port or the scheme.
+func serversIn(kubeconfig string) []string {
+	var hosts []string
+	for _, m := range serverOf.FindAllStringSubmatch(kubeconfig, -1) {
+		u, err := url.Parse(m[1])
+		if err != nil {
+			continue
+		}
+		name := strings.ToLower(u.Hostname())
+		switch _, err := netip.ParseAddr(name); {
+		case !isClustersOwn(name):
+		case err != nil:
+			hosts = append(hosts, name)
+		case u.Port() != "":
+			// Other services may have the same address.
+			hosts = append(hosts, strings.ToLower(u.Host))
+		default:
+			hosts = append(hosts, "https://"+strings.ToLower(u.Host))
+		}
+	}
+	return hosts
+}
+
+// isClustersOwn reports whether a host is of one cluster, and not of every
+// machine or every cluster. The rule host-ids-left finds endpoints of EKS.
+func isClustersOwn(name string) bool {
+	if slices.ContainsFunc(hostPatterns, func(p pattern) bool { return p.re().MatchString(name) }) {
+		return false
+	}
+	return len(name) >= 8 && strings.ContainsAny(name, ".:") && !strings.HasPrefix(name, "127.") && !strings.HasPrefix(name, "localhost") && !strings.HasPrefix(name, "kubernetes.default")
+}
+
+// foreignFindings reports each foreign mount once.
+func foreignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Finding {
+	var findings []plan.Finding
+	for _, m := range mounts {
+		if about(findings, m.Path) || h.IsLive() && kept(lent, m.Path) {
+			continue
+		}
+		findings = append(findings, plan.Finding{Target: m.Path,
+			Reason: m.Why + ", not a partition of the machine: the rule did not read or change anything on this mount; unmount " + m.Path + ", or skip the rule"})
+	}
+	return findings
+}
+
+// about reports whether a finding has this target.
+func about(findings []plan.Finding, target string) bool {
+	return slices.ContainsFunc(findings, func(f plan.Finding) bool { return f.Target == target })
+}
+
+// lent lists paths that container engines and systemd mount while a machine
+// runs. The image has empty files of its own below these mounts.
+var lent = []string{"/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf", "/var/lib/cloud/seed/*"}
+
+// fileVerbs are the verbs that change a file or folder.
+var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Link, plan.Mkdir, plan.Enable, plan.Disable, plan.Wipe}
+
+// withoutForeign replaces actions on foreign mounts with findings, for every
+// rule.
+func withoutForeign(ctx context.Context, h *host.Host, answer plan.Answer) (plan.Answer, error) {
+	own := plan.Answer{Findings: answer.Findings, Notes: answer.Notes, NotApplicable: answer.NotApplicable}
+	var foreign []*host.ForeignMount
+	for _, a := range answer.Actions {
+		if err := context.Cause(ctx); err != nil {
+			return answer, err
+		}
+		if !path.IsAbs(a.Target) || !slices.Contains(fileVerbs, a.Verb) {
+			own.Act(a)
+			continue
+		}
+		m, err := h.Files.Foreign(a.Target, a.Target, a.Verb != plan.Remove && a.Verb != plan.Disable)
+		switch {
+		case err != nil:
+			return answer, err
+		case m == nil:
+			own.Act(a)
+			if a.Take == nil {
+				continue
+			}
+			inside, err := h.Files.ForeignBelow(a.Target)
+			if err != nil {
+				return answer, err
+			}
+			foreign = append(foreign, slices.DeleteFunc(inside, func(m *host.ForeignMount) bool {
+				return strings.HasPrefix(m.Path, kubeletDir+"/") // another rule unmounts or reports these
+			})...)
+		default:
+			foreign = append(foreign, m)
+		}
+	}
+	for _, f := range foreignFindings(h, foreign) {
+		if !about(own.Findings, f.Target) {
+			own.Find(f.Target, f.Reason)
+		}
+	}
+	return own, nil
 }

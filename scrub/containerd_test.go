@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -117,4 +118,90 @@ func TestLockedContainerdMetadataIsUnknown(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; a containerd that systemd did not start may be running",
 		plan.Make(t.Context(), h, items)[0].Error)
+}
+
+// An audit compares containerd's images with the manifest, on an image root too.
+func TestMissingImagesAreFound(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	text, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "registry.example/app:1", Digest: digest}}}).Encode()
+	require.NoError(t, err)
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(text)})
+	assert.Equal(t, []string{"image registry.example/app:1: containerd does not have the image: provision again"}, audit(t, h, "images-there"))
+	metadata(t, root, []string{"k8s.io", "images", "registry.example/app:1"})
+	assert.Equal(t, []string{"image registry.example/app:1: containerd has : provision again"}, audit(t, h, "images-there"))
+	require.NoError(t, os.WriteFile(filepath.Join(root, containerdMeta), []byte("no database"), 0o600))
+	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)
+	require.NoError(t, err)
+	_, err = items[0].Plan(t.Context(), h)
+	require.ErrorContains(t, err, "reading containerd's metadata", "unreadable metadata must be an error")
+}
+
+func TestAMachineWithoutRecordedImagesHasNoFinding(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
+	assert.Empty(t, audit(t, h, "images-there"))
+	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)
+	require.NoError(t, err)
+	assert.Equal(t, string(Inspect), items[0].Phase())
+}
+
+// containerd leaves removed containers in free pages of its database. The rule
+// wipes those pages and keeps the rest.
+func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
+	const secret = "the old cluster's secret"
+	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
+	name := filepath.Join(root, containerdMeta)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	db, err := bbolt.Open(name, 0o600, nil)
+	require.NoError(t, err)
+	bucket := func(tx *bbolt.Tx, path ...string) *bbolt.Bucket {
+		b, err := tx.CreateBucketIfNotExists([]byte("v1"))
+		for _, part := range path {
+			require.NoError(t, err)
+			b, err = b.CreateBucketIfNotExists([]byte(part))
+		}
+		require.NoError(t, err)
+		return b
+	}
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		for _, id := range []string{"one", "two", "three"} {
+			// Longer than a page, as real specifications are.
+			spec := containerMark + strings.Repeat(secret, 1000)
+			require.NoError(t, bucket(tx, "k8s.io", "containers", id).Put([]byte("spec"), []byte(spec)))
+		}
+		return bucket(tx, "k8s.io", "images", "pause").Put([]byte("digest"), []byte("sha256:kept"))
+	}))
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return bucket(tx, "k8s.io").DeleteBucket([]byte("containers")) }))
+	require.NoError(t, db.Close())
+	before, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Contains(t, string(before), secret)
+
+	outcomes := apply(t, h, Spec{Only: []string{"containers-metadata"}})
+	assert.Equal(t, plan.Done, outcomes[0].Status)
+	after, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.NotContains(t, string(after), secret)
+	assert.Equal(t, plan.Unchanged, apply(t, h, Spec{Only: []string{"containers-metadata"}})[0].Status)
+	assert.Len(t, after, len(before))
+
+	db, err = bbolt.Open(name, 0o600, nil) // checks nothing by itself
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.View(func(tx *bbolt.Tx) error {
+		for err := range tx.Check() {
+			assert.NoError(t, err)
+		}
+		assert.Equal(t, "sha256:kept", string(tx.Bucket([]byte("v1")).Bucket([]byte("k8s.io")).Bucket([]byte("images")).Bucket([]byte("pause")).Get([]byte("digest"))))
+		return nil
+	}))
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		return bucket(tx, "k8s.io", "containers", "new").Put([]byte("spec"), []byte(strings.Repeat("x", 100000)))
+	}))
+}
+
+// The rule containers-metadata ignores containers that containerd still has.
+func TestExistingContainersAreNotWiped(t *testing.T) {
+	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "containers", containerMark})
+	assert.Equal(t, plan.Unchanged, apply(t, h, Spec{Only: []string{"containers-metadata"}})[0].Status)
 }

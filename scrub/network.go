@@ -1,9 +1,15 @@
 package scrub
 
 import (
+	"bytes"
 	"context"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -61,3 +67,194 @@ var cloudProfiles = []string{
 	"/etc/sysconfig/network/ifcfg-eth[1-9]*", "/etc/sysconfig/network/ifroute-eth[1-9]*",
 	"/etc/udev/rules.d/*-persistent-net.rules", "/etc/udev/rules.d/85-persistent-net-cloud-init.rules", "/etc/udev/rules.d/70-persistent-cd.rules", "/etc/udev/rules.d/75-persistent-net-generator.rules.gen",
 }
+
+// firewallRules has the rule for the node's own firewall.
+func firewallRules() []Rule {
+	return []Rule{
+		{
+			ID: "host-firewall", Phase: Inspect, Groups: []string{"network"}, Verb: Report, ofNodes: true,
+			Paths: []string{"/etc/systemd/system/*.wants/{firewalld,ufw,nftables,iptables,netfilter-persistent}.service"}, Owner: "firewalld, ufw, hardened base images",
+			Why:         "the node joins, but a firewall that does not forward cuts its pods off the network; on EKS, security groups and network policies filter traffic",
+			Regenerated: "nothing", Source: "kubeadm's preflight, amazon-vpc-cni-k8s #743",
+			Find: firewallsOn,
+		},
+	}
+}
+
+// firewall is a service that filters packets from boot on.
+type firewall struct {
+	unit string
+	// rules are its files; the firewall blocks pods if a file matches blocks. A
+	// firewall without files always blocks.
+	rules  []string
+	blocks *regexp.Regexp
+}
+
+var (
+	// The chain's policy alone does not block: units of the kubelet set it.
+	blocksChain = regexp.MustCompile(`(?m)^-A FORWARD -j (DROP|REJECT)`)
+	firewalls   = []firewall{
+		{unit: "firewalld.service"},
+		{"ufw.service", []string{"/etc/ufw/ufw.conf"}, regexp.MustCompile(`(?m)^ENABLED=["']?yes`)},
+		{"nftables.service", []string{"/etc/nftables.conf", "/etc/sysconfig/nftables.conf"}, regexp.MustCompile(`hook forward\b[^}]*\b(policy drop|drop\s*}|reject[^;}\n]*\s*})`)},
+		{"iptables.service", []string{"/etc/sysconfig/iptables", "/etc/iptables/iptables.rules"}, blocksChain},
+		{"netfilter-persistent.service", []string{"/etc/iptables/rules.v4"}, blocksChain},
+	}
+)
+
+// firewallsOn reports firewalls that start at boot and block the traffic of
+// pods.
+func firewallsOn(_ context.Context, h *host.Host) (plan.Answer, error) {
+	if node, err := isNode(h); err != nil || !node {
+		return plan.Answer{}, err
+	}
+	var answer plan.Answer
+	for _, f := range firewalls {
+		links, err := h.Enablements(f.unit)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		if len(links) == 0 {
+			continue
+		}
+		blocks := f.blocks == nil
+		for _, name := range f.rules {
+			text, err := h.Content(name)
+			if err != nil {
+				return plan.Answer{}, err
+			}
+			blocks = blocks || f.blocks.Match(text)
+		}
+		if blocks {
+			answer.Find(links[0], f.unit+" starts at boot and drops packets of pods: disable the unit, or allow forwarded packets and port 10250")
+		}
+	}
+	return answer, nil
+}
+
+// iptablesRestoreRules has the rule for the unit that loads saved firewall rules
+// on Amazon Linux 2.
+func iptablesRestoreRules() []Rule {
+	return []Rule{
+		{
+			ID: "iptables-restore", Phase: Restored, Groups: []string{"bootstrap", "network", "units"}, Verb: plan.Disable,
+			Paths: []string{iptablesRestore, "/etc/systemd/system/*.wants/iptables-restore.service"}, Owner: "bootstrap.sh with dockerd",
+			Why:         "without its file of rules, the unit fails on every node; with a file of rules, it stays",
+			Regenerated: "bootstrap.sh with dockerd", Source: "amazon-eks-ami bootstrap.sh",
+			Find: restoresNothing,
+		},
+	}
+}
+
+const iptablesRestore = "/etc/systemd/system/iptables-restore.service"
+
+// restoresNothing plans the removal of the unit's copy and enablement if the
+// file that it loads is missing. The original in /etc/eks stays.
+func restoresNothing(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	const rules = "/etc/sysconfig/iptables"
+	if there, err := h.Exists(rules); err != nil || there {
+		return plan.Answer{}, err
+	}
+	answer, err := enablements("iptables-restore.service")(ctx, h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	for i := range answer.Actions {
+		answer.Actions[i].Reason = "would start at boot, and " + rules + " is missing"
+	}
+	copied, err := removeWhere(h, "bootstrap.sh copied it from /etc/eks, and "+rules+" is missing",
+		func(unit []byte) bool { return bytes.Contains(unit, []byte("iptables-restore < "+rules)) }, iptablesRestore)
+	answer.Add(copied)
+	return answer, err
+}
+
+// hostsRules has the rule for hosts(5).
+func hostsRules() []Rule {
+	return []Rule{
+		{
+			ID: "hosts", Phase: Identity, Groups: []string{"identity"}, Verb: plan.Write,
+			Paths: []string{"/etc/hosts"}, Owner: "cloud-init, eksnode init, kOps, kubespray",
+			Why: "every node would resolve the builder machine's name to 127.0.1.1, and an old Outpost's control plane to its old addresses; other lines stay", Regenerated: "cloud-init, with manage_etc_hosts; first boot", Source: "hosts(5); amazon-eks-ami nodeadm",
+			Find: ownLinesInHosts,
+		},
+	}
+}
+
+// ownLinesInHosts removes three kinds of lines from /etc/hosts: those that map
+// 127.0.1.1 to this machine's name (Debian's custom, see hosts(5); cloud-init
+// writes them again), those with addresses of a cluster's endpoint, which
+// `eksnode init`, nodeadm and bootstrap.sh add on an Outpost, and hostBlocks.
+func ownLinesInHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
+	const name = "/etc/hosts"
+	text, err := h.Content(name)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	kept, why := withoutOwnLines(string(text))
+	if len(why) == 0 {
+		return plan.Answer{}, nil
+	}
+	attr, err := h.Files.Attributes(name)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: strings.Join(why, "; "),
+		Do: func(context.Context, plan.Progress) error {
+			return h.Files.WriteFile(name, []byte(kept), attr)
+		}}), nil
+}
+
+// withoutOwnLines returns a hosts(5) without the machine's own lines, and a
+// description of the removed lines.
+func withoutOwnLines(text string) (left string, why []string) {
+	var kept strings.Builder
+	drop := func(reason string) {
+		if !slices.Contains(why, reason) {
+			why = append(why, reason)
+		}
+	}
+	end, at := "", 0 // the end of a tool's block, and the place in the text
+	for line := range strings.Lines(text) {
+		if last := hostBlocks[strings.TrimSpace(line)]; end == "" && strings.Contains(text[at:], last) {
+			end = last
+		}
+		at += len(line)
+		switch f := strings.Fields(line); {
+		case end != "":
+			drop("a cluster's tool wrote where its machines are")
+			if strings.TrimSpace(line) == end {
+				end = ""
+			}
+		case len(f) > 1 && f[0] == "127.0.1.1":
+			drop("127.0.1.1 has this machine's name")
+		case strings.HasSuffix(strings.TrimSpace(line), templates.HostsMark), namesEndpoint(f):
+			drop("first boot wrote where the old cluster's control plane is")
+		default:
+			kept.WriteString(line)
+		}
+	}
+	return kept.String(), why
+}
+
+// hostBlocks are the first and last lines of the blocks that kOps and kubespray
+// write.
+var hostBlocks = map[string]string{
+	"# Begin host entries managed by kops - do not edit": "# End host entries managed by kops",
+	"# Ansible inventory hosts BEGIN":                    "# Ansible inventory hosts END",
+}
+
+// namesEndpoint reports whether the fields of a line give an address of a
+// cluster's endpoint.
+func namesEndpoint(fields []string) bool {
+	if len(fields) < 2 || net.ParseIP(fields[0]) == nil {
+		return false
+	}
+	return slices.ContainsFunc(fields[1:], func(name string) bool {
+		name, _, _ = strings.Cut(name, "#")
+		return clusterEndpoint().MatchString(name)
+	})
+}
+
+// clusterEndpoint matches the name of an EKS cluster's endpoint, of every
+// partition, with IPv4 and with IPv6.
+var clusterEndpoint = expression(`(?i)\b[0-9a-f]{32}\.([a-z0-9-]+\.)*(eks(-[a-z]+)?\.[a-z0-9.-]+|[a-z0-9-]+\.api\.aws\b)`)

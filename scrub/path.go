@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
+	"syscall"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -147,4 +149,129 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// glob returns the sorted paths that match a pattern of path.Match; links in
+// the last part are not followed. A folder that cannot be listed is an error,
+// and so is a foreign mount on the way. afero.Glob and filepath.Glob skip such
+// folders, so their contents would count as clean.
+func glob(h *host.Host, pattern string) ([]string, error) {
+	names, foreign, err := place{pattern: pattern, named: literal(pattern)}.names(h)
+	if err == nil && len(foreign) > 0 {
+		err = fmt.Errorf("looking for %s: %w", pattern, &host.MountedError{Path: foreign[0].Path})
+	}
+	return names, err
+}
+
+// literal is the file or folder before the first wildcard of a pattern.
+func literal(pattern string) string {
+	parts := strings.Split(pattern, "/")
+	for i, part := range parts {
+		if strings.ContainsAny(part, `*?[`) {
+			return path.Clean("/" + unquoteGlob(strings.Join(parts[:i], "/")))
+		}
+	}
+	return path.Clean("/" + unquoteGlob(pattern))
+}
+
+// place is a pattern and the folder before its first wildcard: see
+// host.Files.Foreign.
+type place struct{ pattern, named string }
+
+// names returns the matching paths, and the foreign mounts that were not
+// searched.
+func (p place) names(h *host.Host) ([]string, []*host.ForeignMount, error) {
+	found := []string{"/"}
+	var foreign []*host.ForeignMount
+	parts := strings.Split(strings.Trim(p.pattern, "/"), "/")
+	for i, part := range parts {
+		var next []string
+		for _, dir := range found {
+			names, m, err := p.matching(h, dir, part, i == len(parts)-1)
+			if err != nil {
+				return nil, nil, fmt.Errorf("looking for %s: %w", p.pattern, err)
+			}
+			if m != nil && !m.Kernel {
+				foreign = append(foreign, m)
+			}
+			next = append(next, names...)
+		}
+		found = next
+	}
+	return found, foreign, nil
+}
+
+// matching lists the entries of a directory that match one part of a pattern. A
+// part without wildcards is looked up only if it is the last. Foreign mounts
+// are not searched.
+func (p place) matching(h *host.Host, dir, part string, last bool) ([]string, *host.ForeignMount, error) {
+	if !strings.ContainsAny(part, `*?[`) {
+		name := path.Join(dir, unquoteGlob(part))
+		if !last {
+			return []string{name}, nil, nil
+		}
+		if m, err := h.Files.Foreign(name, p.named, false); err != nil || m != nil {
+			return nil, m, err
+		}
+		_, err := h.Files.Lstat(name)
+		if leadsNowhere(err) {
+			return nil, nil, nil
+		}
+		return []string{name}, nil, err
+	}
+	if m, err := h.Files.Foreign(dir, p.named, true); err != nil || m != nil {
+		return nil, m, err
+	}
+	entries, err := list(h, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		ok, err := path.Match(part, e)
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			names = append(names, path.Join(dir, e))
+		}
+	}
+	return names, nil, nil
+}
+
+// list returns the names in a directory; none if there is no directory.
+func list(h *host.Host, dir string) ([]string, error) {
+	st, err := h.Files.Stat(dir)
+	if leadsNowhere(err) || err == nil && !st.IsDir() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	in, err := h.Files.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	names, err := in.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// leadsNowhere reports whether nothing exists at a path: a part of it is
+// missing, is no folder, or is a link that leads to itself.
+func leadsNowhere(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+}
+
+// unquoteGlob removes the backslashes that quoteGlob added.
+func unquoteGlob(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }

@@ -3,11 +3,19 @@
 package scrub
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // Spec selects the rules that run. The zero value selects all rules. Tags and
@@ -84,4 +92,90 @@ func oneOf(field surface.Name, value string, known []string) error {
 		return surface.Errorf("%s: %q is not known; known: %s", field, value, strings.Join(known, ", "))
 	}
 	return nil
+}
+
+// runRules has the rule for /run.
+func runRules() []Rule {
+	return []Rule{
+		{
+			ID: "run-left", Phase: Inspect, Groups: []string{"kubelet", "network"}, Verb: Report,
+			Paths: []string{"/run/**"}, Owner: "daemons, the VPC CNI",
+			Why:         "the image keeps state of another boot in /run, such as the leases in aws-node/ipam.json; a node never sees these files, but everyone with the image can read them",
+			Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
+			Find: runLeft,
+		},
+	}
+}
+
+// runLeft reports files below /run of an image that does not run.
+func runLeft(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	if h.IsLive() {
+		return plan.Answer{NotApplicable: "the rule is for image roots: a running machine needs the files in /run"}, nil
+	}
+	var answer plan.Answer
+	for _, dir := range []string{"/run", "/var/run"} {
+		if st, err := h.Files.Lstat(dir); err != nil || !st.IsDir() { // a link points to the other folder
+			if err = ignoreMissing(err); err != nil {
+				return plan.Answer{}, err
+			}
+			continue
+		}
+		foreign, err := h.Files.Walk(ctx, dir, dir, func(e host.Entry, err error) error {
+			if err == nil && !e.IsDir() && e.Mode()&fs.ModeSymlink == 0 {
+				answer.Find(e.Path, "left by an earlier boot: remove it")
+			}
+			return err
+		})
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
+	}
+	return answer, nil
+}
+
+// hashFiles hashes every regular file at and below name, following no links.
+// The folder itself may be a link if the verb empties it.
+func hashFiles(ctx context.Context, h *host.Host, verb plan.Verb, name string) ([]plan.FileHash, error) {
+	if st, err := h.Files.Lstat(name); err == nil && st.Mode()&fs.ModeSymlink != 0 && verb == plan.Remove {
+		return nil, nil
+	}
+	var files []plan.FileHash
+	_, err := h.Files.Walk(ctx, name, name, func(e host.Entry, err error) error {
+		if err != nil || !e.Mode().IsRegular() {
+			return err
+		}
+		in, err := e.Open()
+		if isMissing(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		f, err := hashFile(ctx, in, e.Path)
+		files = append(files, f)
+		return err
+	})
+	return files, err
+}
+
+// hashFile hashes and closes a file.
+func hashFile(ctx context.Context, in *os.File, name string) (plan.FileHash, error) {
+	defer in.Close()
+	sum := sha256.New()
+	size, err := io.Copy(sum, untilDone{ctx, in})
+	return plan.FileHash{Path: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
+}
+
+// untilDone reads until the context ends.
+type untilDone struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r untilDone) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }

@@ -2,7 +2,10 @@ package userdata
 
 import (
 	"cmp"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -189,4 +192,151 @@ func (c *checker) in(at position, look func()) {
 // sort puts problems in the file's order.
 func (r *Report) sort() {
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
+}
+
+// message is a MIME message with the parts that have content.
+func message(parts ...Part) []byte {
+	boundary := "EKSNODE"
+	for n := 1; contains(parts, "--"+boundary); n++ {
+		boundary = fmt.Sprintf("EKSNODE%d", n)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
+	for _, p := range parts {
+		fmt.Fprintf(&b, "--%s\n%s", boundary, p.encode())
+	}
+	fmt.Fprintf(&b, "--%s--\n", boundary)
+	return []byte(b.String())
+}
+
+func contains(parts []Part, text string) bool {
+	for _, p := range parts {
+		if strings.Contains(p.Content, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// encode is the part with its header. cloud-init garbles characters that are not
+// ASCII, unless they are in base64; Amazon's nodeadm does not.
+func (p Part) encode() string {
+	text := strings.TrimRight(p.Content, "\n") + "\n"
+	ascii := strings.IndexFunc(text, func(r rune) bool { return r > '~' }) < 0
+	if ascii || strings.HasPrefix(p.ContentType, "application/") {
+		return fmt.Sprintf("Content-Type: %s\n\n%s", p.ContentType, text)
+	}
+	if !strings.Contains(p.ContentType, "charset") {
+		p.ContentType += `; charset="utf-8"`
+	}
+	var lines strings.Builder
+	for packed := base64.StdEncoding.EncodeToString([]byte(text)); packed != ""; {
+		n := min(76, len(packed))
+		lines.WriteString(packed[:n] + "\n")
+		packed = packed[n:]
+	}
+	return fmt.Sprintf("Content-Type: %s\nContent-Transfer-Encoding: base64\n\n%s", p.ContentType, lines.String())
+}
+
+// scripts are shell scripts as parts of their own.
+func scripts(texts []string) []Part {
+	var parts []Part
+	for _, text := range texts {
+		if !strings.HasPrefix(text, "#!") {
+			text = "#!/bin/bash\n" + text
+		}
+		parts = append(parts, Part{ContentType: shellMedia, Content: text})
+	}
+	return parts
+}
+
+// inlined separates the scripts that are parts of their own from those without
+// #!, which are lines of another script.
+func inlined(texts []string) (lines string, others []string) {
+	for _, text := range texts {
+		if strings.HasPrefix(text, "#!") {
+			others = append(others, text)
+			continue
+		}
+		lines += strings.TrimRight(text, "\n") + "\n"
+	}
+	return lines, others
+}
+
+// Part is a part of a MIME message.
+type Part struct {
+	ContentType string `json:"contentType"`
+	Content     string `json:"content"`
+}
+
+// LocalStorage is the use of the instance store, as in NodeConfig.
+type LocalStorage struct {
+	// Strategy is RAID0, RAID10 or Mount.
+	Strategy       string   `json:"strategy,omitempty" yaml:"strategy,omitempty"`
+	MountPath      string   `json:"mountPath,omitempty" yaml:"mountPath,omitempty"`
+	DisabledMounts []string `json:"disabledMounts,omitempty" yaml:"disabledMounts,omitempty"`
+}
+
+// Containerd is containerd's configuration.
+type Containerd struct {
+	// Config is TOML that is merged over the machine's own.
+	Config          string         `json:"config,omitempty" yaml:"config,omitempty"`
+	BaseRuntimeSpec map[string]any `json:"baseRuntimeSpec,omitempty" yaml:"baseRuntimeSpec,omitempty"`
+}
+
+// Proxy is a proxy for HTTP.
+type Proxy struct {
+	HTTP  string `json:"http,omitempty"`
+	HTTPS string `json:"https,omitempty"`
+	// None are the hosts that are reached without the proxy.
+	None []string `json:"noProxy,omitempty"`
+}
+
+// Network is the resolution of names.
+type Network struct {
+	Nameservers []string `json:"nameservers,omitempty" yaml:"nameservers,omitempty"`
+	Domains     []string `json:"domains,omitempty" yaml:"domains,omitempty"`
+}
+
+// environment is the description's environment with the proxy.
+func (n Node) environment() map[string]map[string]string {
+	out := map[string]map[string]string{}
+	for service, variables := range n.Environment {
+		out[service] = maps.Clone(variables)
+	}
+	for name, value := range map[string]string{
+		"HTTP_PROXY": n.Proxy.HTTP, "HTTPS_PROXY": n.Proxy.HTTPS, "NO_PROXY": strings.Join(n.Proxy.None, ","),
+	} {
+		if value == "" {
+			continue
+		}
+		if out[nodeconfig.DefaultEnvironment] == nil {
+			out[nodeconfig.DefaultEnvironment] = map[string]string{}
+		}
+		out[nodeconfig.DefaultEnvironment][name] = value
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// without reports fields that a family cannot express.
+func (n Node) without(why string, fields ...string) error {
+	given := map[string]bool{
+		"maxPodsExpression": n.MaxPodsExpression != "", "nodeConfigs": len(n.NodeConfigs) > 0, "featureGates": len(n.FeatureGates) > 0,
+		"containerd": n.Containerd.Config != "" || len(n.Containerd.BaseRuntimeSpec) > 0, "containerd.baseRuntimeSpec": len(n.Containerd.BaseRuntimeSpec) > 0,
+		"network":      len(n.Network.Nameservers)+len(n.Network.Domains) > 0,
+		"localStorage": n.LocalStorage.Strategy != "", "localStorage.mountPath": n.LocalStorage.MountPath != "",
+		"localStorage.disabledMounts": len(n.LocalStorage.DisabledMounts) > 0,
+		"pre":                         len(n.Pre) > 0, "post": len(n.Post) > 0, "parts": len(n.Parts) > 0,
+		"bootstrap": len(n.Bootstrap) > 0, "settings": len(n.Settings) > 0,
+	}
+	var errs []error
+	for _, field := range fields {
+		if given[field] {
+			errs = append(errs, fmt.Errorf("%s: %s", field, why))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -1,7 +1,9 @@
 package userdata
 
 import (
+	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -78,4 +80,198 @@ func FuzzPowerShell(f *testing.F) {
 			assert.NotEmpty(t, command)
 		}
 	})
+}
+
+// Check judges each call that the test of package bootstrap compares with Amazon Linux
+// 2's script, with variables before the call or exported: a call that fails is an error.
+func TestVerdictsAboutCallsOfBootstrapSh(t *testing.T) {
+	table, err := os.ReadFile("../bootstrap/testdata/calls.tsv")
+	require.NoError(t, err)
+	variables := regexp.MustCompile(`^(?:[A-Z]\w*=\S* )+`)
+	for line := range strings.Lines(string(table)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		columns := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		require.Len(t, columns, 5, line)
+		script, image, want := columns[0], columns[1], columns[2]
+		call := strings.NewReplacer("$join", "--apiserver-endpoint https://a.example --b64-cluster-ca "+authority,
+			"Y2E=", authority, "Y2E", strings.TrimRight(authority, "=")).Replace(columns[3])
+		before := variables.FindString(call)
+		call = bootstrapScript + " " + strings.TrimPrefix(call, before)
+		forms := []string{before + call}
+		if before != "" {
+			forms = append(forms, "export "+before+"\n"+call)
+		}
+		for _, form := range forms {
+			report, err := Check([]byte("#!/bin/bash\n"+form+"\n"), "al2")
+			require.NoError(t, err, form)
+			got := "passes"
+			switch {
+			case report.Failed():
+				got = "fails"
+			case len(report.Problems) > 0:
+				got = "warns"
+			}
+			assert.Equal(t, want, got, "%s: %v", columns[3], report.Problems)
+		}
+		// Only the machine knows its files, and DescribeCluster the cluster.
+		known := strings.Contains(columns[3], "$join") && !strings.Contains(columns[3], "/missing.toml")
+		if known && (image == "fails" || image == "=" && script == "fails") {
+			assert.Equal(t, "fails", want, "%s: first boot fails, and the check passes", columns[3])
+		}
+	}
+}
+
+// The values are those that Bottlerocket's own types refuse or take, by their tests.
+func TestBottlerocketsTypes(t *testing.T) {
+	for setting, c := range map[string]struct{ good, bad []string }{
+		"kubernetes.max-pods":                        {[]string{"0", "110"}, []string{"-1", "4294967296", "'110'", "1.5"}},
+		"kubernetes.log-level":                       {[]string{"2"}, []string{"256", "-1"}},
+		"kubernetes.registry-qps":                    {[]string{"-1", "5"}, []string{"2147483648"}},
+		"kubernetes.eviction-max-pod-grace-period":   {[]string{"0"}, []string{"-1"}},
+		"kubernetes.image-gc-high-threshold-percent": {[]string{"85", "'85'"}, []string{"101", "'-1'", "'x'"}},
+		"kubernetes.cluster-name":                    {[]string{"'a-b_c'"}, []string{"'-a'", "''"}},
+		"kubernetes.bootstrap-token":                 {[]string{"'abcdef.0123456789abcdef'"}, []string{"'secret'"}},
+		"kubernetes.cloud-provider":                  {[]string{"'aws'", "'external'", "''"}, []string{"'internal'"}},
+		"kubernetes.container-log-max-size":          {[]string{"'10Mi'", "'129e6'", "'100m'"}, []string{"'12ki'", "'12%'", "'100Kiii'", "10"}},
+		"kubernetes.container-log-monitor-interval":  {[]string{"'1h2m3s10ms'", "'1.5h3.5m'"}, []string{"'100'", "'9ns'", "'ten second'", "''", "'1m2h'"}},
+		"kubernetes.shutdown-grace-period":           {[]string{"'30s'"}, []string{"'-5s'"}},
+		"kubernetes.cpu-manager-reconcile-period":    {[]string{"'10s'"}, []string{"'x'"}},
+		"kubernetes.image-minimum-gc-age":            {[]string{"'2m'"}, []string{"'2 minutes'"}},
+		"kubernetes.cpu-manager-policy":              {[]string{"'static'", "'None'"}, []string{"'bad'"}},
+		"kubernetes.memory-manager-policy":           {[]string{"'Static'", "'none'"}, []string{"'dynamic'"}},
+		"kubernetes.memory-swap-behavior":            {[]string{"'LimitedSwap'"}, []string{"'all'"}},
+		"kubernetes.reserved-cpus":                   {[]string{"'0-2,7'"}, []string{"'a'", "'0-'", "''"}},
+		"kubernetes.cluster-domain":                  {[]string{"'cluster.local'"}, []string{"'.a'", "'foo/com'", "'123.123.123.123'"}},
+		"kubernetes.cluster-dns-ip":                  {[]string{"'10.0.0.1'", "['10.0.0.1', '::1']"}, []string{"'dns'"}},
+		"kubernetes.hostname-override":               {[]string{"'a.b'"}, []string{"'A'", "'a..b'", "'-a'"}},
+		"kubernetes.node-taints.a":                   {[]string{"'a-b:NoSchedule'", "[':NoExecute']"}, []string{"'-a:NoSchedule'", "'a:'", "'a b:NoSchedule'"}},
+		"kubernetes.node-taints.'a b'":               {nil, []string{"':NoSchedule'"}},
+		"kubernetes.static-pods.my-pod.enabled":      {[]string{"true"}, []string{"'true'"}},
+		"kubernetes.static-pods.my_pod.enabled":      {nil, []string{"true"}},
+		"kubernetes.eviction-soft-grace-period":      {[]string{"{'memory.available' = '30s'}"}, []string{"{'storage.available' = '30s'}", "{'memory.available' = 'x'}"}},
+		"kubernetes.memory-manager-reserved-memory":  {[]string{"{'0' = {enabled = true, memory = '1Gi'}}"}, []string{"{'0' = {enabled = true, memory = 'x'}}", "{'0' = {cpu = '1'}}"}},
+		"dns.name-servers":                           {[]string{"['1.2.3.4', '::1']"}, []string{"['dns.example.com']", "'1.2.3.4'"}},
+		"dns.search-list":                            {[]string{"['a.example']"}, []string{"['A']"}},
+		"network.hostname":                           {[]string{"'a'"}, []string{"'a_b'"}},
+		"network.https-proxy":                        {[]string{"'proxy:3128'"}, []string{"'a b'"}},
+		"updates.version-lock":                       {[]string{"'latest'", "'v1.0.1-alpha'"}, []string{"'1.0'", "'hi'"}},
+		"updates.seed":                               {[]string{"1"}, []string{"-1"}},
+		"kernel.sysctl.'net.core.somaxconn'":         {[]string{"'1'"}, []string{"1"}},
+		"kernel.sysctl.'../a'":                       {nil, []string{"'1'"}},
+		"kernel.modules.xt_XT.allowed":               {[]string{"true"}, nil},
+		"kernel.modules.'a|b'.allowed":               {nil, []string{"true"}},
+		"bootstrap-commands.a.commands":              {[]string{"[['apiclient', 'set']]"}, []string{"[['touch', 'a']]", "[[]]", "['apiclient']"}},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			path := "settings." + setting + " = "
+			whole := "settings.kubernetes.cluster-name = 'a'\n"
+			if setting == "kubernetes.cluster-name" {
+				whole = ""
+			}
+			whole += "settings.kubernetes.api-server = 'https://a'\nsettings.kubernetes.cluster-certificate = '" + authority + "'\n"
+			for _, value := range c.good {
+				assert.Empty(t, said(t, whole+path+value+"\n", ""), value)
+			}
+			for _, value := range c.bad {
+				got := said(t, whole+path+value+"\n", "")
+				assert.Contains(t, got, ": settings."+strings.Split(setting, ".")[0], value)
+			}
+		})
+	}
+}
+
+func TestBottlerocketsInlineTables(t *testing.T) {
+	const inline = "{cluster-name = 'a', api-server = 'https://a', cluster-certificate = 'YQ==', max-pods = %}"
+	for _, form := range []string{
+		"settings = {kubernetes = " + inline + "}\n", "settings.kubernetes = " + inline + "\n", "# mine\n[settings]\nkubernetes = " + inline + "\n",
+		"[ settings ]\nkubernetes = " + inline + "\n", "\"settings\".kubernetes = " + inline + "\n", "['settings'.kubernetes]\n" + strings.NewReplacer("{", "", "}", "", ", ", "\n").Replace(inline) + "\n",
+	} {
+		report, err := Check([]byte(withAuthority(strings.Replace(form, "%", "110", 1))), "")
+		require.NoError(t, err, form)
+		assert.Equal(t, "bottlerocket", report.Family)
+		assert.Empty(t, report.Problems, form)
+		assert.Contains(t, said(t, strings.Replace(form, "%", "-1", 1), ""), "settings.kubernetes.max-pods: -1 must be from 0 to 4294967295", form)
+	}
+}
+
+// Every row names a type that the check knows.
+func TestSettingsTable(t *testing.T) {
+	for line := range strings.Lines(settingsTable) {
+		path, takes, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if path == "type" {
+			words := strings.SplitN(takes, " ", 4)
+			require.Len(t, words, 4, line)
+			require.Contains(t, []string{"range", "pattern"}, words[1], line)
+			require.Contains(t, valueTypes(), words[0])
+			continue
+		}
+		takes = strings.TrimPrefix(takes, "[]")
+		_, known := valueTypes()[takes]
+		known = known || strings.Contains(takes, "|")
+		assert.True(t, known || strings.Contains(" any bool text texts taints address addresses base64 url eviction reserved commands ", " "+takes+" "), line)
+	}
+}
+
+// bombs returns texts that need much time or memory in a naive parser.
+func bombs() map[string]string {
+	const large = 900_000
+	mail := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n"
+	long := strings.Repeat("x", 100_000)
+	return map[string]string{
+		"a long word":           script + strings.Repeat("x", large) + "\n/etc/eks/bootstrap.sh c\n",
+		"a long word, quoted":   script + "'" + strings.Repeat("x", large) + "'\n/etc/eks/bootstrap.sh c\n",
+		"PowerShell's words":    "<powershell>\n& Start-EKSBootstrap.ps1 -EKSClusterName '" + strings.Repeat("x", large) + "'\n</powershell>",
+		"a long header":         "MIME-Version: 1.0\nContent-Type: text/plain\n" + strings.Repeat(" a\n", large/3),
+		"parts in parts":        mail + strings.Repeat("--X\nContent-Type: multipart/mixed; boundary=X\n\n", 10_000) + "--X--\n",
+		"parts in nested parts": mail + strings.Repeat("--X\nContent-Type: multipart/mixed; boundary=\n\n--\nContent-Type: multipart/mixed; boundary=X\n\n", 8000),
+		"names in names":        "#cloud-config\n? " + long + "\n: {" + strings.Repeat("a: 1, ", 20_000) + "z: 1}\nruncmd: [/etc/eks/bootstrap.sh c]\n",
+		"much cloud-config":     "#cloud-config\na: [" + strings.Repeat("a,", large/2) + "]\n",
+		"objects in objects":    "#cloud-config\na: " + strings.Repeat("{a: ", 9000) + "1" + strings.Repeat("}", 9000) + "\n",
+		"names in TOML":         "[settings]\n" + strings.Repeat("a.", 30_000) + "a = 1\n",
+		"much TOML":             "[settings.kubernetes]\ncluster-name = '" + strings.Repeat("x", large) + "'\n",
+		"many calls":            script + strings.Repeat("/etc/eks/bootstrap.sh c --x y\n", 30_000),
+		"many NodeConfigs":      script + strings.Repeat("cat <<'E'\n"+head+"  x: 1\nE\n", 5000) + "nodeadm init\n",
+		"a label":               script + "/etc/eks/bootstrap.sh c --kubelet-extra-args '--node-labels=" + strings.Repeat("a,", 400_000) + "'\n",
+	}
+}
+
+// Check needs bounded time and memory for any text, and its messages are bounded.
+func TestCheckOfBombsIsBounded(t *testing.T) {
+	for name, text := range bombs() {
+		t.Run(name, func(t *testing.T) {
+			r, err := Check([]byte(text), "")
+			if err != nil {
+				assert.Less(t, len(err.Error()), 1000)
+				return
+			}
+			said := 0
+			for _, p := range r.Problems {
+				said += len(p.String())
+			}
+			assert.Less(t, said, 300_000)
+		})
+	}
+	_, err := Check([]byte(script+strings.Repeat("x", 2<<20)), "")
+	require.EqualError(t, err, "reading user data: the text has more than 1 MiB")
+	r, err := Check([]byte(script+strings.Repeat("/etc/eks/bootstrap.sh c --x y\n", 1000)), "")
+	require.NoError(t, err)
+	var last int
+	for _, p := range r.Problems {
+		if p.Text == "further problems are not listed" {
+			last++
+		}
+	}
+	assert.Equal(t, 1, last)
+}
+
+func TestMessagesArePrintable(t *testing.T) {
+	r, err := Check([]byte("#cloud-config\n\"a\\nb\\e[2J\": 1\nruncmd: [/etc/eks/bootstrap.sh c]\n"), "")
+	require.NoError(t, err)
+	require.Len(t, r.Problems, 1)
+	assert.Equal(t, `2: a\nb\x1b[2J: unknown field; cloud-init passes over it`, r.Problems[0].String())
 }

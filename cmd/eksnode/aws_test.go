@@ -7,7 +7,9 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -123,4 +125,57 @@ func TestMissingCredentialsOrConnectionIsOneError(t *testing.T) {
 		assert.Empty(t, out.String())
 		assert.Contains(t, errOut.String(), "eksnode: interrupted\n")
 	})
+}
+
+func TestAMIDiffComparesManifests(t *testing.T) {
+	one, two := t.TempDir()+"/one.json", t.TempDir()+"/two.json"
+	require.NoError(t, os.WriteFile(one, []byte(`{"schema":"eksnode.image/v1","kubernetes_version":"1.34.3","packages":[{"name":"runc","version":"1"}],"units":[{"name":"a","enabled":true}]}`), 0o600))
+	require.NoError(t, os.WriteFile(two, []byte(`{"schema":"eksnode.image/v1","kubernetes_version":"1.34.4","assets":[{"id":"kubelet","version":"1.34.4","sha256":"ab"}],"units":[{"name":"a","enabled":false}]}`), 0o600))
+	_, out, _ := command(t, "", "ami", "diff", one, two)
+	assert.Equal(t, "+ asset kubelet: 1.34.4 ab\n~ kubernetes: 1.34.3 -> 1.34.4\n- package runc: 1\n~ unit a: starts at boot -> is started by the first boot\n4 differences between "+one+" and "+two+"\n", out)
+	_, out, _ = command(t, "", "ami", "diff", one, two, "--output", "json")
+	assert.JSONEq(t, `[{"fact": "asset kubelet", "before": null, "after": "1.34.4 ab"}, {"fact": "kubernetes", "before": "1.34.3", "after": "1.34.4"},
+		{"fact": "package runc", "before": "1", "after": null}, {"fact": "unit a", "before": "starts at boot", "after": "is started by the first boot"}]`, out)
+
+	require.NoError(t, os.WriteFile(one, []byte(`{"schema":"x"}`), 0o600))
+	_, _, errOut := command(t, "", "ami", "diff", one, two)
+	assert.Contains(t, errOut, `the schema is "x", not eksnode.image/v1`)
+	_, _, errOut = command(t, "", "ami", "diff", one)
+	assert.Equal(t, "eksnode ami diff needs two images or two manifests; eksnode ami diff --help shows the usage\n", errOut)
+}
+
+// Flags that do not fit together are refused before any call, by their names.
+func TestPreflightRefusesFlagsThatDoNotFit(t *testing.T) {
+	calls := unreachableAWS(t)
+	auto := filepath.Join(t.TempDir(), "auto.yaml")
+	require.NoError(t, os.WriteFile(auto, []byte("apiVersion: eks.amazonaws.com/v1\nkind: NodeClass\nmetadata: {name: auto}\n"), 0o600))
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"--cluster is missing; set the name of the EKS cluster\n", []string{"--ami", "ami-0123456789abcdef0"}},
+		{"the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami\n", []string{"--cluster", "x"}},
+		{"--launch-template-version has no effect without --launch-template\n", []string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--launch-template-version", "3"}},
+		{"--launch-template-version has no effect without --launch-template\n", []string{"--cluster", "x", "--nodegroup", "workers", "--launch-template-version", "3"}},
+		{"--output: \"xml\" is not known; known: json, junit, sarif, text\n", []string{"--output", "xml"}},
+		{"reading aws-auth: open nowhere: no such file or directory\n", []string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--aws-auth", "nowhere"}},
+		{"reading the EC2NodeClass: open nowhere: no such file or directory\n", []string{"--cluster", "x", "--nodeclass", "nowhere"}},
+		{"--nodegroup and --ami exclude each other; use one of them\n", []string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--nodegroup", "workers"}},
+		{"--instance and --launch-template and --nodeclass exclude each other; use one of them\n", []string{"--cluster", "x", "--nodeclass", "-", "--instance", "i-0123456789abcdef0", "--launch-template", "nodes"}},
+		{"--role and --nodegroup exclude each other: a node group names its own\n", []string{"--cluster", "x", "--nodegroup", "workers", "--role", "node"}},
+		{"--subnet and --nodegroup exclude each other: a node group names its own\n", []string{"--cluster", "x", "--nodegroup", "workers", "--subnet", "subnet-0123456789abcdef0"}},
+		{"--role and --nodeclass exclude each other: an EC2NodeClass names its own\n", []string{"--cluster", "x", "--nodeclass", "-", "--role", "node"}},
+		{"--nodeclass and --aws-auth cannot both read standard input; pass a file for one of them\n", []string{"--cluster", "x", "--nodeclass", "-", "--aws-auth", "-"}},
+		{"standard input: the manifest is empty; `kubectl get ec2nodeclass NAME -o yaml` prints it\n", []string{"--cluster", "x", "--nodeclass", "-"}},
+		{auto + ":1: kind: auto is a NodeClass of EKS Auto Mode, which runs only AWS's own images; your own images need Karpenter's EC2NodeClass (karpenter.k8s.aws/v1) or a node group\n", []string{"--cluster", "x", "--nodeclass", auto}},
+		{"--nodegroup: \"a b\" is not a node group's name such as my-nodes: a name has letters, digits, dashes and underscores, and begins with a letter or a digit\n", []string{"--cluster", "x", "--nodegroup", "a b"}},
+		{"--role: \"arn:aws:iam::123456789012:instance-profile/node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text names an instance profile; `aws iam get-instance-profile --instance-profile-name node` prints its role\n",
+			[]string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--role", "arn:aws:iam::123456789012:instance-profile/node"}},
+	} {
+		code, out, errOut := command(t, "", append([]string{"preflight"}, c.args...)...)
+		assert.Equal(t, 2, code, c.args)
+		assert.Empty(t, out, c.args)
+		assert.Equal(t, "eksnode: "+c.want, errOut, c.args)
+	}
+	assert.Zero(t, calls.Load())
 }

@@ -1,14 +1,21 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // errEmpty refuses an empty value: the value comes from a shell variable that is
@@ -160,4 +167,153 @@ func expanded(path string) error {
 		return fmt.Errorf("the shell did not replace the ~ in %q; write $HOME instead", path)
 	}
 	return nil
+}
+
+// flagError adds to pflag's error which flag was meant and where the flags are
+// listed.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := cmd.CommandPath() + " --help lists the flags"
+	var value *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &value):
+		return fmt.Errorf("--%s: %w", value.GetFlag().Name, value.Unwrap())
+	case errors.As(err, &missing):
+		return fmt.Errorf("--%s needs a value; %s", missing.GetFlag().Name, hint)
+	case errors.As(err, &unknown):
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" {
+				names = append(names, f.Name)
+			}
+		})
+		if best := show.Nearest(unknown.GetSpecifiedName(), names); best != "" {
+			return fmt.Errorf("%w; did you mean --%s? %s", err, best, hint)
+		}
+	}
+	return fmt.Errorf("%w; %s", err, hint)
+}
+
+// wrongArgument is the error about an argument of a command that takes none: in a
+// command with subcommands the argument is a wrong name.
+func wrongArgument(cmd *cobra.Command, arg string) error {
+	path := cmd.CommandPath()
+	if !cmd.HasAvailableSubCommands() {
+		return fmt.Errorf("%s takes no arguments such as %q; %[1]s --help lists the flags", path, arg)
+	}
+	hint := fmt.Sprintf("%s --help lists the commands", path)
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	if best := show.Nearest(arg, names); best != "" {
+		hint = fmt.Sprintf("did you mean %s? %s", best, hint)
+	}
+	return fmt.Errorf("unknown command %q for %q; %s", arg, path, hint)
+}
+
+// named refuses another number of arguments than a command needs. what says what
+// the arguments are.
+func named(what string, count int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < count:
+			return fmt.Errorf("%s needs %s; %[1]s --help shows the usage", cmd.CommandPath(), what)
+		case len(args) > count:
+			return fmt.Errorf("%s takes only %s; %q is one argument too many; %[1]s --help shows the usage", cmd.CommandPath(), what, args[count])
+		}
+		return nil
+	}
+}
+
+// oneOf refuses everything but one argument that is known.
+func oneOf(what string, known []string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := named(fmt.Sprintf("%s (%s)", what, strings.Join(known, ", ")), 1)(cmd, args); err != nil {
+			return err
+		}
+		if !slices.Contains(known, args[0]) {
+			return fmt.Errorf("%s: %q is not known; known: %s", cmd.CommandPath(), args[0], strings.Join(known, ", "))
+		}
+		return nil
+	}
+}
+
+// stdout is standard output. A reader such as head may close the pipe early. Then
+// the rest of the output is dropped, and the exit code stays that of the result.
+type stdout struct {
+	io.Writer
+	closed bool
+	// failed is the first error other than a closed pipe.
+	failed error
+}
+
+// Write implements io.Writer.
+func (s *stdout) Write(text []byte) (int, error) {
+	if s.closed {
+		return len(text), nil
+	}
+	n, err := s.Writer.Write(text)
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		s.closed = true
+		return len(text), nil
+	case err != nil && s.failed == nil:
+		s.failed = err
+	}
+	return n, err
+}
+
+// inputMost is the maximum size of a file or of standard input, in bytes.
+const inputMost = 64 << 20
+
+// readFile reads a file from the command line.
+func readFile(name string) ([]byte, error) {
+	f, err := surface.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readBounded(name, f)
+}
+
+func readBounded(name string, in io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, inputMost+1))
+	if err == nil && len(text) > inputMost {
+		err = fmt.Errorf("%s is larger than %d MiB; name a smaller file", name, inputMost>>20)
+	}
+	return text, err
+}
+
+// standardInput returns standard input. A read ends when the command is interrupted.
+func standardInput(cmd *cobra.Command) io.Reader { return reading{cmd.Context(), cmd.InOrStdin()} }
+
+// reading ends a read when the context ends: a terminal or a pipe may never send
+// anything.
+type reading struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read implements io.Reader.
+func (r reading) Read(p []byte) (int, error) {
+	type answer struct {
+		text []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		text := make([]byte, len(p))
+		n, err := r.in.Read(text)
+		done <- answer{text[:n], err}
+	}()
+	select {
+	case a := <-done:
+		return copy(p, a.text), a.err
+	case <-r.ctx.Done():
+		return 0, context.Cause(r.ctx)
+	}
 }

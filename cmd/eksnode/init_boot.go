@@ -1,11 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
@@ -61,4 +67,143 @@ func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, p
 	}
 	service.AtBoot(log)
 	return true, nil
+}
+
+// api adapts firstboot.Node to bootstrap.AWS.
+type api struct{ *firstboot.Node }
+
+// awsFor returns a function that makes the AWS clients. The clients use the
+// instance's role unless the environment contains other credentials.
+func awsFor(service *firstboot.Metadata, log func(string)) func(context.Context, map[string]string) (bootstrap.AWS, error) {
+	return func(ctx context.Context, environment map[string]string) (bootstrap.AWS, error) {
+		if err := adopt(environment); err != nil {
+			return nil, err
+		}
+		n, err := firstboot.OpenNode(ctx, service)
+		if err != nil {
+			return nil, err
+		}
+		n.Log = log
+		return api{n}, nil
+	}
+}
+
+// adopt sets the variables for the connection to AWS, such as proxies, in the
+// environment of this process. The SDK and the kubelet's credential provider read
+// them there. Amazon's nodeadm does the same.
+func adopt(environment map[string]string) error {
+	others := []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+	for name, value := range environment {
+		if !strings.HasPrefix(name, "AWS_") && !slices.Contains(others, strings.ToUpper(name)) {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return fmt.Errorf("setting spec.instance.environment.default.%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// InstanceLimits implements bootstrap.AWS.
+func (a api) InstanceLimits(ctx context.Context, region, instanceType string) (bootstrap.Limits, error) {
+	l, err := a.Node.InstanceLimits(ctx, region, instanceType)
+	return bootstrap.Limits{ENIs: l.ENIs, IPsPerENI: l.IPsPerENI, VCPUs: l.VCPUs, MemoryMiB: l.MemoryMiB}, err
+}
+
+// DescribeCluster implements bootstrap.AWS.
+func (a api) DescribeCluster(ctx context.Context, region, name string, attempts int) (bootstrap.Described, error) {
+	c, err := a.Node.DescribeCluster(ctx, region, name, describeAttempts(attempts))
+	return bootstrap.Described{
+		Endpoint: c.Endpoint, CA: c.CA, IPv4CIDR: c.IPv4CIDR, IPv6CIDR: c.IPv6CIDR, IPFamily: c.IPFamily, Outpost: c.Outpost, ID: c.ID,
+	}, err
+}
+
+// describeAttempts is the number of attempts in which DescribeCluster takes as long as
+// Amazon Linux 2's script with a number of retries: it pauses for 10 s, 20 s, 40 s and
+// so on; firstboot's pauses are 10 s from the sixth.
+func describeAttempts(retries int) int {
+	if retries == 0 {
+		return 1
+	}
+	seconds := 10 * (1<<min(retries, 6) - 1)
+	return max(retries+1, 7+(seconds-15)/10)
+}
+
+// execInfo is the variable with which the kubelet passes its version of the credential
+// protocol.
+const execInfo = "KUBERNETES_EXEC_INFO"
+
+// execCredential is the output of a client-go credential plugin. Source:
+// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins.
+type execCredential struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Spec       struct{} `json:"spec"`
+	Status     struct {
+		ExpirationTimestamp time.Time `json:"expirationTimestamp"`
+		Token               string    `json:"token"`
+	} `json:"status"`
+}
+
+// tokenCommand prints a token that proves the node's identity to a cluster. The
+// kubeconfig that init writes runs this command. The flags of aws-iam-authenticator
+// are accepted too.
+func tokenCommand() *cobra.Command {
+	var cluster, id, region string
+	cmd := &cobra.Command{
+		Use:     "token --cluster-name CLUSTER",
+		Short:   "Print a token for the API server of a cluster",
+		Example: "  eksnode token --cluster-name my-cluster --region eu-west-1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cluster == "" {
+				cluster = id
+			}
+			if cluster == "" {
+				return errors.New("--cluster-name is missing; name the EKS cluster that the token is for")
+			}
+			token, expires, err := token(cmd.Context(), region, cluster)
+			if err != nil {
+				return err
+			}
+			out := execCredential{APIVersion: execVersion(os.Getenv(execInfo)), Kind: "ExecCredential"}
+			out.Status.Token, out.Status.ExpirationTimestamp = token, expires.UTC().Truncate(time.Second)
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cluster, "cluster-name", "", "cluster name; on an Outpost, the cluster ID")
+	f.StringVarP(&id, "cluster-id", "i", "", "alias of --cluster-name, as in aws-iam-authenticator")
+	f.StringVar(&region, "region", "", "AWS region of the cluster (default: AWS_REGION, or the region of the instance)")
+	return cmd
+}
+
+// token returns a token and its expiry. It reads the region from the metadata service
+// only if no other region is set.
+func token(ctx context.Context, region, cluster string) (token string, expires time.Time, err error) {
+	service, err := firstboot.OpenMetadata(ctx)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	n, err := firstboot.OpenNode(ctx, service)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	if region = cmp.Or(region, n.Region()); region == "" {
+		if region, err = bootstrap.Region(ctx, service); err != nil {
+			return "", time.Time{}, err
+		}
+	}
+	return n.Token(ctx, region, cluster)
+}
+
+// execVersion returns the API version from info, the value of KUBERNETES_EXEC_INFO.
+func execVersion(info string) string {
+	var asked struct {
+		APIVersion string `json:"apiVersion"`
+	}
+	if json.Unmarshal([]byte(info), &asked) == nil && asked.APIVersion != "" {
+		return asked.APIVersion
+	}
+	return "client.authentication.k8s.io/v1beta1"
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -138,3 +140,143 @@ func (l lines) Say(text string) { l.p.line("%s", line(text)) }
 
 // Error implements console.Output.
 func (l lines) Error(text string) { l.p.colored(red, line(text)) }
+
+// verdict is the result of one check, for the formats that other programs read.
+type verdict struct {
+	rule, name string // of the check: for programs and for people
+	// page is the page about the check, relative to docs.
+	page string
+	// level is empty for a check that passed; otherwise a level of SARIF, or
+	// unknown for a check that could not run.
+	level string
+	// text is what was seen, and remedy what to do about it.
+	text, remedy string
+	// seen are the lines that show it, and commands those of the remedy.
+	seen, commands []string
+	file           string // where it was seen; empty where there is no such place
+	line           int    // from 1; 0 for the file as a whole
+}
+
+// help is the remedy with its commands, or "".
+func (v verdict) help() string {
+	return strings.Join(append([]string{v.remedy}, v.commands...), "\n")
+}
+
+// The levels.
+const (
+	isError   = "error"
+	isWarning = "warning"
+	isUnknown = "unknown"
+	// isSkipped is a check that did not run for the reason of another verdict.
+	isSkipped = "skipped"
+)
+
+// verdictPrinters print a command's verdicts for other programs. The command
+// itself prints text and JSON.
+func verdictPrinters(command string, list []verdict, code int) map[string]func(io.Writer) error {
+	return map[string]func(io.Writer) error{
+		"sarif": func(w io.Writer) error { return sarifOf(list, code).print(w) },
+		"junit": func(w io.Writer) error { return junitOf(command, list).print(w) },
+	}
+}
+
+// sarifOf describes all checks, and has a result for each check that did not
+// pass.
+func sarifOf(list []verdict, code int) *sarifRun {
+	run := newSARIF()
+	var found []sarifResult
+	run.Invocations = []sarifInvocation{{Successful: true, ExitCode: code}}
+	for _, v := range list {
+		help := v.help()
+		if help == "" {
+			help = "See the page about the check."
+		}
+		rule := describedSARIF(v.rule, v.name, help, version.Page(v.page))
+		run.describe(rule)
+		if v.level == "" || v.level == isSkipped {
+			continue
+		}
+		text, level := v.text, v.level
+		if v.remedy != "" {
+			text += "; " + v.remedy
+		}
+		text = strings.Join(append([]string{text}, v.seen...), "\n")
+		if level == isUnknown {
+			text, level = "could not check: "+text, isWarning
+			run.Invocations[0].Successful = false
+		}
+		result := sarifResult{Level: level, Message: sarifText{text}}
+		if v.file != "" {
+			result.Locations = []sarifLocation{locate(v.file, v.line)}
+		}
+		found = append(found, run.result(rule.ID, result))
+	}
+	run.found = slices.Values(found)
+	return run
+}
+
+// junitOf has a case for each check. JUnit has no warnings: a check that warns
+// passes, and system-out has the text.
+func junitOf(command string, list []verdict) *junitSuite {
+	suite := &junitSuite{Name: "eksnode " + command}
+	for _, v := range list {
+		c := junitCase{Class: "eksnode." + strings.ReplaceAll(command, " ", "."), Name: v.name}
+		switch v.level {
+		case isError:
+			c.Failure = &junitProblem{Message: v.text, Text: strings.Join(append(slices.Clone(v.seen), v.help(), version.Page(v.page)), "\n")}
+		case isUnknown:
+			c.Error = &junitProblem{Message: v.text, Text: v.remedy}
+		case isSkipped:
+			c.Skipped = &junitSkipped{v.text}
+		case isWarning:
+			c.Out = strings.Join([]string{"WARN: " + v.text, v.remedy}, "\n")
+		default:
+			c.Out = v.text
+		}
+		suite.add(c)
+	}
+	return suite
+}
+
+// format is the flag --output: one of the formats that a command can print. The
+// first format is the default.
+type format struct {
+	to    *string
+	known []string
+}
+
+// formatFlag adds --output.
+func formatFlag(cmd *cobra.Command, to *string, known ...string) {
+	*to = known[0]
+	last := len(known) - 1
+	cmd.Flags().Var(format{to, known}, "output", "output format: "+strings.Join(known[:last], ", ")+" or "+known[last])
+}
+
+// Type implements pflag.Value.
+func (format) Type() string { return "string" }
+
+func (f format) String() string {
+	if f.to == nil { // pflag calls String on the zero value
+		return ""
+	}
+	return *f.to
+}
+
+// Set implements pflag.Value. It refuses unknown formats.
+func (f format) Set(value string) error {
+	if !slices.Contains(f.known, value) {
+		return fmt.Errorf("%q is not known; known: %s", value, strings.Join(slices.Sorted(slices.Values(f.known)), ", "))
+	}
+	*f.to = value
+	return nil
+}
+
+// writeJSON prints a value as JSON that is safe on a terminal.
+func writeJSON(w io.Writer, v any) error {
+	text, err := plan.EncodeJSON(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}

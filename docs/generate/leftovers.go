@@ -4,8 +4,18 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // leftoversFile is the record of `make e2e-full FULL=-update`.
@@ -93,4 +103,120 @@ func exceptions(program string) ([]exception, error) {
 		return nil, fmt.Errorf("exceptions.json lists no check of %q", program)
 	}
 	return all, nil
+}
+
+// schemaFile is the JSON Schema of reports.
+const schemaFile = "docs/reference/report.schema.json"
+
+// writeSchema writes the schema below the repository at root.
+func writeSchema(root string) error {
+	text, err := reportSchema(root)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(root, schemaFile)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("making the folder of the schema: %w", err)
+	}
+	if err := os.WriteFile(name, text, 0o644); err != nil {
+		return fmt.Errorf("writing the schema: %w", err)
+	}
+	return nil
+}
+
+// reportSchema is the JSON Schema of plan.Report. Its descriptions are the doc
+// comments of the types and fields.
+func reportSchema(root string) ([]byte, error) {
+	comments, enums := map[string]string{}, map[string][]any{}
+	for folder, example := range map[string]any{"plan": plan.Report{}, "host": host.Removal{}} {
+		s, err := parseFolder(root, folder)
+		if err != nil {
+			return nil, err
+		}
+		s.describe(reflect.TypeOf(example).PkgPath(), comments, enums)
+	}
+	enums["Command"] = []any{"provision", "scrub", "audit"}
+	r := jsonschema.Reflector{
+		CommentMap: comments,
+		Mapper: func(t reflect.Type) *jsonschema.Schema {
+			if values := enums[t.Name()]; t.Kind() == reflect.String && values != nil {
+				return &jsonschema.Schema{Type: "string", Enum: values}
+			}
+			return nil
+		},
+	}
+	schema := r.Reflect(plan.Report{})
+	schema.ID = "https://raw.githubusercontent.com/eksnode/packer-plugin-eksnode/main/" + schemaFile
+	schema.Title = "Report of eksnode"
+	for _, definition := range schema.Definitions {
+		for p := definition.Properties.Oldest(); p != nil; p = p.Next() {
+			if p.Value.Type == "integer" {
+				p.Value.Minimum = "0"
+			}
+		}
+	}
+	report := schema.Definitions["Report"].Properties
+	form, _ := report.Get("schema")
+	form.Const = plan.Schema
+	command, _ := report.Get("command")
+	command.Enum = enums["Command"]
+	text, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding the schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// describe collects the doc comments of a package's types and fields, and the
+// values of its string types.
+func (s source) describe(path string, comments map[string]string, enums map[string][]any) {
+	for _, file := range s.files {
+		for _, d := range file.Decls {
+			declared, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range declared.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					name := path + "." + spec.Name.Name
+					comments[name] = prose(declared.Doc, spec.Doc)
+					structure, ok := spec.Type.(*ast.StructType)
+					if !ok {
+						continue
+					}
+					for _, f := range structure.Fields.List {
+						for _, field := range f.Names {
+							comments[name+"."+field.Name] = prose(f.Doc, f.Comment)
+						}
+					}
+				case *ast.ValueSpec:
+					addValue(spec, enums)
+				}
+			}
+		}
+	}
+}
+
+// addValue adds a constant of a named string type.
+func addValue(spec *ast.ValueSpec, enums map[string][]any) {
+	kind, ok := spec.Type.(*ast.Ident)
+	if !ok || len(spec.Values) != 1 {
+		return
+	}
+	if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+		if value, err := strconv.Unquote(literal.Value); err == nil {
+			enums[kind.Name] = append(enums[kind.Name], value)
+		}
+	}
+}
+
+// prose is the first comment of several, on one line.
+func prose(groups ...*ast.CommentGroup) string {
+	for _, g := range groups {
+		if text := strings.Join(strings.Fields(g.Text()), " "); text != "" {
+			return text
+		}
+	}
+	return ""
 }

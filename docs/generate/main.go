@@ -12,9 +12,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 )
 
@@ -59,4 +66,137 @@ func run(ctx context.Context, root string) error {
 		}
 	}
 	return nil
+}
+
+// installed finds what a page written by hand says about installing the plugin.
+var installed = regexp.MustCompile(`(?s)<!-- install -->\n.*?<!-- /install -->`)
+
+// releasedSection is the heading of a release in CHANGELOG.md.
+var releasedSection = regexp.MustCompile(`(?m)^## \[\d`)
+
+// installation says how to install the plugin. Before the first release, `packer init`
+// has nothing to download. The changelog decides, not git: the commit of a release has
+// its section before it has its tag, and archives of the sources have no tags.
+func installation(changelog string) string {
+	if releasedSection.MatchString(changelog) {
+		return "`packer init` downloads the newest release of the plugin. To build the plugin from a clone of the repository instead, " +
+			"run `make install`. `make packer` builds Packer."
+	}
+	return "> **Nothing is released yet**, so `packer init` cannot download the plugin. Clone the repository and run `make install` there first. " +
+		"`make packer` builds Packer if you have none."
+}
+
+// installPages returns the pages written by hand that say how to install the plugin.
+func installPages(root string) (map[string]string, error) {
+	changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for a release: %w", err)
+	}
+	text := "<!-- install -->\n" + installation(string(changelog)) + "\n<!-- /install -->"
+	written := map[string]string{}
+	for _, from := range []string{"README.md", "docs", "examples"} {
+		err := filepath.WalkDir(filepath.Join(root, from), func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(name) != ".md" {
+				return err
+			}
+			page, err := os.ReadFile(name)
+			if err != nil || !installed.Match(page) || strings.HasPrefix(string(page), mark) {
+				return err
+			}
+			relative, err := filepath.Rel(root, name)
+			written[filepath.ToSlash(relative)] = installed.ReplaceAllLiteralString(string(page), text)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading the pages about installing: %w", err)
+		}
+	}
+	return written, nil
+}
+
+// repository is the address of the pages outside the repository.
+const repository = "https://github.com/eksnode/packer-plugin-eksnode/blob/main/"
+
+// components is the folder of the components' pages.
+const components = "docs/reference/components/"
+
+// webPages are the pages of Packer's registry, and the page that each one copies.
+var webPages = map[string]string{
+	".web-docs/README.md":                                   components + "README.md",
+	".web-docs/components/provisioner/eksnode/README.md":    components + "provisioner-eksnode.md",
+	".web-docs/components/provisioner/scrub/README.md":      components + "provisioner-eksnode-scrub.md",
+	".web-docs/components/data-source/cluster/README.md":    components + "data-source-cluster.md",
+	".web-docs/components/data-source/base-ami/README.md":   components + "data-source-base-ami.md",
+	".web-docs/components/data-source/contents/README.md":   components + "data-source-contents.md",
+	".web-docs/components/post-processor/ami/README.md":     components + "post-processor-ami.md",
+	".web-docs/components/post-processor/publish/README.md": components + "post-processor-publish.md",
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	notWord = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// absolute replaces the relative links of a page with addresses.
+func absolute(page, text string) string {
+	return link.ReplaceAllStringFunc(text, func(found string) string {
+		to := link.FindStringSubmatch(found)[1]
+		if strings.Contains(to, "://") || strings.HasPrefix(to, "#") {
+			return found
+		}
+		file, anchor, has := strings.Cut(to, "#")
+		if has {
+			anchor = "#" + anchor
+		}
+		return "](" + repository + path.Join(path.Dir(page), file) + anchor + ")"
+	})
+}
+
+// anchor is the name that GitHub gives to a heading in links.
+func anchor(heading string) string {
+	return strings.ReplaceAll(notWord.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+}
+
+// source has the parsed Go files of a folder of the repository.
+type source struct {
+	root, folder string
+	files        []*ast.File
+}
+
+func parseFolder(root, folder string) (source, error) {
+	s := source{root: root, folder: folder}
+	names, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+	if err != nil {
+		return s, fmt.Errorf("reading the fields: %w", err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			return s, fmt.Errorf("reading the fields: %w", err)
+		}
+		s.files = append(s.files, file)
+	}
+	return s, nil
+}
+
+// find returns the definition of a type and its file; nil for types of other
+// packages.
+func (s source) find(name string) (ast.Expr, *ast.File) {
+	for _, file := range s.files {
+		for _, d := range file.Decls {
+			types, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range types.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok && t.Name.Name == name {
+					return t.Type, file
+				}
+			}
+		}
+	}
+	return nil, nil
 }

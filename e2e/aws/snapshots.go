@@ -3,11 +3,17 @@
 package aws
 
 import (
+	"context"
+	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
@@ -86,4 +92,233 @@ func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 		return done{}, fmt.Errorf("deleting the snapshot %s: %w", gone.ID, err)
 	}
 	return done{true}, nil
+}
+
+// versions are the API versions of the services with the protocols EC2 and
+// Query.
+var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01", "iam": "2010-05-08", "sts": "2011-06-15"}
+
+// known lists the calls that moto supports, with the parameters that it uses.
+// moto ignores all other parameters in silence, and a test could pass for the
+// wrong reason.
+var known = map[string]string{
+	"ec2:DescribeInstanceTypeOfferings": "LocationType Filter",
+	"kms:DescribeKey":                   "KeyId", "kms:GetKeyPolicy": "KeyId PolicyName", "kms:ListGrants": "KeyId Limit Marker",
+	"ec2:DescribeInstanceTypes": "InstanceType Filter", "ec2:DescribeInstances": "InstanceId Filter",
+	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
+	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
+	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "VpcEndpointId Filter",
+	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "RouteTableId Filter",
+	"ec2:DescribeNatGateways": "NatGatewayId Filter", "route53:ListHostedZonesByVPC": "vpcid vpcregion", "route53:ListResourceRecordSets": "",
+	"ec2:DescribeNetworkAcls": "Filter", "ec2:DescribeSecurityGroups": "GroupId Filter",
+	"ec2:CreateSecurityGroup": "GroupName GroupDescription VpcId TagSpecification", "ec2:DeleteSecurityGroup": "GroupId",
+	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
+	"ec2:DescribeLaunchTemplates": "MaxResults", "ec2:DescribeLaunchTemplateVersions": "LaunchTemplateId LaunchTemplateName LaunchTemplateVersion",
+	"ec2:GetConsoleOutput": "InstanceId Latest",
+	"ec2:DescribeFleets":   "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
+	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
+	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
+	"iam:GetRole": "RoleName", "iam:GetOpenIDConnectProvider": "OpenIDConnectProviderArn",
+	"iam:ListInstanceProfilesForRole": "RoleName", "iam:GetPolicy": "PolicyArn", "iam:GetPolicyVersion": "PolicyArn VersionId",
+	"iam:CreateRole": "RoleName Path AssumeRolePolicyDocument", "iam:UpdateAssumeRolePolicy": "RoleName PolicyDocument",
+	"iam:AttachRolePolicy": "RoleName PolicyArn", "iam:CreatePolicy": "PolicyName PolicyDocument",
+	"iam:CreatePolicyVersion":   "PolicyArn PolicyDocument SetAsDefault",
+	"iam:CreateInstanceProfile": "InstanceProfileName", "iam:AddRoleToInstanceProfile": "InstanceProfileName RoleName",
+	"ec2:CreateLaunchTemplate": "LaunchTemplateName LaunchTemplateData ClientToken",
+	"sts:GetCallerIdentity":    "",
+	"ssm:DescribeParameters":   "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
+	"ecr:GetAuthorizationToken": "",
+	"eks:ListClusters":          "include", "eks:ListNodegroups": "",
+}
+
+// own lists the actions that the world answers itself or changes.
+func (w *World) own() map[string]endpoint.Action {
+	return map[string]endpoint.Action{
+		"ec2:DescribeImages": handle(w, w.describeImages), "ec2:DescribeSnapshots": handle(w, w.describeSnapshots),
+		"ec2:DescribeImageAttribute": handle(w, w.describeImageAttribute), "ec2:DescribeSnapshotAttribute": handle(w, w.describeSnapshotAttribute),
+		"ec2:ModifyImageAttribute": handle(w, w.modifyImage), "ec2:ModifySnapshotAttribute": handle(w, w.modifySnapshot),
+		"kms:EnableKey": w.byKeyID, "kms:CancelKeyDeletion": w.byKeyID,
+		"ec2:EnableImage": handle(w, w.enableImage), "ec2:ModifyInstanceMetadataOptions": handle(w, w.modifyMetadata),
+		"ec2:EnableImageDeprecation": handle(w, w.deprecate), "ec2:DeregisterImage": handle(w, w.deregister), "ec2:DeleteSnapshot": handle(w, w.deleteSnapshot),
+		"ec2:DescribeInstanceStatus": handle(w, w.describeInstanceStatus), "ec2:GetEbsEncryptionByDefault": handle(w, w.encryptionByDefault),
+		"ec2:GetEbsDefaultKmsKeyId": handle(w, w.defaultKey), "ec2:GetImageBlockPublicAccessState": handle(w, w.blockPublic),
+		"servicequotas:GetServiceQuota": handle(w, w.quota), "servicequotas:GetAWSDefaultServiceQuota": handle(w, w.defaultQuota),
+		"ec2:CopyImage": handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
+		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair),
+		"ec2:RegisterImage": handle(w, w.registerImage),
+		"ec2:RunInstances":  endpoint.Handle(w.runInstances), "ec2:DescribeInstances": w.describeInstances,
+		"ec2:StopInstances": endpoint.Handle(w.stopInstances), "ec2:TerminateInstances": endpoint.Handle(w.terminateInstances),
+		"eks:DescribeCluster": endpoint.Handle(w.describeCluster), "eks:DescribeAccessEntry": endpoint.Handle(w.describeAccessEntry),
+		"eks:ListAddons": endpoint.Handle(w.listAddons), "eks:DescribeAddon": endpoint.Handle(w.describeAddon),
+		"ec2:DescribeRegions":                endpoint.Handle(w.describeRegions),
+		"eks:DescribeNodegroup":              endpoint.Handle(w.describeNodegroup),
+		"eks:DescribePodIdentityAssociation": endpoint.Handle(w.describeAssociation),
+		"eks:ListPodIdentityAssociations":    endpoint.Handle(w.listAssociations),
+		"iam:SimulatePrincipalPolicy":        endpoint.Handle(w.simulate),
+		"ssm:GetParameter":                   endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
+		"sts:AssumeRole": endpoint.Handle(w.assumeRole),
+	}
+}
+
+// handle makes an Action of a function that only reads the world's own fields.
+func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, error)) endpoint.Action {
+	return endpoint.Handle(func(_ context.Context, call endpoint.Call, in In) (Out, error) {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		return carryOut(call.Region, in)
+	})
+}
+
+// services returns all supported services.
+func (w *World) services() map[string]endpoint.Service {
+	all := map[string]endpoint.Service{
+		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "kms": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
+		"servicequotas": {Protocol: endpoint.JSON{}},
+		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
+			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
+			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",
+			"GET /clusters/{name}/access-entries/{principalArn}":             "DescribeAccessEntry",
+			"GET /clusters/{name}/pod-identity-associations":                 "ListPodIdentityAssociations",
+			"GET /clusters/{name}/pod-identity-associations/{associationId}": "DescribePodIdentityAssociation",
+			"GET /clusters/{name}/addons":                                    "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
+		}}},
+	}
+	all["route53"] = endpoint.Service{Protocol: endpoint.RESTXML{REST: endpoint.REST{Routes: map[string]string{
+		"GET /2013-04-01/hostedzonesbyvpc": "ListHostedZonesByVPC", "GET /2013-04-01/hostedzone/{Id}/rrset": "ListResourceRecordSets",
+	}}}}
+	for _, name := range []string{"autoscaling", "iam", "sts"} {
+		all[name] = endpoint.Service{Protocol: endpoint.Query{Version: versions[name]}}
+	}
+	actions := w.own()
+	maps.Copy(actions, w.setup())
+	maps.Copy(all["eks"].Protocol.(endpoint.REST).Routes, setupRoutes)
+	calls := maps.Clone(known)
+	maps.Copy(calls, remedies)
+	for full, parameters := range calls {
+		if actions[full] == nil {
+			actions[full] = w.forwarded(strings.Fields(parameters))
+		}
+	}
+	for name, service := range all {
+		service.Name, service.Actions = name, map[string]endpoint.Action{}
+		for full, action := range actions {
+			if of, short, _ := strings.Cut(full, ":"); of == name {
+				service.Actions[short] = action
+			}
+		}
+		all[name] = service
+	}
+	return all
+}
+
+// forwarded returns an action that moto carries out, with the parameters that
+// moto uses.
+func (w *World) forwarded(parameters []string) endpoint.Action {
+	return func(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
+		for _, name := range parametersOf(protocol, call) {
+			if !slices.Contains(parameters, name) {
+				return nil, endpoint.Refuse("the parameter %s of %s", name, call.Action)
+			}
+		}
+		return w.forward(ctx, call)
+	}
+}
+
+// parametersOf returns the names of a call's parameters, without their parts.
+func parametersOf(protocol endpoint.Protocol, call endpoint.Call) []string {
+	switch protocol.(type) {
+	case endpoint.REST, endpoint.RESTXML:
+		return slices.Collect(maps.Keys(call.Request.URL.Query()))
+	case endpoint.JSON:
+		members := map[string]any{}
+		if err := json.Unmarshal([]byte(call.Body), &members); err != nil {
+			return []string{call.Body}
+		}
+		return slices.Collect(maps.Keys(members))
+	}
+	form, err := url.ParseQuery(call.Body)
+	if err != nil {
+		return []string{call.Body}
+	}
+	var names []string
+	for name := range form {
+		name, _, _ = strings.Cut(name, ".")
+		if name != "Action" && name != "Version" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// DenyRegion refuses every call in a region, like a service control policy.
+func (w *World) DenyRegion(region string) { w.Deny(region) }
+
+// CutRegion closes every connection to a region without a response.
+func (w *World) CutRegion(region string) {
+	w.faults.Lock()
+	defer w.faults.Unlock()
+	w.cut = append(w.cut, region)
+}
+
+// Copy copies an image to a region like CopyImage, and returns the copy.
+func (w *World) Copy(named, region, id string, tags bool) *Image {
+	w.t.Helper()
+	source := w.Image(named)
+	made := *source
+	made.Region, made.ID, made.SourceInstance, made.Shares = region, id, "", nil
+	made.Source, made.SourceRegion = source.ID, source.Region
+	if !tags {
+		made.Tags = nil
+	}
+	made.Devices, made.Tags = slices.Clone(made.Devices), slices.Clone(made.Tags)
+	for n := range made.Devices {
+		made.Devices[n].Snapshot = strings.Replace(id, "ami", "snap", 1)
+		w.Snapshots = append(w.Snapshots, &Snapshot{Region: region, ID: made.Devices[n].Snapshot, State: "completed", Owner: Account})
+	}
+	w.Images = append(w.Images, &made)
+	return &made
+}
+
+// PutIn writes a parameter of type String in a region.
+func (w *World) PutIn(region, name, value string) {
+	w.t.Helper()
+	w.DoIn(region, "ssm:PutParameter", `{"Name":"`+name+`","Value":"`+value+`","Type":"String","Overwrite":true}`)
+}
+
+type region struct {
+	Name     string `xml:"regionName"`
+	Endpoint string `xml:"regionEndpoint"`
+	Status   string `xml:"optInStatus"`
+}
+
+type regionsOut struct {
+	Regions []region `xml:"regionInfo>item"`
+}
+
+// describeRegions takes the regions from moto. moto also returns regions of other
+// partitions and, unless asked for all, regions that are not enabled.
+func (w *World) describeRegions(ctx context.Context, call endpoint.Call, in struct {
+	All   bool     `query:"AllRegions"`
+	Names []string `query:"RegionName"`
+}) (regionsOut, error) {
+	raw, err := w.forward(ctx, call)
+	if err != nil {
+		return regionsOut{}, err
+	}
+	var all, out regionsOut
+	if err := xml.Unmarshal(raw.Body, &all); err != nil {
+		return out, err
+	}
+	for _, r := range all.Regions {
+		if strings.HasPrefix(r.Name, "cn-") || strings.HasPrefix(r.Name, "us-gov-") {
+			continue
+		}
+		if len(w.Enabled) > 0 && !slices.Contains(w.Enabled, r.Name) {
+			r.Status = "not-opted-in"
+		}
+		if in.All || r.Status != "not-opted-in" {
+			out.Regions = append(out.Regions, r)
+		}
+	}
+	return out, nil
 }

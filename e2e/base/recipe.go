@@ -1,14 +1,23 @@
 package base
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
@@ -182,4 +191,154 @@ func (r recipe) key() (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return r.Suite + "-" + hex.EncodeToString(sum[:8]), nil
+}
+
+// lockPause is how long Install waits before a retry while another apt-get
+// holds the lock of the package lists. apt itself waits for dpkg's lock, but
+// not for this one.
+const lockPause = 2 * time.Second
+
+// Install makes sure that Debian packages are installed on the host, for
+// harnesses that need their programs. If packages are missing, it runs apt-get
+// as root. It refreshes the package lists only after a first failure. The
+// output of apt-get goes to log.
+func Install(ctx context.Context, log io.Writer, packages ...string) error {
+	missing, err := missing(ctx, packages)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("installing %s needs root: run the tests as root, or run: sudo apt-get install %s",
+			strings.Join(missing, ", "), strings.Join(missing, " "))
+	}
+	fmt.Fprintf(log, "installing host packages: %s\n", strings.Join(missing, " "))
+	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
+	if err := aptGet(ctx, log, install...); err == nil {
+		return nil
+	}
+	if err := aptGet(ctx, log, "update"); err != nil {
+		return fmt.Errorf("installing %s: %w", strings.Join(missing, ", "), err)
+	}
+	if err := aptGet(ctx, log, install...); err != nil {
+		return fmt.Errorf("installing %s: %w", strings.Join(missing, ", "), err)
+	}
+	return nil
+}
+
+// missing returns the packages that dpkg does not list as installed.
+func missing(ctx context.Context, packages []string) ([]string, error) {
+	args := append([]string{"-W", "-f", "${db:Status-Status} ${Package}\n"}, packages...)
+	out, err := exec.CommandContext(ctx, "dpkg-query", args...).Output()
+	var exit *exec.ExitError
+	// Status 1 says that a package is unknown: the package is not installed.
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		return nil, fmt.Errorf("listing installed packages with dpkg (the harness needs a Debian or Ubuntu host): %w", err)
+	}
+	return absent(packages, string(out)), nil
+}
+
+// absent returns the packages without an "installed NAME" line in status.
+func absent(packages []string, status string) []string {
+	installed := map[string]bool{}
+	for line := range strings.Lines(status) {
+		if name, found := strings.CutPrefix(strings.TrimSpace(line), "installed "); found {
+			installed[name] = true
+		}
+	}
+	var names []string
+	for _, name := range packages {
+		if !installed[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func aptGet(ctx context.Context, log io.Writer, args ...string) error {
+	for {
+		var tail bytes.Buffer
+		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=600"}, args...)...)
+		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+		cmd.Stdout = log
+		cmd.Stderr = io.MultiWriter(log, &tail)
+		err := cmd.Run()
+		if err == nil {
+			return nil
+		}
+		if !strings.Contains(tail.String(), "Could not get lock") {
+			return fmt.Errorf("running apt-get %s: %w: %s", args[0], err, strings.TrimSpace(tail.String()))
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for another apt-get to finish: %w", ctx.Err())
+		case <-time.After(lockPause):
+		}
+	}
+}
+
+// lock takes an advisory lock that ends with the process. It waits for another
+// holder until ctx ends.
+func lock(ctx context.Context, path string, log io.Writer) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	told := false
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", path, err), file.Close())
+		}
+		if !told {
+			told = true
+			fmt.Fprintf(log, "waiting for another process that holds %s\n", path)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("waiting for %s: %w", path, ctx.Err()), file.Close())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// serve serves the mirror on a loopback port for the duration of a build.
+func serve(mirror *aptmirror.Mirror) (address string, stop func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("serving the mirror: %w", err)
+	}
+	server := &http.Server{Handler: mirror}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// Serve returns ErrServerClosed when stopped; other errors reach the
+		// client.
+		_ = server.Serve(listener)
+	}()
+	return listener.Addr().String(), func() { server.Close(); <-done }, nil
+}
+
+// motoPackages are moto's server, the packages that it needs to start, and the
+// AWS CLI. motoSuite is the first release of Debian that has moto.
+var motoPackages = []string{"python3-moto", "python3-flask", "python3-flask-cors", "awscli"}
+
+const motoSuite = "trixie"
+
+// Moto returns the root of a system with moto's server and the AWS CLI. It
+// builds the root if the cache has none (about a minute). Debian releases
+// before trixie have no moto, and a separate root keeps its three hundred
+// packages off the host. The tree is shared: never write into it.
+func Moto(ctx context.Context, log io.Writer) (string, error) {
+	cache, err := Cache()
+	if err != nil {
+		return "", err
+	}
+	d := Debian{Suite: motoSuite, Cache: cache}
+	return d.prepare(ctx, recipe{Suite: motoSuite, Variant: "apt", Packages: motoPackages, Excluded: newRecipe(motoSuite).Excluded}, log)
 }

@@ -5,13 +5,22 @@ package ecr
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -169,4 +178,175 @@ func TestPullImageFromECR(t *testing.T) {
 		assert.Contains(t, string(out), "image "+tagged+", "+digest)
 		assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"])
 	})
+}
+
+// These environment variables name folders that are prepared while the network
+// is available: the registry, and the command.
+const (
+	registryProgram = "EKSNODE_TEST_REGISTRY"
+	eksnodeProgram  = "EKSNODE_TEST_COMMAND"
+)
+
+// TestMain also makes the certificate and the proxy, because Go reads their
+// environment variables only once.
+func TestMain(m *testing.M) {
+	if os.Getenv(registryProgram) == "" {
+		folder, err := os.MkdirTemp("", "eksnode-ecr-")
+		if err == nil {
+			err = build(context.Background(), folder)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		code := aws.Alone(m.Run)
+		_ = os.RemoveAll(folder) // the folder is temporary
+		os.Exit(code)
+	}
+	os.Exit(aws.Alone(func() int {
+		if err := prepare(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}))
+}
+
+// build unpacks Debian's registry. It does not install the package, because
+// installing would start the service.
+func build(ctx context.Context, folder string) error {
+	registry, command := filepath.Join(folder, "registry"), filepath.Join(folder, "eksnode")
+	script := `set -eu
+chmod 0755 "$1"; cd "$1"
+apt-get download -qq docker-registry 2>/dev/null || { apt-get update -qq; apt-get download -qq docker-registry; }
+dpkg -x docker-registry_*.deb unpacked
+mv unpacked/usr/bin/docker-registry registry`
+	for _, argv := range [][]string{
+		{"sh", "-c", script, "sh", folder},
+		{"go", "build", "-o", command, "github.com/eksnode/packer-plugin-eksnode/cmd/eksnode"},
+	} {
+		if out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w: %s", argv, err, out)
+		}
+	}
+	for name, value := range map[string]string{registryProgram: registry, eksnodeProgram: command} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// host is the registry's name.
+const host = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+
+// line is a proxy to the registry. It breaks every connection after budget
+// bytes from the registry; a negative budget is no limit.
+type line struct {
+	to     atomic.Pointer[string]
+	bytes  atomic.Int64
+	budget atomic.Int64
+}
+
+// way is the proxy of this process and its children.
+var way = &line{}
+
+// folder has the certificate, its key, and the registry's storage.
+var folder string
+
+// prepare makes certificate and proxy, and points Go's HTTP client to both.
+func prepare() error {
+	var err error
+	if folder, err = os.MkdirTemp(filepath.Dir(os.Getenv(registryProgram)), "run-"); err != nil {
+		return err
+	}
+	if err := certify(folder); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	way.budget.Store(-1)
+	go func() { _ = http.Serve(listener, way) }() // until the process ends
+	for name, value := range map[string]string{
+		"SSL_CERT_FILE": filepath.Join(folder, "ca.pem"), "HTTPS_PROXY": "http://" + listener.Addr().String(),
+		"HTTP_PROXY": "", "NO_PROXY": "", "no_proxy": "", "https_proxy": "", "AWS_CA_BUNDLE": "", "XDG_CACHE_HOME": folder,
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// certify writes a self-signed certificate for the host.
+func certify(folder string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return err
+	}
+	write := func(name, kind string, raw []byte) error {
+		return os.WriteFile(filepath.Join(folder, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600)
+	}
+	return errors.Join(write("ca.pem", "CERTIFICATE", raw), write("key.pem", "EC PRIVATE KEY", private))
+}
+
+// ServeHTTP tunnels to the registry only.
+func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	to := l.to.Load()
+	if r.Method != http.MethodConnect || r.Host != host+":443" || to == nil {
+		http.Error(w, fmt.Sprintf("%s %s: nothing is there", r.Method, r.Host), http.StatusBadGateway)
+		return
+	}
+	there, err := net.Dial("tcp", *to)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer there.Close()
+	here, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer here.Close()
+	if _, err := io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n"); err != nil {
+		return
+	}
+	go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
+	l.copy(here, there)
+}
+
+// copy forwards the registry's bytes within the budget.
+func (l *line) copy(here io.Writer, there io.Reader) {
+	buffer := [4 << 10]byte{}
+	for {
+		n, err := there.Read(buffer[:])
+		if budget := l.budget.Load(); budget >= 0 && l.bytes.Load()+int64(n) > budget {
+			return
+		}
+		l.bytes.Add(int64(n))
+		if _, writeErr := here.Write(buffer[:n]); err != nil || writeErr != nil {
+			return
+		}
+	}
+}
+
+// set resets the byte count and sets a budget.
+func (l *line) set(budget int64) {
+	l.bytes.Store(0)
+	l.budget.Store(budget)
 }

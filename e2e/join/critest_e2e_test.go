@@ -3,13 +3,29 @@
 package join_test
 
 import (
+	"archive/tar"
 	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"testing"
+	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -61,4 +77,254 @@ func (w *world) critest(i *instance) {
 	exceptions.close()
 	w.step("critest: %v", count)
 	assert.GreaterOrEqual(w.t, count["passed"], critestPasses)
+}
+
+// runtimeImage is an image that critest needs, with all its names.
+type runtimeImage struct {
+	names  []string
+	config v1.Config
+}
+
+// webServer is a server with nginx's process names.
+func webServer(port string) v1.Config {
+	return v1.Config{Entrypoint: []string{"/bin/nginx", "master process"}, Env: []string{"PATH=/bin", "PORT=" + port}}
+}
+
+func user(name string) v1.Config { return v1.Config{User: name, Cmd: idle.Entrypoint, Env: idle.Env} }
+
+// runtimeImages returns the images of critest 1.36, from pkg/validate and
+// pkg/framework.
+func runtimeImages() []runtimeImage {
+	const own, tests = "k8s-staging-cri-tools/", "e2e-test-images/"
+	waits := v1.Config{Cmd: idle.Entrypoint, Env: idle.Env}
+	return []runtimeImage{
+		{[]string{tests + "busybox:1.29-2"}, waits},
+		{[]string{tests + "nginx:1.14-2", tests + "httpd:2.4.39-4"}, webServer("80")},
+		{[]string{own + "hostnet-nginx-" + runtime.GOARCH + ":latest"}, webServer("12003")},
+		{[]string{"pause:3.9"}, waits},
+		{[]string{tests + "nonewprivs:1.3"}, v1.Config{Entrypoint: []string{"/bin/user"}}},
+		{[]string{own + "test-image-latest:latest"}, waits},
+		{[]string{own + "test-image-tag:test"}, waits},
+		{[]string{own + "test-image-tag:all"}, waits},
+		{[]string{own + "test-image-1:latest"}, waits},
+		{[]string{own + "test-image-2:latest"}, waits},
+		{[]string{own + "test-image-3:latest"}, waits},
+		{[]string{own + "test-image-tags:1", own + "test-image-tags:2", own + "test-image-tags:3"}, waits},
+		{[]string{own + "test-image-user-uid:latest"}, user("1002")},
+		{[]string{own + "test-image-user-username:latest"}, user("www-data")},
+		{[]string{own + "test-image-user-uid-group:latest"}, user("1003:users")},
+		{[]string{own + "test-image-user-username-group:latest"}, user("www-data:users")},
+		{[]string{own + "test-image-predefined-group:latest"}, user("1000")},
+	}
+}
+
+// Programs of upstream's images that busybox lacks.
+var runtimePrograms = map[string]string{
+	"pgrep": "exec pidof \"$1\"", "ipcs": "exec cat /proc/sysvipc/shm",
+	"nginx": "mkdir -p /var/run\necho $$ > /var/run/nginx.pid\necho serving as httpd\nhttpd -f -p \"$PORT\" -h /www &\nwait",
+}
+
+// tellsUser is a program with the set-user-ID bit.
+const tellsUser = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { printf(\"Effective uid: %d\\n\", geteuid()); }\n"
+
+// runtimeFiles returns the content of all those images: busybox with all its
+// applets, as in upstream's image.
+func (w *world) runtimeFiles() []lab.File {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "user")
+	compile := exec.CommandContext(w.Ctx, "gcc", "-static", "-x", "c", "-o", path, "-")
+	compile.Stdin = strings.NewReader(tellsUser)
+	out, err := compile.CombinedOutput()
+	require.NoError(w.t, err, "%s", out)
+	content, err := os.ReadFile(path)
+	require.NoError(w.t, err)
+	user := lab.Program("bin/user", content)
+	user.Mode = 0o4755
+	files := []lab.File{
+		user, {Header: tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}},
+		lab.Program("etc/passwd", []byte("root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\ndefault-user:x:1000:1000::/:/bin/sh\n")),
+		lab.Program("etc/group", []byte("root:x:0:\nwww-data:x:33:\nusers:x:100:\nnogroup:x:65534:\ndefault-user:x:1000:\ngroup-defined-in-image:x:50000:default-user\n")),
+		lab.Program("www/index.html", []byte("<p>It works.</p>\n")),
+	}
+	for program, script := range runtimePrograms {
+		files = append(files, lab.Program("bin/"+program, []byte("#!/bin/sh\n"+script+"\n")))
+	}
+	applets, err := exec.CommandContext(w.Ctx, "/bin/busybox", "--list").Output()
+	require.NoError(w.t, err)
+	var names []string
+	for applet := range strings.FieldsSeq(string(applets)) {
+		if _, ours := runtimePrograms[applet]; !ours && applet != "busybox" {
+			names = append(names, applet)
+		}
+	}
+	return append(files, lab.Busybox(w.t, names...)...)
+}
+
+// serveRuntimeImages serves the images that critest needs in the lab. It
+// returns a script that redirects containerd from the public registries to the
+// lab.
+func (w *world) serveRuntimeImages() (script string) {
+	w.t.Helper()
+	address := w.Port("5000")
+	require.NoError(w.t, w.Serve(w.Ctx, address, registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
+	files := w.runtimeFiles()
+	for _, one := range runtimeImages() {
+		one.config.Labels = map[string]string{"org.opencontainers.image.ref.name": one.names[0]} // without it, containerd would merge two images with the same layer
+		image := lab.Image(w.t, one.config, files...)
+		for _, to := range one.names {
+			ref, err := name.ParseReference(address+"/"+to, name.Insecure)
+			require.NoError(w.t, err)
+			require.NoError(w.t, remote.Write(ref, image, remote.WithTransport(&http.Transport{DialContext: w.Dial}), remote.WithContext(w.Ctx)))
+		}
+	}
+	return fmt.Sprintf("mkdir -p /etc/containerd/certs.d/_default\nprintf '[host.\"http://%s\"]\\ncapabilities = [\"pull\", \"resolve\"]\\n' > /etc/containerd/certs.d/_default/hosts.toml\n", address)
+}
+
+// foreign turns an image that eksnode provisioned into an image of another
+// maker. The image has no record of its templates. The templates have comments
+// and settings of the maker, and another form of the token command.
+const foreign = `rm -r /etc/eks/eksnode
+cat > /var/lib/kubelet/kubeconfig <<'EOF'
+# Of the platform team's images; nodes fill it in.
+apiVersion: v1
+kind: Config
+clusters:
+- cluster:
+    certificate-authority: /etc/kubernetes/pki/ca.crt
+    server: MASTER_ENDPOINT
+  name: kubernetes
+contexts:
+- context: {cluster: kubernetes, user: kubelet}
+  name: kubelet
+current-context: kubelet
+users:
+- name: kubelet
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1beta1
+      command: /usr/bin/aws-iam-authenticator
+      args:
+        - token
+        - -i
+        - 'CLUSTER_NAME'
+        - --region
+        - AWS_REGION
+EOF
+sed -i 's|"clusterDomain"|"containerLogMaxFiles": 7,\n  "clusterDomain"|' /etc/kubernetes/kubelet/kubelet-config.json
+sed -i '1i # Of the platform team.\n' /etc/eks/containerd/containerd-config.toml
+cd / && sha256sum $templates > /root/templates.sum
+`
+
+// foreignTemplates are the files that Amazon Linux 2's script edits with sed.
+const foreignTemplates = `templates="/var/lib/kubelet/kubeconfig /etc/kubernetes/kubelet/kubelet-config.json /etc/eks/containerd/containerd-config.toml"
+`
+
+// An image of another maker, with templates of its own, joins cluster A by
+// Amazon's steps, which fill in the templates with sed. The scrub replaces the
+// values by placeholders and keeps the rest. New instances then join cluster B:
+// by Amazon's steps, by bootstrap.sh and by NodeConfig.
+func TestScrubRestoresForeignTemplates(t *testing.T) {
+	w := openWorld(t, lab.System{}, 20*time.Minute)
+	theirs, clean := filepath.Join(w.Folder(), "theirs.raw"), filepath.Join(w.Folder(), "clean.raw")
+	maker := w.launch("i-maker", w.image, w.a.role, nil)
+	maker.Sh(w.t, foreignTemplates+foreign)
+	maker.CaptureTo(t, theirs)
+
+	first := w.launch(firstID, theirs, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))
+	w.works(w.a, first, "first", wordOfA)
+	assert.Contains(t, first.Sh(w.t, "sha256sum --check /root/templates.sum 2>&1 || true"), "3 computed checksums did NOT match",
+		"sed must fill in all templates")
+	w.scrubbed(first, clean)
+
+	one := w.launch("i-one", clean, w.b.role, nil)
+	assert.NotContains(t, one.Sh(w.t, "sha256sum --check /root/templates.sum 2>&1 || true"), "FAILED", "the scrub did not restore the templates")
+	w.end(one)
+	for id, userData := range map[string][]byte{
+		"i-amazon": w.b.amazonScript(""), "i-arguments": w.b.bootstrapScript(), "i-node-config": w.b.nodeConfig(),
+	} {
+		w.joinsB(id, clean, userData)
+	}
+}
+
+// The chain of TestChain on an older release, with its own systemd.
+func TestChainOnDebian12(t *testing.T) { chain(t, lab.System{Suite: "bookworm"}, "chain-debian-12") }
+
+// An instance of the image passes the checks of other projects: kubeadm before
+// it joins, kube-bench on the running node, kubectl drain and a reboot, and
+// critest of its runtime.
+func TestChecksOfOtherProjectsPass(t *testing.T) {
+	w := openWorld(t, lab.System{}, 30*time.Minute)
+	before := w.launch("i-before", w.image, w.b.role, nil)
+	before.Upload(t, fetch(t, []string{tools.NameKubeadm})[tools.NameKubeadm], "/run/kubeadm")
+	w.kubeadm(before)
+	w.end(before)
+
+	i := w.launch("i-node", w.image, w.b.role, w.b.nodeConfig())
+	defer w.end(i)
+	w.works(w.b, i, "app", "word-of-b")
+	t.Run("a pod has its projected token", func(t *testing.T) {
+		token := w.b.await(t, "exec", "app", "--", "cat", "/token/token")
+		assert.Regexp(t, `^eyJ[^.]+\.[^.]+\.[^.]+$`, token)
+	})
+	t.Run("kube-bench", func(t *testing.T) {
+		w := w.in(t)
+		i.Upload(t, fetch(t, []string{tools.NameKubeBench})[tools.NameKubeBench], "/run/kube-bench.tar.gz")
+		w.kubeBench(i)
+	})
+	t.Run("drain and reboot", func(t *testing.T) {
+		w := w.in(t)
+		w.b.must(t, "", "drain", i.PrivateDNSName, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=90s")
+		w.b.hasNo(t, "pod", "app")
+		w.reboot(w.b, i)
+		w.b.must(t, "", "uncordon", i.PrivateDNSName)
+		w.works(w.b, i, "again", "word-after-the-reboot")
+	})
+	t.Run("critest", func(t *testing.T) { w.in(t).critest(i) })
+}
+
+// kubeadm runs kubeadm's preflight checks for joining. After them, kubeadm
+// looks for a kubeadm cluster and finds none.
+func (w *world) kubeadm(i *instance) {
+	w.t.Helper()
+	result := i.Try(w.t, `systemctl start containerd
+echo '{"apiVersion": "v1", "kind": "Config"}' > /run/discovery
+timeout 60 /run/kubeadm join phase preflight --discovery-file /run/discovery \
+  --ignore-preflight-errors=`+strings.Join(w.exceptions("kubeadm").names(), ",")+` 2>&1`)
+	w.step("kubeadm: %s", result.Stdout)
+	assert.Contains(w.t, result.Stdout, "[preflight] Running pre-flight checks")
+	assert.NotContains(w.t, result.Stdout, "[ERROR")
+	assert.NotEqual(w.t, 124, result.Code, "kubeadm did not end")
+}
+
+func (w *world) kubeBench(i *instance) {
+	w.t.Helper()
+	out := i.Sh(w.t, "mkdir /run/kube-bench && cd /run/kube-bench && tar -xzf ../kube-bench.tar.gz && ./kube-bench run --targets node --benchmark "+tools.KubeBenchBenchmark+" --config-dir cfg --json")
+	var report struct {
+		Controls []struct {
+			Tests []struct {
+				Results []struct {
+					Number string `json:"test_number"`
+					Text   string `json:"test_desc"`
+					Status string `json:"status"`
+					Reason string `json:"reason"`
+					Actual string `json:"actual_value"`
+				} `json:"results"`
+			} `json:"tests"`
+		}
+		Totals map[string]int
+	}
+	require.NoError(w.t, json.Unmarshal([]byte(out), &report))
+	w.step("kube-bench: %v", report.Totals)
+	exceptions := w.exceptions("kube-bench")
+	for _, control := range report.Controls {
+		for _, test := range control.Tests {
+			for _, r := range test.Results {
+				if r.Status != "PASS" {
+					exceptions.allow(r.Number, r.Status+": "+r.Text+" "+r.Reason+" "+r.Actual)
+				}
+			}
+		}
+	}
+	exceptions.close()
+	assert.Greater(w.t, report.Totals["total_pass"], 10)
 }

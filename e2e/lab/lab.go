@@ -12,21 +12,28 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 )
 
@@ -144,4 +151,186 @@ func Agent(t *testing.T) string {
 	_, err = io.Copy(file, content)
 	require.NoError(t, err)
 	return path
+}
+
+// Build builds a template with packer, on a machine from a base system. The
+// scrubbed machine is captured.
+type Build struct {
+	Kind machine.Kind
+	// System is the base system of the machine.
+	System System
+	// Template is the template's folder; examples/local when empty. Its variables
+	// are those of examples/local.
+	Template string
+	// Packer is the version of packer; the newest version in the harness when
+	// empty.
+	Packer string
+	// Image is the file to make: .raw or .qcow2.
+	Image string
+	// Reports is the folder for the reports.
+	Reports string
+}
+
+// Builder is the comment of the builder's public key. No image may contain it.
+const Builder = "builder@eksnode.test"
+
+// Run makes the image, in a lab of its own.
+func (b Build) Run(t *testing.T) {
+	t.Helper()
+	begin := time.Now()
+	step := func(format string, args ...any) {
+		t.Logf("[%6.1f s] %s", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
+	plugin := Built(t, "bin/packer-plugin-eksnode")
+	l := Open(t, time.Hour, b.Kind)
+	defer func() { assert.NoError(t, l.Close()) }()
+	l.Use(t, b.System)
+	step("running packer plugins")
+	packer := l.NewPacker(t, b.Packer, map[string]string{"github.com/eksnode/eksnode": plugin})
+	kubelet := b.System.kubelet(t)
+	assets, err := mirror.Build(l.Ctx, kubelet, "amd64", t.Output())
+	require.NoError(t, err)
+	server := l.ServeMirror(t, l.Port("8080"), assets.Folder, mirror.Options{})
+
+	builder := l.Start(t, machine.Config{Kind: b.Kind, Root: l.Root, InstanceID: "i-builder"})
+	address, port, user := builder.SSH()
+	build := []string{"build", "-color=false"}
+	for name, value := range map[string]string{
+		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": packer.Key,
+		"kubernetes_version": kubelet, "source_url": server.URL(), "allow_http": "true", "reports": b.Reports,
+	} {
+		build = append(build, "-var", name+"="+value)
+	}
+	template := cmp.Or(b.Template, filepath.Join(filepath.Dir(plugin), "../examples/local"))
+	step("running packer build")
+	packer.Run(t, append(build, template)...)
+	step("powering off and capturing %s", b.Image)
+	builder.CaptureTo(t, b.Image)
+	step("the image is captured")
+}
+
+// Packer is a packer in the lab's network, with plugins and settings of its own.
+type Packer struct {
+	// Folder is the working folder.
+	Folder string
+	// Key is the file with the private key of the lab.
+	Key string
+	// Environment has additional environment variables.
+	Environment []string
+
+	lab     *Lab
+	program string
+}
+
+// NewPacker returns a packer of a version, the newest in the harness when empty, with
+// plugins: the path of each, by its source address.
+func (l *Lab) NewPacker(t *testing.T, version string, plugins map[string]string) *Packer {
+	t.Helper()
+	program, err := tools.Packer(l.Ctx, version, t.Output())
+	require.NoError(t, err)
+	p := &Packer{Folder: t.TempDir(), lab: l, program: program}
+	p.Key = filepath.Join(p.Folder, "key")
+	require.NoError(t, os.WriteFile(p.Key, l.Key.PEM, 0o600))
+	require.NoError(t, os.WriteFile(p.resolver(), []byte("nameserver "+l.HostAddress()+"\n"), 0o644))
+	for source, path := range plugins {
+		p.Run(t, "plugins", "install", "--path", path, source)
+	}
+	return p
+}
+
+// resolver is the file with the address of the lab's name server, the only one in its
+// network.
+func (p *Packer) resolver() string { return filepath.Join(p.Folder, "resolv.conf") }
+
+// Run runs a command of packer that must succeed.
+func (p *Packer) Run(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := p.lab.Command(p.lab.Ctx, "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-ec",
+		`mount --bind "$0" /etc/resolv.conf; exec "$@"`, p.resolver(), p.program}, args...)...)
+	cmd.Env = append(append(os.Environ(), "PACKER_PLUGIN_PATH="+filepath.Join(p.Folder, "plugins"),
+		"PACKER_CONFIG_DIR="+filepath.Join(p.Folder, "config"), "CHECKPOINT_DISABLE=1"), p.Environment...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = t.Output(), t.Output(), p.Folder
+	require.NoError(t, cmd.Run())
+}
+
+// Tree describes files: path → properties.
+type Tree map[string]string
+
+// Since lists the differences from an earlier tree: "- path" removed, "+ path"
+// added, "~ path (properties, was properties)".
+func (now Tree) Since(before Tree) []string {
+	var changes []string
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if old, there := before[path]; !there {
+			changes = append(changes, "+ "+path)
+		} else if old != now[path] {
+			changes = append(changes, fmt.Sprintf("~ %s (%s, was %s)", path, now[path], old))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if _, there := now[path]; !there {
+			changes = append(changes, "- "+path)
+		}
+	}
+	return changes
+}
+
+// Note records everything below a folder: type and mode, owner, device, link
+// target, extended attributes, and the result of the content function for
+// files. prefix is put before the paths. Paths that match skip are left out,
+// with everything below.
+func (now Tree) Note(t *testing.T, folder, prefix string, skip func(name string) bool, content func(name, path string) string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := prefix + strings.TrimPrefix(path, strings.TrimSuffix(folder, "/"))
+		if skip(name) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return err
+		}
+		note := fmt.Sprintf("%o %d:%d %x", st.Mode, st.Uid, st.Gid, st.Rdev)
+		switch {
+		case d.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			note += " -> " + target
+		case d.Type().IsRegular():
+			note += " " + content(name, path)
+		}
+		now[name] = note + attributes(t, path)
+		return nil
+	}))
+}
+
+// Content returns the content of a file.
+func Content(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// attributes returns the extended attributes as text.
+func attributes(t *testing.T, path string) string {
+	t.Helper()
+	names, value := make([]byte, 4096), make([]byte, 4096)
+	size, err := unix.Llistxattr(path, names)
+	require.NoError(t, err, path)
+	text := ""
+	for _, name := range slices.Sorted(strings.FieldsFuncSeq(string(names[:size]), func(r rune) bool { return r == 0 })) {
+		size, err := unix.Lgetxattr(path, name, value)
+		require.NoError(t, err, path)
+		text += fmt.Sprintf(" %s=%x", name, value[:size])
+	}
+	return text
 }

@@ -3,8 +3,11 @@ package lab
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,7 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // Node is a machine on which scripts run as root.
@@ -113,4 +121,98 @@ func (n *Node) CaptureTo(t *testing.T, image string) {
 	require.NoError(t, n.PowerOff(n.ctx))
 	require.NoError(t, n.Capture(n.ctx, image))
 	assert.NoError(t, n.Close())
+}
+
+// Metadata is the instance metadata service of a lab. It identifies each
+// instance by its address.
+type Metadata struct {
+	mutex    sync.Mutex
+	services map[netip.Addr]http.Handler
+}
+
+// ServeMetadata starts the service at its address, which exists in the lab
+// only.
+func (l *Lab) ServeMetadata(t *testing.T) *Metadata {
+	t.Helper()
+	m := &Metadata{services: map[netip.Addr]http.Handler{}}
+	address := netip.MustParseAddr("169.254.169.254")
+	require.NoError(t, l.AddAddress(l.Ctx, address))
+	require.NoError(t, l.Serve(l.Ctx, netip.AddrPortFrom(address, 80).String(), m))
+	return m
+}
+
+// ServeHTTP implements http.Handler.
+func (m *Metadata) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	m.mutex.Lock()
+	service := m.services[from.Addr()]
+	m.mutex.Unlock()
+	if err != nil || service == nil {
+		http.Error(w, "no instance has the address "+r.RemoteAddr, http.StatusForbidden)
+		return
+	}
+	service.ServeHTTP(w, r)
+}
+
+// Answer sets the handler for the instance at an address.
+func (m *Metadata) Answer(address netip.Addr, by http.Handler) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.services[address] = by
+}
+
+// NodeName returns EC2's private DNS name for an address.
+func NodeName(address netip.Addr) string {
+	return "ip-" + strings.ReplaceAll(address.String(), ".", "-") + ".eu-west-1.compute.internal"
+}
+
+// Instance describes the instance with that address, in eu-west-1.
+func Instance(id string, address netip.Addr, userData []byte) imdstest.Instance {
+	i := imdstest.Typical()
+	i.ID, i.MAC, i.IPv4, i.Hostname, i.UserData = id, machine.MAC(address).String(), address.String(), NodeName(address), userData
+	return i
+}
+
+// System is a base system. The zero value is the harness's usual Debian.
+type System struct {
+	// Suite is another Debian release.
+	Suite string
+	// Shape is a system of another distribution's shape.
+	Shape *shape.Shape
+}
+
+// kubelet returns the newest version of the kubelet that runs on the system.
+func (s System) kubelet(t *testing.T) string {
+	t.Helper()
+	tool, version, err := tools.Find(tools.NameKubelet, "")
+	require.NoError(t, err)
+	if s.Shape == nil {
+		return version
+	}
+	d, err := distros.ByID(s.Shape.ID)
+	require.NoError(t, err)
+	for _, version := range tool.Versions {
+		if d.NewestKubernetes == 0 || strings.HasPrefix(version, fmt.Sprintf("1.%d.", d.NewestKubernetes)) {
+			return version
+		}
+	}
+	require.FailNow(t, "the table of versions has no kubelet for "+d.Name)
+	return ""
+}
+
+// Use makes the lab's machines start from a system, and serves its packages.
+func (l *Lab) Use(t *testing.T, s System) {
+	t.Helper()
+	var err error
+	switch {
+	case s.Shape != nil:
+		var repository string
+		l.Root, repository, err = s.Shape.Prepare(l.Ctx, t.Output())
+		require.NoError(t, err)
+		l.User = s.Shape.User
+		require.NoError(t, l.Serve(l.Ctx, l.Port(shape.Port), http.FileServer(http.Dir(repository))))
+	case s.Suite != "":
+		l.Root, err = (base.Debian{Suite: s.Suite}).Prepare(l.Ctx, t.Output())
+		require.NoError(t, err)
+	}
 }

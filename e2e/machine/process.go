@@ -1,13 +1,21 @@
 package machine
 
 import (
+	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/crypto/ssh"
 )
 
 // Process is a child that never outlives the harness: the kernel kills it when
@@ -136,4 +144,126 @@ func PollEvery(ctx context.Context, interval time.Duration, condition func() err
 		case <-ticker.C:
 		}
 	}
+}
+
+// Key is a key pair for logging in to machines.
+type Key struct {
+	Signer ssh.Signer
+	// Authorized is the public key, a line for authorized_keys without the newline.
+	Authorized string
+	// PEM is the private key in OpenSSH's format, for ssh_private_key_file.
+	PEM []byte
+}
+
+// NewKey makes an Ed25519 key pair. The comment appears in the machine's
+// authorized_keys, where a test can look for it.
+func NewKey(comment string) (Key, error) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
+	}
+	signer, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, comment)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+	return Key{Signer: signer, Authorized: line + " " + comment, PEM: pem.EncodeToMemory(block)}, nil
+}
+
+// Result is the result of a command on a machine.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// sshAttempt bounds one attempt to connect and log in. An emulated machine on a
+// busy host takes seconds for the key exchange alone.
+const sshAttempt = 30 * time.Second
+
+// connect logs in to the machine as its user.
+func (m *Machine) connect(ctx context.Context) (*ssh.Client, error) {
+	return m.Login(ctx, m.config.User)
+}
+
+// Login opens a connection to the machine as a user who accepts the machine's
+// key.
+func (m *Machine) Login(ctx context.Context, user string) (*ssh.Client, error) {
+	config := &ssh.ClientConfig{
+		User: user,
+		// A new machine's host key is unknown, and the link has no third party on
+		// it.
+		HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+	}
+	if m.config.Signer != nil {
+		config.Auth = []ssh.AuthMethod{ssh.PublicKeys(m.config.Signer)}
+	}
+	attempt, cancel := context.WithTimeout(ctx, sshAttempt)
+	defer cancel()
+	conn, err := m.lab.namespace.dial(attempt, "tcp", m.sshAddress())
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(attempt, func() { conn.Close() })
+	defer stop()
+	transport, channels, requests, err := ssh.NewClientConn(conn, m.sshAddress(), config)
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return ssh.NewClient(transport, channels, requests), nil
+}
+
+// ready reports whether the machine accepts logins. Without a signer, an sshd
+// that refuses the login is ready.
+func (m *Machine) ready(ctx context.Context) error {
+	client, err := m.connect(ctx)
+	if err == nil {
+		return client.Close()
+	}
+	if m.config.Signer == nil && strings.Contains(err.Error(), "unable to authenticate") {
+		return nil
+	}
+	return err
+}
+
+// Run runs a shell command on the machine, as the machine's user, and returns
+// output and exit code. A code other than 0 is no error. stdin may be nil. The
+// configuration must have a Signer.
+func (m *Machine) Run(ctx context.Context, command string, stdin io.Reader) (Result, error) {
+	client, err := m.connect(ctx)
+	if err != nil {
+		return Result{}, m.fail("logging in to the machine", err)
+	}
+	defer client.Close()
+	result, err := RunOver(ctx, client, command, stdin)
+	if err != nil {
+		err = m.fail("running a command", err)
+	}
+	return result, err
+}
+
+// RunOver runs a command like Run over an open connection, which ends with ctx.
+func RunOver(ctx context.Context, client *ssh.Client, command string, stdin io.Reader) (Result, error) {
+	stop := context.AfterFunc(ctx, func() { client.Close() })
+	defer stop()
+	session, err := client.NewSession()
+	if err != nil {
+		return Result{}, fmt.Errorf("opening a session: %w", err)
+	}
+	defer session.Close()
+	var stdout, stderr bytes.Buffer
+	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
+	err = session.Run(command)
+	result := Result{Stdout: stdout.String(), Stderr: stderr.String()}
+	var exit *ssh.ExitError
+	if errors.As(err, &exit) {
+		result.Code, err = exit.ExitStatus(), nil
+	}
+	if err != nil {
+		err = fmt.Errorf("running %q: %w", command, errors.Join(context.Cause(ctx), err))
+	}
+	return result, err
 }

@@ -1,7 +1,13 @@
 package asset
 
 import (
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,4 +111,116 @@ func TestEveryRowIsComplete(t *testing.T) {
 			assert.Contains(t, a.URL, "{arch}")
 		})
 	}
+}
+
+// cutAfter sends n bytes of the response and breaks the connection.
+func (m *mirror) cutAfter(n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m.serve(&cutter{ResponseWriter: w, left: n}, r)
+	}
+}
+
+type cutter struct {
+	http.ResponseWriter
+	left int
+}
+
+func (c *cutter) Write(p []byte) (int, error) {
+	n, err := c.ResponseWriter.Write(p[:min(len(p), c.left)])
+	if c.left -= n; c.left == 0 {
+		c.ResponseWriter.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return n, err
+}
+
+// times applies a fault n times; then the server sends the file.
+func (m *mirror) times(n int, fault http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if n--; n >= 0 {
+			fault(w, r)
+			return
+		}
+		m.serve(w, r)
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func reset(w http.ResponseWriter, _ *http.Request) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0) // closing then resets the connection
+	_ = conn.Close()
+}
+
+func TestTransientFailuresAreRetried(t *testing.T) {
+	data := noise(300_000)
+	tests := map[string]struct {
+		fault func(m *mirror) http.HandlerFunc
+		asked []string
+	}{
+		"503":   {func(m *mirror) http.HandlerFunc { return m.times(2, status(503)) }, []string{firstPiece, firstPiece, firstPiece}},
+		"429":   {func(m *mirror) http.HandlerFunc { return m.times(1, status(429)) }, []string{firstPiece, firstPiece}},
+		"reset": {func(m *mirror) http.HandlerFunc { return m.times(2, reset) }, []string{firstPiece, firstPiece, firstPiece}},
+		"cut off, resumed twice": {func(m *mirror) http.HandlerFunc { return m.times(2, m.cutAfter(100_000)) },
+			[]string{firstPiece, "GET " + where + " bytes=100000-299999", "GET " + where + " bytes=200000-299999"}},
+		"cut off, and the server supports no ranges": {func(m *mirror) http.HandlerFunc {
+			return m.times(1, m.cutAfter(100_000))
+		}, nil},
+		"silent": {func(m *mirror) http.HandlerFunc {
+			return m.times(1, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		}, []string{firstPiece, firstPiece}},
+		"silent in the middle": {func(m *mirror) http.HandlerFunc {
+			return m.times(1, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "300000")
+				_, _ = w.Write(data[:100_000])
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			})
+		}, []string{firstPiece, "GET " + where + " bytes=100000-"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := newMirror(t)
+			m.put(where, data)
+			m.faults[where] = test.fault(m)
+			if test.asked == nil {
+				cut := m.faults[where]
+				m.faults[where] = func(w http.ResponseWriter, r *http.Request) { r.Header.Del("Range"); cut(w, r) }
+			}
+			h := newMachine(t, nil)
+			_, err := Install(t.Context(), h.Host, patienceFor(name), m.program(where), quietly)
+			require.NoError(t, err)
+			got, err := os.ReadFile(filepath.Join(h.root, "usr/bin/kubelet"))
+			require.NoError(t, err)
+			assert.Equal(t, sumOf(data), sumOf(got))
+			if test.asked != nil {
+				assert.Equal(t, test.asked, m.requests()[1:])
+			}
+		})
+	}
+}
+
+// TestDownloadsUseTheProxyOfTheEnvironment runs itself as another process, because package http
+// reads the environment only once.
+func TestDownloadsUseTheProxyOfTheEnvironment(t *testing.T) {
+	const at = "http://dl.example"
+	if os.Getenv("HTTP_PROXY") != "" && os.Getenv("EKSNODE_TEST_PROXY") != "" {
+		d := (&mirror{Server: &httptest.Server{URL: at}}).program(where)
+		_, err := Install(t.Context(), newMachine(t, nil).Host, hasty(), d, quietly)
+		require.NoError(t, err)
+		return
+	}
+	m := newMirror(t) // a proxy gets the same path, after the host
+	m.put(where, noise(10))
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1")
+	cmd.Env = append(os.Environ(), "HTTP_PROXY="+m.URL, "NO_PROXY=", "EKSNODE_TEST_PROXY=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Equal(t, []string{"GET " + where + ".sha256", firstPiece}, m.requests())
 }

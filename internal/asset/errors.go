@@ -1,14 +1,22 @@
 package asset
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
@@ -147,4 +155,237 @@ func explainWrite(err error) error {
 	default:
 		return err
 	}
+}
+
+// versionFolder is a folder with one entry for each version or build date of an
+// asset.
+type versionFolder struct {
+	address       string // ends with a slash
+	before, after string // the parts of a name around the version
+	want          string // the requested version
+	what          string // "versions" or "build dates"
+	bucket        bool   // an S3 bucket lists it
+}
+
+// listable says whether a server or folder lists the versions: upstream's sites do
+// not.
+func (s versionFolder) listable(mirror string) bool { return mirror != "" || s.bucket }
+
+// versionFolders finds the folders in an address's template that contain versions.
+func versionFolders(template string, fill *strings.Replacer, source, published string) ([]versionFolder, error) {
+	var found []versionFolder
+	parts := strings.Split(template, "/")
+	for i, part := range parts[:len(parts)-1] {
+		for variable, what := range map[string]string{"{version}": "versions", "{kubernetes}": "versions", "{date}": "build dates"} {
+			before, after, there := strings.Cut(part, variable)
+			if !there {
+				continue
+			}
+			address, err := mirrored(source, fill.Replace(strings.Join(parts[:i], "/")))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, versionFolder{
+				address: address + "/", before: before, after: after, want: fill.Replace(variable), what: what,
+				bucket: source == "" && published == EKSBucket,
+			})
+		}
+	}
+	return found, nil
+}
+
+// explainMissing is explain for a missing file: it also lists the existing
+// versions.
+func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string, err error) error {
+	told := d.explain(address, err)
+	for _, s := range d.folders {
+		if !s.listable(d.Mirror) {
+			continue
+		}
+		names, err := f.names(ctx, s)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w (listing its %s failed: %w)", told, s.what, err)
+		case len(names) == 0:
+			return fmt.Errorf("%w; the asset has no %s there", told, s.what)
+		case !slices.Contains(names, s.want):
+			return fmt.Errorf("%w; the existing %s are %s", told, s.what, nearest(names, s.want))
+		}
+	}
+	if d.Mirror == "" && d.catalog != "" {
+		return fmt.Errorf("%w; %s lists the versions", told, d.catalog)
+	}
+	return told
+}
+
+// BuildDates lists the days on which EKS built a version of Kubernetes, the newest
+// last. source is a mirror or a folder; empty means EKS' bucket.
+func (f *Fetcher) BuildDates(ctx context.Context, kubernetes, source string) ([]string, error) {
+	template := eksRelease("kubelet").URL
+	all, err := versionFolders(template, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range all {
+		names, err := f.names(ctx, s)
+		if err != nil {
+			return nil, surface.Errorf("listing the %s in %s: %w; name the day with %s", s.what, withoutUser(s.address), err, surface.Name("eks_build_date"))
+		}
+		if s.want == "{date}" && len(names) > 0 {
+			return names, nil
+		}
+		if !slices.Contains(names, s.want) {
+			return nil, fmt.Errorf("EKS has no build of Kubernetes %s; the existing versions are %s", kubernetes, nearest(names, kubernetes))
+		}
+	}
+	return nil, fmt.Errorf("EKS has no build of Kubernetes %s", kubernetes)
+}
+
+// nameForm is the form of a version or a date; a folder may contain other entries.
+var nameForm = regexp.MustCompile(`^[0-9]+[.-][0-9]+[.-][0-9]+(-[0-9A-Za-z.-]+)?$`)
+
+// names lists the versions in a folder, the oldest first.
+func (f *Fetcher) names(ctx context.Context, s versionFolder) ([]string, error) {
+	list := f.page
+	switch {
+	case isFile(s.address):
+		list = folder
+	case s.bucket:
+		list = f.bucket
+	}
+	all, err := list(ctx, s.address)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, name := range all {
+		bare, ok := strings.CutPrefix(strings.TrimSuffix(name, "/"), s.before)
+		bare, ends := strings.CutSuffix(bare, s.after)
+		if ok && ends && nameForm.MatchString(bare) && !slices.Contains(names, bare) {
+			names = append(names, bare)
+		}
+	}
+	slices.SortFunc(names, compareVersions)
+	return names, nil
+}
+
+// folder lists a folder of the running system.
+func folder(_ context.Context, address string) ([]string, error) {
+	name, err := filePath(address)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// pageLink is a link on a web server's page of a folder.
+var pageLink = regexp.MustCompile(`(?i)<a[^>]+href=["']([^"'?#]+)["']`)
+
+// page lists a folder from a web server's page of it.
+func (f *Fetcher) page(ctx context.Context, address string) ([]string, error) {
+	text, err := f.text(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, found := range pageLink.FindAllStringSubmatch(text, -1) {
+		if name, err := url.PathUnescape(path.Base(found[1])); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// listing is the answer of S3's ListObjectsV2
+// (https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html).
+type listing struct {
+	XMLName  xml.Name `xml:"ListBucketResult"`
+	Prefixes []string `xml:"CommonPrefixes>Prefix"`
+	Next     string   `xml:"NextContinuationToken"`
+}
+
+// mostPages bounds a listing: a page has a thousand names.
+const mostPages = 20
+
+// bucket lists a folder of a public S3 bucket.
+func (f *Fetcher) bucket(ctx context.Context, address string) ([]string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address %s: %w", address, err)
+	}
+	query := url.Values{"list-type": {"2"}, "delimiter": {"/"}, "prefix": {strings.TrimPrefix(u.Path, "/")}}
+	u.Path = "/"
+	var names []string
+	for range mostPages {
+		u.RawQuery = query.Encode()
+		text, err := f.text(ctx, u.String())
+		if err != nil {
+			return nil, err
+		}
+		var got listing
+		if err := xml.Unmarshal([]byte(text), &got); err != nil {
+			return nil, fmt.Errorf("reading the bucket's list: %w", err)
+		}
+		for _, p := range got.Prefixes {
+			names = append(names, path.Base(p))
+		}
+		if got.Next == "" {
+			return names, nil
+		}
+		query.Set("continuation-token", got.Next)
+	}
+	return nil, fmt.Errorf("the bucket's list has more than %d pages", mostPages)
+}
+
+// shown is how many versions a message contains.
+const shown = 12
+
+// nearest selects the names to show: those of the wanted minor version, if any, and
+// the newest.
+func nearest(names []string, want string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	major, rest, _ := strings.Cut(want, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	var alike []string
+	for _, name := range names {
+		if strings.HasPrefix(name, major+"."+minor+".") {
+			alike = append(alike, name)
+		}
+	}
+	if len(alike) == 0 {
+		alike = names
+	}
+	more := ""
+	if len(alike) > shown {
+		alike, more = alike[len(alike)-shown:], " and older ones"
+	}
+	return strings.Join(alike, ", ") + more
+}
+
+// compareVersions orders versions and dates by their numbers.
+func compareVersions(a, b string) int {
+	split := func(r rune) bool { return r == '.' || r == '-' }
+	as, bs := strings.FieldsFunc(a, split), strings.FieldsFunc(b, split)
+	for i := range min(len(as), len(bs)) {
+		x, errX := strconv.Atoi(as[i])
+		y, errY := strconv.Atoi(bs[i])
+		order := cmp.Compare(x, y)
+		if errX != nil || errY != nil {
+			order = cmp.Compare(as[i], bs[i])
+		}
+		if order != 0 {
+			return order
+		}
+	}
+	return cmp.Compare(len(bs), len(as)) // 1.34.0-rc.1 comes before 1.34.0
 }

@@ -9,8 +9,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // Fetcher fetches files over HTTP and HTTPS, and from folders of the machine that
@@ -144,4 +149,165 @@ func bare(err error) error {
 		return wrapped.Err
 	}
 	return err
+}
+
+// locked completes the choice from the lock file. A choice that contradicts the
+// lock file is an error.
+func (c Choice) locked(a Asset) (Choice, Locked, error) {
+	if c.Lock == nil {
+		if c.Origin == "" {
+			c.Origin = Upstream
+		}
+		return c, Locked{}, nil
+	}
+	l, ok := c.Lock.Find(a.ID, c.Kubernetes, c.Arch)
+	_, published := a.from(c.Origin)
+	switch {
+	case !ok:
+		return c, l, fmt.Errorf(`the lock file has no %s for Kubernetes %s on %s; add it with "eksnode lock --kubernetes-version %[2]s --arch %[3]s"`, a.ID, c.Kubernetes, c.Arch)
+	case c.Origin != "" && published != l.Origin:
+		return c, l, surface.Errorf("%s %q takes %s from %s, but the lock file takes it from %s; correct the %s, or update the lock file", surface.Name("source"), c.Origin, a.ID, published, l.Origin, surface.Field())
+	case c.Date != "" && l.BuildDate != "" && c.Date != l.BuildDate:
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s of %s; correct the %s, or update the lock file", surface.Name("eks_build_date"), c.Date, a.ID, l.BuildDate, surface.Field())
+	case c.Version != "" && c.Version != l.Version:
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s; correct the %s, or update the lock file", surface.Name("versions").Key(a.ID), c.Version, l.Version, surface.Field())
+	case c.SHA256 != "" && !strings.EqualFold(c.SHA256, l.SHA256):
+		return c, l, surface.Errorf("%s is %s, but the lock file has %s; correct the %s, or update the lock file", surface.Name("checksums").Key(a.ID), c.SHA256, l.SHA256, surface.Field())
+	}
+	c.Origin, c.Date, c.Version, c.SHA256 = l.Origin, l.BuildDate, l.Version, l.SHA256
+	return c, l, nil
+}
+
+// pin applies a lock entry to a download. An empty entry changes nothing.
+func (l Locked) pin(d *Download) error {
+	if l.ID == "" {
+		return nil
+	}
+	if d.Published != l.URL {
+		return fmt.Errorf("the lock file has %s %s from %s, but this download comes from %s; update the lock file if that is right", l.ID, l.Version, l.URL, d.Published)
+	}
+	d.SHA256, d.Size, d.PinnedBy = l.SHA256, l.Size, "the lock file"
+	return nil
+}
+
+// Lock fetches and verifies a download and returns its entry for the lock file. It
+// ignores the pins of the present lock file, because it updates them.
+func (c *Cache) Lock(ctx context.Context, a Asset, choice Choice, progress plan.Progress) (Locked, error) {
+	choice.Lock = nil
+	d, err := a.For(choice)
+	if err != nil {
+		return Locked{}, err
+	}
+	kept, err := c.Get(ctx, d, progress)
+	if err != nil {
+		return Locked{}, err
+	}
+	if err := d.judge(kept.Path, choice.Arch); err != nil {
+		return Locked{}, err
+	}
+	l := Locked{
+		ID: d.ID, Kubernetes: choice.Kubernetes, Arch: choice.Arch, Version: d.Version, Origin: d.Origin,
+		URL: d.Published, SumFrom: d.sumFrom(), Size: kept.Size, SHA256: kept.SHA256,
+	}
+	if d.URL != d.Published {
+		l.FetchedFrom = recordedFrom(d.URL)
+	}
+	if d.Origin == EKSBucket {
+		l.BuildDate = choice.Date
+	}
+	return l, nil
+}
+
+// The IDs of the publishers.
+const (
+	Upstream  = "upstream"
+	EKSBucket = "eks-bucket"
+)
+
+// Origin is a publisher of assets. A mirror or a folder may have the same files.
+type Origin struct {
+	// ID names the publisher in the field source.
+	ID string
+	// Why says which files the publisher has.
+	Why string
+	// Dated says that its releases have a build date in addition to a version.
+	Dated bool
+}
+
+// Origins lists the publishers. The first is the default.
+func Origins() []Origin {
+	return []Origin{
+		{ID: Upstream, Why: "the release sites of Kubernetes and of each project"},
+		{ID: EKSBucket, Why: "the kubelet and the credential provider as EKS builds them, from its public bucket; the rest from upstream", Dated: true},
+	}
+}
+
+// OriginIDs lists the publishers' IDs.
+func OriginIDs() []string {
+	var ids []string
+	for _, o := range Origins() {
+		ids = append(ids, o.ID)
+	}
+	return ids
+}
+
+// OriginByID finds a publisher. An unknown ID is an error that lists the known
+// ones.
+func OriginByID(id string) (Origin, error) {
+	for _, o := range Origins() {
+		if o.ID == id {
+			return o, nil
+		}
+	}
+	return Origin{}, surface.Errorf("%s %q is not known; known are %s", surface.Name("source"), id, strings.Join(OriginIDs(), ", "))
+}
+
+// fileScheme begins the address of a folder with the layout of a mirror.
+const fileScheme = "file://"
+
+// isFile says whether an address names a file of the running system.
+func isFile(address string) bool { return strings.HasPrefix(address, fileScheme) }
+
+// filePath is the path in the address of a file.
+func filePath(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("reading the address of a file: %w", err)
+	}
+	if u.Host != "" {
+		return "", fmt.Errorf("reading the address %s: a file of another machine cannot be read; write file:// and an absolute path", address)
+	}
+	return u.Path, nil
+}
+
+// localFile is a file of a folder, as content.
+type localFile struct {
+	*os.File
+	bytes int64
+}
+
+func (l localFile) size() int64 { return l.bytes }
+
+// openFile opens a file by its address, from a byte on.
+func openFile(address string, from int64) (content, error) {
+	name, err := filePath(address)
+	if err != nil {
+		return nil, err
+	}
+	file, err := surface.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := file.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", name)
+	}
+	if err == nil && from > 0 {
+		_, err = file.Seek(from, io.SeekStart)
+	}
+	if err != nil {
+		_ = file.Close() // opened for reading only
+		return nil, err
+	}
+	return localFile{file, st.Size()}, nil
 }

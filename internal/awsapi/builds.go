@@ -1,7 +1,10 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +12,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
 // TagPrefix begins the names of the tags that builds give their images.
@@ -129,4 +134,239 @@ func AllBuilds(images []Image) []Build {
 // NodeBuilds returns the builds whose images have marks: those that eksnode made.
 func NodeBuilds(images []Image) []Build {
 	return slices.DeleteFunc(AllBuilds(images), func(b Build) bool { return len(b.Marks()) == 0 })
+}
+
+// Image is an AMI.
+type Image struct {
+	ID, Name, Owner, State string
+	Region                 string
+	// Source and SourceRegion name the image that this one is a copy of. Both are
+	// empty for an image that is no copy.
+	Source, SourceRegion string
+	// OwnerAlias is amazon, aws-marketplace or empty.
+	OwnerAlias string
+	// Architecture is AWS's spelling: x86_64, arm64.
+	Architecture           string
+	RootDevice, RootType   string
+	Virtualization         string
+	ENA, Public, Encrypted bool
+	IMDS                   string // v2.0, or empty
+	Platform               string // windows, or empty
+	Created                time.Time
+	// Deprecated is the deprecation time; zero means never.
+	Deprecated time.Time
+	// Protection is EC2's word for the protection from deregistration; empty or
+	// "disabled" means none.
+	Protection string
+	Tags       map[string]string
+	Snapshots  []string
+	// StateReason explains the state of a failed image, or is empty.
+	StateReason string
+	// BootMode is legacy-bios, uefi, uefi-preferred or empty. TPM is v2.0 or empty.
+	BootMode, TPM string
+	// Devices are the disks of the image's instances.
+	Devices []BlockDevice
+}
+
+func imageOf(in types.Image, region string) Image {
+	i := Image{
+		Region: region, Protection: aws.ToString(in.DeregistrationProtection),
+		ID: aws.ToString(in.ImageId), Name: aws.ToString(in.Name), Owner: aws.ToString(in.OwnerId), State: string(in.State),
+		OwnerAlias: aws.ToString(in.ImageOwnerAlias), Architecture: string(in.Architecture), RootDevice: aws.ToString(in.RootDeviceName),
+		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
+		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
+		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
+		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: imageDevices(in.BlockDeviceMappings),
+	}
+	if in.StateReason != nil {
+		i.StateReason = aws.ToString(in.StateReason.Message)
+	}
+	// An image made from an instance has a source too: the image of the instance
+	// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
+	if in.SourceInstanceId == nil {
+		i.Source = aws.ToString(in.SourceImageId)
+	}
+	if i.Source != "" {
+		i.SourceRegion = cmp.Or(aws.ToString(in.SourceImageRegion), region)
+	}
+	for _, d := range in.BlockDeviceMappings {
+		if d.Ebs != nil && aws.ToString(d.Ebs.SnapshotId) != "" { // a pending image has none
+			i.Snapshots = append(i.Snapshots, *d.Ebs.SnapshotId)
+			i.Encrypted = i.Encrypted || aws.ToBool(d.Ebs.Encrypted)
+		}
+	}
+	return i
+}
+
+// instant parses EC2's times. An invalid text is the zero time.
+func instant(text *string) time.Time {
+	t, err := time.Parse(time.RFC3339, aws.ToString(text))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+func tagsOf(tags []types.Tag) map[string]string {
+	all := make(map[string]string, len(tags))
+	for _, t := range tags {
+		all[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return all
+}
+
+// byParameter is the prefix with which launch templates name a parameter that
+// contains an image ID. A version or a label of the parameter may follow
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-launch-template.html).
+const byParameter = "resolve:ssm:"
+
+// Image describes an image by its ID, or by its parameter in the form of launch
+// templates.
+func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
+	if name, parameter := strings.CutPrefix(id, byParameter); parameter {
+		var err error
+		if id, err = a.Parameter(ctx, name); err != nil {
+			return Image{}, err
+		}
+	}
+	doing := "describing the image " + id
+	var out *ec2.DescribeImagesOutput
+	err := a.settled(ctx, func() (err error) {
+		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
+		if err == nil && len(out.Images) != 1 {
+			said := "an image exists only in its own region, and only for accounts that it is shared with"
+			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidAMIID.NotFound", Said: said})
+		}
+		return explain(doing, err)
+	})
+	if err != nil {
+		return Image{}, err
+	}
+	return imageOf(out.Images[0], a.Region), nil
+}
+
+// Named describes the caller's own image with a name. An image that does not exist has
+// no ID.
+func (a *AWS) Named(ctx context.Context, name string) (Image, error) {
+	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
+		Owners: []string{"self"}, Filters: filters("name", name), IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
+	})
+	if err != nil {
+		return Image{}, explain("searching for your image "+name, err)
+	}
+	if len(out.Images) == 0 {
+		return Image{}, nil
+	}
+	return imageOf(out.Images[0], a.Region), nil
+}
+
+// Find describes an image that is in one of the regions.
+func Find(ctx context.Context, regions []*AWS, id string) (Image, error) {
+	if len(regions) == 1 {
+		return regions[0].Image(ctx, id)
+	}
+	found, err := Each(ctx, regions, func(ctx context.Context, a *AWS) (Image, error) { return a.Present(ctx, id) })
+	for _, i := range found {
+		if i.ID != "" {
+			return i, nil
+		}
+	}
+	return Image{}, errors.Join(fmt.Errorf("describing the image %s: the image is in none of the %d regions that could be read", id, len(found)), err)
+}
+
+// Present describes an image. A missing image has no ID.
+func (a *AWS) Present(ctx context.Context, id string) (Image, error) {
+	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true)})
+	if err = explain("describing the image "+id, err); err != nil && !IsNotFound(err) {
+		return Image{}, err
+	}
+	if err != nil || len(out.Images) != 1 {
+		return Image{}, nil
+	}
+	return imageOf(out.Images[0], a.Region), nil
+}
+
+// Parameter reads an SSM parameter.
+func (a *AWS) Parameter(ctx context.Context, name string) (string, error) {
+	doing := "reading the parameter " + name
+	out, err := a.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
+	if err != nil {
+		return "", explain(doing, err)
+	}
+	if out.Parameter == nil || aws.ToString(out.Parameter.Value) == "" {
+		return "", errIncomplete(doing, "value")
+	}
+	return *out.Parameter.Value, nil
+}
+
+// Search selects an image.
+type Search struct {
+	// Parameter is an SSM parameter with the image ID. Empty searches by owner and
+	// name.
+	Parameter string
+	// Owners are the accounts that may own the image. amazon and aws-marketplace
+	// are also allowed.
+	Owners []string
+	// Name is a pattern; * is any text, ? any character.
+	Name string
+	// Architecture is AWS's spelling.
+	Architecture string
+}
+
+// Newest finds the newest image. Owner and architecture must match the search, also
+// when an SSM parameter names the image.
+func (a *AWS) Newest(ctx context.Context, s Search) (Image, error) {
+	if len(s.Owners) == 0 {
+		return Image{}, fmt.Errorf("searching for an image: no owner is set; anyone may publish images under any name")
+	}
+	if s.Parameter == "" {
+		return a.newestByName(ctx, s)
+	}
+	id, err := a.Parameter(ctx, s.Parameter)
+	if err != nil {
+		return Image{}, err
+	}
+	image, err := a.Image(ctx, id)
+	if err != nil {
+		return Image{}, err
+	}
+	if !slices.Contains(s.Owners, image.Owner) && (image.OwnerAlias == "" || !slices.Contains(s.Owners, image.OwnerAlias)) {
+		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the owner is %s, not %s", id, s.Parameter, image.Owner, strings.Join(s.Owners, " or "))
+	}
+	if image.Architecture != s.Architecture {
+		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the image is for %s, not %s", id, s.Parameter, image.Architecture, s.Architecture)
+	}
+	return image, nil
+}
+
+func (a *AWS) newestByName(ctx context.Context, s Search) (Image, error) {
+	doing := fmt.Sprintf("searching for images %s of %s", s.Name, strings.Join(s.Owners, ", "))
+	var newest Image
+	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{
+		Owners: s.Owners, Filters: filters("name", s.Name, "architecture", s.Architecture, "state", "available"),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return Image{}, explain(doing, err)
+		}
+		for _, found := range page.Images {
+			if i := imageOf(found, a.Region); newest.ID == "" || i.Created.After(newest.Created) {
+				newest = i
+			}
+		}
+	}
+	if newest.ID == "" {
+		return Image{}, fmt.Errorf("%s: there is no image for %s in %s", doing, s.Architecture, a.Region)
+	}
+	return newest, nil
+}
+
+// filters makes filters from alternating names and values.
+func filters(pairs ...string) []types.Filter {
+	var list []types.Filter
+	for pair := range slices.Chunk(pairs, 2) {
+		list = append(list, types.Filter{Name: aws.String(pair[0]), Values: []string{pair[1]}})
+	}
+	return list
 }

@@ -2,12 +2,17 @@ package awsapi
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
 // Question asks whether a principal may use an action on a resource.
@@ -77,4 +82,135 @@ func decisionOf(in types.EvaluationResult, resource string) Decision {
 		d.Organization = !o.AllowedByOrganizations
 	}
 	return d
+}
+
+// Role is an IAM role.
+type Role struct {
+	Name, ARN, Path string
+	// Trust is the trust policy as JSON.
+	Trust string
+	// Policies are the names of the policies attached to the role.
+	Policies []string
+}
+
+// Profile is an instance profile.
+type Profile struct {
+	Name, ARN string
+	// Role is nil when the profile has none.
+	Role *Role
+}
+
+// Profile reads an instance profile, by name or ARN, with its role and the role's
+// policies.
+func (a *AWS) Profile(ctx context.Context, profile string) (Profile, error) {
+	name := profile[strings.LastIndex(profile, "/")+1:]
+	doing := "reading the instance profile " + name
+	out, err := a.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: aws.String(name)})
+	if err != nil {
+		return Profile{}, explain(doing, err)
+	}
+	if out.InstanceProfile == nil {
+		return Profile{}, errIncomplete(doing, "instance profile")
+	}
+	p := Profile{Name: name, ARN: aws.ToString(out.InstanceProfile.Arn)}
+	if len(out.InstanceProfile.Roles) == 0 {
+		return p, nil
+	}
+	role, err := a.roleOf(ctx, out.InstanceProfile.Roles[0])
+	if err != nil {
+		return Profile{}, err
+	}
+	p.Role = &role
+	return p, nil
+}
+
+// Role reads a role with its policies, by name or ARN. The role must belong to the
+// caller's account.
+func (a *AWS) Role(ctx context.Context, role string) (Role, error) {
+	name := role[strings.LastIndex(role, "/")+1:]
+	doing := "reading the role " + name
+	out, err := a.iam.GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String(name)})
+	if err != nil {
+		return Role{}, explain(doing, err)
+	}
+	if out.Role == nil {
+		return Role{}, errIncomplete(doing, "role")
+	}
+	return a.roleOf(ctx, *out.Role)
+}
+
+// roleOf adds the role's policies.
+func (a *AWS) roleOf(ctx context.Context, in types.Role) (Role, error) {
+	r := Role{Name: aws.ToString(in.RoleName), ARN: aws.ToString(in.Arn), Path: aws.ToString(in.Path)}
+	var err error
+	// IAM returns the policy URL-encoded.
+	if r.Trust, err = url.QueryUnescape(aws.ToString(in.AssumeRolePolicyDocument)); err != nil {
+		return Role{}, fmt.Errorf("reading the trust policy of the role %s: %w", r.Name, err)
+	}
+	pages := iam.NewListAttachedRolePoliciesPaginator(a.iam, &iam.ListAttachedRolePoliciesInput{RoleName: in.RoleName})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return Role{}, explain("listing the policies of the role "+r.Name, err)
+		}
+		for _, policy := range page.AttachedPolicies {
+			r.Policies = append(r.Policies, aws.ToString(policy.PolicyName))
+		}
+	}
+	return r, nil
+}
+
+// Account is the ID of the caller's account.
+func (a *AWS) Account(ctx context.Context) (string, error) {
+	out, err := a.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", explain("reading the caller's identity", err)
+	}
+	return aws.ToString(out.Account), nil
+}
+
+// PodIdentity gives the pods of a service account a role.
+type PodIdentity struct {
+	ID string
+	// Role is the ARN of the role. Target is the ARN of another role that Role
+	// assumes for the pods, or empty.
+	Role, Target string
+}
+
+// PodIdentities lists the pod identity associations of a service account.
+func (a *AWS) PodIdentities(ctx context.Context, cluster, namespace, account string) ([]PodIdentity, error) {
+	doing := fmt.Sprintf("listing the pod identity associations of %s/%s", namespace, account)
+	var list []PodIdentity
+	pages := eks.NewListPodIdentityAssociationsPaginator(a.eks, &eks.ListPodIdentityAssociationsInput{
+		ClusterName: aws.String(cluster), Namespace: aws.String(namespace), ServiceAccount: aws.String(account),
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, explain(doing, err)
+		}
+		for _, in := range page.Associations {
+			id := aws.ToString(in.AssociationId)
+			doing := "describing the pod identity association " + id
+			out, err := a.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{ClusterName: aws.String(cluster), AssociationId: in.AssociationId})
+			if err != nil {
+				return nil, explain(doing, err)
+			}
+			if out.Association == nil || aws.ToString(out.Association.RoleArn) == "" {
+				return nil, errIncomplete(doing, "role")
+			}
+			list = append(list, PodIdentity{id, aws.ToString(out.Association.RoleArn), aws.ToString(out.Association.TargetRoleArn)})
+		}
+	}
+	return list, nil
+}
+
+// OIDCClients returns the audiences of an OpenID Connect provider of IAM. An error
+// for which IsNotFound is true means that IAM has no such provider.
+func (a *AWS) OIDCClients(ctx context.Context, provider string) ([]string, error) {
+	out, err := a.iam.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: aws.String(provider)})
+	if err != nil {
+		return nil, explain("reading the OpenID Connect provider "+provider, err)
+	}
+	return out.ClientIDList, nil
 }

@@ -1,6 +1,10 @@
 package checks
 
 import (
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
@@ -67,5 +72,84 @@ func TestChangelogFormat(t *testing.T) {
 	// Between releases the sources have the next version, without a section.
 	if version.VersionPrerelease == "" {
 		assert.Contains(t, text, "\n## ["+version.Version+"] - ")
+	}
+}
+
+// A release needs a tag whose version is in the sources and in the changelog.
+// The version's section of the changelog becomes the release notes.
+func TestReleaseNotes(t *testing.T) {
+	const changelog = `# Changelog
+
+## [Unreleased]
+
+- Something new.
+
+## [1.2.3] - 2026-01-02
+
+### Added
+- A thing.
+
+## [1.2.2] - 2025-12-01
+- Nothing.
+
+## [1.2.1]
+
+[1.2.3]: https://example.com
+`
+	script, err := filepath.Abs(filepath.Join(root, ".ci/release-notes"))
+	require.NoError(t, err)
+	missing := func(tag, version string) string {
+		return "releasing " + tag + ": CHANGELOG.md has no section [" + version + "], or an empty one; rename the section [Unreleased] to [" + version + "]\n"
+	}
+	for _, c := range []struct{ tag, sources, want, err string }{
+		{tag: "v1.2.3", sources: "1.2.3", want: "### Added\n- A thing.\n"},
+		{tag: "v1.2.2", sources: "1.2.2", want: "- Nothing.\n"},
+		{tag: "v1.2.1", sources: "1.2.1", err: missing("v1.2.1", "1.2.1")},
+		{tag: "v1.2.0", sources: "1.2.0", err: missing("v1.2.0", "1.2.0")},
+		{tag: "v1.2.3", sources: "1.2.2", err: "releasing v1.2.3: internal/version/version.go says 1.2.2; tag the commit that has the version\n"},
+	} {
+		t.Run(c.tag+" of "+c.sources, func(t *testing.T) {
+			folder := t.TempDir()
+			require.NoError(t, os.MkdirAll(filepath.Join(folder, "internal/version"), 0o755))
+			write(t, filepath.Join(folder, "internal/version/version.go"), "package version\n\nvar (\n\tVersion = \""+c.sources+"\"\n)\n")
+			write(t, filepath.Join(folder, "CHANGELOG.md"), changelog)
+			cmd := exec.CommandContext(t.Context(), script, c.tag)
+			cmd.Dir = folder
+			out, err := cmd.Output()
+			assert.Equal(t, c.want, string(out))
+			if c.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit)
+			assert.Equal(t, c.err, string(exit.Stderr))
+		})
+	}
+	// The script finds the version in the real file.
+	cmd := exec.CommandContext(t.Context(), script, "v0.0.0")
+	cmd.Dir = root
+	_, err = cmd.Output()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Regexp(t, `^releasing v0\.0\.0: internal/version/version\.go says \d+\.\d+\.\d+; `, string(exit.Stderr))
+}
+
+// kubernetesVersion is a complete version of Kubernetes in a page or an example.
+var kubernetesVersion = regexp.MustCompile(`\b1\.[3-9][0-9]\.[0-9]+\b`)
+
+// Pages and examples show versions of the table, and the first is the default.
+func TestPagesShowVersionsOfTheTable(t *testing.T) {
+	known := lifecycle.Releases("kubelet")
+	for _, name := range tracked(t) {
+		if name != "README.md" && path.Dir(name) != "docs" && !strings.HasPrefix(name, "examples/") {
+			continue
+		}
+		for i, found := range kubernetesVersion.FindAllString(read(t, name), -1) {
+			assert.Contains(t, known, found, name)
+			if i == 0 && !strings.HasPrefix(name, "examples/cluster/") { // has a map that begins with an older version
+				assert.Equal(t, lifecycle.Kubernetes(), found, name)
+			}
+		}
 	}
 }

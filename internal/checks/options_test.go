@@ -1,8 +1,11 @@
 package checks
 
 import (
+	"go/ast"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,4 +66,80 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	assert.Contains(t, string(page), "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
 	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)
 	in(t, repository, "go", "test", "./plugin/eksnode", "-run", "TestGreeting")
+}
+
+// A rule's row and its function are in one file. A function for rows of several
+// files is in a file of its own.
+func TestRulesAndFunctionsShareAFile(t *testing.T) {
+	var files []source
+	for _, s := range sources(t) {
+		if path.Dir(s.name) == "scrub" && !s.isTest() {
+			files = append(files, s)
+		}
+	}
+	assert.Empty(t, apart(files))
+}
+
+func TestRulesApartFromFunctionsAreFound(t *testing.T) {
+	row := "package scrub\n\nvar rows = []Rule{{ID: \"a\", Find: find}, {ID: \"b\", Find: both(1)}, {ID: \"c\", Search: search}}\n\nfunc search() {}\n"
+	assert.Equal(t, []string{"a.go: find is in b.go"}, apart([]source{
+		parsed(t, "a.go", row), parsed(t, "b.go", "package scrub\n\nfunc find() {}\n\nfunc both(int) {}\n"),
+		parsed(t, "c.go", "package scrub\n\nvar rule = Rule{Find: both(2)}\n"),
+	}))
+}
+
+// apart lists the functions of rules that are in another file than the row.
+func apart(files []source) []string {
+	declared, used := map[string]string{}, map[string][]string{}
+	for _, s := range files {
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
+				declared[f.Name.Name] = s.name
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			field, ok := n.(*ast.KeyValueExpr)
+			if !ok {
+				return true
+			}
+			key, ok := field.Key.(*ast.Ident)
+			if !ok || !slices.Contains([]string{"Applies", "Find", "Search"}, key.Name) {
+				return true
+			}
+			value := field.Value
+			if call, ok := value.(*ast.CallExpr); ok {
+				value = call.Fun
+			}
+			if f, ok := value.(*ast.Ident); ok && !slices.Contains(used[f.Name], s.name) {
+				used[f.Name] = append(used[f.Name], s.name)
+			}
+			return true
+		})
+	}
+	var found []string
+	for name, in := range used {
+		if at, own := declared[name]; own && len(in) == 1 && at != in[0] {
+			found = append(found, in[0]+": "+name+" is in "+at)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// The agent is built with the tag agent. It contains the AWS clients of the
+// services that a node calls, and the SDK's own clients for credentials. Every
+// other client would make it larger.
+func TestAgentLacksWorkstationClients(t *testing.T) {
+	const service = "github.com/aws/aws-sdk-go-v2/service/"
+	var services []string
+	for _, d := range strings.Fields(run(t, "go", "list", "-deps", "-tags", "agent", "./cmd/eksnode")) {
+		if name, ok := strings.CutPrefix(d, service); ok && !strings.Contains(name, "/") {
+			services = append(services, name)
+		}
+		assert.NotEqual(t, module+"/internal/preflight", d)
+		assert.NotEqual(t, module+"/internal/awsapi", d)
+		assert.False(t, strings.HasPrefix(d, "github.com/hashicorp/hcl/"), d)
+	}
+	assert.ElementsMatch(t, []string{"ec2", "eks", "sts", "signin", "sso", "ssooidc"}, services)
+	assert.Contains(t, strings.Fields(run(t, "go", "list", "-deps", "./cmd/eksnode")), module+"/internal/preflight", "the workstation's program must contain the client")
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
 // block is a fenced block of a page.
@@ -112,4 +114,105 @@ func TestTheIndexListsEveryPage(t *testing.T) {
 			assert.True(t, exists("examples/"+example+"/README.md"), "examples/%s has no README", example)
 		}
 	}
+}
+
+// Every description on a page renders for each family that the page names, and
+// passes the check without a warning.
+func TestDescriptionsInPagesRenderForEveryFamilyOfThePage(t *testing.T) {
+	rendered := map[string]int{}
+	for _, b := range blocks(t, "text", "sh") {
+		if !strings.HasPrefix(b.text, "cluster:\n") {
+			continue
+		}
+		node, err := userdata.ParseNode([]byte(b.text))
+		require.NoError(t, err, b.page)
+		named := familiesNamed(read(t, b.page))
+		for _, family := range named {
+			for _, carried := range carriedBy(family, named) {
+				text, err := userdata.Render(family.ID, carried, node)
+				if assert.NoError(t, err, "%s: %s %s", b.page, family.ID, carried) {
+					report, err := userdata.Check(text, family.ID)
+					require.NoError(t, err)
+					assert.Empty(t, report.Problems, "%s: %s %s", b.page, family.ID, carried)
+					rendered[b.page]++
+				}
+			}
+		}
+	}
+	assert.NotZero(t, rendered["docs/join.md"])
+}
+
+// familiesNamed returns the families in a page's table of families, or after
+// --family and --carrying.
+func familiesNamed(page string) []userdata.Family {
+	var list []userdata.Family
+	for _, f := range userdata.Families() {
+		if regexp.MustCompile("(?m)^\\| `" + f.ID + "`|--(family|carrying) " + f.ID + `\b`).MatchString(page) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// carriedBy returns the families whose user data a family carries, or "" for a family
+// that carries none. eksctl takes no user data of Bottlerocket and Windows.
+func carriedBy(family userdata.Family, named []userdata.Family) []string {
+	if !family.Carries {
+		return []string{""}
+	}
+	var list []string
+	for _, f := range named {
+		if !f.Carries && (family.ID != "eksctl" || f.ID != "bottlerocket" && f.ID != "windows") {
+			list = append(list, f.ID)
+		}
+	}
+	return list
+}
+
+// User data in the pages and the examples passes the check as it stands, without
+// warnings but the one of the example for Karpenter. Of the pages, the blocks that the
+// check recognizes are user data.
+func TestUserDataInPagesAndExamplesPassesTheCheck(t *testing.T) {
+	for _, b := range blocks(t, "text") {
+		if report, err := userdata.CheckMerged([]byte(b.text), ""); err == nil {
+			assert.Empty(t, report.Problems, "%s: %s", b.page, b.text)
+		}
+	}
+	count := 0
+	for _, name := range tracked(t) {
+		if !strings.HasPrefix(name, "examples/consumers/") || path.Ext(name) == ".md" {
+			continue
+		}
+		count++
+		report, err := userdata.Check([]byte(userDataOf(t, read(t, name))), "")
+		require.NoError(t, err, name)
+		if name == "examples/consumers/karpenter.yaml" {
+			require.Len(t, report.Problems, 1)
+			assert.Equal(t, "20: warning: spec.userData: Karpenter merges it with its own unless amiFamily is Custom", report.Problems[0].String())
+			continue
+		}
+		assert.Empty(t, report.Problems, name)
+	}
+	assert.NotZero(t, count)
+}
+
+var (
+	substituted = regexp.MustCompile(`(?s)Fn::Base64: !Sub \|\n(.*?)\n\n`)
+	parameter   = regexp.MustCompile(`(?m)^  (\w+):\n    Type: String\n    Default: "?(.*?)"?$`)
+)
+
+// userDataOf returns the user data of a CloudFormation template, with the defaults of
+// its parameters. Other texts are user data themselves.
+func userDataOf(t *testing.T, text string) string {
+	t.Helper()
+	found := substituted.FindStringSubmatch(text)
+	if found == nil {
+		return text
+	}
+	script := regexp.MustCompile(`(?m)^ {12}`).ReplaceAllString(found[1], "")
+	for _, p := range parameter.FindAllStringSubmatch(text, -1) {
+		script = strings.ReplaceAll(script, "${"+p[1]+"}", p[2])
+	}
+	require.NotContains(t, script, "${")
+	return script + "\n"
 }

@@ -2,6 +2,8 @@ package checks
 
 import (
 	"go/ast"
+	"go/format"
+	"go/token"
 	"os"
 	"os/exec"
 	"path"
@@ -117,4 +119,159 @@ func TestShellScriptProblemsAreFound(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "tool")
 	write(t, name, text)
 	assert.Contains(t, shellcheck(t, name), "SC2086")
+}
+
+const (
+	linesMost = 400
+	// A screen, with some room for a table.
+	functionMost = 80
+)
+
+func TestGoFilesAreFormattedAndShort(t *testing.T) {
+	for _, s := range sources(t) {
+		formatted, err := format.Source([]byte(s.text))
+		require.NoError(t, err, s.name)
+		assert.True(t, string(formatted) == s.text, "%s: not formatted; run gofmt", s.name)
+		if s.isGenerated() || path.Base(s.name) == "table.go" {
+			continue
+		}
+		assert.LessOrEqual(t, strings.Count(s.text, "\n"), linesMost, "%s: too long; split the file by subject", s.name)
+		for _, d := range s.file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || s.isTest() || isTable(f) {
+				continue
+			}
+			lines := s.set.Position(f.End()).Line - s.set.Position(f.Pos()).Line
+			assert.LessOrEqual(t, lines, functionMost, "%s: the function %s is too long", s.at(f.Pos()), f.Name.Name)
+		}
+	}
+}
+
+// isTable reports whether a function only returns a literal. Its length is then
+// its number of rows.
+func isTable(f *ast.FuncDecl) bool {
+	if f.Body == nil || len(f.Body.List) == 0 || len(f.Body.List) > 3 {
+		return false
+	}
+	last, ok := f.Body.List[len(f.Body.List)-1].(*ast.ReturnStmt)
+	if !ok || len(last.Results) != 1 {
+		return false
+	}
+	_, ok = last.Results[0].(*ast.CompositeLit)
+	return ok
+}
+
+// A skipped test proves nothing. A test that sleeps is slow or fails at random.
+func TestTestsNeitherSkipNorSleep(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.isTest() {
+			assert.Empty(t, evasions(s))
+		}
+	}
+}
+
+func evasions(s source) []string {
+	var found []string
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		f, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		on, _ := f.X.(*ast.Ident)
+		skips := slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, f.Sel.Name) && on != nil && len(on.Name) <= 2
+		sleeps := on != nil && on.Name == "time" && f.Sel.Name == "Sleep"
+		if skips || sleeps {
+			found = append(found, s.at(n.Pos())+": "+on.Name+"."+f.Sel.Name)
+		}
+		return true
+	})
+	return found
+}
+
+func TestSkipsAndSleepsAreFound(t *testing.T) {
+	s := parsed(t, "x_test.go", "package x\n\nfunc TestX(t *testing.T) {\n\tt.Skip(\"no root\")\n\ttime.Sleep(time.Second)\n\tlist.Skip(1)\n}\n")
+	assert.Equal(t, []string{"x_test.go:4: t.Skip", "x_test.go:5: time.Sleep"}, evasions(s))
+}
+
+// unfinished matches the usual marks of unfinished code. They are split here,
+// so that this file does not contain them.
+var unfinished = regexp.MustCompile(`\b(` + "TO" + "DO|FIX" + "ME|X" + `XX)\b|` + "not " + "implemented|un" + "implemented")
+
+// thisMachine matches paths that exist at one workplace only.
+var thisMachine = regexp.MustCompile(`(^|[^A-Za-z0-9_.-])/(wor` + "k|far" + `m)/|\.lib` + `rary/`)
+
+func TestNoUnfinishedMarksOrLocalPaths(t *testing.T) {
+	for _, name := range tracked(t) {
+		text := read(t, name)
+		if strings.ContainsRune(text, 0) || path.Base(name) == "go.sum" {
+			continue
+		}
+		for i, line := range strings.Split(text, "\n") {
+			assert.NotRegexp(t, thisMachine, line, "%s:%d", name, i+1)
+			if path.Base(name) != "threads.txtar" { // other programs say so in their logs
+				assert.NotRegexp(t, unfinished, line, "%s:%d", name, i+1)
+			}
+		}
+	}
+}
+
+// Every exported identifier has a doc comment.
+func TestExportedNamesHaveComments(t *testing.T) {
+	for _, s := range sources(t) {
+		// The comment is at the variant for the supported system.
+		if s.isTest() || s.isGenerated() || strings.HasSuffix(s.name, "_other.go") {
+			continue
+		}
+		assert.Empty(t, undescribed(s))
+	}
+}
+
+func undescribed(s source) []string {
+	var found []string
+	missing := func(name *ast.Ident, docs ...*ast.CommentGroup) {
+		described := slices.ContainsFunc(docs, func(d *ast.CommentGroup) bool { return d != nil })
+		if name.IsExported() && !described {
+			found = append(found, s.at(name.Pos())+": "+name.Name)
+		}
+	}
+	for _, d := range s.file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil || exportedReceiver(d.Recv) && !standard[d.Name.Name] {
+				missing(d.Name, d.Doc)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					missing(spec.Name, d.Doc, spec.Doc)
+				case *ast.ValueSpec:
+					missing(spec.Names[0], d.Doc, spec.Doc, spec.Comment)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// standard are methods with the meaning of their interface.
+var standard = map[string]bool{
+	"String": true, "Error": true, "Unwrap": true, "Close": true, "Read": true, "Write": true,
+	"ID": true, "Phase": true, "Len": true, "Less": true, "Swap": true, "Name": true,
+}
+
+func exportedReceiver(list *ast.FieldList) bool {
+	e := list.List[0].Type
+	if star, ok := e.(*ast.StarExpr); ok {
+		e = star.X
+	}
+	if index, ok := e.(*ast.IndexExpr); ok {
+		e = index.X
+	}
+	name, ok := e.(*ast.Ident)
+	return ok && token.IsExported(name.Name)
 }

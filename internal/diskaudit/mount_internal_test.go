@@ -89,3 +89,55 @@ func mountedAs(p source) string {
 	all, _ := os.ReadFile(filepath.Join("/proc/fs/ext4", filepath.Base(m.devices[p.Number].Name()), "options"))
 	return line + "\n" + string(all)
 }
+
+// TestFstab has lines of many forms (fstab(5)).
+func TestFstab(t *testing.T) {
+	assert.Equal(t, []place{
+		{from: "/etc/fstab line 2", what: "LABEL=a b", where: "/x", options: []string{"defaults", "subvol=@"}},
+		{from: "/etc/fstab line 5", what: "/dev/sda2", where: `/a\b`},
+	}, fstab("# UUID=1 / ext4\nLABEL=a\\040b\t/x  btrfs defaults,subvol=@ 0 0\n\nUUID=only\n  /dev/sda2 /a\\134b auto\n"))
+	assert.Equal(t, "subvol=@", fstab("a /b btrfs x,subvol=@")[0].subvolume())
+	assert.Empty(t, fstab("a /b btrfs")[0].subvolume())
+}
+
+// TestMountUnit has a unit with spaces, and keys of other sections.
+func TestMountUnit(t *testing.T) {
+	assert.Equal(t, place{from: "x.mount", what: "/dev/disk/by-label/OEM", where: "/oem", options: []string{"nodev", "ro"}},
+		mountUnit("x.mount", "[Unit]\nWhat=1\n# What=2\n[Mount]\nWhat = /dev/disk/by-label/OEM\nWhere=/oem\nOptions=nodev,ro\nType=ext4\n[Install]\nWhere=/y\n"))
+}
+
+// TestNames compares the names of fstab with a partition.
+func TestNames(t *testing.T) {
+	p := disk.Partition{Number: 12, UUID: "c0ffee00-0000-4000-8000-00000000000a", Label: "a b", PartUUID: "12345678-0c", Name: "part"}
+	disks := disksOf(nil)
+	for what, want := range map[string]bool{
+		"UUID=C0FFEE00-0000-4000-8000-00000000000A": true, "UUID=c0ffee": false, "UUID=": false, `LABEL="a b"`: true, "LABEL=A B": false, "LABEL=": false,
+		"PARTUUID=12345678-0C": true, "PARTLABEL=part": true, "PARTLABEL=Part": false, "ID=x": false, "part": false, "": false,
+		"/dev/disk/by-label/a\\x20b": true, "/dev/disk/by-uuid/c0ffee00-0000-4000-8000-00000000000a": true, "/dev/disk/by-id/nvme-x-part12": false, "/dev/disk/by-label": false,
+		"/dev/sda12": true, "/dev/sda1": false, "/dev/sda": false, "/dev/xvda12": true, "/dev/nvme0n1p12": true, "/dev/nvme1n1p12": false, "/dev/sdb12": false, "/dev/mapper/a-b": false,
+		"/dev//vda12": true, "/dev/sda99999999999999999999": false,
+	} {
+		assert.Equal(t, want, names(what, p, disks), what)
+	}
+	assert.False(t, names("UUID=", disk.Partition{}, disks))
+	assert.Equal(t, []string{"/dev/nvme2n1p"}, disksOf([]place{{what: "/dev/nvme2n1p1", where: "/"}}))
+}
+
+// FuzzPlaces reads a text as an fstab and as a mount unit.
+func FuzzPlaces(f *testing.F) {
+	for _, text := range []string{"LABEL=a\\040b /x btrfs subvol=@\n", "[Mount]\nWhat=/dev/disk/by-label/a\\x20b\nWhere=/x\nOptions=bind\n", "/dev/sda1 / ext4\n\\777 \\0 \\x", `UUID="" /`} {
+		f.Add(text)
+	}
+	p := disk.Partition{Number: 1, UUID: "u", Label: "l", PartUUID: "p", Name: "n"}
+	f.Fuzz(func(t *testing.T, text string) {
+		all := append(fstab(text), mountUnit("x", text))
+		disks := disksOf(all)
+		require.NotEmpty(t, disks)
+		for _, a := range all {
+			if names(a.what, p, disks) {
+				require.True(t, isDevice(a.what), a.what)
+			}
+			require.True(t, a.subvolume() == "" || strings.HasPrefix(a.subvolume(), "subvol"))
+		}
+	})
+}

@@ -267,3 +267,19 @@ func start(ctx context.Context, t task, out io.Writer) (said string, err error) 
 func failed(err error, said string) error {
 	return fmt.Errorf("the process that mounts the file system failed: %w: %s", err, said)
 }
+
+// Ready returns an error if this process cannot mount a disk. A caller that gets the
+// disk from elsewhere asks first.
+func Ready() error {
+	if os.Geteuid() != 0 {
+		return ErrNeedsRoot
+	}
+	f, err := os.OpenFile(loopControl, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("making a loop device: %w; a container needs access to loop devices", err)
+	}
+	return f.Close()
+}
+
+// loopControl is the device that makes loop devices.
+const loopControl = "/dev/loop-control"

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -106,4 +107,200 @@ func (f *facts) listed(addresses []string) (in, out []string) {
 // everybodyMay says whether the public endpoint lets in all addresses.
 func everybodyMay(c awsapi.Cluster) bool {
 	return len(c.PublicCIDRs) == 0 || slices.Contains(c.PublicCIDRs, anywhere)
+}
+
+// gateways reads the NAT gateways of the nodes' networks, and the security groups of
+// the endpoints.
+func (f *facts) gateways(ctx context.Context, a *awsapi.AWS) {
+	f.nats = after(f.subnets, func(subnets []awsapi.Subnet) fact[[]awsapi.NAT] {
+		var all []awsapi.NAT
+		seen := map[string]bool{}
+		for _, s := range subnets {
+			if seen[s.VPC] {
+				continue
+			}
+			seen[s.VPC] = true
+			some, err := a.NATs(ctx, s.VPC)
+			if err != nil {
+				return fact[[]awsapi.NAT]{err: err}
+			}
+			all = append(all, some...)
+		}
+		return fact[[]awsapi.NAT]{value: all}
+	})
+	f.endpointGroups = after(f.vpc, func(v awsapi.VPC) fact[[]awsapi.SecurityGroup] {
+		var ids []string
+		for _, e := range v.Endpoints {
+			ids = append(ids, e.Groups...)
+		}
+		if len(ids) == 0 {
+			return fact[[]awsapi.SecurityGroup]{}
+		}
+		slices.Sort(ids)
+		return learn(a.SecurityGroups(ctx, slices.Compact(ids)))
+	})
+	f.hiding = f.readZones(ctx, a)
+}
+
+func checkEgress(f *facts) result {
+	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err} {
+		if err != nil {
+			return f.unseen(err)
+		}
+	}
+	var seen []string
+	var doubt *result
+	for _, s := range f.subnets.value {
+		over, r := f.egress(s)
+		switch {
+		case r == nil:
+			seen = append(seen, s.ID+" over "+over)
+		case r.verdict == Warn:
+			if doubt == nil {
+				doubt = r
+			}
+		default:
+			return *r
+		}
+	}
+	if doubt != nil {
+		return *doubt
+	}
+	return good("%s", strings.Join(seen, ", "))
+}
+
+// egress checks the way from a subnet to the services. It returns what leads there,
+// or the worst fault.
+func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
+	e := f.exit(s)
+	add := func(r result) {
+		if worst == nil || worst.verdict == Warn && r.verdict == Fail {
+			worst = &r
+		}
+	}
+	var missing, maybes []string
+	direct := false // some calls take the exit
+	for _, svc := range f.services() {
+		said := f.serve(s, svc)
+		switch {
+		case said.takes && said.fault != nil && svc.maybe == "":
+			add(*said.fault)
+		case said.takes:
+		case e.verdict == OK:
+			direct = true
+		case svc.maybe != "":
+			maybes = append(maybes, fmt.Sprintf("%s, which nodes need %s", f.serviceName(svc.name), svc.maybe))
+		case said.fault != nil && e.verdict == Fail:
+			add(result{verdict: said.fault.verdict, evidence: s.ID + " " + e.said + ", and " + said.fault.evidence, remedy: said.fault.remedy})
+		default:
+			missing = append(missing, f.serviceName(svc.name))
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		add(f.without(s, e, missing))
+	case len(maybes) > 0:
+		add(maybe(f.newEndpoint(s, strings.Split(maybes[0], ",")[0]), "%s %s, and the VPC has no endpoint for %s", s.ID, e.said, strings.Join(maybes, "; ")))
+	}
+	if direct || e.verdict == Warn && len(missing) > 0 {
+		if r := f.leavesNode(s); r != nil {
+			add(*r)
+		}
+	}
+	if direct {
+		return e.via, worst
+	}
+	return "endpoints", worst
+}
+
+// without is the result for a subnet whose exit does not work and that lacks
+// endpoints.
+func (f *facts) without(s awsapi.Subnet, e exit, missing []string) result {
+	remedy := e.remedy
+	if remedy == "" {
+		remedy = f.newEndpoint(s, missing[0])
+	}
+	return result{verdict: e.verdict, evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.said, strings.Join(missing, ", ")), remedy: remedy}
+}
+
+// newEndpoint is the command that makes an endpoint for a service. A gateway
+// endpoint for S3 needs no name in the VPC, and costs nothing.
+func (f *facts) newEndpoint(s awsapi.Subnet, service string) string {
+	if strings.HasSuffix(service, ".s3") {
+		table := s.Table
+		if table == "" {
+			table = "ROUTE-TABLE"
+		}
+		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids %s", s.VPC, service, table)
+	}
+	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",
+		s.VPC, service, s.ID, f.cluster.value.ClusterSecurityGroup)
+}
+
+// leavesNode checks that the node's security groups let traffic out to the
+// internet. It returns nil when they do, or when they are unknown.
+func (f *facts) leavesNode(s awsapi.Subnet) *result {
+	groups := f.nodeGroups.value
+	if f.nodeGroups.err != nil || len(groups) == 0 || s.CIDR == "" {
+		return nil
+	}
+	names := strings.Join(ids(groups), ", ")
+	remedy := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --cidr %s", groups[0].ID, anywhere)
+	var r result
+	switch said := lets(groups, true, port{"tcp", 443}, nil, []string{anywhere}); {
+	case said == open:
+		return nil
+	case said == unclear || toPublicNetworks(groups):
+		r = maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their rules contain the addresses of AWS's services", names)
+	default:
+		r = bad(remedy, "%s of the node let nothing out to port 443 of AWS's services", names)
+	}
+	return &r
+}
+
+// toPublicNetworks says whether a rule lets out to some public network to port 443.
+func toPublicNetworks(groups []awsapi.SecurityGroup) bool {
+	return slices.ContainsFunc(groups, func(g awsapi.SecurityGroup) bool {
+		return slices.ContainsFunc(g.Egress, func(r awsapi.Rule) bool {
+			return r.Covers("tcp", 443) && slices.ContainsFunc(r.CIDRs, func(c string) bool {
+				network, err := netip.ParsePrefix(c)
+				return err == nil && network.Addr().Is4() && !private(network)
+			})
+		})
+	})
+}
+
+// sessions are the services that Systems Manager needs for a session
+// (https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-create-vpc.html).
+func sessions() []service { return []service{{name: "ssm"}, {name: "ssmmessages"}} }
+
+func checkEgressSSM(f *facts) result {
+	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err} {
+		if err != nil {
+			return f.unseen(err)
+		}
+	}
+	for _, s := range f.subnets.value {
+		e := f.exit(s)
+		for _, svc := range sessions() {
+			said := f.serve(s, svc)
+			name := f.serviceName(svc.name)
+			switch {
+			case said.takes && said.fault == nil || !said.takes && e.verdict == OK:
+			case said.fault != nil:
+				return maybe(said.fault.remedy, "%s; the node still joins", said.fault.evidence)
+			default:
+				return maybe(f.newEndpoint(s, name), "%s %s, and the VPC has no endpoint for %s; the node still joins", s.ID, e.said, name)
+			}
+		}
+	}
+	return good("from %s", strings.Join(subnetIDs(f.subnets.value), ", "))
+}
+
+func subnetIDs(subnets []awsapi.Subnet) []string {
+	var list []string
+	for _, s := range subnets {
+		list = append(list, s.ID)
+	}
+	return list
 }

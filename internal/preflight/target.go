@@ -1,10 +1,16 @@
 package preflight
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
@@ -113,4 +119,207 @@ func (t Target) command(flags string) string {
 		words = append(words, "--kubelet-version", t.Kubelet)
 	}
 	return strings.TrimSpace(strings.Join(append(words, flags), " "))
+}
+
+// selected is what the selectors of an EC2NodeClass select.
+type selected struct {
+	subnets, groups fact[[]string]
+	image           fact[awsapi.Image]
+	// found says what each selector found, for evidence. nothing are the terms that
+	// found nothing, and empty the selectors that found nothing at all.
+	found, nothing, empty []string
+}
+
+// words says what a term asks for.
+func (t term) words() string {
+	var list []string
+	for _, pair := range [][2]string{{"id", t.ID}, {"name", t.Name}, {"owner", t.Owner}, {"ssmParameter", t.SSMParameter}} {
+		if pair[1] != "" {
+			list = append(list, pair[0]+" "+pair[1])
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(t.Tags)) {
+		list = append(list, "tag "+key+"="+t.Tags[key])
+	}
+	return printable(strings.Join(list, ", "))
+}
+
+func (t term) selector() awsapi.Selector {
+	return awsapi.Selector{ID: t.ID, Name: t.Name, Owner: t.Owner, Tags: t.Tags}
+}
+
+// selectedBy resolves the selectors of a class.
+func (f *facts) selectedBy(ctx context.Context, a *awsapi.AWS, c *NodeClass) selected {
+	var s selected
+	s.subnets = s.resolve("spec.subnetSelectorTerms", "subnet", c.Subnets, func(t term) ([]string, error) { return a.SelectSubnets(ctx, t.selector()) })
+	s.groups = s.resolve("spec.securityGroupSelectorTerms", "security group", c.Groups, func(t term) ([]string, error) { return a.SelectSecurityGroups(ctx, t.selector()) })
+	if c.publisher() != "" {
+		s.image.absent = true
+		return s
+	}
+	images := map[string]awsapi.Image{}
+	ids := s.resolve("spec.amiSelectorTerms", "image", c.AMIs, func(t term) ([]string, error) {
+		found, err := selectImages(ctx, a, t)
+		var ids []string
+		for _, i := range found {
+			ids = append(ids, i.ID)
+			images[i.ID] = i
+		}
+		return ids, err
+	})
+	s.image = after(ids, func([]string) fact[awsapi.Image] { return fact[awsapi.Image]{value: newest(images, time.Now())} })
+	return s
+}
+
+// resolve resolves the terms of a selector, without duplicates and in order.
+func (s *selected) resolve(field, kind string, terms []term, look func(term) ([]string, error)) fact[[]string] {
+	var all, nothing []string
+	for i, t := range terms {
+		ids, err := look(t)
+		if err != nil {
+			return fact[[]string]{err: fmt.Errorf("resolving %s[%d]: %w", field, i, err)}
+		}
+		if len(ids) == 0 {
+			nothing = append(nothing, fmt.Sprintf("%s[%d] selects no %s: %s", field, i, kind, t.words()))
+		}
+		all = append(all, ids...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) == 0 {
+		s.empty = append(s.empty, nothing...)
+		return fact[[]string]{err: errors.New(strings.Join(nothing, "; "))}
+	}
+	s.nothing = append(s.nothing, nothing...)
+	s.found = append(s.found, strings.Join(all, " "))
+	return fact[[]string]{value: all}
+}
+
+// selectImages finds the images of a term, as Karpenter does. A parameter names one.
+func selectImages(ctx context.Context, a *awsapi.AWS, t term) ([]awsapi.Image, error) {
+	if t.SSMParameter == "" {
+		return a.SelectImages(ctx, t.selector())
+	}
+	id, err := a.Parameter(ctx, t.SSMParameter)
+	if err != nil {
+		if awsapi.IsNotFound(err) {
+			err = nil // Karpenter ignores the term
+		}
+		return nil, err
+	}
+	return a.SelectImages(ctx, awsapi.Selector{ID: id})
+}
+
+// newest is the image that Karpenter prefers: the newest that is not deprecated.
+func newest(images map[string]awsapi.Image, now time.Time) awsapi.Image {
+	isOld := func(i awsapi.Image) bool { return !i.Deprecated.IsZero() && !i.Deprecated.After(now) }
+	return slices.MinFunc(slices.Collect(maps.Values(images)), func(x, y awsapi.Image) int {
+		if isOld(x) != isOld(y) {
+			return map[bool]int{true: 1, false: -1}[isOld(x)]
+		}
+		return cmp.Or(y.Created.Compare(x.Created), strings.Compare(x.ID, y.ID))
+	})
+}
+
+func checkSelectors(f *facts) result {
+	c := f.target.NodeClass
+	if c == nil {
+		return result{verdict: notHere}
+	}
+	edit := "kubectl get ec2nodeclass " + c.Name + " -o yaml"
+	switch {
+	case len(f.selected.empty) > 0:
+		r := bad(edit, "%s", strings.Join(f.selected.empty, "; "))
+		if f.subnets.err != nil { // the checks of the subnets cannot run
+			return r.because(causeOf(f.subnets.err))
+		}
+		return r
+	case f.selected.subnets.err != nil:
+		return f.unseen(f.selected.subnets.err)
+	case f.selected.groups.err != nil:
+		return f.unseen(f.selected.groups.err)
+	case f.selected.image.err != nil:
+		return f.unseen(f.selected.image.err)
+	case len(f.selected.nothing) > 0:
+		return maybe(edit, "%s; Karpenter uses what the other terms select", strings.Join(f.selected.nothing, "; "))
+	}
+	return good("%s", strings.Join(f.selected.found, "; "))
+}
+
+// checkClass checks the settings of an EC2NodeClass that EC2 refuses, or that do
+// something else than they seem to.
+func checkClass(f *facts) result {
+	c := f.target.NodeClass
+	if c == nil {
+		return result{verdict: notHere}
+	}
+	edit := "kubectl edit ec2nodeclass " + c.Name
+	wrong, doubtful := f.deviceFaults(c)
+	alias := c.alias()
+	switch n, ok := minor(f.cluster.value.Version); {
+	case ok && strings.HasPrefix(alias, "al2@") && n >= 33:
+		wrong = append(wrong, fmt.Sprintf("the alias %s has no images for Kubernetes %s; the last are for 1.32", alias, f.cluster.value.Version))
+	case ok && strings.HasPrefix(alias, "windows2025@") && n < 35:
+		wrong = append(wrong, fmt.Sprintf("the alias %s has no images for Kubernetes %s; the first are for 1.35", alias, f.cluster.value.Version))
+	}
+	for _, fault := range c.kubeletFaults() {
+		doubtful = append(doubtful, fault+" (only Karpenter after 1.14 accepts all fields of the kubelet)")
+	}
+	if c.Version == "v1beta1" {
+		doubtful = append(doubtful, "karpenter.k8s.aws/v1beta1 needs Karpenter 0.32 to 1.0; newer versions know only v1")
+	}
+	switch {
+	case len(wrong) > 0:
+		return bad(edit, "%s", strings.Join(append(wrong, doubtful...), "; "))
+	case len(doubtful) > 0:
+		return maybe(edit, "%s", strings.Join(doubtful, "; "))
+	}
+	return good("%s, family %s", c.Version, c.familyWords())
+}
+
+// familyWords is the AMI family, which an alias may imply.
+func (c *NodeClass) familyWords() string {
+	if c.AMIFamily == "" {
+		return "of the alias " + c.alias()
+	}
+	return c.AMIFamily
+}
+
+// deviceFaults checks the block devices against the image and the rules of EC2
+// (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html).
+func (f *facts) deviceFaults(c *NodeClass) (wrong, doubtful []string) {
+	root := f.image.value.RootDevice
+	onRoot := root == ""
+	for i, d := range c.Devices {
+		at := fmt.Sprintf("blockDeviceMappings[%d]", i)
+		isRoot := root != "" && d.Name == root
+		onRoot = onRoot || isRoot
+		if d.Name == "" {
+			wrong = append(wrong, at+" has no deviceName")
+		}
+		e := d.EBS
+		if e == nil {
+			continue
+		}
+		plain := e.Encrypted != nil && !*e.Encrypted
+		switch {
+		case e.Key != "" && (e.Encrypted == nil || plain):
+			wrong = append(wrong, at+" has a kmsKeyID, and EC2 refuses the key unless encrypted is true")
+		case isRoot && plain && f.image.value.Encrypted:
+			wrong = append(wrong, at+" sets encrypted to false, but the image is encrypted")
+		}
+		if isRoot && e.Snapshot != "" && !slices.Contains(f.image.value.Snapshots, e.Snapshot) {
+			wrong = append(wrong, fmt.Sprintf("%s has the snapshot %s, but EC2 starts %s only from %s", at, printable(e.Snapshot), root, strings.Join(f.image.value.Snapshots, ", ")))
+		}
+		if e.IOPS > 0 && !slices.Contains([]string{"", "gp3", "io1", "io2"}, e.Type) {
+			wrong = append(wrong, fmt.Sprintf("%s sets iops, which the volume type %s does not have", at, e.Type))
+		}
+		if e.Throughput > 0 && !slices.Contains([]string{"", "gp3"}, e.Type) {
+			wrong = append(wrong, fmt.Sprintf("%s sets throughput, which the volume type %s does not have", at, e.Type))
+		}
+	}
+	if len(c.Devices) > 0 && !onRoot {
+		doubtful = append(doubtful, fmt.Sprintf("no block device has the name %s of the image's root device: the root volume keeps the image's size, and %s is an additional empty disk", root, c.Devices[0].Name))
+	}
+	return wrong, doubtful
 }

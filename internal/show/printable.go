@@ -3,8 +3,11 @@ package show
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -93,4 +96,115 @@ func Quote(text string, most int) string {
 		return strconv.Quote(text)
 	}
 	return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "…"
+}
+
+// Size is a number of bytes in decimal units: 1 MB is 1,000,000 bytes.
+func Size(bytes int64) string {
+	units := []string{"kB", "MB", "GB", "TB"}
+	if bytes < 1000 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	value := float64(bytes) / 1000
+	unit := 0
+	for value >= 999.95 && unit < len(units)-1 {
+		value, unit = value/1000, unit+1
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}
+
+// Length is a time span.
+func Length(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	default:
+		return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+}
+
+// Count is a number with its noun, in the singular for 1. The plural ends in s.
+func Count[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// plainWord matches words that a shell leaves as they are.
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w@%+=:,./-]+$`) })
+
+// ShellWord is a text as one word of a shell command, in quotes if it needs them.
+func ShellWord(text string) string {
+	if plainWord().MatchString(text) {
+		return text
+	}
+	return ShellQuote(text)
+}
+
+// ShellQuote is a text as one word of a shell command, in quotes.
+func ShellQuote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+var octal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\[0-3][0-7]{2}`) })
+
+// Unescape replaces octal escapes such as \040, which the kernel's tables, fstab(5)
+// and mtree(5) use for bytes in names.
+func Unescape(name string) string {
+	return octal().ReplaceAllStringFunc(name, func(code string) string {
+		n, _ := strconv.ParseUint(code[1:], 8, 8) // the expression has only such numbers
+		return string([]byte{byte(n)})
+	})
+}
+
+// Meant returns "; did you mean NAME?" with the known name that is most similar to an
+// unknown one, or an empty text.
+func Meant(name string, known []string) string {
+	if best := Nearest(name, known); best != "" {
+		return "; did you mean " + best + "?"
+	}
+	return ""
+}
+
+// Nearest returns the known name that is most similar to an unknown name, or an empty
+// text.
+func Nearest(name string, known []string) string {
+	if len(name) > 100 {
+		return ""
+	}
+	best, distance := "", len(name)/2+1
+	for _, n := range known {
+		d, a, b := Edits(name, n), strings.ToLower(name), strings.ToLower(n)
+		if len(b) > 2 && strings.Contains(a, b) || len(a) > 2 && strings.Contains(b, a) {
+			d = min(d, len(name)/2) // clusterName means name
+		}
+		if d < distance {
+			best, distance = n, d
+		}
+	}
+	return best
+}
+
+// Edits returns the number of single-character changes between two words, whatever
+// their case.
+func Edits(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = min(diagonal, row[j], row[j+1]) + 1
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
 }

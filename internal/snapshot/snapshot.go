@@ -4,6 +4,7 @@ package snapshot
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -14,6 +15,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -136,3 +141,186 @@ func parseSum(line string) (int32, Sum, error) {
 
 // BlockSize is the size of a block, in bytes.
 const BlockSize = awsapi.BlockSize
+
+// pipeline reads blocks with a few readers and sends them over many connections: a
+// read needs a processor, and a call waits for the network.
+type pipeline struct {
+	*upload
+	id   string
+	next chan int32
+	full chan block
+	// empty are the buffers. A nil is a buffer that is not allocated yet.
+	empty chan []byte
+}
+
+type block struct {
+	index int32
+	sum   Sum
+	data  []byte
+}
+
+// blocks sends the blocks that the snapshot lacks.
+func (u *upload) blocks(ctx context.Context, id string) error {
+	buffers := u.Readers + u.Connections
+	p := &pipeline{u, id, make(chan int32), make(chan block), make(chan []byte, buffers)}
+	for range buffers {
+		p.empty <- nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(p.next)
+		for _, index := range u.source.Blocks {
+			select {
+			case p.next <- index:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	var reading sync.WaitGroup
+	reading.Add(u.Readers)
+	for range u.Readers {
+		group.Go(func() error {
+			defer reading.Done()
+			return p.read(ctx)
+		})
+	}
+	group.Go(func() error {
+		reading.Wait()
+		close(p.full)
+		return nil
+	})
+	for range u.Connections {
+		group.Go(func() error { return p.send(ctx) })
+	}
+	return group.Wait()
+}
+
+// read reads blocks until there are no more.
+func (p *pipeline) read(ctx context.Context) error {
+	for index := range p.next {
+		var data []byte
+		select {
+		case data = <-p.empty:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if data == nil {
+			data = make([]byte, BlockSize)
+		}
+		if err := p.readBlock(index, data); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(data)
+		if p.has(index, sum) {
+			p.empty <- data
+			continue
+		}
+		select {
+		case p.full <- block{index, sum, data}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// send sends blocks until there are no more.
+func (p *pipeline) send(ctx context.Context) error {
+	for b := range p.full {
+		if err := p.pace.Wait(ctx); err != nil {
+			return err
+		}
+		if err := p.aws.PutBlock(ctx, p.id, b.index, b.data, b.sum, p.journal.head.Started); err != nil {
+			return err
+		}
+		if err := p.journal.add(b.index, b.sum); err != nil {
+			return err
+		}
+		p.sent.Add(1)
+		p.note(b.index, b.sum)
+		p.empty <- b.data
+	}
+	return nil
+}
+
+// lostError says why an interrupted upload cannot go on.
+type lostError struct{ why string }
+
+func (e *lostError) Error() string { return e.why }
+
+func lost(format string, args ...any) error { return &lostError{fmt.Sprintf(format, args...)} }
+
+// resume goes on with the upload of the journal. The error is a lostError if the
+// snapshot cannot become the disk.
+func (u *upload) resume(ctx context.Context) (awsapi.Snapshot, error) {
+	if err := u.found(ctx); err != nil {
+		return awsapi.Snapshot{}, err
+	}
+	id := u.journal.head.id
+	travels := map[int32]bool{}
+	for _, index := range u.source.Blocks {
+		travels[index] = true
+	}
+	for index := range u.journal.done {
+		if !travels[index] {
+			return awsapi.Snapshot{}, lost("the snapshot %s of an interrupted upload has the block %d, which the disk no longer uses", id, index)
+		}
+	}
+	s, err := u.send(ctx)
+	if err == nil || ctx.Err() != nil {
+		return s, err
+	}
+	// A put may have reached AWS without a line in the journal. If its block now comes
+	// from the parent, AWS refuses the completion.
+	now, reading := u.awsFor(&u.journal.head).Snapshot(ctx, id)
+	if awsapi.IsRefused(err) || awsapi.IsNotFound(reading) || reading == nil && now.State == awsapi.SnapshotError {
+		return s, lost("the snapshot %s of an interrupted upload cannot be completed (%v)", id, err)
+	}
+	return s, err
+}
+
+// found finds the snapshot of the journal.
+func (u *upload) found(ctx context.Context) error {
+	id := u.journal.head.id
+	if id == "" {
+		// The upload ended before it knew the ID. The token finds the snapshot, until
+		// its timeout.
+		if time.Since(u.journal.head.Started) > u.Timeout {
+			return lost("the snapshot of an interrupted upload has reached its timeout of %s", u.Timeout)
+		}
+		err := u.start(ctx)
+		if awsapi.IsRefused(err) {
+			return lost("the snapshot of an interrupted upload cannot be found (%v)", err)
+		}
+		return err
+	}
+	s, err := u.awsFor(&u.journal.head).Snapshot(ctx, id)
+	switch {
+	case awsapi.IsNotFound(err):
+		return lost("the snapshot %s of an interrupted upload was deleted", id)
+	case err != nil:
+		return err
+	case s.State == awsapi.SnapshotError:
+		return lost("the snapshot %s of an interrupted upload has the state error: its timeout of %s may be over", id, u.Timeout)
+	}
+	return nil
+}
+
+// discard deletes the snapshot of another upload, or of one that cannot go on.
+func (u *upload) discard(ctx context.Context, of *head) error {
+	if of.Region != u.aws.Region {
+		u.say("the snapshot %s of an interrupted upload to the region %s stays until its timeout", of.id, of.Region)
+		return nil
+	}
+	return u.deletePending(ctx, u.awsFor(of), of.id)
+}
+
+// awsFor calls AWS for the snapshot of a journal. EC2 may not find a new one yet.
+func (u *upload) awsFor(of *head) *awsapi.AWS {
+	if time.Since(of.Started) < awsapi.Patience {
+		return u.aws.ForNew()
+	}
+	return u.aws
+}

@@ -8,9 +8,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Name is an option's field in HCL, such as kubernetes_version. It may have a key,
@@ -121,4 +125,84 @@ func failures(err error) []*failure {
 		found = failures(err.Unwrap())
 	}
 	return found
+}
+
+// Open opens a file that a person named, for reading, and never waits for another
+// process: opening a FIFO would. The file is a regular file or a folder, or what the
+// name says is open already, such as /dev/stdin and a shell's <(command).
+func Open(name string) (*os.File, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := file.Stat()
+	if err == nil && !st.Mode().IsRegular() && !st.IsDir() && !isOpen(name) {
+		err = fmt.Errorf("%s is %s, not a regular file; name a regular file", name, kind(st.Mode()))
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// fileMost is the size of the largest file that ReadFile reads, in bytes.
+const fileMost = 64 << 20
+
+// ReadFile reads a whole file that a person named, as Open opens it.
+func ReadFile(name string) ([]byte, error) {
+	file, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, fileMost+1))
+	if err == nil && len(text) > fileMost {
+		err = fmt.Errorf("%s is larger than %d MiB; name a smaller file", name, fileMost>>20)
+	}
+	return text, err
+}
+
+// isOpen reports whether a name is that of a descriptor of this process.
+func isOpen(name string) bool {
+	return name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/")
+}
+
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// WithRequests adds the IDs of the requests that AWS refused to the first line of an error's
+// text. AWS support needs them.
+func WithRequests(text string, err error) string {
+	ids := requestsIn(err)
+	slices.Sort(ids)
+	if ids = slices.Compact(ids); len(ids) == 0 {
+		return text
+	}
+	first, rest, more := strings.Cut(text, "\n")
+	if more {
+		rest = "\n" + rest
+	}
+	return first + " (AWS request ID: " + strings.Join(ids, ", ") + ")" + rest
+}
+
+func requestsIn(err error) (ids []string) {
+	if e, ok := err.(interface{ RequestID() string }); ok && e.RequestID() != "" {
+		return []string{e.RequestID()}
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			ids = append(ids, requestsIn(one)...)
+		}
+	case interface{ Unwrap() error }:
+		return requestsIn(e.Unwrap())
+	}
+	return ids
 }

@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	registryimage "github.com/hashicorp/packer-plugin-sdk/packer/registry/image"
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 	"github.com/mitchellh/mapstructure"
@@ -20,10 +23,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // PostProcessor implements packersdk.PostProcessor.
@@ -127,3 +133,100 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 
 // bytes is the size of blocks.
 func bytes(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }
+
+// builderID identifies the artifacts of this post-processor. Post-processors for AMIs
+// read the ID of an artifact, which has the form of the amazon plugin's.
+const builderID = "packer.post-processor.eksnode-ami"
+
+// destroyMost is how long the removal of an artifact's AMIs may take.
+const destroyMost = 3 * awsapi.Patience
+
+// Artifact is an AMI and its copies. It implements packersdk.Artifact.
+type Artifact struct {
+	images []awsapi.Image
+	// source is the parent AMI, or the name of the disk image.
+	source string
+	// generated is the data of the builder, for later post-processors.
+	generated any
+	access    access.Config
+}
+
+// BuilderId implements packersdk.Artifact.
+func (*Artifact) BuilderId() string { return builderID }
+
+// Files implements packersdk.Artifact. AMIs have no files.
+func (*Artifact) Files() []string { return nil }
+
+// Id is "REGION:AMI,REGION:AMI", as for the amazon plugin.
+func (a *Artifact) Id() string { return a.list(":", ",") }
+
+// String lists the AMIs for a person.
+func (a *Artifact) String() string { return "AMIs were created:\n" + a.list(": ", "\n") + "\n" }
+
+func (a *Artifact) list(colon, separator string) string {
+	var all []string
+	for _, i := range a.images {
+		all = append(all, i.Region+colon+i.ID)
+	}
+	slices.Sort(all)
+	return strings.Join(all, separator)
+}
+
+// State returns the AMIs for HCP Packer, or the data of the builder.
+func (a *Artifact) State(name string) any {
+	switch name {
+	case "generated_data":
+		return a.generated
+	case registryimage.ArtifactStateURI:
+		var all []*registryimage.Image
+		for _, i := range a.images {
+			labels := map[string]string{
+				"name": i.Name, "architecture": i.Architecture, "boot_mode": i.BootMode, "snapshot": strings.Join(i.Snapshots, ","),
+			}
+			all = append(all, &registryimage.Image{ProviderName: "aws", ProviderRegion: i.Region, ImageID: i.ID, SourceImageID: a.source, Labels: labels})
+		}
+		return all
+	}
+	return nil
+}
+
+// Destroy deregisters the AMIs and deletes their snapshots.
+func (a *Artifact) Destroy() error {
+	ctx, cancel := context.WithTimeout(context.Background(), destroyMost)
+	defer cancel()
+	var errs []error
+	for _, i := range a.images {
+		in := a.access
+		in.Region = i.Region
+		opened, err := in.Open(ctx)
+		if err == nil {
+			err = amiimport.Remove(ctx, opened, i)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("in %s: %w", i.Region, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkRoot returns an error at the start of `packer build` if this user cannot audit
+// the disk, so that the build does not fail after the machine was built.
+func (c *Config) checkRoot() error {
+	if os.Geteuid() == 0 || c.Audit == string(scrub.AuditOff) || validate.IsUnknown(c.Audit) || !building() {
+		return nil
+	}
+	return fmt.Errorf(`audit: %w; with audit = "off", the disk is uploaded without an audit`, diskaudit.ErrNeedsRoot)
+}
+
+// building says whether Packer runs `packer build`. Packer tells its plugins nothing
+// about its subcommand, and `packer validate` needs no root. If the command of the
+// parent process cannot be read, the error comes before the upload.
+func building() bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", os.Getppid()))
+	if err != nil {
+		return false
+	}
+	args := strings.Split(string(line), "\x00")
+	first := slices.IndexFunc(args[1:], func(arg string) bool { return !strings.HasPrefix(arg, "-") })
+	return first >= 0 && args[1:][first] == "build"
+}

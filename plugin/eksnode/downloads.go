@@ -3,7 +3,9 @@ package eksnode
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -61,4 +63,17 @@ func (c *Config) checkDownloads() error {
 // supply returns what a machine of an architecture may want from the Packer host.
 func (c *Config) supply(arch string) (provisioner.Supply, error) {
 	return c.Local.Supply(c.Spec, arch, awsapi.RegistryLogin(awsapi.Options{}))
+}
+
+// checkChoice fails when the fields leave a node without something that the node
+// needs. It waits until all fields that decide are known.
+func (c *Config) checkChoice() error {
+	decide := slices.Concat([]string{c.KubernetesVersion, c.Source, c.EKSBuildDate, c.LockFile, c.Distro, c.Containerd},
+		slices.Collect(maps.Values(c.Versions)), slices.Collect(maps.Values(c.Checksums)))
+	if slices.ContainsFunc(decide, validate.IsUnknown) {
+		return nil
+	}
+	spec := c.known()
+	spec.AllowHTTP = true // a value that is not known yet looks like false; the build itself refuses
+	return spec.Choosable()
 }

@@ -6,17 +6,24 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/packer-plugin-sdk/communicator"
+	"github.com/hashicorp/packer-plugin-sdk/multistep"
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/hashicorp/packer-plugin-sdk/rpc"
+	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
 )
 
 func TestFailedAgentsNameTheCause(t *testing.T) {
@@ -190,4 +197,42 @@ func TestAnUnwritableReportStopsBeforeAnyCommand(t *testing.T) {
 	err := b.session.Run(t.Context(), b.request)
 	require.EqualError(t, err, "report: mkdir "+file+": not a directory; nothing was done on the machine")
 	assert.Empty(t, b.machine.Asked(), "no command may run on the machine")
+}
+
+// connect creates the communicator that a builder would create, and passes it to
+// the plugin through RPC, as Packer does.
+func connect(t *testing.T, c communicator.Config, ui packersdk.Ui) packersdk.Communicator {
+	require.Empty(t, c.Prepare(&interpolate.Context{}))
+	state := new(multistep.BasicStateBag)
+	state.Put("ui", ui)
+	step := &communicator.StepConnect{
+		Config:    &c,
+		Host:      func(multistep.StateBag) (string, error) { return c.SSHHost, nil },
+		SSHConfig: c.SSHConfigFunc(),
+	}
+	action := step.Run(t.Context(), state)
+	require.Equal(t, multistep.ActionContinue, action, "%v", state.Get("error"))
+	return throughPacker(t, state.Get("communicator").(packersdk.Communicator))
+}
+
+func throughPacker(t *testing.T, comm packersdk.Communicator) packersdk.Communicator {
+	core, plugin := net.Pipe()
+	server, err := rpc.NewServer(core)
+	require.NoError(t, err)
+	require.NoError(t, server.RegisterCommunicator(comm))
+	go server.Serve()
+	client, err := rpc.NewClient(plugin)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		client.Close()
+	})
+	return client.Communicator()
+}
+
+// connectSSH connects to the machine.
+func connectSSH(t *testing.T, m *sshtest.Machine, ui packersdk.Ui) packersdk.Communicator {
+	c := communicator.Config{Type: "ssh"}
+	c.SSHHost, c.SSHPort = m.Address()
+	c.SSHUsername, c.SSHPassword = "admin", "secret"
+	return connect(t, c, ui)
 }

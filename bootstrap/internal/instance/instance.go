@@ -4,6 +4,8 @@ package instance
 
 import (
 	"context"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -177,4 +179,104 @@ func (f Facts) MaxPods() int {
 		return DefaultMaxPods
 	}
 	return f.Limits.MaxPods()
+}
+
+//go:generate go run ./generate
+
+// limits is a table of about 20 KB. The same table as Go source compiles to more than
+// ten times that size.
+//
+//go:embed limits.txt
+var limits string
+
+// Limits holds the network limits and the size of an instance type.
+type Limits struct {
+	// ENIs is the maximum number of network interfaces on the default network card,
+	// and IPsPerENI the number of IPv4 addresses of each interface.
+	ENIs, IPsPerENI int
+	// VCPUs and MemoryMiB come from EC2 only; 0 means unknown, because the built-in
+	// table does not have them.
+	VCPUs, MemoryMiB int `json:",omitempty"`
+}
+
+// DefaultMaxPods is the kubelet's default, for unknown instance types.
+const DefaultMaxPods = 110
+
+// MaxPods returns the number of pods for which the VPC CNI has addresses. The first
+// address of every interface is not for pods. Two pods use the node's address: the
+// CNI itself and kube-proxy.
+func (l Limits) MaxPods() int { return l.ENIs*(l.IPsPerENI-1) + 2 }
+
+// LimitsOf returns an instance type's limits from the built-in table. Sources:
+// github.com/aws/amazon-vpc-cni-k8s, and for its missing types
+// github.com/aws/amazon-vpc-resource-controller-k8s, in the versions named in
+// limits.txt.
+func LimitsOf(instanceType string) (Limits, bool) {
+	if !strings.Contains(instanceType, ".") || strings.ContainsAny(instanceType, " \n#") {
+		return Limits{}, false
+	}
+	for line := range strings.Lines(limits) {
+		i := strings.Index(line, " "+instanceType)
+		if i < 0 || line[0] == '#' {
+			continue
+		}
+		for name := range strings.FieldsSeq(line[i:]) {
+			if name != instanceType {
+				continue
+			}
+			var l Limits
+			if _, err := fmt.Sscan(line, &l.ENIs, &l.IPsPerENI); err != nil {
+				return Limits{}, false
+			}
+			return l, true
+		}
+	}
+	return Limits{}, false
+}
+
+// Metadata is the instance metadata service.
+type Metadata interface {
+	// Get reads an entry below /latest/, such as meta-data/mac. The error of an
+	// entry that the instance does not have is fs.ErrNotExist.
+	Get(ctx context.Context, entry string) ([]byte, error)
+}
+
+// Identity holds fields of the instance identity document.
+type Identity struct {
+	InstanceID       string `json:"instanceId"`
+	InstanceType     string `json:"instanceType"`
+	Region           string `json:"region"`
+	AvailabilityZone string `json:"availabilityZone"`
+}
+
+// ReadIdentity reads the instance identity document.
+func ReadIdentity(ctx context.Context, service Metadata) (Identity, error) {
+	const entry = "dynamic/instance-identity/document"
+	var id Identity
+	data, err := service.Get(ctx, entry)
+	if err != nil {
+		return id, err
+	}
+	if err := json.Unmarshal(data, &id); err != nil || id.InstanceID == "" || id.Region == "" || id.AvailabilityZone == "" {
+		return id, unexpected(entry, data)
+	}
+	return id, nil
+}
+
+// ReadLine reads an entry that must be a single line.
+func ReadLine(ctx context.Context, service Metadata, entry string) (string, error) {
+	data, err := service.Get(ctx, entry)
+	if err != nil {
+		return "", err
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" || strings.ContainsAny(text, "<>\r\n\x00") {
+		return "", unexpected(entry, data)
+	}
+	return text, nil
+}
+
+func unexpected(entry string, data []byte) error {
+	const most = 60
+	return fmt.Errorf("asking the instance metadata service for %s: unexpected content %q: something else answers at the service's address", entry, data[:min(most, len(data))])
 }

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/afero"
 
@@ -237,3 +240,95 @@ func nvidia(h *host.Host) (bool, error) {
 	}
 	return false, nil
 }
+
+// container exists in every container whose init is systemd
+// (https://systemd.io/CONTAINER_INTERFACE). The firmware's data then describes the
+// container's host.
+const container = "/run/systemd/container"
+
+// mark is a file whose content identifies an EC2 instance.
+type mark struct {
+	file string
+	is   func(text string) bool
+}
+
+// marks returns the marks of Nitro and bare metal, then those of Xen. Sources:
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/identify_ec2_instances.html
+// and cloud-init's ds-identify.
+func marks() []mark {
+	const dmi = "/sys/class/dmi/id/"
+	amazon := func(text string) bool { return text == "Amazon EC2" }
+	uuid := func(text string) bool { return strings.HasPrefix(strings.ToLower(text), "ec2") }
+	return []mark{
+		{dmi + "sys_vendor", amazon},
+		{dmi + "board_vendor", amazon},
+		{dmi + "bios_vendor", amazon},
+		{"/sys/hypervisor/uuid", uuid},
+		{dmi + "product_uuid", uuid},
+		{dmi + "bios_version", func(text string) bool { return strings.HasSuffix(text, ".amazon") }},
+	}
+}
+
+// IsEC2 reports whether the machine is an EC2 instance, and the evidence. It sends no
+// request. The caller then knows whether to wait for a slow metadata service.
+func IsEC2(h *host.Host) (is bool, why string, err error) {
+	if there, err := h.Exists(container); err != nil {
+		return false, "", fmt.Errorf("finding out whether this machine is an EC2 instance: %w", err)
+	} else if there {
+		return false, "this is a container", nil
+	}
+	vendor := ""
+	for _, m := range marks() {
+		content, err := h.Content(m.file)
+		if err != nil {
+			return false, "", fmt.Errorf("finding out whether this machine is an EC2 instance: %w", err)
+		}
+		text := strings.TrimSpace(string(content))
+		if m.is(text) {
+			return true, fmt.Sprintf("%s is %q", m.file, text), nil
+		}
+		if path.Base(m.file) == "sys_vendor" {
+			vendor = text
+		}
+	}
+	if vendor == "" {
+		return false, "the machine's firmware names no vendor", nil
+	}
+	return false, fmt.Sprintf("the machine's vendor is %q", vendor), nil
+}
+
+// Version is a program's release. Zero is unknown.
+type Version struct {
+	Major int `json:"major"`
+	Minor int `json:"minor"`
+	Patch int `json:"patch"`
+}
+
+var release = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bv?(\d+)\.(\d+)(?:\.(\d+))?`) })
+
+// ParseVersion finds the first release number in a text such as
+// "Kubernetes v1.34.4-eks-1a2b3c4" or "containerd github.com/containerd/containerd/v2 v2.1.0".
+func ParseVersion(text string) (Version, error) {
+	m := release().FindStringSubmatch(text)
+	if m == nil {
+		return Version{}, fmt.Errorf("there is no version in %q", text)
+	}
+	var n [3]int
+	for i, s := range m[1:] {
+		if s == "" {
+			continue
+		}
+		var err error
+		if n[i], err = strconv.Atoi(s); err != nil {
+			return Version{}, fmt.Errorf("there is no version in %q", text)
+		}
+	}
+	return Version{n[0], n[1], n[2]}, nil
+}
+
+// Less reports whether v is older than the release major.minor.
+func (v Version) Less(major, minor int) bool {
+	return v.Major < major || v.Major == major && v.Minor < minor
+}
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v.Major, v.Minor, v.Patch) }

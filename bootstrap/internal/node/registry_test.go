@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 )
 
 func TestRegistriesOfAllPartitions(t *testing.T) {
@@ -35,5 +38,77 @@ func TestRegistryAccountsHaveTwelveDigits(t *testing.T) {
 		r := RegistryOf(region, "d", "")
 		assert.Regexp(t, regexp.MustCompile(`^\d{12}$`), r.Account, region)
 		assert.Equal(t, region, r.Region)
+	}
+}
+
+// Memory is reserved for the kubelet's limit of pods. With an expression, the user's
+// maxPods has no effect, as in amazon-eks-ami's test case
+// custom-max-pods-expression/kubelet-config-max-pods.
+func TestReservedPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		kubelet nodeconfig.Kubelet
+		want    int
+	}{
+		"the instance type's":          {nodeconfig.Kubelet{}, 29},
+		"configuration":                {nodeconfig.Kubelet{Config: nodeconfig.Document{"maxPods": int64(110)}}, 110},
+		"fewer":                        {nodeconfig.Kubelet{Config: nodeconfig.Document{"maxPods": int64(8)}}, 8},
+		"a flag":                       {nodeconfig.Kubelet{Flags: nodeconfig.Flags{"--v=2 --max-pods=110"}}, 110},
+		"a flag and its value":         {nodeconfig.Kubelet{Flags: nodeconfig.Flags{"--max-pods", "110"}}, 110},
+		"the last flag":                {nodeconfig.Kubelet{Flags: nodeconfig.Flags{"--max-pods=50", "--max-pods=60"}, Config: nodeconfig.Document{"maxPods": int64(110)}}, 60},
+		"an expression":                {nodeconfig.Kubelet{MaxPodsExpression: "max_pods + 2", Config: nodeconfig.Document{"maxPods": int64(1)}}, 31},
+		"an expression without result": {nodeconfig.Kubelet{MaxPodsExpression: "1 / (max_pods - 29)", Config: nodeconfig.Document{"maxPods": int64(110)}}, 110},
+		"no number":                    {nodeconfig.Kubelet{Config: nodeconfig.Document{"maxPods": "many"}, Flags: nodeconfig.Flags{"--max-pods=x", "--max-pods"}}, 29},
+	} {
+		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
+			Cluster: nodeconfig.Cluster{Name: "a", APIServerEndpoint: "https://a", CertificateAuthority: []byte("a"), CIDR: "10.0.0.0/16"}, Kubelet: c.kubelet,
+		}}
+		n, _, err := FromNodeConfig(config, large(), modern(), "p")
+		require.NoError(t, err)
+		assert.Equal(t, c.want, n.Kubelet.ReservedPods, name)
+	}
+}
+
+// The expressions of nodeadm's own tests (amazon-eks-ami, eni_max_pods_test.go,
+// July 2026), and language features that those tests do not use.
+func TestMaxPodsExpressionsAsNodeadm(t *testing.T) {
+	for expression, want := range map[string]int{
+		"417":                                    417,
+		"(default_enis * (ips_per_eni - 1)) + 2": 29,
+		"(default_enis * ((ips_per_eni - 1) * 16)) + 2":                                                               434,
+		"((default_enis * ((ips_per_eni * 16) - 1)) + 2) < 30 ? ((default_enis * ((ips_per_eni * 16) - 1)) + 2) : 30": 30,
+		"((default_enis - 1) * (ips_per_eni - 1)) + 2":                                                                20,
+		"((default_enis -1) * (ips_per_eni - 1)) + 2":                                                                 20,
+		"max_pods < 30 ? max_pods : 30":                                                                               29,
+		"max_pods":                                                                                                    29,
+		"max_pods + 2":                                                                                                31,
+		"[max_pods, 110].exists(n, n > 100) ? 110 : max_pods":                                                         110,
+		"[8, 16, 32].filter(n, n <= max_pods).size()":                                                                 2,
+		"[8, 16, 32].map(n, n + ips_per_eni)[1]":                                                                      26,
+		"[default_enis, ips_per_eni].all(n, n > 2) ? 12 : 13":                                                         12,
+		"{'small': 17, 'large': 110}[max_pods > 20 ? 'large' : 'small']":                                              110,
+		"has({'a': 1}.a) ? 7 : 8":                                                                                     7,
+		"'abc'.startsWith('a') && 'abc'.matches('^a.c$') ? 5 : 6":                                                     5,
+		"int('42') + 'abc'.size()":                                                                                    45,
+		"'43'":                                                                                                        43,
+		"2.9 * double(max_pods)":                                                                                      84,
+		"44u":                                                                                                         44,
+		"duration('45s').getSeconds()":                                                                                45,
+		"timestamp('2026-07-01T00:00:46Z').getSeconds()":                                                              46,
+		"type(max_pods) == int ? 47 : 48":                                                                             47,
+		"dyn(49)":                                                                                                     49,
+		"max_pods // as it is\n + 21":                                                                                 50,
+		"true || 1 / (max_pods - 29) == 1 ? 51 : 52":                                                                  51,
+	} {
+		config := &nodeconfig.NodeConfig{Spec: nodeconfig.Spec{
+			Cluster: nodeconfig.Cluster{Name: "a", APIServerEndpoint: "https://a", CertificateAuthority: []byte("a"), CIDR: "10.0.0.0/16"},
+			Kubelet: nodeconfig.Kubelet{MaxPodsExpression: expression},
+		}}
+		if err := config.Validate(); !assert.NoError(t, err, expression) {
+			continue
+		}
+		n, warnings, err := FromNodeConfig(config, large(), modern(), "p")
+		require.NoError(t, err)
+		assert.Empty(t, warnings, expression)
+		assert.Equal(t, want, n.Kubelet.MaxPods, expression)
 	}
 }

@@ -1,6 +1,8 @@
 package endpoint
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -128,4 +130,99 @@ func (e *Endpoint) carryOut(in *http.Request, service Service, call *Call) (any,
 			name, service.Name, strings.Join(slices.Sorted(maps.Keys(service.Actions)), ", "))
 	}
 	return action(in.Context(), service.Protocol, *call)
+}
+
+// Call is one API call.
+type Call struct {
+	// Service and Region come from the call's signature, such as "ec2" and
+	// "us-east-1".
+	Service, Region string
+	// Action is the API action, such as "RunInstances".
+	Action string
+	// Body is the request's body, in the service's protocol.
+	Body string
+	// Failure is the error that the caller got, nil for a successful call.
+	Failure *Failure
+	// Request is the HTTP request, with its body already read. It is nil for a call
+	// that did not come over HTTP.
+	Request *http.Request
+}
+
+// String returns the call in one line, for logs.
+func (c Call) String() string {
+	if c.Failure != nil {
+		return fmt.Sprintf("%s:%s %s: %v", c.Service, c.Action, c.Region, c.Failure)
+	}
+	return fmt.Sprintf("%s:%s %s", c.Service, c.Action, c.Region)
+}
+
+// Action carries out one action of a service. It returns the response, which
+// the service's protocol writes, or a Raw response.
+type Action func(ctx context.Context, protocol Protocol, call Call) (any, error)
+
+// Raw is a response that is already in the service's protocol.
+type Raw struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Handle turns a function with typed parameters into an Action. A parameter
+// without a field in In is refused.
+func Handle[In, Out any](carryOut func(ctx context.Context, call Call, in In) (Out, error)) Action {
+	return func(ctx context.Context, protocol Protocol, call Call) (any, error) {
+		var in In
+		if err := protocol.decode(call, &in); err != nil {
+			return nil, err
+		}
+		return carryOut(ctx, call, in)
+	}
+}
+
+// Service is one service of AWS, with the actions that the double supports.
+type Service struct {
+	// Name is the service's name in signatures: "ec2", "sts".
+	Name     string
+	Protocol Protocol
+	Actions  map[string]Action
+}
+
+// Refused is the code of a Failure that AWS would not return: the double does
+// not support the call.
+const Refused = "NotInTheDouble"
+
+// doubleFailed is the code for an error inside the double.
+const doubleFailed = "DoubleFailed"
+
+// Failure is an error that the client receives.
+type Failure struct {
+	Code    string // documented by AWS, or Refused
+	Message string
+	Status  int // HTTP status
+}
+
+func (f *Failure) Error() string { return f.Code + ": " + f.Message }
+
+// Fail returns an error that AWS itself would return for a client's mistake.
+func Fail(code, format string, values ...any) error {
+	return &Failure{Code: code, Message: fmt.Sprintf(format, values...), Status: http.StatusBadRequest}
+}
+
+// Refuse returns the error for a call that the double does not support. Clients
+// do not retry its status.
+func Refuse(format string, values ...any) error {
+	return Fail(Refused, "the double does not understand "+format, values...)
+}
+
+// failureOf returns err in the form for the client. Any error but a Failure is
+// an error inside the double, and clients do not retry it either.
+func failureOf(err error) *Failure {
+	if err == nil {
+		return nil
+	}
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure
+	}
+	return &Failure{Code: doubleFailed, Message: err.Error(), Status: http.StatusBadRequest}
 }

@@ -3,8 +3,10 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,4 +125,127 @@ func TestReferencesNeedRegistryAndVersion(t *testing.T) {
 	}
 	_, err = ParseReference("registry.k8s.io/pause")
 	require.ErrorContains(t, err, `"registry.k8s.io/pause" must be REGISTRY/REPOSITORY:TAG@sha256:DIGEST: `)
+}
+
+// documents is a Source of blobs by digest.
+type documents map[string]string
+
+// Open implements Source.
+func (s documents) Open(_ context.Context, _ Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
+	text, there := s[b.Digest]
+	if !there {
+		return nil, fs.ErrNotExist
+	}
+	return io.NopCloser(strings.NewReader(text[from:])), nil
+}
+
+// put adds a document and returns its digest. In the text, names in capitals are
+// replaced by the digests of earlier documents.
+func (s documents) put(text string, names ...string) string {
+	text = strings.NewReplacer(names...).Replace(text)
+	digest := "sha256:" + manifest.Sum([]byte(text))
+	s[digest] = text
+	return digest
+}
+
+const amd64 = `{"os":"linux","architecture":"amd64"}`
+
+func TestManifestsBeyondTheLimitsAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string // CONFIG, LAYER and MANIFEST are digests
+		err  string
+	}{
+		"a size below zero":       {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":-1}]}`, "the size of LAYER is -1 bytes"},
+		"a size beyond all disks": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":9223372036854775807}]}`, "the image has more than 137438953472 bytes"},
+		"sizes that overflow": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":9223372036854775807},{"digest":"LAYER","size":9223372036854775807}]}`,
+			"the image has more than 137438953472 bytes"},
+		"more layers than the kernel mounts": {`{"config":{"digest":"CONFIG","size":37},"layers":[` + strings.Repeat(`{"digest":"LAYER","size":5},`, 500) + `{"digest":"LAYER","size":5}]}`,
+			"the image has 501 layers, but a node can mount only 500"},
+		"a list in a list":       {`{"manifests":[{"digest":"LIST","platform":` + amd64 + `}]}`, "LIST is a list of manifests in a list of manifests"},
+		"a size that is no size": {`{"config":{"digest":"CONFIG","size":1e30}}`, "the manifest TOP cannot be read: line 1, column 105: the field config.size: expected a whole number, found a number"},
+		"nothing but depth":      {strings.Repeat("[", 20000), "the manifest TOP cannot be read: line 1, column 10001: invalid character '[' exceeded max depth"},
+		"an endless digest": {`{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"` + strings.Repeat("x", 1000) + `"}]}`,
+			`the digest "` + strings.Repeat("x", 100) + `" is not sha256: and 64 hexadecimal digits`},
+		"platforms with terminal escapes": {`{"manifests":[{"digest":"LIST","platform":{"os":"linux","architecture":"\u001b[2J` + strings.Repeat("y", 100) + `"}}]}`,
+			`the image has no linux/amd64, only \x1b[2J` + strings.Repeat("y", 36)},
+		"a configuration with terminal escapes": {`{"config":{"digest":"PAINTING","size":37}}`, `the image is for \x1b[2J/nothing, but the machine is linux/amd64`},
+		"an endless document":                   {`{"config":{"digest":"CONFIG"},"x":"` + strings.Repeat("x", mostDocument) + `"}`, "TOP has more than 4194304 bytes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := documents{}
+			names := []string{"CONFIG", s.put(amd64), "LAYER", s.put("layer"), "PAINTING", s.put(`{"os":"\u001b[2J"}`), "LIST", s.put(`{"manifests":[{"digest":"sha256:1"}]}`)}
+			r := Reference{Name: "registry.example/pause:3.10", Digest: s.put(test.text, names...)}
+			_, err := Choose(t.Context(), s, r, "amd64")
+			want := strings.NewReplacer(append(names, "TOP", r.Digest)...).Replace(test.err)
+			require.EqualError(t, err, "choosing from the image "+r.String()+": "+want)
+		})
+	}
+}
+
+func TestAnEndlessIndexIsRefused(t *testing.T) {
+	name := tarOf(t, "index.json", `{"manifests":[]`+strings.Repeat(" ", mostDocument)+"}")
+	_, err := OpenArchive(name)
+	require.EqualError(t, err, "reading the archive of images "+name+": index.json has more than 4194304 bytes")
+}
+
+// FuzzChoose selects from any documents of a registry. A selected image has bounded
+// parts, and can be packed or returns an error.
+func FuzzChoose(f *testing.F) {
+	const plain = `{"config":{"digest":"CONFIG","size":37},"layers":[{"digest":"LAYER","size":5}]}`
+	list := `{"manifests":[{"digest":"MANIFEST","platform":` + amd64 + `}]}`
+	for _, top := range []string{
+		plain, list, "{}", `{"manifests":[{"digest":"sha256:../../../etc/passwd","platform":` + amd64 + `}]}`, strings.Repeat("[", 10001),
+		`{"config":{"digest":"CONFIG","size":-1},"layers":[{"digest":"LAYER","size":9223372036854775807}]}`,
+	} {
+		f.Add(top, plain, amd64)
+		f.Add(list, top, amd64)
+	}
+	f.Fuzz(func(t *testing.T, top, inner, config string) {
+		s := documents{}
+		names := []string{"CONFIG", s.put(config), "LAYER", s.put("layer")}
+		names = append(names, "MANIFEST", s.put(inner, names...))
+		r := Reference{Name: "registry.example/pause:3.10", Digest: s.put(top, names...)}
+		i, err := Choose(t.Context(), s, r, "amd64")
+		if err != nil {
+			require.Less(t, len(err.Error()), 4096)
+			return
+		}
+		require.LessOrEqual(t, len(i.Blobs), mostLayers+1)
+		for _, b := range i.Blobs {
+			require.GreaterOrEqual(t, b.Size, int64(0))
+		}
+		var out bytes.Buffer
+		if err := i.Write(t.Context(), s, r, r.Name, &out); err != nil {
+			return
+		}
+		a, err := OpenArchive(saved(t, out.String()))
+		require.NoError(t, err)
+		defer a.Close()
+		require.Equal(t, i.Digest, a.Resolve(r), "the packed archive must be readable")
+	})
+}
+
+// FuzzOpenArchive reads any archive of images.
+func FuzzOpenArchive(f *testing.F) {
+	plain := fmt.Sprintf(`{"config":{"digest":%q,"size":%d}}`, digestOf(amd64), len(amd64))
+	plainName, _ := blob(plain)
+	configName, _ := blob(amd64)
+	index := fmt.Sprintf(`{"manifests":[{"digest":%q,"annotations":{%q:"registry.example/pause:3.10"}}]}`, digestOf(plain), nameAnnotation)
+	f.Add(packed("index.json", index, plainName, plain, configName, amd64))
+	f.Add(packed("index.json", emptyIndex))
+	f.Add(packed("index.json", index, "blobs/sha256/../../index.json", "{}"))
+	f.Add([]byte("no archive"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := OpenArchive(saved(t, string(data)))
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		r := Reference{Name: "registry.example/pause:3.10"}
+		r.Digest = a.Resolve(r)
+		if i, err := Choose(t.Context(), a, r, "amd64"); err == nil {
+			require.NotEmpty(t, i.Blobs)
+			_ = i.Write(t.Context(), a, r, r.Name, io.Discard) // an error is fine, too
+		}
+	})
 }

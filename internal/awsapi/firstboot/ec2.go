@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
 	smithyendpoints "github.com/aws/smithy-go/endpoints"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // namePatience bounds the wait for the instance's private DNS name. Amazon's
@@ -136,4 +140,69 @@ func limitsOf(in types.InstanceTypeInfo) (Limits, error) {
 		return Limits{}, errors.New("EC2's response has no network limits")
 	}
 	return l, nil
+}
+
+// roleMetadata reads the credentials of the instance's role. They appear some
+// seconds after the instance starts, so it retries after a missing entry.
+type roleMetadata struct{ *Metadata }
+
+// GetMetadata implements ec2rolecreds.GetMetadataAPIClient.
+func (r roleMetadata) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, options ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
+	return r.client.GetMetadata(ctx, in, append(options, func(o *imds.Options) {
+		o.Retryer = r.retryer(func(err error) bool { return isMissing(err) || isMetadataRetryable(err) })
+	})...)
+}
+
+// credentials gets the credentials for the following requests. It retries when the
+// role cannot be assumed yet.
+func (n *Node) credentials(ctx context.Context) error {
+	for attempt := 1; ; attempt++ {
+		_, err := n.config.Credentials.Retrieve(ctx)
+		var refused *smithy.GenericAPIError
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("getting the node's credentials: %w (last: %w)", context.Cause(ctx), err)
+		case !errors.As(err, &refused) || attempt >= n.metadata.Attempts:
+			return fmt.Errorf("getting the node's credentials: %w; the instance needs an instance profile with the node's role", err)
+		}
+		tell(n.Log, attempt, n.metadata.Attempts, "the role's credentials", refused)
+		if err := pause(ctx, min(firstPause<<min(attempt-1, 5), n.metadata.longest)); err != nil {
+			return fmt.Errorf("getting the node's credentials: %w (last: %w)", err, refused)
+		}
+	}
+}
+
+// bounded makes an SDK client fail on a response of more than most bytes, because
+// the clients read whole responses into memory.
+func bounded(most int64) func(*middleware.Stack) error {
+	read := func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		out, metadata, err := next.HandleDeserialize(ctx, in)
+		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r.Body != nil {
+			r.Body = &boundedBody{ReadCloser: r.Body, most: most, left: most}
+		}
+		return out, metadata, err
+	}
+	return func(stack *middleware.Stack) error {
+		return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Bounded", read), middleware.After)
+	}
+}
+
+// boundedBody fails when it would return more bytes than allowed.
+type boundedBody struct {
+	io.ReadCloser
+	most, left int64
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(into []byte) (int, error) {
+	if int64(len(into)) > b.left+1 {
+		into = into[:b.left+1]
+	}
+	n, err := b.ReadCloser.Read(into)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, fmt.Errorf("the response has more than %d bytes", b.most)
+	}
+	return n, err
 }

@@ -3,13 +3,18 @@ package firstboot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -156,4 +161,179 @@ func TestProbes(t *testing.T) {
 			assert.Equal(t, 3, m.Attempts)
 		})
 	}
+}
+
+// booting is a node that waits as at boot, with pauses of a nanosecond.
+func booting(t *testing.T, imds http.Handler, aws *double) (n *Node, lines *[]string) {
+	t.Helper()
+	alone(t)
+	for name, handler := range map[string]http.Handler{"AWS_EC2_METADATA_SERVICE_ENDPOINT": imds, "AWS_ENDPOINT_URL": aws} {
+		s := httptest.NewServer(handler)
+		t.Cleanup(s.Close)
+		t.Setenv(name, s.URL)
+	}
+	m, err := OpenMetadata(t.Context())
+	require.NoError(t, err)
+	lines = &[]string{}
+	log := func(line string) { *lines = append(*lines, line) }
+	m.AtBoot(log)
+	m.longest = 1
+	n, err = OpenNode(t.Context(), m)
+	require.NoError(t, err)
+	n.pause, n.longest, n.Log = 1, 1, log
+	return n, lines
+}
+
+// joins makes each request of a first boot.
+func joins(t *testing.T, n *Node) error {
+	t.Helper()
+	if _, err := n.metadata.Get(t.Context(), "meta-data/mac"); err != nil {
+		return err
+	}
+	if _, _, err := n.Token(t.Context(), "eu-west-1", "c"); err != nil {
+		return err
+	}
+	if _, err := n.PrivateDNSName(t.Context(), "eu-west-1", "i-1"); err != nil {
+		return err
+	}
+	if _, err := n.InstanceLimits(t.Context(), "eu-west-1", "z9.large"); err != nil {
+		return err
+	}
+	_, err := n.DescribeCluster(t.Context(), "eu-west-1", "c", bootAPIAttempts)
+	return err
+}
+
+// hangUp breaks the connection, as a network that is not up.
+func hangUp(w http.ResponseWriter) {
+	if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+		c.Close()
+	}
+}
+
+// late fails the first requests for paths with a prefix.
+func late(s *imdstest.Service, prefix string, times int, fail func(http.ResponseWriter)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if times > 0 && strings.HasPrefix(strings.TrimPrefix(r.URL.Path, "/latest/"), prefix) {
+			times--
+			fail(w)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+}
+
+func status(code int) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { w.WriteHeader(code) }
+}
+
+// A node joins as soon as a late answer is there, and says meanwhile what it waits for.
+// 150 attempts are more than two minutes; 60 are all that Amazon's nodeadm makes.
+func TestABootWaitsForLateAnswers(t *testing.T) {
+	const role = "meta-data/iam/security-credentials/"
+	for name, c := range map[string]struct {
+		prefix string
+		fail   func(http.ResponseWriter)
+		times  int
+		waits  string
+	}{
+		"no network":             {"api/token", hangUp, 150, "the instance metadata service"},
+		"no metadata service":    {"api/token", status(http.StatusServiceUnavailable), 150, "the instance metadata service"},
+		"throttled metadata":     {"meta-data/mac", status(http.StatusTooManyRequests), 150, "the instance metadata service"},
+		"expired tokens":         {"meta-data/mac", status(http.StatusUnauthorized), 20, "the instance metadata service"},
+		"no instance profile":    {role, status(http.StatusNotFound), 150, "the instance metadata service"},
+		"no credentials":         {role + "node", status(http.StatusNotFound), 150, "the instance metadata service"},
+		"a role not yet assumed": {role + "node", func(w http.ResponseWriter) { fmt.Fprint(w, `{"Code": "AssumeRoleUnauthorizedAccess"}`) }, 150, "the role's credentials"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, lines := booting(t, late(imdstest.New(imdstest.Typical()), c.prefix, c.times, c.fail), &double{status: "ACTIVE"})
+			require.NoError(t, joins(t, n))
+			waited(t, *lines, c.waits)
+		})
+	}
+	for name, fail := range map[string]func(http.ResponseWriter){
+		"unreachable": hangUp,
+		"overloaded":  status(http.StatusServiceUnavailable),
+		"throttled": func(w http.ResponseWriter) {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>`)
+		},
+	} {
+		t.Run("EC2 is "+name, func(t *testing.T) {
+			aws := &double{status: "ACTIVE"}
+			aws.before = func(w http.ResponseWriter, action string, nth int) bool {
+				if action == "DescribeInstanceTypes" && nth < 30 {
+					fail(w)
+					return true
+				}
+				return false
+			}
+			n, lines := booting(t, imdstest.New(imdstest.Typical()), aws)
+			require.NoError(t, joins(t, n))
+			waited(t, *lines, "AWS")
+		})
+	}
+}
+
+// A name that is not resolved yet is awaited like an address without a route.
+func TestABootWaitsForDNS(t *testing.T) {
+	n, lines := booting(t, imdstest.New(imdstest.Typical()), &double{status: "ACTIVE"})
+	looks := 0
+	n.config.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(to *http.Transport) {
+		dial := to.DialContext
+		to.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if looks++; looks <= 30 {
+				return nil, &net.DNSError{Err: "server misbehaving", Name: address, IsTemporary: true}
+			}
+			return dial(ctx, network, address)
+		}
+	})
+	_, err := n.DescribeCluster(t.Context(), "eu-west-1", "c", bootAPIAttempts)
+	require.NoError(t, err)
+	waited(t, *lines, "AWS")
+	assert.Contains(t, (*lines)[0], "server misbehaving")
+}
+
+// waited asserts that a long wait has few lines, and what they name.
+func waited(t *testing.T, lines []string, what string) {
+	t.Helper()
+	require.NotEmpty(t, lines)
+	assert.Less(t, len(lines), 10, "%s", lines)
+	assert.Regexp(t, "^waiting for "+what+`, attempt 4 of \d+: .`, lines[0])
+}
+
+// Many kinds of failures in one boot, in an order of their own for each seed.
+func TestABootWaitsForMixedFailures(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			chance := rand.New(rand.NewPCG(seed, 0))
+			fails := func(w http.ResponseWriter) bool {
+				kinds := []func(http.ResponseWriter){hangUp, status(http.StatusServiceUnavailable), status(http.StatusTooManyRequests)}
+				if chance.IntN(3) == 0 {
+					return false
+				}
+				kinds[chance.IntN(len(kinds))](w)
+				return true
+			}
+			s := imdstest.New(imdstest.Typical())
+			s.Set(func(o *imdstest.Settings) { o.TokenLife = 3 })
+			aws := &double{status: "ACTIVE", before: func(w http.ResponseWriter, _ string, _ int) bool { return fails(w) }}
+			imds := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !fails(w) {
+					s.ServeHTTP(w, r)
+				}
+			})
+			n, _ := booting(t, imds, aws)
+			assert.NoError(t, joins(t, n))
+		})
+	}
+}
+
+// What never comes ends with what was awaited.
+func TestABootDoesNotWaitForEver(t *testing.T) {
+	n, _ := booting(t, late(imdstest.New(imdstest.Typical()), "", 1<<30, hangUp), &double{})
+	_, err := n.metadata.Get(t.Context(), "meta-data/mac")
+	require.ErrorContains(t, err, "asking the instance metadata service for meta-data/mac: ")
+	n.metadata.patience = time.Nanosecond
+	_, err = n.metadata.Get(t.Context(), "meta-data/mac")
+	require.ErrorContains(t, err, "no answer within 1ns")
 }
