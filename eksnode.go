@@ -266,7 +266,6 @@ func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 	})
 }
 
-// begin is the report of a run on h.
 func begin(h *host.Host, command string) plan.Report {
 	return plan.Report{
 		Schema: plan.Schema, Command: command, Tool: version.String(), Started: h.Now(),

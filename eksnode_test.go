@@ -267,7 +267,6 @@ func TestAProvisionAfterAScrubWarns(t *testing.T) {
 	assert.NotContains(t, string(text), "0123456789abcdef", "the record must not identify the machine")
 }
 
-// known returns a distribution by its ID.
 func known(t *testing.T, id string) distros.Distro {
 	t.Helper()
 	d, err := distros.ByID(id)

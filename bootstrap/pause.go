@@ -94,7 +94,6 @@ func (p pause) listing() []string {
 	return []string{"list", "--quiet"}
 }
 
-// sociName is the name of the SOCI snapshotter in containerd.
 const sociName = "soci"
 
 // unpacking returns the arguments of ctr for a verb that unpacks an image. ctr itself

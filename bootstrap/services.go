@@ -147,7 +147,6 @@ func as(verb plan.Verb, target string, a plan.Action) plan.Action {
 	return a
 }
 
-// unitStates returns the state of each service's unit, by unit name.
 func unitStates(ctx context.Context, h *host.Host, names []render.Service) (map[string]unitState, error) {
 	argv := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload"}
 	for _, n := range names {

@@ -215,7 +215,6 @@ func TestReportResultsAndTotals(t *testing.T) {
 	assert.Equal(t, Totals{Items: 3, Actions: 1, Findings: 2, Removal: removed.Removal}, r.Totals)
 }
 
-// asked returns the outcomes of n rules.
 func asked(n int) []Check { return slices.Repeat([]Check{{Outcome: Passed}}, n) }
 
 // A report lists every rule of an audit with its outcome.

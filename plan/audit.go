@@ -91,7 +91,6 @@ func (f Finding) of(item string) string {
 	return fmt.Sprintf("%s (%s): %s", f.Target, item, f.Reason)
 }
 
-// toResolve is the error of findings.
 func toResolve(findings []string) string {
 	return "a person has to decide, or skip the rule: " + firstOf(findings)
 }
@@ -99,7 +98,6 @@ func toResolve(findings []string) string {
 // namedMost is how many findings an error names; the report has all findings.
 const namedMost = 25
 
-// firstOf joins the first of many texts.
 func firstOf(texts []string) string {
 	if more := len(texts) - namedMost; more > 0 {
 		texts = append(texts[:namedMost:namedMost], fmt.Sprintf("and %d more", more))

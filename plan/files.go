@@ -232,7 +232,6 @@ func boundedActions(list []Action, most int, omitted *int) []Action {
 	return list
 }
 
-// first copies the first entries of a list.
 func first[T any](list []T, most int, omitted *int) []T {
 	if len(list) > most {
 		*omitted += len(list) - most

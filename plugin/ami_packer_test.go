@@ -298,7 +298,6 @@ func openFolder(t *testing.T) string {
 	return folder
 }
 
-// nobody gives a folder to the user nobody.
 func nobody(t *testing.T, folder string) {
 	t.Helper()
 	out, err := exec.Command("chown", "-R", "65534:65534", folder).CombinedOutput()

@@ -16,7 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// afterScrubRules has the rule for work that followed a scrub.
 func afterScrubRules() []Rule {
 	return []Rule{
 		{
@@ -35,7 +34,6 @@ var recordPath = path.Join(path.Dir(manifest.Path), "scrubbed.json")
 
 const recordSchema = "eksnode.scrubbed/v1"
 
-// record is the content of recordPath.
 type record struct {
 	Schema string `json:"schema"`
 	// Tool is the version of the eksnode that scrubbed.

@@ -175,7 +175,6 @@ const hex4 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
 // noAgents are folders without agents: of the kernel, and of containers' files.
 var noAgents = []string{"/proc", "/sys", "/dev", "/run", "/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"}
 
-// agentFolders plans the removal of agents wherever they are.
 func agentFolders(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	var errs []error
@@ -210,7 +209,6 @@ func agentFolders(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, errors.Join(append(errs, err)...)
 }
 
-// onlyAgent reports whether a folder has nothing but the agent.
 func onlyAgent(h *host.Host, folder string) (bool, error) {
 	entries, err := afero.ReadDir(h.Files, folder)
 	if err != nil {

@@ -42,7 +42,6 @@ var (
 	inFolder    = regexp.MustCompile(`/[0-9a-f]{32}/`)
 )
 
-// isMachineID reports whether a text is the ID of one machine.
 func isMachineID(text string) bool {
 	return machineID.MatchString(text) && strings.Trim(text, text[:1]) != ""
 }
@@ -99,7 +98,6 @@ func bootFoldersOfIDs(h *host.Host, answer *plan.Answer) (map[string]bool, error
 	return kernels, nil
 }
 
-// bootFile plans one file of the boot loader.
 func bootFile(h *host.Host, name string, kernels map[string]bool, answer *plan.Answer) error {
 	st, err := h.Files.Stat(name)
 	if leadsNowhere(err) || err == nil && !st.Mode().IsRegular() {
@@ -197,7 +195,6 @@ func planEntry(h *host.Host, name, id string, answer *plan.Answer) error {
 	return nil
 }
 
-// renameRescue renames the rescue kernel of an entry, and its initrd.
 func renameRescue(h *host.Host, top, id string, entry []byte) error {
 	for _, name := range []string{"vmlinuz-0-rescue-" + id, "initramfs-0-rescue-" + id + ".img"} {
 		if !bytes.Contains(entry, []byte(name)) {

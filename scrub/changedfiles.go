@@ -16,7 +16,6 @@ import (
 // installed.
 const changedFilesID = "changed-files"
 
-// changedRules has the rule for changed files of packages.
 func changedRules() []Rule {
 	return []Rule{
 		{

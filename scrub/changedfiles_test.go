@@ -43,7 +43,6 @@ func packaged(t *testing.T) map[string]string {
 	}
 }
 
-// elfHead is the head of a program.
 func elfHead(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer

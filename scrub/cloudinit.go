@@ -195,7 +195,6 @@ func cloudPatterns() []pattern {
 	}
 }
 
-// namedPatterns are files whose names say what they have.
 func namedPatterns() []pattern {
 	return []pattern{
 		{kind: "a password of PostgreSQL", text: true, in: named("*pgpass*", "pgpass.conf"), re: expression(`^[^#\s:]+:(\d+|\*):[^:\s]+:[^:\s]+:[^\s:]{3,}$`)},

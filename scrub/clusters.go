@@ -118,7 +118,6 @@ func kubeadmRules() []Rule {
 	}
 }
 
-// kubeadm is the program that made the machine a node.
 var kubeadm = nodePart{name: "kubeadm", programs: []string{"kubeadm"}}
 
 // kubernetesFolders are the folders in /etc/kubernetes that other rules cover,
@@ -215,7 +214,6 @@ func foreignFindings(h *host.Host, mounts []*host.ForeignMount) []plan.Finding {
 	return findings
 }
 
-// about reports whether a finding has this target.
 func about(findings []plan.Finding, target string) bool {
 	return slices.ContainsFunc(findings, func(f plan.Finding) bool { return f.Target == target })
 }
@@ -224,7 +222,6 @@ func about(findings []plan.Finding, target string) bool {
 // runs. The image has empty files of its own below these mounts.
 var lent = []string{"/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf", "/var/lib/cloud/seed/*"}
 
-// fileVerbs are the verbs that change a file or folder.
 var fileVerbs = []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Link, plan.Mkdir, plan.Enable, plan.Disable, plan.Wipe}
 
 // withoutForeign replaces actions on foreign mounts with findings, for every

@@ -315,7 +315,6 @@ func fillFreePages(h *host.Host) error {
 	return errors.Join(m.WipeFree(), m.Close()) // no other program opens the copy before
 }
 
-// imageRules has the rule for the image's container images.
 func imageRules() []Rule {
 	return []Rule{
 		{

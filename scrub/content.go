@@ -60,7 +60,6 @@ type content struct {
 	failed error
 }
 
-// part is the file, or a part of it.
 type part struct {
 	name string
 	// where names the part in findings; empty for the file itself.
@@ -111,7 +110,6 @@ func (f fileReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// file searches a file.
 func (c *content) file(name string, in *os.File, size int64) error {
 	whole := part{name: name, whole: io.NewSectionReader(in, 0, size), size: size}
 	err := c.pass(whole, in)

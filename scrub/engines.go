@@ -44,7 +44,6 @@ type leftover struct {
 	advice string
 }
 
-// engineContainers are the containers and volumes in the stores of engines.
 var engineContainers = []leftover{
 	{program: "Docker", paths: []string{"/var/lib/docker/containers/*"}, advice: "docker rm --force --volumes $(docker ps --all --quiet)"},
 	{program: "Docker", paths: []string{"/var/lib/docker/volumes/*"}, but: []string{"metadata.db", "backingFsBlockDev"}, advice: "docker volume prune --all --force"},
@@ -59,7 +58,6 @@ var engineContainers = []leftover{
 	{program: "LXD", paths: []string{"/var/snap/lxd/common/lxd/containers/*", "/var/snap/lxd/common/lxd/virtual-machines/*", "/var/lib/lxd/containers/*", "/var/lib/lxc/*/rootfs"}, advice: "lxc delete --force"},
 }
 
-// pathsOf are the paths of all leftovers.
 func pathsOf(all []leftover) []string {
 	var paths []string
 	for _, l := range all {

@@ -88,7 +88,6 @@ func homesOf(passwd string) []string {
 // systems with a read-only /usr, and extrausers that of Ubuntu Core.
 var accountFiles = []string{"/etc/passwd", "/usr/lib/passwd", "/var/lib/extrausers/passwd"}
 
-// accountLines returns the lines of all files of accounts.
 func accountLines(h *host.Host) (string, error) {
 	var lines strings.Builder
 	for _, name := range accountFiles {

@@ -10,7 +10,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// identityRules are the rules for a machine's identity.
 func identityRules() []Rule {
 	g := []string{"identity"}
 	return []Rule{
@@ -91,7 +90,6 @@ func identityRules() []Rule {
 	}
 }
 
-// machineIDRules are the rules for the machine ID.
 func machineIDRules() []Rule {
 	g := []string{"identity"}
 	return []Rule{

@@ -114,7 +114,6 @@ type kubeconfig struct {
 	}
 }
 
-// tokenCommand is the command that a kubeconfig runs for a token.
 type tokenCommand struct {
 	APIVersion string `yaml:"apiVersion"`
 	Command    string

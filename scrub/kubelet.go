@@ -11,7 +11,6 @@ import (
 
 const kubeletDir = "/var/lib/kubelet"
 
-// kubeletFiles is the kubelet's documentation of its files.
 const kubeletFiles = "https://kubernetes.io/docs/reference/node/kubelet-files/"
 
 // kubeletRules are the rules for the state of the kubelet and of the container

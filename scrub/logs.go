@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// logRules are the rules for logs and login records.
 func logRules() []Rule {
 	logs := []string{"logs"}
 	return []Rule{
@@ -162,7 +161,6 @@ func logFiles(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, err
 }
 
-// cacheRules are the rules for caches and temporary files.
 func cacheRules() []Rule {
 	caches := []string{"caches"}
 	return []Rule{

@@ -16,7 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// moduleRules has the rule for kernel modules.
 func moduleRules() []Rule {
 	return []Rule{
 		{

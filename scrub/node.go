@@ -190,7 +190,6 @@ func canJoin(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// differs describes how a file differs from its record in the manifest.
 func differs(ctx context.Context, h *host.Host, f manifest.File) (string, error) {
 	if f.Link != "" {
 		target, err := h.Files.ReadlinkIfPossible(f.Path)

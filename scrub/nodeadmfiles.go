@@ -62,12 +62,10 @@ func isNodeadmsSOCI(h *host.Host, text []byte) (bool, error) {
 	return hasNodeadm(h)
 }
 
-// hasNodeadm reports whether the machine has nodeadm.
 func hasNodeadm(h *host.Host) (bool, error) {
 	return nodePart{name: "nodeadm", programs: []string{"nodeadm"}}.there(h)
 }
 
-// nodeConfigRules has the rule for NodeConfigs on the machine.
 func nodeConfigRules() []Rule {
 	return []Rule{
 		{
@@ -118,7 +116,6 @@ func clusterNodeConfigs(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// namesCluster reports whether a NodeConfig in a file names a cluster.
 func namesCluster(text []byte) (bool, error) {
 	if !bytes.Contains(text, []byte("NodeConfig")) {
 		return false, nil

@@ -59,7 +59,6 @@ func (o *object) get(key string) (json.RawMessage, bool) {
 	return v, ok
 }
 
-// set sets a value and reports whether the object changed.
 func (o *object) set(key string, v json.RawMessage) bool {
 	old, ok := o.values[key]
 	if ok && sameJSON(old, v) {
@@ -72,7 +71,6 @@ func (o *object) set(key string, v json.RawMessage) bool {
 	return true
 }
 
-// remove removes a key and reports whether it existed.
 func (o *object) remove(key string) bool {
 	if _, ok := o.values[key]; !ok {
 		return false

@@ -152,7 +152,6 @@ func (e entry) write(t *testing.T, root string) {
 	}
 }
 
-// content returns the bytes of the file.
 func (e entry) content(t *testing.T) []byte {
 	t.Helper()
 	switch e.form {

@@ -46,7 +46,6 @@ func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) (pl
 	return answer, errors.Join(errs...)
 }
 
-// planPath plans one path.
 func planPath(h *host.Host, verb plan.Verb, name, why string) (plan.Answer, error) {
 	st, err := h.Files.Lstat(name)
 	if err != nil {

@@ -78,7 +78,6 @@ type hint struct {
 	patterns []int
 }
 
-// next adds a byte to a start.
 func (x *index) next(start uint32, b byte) uint32 {
 	return (start<<6 | uint32(x.classes[b])) & (starts - 1)
 }
@@ -142,7 +141,6 @@ func (x *index) startsOf(word string) []uint32 {
 	return found
 }
 
-// begins reports whether a text begins with a word in lower case.
 func begins(text []byte, word string) bool {
 	if len(text) < len(word) {
 		return false
@@ -159,7 +157,6 @@ func begins(text []byte, word string) bool {
 	return true
 }
 
-// isToken reports whether a byte is usual in tokens.
 func isToken(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
 }
@@ -224,7 +221,6 @@ func named(patterns ...string) func(string) bool {
 	return func(name string) bool { return kept(patterns, path.Base(name)) }
 }
 
-// below reports whether a file is below one of these folders.
 func below(folders ...string) func(string) bool {
 	return func(name string) bool {
 		return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(name, f+"/") })

@@ -43,7 +43,6 @@ func peopleRules() []Rule {
 	}
 }
 
-// homedHomes are the homes of systemd-homed and the records of their people.
 var homedHomes = []string{"/home/*.home", "/var/lib/systemd/home/*.identity"}
 
 const lingerFolder = "/var/lib/systemd/linger"

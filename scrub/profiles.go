@@ -257,7 +257,6 @@ type netplan struct {
 	Network map[string]yaml.Node `yaml:"network"`
 }
 
-// netplanCard is a network card in a netplan file.
 type netplanCard struct {
 	Addresses  []yaml.Node `yaml:"addresses"`
 	MACAddress string      `yaml:"macaddress"`

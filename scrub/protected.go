@@ -22,7 +22,6 @@ var bootFolders = []string{
 	"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64/security", "/etc/pam.d", "/etc/selinux", "/etc/alternatives",
 }
 
-// packageFolders are the databases of dpkg, rpm and pacman.
 var packageFolders = []string{"/var/lib/dpkg", "/var/lib/rpm", "/usr/lib/sysimage", "/usr/share/rpm", "/var/lib/pacman/local"}
 
 // nodeFolders contain what a node needs to join, and the records about the
@@ -180,7 +179,6 @@ func checkNeeded(parts []string, match func(part, name string) bool) error {
 	return nil
 }
 
-// matchAll reports whether each part matches the name in its position.
 func matchAll(parts, names []string, match func(part, name string) bool) bool {
 	for i, part := range parts {
 		if !match(part, names[i]) {
@@ -207,7 +205,6 @@ var wildcardClass = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCom
 // resolved on the machine, after all links.
 type keeps []string
 
-// findKeeps finds the places that patterns keep on this machine.
 func findKeeps(h *host.Host, patterns []string) (keeps, error) {
 	where, err := places(h, patterns)
 	if err != nil {
@@ -244,7 +241,6 @@ func (k keeps) inside(place string) bool {
 	return slices.ContainsFunc(k, func(kept string) bool { return kept != place && within(place, kept) })
 }
 
-// within reports whether a place is a folder or is below it.
 func within(folder, place string) bool {
 	return place == folder || strings.HasPrefix(place, strings.TrimSuffix(folder, "/")+"/")
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// templateRules are the rules for templates that a bootstrap fills in.
 func templateRules() []Rule {
 	g := []string{"bootstrap"}
 	return []Rule{

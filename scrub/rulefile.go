@@ -46,7 +46,6 @@ type OwnRule struct {
 // programs, unmount or restore, which a path cannot describe.
 var ownPhases = []Phase{State, Identity, Caches, Access}
 
-// ruleFile is the format of a rule file.
 type ruleFile struct {
 	Rules []OwnRule `yaml:"rules"`
 }
@@ -126,7 +125,6 @@ func prefixed(prefix string, err error) error {
 
 var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
 
-// check returns all errors in a rule by itself.
 func (o OwnRule) check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -218,7 +216,6 @@ func Extend(more, own []Rule) ([]Rule, error) {
 	return more, errors.Join(errs...)
 }
 
-// check returns all errors in a rule by itself.
 func (r Rule) check() error {
 	if len(r.Paths) > 0 && r.Find == nil && r.Phase != Inspect {
 		o := OwnRule{ID: r.ID, Phase: r.Phase, Groups: r.Groups, Action: r.Verb, Paths: r.Paths, Keep: r.Keep, Why: r.Why}

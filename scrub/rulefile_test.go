@@ -172,7 +172,6 @@ func TestSelectionOfRules(t *testing.T) {
 	}
 }
 
-// withPath returns a rule that removes one path.
 func withPath(name string) OwnRule {
 	return OwnRule{ID: "x", Phase: State, Action: plan.Remove, Why: "y", Paths: []string{name}}
 }

@@ -94,7 +94,6 @@ func pathRules() []Rule {
 	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil || r.search != nil })
 }
 
-// applied runs one rule and returns the tree before and after.
 func applied(t *testing.T, r Rule, build func(root string)) (before, after map[string]string) {
 	t.Helper()
 	h, root := surrounded(t, common())

@@ -187,7 +187,6 @@ func (s *scan) end(text []byte, at int) int {
 	return most
 }
 
-// ends reports whether a byte ends a line.
 func (s *scan) ends(b byte) bool {
 	return b == '\n' || s.binary && (b < ' ' && b != '\t' && b != '\r' || b == 0x7f)
 }

@@ -80,7 +80,6 @@ func withoutDevice(text []byte) ([]byte, error) {
 	return state.compact()
 }
 
-// within changes an object inside the object, and removes other keys beside it.
 func (o *object) within(key string, change func(*object) (bool, error), beside ...string) (bool, error) {
 	changed := o.removeAll(beside...)
 	raw, ok := o.get(key)
@@ -104,7 +103,6 @@ func (o *object) within(key string, change func(*object) (bool, error), beside .
 	return true, nil
 }
 
-// removeAll removes keys and reports whether one existed with a value.
 func (o *object) removeAll(keys ...string) bool {
 	changed := false
 	for _, key := range keys {

@@ -94,7 +94,6 @@ func oneOf(field surface.Name, value string, known []string) error {
 	return nil
 }
 
-// runRules has the rule for /run.
 func runRules() []Rule {
 	return []Rule{
 		{
@@ -159,7 +158,6 @@ func hashFiles(ctx context.Context, h *host.Host, verb plan.Verb, name string) (
 	return files, err
 }
 
-// hashFile hashes and closes a file.
 func hashFile(ctx context.Context, in *os.File, name string) (plan.FileHash, error) {
 	defer in.Close()
 	sum := sha256.New()

@@ -176,7 +176,6 @@ func strangerHomes(h *host.Host, accounts []account) ([]account, error) {
 	return strangers, nil
 }
 
-// hostKeyRules has the rules for the host keys of sshd.
 func hostKeyRules() []Rule {
 	return []Rule{
 		{

@@ -9,7 +9,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// swapRules has the rule for swap files.
 func swapRules() []Rule {
 	return []Rule{
 		{

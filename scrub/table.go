@@ -241,7 +241,6 @@ func (s Spec) Chooses(r Rule) bool {
 	return (len(s.Only) == 0 || r.named(s.Only)) && !r.named(s.Skip) && !(r.ofNodes && s.Node == NodeNo)
 }
 
-// names returns all names that select a rule.
 func (r Rule) names() []string { return append([]string{r.ID, string(r.Phase)}, r.Groups...) }
 
 func (r Rule) named(names []string) bool {

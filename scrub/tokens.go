@@ -225,7 +225,6 @@ var secretPatterns = []pattern{
 // unusual selects kubeconfigs in other places than those that rules cover.
 func unusual(name string) bool { return settings(name) && !kept(namingServers, name) }
 
-// allSecrets are the patterns of all kinds of secrets.
 func allSecrets() []pattern {
 	return slices.Concat(secretPatterns, tokenPatterns(), cloudPatterns(), commandPatterns(), namedPatterns(), assignmentPatterns(), []pattern{servicePattern()})
 }
@@ -293,7 +292,6 @@ func reportedIn(h *host.Host, name string) bool {
 	})
 }
 
-// searchedForIDs are the folders whose files are searched for IDs.
 var searchedForIDs = []string{"/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var/db", "/var/lib", "/var/opt"}
 
 // idsOwn reports whether a file is the place for the machine's own ID. The rule

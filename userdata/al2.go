@@ -104,7 +104,6 @@ func (n Node) files() (files []writtenFile, commands []string) {
 	return files, commands
 }
 
-// writtenFile is a file with its content.
 type writtenFile struct{ path, text string }
 
 // command writes the file in a shell script.
@@ -256,7 +255,6 @@ var flagError = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(unknown flag )?(-[^\s;:]+)(?: needs a value)?(.*)$`)
 })
 
-// arguments reports errors of package arguments at their flags.
 func (c *checker) arguments(line int, lines map[string]int, err error) {
 	unknown := strings.Contains("\n"+err.Error(), "\nunknown flag ")
 	for text := range strings.Lines(err.Error()) {

@@ -32,7 +32,6 @@ func renderAL2023(n Node, _ Family) ([]byte, error) {
 	return message(parts...), err
 }
 
-// nodeConfig is the description as a NodeConfig.
 func (n Node) nodeConfig() any {
 	type cluster struct {
 		Name     string `yaml:"name"`
@@ -261,7 +260,6 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 	return config, place, nil
 }
 
-// contradictions reports that a later NodeConfig is of another cluster.
 func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeConfig) {
 	a, b := merged.Spec.Cluster, config.Spec.Cluster
 	line, _ := later.line("spec.cluster.name")
@@ -341,7 +339,6 @@ var placedError = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
 })
 
-// lines reports the errors of nodeconfig.
 func (c *checker) lines(err error) { c.each(err.Error(), c.fail) }
 
 // each reports the messages of nodeconfig, one on each line of the text.

@@ -127,7 +127,6 @@ func amazonMultipart(text []byte) (message *mail.Message, params map[string]stri
 	return message, params, err
 }
 
-// part reads one part and reports whether it is a NodeConfig.
 func (c *amazonConfig) part(part *multipart.Part) (isConfig bool, err error) {
 	value := part.Header.Get("Content-Type")
 	if value == "" {

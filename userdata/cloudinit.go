@@ -355,7 +355,6 @@ func (c *checker) position(p nodeconfig.Part) position {
 	return at
 }
 
-// hasPart says whether a text is MIME with a part of a type.
 func hasPart(text string, media ...string) bool {
 	if !nodeconfig.IsMIME(text) {
 		return false

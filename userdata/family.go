@@ -192,10 +192,8 @@ func unwrap(content []byte) (text string, size int, packed bool, err error) {
 	return string(plain), len(plain), false, nil
 }
 
-// sortedNames are the keys of a map in order.
 func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// firstLine is the first line that holds something.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(line)

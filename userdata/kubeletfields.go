@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-// kubeletField is a field of KubeletConfiguration and its other names.
 type kubeletField struct {
 	// flag is the kubelet's flag, and setting the one of Bottlerocket's
 	// settings.kubernetes; empty for none.
@@ -116,7 +115,6 @@ func (n Node) kubeletConfigFlags() ([]string, error) {
 	return flags, errors.Join(errs...)
 }
 
-// flagValue is a value of KubeletConfiguration as a flag takes it.
 func (f kubeletField) flagValue(value any) (string, error) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -202,7 +200,6 @@ func (n Node) kubeletWords() []string {
 	return words
 }
 
-// whatSets names the field that sets what a flag sets.
 func (n Node) whatSets(flag, value string) string {
 	if flag == "max-pods" && n.MaxPods > 0 {
 		return "maxPods: " + value

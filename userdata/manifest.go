@@ -166,7 +166,6 @@ func isKarpenter(text string) bool {
 }
 func isEksctl(text string) bool { return eksctlKind().MatchString(text) && !nodeconfig.IsMIME(text) }
 
-// documents reads the YAML documents of a manifest, of one kind.
 func (c *checker) documents(text, kind string) []*yaml.Node {
 	var found []*yaml.Node
 	if !c.isReadable(text) {

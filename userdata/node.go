@@ -326,7 +326,6 @@ func (c Cluster) IPv6() bool {
 	return err == nil && prefix.Addr().Is6()
 }
 
-// dns are the addresses of the cluster's DNS.
 func (c Cluster) dns() []string {
 	if len(c.DNSAddresses) > 0 {
 		return c.DNSAddresses

@@ -359,7 +359,6 @@ func reserved(name string) bool {
 	return found && (below("kubernetes.io") || below("k8s.io")) && !slices.Contains(ownLabels, name) && !slices.ContainsFunc(ownPrefixes, below)
 }
 
-// taintsOfFlags finds taints in kubelet flags.
 func taintsOfFlags(flags []string) []string {
 	var taints []string
 	for i, flag := range flags {

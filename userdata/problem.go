@@ -128,7 +128,6 @@ func (c *checker) warn(line int, field, format string, args ...any) {
 	c.add(Problem{Line: c.line(line), Field: field, Text: c.text(line, format, args...), Warning: true})
 }
 
-// either warns or fails.
 func (c *checker) either(warning bool, line int, field, said string) {
 	if warning {
 		c.warn(line, field, "%s", said)
@@ -169,7 +168,6 @@ func (c *checker) line(line int) int {
 	}
 }
 
-// text adds the line in a decoded text.
 func (c *checker) text(line int, format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	if c.at.decoded && line > 0 {
@@ -194,7 +192,6 @@ func (r *Report) sort() {
 	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 }
 
-// message is a MIME message with the parts that have content.
 func message(parts ...Part) []byte {
 	boundary := "EKSNODE"
 	for n := 1; contains(parts, "--"+boundary); n++ {
@@ -238,7 +235,6 @@ func (p Part) encode() string {
 	return fmt.Sprintf("Content-Type: %s\nContent-Transfer-Encoding: base64\n\n%s", p.ContentType, lines.String())
 }
 
-// scripts are shell scripts as parts of their own.
 func scripts(texts []string) []Part {
 	var parts []Part
 	for _, text := range texts {

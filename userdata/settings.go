@@ -41,7 +41,6 @@ type valueType struct {
 	means     string
 }
 
-// valueTypes are the types by their names.
 var valueTypes = sync.OnceValue(func() map[string]valueType {
 	types := map[string]valueType{}
 	for line := range strings.Lines(settingsTable) {
@@ -106,7 +105,6 @@ func (s settings) fail(path []string, format string, args ...any) {
 	s.checker.fail(s.lineOf(path), strings.Join(shown, "."), format, args...)
 }
 
-// lineOf is a path's line, or the nearest ancestor's.
 func (s settings) lineOf(path []string) int {
 	for n := len(path); n > 0; n-- {
 		if line := s.lines[strings.Join(path[:n], separator)]; line > 0 {
@@ -145,7 +143,6 @@ func (s settings) walk(path []string, value any, at *setting) {
 	}
 }
 
-// value checks one value against what its setting takes.
 func (s settings) value(path []string, value any, takes string) {
 	one, isList := strings.CutPrefix(takes, "[]")
 	t, known := valueTypes()[takes]

@@ -13,7 +13,6 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// word is a word of a command.
 type word struct {
 	text string
 	line int
@@ -34,7 +33,6 @@ func (w *word) whole() word {
 	return word{text: string(w.bytes), line: w.line, dynamic: w.dynamic, blank: w.blank, quoted: w.quoted}
 }
 
-// document is a here-document.
 type document struct {
 	text string
 	// before is the number of lines of the script before the text.

@@ -176,7 +176,6 @@ func (p *Part) decode() error {
 	return nil
 }
 
-// lineOf returns the line of a header's field.
 func (r *mimeReader) lineOf(field string, from, to int) int {
 	for i := from; i < to; i++ {
 		if name, _, _ := strings.Cut(r.lines[i], ":"); strings.EqualFold(name, field) {

@@ -222,7 +222,6 @@ func (p place) String() string {
 	return fmt.Sprintf("%s: line %d: ", p.source, p.line)
 }
 
-// placed records the line of a value, by path.
 func (c *NodeConfig) placed(path string, line int) {
 	if c.places == nil {
 		c.places = map[string]place{}

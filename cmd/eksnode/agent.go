@@ -41,7 +41,6 @@ func agentCommand() *cobra.Command {
 	}
 }
 
-// runRequest runs a request.
 func runRequest(ctx context.Context, h *host.Host, req agent.Request, sink plan.Sink, supply asset.Supply) plan.Report {
 	o := eksnode.Options{DryRun: req.DryRun, Sink: sink}
 	var r plan.Report // the report holds the error too

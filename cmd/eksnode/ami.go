@@ -139,7 +139,6 @@ func (r *regions) flags(cmd *cobra.Command) {
 // several reports whether more than one region may be meant.
 func (r *regions) several() bool { return r.all || len(r.names) > 1 }
 
-// open connects to the regions.
 func (r *regions) open(ctx context.Context) ([]*awsapi.AWS, error) {
 	if r.all && len(r.names) > 0 {
 		return nil, errors.New("--region and --all-regions exclude each other; use one of them")

@@ -69,7 +69,6 @@ func (s *survey) dropGone() {
 	s.old = slices.DeleteFunc(s.old, func(b awsapi.Build) bool { return len(b) == 0 })
 }
 
-// in names the region of an error if there are several regions.
 func (r retirement) in(region string, err error) error {
 	if err == nil || !r.several() {
 		return err
@@ -118,7 +117,6 @@ func (s *survey) spread(b awsapi.Build) {
 	}
 }
 
-// same reports whether another survey has the same result.
 func (s survey) same(other survey) bool {
 	return reflect.DeepEqual(s.old, other.old) && reflect.DeepEqual(s.kept, other.kept)
 }

@@ -42,7 +42,6 @@ type comparedDisk struct {
 	diskdiff.Disk
 }
 
-// diskComparison is a running comparison of two disks.
 type diskComparison struct {
 	*comparison
 	cmd   *cobra.Command
@@ -143,7 +142,6 @@ func isDisk(path string) error {
 // isJSON says whether a text may be an object in JSON.
 func isJSON(text []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) }
 
-// open opens the file of a disk.
 func (d *diskComparison) open(s *comparedDisk) (err error) {
 	if s.Disk, err = diskdiff.Open(s.path, d.partition); err == nil {
 		d.closers = append(d.closers, s.Image.Close)
@@ -183,7 +181,6 @@ func (d *diskComparison) find(ctx context.Context) error {
 	return nil
 }
 
-// volumeOf finds a root volume in the regions that are open.
 func volumeOf(ctx context.Context, opened []*awsapi.AWS, c cloudDisk) (rootVolume, error) {
 	a := opened[0]
 	switch {
@@ -225,7 +222,6 @@ func (d *diskComparison) run(ctx context.Context, args []string) error {
 	return d.print(p)
 }
 
-// content compares the disks.
 func (d *diskComparison) content(ctx context.Context, p *printer) error {
 	err := d.fetch(ctx)
 	d.meter.end()

@@ -141,7 +141,6 @@ func TestAMIPublishSetsTheParameter(t *testing.T) {
 	assert.Equal(t, "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64\n", errOut)
 }
 
-// orphaned adds a snapshot of an age in days, in a region or in all.
 func orphaned(w *aws.World, id, region, description string, days int, tags ...string) *aws.Snapshot {
 	s := &aws.Snapshot{
 		ID: id, Region: region, Owner: aws.Account, State: "completed", Size: 8, Description: description,

@@ -193,7 +193,6 @@ func parseCloudDisk(text string, check func(string) error) (cloudDisk, error) {
 	return cloudDisk{parts[1], parts[2]}, errors.Join(awsnames.Region().Check(parts[1]), check(parts[2]))
 }
 
-// isSnapshot says whether the disk is that of a snapshot.
 func (c cloudDisk) isSnapshot() bool { return strings.HasPrefix(c.id, "snap-") }
 
 // open connects to the region of the disk, or to that of the flags.
@@ -216,7 +215,6 @@ type rootVolume struct {
 	others []awsapi.BlockDevice
 }
 
-// find finds the snapshot with the disk.
 func (c cloudDisk) find(ctx context.Context, a *awsapi.AWS) (rootVolume, error) {
 	if c.isSnapshot() {
 		return rootVolume{aws: a, snapshot: c.id}, nil

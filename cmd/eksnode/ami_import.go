@@ -181,5 +181,4 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 	return p.err
 }
 
-// blocks is the size of blocks.
 func blocks(n int) string { return show.Size(int64(n) * snapshot.BlockSize) }

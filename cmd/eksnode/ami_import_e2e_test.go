@@ -60,7 +60,6 @@ printf '\353\143\220 GRUB ' | dd of=disk.raw conv=notrunc status=none; rm part`)
 	return filepath.Join(folder, "disk.raw")
 }
 
-// shell runs a script in a folder.
 func shell(t *testing.T, folder, script string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)

@@ -247,7 +247,6 @@ func (r retirement) run(cmd *cobra.Command) error {
 // upload can continue for up to three days.
 const orphanDays = 3
 
-// orphan is an orphan as JSON.
 type orphan struct {
 	Snapshot string            `json:"snapshot"`
 	Region   string            `json:"region"`

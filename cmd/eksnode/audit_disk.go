@@ -37,7 +37,6 @@ With --disk, --ami or --snapshot, audit mounts the root file system of a disk
 read-only, which needs root. The disk of an AMI or a snapshot is read through the
 EBS direct APIs, without an instance, and removed after the audit.`
 
-// diskExample are the examples of audits of disks.
 const diskExample = `
   sudo eksnode audit --disk image.qcow2
   sudo -E eksnode audit --ami ami-0123456789abcdef0 --region eu-west-1
@@ -59,7 +58,6 @@ func diskFlags(cmd *cobra.Command) *auditedDisk {
 	return &d
 }
 
-// printPolicy prints the policy if a flag demands it.
 func (d *auditedDisk) printPolicy(w io.Writer) (done bool, err error) {
 	if !d.policy {
 		return false, nil
@@ -75,7 +73,6 @@ func printReadPolicy(w io.Writer) error {
 	return err
 }
 
-// isGiven says whether the audit is one of a disk.
 func (d *auditedDisk) isGiven() bool { return d.file != "" || d.ami != "" || d.snapshot != "" }
 
 // check checks the flags together.
@@ -103,7 +100,6 @@ func (d *auditedDisk) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// audit audits the disk.
 func (d *auditedDisk) audit(cmd *cobra.Command, spec scrub.Spec) (plan.Report, error) {
 	if d.file != "" {
 		return d.auditFile(cmd.Context(), d.file, spec)
@@ -172,7 +168,6 @@ func (d *auditedDisk) named() (cloudDisk, error) {
 	return named, err
 }
 
-// auditVolume downloads and audits the disk.
 func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume rootVolume, spec scrub.Spec) (r plan.Report, err error) {
 	m, said := newMeter(cmd.ErrOrStderr()), newPrinter(cmd.ErrOrStderr())
 	cache, err := diskCache(d.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })

@@ -21,7 +21,6 @@ import (
 // node is the sample's instance, by an ID with the form of AWS.
 const node = "i-0123456789abcdef0"
 
-// sampled serves the sample.
 func sampled(t *testing.T) *aws.World {
 	t.Helper()
 	w := aws.Sample(t)

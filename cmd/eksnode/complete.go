@@ -80,7 +80,6 @@ func beginnings(values ...string) cobra.CompletionFunc {
 	}
 }
 
-// begin returns the values that begin with a text.
 func begin(begun string, values []string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return !strings.HasPrefix(v, begun) })
 }
@@ -95,7 +94,6 @@ func files(extensions ...string) cobra.CompletionFunc {
 	}
 }
 
-// folders completes folders.
 func folders(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
@@ -137,7 +135,6 @@ func elements(f *pflag.Flag, complete cobra.CompletionFunc) cobra.CompletionFunc
 	}
 }
 
-// namedFiles completes the file of a value NAME=FILE.
 func namedFiles(extensions ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		at := strings.Index(begun, "=") + 1

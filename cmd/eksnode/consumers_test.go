@@ -24,7 +24,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// outputOf runs eksnode with an output format and returns the output.
 func outputOf(t *testing.T, format string, args ...string) []byte {
 	t.Helper()
 	var out bytes.Buffer

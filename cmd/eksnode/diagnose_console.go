@@ -37,7 +37,6 @@ func (c *consoles) flags(cmd *cobra.Command) {
 	awsFlags(cmd, &c.aws)
 }
 
-// printPolicy prints the policy if a flag demands it.
 func (c *consoles) printPolicy(w io.Writer) (done bool, err error) {
 	if !c.policy {
 		return false, nil
@@ -70,7 +69,6 @@ func (c *consoles) is(arg string) bool {
 	return awsapi.IsInstanceID(arg) || likeInstance.MatchString(arg) && !isThere(arg)
 }
 
-// search searches the console output of an instance.
 func (c *consoles) search(cmd *cobra.Command, s *diagnose.Search, id string) error {
 	if !awsapi.IsInstanceID(id) {
 		return errors.New("reading " + id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")

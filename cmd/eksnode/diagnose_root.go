@@ -20,7 +20,6 @@ import (
 // logFolder is where machines keep their logs.
 const logFolder = "/var/log"
 
-// rootLog is a log in an image root.
 type rootLog struct {
 	path    string // as the machine names it
 	changed time.Time
@@ -84,7 +83,6 @@ func findLogs(ctx context.Context, h *host.Host) (logs []rootLog, journals []str
 	return logs, journals, err
 }
 
-// rootFile searches a file of an image root.
 func rootFile(h *host.Host, s *diagnose.Search, shown, name string) error {
 	f, err := h.Files.OpenRegular(name)
 	if errors.Is(err, fs.ErrNotExist) { // it was rotated meanwhile

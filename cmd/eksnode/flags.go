@@ -270,7 +270,6 @@ func (s *stdout) Write(text []byte) (int, error) {
 // inputMost is the maximum size of a file or of standard input, in bytes.
 const inputMost = 64 << 20
 
-// readFile reads a file from the command line.
 func readFile(name string) ([]byte, error) {
 	f, err := surface.Open(name)
 	if err != nil {

@@ -73,7 +73,6 @@ func logTo(w io.Writer) func(string) {
 // gcPercent lets the heap grow to 24 MiB before the first collection.
 const gcPercent = 500
 
-// initFlags holds the flags of init and of nodeadm init.
 type initFlags struct {
 	joining
 	skip    []string

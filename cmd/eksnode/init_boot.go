@@ -197,7 +197,6 @@ func token(ctx context.Context, region, cluster string) (token string, expires t
 	return n.Token(ctx, region, cluster)
 }
 
-// execVersion returns the API version from info, the value of KUBERNETES_EXEC_INFO.
 func execVersion(info string) string {
 	var asked struct {
 		APIVersion string `json:"apiVersion"`

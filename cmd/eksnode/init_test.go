@@ -114,7 +114,6 @@ func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func
 	return h, &lines, func(line string) { lines = append(lines, line) }
 }
 
-// metadata opens the metadata service at an address.
 func metadata(t *testing.T, address string) *firstboot.Metadata {
 	t.Helper()
 	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", address)

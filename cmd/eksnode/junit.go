@@ -41,7 +41,6 @@ type (
 	}
 )
 
-// add adds a case and counts it.
 func (s *junitSuite) add(c junitCase) {
 	s.Tests++
 	switch {

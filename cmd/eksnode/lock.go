@@ -190,7 +190,6 @@ func (l locking) downloads(id string) bool {
 	})
 }
 
-// machine locks the assets for a kubelet version on an architecture.
 func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string, out io.Writer) error {
 	l.spec.KubernetesVersion = version
 	date := l.spec.EKSBuildDate
@@ -232,7 +231,6 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 	return nil
 }
 
-// changeOf says how an entry changed.
 func changeOf(old asset.Locked, was bool, now asset.Locked) string {
 	switch {
 	case !was:
@@ -244,7 +242,6 @@ func changeOf(old asset.Locked, was bool, now asset.Locked) string {
 	}
 }
 
-// writeLock writes a lock file atomically.
 func writeLock(to *destination, l *asset.Lock) error {
 	data, err := l.Encode()
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// readLock reads a lock file.
 func readLock(name string) (*provisioner.Lock, error) {
 	data, err := readFile(name)
 	if err != nil {

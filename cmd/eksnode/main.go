@@ -25,7 +25,6 @@ import (
 
 func main() { mainIn(context.Background()) }
 
-// mainIn is main with a context.
 func mainIn(ctx context.Context) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

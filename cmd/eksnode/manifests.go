@@ -17,7 +17,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// manifestsFlags holds the flags of `eksnode manifests`.
 type manifestsFlags struct {
 	node    clustersetup.Node
 	aws     awsapi.Options

@@ -147,7 +147,6 @@ func TestEveryPrintedCommandRuns(t *testing.T) {
 	}
 }
 
-// manifest returns one manifest, or the error.
 func (s setUp) manifest(t *testing.T, cluster, id string) (text, failure string) {
 	t.Helper()
 	args := append([]string{"manifests", "--cluster", cluster, "--role", s.role, "--ami", aws.NodeImage}, s.flags...)

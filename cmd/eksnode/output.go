@@ -54,7 +54,6 @@ func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, l
 	return nil
 }
 
-// write writes the report file.
 func (o *output) write(r plan.Report) error {
 	var text bytes.Buffer
 	if err := writeJSON(&text, r); err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
-// preflightFlags holds the flags of `eksnode preflight`.
 type preflightFlags struct {
 	target  preflight.Target
 	aws     awsapi.Options

@@ -105,7 +105,6 @@ func newSARIF() *sarifRun {
 // noResults is the empty list of results in the text of a log.
 const noResults = `      "results": []`
 
-// print prints a log with this run alone.
 func (r *sarifRun) print(w io.Writer) error {
 	text, err := plan.EncodeJSON(sarifLog{
 		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{*r},
@@ -258,7 +257,6 @@ func itemSARIF(id, command string, known []scrub.Rule) sarifRule {
 	return rule
 }
 
-// describedSARIF is a rule with its help and the page about it.
 func describedSARIF(id, short, help, page string) sarifRule {
 	return sarifRule{
 		ID: id, Short: sarifText{short}, Full: sarifText{short}, HelpURI: page,

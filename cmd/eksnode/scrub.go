@@ -19,7 +19,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// dryRunHelp is the help of --dry-run, wherever there is one.
 const dryRunHelp = "print the plan and change nothing"
 
 // selection are the flags that scrub and audit share.

@@ -93,7 +93,6 @@ func (p *printer) plan(list []plan.Planned) {
 	}
 }
 
-// findings prints findings.
 func (p *printer) findings(item string, list []plan.Finding) {
 	for _, f := range list {
 		p.line("  %-8s %s  (%s: %s)", "finding", shown(f.Target), line(item), line(f.Reason))
@@ -218,7 +217,6 @@ func done(r plan.Report) string {
 	return text
 }
 
-// size is what an action removes.
 func size(a plan.Action) string {
 	if a.Entries == 0 && a.Bytes == 0 {
 		return ""
@@ -261,7 +259,6 @@ const (
 	yellow colour = 33
 )
 
-// wordColours are the colours of the words that begin lines.
 var wordColours = map[string]colour{
 	"PASS": green, "DONE": green, "OK": green, "FAIL": red, "FAILED": red, "finding": red, "error": red, "UNKNOWN": yellow, "WARN": yellow,
 }

@@ -73,7 +73,6 @@ With --cluster, the cluster is read from AWS and flags describe the node.`,
 	return cmd
 }
 
-// readInput reads a file, or standard input for "-".
 func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
 		return readBounded("standard input", standardInput(cmd))

@@ -118,7 +118,6 @@ func publishers() []string {
 	return list
 }
 
-// pairs makes the beginning of a pair of each name.
 func pairs(names []string) []string {
 	var list []string
 	for _, n := range names {

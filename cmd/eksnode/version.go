@@ -58,7 +58,6 @@ func loadManifest(root string) (m *manifest.Manifest, err error) {
 	return m, err
 }
 
-// printImage prints a manifest.
 func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 	var data []byte
 	var err error

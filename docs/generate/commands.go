@@ -85,7 +85,6 @@ var (
 	flagLine = regexp.MustCompile(`^ +(-\w, )?(--[\w-]+)(?: (\S+))?  +(\S.*)$`)
 )
 
-// readCommand reads the help of a command and of its subcommands.
 func readCommand(help helper, names ...string) (command, error) {
 	c := command{Name: strings.Join(names, " "), extra: extraOf(names)}
 	text, err := help(names...)
@@ -127,7 +126,6 @@ func readCommand(help helper, names ...string) (command, error) {
 // other commands does not list them.
 const script = "bootstrap.sh"
 
-// readBelow reads the subcommands that a list names.
 func (c *command) readBelow(help helper, names []string, lines string) error {
 	for line := range strings.Lines(lines) {
 		found := listed.FindStringSubmatch(strings.TrimSuffix(line, "\n"))

@@ -246,7 +246,6 @@ func (s cleaned) prove(t *testing.T, c covered) {
 	}
 }
 
-// atOrAbove returns the rules of a path and of the folders above it.
 func atOrAbove(rules map[string][]string, name string) []string {
 	var all []string
 	for ; name != "/"; name = filepath.Dir(name) {

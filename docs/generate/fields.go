@@ -19,10 +19,8 @@ import (
 // field is an option: a field of a component's HCL block, or a flag.
 type field struct{ Name, Type, Text string }
 
-// fieldLists are the fields of a component.
 type fieldLists struct{ Required, Optional []field }
 
-// all returns the fields of both lists.
 func (l fieldLists) all() []field {
 	return append(l.Required[:len(l.Required):len(l.Required)], l.Optional...)
 }

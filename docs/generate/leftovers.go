@@ -92,7 +92,6 @@ var exceptionsFile []byte
 // exception is a check that does not pass, or all whose names contain Name.
 type exception struct{ Check, Name, Why string }
 
-// exceptions lists the exceptions of one program.
 func exceptions(program string) ([]exception, error) {
 	var all []exception
 	if err := json.Unmarshal(exceptionsFile, &all); err != nil {
@@ -105,10 +104,8 @@ func exceptions(program string) ([]exception, error) {
 	return all, nil
 }
 
-// schemaFile is the JSON Schema of reports.
 const schemaFile = "docs/reference/report.schema.json"
 
-// writeSchema writes the schema below the repository at root.
 func writeSchema(root string) error {
 	text, err := reportSchema(root)
 	if err != nil {

@@ -45,7 +45,6 @@ func rules() []rule {
 // phases lists the phases of a scrub, then that of the audit.
 func phases() []scrub.Phase { return append(slices.Clone(scrub.Phases), scrub.Inspect) }
 
-// rulesOf lists the rules of a phase.
 func rulesOf(p scrub.Phase) []rule {
 	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Phase != p })
 }
@@ -92,7 +91,6 @@ func actions() ([]action, error) {
 	return list, nil
 }
 
-// meanings says what each verb does.
 var meanings = map[plan.Verb]string{
 	plan.Remove:  "removes the file, link or folder",
 	plan.Empty:   "removes the contents; the file or folder keeps its mode, owner and label",
@@ -119,7 +117,6 @@ func plain(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;", "\n", " ").Replace(text)
 }
 
-// asList is plain for names, as a list when they are many.
 func asList(names string) string {
 	if all := strings.Split(plain(names), ", "); len(all) > 8 {
 		return "\n  - " + strings.Join(all, "\n  - ")
@@ -127,7 +124,6 @@ func asList(names string) string {
 	return " " + plain(names)
 }
 
-// ruleLinks are links to rules, on the page of the rules.
 func ruleLinks(ids []string) string {
 	links := make([]string, len(ids))
 	for i, id := range ids {
@@ -184,7 +180,6 @@ const (
 	nothing  outcome = "none" // the step has no file that an image could keep
 )
 
-// outcomes say what each outcome is on the page.
 var outcomes = map[outcome]string{
 	removed: "removed", emptied: "emptied", changed: "rewritten", reported: "reported", keeps: "kept on purpose", nothing: "nothing to do",
 }

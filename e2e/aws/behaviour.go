@@ -193,7 +193,6 @@ func (w *World) around(full, region string, do func() error) error {
 	return do()
 }
 
-// aroundEBS is around for the EBS direct APIs.
 func (w *World) aroundEBS(action string, do func() *ebsdirect.Failure) *ebsdirect.Failure {
 	var failure *ebsdirect.Failure
 	err := w.around("ebs:"+action, w.ebs.Region, func() error {

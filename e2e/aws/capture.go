@@ -92,7 +92,6 @@ func (w *World) keep(region, name string, made Image, taken *Snapshot) createdOu
 // created is the present time as EC2 writes it.
 func created() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// stopped returns the image and the disk of a stopped instance.
 func (w *World) stopped(region, id string) (image string, disk volume, err error) {
 	var found struct {
 		Image string `xml:"reservationSet>item>instancesSet>item>imageId"`

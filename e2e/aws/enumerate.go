@@ -84,7 +84,6 @@ func (c Case) String() string {
 // KeptCases has the cases that have ever failed, one a line after its scenario's name.
 const KeptCases = "testdata/faults.cases"
 
-// kept returns the scenario's cases of KeptCases.
 func (s Scenario) kept(t testing.TB) (all []Case) {
 	text, err := os.ReadFile(KeptCases)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -267,7 +266,6 @@ func (r *disturbance) records() string { return filepath.Join(r.folder, "records
 // fail keeps the first broken invariant.
 func (r *disturbance) fail(err error) { r.broken = cmp.Or(r.broken, err) }
 
-// disturbed runs the product with a fault at one of its calls.
 func (r *disturbance) disturbed(call string, fault Fault) error {
 	b := r.world.front.Behaviour
 	if fault != "" {

@@ -219,7 +219,6 @@ type listIn struct {
 	Disabled   bool     `query:"IncludeDisabled"`
 }
 
-// selected returns the objects of a region that a call selects.
 func selected[R place](all []R, region string, ids []string, missing string, in listIn, look func(R) (alias string, attributes map[string]string, tags []Tag)) ([]R, error) {
 	for _, id := range ids {
 		if _, err := find(all, region, id, missing); err != nil {

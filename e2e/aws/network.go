@@ -125,7 +125,6 @@ func (w *World) Edit(action, pattern, by string) {
 	w.edits[action] = append(w.edits[action], edit{compiled, by})
 }
 
-// edited applies the edits of an action to a response.
 func (w *World) edited(action string, answer any, err error) (any, error) {
 	if raw, forwarded := answer.(*endpoint.Raw); forwarded && err == nil {
 		for _, e := range w.edits[action] {

@@ -268,7 +268,6 @@ func checkTags(tags []Tag) error {
 	return nil
 }
 
-// checkDevices checks the block device mapping.
 func (in registerIn) checkDevices() error {
 	for _, d := range in.Devices {
 		for _, check := range []func() error{d.EBS.check, d.EBS.checkType} {

@@ -27,7 +27,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 )
 
-// client is the SDK's client for a world.
 func client(w *World) *ec2.Client {
 	url := w.Serve()
 	return ec2.New(ec2.Options{

@@ -190,5 +190,4 @@ func (w *World) Shell(script string, files map[string]string) (string, error) {
 	return string(out), nil
 }
 
-// region is the region of Do.
 func (w *World) region() string { return cmp.Or(w.Region, Region) }

@@ -72,7 +72,6 @@ type asked struct {
 	keys             map[string][]string
 }
 
-// anyLike reports whether a value matches one of the patterns.
 func anyLike(patterns []string, value string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return wildcard(strings.ToLower(p), strings.ToLower(value)) })
 }
@@ -114,7 +113,6 @@ func (s statement) applies(q asked) (fits bool, missing []string, err error) {
 	return fits, missing, nil
 }
 
-// decide evaluates statements.
 func decide(statements []statement, q asked) (decision string, missing []string, err error) {
 	decision = "implicitDeny"
 	for _, s := range statements {

@@ -169,7 +169,6 @@ func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, err
 	})
 }
 
-// services returns all supported services.
 func (w *World) services() map[string]endpoint.Service {
 	all := map[string]endpoint.Service{
 		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "kms": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},

@@ -158,7 +158,6 @@ func ownMounts(b *testing.B) {
 	require.NoError(b, unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 }
 
-// install installs Debian packages on this machine.
 func install(b *testing.B, packages ...string) {
 	b.Helper()
 	require.NoError(b, base.Install(b.Context(), os.Stderr, append(packages, "curl", "mount", "time")...))

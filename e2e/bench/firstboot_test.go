@@ -93,7 +93,6 @@ umount -l proc sys dev/null; rm -r --one-file-system "$root"`, append([]string{r
 	return nil
 }
 
-// run runs a command in the root.
 func (r nodeRoot) run(b *testing.B, environment []string, command ...string) figures {
 	b.Helper()
 	environment = append(environment, "PATH=/usr/bin:/usr/sbin:/bin:/sbin")

@@ -192,7 +192,6 @@ func (m made) shell(b *testing.B) (scripts []string) {
 	return scripts
 }
 
-// line returns an action as shell.
 func (m made) line(b *testing.B, a action) string {
 	b.Helper()
 	switch a.Verb {

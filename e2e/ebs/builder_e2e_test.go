@@ -18,7 +18,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// baseImage is a base image of Amazon.
 const baseImage = "ami-00000001"
 
 // newBuilder returns the real amazon-ebs builder without machines and without a

@@ -89,7 +89,6 @@ func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 	assert.Equal(t, 1, c.Count()["ec2:RunInstances"])
 }
 
-// machines starts the instances' machines in a lab.
 type machines struct{ *machine.Lab }
 
 // Launch implements aws.Machines.

@@ -46,7 +46,6 @@ func audit(t *testing.T, c *cloud, eksnode, imageID string) {
 	assert.Contains(t, string(out), "PASS")
 }
 
-// checkNodes launches two nodes from an image.
 func checkNodes(t *testing.T, c *cloud, image aws.Image, user string) {
 	t.Helper()
 	var key struct {

@@ -93,7 +93,6 @@ func scripted(n *node, extra ...string) []string {
 
 const dropIns = "--config-dir=/etc/kubernetes/kubelet/config.json.d"
 
-// kubeletArguments returns the arguments of the running kubelet.
 func (n *node) kubeletArguments() []string {
 	n.t.Helper()
 	return strings.Split(n.sh(`tr '\0' '\n' </proc/$(systemctl show --property=MainPID --value kubelet)/cmdline`), "\n")
@@ -289,7 +288,6 @@ type cluster struct {
 	asked map[string]bool // addresses of nodes that sent a token
 }
 
-// cluster starts a cluster at a port of the lab.
 func (w *world) cluster(name, port string) *cluster {
 	t := w.t
 	t.Helper()

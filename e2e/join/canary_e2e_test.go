@@ -87,7 +87,6 @@ func (w *world) exceptions(check string) *exceptions {
 	return &exceptions{w, all, map[string]bool{}}
 }
 
-// names returns the names of all exceptions.
 func (e *exceptions) names() []string {
 	var names []string
 	for _, one := range e.all {

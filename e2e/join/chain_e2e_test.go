@@ -202,7 +202,6 @@ const (
 	changing = "var/lib/changing"
 )
 
-// fill fills a file on a disk.
 func (w *world) fill(path, file, from string) {
 	w.t.Helper()
 	_, code := lab.Disk(path).Sh(w.t, true, `dd if="$1" of="$ROOT/$2" bs=1M count=4 conv=notrunc status=none`, from, file)

@@ -65,7 +65,6 @@ func (c administrator) now() string {
 	return c.must(c.t, "", "get", "configmap", "aws-auth", "-n", "kube-system", "-o", "yaml")
 }
 
-// data returns the data of a ConfigMap.
 func (c administrator) data(name string) map[string]string {
 	c.t.Helper()
 	var m struct{ Data map[string]string }
@@ -73,7 +72,6 @@ func (c administrator) data(name string) map[string]string {
 	return m.Data
 }
 
-// sampleInstance is the ID of the sample's instance.
 const sampleInstance = "i-0123456789abcdef0"
 
 const nodeRole, otherRole = "arn:aws:iam::123456789012:role/node", "arn:aws:iam::123456789012:role/other"

@@ -67,7 +67,6 @@ func (n node) ready(since time.Time) error {
 	return errors.New("the node has not reported yet")
 }
 
-// node finds a node by its unique name.
 func (c *cluster) node(ctx context.Context, name string) (n node, err error) {
 	out, err := c.kubectl(ctx, "", "get", "node", name, "--output=json")
 	if err == nil {
@@ -241,7 +240,6 @@ type journal struct {
 
 func (w *world) elapsed() float64 { return seconds(w.started) }
 
-// seconds returns the time since a moment.
 func seconds(since time.Time) float64 { return math.Round(10*time.Since(since).Seconds()) / 10 }
 
 // phase measures a part of the test.

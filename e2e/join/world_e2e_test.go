@@ -159,7 +159,6 @@ func (w *world) build(system lab.System) string {
 	return image
 }
 
-// busyboxImage is the image of the test pods.
 const busyboxImage = "registry.eksnode.test/busybox:1"
 
 // idle waits forever. Checks look for processes of that name.
@@ -185,7 +184,6 @@ func (w *world) equip(built string) {
 	w.scrubbed(i, w.image)
 }
 
-// podImages are the images of pods, by name.
 func podImages(t *testing.T) map[string]v1.Image {
 	t.Helper()
 	files := lab.Busybox(t, "sh", "sleep", "cat", "cp", "echo", "true", "ls", "grep", "wget", "hostname", "tail")

@@ -328,7 +328,6 @@ func (n *node) meaning(name string) (end string, counts func(part string) bool) 
 	return "", nil
 }
 
-// meant returns the parts of a file that count, sorted.
 func (n *node) meant(path, end string, counts func(part string) bool) string {
 	n.t.Helper()
 	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(lab.Content(n.t, path)), end), func(part string) bool { return !counts(part) })

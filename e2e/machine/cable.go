@@ -107,7 +107,6 @@ type namespace struct {
 	path string
 }
 
-// openNamespace opens the network namespace of a process.
 func openNamespace(pid int) (*namespace, error) {
 	path := fmt.Sprintf("/proc/%d/ns/net", pid)
 	file, err := os.Open(path)

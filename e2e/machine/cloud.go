@@ -34,7 +34,6 @@ set prefix=($root)/boot/grub
 configfile $prefix/grub.cfg
 `
 
-// loaderModules are the modules of both boot loaders.
 var loaderModules = []string{
 	"part_gpt", "ext2", "search", "search_label", "normal", "configfile", "linux", "echo", "serial", "terminal", "test",
 }
@@ -161,7 +160,6 @@ func (d cloudDisk) write(at int64, content []byte) (err error) {
 	return err
 }
 
-// run runs a program on the host with an input.
 func run(ctx context.Context, input, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(input)

@@ -24,7 +24,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// run is one run of packer.
 type run struct {
 	cmd   *exec.Cmd
 	args  string
@@ -137,7 +136,6 @@ func (r *run) said() string {
 	return strings.Join(strings.Fields(notText.ReplaceAllString(r.out.String(), "")), " ")
 }
 
-// outcome returns the report, and the outcome of each item.
 func (r *run) outcome(t *testing.T) (plan.Report, map[string]plan.Status) {
 	t.Helper()
 	var report plan.Report

@@ -125,7 +125,6 @@ func (n *node) manifest(t *testing.T) *manifest.Manifest {
 	return m
 }
 
-// recorded returns all files that a manifest lists, with their checksums.
 func recorded(m *manifest.Manifest) []manifest.File {
 	files := m.Files
 	for _, asset := range m.Assets {

@@ -153,7 +153,6 @@ exec chroot . /eksnode provision "$@"`, root, lab.Eksnode(t), b.resolver}, b.opt
 	assert.Equal(t, string(sandboxed), string(here))
 }
 
-// lines is a text as a tree, whose differences are short.
 func lines(text string) lab.Tree {
 	all := lab.Tree{}
 	for line := range strings.Lines(text) {

@@ -18,7 +18,6 @@ import (
 // formats are the endings of the packages for Linux.
 func formats() []string { return []string{".deb", ".rpm", ".pkg.tar.zst"} }
 
-// packagesOf lists the packages of the command for a system.
 func packagesOf(system string) []string {
 	if !strings.HasPrefix(system, "linux") {
 		return nil

@@ -183,7 +183,6 @@ func offeredByFedoras() []string {
 	return []string{"containerd", "runc", "conntrack", "ethtool", "ipset", "iptables", "nftables", "socat", "nfs-common", "auditd", "policycoreutils"}
 }
 
-// namesOfFedoras are the names of packages in Fedora and its descendants.
 func namesOfFedoras(more map[string]string) map[string]string {
 	all := map[string]string{
 		"conntrack": "conntrack-tools", "nfs-common": "nfs-utils", "auditd": "audit", "iproute2": "iproute", "libc6": "glibc", "dbus": "dbus-broker",
@@ -194,7 +193,6 @@ func namesOfFedoras(more map[string]string) map[string]string {
 	return all
 }
 
-// filesOfFedoras are files of Fedora and its descendants.
 func filesOfFedoras(repository string) []base.File {
 	return []base.File{
 		{Path: "/etc/dnf/dnf.conf", Content: "[main]\ngpgcheck=True\ninstallonly_limit=3\nclean_requirements_on_remove=True\nbest=True\nskip_if_unavailable=False\n", Mode: 0o644},

@@ -52,7 +52,6 @@ func fields(text string) map[string]string {
 	return all
 }
 
-// described is a package as its control file describes it.
 func described(control map[string]string) pkg {
 	// An epoch or a tilde means nothing to the other managers, or something else.
 	_, version, epoch := strings.Cut(control["Version"], ":")
@@ -120,7 +119,6 @@ func installedPackages(root string) ([]pkg, error) {
 // offeredFolder has the unpacked packages while the tree is made.
 const offeredFolder = "offered"
 
-// controlFolder has their control files.
 const controlFolder = "control"
 
 // unpackOffered unpacks what was downloaded, but for the packages that are left

@@ -212,7 +212,6 @@ func (s Shape) finalScript() string {
 	return b.String() + s.Script
 }
 
-// run runs a script in the tree.
 func (s Shape) run(ctx context.Context, root, name, script string) error {
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--pid", "--fork", "--propagation", "private", "sh", "-euc",
 		`mount -t proc proc "$0/proc"; mount --bind /dev "$0/dev"; mount -t tmpfs tmpfs "$0/run"; mount -t tmpfs tmpfs "$0/tmp"; exec chroot "$0" /bin/sh -eu`, root)

@@ -117,7 +117,6 @@ func (s Shape) Prepare(ctx context.Context, log io.Writer) (root, repository str
 
 const repositoryFolder = "repository"
 
-// installed are the packages of every shape and this one's.
 func (s Shape) installed() []string {
 	all := []string{
 		"systemd-sysv", "dbus", "openssh-server", "openssh-client", "openssh-sftp-server", "sudo", "cloud-init", "iproute2", "ca-certificates", "curl", "gzip",

@@ -71,7 +71,6 @@ func (s source) wrapper(version string) ([]byte, error) {
 	return wrapper(s.GoMod, original, version)
 }
 
-// released returns the release time of the module's version.
 func (s source) released() (time.Time, error) {
 	data, err := os.ReadFile(s.Info)
 	if err != nil {

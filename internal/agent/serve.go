@@ -30,7 +30,6 @@ func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 	return serve(ctx, h, in, out, tool, run, SilenceSeconds*time.Second)
 }
 
-// serve is Serve with another limit for silence.
 func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, run Run, silence time.Duration) plan.Report {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

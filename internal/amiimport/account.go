@@ -24,7 +24,6 @@ func (r *run) checkAccount(ctx context.Context) error {
 	return nil
 }
 
-// copies are the regions of the copies.
 func (r *run) copies() []string {
 	return slices.DeleteFunc(r.Spec.sorted(), func(region string) bool { return region == r.aws.Region })
 }

@@ -42,7 +42,6 @@ func added(t *testing.T, d *ebsdirect.Double, s ebsdirect.Snapshot) {
 	require.NoError(t, d.Add(s, bytes.NewReader(make([]byte, ebsdirect.BlockSize))))
 }
 
-// shares makes the spec share the AMI.
 func shares(i *amiimport.Import) { i.Spec.Users = []string{foreign} }
 
 // What the account or the other accounts forbid is an error before anything is uploaded.

@@ -295,7 +295,6 @@ type Spec struct {
 // architectures are EC2's names of architectures, by Go's.
 var architectures = map[string]string{"amd64": x86, "arm64": arm}
 
-// platform fills in the architecture and the boot mode.
 func (r *run) platform() error { return errors.Join(r.architecture(), r.bootMode()) }
 
 // architecture finds the architecture: the UEFI loader shows it, and /bin/sh. A disk
@@ -322,7 +321,6 @@ func (r *run) architecture() error {
 	return nil
 }
 
-// bootMode finds the boot mode.
 func (r *run) bootMode() error {
 	const field = surface.Name("boot_mode")
 	boot, mode := r.layout.Boot, r.layout.Boot.Mode()

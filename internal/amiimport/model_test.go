@@ -105,7 +105,6 @@ func whole(w *aws.World, folder string) error {
 	return errors.New("there is neither an AMI, nor a completed snapshot that the records name")
 }
 
-// recorded says whether a file of the folder has a text.
 func recorded(folder, text string) bool {
 	files, _ := filepath.Glob(filepath.Join(folder, "*"))
 	return slices.ContainsFunc(files, func(name string) bool {
@@ -133,7 +132,6 @@ func named(w *aws.World, folder string, failure error) error {
 	return nil
 }
 
-// imports are the scenarios of imports.
 func imports(t *testing.T) []aws.Scenario {
 	aws.Environment(t)
 	disk := small(t)

@@ -27,7 +27,6 @@ func defaultFolder() (string, error) {
 	return filepath.Join(home, "eksnode", "ami-import"), nil
 }
 
-// upload uploads the disk.
 func (r *run) upload(ctx context.Context) error {
 	source, err := r.source()
 	if err != nil {
@@ -225,7 +224,6 @@ func (s Spec) checkVolume(f *faults) {
 	f.when(s.Throughput*iopsEach > cmp.Or(s.IOPS, iopsDefault), "%s: %d MiB/s need %d IOPS; set %s", surface.Name("throughput"), s.Throughput, s.Throughput*iopsEach, surface.Name("iops"))
 }
 
-// checkSize checks the root volume of a disk.
 func (s Spec) checkSize(disk int64) error {
 	var f faults
 	f.when(s.VolumeSize != 0 && int64(s.VolumeSize) < disk, "%s: the disk has %d GiB, so the volume cannot have %d", surface.Name("volume_size"), disk, s.VolumeSize)

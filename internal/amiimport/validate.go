@@ -38,7 +38,6 @@ func (f *faults) when(condition bool, format string, args ...any) {
 	}
 }
 
-// check adds the error of a field.
 func (f *faults) check(field surface.Name, err error) { f.when(err != nil, "%s: %w", field, err) }
 
 // Validate returns the faults of the spec, joined.
@@ -182,7 +181,6 @@ func (s Spec) shared() bool {
 	return len(s.Users)+len(s.Organizations)+len(s.Units)+len(s.SnapshotUsers) > 0
 }
 
-// sorted are the regions of the copies.
 func (s Spec) sorted() []string { return slices.Compact(slices.Sorted(slices.Values(s.Regions))) }
 
 // deprecation is the time of the deprecation; zero is never.
@@ -204,7 +202,6 @@ const (
 	publicMost      = 2
 )
 
-// checkDeprecation checks the time of the deprecation.
 func (s Spec) checkDeprecation(now time.Time) error {
 	at, err := s.deprecation()
 	most, kind := deprecationMost, ""

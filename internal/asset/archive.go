@@ -33,7 +33,6 @@ const (
 	freeInflated = 16 << 20 // plus these bytes
 )
 
-// errInflated is an archive that unpacks to far more than its size.
 var errInflated = fmt.Errorf("the archive unpacks to more than %d times its size", mostInflated)
 
 // stagingName is the folder in the target into which an archive is unpacked until
@@ -136,7 +135,6 @@ func (u *unpacker) unpack(v *verifier) error {
 	}
 }
 
-// member unpacks one member.
 func (u *unpacker) member(head *tar.Header, content io.Reader) error {
 	name, err := u.safe(head.Name)
 	if err != nil {
@@ -297,7 +295,6 @@ func (c *Cache) Blob(ctx context.Context, sum string, most int64, open func(from
 	return kept, err
 }
 
-// resumeBlob is Cache.resume for a blob.
 func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File, open func(from int64) (io.ReadCloser, error)) (size int64, err error) {
 	hash := sha256.New()
 	there, err := io.Copy(hash, interruptible{ctx, file})

@@ -253,7 +253,6 @@ func (a Asset) For(c Choice) (Download, error) {
 	return d, d.checkSumURL(c.AllowHTTP)
 }
 
-// version is the version in an asset's address.
 func (c Choice) version(a Asset, published string) string {
 	switch {
 	case published == EKSBucket:
@@ -311,7 +310,6 @@ func (d Download) Recorded() string {
 // aFolder replaces the address of a folder in records: others do not have the folder.
 const aFolder = "a folder"
 
-// recordedFrom is an address for records.
 func recordedFrom(address string) string {
 	if isFile(address) {
 		return aFolder

@@ -268,7 +268,6 @@ const fileScheme = "file://"
 // isFile says whether an address names a file of the running system.
 func isFile(address string) bool { return strings.HasPrefix(address, fileScheme) }
 
-// filePath is the path in the address of a file.
 func filePath(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -288,7 +287,6 @@ type localFile struct {
 
 func (l localFile) size() int64 { return l.bytes }
 
-// openFile opens a file by its address, from a byte on.
 func openFile(address string, from int64) (content, error) {
 	name, err := filePath(address)
 	if err != nil {

@@ -139,7 +139,6 @@ type verifier struct {
 // content goes to a disk before its sum is verified.
 const mostDownload = 1 << 30
 
-// errTooLarge is a download above mostDownload.
 var errTooLarge = fmt.Errorf("the download has more than %d bytes, which no asset has", mostDownload)
 
 // progressStep is the number of bytes between two progress reports.

@@ -50,7 +50,6 @@ type Locked struct {
 	SHA256  string `json:"sha256"`
 }
 
-// key identifies a Locked.
 func (l Locked) key() string { return l.Kubernetes + " " + l.Arch + " " + l.ID }
 
 // LockedImage pins the digest of a container image's name.
@@ -62,7 +61,6 @@ type LockedImage struct {
 	Digest string `json:"digest"`
 }
 
-// remade is the remedy for a wrong lock file.
 const remade = `restore the file from version control, or delete it and create it again with "eksnode lock"`
 
 // ParseLock reads a lock file. Unknown fields, entries that contradict themselves

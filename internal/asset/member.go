@@ -151,5 +151,4 @@ func isPrintable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// quoted quotes and shortens a name.
 func quoted(name string) string { return show.Quote(name, 100) }

@@ -91,7 +91,6 @@ func noise(size int) []byte {
 	return data
 }
 
-// program is a download of a program from the mirror.
 func (m *mirror) program(path string) Download {
 	return Download{
 		ID: "kubelet", Version: "1.34.4", VersionSource: "kubernetes_version", Kind: Program, Target: "/usr/bin/kubelet",

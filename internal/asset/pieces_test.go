@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// large is the size of three pieces and one byte.
 const large = 3*pieceSize + 1
 
 func pieceRequests() []string {

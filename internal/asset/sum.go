@@ -97,7 +97,6 @@ func (d Download) judge(name, arch string) error {
 	return nil
 }
 
-// judgeAll judges an archive.
 func (u *unpacker) judgeAll(v *verifier) error {
 	if err := u.unpack(v); err != nil {
 		return err
@@ -127,7 +126,6 @@ func (u *unpacker) judge(head *tar.Header, content io.Reader) error {
 // errNoELF is a file that is no program of Linux.
 var errNoELF = errors.New("the file is not an ELF program")
 
-// machines are the architectures of ELF.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
 // judgeProgram reads the head of an ELF program, whose form is

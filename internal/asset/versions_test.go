@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// eksHost is the host of EKS' bucket.
 const eksHost = "amazon-eks.s3.us-west-2.amazonaws.com"
 
 // index returns a web server's page of a folder in nginx's format.

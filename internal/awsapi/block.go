@@ -75,7 +75,6 @@ func isUnsent(err error) bool {
 	return isReason(err, again...) || errors.As(err, &api) && strings.Contains(api.Said, unread)
 }
 
-// isReason says that EBS returned an error with one of the reasons.
 func isReason[R ~string](err error, reasons ...R) bool {
 	var api *APIError
 	return errors.As(err, &api) && slices.Contains(reasons, R(api.Reason))

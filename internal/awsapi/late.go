@@ -42,7 +42,6 @@ func (a *AWS) settled(ctx context.Context, call func() error) error {
 	return a.repeated(ctx, a.patience, IsNotFound, call)
 }
 
-// repeated repeats a call after errors that pass, with growing pauses.
 func (a *AWS) repeated(ctx context.Context, most time.Duration, passes func(error) bool, call func() error) error {
 	pause := a.settle
 	for waited := time.Duration(0); ; waited, pause = waited+pause, min(2*pause, pauseMost*a.settle) {
@@ -124,7 +123,6 @@ func IsUnchanged(err error) bool {
 	return errors.As(err, &denied) || errors.As(err, &api) && !strings.HasPrefix(api.Code, "Internal") && !strings.HasSuffix(api.Code, "Unavailable")
 }
 
-// hasCode says that AWS returned an error with one of the codes.
 func hasCode(err error, codes ...string) bool {
 	var api *APIError
 	return errors.As(err, &api) && slices.Contains(codes, api.Code)

@@ -81,7 +81,6 @@ func partitionOf(region string) string {
 	return "aws"
 }
 
-// arns are the ARNs of resources of a service in the regions of the scope.
 func (s Scope) arns(service, account string, resources ...string) oneOrMore {
 	regions, partition := s.Regions, "aws"
 	if len(regions) == 0 {
@@ -172,7 +171,6 @@ func (s Scope) importing() []statement {
 		allow("EksnodeDescribeKeys", s.keys(), "kms:DescribeKey"), encrypt, grant)
 }
 
-// actionsOf are the actions of statements, in order.
 func actionsOf(statements []statement) []string {
 	var all []string
 	for _, s := range statements {

@@ -69,7 +69,6 @@ func (a *AWS) Recipe(ctx context.Context, id string) (Recipe, error) {
 	return Recipe{Region: a.Region, Image: id, Snapshots: i.Snapshots, Register: text, Permissions: shared.LaunchPermissions, Deprecated: i.Deprecated}, err
 }
 
-// registration is the call that registers an image again.
 func registration(was types.Image) *ec2.RegisterImageInput {
 	in := &ec2.RegisterImageInput{
 		Name: was.Name, Description: was.Description, Architecture: was.Architecture, BootMode: was.BootMode, VirtualizationType: aws.String(string(was.VirtualizationType)),

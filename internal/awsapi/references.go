@@ -37,7 +37,6 @@ type References struct {
 	parameters map[string]string
 }
 
-// imageIDs matches the image IDs in a text.
 var imageIDs = regexp.MustCompile(`\bami-[0-9a-f]{8,17}\b`)
 
 // References searches the region for everything that refers to images. A launch of an

@@ -236,7 +236,6 @@ func (a *AWS) Share(ctx context.Context, i Image, s Shares, snapshots []string) 
 	return errors.Join(errs...)
 }
 
-// permit adds launch permissions to an image.
 func (a *AWS) permit(ctx context.Context, id string, add []types.LaunchPermission) error {
 	if len(add) == 0 {
 		return nil

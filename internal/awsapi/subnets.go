@@ -88,7 +88,6 @@ func subnetOf(in types.Subnet) Subnet {
 	return s
 }
 
-// routeTables describes the route tables of a VPC.
 func (a *AWS) routeTables(ctx context.Context, vpc string) ([]types.RouteTable, error) {
 	var tables []types.RouteTable
 	pages := ec2.NewDescribeRouteTablesPaginator(a.ec2, &ec2.DescribeRouteTablesInput{Filters: filters("vpc-id", vpc)})
@@ -182,7 +181,6 @@ func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 	return gateways, a.place(ctx, gateways, subnets)
 }
 
-// place adds the subnets to NAT gateways.
 func (a *AWS) place(ctx context.Context, gateways []NAT, subnets map[string]string) error {
 	var ids []string
 	for _, id := range subnets {

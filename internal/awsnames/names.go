@@ -64,7 +64,6 @@ var kinds = map[string]string{
 	"vol": "a volume", "eni": "a network interface", "rtb": "a route table", "acl": "a network ACL",
 }
 
-// wrongID explains what is wrong with an ID.
 func wrongID(prefix, text string) string {
 	of, digits, dashed := strings.Cut(text, "-")
 	switch {
@@ -233,7 +232,6 @@ func ProfileName() Form {
 	return f
 }
 
-// nameOf is the form of IAM's names.
 func nameOf(what, example string) Form {
 	return Form{what: what, example: example, pattern: roleName, hint: func(text string) string {
 		if strings.HasPrefix(text, "arn:") {

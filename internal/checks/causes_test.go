@@ -107,7 +107,6 @@ func symptoms(t *testing.T) []symptom {
 	return list
 }
 
-// inCode lists the inline code of a cell.
 func inCode(cell string) []string {
 	var list []string
 	for _, found := range quoted.FindAllStringSubmatch(cell, -1) {
@@ -141,7 +140,6 @@ func TestEveryCauseAndCheckHasASymptom(t *testing.T) {
 	}
 }
 
-// finds reports whether diagnose traces one of the lines to the cause.
 func finds(t *testing.T, cause string, lines []string) bool {
 	t.Helper()
 	for _, line := range lines {

@@ -66,7 +66,6 @@ func readme(t *testing.T) string {
 	return ""
 }
 
-// workstation is a workstation with packer.
 type workstation struct{ packer, home string }
 
 // newWorkstation makes a workstation with this plugin, amazon and qemu.

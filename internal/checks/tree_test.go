@@ -92,7 +92,6 @@ func (s source) at(p token.Pos) string {
 	return s.name + ":" + strconv.Itoa(position.Line)
 }
 
-// parsed parses a Go file with that name and text.
 func parsed(t *testing.T, name, text string) source {
 	t.Helper()
 	s := source{name: name, text: text, set: token.NewFileSet()}

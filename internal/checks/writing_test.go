@@ -104,7 +104,6 @@ func wordsOf(sentence string) []string {
 	return all
 }
 
-// quotedCode replaces quoted code.
 const quotedCode = "X"
 
 var (
@@ -169,7 +168,6 @@ func ofGo(s source) []prose {
 
 var comment = regexp.MustCompile(`(?m)(?:^|\s)#.*$`)
 
-// ofComments returns the comments of a file with # comments.
 func ofComments(name, text string) []prose {
 	var all []prose
 	for i, line := range strings.Split(text, "\n") {

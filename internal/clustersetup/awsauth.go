@@ -103,7 +103,6 @@ func (n Node) mergeAuth() string {
 	return printAuth + " | eksnode manifests --cluster " + n.Cluster + " --role " + n.Role + " --only aws-auth --aws-auth -" + flags + " | kubectl apply -f -"
 }
 
-// readAuth reads the ConfigMap aws-auth.
 func readAuth(text []byte) (*yaml.Node, error) {
 	switch {
 	case len(text) > mostAuth:

@@ -190,7 +190,6 @@ func writeLaunchTemplate(n Node) (string, error) {
 	return string(text) + "\n", err
 }
 
-// templateData is the data of a launch template.
 type templateData struct {
 	ImageID        string            `json:"ImageId"`
 	InstanceType   string            `json:",omitempty"`
@@ -231,7 +230,6 @@ const maxDocument = 64 << 10
 // document is an IAM policy document. Members that eksnode does not know stay.
 type document map[string]any
 
-// statement is one statement of a document.
 type statement map[string]any
 
 func readDocument(text string) (document, error) {
@@ -266,12 +264,10 @@ func (d document) with(s statement) (string, error) {
 	return string(text), err
 }
 
-// allow is a statement that allows actions.
 func allow(member string, value any, actions ...string) statement {
 	return statement{"Effect": "Allow", member: value, "Action": actions}
 }
 
-// newDocument is a document with statements, as JSON.
 func newDocument(statements ...statement) string {
 	text, err := json.Marshal(map[string]any{"Version": "2012-10-17", "Statement": statements})
 	if err != nil {
@@ -308,7 +304,6 @@ func (s statement) names(action string) bool {
 	})
 }
 
-// trusts says whether the statement is about a service.
 func (s statement) trusts(service string) bool {
 	switch p := s["Principal"].(type) {
 	case string:

@@ -151,7 +151,6 @@ func apply(old string, list *yaml.Node, edits []edit) (string, error) {
 	return "", fmt.Errorf("merging mapRoles: line %d: eksnode cannot add to a list in this form", list.Line)
 }
 
-// offset is the byte offset of a node in its text.
 func offset(text string, n *yaml.Node) int {
 	at := 0
 	for range n.Line - 1 {
@@ -164,7 +163,6 @@ func offset(text string, n *yaml.Node) int {
 	return min(at, len(text))
 }
 
-// endLine ends the last line of a text.
 func endLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

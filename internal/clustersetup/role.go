@@ -38,7 +38,6 @@ func (n Node) inOtherAccount(s *script) {
 	}
 }
 
-// profileName is the name of the nodes' instance profile.
 func (n Node) profileName() string {
 	_, _, name := n.role()
 	switch {
@@ -148,7 +147,6 @@ const CNIRole = "AmazonEKSPodIdentityAmazonVPCCNIRole"
 // (https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html).
 const IPv6Policy = "AmazonEKS_CNI_IPv6_Policy"
 
-// podIdentity is the principal of EKS Pod Identity in all partitions.
 const podIdentity = "pods.eks.amazonaws.com"
 
 // ipv6Actions are the permissions of the VPC CNI in IPv6 clusters. The VPC CNI
@@ -160,7 +158,6 @@ var ipv6Actions = []string{
 	"ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
 }
 
-// cniPolicy attaches the VPC CNI's policy to a role of an account.
 func (n Node) cniPolicy(s *script, name string, role *Role) error {
 	partition, account, _ := n.role()
 	if n.Found.Account != "" && name == CNIRole {

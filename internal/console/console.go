@@ -194,7 +194,6 @@ func (c *Console) more(item string, lines int) {
 	}
 }
 
-// findings prints findings.
 func (c *Console) findings(item string, list []plan.Finding) {
 	for _, f := range list[:min(len(list), targetsMost)] {
 		c.fail("  %s: for you to decide: %s (%s)", item, f.Target, f.Reason)

@@ -26,7 +26,6 @@ func noun(command string) string {
 	return "rule"
 }
 
-// nothing is what a phase with nothing left to do says, by command and phase.
 func nothing(command, phase string) string {
 	switch {
 	case command == audit:

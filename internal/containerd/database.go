@@ -90,7 +90,6 @@ type reader struct {
 	used     []bool // pages that were read
 }
 
-// parse reads a database of size bytes.
 func parse(file io.ReaderAt, size int64) (*Database, error) {
 	head := make([]byte, min(size, headMost))
 	if _, err := file.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {

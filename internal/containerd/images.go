@@ -74,7 +74,6 @@ func IsActive(ctx context.Context, h *host.Host) (bool, error) {
 	return h.IsActive(ctx, Unit)
 }
 
-// running lists the images of a running containerd.
 func running(ctx context.Context, h *host.Host) ([]Image, error) {
 	if !h.HasCommand("ctr") {
 		return nil, errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that eksnode reads its metadata")

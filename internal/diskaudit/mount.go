@@ -176,7 +176,6 @@ func (m *machine) mountRoot() error {
 	return m.mountAsRoot(m.root)
 }
 
-// part returns the partition with that number.
 func (m *machine) part(number int) source {
 	return m.Parts[slices.IndexFunc(m.Parts, func(p source) bool { return p.Number == number })]
 }

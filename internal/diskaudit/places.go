@@ -33,7 +33,6 @@ func (p place) has(options ...string) bool {
 	return false
 }
 
-// isFstab reports whether the place is a line of /etc/fstab.
 func (p place) isFstab() bool { return strings.HasPrefix(p.from, "/etc/fstab") }
 
 // subvolume is the option that names a subvolume of btrfs, or "".
@@ -66,7 +65,6 @@ func fstab(text string) []place {
 	return all
 }
 
-// mountUnit returns what a mount unit of systemd mounts.
 func mountUnit(name, text string) place {
 	p := place{from: name}
 	section := ""

@@ -86,7 +86,6 @@ func Compare(ctx context.Context, before, after Disk, folder string) (Result, er
 	return r, err
 }
 
-// list lists the files of both disks.
 func list(ctx context.Context, disks [2]Disk, folder string) (lists [2]*diskaudit.Listing, err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	if clones(disks) {
@@ -143,7 +142,6 @@ func packagesOf(before, after packages.Installed) []Package {
 	return list
 }
 
-// versions are the versions by name.
 func versions(all packages.Installed) map[string]string {
 	list := map[string]string{}
 	for _, p := range all {
@@ -152,7 +150,6 @@ func versions(all packages.Installed) map[string]string {
 	return list
 }
 
-// nameOf is the name of the package that an owner of files is.
 func nameOf(owner string, all packages.Installed) string {
 	if p, ok := all[owner]; ok {
 		return p.Name

@@ -92,7 +92,6 @@ func files(before, after *diskaudit.Listing, changed []Package) ([]File, error) 
 	}
 }
 
-// grouped sets the group of a file and counts it.
 func grouped(f File, changed map[string]*Package) File {
 	switch p := changed[f.Package]; {
 	case f.Package == "":
@@ -175,7 +174,6 @@ func differs(a, b *diskaudit.Entry) []string {
 	return list
 }
 
-// attribute names an extended attribute for a person.
 func attribute(name string) string {
 	if name == "security.capability" {
 		return "capabilities"

@@ -44,7 +44,6 @@ func TestRandomChangesAreThoseOfFindAndDiff(t *testing.T) {
 	}
 }
 
-// somewhere returns a random path below a folder, or the folder.
 func somewhere(t *testing.T, random *rand.Rand, root string, folder bool) string {
 	var all []string
 	require.NoError(t, filepath.WalkDir(root, func(path string, e os.DirEntry, err error) error {

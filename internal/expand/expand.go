@@ -18,7 +18,6 @@ import (
 // zstd and xz.
 const windowMost = 128 << 20
 
-// errTooLarge is an expansion that needs more memory than windowMost.
 var errTooLarge = fmt.Errorf("expanding takes more than %d MiB of memory", windowMost>>20)
 
 // TooLarge reports whether a content is not expanded because of the memory.

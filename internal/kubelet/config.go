@@ -146,7 +146,6 @@ func (c config) text(path string) string {
 
 func (c config) on(path string) bool { return c.get(path) == true }
 
-// list returns the texts of a list.
 func (c config) list(path string) []string {
 	switch v := c.get(path).(type) {
 	case []string:
@@ -196,7 +195,6 @@ func (c config) number(path string) (n float64, ok bool) {
 	}
 }
 
-// gate reports whether a feature gate is on.
 func (c config) gate(name string) bool {
 	set, _ := object(c.get("featureGates"))
 	if value, there := set[name].(bool); there {

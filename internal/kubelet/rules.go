@@ -108,7 +108,6 @@ func choiceRules() []rule {
 	}
 }
 
-// needs is a field that a feature gate must allow when the field is set.
 func needs(gate, field string, set func(config) bool) rule {
 	return rule{fields: []string{field, "featureGates." + gate}, wrong: func(c config) string {
 		if c.gate(gate) || !set(c) {
@@ -347,7 +346,6 @@ func Problems(minor int, base, user map[string]any, flags []string) []Problem {
 	return problems
 }
 
-// blamed is the field that the user sets.
 func blamed(fields, set []string) string {
 	for _, f := range fields {
 		if slices.Contains(set, f) {

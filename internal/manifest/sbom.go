@@ -104,7 +104,6 @@ func (m *Manifest) packageURL(p Package) string {
 // escape is percent encoding. Names and versions contain no spaces.
 func escape(s string) string { return url.QueryEscape(s) }
 
-// splitImage splits a name into repository and tag.
 func splitImage(name string) (repository, tag string) {
 	i := strings.LastIndex(name, ":")
 	if i < 0 || strings.Contains(name[i:], "/") { // a port

@@ -62,7 +62,6 @@ type part struct {
 	tagged bool
 }
 
-// build is a build block.
 type build struct {
 	uses         []use
 	provisioners []part
@@ -283,7 +282,6 @@ func words(list hcl.Expression) ([]string, bool) {
 	return named, true
 }
 
-// runs reports whether a provisioner runs for a source, and whether that is certain.
 func (p part) runs(u use) (runs, certain bool) {
 	for _, field := range []string{"only", "except"} {
 		if a := p.attrs[field]; a != nil {

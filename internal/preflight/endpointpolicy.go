@@ -12,7 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-// endpointPolicy is the policy of a VPC endpoint.
 type endpointPolicy struct{ Statement oneOrMore[endpointStatement] }
 
 type endpointStatement struct {
@@ -24,7 +23,6 @@ type endpointStatement struct {
 	Condition             map[string]any
 }
 
-// everybody says whether a principal is everybody.
 type everybody bool
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -50,7 +48,6 @@ const (
 	allowed
 )
 
-// about evaluates the policy for a call of a node.
 func (p endpointPolicy) about(c call) (said answer, denied bool) {
 	for _, s := range p.Statement {
 		if !s.matches(c) {

@@ -99,7 +99,6 @@ func private(n netip.Prefix) bool {
 	return false
 }
 
-// follow follows a route of a subnet to its target.
 func (f *facts) follow(s awsapi.Subnet, r awsapi.Route) exit {
 	switch {
 	case r.Blackhole:
@@ -138,7 +137,6 @@ func elsewhere(s awsapi.Subnet, r awsapi.Route) exit {
 	return exit{verdict: Warn, via: r.Via, said: fmt.Sprintf("routes to %s, %s: preflight cannot see whether this leads to AWS's services, so check %s", r.Via, what, check), remedy: command}
 }
 
-// throughNAT is the exit over a NAT gateway.
 func (f *facts) throughNAT(s awsapi.Subnet, r awsapi.Route) exit {
 	i := slices.IndexFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == r.Via })
 	switch {

@@ -298,7 +298,6 @@ func (f *facts) fits(family string) *result {
 	return &r
 }
 
-// userDataOf is the command that writes user data of a family.
 func (f *facts) userDataOf(family string) string {
 	return fmt.Sprintf("eksnode userdata render --family %s --cluster %s", family, f.target.Cluster)
 }

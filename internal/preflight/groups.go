@@ -62,7 +62,6 @@ func lets(groups []awsapi.SecurityGroup, egress bool, p port, others, networks [
 	return said
 }
 
-// covers says whether the network outer contains inner.
 func covers(outer, inner string) bool {
 	o, err := netip.ParsePrefix(outer)
 	i, alsoErr := netip.ParsePrefix(inner)
@@ -178,7 +177,6 @@ func checkNodeToNode(f *facts) result {
 // configMap is the authentication mode in which only aws-auth decides.
 const configMap = "CONFIG_MAP"
 
-// printAuth prints aws-auth, for a command that reads it.
 const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml | "
 
 // windows says whether the nodes run Windows.
@@ -188,7 +186,6 @@ func (f *facts) windows() bool {
 		class != nil && strings.HasPrefix(strings.ToLower(class.AMIFamily+class.alias()), "windows")
 }
 
-// withAuth is the command that passes aws-auth to this preflight.
 func (f *facts) withAuth() string { return printAuth + f.target.command("--aws-auth -") }
 
 func (f *facts) entryType() string {

@@ -205,7 +205,6 @@ func allows(policy, role string) (allowed, sure bool) {
 	return len(left) == 0, true
 }
 
-// names says whether a principal element includes a role.
 func names(principal json.RawMessage, role string) bool {
 	var everybody string
 	if json.Unmarshal(principal, &everybody) == nil {

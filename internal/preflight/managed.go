@@ -13,7 +13,6 @@ import (
 // custom is the AMI type of node groups whose launch template names the image.
 const custom = "CUSTOM"
 
-// managed says whether the target is a managed node group.
 func (f *facts) managed() bool { return f.target.NodeGroup != "" }
 
 // launches reads the settings with which the target's nodes start.
@@ -152,7 +151,6 @@ func (f *facts) subnetsOfTarget() ([]string, error) {
 	return nil, nil
 }
 
-// named reads the named subnets.
 func (f *facts) named(ctx context.Context, a *awsapi.AWS, ids []string, err error) fact[[]awsapi.Subnet] {
 	if err != nil {
 		return fact[[]awsapi.Subnet]{err: err}
@@ -333,7 +331,6 @@ func (f *facts) unmergeable() *result {
 	return &r
 }
 
-// isMIME says whether a text is a MIME message with parts.
 func isMIME(text string) bool {
 	head, _, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
 	return strings.Contains(strings.ToLower(head), "content-type: multipart/")

@@ -79,7 +79,6 @@ func (m *mender) close(t *testing.T) {
 	t.Log(m.table.String())
 }
 
-// why returns the reason for a command, or "".
 func (m *mender) why(list []exception, command string) string {
 	for _, r := range list {
 		if regexp.MustCompile(r.pattern).MatchString(command) {
@@ -173,7 +172,6 @@ func (m *mender) mend(t *testing.T, w *aws.World, target Target, first Report, f
 	return "failed"
 }
 
-// ranks orders the verdicts.
 var ranks = map[Verdict]int{OK: 0, Warn: 1, Unknown: 2, Fail: 3}
 
 // worst returns the rank of each check, also of those without a finding of their own.

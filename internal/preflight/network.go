@@ -244,7 +244,6 @@ func checkACL(f *facts) result {
 	return good("let through by %v", seen)
 }
 
-// aclOf finds the ACL of a subnet.
 func (f *facts) aclOf(s awsapi.Subnet) (awsapi.ACL, bool) {
 	i := slices.IndexFunc(f.acls.value, func(acl awsapi.ACL) bool { return slices.Contains(acl.Subnets, s.ID) })
 	if i < 0 {

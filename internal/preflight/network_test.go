@@ -31,7 +31,6 @@ func change(f *facts, service string, how func(*awsapi.Endpoint)) {
 	}
 }
 
-// policy is an endpoint's policy with statements.
 func policy(statements string) func(*awsapi.Endpoint) {
 	return func(e *awsapi.Endpoint) { e.Policy = `{"Version":"2012-10-17","Statement":[` + statements + `]}` }
 }

@@ -59,7 +59,6 @@ func (f *facts) newVersion(data map[string]any) string {
 
 // quote quotes a text as one word for a shell.
 
-// seenImage returns the image, or the result to report when the image is unknown.
 func (f *facts) seenImage() (awsapi.Image, *result) {
 	if f.image.err != nil {
 		r := f.unseen(f.image.err)

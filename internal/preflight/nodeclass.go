@@ -76,7 +76,6 @@ type metadata struct {
 	HopLimit int    `yaml:"httpPutResponseHopLimit"`
 }
 
-// file is the name of a file with the class, for a command.
 func (c *NodeClass) file() string {
 	if c.File == "-" {
 		return "FILE"
@@ -198,7 +197,6 @@ func (c *NodeClass) split(spec *yaml.Node) error {
 	return err
 }
 
-// kubeletFaults are the faults of kubelet's fields.
 func (c *NodeClass) kubeletFaults() []string {
 	if c.settings == nil {
 		return nil

@@ -235,7 +235,6 @@ func (r *classReader) fields(n *yaml.Node, path string, known map[string]field, 
 	}
 }
 
-// value checks a value.
 func (r *classReader) value(n *yaml.Node, path string, f field, version string) {
 	if r.nodes++; r.nodes > mostNodes {
 		r.fail(n.Line, path, "the manifest has more than %d values", mostNodes)

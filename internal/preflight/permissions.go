@@ -210,7 +210,6 @@ func (g grant) byName() result {
 	return maybe(g.attach(), "%s; %s", said, unsure)
 }
 
-// reasons groups missing permissions by the reason.
 func reasons(missing []awsapi.Decision) string {
 	var order []string
 	actions := map[string][]string{}

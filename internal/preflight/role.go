@@ -127,7 +127,6 @@ func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]T)(o))
 }
 
-// trustPolicy is a role's trust policy.
 type trustPolicy struct{ Statement oneOrMore[trustStatement] }
 
 type trustStatement struct {
@@ -156,7 +155,6 @@ func (v *values) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// lets says whether the statement is about an action.
 func (s trustStatement) lets(action string) bool {
 	return slices.ContainsFunc(s.Action, func(a string) bool { return matches(strings.ToLower(a), strings.ToLower(action)) })
 }
@@ -180,12 +178,10 @@ func (p *principal) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// is says whether the principal is one of the services.
 func (p principal) is(services ...string) bool {
 	return slices.ContainsFunc(p.services, func(name string) bool { return name == "*" || slices.Contains(services, name) })
 }
 
-// federates says whether the principal is an identity provider.
 func (p principal) federates(provider string) bool {
 	return slices.ContainsFunc(p.providers, func(name string) bool { return name == "*" || name == provider })
 }

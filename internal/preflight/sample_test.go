@@ -121,7 +121,6 @@ func lacking(f *facts, actions ...string) fact[[]awsapi.Decision] {
 	return known(list)
 }
 
-// over is a default route.
 func over(gateway string) []awsapi.Route { return []awsapi.Route{{To: "0.0.0.0/0", Via: gateway}} }
 
 // nodeGroup is a security group that allows all outgoing traffic.
@@ -145,7 +144,6 @@ func openACL(id, subnet string) awsapi.ACL {
 func allowedIn(e awsapi.ACLEntry) bool  { return e.Allow && !e.Egress }
 func allowedOut(e awsapi.ACLEntry) bool { return e.Allow && e.Egress }
 
-// nodeSubnet returns the node's subnet in a sample.
 func nodeSubnet(f *facts) *awsapi.Subnet { return &f.subnets.value[0] }
 func nodeACL(f *facts) *awsapi.ACL       { return &f.acls.value[0] }
 func planeACL(f *facts) *awsapi.ACL      { return &f.acls.value[1] }

@@ -18,7 +18,6 @@ type service struct {
 	maybe string
 }
 
-// call is a call to a service.
 type call struct{ action, resource string }
 
 // part returns a part of the cluster's ARN, or a name in capital letters: 1 is the

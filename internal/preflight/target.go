@@ -94,7 +94,6 @@ func (t Target) String() string {
 	return said
 }
 
-// command is the command for this preflight with further flags.
 func (t Target) command(flags string) string {
 	words := []string{"eksnode preflight --cluster", t.Cluster}
 	switch {
@@ -130,7 +129,6 @@ type selected struct {
 	found, nothing, empty []string
 }
 
-// words says what a term asks for.
 func (t term) words() string {
 	var list []string
 	for _, pair := range [][2]string{{"id", t.ID}, {"name", t.Name}, {"owner", t.Owner}, {"ssmParameter", t.SSMParameter}} {

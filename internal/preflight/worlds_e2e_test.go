@@ -26,7 +26,6 @@ type scene struct {
 	judge func(*testing.T, Report)
 }
 
-// make returns the target in a new world.
 func (s scene) make(t *testing.T) (*aws.World, Target) {
 	t.Helper()
 	w := served(t)

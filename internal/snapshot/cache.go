@@ -172,7 +172,6 @@ func makeFolder(path string) error {
 	return err
 }
 
-// sameFile says whether an open folder still has its name.
 func sameFile(folder *os.File, name string) bool {
 	open, err := folder.Stat()
 	if err != nil {

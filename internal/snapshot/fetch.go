@@ -39,7 +39,6 @@ func newFetch(a *awsapi.AWS, id string, connections int, perSecond float64) fetc
 	return f
 }
 
-// get reads a block into a buffer.
 func (f *fetch) get(ctx context.Context, b awsapi.Block, into []byte) (Sum, error) {
 	if err := f.pace.Wait(ctx); err != nil {
 		return Sum{}, err
@@ -177,7 +176,6 @@ func refused(ctx context.Context, a *awsapi.AWS, s awsapi.Snapshot, err error) e
 	return awsapi.RefusedSnapshot(err, s, a.Region, account)
 }
 
-// download is a running download.
 type download struct {
 	Download
 	fetch

@@ -17,5 +17,4 @@ func lockedFile(path string) (*os.File, error) {
 	return file, nil
 }
 
-// removeLocked closes and removes a file.
 func removeLocked(file *os.File) error { return errors.Join(file.Close(), os.Remove(file.Name())) }

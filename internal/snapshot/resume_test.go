@@ -194,7 +194,6 @@ func child(i *interrupted) {
 	i.upload.Parent, i.upload.ParentSums = r.Snapshot.ID, r.Sums
 }
 
-// edit keeps some lines of the journal.
 func (i *interrupted) edit(t *testing.T, keep func(line string) bool) {
 	t.Helper()
 	text, err := os.ReadFile(i.upload.Journal)

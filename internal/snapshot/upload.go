@@ -87,7 +87,6 @@ type Result struct {
 	Token string
 }
 
-// upload is a running upload.
 type upload struct {
 	Upload
 	aws     *awsapi.AWS
@@ -224,7 +223,6 @@ func (u *upload) over(ctx context.Context, err error) (awsapi.Snapshot, bool) {
 	return s, err == nil && s.State == awsapi.SnapshotCompleted
 }
 
-// readBlock reads a block of the new snapshot.
 func (u *upload) readBlock(index int32, into []byte) error {
 	if u.free[index] {
 		clear(into)

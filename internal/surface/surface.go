@@ -111,7 +111,6 @@ func Rewrite(text string, errs ...error) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// failures are the outermost errors of Errorf in an error.
 func failures(err error) []*failure {
 	var found []*failure
 	switch err := err.(type) {

@@ -131,7 +131,6 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	}, nil
 }
 
-// bytes is the size of blocks.
 func bytes(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }
 
 // builderID identifies the artifacts of this post-processor. Post-processors for AMIs

@@ -92,7 +92,6 @@ func TestTemplatesUseTheDataOfTheBuild(t *testing.T) {
 	require.ErrorContains(t, err, "tags: \"{{ .ID }}\" refers to a value that does not exist; known: BuildName, BuilderType")
 }
 
-// artifact is an artifact of a builder.
 type artifact struct {
 	builder string
 	files   []string

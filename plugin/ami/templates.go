@@ -56,7 +56,6 @@ func (c Config) rendered(generated map[string]any) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// render renders the template of a field.
 func (c Config) render(field string, text *string) error {
 	out, err := interpolate.Render(*text, &c.ctx)
 	switch {

@@ -18,7 +18,6 @@ var _ packersdk.Datasource = new(Datasource)
 
 type block = map[string]any
 
-// texts returns a cty map of strings as a Go map.
 func texts(v cty.Value) map[string]string {
 	all := map[string]string{}
 	for name, text := range v.AsValueMap() {

@@ -229,7 +229,6 @@ func throughPacker(t *testing.T, comm packersdk.Communicator) packersdk.Communic
 	return client.Communicator()
 }
 
-// connectSSH connects to the machine.
 func connectSSH(t *testing.T, m *sshtest.Machine, ui packersdk.Ui) packersdk.Communicator {
 	c := communicator.Config{Type: "ssh"}
 	c.SSHHost, c.SSHPort = m.Address()

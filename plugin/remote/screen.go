@@ -163,7 +163,6 @@ func (k *Kept) write(r plan.Report) error {
 	return nil
 }
 
-// perSource adds the name of the source to a path.
 func perSource(path string) string {
 	extension := filepath.Ext(path)
 	return strings.TrimSuffix(path, extension) + "-${source.name}" + extension

@@ -155,7 +155,6 @@ func Decode(block any, options *config.DecodeOpts, raws ...any) error {
 	return config.Decode(block, options, raws...)
 }
 
-// named returns an error of gocty with the name of its field.
 func named(err error) error {
 	var at cty.PathError
 	if errors.As(err, &at) && len(at.Path) > 0 {

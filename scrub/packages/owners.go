@@ -167,7 +167,6 @@ func ReadInstalled(ctx context.Context, h *host.Host) (Installed, error) {
 	return all, nil
 }
 
-// add adds a version of a package.
 func (all Installed) add(owner, name, version string) {
 	known := all[owner]
 	var versions []string

@@ -244,7 +244,6 @@ func (d Disks) uuid(number int) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// unit is a mount unit.
 type unit struct{ description, what, where, kind, options string }
 
 // mountUnit returns the actions for a unit that mounts u now and at every boot. The

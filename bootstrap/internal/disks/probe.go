@@ -31,7 +31,6 @@ type content struct {
 	array string
 }
 
-// refusal returns the error for a device whose content must stay.
 func refusal(device string, c content) error {
 	return fmt.Errorf("%s holds %s; clear the disk with blkdiscard --zeroout if its content is not needed", device, c.name)
 }

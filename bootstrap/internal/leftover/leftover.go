@@ -263,7 +263,6 @@ func (s State) anotherCluster(h *host.Host) (string, error) {
 	return "", nil
 }
 
-// serverOf returns the API server in a kubeconfig.
 func serverOf(kubeconfig []byte) string {
 	for line := range strings.Lines(string(kubeconfig)) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "server:"); ok {

@@ -21,7 +21,6 @@ const (
 	runV3    = "io.containerd.cri.v1.runtime"
 )
 
-// sandboxPlaceholder is the placeholder of the pause image in a template.
 const sandboxPlaceholder = "SANDBOX_IMAGE"
 
 // ContainerdImports matches the files that Amazon Linux 2's template imports.

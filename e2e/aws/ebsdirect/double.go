@@ -280,7 +280,6 @@ func (d *Double) route(in *http.Request) (action, id string, carryOut handler) {
 	return "", "", nil
 }
 
-// write writes an error response.
 func write(out http.ResponseWriter, failure *Failure) {
 	out.Header().Set("X-Amzn-Errortype", failure.Code)
 	answer(out, failure.Status, failure)
@@ -297,7 +296,6 @@ func answer(out http.ResponseWriter, status int, value any) {
 	_, _ = out.Write(text) // the caller may have closed the connection
 }
 
-// random returns a random text of hexadecimal digits.
 func random(digits int) string {
 	raw := make([]byte, digits/2+1)
 	_, _ = rand.Read(raw) // never fails, by its documentation

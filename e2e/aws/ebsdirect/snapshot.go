@@ -152,7 +152,6 @@ func (d *Double) add(s Snapshot) (*Snapshot, error) {
 	return &s, nil
 }
 
-// keep stores a block.
 func (s *Snapshot) keep(index int32, block []byte, sum [sha256.Size]byte, forget bool) error {
 	if !forget {
 		if _, err := s.file.WriteAt(block, int64(index)*BlockSize); err != nil {

@@ -30,7 +30,6 @@ type start struct {
 	id string
 }
 
-// start starts a snapshot.
 func (d *Double) start(_ string, out http.ResponseWriter, call *http.Request) *Failure {
 	var in startIn
 	decoder := json.NewDecoder(call.Body)

@@ -94,7 +94,6 @@ func (e *Endpoint) record(call Call, failure *Failure) int {
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/create-signed-request.html).
 var scope = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/[0-9]{8}/([^/]+)/([^/]+)/aws4_request,`)
 
-// find returns the service that a call is for.
 func (e *Endpoint) find(in *http.Request, call *Call) (Service, error) {
 	parts := scope.FindStringSubmatch(in.Header.Get("Authorization"))
 	if parts == nil {

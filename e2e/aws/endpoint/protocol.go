@@ -78,7 +78,6 @@ func queryDecode(version string, call Call, into any) error {
 	return nil
 }
 
-// xmlError is an error in the XML of both protocols.
 type xmlError struct {
 	Type    string `xml:"Type,omitempty"`
 	Code    string

@@ -118,7 +118,6 @@ func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image,
 	return i, nil
 }
 
-// readManifest reads and verifies a manifest or a list of them.
 func readManifest(ctx context.Context, from Source, r Reference, digest string) (document, []byte, error) {
 	var d document
 	raw, err := readVerified(ctx, from, r, digest, true)

@@ -45,7 +45,6 @@ func saved(t *testing.T, text string) string {
 	return name
 }
 
-// blob returns a blob's member name and content.
 func blob(text string) (name, content string) {
 	return "blobs/sha256/" + manifest.Sum([]byte(text)), text
 }

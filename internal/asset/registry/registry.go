@@ -99,7 +99,6 @@ func (r *Registry) Open(ctx context.Context, ref image.Reference, b image.Blob, 
 	return blob{body, func(err error) error { return r.explain(ref, err, blobs) }}, nil
 }
 
-// fetcher returns the Fetcher that is logged in to a repository.
 func (r *Registry) fetcher(ctx context.Context, at name.Repository) (*asset.Fetcher, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +282,6 @@ func (e *configError) Error() string {
 
 func (e *configError) Unwrap() error { return e.err }
 
-// loginError is a failed Login.
 type loginError struct{ err error }
 
 func (e *loginError) Error() string { return e.err.Error() }

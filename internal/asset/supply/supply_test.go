@@ -259,7 +259,6 @@ func lineTo(t *testing.T) *line {
 	return l
 }
 
-// breakAfter makes the line break.
 func (l *line) breakAfter(bytes int64, once bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

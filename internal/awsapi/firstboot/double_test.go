@@ -101,7 +101,6 @@ func (a *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requests are the recorded requests.
 func (a *double) requests() []string {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -16,7 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
-// tokenURL is the address in a token.
 func tokenURL(t *testing.T, n *Node, region string) *url.URL {
 	t.Helper()
 	text, _, err := n.Token(t.Context(), region, "c")

@@ -43,7 +43,6 @@ const maxMetadata = 1 << 20
 // metadataTimeout bounds each attempt to reach the service.
 const metadataTimeout = 2 * time.Second
 
-// tokenPath is the path of the service's tokens.
 const tokenPath = "/latest/api/token"
 
 // Metadata is the EC2 instance metadata service, version 2 only. Its address and
@@ -66,7 +65,6 @@ type Metadata struct {
 	last error
 }
 
-// dialer connects like net.Dialer.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // OpenMetadata reads the configuration and sends no request.

@@ -16,7 +16,6 @@ import (
 // Token is the token that the service issues and requires.
 const Token = "AQAEAGdpdmVuLW91dC1ieS1hLWZha2U="
 
-// ttlHeader is the lifetime of a token in seconds.
 const ttlHeader = "X-aws-ec2-metadata-token-ttl-seconds"
 
 // Instance is the data that the service returns. Zero values are left out.

@@ -147,7 +147,6 @@ func beats(r run) {
 	finish(report(plan.OK))
 }
 
-// planned is a dry run.
 func planned(r run) {
 	if !r.request.DryRun {
 		check(fmt.Errorf("not asked for a dry run"))
