@@ -9,9 +9,14 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
@@ -175,4 +180,156 @@ func (s Surroundings) cachedFacts(ctx context.Context, h *host.Host, name string
 		return instance.Facts{}, fmt.Errorf("writing the cache: %w", err)
 	}
 	return now.Facts, nil
+}
+
+// services starts services in their order.
+type services struct {
+	node  *node.Node
+	files []render.File
+	names []render.Service
+}
+
+// startServices is the phase in which the services start.
+const startServices = "services"
+
+func (services) ID() string    { return "services" }
+func (services) Phase() string { return startServices }
+
+// starting returns the items that start the services and supply the pause image. A
+// pause image from the archive is there before the kubelet starts. A pull may take
+// long, and the kubelet does not wait for it.
+func starting(n *node.Node, files []render.File, daemons []string) []plan.Item {
+	chosen := func(all ...render.Service) services {
+		return services{n, files, slices.DeleteFunc(all, func(r render.Service) bool {
+			return len(daemons) > 0 && !slices.Contains(daemons, string(r)) || r == render.SOCI && !n.Containerd.SOCI
+		})}
+	}
+	runtime, image := []render.Service{render.SOCI, render.Containerd}, pause{n, 250 * time.Millisecond}
+	switch {
+	case len(daemons) > 0 && !slices.Contains(daemons, string(render.Containerd)):
+		return []plan.Item{chosen(render.Kubelet)}
+	case image.isLocal():
+		return []plan.Item{chosen(runtime...), image, chosen(render.Kubelet)}
+	default:
+		return []plan.Item{chosen(append(runtime, render.Kubelet)...), image}
+	}
+}
+
+// unitState holds the properties of a unit that systemctl show prints.
+type unitState struct{ load, active, file, reload string }
+
+func (u unitState) running() bool { return u.active != "inactive" && u.active != "failed" }
+
+// Plan implements plan.Item. Done means that every service runs with the current
+// files and is enabled as its contract needs. With a NodeConfig, first boot
+// configures and starts the services at every boot. bootstrap.sh runs once in an
+// instance's life, so systemd must start the services after a reboot.
+func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	if len(s.names) == 0 {
+		return plan.Answer{}, nil
+	}
+	states, err := unitStates(ctx, h, s.names)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	var answer plan.Answer
+	for _, state := range states {
+		if state.reload == "yes" {
+			answer.Act(service.Systemctl(h, "systemd must read the changed units", "daemon-reload"))
+			break
+		}
+	}
+	for _, name := range s.names {
+		unit, state := string(name)+".service", states[string(name)+".service"]
+		if state.load != "loaded" {
+			return plan.Answer{}, fmt.Errorf("starting %s: systemd reports the unit as %s; build the image with this unit", unit, state.load)
+		}
+		switch enabled := state.file == "enabled"; {
+		case s.node.Form == node.BootstrapScript && !enabled:
+			answer.Act(as(plan.Enable, unit, service.Systemctl(h, "bootstrap.sh does not run again after a reboot", "enable", unit)))
+		case s.node.Form == node.NodeConfig && enabled && name == render.Kubelet:
+			answer.Act(as(plan.Disable, unit, service.Systemctl(h, "first boot configures and starts the kubelet at every boot", "disable", unit)))
+		}
+		start, err := s.start(h, name, state)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		answer.Act(start...)
+	}
+	return answer, nil
+}
+
+func (s services) start(h *host.Host, name render.Service, state unitState) ([]plan.Action, error) {
+	unit := string(name) + ".service"
+	sum, err := s.sum(h, name)
+	if err != nil {
+		return nil, err
+	}
+	current, err := service.IsStartedWith(h, string(name), sum)
+	if err != nil {
+		return nil, err
+	}
+	verb, why := "start", "the node needs it"
+	switch {
+	case state.running() && current:
+		return nil, nil
+	case state.running():
+		verb, why = "restart", "a file that the service reads has changed"
+	}
+	a := service.Systemctl(h, why, verb, unit)
+	run := a.Do
+	a.Do = func(ctx context.Context, p plan.Progress) error {
+		if err := run(ctx, p); err != nil {
+			return err
+		}
+		return service.RecordStart(h, string(name), sum)
+	}
+	return []plan.Action{a}, nil
+}
+
+// sum returns the digest of the files that a service reads. For containerd, these
+// include the users' files that its configuration imports.
+func (s services) sum(h *host.Host, name render.Service) (string, error) {
+	files := s.files
+	if name == render.Containerd && s.node.Form == node.BootstrapScript {
+		imported, err := afero.Glob(h.Files, render.ContainerdImports)
+		if err != nil {
+			return "", fmt.Errorf("listing containerd's imports: %w", err)
+		}
+		files = slices.Clone(files)
+		for _, f := range imported {
+			content, err := h.Content(f)
+			if err != nil {
+				return "", fmt.Errorf("reading containerd's imports: %w", err)
+			}
+			files = append(files, render.File{Path: f, Content: content, Of: []render.Service{name}})
+		}
+	}
+	return digest(files, name), nil
+}
+
+func as(verb plan.Verb, target string, a plan.Action) plan.Action {
+	a.Verb, a.Target = verb, target
+	return a
+}
+
+func unitStates(ctx context.Context, h *host.Host, names []render.Service) (map[string]unitState, error) {
+	argv := []string{"systemctl", "show", "--property=Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload"}
+	for _, n := range names {
+		argv = append(argv, string(n)+".service")
+	}
+	out, err := h.Run(ctx, host.Command{Argv: argv})
+	if err != nil {
+		return nil, fmt.Errorf("reading the state of the services from systemd: %w", err)
+	}
+	states := map[string]unitState{}
+	for block := range strings.SplitSeq(strings.TrimSpace(string(out)), "\n\n") {
+		values := map[string]string{}
+		for line := range strings.Lines(block) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			values[name] = value
+		}
+		states[values["Id"]] = unitState{values["LoadState"], values["ActiveState"], values["UnitFileState"], values["NeedDaemonReload"]}
+	}
+	return states, nil
 }

@@ -3,13 +3,19 @@
 package scrub
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -33,4 +39,193 @@ func BenchmarkDepth(b *testing.B) {
 			before = now
 		})
 	}
+}
+
+// metadata writes a containerd metadata store with these buckets.
+func metadata(t *testing.T, root string, paths ...[]string) {
+	t.Helper()
+	name := filepath.Join(root, containerdMeta)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	db, err := bbolt.Open(name, 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		for _, p := range paths {
+			b, err := tx.CreateBucketIfNotExists([]byte("v1"))
+			for _, part := range p {
+				if err == nil {
+					b, err = b.CreateBucketIfNotExists([]byte(part))
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	require.NoError(t, db.Close())
+}
+
+func TestContainersOfAStoppedContainerdAreFindings(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"}, []string{"k8s.io", "leases", "l1"})
+	before, err := os.ReadFile(filepath.Join(root, containerdMeta))
+	require.NoError(t, err)
+	outcomes := apply(t, h, Spec{Only: []string{"containers"}})
+	var targets []string
+	for _, f := range outcomes[0].Findings {
+		targets = append(targets, f.Target)
+	}
+	assert.Equal(t, []string{"container k8s.io/abc", "lease k8s.io/l1"}, targets)
+	after, err := os.ReadFile(filepath.Join(root, containerdMeta))
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
+
+func TestImagesOfContainerdAreNoFinding(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "content", "blob"})
+	assert.Empty(t, apply(t, h, Spec{Only: []string{"containers"}})[0].Findings)
+}
+
+// If containerd's metadata cannot be read, the audit's result is "unknown", never
+// "clean".
+func TestUnreadableContainerdMetadataIsUnknown(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, containerdMeta[1:]: "not a database"})
+	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
+	require.NoError(t, err)
+	var r plan.Report
+	r.Audited(plan.Look(t.Context(), h, items, nil))
+	assert.Equal(t, plan.Unknown, r.Result)
+	assert.Contains(t, r.Error, "reading containerd's metadata "+containerdMeta)
+}
+
+// The error of truncated or damaged metadata names the file. The audit completes,
+// and the file stays as it is.
+func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
+	manifested, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "pause", Digest: "sha256:0"}}}).Encode()
+	require.NoError(t, err)
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(manifested)})
+	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"})
+	name := filepath.Join(root, containerdMeta)
+	whole, err := os.ReadFile(name)
+	require.NoError(t, err)
+	damaged := bytes.Clone(whole)
+	for at := 2*4096 + 8; at < len(damaged); at += 512 {
+		damaged[at] ^= 0xFF
+	}
+	for what, text := range map[string][]byte{"empty": {}, "one page": whole[:4096], "two pages and a bit": whole[:4096*2+100], "damaged": damaged, "zeros": make([]byte, len(whole))} {
+		for _, rule := range []string{"containers", "containers-metadata", "images-there"} {
+			t.Run(what+"/"+rule, func(t *testing.T) {
+				require.NoError(t, os.WriteFile(name, text, 0o600))
+				items, err := Spec{Only: []string{rule}}.AuditItems(nil)
+				require.NoError(t, err)
+				var r plan.Report
+				r.Audited(plan.Look(t.Context(), h, items, nil))
+				assert.Equal(t, plan.Unknown, r.Result)
+				assert.Contains(t, r.Error, rule+": reading containerd's metadata "+containerdMeta+": ")
+				after, err := os.ReadFile(name)
+				require.NoError(t, err)
+				assert.Equal(t, text, after)
+			})
+		}
+	}
+}
+
+// A containerd that systemd did not start holds the lock of the metadata file.
+func TestLockedContainerdMetadataIsUnknown(t *testing.T) {
+	h, root := tree(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "containers", "abc"})
+	db, err := bbolt.Open(filepath.Join(root, containerdMeta), 0o600, nil)
+	require.NoError(t, err)
+	defer db.Close()
+	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
+	require.NoError(t, err)
+	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; a containerd that systemd did not start may be running",
+		plan.Make(t.Context(), h, items)[0].Error)
+}
+
+// An audit compares containerd's images with the manifest, on an image root too.
+func TestMissingImagesAreFound(t *testing.T) {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	text, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "registry.example/app:1", Digest: digest}}}).Encode()
+	require.NoError(t, err)
+	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(text)})
+	assert.Equal(t, []string{"image registry.example/app:1: containerd does not have the image: provision again"}, audit(t, h, "images-there"))
+	metadata(t, root, []string{"k8s.io", "images", "registry.example/app:1"})
+	assert.Equal(t, []string{"image registry.example/app:1: containerd has : provision again"}, audit(t, h, "images-there"))
+	require.NoError(t, os.WriteFile(filepath.Join(root, containerdMeta), []byte("no database"), 0o600))
+	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)
+	require.NoError(t, err)
+	_, err = items[0].Plan(t.Context(), h)
+	require.ErrorContains(t, err, "reading containerd's metadata", "unreadable metadata must be an error")
+}
+
+func TestAMachineWithoutRecordedImagesHasNoFinding(t *testing.T) {
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
+	assert.Empty(t, audit(t, h, "images-there"))
+	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)
+	require.NoError(t, err)
+	assert.Equal(t, string(Inspect), items[0].Phase())
+}
+
+// containerd leaves removed containers in free pages of its database. The rule
+// wipes those pages and keeps the rest.
+func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
+	const secret = "the old cluster's secret"
+	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
+	name := filepath.Join(root, containerdMeta)
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	db, err := bbolt.Open(name, 0o600, nil)
+	require.NoError(t, err)
+	bucket := func(tx *bbolt.Tx, path ...string) *bbolt.Bucket {
+		b, err := tx.CreateBucketIfNotExists([]byte("v1"))
+		for _, part := range path {
+			require.NoError(t, err)
+			b, err = b.CreateBucketIfNotExists([]byte(part))
+		}
+		require.NoError(t, err)
+		return b
+	}
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		for _, id := range []string{"one", "two", "three"} {
+			// Longer than a page, as real specifications are.
+			spec := containerMark + strings.Repeat(secret, 1000)
+			require.NoError(t, bucket(tx, "k8s.io", "containers", id).Put([]byte("spec"), []byte(spec)))
+		}
+		return bucket(tx, "k8s.io", "images", "pause").Put([]byte("digest"), []byte("sha256:kept"))
+	}))
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return bucket(tx, "k8s.io").DeleteBucket([]byte("containers")) }))
+	require.NoError(t, db.Close())
+	before, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Contains(t, string(before), secret)
+
+	outcomes := apply(t, h, Spec{Only: []string{"containers-metadata"}})
+	assert.Equal(t, plan.Done, outcomes[0].Status)
+	after, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.NotContains(t, string(after), secret)
+	assert.Equal(t, plan.Unchanged, apply(t, h, Spec{Only: []string{"containers-metadata"}})[0].Status)
+	assert.Len(t, after, len(before))
+
+	db, err = bbolt.Open(name, 0o600, nil) // checks nothing by itself
+	require.NoError(t, err)
+	defer db.Close()
+	require.NoError(t, db.View(func(tx *bbolt.Tx) error {
+		for err := range tx.Check() {
+			assert.NoError(t, err)
+		}
+		assert.Equal(t, "sha256:kept", string(tx.Bucket([]byte("v1")).Bucket([]byte("k8s.io")).Bucket([]byte("images")).Bucket([]byte("pause")).Get([]byte("digest"))))
+		return nil
+	}))
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
+		return bucket(tx, "k8s.io", "containers", "new").Put([]byte("spec"), []byte(strings.Repeat("x", 100000)))
+	}))
+}
+
+// The rule containers-metadata ignores containers that containerd still has.
+func TestExistingContainersAreNotWiped(t *testing.T) {
+	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
+	metadata(t, root, []string{"k8s.io", "containers", containerMark})
+	assert.Equal(t, plan.Unchanged, apply(t, h, Spec{Only: []string{"containers-metadata"}})[0].Status)
 }

@@ -1,10 +1,15 @@
 package scrub
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -173,4 +178,160 @@ func (n neededPlaces) check(target, place string) error {
 		}
 	}
 	return nil
+}
+
+// originals are the files of packages as they were installed. The rules of a run
+// share what they learn about them.
+type originals struct {
+	once   sync.Once
+	have   packages.Originals
+	places []string // of have, in order
+	err    error
+
+	lock sync.Mutex
+	same map[string]bool
+}
+
+func (o *originals) read(ctx context.Context, h *host.Host) error {
+	o.once.Do(func() {
+		o.same = map[string]bool{}
+		o.have, o.err = packages.ReadOriginals(ctx, h)
+		o.places = o.have.Places()
+	})
+	return o.err
+}
+
+// any reports whether the machine has packages with checksums.
+func (o *originals) any() bool { return o != nil && len(o.have) > 0 }
+
+// of returns the originals of a file.
+func (o *originals) of(place string) []packages.Original {
+	if o == nil {
+		return nil
+	}
+	return o.have[place]
+}
+
+// covers reports whether packages have files with checksums below a folder.
+func (o *originals) covers(folder string) bool {
+	if o == nil {
+		return false
+	}
+	i, _ := slices.BinarySearch(o.places, folder+"/")
+	return i < len(o.places) && strings.HasPrefix(o.places[i], folder+"/")
+}
+
+// unchanged reports whether a file is one of a package, and has the content that
+// the package installed. Afterwards in is at its begin.
+func (o *originals) unchanged(ctx context.Context, place string, in *os.File) (bool, error) {
+	if len(o.of(place)) == 0 {
+		return false, nil
+	}
+	if same, known := o.compared(place); known {
+		return same, nil
+	}
+	same, err := packages.Same(o.have[place], stoppable{ctx, in})
+	if err == nil {
+		_, err = in.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return false, err
+	}
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	o.same[place] = same
+	return same, nil
+}
+
+// compared returns the result of an earlier comparison.
+func (o *originals) compared(place string) (same, known bool) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	same, known = o.same[place]
+	return same, known
+}
+
+// stoppable reads until the context ends.
+type stoppable struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read implements io.Reader.
+func (s stoppable) Read(p []byte) (int, error) {
+	if err := context.Cause(s.ctx); err != nil {
+		return 0, err
+	}
+	return s.in.Read(p)
+}
+
+// WriteTo implements io.WriterTo. An audit reads many files: all share the buffers.
+func (s stoppable) WriteTo(to io.Writer) (int64, error) {
+	buffer := blocks.Get().(*[blockSize]byte)
+	defer blocks.Put(buffer)
+	return io.CopyBuffer(to, struct{ io.Reader }{s}, buffer[:128<<10])
+}
+
+// originRules has the rule for paths of the Packer host.
+func originRules() []Rule {
+	return []Rule{
+		{
+			ID: "build-paths", Phase: Inspect, Groups: []string{"assets", "identity"}, Verb: Report,
+			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
+			Why:         "paths of the Packer host in the manifest or the bill of materials show who built the image and where, and exist on no node",
+			Regenerated: "provisioning the image again", Source: "the image's own manifest",
+			Find: buildPaths,
+		},
+	}
+}
+
+// localPlace matches an address or a path of a file on one computer: file://,
+// /, ~/ or a Windows drive.
+var localPlace = expression(`(?i)^(file:|/|~|[a-z]:[\\/])`)
+
+// localAddress matches file:// anywhere in a text, also with percent encoding.
+var localAddress = expression(`(?i)file(:|%3a)(/|%2f){2}`)
+
+// buildPaths reports where the manifest or the bill of materials names a folder
+// of the computer that built the image.
+func buildPaths(_ context.Context, h *host.Host) (plan.Answer, error) {
+	m, err := manifest.Load(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	var answer plan.Answer
+	found := func(file, what string) {
+		answer.Find(file, what+" names a file of the computer that built the image: provision again")
+	}
+	if m != nil {
+		for _, a := range m.Assets {
+			if localPlace().MatchString(a.URL) {
+				found(manifest.Path, fmt.Sprintf("the address of %s", a.ID))
+			}
+		}
+		for _, i := range m.Images {
+			if localPlace().MatchString(i.Source) {
+				found(manifest.Path, fmt.Sprintf("the source of the image %s", i.Name))
+			}
+		}
+	}
+	bill, err := h.Content(manifest.SBOMPath)
+	if err != nil {
+		return plan.Answer{}, fmt.Errorf("reading the bill of materials: %w", err)
+	}
+	if addresses := linesWith(localAddress(), bill); addresses > 0 {
+		found(manifest.SBOMPath, fmt.Sprintf("the bill of materials in %d lines", addresses))
+	}
+	return answer, nil
+}
+
+// linesWith counts the lines of a text that match an expression.
+func linesWith(e *regexp.Regexp, text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		if e.Match(line) {
+			n++
+		}
+	}
+	return n
 }

@@ -2,6 +2,8 @@ package scrub
 
 import (
 	"context"
+	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -86,4 +88,187 @@ func fstabWithoutSwapFiles(h *host.Host, active string) (plan.Answer, error) {
 		Do: func(context.Context, plan.Progress) error {
 			return h.Files.WriteFile(name, []byte(left.String()), attr)
 		}}), nil
+}
+
+// instanceStoreRules are the rules for the instance store, where a first boot
+// puts the node's folders.
+func instanceStoreRules() []Rule {
+	g := []string{"bootstrap"}
+	return []Rule{
+		{
+			ID: "instance-store-mounted", Phase: Unmount, Groups: g, Verb: plan.Unmount,
+			Owner:       "eksnode init, setup-local-disks",
+			Why:         "the mounts of the instance store hide folders of the image, and leftover state in them would be captured unseen",
+			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Find: instanceStore,
+		},
+		{
+			ID: "local-disks", Phase: State, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
+			Owner: "eksnode init, setup-local-disks",
+			Why:   "a node would wait at boot for the instance store of another machine; other mount units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Find: localDisks,
+		},
+	}
+}
+
+// mountUnit is a unit in /etc/systemd/system that mounts the disks of an
+// instance store, or a folder on them.
+type mountUnit struct {
+	path        string // of the file of the unit
+	description string
+	what, where string
+	bind        bool
+}
+
+func (u mountUnit) name() string { return path.Base(u.path) }
+
+// instanceStoreUnits returns the mount units that a first boot wrote: `eksnode
+// init` marks its units, and Amazon's setup-local-disks has its own
+// description. Bind mounts of folders on these disks are included, and come
+// first, so that units can be unmounted in this order.
+func instanceStoreUnits(h *host.Host) ([]mountUnit, error) {
+	names, err := glob(h, "/etc/systemd/system/*.mount")
+	if err != nil {
+		return nil, err
+	}
+	var all, own []mountUnit
+	for _, name := range names {
+		st, err := h.Files.Lstat(name)
+		if isMissing(err) || err == nil && !st.Mode().IsRegular() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, err := h.Content(name)
+		if err != nil {
+			return nil, err
+		}
+		u := parseMountUnit(name, text)
+		if isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/") {
+			own = append(own, u)
+		} else {
+			all = append(all, u)
+		}
+	}
+	for _, u := range all {
+		if u.bind && slices.ContainsFunc(own, func(o mountUnit) bool { return !o.bind && strings.HasPrefix(u.what, o.where+"/") }) {
+			own = append(own, u)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b mountUnit) int {
+		switch {
+		case a.bind == b.bind:
+			return 0
+		case a.bind:
+			return -1
+		}
+		return 1
+	})
+	return own, nil
+}
+
+// amazonMount matches the descriptions of setup-local-disks: of a disk or array,
+// and of a folder on it.
+var amazonMount = expression(`^Mount (\S+ on )?EC2 Instance Store NVMe (disk|RAID)`)
+
+// parseMountUnit reads a unit as systemd does: space around lines does not
+// count, and setup-local-disks indents every line.
+func parseMountUnit(name string, text []byte) mountUnit {
+	u := mountUnit{path: name}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch value = strings.TrimSpace(value); strings.TrimSpace(key) {
+		case "Description":
+			u.description = value
+		case "What":
+			u.what = value
+		case "Where":
+			u.where = path.Clean(value)
+		case "Options":
+			u.bind = slices.Contains(strings.Split(value, ","), "bind")
+		}
+	}
+	return u
+}
+
+// instanceStore unmounts the instance store, so that the other rules see the
+// image's own folders below the mounts. Leftover state in these folders would
+// be captured unseen.
+func instanceStore(_ context.Context, h *host.Host) (plan.Answer, error) {
+	if !h.IsLive() {
+		return plan.Answer{NotApplicable: "the rule is for running machines: an image root has no mounts of its own"}, nil
+	}
+	units, err := instanceStoreUnits(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	var answer plan.Answer
+	for _, u := range units {
+		mounted, err := h.Files.IsMountPoint(u.where)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		if mounted {
+			answer.Act(plan.Action{Verb: plan.Unmount, Target: u.where, Reason: "the instance store hides the image's own files in this folder",
+				Do: func(ctx context.Context, _ plan.Progress) error { return u.unmount(ctx, h) }})
+		}
+	}
+	return answer, nil
+}
+
+// unmount stops the mount unit. It stops containerd during the unmount of
+// containerd's folder.
+func (u mountUnit) unmount(ctx context.Context, h *host.Host) error {
+	if !h.HasSystemd() {
+		return h.Unmount(u.where)
+	}
+	stop := func() error {
+		_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "stop", u.name()}})
+		if err != nil {
+			return fmt.Errorf("%w; stop what uses %s", err, u.where)
+		}
+		return nil
+	}
+	if u.where != "/var/lib/containerd" {
+		return stop()
+	}
+	return withoutContainerd(ctx, h, stop)
+}
+
+// localDisks plans the removal of the units, of the links that enable them, and
+// of the array's configuration.
+func localDisks(_ context.Context, h *host.Host) (plan.Answer, error) {
+	units, err := instanceStoreUnits(h)
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	const why = "mounts the disks of another machine"
+	var answer plan.Answer
+	for _, u := range units {
+		links, err := h.Enablements(u.name())
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		for _, name := range append(links, u.path) {
+			answer.Act(removeAction(h, name, why))
+		}
+	}
+	// Links without their unit are dead.
+	dead, err := glob(h, "/etc/systemd/system/*.wants/mnt-k8s*disks-*.mount")
+	if err != nil {
+		return plan.Answer{}, err
+	}
+	for _, name := range append(dead, "/.aws/mdadm.conf") {
+		if slices.ContainsFunc(answer.Actions, func(a plan.Action) bool { return a.Target == name }) {
+			continue
+		}
+		a, err := planPath(h, plan.Remove, name, why)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		answer.Add(a)
+	}
+	return answer, nil
 }

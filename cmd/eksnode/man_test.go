@@ -7,12 +7,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
 // writeMan writes the man pages into a new folder.
@@ -81,4 +87,266 @@ func TestTheAgentHasNoManPages(t *testing.T) {
 	assert.Contains(t, string(out), "github.com/spf13/cobra\n")
 	assert.NotContains(t, string(out), "github.com/spf13/cobra/doc")
 	assert.NotContains(t, string(out), "md2man")
+}
+
+// completed returns the completions of a command line: the values, and cobra's
+// directive with its colon.
+func completed(t *testing.T, args ...string) (values []string, directive string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	require.Zero(t, run(t.Context(), append([]string{"__completeNoDesc"}, args...), nil, &out, &errOut), "%q: %s", args, errOut.String())
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	last := len(lines) - 1
+	return lines[:last], lines[last]
+}
+
+// The directives of cobra.
+const (
+	anyFile     = ":0"
+	noFiles     = ":4"
+	noFilesOpen = ":6" // no space follows
+	fileEnding  = ":8"
+	onlyFolders = ":16"
+)
+
+// Every flag and every command declares completions. A new flag or command needs an
+// entry in declaredValues or workstationValues.
+func TestEveryFlagDeclaresCompletions(t *testing.T) {
+	everyFlag(t, func(path string, c *cobra.Command, f *pflag.Flag) {
+		name := path + " --" + f.Name
+		if c.DisableFlagParsing {
+			return // the command completes its flags as arguments
+		}
+		_, declared := c.GetFlagCompletionFunc(f.Name)
+		if !assert.True(t, declared, "%s: declare what the flag completes, in declaredValues or workstationValues", name) {
+			return
+		}
+		values, directive := completed(t, append(strings.Fields(path)[1:], "--"+f.Name+"=")...)
+		switch directive {
+		case anyFile:
+			assert.Contains(t, []string{"config-cache", "config-output"}, f.Name, name)
+		case fileEnding:
+			assert.NotEmpty(t, values, name)
+		case noFiles, noFilesOpen, onlyFolders:
+		default:
+			t.Errorf("%s: the directive is %s", name, directive)
+		}
+	})
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		assert.NotNil(t, c.ValidArgsFunction, "%s: declare what the arguments complete, in declaredValues or workstationValues", c.CommandPath())
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root())
+	commands := map[string]bool{}
+	everyFlag(t, func(path string, _ *cobra.Command, f *pflag.Flag) {
+		commands["--"+f.Name], commands[strings.TrimPrefix(path, "eksnode ")+" --"+f.Name], commands[strings.TrimPrefix(path, "eksnode ")] = true, true, true
+	})
+	commands["bootstrap.sh"] = true
+	for key := range declaredValues() {
+		assert.True(t, commands[key], "%s: there is no such flag or command", key)
+	}
+	for key := range workstationValues() {
+		assert.True(t, commands[key], "%s: there is no such flag or command", key)
+	}
+}
+
+func TestCompletedValues(t *testing.T) {
+	var families, carried, manifests []string
+	for _, f := range userdata.Families() {
+		families = append(families, f.ID)
+		if !f.Carries {
+			carried = append(carried, f.ID)
+		}
+	}
+	for _, m := range clustersetup.Table() {
+		manifests = append(manifests, m.ID)
+	}
+	folder := t.TempDir()
+	for _, name := range []string{"ca.pem", "a.tar", "b.tar", "b.txt", ".hidden.pem", "cas/x.pem"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(folder, name), nil, 0o644))
+	}
+	rules := filepath.Join(folder, "rules.yaml")
+	require.NoError(t, os.WriteFile(rules, []byte("rules:\n  - id: agent-state\n    phase: state\n    action: remove\n    paths: [/var/lib/agent/id]\n    why: two nodes must not share the id\n"), 0o644))
+	formats := []string{"text", "json", "sarif", "junit"}
+	for line, want := range map[string]struct {
+		values    []string
+		directive string
+	}{
+		"scrub --rules kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods"}, noFilesOpen},
+		"scrub --rules=kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods"}, noFilesOpen},
+		"audit --skip-rules kubelet-pki,kubelet-p":              {[]string{"kubelet-pki,kubelet-pods"}, noFilesOpen},
+		"audit --skip-rules kubelet-pki --skip-rules kubelet-p": {[]string{"kubelet-pods"}, noFilesOpen},
+		"audit --rules kubelet-pods,kubelet-pki,kubelet-p":      {nil, noFilesOpen},
+		"scrub --rules nothing-like":                            {nil, noFilesOpen},
+		"scrub --rules-file " + rules + " --rules agent-s":      {[]string{"agent-state"}, noFilesOpen},
+		"scrub --rules-file absent --rules hostn":               {[]string{"hostname"}, noFilesOpen},
+		"scrub --rules cachi":                                   {nil, noFilesOpen},
+		"scrub --rules logs,cache":                              {[]string{"logs,caches"}, noFilesOpen},
+		"scrub --rules-file ":                                   {[]string{"yaml", "yml"}, fileEnding},
+		"scrub --audit ":                                        {[]string{"fail", "warn", "off"}, noFiles},
+		"scrub --distro ":                                       {distros.IDs(), noFiles},
+		"scrub --output ":                                       {formats, noFiles},
+		"scrub --output s":                                      {[]string{"sarif"}, noFiles},
+		"scrub --root ":                                         {nil, onlyFolders},
+		"scrub --report ":                                       {[]string{"json"}, fileEnding},
+		"scrub --yes=":                                          {[]string{"true", "false"}, noFiles},
+		"scrub ":                                                {nil, noFiles},
+		"version --output ":                                     {[]string{"text", "json", "sbom"}, noFiles},
+		"version --root ":                                       {nil, onlyFolders},
+		"distros --output ":                                     {[]string{"text", "json"}, noFiles},
+		"ami list --output ":                                    {[]string{"text", "json"}, noFiles},
+		"preflight --output ":                                   {formats, noFiles},
+		"diagnose --output j":                                   {[]string{"json", "junit"}, noFiles},
+		"provision --distro amazonlinux2":                       {[]string{"amazonlinux2", "amazonlinux2023"}, noFiles},
+		"provision --bootstrap ":                                {[]string{"eksnode", "none"}, noFiles},
+		"provision --hardening umask,":                          {[]string{"umask,tmp-noexec", "umask,audit"}, noFilesOpen},
+		"provision --nvidia-container-toolkit ":                 {[]string{"envvar", "volume-mounts"}, noFiles},
+		"provision --source ":                                   {[]string{"upstream", "eks-bucket"}, noFiles},
+		"provision --kubernetes-version 1.2":                    {[]string{"1.24.", "1.25.", "1.26.", "1.27.", "1.28.", "1.29."}, noFilesOpen},
+		"provision --versions cni-plugins=1.9.1,cni":            {nil, noFilesOpen},
+		"provision --versions kubel":                            {[]string{"kubelet="}, noFilesOpen},
+		"provision --ca-certificates a":                         {nil, noFiles},
+		"provision --ca-certificates a=" + folder + "/ca":       {[]string{"a=" + folder + "/ca.pem", "a=" + folder + "/cas/"}, noFilesOpen},
+		"provision --image-archives ":                           {[]string{"tar"}, fileEnding},
+		"provision --image-archives " + folder + "/a.tar," + folder + "/": {[]string{folder + "/a.tar," + folder + "/b.tar", folder + "/a.tar," + folder + "/cas/"}, noFilesOpen},
+		"provision --spec ":                     {[]string{"json"}, fileEnding},
+		"provision --lock-file ":                {[]string{"json"}, fileEnding},
+		"provision --cache-folder ":             {nil, onlyFolders},
+		"provision --packages ":                 {nil, noFilesOpen},
+		"lock --arch ":                          {[]string{"amd64", "arm64"}, noFilesOpen},
+		"lock --arch arm64,":                    {[]string{"arm64,amd64"}, noFilesOpen},
+		"lock --kubernetes-version 1.34.4,1.37": {[]string{"1.34.4,1.37."}, noFilesOpen},
+		"userdata render --family ":             {families, noFiles},
+		"userdata render --carrying ":           {carried, noFiles},
+		"userdata check --family ":              {families, noFiles},
+		"userdata check ":                       {nil, anyFile},
+		"userdata check one ":                   {nil, noFiles},
+		"userdata ":                             {[]string{"render", "check"}, noFiles},
+		"manifests --family ":                   {carried, noFiles},
+		"manifests --only ":                     {manifests, noFiles},
+		"manifests --cni-permissions ":          {[]string{"pod-identity", "node"}, noFiles},
+		"init --skip config,":                   {[]string{"config,run"}, noFilesOpen},
+		"nodeadm init --daemon ":                {[]string{"containerd", "kubelet"}, noFilesOpen},
+		"init --config-source ":                 {[]string{"imds://user-data", "file://"}, noFilesOpen},
+		"diagnose ":                             {nil, anyFile},
+		"ami diff ":                             {nil, anyFile},
+		"ami publish ":                          {nil, noFiles},
+		"completion ":                           {shells(), noFiles},
+		"completion bash ":                      {nil, noFiles},
+		"help ami re":                           {[]string{"retire"}, noFiles},
+		"help ami retire ":                      {nil, noFiles},
+		"help absent ":                          {nil, noFiles},
+		"bootstrap.sh --kubelet":                {[]string{"--kubelet-extra-args"}, noFiles},
+		"com":                                   {[]string{"completion"}, noFiles},
+	} {
+		values, directive := completed(t, strings.Split(line, " ")...)
+		slices.Sort(values)
+		assert.Equal(t, strings.Join(slices.Sorted(slices.Values(want.values)), " "), strings.Join(values, " "), line)
+		assert.Equal(t, want.directive, directive, line)
+	}
+}
+
+// bash with Debian's bash-completion completes rules and flags.
+func TestBashCompletesRulesAndFlags(t *testing.T) {
+	const functions = "/usr/share/bash-completion/bash_completion"
+	require.FileExists(t, functions, "install the package bash-completion")
+	for line, want := range map[string]string{
+		"eksnode scrub --rules kubelet-p":                    "kubelet-pki\nkubelet-pods\n",
+		"eksnode scrub --rules=kubelet-p":                    "kubelet-pki\nkubelet-pods\n",
+		"eksnode scrub --rules kubelet-pki,kubelet-p":        "kubelet-pki,kubelet-pods\n",
+		"eksnode scrub --audit w":                            "warn\n",
+		"eksnode provision --versions kubel":                 "kubelet=\n",
+		"eksnode compl":                                      "completion\n",
+		"eksnode scrub ":                                     "",
+		"eksnode scrub --rules-file testdata/":               "",
+		"eksnode scrub --root test":                          "testdata\n",
+		"eksnode audit --rules-file testdata/absent --rules": "--rules\n",
+	} {
+		const script = `source ` + functions + `
+source <(eksnode completion bash)
+COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9 COMP_KEY=9
+read -ra COMP_WORDS <<< "$1"
+[[ $1 != *" " ]] || COMP_WORDS+=("")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+__start_eksnode
+for reply in "${COMPREPLY[@]}"; do echo "${reply%% *}"; done`
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", script, "bash", line)
+		cmd.Env = append(os.Environ(), "PATH="+commandFolder(t)+":"+os.Getenv("PATH"))
+		out, err := cmd.Output() // compopt warns on stderr, because readline does not run
+		require.NoError(t, err, line)
+		assert.Equal(t, want, string(out), line)
+	}
+}
+
+// commandFolder returns a folder with the test binary as eksnode. TestMain makes
+// the test binary behave as eksnode.
+func commandFolder(t *testing.T) string {
+	t.Helper()
+	for folder := range strings.SplitSeq(os.Getenv("PATH"), ":") {
+		if _, err := os.Stat(filepath.Join(folder, "eksnode")); err == nil && strings.Contains(folder, "testscript") {
+			return folder
+		}
+	}
+	folder := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(self, filepath.Join(folder, "eksnode")))
+	return folder
+}
+
+// Each shell accepts its script without syntax errors.
+func TestCompletionScriptsAreWellFormed(t *testing.T) {
+	for _, shell := range shells() {
+		var out, errOut bytes.Buffer
+		require.Zero(t, run(t.Context(), []string{"completion", shell}, nil, &out, &errOut), errOut.String())
+		assert.Contains(t, out.String(), "eksnode", shell)
+		if shell == "powershell" { // Debian has no PowerShell
+			continue
+		}
+		name := filepath.Join(t.TempDir(), "script")
+		require.NoError(t, os.WriteFile(name, out.Bytes(), 0o644))
+		said, err := exec.CommandContext(t.Context(), shell, "-n", name).CombinedOutput()
+		assert.NoError(t, err, "%s: %s", shell, said)
+	}
+}
+
+// Names that cannot exist are refused before any call. The error names the flag.
+func TestMalformedNamesAreRefusedBeforeAnyCall(t *testing.T) {
+	calls := unreachableAWS(t)
+	const ami = " --ami ami-0123456789abcdef0"
+	const role = " --role arn:aws:iam::123456789012:role/node"
+	for args, want := range map[string]string{
+		"preflight --cluster c --instance i-12":                                       "--instance: \"i-12\" is not an instance ID such as i-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 2",
+		"preflight --cluster c --ami i-0123456789abcdef0":                             "--ami: \"i-0123456789abcdef0\" is not an AMI ID such as ami-0123456789abcdef0: the text is the ID of an instance",
+		"preflight --cluster c --ami resolve:ssm:a:b:c":                               "--ami: \"a:b:c\" is not a parameter name such as /eksnode/debian/1.34/amd64",
+		"preflight --cluster arn:aws:eks:eu-west-1:123456789012:cluster/c" + ami:      "--cluster: \"arn:aws:eks:eu-west-1:123456789012:cluster/c\" is not a cluster name such as my-cluster: the text is an ARN; the cluster's name is \"c\"",
+		"preflight --cluster c --launch-template lt-1":                                "--launch-template: \"lt-1\" is not a launch template ID such as lt-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
+		"preflight --cluster c --launch-template nodes --launch-template-version new": "--launch-template-version: \"new\" is not a launch template version: use a number from 1, $Latest or $Default",
+		"preflight --cluster c --subnet subnet-0123456789abcdef0,subnet-1" + ami:      "--subnet: \"subnet-1\" is not a subnet ID such as subnet-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
+		"preflight --cluster c --region eu-west-1a" + ami:                             "--region: \"eu-west-1a\" is not a region such as eu-west-1: the text is an availability zone; its region is eu-west-1",
+		"preflight --cluster c --endpoint localhost:5000" + ami:                       "--endpoint: \"localhost:5000\" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com",
+		"preflight --cluster c --assume-role arn:aws:iam::1:role/x" + ami:             "--assume-role: \"arn:aws:iam::1:role/x\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the account must have 12 digits, not 1",
+		"ami list --region Ireland":                                                   "--region: \"Ireland\" is not a region such as eu-west-1",
+		"ami retire --assume-role deployer":                                           "--assume-role: \"deployer\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text is a name; `aws iam get-role --role-name deployer --query Role.Arn --output text` prints the ARN",
+		"ami publish ami-1 --parameter /x":                                            "\"ami-1\" is not an AMI ID such as ami-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
+		"ami publish ami-0123456789abcdef0 --parameter /aws/x":                        "--parameter: \"/aws/x\" is reserved: parameter names must not begin with aws or ssm",
+		"ami diff ami-0123456789abcdef0 ami-1":                                        "\"ami-1\" is not an AMI ID such as ami-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
+		"manifests --cluster c" + role + ami + " --instance-type large":               "--instance-type: \"large\" is not an instance type such as m7i.large",
+		"manifests --cluster c" + role + ami + " --instance-profile a/b":              "--instance-profile: \"a/b\" is not an instance profile's name such as nodes",
+		"userdata render --family al2023 --cluster a.b":                               "--cluster: \"a.b\" is not a cluster name such as my-cluster: a name has letters, digits, dashes and underscores, and begins with a letter or a digit",
+		"userdata render --family karpenter --cluster c --ami x":                      "--ami: \"x\" is not an AMI ID such as ami-0123456789abcdef0",
+	} {
+		code, out, errOut := command(t, "", strings.Fields(args)...)
+		assert.Equal(t, 2, code, args)
+		assert.Empty(t, out, args)
+		assert.Equal(t, "eksnode: "+want+"\n", errOut, args)
+	}
+	t.Setenv("AWS_REGION", "eu_west_1")
+	_, _, errOut := command(t, "", "ami", "list")
+	assert.Equal(t, "eksnode: --region: \"eu_west_1\" is not a region such as eu-west-1\n", errOut)
+	assert.Zero(t, calls.Load())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // options adds a flag for each field of a spec. The name is the field's name in
@@ -134,4 +135,24 @@ func rewrite(list []plan.Check, errs []error) {
 	for i := range list {
 		list[i].Reason = surface.Rewrite(list[i].Reason, errs...)
 	}
+}
+
+func readLock(name string) (*provisioner.Lock, error) {
+	data, err := readFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the lock file: %w", err)
+	}
+	l, err := provisioner.ParseLock(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading the lock file %s: %w", name, err)
+	}
+	return l, nil
+}
+
+// readLockInto reads a lock file into a spec, unless the name is empty.
+func readLockInto(name string, spec *provisioner.Spec) (err error) {
+	if name != "" {
+		spec.Lock, err = readLock(name)
+	}
+	return err
 }

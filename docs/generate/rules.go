@@ -8,10 +8,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
+	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -213,4 +215,158 @@ func coverage(from string) ([]covered, error) {
 		return nil, fmt.Errorf("coverage.json lists nothing of %q", from)
 	}
 	return all, nil
+}
+
+// fact is a property of a distribution, as the page shows it.
+type fact struct{ Name, Value string }
+
+// facts are the properties that can be the same on many distributions. Each
+// distribution has all of them, in this order.
+func facts(d distros.Distro) []fact {
+	list := []fact{{"identified by", "`ID=" + strings.Join(d.OSRelease, "` or `ID=") + "`"}}
+	for _, role := range distros.Roles {
+		list = append(list, fact{"packages for " + string(role), packages(d.Packages[role])})
+	}
+	for _, option := range distros.Options {
+		value := "not supported"
+		if d.Can(option) {
+			value = packages(d.OptionPackages[option])
+		}
+		list = append(list, fact{"packages for `" + string(option) + "`", value})
+	}
+	fips := d.FIPS.Enable
+	if fips == "" {
+		fips = "not supported: " + d.FIPS.None
+	}
+	return append(list,
+		fact{"network", capability(d.Network.Name, d.Network.Settings)},
+		fact{"security module", d.Security.Name},
+		fact{"clock", capability(d.Time.Name, d.Time.Settings)},
+		fact{"FIPS mode", fips},
+		fact{"kernel arguments", d.Kernel.Name},
+		fact{"folder for commands", "`" + d.CommandFolder + "`"},
+		fact{"folder for units", "`" + d.UnitFolder + "`"},
+		fact{"certificate authorities", fmt.Sprintf("`%s/*%s`, then `%s`", d.CAAnchors, d.CASuffix, strings.Join(d.CARefresh, " "))},
+		fact{"default user", "`" + d.DefaultUser + "`"},
+	)
+}
+
+// packages are names as a list in a sentence.
+func packages(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return code(names)
+}
+
+// common are the facts that more than half of the distributions share.
+func common() []fact {
+	all := distros.All()
+	var shared []fact
+	for i := range facts(all[0]) {
+		count := map[fact]int{}
+		for _, d := range all {
+			f := facts(d)[i]
+			if count[f]++; count[f] == len(all)/2+1 {
+				shared = append(shared, f)
+			}
+		}
+	}
+	return shared
+}
+
+// differing are the facts of a distribution that are not common.
+func differing(d distros.Distro) []fact {
+	return slices.DeleteFunc(facts(d), func(f fact) bool { return slices.Contains(common(), f) })
+}
+
+// named is a part of distributions, with what it puts into an image.
+type named struct {
+	Name, Why string
+	distros.Settings
+}
+
+// Empty says whether the part changes nothing in an image.
+func (n named) Empty() bool {
+	return n.Why == "" && len(n.Files)+len(n.Masked)+len(n.Removed) == 0
+}
+
+// capability is a part's name, as a link where the page describes the part.
+func capability(name string, s distros.Settings) string {
+	if (named{Name: name, Settings: s}).Empty() {
+		return name
+	}
+	return fmt.Sprintf("[%s](#%s)", name, anchor(name))
+}
+
+// parts are the network stacks, clocks and peculiarities that the page
+// describes, each once.
+func parts() []named {
+	var list []named
+	add := func(n named) {
+		i := slices.IndexFunc(list, func(have named) bool { return have.Name == n.Name })
+		switch {
+		case n.Empty():
+		case i < 0:
+			list = append(list, n)
+		default: // the same part may mask other paths elsewhere
+			for _, m := range n.Masked {
+				if !slices.Contains(list[i].Masked, m) {
+					list[i].Masked = append(slices.Clip(list[i].Masked), m)
+				}
+			}
+		}
+	}
+	for _, d := range distros.All() {
+		add(named{d.Network.Name, "", d.Network.Settings})
+	}
+	for _, d := range distros.All() {
+		add(named{d.Time.Name, "", d.Time.Settings})
+	}
+	for _, d := range distros.All() {
+		for _, q := range d.Quirks {
+			add(named{q.Name, q.Why, q.Settings})
+		}
+	}
+	return list
+}
+
+// peculiarities are links to the parts that a distribution names as its quirks.
+func peculiarities(d distros.Distro) string {
+	var links []string
+	for _, q := range d.Quirks {
+		links = append(links, fmt.Sprintf("[%s](#%s)", q.Name, anchor(q.Name)))
+	}
+	return strings.Join(links, ", ")
+}
+
+// containerd says in a cell where a distribution's containerd comes from.
+func containerd(d distros.Distro) string {
+	switch {
+	case slices.Contains(d.Upstream, "containerd"):
+		return "upstream archive"
+	case len(d.Packages[distros.ContainerRuntime]) > 0:
+		return "package, " + containerdVersions(d)
+	default:
+		return "base image, " + containerdVersions(d)
+	}
+}
+
+// containerdVersions are the versions of a distribution's own containerd.
+func containerdVersions(d distros.Distro) string {
+	var list []string
+	for _, version := range d.ReleaseNames() {
+		if v := d.Releases[version].Containerd; !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// byEnd divides the distributions by the day on which the table of versions was checked,
+// because pages must not change with the day of their generation.
+func byEnd() (current, ended []distros.Distro, err error) {
+	day, err := time.Parse(time.DateOnly, lifecycle.Checked)
+	current, ended = distros.ByEnd(day)
+	return current, ended, err
 }

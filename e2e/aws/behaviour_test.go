@@ -5,7 +5,6 @@ package aws_test
 import (
 	"crypto/sha256"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -57,27 +55,6 @@ func registered(t *testing.T, a *awsapi.AWS, id string) awsapi.Image {
 	return i
 }
 
-// Each number of a behaviour is a number of calls, and each fault happens once.
-func TestBehavioursCountCalls(t *testing.T) {
-	w, a := light(t, aws.Behaviour{})
-	id := uploaded(t, a)
-	mild := aws.Mild(1)
-	mild.Throttled, mild.Lost, mild.Gone = 0, 0, 2
-	w.Behave(mild)
-	i := registered(t, a, id)
-	looks := strings.Count(strings.Join(w.Trace(), "\n"), "ec2:DescribeImages")
-	assert.Equal(t, 5, looks, "not seen, seen, not seen, pending, available: %q", w.Trace())
-
-	require.NoError(t, a.Deregister(t.Context(), i.ID))
-	for n, want := range []string{i.ID, i.ID, ""} {
-		found, err := a.Present(t.Context(), i.ID)
-		require.NoError(t, err)
-		assert.Equal(t, want, found.ID, "look %d", n)
-	}
-	require.NoError(t, a.RemoveSnapshot(t.Context(), id))
-	assert.Empty(t, w.SnapshotIDs())
-}
-
 func TestFaultsHappenToOneCall(t *testing.T) {
 	const call = "ec2:DeregisterImage eu-west-1 #1"
 	for fault, want := range map[aws.Fault]struct {
@@ -101,18 +78,4 @@ func TestFaultsHappenToOneCall(t *testing.T) {
 		assert.Equal(t, want.done, w.Image("node") == nil, fault)
 		assert.Equal(t, want.calls, strings.Count(strings.Join(w.Trace(), "\n"), "ec2:DeregisterImage"), fault)
 	}
-}
-
-// A repeated copy with the same token is the same copy.
-func TestACopyHasAToken(t *testing.T) {
-	w, a := light(t, aws.Behaviour{})
-	i := registered(t, a, uploaded(t, a))
-	first := w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copy", "SourceImageId", i.ID, "SourceRegion", aws.Region, "ClientToken", "one")
-	assert.Equal(t, first, w.DoIn("us-east-1", "ec2:CopyImage", "Name", "copy", "SourceImageId", i.ID, "SourceRegion", aws.Region, "ClientToken", "one"))
-	assert.Len(t, w.Images, 2)
-	_, err := a.In("us-east-1").CopyFrom(t.Context(), aws.Region, i.ID, awsapi.Copy{Name: "copy", Token: "one"})
-	require.NoError(t, err)
-	assert.True(t, slices.ContainsFunc(w.Calls(), func(c endpoint.Call) bool {
-		return c.Action == "CopyImage" && strings.Contains(c.Body, "ClientToken=one")
-	}), "CopyFrom sends its token")
 }

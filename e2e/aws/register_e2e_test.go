@@ -20,7 +20,6 @@ import (
 	sdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -150,84 +149,6 @@ func TestImagesThatEC2Refuses(t *testing.T) {
 		_, err := c.RegisterImage(t.Context(), n)
 		assert.Equal(t, one.want, code(err), one.name)
 		assert.Empty(t, w.Images, one.name)
-	}
-}
-
-// TestImagesThatEC2Accepts sends values at the ends of the ranges.
-func TestImagesThatEC2Accepts(t *testing.T) {
-	w := New(t).Prompt("one call is one case")
-	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
-	c := client(w)
-	type in = ec2.RegisterImageInput
-	for name, change := range map[string]func(*in){
-		"plain": func(*in) {},
-		"UEFI": func(n *in) {
-			n.BootMode, n.TpmSupport, n.ImdsSupport, n.SriovNetSupport = types.BootModeValuesUefi, types.TpmSupportValuesV20, types.ImdsSupportValuesV20, sdk.String("simple")
-			n.UefiData = sdk.String(base64.StdEncoding.EncodeToString(make([]byte, 64<<10)))
-		},
-		"arm64": func(n *in) { n.Architecture, n.BootMode = types.ArchitectureValuesArm64, types.BootModeValuesUefi },
-		"gp3": func(n *in) {
-			d := n.BlockDeviceMappings[0].Ebs
-			d.VolumeSize, d.Iops, d.Throughput, d.VolumeInitializationRate = sdk.Int32(16), sdk.Int32(8000), sdk.Int32(2000), sdk.Int32(300)
-		},
-		"small gp3": func(n *in) { n.BlockDeviceMappings[0].Ebs.Throughput = sdk.Int32(750) },
-		"io2": func(n *in) {
-			d := n.BlockDeviceMappings[0].Ebs
-			d.VolumeType, d.Iops = types.VolumeTypeIo2, sdk.Int32(256000)
-		},
-		"no type": func(n *in) { n.BlockDeviceMappings[0].Ebs.VolumeType = "" },
-	} {
-		n := node()
-		n.Name = sdk.String("node " + name)
-		change(n)
-		_, err := c.RegisterImage(t.Context(), n)
-		require.NoError(t, err, name)
-		_, err = c.RegisterImage(t.Context(), n)
-		require.Equal(t, "InvalidAMIName.Duplicate", code(err), name)
-	}
-}
-
-// EC2 may take some time until a snapshot of a deregistered image can be deleted.
-func TestSnapshotsOfImagesAreDeletedLast(t *testing.T) {
-	w := New(t)
-	w.Behave(Behaviour{InUse: 1})
-	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
-	c := client(w)
-	remove := func() string {
-		_, err := c.DeleteSnapshot(t.Context(), &ec2.DeleteSnapshotInput{SnapshotId: sdk.String("snap-0123456789abcdef0")})
-		return code(err)
-	}
-	out, err := c.RegisterImage(t.Context(), node())
-	require.NoError(t, err)
-	require.Equal(t, "InvalidSnapshot.InUse", remove())
-	_, err = c.DeregisterImage(t.Context(), &ec2.DeregisterImageInput{ImageId: out.ImageId})
-	require.NoError(t, err)
-	require.Equal(t, "InvalidSnapshot.InUse", remove())
-	require.Equal(t, "<nil>", remove())
-	require.Equal(t, "InvalidSnapshot.NotFound", remove())
-}
-
-// A policy decides about calls, their resources and the tags that they make.
-func TestPermit(t *testing.T) {
-	w := New(t).Prompt("one call is one case")
-	w.Snapshots = []*Snapshot{{Region: Region, ID: "snap-0123456789abcdef0", State: "completed", Owner: Account, Size: 8}}
-	c := client(w)
-	n := node()
-	n.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeImage, Tags: []types.Tag{{Key: sdk.String("k"), Value: sdk.String("v")}}}}
-	for policy, want := range map[string]string{
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"ec2:RegisterImage","Resource":"*"}]}`:                                                                       "is not authorized to perform: ec2:CreateTags on resource: arn:aws:ec2:eu-west-1::image/*",
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:RegisterImage","ec2:CreateTags"],"Resource":"arn:aws:ec2:us-east-1::*"}]}`:                             "is not authorized to perform: ec2:RegisterImage on resource: arn:aws:ec2:eu-west-1::image/*",
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:RegisterImage","ec2:CreateTags"],"Resource":"arn:aws:ec2:eu-west-1::image/*"}]}`:                       "is not authorized to perform: ec2:RegisterImage on resource: arn:aws:ec2:eu-west-1::snapshot/",
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:RegisterImage","ec2:CreateTags"],"Resource":["arn:aws:ec2:*::image/*","arn:aws:ec2:*::snapshot/*"]}]}`: "",
-	} {
-		w.Permit(policy)
-		_, err := c.RegisterImage(t.Context(), n)
-		if want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.Equal(t, "UnauthorizedOperation", code(err))
-		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -29,41 +29,6 @@ modprobe br_netfilter
 sysctl -q vm.overcommit_memory=1 kernel.panic=10
 grep -q memory /sys/fs/cgroup/cgroup.controllers`
 
-func TestQEMUFromBaseToInstances(t *testing.T) {
-	l := lab.Open(t, 3*limit, machine.QEMU)
-	raw, packed, oddities := fromBase(t, l, machine.QEMU)
-	for id, config := range map[string]machine.Config{
-		"i-one":   {Kind: machine.QEMU, Image: raw},
-		"i-two":   {Kind: machine.QEMU, Image: packed},
-		"i-three": {Kind: machine.Nspawn, Image: packed},
-	} {
-		t.Run(id, func(t *testing.T) {
-			t.Parallel()
-			config.InstanceID = id
-			instance := l.Start(t, config)
-			isNew(t, instance, oddities)
-			if config.Kind == machine.QEMU {
-				instance.Sh(t, ownKernel)
-			}
-		})
-	}
-}
-
-func TestNspawnImageBootsInQEMU(t *testing.T) {
-	l := lab.Open(t, limit, machine.Nspawn, machine.QEMU)
-	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-build"})
-	builder.Sh(t, "touch /built")
-	raw := filepath.Join(t.TempDir(), "image.raw")
-	builder.CaptureTo(t, raw)
-	instance := l.Start(t, machine.Config{Kind: machine.QEMU, Image: raw, InstanceID: "i-one"})
-	assert.Equal(t, "running", instance.Sh(t, settled))
-	instance.Sh(t, "test -e /built")
-	instance.Sh(t, ownKernel)
-	require.NoError(t, instance.PowerOff(l.Ctx))
-	require.NoError(t, instance.Boot(l.Ctx))
-	require.NoError(t, instance.Kill())
-}
-
 // The boot mode that a disk shows is right, and what is not free is enough to boot: the
 // free blocks hold garbage.
 func TestCloudDiskBootsByBIOSAndUEFI(t *testing.T) {

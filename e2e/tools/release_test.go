@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -29,11 +28,6 @@ func site(t *testing.T, pages map[string]string) string {
 		switch text, known := pages[r.URL.Path]; {
 		case !known:
 			http.NotFound(w, r)
-		case text == "never":
-			<-r.Context().Done()
-		case text == "cut":
-			w.Header().Set("Content-Length", "1000")
-			_, _ = w.Write([]byte("half"))
 		default:
 			_, _ = w.Write([]byte(text))
 		}
@@ -65,77 +59,6 @@ func zipped(t *testing.T, name, text string) string {
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	return out.String()
-}
-
-func tarred(t *testing.T, name, text string) string {
-	var out bytes.Buffer
-	packed := gzip.NewWriter(&out)
-	w := tar.NewWriter(packed)
-	require.NoError(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(text)), Mode: 0o755}))
-	_, err := w.Write([]byte(text))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	require.NoError(t, packed.Close())
-	return out.String()
-}
-
-func TestReleaseIsDownloadedAndCached(t *testing.T) {
-	inZip, inTar := zipped(t, "bin/tool", script), tarred(t, "./tool-1.2.3/tool", script)
-	for name, c := range map[string]struct {
-		file, sum string
-		from      release
-	}{
-		"a program":        {script, sumOf(script), release{url: "/1.2.3/tool", form: asset.Bare}},
-		"a zip":            {inZip, sumOf(inZip) + "  tool_1.2.3_amd64.zip\n" + sumOf("x") + "  other.zip\n", release{url: "/tool_{version}_{arch}.zip", form: asset.Listed, member: "bin/tool"}},
-		"a compressed tar": {inTar, sumOf(inTar) + "  tool.tar.gz\n", release{url: "/tool.tar.gz", form: asset.Listed, member: "tool-{version}/tool"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pages := map[string]string{c.from.of("1.2.3", "amd64").url: c.file, "/sum": c.sum}
-			where := site(t, pages)
-			c.from.url, c.from.sum = where+c.from.url, where+"/sum"
-			path, log, err := getting(t, c.from)
-			require.NoError(t, err)
-			assert.Contains(t, log, "downloaded "+c.from.of("1.2.3", "amd64").url)
-			text, err := os.ReadFile(path)
-			require.NoError(t, err)
-			assert.Equal(t, script, string(text))
-
-			clear(pages) // the second time, the test finds the file in the cache
-			again := builder{version: "1.2.3", arch: "amd64", log: t.Output(), tool: Tool{Name: "tool", output: named("tool"), release: c.from}}
-			kept, err := again.get(t.Context(), cache{folder: filepath.Dir(filepath.Dir(path))})
-			require.NoError(t, err)
-			assert.Equal(t, path, kept)
-		})
-	}
-}
-
-// Without a response or a release from the publisher's site, the tool is built.
-// Here the build fails, because the module does not exist.
-func TestToolIsBuiltWithoutPublishedRelease(t *testing.T) {
-	sum := sumOf(script) + "\n"
-	for name, c := range map[string]struct {
-		pages map[string]string
-		want  string
-	}{
-		"no release":                        {nil, "the server returned 404 Not Found"},
-		"no program file":                   {map[string]string{"/sum": sum}, "404"},
-		"no response within three seconds":  {map[string]string{"/sum": "never", "/tool": script}, "context deadline exceeded"},
-		"the checksum file is truncated":    {map[string]string{"/sum": "cut", "/tool": script}, "unexpected EOF"},
-		"the file is truncated, every time": {map[string]string{"/sum": sum, "/tool": "cut"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			where := site(t, c.pages)
-			_, log, err := getting(t, release{url: where + "/tool", sum: where + "/sum", form: asset.Bare})
-			require.ErrorContains(t, err, "downloading the module example.invalid/tool@v1.2.3")
-			assert.Contains(t, log, "building tool 1.2.3, because the download failed: ")
-			assert.Contains(t, log, c.want)
-		})
-	}
-	t.Run("refused", func(t *testing.T) {
-		_, log, err := getting(t, release{url: "http://127.0.0.1:1/tool", sum: "http://127.0.0.1:1/sum", form: asset.Bare})
-		require.ErrorContains(t, err, "downloading the module example.invalid/tool@v1.2.3")
-		assert.Contains(t, log, "connection refused")
-	})
 }
 
 // Wrong data from a site is an error: the tool is not built instead.

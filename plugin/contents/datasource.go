@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/hashicorp/packer-plugin-sdk/common"
 	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
 	"github.com/zclconf/go-cty/cty"
 
@@ -83,4 +84,36 @@ func (d *Datasource) Execute() (cty.Value, error) {
 		Versions: versions, Tags: manifest.Tags(d.config.KubernetesVersion, d.config.Distro, d.config.Architecture, versions),
 		Description: fmt.Sprintf("EKS node, Kubernetes %s, %s on %s: %s", d.config.KubernetesVersion, d.config.Distro, d.config.Architecture, strings.Join(parts, ", ")),
 	}, d.OutputSpec()), nil
+}
+
+// Config holds the fields of a `data "eksnode-contents"` block.
+type Config struct {
+	common.PackerConfig `mapstructure:",squash"`
+
+	// Distribution ID, such as `debian`.
+	Distro string `mapstructure:"distro" required:"true"`
+	// Complete kubelet version, as in the provisioner.
+	KubernetesVersion string `mapstructure:"kubernetes_version" required:"true"`
+	// Architecture, `amd64` or `arm64`. Defaults to `amd64`.
+	Architecture string `mapstructure:"architecture"`
+	// Publisher of assets, as in the provisioner.
+	Source string `mapstructure:"source"`
+	// Date of the EKS build, as in the provisioner.
+	EKSBuildDate string `mapstructure:"eks_build_date"`
+	// Path of the lock file, as in the provisioner.
+	LockFile string `mapstructure:"lock_file"`
+	// Asset versions by asset name, as in the provisioner.
+	Versions map[string]string `mapstructure:"versions"`
+	// Pause image to preload, as in the provisioner.
+	PauseImage string `mapstructure:"pause_image"`
+}
+
+// Output holds the results of the data source.
+type Output struct {
+	// Asset versions by asset name, such as `kubelet`.
+	Versions map[string]string `mapstructure:"versions"`
+	// AMI tags with the versions.
+	Tags map[string]string `mapstructure:"tags"`
+	// AMI description with the versions.
+	Description string `mapstructure:"description"`
 }

@@ -9,11 +9,14 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
+	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 )
 
@@ -83,4 +86,16 @@ func imagesOf(id string) ([]image, error) {
 		images = append(images, image{region, ami})
 	}
 	return images, nil
+}
+
+// Config holds the fields of a `post-processor "eksnode-publish"` block.
+type Config struct {
+	common.PackerConfig `mapstructure:",squash"`
+	access.Config       `mapstructure:",squash"`
+
+	// SSM parameter for the AMI ID, such as `/eksnode/debian/1.34/amd64`. The
+	// post-processor writes the parameter in every region of the AMI.
+	Parameter string `mapstructure:"parameter" required:"true"`
+
+	ctx interpolate.Context
 }

@@ -2,7 +2,6 @@ package ebsdirect_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ebs"
 	"github.com/aws/aws-sdk-go-v2/service/ebs/types"
-	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/transport/http"
 	"github.com/stretchr/testify/require"
 
@@ -128,46 +126,6 @@ func TestAPendingSnapshotTimesOut(t *testing.T) {
 	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 2, filled('a')))
 	require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err))
 	require.Equal(t, ebsdirect.Errored, d.Find(id).State)
-}
-
-func TestQuotasAndFaults(t *testing.T) {
-	d, c := served(t)
-	d.Quotas = ebsdirect.Quotas{Start: 2, Pending: 3} // one is pending already
-	d.NotFoundYet = 1
-	id := started(t, c, ebs.StartSnapshotInput{})
-	_, err := c.PutSnapshotBlock(t.Context(), putIn(id, 0, filled('a')))
-	require.Equal(t, "404 ResourceNotFoundException SNAPSHOT_NOT_FOUND", refusal(err), "too early")
-	put(t, c, id, 0, filled('a'))
-	started(t, c, ebs.StartSnapshotInput{})
-	_, err = c.StartSnapshot(t.Context(), &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)})
-	require.Equal(t, "400 ThrottlingException", refusal(err))
-	d.Quotas.Start = 0
-	_, err = c.StartSnapshot(t.Context(), &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)})
-	require.Equal(t, "402 ServiceQuotaExceededException DEPENDENCY_SERVICE_QUOTA_EXCEEDED", refusal(err))
-
-	d.Fail("PutSnapshotBlock", 1, ebsdirect.Failure{})
-	_, err = c.PutSnapshotBlock(t.Context(), putIn(id, 1, filled('a')))
-	require.ErrorContains(t, err, "EOF")
-	d.Quotas.Concurrent = 1
-	d.Before("PutSnapshotBlock", func() {
-		d.Before("PutSnapshotBlock", nil)
-		_, err := c.PutSnapshotBlock(context.Background(), putIn(id, 1, filled('a')))
-		require.Equal(t, "400 ConcurrentLimitExceededException", refusal(err))
-	})
-	put(t, c, id, 1, filled('a'))
-	require.Equal(t, int64(2*ebsdirect.BlockSize), d.Count().Sent)
-	require.Equal(t, 5, d.Count().Calls["PutSnapshotBlock"])
-}
-
-// A snapshot has a quota of its own, with another error.
-func TestQuotasOfASnapshot(t *testing.T) {
-	d, c := served(t)
-	d.Quotas = ebsdirect.Quotas{Put: 100, PutEach: 1}
-	one, two := started(t, c, ebs.StartSnapshotInput{}), started(t, c, ebs.StartSnapshotInput{})
-	put(t, c, one, 0, filled('a'))
-	put(t, c, two, 0, filled('a'))
-	_, err := c.PutSnapshotBlock(t.Context(), putIn(one, 1, filled('a')))
-	require.Equal(t, "400 RequestThrottledException RESOURCE_LEVEL_THROTTLE", refusal(err))
 }
 
 // Keys of KMS in the tests.

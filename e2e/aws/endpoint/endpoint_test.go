@@ -123,19 +123,6 @@ type everything struct {
 	Odd    float64 `query:"Odd"`
 }
 
-func TestDecodeQuery(t *testing.T) {
-	values, err := url.ParseQuery("Text=a+b&Number=-7&Maybe=false&One.Key=k&One.Word.1=w" +
-		"&Part.2.Key=second&Part.1.Key=first&Part.1.Word.2=y&Part.1.Word.1=x")
-	require.NoError(t, err)
-	var got everything
-	require.NoError(t, decodeQuery(values, &got))
-	no := false
-	assert.Equal(t, everything{
-		Text: "a b", Number: -7, Maybe: &no, One: part{Key: "k", Words: []string{"w"}},
-		Parts: []part{{Key: "first", Words: []string{"x", "y"}}, {Key: "second"}},
-	}, got)
-}
-
 func TestDecodeQueryRefusesInvalidParameters(t *testing.T) {
 	for query, want := range map[string]string{
 		"Unknown=1":                   "the parameter Unknown",
