@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/sshtest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
 )
 
 // packer reads the cluster and base AMI from AWS doubles through the plugin's data

@@ -20,10 +20,10 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 func TestProgramNamesSelectCommands(t *testing.T) {

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // Node is a machine on which scripts run as root.

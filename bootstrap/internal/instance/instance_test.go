@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
 )
 
 // table imitates EC2 and records the requests.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 )
 
 // alone unsets every variable and file that configures the SDK.

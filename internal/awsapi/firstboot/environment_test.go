@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 )
 
 func tokenURL(t *testing.T, n *Node, region string) *url.URL {
