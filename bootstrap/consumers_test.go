@@ -124,7 +124,6 @@ func has(t *testing.T, h *host.Host, name string, parts ...string) {
 	}
 }
 
-// find returns the YAML node at a path of keys and indexes.
 func find(t *testing.T, n *yaml.Node, way ...any) *yaml.Node {
 	t.Helper()
 	if n.Kind == yaml.DocumentNode {

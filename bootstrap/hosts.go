@@ -182,7 +182,6 @@ func (s Surroundings) cachedFacts(ctx context.Context, h *host.Host, name string
 	return now.Facts, nil
 }
 
-// services starts services in their order.
 type services struct {
 	node  *node.Node
 	files []render.File

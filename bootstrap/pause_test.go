@@ -126,7 +126,6 @@ func (w *world) run(t *testing.T, h *host.Host, args ...string) {
 	apply(t, h, w, n, Selection{})
 }
 
-// object reads a JSON object.
 func object(t *testing.T, h *host.Host, name string) map[string]any {
 	t.Helper()
 	text, err := h.Content(name)

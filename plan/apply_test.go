@@ -156,7 +156,6 @@ func TestACancelledRunSkipsRemainingItems(t *testing.T) {
 	assert.False(t, a)
 }
 
-// actions is an item with these actions.
 type actions []Action
 
 func (actions) ID() string                                         { return "several" }

@@ -86,7 +86,6 @@ func unresolved(outcomes []Outcome) []string {
 	return list
 }
 
-// of is an item's finding in an error.
 func (f Finding) of(item string) string {
 	return fmt.Sprintf("%s (%s): %s", f.Target, item, f.Reason)
 }

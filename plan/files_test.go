@@ -14,14 +14,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
-// image returns an image root and its path.
 func image(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	h := hosttest.Root(t, nil)
 	return h, h.Root()
 }
 
-// settled runs the actions and returns their descriptions.
 func settled(t *testing.T, actions []Action) []string {
 	t.Helper()
 	var done []string

@@ -218,7 +218,6 @@ type Totals struct {
 	Fetched int64 `json:"fetched"`
 }
 
-// add counts an item's actions and findings.
 func (t *Totals) add(actions []Action, findings []Finding) {
 	t.Findings += len(findings)
 	for _, a := range actions {

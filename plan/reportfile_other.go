@@ -7,7 +7,6 @@ import "os"
 // tryLock locks nothing: an open file cannot be replaced on this system.
 func tryLock(file *os.File) (bool, error) { return true, nil }
 
-// replace puts temp in the file's place.
 func (f *ReportFile) replace(temp *os.File) error {
 	if err := temp.Close(); err != nil {
 		return err

@@ -78,7 +78,6 @@ func (d *workstation) atAWS(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// importing is a template that imports a disk.
 func importing(source, fields, more string) string {
 	if !strings.Contains(fields, `audit = "off"`) {
 		fields += "\nskip_rules = [\"not-a-node\"]"

@@ -80,7 +80,6 @@ func flat(said string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(said)), " ")
 }
 
-// install installs a plugin into packer's plugin folder.
 func (d *workstation) install(plugin string) {
 	said, err := d.offline("plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
 	require.NoError(d.t, err, said)
@@ -235,7 +234,6 @@ build {
 }`)
 }
 
-// remote returns the remote_folder on the machine.
 func (d *workstation) remote() string {
 	folder := filepath.Join(d.folder, "remote")
 	require.NoError(d.t, os.MkdirAll(folder, 0o755))

@@ -150,7 +150,6 @@ var enrolledAgents = []leftover{
 	{program: "a Kerberos key server", paths: []string{"/var/kerberos/krb5kdc/principal*", "/var/kerberos/krb5kdc/.k5*", "/var/lib/krb5kdc/principal*", "/etc/krb5kdc/stash", "/etc/krb5kdc/.k5*"}, advice: "run kdb5_util destroy"},
 }
 
-// agentFolderRules has the rule for folders of interrupted sessions of Packer.
 func agentFolderRules() []Rule {
 	return []Rule{
 		{
@@ -167,7 +166,6 @@ func agentFolderRules() []Rule {
 // root can enter its folder.
 const KeptAgent = "/run/eksnode-agent/eksnode"
 
-// agentFolder matches the name of the agent's folder.
 const agentFolder = "eksnode-" + hex4 + hex4 + hex4 + hex4
 
 const hex4 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"

@@ -11,7 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// bootEntryRules has the rule for boot entries with the machine ID.
 func bootEntryRules() []Rule {
 	return []Rule{
 		{

@@ -97,7 +97,6 @@ func changedFiles(ctx context.Context, h *host.Host, taken taken, known *origina
 	return append(programs, settings...), errors.Join(append(errs, err)...)
 }
 
-// changed compares a file with its originals.
 func changed(ctx context.Context, e host.Entry, known *originals) (*plan.Finding, error) {
 	original := known.have[e.Path][0]
 	what := fmt.Sprintf("differs from the file that the package %.80q installed", original.Package)
@@ -232,7 +231,6 @@ func readRecord(h *host.Host) (*record, error) {
 	return &r, nil
 }
 
-// afterScrub reports a provision and changed files after the scrub.
 func afterScrub(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	r, err := readRecord(h)
 	if err != nil {

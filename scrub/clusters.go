@@ -104,7 +104,6 @@ func rancherState(name string) []string {
 	}
 }
 
-// kubeadmRules are the rules for machines that kubeadm joined to a cluster.
 func kubeadmRules() []Rule {
 	g := []string{"clusters"}
 	return []Rule{

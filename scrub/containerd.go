@@ -22,7 +22,6 @@ const (
 	dockerNamespace = "moby"
 )
 
-// containerRules has the rule for the old cluster's containers.
 func containerRules() []Rule {
 	return []Rule{
 		{

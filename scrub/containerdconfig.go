@@ -13,7 +13,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// containerdConfigRules has the rule for containerd's own configuration.
 func containerdConfigRules() []Rule {
 	return []Rule{
 		{

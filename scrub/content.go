@@ -265,7 +265,6 @@ func isProgram(in io.ReaderAt) bool {
 	return err == nil
 }
 
-// expand searches a compressed content.
 func (c *content) expand(p part, head []byte) error {
 	in, err := expand.Open(head, p.in)
 	if err != nil {

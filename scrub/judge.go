@@ -325,7 +325,6 @@ func buildPaths(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return answer, nil
 }
 
-// linesWith counts the lines of a text that match an expression.
 func linesWith(e *regexp.Regexp, text []byte) int {
 	n := 0
 	for line := range bytes.Lines(text) {

@@ -125,7 +125,6 @@ func numbers(release string) []int {
 	return all
 }
 
-// sysctlRules has the rule for kernel settings.
 func sysctlRules() []Rule {
 	return []Rule{
 		{

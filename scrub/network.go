@@ -68,7 +68,6 @@ var cloudProfiles = []string{
 	"/etc/udev/rules.d/*-persistent-net.rules", "/etc/udev/rules.d/85-persistent-net-cloud-init.rules", "/etc/udev/rules.d/70-persistent-cd.rules", "/etc/udev/rules.d/75-persistent-net-generator.rules.gen",
 }
 
-// firewallRules has the rule for the node's own firewall.
 func firewallRules() []Rule {
 	return []Rule{
 		{

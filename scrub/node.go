@@ -50,7 +50,6 @@ var nodeParts = []nodePart{
 	{name: "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)", programs: []string{"nodeadm"}, script: true},
 }
 
-// there reports whether the machine has the part.
 func (p nodePart) there(h *host.Host) (bool, error) {
 	if p.script {
 		if script, err := bootstrapScript(h); err != nil || script != "" {
@@ -140,7 +139,6 @@ func isNode(h *host.Host) (bool, error) {
 	return false, nil
 }
 
-// joinRules has the rule that checks whether a node can join.
 func joinRules() []Rule {
 	return []Rule{
 		{

@@ -70,7 +70,6 @@ var namedConfigs = []string{"~/.gitconfig", "~/.config/git/config", "~/.hgrc", "
 
 var namesAPerson = expression(`(?im)^\s*(name|email|username|PACKAGER)\s*=\s*\S`)
 
-// configsWithNames plans the removal of the configurations that name a person.
 func configsWithNames(_ context.Context, h *host.Host) (plan.Answer, error) {
 	names, foreign, err := matching(h, namedConfigs)
 	if err != nil {
@@ -200,7 +199,6 @@ func sshPasswords(_ context.Context, h *host.Host) (plan.Answer, error) {
 	return removeWhere(h, "user data allow logins with passwords", func(text []byte) bool { return allowsPasswords().Match(text) }, sshdCloudInit)
 }
 
-// commandPatterns are passwords in the arguments of commands.
 func commandPatterns() []pattern {
 	const given = `["']?([^\s"'$<>{}()|-][^\s"'$<>{}|]{2,})`
 	row := func(hint, text string) pattern {

@@ -38,7 +38,6 @@ type verdict struct {
 	left []byte
 }
 
-// profileKind is a form of network profiles.
 type profileKind struct {
 	pattern string
 	judge   func(name, text string) verdict

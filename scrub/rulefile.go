@@ -118,7 +118,6 @@ func placed(name string, number int, rule yaml.Node, err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// prefixed adds a prefix to each line of a joined error.
 func prefixed(prefix string, err error) error {
 	return errors.New(prefix + strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
 }

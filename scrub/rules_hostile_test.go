@@ -89,7 +89,6 @@ func emptied(note string) string {
 	return note
 }
 
-// pathRules returns the rules that consist of paths and a verb alone.
 func pathRules() []Rule {
 	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil || r.search != nil })
 }

@@ -12,7 +12,6 @@ import (
 
 const snapdState = "/var/lib/snapd/state.json"
 
-// snapdRules has the rules for the device that snapd registers at its store.
 func snapdRules() []Rule {
 	g := []string{"identity", "secrets"}
 	return []Rule{

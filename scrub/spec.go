@@ -82,7 +82,6 @@ const (
 // Nodes returns the values of Spec.Node.
 func Nodes() []string { return []string{string(NodeAuto), string(NodeYes), string(NodeNo)} }
 
-// check returns an error for unknown values.
 func (s Spec) check() error {
 	return errors.Join(oneOf("audit", string(s.Audit), Audits()), oneOf("node", string(s.Node), Nodes()))
 }

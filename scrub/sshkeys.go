@@ -122,7 +122,6 @@ func keyFiles(h *host.Host, pattern string, accounts []account) ([]string, []*ho
 	return names, foreign, nil
 }
 
-// isDefaultKeyFile reports whether the rule authorized-keys covers a pattern.
 func isDefaultKeyFile(pattern string) bool {
 	rest, ok := strings.CutPrefix(pattern, "%h/")
 	if !ok {

@@ -112,7 +112,6 @@ func servicePattern() pattern {
 	}
 }
 
-// secretRules are the rules for secrets and IDs in any file.
 func secretRules() []Rule {
 	return []Rule{
 		{

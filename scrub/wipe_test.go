@@ -24,7 +24,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// disk creates a file system in a file and mounts it, as root.
 func disk(t *testing.T, options string) (file, mountPoint string) {
 	t.Helper()
 	file, mountPoint = filepath.Join(t.TempDir(), "disk"), t.TempDir()
@@ -202,7 +201,6 @@ func TestHashingStopsWithTheContext(t *testing.T) {
 	assert.FileExists(t, huge)
 }
 
-// isOpen says whether this process has a file open.
 func isOpen(name string) bool {
 	links, _ := filepath.Glob("/proc/self/fd/*")
 	for _, link := range links {

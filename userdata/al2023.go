@@ -375,7 +375,6 @@ func dnsOf(kubelet nodeconfig.Kubelet) []string {
 	return addresses
 }
 
-// taintsOfConfig finds taints in a KubeletConfiguration.
 func taintsOfConfig(config nodeconfig.Document) []string {
 	list, _ := config["registerWithTaints"].([]any)
 	var taints []string

@@ -304,7 +304,6 @@ func TestChecksEnd(t *testing.T) {
 	}
 }
 
-// endsInTime demands that a check ends.
 func endsInTime(t *testing.T, text, family string) {
 	t.Helper()
 	ended := make(chan error, 1)

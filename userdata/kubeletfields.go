@@ -301,7 +301,6 @@ func (c *checker) kubeletStarts(of nodeconfig.Kubelet, places []placed) {
 	})
 }
 
-// scriptArguments checks the arguments of the kubelet that a script gets.
 func (c *checker) scriptArguments(line int, field string, arguments []string) {
 	c.kubeletArguments(line, field, arguments)
 	if c.starts++; c.starts > maxConfigs || c.full() {

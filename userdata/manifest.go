@@ -84,7 +84,6 @@ func karpenterFields() []string {
 	}
 }
 
-// karpenterKubelet are the kubelet's settings that Karpenter takes.
 func (n Node) karpenterKubelet() map[string]any {
 	settings := n.kubeletSettings()
 	maps.DeleteFunc(settings, func(name string, _ any) bool { return !slices.Contains(karpenterFields(), name) })

@@ -309,7 +309,6 @@ func certificates(ca []byte) (said string, fails bool) {
 	return "", false
 }
 
-// authority checks a certificate authority.
 func (c *checker) authority(line int, field string, ca []byte) {
 	switch said, fails := certificates(ca); {
 	case said == "":

@@ -93,7 +93,6 @@ type settings struct {
 
 const separator = "\x00"
 
-// fail reports at a path's line, or the nearest ancestor's.
 func (s settings) fail(path []string, format string, args ...any) {
 	var shown []string
 	for _, name := range path {

@@ -94,7 +94,6 @@ func isEmpty(doc *yaml.Node) bool {
 	return len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null"
 }
 
-// move adds a number of lines to the positions of a node and of all nodes below.
 func move(n *yaml.Node, lines int) {
 	n.Line += lines
 	for _, below := range n.Content {

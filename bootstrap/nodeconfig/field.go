@@ -278,7 +278,6 @@ func Unbase64(text string) ([]byte, error) {
 	return base64.RawStdEncoding.DecodeString(strings.TrimRight(compact, "="))
 }
 
-// free reads any value.
 func (d *decoder) free(n *yaml.Node, path string) any {
 	target, done := d.follow(n, path)
 	defer done()

@@ -155,7 +155,6 @@ func (r *mimeReader) part(from, to, depth int) {
 	r.parts = append(r.parts, p)
 }
 
-// decode decodes the transfer encoding.
 func (p *Part) decode() error {
 	switch encoding := strings.ToLower(strings.TrimSpace(p.Header.Get("Content-Transfer-Encoding"))); encoding {
 	case "base64":

@@ -21,7 +21,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-// amiCommand groups the commands for AMIs.
 func amiCommand() *cobra.Command {
 	var policy bool
 	cmd := &cobra.Command{
@@ -214,7 +213,6 @@ func imagesOf(ctx context.Context, opened []*awsapi.AWS, owner string) (images [
 	return images, read, err
 }
 
-// awsFlags adds the flags of every command that calls AWS.
 func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
 	cmd.Flags().StringVar(&o.Region, "region", "", "AWS region (default: from the environment or the profile)")
 	accessFlags(cmd, o)

@@ -79,7 +79,6 @@ instance, mounted read-only, and removed afterwards. This needs root and Linux.`
 	return cmd
 }
 
-// check checks the flags together.
 func (c *comparison) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("partition") && c.partition < 1 {
 		return fmt.Errorf("--partition %d: partitions have numbers from 1", c.partition)

@@ -99,7 +99,6 @@ func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error)
 // such as snap-1.raw has a dot in its name.
 var namesDisk = regexp.MustCompile(`^(?:[a-z0-9-]+:)?(ami|snap)-[^/.]*$`)
 
-// isCloudSnapshot says whether an argument names a snapshot.
 func isCloudSnapshot(arg string) bool {
 	parts := namesDisk.FindStringSubmatch(arg)
 	return parts != nil && parts[1] == "snap"
@@ -347,7 +346,6 @@ func (d *diskComparison) fetchChanges(ctx context.Context, say func(string, ...a
 	return nil
 }
 
-// get reads a whole disk.
 func (d *diskComparison) get(ctx context.Context, s *comparedDisk, say func(string, ...any)) (*snapshot.Disk, error) {
 	say("reading %s", s.volume)
 	kept, err := d.cache.Get(ctx, s.volume.aws, s.volume.snapshot)

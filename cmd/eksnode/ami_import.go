@@ -72,7 +72,6 @@ rule could not run.`,
 	return cmd
 }
 
-// printPolicy prints a policy for the regions and keys of the flags.
 func (i importing) printPolicy(cmd *cobra.Command) error {
 	var scope awsapi.Scope
 	if i.aws.Region != "" {
@@ -215,7 +214,6 @@ func newMeter(w io.Writer) *meter {
 	return m
 }
 
-// upload takes the state of an upload.
 func (m *meter) upload(p snapshot.Progress) {
 	text, due := m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize)
 	if !due {

@@ -68,7 +68,6 @@ func shell(t *testing.T, folder, script string) {
 	require.NoError(t, err, string(out))
 }
 
-// eksnodeProcess is the command in a process of its own.
 func eksnodeProcess(args ...string) (cmd *exec.Cmd, out, errOut *bytes.Buffer) {
 	out, errOut = &bytes.Buffer{}, &bytes.Buffer{}
 	cmd = exec.Command("/proc/self/exe")

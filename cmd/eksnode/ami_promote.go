@@ -146,7 +146,6 @@ func (p promotion) read(ctx context.Context, a *awsapi.AWS) (stage, error) {
 	return s, nil
 }
 
-// check returns what speaks against the promotion.
 func (p promotion) check(opened []*awsapi.AWS, stages map[string]stage) []string {
 	var wrong []string
 	var first awsapi.Image

@@ -58,7 +58,6 @@ func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []s
 	r.note(retired{Action: action, Image: i.ID, Region: i.Region, Name: i.Name, Made: i.Created, Snapshot: snapshot, UsedBy: users}, text)
 }
 
-// note counts and prints a change.
 func (r *retiring) note(change retired, text string) {
 	if change.Action != "keep" {
 		r.count++
@@ -257,7 +256,6 @@ type orphan struct {
 	Tags     map[string]string `json:"tags"`
 }
 
-// orphans lists the orphans in the regions of the flags, by default in all regions.
 func (r *regions) orphans(ctx context.Context) ([]awsapi.Orphan, []*awsapi.AWS, error) {
 	r.all = r.all || len(r.names) == 0
 	opened, err := r.open(ctx)
@@ -327,7 +325,6 @@ func (r retirement) runOrphans(cmd *cobra.Command, now time.Time) error {
 	return ended(told.end(len(list), "orphan"), unread, failed)
 }
 
-// sayOrphan prints an orphan with what happens to it.
 func (r *retiring) sayOrphan(action string, o awsapi.Orphan, users []string) {
 	r.note(retired{Action: action, Region: o.Region, Made: o.Started, Snapshot: o.ID, Why: o.Why, UsedBy: users},
 		fmt.Sprintf("%s the snapshot %s in %s (%s, %s, started %s)", action, o.ID, o.Region, o.Why, o.State, o.Started.Format(time.DateOnly)))

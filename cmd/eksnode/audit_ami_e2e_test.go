@@ -83,7 +83,6 @@ func cloudWith(t *testing.T, disk string, change func(*ebsdirect.Snapshot)) (*aw
 	return w, double
 }
 
-// cached lists the files in the cache.
 func cached(t *testing.T) []string {
 	t.Helper()
 	var names []string

@@ -31,7 +31,6 @@ type auditedDisk struct {
 	policy bool
 }
 
-// diskHelp is the part of the help of an audit about disks.
 const diskHelp = `
 With --disk, --ami or --snapshot, audit mounts the root file system of a disk
 read-only, which needs root. The disk of an AMI or a snapshot is read through the
@@ -75,7 +74,6 @@ func printReadPolicy(w io.Writer) error {
 
 func (d *auditedDisk) isGiven() bool { return d.file != "" || d.ami != "" || d.snapshot != "" }
 
-// check checks the flags together.
 func (d *auditedDisk) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	if given("disk") && given("root") {

@@ -132,7 +132,6 @@ func (p *peak) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// reportSchema compiles the published schema of reports.
 func reportSchema() (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()

@@ -154,7 +154,6 @@ func takes(name string, f *os.File) error {
 	return nil
 }
 
-// write writes text to the stream, or replaces the file.
 func (d *destination) write(text []byte) error {
 	var err error
 	if d.stream != nil {

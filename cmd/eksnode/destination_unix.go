@@ -51,7 +51,6 @@ func openDescriptor(name, path string) (*os.File, error) {
 // read-only folder, or a mount of its own.
 func isFixed(err error) bool { return errors.Is(err, unix.EROFS) || errors.Is(err, unix.EBUSY) }
 
-// keepOwner gives a new file the owner of the one that it replaces.
 func keepOwner(file *os.File, old fs.FileInfo) error {
 	if st, ok := old.Sys().(*syscall.Stat_t); ok {
 		return file.Chown(int(st.Uid), int(st.Gid))

@@ -95,7 +95,6 @@ func rootFile(h *host.Host, s *diagnose.Search, shown, name string) error {
 	return s.Member(shown, strings.TrimPrefix(name, "/"), f)
 }
 
-// isThere says whether a file of this name exists.
 func isThere(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil

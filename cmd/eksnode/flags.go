@@ -111,10 +111,8 @@ func (v strictValue) Set(text string) error {
 	return err
 }
 
-// isList says whether the flag takes a list.
 func (v strictValue) isList() bool { return v.Value.Type() == "stringSlice" }
 
-// isPairs says whether the flag takes pairs of name and value.
 func (v strictValue) isPairs() bool {
 	return v.Value.Type() == "stringToString" || v.Value.Type() == nameFile
 }

@@ -77,7 +77,6 @@ not be read.`,
 	return cmd
 }
 
-// searchArgument searches a log, standard input or an instance's console output.
 func searchArgument(cmd *cobra.Command, s *diagnose.Search, instances *consoles, name string) error {
 	switch {
 	case name == "-":

@@ -106,7 +106,6 @@ func TestExitCodesOfProgramNames(t *testing.T) {
 	}
 }
 
-// booting returns a machine with these files, and the log of its boot.
 func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func(string)) {
 	t.Helper()
 	h := hosttest.Root(t, files)

@@ -54,7 +54,6 @@ func (s *junitSuite) add(c junitCase) {
 	s.Cases = append(s.Cases, c)
 }
 
-// print prints the suite as XML that is safe on a terminal.
 func (s *junitSuite) print(w io.Writer) error {
 	text, err := xml.MarshalIndent(s, "", "  ")
 	if err != nil {

@@ -178,7 +178,6 @@ func (l locking) specs() []provisioner.Spec {
 	return list
 }
 
-// downloads says whether a distribution of the lock file downloads an asset.
 func (l locking) downloads(id string) bool {
 	if len(l.distros) == 0 {
 		return true
@@ -253,7 +252,6 @@ func writeLock(to *destination, l *asset.Lock) error {
 	return nil
 }
 
-// lockImages locks the digest of each image's tag.
 func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer) error {
 	for _, text := range l.images {
 		r, err := image.ParseReference(text)

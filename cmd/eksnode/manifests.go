@@ -144,7 +144,6 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	return f.print(cmd.OutOrStdout(), chosen)
 }
 
-// print writes one manifest, or all with headings.
 func (f *manifestsFlags) print(w io.Writer, chosen []clustersetup.Manifest) error {
 	for i, m := range chosen {
 		text, err := m.Write(f.node)

@@ -180,7 +180,6 @@ func authenticatorCommand() *cobra.Command {
 	return cmd
 }
 
-// joinCommands returns the commands of first boot.
 func joinCommands() []*cobra.Command {
 	return []*cobra.Command{initCommand(), bootHookCommand(), tokenCommand(), nodeadmCommand(), bootstrapSHCommand(), authenticatorCommand(), diagnoseCommand()}
 }

@@ -78,7 +78,6 @@ func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 	return errors.Join(o.print(cmd.OutOrStdout(), r), err, resultError(r))
 }
 
-// print prints the report in the format of the flag.
 func (o *output) print(w io.Writer, r plan.Report) error {
 	switch o.format {
 	case "json":

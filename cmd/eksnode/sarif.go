@@ -230,7 +230,6 @@ func levelOf(r plan.Report) string {
 	}
 }
 
-// itemSARIF describes a rule of a scrub or a step of a provision.
 func itemSARIF(id, command string, known []scrub.Rule) sarifRule {
 	i := slices.IndexFunc(known, func(k scrub.Rule) bool { return k.ID == id })
 	if i < 0 {

@@ -153,7 +153,6 @@ func couldNotRun(r plan.Report) string {
 	return text
 }
 
-// noun is what the items of a report are.
 func noun(r plan.Report) string {
 	if r.Command == string(agent.Provision) {
 		return "step"

@@ -75,7 +75,6 @@ func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 	return err
 }
 
-// summarize prints a manifest as text.
 func summarize(w io.Writer, m *manifest.Manifest) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(words ...string) { // an image may contain any text

@@ -149,7 +149,6 @@ func tagOf(f *ast.Field) reflect.StructTag {
 	return reflect.StructTag(text)
 }
 
-// typeName returns the type as the source writes it.
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

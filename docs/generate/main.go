@@ -117,7 +117,6 @@ func installPages(root string) (map[string]string, error) {
 // repository is the address of the pages outside the repository.
 const repository = "https://github.com/eksnode/packer-plugin-eksnode/blob/main/"
 
-// components is the folder of the components' pages.
 const components = "docs/reference/components/"
 
 // webPages are the pages of Packer's registry, and the page that each one copies.

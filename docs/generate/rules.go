@@ -44,7 +44,6 @@ func rules() []rule {
 	return list
 }
 
-// phases lists the phases of a scrub, then that of the audit.
 func phases() []scrub.Phase { return append(slices.Clone(scrub.Phases), scrub.Inspect) }
 
 func rulesOf(p scrub.Phase) []rule {
@@ -106,7 +105,6 @@ var meanings = map[plan.Verb]string{
 	scrub.Report: "changes nothing; each finding needs a person",
 }
 
-// code formats words as code, with commas between.
 func code(words []string) string {
 	if len(words) == 0 {
 		return ""
@@ -134,7 +132,6 @@ func ruleLinks(ids []string) string {
 	return strings.Join(links, ", ")
 }
 
-// sure says how sure a cause is, and why.
 func sure(r diagnose.Rule) string {
 	level, why := r.Sure()
 	return fmt.Sprintf("`%s`: %s.", level, why)
@@ -251,7 +248,6 @@ func facts(d distros.Distro) []fact {
 	)
 }
 
-// packages are names as a list in a sentence.
 func packages(names []string) string {
 	if len(names) == 0 {
 		return "none"
@@ -352,7 +348,6 @@ func containerd(d distros.Distro) string {
 	}
 }
 
-// containerdVersions are the versions of a distribution's own containerd.
 func containerdVersions(d distros.Distro) string {
 	var list []string
 	for _, version := range d.ReleaseNames() {

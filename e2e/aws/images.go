@@ -345,7 +345,6 @@ func (w *World) modifyImage(region string, in struct {
 	return done{true}, nil
 }
 
-// shared adds permissions to those that are there.
 func shared(before []Share, p permission) []Share {
 	for _, one := range p.Add {
 		if !slices.Contains(before, one) {

@@ -76,7 +76,6 @@ func (w *World) lightly(call endpoint.Call) (*endpoint.Raw, error) {
 // LightParameter reads a parameter of a light world.
 func (w *World) LightParameter(region, name string) string { return w.light[region+" "+name] }
 
-// lightParameter carries out a call about parameters.
 func (w *World) lightParameter(call endpoint.Call) (*endpoint.Raw, error) {
 	var in struct {
 		Name, Value string

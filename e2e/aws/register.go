@@ -143,7 +143,6 @@ func (w *World) registerImage(region string, in registerIn) (createdOut, error) 
 	return createdOut{made.ID}, nil
 }
 
-// volumeFile writes what a volume of a snapshot holds to a sparse file.
 func (w *World) volumeFile(s *Snapshot) (string, error) {
 	content, err := w.ebs.Volume(s.ID, s.Encrypted)
 	if err != nil {

@@ -154,7 +154,6 @@ func TestImagesThatEC2Refuses(t *testing.T) {
 
 func TestMain(m *testing.M) { os.Exit(Alone(m.Run)) }
 
-// call sends an action with form parameters, as a client does.
 func call(t *testing.T, w *World, action string, parameters ...string) (int, string) {
 	t.Helper()
 	form := url.Values{"Action": {action}, "Version": {versions["ec2"]}}

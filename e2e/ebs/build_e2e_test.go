@@ -68,7 +68,6 @@ func TestBuild(t *testing.T) {
 	assert.Empty(t, c.Refusals())
 }
 
-// images returns the account's images in a region, by distribution.
 func (c *cloud) images(region string) map[string]aws.Image {
 	c.t.Helper()
 	var found struct {

@@ -142,7 +142,6 @@ func (c *cloud) waitRunning(t *testing.T, id string) (address string) {
 	return address
 }
 
-// output runs a command that must succeed and returns its output.
 func (n *node) output(t *testing.T, command string) string {
 	t.Helper()
 	session, err := n.client.NewSession()

@@ -20,7 +20,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// releaseVersion is the version in the archives' names.
 const releaseVersion = "0.1.0"
 
 // release packs the command into a folder as a release does, and returns the

@@ -211,7 +211,6 @@ func (w *world) provisionCut(id string, over func(netip.Addr, int) bool) *instan
 	return i
 }
 
-// provision starts to provision an instance, in a unit of its own.
 func (w *world) provision(i *instance) {
 	w.t.Helper()
 	i.Sh(w.t, "systemctl reset-failed provision 2> /dev/null || true\nsystemd-run --quiet --unit=provision --property=RemainAfterExit=yes eksnode provision --kubernetes-version "+lab.Kubelet+

@@ -171,7 +171,6 @@ func pauseImage() string {
 	return "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:" + arguments.New().PauseVersion
 }
 
-// fill fills a cluster into user data.
 func (c *cluster) fill(text string, more ...string) []byte {
 	ca, err := os.ReadFile(c.path("ca.crt"))
 	if err != nil {

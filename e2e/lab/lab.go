@@ -102,7 +102,6 @@ func (l *Lab) ServeMirror(t *testing.T, address, folder string, options mirror.O
 	return server
 }
 
-// made has the targets that this process has made.
 var made sync.Map
 
 // Built returns the path of a file that `make` builds. The file is up to date
@@ -320,7 +319,6 @@ func Content(t *testing.T, path string) string {
 	return string(text)
 }
 
-// attributes returns the extended attributes as text.
 func attributes(t *testing.T, path string) string {
 	t.Helper()
 	names, value := make([]byte, 4096), make([]byte, 4096)

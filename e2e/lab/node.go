@@ -181,7 +181,6 @@ type System struct {
 	Shape *shape.Shape
 }
 
-// kubelet returns the newest version of the kubelet that runs on the system.
 func (s System) kubelet(t *testing.T) string {
 	t.Helper()
 	tool, version, err := tools.Find(tools.NameKubelet, "")

@@ -238,7 +238,6 @@ func openFolder(parent string) (*folder, error) {
 // name is the lab's unique name on the host.
 func (f *folder) name() string { return filepath.Base(f.path) }
 
-// remove deletes the folder with all machines in it.
 func (f *folder) remove() error {
 	return errors.Join(removeTree(f.path), f.lock.Close())
 }

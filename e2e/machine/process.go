@@ -184,7 +184,6 @@ type Result struct {
 // busy host takes seconds for the key exchange alone.
 const sshAttempt = 30 * time.Second
 
-// connect logs in to the machine as its user.
 func (m *Machine) connect(ctx context.Context) (*ssh.Client, error) {
 	return m.Login(ctx, m.config.User)
 }

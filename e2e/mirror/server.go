@@ -255,7 +255,6 @@ func (s *Server) Heal() {
 	s.faults = nil
 }
 
-// fault returns and counts the fault of the present request for path.
 func (s *Server) fault(path string) (Fault, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

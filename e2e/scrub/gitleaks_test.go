@@ -109,7 +109,6 @@ func secretsLeft(t *testing.T, root string) map[string]bool {
 	return files
 }
 
-// sample returns a random secret of this shape.
 func (s shape) sample(t *testing.T, source *rand.Rand) string {
 	t.Helper()
 	const digits, small, large = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -190,7 +190,6 @@ grep -rlFs `+canary+` /etc /var /root /home /tmp /usr /opt /srv /boot || echo no
 const freeBlocks = `dumpe2fs $(findmnt --noheadings --output SOURCE /) 2>/dev/null | grep '^  Free blocks: '
 `
 
-// freeAt reads the output of freeBlocks.
 func freeAt(t *testing.T, listed string) func(block int64) bool {
 	t.Helper()
 	var ranges [][2]int64

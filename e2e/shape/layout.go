@@ -147,7 +147,6 @@ func move(from, to string) error {
 	return os.Remove(from)
 }
 
-// renameUnits gives units the distribution's names.
 func (s Shape) renameUnits(root string) error {
 	for _, old := range slices.Sorted(maps.Keys(s.Units)) {
 		units := filepath.Join(root, "usr/lib/systemd/system")

@@ -224,7 +224,6 @@ func (m pacmanManager) register(root string, installed []pkg, known map[string]s
 	return nil
 }
 
-// writeTar writes a compressed archive with these files.
 func writeTar(path string, files map[string][]byte) error {
 	var b bytes.Buffer
 	packed := gzip.NewWriter(&b)

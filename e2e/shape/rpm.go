@@ -148,7 +148,6 @@ func (rpmManager) publish(ctx context.Context, from, to string, signer signer) e
 	return signer.gpg(ctx, "--armor", "--detach-sign", "--output", filepath.Join(to, "repodata/repomd.xml.asc"), filepath.Join(to, "repodata/repomd.xml"))
 }
 
-// register fills rpm's database of the tree.
 func (m rpmManager) register(ctx context.Context, s Shape, root, packages string) error {
 	for path, text := range map[string]string{
 		"etc/rpm/macros.shape": "%_dbpath " + m.database + "\n",

@@ -218,7 +218,6 @@ func (b builder) verify(ctx context.Context, programs, name string) error {
 	return b.tool.probe.check(ctx, program, b.version)
 }
 
-// check runs the program and looks for the version in its output.
 func (p probe) check(ctx context.Context, program, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -59,7 +59,6 @@ func line(t *testing.T, v any) []byte {
 	return append(text, '\n')
 }
 
-// events reads a whole stream.
 func events(t *testing.T, stream io.Reader) []Event {
 	t.Helper()
 	var all []Event

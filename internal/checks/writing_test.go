@@ -79,7 +79,6 @@ func (p prose) lineOf(offset int) int { return p.line + strings.Count(p.text[:of
 // sentenceEnd matches the end of a sentence and the first character of the next.
 var sentenceEnd = regexp.MustCompile(`[.!?]["')*]*\s+(?:[\p{Lu}"'(*\x60\[-]|$)|\n\s*\n`)
 
-// sentences returns the start and end of each sentence.
 func sentences(text string) [][2]int {
 	var all [][2]int
 	start := 0

@@ -257,7 +257,6 @@ func (d document) statements() []statement {
 	return list
 }
 
-// with returns the document with another statement, as JSON.
 func (d document) with(s statement) (string, error) {
 	d["Statement"] = append(slices.Clone(oneOrMore(d["Statement"])), s)
 	text, err := json.Marshal(d)

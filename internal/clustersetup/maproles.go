@@ -80,7 +80,6 @@ func (n Node) entry(indent string) string {
 	return text
 }
 
-// added adds the role's entry to a list.
 func (n Node) added(old string, list *yaml.Node) (string, error) {
 	var edits []edit
 	if list.Style&yaml.FlowStyle == 0 {

@@ -38,7 +38,6 @@ func (s *stage) lines() []string {
 	return lines
 }
 
-// run sends outcomes to the console as plan.Apply does.
 func (s *stage) run(outcomes ...plan.Outcome) {
 	for _, o := range outcomes {
 		s.Begin(o.Item, o.Phase, len(o.Actions))

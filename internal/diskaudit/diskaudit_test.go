@@ -97,7 +97,6 @@ func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {
 	return diskaudit.Audit{Image: i, Layout: l, Spec: scrub.Spec{Skip: skip}, Folder: t.TempDir()}.Run(t.Context())
 }
 
-// loops lists the loop devices.
 func loops(t *testing.T) string {
 	return run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
 }

@@ -78,7 +78,6 @@ func (l *Listing) fill(ctx context.Context, t task) error {
 	return nil
 }
 
-// list writes the list of all files.
 func (t task) list(ctx context.Context, to io.Writer) error {
 	m := t.machine()
 	h, err := m.open()

@@ -205,7 +205,6 @@ func unmount(folder string) error {
 	return nil
 }
 
-// isRoot reports whether a folder has an os-release.
 func isRoot(folder string) bool {
 	for _, file := range []string{"etc/os-release", "usr/lib/os-release"} {
 		if _, err := os.Lstat(filepath.Join(folder, file)); err == nil {

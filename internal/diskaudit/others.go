@@ -51,7 +51,6 @@ func (m *machine) unchecked(format string, args ...any) {
 	m.answer.Unchecked = append(m.answer.Unchecked, fmt.Errorf(format, args...).Error())
 }
 
-// note adds a note for a person.
 func (m *machine) note(format string, args ...any) {
 	m.answer.Notes = append(m.answer.Notes, fmt.Sprintf(format, args...))
 }
@@ -115,7 +114,6 @@ func (m *machine) mountPlace(p place, disks []string) error {
 	return m.mountInside(part, p.where, p.subvolume())
 }
 
-// shown is a path as the image sees it.
 func (m *machine) shown(at string) string { return path.Join("/", strings.TrimPrefix(at, m.folder)) }
 
 // bound reports a bind mount of a folder that has files: the audit would have to look at

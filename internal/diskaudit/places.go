@@ -21,7 +21,6 @@ type place struct {
 	options     []string
 }
 
-// has reports whether one of the options is set.
 func (p place) has(options ...string) bool {
 	for _, o := range p.options {
 		for _, wanted := range options {

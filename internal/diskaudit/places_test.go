@@ -109,7 +109,6 @@ func root(files map[string]string) map[string]string {
 	return all
 }
 
-// found are the items of a report's plan.
 func found(r plan.Report) []string {
 	var all []string
 	for _, p := range r.Plan {

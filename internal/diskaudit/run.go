@@ -168,7 +168,6 @@ func (a Audit) swapped(ctx context.Context, p disk.Partition) (bool, error) {
 	return false, context.Cause(ctx)
 }
 
-// mountable reports whether Linux mounts the partition's content.
 func mountable(p disk.Partition) bool { return p.IsLinux() || p.Kind == disk.KindVFAT }
 
 // report completes the child's report.
@@ -208,7 +207,6 @@ func (a Audit) copy(ctx context.Context, parts []source) (f *os.File, err error)
 	return f, nil
 }
 
-// copyPart writes the used parts of a range to the same place in a file.
 func (a Audit) copyPart(ctx context.Context, f *os.File, r disk.Range) error {
 	block := make([]byte, disk.BlockSize)
 	for at := r.Offset; at < r.End() && ctx.Err() == nil; at += disk.BlockSize {

@@ -121,7 +121,6 @@ type Package struct {
 	Files int `json:"files"`
 }
 
-// packagesOf compares the installed packages and sorts them by name.
 func packagesOf(before, after packages.Installed) []Package {
 	was, is := versions(before), versions(after)
 	names := maps.Clone(was)

@@ -199,7 +199,6 @@ func open(t *testing.T, path string, root int) diskdiff.Disk {
 	return d
 }
 
-// compared compares two disks.
 func compared(t *testing.T, before, after string) diskdiff.Result {
 	t.Helper()
 	r, err := diskdiff.Compare(t.Context(), open(t, before, 0), open(t, after, 0), t.TempDir())

@@ -23,7 +23,6 @@ func (s start) String() string {
 	return string(text)
 }
 
-// problems are ours about a start.
 func (s start) problems(minor int) []Problem {
 	return Problems(minor, Base(minor), s.User, s.Flags)
 }

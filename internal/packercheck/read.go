@@ -265,7 +265,6 @@ func word(a *hcl.Attribute) (string, bool) {
 	return v.AsString(), true
 }
 
-// words returns the literals of a list, and whether all are known.
 func words(list hcl.Expression) ([]string, bool) {
 	elements, wrong := hcl.ExprList(list)
 	if wrong.HasErrors() {

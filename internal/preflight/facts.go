@@ -202,7 +202,6 @@ func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
 	return f.check(), nil
 }
 
-// check runs every check that applies to the facts.
 func (f *facts) check() Report {
 	r := Report{Cluster: f.target.Cluster, Target: f.target.String()}
 	all := collected{findings: []Finding{}, first: map[string]int{}}

@@ -179,7 +179,6 @@ const configMap = "CONFIG_MAP"
 
 const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml | "
 
-// windows says whether the nodes run Windows.
 func (f *facts) windows() bool {
 	class := f.target.NodeClass
 	return f.image.value.Platform == "windows" || familyOf(f.group.value.AMIType) == "windows" ||
@@ -265,7 +264,6 @@ type mappedRole struct {
 	Groups   []string `json:"groups"`
 }
 
-// mapRoles reads the roles of the ConfigMap aws-auth.
 func mapRoles(text []byte) ([]mappedRole, error) {
 	var m struct {
 		Kind string            `json:"kind"`

@@ -36,7 +36,6 @@ func (f *facts) typeNames() []string {
 	return names
 }
 
-// zones are the availability zones of the subnets.
 func (f *facts) zones() []string {
 	var zones []string
 	for _, s := range f.subnets.value {

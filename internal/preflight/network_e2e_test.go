@@ -47,7 +47,6 @@ func publish(w *aws.World) {
 	}
 }
 
-// vpc are the VPC parameters of a cluster with further fields.
 func vpc(w *aws.World, fields map[string]any) {
 	all := map[string]any{"vpcId": "vpc-1", "clusterSecurityGroupId": "sg-cluster", "endpointPublicAccess": true, "endpointPrivateAccess": false}
 	for name, value := range fields {

@@ -116,7 +116,6 @@ func checkArchitecture(f *facts) result {
 	return good("both are for %s", i.Architecture)
 }
 
-// typesFor is the command that lists the instance types of an architecture.
 func typesFor(architecture string) string {
 	return "aws ec2 describe-instance-types --filters Name=processor-info.supported-architecture,Values=" + architecture +
 		" --query InstanceTypes[].InstanceType --output text"

@@ -53,7 +53,6 @@ type term struct {
 	Tags         map[string]string `yaml:"tags"`
 }
 
-// device is a block device mapping.
 type device struct {
 	Name string `yaml:"deviceName"`
 	Root bool   `yaml:"rootVolume"`
@@ -69,7 +68,6 @@ type device struct {
 	} `yaml:"ebs"`
 }
 
-// metadata are the options of the metadata service.
 type metadata struct {
 	Endpoint string `yaml:"httpEndpoint"`
 	Tokens   string `yaml:"httpTokens"`
@@ -116,7 +114,6 @@ func (r *classReader) rules(c *NodeClass, spec *yaml.Node) {
 	}
 }
 
-// terms checks the terms of a selector.
 func (r *classReader) terms(spec *yaml.Node, name string, terms []term, known ...string) {
 	list := member(spec, name)
 	if list == nil || len(terms) == 0 {
@@ -261,7 +258,6 @@ func (c *NodeClass) userData() fact[userdata.Report] {
 	return learn(r, nil)
 }
 
-// family is the family of user data of a class with amiFamily Custom.
 func (c *NodeClass) family() string {
 	r, err := userdata.Check([]byte(c.UserData), "")
 	if err != nil {

@@ -214,7 +214,6 @@ func (r *classReader) class(n *yaml.Node, name, version string) {
 	}
 }
 
-// fields checks the fields of an object.
 func (r *classReader) fields(n *yaml.Node, path string, known map[string]field, version string) {
 	seen := map[string]int{}
 	for pair := range slices.Chunk(members(n), 2) {
@@ -321,7 +320,6 @@ func (r *classReader) texts(n *yaml.Node, path string, f field) {
 	}
 }
 
-// kindOf names the kind of a value.
 func kindOf(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:

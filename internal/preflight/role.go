@@ -11,7 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-// role returns the node's role, or the result to report when it is unknown.
 func (f *facts) role() (*awsapi.Role, *result) {
 	if awsapi.IsNotFound(f.profile.err) && f.launch.err == nil && f.group.err == nil { // the check instance-profile fails
 		return nil, &result{verdict: withoutRole}
@@ -30,7 +29,6 @@ func (f *facts) role() (*awsapi.Role, *result) {
 	return f.profile.value.Role, nil
 }
 
-// addRole is the command that adds a role to the instance profile.
 func (f *facts) addRole() string {
 	name := f.profile.value.Name
 	if name == "" {
@@ -186,7 +184,6 @@ func (p principal) federates(provider string) bool {
 	return slices.ContainsFunc(p.providers, func(name string) bool { return name == "*" || name == provider })
 }
 
-// trusts says whether a trust policy allows a service every action, and denies none.
 func trusts(policy, service string, actions ...string) bool {
 	var p trustPolicy
 	if json.Unmarshal([]byte(policy), &p) != nil {
@@ -236,7 +233,6 @@ func checkTrust(f *facts) result {
 	return f.untrusted(role, denied)
 }
 
-// newRole is the command that makes a role for nodes alone.
 func (f *facts) newRole() string { return f.createRole("NODE-ROLE") }
 
 // createRole is the command that makes a role for nodes.

@@ -123,7 +123,6 @@ func lacking(f *facts, actions ...string) fact[[]awsapi.Decision] {
 
 func over(gateway string) []awsapi.Route { return []awsapi.Route{{To: "0.0.0.0/0", Via: gateway}} }
 
-// nodeGroup is a security group that allows all outgoing traffic.
 func nodeGroup() awsapi.SecurityGroup {
 	return awsapi.SecurityGroup{
 		ID: "sg-node", Name: "node", VPC: "vpc-1", Tags: map[string]string{}, Egress: []awsapi.Rule{{Protocol: "-1", CIDRs: []string{"0.0.0.0/0"}}},

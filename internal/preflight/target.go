@@ -146,7 +146,6 @@ func (t term) selector() awsapi.Selector {
 	return awsapi.Selector{ID: t.ID, Name: t.Name, Owner: t.Owner, Tags: t.Tags}
 }
 
-// selectedBy resolves the selectors of a class.
 func (f *facts) selectedBy(ctx context.Context, a *awsapi.AWS, c *NodeClass) selected {
 	var s selected
 	s.subnets = s.resolve("spec.subnetSelectorTerms", "subnet", c.Subnets, func(t term) ([]string, error) { return a.SelectSubnets(ctx, t.selector()) })

@@ -106,7 +106,6 @@ func TestOnlyCompletedSnapshotsAreRead(t *testing.T) {
 	require.EqualError(t, err, "reading the snapshot "+id+": the snapshot is pending (100%), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region eu-west-1 --snapshot-ids "+id)
 }
 
-// stored uploads a disk whose first blocks are used.
 func stored(t *testing.T, a *awsapi.AWS, blocks int32) (disk, snapshot.Result) {
 	t.Helper()
 	d := disk{}

@@ -165,7 +165,6 @@ func (j *journal) begin(now time.Time) error {
 	return j.sync(err)
 }
 
-// began notes the ID of the snapshot.
 func (j *journal) began(id string) error {
 	j.head.id = id
 	_, err := fmt.Fprintf(j.out, "%s%s\n", idLine, id)
@@ -183,7 +182,6 @@ func (j *journal) sync(err error) error {
 	return j.explain(err)
 }
 
-// explain adds what failed to an error.
 func (j *journal) explain(err error) error {
 	if err != nil {
 		return fmt.Errorf("writing the journal %s: %w", j.path, err)

@@ -243,7 +243,6 @@ func (u *upload) start(ctx context.Context) error {
 	return u.journal.began(id)
 }
 
-// send sends the blocks that the snapshot lacks, and completes the snapshot.
 func (u *upload) send(ctx context.Context) (awsapi.Snapshot, error) {
 	u.sums = Sums{}
 	for _, n := range []*atomic.Int32{&u.read, &u.sent, &u.resumed, &u.inherited} {

@@ -161,7 +161,6 @@ func ReadFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// isOpen reports whether a name is that of a descriptor of this process.
 func isOpen(name string) bool {
 	return name == "/dev/stdin" || strings.HasPrefix(name, "/dev/fd/") || strings.HasPrefix(name, "/proc/self/fd/")
 }

@@ -119,7 +119,6 @@ func TestMachinesGetOnlyNamedDownloads(t *testing.T) {
 	}
 }
 
-// locked returns the entries of a lock file for a Kubernetes version.
 func locked(t *testing.T, kubernetes, arch string) []asset.Locked {
 	t.Helper()
 	var all []asset.Locked

@@ -105,7 +105,6 @@ func TestTheARM64AgentEqualsTheNativeAgent(t *testing.T) {
 	assert.Equal(t, files(t, here), files(t, there), "both agents must leave the same files")
 }
 
-// files returns the modes and contents of all files below root.
 func files(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

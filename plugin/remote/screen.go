@@ -155,7 +155,6 @@ func (k *Kept) begin(path string, begun plan.Report) error {
 	return nil
 }
 
-// write writes the report of a run that has ended.
 func (k *Kept) write(r plan.Report) error {
 	if err := k.file.Write(r); err != nil {
 		return fmt.Errorf("writing the report: %w", err)

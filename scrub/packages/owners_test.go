@@ -20,7 +20,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
-// imageOf returns an image root with these files, and its path.
 func imageOf(t testing.TB, files map[string]string) (*host.Host, string) {
 	t.Helper()
 	h := hosttest.Root(t, files)

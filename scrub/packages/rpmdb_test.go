@@ -122,7 +122,6 @@ func (d rpmDatabase) read(t *testing.T) ([]RPM, error) {
 	return parseRPMDatabase(&rpmParts{ctx: t.Context(), in: bytes.NewReader(d.data), size: int64(len(d.data)), log: d.log}, form.read)
 }
 
-// headersOf makes the headers of packages.
 func headersOf(all []RPM) (headers [][]byte) {
 	for _, p := range all {
 		texts, numbers := map[int][]string{tagName: {p.Name}, tagArch: {p.Arch}, tagProvides: p.Provides}, map[int][]uint32{}

@@ -285,7 +285,6 @@ func write(out http.ResponseWriter, failure *Failure) {
 	answer(out, failure.Status, failure)
 }
 
-// answer writes a JSON response.
 func answer(out http.ResponseWriter, status int, value any) {
 	text, err := json.Marshal(value)
 	if err != nil {

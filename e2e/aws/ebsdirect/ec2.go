@@ -133,7 +133,6 @@ func wellFormed(id string) bool { return snapshotID.MatchString(id) }
 
 func longer(text string, most int) bool { return utf8.RuneCountInString(text) > most }
 
-// inModel checks the parameters of StartSnapshot against the model.
 func (in startIn) inModel() *Failure {
 	switch {
 	case in.VolumeSize == nil || *in.VolumeSize < 1 || *in.VolumeSize > 65536:

@@ -221,7 +221,6 @@ func (d *Double) put(id string, out http.ResponseWriter, in *http.Request) *Fail
 	return nil
 }
 
-// progressed says whether the header of the progress is in the model's range.
 func progressed(header http.Header) bool {
 	text := header.Get("X-Amz-Progress")
 	number, err := strconv.Atoi(text)

@@ -80,7 +80,6 @@ func (e *Endpoint) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	protocol.write(out, call, fmt.Sprintf("00000000-0000-0000-0000-%012d", number), answer, failureOf(err))
 }
 
-// record keeps the call and returns its number.
 func (e *Endpoint) record(call Call, failure *Failure) int {
 	call.Failure = failure
 	e.mutex.Lock()
