@@ -20,34 +20,24 @@ import (
 // by "--FLAG" for every other command with this flag, and by "COMMAND" for its
 // arguments. The lists are those that the validation uses.
 func declaredValues() map[string]cobra.CompletionFunc {
-	nothing := cobra.NoFileCompletions
-	return map[string]cobra.CompletionFunc{
+	return withFree(map[string]cobra.CompletionFunc{
 		"--audit":                    words(scrub.Audits()...),
 		"--bootstrap":                words(provisioner.Bootstraps()...),
 		"--ca-certificates":          namedFiles("pem", "crt", "cer"),
 		"--cache-folder":             folders,
 		"--checksums":                beginnings(pairs(asset.IDs())...),
-		"--cluster-id":               nothing,
-		"--cluster-name":             nothing,
 		"--config-cache":             files(),
 		"--config-output":            files(),
 		"--containerd":               words(provisioner.Containerds()...),
 		"--config-source":            beginnings(nodeconfig.UserDataSource, "file://"),
 		"--daemon":                   words(bootstrap.Daemons()...),
 		"--distro":                   words(distroNames()...),
-		"--eks-build-date":           nothing,
 		"--hardening":                words(provisioner.Hardenings()...),
 		"--image-archives":           files("tar"),
-		"--images":                   nothing,
-		"--kernel-arguments":         nothing,
 		"--kubernetes-version":       kubernetesVersions(),
 		"--lock-file":                files("json"),
 		"--node":                     words(scrub.Nodes()...),
 		"--nvidia-container-toolkit": words(provisioner.DeviceLists()...),
-		"--package-versions":         nothing,
-		"--packages":                 nothing,
-		"--pause-image":              nothing,
-		"--region":                   nothing,
 		"--report":                   files("json"),
 		"--root":                     folders,
 		"--rules":                    ruleNames,
@@ -55,19 +45,23 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--skip":                     words(phases()...),
 		"--skip-rules":               ruleNames,
 		"--source":                   words(publishers()...),
-		"--source-url":               nothing,
 		"--spec":                     files("json"),
-		"--sysctls":                  nothing,
 		"--versions":                 beginnings(pairs(asset.IDs())...),
-
-		"aws-iam-authenticator token": nothing,
 
 		"bootstrap.sh": words(arguments.Flags()...),
 		"completion":   once(words(shells()...)),
 		"diagnose":     files(),
 		"help":         commands,
-		"token":        nothing,
+	}, "--cluster-id", "--cluster-name", "--eks-build-date", "--images", "--kernel-arguments", "--package-versions",
+		"--packages", "--pause-image", "--region", "--source-url", "--sysctls", "aws-iam-authenticator token", "token")
+}
+
+// withFree adds the flags and arguments that take free text, and complete nothing.
+func withFree(values map[string]cobra.CompletionFunc, free ...string) map[string]cobra.CompletionFunc {
+	for _, name := range free {
+		values[name] = cobra.NoFileCompletions
 	}
+	return values
 }
 
 // commands completes the subcommands of the command that the arguments name.
