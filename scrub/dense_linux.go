@@ -24,7 +24,6 @@ type extents struct {
 	left int64
 }
 
-// Read implements io.Reader.
 func (e *extents) Read(p []byte) (int, error) {
 	if e.left == 0 {
 		at, err := e.in.Seek(0, io.SeekCurrent)

@@ -257,7 +257,6 @@ type stoppable struct {
 	in  io.Reader
 }
 
-// Read implements io.Reader.
 func (s stoppable) Read(p []byte) (int, error) {
 	if err := context.Cause(s.ctx); err != nil {
 		return 0, err

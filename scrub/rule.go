@@ -149,7 +149,6 @@ func (i item) ID() string { return i.Rule.ID }
 
 func (i item) Phase() string { return string(i.Rule.Phase) }
 
-// Plan implements plan.Item.
 func (i item) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	answer, err := i.plan(ctx, h)
 	answer, foreignErr := withoutForeign(ctx, h, answer)

@@ -86,7 +86,6 @@ type strictValue struct {
 	flag *pflag.Flag
 }
 
-// Set implements pflag.Value.
 func (v strictValue) Set(text string) error {
 	if text == "" && v.flag.Annotations[emptyAllowed] != nil {
 		return v.Value.Set(text)
@@ -120,7 +119,6 @@ func (v strictValue) isPairs() bool {
 // pairsValue is the value of a flag that takes pairs, and more than once.
 type pairsValue struct{ strictValue }
 
-// Type implements pflag.Value.
 func (v pairsValue) Type() string {
 	if v.Value.Type() == nameFile {
 		return nameFile
@@ -249,7 +247,6 @@ type stdout struct {
 	failed error
 }
 
-// Write implements io.Writer.
 func (s *stdout) Write(text []byte) (int, error) {
 	if s.closed {
 		return len(text), nil
@@ -295,7 +292,6 @@ type reading struct {
 	in  io.Reader
 }
 
-// Read implements io.Reader.
 func (r reading) Read(p []byte) (int, error) {
 	type answer struct {
 		text []byte

@@ -104,13 +104,11 @@ func adopt(environment map[string]string) error {
 	return nil
 }
 
-// InstanceLimits implements bootstrap.AWS.
 func (a api) InstanceLimits(ctx context.Context, region, instanceType string) (bootstrap.Limits, error) {
 	l, err := a.Node.InstanceLimits(ctx, region, instanceType)
 	return bootstrap.Limits{ENIs: l.ENIs, IPsPerENI: l.IPsPerENI, VCPUs: l.VCPUs, MemoryMiB: l.MemoryMiB}, err
 }
 
-// DescribeCluster implements bootstrap.AWS.
 func (a api) DescribeCluster(ctx context.Context, region, name string, attempts int) (bootstrap.Described, error) {
 	c, err := a.Node.DescribeCluster(ctx, region, name, describeAttempts(attempts))
 	return bootstrap.Described{

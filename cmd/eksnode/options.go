@@ -66,7 +66,6 @@ const nameFile = "name=file"
 // contents is a flag that reads files, each by a name.
 type contents struct{ values *map[string]string }
 
-// Type implements pflag.Value.
 func (*contents) Type() string { return nameFile }
 
 func (*contents) String() string { return "" }

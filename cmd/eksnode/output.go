@@ -121,22 +121,17 @@ func (o *output) watch(cmd *cobra.Command, command agent.Command) (sink *console
 // audit has the rest.
 type waiting struct{ console *console.Console }
 
-// Begin implements plan.Sink.
 func (w waiting) Begin(item, _ string, actions int) { w.console.Begin(item, "", actions) }
 
-// Progress implements plan.Sink.
 func (waiting) Progress(string, plan.Action, int64, int64) {}
 
-// End implements plan.Sink.
 func (waiting) End(plan.Outcome) {}
 
 // lines are the console's output on a printer.
 type lines struct{ p *printer }
 
-// Say implements console.Output.
 func (l lines) Say(text string) { l.p.line("%s", line(text)) }
 
-// Error implements console.Output.
 func (l lines) Error(text string) { l.p.colored(red, line(text)) }
 
 // verdict is the result of one check, for the formats that other programs read.
@@ -250,7 +245,6 @@ func formatFlag(cmd *cobra.Command, to *string, known ...string) {
 	cmd.Flags().Var(format{to, known}, "output", "output format: "+strings.Join(known[:last], ", ")+" or "+known[last])
 }
 
-// Type implements pflag.Value.
 func (format) Type() string { return "string" }
 
 func (f format) String() string {

@@ -111,7 +111,6 @@ type direct struct {
 	mutex sync.Mutex
 }
 
-// RoundTrip implements http.RoundTripper.
 func (d *direct) RoundTrip(out *http.Request) (answer *http.Response, err error) {
 	if err := out.Context().Err(); err != nil {
 		return nil, err

@@ -22,7 +22,6 @@ import (
 // oneOrMore is a JSON value that IAM writes as one value or as a list.
 type oneOrMore []string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (o *oneOrMore) UnmarshalJSON(text []byte) error {
 	var one string
 	if json.Unmarshal(text, &one) == nil {

@@ -91,7 +91,6 @@ func TestBuildUsesVersionAndNetworkOfCluster(t *testing.T) {
 
 type machines struct{ *machine.Lab }
 
-// Launch implements aws.Machines.
 func (l machines) Launch(ctx context.Context, launch aws.Launch) (aws.Machine, error) {
 	data, err := instanceData(launch)
 	if err != nil {

@@ -106,7 +106,6 @@ func (m *Machine) Taken() int64 { return m.taken.Load() }
 // counter counts what is written.
 type counter struct{ n *atomic.Int64 }
 
-// Write implements io.Writer.
 func (c counter) Write(p []byte) (int, error) {
 	c.n.Add(int64(len(p)))
 	return len(p), nil

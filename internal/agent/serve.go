@@ -215,7 +215,6 @@ func (w *writer) liveUntil(ctx context.Context) {
 	}
 }
 
-// Begin implements plan.Sink.
 func (w *writer) Begin(item, phase string, actions int) {
 	w.send(Event{Kind: Begin, Item: item, Phase: phase, Actions: actions})
 }
@@ -229,7 +228,6 @@ func (w *writer) Progress(item string, a plan.Action, done, total int64) {
 	w.send(Event{Kind: Progress, Item: item, Action: &a, Done: done, Total: total})
 }
 
-// End implements plan.Sink.
 func (w *writer) End(o plan.Outcome) {
 	w.send(Event{Kind: End, Item: o.Item, Phase: o.Phase, Outcome: &o})
 }

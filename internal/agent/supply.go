@@ -77,7 +77,6 @@ type watched struct {
 	timer   *time.Timer
 }
 
-// Read implements io.Reader.
 func (w *watched) Read(p []byte) (int, error) {
 	w.timer.Reset(w.silence)
 	defer w.timer.Stop()

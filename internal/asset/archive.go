@@ -84,7 +84,6 @@ type inflated struct {
 	bytes int64
 }
 
-// Read implements io.Reader.
 func (i *inflated) Read(p []byte) (int, error) {
 	n, err := i.from.Read(p)
 	if i.bytes += int64(n); i.bytes > freeInflated+mostInflated*i.in.done {
@@ -328,7 +327,6 @@ type counter struct {
 	bytes int64
 }
 
-// Read implements io.Reader.
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.bytes += int64(n)

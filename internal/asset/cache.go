@@ -296,7 +296,6 @@ func FromSupply(s Supply) Source { return supplied{s} }
 
 type supplied struct{ Supply }
 
-// begin implements Source.
 func (s supplied) begin(ctx context.Context, d Download) (content, string, error) {
 	got, err := s.Supply.Supply(ctx, Wanted{Asset: d.ID})
 	if err != nil {

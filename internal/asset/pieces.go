@@ -107,7 +107,6 @@ func (p *pieces) one(ctx context.Context, to chan<- piece, address string, from,
 	to <- got
 }
 
-// Read implements io.Reader.
 func (p *pieces) Read(b []byte) (int, error) {
 	if !p.begun {
 		n, err := p.first.Read(b)

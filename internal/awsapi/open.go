@@ -218,7 +218,6 @@ func (r *roleClient) wrap(o *stscreds.AssumeRoleOptions) {
 // assumeRole implements stscreds.AssumeRoleAPIClient.
 type assumeRole func(context.Context, *sts.AssumeRoleInput, ...func(*sts.Options)) (*sts.AssumeRoleOutput, error)
 
-// AssumeRole implements stscreds.AssumeRoleAPIClient.
 func (a assumeRole) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput, options ...func(*sts.Options)) (*sts.AssumeRoleOutput, error) {
 	return a(ctx, in, options...)
 }

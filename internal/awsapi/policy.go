@@ -42,7 +42,6 @@ type statement struct {
 // oneOrMore is a list that IAM also writes as one text.
 type oneOrMore []string
 
-// MarshalJSON implements json.Marshaler.
 func (o oneOrMore) MarshalJSON() ([]byte, error) {
 	if len(o) == 1 {
 		return json.Marshal(o[0])

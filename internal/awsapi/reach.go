@@ -57,7 +57,6 @@ type patient struct {
 	answered *atomic.Bool
 }
 
-// Do implements aws.HTTPClient.
 func (p patient) Do(in *http.Request) (*http.Response, error) {
 	if p.answered.Load() {
 		return p.HTTPClient.Do(in)

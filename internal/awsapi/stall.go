@@ -63,7 +63,6 @@ type stalling struct {
 	over atomic.Bool
 }
 
-// Read implements net.Conn.
 func (s *stalling) Read(p []byte) (int, error) {
 	if err := s.SetReadDeadline(time.Now().Add(s.most)); err != nil {
 		return 0, err
@@ -104,7 +103,6 @@ func (e *stalledError) Error() string {
 // Timeout tells the SDK to try again.
 func (e *stalledError) Timeout() bool { return true }
 
-// Temporary implements net.Error.
 func (e *stalledError) Temporary() bool { return true }
 
 const (
@@ -137,7 +135,6 @@ func newPacer(standard aws.RetryerV2) *pacer {
 	return &pacer{RetryerV2: standard, limit: rate.NewLimiter(mostCalls, mostCalls/10)}
 }
 
-// GetAttemptToken implements aws.RetryerV2.
 func (p *pacer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
 	if err := p.limit.Wait(ctx); err != nil {
 		return nil, err

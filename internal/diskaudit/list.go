@@ -203,7 +203,6 @@ type until struct {
 	in  io.Reader
 }
 
-// Read implements io.Reader.
 func (u until) Read(p []byte) (int, error) {
 	if err := context.Cause(u.ctx); err != nil {
 		return 0, err

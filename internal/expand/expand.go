@@ -69,7 +69,6 @@ func zstandard(in io.Reader) (io.ReadCloser, error) {
 
 type zstdReader struct{ io.ReadCloser }
 
-// Read implements io.Reader.
 func (z zstdReader) Read(p []byte) (int, error) {
 	n, err := z.ReadCloser.Read(p)
 	if errors.Is(err, zstd.ErrWindowSizeExceeded) || errors.Is(err, zstd.ErrDecoderSizeExceeded) {

@@ -25,7 +25,6 @@ type endpointStatement struct {
 
 type everybody bool
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (e *everybody) UnmarshalJSON(text []byte) error {
 	var one string
 	if json.Unmarshal(text, &one) == nil {

@@ -137,7 +137,6 @@ type trustStatement struct {
 // values are the values of a condition key: one or more texts, numbers or booleans.
 type values []string
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (v *values) UnmarshalJSON(text []byte) error {
 	var one any
 	if err := json.Unmarshal(text, &one); err != nil {
@@ -161,7 +160,6 @@ func (s trustStatement) lets(action string) bool {
 // or everybody.
 type principal struct{ services, providers oneOrMore[string] }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (p *principal) UnmarshalJSON(text []byte) error {
 	var everybody string
 	if json.Unmarshal(text, &everybody) == nil {

@@ -215,7 +215,6 @@ type damaging struct {
 	left   atomic.Int32
 }
 
-// ServeHTTP implements http.Handler.
 func (d *damaging) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	if in.Method != http.MethodGet || !in.URL.Query().Has("blockToken") || d.left.Add(-1) < 0 {
 		d.next.ServeHTTP(out, in)

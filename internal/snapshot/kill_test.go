@@ -190,7 +190,6 @@ type hanging struct {
 	hangs func(http.ResponseWriter, *http.Request)
 }
 
-// ServeHTTP implements http.Handler.
 func (h *hanging) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	if in.Method == h.method && strings.Contains(in.URL.Path, "/blocks/") && h.left.Add(-1) >= 0 {
 		h.hangs(out, in)
@@ -263,7 +262,6 @@ type slow struct {
 	line *rate.Limiter // in kilobytes
 }
 
-// ServeHTTP implements http.Handler.
 func (s slow) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	in.Body = slowBody{in.Context(), in.Body, s.line}
 	s.next.ServeHTTP(out, in)
@@ -275,7 +273,6 @@ type slowBody struct {
 	line *rate.Limiter
 }
 
-// Read implements io.Reader.
 func (s slowBody) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p[:min(len(p), 1<<10)])
 	_ = s.line.Wait(s.ctx) // fails when the caller is gone

@@ -131,7 +131,6 @@ type ending struct {
 	silent error // why nothing more is expected of a command that has not ended
 }
 
-// String implements fmt.Stringer.
 func (e ending) String() string {
 	if e.lost() {
 		return "no exit status"

@@ -32,10 +32,8 @@ type screen struct {
 // Screen is Packer's Ui for text that a machine or a disk has sent.
 func Screen(ui packersdk.Ui) packersdk.Ui { return &screen{Ui: ui} }
 
-// Say implements packersdk.Ui.
 func (s *screen) Say(text string) { s.show(s.Ui.Say, text) }
 
-// Error implements packersdk.Ui.
 func (s *screen) Error(text string) { s.show(s.Ui.Error, text) }
 
 func (s *screen) show(say func(string), text string) {

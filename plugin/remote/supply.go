@@ -74,7 +74,6 @@ func (f *frames) put(frame agent.Frame) {
 	}
 }
 
-// Read implements io.Reader.
 func (f *frames) Read(p []byte) (int, error) {
 	if f.ready.Len() == 0 {
 		if f.from == nil {

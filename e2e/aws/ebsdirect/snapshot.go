@@ -218,7 +218,6 @@ type volume struct {
 	block   []byte
 }
 
-// Read implements io.Reader.
 func (v *volume) Read(p []byte) (int, error) {
 	if len(v.block) == 0 {
 		if v.left == 0 {

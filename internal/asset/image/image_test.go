@@ -129,7 +129,6 @@ func TestReferencesNeedRegistryAndVersion(t *testing.T) {
 // documents is a Source of blobs by digest.
 type documents map[string]string
 
-// Open implements Source.
 func (s documents) Open(_ context.Context, _ Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
 	text, there := s[b.Digest]
 	if !there {

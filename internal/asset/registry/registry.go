@@ -122,7 +122,6 @@ func (r *Registry) fetcher(ctx context.Context, at name.Repository) (*asset.Fetc
 // judging is a transport that turns a registry's refusals into errors.
 type judging struct{ inner http.RoundTripper }
 
-// RoundTrip implements http.RoundTripper.
 func (j judging) RoundTrip(in *http.Request) (*http.Response, error) {
 	out, err := j.inner.RoundTrip(in)
 	if err != nil {
@@ -150,7 +149,6 @@ type blob struct {
 	explain func(error) error
 }
 
-// Read implements io.Reader.
 func (b blob) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -238,12 +236,10 @@ type logins struct {
 	own map[string]bool // hosts whose credentials came from login
 }
 
-// Resolve implements authn.Keychain.
 func (l *logins) Resolve(target authn.Resource) (authn.Authenticator, error) {
 	return l.ResolveContext(context.Background(), target)
 }
 
-// ResolveContext implements authn.ContextKeychain.
 func (l *logins) ResolveContext(ctx context.Context, target authn.Resource) (authn.Authenticator, error) {
 	found, err := authn.Resolve(ctx, authn.DefaultKeychain, target)
 	if err != nil {

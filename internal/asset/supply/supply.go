@@ -108,7 +108,6 @@ type notArchived struct {
 	archives []string
 }
 
-// Open implements image.Source.
 func (s notArchived) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
 	body, err := s.Source.Open(ctx, r, b, manifest, from)
 	if err != nil {
@@ -142,7 +141,6 @@ type cached struct {
 	from  image.Source
 }
 
-// Open implements image.Source.
 func (c cached) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
 	kept, err := c.cache.Blob(ctx, strings.TrimPrefix(b.Digest, "sha256:"), b.Size, func(from int64) (io.ReadCloser, error) {
 		return c.from.Open(ctx, r, b, manifest, from)

@@ -35,7 +35,6 @@ type ec2Endpoints struct {
 	node *Node
 }
 
-// ResolveEndpoint implements ec2.EndpointResolverV2.
 func (e ec2Endpoints) ResolveEndpoint(ctx context.Context, p ec2.EndpointParameters) (smithyendpoints.Endpoint, error) {
 	if e.node.isDualStack.Load() && p.Endpoint == nil && !aws.ToBool(p.UseFIPS) {
 		other := p
@@ -146,7 +145,6 @@ func limitsOf(in types.InstanceTypeInfo) (Limits, error) {
 // seconds after the instance starts, so it retries after a missing entry.
 type roleMetadata struct{ *Metadata }
 
-// GetMetadata implements ec2rolecreds.GetMetadataAPIClient.
 func (r roleMetadata) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, options ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
 	return r.client.GetMetadata(ctx, in, append(options, func(o *imds.Options) {
 		o.Retryer = r.retryer(func(err error) bool { return isMissing(err) || isMetadataRetryable(err) })
@@ -195,7 +193,6 @@ type boundedBody struct {
 	most, left int64
 }
 
-// Read implements io.Reader.
 func (b *boundedBody) Read(into []byte) (int, error) {
 	if int64(len(into)) > b.left+1 {
 		into = into[:b.left+1]

@@ -25,7 +25,6 @@ type eksEndpoints struct {
 	node *Node
 }
 
-// ResolveEndpoint implements eks.EndpointResolverV2.
 func (e eksEndpoints) ResolveEndpoint(ctx context.Context, p eks.EndpointParameters) (smithyendpoints.Endpoint, error) {
 	if e.node.isDualStack.Load() && p.Endpoint == nil && !aws.ToBool(p.UseFIPS) {
 		other := p

@@ -215,7 +215,6 @@ type metadataRetryer struct {
 	*retry.Standard
 }
 
-// MaxAttempts implements aws.Retryer.
 func (r metadataRetryer) MaxAttempts() int { return r.service.Attempts }
 
 // isMetadataRetryable reports whether a failed attempt may succeed later.
