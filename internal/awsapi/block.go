@@ -94,7 +94,7 @@ func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte
 		if !early && (!isUnsent(err) || attempt >= blockAttempts) {
 			return err
 		}
-		if err := a.pause(ctx); err != nil {
+		if err := a.Settle(ctx); err != nil {
 			return err
 		}
 	}

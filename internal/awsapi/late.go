@@ -56,10 +56,7 @@ func (a *AWS) repeated(ctx context.Context, most time.Duration, passes func(erro
 }
 
 // Settle waits until the next look at a state.
-func (a *AWS) Settle(ctx context.Context) error { return a.pause(ctx) }
-
-// pause waits until the next look at a state.
-func (a *AWS) pause(ctx context.Context) error { return sleep(ctx, a.settle) }
+func (a *AWS) Settle(ctx context.Context) error { return sleep(ctx, a.settle) }
 
 func sleep(ctx context.Context, pause time.Duration) error {
 	select {

@@ -119,7 +119,7 @@ func (a *AWS) AwaitImage(ctx context.Context, id string) (Image, error) {
 		case i.State != "pending":
 			return i, fmt.Errorf("waiting for the image %s: its state is %s: %s", id, i.State, i.StateReason)
 		}
-		if err := a.pause(ctx); err != nil {
+		if err := a.Settle(ctx); err != nil {
 			return i, err
 		}
 	}

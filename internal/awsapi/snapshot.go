@@ -170,7 +170,7 @@ func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
 		case s.State != SnapshotPending:
 			return s, fmt.Errorf("waiting for the snapshot %s: its state is %s: %s", id, s.State, s.Said)
 		}
-		if err := a.pause(ctx); err != nil {
+		if err := a.Settle(ctx); err != nil {
 			return s, err
 		}
 	}
