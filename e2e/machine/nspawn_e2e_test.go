@@ -104,3 +104,73 @@ func assertNothingLeft(t *testing.T, lab string) {
 	require.NoError(t, err)
 	assert.Empty(t, string(groups))
 }
+
+// hostileDisk makes the ext4 file system $1. One folder in it is damaged, and the
+// superblock demands that the kernel panics then. $2 is a command for debugfs.
+const hostileDisk = `root=$(mktemp -d); trap 'rm -r "$root"' EXIT
+mkdir -p "$root/etc" "$root/srv/broken"; touch "$root/srv/broken/file"
+printf 'ID=debian\nVERSION_ID=13\n' > "$root/etc/os-release"
+truncate -s 16M "$1"; mke2fs -q -t ext4 -d "$root" "$1"
+block=$(debugfs -R 'blocks /srv/broken' "$1" 2> /dev/null)
+yes | head -c 64 | dd of="$1" bs=1 seek=$((block * $(dumpe2fs -h "$1" 2> /dev/null | sed -n 's/^Block size: *//p'))) conv=notrunc status=none
+tune2fs -e panic "$1" > /dev/null
+debugfs -w -R "$2" "$1" 2> /dev/null`
+
+// auditsHostileDisks is the first process of a virtual machine whose files are all in
+// memory. Two disks are audited, one of them with a journal to replay. The mount at the
+// end proves that the disks stop a kernel that does what their superblocks demand.
+const auditsHostileDisks = `#!/busybox sh
+export PATH=/bin HOME=/ TMPDIR=/tmp
+/busybox mkdir -p /bin /dev /proc /sys /tmp /mnt
+/busybox --install -s /bin
+mount -t devtmpfs dev /dev; mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t tmpfs tmp /tmp
+insmod /loop.ko
+for disk in clean dirty; do
+  /eksnode audit --disk /$disk.raw --output json > /report
+  echo "$disk: exit code $?"; sed -n 's/^ *"\(result\|error\)"/&/p' /report
+done
+mount -t ext4 -o ro,noload /clean.raw /mnt
+ls /mnt/srv/broken
+echo "the kernel survived"
+reboot -f
+`
+
+// TestAHostileDiskDoesNotStopTheKernel audits disks in a virtual machine, because they
+// would stop this one.
+func TestAHostileDiskDoesNotStopTheKernel(t *testing.T) {
+	l := lab.Open(t, limit, machine.QEMU)
+	folder := t.TempDir()
+	for name, command := range map[string]string{"clean.raw": "ssv mount_opts errors=panic", "dirty.raw": "feature needs_recovery"} {
+		out, err := exec.CommandContext(l.Ctx, "sh", "-euc", hostileDisk, "sh", filepath.Join(folder, name), command).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "init"), []byte(auditsHostileDisks), 0o755))
+	modules, err := filepath.Glob(filepath.Join(l.Root, "lib/modules/*/kernel/drivers/block/loop.ko*"))
+	require.NoError(t, err)
+	require.Len(t, modules, 1)
+	out, err := exec.CommandContext(l.Ctx, "sh", "-euc", `case $1 in *.xz) xz --decompress --stdout "$1";; *) cat "$1";; esac > "$2"`,
+		"sh", modules[0], filepath.Join(folder, "loop.ko")).CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, file := range []string{lab.Eksnode(t), "/bin/busybox"} {
+		out, err := exec.CommandContext(l.Ctx, "cp", file, folder).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	initrd := filepath.Join(t.TempDir(), "initrd")
+	pack := exec.CommandContext(l.Ctx, "sh", "-euc", `find . | /bin/busybox cpio -o -H newc > "$1"`, "sh", initrd)
+	pack.Dir = folder
+	out, err = pack.CombinedOutput()
+	require.NoError(t, err, string(out))
+
+	kernel, err := filepath.EvalSymlinks(filepath.Join(l.Root, "vmlinuz"))
+	require.NoError(t, err)
+	console, err := exec.CommandContext(l.Ctx, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "qemu64", "-m", "1024",
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
+		"-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 quiet no_timer_check panic=-1 mitigations=off rdinit=/init").CombinedOutput()
+	t.Log(string(console))
+	require.NoError(t, err)
+	assert.Contains(t, string(console), "clean: exit code 2")
+	assert.Contains(t, string(console), "dirty: exit code 2")
+	assert.Contains(t, string(console), "/srv/broken")
+	assert.Contains(t, string(console), "Kernel panic - not syncing: EXT4-fs")
+	assert.NotContains(t, string(console), "the kernel survived")
+}

@@ -178,8 +178,8 @@ func decisions(s source, names []string) []string {
 // otherMeaning lists words, by file, that equal a distribution's name by
 // chance.
 var otherMeaning = map[string]string{
-	"plugin/remote/probe.go":            "arch",   // of the processor
-	"e2e/machine/aptmirror/upstream.go": "debian", // a folder of Debian's archive
+	"plugin/remote/probe.go":          "arch",   // of the processor
+	"e2e/machine/aptmirror/mirror.go": "debian", // a folder of Debian's archive
 }
 
 func TestOnlyPackageDistrosNamesDistributions(t *testing.T) {

@@ -3,11 +3,20 @@
 package preflight
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 )
 
 // setUp is a kind of network.
@@ -164,4 +173,213 @@ func (w networkWorld) judge(t *testing.T, r Report) {
 	if w.fault == "none" && w.setUp.name != open6.name { // the sample's role and user data are for IPv4
 		assert.Zero(t, r.ExitCode()+r.Count(Warn), "%+v", r.Findings)
 	}
+}
+
+// longID is the sample's instance with the form of AWS, which commands demand.
+const longID = "i-0123456789abcdef0"
+
+// exception says why commands that match a pattern are treated differently.
+type exception struct{ pattern, why string }
+
+// notRun lists the commands that a test cannot run.
+func notRun() []exception {
+	return []exception{
+		{`kubectl `, "needs the Kubernetes API"},
+		{`\bNODE-ROLE\b`, "the person names a new role"},
+		{`\bIPV6-NETWORK\b`, "moto's IPv6 networks are random"},
+		{`kms describe-key .*:666666666666:`, "moto has no keys of other accounts"},
+		{`ec2 modify-vpc-endpoint .* --private-dns-enabled`, "moto ignores the option"},
+	}
+}
+
+// notMended lists the commands after which moto still shows the finding.
+func notMended() []exception {
+	return []exception{
+		{`ec2 create-launch-template-version`, "the new version is not the one that was checked"},
+		{`ec2 associate-vpc-cidr-block`, "the subnet needs its part of the new network"},
+	}
+}
+
+// filled replaces the words in capital letters that the sample has a name for.
+func filled(command string) string {
+	return strings.NewReplacer("PUBLIC-SUBNET", "subnet-3", "--role-name ROLE ", "--role-name node ").Replace(command)
+}
+
+// mender runs the printed commands of all worlds, each once.
+type mender struct {
+	eksnode string          // the folder of the built command
+	done    map[string]bool // commands without their ids
+	used    map[string]bool // patterns
+	table   strings.Builder
+}
+
+func newMender(t *testing.T) *mender {
+	t.Helper()
+	m := &mender{eksnode: t.TempDir(), done: map[string]bool{}, used: map[string]bool{}}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", m.eksnode, "../../cmd/eksnode")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	m.row("\nSET-UP | FAULT | EXPECTED | FOUND\n    CHECK: what its command did: the command\n")
+	return m
+}
+
+func (m *mender) row(format string, args ...any) { fmt.Fprintf(&m.table, format, args...) }
+
+// close fails for reasons without a command, and prints the table.
+func (m *mender) close(t *testing.T) {
+	t.Helper()
+	for _, r := range slices.Concat(notRun(), notMended()) {
+		assert.True(t, m.used[r.pattern], "no printed command matches %s (%s); remove the line", r.pattern, r.why)
+	}
+	t.Log(m.table.String())
+}
+
+func (m *mender) why(list []exception, command string) string {
+	for _, r := range list {
+		if regexp.MustCompile(r.pattern).MatchString(command) {
+			m.used[r.pattern] = true
+			return r.why
+		}
+	}
+	return ""
+}
+
+// numbers matches what differs between commands for the same fault.
+var numbers = regexp.MustCompile(`\b(subnet|vpc|rtb|sg|i|lt|acl|nat|tgw|igw|vpce|ami|dopt)-[0-9a-z.]+|[0-9a-f-]{36}|\d+\.\d+\.\d+\.\d+/\d+`)
+
+// looking matches the commands that change nothing.
+var looking = regexp.MustCompile(`^(aws [a-z0-9]+ (describe|get|list|simulate|wait)[a-z0-9-]*( [^$&]*)?|aws configure list && aws sts get-caller-identity|eksnode [^|]*)$`)
+
+// followAll runs the commands of a report's findings.
+func (m *mender) followAll(t *testing.T, s scene, w *aws.World, target Target, first Report) {
+	t.Helper()
+	changed := false
+	for _, f := range first.Findings {
+		if f.Remedy == "" {
+			continue
+		}
+		assert.NoError(t, cli.Check(f.Remedy, "eksnode", "kubectl", "packer", "sh"), f.Remedy)
+		said := "ran before"
+		switch key := f.Check + " " + numbers.ReplaceAllString(f.Remedy, "$1-ID"); {
+		case m.why(notRun(), f.Remedy) != "":
+			said = "refused: " + m.why(notRun(), f.Remedy)
+		case m.done[key]:
+		case looking.MatchString(f.Remedy):
+			m.done[key] = true
+			if changed {
+				w, target = s.make(t)
+				changed = false
+			}
+			said = "ran, looks only"
+			m.look(t, w, f.Remedy)
+		default:
+			m.done[key] = true
+			if changed {
+				w, target = s.make(t)
+			}
+			changed = true
+			said = m.mend(t, w, target, first, f)
+		}
+		m.row("    %s: %s: %s\n", f.Check, said, f.Remedy)
+	}
+}
+
+// look runs a command that must only read.
+func (m *mender) look(t *testing.T, w *aws.World, command string) {
+	t.Helper()
+	before := len(w.Calls())
+	m.run(t, w, command)
+	for _, c := range w.Calls()[before:] {
+		assert.Regexp(t, "^(Describe|Get|List|Simulate)", c.Action, command)
+	}
+}
+
+// mend runs the commands for a finding until it is gone or better. No other finding
+// may come or get worse.
+func (m *mender) mend(t *testing.T, w *aws.World, target Target, first Report, f Finding) string {
+	t.Helper()
+	known := worst(first)
+	for times := 1; times < 12; times++ {
+		command := f.Remedy
+		if !m.run(t, w, filled(command)) {
+			return "failed"
+		}
+		r := ask(t, target)
+		for check, rank := range worst(r) {
+			if before, checked := known[check]; checked { // a new role has checks of its own
+				assert.LessOrEqual(t, rank, before, "%s is worse after %s: %s", check, command, notOKEvidence(r, check))
+			}
+		}
+		i := slices.IndexFunc(r.Findings, func(other Finding) bool { return other.Check == f.Check })
+		if i < 0 || ranks[r.Findings[i].Verdict] < ranks[f.Verdict] {
+			return fmt.Sprintf("ran (%d), then %s", times, worstName(r, f.Check))
+		}
+		next := r.Findings[i]
+		same := next.Remedy == command && next.Evidence == f.Evidence
+		if same || m.why(notRun(), next.Remedy) != "" || looking.MatchString(next.Remedy) {
+			why := m.why(notMended(), command)
+			assert.NotEmpty(t, why, "%s: the command mended nothing: %s\n%s\nnext: %s", f.Check, command, next.Evidence, next.Remedy)
+			return "ran; " + why
+		}
+		f = next
+	}
+	assert.Fail(t, "the commands do not end", f.Remedy)
+	return "failed"
+}
+
+var ranks = map[Verdict]int{OK: 0, Warn: 1, Unknown: 2, Fail: 3}
+
+// worst returns the rank of each check, also of those without a finding of their own.
+func worst(r Report) map[string]int {
+	all := map[string]int{}
+	for _, f := range r.Findings {
+		for _, check := range append([]string{f.Check}, f.Unchecked...) {
+			all[check] = max(all[check], ranks[f.Verdict])
+		}
+	}
+	return all
+}
+
+func worstName(r Report, check string) string {
+	for v, rank := range ranks {
+		if rank == worst(r)[check] {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+func notOKEvidence(r Report, check string) string {
+	for _, f := range r.Findings {
+		if f.Check == check || slices.Contains(f.Unchecked, check) {
+			return f.Evidence
+		}
+	}
+	return ""
+}
+
+// run runs a printed command. A command of eksnode runs here, and its output in the
+// world when a shell reads it.
+func (m *mender) run(t *testing.T, w *aws.World, command string) bool {
+	t.Helper()
+	if !strings.HasPrefix(command, "eksnode ") {
+		_, err := w.Shell(command, nil)
+		return assert.NoError(t, err)
+	}
+	w.Alias("i-1", longID)
+	own, piped := strings.CutSuffix(strings.ReplaceAll(command, "--instance i-1", "--instance "+longID), " | sh")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", own)
+	cmd.Env = append(os.Environ(), "PATH="+m.eksnode+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	var errOut strings.Builder
+	cmd.Stderr = &errOut
+	out, _ := cmd.Output() // the exit code is the preflight's result
+	if !assert.NotContains(t, errOut.String(), "eksnode: ", command) || !assert.NotEmpty(t, out, "%s: %s", command, errOut.String()) {
+		return false
+	}
+	if piped {
+		_, err := w.Shell(string(out), nil)
+		return assert.NoError(t, err)
+	}
+	return true
 }

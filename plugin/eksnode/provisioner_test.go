@@ -2,6 +2,7 @@ package eksnode
 
 import (
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -201,4 +203,189 @@ func TestProvisionWithoutACommunicatorFails(t *testing.T) {
 	require.ErrorContains(t, err, "the communicator answered success without running anything")
 	assert.True(t, comm.StartCalled)
 	assert.FileExists(t, report)
+}
+
+// With the field distro, Prepare finds what the builder machine would refuse, in
+// the same words.
+func TestPrepareConsultsTheDistribution(t *testing.T) {
+	sum := strings.Repeat("a", 64)
+	for about, test := range map[string]struct {
+		distro string
+		block  fields
+		want   string // problem; empty if accepted
+	}{
+		"a kubelet that does not start": {"amazonlinux2", fields{"kubernetes_version": "1.35.0"},
+			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.`},
+		"a version of a package": {"debian", fields{"versions": fields{"containerd": "2.1.5"}},
+			`versions["containerd"] has no effect on Debian, which has containerd as a package`},
+		"a checksum of a package": {"ubuntu", fields{"checksums": fields{"runc": sum}},
+			`checksums["runc"] has no effect on Ubuntu, which has runc as a package`},
+		"a version of a program in the image": {"flatcar", fields{"versions": fields{"containerd": "2.1.5"}},
+			`versions["containerd"] has no effect on Flatcar Container Linux, which has containerd in its base image`},
+		"a version of an archive": {"rocky", fields{"versions": fields{"containerd": "2.1.5"}, "checksums": fields{"runc": sum}}, ""},
+		"packages without a package manager": {"flatcar", fields{"packages": []any{"htop"}},
+			`packages: Flatcar Container Linux has no package manager, so "htop" cannot be installed`},
+		"a package that breaks the distribution": {"fedora", fields{"packages": []any{"zram-generator-defaults"}},
+			`packages: "zram-generator-defaults" contradicts what a node needs: the package creates swap, with which a kubelet does not start`},
+		"a package version on a rolling distribution": {"arch", fields{"package_versions": fields{"runc": "1.3.4-1"}},
+			`package_versions["runc"]: pacman cannot install runc 1.3.4-1: a repository has only the newest version; remove the package from package_versions`},
+		"a package version without a package manager": {"flatcar", fields{"package_versions": fields{"runc": "1.3.4-1"}},
+			`package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
+		"FIPS without validated modules": {"debian", fields{"fips": true},
+			`fips: Debian has no FIPS mode: its cryptographic modules are not validated`},
+		"FIPS with validated modules": {"rhel", fields{"fips": true}, ""},
+		"an option without packages": {"flatcar", fields{"efa": true},
+			`efa: Flatcar Container Linux does not support it`},
+		"a distribution that is not known yet": {"<unknown>", fields{"fips": true}, ""},
+		"a version that is not known yet":      {"amazonlinux2", fields{"kubernetes_version": "<unknown>"}, ""},
+	} {
+		t.Run(about, func(t *testing.T) {
+			block := fields{"kubernetes_version": "1.34.4", "distro": test.distro}
+			maps.Copy(block, test.block)
+			var p Provisioner
+			if test.want == "" {
+				require.NoError(t, p.Prepare(block))
+				return
+			}
+			require.EqualError(t, p.Prepare(block), "1 error(s) occurred:\n\n* "+test.want)
+		})
+	}
+}
+
+// A lock file must have the archives that the distribution downloads.
+func TestPrepareFindsAnArchiveThatIsNotLocked(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
+	data, err := (&asset.Lock{Assets: locked(t, "1.34.4", "amd64")}).Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name, "distro": "debian"}))
+	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name, "distro": "rocky"}),
+		`1 error(s) occurred:`+"\n\n"+`* the lock file has no containerd for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`)
+}
+
+const pause = "registry.k8s.io/pause:3.10@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+func TestPathsOnThePackerHostAreChecked(t *testing.T) {
+	var p Provisioner
+	folder := t.TempDir()
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "file://" + folder}))
+	spec, err := p.config.sent()
+	require.NoError(t, err)
+	assert.Empty(t, spec.SourceURL, "the folder must not be sent to the machine")
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "https://mirror.example"}))
+	spec, err = p.config.sent()
+	require.NoError(t, err)
+	assert.Equal(t, "https://mirror.example", spec.SourceURL)
+	gone := filepath.Join(folder, "gone")
+	for name, test := range map[string]struct {
+		block fields
+		want  string
+	}{
+		"a missing folder": {fields{"download_on": "packer-host", "source_url": "file://" + gone},
+			"source_url: " + gone + ` is not a folder of the Packer host, whose it is with download_on = "packer-host"`},
+		"a missing archive": {fields{"pause_image": pause, "image_archives": []any{gone}}, "image_archives: " + gone + " is not a file of the Packer host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.block["kubernetes_version"] = "1.34.4"
+			require.EqualError(t, p.Prepare(test.block), "1 error(s) occurred:\n\n* "+test.want)
+		})
+	}
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "source_url": "file://" + gone}), "a folder on the builder machine cannot be checked")
+	archive := filepath.Join(folder, "images.tar")
+	require.NoError(t, os.WriteFile(archive, nil, 0o600))
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "images": []any{}, "image_archives": []any{archive}}), "archives with images that are still unknown must be accepted")
+}
+
+// A machine gets only the assets and images that the template names.
+func TestMachinesGetOnlyNamedDownloads(t *testing.T) {
+	var p Provisioner
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "pause_image": pause, "cache_folder": t.TempDir()}))
+	s, err := p.config.supply("amd64")
+	require.NoError(t, err)
+	for _, w := range []asset.Wanted{{Asset: "../../etc/shadow"}, {Asset: "file:///etc/shadow"}, {Image: strings.Replace(pause, "3.10", "3.9", 1)}} {
+		_, err := s.Supply(t.Context(), w)
+		require.Error(t, err)
+		assert.True(t, strings.Contains(err.Error(), "there is no such asset") || strings.Contains(err.Error(), "which the template does not name"), err)
+	}
+}
+
+func locked(t *testing.T, kubernetes, arch string) []asset.Locked {
+	t.Helper()
+	var all []asset.Locked
+	for _, a := range asset.Table() {
+		if a.Chosen {
+			continue
+		}
+		d, err := a.For(asset.Choice{Kubernetes: kubernetes, Arch: arch})
+		require.NoError(t, err)
+		all = append(all, asset.Locked{
+			ID: a.ID, Kubernetes: kubernetes, Arch: arch, Version: d.Version, Origin: d.Origin,
+			URL: d.Published, Size: 7, SHA256: strings.Repeat("a", 64),
+		})
+	}
+	return all
+}
+
+func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
+	var p Provisioner
+	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
+		"1 error(s) occurred:\n\n* lock_file: open "+name+`: no such file or directory; "eksnode lock" makes one`)
+
+	data, err := (&asset.Lock{Assets: locked(t, "1.34.4", "arm64")}).Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
+	lock, err := asset.ParseLock(data)
+	require.NoError(t, err)
+	assert.Equal(t, lock, p.config.Spec.Lock)
+
+	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
+	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
+		"1 error(s) occurred:\n\n* lock_file "+name+`: not a lock file: line 37, column 1: more text follows the end; restore the file from version control, or delete it and create it again with "eksnode lock"`)
+
+	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": "<unknown>", "eks_build_date": "2025-11-13"}), "unknown values must be accepted at validate")
+}
+
+// Combinations that no machine can be provisioned with are refused at validate,
+// unless a field that matters is still unknown.
+func TestImpossibleCombinationsAreRefusedAtValidate(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
+	data, err := (&asset.Lock{Assets: locked(t, "1.33.8", "arm64")}).Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	const unknown = "<unknown>"
+	for about, test := range map[string]struct {
+		block fields
+		want  string // error; empty if accepted
+	}{
+		"EKS builds without a date": {fields{"source": "eks-bucket"},
+			`choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest day and records it`},
+		"a version that is not locked": {fields{"lock_file": name},
+			`the lock file has no kubelet for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`},
+		"an asset version that is not locked": {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": "1.6.2"}},
+			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.9.1; correct the field, or update the lock file`},
+		"locked for one architecture": {fields{"kubernetes_version": "1.33.8", "lock_file": name}, ""},
+		"a version not known yet":     {fields{"kubernetes_version": unknown, "lock_file": name}, ""},
+		"a day not known yet":         {fields{"source": "eks-bucket", "eks_build_date": unknown}, ""},
+		"a lock not known yet":        {fields{"source": "eks-bucket", "lock_file": unknown}, ""},
+		"a source not known yet":      {fields{"source": unknown, "kubernetes_version": "1.33.8", "lock_file": name}, ""},
+		"an asset not known yet":      {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": unknown}}, ""},
+		"a sum not known yet":         {fields{"kubernetes_version": "1.33.8", "lock_file": name, "checksums": fields{"kubelet": unknown}}, ""},
+	} {
+		t.Run(about, func(t *testing.T) {
+			block := fields{"kubernetes_version": "1.34.4"}
+			for field, value := range test.block {
+				block[field] = value
+			}
+			var p Provisioner
+			if test.want == "" {
+				require.NoError(t, p.Prepare(block))
+				return
+			}
+			require.EqualError(t, p.Prepare(block), "1 error(s) occurred:\n\n* "+test.want)
+		})
+	}
 }
