@@ -5,21 +5,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
@@ -72,6 +66,7 @@ rule could not run.`,
 	return cmd
 }
 
+// printPolicy prints a policy for the regions and keys of the flags.
 func (i importing) printPolicy(cmd *cobra.Command) error {
 	var scope awsapi.Scope
 	if i.aws.Region != "" {
@@ -187,70 +182,3 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 }
 
 func blocks(n int) string { return show.Size(int64(n) * snapshot.BlockSize) }
-
-// How often a meter prints: in a line that changes, or in a new line.
-const (
-	changesEvery  = time.Second / 2
-	newLinesEvery = 10 * time.Second
-)
-
-// meter prints the progress of a transfer on standard error: in one line that changes,
-// if that is a terminal, or else in a new line every ten seconds.
-type meter struct {
-	*console.Transfer
-	w        io.Writer
-	terminal bool
-
-	mutex sync.Mutex
-	open  bool // the line that changes is on the screen
-}
-
-func newMeter(w io.Writer) *meter {
-	file, isFile := w.(*os.File)
-	m := &meter{Transfer: &console.Transfer{Now: time.Now, Every: newLinesEvery}, w: w, terminal: isFile && term.IsTerminal(int(file.Fd()))}
-	if m.terminal {
-		m.Every = changesEvery
-	}
-	return m
-}
-
-func (m *meter) upload(p snapshot.Progress) {
-	text, due := m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize)
-	if !due {
-		return
-	}
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	if m.terminal {
-		fmt.Fprintf(m.w, "%s%s", eraseLine, text)
-		m.open = true
-		return
-	}
-	fmt.Fprintln(m.w, text)
-}
-
-// eraseLine goes to the beginning of the line and erases the line (ECMA-48).
-const eraseLine = "\r\x1b[K"
-
-// say prints a line of another kind.
-func (m *meter) say(print func()) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.erase()
-	print()
-}
-
-// end erases the line that changes.
-func (m *meter) end() {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.erase()
-}
-
-// erase erases the line that changes. The caller holds the mutex.
-func (m *meter) erase() {
-	if m.open {
-		fmt.Fprint(m.w, eraseLine)
-		m.open = false
-	}
-}

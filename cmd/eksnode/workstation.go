@@ -3,14 +3,10 @@
 package main
 
 import (
-	"runtime"
-
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
-	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -78,13 +74,4 @@ func manifestNames() []string {
 		list = append(list, m.ID+"\t"+m.About)
 	}
 	return list
-}
-
-// supplyOf returns the source of container images without Packer: this program pulls
-// the images.
-func supplyOf(spec provisioner.Spec, local provisioner.Local) (provisioner.Supply, error) {
-	if images, err := spec.References(); err != nil || len(images) == 0 {
-		return nil, err
-	}
-	return local.Supply(spec, runtime.GOARCH, awsapi.RegistryLogin(awsapi.Options{}))
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -39,9 +38,6 @@ func auditChild(context.Context) (code int, child bool) { return 0, false }
 
 // workstationValues returns nothing in the agent.
 func workstationValues() map[string]cobra.CompletionFunc { return nil }
-
-// supplyOf returns nil: the agent has no code to pull images.
-func supplyOf(provisioner.Spec, provisioner.Local) (provisioner.Supply, error) { return nil, nil }
 
 // The help of nodes does not mention instances.
 const instanceHelp, instanceExample = "\n\n", ""

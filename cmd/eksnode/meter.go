@@ -1,0 +1,84 @@
+//go:build !agent
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+)
+
+// How often a meter prints: in a line that changes, or in a new line.
+const (
+	changesEvery  = time.Second / 2
+	newLinesEvery = 10 * time.Second
+)
+
+// meter prints the progress of a transfer on standard error: in one line that changes,
+// if that is a terminal, or else in a new line every ten seconds.
+type meter struct {
+	*console.Transfer
+	w        io.Writer
+	terminal bool
+
+	mutex sync.Mutex
+	open  bool // the line that changes is on the screen
+}
+
+func newMeter(w io.Writer) *meter {
+	file, isFile := w.(*os.File)
+	m := &meter{Transfer: &console.Transfer{Now: time.Now, Every: newLinesEvery}, w: w, terminal: isFile && term.IsTerminal(int(file.Fd()))}
+	if m.terminal {
+		m.Every = changesEvery
+	}
+	return m
+}
+
+// upload takes the state of an upload.
+func (m *meter) upload(p snapshot.Progress) {
+	text, due := m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize)
+	if !due {
+		return
+	}
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	if m.terminal {
+		fmt.Fprintf(m.w, "%s%s", eraseLine, text)
+		m.open = true
+		return
+	}
+	fmt.Fprintln(m.w, text)
+}
+
+// eraseLine goes to the beginning of the line and erases the line (ECMA-48).
+const eraseLine = "\r\x1b[K"
+
+// say prints a line of another kind.
+func (m *meter) say(print func()) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.erase()
+	print()
+}
+
+// end erases the line that changes.
+func (m *meter) end() {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.erase()
+}
+
+// erase erases the line that changes. The caller holds the mutex.
+func (m *meter) erase() {
+	if m.open {
+		fmt.Fprint(m.w, eraseLine)
+		m.open = false
+	}
+}

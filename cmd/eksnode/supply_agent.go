@@ -1,0 +1,10 @@
+//go:build agent
+
+package main
+
+import (
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+)
+
+// supplyOf returns nil: the agent has no code to pull images.
+func supplyOf(provisioner.Spec, provisioner.Local) (provisioner.Supply, error) { return nil, nil }
