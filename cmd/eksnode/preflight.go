@@ -197,9 +197,12 @@ func printPreflight(w io.Writer, r preflight.Report) error {
 }
 
 // wrap breaks a text at spaces; a word that is too long stays whole.
-func wrap(text string, width int) []string {
+func wrap(text string, width int) []string { return wrapped(strings.Fields(text), width, "") }
+
+// wrapped puts words on lines, each but the last with an end.
+func wrapped(words []string, width int, end string) []string {
 	lines := []string{""}
-	for _, word := range strings.Fields(text) {
+	for _, word := range words {
 		last := &lines[len(lines)-1]
 		switch {
 		case *last == "":
@@ -207,6 +210,7 @@ func wrap(text string, width int) []string {
 		case len(*last)+1+len(word) <= width:
 			*last += " " + word
 		default:
+			*last += end
 			lines = append(lines, word)
 		}
 	}
@@ -229,20 +233,7 @@ func continued(command string, width int) []string {
 		// A quote within quotes is written '\''.
 		quoted = quoted != (strings.Count(strings.ReplaceAll(word, `'\''`, ""), "'")%2 == 1)
 	}
-	lines := []string{""}
-	for _, word := range words {
-		last := &lines[len(lines)-1]
-		switch {
-		case *last == "":
-			*last = word
-		case len(*last)+1+len(word) <= width:
-			*last += " " + word
-		default:
-			*last += ` \`
-			lines = append(lines, word)
-		}
-	}
-	return lines
+	return wrapped(words, width, ` \`)
 }
 
 // preflightVerdicts returns the results of the checks.
