@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"crypto/sha256"
