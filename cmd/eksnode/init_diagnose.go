@@ -37,10 +37,11 @@ boots are about the last one, unless that one says nothing.
 
 Each cause has the lines that show it, how sure it is, commands and a page.
 Commands with sudo run on the node. Without a known cause, diagnose says whether
-the node joined. If it did not, diagnose prints the first failure in order of time
-with its unit, the first lines that look like errors, and how to collect more
-logs. The exit code is 0 without a known cause, 1 with one, and 2 when a log could
-not be read.`,
+the node joined. If it did not, diagnose prints the first failure with its unit,
+what failed and how, and the lines around it. The first lines that look like
+errors and how to collect more logs follow. If no cause is certain, the first
+failure follows the causes. The exit code is 0 without a known cause, 1 with one,
+and 2 when a log could not be read.`,
 		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json\n  eksnode diagnose --root /mnt/node" + instanceExample,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,8 +96,8 @@ type diagnosis struct {
 	Findings []cause `json:"findings"`
 	// Joined are the lines of a node that joined.
 	Joined []string `json:"joined,omitempty"`
-	// FirstFailure is the first one in order of time, and Collect how to collect more
-	// logs, if the result is unknown.
+	// FirstFailure is the line that says why something failed, if no cause is certain,
+	// and Collect how to collect more logs, if the result is unknown.
 	FirstFailure *firstFailure `json:"first_failure,omitempty"`
 	Collect      []string      `json:"collect,omitempty"`
 	// Errors are the first lines that look like errors.
@@ -106,10 +107,16 @@ type diagnosis struct {
 	PassedOver []string `json:"passed_over,omitempty"`
 }
 
-// firstFailure is a line that looks like an error.
+// firstFailure is a line that says why something failed.
 type firstFailure struct {
 	Unit string `json:"unit"`
 	Line string `json:"line"`
+	// Target is what failed, such as "API server", Value which one, and Class how.
+	Target string `json:"target,omitempty"`
+	Value  string `json:"value,omitempty"`
+	Class  string `json:"class,omitempty"`
+	// Context are lines of the same program around the line.
+	Context []string `json:"context,omitempty"`
 }
 
 // cause is a known cause that the logs show.
@@ -130,9 +137,9 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	d := diagnosis{Result: r.Result(), Findings: []cause{}, Joined: r.Joined, Errors: r.Errors, Lines: r.Lines, PassedOver: r.PassedOver}
 	if d.Result == diagnose.Unknown {
 		d.Collect = r.Collect()
-		if r.First != nil {
-			d.FirstFailure = &firstFailure{r.First.Unit, r.First.Line}
-		}
+	}
+	if first := r.Unexplained(); first != nil {
+		d.FirstFailure = &firstFailure{first.Unit, first.Line, first.Fact.Target, first.Fact.Value, string(first.Fact.Class), first.Context}
 	}
 	var list []verdict
 	for _, f := range r.Findings {

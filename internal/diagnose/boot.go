@@ -63,6 +63,7 @@ func (b *boot) keepSign(place func() string, line string) {
 	e := signs().find(line)
 	if e != nil && !slices.ContainsFunc(b.joined, func(s sign) bool { return s.kind == e }) {
 		b.joined = append(b.joined, sign{e, place() + shorten(line, e.FindStringIndex(line)[0])})
+		b.first = nil // the node joined in spite of it
 	}
 }
 

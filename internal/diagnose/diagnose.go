@@ -4,6 +4,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -70,6 +71,8 @@ type Finding struct {
 	Evidence []string
 	// Count is the number of matching lines.
 	Count int
+	// proven says that a line is more than the end of a service or a consequence.
+	proven bool
 	// Follows names the finding that caused this one.
 	Follows string
 	// Sure says how sure the cause is, and Why says why.
@@ -102,6 +105,9 @@ func Logs(logs ...Log) ([]Finding, error) {
 	return s.Report().Findings, errors.Join(errs...)
 }
 
+// general says that a finding only shows where to look further.
+func (f Finding) general() bool { return f.Rule.Otherwise || !f.proven }
+
 func (f *Finding) add(line string) {
 	f.Count++
 	if len(f.Evidence) < most {
@@ -112,6 +118,7 @@ func (f *Finding) add(line string) {
 // join adds the matches of another log.
 func (f *Finding) join(more Finding) {
 	f.Count += more.Count
+	f.proven = f.proven || more.proven
 	f.Evidence = append(f.Evidence, more.Evidence[:min(len(more.Evidence), most-len(f.Evidence))]...)
 }
 
@@ -148,7 +155,7 @@ func printable(text string) string {
 	return b.String()
 }
 
-// order marks consequences and puts them last.
+// order marks consequences and puts them last. Of the others, sure causes come first.
 func order(list []Finding) []Finding {
 	for i := range list {
 		for _, f := range list {
@@ -159,14 +166,7 @@ func order(list []Finding) []Finding {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {
-		switch {
-		case (a.Follows == "") == (b.Follows == ""):
-			return 0
-		case a.Follows == "":
-			return -1
-		default:
-			return 1
-		}
+		return cmp.Or(cmp.Compare(min(len(a.Follows), 1), min(len(b.Follows), 1)), cmp.Compare(slices.Index(levels, a.Sure), slices.Index(levels, b.Sure)))
 	})
 	return list
 }

@@ -10,31 +10,6 @@ import (
 	"time"
 )
 
-// Failure is a line that looks like an error.
-type Failure struct {
-	// Unit is the systemd unit or the program that wrote the line. Without either it
-	// is the log.
-	Unit string
-	// Line has the line and its place.
-	Line string
-
-	at    time.Time
-	timed bool
-}
-
-// before says whether a failure is the earlier one. Failures without a time come
-// after those with one.
-func (f *Failure) before(other *Failure) bool {
-	switch {
-	case other == nil:
-		return true
-	case f.timed && other.timed:
-		return f.at.Before(other.at)
-	default:
-		return f.timed && !other.timed
-	}
-}
-
 // journalEntry is what the JSON around a line says about it.
 type journalEntry struct {
 	unit  string

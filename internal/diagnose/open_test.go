@@ -261,6 +261,11 @@ systemd[1]: ordinary.service: Failed with result 'exit-code'.
 	assert.Equal(t, `unknown: no known cause was found
 the first failure, of x:
   x:3: E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
+lines around it:
+  x:1: I1120 20:11:12.325154   11577 a.go:1] "Failed to do what need not be done"
+  x:2: time="2026-11-22T06:51:44Z" level=warning msg="no such thing"
+  x:4: E1120 20:11:14.325154   11577 a.go:2] "Something is wrong" err="it is"
+  x:5: the mirror is available
 the first lines that look like errors:
   x:3: E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
   x:6: systemd[1]: ordinary.service: Failed with result 'exit-code'.

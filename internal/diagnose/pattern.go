@@ -137,6 +137,13 @@ type candidate struct {
 	*expression
 }
 
+// hints are what the texts in a line say about the line.
+type hints struct {
+	class Class // of the last phrase
+	at    int   // where the phrase ends
+	word  bool  // the line has a word for an error
+}
+
 // index finds the candidates that may match a line, in one pass over the line.
 // Searching for the text of each costs a multiple.
 type index struct {
@@ -147,10 +154,11 @@ type index struct {
 	begins [1 << 16]bool
 }
 
-// begin is a text of a candidate.
+// begin is a text of a candidate, a phrase of a class, or a word for an error.
 type begin struct {
-	text string
-	at   int // in the list
+	text  string
+	at    int // in the list, or -1
+	class Class
 }
 
 // candidates is the index of all rules, in their order, after that of untils.
@@ -166,16 +174,28 @@ var candidates = sync.OnceValue(func() *index {
 			x.add(candidate{i, -1, &p.lines[j]})
 		}
 	}
+	for class, texts := range phrases {
+		for _, text := range texts {
+			x.begin(begin{text, -1, class})
+		}
+	}
+	for _, text := range errorParts {
+		x.begin(begin{text, -1, ""})
+	}
 	return x
 })
 
 func (x *index) add(c candidate) {
 	for _, text := range c.literals {
-		four := uint32(text[0])<<24 | uint32(text[1])<<16 | uint32(text[2])<<8 | uint32(text[3])
-		x.texts[four] = append(x.texts[four], begin{text, len(x.list)})
-		x.begins[hash(four)] = true
+		x.begin(begin{text, len(x.list), ""})
 	}
 	x.list = append(x.list, c)
+}
+
+func (x *index) begin(b begin) {
+	four := uint32(b.text[0])<<24 | uint32(b.text[1])<<16 | uint32(b.text[2])<<8 | uint32(b.text[3])
+	x.texts[four] = append(x.texts[four], b)
+	x.begins[hash(four)] = true
 }
 
 func hash(four uint32) uint16 { return uint16(four * 2654435761 >> 16) }
@@ -183,18 +203,31 @@ func hash(four uint32) uint16 { return uint16(four * 2654435761 >> 16) }
 // in lists the places of the candidates whose text a line contains, in order. It
 // reuses the memory of a list.
 func (x *index) in(line string, places []int) []int {
+	places, _ = x.read(line, places)
+	return places
+}
+
+// read is in, and tells what else the texts in a line say.
+func (x *index) read(line string, places []int) ([]int, hints) {
 	places = places[:0]
+	var h hints
 	var four uint32
 	for i := range len(line) {
 		if four = four<<8 | uint32(line[i]); i < 3 || !x.begins[hash(four)] {
 			continue
 		}
 		for _, b := range x.texts[four] {
-			if strings.HasPrefix(line[i-3:], b.text) {
+			switch {
+			case !strings.HasPrefix(line[i-3:], b.text):
+			case b.at >= 0:
 				places = append(places, b.at)
+			case b.class == "":
+				h.word = true
+			case i-3+len(b.text) > h.at:
+				h.class, h.at = b.class, i-3+len(b.text)
 			}
 		}
 	}
 	slices.Sort(places)
-	return slices.Compact(places)
+	return slices.Compact(places), h
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -44,6 +45,10 @@ func (r Report) Print(w io.Writer) error {
 	switch r.Result() {
 	case Found:
 		printFindings(&b, r.Findings)
+		if first := r.Unexplained(); first != nil {
+			b.WriteString("\n")
+			first.print(&b)
+		}
 	case Joined:
 		b.WriteString("joined: the node joined its cluster, and no known cause was found\n")
 		printList(&b, r.Joined)
@@ -67,12 +72,35 @@ func (r Report) printUnknown(b *strings.Builder) {
 	if r.First == nil {
 		fmt.Fprintf(b, "none of the %d lines looks like an error\n", r.Lines)
 	} else {
-		fmt.Fprintf(b, "the first failure, of %s:\n  %s\n", r.First.Unit, r.First.Line)
+		r.First.print(b)
 		b.WriteString("the first lines that look like errors:\n")
 		printList(b, r.Errors)
 	}
 	b.WriteString("collect the whole logs: the first two commands on the node, the last one elsewhere\n")
 	printList(b, r.Collect())
+}
+
+// Unexplained is the first failure if the log shows no cause for certain and the line is
+// no evidence of one, or nil.
+func (r Report) Unexplained() *Failure {
+	if r.First == nil || r.Result() == Joined || slices.ContainsFunc(r.Findings, func(f Finding) bool {
+		return f.Sure == Certain || slices.Contains(f.Evidence, r.First.Line)
+	}) {
+		return nil
+	}
+	return r.First
+}
+
+func (f *Failure) print(b *strings.Builder) {
+	fmt.Fprintf(b, "the first failure, of %s", f.Unit)
+	if fact := f.Fact.String(); fact != "" {
+		fmt.Fprintf(b, " (%s)", fact)
+	}
+	fmt.Fprintf(b, ":\n  %s\n", f.Line)
+	if len(f.Context) > 0 {
+		b.WriteString("lines around it:\n")
+		printList(b, f.Context)
+	}
 }
 
 func printList(b *strings.Builder, lines []string) {

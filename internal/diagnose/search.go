@@ -66,19 +66,22 @@ type Report struct {
 // Report returns the result so far.
 func (s *Search) Report() Report {
 	r := Report{Joined: s.joined, First: s.first, Errors: s.errors, Lines: s.lines, PassedOver: s.passed}
+	if r.First != nil && len(r.Errors) == 0 {
+		r.Errors = []string{r.First.Line}
+	}
 	for i, f := range s.found {
 		if f.Count > 0 {
 			f.Rule = s.rules[i].of(f.Evidence)
 			r.Findings = append(r.Findings, f)
 		}
 	}
-	if len(r.Joined) > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Rule.Otherwise }) {
-		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Rule.Otherwise })
+	if len(r.Joined) > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.general() }) {
+		r.Findings = slices.DeleteFunc(r.Findings, Finding.general)
 	}
-	r.Findings = order(r.Findings)
 	for i := range r.Findings {
 		r.Findings[i].weigh(len(r.Joined) > 0)
 	}
+	r.Findings = order(r.Findings)
 	return r
 }
 
@@ -89,6 +92,7 @@ func (s *Search) Observe(rule, fact string) error {
 		return fmt.Errorf("adding %q: there is no rule %s", fact, rule)
 	}
 	s.found[i].add(fact)
+	s.found[i].proven = true
 	return nil
 }
 
@@ -128,6 +132,8 @@ type reading struct {
 	places []int // of the present line's candidates
 	parts  broken
 	timed  string // the last line with a time
+	recent [recentMost]seen
+	count  int // of lines
 }
 
 // line searches one line.
@@ -145,16 +151,16 @@ func (r *reading) line(number int, line string, about journalEntry) {
 		r.id = about.boot
 	}
 	place := func() string { return fmt.Sprintf("%s:%d: ", r.name, number) }
-	if (r.now.first == nil || len(r.now.errors) < errorsMost) && looksBad(line) {
-		if r.now.first == nil {
-			r.now.first = failureOf(r.name, place()+shorten(line, 0), line, r.timed, about)
-		}
-		r.now.keepError(place, line)
-	} else if r.now.first == nil && hasClock(line) {
+	now := seen{line: line, number: number, about: about}
+	var h hints
+	r.places, h = candidates().read(line, r.places)
+	now.class, now.at = h.class, h.at
+	now.word = h.word || klogError(line)
+	r.judge(now)
+	if hasClock(line) {
 		r.timed = line
 	}
 	r.now.keepSign(place, line)
-	r.places = candidates().in(line, r.places)
 	r.match(line, place)
 	if before := r.parts.join(line); before != "" {
 		r.matchBroken(before, line, place)
@@ -175,11 +181,13 @@ func (r *reading) match(line string, place func() string) {
 			}
 		case c.rule > done && r.s.isEvidence(c, line):
 			done = c.rule
-			if f := &r.now.found[c.rule]; f.Count < most {
+			f := &r.now.found[c.rule]
+			if f.Count < most {
 				f.add(place() + shorten(line, c.FindStringIndex(line)[0]))
 			} else {
 				f.Count++
 			}
+			f.proven = f.proven || ended().find(line) == nil && followers().find(line) == nil
 		}
 	}
 }
@@ -205,8 +213,8 @@ const errorsMost = 10
 // errorParts are texts: every line that looks like an error contains at least one.
 // Searching for them costs a small part of what the expressions cost.
 var errorParts = []string{
-	"rror", "RROR", "err=", "ail", "AIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized", "orbidden", "imed out", "imeout", "annot",
-	"an't", "nable to", "o such",
+	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized", "orbidden", "imed out", "imeout", "annot",
+	"an't ", "nable to", "o such",
 }
 
 var (
@@ -226,17 +234,14 @@ var (
 	})
 )
 
-// bad are the levels of errors. Cloud-init writes WARNING about modules that failed.
-var bad = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING"}
+// badLevels are the levels of errors. Cloud-init writes WARNING about modules that failed.
+var badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING"}
 
 // looksBad says whether a line looks like an error.
 func looksBad(line string) bool {
 	line = line[:min(len(line), longest)]
-	if !klogError(line) && !slices.ContainsFunc(errorParts, func(part string) bool { return strings.Contains(line, part) }) {
-		return false
-	}
 	if m := level().FindStringSubmatch(line); m != nil {
-		return slices.Contains(bad, m[1]+m[2]+m[3])
+		return slices.Contains(badLevels, m[1]+m[2]+m[3])
 	}
 	return errorWords().MatchString(line)
 }

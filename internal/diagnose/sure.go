@@ -15,6 +15,9 @@ const (
 	Possible Sure = "possible"
 )
 
+// levels are in the order of findings.
+var levels = []Sure{Certain, Likely, Possible}
+
 // Sure says how sure the cause is if its lines are the only ones, and why.
 func (r Rule) Sure() (sure Sure, why string) {
 	switch {
@@ -35,7 +38,9 @@ func (r Rule) Page() string { return version.Page(Pages + "#" + r.ID) }
 
 // weigh fills in how sure the finding is.
 func (f *Finding) weigh(joined bool) {
-	f.Sure, f.Why = f.Rule.Sure()
+	rule := f.Rule
+	rule.Otherwise = f.general()
+	f.Sure, f.Why = rule.Sure()
 	if joined {
 		f.Why += "; the logs also show that the node joined"
 	}

@@ -35,6 +35,7 @@ func Rules() []Rule {
 			ID:     "contract",
 			Cause:  "the user data calls bootstrap.sh, but Amazon's images of Amazon Linux 2023 do not have it",
 			Remedy: "use a NodeConfig, or an image made with `eksnode provision`, which supports both",
+			Until:  joined,
 			Lines:  []string{`bootstrap\.sh has been removed from AL2023`},
 
 			Commands: []string{"eksnode userdata render --family al2023 --cluster NAME"},
@@ -73,6 +74,7 @@ func Rules() []Rule {
 			ID:     "bottlerocket-settings",
 			Cause:  "Bottlerocket has no valid settings: its user data is not valid TOML, names an unknown setting, or was not read because the volume has the settings of another instance",
 			Remedy: "correct the user data: each table may be written once, and `[settings]` must exist; make a snapshot for the data volume from an instance that has not been configured",
+			Until:  joined,
 			Lines: []string{
 				`[Pp]arsing TOML user data`, `TOML data did not contain 'settings' section`, `early-boot-config\[\d+\]: .*([Pp]rovider error|Error )`,
 				`Bottlerocket userdata configuration system was skipped`, `Failed to start Bottlerocket userdata configuration system`,
@@ -238,6 +240,7 @@ func Rules() []Rule {
 			ID:     "arguments",
 			Cause:  "the user data calls bootstrap.sh with invalid arguments",
 			Remedy: "correct the call in the user data",
+			Until:  joined,
 			Lines: []string{
 				`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`,
 				`: --[a-z0-9-]+: command not found`, `Invalid IpFamily`, `Service Ipv6 Cidr must be provided`, `No entry for type '[^']*' in `, `ERROR: .*container runtime`,
@@ -249,6 +252,7 @@ func Rules() []Rule {
 			ID:     "templates",
 			Cause:  "bootstrap.sh fills in templates that the image does not have",
 			Remedy: "make the image with `eksnode provision`; on Amazon Linux 2 `eksnode scrub` restores and keeps the templates",
+			Until:  joined,
 			Lines: []string{
 				`sed: can't read /(var/lib/kubelet|etc/containerd|etc/eks)/`, `(jq: error: Could not open file|jq: error \(at) /etc/kubernetes/kubelet/`,
 				`cp: cannot stat '/etc/eks/`, `/etc/eks/bootstrap\.sh: (No such file or directory|not found|command not found)`,
@@ -260,6 +264,7 @@ func Rules() []Rule {
 			ID:     "cluster-name",
 			Cause:  "the node's region and account have no cluster of that name",
 			Remedy: "correct the name in the user data, or start the node in the region and account of the cluster",
+			Until:  joined,
 			Lines:  []string{`No cluster found for name: `},
 
 			Commands: []string{"aws eks list-clusters --region REGION"},
@@ -482,6 +487,7 @@ func Rules() []Rule {
 			ID:     "ca-file",
 			Cause:  "the cluster's certificate authority is missing or is not a certificate",
 			Remedy: "set spec.cluster.certificateAuthority, or --b64-cluster-ca, as base64 of the PEM text, and run init again",
+			Until:  joined,
 			Lines: []string{
 				`unable to load client CA file`, `unable to load root certificates`, `data does not contain any valid RSA or ECDSA certificates`,
 				`illegal base64 data at input byte`, `base64: invalid input`, `unable to (read|load) certificate-authority`, `failed to find any PEM data`,
@@ -661,6 +667,7 @@ func Rules() []Rule {
 			ID:     "node-labels",
 			Cause:  "the kubelet may not set one of the labels: in the namespaces kubernetes.io and k8s.io it may set a few only",
 			Remedy: "use the prefix node.kubernetes.io/ or a domain of your own in --node-labels and spec.kubelet.flags; set node-role.kubernetes.io/ROLE after the join",
+			Until:  joined,
 			Lines: []string{
 				`unknown 'kubernetes\.io' or 'k8s\.io' labels specified`, `--node-labels in the 'kubernetes\.io' namespace must begin with`,
 				`(invalid node labels|metadata\.labels: Invalid value)`, `is not allowed to (modify|set) (the following )?(labels|taints)`,
@@ -672,6 +679,7 @@ func Rules() []Rule {
 			ID:     "runtime-endpoint",
 			Cause:  "the kubelet or a tool asks a socket where no container runtime listens, such as that of dockershim",
 			Remedy: "set containerRuntimeEndpoint: unix:///run/containerd/containerd.sock in the kubelet's configuration, and for crictl in /etc/crictl.yaml",
+			Until:  joined,
 			Lines:  []string{`container runtime endpoint address was not specified or empty`, `dial unix: missing address`, `dial unix \S*(dockershim|cri-dockerd)\.sock: connect: `},
 
 			Commands: []string{"sudo crictl --runtime-endpoint unix:///run/containerd/containerd.sock info", "sudo systemctl cat kubelet"},
@@ -680,6 +688,7 @@ func Rules() []Rule {
 			ID:     "kubelet-flags",
 			Cause:  "the kubelet has a flag or a setting that its version does not support",
 			Remedy: "remove the flag or setting from spec.kubelet or --kubelet-extra-args",
+			Until:  joined,
 			Not:    `: no such file or directory`,
 			Lines: []string{
 				`failed to parse kubelet flag: unknown flag`, `Error: unknown flag: --`, `invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`, `unrecognized feature gate`, `built-in cloud providers are disabled`,
@@ -694,6 +703,7 @@ func Rules() []Rule {
 			ID:     "kubelet-settings",
 			Cause:  "settings of the kubelet contradict each other, or one has an invalid value",
 			Remedy: "remove the named settings from spec.kubelet or --kubelet-extra-args; settings from an earlier first boot are in /etc/systemd/system/kubelet.service.d or /etc/kubernetes/kubelet: run `eksnode scrub` before the image is captured",
+			Until:  joined,
 			Not:    `not run on a host using cgroup v1`,
 			Lines: []string{
 				`failed to validate kubelet configuration`,
@@ -717,6 +727,7 @@ func Rules() []Rule {
 			ID:     "reserved-cgroups",
 			Cause:  "the kubelet enforces reserved resources on a cgroup that does not exist or lacks controllers",
 			Remedy: "remove kube-reserved and system-reserved from enforceNodeAllocatable, or make the cgroup before the kubelet starts: with the systemd driver, kubeReservedCgroup and systemReservedCgroup name a slice without its suffix",
+			Until:  joined,
 			Lines:  []string{`Failed to enforce (System|Kube) Reserved Cgroup Limits`, `invalid configuration: cgroup-root .* doesn't exist`},
 
 			Commands: []string{"sudo systemd-cgls --no-pager", "sudo systemctl cat kubelet"},
@@ -725,6 +736,7 @@ func Rules() []Rule {
 			ID:     "cgroups",
 			Cause:  "the kernel lacks cgroup controllers that the kubelet needs, or the kubelet may not use them",
 			Remedy: "boot without cgroup_disable= and without a mixture of cgroup versions; mount cgroup2 on /sys/fs/cgroup",
+			Until:  joined,
 			Not:    `Reserved Cgroup Limits`,
 			Lines: []string{
 				`failed to initiali[sz]e top level QOS containers`, `(failed to find cgroup mounts|Following Cgroup subsystem not mounted|cgroup hierarchy not unified|some missing controllers)`,
@@ -737,6 +749,7 @@ func Rules() []Rule {
 			ID:     "cgroup-v1",
 			Cause:  "the machine has cgroup v1, and kubelet 1.35 and newer refuse it",
 			Remedy: "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config",
+			Until:  joined,
 			Lines:  []string{`kubelet is configured to not run on a host using cgroup v1`},
 
 			Commands: []string{"sudo stat --file-system --format %T /sys/fs/cgroup"},
@@ -756,6 +769,7 @@ func Rules() []Rule {
 			ID:     "kernel-settings",
 			Cause:  "kernel settings differ from those that the kubelet demands",
 			Remedy: "set kernel.panic=10, kernel.panic_on_oops=1 and vm.overcommit_memory=1 in /etc/sysctl.d",
+			Until:  joined,
 			Lines: []string{
 				`[iI]nvalid kernel flag: `,
 			},
@@ -766,6 +780,7 @@ func Rules() []Rule {
 			ID:     "ip-forward",
 			Cause:  "the kernel does not forward packets between pods and the network",
 			Remedy: "set net.ipv4.ip_forward=1 in /etc/sysctl.d, and net.ipv6.conf.all.forwarding=1 for IPv6",
+			Until:  joined,
 			Lines:  []string{`ip_forward contents are not set to 1`, `/forwarding contents are not set to 1`},
 
 			Commands: []string{"sudo sysctl --write net.ipv4.ip_forward=1"},
@@ -774,6 +789,7 @@ func Rules() []Rule {
 			ID:     "swap",
 			Cause:  "swap is on",
 			Remedy: "turn swap off permanently: switch it off now, and remove swap from /etc/fstab and systemd's swap units",
+			Until:  joined,
 			Lines:  []string{`[rR]unning with swap on is not supported`},
 
 			Commands: []string{"sudo swapoff --all", "sudo systemctl list-units --all --type swap --no-pager", "sudo systemctl restart kubelet"},
@@ -782,6 +798,7 @@ func Rules() []Rule {
 			ID:     "checkpoint",
 			Cause:  "the kubelet's saved state belongs to another policy or another machine",
 			Remedy: "remove the named file below /var/lib/kubelet and restart the kubelet; run `eksnode scrub` before an image is captured",
+			Until:  joined,
 			Lines:  []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`, `could not restore state from checkpoint`, `the expected machine state is different from the real one`, `remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
 
 			Commands: []string{"sudo mv --no-clobber /var/lib/kubelet/FILE /root/", "sudo systemctl restart kubelet"},
@@ -888,6 +905,7 @@ func Rules() []Rule {
 			ID:     "registry-hosts",
 			Cause:  "a hosts.toml below containerd's config_path is not valid, so images of that registry cannot be pulled",
 			Remedy: "correct the files /etc/containerd/certs.d/*/hosts.toml: each needs a `[host.\"https://…\"]` table, or at least `[host]`; then pull an image of the registry",
+			Until:  ready,
 			Lines:  []string{`unexpected media type text/html`, `failed to (decode|parse) hosts\.toml`, `failed to parse hosts? file`, "invalid `host` tree"},
 
 			Others:   "a mirror or a proxy answers with a web page",
@@ -897,6 +915,7 @@ func Rules() []Rule {
 			ID:     "libraries",
 			Cause:  "a program does not fit the machine's libraries, so it ends at once",
 			Remedy: "install the program in the version for this distribution, or update the named library; make the image with `eksnode provision`, which installs programs that fit",
+			Until:  ready,
 			Lines: []string{
 				`symbol lookup error: `, `error while loading shared libraries: `, `version ?.?GLIBC(XX)?_[0-9.]+' not found`,
 			},
@@ -908,6 +927,7 @@ func Rules() []Rule {
 			ID:     "pause-image",
 			Cause:  "containerd has no pause image and cannot pull it, so no pod starts",
 			Remedy: "run init again: init pulls the image with the node's credentials; the role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry (or a machine image that contains the pause image)",
+			Until:  ready,
 			Lines: []string{
 				`failed to get sandbox image`, `pulling the pause image`, `failed pulling image \\*"[^" ]*/pause`,
 				`(Failed to start pull sandbox image|sandbox-image\.service(: | failed|.*entered failed))`, `Unable to retrieve the ECR password`,
@@ -921,6 +941,7 @@ func Rules() []Rule {
 			ID:     "credential-provider",
 			Cause:  "the kubelet's image credential provider is missing or fails",
 			Remedy: "the image must have ecr-credential-provider in the folder of --image-credential-provider-bin-dir, where `eksnode provision` installs it, and the role must have AmazonEC2ContainerRegistryPullOnly",
+			Until:  ready,
 			Not:    `ECR PUBLIC`,
 			Lines: []string{
 				`plugin binary (executable|directory) \S+ did not exist`, `failed to validate credential provider config`, `error execing credential provider plugin`,
@@ -958,6 +979,7 @@ func Rules() []Rule {
 			ID:     "containerd-config",
 			Cause:  "containerd's configuration is not valid TOML, or a plugin refuses its part",
 			Remedy: "let containerd name the fault; undo what user data wrote into /etc/containerd/config.toml, and use spec.containerd.config of the NodeConfig",
+			Until:  ready,
 			Not:    `hosts\.toml|.nvidia.{1,3} (is configured|not supported)`,
 			Lines: []string{
 				`failed to (load|unmarshal|parse) TOML`, `containerd: invalid (plugin )?config`, `invalid plugin config: `, `unsupported config version`, `failed to load plugin io\.containerd\.\S*cri`,
@@ -973,6 +995,7 @@ func Rules() []Rule {
 			ID:       "containerd-state",
 			Cause:    "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
 			Remedy:   "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be captured when containerd has stopped, and nothing else may delete files there",
+			Until:    ready,
 			Not:      `no space left|sandbox image`,
 			Lines:    []string{`snapshots(/\d+(/\w+)?)?: no such file or directory`, `missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|checksum)`, `failed to recover state: `, `failed to build map of initial containers`, `content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`},
 			Explains: []string{"containerd", "cri-plugin"},
@@ -984,6 +1007,7 @@ func Rules() []Rule {
 			ID:     "overlayfs",
 			Cause:  "containerd cannot mount overlays on the file system of /var/lib/containerd",
 			Remedy: "use ext4, or XFS made with ftype=1, for /var/lib/containerd; the folder must not itself lie on an overlay, and the kernel needs the module overlay",
+			Until:  ready,
 			Not:    `no such device`,
 			Lines:  []string{`does not support d_type`, `snapshotter not loaded: overlayfs`, `failed to load plugin io\.containerd\..*error=.*invalid argument`, `fstype: overlay, .*err: `, `failed to mount (rootfs component|overlay)`, `overlayfs: (filesystem on|upper fs|maximum fs stacking)`},
 
@@ -1016,6 +1040,7 @@ func Rules() []Rule {
 			ID:       "cri-plugin",
 			Cause:    "containerd runs without its cri plugin, which the kubelet needs",
 			Remedy:   "remove cri from `disabled_plugins` in /etc/containerd/config.toml, which the package containerd.io writes there; then restart containerd and the kubelet",
+			Until:    ready,
 			Lines:    []string{`unknown service runtime\.v1(alpha2)?\.(RuntimeService|ImageService)`},
 			Explains: []string{"containerd"},
 
@@ -1157,6 +1182,7 @@ func Rules() []Rule {
 			ID:     "may-not-run",
 			Cause:  "systemd may not execute a service's program",
 			Remedy: "with SELinux, restore the file's context, as `eksnode provision` does; otherwise check the file's mode, and that its file system is not mounted noexec",
+			Until:  ready,
 			Lines: []string{
 				`Failed at step EXEC spawning [^:]+: (Permission denied|Operation not permitted)`, `ocate executable [^:]+: Permission denied`,
 				`avc: +denied .*(kubelet|containerd|nodeadm|runc|eksnode)`,
@@ -1191,6 +1217,7 @@ func Rules() []Rule {
 			ID:     "resolv-conf",
 			Cause:  "the file that the kubelet's resolvConf names does not exist, so no pod starts",
 			Remedy: "with systemd-resolved, start it; otherwise set resolvConf: /etc/resolv.conf in the kubelet's configuration, and make sure that the file exists",
+			Until:  ready,
 			Lines:  []string{`open \S*resolv\.conf: no such file or directory`, `ResolvConfPath .*does not exist`},
 
 			Commands: []string{"sudo ls -l /etc/resolv.conf /run/systemd/resolve", "sudo systemctl status systemd-resolved --no-pager"},
@@ -1216,6 +1243,7 @@ func Rules() []Rule {
 			ID:     "units",
 			Cause:  "the image lacks a service, a program or a folder that a node needs",
 			Remedy: "make the image with `eksnode provision`",
+			Until:  ready,
 			Lines: []string{
 				`systemd reports the unit as (not-found|masked)`, `Unit (kubelet|containerd|nodeadm\S*)\.service (not found|could not be found)`, `Failed at step EXEC spawning [^:]+: No such file or directory`, `finding the version of (kubelet|containerd): `,
 				`status=200/CHDIR|Failed at step CHDIR`,

@@ -1,0 +1,137 @@
+package diagnose
+
+import (
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Class says how something failed, whatever the program calls it.
+type Class string
+
+// The classes of errors.
+const (
+	Refused    Class = "refused"
+	TimedOut   Class = "no answer"
+	Cut        Class = "cut off"
+	NoRoute    Class = "no route"
+	Unresolved Class = "name not resolved"
+	Missing    Class = "missing"
+	Denied     Class = "denied"
+	Malformed  Class = "malformed"
+	Untrusted  Class = "not trusted"
+	Busy       Class = "too many requests"
+	Broken     Class = "server error"
+	Exhausted  Class = "used up"
+	Crashed    Class = "crashed"
+	Unfit      Class = "does not fit"
+)
+
+// phrases are what programs write for each class. The first letter of a sentence is
+// left out.
+var phrases = map[Class][]string{
+	Refused:    {"onnection refused", "actively refused"},
+	TimedOut:   {"i/o timeout", "imed out", "imed-out", "eadline exceeded", "eadline has elapsed", "handshake timeout", "awaiting headers", "onnect timeout on", "onnection timeout", "ead timeout on"},
+	Cut:        {"connection reset", "unexpected EOF", "broken pipe", `": EOF`},
+	NoRoute:    {"o route to host", "etwork is unreachable", "host is unreachable", "ost is down"},
+	Unresolved: {"no such host", "server misbehaving", "ould not resolve host", "name resolution", "ervice not known", "ailure resolving"},
+	Missing:    {"o such file or directory", "o such device", "o such process", "does not exist", "doesn't exist", " not found", "No package ", "Unable to locate package", "Unable to find a match", "Cannot find a valid", "rror: 404", "404 Not Found", "can't find ", "cannot find "},
+	Denied:     {"ermission denied", "peration not permitted", "is forbidden", "nauthorized", "ot authorized", "ccessDenied", "ccess denied", "403 Forbidden", "no basic auth credentials", "avc:  denied", "avc: denied", " rejected", "EACCES", "EPERM"},
+	Malformed:  {"unmarshal", "yaml: ", "toml: ", "yntax error", "unexpected EOF while looking", "unexpected end of ", "nvalid character", "unknown flag", "unknown field", "failed to parse", "cannot parse", "nvalid value", "nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable"},
+	Untrusted:  {"x509: ", "remote error: tls", "handshake failure", "ertificate verify failed", "SSL certificate problem"},
+	Busy:       {"oo Many Requests", "oomanyrequests", "hrottl", "ate exceeded", "RequestLimitExceeded"},
+	Broken:     {"Internal Server Error", "502 Bad", "503 Service", "504 Gateway"},
+	Exhausted:  {"o space left on device", "isk quota exceeded", "annot allocate memory", "ut of memory", "oo many open files", "temporarily unavailable", "ddress already in use", "oom-kill"},
+	Crashed:    {"panic: ", "egmentation fault", "segfault at", "core dumped", "signal: killed", "rror on line"},
+	Unfit:      {"xec format error", "assign requested address", "ead-only file system", "nput/output error", "not supported", "ndefined symbol", "ncompatible", "ismatch", "differs from"},
+}
+
+// Fact is what a line says about a failure: what failed and how.
+type Fact struct {
+	// Target is the kind of what failed, such as "API server", and Value which one.
+	Target, Value string
+	Class         Class
+	// at is the place of the innermost error in the line.
+	at int
+}
+
+// String is the fact in words.
+func (f Fact) String() string {
+	return strings.Join(slices.DeleteFunc([]string{f.Target, f.Value, string(f.Class)}, func(text string) bool { return text == "" }), " ")
+}
+
+// target is a kind of things that fail, and how lines name one. The first part of an
+// expression is the value.
+type target struct {
+	kind string
+	re   *regexp.Regexp
+}
+
+// targets are the kinds, the most particular first.
+var targets = sync.OnceValue(func() (all []target) {
+	const host = `([A-Za-z0-9._:\[\]-]+)`
+	for _, one := range [][2]string{
+		{"proxy", `proxyconnect tcp: dial tcp ` + host + `:`},
+		{"name", `lookup ([A-Za-z0-9._-]+)`},
+		{"name", `(?:resolve host:?|resolving) '?([A-Za-z0-9._-]+)`},
+		{"instance metadata service", `((?:169\.254\.169\.254|fd00:ec2::254)[^ "\\]*)|ec2imds: (\w+)`},
+		{"pod identity agent", `(169\.254\.170\.23[^ "\\]*)`},
+		{"registry", `https?://([A-Za-z0-9._:-]+/v2/[^ "\\?]*)|\b(\d{12}\.dkr\.ecr[a-z0-9.-]+)|(?:pull(?:ing)?(?: and unpack)? image|resolve reference|to do request: \w+) \\*"([^"\\ ]+)`},
+		{"AWS API", `operation error ([A-Z][A-Za-z0-9 ]+: \w+)|calling the (\w+) operation|perform:? ([a-z0-9-]+:\w+)|https://((?:ec2|eks|sts|iam|ssm|s3|sqs|api\.ecr|logs|ssmmessages|ec2messages)[a-z0-9.-]*\.amazonaws\.com)`},
+		{"kubelet", host + `:10250\b`},
+		{"Service address", `https://(\[?(?:10|172|192\.168|100|198)[0-9.]*\]?:443)/`},
+		{"API server", `https://([A-Za-z0-9.\[\]:-]+)/(?:api|healthz|livez|readyz|version|openapi|v1-k3s|v1-rke2|cacerts|ping)|https://([A-Za-z0-9]+\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com)`},
+		{"socket", `(?:unix(?://)?[ :]?|unix @->)(/[^ "\\:]+)|(/[A-Za-z0-9._/-]+\.sock)\b`},
+		{"kernel setting", `(/proc/sys/[a-z0-9_/.-]+)`},
+		{"cgroup", `(/sys/fs/cgroup[^ "\\:]*)|(\w+) cgroup\b`},
+		{"network plugin", `plugin type=\\*"([a-z0-9-]+)|(/etc/cni/[^ "\\:]*|/opt/cni/[^ "\\:]*)`},
+		{"kernel module", `[mM]odule '?([a-z0-9_]+)`},
+		{"package", `(?:No package|locate package|No match for argument:) ([A-Za-z0-9._+-]+)`},
+		{"flag", `unknown (?:shorthand )?flag: '?(-[A-Za-z-]+)`},
+		{"object", `\b((?:nodes|leases|csinodes|services|secrets|configmaps|pods|events)[a-z0-9.]*) \\*"?`},
+		{"address", `dial (?:tcp|udp) ` + host + `: |[tT]o ` + host + `(?::| port )\d+`},
+		{"address", `https?://([^ "\\]+)`},
+		{"device", `(/dev/[a-z0-9/_-]+)`},
+		{"file", `(?:open|stat|lstat|read|mkdir|chdir|exec|spawning|executable|execute|access|line \d+:|file|directory:?|path) \\*['"]?(/[^ '"\\:,]+)`},
+		{"file", `(/[A-Za-z0-9._/+-]{3,})`},
+		{"interface", `interface '?([a-z0-9]+)`},
+	} {
+		all = append(all, target{one[0], regexp.MustCompile(one[1])})
+	}
+	return all
+})
+
+// factMost is how much of a line around its innermost error is read for a fact, in
+// bytes.
+const factMost = 700
+
+// factOf reads a line whose innermost error has the class and ends at a place.
+func factOf(line string, class Class, at int) Fact {
+	f := Fact{Class: class, at: max(0, at-1)}
+	text := line[max(0, at-factMost):min(len(line), at+factMost)]
+	if i := strings.Index(text, "]: "); i >= 0 && at > factMost { // the syslog prefix names no target
+		text = text[i:]
+	}
+	for _, one := range targets() {
+		m := one.re.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		f.Target = one.kind
+		for _, value := range m[1:] {
+			if value != "" {
+				f.Value = printable(strings.TrimRight(value, ".,:"))
+				break
+			}
+		}
+		break
+	}
+	if f.Target == "address" {
+		if host, port, err := net.SplitHostPort(f.Value); err == nil && net.ParseIP(host) != nil && (port == "6443" || port == "8443") {
+			f.Target = "API server"
+		}
+	}
+	return f
+}

@@ -1,0 +1,55 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The first failure says what failed and how, in the form of any program.
+func TestALineSaysWhatFailedAndHow(t *testing.T) {
+	for line, want := range map[string]string{
+		`kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Odd" err="Post \"https://10.0.3.17:6443/api/v1/nodes\": dial tcp 10.0.3.17:6443: connect: connection refused"`: "API server 10.0.3.17:6443 refused",
+		`time="2026-11-20T20:11:13Z" level=fatal msg="odd" error="dial tcp 10.0.9.9:8443: i/o timeout"`:                                                         "API server 10.0.9.9:8443 no answer",
+		`{"level":"error","ts":1795205472.5,"msg":"odd","error":"operation error STS: GetCallerIdentity, https response error StatusCode: 403, AccessDenied"}`:  "AWS API STS: GetCallerIdentity denied",
+		`odd[7]: error: lookup odd.example.com on 10.0.0.2:53: no such host`:                                                                                    "name odd.example.com name not resolved",
+		`kernel: audit: avc:  denied  { execute } for pid=7 comm="odd" path="/opt/odd/run" error`:                                                               "file /opt/odd/run denied",
+		`systemd[1]: odd.service: Failed at step EXEC spawning /opt/odd: No such file or directory`:                                                             "file /opt/odd missing",
+		`FileNotFoundError: [Errno 2] No such file or directory: '/etc/odd.json'`:                                                                               "file /etc/odd.json missing",
+		`E: Unable to locate package odd-tools`:                            "package odd-tools missing",
+		`error: open /proc/sys/net/odd: permission denied`:                 "kernel setting /proc/sys/net/odd denied",
+		`odd: error: dial unix /run/odd.sock: connect: connection refused`: "socket /run/odd.sock refused",
+		`panic: runtime error: index out of range`:                         "crashed",
+	} {
+		first := report(t, line).First
+		require.NotNil(t, first, line)
+		assert.Equal(t, want, first.Fact.String(), line)
+	}
+}
+
+// The end of a service or a script is not its reason.
+func TestTheReasonIsBeforeTheEnd(t *testing.T) {
+	for want, log := range map[string]string{
+		"the drop-in is of another version": "containerd[7]: the drop-in is of another version\nsshd[9]: error: somebody left\nsystemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE",
+		"No package odd available.":         "Loaded plugins: fastest\nNo package odd available.\nError: Nothing to do\nutil.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/part-001 [1]",
+		"panic: odd":                        "k3s[7]: panic: odd\nk3s[7]: goroutine 1 [running]:\nsystemd[1]: k3s.service: Failed with result 'exit-code'.",
+		"the peer is odd: 503 Service":      "agent[8]: error: something failed\nkubelet[7]: the peer is odd: 503 Service Unavailable\nsystemd[1]: kubelet.service: Failed with result 'exit-code'.",
+		`msg="still waiting: 500 Internal`:  `rke2[7]: time="2026-11-20T20:11:13Z" level=info msg="still waiting: 500 Internal Server Error"`,
+	} {
+		first := report(t, strings.Split(log, "\n")...).First
+		require.NotNil(t, first, log)
+		assert.Contains(t, first.Line, want)
+		assert.LessOrEqual(t, len(first.Context), contextMost)
+	}
+	// What only follows is no cause of its own.
+	r := report(t, `containerd[7]: operation of the odd disk: no space left on device`, `systemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE`)
+	require.Len(t, r.Findings, 1)
+	assert.Equal(t, "disk-full", r.Findings[0].Rule.ID)
+	// With only a general cause the first failure follows, and not with a certain one.
+	general := report(t, `kubelet[7]: something else failed at last`, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Odd" err="Kubelet stopped posting node status"`)
+	assert.Equal(t, Possible, general.Findings[0].Sure)
+	assert.NotNil(t, general.Unexplained())
+	assert.Nil(t, report(t, `kubelet[7]: something failed`, `err="running with swap on is not supported"`).Unexplained())
+}

@@ -1,0 +1,199 @@
+package diagnose
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Failure is the line that says why something failed.
+type Failure struct {
+	// Unit is the systemd unit or the program that wrote the line. Without either it
+	// is the log.
+	Unit string
+	// Line has the line and its place.
+	Line string
+	// Fact is what the line says.
+	Fact Fact
+	// Context has up to contextMost lines of the same program around the line.
+	Context []string
+
+	rank  rank
+	by    string // who wrote the line, or empty
+	at    time.Time
+	timed bool
+}
+
+// contextMost is how many lines of context a failure keeps.
+const contextMost = 5
+
+// rank says how much a line explains. Lower is better.
+type rank int
+
+const (
+	fatal rank = iota // a service or a script of the node ended because of it
+	bad               // its level or its words are those of an error
+	weak              // an error inside a message of another level
+	usual             // healthy nodes write it too, or another line is its reason
+)
+
+// before says whether a failure explains more than another one or is the earlier one.
+// Failures without a time come after those with one.
+func (f *Failure) before(other *Failure) bool {
+	switch {
+	case other == nil:
+		return true
+	case f.rank != other.rank:
+		return f.rank < other.rank
+	case f.timed && other.timed:
+		return f.at.Before(other.at)
+	default:
+		return f.timed && !other.timed
+	}
+}
+
+var (
+	// ended matches lines that say that a service or a script ended with an error. Its
+	// reason is in the lines before.
+	ended = sync.OnceValue(func() expressions {
+		return compile(`\.service: ([mM]ain process exited|Failed with result|Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`, `Failed to run module scripts[-_]user`,
+			`unning module scripts[-_]user .*failed`, `Exited with error on line`, `failed because the control process exited`, `\.service failed\.`, `Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
+	})
+	// followers match what a kubelet writes as long as something else fails, and what
+	// healthy nodes write while they start.
+	followers = sync.OnceValue(func() expressions {
+		return compile(`node \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`, `failed to get summary stats`, `NetworkReady=false`, `cni plugin not initialized`,
+			`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`, `skip (loading )?plugin`, `runtime status check may not have completed`,
+			`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`, `factory failed: `, `failed to load cached config`, `has been deprecated`, `Scheduled restart job`, `Unable to read config path`)
+	})
+	// nodeUnit matches the services whose end keeps a node from joining.
+	nodeUnit = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|systemd-networkd|NetworkManager)`)
+	})
+)
+
+// seen is a line with its place and what its head says.
+type seen struct {
+	line   string
+	number int
+	about  journalEntry
+	class  Class
+	at     int  // where the phrase of the class ends
+	word   bool // the line has a word for an error, or the form of klog's errors
+}
+
+// looksBad says whether the line looks like an error.
+func (l seen) looksBad() bool { return l.word && looksBad(l.line) }
+
+// recentMost is how many lines before the end of a service its reason is looked for.
+const recentMost = 40
+
+// judge keeps a line, or that before it which is its reason, if it is the boot's first
+// failure.
+func (r *reading) judge(now seen) {
+	first := r.now.first
+	if first != nil && len(first.Context) < contextMost && now.by() == first.by {
+		first.Context = append(first.Context, r.shown(now))
+	}
+	looks := (first == nil || first.rank > fatal || len(r.now.errors) < errorsMost) && now.looksBad()
+	if looks {
+		r.now.keepError(func() string { return fmt.Sprintf("%s:%d: ", r.name, now.number) }, now.line)
+	}
+	if first == nil || first.rank > fatal {
+		switch {
+		case (looks || now.class != "" || strings.Contains(now.line, "ailed")) && ended().find(now.line) != nil:
+			reason, found := r.reasonOf(now)
+			switch {
+			case found && nodeUnit().MatchString(unitOf(now)):
+				r.blame(reason, fatal)
+			case found:
+				r.blame(reason, bad)
+			default:
+				r.blame(now, bad)
+			}
+		case !looks && now.class == "" && !(now.word && errorWords().MatchString(now.line)):
+		case followers().find(now.line) != nil || harmless().find(now.line) != nil || strings.Contains(now.line, "TLS handshake error from"):
+			r.blame(now, usual)
+		case looks:
+			r.blame(now, bad)
+		default:
+			r.blame(now, weak)
+		}
+	}
+	r.recent[r.count%recentMost] = now
+	r.count++
+}
+
+// by is the program or the unit that wrote a line, or empty.
+func (l seen) by() string {
+	if m := program().FindStringSubmatch(l.line[:min(len(l.line), longest)]); m != nil {
+		return m[1] + m[2]
+	}
+	return l.about.unit
+}
+
+// unitOf is the unit whose end a line reports, or the program that wrote the line.
+func unitOf(l seen) string {
+	if unit := unitIn().FindString(l.line[:min(len(l.line), longest)]); unit != "" {
+		return unit
+	}
+	if strings.Contains(l.line, "/var/lib/cloud/") || strings.Contains(l.line, "scripts") {
+		return "cloud-init"
+	}
+	return l.by()
+}
+
+// reasonOf is the line before the end of a service or a script that says why: of the
+// same program the last one with a known error, else with an error, else the last one.
+func (r *reading) reasonOf(end seen) (reason seen, found bool) {
+	unit, left := strings.TrimSuffix(unitOf(end), ".service"), recentMost
+	var last, looks seen
+	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
+		l := r.recent[i%recentMost]
+		by := strings.Trim(strings.TrimSuffix(l.by(), ".service"), "()")
+		if by != "" && by != unit && !strings.HasPrefix(unit, by) && !(unit == "cloud-init" && end.by() == "") {
+			continue
+		}
+		if left--; strings.TrimSpace(l.line) == "" || ended().find(l.line) != nil || followers().find(l.line) != nil || harmless().find(l.line) != nil {
+			continue
+		}
+		if last.line == "" {
+			last = l
+		}
+		if looks.line == "" && l.looksBad() {
+			looks, left = l, min(left, contextMost) // its reason is near
+		}
+		if l.class != "" {
+			return l, true
+		}
+	}
+	if looks.line != "" {
+		last = looks
+	}
+	return last, last.line != ""
+}
+
+func (r *reading) shown(l seen) string {
+	return fmt.Sprintf("%s:%d: %s", r.name, l.number, shorten(l.line, l.at))
+}
+
+// blame makes a line the boot's first failure, unless another one explains more.
+func (r *reading) blame(l seen, why rank) {
+	if first := r.now.first; first != nil && first.rank <= why {
+		return
+	}
+	f := failureOf(r.name, r.shown(l), l.line, r.timed, l.about)
+	f.rank, f.by = why, l.by()
+	if l.class != "" {
+		f.Fact = factOf(l.line, l.class, l.at)
+	}
+	for i := max(0, r.count-recentMost); i < r.count; i++ {
+		if near := r.recent[i%recentMost]; near.number != l.number && near.by() == f.by {
+			f.Context = append(f.Context, r.shown(near))
+		}
+	}
+	f.Context = f.Context[max(0, len(f.Context)-contextMost+2):]
+	r.now.first = f
+}
