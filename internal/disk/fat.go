@@ -241,7 +241,6 @@ func (f *fat) head(limit int, names ...string) ([]byte, error) {
 	return nil, err
 }
 
-// find looks for a name in the entries of a folder.
 func find(entries []byte, name string, isFolder bool) (cluster int64, length int, found bool) {
 	le := binary.LittleEndian
 	for ; len(entries) >= 32 && entries[0] != 0; entries = entries[32:] {

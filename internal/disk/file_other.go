@@ -7,7 +7,6 @@ import (
 	"os"
 )
 
-// openForReading opens a file.
 func openForReading(path string, device bool) (*os.File, error) {
 	if device {
 		return nil, errors.New("block devices are supported on Linux only")

@@ -72,3 +72,56 @@ func TestReadersInParallel(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestRoot has the layouts of distributions, and layouts without one root.
+func TestRoot(t *testing.T) {
+	const size = 1000 * 1000 * 1000
+	part := func(number int, role, kind, label string) Partition {
+		return Partition{Number: number, Role: role, Kind: kind, Label: label, Range: Range{int64(number) * size, size}}
+	}
+	esp := part(15, RoleESP, KindVFAT, "UEFI")
+	for name, c := range map[string]struct {
+		partitions []Partition
+		number     int
+		want       int
+		err        string
+	}{
+		"Debian":               {[]Partition{part(1, RoleRoot, "ext4", ""), part(14, RoleBIOS, KindEmpty, ""), esp}, 0, 1, ""},
+		"Ubuntu":               {[]Partition{part(1, "", "ext4", "cloudimg-rootfs"), part(14, RoleBIOS, KindEmpty, ""), esp, part(16, RoleBoot, "ext4", "BOOT")}, 0, 1, ""},
+		"Amazon Linux":         {[]Partition{part(1, "", "xfs", "/"), part(127, RoleBIOS, KindEmpty, ""), part(128, RoleESP, KindVFAT, "")}, 0, 1, ""},
+		"RHEL":                 {[]Partition{part(1, RoleBIOS, KindEmpty, ""), esp, part(3, "", "xfs", "boot"), part(4, "", "xfs", "root")}, 0, 4, ""},
+		"Fedora":               {[]Partition{part(1, RoleBIOS, KindEmpty, ""), esp, part(3, RoleBoot, "ext4", "BOOT"), part(4, RoleRoot, "btrfs", "fedora")}, 0, 4, ""},
+		"SUSE":                 {[]Partition{part(1, RoleBIOS, "", ""), esp, part(3, "", "xfs", "ROOT")}, 0, 3, ""},
+		"Flatcar":              {[]Partition{part(1, RoleESP, KindVFAT, ""), part(3, "", "ext4", "USR-A"), part(4, "", "", ""), part(6, "", "btrfs", "OEM"), part(9, "", "ext4", "ROOT")}, 0, 9, ""},
+		"root and home":        {[]Partition{part(1, RoleRoot, "ext4", ""), part(2, RoleHome, "ext4", ""), part(3, RoleSwap, KindSwap, "")}, 0, 1, ""},
+		"unlabelled boot":      {[]Partition{part(1, "", "ext4", ""), part(2, "", "xfs", "root")}, 0, 2, ""},
+		"two roots":            {[]Partition{part(1, RoleRoot, "ext4", "A"), part(2, RoleRoot, "ext4", "B")}, 0, 0, `several partitions can be the root: 1 (ext4, 1.0 GB, label "A"), 2 (ext4, 1.0 GB, label "B"); give the number of the root partition`},
+		"two roots, one label": {[]Partition{part(1, RoleRoot, "ext4", "A"), part(2, RoleRoot, "ext4", "rootfs")}, 0, 2, ""},
+		"two roots, a number":  {[]Partition{part(1, RoleRoot, "ext4", "A"), part(2, RoleRoot, "ext4", "B")}, 1, 1, ""},
+		"the number of a boot": {[]Partition{part(1, "", "ext4", "boot"), part(2, "", "ext4", "root")}, 1, 1, ""},
+		"a wrong number":       {[]Partition{part(1, RoleRoot, "ext4", "")}, 7, 0, "the disk has no partition 7, but 1 (ext4, 1.0 GB)"},
+		"the number of a swap": {[]Partition{part(1, RoleRoot, "ext4", ""), part(2, RoleSwap, KindSwap, "")}, 2, 0, "partition 2 (swap, 1.0 GB) is no Linux file system"},
+		"the number of a LUKS": {[]Partition{part(1, "", KindLUKS, "")}, 1, 0, "partition 1 (LUKS, 1.0 GB) is no Linux file system, but a file system inside LUKS is not read; build the image without that, or mount its root read-only and run eksnode audit --root"},
+		"LVM":                  {[]Partition{part(1, "", "xfs", "boot"), part(2, RoleLVM, KindLVM, "")}, 0, 0, "no root file system found: partition 2 (LVM physical volume, 1.0 GB) may have it, but a file system inside LVM physical volume is not read; build the image without that, or mount its root read-only and run eksnode audit --root"},
+		"LUKS":                 {[]Partition{esp, part(2, "", KindLUKS, "")}, 0, 0, "no root file system found: partition 2 (LUKS, 1.0 GB) may have it, but a file system inside LUKS is not read; build the image without that, or mount its root read-only and run eksnode audit --root"},
+		"nothing":              {[]Partition{esp, part(2, "", "", "")}, 0, 0, `no root file system found among the partitions: 15 (vfat, 1.0 GB, label "UEFI"), 2 (unknown content, 1.0 GB)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &Layout{Table: "gpt", Partitions: c.partitions}
+			root, err := l.Root(c.number)
+			if c.err != "" {
+				assert.EqualError(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.want, root.Number)
+		})
+	}
+	l := &Layout{Partitions: []Partition{{Kind: KindEmpty, Range: Range{0, size}}}}
+	_, err := l.Root(0)
+	assert.EqualError(t, err, "no root file system found: the disk has no partition table and no Linux file system (empty, 1.0 GB)")
+	l = &Layout{Table: "gpt", Partitions: []Partition{{Number: 1, Kind: "ext4", Name: "Linux filesystem"}, {Number: 2, Kind: "ext4", Name: "root"}}}
+	root, err := l.Root(0)
+	require.NoError(t, err)
+	assert.Equal(t, 2, root.Number)
+}

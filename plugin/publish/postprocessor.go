@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
-	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -29,8 +28,7 @@ func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.
 // Configure decodes and checks the fields. All problems are joined.
 func (p *PostProcessor) Configure(raws ...any) error {
 	p.config = Config{}
-	err := validate.Decode(&p.config, &config.DecodeOpts{PluginType: "eksnode-publish", Interpolate: true, InterpolateContext: &p.config.ctx}, raws...)
-	if err != nil {
+	if err := validate.DecodeRendered(&p.config, "eksnode-publish", &p.config.ctx, raws...); err != nil {
 		return err
 	}
 	var errs []error

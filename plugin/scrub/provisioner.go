@@ -11,7 +11,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
-	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -37,14 +36,7 @@ func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.co
 // may remain.
 func (p *Provisioner) Prepare(raws ...any) error {
 	p.config = Config{}
-	// Templates in double braces are rendered in every field. No field needs
-	// double braces of its own.
-	err := validate.Decode(&p.config, &config.DecodeOpts{
-		PluginType:         "eksnode-scrub",
-		Interpolate:        true,
-		InterpolateContext: &p.config.ctx,
-	}, raws...)
-	if err != nil {
+	if err := validate.DecodeRendered(&p.config, "eksnode-scrub", &p.config.ctx, raws...); err != nil {
 		return err
 	}
 	return validate.All(p.config.validate(), p.config.Config.Prepare())

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hcldec"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
+	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/gocty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
@@ -153,6 +154,12 @@ func Decode(block any, options *config.DecodeOpts, raws ...any) error {
 		raws[i] = fields
 	}
 	return config.Decode(block, options, raws...)
+}
+
+// DecodeRendered is Decode with the templates in double braces of every field
+// rendered. No field needs double braces of its own.
+func DecodeRendered(block any, plugin string, ctx *interpolate.Context, raws ...any) error {
+	return Decode(block, &config.DecodeOpts{PluginType: plugin, Interpolate: true, InterpolateContext: ctx}, raws...)
 }
 
 func named(err error) error {
