@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
@@ -67,16 +68,9 @@ func (a *AWS) Cluster(ctx context.Context, name string) (Cluster, error) {
 
 // Clusters lists the names of the clusters in the region.
 func (a *AWS) Clusters(ctx context.Context) ([]string, error) {
-	var names []string
 	pages := eks.NewListClustersPaginator(a.eks, &eks.ListClustersInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("listing the clusters", err)
-		}
-		names = append(names, page.Clusters...)
-	}
-	return names, nil
+	list := func(p *eks.ListClustersOutput) []string { return p.Clusters }
+	return collect(each(ctx, "listing the clusters", pages, list), func(name string) string { return name })
 }
 
 func clusterOf(in *types.Cluster) Cluster {
@@ -144,24 +138,22 @@ type Addon struct {
 func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
 	var addons []Addon
 	pages := eks.NewListAddonsPaginator(a.eks, &eks.ListAddonsInput{ClusterName: aws.String(name)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *eks.ListAddonsOutput) []string { return p.Addons }
+	for addon, err := range each(ctx, "listing the add-ons of "+name, pages, list) {
 		if err != nil {
-			return nil, explain("listing the add-ons of "+name, err)
+			return nil, err
 		}
-		for _, addon := range page.Addons {
-			out, err := a.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: aws.String(name), AddonName: aws.String(addon)})
-			if err != nil {
-				return nil, explain("describing the add-on "+addon, err)
-			}
-			if out.Addon == nil {
-				return nil, errIncomplete("describing the add-on "+addon, "add-on")
-			}
-			addons = append(addons, Addon{
-				Name: addon, Version: aws.ToString(out.Addon.AddonVersion), Status: string(out.Addon.Status),
-				Role: aws.ToString(out.Addon.ServiceAccountRoleArn), Configuration: aws.ToString(out.Addon.ConfigurationValues),
-			})
+		out, err := a.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: aws.String(name), AddonName: aws.String(addon)})
+		if err != nil {
+			return nil, explain("describing the add-on "+addon, err)
 		}
+		if out.Addon == nil {
+			return nil, errIncomplete("describing the add-on "+addon, "add-on")
+		}
+		addons = append(addons, Addon{
+			Name: addon, Version: aws.ToString(out.Addon.AddonVersion), Status: string(out.Addon.Status),
+			Role: aws.ToString(out.Addon.ServiceAccountRoleArn), Configuration: aws.ToString(out.Addon.ConfigurationValues),
+		})
 	}
 	return addons, nil
 }
@@ -179,18 +171,10 @@ func SetupActions() []string {
 
 // ProfilesOf lists the names of the instance profiles that have a role.
 func (a *AWS) ProfilesOf(ctx context.Context, role string) ([]string, error) {
-	var names []string
 	pages := iam.NewListInstanceProfilesForRolePaginator(a.iam, &iam.ListInstanceProfilesForRoleInput{RoleName: aws.String(role)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("listing the instance profiles of the role "+role, err)
-		}
-		for _, p := range page.InstanceProfiles {
-			names = append(names, aws.ToString(p.InstanceProfileName))
-		}
-	}
-	return names, nil
+	list := func(p *iam.ListInstanceProfilesForRoleOutput) []iamtypes.InstanceProfile { return p.InstanceProfiles }
+	return collect(each(ctx, "listing the instance profiles of the role "+role, pages, list),
+		func(p iamtypes.InstanceProfile) string { return aws.ToString(p.InstanceProfileName) })
 }
 
 // PolicyDocument reads the default version of a managed policy as JSON. An error for

@@ -71,21 +71,17 @@ type Offering struct{ Type, Zone string }
 
 // Offerings lists which of some instance types EC2 has in which of some zones.
 func (a *AWS) Offerings(ctx context.Context, names, zones []string) ([]Offering, error) {
-	var list []Offering
 	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(a.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: types.LocationTypeAvailabilityZone,
 		Filters:      []types.Filter{{Name: aws.String("instance-type"), Values: names}, {Name: aws.String("location"), Values: zones}},
 	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("listing the offerings of "+strings.Join(names, ", "), err)
-		}
-		for _, o := range page.InstanceTypeOfferings {
-			list = append(list, Offering{string(o.InstanceType), aws.ToString(o.Location)})
-		}
+	list := func(p *ec2.DescribeInstanceTypeOfferingsOutput) []types.InstanceTypeOffering {
+		return p.InstanceTypeOfferings
 	}
-	return list, nil
+	return collect(each(ctx, "listing the offerings of "+strings.Join(names, ", "), pages, list),
+		func(o types.InstanceTypeOffering) Offering {
+			return Offering{string(o.InstanceType), aws.ToString(o.Location)}
+		})
 }
 
 // Health is the result of EC2's checks of a running instance.

@@ -31,22 +31,13 @@ func (a *AWS) images(ctx context.Context, owner string, disabled bool) ([]Image,
 	if owner != "self" {
 		doing = "listing the images of the account " + owner
 	}
-	var images []Image
 	in := &ec2.DescribeImagesInput{Owners: []string{owner}, IncludeDeprecated: aws.Bool(true)}
 	if disabled {
 		in.IncludeDisabled = aws.Bool(true)
 	}
 	pages := ec2.NewDescribeImagesPaginator(a.ec2, in)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain(doing, err)
-		}
-		for _, in := range page.Images {
-			images = append(images, imageOf(in, a.Region))
-		}
-	}
-	return images, nil
+	list := func(p *ec2.DescribeImagesOutput) []types.Image { return p.Images }
+	return collect(each(ctx, doing, pages, list), func(in types.Image) Image { return imageOf(in, a.Region) })
 }
 
 // Marks returns the tags of an image that begin with TagPrefix, without the prefix.
@@ -345,15 +336,13 @@ func (a *AWS) newestByName(ctx context.Context, s Search) (Image, error) {
 	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{
 		Owners: s.Owners, Filters: filters("name", s.Name, "architecture", s.Architecture, "state", "available"),
 	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ec2.DescribeImagesOutput) []types.Image { return p.Images }
+	for found, err := range each(ctx, doing, pages, list) {
 		if err != nil {
-			return Image{}, explain(doing, err)
+			return Image{}, err
 		}
-		for _, found := range page.Images {
-			if i := imageOf(found, a.Region); newest.ID == "" || i.Created.After(newest.Created) {
-				newest = i
-			}
+		if i := imageOf(found, a.Region); newest.ID == "" || i.Created.After(newest.Created) {
+			newest = i
 		}
 	}
 	if newest.ID == "" {

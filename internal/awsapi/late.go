@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"slices"
 	"strings"
@@ -57,6 +58,43 @@ func (a *AWS) repeated(ctx context.Context, most time.Duration, passes func(erro
 
 // Settle waits until the next look at a state.
 func (a *AWS) Settle(ctx context.Context) error { return sleep(ctx, a.settle) }
+
+// pager is a list of the SDK, page by page.
+type pager[Page, Option any] interface {
+	HasMorePages() bool
+	NextPage(context.Context, ...func(Option)) (Page, error)
+}
+
+// each yields the items of all pages. An error ends the list.
+func each[Page, Option, Item any](ctx context.Context, doing string, pages pager[Page, Option], items func(Page) []Item) iter.Seq2[Item, error] {
+	return func(yield func(Item, error) bool) {
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				var none Item
+				yield(none, explain(doing, err))
+				return
+			}
+			for _, item := range items(page) {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// collect converts all items of a list.
+func collect[In, Out any](items iter.Seq2[In, error], convert func(In) Out) ([]Out, error) {
+	var list []Out
+	for item, err := range items {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, convert(item))
+	}
+	return list, nil
+}
 
 func sleep(ctx context.Context, pause time.Duration) error {
 	select {

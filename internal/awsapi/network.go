@@ -188,20 +188,11 @@ const tcp = "6"
 
 // ACLs describes the network ACLs of subnets.
 func (a *AWS) ACLs(ctx context.Context, subnets []string) ([]ACL, error) {
-	var acls []ACL
 	pages := ec2.NewDescribeNetworkAclsPaginator(a.ec2, &ec2.DescribeNetworkAclsInput{
 		Filters: []types.Filter{{Name: aws.String("association.subnet-id"), Values: subnets}},
 	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("describing the network ACLs", err)
-		}
-		for _, in := range page.NetworkAcls {
-			acls = append(acls, aclOf(in))
-		}
-	}
-	return acls, nil
+	list := func(p *ec2.DescribeNetworkAclsOutput) []types.NetworkAcl { return p.NetworkAcls }
+	return collect(each(ctx, "describing the network ACLs", pages, list), aclOf)
 }
 
 func aclOf(in types.NetworkAcl) ACL {
@@ -272,14 +263,12 @@ type Endpoint struct {
 
 func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
 	pages := ec2.NewDescribeVpcEndpointsPaginator(a.ec2, &ec2.DescribeVpcEndpointsInput{Filters: filters("vpc-id", v.ID)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ec2.DescribeVpcEndpointsOutput) []types.VpcEndpoint { return p.VpcEndpoints }
+	for e, err := range each(ctx, "listing the endpoints of the VPC "+v.ID, pages, list) {
 		if err != nil {
-			return explain("listing the endpoints of the VPC "+v.ID, err)
+			return err
 		}
-		for _, e := range page.VpcEndpoints {
-			v.Endpoints = append(v.Endpoints, endpointOf(e))
-		}
+		v.Endpoints = append(v.Endpoints, endpointOf(e))
 	}
 	slices.SortFunc(v.Endpoints, func(a, b Endpoint) int { return cmp.Compare(a.Service, b.Service) })
 	return nil

@@ -179,15 +179,13 @@ func (r *References) inParameters(ctx context.Context) error {
 	pages := ssm.NewDescribeParametersPaginator(r.aws.ssm, &ssm.DescribeParametersInput{
 		ParameterFilters: []types.ParameterStringFilter{{Key: aws.String("Type"), Option: aws.String("Equals"), Values: []string{"String", "StringList"}}},
 	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ssm.DescribeParametersOutput) []types.ParameterMetadata { return p.Parameters }
+	for p, err := range each(ctx, "listing the SSM parameters", pages, list) {
 		if err != nil {
-			return explain("listing the SSM parameters", err)
+			return err
 		}
-		for _, p := range page.Parameters {
-			names = append(names, aws.ToString(p.Name))
-			images[aws.ToString(p.Name)] = aws.ToString(p.DataType) == imageType
-		}
+		names = append(names, aws.ToString(p.Name))
+		images[aws.ToString(p.Name)] = aws.ToString(p.DataType) == imageType
 	}
 	for some := range slices.Chunk(names, 10) { // SSM's maximum
 		out, err := r.aws.ssm.GetParameters(ctx, &ssm.GetParametersInput{Names: some})
@@ -214,15 +212,13 @@ func (r *References) inParameters(ctx context.Context) error {
 // programs may name.
 func (r *References) labels(ctx context.Context, name string) error {
 	pages := ssm.NewGetParameterHistoryPaginator(r.aws.ssm, &ssm.GetParameterHistoryInput{Name: aws.String(name)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ssm.GetParameterHistoryOutput) []types.ParameterHistory { return p.Parameters }
+	for v, err := range each(ctx, "reading the versions of the SSM parameter "+name, pages, list) {
 		if err != nil {
-			return explain("reading the versions of the SSM parameter "+name, err)
+			return err
 		}
-		for _, v := range page.Parameters {
-			if len(v.Labels) > 0 {
-				r.use(aws.ToString(v.Value), fmt.Sprintf("the SSM parameter %s, version %d with the label %s", name, v.Version, strings.Join(v.Labels, ", ")))
-			}
+		if len(v.Labels) > 0 {
+			r.use(aws.ToString(v.Value), fmt.Sprintf("the SSM parameter %s, version %d with the label %s", name, v.Version, strings.Join(v.Labels, ", ")))
 		}
 	}
 	return nil

@@ -99,20 +99,18 @@ func (r *References) instances(ctx context.Context) error {
 		pages := ec2.NewDescribeInstancesPaginator(r.aws.ec2, &ec2.DescribeInstancesInput{
 			Filters: []types.Filter{{Name: aws.String("image-id"), Values: ids}},
 		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
+		list := func(p *ec2.DescribeInstancesOutput) []types.Reservation { return p.Reservations }
+		for reservation, err := range each(ctx, "listing the instances", pages, list) {
 			if err != nil {
-				return explain("listing the instances", err)
+				return err
 			}
-			for _, reservation := range page.Reservations {
-				for _, i := range reservation.Instances {
-					state := types.InstanceStateName("")
-					if i.State != nil {
-						state = i.State.Name
-					}
-					if state != types.InstanceStateNameTerminated {
-						r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
-					}
+			for _, i := range reservation.Instances {
+				state := types.InstanceStateName("")
+				if i.State != nil {
+					state = i.State.Name
+				}
+				if state != types.InstanceStateNameTerminated {
+					r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
 				}
 			}
 		}
@@ -123,16 +121,16 @@ func (r *References) instances(ctx context.Context) error {
 // spotRequests records Spot requests: open ones start instances again.
 func (r *References) spotRequests(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotInstanceRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotInstanceRequestsInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ec2.DescribeSpotInstanceRequestsOutput) []types.SpotInstanceRequest {
+		return p.SpotInstanceRequests
+	}
+	for s, err := range each(ctx, "listing the Spot requests", pages, list) {
 		if err != nil {
-			return explain("listing the Spot requests", err)
+			return err
 		}
-		for _, s := range page.SpotInstanceRequests {
-			ended := s.State == types.SpotInstanceStateClosed || s.State == types.SpotInstanceStateCancelled || s.State == types.SpotInstanceStateFailed
-			if s.LaunchSpecification != nil && !ended {
-				r.use(aws.ToString(s.LaunchSpecification.ImageId), "the Spot request "+aws.ToString(s.SpotInstanceRequestId))
-			}
+		ended := s.State == types.SpotInstanceStateClosed || s.State == types.SpotInstanceStateCancelled || s.State == types.SpotInstanceStateFailed
+		if s.LaunchSpecification != nil && !ended {
+			r.use(aws.ToString(s.LaunchSpecification.ImageId), "the Spot request "+aws.ToString(s.SpotInstanceRequestId))
 		}
 	}
 	return nil

@@ -55,15 +55,13 @@ func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]s
 		pages := iam.NewSimulatePrincipalPolicyPaginator(a.iam, &iam.SimulatePrincipalPolicyInput{
 			PolicySourceArn: aws.String(principal), ActionNames: byResource[resource], ResourceArns: []string{resource}, ContextEntries: keys,
 		})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
+		list := func(p *iam.SimulatePrincipalPolicyOutput) []types.EvaluationResult { return p.EvaluationResults }
+		for r, err := range each(ctx, "simulating the policies of "+principal, pages, list) {
 			if err != nil {
-				return nil, explain("simulating the policies of "+principal, err)
+				return nil, err
 			}
-			for _, r := range page.EvaluationResults {
-				if d := decisionOf(r, resource); !d.Allowed || len(d.Missing) > 0 {
-					doubtful = append(doubtful, d)
-				}
+			if d := decisionOf(r, resource); !d.Allowed || len(d.Missing) > 0 {
+				doubtful = append(doubtful, d)
 			}
 		}
 	}
@@ -148,14 +146,12 @@ func (a *AWS) roleOf(ctx context.Context, in types.Role) (Role, error) {
 		return Role{}, fmt.Errorf("reading the trust policy of the role %s: %w", r.Name, err)
 	}
 	pages := iam.NewListAttachedRolePoliciesPaginator(a.iam, &iam.ListAttachedRolePoliciesInput{RoleName: in.RoleName})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *iam.ListAttachedRolePoliciesOutput) []types.AttachedPolicy { return p.AttachedPolicies }
+	for policy, err := range each(ctx, "listing the policies of the role "+r.Name, pages, list) {
 		if err != nil {
-			return Role{}, explain("listing the policies of the role "+r.Name, err)
+			return Role{}, err
 		}
-		for _, policy := range page.AttachedPolicies {
-			r.Policies = append(r.Policies, aws.ToString(policy.PolicyName))
-		}
+		r.Policies = append(r.Policies, aws.ToString(policy.PolicyName))
 	}
 	return r, nil
 }

@@ -256,18 +256,9 @@ func Orphans(ctx context.Context, regions []*AWS) ([]Orphan, error) {
 // snapshots lists the caller's snapshots in the region. Without a page size, EC2 reads
 // all at once, and may not answer in time.
 func (a *AWS) snapshots(ctx context.Context) ([]Snapshot, error) {
-	var all []Snapshot
 	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, MaxResults: aws.Int32(1000)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("listing your snapshots", err)
-		}
-		for _, in := range page.Snapshots {
-			all = append(all, snapshotOf(in, a.Region))
-		}
-	}
-	return all, nil
+	list := func(p *ec2.DescribeSnapshotsOutput) []types.Snapshot { return p.Snapshots }
+	return collect(each(ctx, "listing your snapshots", pages, list), func(in types.Snapshot) Snapshot { return snapshotOf(in, a.Region) })
 }
 
 // copied is how EC2 describes the snapshot of an image's copy, and made how it describes

@@ -89,16 +89,9 @@ func subnetOf(in types.Subnet) Subnet {
 }
 
 func (a *AWS) routeTables(ctx context.Context, vpc string) ([]types.RouteTable, error) {
-	var tables []types.RouteTable
 	pages := ec2.NewDescribeRouteTablesPaginator(a.ec2, &ec2.DescribeRouteTablesInput{Filters: filters("vpc-id", vpc)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("reading the routes of the VPC "+vpc, err)
-		}
-		tables = append(tables, page.RouteTables...)
-	}
-	return tables, nil
+	list := func(p *ec2.DescribeRouteTablesOutput) []types.RouteTable { return p.RouteTables }
+	return collect(each(ctx, "reading the routes of the VPC "+vpc, pages, list), func(t types.RouteTable) types.RouteTable { return t })
 }
 
 // routesOf finds the route table of a subnet. A subnet without its own uses the
@@ -160,23 +153,21 @@ func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 	var gateways []NAT
 	subnets := map[string]string{} // by gateway
 	pages := ec2.NewDescribeNatGatewaysPaginator(a.ec2, &ec2.DescribeNatGatewaysInput{Filter: filters("vpc-id", vpc)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ec2.DescribeNatGatewaysOutput) []types.NatGateway { return p.NatGateways }
+	for in, err := range each(ctx, "describing the NAT gateways of the VPC "+vpc, pages, list) {
 		if err != nil {
-			return nil, explain("describing the NAT gateways of the VPC "+vpc, err)
+			return nil, err
 		}
-		for _, in := range page.NatGateways {
-			n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State), Private: in.ConnectivityType == types.ConnectivityTypePrivate}
-			for _, address := range in.NatGatewayAddresses {
-				if public := aws.ToString(address.PublicIp); public != "" {
-					n.Addresses = append(n.Addresses, public)
-				}
+		n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State), Private: in.ConnectivityType == types.ConnectivityTypePrivate}
+		for _, address := range in.NatGatewayAddresses {
+			if public := aws.ToString(address.PublicIp); public != "" {
+				n.Addresses = append(n.Addresses, public)
 			}
-			if in.State == types.NatGatewayStateAvailable && in.SubnetId != nil {
-				subnets[n.ID] = *in.SubnetId
-			}
-			gateways = append(gateways, n)
 		}
+		if in.State == types.NatGatewayStateAvailable && in.SubnetId != nil {
+			subnets[n.ID] = *in.SubnetId
+		}
+		gateways = append(gateways, n)
 	}
 	return gateways, a.place(ctx, gateways, subnets)
 }
@@ -234,34 +225,17 @@ func (s Selector) filters(id, name string) []types.Filter {
 
 // SelectSubnets returns the IDs of the selected subnets.
 func (a *AWS) SelectSubnets(ctx context.Context, s Selector) ([]string, error) {
-	var ids []string
 	pages := ec2.NewDescribeSubnetsPaginator(a.ec2, &ec2.DescribeSubnetsInput{Filters: s.filters("subnet-id", "")})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("searching for subnets", err)
-		}
-		for _, in := range page.Subnets {
-			ids = append(ids, aws.ToString(in.SubnetId))
-		}
-	}
-	return ids, nil
+	list := func(p *ec2.DescribeSubnetsOutput) []types.Subnet { return p.Subnets }
+	return collect(each(ctx, "searching for subnets", pages, list), func(in types.Subnet) string { return aws.ToString(in.SubnetId) })
 }
 
 // SelectSecurityGroups returns the IDs of the selected security groups.
 func (a *AWS) SelectSecurityGroups(ctx context.Context, s Selector) ([]string, error) {
-	var ids []string
 	pages := ec2.NewDescribeSecurityGroupsPaginator(a.ec2, &ec2.DescribeSecurityGroupsInput{Filters: s.filters("group-id", "group-name")})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("searching for security groups", err)
-		}
-		for _, in := range page.SecurityGroups {
-			ids = append(ids, aws.ToString(in.GroupId))
-		}
-	}
-	return ids, nil
+	list := func(p *ec2.DescribeSecurityGroupsOutput) []types.SecurityGroup { return p.SecurityGroups }
+	return collect(each(ctx, "searching for security groups", pages, list),
+		func(in types.SecurityGroup) string { return aws.ToString(in.GroupId) })
 }
 
 // SelectImages returns the selected images. Without an owner, a selector with a
@@ -274,16 +248,7 @@ func (a *AWS) SelectImages(ctx context.Context, s Selector) ([]Image, error) {
 	case s.Name != "":
 		in.Owners = []string{"self", "amazon"}
 	}
-	var images []Image
 	pages := ec2.NewDescribeImagesPaginator(a.ec2, in)
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, explain("searching for images", err)
-		}
-		for _, found := range page.Images {
-			images = append(images, imageOf(found, a.Region))
-		}
-	}
-	return images, nil
+	list := func(p *ec2.DescribeImagesOutput) []types.Image { return p.Images }
+	return collect(each(ctx, "searching for images", pages, list), func(found types.Image) Image { return imageOf(found, a.Region) })
 }

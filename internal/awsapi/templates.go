@@ -33,25 +33,25 @@ func (r *References) groups(ctx context.Context) error {
 		}
 	}
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(r.aws.autoscaling, &autoscaling.DescribeAutoScalingGroupsInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *autoscaling.DescribeAutoScalingGroupsOutput) []autoscalingtypes.AutoScalingGroup {
+		return p.AutoScalingGroups
+	}
+	for g, err := range each(ctx, "listing the Auto Scaling groups", pages, list) {
 		if err != nil {
-			return explain("listing the Auto Scaling groups", err)
+			return err
 		}
-		for _, g := range page.AutoScalingGroups {
-			who := "the Auto Scaling group " + aws.ToString(g.AutoScalingGroupName)
-			use(g.LaunchTemplate, who)
-			for _, i := range g.Instances { // also those in warm pools and detaching ones
-				use(i.LaunchTemplate, who)
-			}
-			if g.MixedInstancesPolicy == nil || g.MixedInstancesPolicy.LaunchTemplate == nil {
-				continue
-			}
-			use(g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification, who)
-			for _, o := range g.MixedInstancesPolicy.LaunchTemplate.Overrides {
-				use(o.LaunchTemplateSpecification, who)
-				r.use(aws.ToString(o.ImageId), who)
-			}
+		who := "the Auto Scaling group " + aws.ToString(g.AutoScalingGroupName)
+		use(g.LaunchTemplate, who)
+		for _, i := range g.Instances { // also those in warm pools and detaching ones
+			use(i.LaunchTemplate, who)
+		}
+		if g.MixedInstancesPolicy == nil || g.MixedInstancesPolicy.LaunchTemplate == nil {
+			continue
+		}
+		use(g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification, who)
+		for _, o := range g.MixedInstancesPolicy.LaunchTemplate.Overrides {
+			use(o.LaunchTemplateSpecification, who)
+			r.use(aws.ToString(o.ImageId), who)
 		}
 	}
 	return nil
@@ -59,29 +59,27 @@ func (r *References) groups(ctx context.Context) error {
 
 func (r *References) configurations(ctx context.Context) error {
 	pages := autoscaling.NewDescribeLaunchConfigurationsPaginator(r.aws.autoscaling, &autoscaling.DescribeLaunchConfigurationsInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *autoscaling.DescribeLaunchConfigurationsOutput) []autoscalingtypes.LaunchConfiguration {
+		return p.LaunchConfigurations
+	}
+	for c, err := range each(ctx, "listing the launch configurations", pages, list) {
 		if err != nil {
-			return explain("listing the launch configurations", err)
+			return err
 		}
-		for _, c := range page.LaunchConfigurations {
-			r.use(aws.ToString(c.ImageId), "the launch configuration "+aws.ToString(c.LaunchConfigurationName))
-		}
+		r.use(aws.ToString(c.ImageId), "the launch configuration "+aws.ToString(c.LaunchConfigurationName))
 	}
 	return nil
 }
 
 func (r *References) nodeGroups(ctx context.Context) error {
 	clusters := eks.NewListClustersPaginator(r.aws.eks, &eks.ListClustersInput{Include: []string{"all"}})
-	for clusters.HasMorePages() {
-		page, err := clusters.NextPage(ctx)
+	list := func(p *eks.ListClustersOutput) []string { return p.Clusters }
+	for name, err := range each(ctx, "listing the clusters", clusters, list) {
 		if err != nil {
-			return explain("listing the clusters", err)
+			return err
 		}
-		for _, name := range page.Clusters {
-			if err := r.nodeGroupsOf(ctx, name); err != nil {
-				return err
-			}
+		if err := r.nodeGroupsOf(ctx, name); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -89,23 +87,21 @@ func (r *References) nodeGroups(ctx context.Context) error {
 
 func (r *References) nodeGroupsOf(ctx context.Context, cluster string) error {
 	pages := eks.NewListNodegroupsPaginator(r.aws.eks, &eks.ListNodegroupsInput{ClusterName: aws.String(cluster)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *eks.ListNodegroupsOutput) []string { return p.Nodegroups }
+	for name, err := range each(ctx, "listing the node groups of "+cluster, pages, list) {
 		if err != nil {
-			return explain("listing the node groups of "+cluster, err)
+			return err
 		}
-		for _, name := range page.Nodegroups {
-			out, err := r.aws.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster), NodegroupName: aws.String(name)})
-			doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
-			if err != nil {
-				return explain(doing, err)
-			}
-			if out.Nodegroup == nil {
-				return errIncomplete(doing, "node group")
-			}
-			if s := out.Nodegroup.LaunchTemplate; s != nil {
-				r.uses(s.Id, s.Name, s.Version, fmt.Sprintf("the node group %s of the cluster %s", name, cluster))
-			}
+		out, err := r.aws.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster), NodegroupName: aws.String(name)})
+		doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
+		if err != nil {
+			return explain(doing, err)
+		}
+		if out.Nodegroup == nil {
+			return errIncomplete(doing, "node group")
+		}
+		if s := out.Nodegroup.LaunchTemplate; s != nil {
+			r.uses(s.Id, s.Name, s.Version, fmt.Sprintf("the node group %s of the cluster %s", name, cluster))
 		}
 	}
 	return nil
@@ -113,23 +109,21 @@ func (r *References) nodeGroupsOf(ctx context.Context, cluster string) error {
 
 func (r *References) fleets(ctx context.Context) error {
 	pages := ec2.NewDescribeFleetsPaginator(r.aws.ec2, &ec2.DescribeFleetsInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ec2.DescribeFleetsOutput) []types.FleetData { return p.Fleets }
+	for f, err := range each(ctx, "listing the EC2 Fleets", pages, list) {
 		if err != nil {
-			return explain("listing the EC2 Fleets", err)
+			return err
 		}
-		for _, f := range page.Fleets {
-			who := "the EC2 Fleet " + aws.ToString(f.FleetId)
-			if strings.HasPrefix(string(f.FleetState), "deleted") {
-				continue
+		who := "the EC2 Fleet " + aws.ToString(f.FleetId)
+		if strings.HasPrefix(string(f.FleetState), "deleted") {
+			continue
+		}
+		for _, c := range f.LaunchTemplateConfigs {
+			if s := c.LaunchTemplateSpecification; s != nil {
+				r.uses(s.LaunchTemplateId, s.LaunchTemplateName, s.Version, who)
 			}
-			for _, c := range f.LaunchTemplateConfigs {
-				if s := c.LaunchTemplateSpecification; s != nil {
-					r.uses(s.LaunchTemplateId, s.LaunchTemplateName, s.Version, who)
-				}
-				for _, o := range c.Overrides {
-					r.use(aws.ToString(o.ImageId), who)
-				}
+			for _, o := range c.Overrides {
+				r.use(aws.ToString(o.ImageId), who)
 			}
 		}
 	}
@@ -138,23 +132,23 @@ func (r *References) fleets(ctx context.Context) error {
 
 func (r *References) spotFleets(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotFleetRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotFleetRequestsInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ec2.DescribeSpotFleetRequestsOutput) []types.SpotFleetRequestConfig {
+		return p.SpotFleetRequestConfigs
+	}
+	for f, err := range each(ctx, "listing the Spot Fleets", pages, list) {
 		if err != nil {
-			return explain("listing the Spot Fleets", err)
+			return err
 		}
-		for _, f := range page.SpotFleetRequestConfigs {
-			who := "the Spot Fleet " + aws.ToString(f.SpotFleetRequestId)
-			if f.SpotFleetRequestConfig == nil || strings.HasPrefix(string(f.SpotFleetRequestState), "cancelled") {
-				continue
-			}
-			for _, s := range f.SpotFleetRequestConfig.LaunchSpecifications {
-				r.use(aws.ToString(s.ImageId), who)
-			}
-			for _, c := range f.SpotFleetRequestConfig.LaunchTemplateConfigs {
-				if s := c.LaunchTemplateSpecification; s != nil {
-					r.uses(s.LaunchTemplateId, s.LaunchTemplateName, s.Version, who)
-				}
+		who := "the Spot Fleet " + aws.ToString(f.SpotFleetRequestId)
+		if f.SpotFleetRequestConfig == nil || strings.HasPrefix(string(f.SpotFleetRequestState), "cancelled") {
+			continue
+		}
+		for _, s := range f.SpotFleetRequestConfig.LaunchSpecifications {
+			r.use(aws.ToString(s.ImageId), who)
+		}
+		for _, c := range f.SpotFleetRequestConfig.LaunchTemplateConfigs {
+			if s := c.LaunchTemplateSpecification; s != nil {
+				r.uses(s.LaunchTemplateId, s.LaunchTemplateName, s.Version, who)
 			}
 		}
 	}
@@ -165,15 +159,13 @@ func (r *References) spotFleets(ctx context.Context) error {
 // template, and the versions in use. Call it after the searches that record uses.
 func (r *References) launchTemplates(ctx context.Context) error {
 	pages := ec2.NewDescribeLaunchTemplatesPaginator(r.aws.ec2, &ec2.DescribeLaunchTemplatesInput{MaxResults: aws.Int32(200)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *ec2.DescribeLaunchTemplatesOutput) []types.LaunchTemplate { return p.LaunchTemplates }
+	for t, err := range each(ctx, "listing the launch templates", pages, list) {
 		if err != nil {
-			return explain("listing the launch templates", err)
+			return err
 		}
-		for _, t := range page.LaunchTemplates {
-			if err := r.versions(ctx, t); err != nil {
-				return err
-			}
+		if err := r.versions(ctx, t); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -44,15 +44,13 @@ func (a *AWS) Zones(ctx context.Context, vpc string) ([]Zone, error) {
 // a wildcard.
 func (a *AWS) RecordsFor(ctx context.Context, zone, name string) (bool, error) {
 	pages := route53.NewListResourceRecordSetsPaginator(a.route53, &route53.ListResourceRecordSetsInput{HostedZoneId: aws.String(zone)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *route53.ListResourceRecordSetsOutput) []types.ResourceRecordSet { return p.ResourceRecordSets }
+	for r, err := range each(ctx, "listing the records of the hosted zone "+zone, pages, list) {
 		if err != nil {
-			return false, explain("listing the records of the hosted zone "+zone, err)
+			return false, err
 		}
-		for _, r := range page.ResourceRecordSets {
-			if recordMatches(aws.ToString(r.Name), name) && r.Type != types.RRTypeNs && r.Type != types.RRTypeSoa {
-				return true, nil
-			}
+		if recordMatches(aws.ToString(r.Name), name) && r.Type != types.RRTypeNs && r.Type != types.RRTypeSoa {
+			return true, nil
 		}
 	}
 	return false, nil
