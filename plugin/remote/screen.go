@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -164,3 +166,182 @@ func perSource(path string) string {
 	extension := filepath.Ext(path)
 	return strings.TrimSuffix(path, extension) + "-${source.name}" + extension
 }
+
+// verdict returns the error of a session that has ended. said is what the machine
+// printed last beside the events.
+func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
+	switch {
+	case end.err != nil:
+		return fmt.Errorf("starting the agent on the machine: %w", end.err)
+	case !h.begun:
+		return notRun(end, said)
+	case h.err != nil:
+		return h.err
+	case h.report == nil:
+		return s.unfinished(m, h, end, said)
+	case end.lost():
+		return fmt.Errorf("%w after the agent had finished, so its exit status is not known", errLost)
+	case end.status != h.report.Result.ExitCode():
+		return fmt.Errorf("the agent finished with the result %q, which exits with %d, but exited with %d%s", h.report.Result, h.report.Result.ExitCode(), end.status, after(said))
+	case end.status != 0:
+		return fmt.Errorf("%s %s: %s", h.report.Command, h.report.Result, h.report.Error)
+	}
+	return nil
+}
+
+// briefError is an error whose details the lines of the session show already.
+// Error is the whole text, for the report; brief is the text for Packer, which
+// prints an error twice at the end of a build.
+type briefError struct {
+	error
+	brief string
+}
+
+// Unwrap gives errors.Is and errors.As the whole error.
+func (e *briefError) Unwrap() error { return e.error }
+
+// brief leaves out of a session's error what its lines show: the errors of items
+// and findings, and the output of the machine. said is that output.
+func brief(err error, h heard, said string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if h.report != nil && h.report.Error != "" {
+		text = strings.Replace(text, h.report.Error, unshown(h.report), 1)
+	}
+	if said != "" && h.allShown {
+		text = strings.Replace(text, after(said), " (its output is above)", 1)
+	}
+	return &briefError{err, text}
+}
+
+// unshown is a report's error without the errors of items and the findings. It
+// names the items.
+func unshown(r *plan.Report) string {
+	rest := r.Error
+	var failed, found, rules []string
+	for _, p := range r.Problems() {
+		if p.Error != "" {
+			rest = strings.Replace(rest, p.Error, "", 1)
+			failed = append(failed, p.Item)
+		}
+		if len(p.Actions)+len(p.Findings) > 0 {
+			found = append(found, p.Item)
+		}
+		if len(p.Findings) > 0 && !slices.Contains(rules, strconv.Quote(p.Item)) {
+			rules = append(rules, strconv.Quote(p.Item))
+		}
+	}
+	switch {
+	case len(failed) > 0 && r.Result == plan.Unknown:
+		return "some checks could not run: " + strings.Join(failed, ", ") + "; the errors are above"
+	case len(failed) > 0:
+		parts := []string{strings.Join(failed, ", ") + ": the error is above"}
+		for line := range strings.Lines(rest) {
+			if line = strings.Trim(line, "; \n"); line != "" {
+				parts = append(parts, line)
+			}
+		}
+		return strings.Join(parts, "; ")
+	case r.Result != plan.Findings:
+		return r.Error
+	case len(rules) == 0:
+		return "a running program has written again after the scrub, stop that program first: " + strings.Join(found, ", ") + "; the files are above"
+	}
+	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]", strings.Join(rules, ", "))
+}
+
+// unfinished returns the error of a session without the end marker.
+func (s *Session) unfinished(m *machine, h heard, end ending, said string) error {
+	switch {
+	case end.lost():
+		return fmt.Errorf("%w before the agent had finished; what it had done is finished by the next run%s", errLost, after(said))
+	case end.status == 0:
+		return fmt.Errorf("the agent's session ended with status 0 but without its end marker: %w%s", errLost, after(said))
+	case h.hello && end.status > 128:
+		return fmt.Errorf("the agent was killed by signal %d before it had finished (9 is most often the kernel, out of memory)%s", end.status-128, after(said))
+	case h.hello:
+		return fmt.Errorf("the agent exited with status %d before it had finished%s", end.status, after(said))
+	}
+	return s.unstarted(m, end.status, said)
+}
+
+// unstarted returns the error of a session in which the agent sent no event.
+func (s *Session) unstarted(m *machine, status int, said string) error {
+	folder := s.Config.RemoteFolder
+	elsewhere := fmt.Sprintf("set remote_folder to another folder, such as %s", m.home)
+	has := func(text string) bool { return strings.Contains(said, text) }
+	switch {
+	case has("No space left on device"), has("Disk quota exceeded"):
+		return fmt.Errorf("unpacking the agent: no space left in %s on the machine; make room or %s%s", folder, elsewhere, after(said))
+	case has("Read-only file system"):
+		return fmt.Errorf("unpacking the agent: %s on the machine is on a read-only file system; %s%s", folder, elsewhere, after(said))
+	case status == exitFolder:
+		return fmt.Errorf("making a folder in %s on the machine%s; %s", folder, after(said), elsewhere)
+	case status == exitUnpack, status == exitChmod:
+		return fmt.Errorf("unpacking the agent in %s on the machine%s", folder, after(said))
+	case has("password is required"), has("not allowed to execute"), has("not in the sudoers"), has(wantsTerminal):
+		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command", s.Config.private(s.Config.SudoCommand), after(said), m.allowing(said))
+	case has(`\x7fELF`): // sudo has a shell read what the kernel does not run; its first byte is escaped
+		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so", m.arch)
+	case has("Exec format error"):
+		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so%s", m.arch, after(said))
+	case status == exitMount:
+		return fmt.Errorf("running the agent: programs in %s on the machine may not be run, most often because it is mounted noexec; %s%s", folder, elsewhere, after(said))
+	case status == exitNoExec, has("Permission denied"):
+		return fmt.Errorf("running the agent: the machine refused the program in %s, as noexec in sudoers(5), SELinux, AppArmor or fapolicyd do; %s (exit status %d%s)", folder, elsewhere, status, after(said))
+	case status == exitMissing:
+		return fmt.Errorf("running the agent: a program was not found%s", after(said))
+	}
+	return fmt.Errorf("the agent did not start: exit status %d%s", status, after(said))
+}
+
+// wantsTerminal is part of sudo's message when requiretty is set.
+const wantsTerminal = "must have a tty"
+
+// allowing is the remedy for a sudo command that printed this.
+func (m *machine) allowing(said string) string {
+	has := func(text string) bool { return strings.Contains(said, text) }
+	switch {
+	case m.noSudo:
+		return "install its program"
+	case has(wantsTerminal):
+		return fmt.Sprintf("exempt the user in sudoers(5) with `Defaults:%s !requiretty`", m.user)
+	case has("not found"), has("No such file"):
+		return "add the folder of env, most often /usr/bin, to secure_path in sudoers(5)"
+	case has("Permission denied"):
+		return "remove noexec in sudoers(5) for the user, with which a program cannot run others"
+	case has("password"), has("not allowed"), has("not in the sudoers"), has("may not run"):
+		return "allow it in sudoers(5) with NOPASSWD"
+	}
+	return "run it on the machine to see why"
+}
+
+// after is the machine's output as the end of a sentence.
+func after(said string) string {
+	if said == "" {
+		return ""
+	}
+	return ": " + said
+}
+
+// interrupted returns the error of a run that was stopped from outside.
+func interrupted(cause error, h heard, end ending, ended bool) error {
+	switch {
+	case !h.begun:
+		return fmt.Errorf("interrupted (%w): %s", cause, notBegun(h.before))
+	case h.item != "" && h.report == nil:
+		cause = fmt.Errorf("%w, during %s", cause, h.item)
+	}
+	switch {
+	case !ended:
+		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current action ends", cause)
+	case end.lost(), end.err != nil:
+		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself", cause)
+	}
+	return fmt.Errorf("interrupted (%w): the agent has stopped; the next run finishes what is left", cause)
+}
+
+// errDeaf means that the session of a finished agent did not end.
+var errDeaf = errors.New("the agent had finished but its session did not end")
