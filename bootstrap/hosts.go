@@ -19,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -94,11 +95,7 @@ func (c controlPlane) lines(ctx context.Context, own []string) ([]string, error)
 		return nil, fmt.Errorf("finding the Outpost's control plane: %w", err)
 	}
 	slices.Sort(addresses)
-	var lines []string
-	for _, a := range slices.Compact(addresses) {
-		lines = append(lines, a+"\t"+name+" "+hostsMark)
-	}
-	return lines, nil
+	return show.Each(slices.Compact(addresses), func(a string) string { return a + "\t" + name + " " + hostsMark }), nil
 }
 
 // bootID is the file with the boot's random ID. The ID differs on every boot and

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
@@ -148,10 +149,7 @@ func isPerson(uid string) bool {
 
 // recordedPaths returns the files that provisioning installed.
 func recordedPaths(m *manifest.Manifest) []string {
-	var names []string
-	for _, f := range m.Files {
-		names = append(names, f.Path)
-	}
+	names := show.Each(m.Files, func(f manifest.File) string { return f.Path })
 	for _, a := range m.Assets {
 		for _, f := range a.Files {
 			names = append(names, f.Path)

@@ -59,11 +59,7 @@ func profileKinds() []profileKind {
 }
 
 func profilePaths() []string {
-	var paths []string
-	for _, k := range profileKinds() {
-		paths = append(paths, k.pattern)
-	}
-	return paths
+	return show.Each(profileKinds(), func(k profileKind) string { return k.pattern })
 }
 
 // machineProfiles plans each profile by its verdict. Links stay: their targets

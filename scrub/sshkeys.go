@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -104,10 +105,7 @@ func keyFiles(h *host.Host, pattern string, accounts []account) ([]string, []*ho
 	if pattern == "none" || isDefaultKeyFile(pattern) {
 		return nil, nil, nil
 	}
-	var patterns []string
-	for _, a := range accounts {
-		patterns = append(patterns, a.keyFile(pattern))
-	}
+	patterns := show.Each(accounts, func(a account) string { return a.keyFile(pattern) })
 	if strings.Contains(pattern, "%u") || strings.Contains(pattern, "%U") {
 		anybody := strings.NewReplacer("%%", "%", "%u", "*", "%U", "*", "%h", "/home/*").Replace(quoteGlob(pattern))
 		if path.IsAbs(anybody) && !isSharedFolder(path.Dir(anybody)) {

@@ -64,11 +64,7 @@ func Families() []Family {
 
 // IDs lists the families' IDs.
 func IDs() []string {
-	var ids []string
-	for _, f := range Families() {
-		ids = append(ids, f.ID)
-	}
-	return ids
+	return show.Each(Families(), func(f Family) string { return f.ID })
 }
 
 // ByID returns a family. An unknown ID is an error that lists the known IDs.

@@ -121,16 +121,10 @@ func (f kubeletField) flagValue(value any) (string, error) {
 		if f.between == "" {
 			return "", errors.New("must not be an object")
 		}
-		var pairs []string
-		for _, name := range sortedNames(v) {
-			pairs = append(pairs, name+f.between+scalarText(v[name]))
-		}
+		pairs := show.Each(sortedNames(v), func(name string) string { return name + f.between + scalarText(v[name]) })
 		return strings.Join(pairs, ","), nil
 	case []any:
-		var values []string
-		for _, one := range v {
-			values = append(values, scalarText(one))
-		}
+		values := show.Each(v, scalarText)
 		return strings.Join(values, ","), nil
 	default:
 		if f.between != "" {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Node describes a machine for user data of any family.
@@ -366,10 +367,8 @@ func parseTaint(text string) (taint, error) {
 func (n Node) kubeletFlags() []string {
 	var flags []string
 	if len(n.Labels) > 0 {
-		var pairs []string
-		for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
-			pairs = append(pairs, name+"="+n.Labels[name])
-		}
+		pairs := show.Each(slices.Sorted(maps.Keys(n.Labels)),
+			func(name string) string { return name + "=" + n.Labels[name] })
 		flags = append(flags, "--node-labels="+strings.Join(pairs, ","))
 	}
 	if len(n.Taints) > 0 {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // flag is one setting of the contract.
@@ -80,11 +81,7 @@ func find(name string) (flag, bool) {
 
 // Flags lists the names of the flags, including the dashes.
 func Flags() []string {
-	var names []string
-	for _, f := range flags() {
-		names = append(names, f.name)
-	}
-	return names
+	return show.Each(flags(), func(f flag) string { return f.name })
 }
 
 // harmless is a mistake that Amazon Linux 2's script ignores. First boot logs a

@@ -181,9 +181,7 @@ func (p *MaxPodsProgram) evaluationError(err error) error {
 }
 
 func bindings(variables map[string]int64) string {
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
-		list = append(list, fmt.Sprintf("%s=%d", name, variables[name]))
-	}
+	list := show.Each(slices.Sorted(maps.Keys(variables)),
+		func(name string) string { return fmt.Sprintf("%s=%d", name, variables[name]) })
 	return strings.Join(list, ", ")
 }

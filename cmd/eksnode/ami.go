@@ -115,11 +115,7 @@ func carried(i awsapi.Image) []string {
 	if len(marks) == 0 {
 		return []string{"copy of", i.SourceRegion + ":" + i.Source}
 	}
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(marks)) {
-		list = append(list, name+"="+marks[name])
-	}
-	return list
+	return show.Each(slices.Sorted(maps.Keys(marks)), func(name string) string { return name + "=" + marks[name] })
 }
 
 // regions holds the flags of a command that works in several regions.

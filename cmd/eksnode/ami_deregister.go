@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // survey holds the builds to retire, and the users of their AMIs.
@@ -50,10 +51,7 @@ func (r retirement) survey(ctx context.Context, opened []*awsapi.AWS, now time.T
 	}
 	s.dropGone()
 	if unread != nil {
-		var names []string
-		for _, a := range read {
-			names = append(names, a.Region)
-		}
+		names := show.Each(read, func(a *awsapi.AWS) string { return a.Region })
 		s.unseen = errors.Join(s.unseen, unread, fmt.Errorf("all AMIs count as used while a region cannot be read; to leave it out, use --region %s", strings.Join(names, ",")))
 	}
 	s.findUsers(r, read)

@@ -12,6 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -80,44 +81,25 @@ func commands(cmd *cobra.Command, args []string, begun string) ([]string, cobra.
 }
 
 func distroNames() []string {
-	var list []string
-	for _, d := range distros.All() {
-		list = append(list, d.ID+"\t"+d.Name)
-	}
-	return list
+	return show.Each(distros.All(), func(d distros.Distro) string { return d.ID + "\t" + d.Name })
 }
 
 // kubernetesVersions completes minor versions; a patch version follows.
 func kubernetesVersions() cobra.CompletionFunc {
-	var list []string
-	for _, minor := range provisioner.Minors() {
-		list = append(list, minor+".")
-	}
+	list := show.Each(provisioner.Minors(), func(minor string) string { return minor + "." })
 	return beginnings(list...)
 }
 
 func phases() []string {
-	var list []string
-	for _, p := range bootstrap.Phases() {
-		list = append(list, string(p))
-	}
-	return list
+	return show.Each(bootstrap.Phases(), func(p bootstrap.Phase) string { return string(p) })
 }
 
 func publishers() []string {
-	var list []string
-	for _, o := range asset.Origins() {
-		list = append(list, o.ID+"\t"+o.Why)
-	}
-	return list
+	return show.Each(asset.Origins(), func(o asset.Origin) string { return o.ID + "\t" + o.Why })
 }
 
 func pairs(names []string) []string {
-	var list []string
-	for _, n := range names {
-		list = append(list, n+"=")
-	}
-	return list
+	return show.Each(names, func(n string) string { return n + "=" })
 }
 
 // ruleNames completes rules and groups, also those of the file of --rules-file.

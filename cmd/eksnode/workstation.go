@@ -7,6 +7,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -69,9 +70,5 @@ func families(carry bool) []string {
 }
 
 func manifestNames() []string {
-	var list []string
-	for _, m := range clustersetup.Table() {
-		list = append(list, m.ID+"\t"+m.About)
-	}
-	return list
+	return show.Each(clustersetup.Table(), func(m clustersetup.Manifest) string { return m.ID + "\t" + m.About })
 }

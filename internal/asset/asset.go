@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
@@ -159,11 +160,7 @@ func Table() []Asset {
 
 // IDs lists the assets' IDs.
 func IDs() []string {
-	var ids []string
-	for _, a := range Table() {
-		ids = append(ids, a.ID)
-	}
-	return ids
+	return show.Each(Table(), func(a Asset) string { return a.ID })
 }
 
 // Choice selects the form of an asset for one machine.

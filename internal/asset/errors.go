@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
@@ -279,11 +280,7 @@ func folder(_ context.Context, address string) ([]string, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, err
+	return show.Each(entries, os.DirEntry.Name), err
 }
 
 // pageLink is a link on a web server's page of a folder.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -244,11 +245,7 @@ func Origins() []Origin {
 
 // OriginIDs lists the publishers' IDs.
 func OriginIDs() []string {
-	var ids []string
-	for _, o := range Origins() {
-		ids = append(ids, o.ID)
-	}
-	return ids
+	return show.Each(Origins(), func(o Origin) string { return o.ID })
 }
 
 // OriginByID finds a publisher. An unknown ID is an error that lists the known

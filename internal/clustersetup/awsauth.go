@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // printAuth prints the ConfigMap from the API server.
@@ -306,10 +308,7 @@ func diff(before, after string) []string {
 	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
-	var lines []string
-	for _, line := range a {
-		lines = append(lines, "- "+line)
-	}
+	lines := show.Each(a, func(line string) string { return "- " + line })
 	for _, line := range b {
 		lines = append(lines, "+ "+line)
 	}

@@ -269,10 +269,7 @@ func isOtherName(name string) bool {
 
 // described lists partitions with number, file system, size and label.
 func described(list []Partition) string {
-	var all []string
-	for _, p := range list {
-		all = append(all, p.String())
-	}
+	all := show.Each(list, Partition.String)
 	return strings.Join(all, ", ")
 }
 

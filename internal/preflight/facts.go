@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -154,10 +155,7 @@ func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 		if f.planeSubnets.err != nil {
 			return fact[[]awsapi.ACL]{err: f.planeSubnets.err}
 		}
-		var ids []string
-		for _, s := range slices.Concat(nodes, f.planeSubnets.value) {
-			ids = append(ids, s.ID)
-		}
+		ids := show.Each(slices.Concat(nodes, f.planeSubnets.value), func(s awsapi.Subnet) string { return s.ID })
 		slices.Sort(ids)
 		return learn(a.ACLs(ctx, slices.Compact(ids)))
 	})

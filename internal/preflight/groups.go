@@ -9,14 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 func ids(groups []awsapi.SecurityGroup) []string {
-	var list []string
-	for _, g := range groups {
-		list = append(list, g.ID)
-	}
-	return list
+	return show.Each(groups, func(g awsapi.SecurityGroup) string { return g.ID })
 }
 
 // passage is the decision of security groups about traffic.
@@ -78,11 +75,7 @@ func (f *facts) cidr(s awsapi.Subnet) string {
 }
 
 func (f *facts) networks(subnets []awsapi.Subnet) []string {
-	var list []string
-	for _, s := range subnets {
-		list = append(list, f.cidr(s))
-	}
-	return list
+	return show.Each(subnets, func(s awsapi.Subnet) string { return f.cidr(s) })
 }
 
 // groups returns nil when both sides' security groups are known, and otherwise the

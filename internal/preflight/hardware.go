@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // hardware reads the state of an instance, and for nodes that are started later the
@@ -29,18 +30,11 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 }
 
 func (f *facts) typeNames() []string {
-	var names []string
-	for _, t := range f.types.value {
-		names = append(names, t.Name)
-	}
-	return names
+	return show.Each(f.types.value, func(t awsapi.InstanceType) string { return t.Name })
 }
 
 func (f *facts) zones() []string {
-	var zones []string
-	for _, s := range f.subnets.value {
-		zones = append(zones, s.Zone)
-	}
+	zones := show.Each(f.subnets.value, func(s awsapi.Subnet) string { return s.Zone })
 	slices.Sort(zones)
 	return slices.Compact(zones)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // least is how many free addresses a subnet should have: a node and its pods take
@@ -237,10 +238,7 @@ func checkACL(f *facts) result {
 			}
 		}
 	}
-	var seen []string
-	for _, acl := range f.acls.value {
-		seen = append(seen, acl.ID)
-	}
+	seen := show.Each(f.acls.value, func(acl awsapi.ACL) string { return acl.ID })
 	return good("let through by %v", seen)
 }
 

@@ -59,10 +59,7 @@ func ReadNodeClass(file string, text []byte) (*NodeClass, error) {
 		return nil, fmt.Errorf("%s: there is no EC2NodeClass", r.file)
 	case 1:
 	default:
-		var names []string
-		for _, c := range r.found {
-			names = append(names, fmt.Sprintf("%s (line %d)", c.Name, c.line))
-		}
+		names := show.Each(r.found, func(c *NodeClass) string { return fmt.Sprintf("%s (line %d)", c.Name, c.line) })
 		return nil, fmt.Errorf("%s: there are %d EC2NodeClasses: %s; pass one of them, for example with `kubectl get ec2nodeclass NAME -o yaml | eksnode preflight --cluster CLUSTER --nodeclass -`",
 			r.file, len(names), strings.Join(names, ", "))
 	}

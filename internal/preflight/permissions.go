@@ -188,10 +188,7 @@ func (g grant) granted() string {
 			return g.role.Name + " has " + name
 		}
 	}
-	var actions []string
-	for _, n := range g.needs {
-		actions = append(actions, n.Action)
-	}
+	actions := show.Each(g.needs, func(n need) string { return n.Action })
 	return fmt.Sprintf("%s has %s, by its own policies", g.role.Name, strings.Join(actions, ", "))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 func checkEndpointAccess(f *facts) result {
@@ -298,9 +299,5 @@ func checkEgressSSM(f *facts) result {
 }
 
 func subnetIDs(subnets []awsapi.Subnet) []string {
-	var list []string
-	for _, s := range subnets {
-		list = append(list, s.ID)
-	}
-	return list
+	return show.Each(subnets, func(s awsapi.Subnet) string { return s.ID })
 }

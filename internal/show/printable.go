@@ -132,6 +132,15 @@ func Count[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Each returns a text for each entry of a list; nil for no entries.
+func Each[T any](list []T, text func(T) string) []string {
+	var texts []string
+	for _, entry := range list {
+		texts = append(texts, text(entry))
+	}
+	return texts
+}
+
 // plainWord matches words that a shell leaves as they are.
 var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w@%+=:,./-]+$`) })
 

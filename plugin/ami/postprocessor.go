@@ -163,10 +163,7 @@ func (a *Artifact) Id() string { return a.list(":", ",") }
 func (a *Artifact) String() string { return "AMIs were created:\n" + a.list(": ", "\n") + "\n" }
 
 func (a *Artifact) list(colon, separator string) string {
-	var all []string
-	for _, i := range a.images {
-		all = append(all, i.Region+colon+i.ID)
-	}
+	all := show.Each(a.images, func(i awsapi.Image) string { return i.Region + colon + i.ID })
 	slices.Sort(all)
 	return strings.Join(all, separator)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/zclconf/go-cty/cty/gocty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -60,10 +61,7 @@ func joined(err error) []error {
 		return nil
 	}
 	parts := several.Unwrap()
-	var lines []string
-	for _, part := range parts {
-		lines = append(lines, part.Error())
-	}
+	lines := show.Each(parts, error.Error)
 	if strings.Join(lines, "\n") != err.Error() {
 		return nil
 	}
