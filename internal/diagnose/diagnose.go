@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -20,7 +22,8 @@ type Rule struct {
 	ID string
 	// Cause is the fault and Remedy the way out, each in a sentence.
 	Cause, Remedy string
-	// Lines are the patterns of log lines. One match is enough.
+	// Lines are the patterns of log lines. One match is enough. The matrix has the
+	// causes of other lines.
 	Lines []string
 	// Not excludes lines. Empty excludes none.
 	Not string
@@ -73,6 +76,8 @@ type Finding struct {
 	Count int
 	// proven says that a line is more than the end of a service or a consequence.
 	proven bool
+	// fact is that of the first line.
+	fact Fact
 	// Follows names the finding that caused this one.
 	Follows string
 	// Sure says how sure the cause is, and Why says why.
@@ -105,6 +110,24 @@ func Logs(logs ...Log) ([]Finding, error) {
 	return s.Report().Findings, errors.Join(errs...)
 }
 
+// plainValue matches values that may stand in a command: logs can contain anything.
+var plainValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:/\[\]-]*$`) })
+
+// placeholders are the words in commands that the value of a kind of target replaces.
+var placeholders = map[string]struct{ word, before string }{"API server": {"ENDPOINT", "https://"}, "file": {"FILE", ""}}
+
+// commands are those of a rule about the very thing that failed.
+func (f Finding) commands() (list []string) {
+	word := placeholders[f.fact.Target]
+	for _, command := range f.Rule.Commands {
+		if word.word != "" && plainValue().MatchString(f.fact.Value) {
+			command = strings.ReplaceAll(command, word.word, word.before+f.fact.Value)
+		}
+		list = append(list, command)
+	}
+	return list
+}
+
 // general says that a finding only shows where to look further.
 func (f Finding) general() bool { return f.Rule.Otherwise || !f.proven }
 
@@ -117,6 +140,9 @@ func (f *Finding) add(line string) {
 
 // join adds the matches of another log.
 func (f *Finding) join(more Finding) {
+	if f.Count == 0 {
+		f.fact = more.fact
+	}
 	f.Count += more.Count
 	f.proven = f.proven || more.proven
 	f.Evidence = append(f.Evidence, more.Evidence[:min(len(more.Evidence), most-len(f.Evidence))]...)

@@ -15,6 +15,7 @@ type Class string
 const (
 	Refused    Class = "refused"
 	TimedOut   Class = "no answer"
+	Late       Class = "too late"
 	Cut        Class = "cut off"
 	NoRoute    Class = "no route"
 	Unresolved Class = "name not resolved"
@@ -33,7 +34,8 @@ const (
 // left out.
 var phrases = map[Class][]string{
 	Refused:    {"onnection refused", "actively refused"},
-	TimedOut:   {"i/o timeout", "imed out", "imed-out", "eadline exceeded", "eadline has elapsed", "handshake timeout", "awaiting headers", "onnect timeout on", "onnection timeout", "ead timeout on"},
+	TimedOut:   {"i/o timeout", "onnection timed out", "peration timed out", "handshake timeout", "awaiting headers", "onnect timeout on", "onnection timeout", "ead timeout on", "ould not connect to"},
+	Late:       {"imed out", "imed-out", "eadline exceeded", "eadline has elapsed"},
 	Cut:        {"connection reset", "unexpected EOF", "broken pipe", `": EOF`},
 	NoRoute:    {"o route to host", "etwork is unreachable", "host is unreachable", "ost is down"},
 	Unresolved: {"no such host", "server misbehaving", "ould not resolve host", "name resolution", "ervice not known", "ailure resolving"},
@@ -129,7 +131,7 @@ func factOf(line string, class Class, at int) Fact {
 		break
 	}
 	if f.Target == "address" {
-		if host, port, err := net.SplitHostPort(f.Value); err == nil && net.ParseIP(host) != nil && (port == "6443" || port == "8443") {
+		if host, port, err := net.SplitHostPort(f.Value); err == nil && net.ParseIP(host) != nil && (port == "443" || port == "6443") {
 			f.Target = "API server"
 		}
 	}

@@ -12,7 +12,7 @@ import (
 func TestALineSaysWhatFailedAndHow(t *testing.T) {
 	for line, want := range map[string]string{
 		`kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Odd" err="Post \"https://10.0.3.17:6443/api/v1/nodes\": dial tcp 10.0.3.17:6443: connect: connection refused"`: "API server 10.0.3.17:6443 refused",
-		`time="2026-11-20T20:11:13Z" level=fatal msg="odd" error="dial tcp 10.0.9.9:8443: i/o timeout"`:                                                         "API server 10.0.9.9:8443 no answer",
+		`time="2026-11-20T20:11:13Z" level=fatal msg="odd" error="dial tcp 10.0.9.9:8443: i/o timeout"`:                                                         "address 10.0.9.9:8443 no answer",
 		`{"level":"error","ts":1795205472.5,"msg":"odd","error":"operation error STS: GetCallerIdentity, https response error StatusCode: 403, AccessDenied"}`:  "AWS API STS: GetCallerIdentity denied",
 		`odd[7]: error: lookup odd.example.com on 10.0.0.2:53: no such host`:                                                                                    "name odd.example.com name not resolved",
 		`kernel: audit: avc:  denied  { execute } for pid=7 comm="odd" path="/opt/odd/run" error`:                                                               "file /opt/odd/run denied",
@@ -52,4 +52,34 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 	assert.Equal(t, Possible, general.Findings[0].Sure)
 	assert.NotNil(t, general.Unexplained())
 	assert.Nil(t, report(t, `kubelet[7]: something failed`, `err="running with swap on is not supported"`).Unexplained())
+}
+
+// The matrix gives a failure its cause, whoever wrote the line and at any level.
+func TestTheMatrixGivesAFailureItsCause(t *testing.T) {
+	for line, want := range map[string]string{
+		`odd-agent[7]: I1120 20:11:13.3 7 a.go:1] "Odd, trying again" err="Get \"https://10.0.3.17:6443/api/v1/odd\": dial tcp 10.0.3.17:6443: connect: no route to host"`: "blocked",
+		`odd-agent[7]: level=info msg="odd" err="Get \"https://control:6553/apis/odd\": dial tcp 10.0.3.17:6553: connect: connection refused"`:                             "refused",
+		`odd: error: lookup odd.example.com on 10.0.0.2:53: server misbehaving`:                                                                                            "dns",
+		`odd: failed: Post "https://sts.eu-west-1.amazonaws.com/": dial tcp 10.0.3.17:443: i/o timeout`:                                                                    "aws-api",
+		`odd: failed: https://mirror.example.com/v2/odd/blobs/1: net/http: TLS handshake timeout`:                                                                          "registry-unreachable",
+		`odd: error: dial tcp 10.0.9.9:9999: connect: connection refused`:                                                                                                  "unreachable",
+	} {
+		r := report(t, line)
+		require.Len(t, r.Findings, 1, line)
+		assert.Equal(t, want, r.Findings[0].Rule.ID, line)
+	}
+	for _, c := range matrix {
+		assert.GreaterOrEqual(t, Fact{Target: c.target, Class: c.classes[0]}.causeOf(), 0, c.cause)
+	}
+	for _, place := range causes() {
+		assert.GreaterOrEqual(t, place, 0)
+	}
+}
+
+// A command names the very thing that failed, unless a shell would take it for more.
+func TestCommandsNameWhatFailed(t *testing.T) {
+	r := report(t, `odd: error: Get "https://10.0.3.17:6443/api/v1/nodes": dial tcp 10.0.3.17:6443: connect: connection refused`)
+	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo curl --insecure --max-time 5 https://10.0.3.17:6443/livez")
+	r = report(t, `odd: error: open /etc/odd;reboot: no such file or directory`)
+	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo ls -lZ FILE")
 }

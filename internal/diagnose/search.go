@@ -72,6 +72,7 @@ func (s *Search) Report() Report {
 	for i, f := range s.found {
 		if f.Count > 0 {
 			f.Rule = s.rules[i].of(f.Evidence)
+			f.Rule.Commands = f.commands()
 			r.Findings = append(r.Findings, f)
 		}
 	}
@@ -130,6 +131,7 @@ type reading struct {
 	// ended says which rules a line of this log has resolved.
 	ended  []bool
 	places []int // of the present line's candidates
+	done   int   // the last rule with the present line, or -1
 	parts  broken
 	timed  string // the last line with a time
 	recent [recentMost]seen
@@ -161,27 +163,57 @@ func (r *reading) line(number int, line string, about journalEntry) {
 		r.timed = line
 	}
 	r.now.keepSign(place, line)
-	r.match(line, place)
+	if !r.match(now, place) && now.class != "" {
+		r.matchFact(now)
+	}
 	if before := r.parts.join(line); before != "" {
 		r.matchBroken(before, line, place)
 	}
 }
 
+// matchFact adds a line to the findings of the cause of its fact.
+func (r *reading) matchFact(l seen) {
+	if harmless().find(l.line) != nil || followers().find(l.line) != nil || ended().find(l.line) != nil ||
+		!l.word && level().MatchString(l.line) {
+		return
+	}
+	fact := factOf(l.line, l.class, l.at)
+	rule := fact.causeOf()
+	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil {
+		return
+	}
+	f := &r.now.found[rule]
+	f.proven = true
+	if f.Count == 0 {
+		f.fact = fact
+	}
+	if f.Count < most {
+		f.add(r.shown(l))
+	} else {
+		f.Count++
+	}
+}
+
 // match adds a line to the findings of the rules that it matches, and ends those that
-// it resolves.
-func (r *reading) match(line string, place func() string) {
-	done := -1 // the last rule with this line
+// it resolves. It returns whether the line is that of a rule, or expressly of none.
+func (r *reading) match(l seen, place func() string) (known bool) {
+	line := l.line
+	r.done = -1
 	for _, at := range r.places {
 		switch c := candidates().list[at]; {
 		case c.rule < 0 && c.MatchString(line):
+			known = true
 			for i, p := range r.s.patterns {
 				if p.until == c.until {
 					r.now.found[i], r.ended[i] = Finding{}, true
 				}
 			}
-		case c.rule > done && r.s.isEvidence(c, line):
-			done = c.rule
+		case c.rule > r.done && r.s.isEvidence(c, line):
+			r.done, known = c.rule, known || !r.s.rules[c.rule].Otherwise
 			f := &r.now.found[c.rule]
+			if f.Count == 0 && l.class != "" {
+				f.fact = factOf(line, l.class, l.at)
+			}
 			if f.Count < most {
 				f.add(place() + shorten(line, c.FindStringIndex(line)[0]))
 			} else {
@@ -190,6 +222,7 @@ func (r *reading) match(line string, place func() string) {
 			f.proven = f.proven || ended().find(line) == nil && followers().find(line) == nil
 		}
 	}
+	return known
 }
 
 // isEvidence says whether a line is evidence for a candidate's rule. A line that
@@ -201,9 +234,10 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 }
 
 // harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
-// first boot, and pods from before a reboot have no network to remove.
+// first boot, and pods from before a reboot have no network to remove. A program without
+// rights says nothing about the network.
 var harmless = sync.OnceValue(func() expressions {
-	return compile(`failed to load cached config`,
+	return compile(`failed to load cached config`, `socket: (permission denied|operation not permitted)`,
 		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|connection refused|TransientFailure)`)
 })
 

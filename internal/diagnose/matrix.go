@@ -1,0 +1,79 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// cell gives failures of a kind of target their cause. An empty target is any.
+type cell struct {
+	target, cause string
+	classes       []Class
+}
+
+var (
+	unanswered = []Class{TimedOut, NoRoute, Cut, Late}
+	unreached  = append([]Class{Refused}, unanswered...)
+)
+
+// matrix has the causes of failures that no line of a rule names. The first cell that
+// fits counts.
+var matrix = []cell{
+	{"proxy", "proxy", unreached},
+	{"name", "dns", append([]Class{Unresolved}, unreached...)},
+	{"", "dns", []Class{Unresolved}},
+	{"instance metadata service", "metadata", unreached},
+	{"pod identity agent", "pod-identity", unreached},
+	{"registry", "registry-unreachable", append([]Class{Broken}, unreached...)},
+	{"registry", "registry", []Class{Denied}},
+	{"registry", "registry-ca", []Class{Untrusted}},
+	{"registry", "no-image", []Class{Missing}},
+	{"AWS API", "aws-api", unreached},
+	{"AWS API", "permissions", []Class{Denied}},
+	{"kubelet", "kubelet-port", unreached},
+	{"kubelet", "serving-certificate", []Class{Untrusted}},
+	{"Service address", "kube-proxy", unreached},
+	{"API server", "blocked", unanswered},
+	{"API server", "refused", []Class{Refused}},
+	{"API server", "unauthorized", []Class{Denied}},
+	{"API server", "other-ca", []Class{Untrusted}},
+	{"kernel module", "kernel-modules", []Class{Missing}},
+	{"cgroup", "cgroups", []Class{Missing}},
+	{"network plugin", "cni-config", []Class{Malformed}},
+	{"flag", "kubelet-flags", []Class{Malformed}},
+	{"package", "user-data-script", []Class{Missing}},
+	{"object", "denied", []Class{Denied}},
+	{"", "throttled", []Class{Busy}},
+	{"", "tls", []Class{Untrusted}},
+	{"", "syntax", []Class{Malformed}},
+	{"file", "file", []Class{Missing, Denied}},
+	{"socket", "file", []Class{Denied}},
+	{"kernel setting", "file", []Class{Missing, Denied}},
+	{"socket", "containerd", unreached},
+	{"", "denied", []Class{Denied}},
+	{"address", "unreachable", unreached},
+	{"", "unreachable", []Class{Refused, TimedOut, NoRoute, Cut}},
+}
+
+// causes are the places of the matrix' causes in Rules.
+var causes = sync.OnceValue(func() (places []int) {
+	rules := Rules()
+	for _, c := range matrix {
+		places = append(places, slices.IndexFunc(rules, func(r Rule) bool { return r.ID == c.cause }))
+	}
+	return places
+})
+
+// causeOf is the place in Rules of a failure's cause, or -1.
+func (f Fact) causeOf() int {
+	if strings.HasPrefix(f.Value, "127.0.0.1") || strings.HasPrefix(f.Value, "localhost") || strings.HasPrefix(f.Value, "[::1]") {
+		return -1 // a program of this machine, which has a failure of its own
+	}
+	for i, c := range matrix {
+		if (c.target == "" || c.target == f.Target) && slices.Contains(c.classes, f.Class) {
+			return causes()[i]
+		}
+	}
+	return -1
+}
