@@ -76,6 +76,8 @@ type Finding struct {
 	Count int
 	// proven says that a line is more than the end of a service or a consequence.
 	proven bool
+	// last is how many lines were before the last one in its log.
+	last int
 	// fact is that of the first line.
 	fact Fact
 	// Follows names the finding that caused this one.

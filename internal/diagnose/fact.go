@@ -28,6 +28,7 @@ const (
 	Exhausted  Class = "used up"
 	Crashed    Class = "crashed"
 	Unfit      Class = "does not fit"
+	Waits      Class = "waits" // if the line has no other class
 )
 
 // phrases are what programs write for each class. The first letter of a sentence is
@@ -47,6 +48,7 @@ var phrases = map[Class][]string{
 	Broken:     {"Internal Server Error", "502 Bad", "503 Service", "504 Gateway"},
 	Exhausted:  {"o space left on device", "isk quota exceeded", "annot allocate memory", "ut of memory", "oo many open files", "temporarily unavailable", "ddress already in use", "oom-kill"},
 	Crashed:    {"panic: ", "egmentation fault", "segfault at", "core dumped", "signal: killed", "rror on line"},
+	Waits:      {"aiting for ", "aiting to "},
 	Unfit:      {"xec format error", "assign requested address", "ead-only file system", "nput/output error", "not supported", "ndefined symbol", "ncompatible", "ismatch", "differs from"},
 }
 

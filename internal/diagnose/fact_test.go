@@ -83,3 +83,22 @@ func TestCommandsNameWhatFailed(t *testing.T) {
 	r = report(t, `odd: error: open /etc/odd;reboot: no such file or directory`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo ls -lZ FILE")
 }
+
+// A node that joined, and whose log goes on without the failure, is not blamed.
+func TestAFailureOfAJoinedNodePasses(t *testing.T) {
+	const late = `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Failed to ensure lease exists, will retry" err="Get \"https://10.0.3.17:6443/apis/a\": dial tcp 10.0.3.17:6443: i/o timeout"`
+	before := []string{`kubelet[7]: "Successfully registered node" node="a"`, late}
+	assert.Equal(t, Found, report(t, before...).Result())
+	after := strings.Split(strings.Repeat("kubelet[7]: all is well\n", recentMost), "\n")
+	assert.Equal(t, Joined, report(t, append(before, after...)...).Result())
+	assert.Equal(t, Found, report(t, append(append(before, late, late), after...)...).Result(), "again and again")
+}
+
+// A line that waits is the first failure only if no other line says more.
+func TestALineThatWaitsComesLast(t *testing.T) {
+	waits := `cloud-init[7]: Waiting for the odd secret...`
+	assert.Equal(t, Waits, report(t, "well", waits).First.Fact.Class)
+	assert.Contains(t, report(t, waits, "odd: something failed").First.Line, "something failed")
+	assert.Equal(t, Refused, report(t, "odd: waiting for it: connection refused").First.Fact.Class)
+	assert.Contains(t, report(t, "[  OK  ] Started odd.", "[FAILED] Failed to start Kubelet.").First.Line, "Kubelet")
+}

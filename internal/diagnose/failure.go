@@ -159,7 +159,7 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 		if left--; strings.TrimSpace(l.line) == "" || ended().find(l.line) != nil || followers().find(l.line) != nil || harmless().find(l.line) != nil {
 			continue
 		}
-		if last.line == "" {
+		if last.line == "" && (by != "" || !strings.Contains(end.line, "FAILED")) { // a console lists other units
 			last = l
 		}
 		if looks.line == "" && l.looksBad() {

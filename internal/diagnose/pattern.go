@@ -223,7 +223,8 @@ func (x *index) read(line string, places []int) ([]int, hints) {
 				places = append(places, b.at)
 			case b.class == "":
 				h.word = true
-			case i-3+len(b.text) > h.at:
+			case b.class == Waits && h.class != "":
+			case h.class == Waits || i-3+len(b.text) > h.at:
 				h.class, h.at = b.class, i-3+len(b.text)
 			}
 		}

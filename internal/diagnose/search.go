@@ -108,6 +108,9 @@ func (s *Search) Log(l Log) error {
 	}
 	s.keep(r.now)
 	for i := range s.rules {
+		if f := r.now.found[i]; r.ended[i] && s.rules[i].Until == joined && f.Count > 0 && f.Count < most && r.count-f.last >= recentMost {
+			r.now.found[i] = Finding{} // it has passed
+		}
 		switch {
 		case r.ended[i] && !s.over[i]:
 			s.found[i], s.over[i] = r.now.found[i], true
@@ -183,7 +186,7 @@ func (r *reading) matchFact(l seen) {
 		return
 	}
 	f := &r.now.found[rule]
-	f.proven = true
+	f.proven, f.last = true, r.count
 	if f.Count == 0 {
 		f.fact = fact
 	}
@@ -219,6 +222,7 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 			} else {
 				f.Count++
 			}
+			f.last = r.count
 			f.proven = f.proven || ended().find(line) == nil && followers().find(line) == nil
 		}
 	}
