@@ -21,6 +21,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // packer reads the cluster and base AMI from AWS doubles through the plugin's data
@@ -124,10 +125,8 @@ func later(value any, inParts bool) string {
 		if !inParts {
 			return "jsondecode(" + text + ")"
 		}
-		var parts []string
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			parts = append(parts, fmt.Sprintf("%q = %s", key, text))
-		}
+		parts := show.Each(slices.Sorted(maps.Keys(value)),
+			func(key string) string { return fmt.Sprintf("%q = %s", key, text) })
 		return "{ " + strings.Join(parts, ", ") + " }"
 	default:
 		if inParts {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -71,10 +72,7 @@ func TestContainersOfAStoppedContainerdAreFindings(t *testing.T) {
 	before, err := os.ReadFile(filepath.Join(root, containerdMeta))
 	require.NoError(t, err)
 	outcomes := apply(t, h, Spec{Only: []string{"containers"}})
-	var targets []string
-	for _, f := range outcomes[0].Findings {
-		targets = append(targets, f.Target)
-	}
+	targets := show.Each(outcomes[0].Findings, func(f plan.Finding) string { return f.Target })
 	assert.Equal(t, []string{"container k8s.io/abc", "lease k8s.io/l1"}, targets)
 	after, err := os.ReadFile(filepath.Join(root, containerdMeta))
 	require.NoError(t, err)

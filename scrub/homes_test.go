@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -170,10 +171,7 @@ func TestKeysOfAuthorizedKeysFileAreRemoved(t *testing.T) {
 			before := snapshot(t, root)
 			assert.Len(t, audit(t, h, "authorized-keys-elsewhere"), len(c.read))
 			apply(t, h, Spec{Only: []string{"authorized-keys-elsewhere"}})
-			var want []string
-			for _, n := range slices.Sorted(slices.Values(c.read)) {
-				want = append(want, "- "+n)
-			}
+			want := show.Each(slices.Sorted(slices.Values(c.read)), func(n string) string { return "- " + n })
 			assert.Equal(t, want, diff(before, snapshot(t, root)))
 			assert.Empty(t, audit(t, h, "authorized-keys-elsewhere"))
 		})

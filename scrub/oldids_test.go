@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -187,10 +188,7 @@ func TestTheAPIServersOfAMachineAreSearchedAfterItsKubeconfigsAreGone(t *testing
 	assert.Equal(t, []string{"10.20.30.40:6443", "api.corp.internal"}, ids)
 	found, err := oldIDsLeft(t.Context(), h, taken{}, ids)
 	require.NoError(t, err)
-	var got []string
-	for _, f := range found {
-		got = append(got, f.Target+": "+f.Reason)
-	}
+	got := show.Each(found, func(f plan.Finding) string { return f.Target + ": " + f.Reason })
 	assert.ElementsMatch(t, []string{
 		"/etc/hosts: line 2 contains the old cluster's API server",
 		"/etc/app.conf: line 2 contains the old cluster's API server",

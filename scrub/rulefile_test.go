@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -163,10 +164,7 @@ func TestSelectionOfRules(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			var ids []string
-			for _, i := range items {
-				ids = append(ids, i.ID())
-			}
+			ids := show.Each(items, func(i plan.Item) string { return i.ID() })
 			assert.Equal(t, c.want, ids)
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -107,10 +108,7 @@ func TestNestedMountsAreUnmounted(t *testing.T) {
 	rule := Rule{ID: "mounts", Phase: Unmount, Find: unmountBelow(folder + "/linked")}
 	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{Rule: rule}}, nil)
 	require.NoError(t, err)
-	var went []string
-	for _, a := range outcomes[0].Actions {
-		went = append(went, strings.TrimPrefix(a.Target, folder))
-	}
+	went := show.Each(outcomes[0].Actions, func(a plan.Action) string { return strings.TrimPrefix(a.Target, folder) })
 	at := strings.TrimPrefix(outer, folder+"/kubelet")
 	assert.Equal(t, []string{"/linked" + at + "/deep", "/linked" + at, "/linked" + at}, went)
 	left, err := live.Files.MountsBelow(folder)

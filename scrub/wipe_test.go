@@ -21,6 +21,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -144,10 +145,7 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 			items := []plan.Item{&wipe{}}
 			outcomes, err := plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)
-			var at []string
-			for _, a := range outcomes[0].Actions {
-				at = append(at, a.Target)
-			}
+			at := show.Each(outcomes[0].Actions, func(a plan.Action) string { return a.Target })
 			assert.Equal(t, []string{"/"}, at)
 		})
 	}
@@ -167,10 +165,7 @@ func TestForeignDisksAreNotWiped(t *testing.T) {
 	h := hosttest.Mounted(t, root)
 	answer, err := (&wipe{}).Plan(t.Context(), h)
 	require.NoError(t, err)
-	var at []string
-	for _, a := range answer.Actions {
-		at = append(at, string(a.Verb)+" "+a.Target)
-	}
+	at := show.Each(answer.Actions, func(a plan.Action) string { return string(a.Verb) + " " + a.Target })
 	assert.Equal(t, []string{"wipe /", "wipe /var/log", "wipe /srv"}, at)
 }
 

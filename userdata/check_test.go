@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 const (
@@ -108,10 +110,7 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 			}
 			r, err := Check([]byte(withAuthority(c.text)), family)
 			require.NoError(t, err)
-			var said []string
-			for _, p := range r.Problems {
-				said = append(said, p.String())
-			}
+			said := show.Each(r.Problems, func(p Problem) string { return p.String() })
 			assert.Equal(t, want, strings.Join(said, "|"))
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 const (
@@ -43,10 +44,7 @@ func said(t *testing.T, text, family string) string {
 	if err != nil {
 		return "error: " + err.Error()
 	}
-	var list []string
-	for _, p := range r.Problems {
-		list = append(list, p.String())
-	}
+	list := show.Each(r.Problems, func(p Problem) string { return p.String() })
 	return strings.Join(list, "|")
 }
 

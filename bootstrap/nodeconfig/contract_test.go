@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/afero"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Amazon's nodeadm reads the first document of a text and ignores the others without a
@@ -173,17 +175,14 @@ c
 --X-- 
 Content-Type: text/plain
 `)
-	var got []string
-	for _, p := range parts {
-		got = append(got, fmt.Sprintf("%d %d %s %q %v", p.Line, p.Before, p.Media, p.Text, p.Encoded))
-	}
+	got := show.Each(parts,
+		func(p Part) string {
+			return fmt.Sprintf("%d %d %s %q %v", p.Line, p.Before, p.Media, p.Text, p.Encoded)
+		})
 	assert.Equal(t, []string{
 		`7 8 text/x-shellscript "#!/bin/sh" false`, `14 14 text/cloud-config "#cloud-config" false`, `18 19  "a=bc" true`,
 	}, got)
-	var said []string
-	for _, p := range problems {
-		said = append(said, p.Error())
-	}
+	said := show.Each(problems, func(p MIMEProblem) string { return p.Error() })
 	assert.Equal(t, []string{
 		"line 18: Content-Type: the part has none that can be read",
 		"line 23: this part follows --X--, which in line 22 ended the last; no program reads the part",

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -71,10 +72,7 @@ func cleaners(t *testing.T) []string {
 	t.Helper()
 	var all []covered
 	require.NoError(t, json.Unmarshal(coverageFile, &all))
-	var names []string
-	for _, c := range all {
-		names = append(names, c.From)
-	}
+	names := show.Each(all, func(c covered) string { return c.From })
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Tag is a tag.
@@ -114,11 +115,7 @@ func (w *World) Image(named string) *Image {
 
 // SnapshotIDs returns the ids of all snapshots.
 func (w *World) SnapshotIDs() []string {
-	var ids []string
-	for _, s := range w.Snapshots {
-		ids = append(ids, s.ID)
-	}
-	return ids
+	return show.Each(w.Snapshots, func(s *Snapshot) string { return s.ID })
 }
 
 // place is a region and an id.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // plant appends the word to every file that a scrub would remove. It leaves out
@@ -88,11 +89,7 @@ func (w *world) exceptions(check string) *exceptions {
 }
 
 func (e *exceptions) names() []string {
-	var names []string
-	for _, one := range e.all {
-		names = append(names, one.Name)
-	}
-	return names
+	return show.Each(e.all, func(one exception) string { return one.Name })
 }
 
 // allow fails the test when a failing check is no exception.

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 const (
@@ -70,10 +71,7 @@ func (w *world) boot(t *testing.T, layers []string) *node {
 
 	// The next lab removes the control groups of a killed one, by its name.
 	n.name = filepath.Base(w.Folder()) + "-kills-" + filepath.Base(n.folder)
-	var groups []string
-	for _, own := range w.groups {
-		groups = append(groups, filepath.Join(own, "eksnode-"+n.name))
-	}
+	groups := show.Each(w.groups, func(own string) string { return filepath.Join(own, "eksnode-"+n.name) })
 	cmd := w.Command(w.Ctx, "sh", "-c", bootScript, "sh",
 		"--directory="+n.root(), "--machine=machine", "--hostname=localhost", "--uuid=0123456789abcdef0123456789abcdef",
 		"--register=no", "--keep-unit", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=read-only",

@@ -25,6 +25,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // github starts a proxy in which github.com and api.github.com serve only the
@@ -86,11 +88,7 @@ func packagesOf(system string) []string {
 	if !strings.HasPrefix(system, "linux") {
 		return nil
 	}
-	var names []string
-	for _, ending := range formats() {
-		names = append(names, "eksnode_v"+number+"_"+system+ending)
-	}
-	return names
+	return show.Each(formats(), func(ending string) string { return "eksnode_v" + number + "_" + system + ending })
 }
 
 // installed are the files of the packages that are the same everywhere, beside the
@@ -140,10 +138,7 @@ func manPages(t *testing.T, dist string) []string {
 	folder := filepath.Dir(unpack(t, filepath.Join(dist, archiveOf("linux_"+runtime.GOARCH)), "eksnode"))
 	found, err := filepath.Glob(filepath.Join(folder, "share/man/man1/*.1.gz"))
 	require.NoError(t, err)
-	var pages []string
-	for _, name := range found {
-		pages = append(pages, "/usr/share/man/man1/"+filepath.Base(name))
-	}
+	pages := show.Each(found, func(name string) string { return "/usr/share/man/man1/" + filepath.Base(name) })
 	for _, want := range []string{"eksnode", "eksnode-scrub", "eksnode-userdata-render", "eksnode-completion"} {
 		assert.Contains(t, pages, "/usr/share/man/man1/"+want+".1.gz")
 	}

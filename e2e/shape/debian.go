@@ -14,6 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // pkg is a Debian package, under the distribution's name.
@@ -34,11 +35,7 @@ type pkg struct {
 }
 
 func names(all []pkg) []string {
-	var list []string
-	for _, p := range all {
-		list = append(list, p.debian)
-	}
-	return list
+	return show.Each(all, func(p pkg) string { return p.debian })
 }
 
 // fields reads a paragraph of Debian's control files.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // News is what Compare found.
@@ -119,10 +120,7 @@ func (c *comparison) published(ctx context.Context, id string) []string {
 			c.away(bucket, err)
 			return nil
 		}
-		var found []string
-		for _, match := range inBucket.FindAllStringSubmatch(text, -1) {
-			found = append(found, match[1])
-		}
+		found := show.Each(inBucket.FindAllStringSubmatch(text, -1), func(match []string) string { return match[1] })
 		return releases(found)
 	}
 	i := slices.IndexFunc(asset.Table(), func(a asset.Asset) bool { return a.ID == id })

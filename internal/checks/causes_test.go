@@ -12,6 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
@@ -108,11 +109,7 @@ func symptoms(t *testing.T) []symptom {
 }
 
 func inCode(cell string) []string {
-	var list []string
-	for _, found := range quoted.FindAllStringSubmatch(cell, -1) {
-		list = append(list, found[1])
-	}
-	return list
+	return show.Each(quoted.FindAllStringSubmatch(cell, -1), func(found []string) string { return found[1] })
 }
 
 // Every cause of `eksnode diagnose` and every check of `eksnode preflight` has a

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -110,11 +111,7 @@ func root(files map[string]string) map[string]string {
 }
 
 func found(r plan.Report) []string {
-	var all []string
-	for _, p := range r.Plan {
-		all = append(all, p.Item)
-	}
-	return all
+	return show.Each(r.Plan, func(p plan.Planned) string { return p.Item })
 }
 
 // TestWhatLiesOnOtherPartitionsIsAudited has a node's state on a partition that is not

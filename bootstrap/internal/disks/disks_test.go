@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -52,10 +53,7 @@ func with(at int, magic string) []byte {
 }
 
 func commands(actions []plan.Action) string {
-	var lines []string
-	for _, a := range actions {
-		lines = append(lines, string(a.Verb)+" "+a.Target)
-	}
+	lines := show.Each(actions, func(a plan.Action) string { return string(a.Verb) + " " + a.Target })
 	return strings.Join(lines, "\n")
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -282,10 +283,8 @@ func TestServicesAreSorted(t *testing.T) {
 	for range 10 {
 		files, err := environmentFiles(n)
 		require.NoError(t, err)
-		var names []string
-		for _, f := range files {
-			names = append(names, strings.TrimSuffix(filepath.Base(filepath.Dir(f.Path)), ".service.d"))
-		}
+		names := show.Each(files,
+			func(f File) string { return strings.TrimSuffix(filepath.Base(filepath.Dir(f.Path)), ".service.d") })
 		assert.Equal(t, []string{"a", "b", "c", "d", "e", "f", "g", "h"}, names)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // The states of a snapshot (API, StartSnapshot).
@@ -86,11 +88,7 @@ func (d *Double) Describe(id string) (Snapshot, bool) {
 func (d *Double) IDs() []string {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	var ids []string
-	for _, s := range d.all {
-		ids = append(ids, s.ID)
-	}
-	return ids
+	return show.Each(d.all, func(s *Snapshot) string { return s.ID })
 }
 
 // Add adds a snapshot with content, as if EC2 had made it.
