@@ -16,15 +16,12 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // packagedDisk makes a disk of 64 MiB with an ext4 root that has two packages of dpkg.
 func packagedDisk(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
-	root, disk := filepath.Join(folder, "root"), filepath.Join(folder, "disk.raw")
-	hosttest.Lay(t, root, map[string]string{
+	return rootDisk(t, map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "etc/ssh/sshd_config": "Port 22\n", "usr/bin/containerd": "one", "etc/old/file": "", "opt/file": "",
 		"var/lib/dpkg/status": "Package: containerd\nStatus: install ok installed\nVersion: 1.7.1\n\nPackage: openssh-server\nStatus: install ok installed\nVersion: 9.2\n\n" +
 			"Package: old\nStatus: install ok installed\nVersion: 1\n",
@@ -32,12 +29,6 @@ func packagedDisk(t *testing.T) string {
 		"var/lib/dpkg/info/openssh-server.list": "/etc\n/etc/ssh\n/etc/ssh/sshd_config\n/usr\n/usr/bin\n",
 		"var/lib/dpkg/info/old.list":            "/etc\n/etc/old\n/etc/old/file\n",
 	})
-	out, err := exec.Command("sh", "-ec", `truncate -s 60M "$1"; mkfs.ext4 -q -d "$2" "$1"; truncate -s 64M "$3"
-printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
-dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1"
-printf '\353\143\220 GRUB ' | dd of="$3" conv=notrunc status=none`, "sh", disk+".part", root, disk).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return disk
 }
 
 // upgradedDisk is a copy of a disk after an upgrade of a package and other changes.
@@ -83,19 +74,10 @@ func importDisk(t *testing.T, disk string, args ...string) string {
 	return made.Image.ID
 }
 
-func cloudForDisks(t *testing.T) (*aws.World, *ebsdirect.Double) {
-	t.Helper()
-	w := aws.New(t)
-	w.Folder = t.TempDir()
-	w.Serve()
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	return w, w.ServeEBS()
-}
-
 // Of two AMIs of one lineage, only the changed blocks of the second one are read.
 // Of others, both are read. The files are the same.
 func TestAMIDiffComparesDisks(t *testing.T) {
-	w, double := cloudForDisks(t)
+	w, double := importWorld(t)
 	w.Prompt("the test counts bytes, and repeated calls count twice")
 	before := packagedDisk(t)
 	after := upgradedDisk(t, before)
@@ -140,7 +122,7 @@ func TestAMIDiffComparesDisks(t *testing.T) {
 }
 
 func TestAMIDiffOfSnapshotsInJSON(t *testing.T) {
-	w, double := cloudForDisks(t)
+	w, double := importWorld(t)
 	before := packagedDisk(t)
 	after := upgradedDisk(t, before)
 	first := w.Image(importDisk(t, before, "--ami-name", "one"))
@@ -198,7 +180,7 @@ func TestAMIDiffOfSnapshotsInJSON(t *testing.T) {
 // An encrypted snapshot and one without encryption are of different lineages. Their
 // disks are read in the order of the IDs, and compared in that of the arguments.
 func TestAMIDiffOfEncryptedSnapshots(t *testing.T) {
-	_, double := cloudForDisks(t)
+	_, double := importWorld(t)
 	before := packagedDisk(t)
 	for id, one := range map[string]struct{ path, key string }{
 		"snap-0000000000000000b": {before, ""}, "snap-0000000000000000a": {upgradedDisk(t, before), double.DefaultKey},
@@ -216,7 +198,7 @@ func TestAMIDiffOfEncryptedSnapshots(t *testing.T) {
 }
 
 func TestAMIDiffOfDisksThatCannotBeRead(t *testing.T) {
-	w, double := cloudForDisks(t)
+	w, double := importWorld(t)
 	disk := packagedDisk(t)
 	first := importDisk(t, disk, "--ami-name", "one")
 	i := aws.NewImage("ami-0000000000000000a", "store", aws.Account, "")

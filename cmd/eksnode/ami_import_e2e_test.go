@@ -47,11 +47,18 @@ func nodeDisk(t *testing.T, files map[string]string) string {
 	for name, text := range files {
 		all[name] = text
 	}
+	return rootDisk(t, all)
+}
+
+// rootDisk makes a disk of 64 MiB that a BIOS boots, with an ext4 root, which has the
+// files.
+func rootDisk(t *testing.T, files map[string]string) string {
+	t.Helper()
 	folder := t.TempDir()
-	for name, text := range all {
+	for name, text := range files {
 		name = filepath.Join(folder, "root", name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o755))
 	}
 	shell(t, folder, `truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
 printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q disk.raw

@@ -44,30 +44,10 @@ func usedNode(t *testing.T) map[string]string {
 	return files
 }
 
-// diskOfNode makes a disk with an ext4 root, which has the files.
-func diskOfNode(t *testing.T, files map[string]string) string {
-	t.Helper()
-	folder := t.TempDir()
-	root, part, disk := filepath.Join(folder, "root"), filepath.Join(folder, "part"), filepath.Join(folder, "disk.raw")
-	for name, text := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
-	}
-	script := `truncate -s 60M "$1"; mkfs.ext4 -q -d "$2" "$1"; truncate -s 64M "$3"
-printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
-dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1"`
-	out, err := exec.Command("sh", "-ec", script, "sh", part, root, disk).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return disk
-}
-
 // cloudWith is AWS with an AMI of a disk. The cache is empty.
 func cloudWith(t *testing.T, disk string, change func(*ebsdirect.Snapshot)) (*aws.World, *ebsdirect.Double) {
 	t.Helper()
-	w := aws.New(t)
-	w.Folder = t.TempDir()
-	w.Serve()
-	double := w.ServeEBS()
+	w, double := importWorld(t)
 	f, err := os.Open(disk)
 	require.NoError(t, err)
 	defer f.Close()
@@ -79,7 +59,6 @@ func cloudWith(t *testing.T, disk string, change func(*ebsdirect.Snapshot)) (*aw
 	i := aws.NewImage(cloudImage, "node", aws.Account, "2026-11-01T00:00:00Z")
 	i.Region, i.Devices = aws.Region, []aws.Drive{{Name: "/dev/xvda", Snapshot: cloudSnapshot, Size: 1}}
 	w.Images = append(w.Images, i)
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	return w, double
 }
 
@@ -106,7 +85,7 @@ func reportOf(t *testing.T, text string) plan.Report {
 func TestAnAuditOfAnAMIFindsWhatTheAuditOfItsDiskFinds(t *testing.T) {
 	for name, files := range map[string]map[string]string{"dirty": usedNode(t), "clean": cleanNode(t)} {
 		t.Run(name, func(t *testing.T) {
-			disk := diskOfNode(t, files)
+			disk := rootDisk(t, files)
 			cloudWith(t, disk, nil)
 			wantCode, text, errOut := command(t, "", "audit", "--disk", disk, "--skip-rules", "not-a-node", "--output", "json")
 			want := reportOf(t, text)
@@ -136,7 +115,7 @@ func TestAnAuditOfAnAMIFindsWhatTheAuditOfItsDiskFinds(t *testing.T) {
 }
 
 func TestOtherVolumesOfAnAMIAreInTheReport(t *testing.T) {
-	w, _ := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	w.Image("node").Devices = append([]aws.Drive{{Name: "/dev/xvdb", Snapshot: "snap-0000000000000000b"}}, w.Image("node").Devices...)
 	code, out, errOut := command(t, "", "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--output", "json")
 	require.Equal(t, 0, code, errOut)
@@ -144,7 +123,7 @@ func TestOtherVolumesOfAnAMIAreInTheReport(t *testing.T) {
 }
 
 func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {
-	w, double := cloudWith(t, diskOfNode(t, usedNode(t)), nil)
+	w, double := cloudWith(t, rootDisk(t, usedNode(t)), nil)
 	w.Prompt("the test counts bytes, and repeated calls count twice")
 	audit := func(more ...string) (string, int64) {
 		before := double.Count().Fetched
@@ -184,7 +163,7 @@ func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {
 }
 
 func TestAKilledAuditGoesOn(t *testing.T) {
-	_, double := cloudWith(t, diskOfNode(t, usedNode(t)), nil)
+	_, double := cloudWith(t, rootDisk(t, usedNode(t)), nil)
 	var gets atomic.Int32
 	killed := make(chan struct{})
 	double.Before("GetSnapshotBlock", func() {
@@ -209,7 +188,7 @@ func TestAKilledAuditGoesOn(t *testing.T) {
 
 // Two audits of a snapshot at the same time read it once each, one after the other.
 func TestAuditsOfOneSnapshotWaitForEachOther(t *testing.T) {
-	w, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	w, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	w.Prompt("the test counts calls")
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -27,7 +27,7 @@ import (
 )
 
 func TestAMIsThatCannotBeReadAreErrors(t *testing.T) {
-	w, _ := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	image := *w.Image("node")
 	for name, one := range map[string]struct {
 		change func(*aws.Image)
@@ -88,7 +88,7 @@ func TestSnapshotsThatCannotBeReadAreErrors(t *testing.T) {
 			"kms:Decrypt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _ := cloudWith(t, diskOfNode(t, cleanNode(t)), one.made)
+			w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), one.made)
 			if one.shown != nil {
 				_, _, _ = command(t, "", "audit", "--snapshot", "snap-00000000") // the world learns of the double's snapshot
 				one.shown(w.Snapshots[0])
@@ -111,7 +111,7 @@ func TestSnapshotsThatCannotBeReadAreErrors(t *testing.T) {
 
 func TestAnEncryptedSnapshotIsAuditedWithItsKey(t *testing.T) {
 	key := "arn:aws:kms:eu-west-1:123456789012:key/mine"
-	_, double := cloudWith(t, diskOfNode(t, usedNode(t)), func(s *ebsdirect.Snapshot) { s.Encrypted, s.Key = true, key })
+	_, double := cloudWith(t, rootDisk(t, usedNode(t)), func(s *ebsdirect.Snapshot) { s.Encrypted, s.Key = true, key })
 	double.Keys = []string{key}
 	double.Fail("ListSnapshotBlocks", 2, ebsdirect.Failure{Status: http.StatusInternalServerError, Code: "InternalServerException", Message: "try again"})
 	double.Fail("GetSnapshotBlock", 3, ebsdirect.Failure{Status: http.StatusBadRequest, Code: "RequestThrottledException", Message: "slower"})
@@ -147,7 +147,7 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 	large := make([]byte, 40<<20)
 	_, _ = rand.Read(large) // never fails, by its documentation
 	files["srv/large"] = string(large)
-	_, double := cloudWith(t, diskOfNode(t, files), nil)
+	_, double := cloudWith(t, rootDisk(t, files), nil)
 	folder := t.TempDir()
 	require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=32m"))
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
@@ -176,7 +176,7 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 }
 
 func TestAuditsOfAMIsNeedRootBeforeTheDownload(t *testing.T) {
-	_, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	_, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	cmd := exec.Command("/proc/self/exe", "--ami", cloudImage)
 	cmd.Args = []string{"eksnode", "audit", "--ami", cloudImage}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -188,7 +188,7 @@ func TestAuditsOfAMIsNeedRootBeforeTheDownload(t *testing.T) {
 }
 
 func TestAnExportIsTheDisk(t *testing.T) {
-	disk := diskOfNode(t, usedNode(t))
+	disk := rootDisk(t, usedNode(t))
 	w, double := cloudWith(t, disk, nil)
 	w.Prompt("the test counts calls")
 	file := filepath.Join(t.TempDir(), "node.raw")
@@ -263,7 +263,7 @@ func TestExportsReadWhatBoto3Wrote(t *testing.T) {
 
 // An export that was stopped goes on where it stopped.
 func TestAStoppedExportGoesOn(t *testing.T) {
-	disk := diskOfNode(t, usedNode(t))
+	disk := rootDisk(t, usedNode(t))
 	_, double := cloudWith(t, disk, nil)
 	file := filepath.Join(t.TempDir(), "x.raw")
 	var gets atomic.Int32
@@ -292,7 +292,7 @@ func TestAStoppedExportGoesOn(t *testing.T) {
 
 // The printed policy has the permissions for the calls, and those of KMS.
 func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
-	w, double := cloudWith(t, diskOfNode(t, cleanNode(t)), nil)
+	w, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	code, _, errOut := command(t, "", "ami", "publish", cloudImage, "--parameter", "/node")
 	require.Equal(t, 0, code, errOut)
 	before := w.Count()
