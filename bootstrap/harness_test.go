@@ -4,6 +4,7 @@ package bootstrap
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -116,9 +117,7 @@ func systemctlProgram(args []string) error {
 				continue
 			}
 			state := unitFile(u, "active")
-			if state == "" {
-				state = "inactive"
-			}
+			state = cmp.Or(state, "inactive")
 			load, enabled := "loaded", "disabled"
 			if unitFile(u, "missing") != "" {
 				load = "not-found"

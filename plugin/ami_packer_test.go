@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,9 +30,7 @@ func nodeDisk(t *testing.T, path string, added map[string]string) {
 	require.NoError(t, err)
 	folder := t.TempDir()
 	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
-	for name, text := range added {
-		files[name] = text
-	}
+	maps.Copy(files, added)
 	for name, text := range files {
 		file := filepath.Join(folder, "root", name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))

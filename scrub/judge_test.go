@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"cmp"
 	"maps"
 	"testing"
 
@@ -74,9 +75,7 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 			h, root := surrounded(t, files)
 			r := c.rule
 			r.ID, r.Phase, r.Why = "x", State, "y"
-			if r.Action == "" {
-				r.Action = plan.Remove
-			}
+			r.Action = cmp.Or(r.Action, plan.Remove)
 			items, err := Spec{Only: []string{"x"}, Own: []OwnRule{r}}.Items(nil)
 			require.NoError(t, err)
 			before := noted(t, root)

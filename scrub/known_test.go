@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -153,9 +154,7 @@ func TestKnownTemplatesAreRestoredWithoutTheScript(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"etc/passwd": passwd, c.file[1:]: c.now}
-			for n, text := range c.more {
-				files[n] = text
-			}
+			maps.Copy(files, c.more)
 			h, root := tree(t, files)
 			before := snapshot(t, root)
 			apply(t, h, Spec{Only: []string{"templates"}})

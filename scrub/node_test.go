@@ -176,9 +176,7 @@ func TestFilesOfAmazonsFirstBootsAreRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"etc/passwd": passwd}
 			for _, more := range []map[string]string{c.files, c.kept} {
-				for n, text := range more {
-					files[n] = text
-				}
+				maps.Copy(files, more)
 			}
 			h, root := tree(t, files)
 			before := snapshot(t, root)

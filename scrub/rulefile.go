@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -189,9 +190,7 @@ func (o OwnRule) Rule() Rule {
 		ID: o.ID, Phase: o.Phase, Groups: append([]string{"own"}, o.Groups...), Verb: o.Action, Paths: o.Paths, Keep: o.Keep,
 		Owner: o.Owner, Why: o.Why, Regenerated: o.Regenerated, Source: o.Source, own: true, owned: o.Owned,
 	}
-	if r.Source == "" {
-		r.Source = "a rule of the operator's own"
-	}
+	r.Source = cmp.Or(r.Source, "a rule of the operator's own")
 	return r
 }
 

@@ -1,6 +1,7 @@
 package nodeconfig
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"maps"
@@ -28,9 +29,7 @@ type decoder struct {
 }
 
 func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
-	if path == "" {
-		path = "the document"
-	}
+	path = cmp.Or(path, "the document")
 	switch {
 	case len(d.errs) < maxProblems:
 		d.errs = append(d.errs, fmt.Errorf("line %d: %s: %s", n.Line, Printable(path), Printable(fmt.Sprintf(format, args...))))

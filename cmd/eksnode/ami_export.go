@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,9 +201,7 @@ func (c cloudDisk) open(ctx context.Context, o awsapi.Options) (*awsapi.AWS, err
 	if c.region != "" && o.Region != "" && c.region != o.Region {
 		return nil, fmt.Errorf("--region %s: %s:%s is in another region; leave one of them out", o.Region, c.region, c.id)
 	}
-	if o.Region == "" {
-		o.Region = c.region
-	}
+	o.Region = cmp.Or(o.Region, c.region)
 	return awsapi.Open(ctx, o)
 }
 

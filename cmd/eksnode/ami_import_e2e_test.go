@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -44,9 +45,7 @@ func nodeDisk(t *testing.T, files map[string]string) string {
 		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "",
 		"etc/eks/eksnode/manifest.json": `{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64", "kubernetes_version": "1.34.4", "assets": [{"id": "kubelet", "version": "1.34.4"}]}`,
 	}
-	for name, text := range files {
-		all[name] = text
-	}
+	maps.Copy(all, files)
 	return rootDisk(t, all)
 }
 

@@ -154,9 +154,7 @@ func tokenCommand() *cobra.Command {
 		Example: "  eksnode token --cluster-name my-cluster --region eu-west-1",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cluster == "" {
-				cluster = id
-			}
+			cluster = cmp.Or(cluster, id)
 			if cluster == "" {
 				return errors.New("--cluster-name is missing; name the EKS cluster that the token is for")
 			}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,9 +116,7 @@ func (r *setupReader) role(name string) error {
 // it.
 func (r *setupReader) profile(role string) error {
 	name := r.node.Profile
-	if name == "" {
-		name = role
-	}
+	name = cmp.Or(name, role)
 	if there := r.node.Found.Role; there != nil && (slices.Contains(there.Profiles, name) || r.node.Profile == "" && len(there.Profiles) > 0) {
 		return nil
 	}

@@ -181,9 +181,7 @@ func sarifOf(list []verdict, code int) *sarifRun {
 	run.Invocations = []sarifInvocation{{Successful: true, ExitCode: code}}
 	for _, v := range list {
 		help := v.help()
-		if help == "" {
-			help = "See the page about the check."
-		}
+		help = cmp.Or(help, "See the page about the check.")
 		rule := describedSARIF(v.rule, v.name, help, version.Page(v.page))
 		run.describe(rule)
 		if v.level == "" || v.level == isSkipped {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -232,9 +233,7 @@ func facts(d distros.Distro) []fact {
 		list = append(list, fact{"packages for `" + string(option) + "`", value})
 	}
 	fips := d.FIPS.Enable
-	if fips == "" {
-		fips = "not supported: " + d.FIPS.None
-	}
+	fips = cmp.Or(fips, "not supported: "+d.FIPS.None)
 	return append(list,
 		fact{"network", capability(d.Network.Name, d.Network.Settings)},
 		fact{"security module", d.Security.Name},

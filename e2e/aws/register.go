@@ -4,6 +4,7 @@ package aws
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -318,9 +319,7 @@ var baseline = map[string]int{"gp3": 3000, "io1": 100, "io2": 100}
 
 // checkType checks the parameters of the volume's type. The default type is gp2.
 func (d registerDrive) checkType() error {
-	if d.Type == "" {
-		d.Type = "gp2"
-	}
+	d.Type = cmp.Or(d.Type, "gp2")
 	limits, known := volumeTypes[d.Type]
 	iops := d.IOPS
 	if iops == 0 && d.Type == "gp3" {

@@ -68,9 +68,7 @@ type Debian struct {
 // at once: the second waits and uses the first's tree. The tree is shared:
 // never write into it.
 func (d Debian) Prepare(ctx context.Context, log io.Writer) (string, error) {
-	if d.Suite == "" {
-		d.Suite = "trixie"
-	}
+	d.Suite = cmp.Or(d.Suite, "trixie")
 	if d.Cache == "" {
 		cache, err := Cache()
 		if err != nil {

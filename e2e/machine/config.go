@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +105,7 @@ var instanceIDs = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,40}$`)
 
 // complete checks the configuration and sets the defaults.
 func (c Config) complete(address netip.Addr) (Config, error) {
-	if c.Kind == "" {
-		c.Kind = Nspawn
-	}
+	c.Kind = cmp.Or(c.Kind, Nspawn)
 	switch {
 	case !slices.Contains(Kinds(), c.Kind):
 		return c, fmt.Errorf("kind %q is unknown: must be one of %q", c.Kind, Kinds())
@@ -135,9 +134,7 @@ func (c Config) complete(address netip.Addr) (Config, error) {
 	if c.Memory == 0 {
 		c.Memory = 1024
 	}
-	if c.CPUs == 0 {
-		c.CPUs = 2
-	}
+	c.CPUs = cmp.Or(c.CPUs, 2)
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,9 +187,7 @@ func (r *response) WriteHeader(status int) {
 
 func (r *response) Write(body []byte) (int, error) {
 	r.server.mutex.Lock()
-	if r.line.Status == 0 {
-		r.line.Status = http.StatusOK
-	}
+	r.line.Status = cmp.Or(r.line.Status, http.StatusOK)
 	if r.keep >= 0 && int64(len(body)) > r.keep-r.line.Bytes {
 		body = body[:r.keep-r.line.Bytes]
 		r.cut = true

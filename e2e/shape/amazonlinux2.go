@@ -3,6 +3,7 @@ package shape
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -191,9 +192,7 @@ func namesOfFedoras(more map[string]string) map[string]string {
 	all := map[string]string{
 		"conntrack": "conntrack-tools", "nfs-common": "nfs-utils", "auditd": "audit", "iproute2": "iproute", "libc6": "glibc", "dbus": "dbus-broker",
 	}
-	for debian, name := range more {
-		all[debian] = name
-	}
+	maps.Copy(all, more)
 	return all
 }
 

@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,9 +198,7 @@ func (s Shape) layOut(root string) error {
 		}
 	}
 	links := map[string]string{"/etc/os-release": "../usr/lib/os-release"}
-	for path, target := range s.Links {
-		links[path] = target
-	}
+	maps.Copy(links, s.Links)
 	for path, target := range links {
 		if err := relink(filepath.Join(root, path), target); err != nil {
 			return err

@@ -4,6 +4,7 @@ package amiimport_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -29,15 +30,11 @@ const (
 // added adds a snapshot that EC2 made.
 func added(t *testing.T, d *ebsdirect.Double, s ebsdirect.Snapshot) {
 	t.Helper()
-	if s.Owner == "" {
-		s.Owner = aws.Account
-	}
+	s.Owner = cmp.Or(s.Owner, aws.Account)
 	if s.State == "" {
 		s.State = ebsdirect.Completed
 	}
-	if s.Size == 0 {
-		s.Size = 1
-	}
+	s.Size = cmp.Or(s.Size, 1)
 	s.ID = parent
 	require.NoError(t, d.Add(s, bytes.NewReader(make([]byte, ebsdirect.BlockSize))))
 }

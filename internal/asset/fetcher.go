@@ -1,6 +1,7 @@
 package asset
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -156,9 +157,7 @@ func bare(err error) error {
 // lock file is an error.
 func (c Choice) locked(a Asset) (Choice, Locked, error) {
 	if c.Lock == nil {
-		if c.Origin == "" {
-			c.Origin = Upstream
-		}
+		c.Origin = cmp.Or(c.Origin, Upstream)
 		return c, Locked{}, nil
 	}
 	l, ok := c.Lock.Find(a.ID, c.Kubernetes, c.Arch)

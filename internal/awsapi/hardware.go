@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -168,9 +169,7 @@ func groupOf(in *ekstypes.Nodegroup) NodeGroup {
 	}
 	if t := in.LaunchTemplate; t != nil {
 		g.Template, g.TemplateVersion = aws.ToString(t.Id), aws.ToString(t.Version)
-		if g.Template == "" {
-			g.Template = aws.ToString(t.Name)
-		}
+		g.Template = cmp.Or(g.Template, aws.ToString(t.Name))
 		if g.TemplateVersion == "" {
 			g.TemplateVersion = "$Default"
 		}

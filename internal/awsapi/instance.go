@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -215,9 +216,7 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	}
 	if p := data.IamInstanceProfile; p != nil {
 		l.Profile = aws.ToString(p.Arn)
-		if l.Profile == "" {
-			l.Profile = aws.ToString(p.Name)
-		}
+		l.Profile = cmp.Or(l.Profile, aws.ToString(p.Name))
 	}
 	if m := data.MetadataOptions; m != nil {
 		l.Tokens, l.HopLimit = string(m.HttpTokens), int(aws.ToInt32(m.HttpPutResponseHopLimit))

@@ -1,8 +1,10 @@
 package awsapi_test
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -28,9 +30,7 @@ func environment(t *testing.T, more map[string]string) {
 		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
 		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EBS": "", "AWS_USE_FIPS_ENDPOINT": "", "AWS_USE_DUALSTACK_ENDPOINT": "", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "", "AWS_CA_BUNDLE": "",
 	}
-	for name, value := range more {
-		all[name] = value
-	}
+	maps.Copy(all, more)
 	for name, value := range all {
 		t.Setenv(name, value)
 	}
@@ -54,9 +54,7 @@ func ebsDouble(t *testing.T) (*ebsdirect.Double, *awsapi.AWS) {
 func starting(n awsapi.NewSnapshot) func(*testing.T, *awsapi.AWS) error {
 	return func(t *testing.T, a *awsapi.AWS) error {
 		n.Token, n.Timeout = t.Name()[:20], time.Hour
-		if n.Size == 0 {
-			n.Size = 1
-		}
+		n.Size = cmp.Or(n.Size, 1)
 		_, err := a.StartSnapshot(t.Context(), n)
 		return err
 	}

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -276,9 +277,7 @@ func described(list []Partition) string {
 // String describes a partition: 1 (ext4, 8.6 GB, label "root").
 func (p Partition) String() string {
 	kind := p.Kind
-	if kind == "" {
-		kind = "unknown content"
-	}
+	kind = cmp.Or(kind, "unknown content")
 	label := ""
 	if name := p.Label; name != "" {
 		label = fmt.Sprintf(", label %q", name)

@@ -4,6 +4,7 @@ package diskaudit_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,9 +105,7 @@ func write(t *testing.T, root string, files map[string]string) {
 // root is a root file system without findings, with these files added.
 func root(files map[string]string) map[string]string {
 	all := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=13\n", "var/": "", "usr/": "", "home/": "", "srv/": "", "boot/": ""}
-	for name, text := range files {
-		all[name] = text
-	}
+	maps.Copy(all, files)
 	return all
 }
 

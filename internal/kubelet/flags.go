@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/csv"
 	"fmt"
@@ -137,9 +138,7 @@ func readFlags(minor int, arguments []string) (problems []Problem, fields map[st
 			i++
 			value = arguments[i]
 		}
-		if said == "" {
-			said = f.Problem(value)
-		}
+		said = cmp.Or(said, f.Problem(value))
 		if said != "" {
 			problems = append(problems, Problem{name, said, true})
 		} else if f.Field != "" {

@@ -231,9 +231,7 @@ func Defaults() map[string]any {
 func AddOfVersion(config map[string]any, minor int) {
 	gates := map[string]any{}
 	given, _ := config["featureGates"].(map[string]any)
-	for name, value := range given {
-		gates[name] = value
-	}
+	maps.Copy(gates, given)
 	config["featureGates"] = gates
 	if minor < 28 {
 		gates["KubeletCredentialProviders"] = true

@@ -4,6 +4,7 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,9 +59,7 @@ func publish(w *aws.World) {
 
 func vpc(w *aws.World, fields map[string]any) {
 	all := map[string]any{"vpcId": "vpc-1", "clusterSecurityGroupId": "sg-cluster", "endpointPublicAccess": true, "endpointPrivateAccess": false}
-	for name, value := range fields {
-		all[name] = value
-	}
+	maps.Copy(all, fields)
 	w.Clusters["my-cluster"]["resourcesVpcConfig"] = all
 }
 

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -229,9 +230,7 @@ func (f *facts) without(s awsapi.Subnet, e exit, missing []string) result {
 func (f *facts) newEndpoint(s awsapi.Subnet, service string) string {
 	if strings.HasSuffix(service, ".s3") {
 		table := s.Table
-		if table == "" {
-			table = "ROUTE-TABLE"
-		}
+		table = cmp.Or(table, "ROUTE-TABLE")
 		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids %s", s.VPC, service, table)
 	}
 	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",

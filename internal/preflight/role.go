@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,9 +32,7 @@ func (f *facts) role() (*awsapi.Role, *result) {
 
 func (f *facts) addRole() string {
 	name := f.profile.value.Name
-	if name == "" {
-		name = "PROFILE"
-	}
+	name = cmp.Or(name, "PROFILE")
 	return "aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name " + name
 }
 

@@ -5,6 +5,7 @@ package preflight
 import (
 	"cmp"
 	"encoding/base64"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,9 +85,7 @@ func ownImage(w *aws.World, data ...string) {
 
 func standard(w *aws.World, change map[string]any) {
 	fields := map[string]any{"amiType": "AL2023_x86_64_STANDARD", "version": "1.34", "releaseVersion": "1.34.1-20251002", "instanceTypes": []string{"m6i.large", "m5.large"}}
-	for key, value := range change {
-		fields[key] = value
-	}
+	maps.Copy(fields, change)
 	w.NodeGroup("workers", fields)
 }
 

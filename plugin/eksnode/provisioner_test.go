@@ -377,9 +377,7 @@ func TestImpossibleCombinationsAreRefusedAtValidate(t *testing.T) {
 	} {
 		t.Run(about, func(t *testing.T) {
 			block := fields{"kubernetes_version": "1.34.4"}
-			for field, value := range test.block {
-				block[field] = value
-			}
+			maps.Copy(block, test.block)
 			var p Provisioner
 			if test.want == "" {
 				require.NoError(t, p.Prepare(block))

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -256,9 +257,7 @@ var (
 // Prepare sets the defaults and validates the fields. Each error names its field
 // and the allowed values.
 func (c *Config) Prepare() error {
-	if c.RemoteFolder == "" {
-		c.RemoteFolder = defaultRemoteFolder
-	}
+	c.RemoteFolder = cmp.Or(c.RemoteFolder, defaultRemoteFolder)
 	if c.SudoCommand == "" {
 		c.SudoCommand = defaultSudoCommand
 	}

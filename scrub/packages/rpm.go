@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"path"
 	"strconv"
@@ -234,9 +235,7 @@ func (db *sqlite) readLog() {
 		}
 		pages[int64(bigEndian(rest[:4]))] = rest[frame : frame+db.page]
 		if bigEndian(rest[4:8]) != 0 {
-			for number, page := range pages {
-				db.newer[number] = page
-			}
+			maps.Copy(db.newer, pages)
 			clear(pages)
 		}
 	}

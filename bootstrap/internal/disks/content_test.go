@@ -4,6 +4,7 @@ package disks
 
 import (
 	"encoding/binary"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -134,9 +135,7 @@ func TestExistingEksnodeArrayIsUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			disks := map[string][]byte{"nvme1n1": ours(), "nvme2n1": ours()}
-			for name, content := range c.disks {
-				disks[name] = content
-			}
+			maps.Copy(disks, c.disks)
 			answer, err := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}}.Plan(t.Context(), instance(t, disks, c.holders))
 			require.NoError(t, err)
 			assert.Equal(t, c.want, commands(answer.Actions[:1]))

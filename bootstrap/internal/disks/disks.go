@@ -4,6 +4,7 @@
 package disks
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -65,9 +66,7 @@ func (d Disks) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Answer{}, err
 	}
 	folder := d.MountPath
-	if folder == "" {
-		folder = DefaultFolder
-	}
+	folder = cmp.Or(folder, DefaultFolder)
 	if d.Strategy == nodeconfig.Mount {
 		var answer plan.Answer
 		for i, disk := range found {

@@ -149,9 +149,7 @@ func (d *Double) Count() Count {
 	defer d.mutex.Unlock()
 	c := d.used
 	c.Calls = map[string]int{}
-	for action, n := range d.used.Calls {
-		c.Calls[action] = n
-	}
+	maps.Copy(c.Calls, d.used.Calls)
 	return c
 }
 

@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -109,9 +110,7 @@ func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image,
 		return nil, fmt.Errorf("choosing from the image %s: %w", r, err)
 	}
 	i := &Image{Digest: digest, mediaType: d.MediaType, manifest: raw}
-	if i.mediaType == "" {
-		i.mediaType = manifestType
-	}
+	i.mediaType = cmp.Or(i.mediaType, manifestType)
 	for _, part := range append([]descriptor{d.Config}, d.Layers...) {
 		i.Blobs = append(i.Blobs, Blob{part.Digest, part.Size})
 	}
