@@ -207,12 +207,7 @@ func message(parts ...Part) []byte {
 }
 
 func contains(parts []Part, text string) bool {
-	for _, p := range parts {
-		if strings.Contains(p.Content, text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(p Part) bool { return strings.Contains(p.Content, text) })
 }
 
 // encode is the part with its header. cloud-init garbles characters that are not

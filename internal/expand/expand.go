@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -40,12 +41,7 @@ func forms() []form {
 
 // Is reports whether the head of a file is that of a compressed file.
 func Is(head []byte) bool {
-	for _, f := range forms() {
-		if bytes.HasPrefix(head, []byte(f.magic)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(forms(), func(f form) bool { return bytes.HasPrefix(head, []byte(f.magic)) })
 }
 
 // Open returns the expanded content of the compressed file in. head is a copy of

@@ -342,10 +342,5 @@ func settings(text []byte) []string {
 
 // sets reports whether a line contains the flag, with a value after "=" or a space.
 func sets(line, flag string) bool {
-	for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=", r) }) {
-		if word == flag {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=", r) }), flag)
 }
