@@ -49,7 +49,7 @@ var phrases = map[Class][]string{
 	Exhausted:  {"o space left on device", "isk quota exceeded", "annot allocate memory", "ut of memory", "oo many open files", "temporarily unavailable", "ddress already in use", "oom-kill"},
 	Crashed:    {"panic: ", "egmentation fault", "segfault at", "core dumped", "signal: killed", "rror on line"},
 	Waits:      {"aiting for ", "aiting to "},
-	Unfit:      {"xec format error", "assign requested address", "ead-only file system", "nput/output error", "not supported", "ndefined symbol", "ncompatible", "ismatch", "differs from"},
+	Unfit:      {"xec format error", "assign requested address", "ead-only file system", "nput/output error", "not supported", "ndefined symbol", "ncompatible", "ismatch", "differs from", "nknown filesystem type"},
 }
 
 // Fact is what a line says about a failure: what failed and how.

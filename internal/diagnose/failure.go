@@ -58,7 +58,7 @@ var (
 	// ended matches lines that say that a service or a script ended with an error. Its
 	// reason is in the lines before.
 	ended = sync.OnceValue(func() expressions {
-		return compile(`\.service: ([mM]ain process exited|Failed with result|Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`, `Failed to run module scripts[-_]user`,
+		return compile(`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`, `Failed to run module scripts[-_]user`,
 			`unning module scripts[-_]user .*failed`, `Exited with error on line`, `failed because the control process exited`, `\.service failed\.`, `Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
 	})
 	// followers match what a kubelet writes as long as something else fails, and what
@@ -70,9 +70,21 @@ var (
 	})
 	// nodeUnit matches the services whose end keeps a node from joining.
 	nodeUnit = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|systemd-networkd|NetworkManager)`)
+		return regexp.MustCompile(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|var-lib-|kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|systemd-networkd|NetworkManager)`)
 	})
 )
+
+// asides are programs whose errors keep no node from joining.
+var asides = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|sshd|sudo|su|acpid|auditd|rngd|amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|snapd|multipathd|` +
+		`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|fwupd|unattended-upgr|agetty|login|falco|fluent-?bit|node_exporter|osqueryd)$`)
+})
+
+// aside says whether a line is that of a program that keeps no node from joining. What
+// the kernel denies is the fault of another program.
+func (l seen) aside() bool {
+	return asides().MatchString(l.by()) && !strings.Contains(l.line, "avc:")
+}
 
 // seen is a line with its place and what its head says.
 type seen struct {
@@ -116,7 +128,7 @@ func (r *reading) judge(now seen) {
 		case !looks && now.class == "" && !(now.word && errorWords().MatchString(now.line)):
 		case followers().find(now.line) != nil || harmless().find(now.line) != nil || strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
-		case looks:
+		case looks && !now.aside():
 			r.blame(now, bad)
 		default:
 			r.blame(now, weak)
@@ -153,7 +165,7 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
 		l := r.recent[i%recentMost]
 		by := strings.Trim(strings.TrimSuffix(l.by(), ".service"), "()")
-		if by != "" && by != unit && !strings.HasPrefix(unit, by) && !(unit == "cloud-init" && end.by() == "") {
+		if by != "" && by != unit && !strings.HasPrefix(unit, by) && !strings.HasSuffix(unit, "."+by) && !(unit == "cloud-init" && end.by() == "") {
 			continue
 		}
 		if left--; strings.TrimSpace(l.line) == "" || ended().find(l.line) != nil || followers().find(l.line) != nil || harmless().find(l.line) != nil {

@@ -182,7 +182,8 @@ func (r *reading) matchFact(l seen) {
 	}
 	fact := factOf(l.line, l.class, l.at)
 	rule := fact.causeOf()
-	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil {
+	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil ||
+		r.s.rules[rule].Otherwise && (l.aside() || !l.looksBad() && level().MatchString(l.line)) {
 		return
 	}
 	f := &r.now.found[rule]
@@ -211,7 +212,8 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 					r.now.found[i], r.ended[i] = Finding{}, true
 				}
 			}
-		case c.rule > r.done && r.s.isEvidence(c, line):
+		case c.rule > r.done && r.s.isEvidence(c, line) &&
+			!(r.s.rules[c.rule].Otherwise && l.aside()):
 			r.done, known = c.rule, known || !r.s.rules[c.rule].Otherwise
 			f := &r.now.found[c.rule]
 			if f.Count == 0 && l.class != "" {
@@ -238,10 +240,11 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 }
 
 // harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
-// first boot, and pods from before a reboot have no network to remove. A program without
+// first boot, bootstrap.sh looks for a GPU, and pods from before a reboot have no network
+// to remove. A program without
 // rights says nothing about the network.
 var harmless = sync.OnceValue(func() expressions {
-	return compile(`failed to load cached config`, `socket: (permission denied|operation not permitted)`,
+	return compile(`failed to load cached config`, `nvidia-smi not found`, `socket: (permission denied|operation not permitted)`,
 		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|connection refused|TransientFailure)`)
 })
 

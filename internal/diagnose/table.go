@@ -823,6 +823,7 @@ func Rules() []Rule {
 			ID:     "disk-errors",
 			Cause:  "the disk returns errors, or a file system that the node writes to is read-only",
 			Remedy: "replace the instance; an image whose root or /var is read-only by design needs writable mounts for /var/lib/kubelet, /var/lib/containerd and /etc/cni",
+			Not:    `/proc/sys/|/sys/fs/cgroup`, // a container has these so by design
 			Until:  joined,
 			Lines: []string{
 				`([rR]ead-only file system)`, `[iI]nput/output error`, `I/O error(,| on) dev`, `(EXT4-fs error|XFS \([^)]*\): .*([cC]orruption|metadata I/O error|Shutting down filesystem))`,
