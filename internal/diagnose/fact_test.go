@@ -35,7 +35,7 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		"the drop-in is of another version": "containerd[7]: the drop-in is of another version\nsshd[9]: error: somebody left\nsystemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE",
 		"No package odd available.":         "Loaded plugins: fastest\nNo package odd available.\nError: Nothing to do\nutil.py[WARNING]: Failed running /var/lib/cloud/instance/scripts/part-001 [1]",
 		"panic: odd":                        "k3s[7]: panic: odd\nk3s[7]: goroutine 1 [running]:\nsystemd[1]: k3s.service: Failed with result 'exit-code'.",
-		"unknown filesystem type":           "mount[8]: mount: /var/lib/odd: unknown filesystem type 'odd'.\nsystemd[1]: var-lib-odd.mount: Mount process exited, code=exited, status=32/n/a",
+		"unknown filesystem type":           "mount[8]: mount: /var/lib/odd: unknown filesystem type 'odd'.\nsystemd[1]: var-lib-odd.mount: Mount process exited, code=exited, status=32/n/a\nsystemd[1]: Failed to mount var-lib-odd.mount.",
 		"the peer is odd: 503 Service":      "agent[8]: error: something failed\nkubelet[7]: the peer is odd: 503 Service Unavailable\nsystemd[1]: kubelet.service: Failed with result 'exit-code'.",
 		`msg="still waiting: 500 Internal`:  `rke2[7]: time="2026-11-20T20:11:13Z" level=info msg="still waiting: 500 Internal Server Error"`,
 	} {

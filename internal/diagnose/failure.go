@@ -115,7 +115,7 @@ func (r *reading) judge(now seen) {
 	}
 	if first == nil || first.rank > fatal {
 		switch {
-		case (looks || now.class != "" || strings.Contains(now.line, "ailed")) && ended().find(now.line) != nil:
+		case (looks || now.class != "" || strings.Contains(now.line, "ailed") || strings.Contains(now.line, "exited")) && ended().find(now.line) != nil:
 			reason, found := r.reasonOf(now)
 			switch {
 			case found && nodeUnit().MatchString(unitOf(now)):
