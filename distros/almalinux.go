@@ -46,5 +46,9 @@ func almaLinux() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "764336703387", Name: "AlmaLinux OS {version}.* {arch}", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://wiki.almalinux.org/cloud/AWS.html"}},
 		},
+		CloudImages: []CloudImage{
+			{Version: "9", URL: "https://repo.almalinux.org/almalinux/9/cloud/{arch}/images/AlmaLinux-9-GenericCloud-latest.{arch}.qcow2", Sums: "https://repo.almalinux.org/almalinux/9/cloud/{arch}/images/CHECKSUM", AMD64: "x86_64", ARM64: "aarch64"},
+			{Version: "10", URL: "https://repo.almalinux.org/almalinux/10/cloud/{arch}/images/AlmaLinux-10-GenericCloud-latest.{arch}.qcow2", Sums: "https://repo.almalinux.org/almalinux/10/cloud/{arch}/images/CHECKSUM", AMD64: "x86_64", ARM64: "aarch64"},
+		},
 	}
 }

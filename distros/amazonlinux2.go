@@ -43,5 +43,8 @@ func amazonLinux2() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "137112412989", Name: "amzn2-ami-minimal-hvm-*-{arch}-ebs", Parameter: "/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-{arch}-ebs", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/amazon-ecs-ami/blob/main/CHANGELOG.md"}},
 		},
+		CloudImages: []CloudImage{
+			{URL: "https://cdn.amazonlinux.com/os-images/latest/kvm/amzn2-kvm-*-{arch}.xfs.gpt.qcow2", Sums: "https://cdn.amazonlinux.com/os-images/latest/kvm/SHA256SUMS", AMD64: "x86_64"},
+		},
 	}
 }

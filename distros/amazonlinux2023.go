@@ -42,5 +42,9 @@ func amazonLinux2023() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "137112412989", Name: "al2023-ami-minimal-2023.*-{arch}", Parameter: "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-{arch}", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2023/variables-default.json"}},
 		},
+		CloudImages: []CloudImage{
+			{URL: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm/al2023-kvm-*-kernel-6.1-{arch}.xfs.gpt.qcow2", Sums: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm/SHA256SUMS", AMD64: "x86_64"},
+			{URL: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm-arm64/al2023-kvm-*-kernel-6.1-{arch}.xfs.gpt.qcow2", Sums: "https://cdn.amazonlinux.com/al2023/os-images/latest/kvm-arm64/SHA256SUMS", ARM64: "arm64"},
+		},
 	}
 }

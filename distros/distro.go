@@ -84,6 +84,8 @@ type Distro struct {
 	DefaultUser string
 	// BaseImages describe the base images on AWS.
 	BaseImages []BaseImage
+	// CloudImages are the distribution's own disk images, the newest version last.
+	CloudImages []CloudImage
 	// Scrub are scrub rules in addition to those of the package manager; see
 	// ScrubRules.
 	Scrub []scrub.Rule

@@ -43,5 +43,9 @@ func fedora() Distro {
 		BaseImages: []BaseImage{
 			{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://docs.fedoraproject.org/en-US/fedora-coreos/provisioning-aws/"}},
 		},
+		CloudImages: []CloudImage{
+			{Version: "43", URL: "https://download.fedoraproject.org/pub/fedora/linux/releases/43/Cloud/{arch}/images/Fedora-Cloud-Base-Generic-43-1.6.{arch}.qcow2", Sums: "https://download.fedoraproject.org/pub/fedora/linux/releases/43/Cloud/{arch}/images/Fedora-Cloud-43-1.6-{arch}-CHECKSUM", AMD64: "x86_64", ARM64: "aarch64"},
+			{Version: "44", URL: "https://download.fedoraproject.org/pub/fedora/linux/releases/44/Cloud/{arch}/images/Fedora-Cloud-Base-Generic-44-1.7.{arch}.qcow2", Sums: "https://download.fedoraproject.org/pub/fedora/linux/releases/44/Cloud/{arch}/images/Fedora-Cloud-44-1.7-{arch}-CHECKSUM", AMD64: "x86_64", ARM64: "aarch64"},
+		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 // ones, and the last ones only describe a distribution to people.
 var mayBeEmpty = []string{
 	"Versions", "NewestKubernetes", "Release", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub",
-	"Tested", "Differs", "DefaultUser", "BaseImages",
+	"Tested", "Differs", "DefaultUser", "BaseImages", "CloudImages",
 }
 
 // Validate returns every empty field and every contradiction in the value, one per

@@ -30,7 +30,7 @@ import (
 
 func main() {
 	// The audit of a disk image starts this program again.
-	if code, child := diskaudit.Child(context.Background()); child {
+	if code, child := diskaudit.Child(context.Background(), nil); child {
 		os.Exit(code)
 	}
 	set := plugin.NewSet()

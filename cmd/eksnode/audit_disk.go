@@ -119,7 +119,9 @@ func (d *auditedDisk) auditFile(ctx context.Context, path string, spec scrub.Spe
 }
 
 // auditChild runs the part of an audit that needs a process of its own.
-func auditChild(ctx context.Context) (code int, child bool) { return diskaudit.Child(ctx) }
+func auditChild(ctx context.Context) (code int, child bool) {
+	return diskaudit.Child(ctx, buildInside)
+}
 
 // auditCloud audits the disk of an AMI or a snapshot. Whatever can fail without the
 // disk fails before the download.

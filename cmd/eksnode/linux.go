@@ -20,6 +20,7 @@ func linuxNeeds() map[string]linuxNeed {
 	const onNode = "instances of an image from eksnode run the command at first boot"
 	return map[string]linuxNeed{
 		"provision": {why: "the command changes the machine that it runs on", instead: `run eksnode on the builder machine, or use the Packer provisioner "eksnode" from here`},
+		"build":     {why: "the command mounts a disk image", instead: "run eksnode on a Linux machine, or in CI"},
 		"scrub":     {why: "the command deletes files through Linux system calls", instead: onMachine + `, or use the Packer provisioner "eksnode-scrub" from here`},
 		"audit":     {why: "the command reads files through Linux system calls", instead: onMachine},
 		"init":      {why: "the command configures the node that it runs on", instead: onNode},

@@ -43,7 +43,14 @@ func newMeter(w io.Writer) *meter {
 
 // upload takes the state of an upload.
 func (m *meter) upload(p snapshot.Progress) {
-	text, due := m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize)
+	m.show(m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize))
+}
+
+// fetched takes the state of a download, in bytes.
+func (m *meter) fetched(done, total int64) { m.show(m.Line(done, done, total)) }
+
+// show prints a line that is due.
+func (m *meter) show(text string, due bool) {
 	if !due {
 		return
 	}

@@ -96,11 +96,11 @@ container build, provision works in the same way without --root.`,
 // besideSpec are the flags of provision that a spec file does not replace.
 var besideSpec = []string{"spec", "root", "lock-file", "image-archives", "cache-folder", "dry-run", "output", "report", "verbose"}
 
-// alone refuses flags that the spec file replaces.
-func alone(set *pflag.FlagSet) error {
+// alone refuses flags that the spec file replaces. others are further flags of the command.
+func alone(set *pflag.FlagSet, others ...string) error {
 	var errs []error
 	set.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(besideSpec, f.Name) {
+		if !slices.Contains(besideSpec, f.Name) && !slices.Contains(others, f.Name) {
 			errs = append(errs, fmt.Errorf("--%s cannot be used with --spec: the file is the whole spec; add the option to the file", f.Name))
 		}
 	})

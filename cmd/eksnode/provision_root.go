@@ -21,6 +21,9 @@ import (
 type rootTask struct {
 	Spec    provisioner.Spec
 	Verbose bool
+	DryRun  bool
+	// Local has the host's cache folder, if the downloads come from there.
+	Local provisioner.Local
 	// Flags says that the options came from flags, whose names errors have.
 	Flags bool
 }
@@ -72,6 +75,18 @@ func provisionInside(ctx context.Context) (plan.Report, error) {
 	if err := json.NewDecoder(os.Stdin).Decode(&t); err != nil {
 		return plan.Report{}, fmt.Errorf("reading the task: %w", err)
 	}
+	var supply provisioner.Supply
+	if t.Local.CacheFolder != "" { // the folder stays open in the sandbox
+		cache, err := os.Open(t.Local.CacheFolder)
+		if err != nil {
+			return plan.Report{}, fmt.Errorf("opening the cache: %w", err)
+		}
+		defer cache.Close()
+		t.Local.CacheFolder = fmt.Sprintf("/proc/self/fd/%d", cache.Fd())
+		if supply, err = supplyAll(t.Spec, t.Local); err != nil {
+			return plan.Report{}, err
+		}
+	}
 	if err := sandbox.Enter(); err != nil {
 		return plan.Report{}, err
 	}
@@ -84,7 +99,7 @@ func provisionInside(ctx context.Context) (plan.Report, error) {
 	sink, stop := out.watch(&cobra.Command{}, agent.Provision)
 	defer stop()
 	// The report has the error too.
-	r, _ := eksnode.Provision(ctx, h, t.Spec, eksnode.Options{Sink: sink})
+	r, _ := eksnode.Provision(ctx, h, t.Spec, eksnode.Options{Sink: sink, DryRun: t.DryRun, Supply: supply})
 	if t.Flags {
 		r = inFlags(r)
 	}

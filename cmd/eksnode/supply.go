@@ -15,5 +15,11 @@ func supplyOf(spec provisioner.Spec, local provisioner.Local) (provisioner.Suppl
 	if images, err := spec.References(); err != nil || len(images) == 0 {
 		return nil, err
 	}
+	return supplyAll(spec, local)
+}
+
+// supplyAll returns the source of images and downloads: this program fetches both, and
+// keeps them in the cache.
+func supplyAll(spec provisioner.Spec, local provisioner.Local) (provisioner.Supply, error) {
 	return local.Supply(spec, runtime.GOARCH, awsapi.RegistryLogin(awsapi.Options{}))
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
@@ -15,7 +16,7 @@ import (
 // tag agent leaves them and their libraries out of the agent.
 func workstationCommands() []*cobra.Command {
 	commands := in(onWorkstation, distrosCommand(), lockCommand(), templateCheckCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())
-	return append(commands, manCommand())
+	return append(append(in(forImages, buildCommand()), commands...), manCommand())
 }
 
 // workstationValues returns what the flags and arguments of these commands
@@ -24,6 +25,8 @@ func workstationValues() map[string]cobra.CompletionFunc {
 	return withFree(map[string]cobra.CompletionFunc{
 		"--arch":                      words(arches()...),
 		"--aws-auth":                  files("yaml", "yml"),
+		"--base":                      words(distros.CloudImages()...),
+		"--image":                     files("raw", "img", "qcow2"),
 		"--carrying":                  words(families(false)...),
 		"--description":               files("yaml", "yml", "json"),
 		"--disk":                      files("raw", "img", "qcow2", "vhd"),
@@ -49,7 +52,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"ami import":     once(files()),
 		"man":            once(folders),
 		"userdata check": once(files()),
-	}, "--ami", "--assume-role", "--cluster", "--endpoint", "--external-id", "--instance", "--instance-profile",
+	}, "--ami", "--assume-role", "--base-checksum", "--disk-size", "--cluster", "--endpoint", "--external-id", "--instance", "--instance-profile",
 		"--instance-type", "--keep", "--label", "--launch-template", "--max-pods", "--older-than", "--parameter",
 		"--partition", "--profile", "--role", "--snapshot", "--subnet", "--taint", "--from", "--to", "--kms-key",
 		"--volume-initialization-rate", "--volume-size", "--nodegroup", "--ami-description", "--ami-name",

@@ -168,7 +168,7 @@ func (w *world) diagnose(i *instance) {
 
 // TestMain is also the child process that mounts a disk to audit.
 func TestMain(m *testing.M) {
-	if code, child := diskaudit.Child(context.Background()); child {
+	if code, child := diskaudit.Child(context.Background(), nil); child {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())

@@ -46,10 +46,14 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-// provision provisions the root, in the lab's network.
+// provision provisions the root.
 func (b *bench) provision(t *testing.T, more ...string) *exec.Cmd {
 	t.Helper()
-	argv := append([]string{lab.Eksnode(t), "provision", "--root", b.root}, append(b.options, more...)...)
+	return b.inNetwork(append([]string{lab.Eksnode(t), "provision", "--root", b.root}, append(b.options, more...)...))
+}
+
+// inNetwork runs a command in the lab's network, with its name server.
+func (b *bench) inNetwork(argv []string) *exec.Cmd {
 	return b.Command(b.Ctx, "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-ec",
 		`mount --bind "$0" /etc/resolv.conf; exec "$@"`, b.resolver}, argv...)...)
 }

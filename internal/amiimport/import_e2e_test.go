@@ -28,7 +28,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, child := diskaudit.Child(context.Background()); child {
+	if code, child := diskaudit.Child(context.Background(), nil); child {
 		os.Exit(code)
 	}
 	os.Exit(aws.Alone(m.Run))

@@ -1,6 +1,6 @@
 // Package disk reads disk images: raw, qcow2 and fixed VHD. It finds partitions
 // and file systems, what the file systems say is free, the root partition, and
-// how the disk boots. It never mounts and never writes.
+// how the disk boots. It never mounts, and only Layout.Grow writes.
 //
 // The usual order is
 //

@@ -32,6 +32,9 @@ type Audit struct {
 	Folder string
 }
 
+// WorkFolder is the path of Work.Folder in a work, and in processes that it starts.
+const WorkFolder = "/proc/self/fd/4"
+
 // ErrNeedsRoot means that the process may not mount.
 var ErrNeedsRoot = errors.New("only root may mount a file system: run the command with sudo")
 

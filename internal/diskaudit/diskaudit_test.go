@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, child := diskaudit.Child(context.Background()); child {
+	if code, child := diskaudit.Child(context.Background(), nil); child {
 		os.Exit(code)
 	}
 	if path := os.Getenv(auditMark); path != "" {

@@ -80,6 +80,9 @@ func (l *Listing) fill(ctx context.Context, t task) error {
 
 func (t task) list(ctx context.Context, to io.Writer) error {
 	m := t.machine()
+	if err := m.prepare(); err != nil {
+		return err
+	}
 	h, err := m.open()
 	if err != nil {
 		return err

@@ -21,16 +21,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
-// Child runs the task of Run when this process is its child. A program calls it first,
-// and ends with the code when child is true.
-func Child(ctx context.Context) (code int, child bool) {
+// Child runs the task of this process, if it is a child that this package started. work
+// does the work of Work.Run. A program calls Child first, and ends with the code when
+// child is true.
+func Child(ctx context.Context, work func(ctx context.Context, root string, input []byte) ([]byte, error)) (code int, child bool) {
 	if os.Getenv(childMark) == "" {
 		return 0, false
 	}
+	_ = os.Unsetenv(childMark) // its children are no audits; it cannot fail
 	var t task
 	var a answer
 	err := json.NewDecoder(os.Stdin).Decode(&t)
 	switch {
+	case err == nil && t.Work != nil:
+		a, err = t.work(ctx, work)
 	case err == nil && t.Spec == nil:
 		if err = t.list(ctx, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -69,6 +73,9 @@ type machine struct {
 func (t task) audit(ctx context.Context) (answer, error) {
 	m := t.machine()
 	defer m.close()
+	if err := m.prepare(); err != nil {
+		return answer{}, err
+	}
 	h, err := m.open()
 	if err != nil {
 		return answer{}, err
@@ -115,14 +122,11 @@ func (m *machine) prepare() error {
 
 // open mounts the file systems and opens the root.
 func (m *machine) open() (*host.Host, error) {
-	if err := m.prepare(); err != nil {
-		return nil, err
-	}
 	if err := m.mountRoot(); err != nil {
 		return nil, err
 	}
 	m.answer.Root = m.root.Number
-	if m.Spec == nil && m.Chosen && !isRoot(m.folder) { // files can be listed of any file system
+	if m.Spec == nil && m.Work == nil && m.Chosen && !isRoot(m.folder) { // files can be listed of any file system
 		return host.Mounted(m.folder)
 	}
 	if err := m.mountOthers(); err != nil {
@@ -238,7 +242,7 @@ var options = map[string][]string{
 // replaying are the mount options of a copy, in which Linux replays the journal.
 var replaying = map[string][]string{"ext4": {extChecks, extCalm}, "xfs": {"nouuid,noquota"}}
 
-// mount mounts a partition read-only on a folder of this process.
+// mount mounts a partition on a folder of this process, read-only without a work.
 func (m *machine) mount(p source, folder, subvolume string) error {
 	if p.Elsewhere != "" {
 		return fmt.Errorf("%s, at byte %d: %s; the audit opens no other device than the image", p.Kind, p.Offset, p.Elsewhere)
@@ -256,9 +260,13 @@ func (m *machine) mount(p source, folder, subvolume string) error {
 	if len(tries) == 0 {
 		tries = []string{""}
 	}
+	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+	if m.Work != nil {
+		flags = unix.MS_NODEV
+	}
 	for _, o := range tries {
 		o = strings.Trim(o+","+subvolume, ",")
-		err := unix.Mount(device.Name(), folder, driver, unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, o)
+		err := unix.Mount(device.Name(), folder, driver, flags, o)
 		if err == nil {
 			m.at[p.Number] = folder
 			return nil

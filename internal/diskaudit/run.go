@@ -37,9 +37,17 @@ type task struct {
 	Spec *scrub.Spec
 	// Chosen means that a person named the partition.
 	Chosen bool
+	// Work is the input of a work, which may write. Grown says that the root partition is
+	// larger than its file system.
+	Work  json.RawMessage `json:",omitempty"`
+	Grown bool
 
 	// copy has the parts that need a copy, or is nil. The child gets the file as childCopy.
 	copy *os.File
+	// folder is that of a work, or nil.
+	folder *os.File
+	// errOut gets what the child writes to its standard error, unless it is nil.
+	errOut io.Writer
 }
 
 // childCopy is the name of the copy in the child: its first file after the standard ones.
@@ -64,6 +72,8 @@ type answer struct {
 	Unchecked []string
 	// Notes are for a person, and change no result.
 	Notes []string
+	// Work is the output of a work.
+	Work json.RawMessage
 	// Error says why there is no report.
 	Error string
 }
@@ -252,8 +262,11 @@ func start(ctx context.Context, t task, out io.Writer) (said string, err error) 
 	cmd.Args = os.Args[:1]
 	cmd.Env = append(os.Environ(), childMark+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(text), out, &errOut
+	if t.errOut != nil {
+		cmd.Stderr = t.errOut
+	}
 	if t.copy != nil {
-		cmd.ExtraFiles = []*os.File{t.copy} // childCopy
+		cmd.ExtraFiles = []*os.File{t.copy, t.folder} // childCopy, WorkFolder
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 5 * time.Second

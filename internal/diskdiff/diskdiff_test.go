@@ -132,7 +132,7 @@ END`)
 }
 
 func TestMain(m *testing.M) {
-	if code, child := diskaudit.Child(context.Background()); child {
+	if code, child := diskaudit.Child(context.Background(), nil); child {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())

@@ -1,0 +1,60 @@
+package distros
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+)
+
+// CloudImage is a distribution's own disk image, for builds without a machine.
+type CloudImage struct {
+	// Version is the version of the distribution; empty for a rolling one.
+	Version string
+	// URL is the publisher's address. {arch} means the architecture, and the name of
+	// the file may be a pattern; the last match in the checksum file counts. Sums is the
+	// address of that file.
+	URL, Sums string
+	// AMD64 and ARM64 are the publisher's names of the architectures.
+	AMD64, ARM64 string
+}
+
+// imageName is the name of a cloud image, such as debian-13 or arch.
+func (d Distro) imageName(version string) string {
+	return strings.TrimSuffix(d.ID+"-"+version, "-")
+}
+
+// CloudImages lists the names of all cloud images.
+func CloudImages() []string {
+	var names []string
+	for _, d := range All() {
+		for _, i := range d.CloudImages {
+			names = append(names, d.imageName(i.Version))
+		}
+	}
+	return slices.Compact(names)
+}
+
+// CloudImageByName returns a cloud image, such as debian-13, or debian for the newest
+// version, for an architecture in Go's spelling.
+func CloudImageByName(name, arch string) (CloudImage, error) {
+	known := false
+	for _, d := range All() {
+		for _, image := range slices.Backward(d.CloudImages) {
+			if name != d.ID && name != d.imageName(image.Version) {
+				continue
+			}
+			known = true
+			if spelled := map[string]string{"amd64": image.AMD64, "arm64": image.ARM64}[arch]; spelled != "" {
+				image.URL, image.Sums = strings.ReplaceAll(image.URL, "{arch}", spelled), strings.ReplaceAll(image.Sums, "{arch}", spelled)
+				return image, nil
+			}
+		}
+	}
+	if known {
+		return CloudImage{}, fmt.Errorf("the publisher has no cloud image %s for the architecture %s", name, arch)
+	}
+	return CloudImage{}, fmt.Errorf("%q is neither a file, nor an address, nor the name of a cloud image; known are %s%s",
+		name, strings.Join(CloudImages(), ", "), show.Meant(name, CloudImages()))
+}

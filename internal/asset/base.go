@@ -1,0 +1,185 @@
+package asset
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Base is a disk image that a build begins with.
+type Base struct {
+	// URL is the address. The name of the file may be a pattern if Sums lists the file.
+	URL string
+	// Sums is the address of a checksum file. Sum, if not empty, replaces it: a SHA-256 or
+	// SHA-512 in hexadecimal.
+	Sums, Sum string
+}
+
+// Base returns the path of a verified disk image, which must not be changed.
+func (c *Cache) Base(ctx context.Context, b Base, progress plan.Progress) (string, error) {
+	name, sum, err := c.fetcher.find(ctx, b)
+	if err != nil {
+		return "", err
+	}
+	address, err := url.Parse(b.URL)
+	if err != nil {
+		return "", err
+	}
+	address.Path = path.Join(path.Dir(address.Path), name)
+	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum} // of a SHA-512, the name is longer
+	var wrong *mismatchError
+	switch err := CheckSum(ctx, kept.Path, sum); {
+	case err == nil:
+		return kept.Path, nil
+	case errors.As(err, &wrong):
+		if err := os.Remove(kept.Path); err != nil {
+			return "", fmt.Errorf("removing a damaged file of the cache: %w", err)
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	}
+	_, err = c.fetch(kept, func(file *os.File) (int64, error) { return c.resumeBase(ctx, address.String(), sum, file, progress) })
+	if err != nil {
+		return "", fmt.Errorf("fetching the base image %s: %w", withoutUser(address.String()), err)
+	}
+	return kept.Path, nil
+}
+
+// CheckSum returns an error if a file does not have a SHA-256 or SHA-512.
+func CheckSum(ctx context.Context, name, sum string) error {
+	if sum = strings.ToLower(sum); !isDigest(sum) {
+		return noDigest(sum)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	found := hashOf(sum)
+	if _, err := io.Copy(found, interruptible{ctx, file}); err != nil {
+		return err
+	}
+	return compare(found, sum, false)
+}
+
+func compare(found hash.Hash, sum string, resumed bool) error {
+	if got := hex.EncodeToString(found.Sum(nil)); got != sum {
+		return &mismatchError{fmt.Errorf("its checksum is %s, not %s; check the file and the checksum", got, sum), resumed}
+	}
+	return nil
+}
+
+func noDigest(sum string) error {
+	return fmt.Errorf("%q is neither a SHA-256 nor a SHA-512 in hexadecimal", sum)
+}
+
+// hashOf returns the hash of a sum, by its length.
+func hashOf(sum string) hash.Hash {
+	if len(sum) == 2*sha512.Size {
+		return sha512.New()
+	}
+	return sha256.New()
+}
+
+// resumeBase appends the missing bytes to a file and verifies the whole file.
+func (c *Cache) resumeBase(ctx context.Context, address, sum string, file *os.File, progress plan.Progress) (int64, error) {
+	found := hashOf(sum)
+	there, err := io.Copy(found, interruptible{ctx, file})
+	if err != nil {
+		return 0, fmt.Errorf("reading the cache: %w", err)
+	}
+	body, err := c.fetcher.open(ctx, address, there)
+	if there > 0 && isBeyond(err) {
+		body, err = empty{}, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer body.Close()
+	done, total := there, body.size()
+	counted := readerFunc(func(p []byte) (int, error) {
+		n, err := body.Read(p)
+		found.Write(p[:n])
+		done += int64(n)
+		progress(done, total)
+		return n, err
+	})
+	if err := appendAll(file, counted); err != nil {
+		return 0, err
+	}
+	return done, compare(found, sum, there > 0)
+}
+
+// find returns the name and the checksum of a disk image.
+func (f *Fetcher) find(ctx context.Context, b Base) (name, sum string, err error) {
+	if name = path.Base(b.URL); b.Sum != "" {
+		if sum = strings.ToLower(b.Sum); !isDigest(sum) {
+			return "", "", noDigest(b.Sum)
+		}
+		return name, sum, nil
+	}
+	if b.Sums == "" {
+		return "", "", fmt.Errorf("the base image %s has no checksum; nothing is used without one", withoutUser(b.URL))
+	}
+	text, err := f.text(ctx, b.Sums)
+	if err == nil {
+		name, sum, err = listed(text, name)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("reading the checksum file %s: %w", withoutUser(b.Sums), err)
+	}
+	return name, sum, nil
+}
+
+func isDigest(s string) bool {
+	return (len(s) == 2*sha256.Size || len(s) == 2*sha512.Size) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// listed finds the last file that matches a pattern in a checksum file of coreutils or of
+// BSD, and returns its name and sum.
+func listed(text, pattern string) (name, sum string, err error) {
+	type row struct{ name, sum string }
+	var rows []row
+	for line := range strings.Lines(withoutSignature(text)) {
+		fields := strings.Fields(line)
+		var r row
+		switch {
+		case len(fields) == 2: // SUM  NAME
+			r = row{path.Base(strings.TrimPrefix(fields[1], "*")), fields[0]}
+		case len(fields) == 4 && fields[2] == "=": // SHA256 (NAME) = SUM
+			r = row{strings.Trim(fields[1], "()"), fields[3]}
+		default:
+			continue
+		}
+		if matches, err := path.Match(pattern, r.name); err != nil {
+			return "", "", err
+		} else if r.sum = strings.ToLower(r.sum); matches && isDigest(r.sum) {
+			rows = append(rows, r)
+		}
+	}
+	if len(rows) == 0 {
+		return "", "", fmt.Errorf("the file does not list %s with a SHA-256 or SHA-512", pattern)
+	}
+	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.name, b.name) })
+	newest := rows[len(rows)-1]
+	for _, r := range rows {
+		if r.name == newest.name && len(r.sum) == len(newest.sum) && r.sum != newest.sum {
+			return "", "", errors.New("the file has two different sums of " + r.name)
+		}
+	}
+	return newest.name, newest.sum, nil
+}

@@ -1,0 +1,170 @@
+package diskaudit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+)
+
+// Work is what a program does with the file systems of a raw disk that it may change. The
+// program's function for Child does the work, with the root of the disk and the input.
+type Work struct {
+	Disk *os.File
+	// Layout is the disk's, and Roots are the numbers of the partitions that can be the
+	// root.
+	Layout *disk.Layout
+	Roots  []disk.Partition
+	// Grown is the new place of the root partition, if the disk has grown.
+	Grown disk.Range
+	Input any
+	// Folder is a folder that the work reads or writes as WorkFolder: the process of the
+	// work may see another folder at that path.
+	Folder *os.File
+	// Progress gets what the work writes to its standard error.
+	Progress io.Writer
+}
+
+// Run mounts all file systems of the disk, does the work and unmounts them. It decodes
+// the work's answer into output, and returns notes for a person.
+func (w Work) Run(ctx context.Context, output any) (notes []string, err error) {
+	if err := Ready(); err != nil {
+		return nil, err
+	}
+	input, err := json.Marshal(w.Input)
+	if err != nil {
+		return nil, err
+	}
+	t := task{copy: w.Disk, Work: input, folder: w.Folder, errOut: w.Progress, Grown: w.Grown.Length > 0}
+	for _, p := range w.Roots {
+		t.Roots = append(t.Roots, p.Number)
+	}
+	for _, p := range w.Layout.Partitions {
+		if t.Grown && slices.Contains(t.Roots, p.Number) {
+			p.Range = w.Grown
+		}
+		t.Parts = append(t.Parts, source{p, childCopy, true})
+	}
+	a, err := child(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return a.Notes, json.Unmarshal(a.Work, output)
+}
+
+// work does the work in the child.
+func (t task) work(ctx context.Context, do func(ctx context.Context, root string, input []byte) ([]byte, error)) (answer, error) {
+	m := t.machine()
+	defer m.close()
+	if err := m.prepare(); err != nil {
+		return answer{}, err
+	}
+	if t.Grown {
+		if err := m.growExt(ctx); err != nil {
+			return answer{}, fmt.Errorf("growing the root file system: %w", err)
+		}
+	}
+	h, err := m.open()
+	if err != nil {
+		return answer{}, err
+	}
+	if err := h.Close(); err != nil {
+		return answer{}, err
+	}
+	if len(m.answer.Unchecked) > 0 { // programs would write to the wrong file system
+		return answer{}, errors.New(strings.Join(m.answer.Unchecked, "; "))
+	}
+	if t.Grown {
+		if err := grow(m.folder, m.root); err != nil {
+			return answer{}, fmt.Errorf("growing the %s file system: %w", m.root.Kind, err)
+		}
+	}
+	if m.answer.Work, err = do(ctx, m.folder, t.Work); err != nil {
+		return answer{}, err
+	}
+	if err := m.unmount(); err != nil {
+		return answer{}, fmt.Errorf("writing the file systems: %w", err)
+	}
+	return m.answer, nil
+}
+
+// growExt gives ext2, ext3 or ext4 all of its partition before the mount: a mounted one
+// grows only with a capability that many containers lack.
+func (m *machine) growExt(ctx context.Context) error {
+	p := m.part(m.Roots[0])
+	if !strings.HasPrefix(p.Kind, "ext") {
+		return nil
+	}
+	const program = "resize2fs"
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("this machine has no %s: install e2fsprogs, or leave the size of the disk out", program)
+	}
+	device, err := m.device(p)
+	if err != nil {
+		return err
+	}
+	// -f: the copy was never mounted, so there is nothing to check.
+	if out, err := exec.CommandContext(ctx, program, "-f", device.Name()).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// The requests with which a mounted file system grows. Linux: fs/xfs/libxfs/xfs_fs.h and
+// include/uapi/linux/btrfs.h.
+const (
+	xfsGeometry = 0x80705864
+	xfsGrow     = 0x4010586e
+	btrfsResize = 0x50009403
+)
+
+// grow gives a mounted file system all of its partition.
+func grow(folder string, p source) error {
+	f, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	ask := func(request uintptr, argument unsafe.Pointer) error {
+		if _, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), request, uintptr(argument)); errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	switch p.Kind {
+	case "ext4", "ext3", "ext2": // growExt has done it
+		return nil
+	case "xfs":
+		var now struct {
+			block, _, _, _, _, _, _, inodes uint32
+			blocks                          uint64
+			_                               [9]uint64
+		}
+		if err := ask(xfsGeometry, unsafe.Pointer(&now)); err != nil {
+			return err
+		}
+		wanted := struct {
+			blocks uint64
+			inodes uint32 // the share of the space that inodes can have, in percent
+		}{uint64(p.Length) / uint64(now.block), now.inodes}
+		return ask(xfsGrow, unsafe.Pointer(&wanted))
+	case "btrfs":
+		wanted := struct {
+			_    int64
+			name [4088]byte
+		}{}
+		copy(wanted.name[:], "max")
+		return ask(btrfsResize, unsafe.Pointer(&wanted))
+	}
+	return fmt.Errorf("only ext4, XFS and btrfs can grow; leave the size of the disk out")
+}
