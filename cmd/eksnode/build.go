@@ -204,6 +204,9 @@ func (b *building) get(ctx context.Context, errOut io.Writer) (file, name string
 	_, missing := os.Stat(b.base)
 	switch {
 	case strings.HasPrefix(b.base, "https://") || strings.HasPrefix(b.base, "http://"):
+		if b.sum == "" {
+			return "", "", fmt.Errorf("--base-checksum is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one", b.base)
+		}
 	case missing == nil || strings.ContainsRune(b.base, filepath.Separator):
 		if b.sum != "" {
 			err = asset.CheckSum(ctx, b.base, b.sum)

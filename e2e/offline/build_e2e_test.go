@@ -3,10 +3,14 @@
 package offline_test
 
 import (
+	"bufio"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +35,43 @@ func TestBuild(t *testing.T) {
 		cmd := b.inNetwork(append(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache")}, b.options...), more...))
 		out, _ := cmd.CombinedOutput() // the exit code says more
 		return string(out), cmd.ProcessState.ExitCode()
+	}
+	t.Run("killed", func(t *testing.T) {
+		cmd := b.inNetwork(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache"), "--base", base, "-o", made}, b.options...))
+		said, err := cmd.StderrPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		progress := bufio.NewScanner(said)
+		for progress.Scan() && !strings.HasPrefix(progress.Text(), "packages: ") {
+		}
+		require.NoError(t, cmd.Process.Kill())
+		_, _ = io.Copy(io.Discard, said) // until nobody can write
+		require.Error(t, cmd.Wait())
+		require.NoError(t, machine.Poll(b.Ctx, func() error {
+			out, err := exec.CommandContext(b.Ctx, "losetup", "--list", "--noheadings", "--output", "BACK-FILE").Output()
+			if strings.Contains(string(out), folder) {
+				return fmt.Errorf("loop devices stay: %s", out)
+			}
+			return err
+		}))
+		left, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		var names []string
+		for _, e := range left {
+			names = append(names, e.Name())
+		}
+		assert.Equal(t, []string{"base.raw", "cache"}, names)
+	})
+	for why, more := range map[string][]string{
+		"cannot become smaller": {"--base", base, "--disk-size", "1", "-o", made},
+		"its checksum is":       {"--base", base, "--base-checksum", strings.Repeat("0", 64), "-o", made},
+		"exists; name another":  {"--base", base, "-o", base},
+		"images":                {"--base", base, "-o", made, "--images", "docker.io/library/busybox:1.37"},
+	} {
+		said, code := build(more...)
+		assert.NotZero(t, code, said)
+		assert.Contains(t, said, why)
+		assert.NoFileExists(t, made)
 	}
 	began := time.Now()
 	said, code := build("--base", base, "--disk-size", "8", "-o", made, "--report", filepath.Join(folder, "report.json"))

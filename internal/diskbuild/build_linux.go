@@ -21,7 +21,7 @@ import (
 // Run builds the disk. It decodes the answer of the work into output. If passed then
 // returns false, the file is not written. The notes are for a person.
 func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes []string, err error) {
-	if err := errors.Join(b.Validate(), diskaudit.Ready()); err != nil {
+	if err := b.Validate(); err != nil {
 		return nil, err
 	}
 	base, err := disk.Open(b.Base)
@@ -130,7 +130,7 @@ func (b Build) keep(ctx context.Context, made *os.File) error {
 // converter writes qcow2.
 const converter = "qemu-img"
 
-// Validate checks what needs no disk.
+// Validate checks what needs no disk, and whether this process may mount one.
 func (b Build) Validate() error {
 	var errs []error
 	if ending := filepath.Ext(b.File); ending != ".raw" && ending != ".img" && !b.isQcow2() {
@@ -155,7 +155,7 @@ func (b Build) Validate() error {
 	if b.SizeGiB < 0 {
 		errs = append(errs, fmt.Errorf("a disk of %d GiB: give a size from 1", b.SizeGiB))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, diskaudit.Ready())...)
 }
 
 func (b Build) isQcow2() bool { return filepath.Ext(b.File) == ".qcow2" }

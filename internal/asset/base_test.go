@@ -1,0 +1,72 @@
+package asset
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Each form of checksum file is that of a publisher: Debian, Ubuntu and Fedora.
+func TestBaseImagesAreVerified(t *testing.T) {
+	content := strings.Repeat("disk", 1000)
+	sha2, sha5 := fmt.Sprintf("%x", sha256.Sum256([]byte(content))), fmt.Sprintf("%x", sha512.Sum512([]byte(content)))
+	for name, c := range map[string]struct{ sums, pinned, why string }{
+		"SHA-512":                {sums: sha5 + "  node-2.qcow2\n"},
+		"binary mark":            {sums: sha2 + " *node-2.qcow2\n"},
+		"BSD":                    {sums: "# node-2.qcow2: 4000 bytes\nSHA256 (node-2.qcow2) = " + sha2 + "\n"},
+		"the last of two":        {sums: strings.Repeat("0", 64) + "  node-1.qcow2\n" + sha2 + "  node-2.qcow2\n"},
+		"pinned":                 {pinned: strings.ToUpper(sha2)},
+		"wrong":                  {sums: strings.Repeat("0", 64) + "  node-2.qcow2\n", why: "its checksum is " + sha2},
+		"not listed":             {sums: sha2 + "  other.qcow2\n", why: "the file does not list node-*.qcow2"},
+		"two sums of one file":   {sums: sha2 + "  node-2.qcow2\n" + strings.Repeat("0", 64) + "  node-2.qcow2\n", why: "two different sums"},
+		"a sum of another kind":  {sums: strings.Repeat("0", 40) + "  node-2.qcow2\n", why: "does not list"},
+		"a pin of another kind":  {pinned: "md5", why: "neither a SHA-256 nor a SHA-512"},
+		"no checksum":            {why: "has no checksum"},
+		"a page instead of sums": {sums: "<html>Please log in</html>\n", why: "does not list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/node-2.qcow2":
+					_, _ = w.Write([]byte(content)) // a failure shows in the checksum
+				case "/SUMS":
+					_, _ = w.Write([]byte(c.sums))
+				default:
+					w.WriteHeader(http.StatusNotFound)
+				}
+			}))
+			defer server.Close()
+			b := Base{URL: server.URL + "/node-*.qcow2", Sum: c.pinned}
+			if c.sums != "" {
+				b.Sums = server.URL + "/SUMS"
+			}
+			if c.pinned != "" {
+				b.URL = server.URL + "/node-2.qcow2"
+			}
+			cache := NewCache(t.TempDir(), NewFetcher(Patience{Stall: time.Minute}))
+			path, err := cache.Base(t.Context(), b, func(int64, int64) {})
+			if c.why != "" {
+				require.ErrorContains(t, err, c.why)
+				return
+			}
+			require.NoError(t, err)
+			got, err := os.ReadFile(path)
+			require.NoError(t, err)
+			assert.Equal(t, content, string(got))
+
+			require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
+			_, err = cache.Base(t.Context(), b, func(int64, int64) {})
+			require.NoError(t, err)
+			require.NoError(t, CheckSum(t.Context(), path, sha2))
+		})
+	}
+}
