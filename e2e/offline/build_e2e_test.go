@@ -19,18 +19,34 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // TestBuild turns a disk of the base system into one of a node, without a machine, and
 // starts a machine from it.
 func TestBuild(t *testing.T) {
+	build(t, lab.System{})
+}
+
+// The same with the package managers of other distributions.
+func TestBuildOnShapes(t *testing.T) {
+	shapes := shape.All()
+	for _, name := range []string{"amazonlinux2023", "arch"} {
+		s, ok := shapes[name]
+		require.True(t, ok, name)
+		t.Run(name, func(t *testing.T) { build(t, lab.System{Shape: &s}) })
+	}
+}
+
+func build(t *testing.T, system lab.System) {
 	b := open(t)
+	b.Use(t, system)
 	folder := t.TempDir()
 	base, made := filepath.Join(folder, "base.raw"), filepath.Join(folder, "node.raw")
 	require.NoError(t, machine.MakeDisk(b.Ctx, b.Root, base))
 	before := lab.Content(t, base)
-	build := func(more ...string) (string, int) {
+	run := func(more ...string) (string, int) {
 		t.Helper()
 		cmd := b.inNetwork(append(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache")}, b.options...), more...))
 		out, _ := cmd.CombinedOutput() // the exit code says more
@@ -68,13 +84,13 @@ func TestBuild(t *testing.T) {
 		"exists; name another":  {"--base", base, "-o", base},
 		"images":                {"--base", base, "-o", made, "--images", "docker.io/library/busybox:1.37"},
 	} {
-		said, code := build(more...)
+		said, code := run(more...)
 		assert.NotZero(t, code, said)
 		assert.Contains(t, said, why)
 		assert.NoFileExists(t, made)
 	}
 	began := time.Now()
-	said, code := build("--base", base, "--disk-size", "8", "-o", made, "--report", filepath.Join(folder, "report.json"))
+	said, code := run("--base", base, "--disk-size", "8", "-o", made, "--report", filepath.Join(folder, "report.json"))
 	require.Zero(t, code, said)
 	t.Log(said)
 	t.Logf("built in %v", time.Since(began))
