@@ -91,7 +91,8 @@ var targets = sync.OnceValue(func() (all []target) {
 		{"kernel setting", `(/proc/sys/[a-z0-9_/.-]+)`},
 		{"cgroup", `(/sys/fs/cgroup[^ "\\:]*)|(\w+) cgroup\b`},
 		{"network plugin", `plugin type=\\*"([a-z0-9-]+)|(/etc/cni/[^ "\\:]*|/opt/cni/[^ "\\:]*)`},
-		{"kernel module", `[mM]odule '?([a-z0-9_]+)`},
+		{"kernel module", `[mM]odule '?((?:br_netfilter|nf|nft|ip|ip6|xt|iptable|ip6table)[a-z0-9_]*)\b`},
+		{"other kernel module", `[mM]odule '?([a-z0-9_]+)`}, // overlay may be in the kernel
 		{"package", `(?:No package|locate package|No match for argument:) ([A-Za-z0-9._+-]+)`},
 		{"flag", `unknown (?:shorthand )?flag: '?(-[A-Za-z-]+)`},
 		{"object", `\b((?:nodes|leases|csinodes|services|secrets|configmaps|pods|events)[a-z0-9.]*) \\*"?`},

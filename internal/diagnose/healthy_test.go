@@ -51,6 +51,7 @@ func TestLinesOfHealthyNodesBlameNothing(t *testing.T) {
 		"the CNI checks itself":   `{"level":"info","ts":"2025-01-01T10:10:10.000Z","caller":"entrypoint.sh","msg":"Checking for IPAM connectivity ... "}`,
 		"a pod before a reboot":   `kubelet[700]: E0804 10:00:05.2 700 remote_runtime.go:222] "StopPodSandbox from runtime service failed" err="plugin type=\"calico\" failed (delete): error getting ClusterInformation: Get \"https://10.96.0.1:443/apis/x\": dial tcp 10.96.0.1:443: i/o timeout"`,
 		"an agent tries again":    `time="2025-08-04T10:11:12Z" level=info msg="certificate signed by unknown authority, retrying with system pool"`,
+		"overlay in the kernel":   `modprobe[400]: modprobe: FATAL: Module overlay not found in directory /lib/modules/6.18.44`,
 		"a node without a GPU":    `cloud-init[3000]: nvidia-smi not found`,
 		"another program":         `[    3.0] dracut-pre-udev[300]: rpcbind: /run/rpcbind: No such file or directory`,
 		"an agent's image":        `snapd[800]: daemon.go:519: cannot communicate with the store: connection refused`,
