@@ -4,6 +4,7 @@ package diskaudit_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
@@ -25,13 +27,80 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, child := diskaudit.Child(context.Background(), nil); child {
+	if code, child := diskaudit.Child(context.Background(), atWork); child {
 		os.Exit(code)
 	}
 	if path := os.Getenv(auditMark); path != "" {
 		os.Exit(auditAlone(path))
 	}
 	os.Exit(m.Run())
+}
+
+// atWork is the work of TestAWorkWritesAndGrows: it reads a file, writes another, and
+// returns the size of the file system.
+func atWork(_ context.Context, root string, input []byte) ([]byte, error) {
+	var st unix.Statfs_t
+	text, err := os.ReadFile(filepath.Join(diskaudit.WorkFolder, "file"))
+	err = errors.Join(err, os.WriteFile(filepath.Join(root, "written"), append(input, text...), 0o600), unix.Statfs(root, &st))
+	if string(input) == `"fails"` {
+		err = errors.New("the work failed")
+	}
+	return fmt.Append(nil, st.Blocks*uint64(st.Bsize)), err
+}
+
+func TestAWorkWritesAndGrows(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "file"), []byte(" there"), 0o600))
+	given, err := os.Open(folder)
+	require.NoError(t, err)
+	defer given.Close()
+	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
+		path := image(t, kind, map[string]string{"etc/os-release": "ID=debian\n"})
+		_, layout, roots := laidOut(t, path)
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		require.NoError(t, err)
+		work := diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given, Input: "written", Progress: t.Output()}
+		work.Grown, err = layout.Grow(file, 1, 640<<20)
+		require.NoError(t, err)
+		var size int64
+		_, err = work.Run(t.Context(), &size)
+		require.NoError(t, err, kind)
+		assert.Greater(t, size, int64(500<<20), kind)
+
+		require.NoError(t, file.Close())
+
+		i, layout, roots := laidOut(t, path)
+		assert.False(t, layout.Partitions[0].Dirty, kind)
+		list, err := diskaudit.Audit{Image: i, Layout: layout}.List(t.Context())
+		require.NoError(t, err, kind)
+		defer list.Close()
+		var written [sha256.Size]byte
+		for e, err := list.Next(); err == nil; e, err = list.Next() {
+			if e.Path == "/written" {
+				written = e.Sum
+			}
+		}
+		assert.Equal(t, sha256.Sum256([]byte(`"written" there`)), written, kind)
+
+		file, err = os.OpenFile(path, os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given, Input: "fails", Progress: t.Output()}.Run(t.Context(), &size)
+		require.ErrorContains(t, err, "the work failed")
+		require.NoError(t, file.Close())
+		assert.NotContains(t, loops(t), path)
+	}
+}
+
+func laidOut(t *testing.T, path string) (*disk.Image, *disk.Layout, []disk.Partition) {
+	t.Helper()
+	i, err := disk.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { i.Close() })
+	l, err := i.Layout()
+	require.NoError(t, err)
+	roots, err := l.Roots(0)
+	require.NoError(t, err)
+	return i, l, roots
 }
 
 // auditMark is the environment variable of a process that only audits a disk.
@@ -89,11 +158,7 @@ func image(t *testing.T, kind string, files map[string]string) string {
 
 func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {
 	t.Helper()
-	i, err := disk.Open(path)
-	require.NoError(t, err)
-	t.Cleanup(func() { i.Close() })
-	l, err := i.Layout()
-	require.NoError(t, err)
+	i, l, _ := laidOut(t, path)
 	return diskaudit.Audit{Image: i, Layout: l, Spec: scrub.Spec{Skip: skip}, Folder: t.TempDir()}.Run(t.Context())
 }
 
