@@ -1,10 +1,9 @@
-//go:build e2e
+//go:build full
 
 package tools_test
 
 import (
 	"debug/elf"
-	"flag"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -16,17 +15,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-var every = flag.Bool("every", false, "build every version of every tool, not only the newest: needs 40 GB of disk where the publishers' sites cannot be reached")
-
 // Every tool of the table can be downloaded or built, is static if built, and
-// comes from the cache the second time.
+// comes from the cache the second time. Where the publishers' sites cannot be
+// reached, this needs 40 GB of disk.
 func TestEveryToolCanBeBuilt(t *testing.T) {
 	for _, tool := range tools.Table() {
-		versions := tool.Versions
-		if !*every {
-			versions = versions[:1]
-		}
-		for _, version := range versions {
+		for _, version := range tool.Versions {
 			t.Run(tool.Name+"@"+version, func(t *testing.T) {
 				path, err := tools.Build(t.Context(), tool.Name, version, runtime.GOARCH, t.Output())
 				require.NoError(t, err)
