@@ -174,13 +174,13 @@ func (f *manifestsFlags) print(w io.Writer, chosen []clustersetup.Manifest) erro
 // roleARN is the ARN of a role that is named by its name or ARN. A role that does not
 // exist yet will have no path, and will be in the cluster's account.
 func roleARN(ctx context.Context, a *awsapi.AWS, c awsapi.Cluster, role string) (string, error) {
-	parts := strings.Split(c.ARN, ":")
-	if awsnames.RoleName().Check(role) != nil || len(parts) < 5 {
+	cluster := awsnames.Split(c.ARN)
+	if awsnames.RoleName().Check(role) != nil || cluster.Account == "" {
 		return role, nil
 	}
 	found, err := a.Role(ctx, role)
 	if awsapi.IsNotFound(err) {
-		return fmt.Sprintf("arn:%s:iam::%s:role/%s", parts[1], parts[4], role), nil
+		return fmt.Sprintf("arn:%s:iam::%s:role/%s", cluster.Partition, cluster.Account, role), nil
 	}
 	return found.ARN, err
 }

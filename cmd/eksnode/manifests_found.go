@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
 
@@ -48,12 +49,10 @@ func (r *setupReader) unread(err error, ids ...string) error {
 func (r *setupReader) all(c awsapi.Cluster) error {
 	found := &r.node.Found
 	found.AuthenticationMode, found.AutoMode, found.NoPodIdentity = c.AuthenticationMode, c.AutoMode, noPodIdentity(c)
-	if parts := strings.Split(c.ARN, ":"); len(parts) > 4 {
-		found.Account = parts[4]
-	}
-	role := strings.Split(r.node.Role, ":")
-	foreign := found.Account != "" && role[4] != found.Account
-	name := role[5][strings.LastIndex(role[5], "/")+1:]
+	found.Account = awsnames.Split(c.ARN).Account
+	role := awsnames.Split(r.node.Role)
+	foreign := found.Account != "" && role.Account != found.Account
+	name := role.Resource[strings.LastIndex(role.Resource, "/")+1:]
 	for _, read := range []struct {
 		needed bool
 		from   func() error
@@ -62,7 +61,7 @@ func (r *setupReader) all(c awsapi.Cluster) error {
 		{!foreign && r.wants("role"), func() error { return r.profile(name) }},
 		{!foreign && r.wants("access-entry", "aws-auth") && c.AuthenticationMode != "CONFIG_MAP", r.entry},
 		{!r.node.CNIOnNode && r.wants("cni-role"), r.cni},
-		{r.node.IPv6 && (r.wants("cni-role") || !foreign && r.node.CNIOnNode && r.wants("policies")), func() error { return r.ipv6Policy(role[1]) }},
+		{r.node.IPv6 && (r.wants("cni-role") || !foreign && r.node.CNIOnNode && r.wants("policies")), func() error { return r.ipv6Policy(role.Partition) }},
 		{r.node.AMI != "" && r.wants("launch-template", "nodeclass"), r.image},
 	} {
 		if !read.needed {

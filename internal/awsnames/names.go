@@ -49,6 +49,18 @@ func shown(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
+// ARN has the parts of an ARN. A text of another form has none.
+type ARN struct{ Partition, Service, Region, Account, Resource string }
+
+// Split returns the parts of an ARN.
+func Split(text string) ARN {
+	parts := strings.SplitN(text, ":", 6)
+	if len(parts) < 6 || parts[0] != "arn" {
+		return ARN{}
+	}
+	return ARN{parts[1], parts[2], parts[3], parts[4], parts[5]}
+}
+
 // idOf is the form of EC2's IDs: a prefix, and 8 or 17 hexadecimal digits
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html).
 func idOf(prefix, what string) Form {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // cni is the VPC CNI's own role. Without one, the VPC CNI uses the nodes' role.
@@ -64,7 +65,7 @@ func (f *facts) cniOf(ctx context.Context, a *awsapi.AWS) fact[cni] {
 	default:
 		return fact[cni]{}
 	}
-	if of := accountOf(c.arn); of == "" || of == f.clusterAccount() {
+	if of := awsnames.Split(c.arn).Account; of == "" || of == awsnames.Split(f.cluster.value.ARN).Account {
 		role, err := a.Role(ctx, c.arn)
 		if err != nil {
 			return fact[cni]{value: c, err: err}
@@ -74,23 +75,15 @@ func (f *facts) cniOf(ctx context.Context, a *awsapi.AWS) fact[cni] {
 	return fact[cni]{value: c}
 }
 
-// clusterAccount is the cluster's account, or empty.
-func (f *facts) clusterAccount() string {
-	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > 4 {
-		return parts[4]
-	}
-	return ""
-}
-
 // issuer is the cluster's OpenID Connect issuer, as trust policies write it.
 func (f *facts) issuer() string { return strings.TrimPrefix(f.cluster.value.Issuer, "https://") }
 
 // provider is the ARN of the cluster's OpenID Connect provider in IAM.
 func (f *facts) provider() string {
-	return fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", partition(f.cluster.value.ARN), f.clusterAccount(), f.issuer())
+	return fmt.Sprintf("arn:%s:iam::%s:oidc-provider/%s", f.partition(), awsnames.Split(f.cluster.value.ARN).Account, f.issuer())
 }
 
-func checkPolicyCNI(f *facts) result {
+func checkPolicyCNI(f *facts) *result {
 	c := f.cni.value
 	switch {
 	case f.cluster.err != nil:
@@ -105,7 +98,7 @@ func checkPolicyCNI(f *facts) result {
 		return maybe("aws sts get-caller-identity", "the VPC CNI uses the role %s (%s) of another account, which preflight cannot read", c.arn, c.by)
 	}
 	if not := f.cniTrust(c); not != nil {
-		return *not
+		return not
 	}
 	r := f.judge(f.cniGrant(c.role, c.simulated, ""))
 	r.evidence += ", by " + c.by
@@ -129,10 +122,10 @@ func (f *facts) cniGrant(role *awsapi.Role, simulated fact[[]awsapi.Decision], o
 }
 
 // cniOnNode checks the nodes' role, which the VPC CNI uses without a role of its own.
-func (f *facts) cniOnNode() result {
+func (f *facts) cniOnNode() *result {
 	role, not := f.role()
 	if not != nil {
-		return *not
+		return not
 	}
 	otherwise := "the VPC CNI's own role may have it, by an annotation of its service account"
 	if f.cluster.value.IPFamily == "ipv6" {
@@ -163,59 +156,53 @@ func (f *facts) cniTrust(c cni) *result {
 
 func (f *facts) podTrust(c cni) *result {
 	agent := f.addon(podIdentityAgent)
-	var r result
 	switch {
 	case f.addons.err != nil:
-		r = f.unseen(f.addons.err)
+		return f.unseen(f.addons.err)
 	case agent == nil:
-		r = maybe(fmt.Sprintf("aws eks create-addon --cluster-name %s --addon-name %s", f.target.Cluster, podIdentityAgent),
+		return maybe(fmt.Sprintf("aws eks create-addon --cluster-name %s --addon-name %s", f.target.Cluster, podIdentityAgent),
 			"the VPC CNI has the role %s by pod identity, but EKS does not manage the add-on %s, without which pods get no credentials", c.arn, podIdentityAgent)
 	case strings.HasSuffix(agent.Status, "_FAILED"):
-		r = bad(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, podIdentityAgent),
+		return bad(fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name %s --query addon.health", f.target.Cluster, podIdentityAgent),
 			"the VPC CNI has the role %s by pod identity, but the add-on %s is %s", c.arn, podIdentityAgent, agent.Status)
 	case c.source != "": // the trust policy names the role that assumes this one
 		return nil
 	case !trusts(c.role.Trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
-		r = bad("aws iam get-role --role-name "+c.role.Name+" --query Role.AssumeRolePolicyDocument",
+		return bad("aws iam get-role --role-name "+c.role.Name+" --query Role.AssumeRolePolicyDocument",
 			"the VPC CNI's role %s does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession", c.role.Name)
-	default:
-		return nil
 	}
-	return &r
+	return nil
 }
 
 func (f *facts) webTrust(c cni) *result {
-	var r result
 	see := "aws iam get-role --role-name " + c.role.Name + " --query Role.AssumeRolePolicyDocument"
 	switch fault := f.webFault(c.role); {
 	case f.issuer() == "":
-		r = maybe("aws eks describe-cluster --name "+f.target.Cluster+" --query cluster.identity", "EKS returned no OpenID Connect issuer, so nothing can assume the VPC CNI's role %s", c.role.Name)
+		return maybe("aws eks describe-cluster --name "+f.target.Cluster+" --query cluster.identity", "EKS returned no OpenID Connect issuer, so nothing can assume the VPC CNI's role %s", c.role.Name)
 	case awsapi.IsNotFound(c.clients.err):
-		r = bad("aws iam create-open-id-connect-provider --url "+f.cluster.value.Issuer+" --client-id-list "+audience,
+		return bad("aws iam create-open-id-connect-provider --url "+f.cluster.value.Issuer+" --client-id-list "+audience,
 			"the VPC CNI's role %s needs the cluster's OpenID Connect provider, which IAM does not have: %s", c.role.Name, f.provider())
 	case c.clients.err != nil:
-		r = f.unseen(c.clients.err)
+		return f.unseen(c.clients.err)
 	case !slices.Contains(c.clients.value, audience):
-		r = bad("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn "+f.provider()+" --client-id "+audience,
+		return bad("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn "+f.provider()+" --client-id "+audience,
 			"the OpenID Connect provider %s lacks the audience %s", f.provider(), audience)
 	case fault != "":
-		r = bad(see, "the VPC CNI's role %s %s", c.role.Name, fault)
-	default:
-		return nil
+		return bad(see, "the VPC CNI's role %s %s", c.role.Name, fault)
 	}
-	return &r
+	return nil
 }
 
 // webFault says why the service account of the VPC CNI cannot assume a role with
 // the cluster's tokens. It is empty when the service account can.
 func (f *facts) webFault(role *awsapi.Role) string {
-	var policy trustPolicy
-	if err := json.Unmarshal([]byte(role.Trust), &policy); err != nil {
+	var p document
+	if err := json.Unmarshal([]byte(role.Trust), &p); err != nil {
 		return fmt.Sprintf("has no readable trust policy: %v", err)
 	}
 	fault := "does not trust " + f.provider() + " for sts:AssumeRoleWithWebIdentity"
-	for _, s := range policy.Statement {
-		if s.Effect != "Allow" || !s.Principal.federates(f.provider()) || !s.lets("sts:AssumeRoleWithWebIdentity") {
+	for _, s := range p.Statement {
+		if s.Effect != "Allow" || !slices.Contains(s.Principal.Federated, f.provider()) && !slices.Contains(s.Principal.Federated, "*") || !s.about("sts:AssumeRoleWithWebIdentity") {
 			continue
 		}
 		fault = ""
@@ -233,25 +220,18 @@ func (f *facts) webFault(role *awsapi.Role) string {
 
 // condition says whether the conditions of a statement accept a value of a key. A
 // statement without a condition for the key does.
-func (s trustStatement) condition(key, value string) (wanted []string, fits bool) {
+func (s statement) condition(key, value string) (wanted []string, fits bool) {
 	fits = true
 	for operator, keys := range s.Condition {
 		for name, values := range keys {
 			if !strings.EqualFold(name, key) {
 				continue
 			}
-			like := strings.Contains(operator, "Like")
-			if !slices.ContainsFunc(values, func(w string) bool { return w == value || like && matches(w, value) }) {
-				wanted, fits = values, false
+			texts := show.Each(values, func(v any) string { return fmt.Sprint(v) })
+			if !slices.Contains(texts, value) && !(strings.Contains(operator, "Like") && anyLike(texts, value, false)) {
+				wanted, fits = texts, false
 			}
 		}
 	}
 	return wanted, fits
-}
-
-// matches compares a value with a pattern of IAM: * is any text, and ? any
-// character.
-func matches(pattern, value string) bool {
-	pattern = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern))
-	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString(value)
 }

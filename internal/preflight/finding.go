@@ -4,6 +4,7 @@
 package preflight
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -100,22 +101,26 @@ type result struct {
 	cause string
 }
 
-func good(format string, args ...any) result {
-	return result{verdict: OK, evidence: fmt.Sprintf(format, args...)}
+func good(format string, args ...any) *result {
+	return &result{verdict: OK, evidence: fmt.Sprintf(format, args...)}
 }
 
-func bad(remedy, format string, args ...any) result {
-	return result{verdict: Fail, evidence: fmt.Sprintf(format, args...), remedy: remedy}
+func bad(remedy, format string, args ...any) *result {
+	return &result{verdict: Fail, evidence: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
-func maybe(remedy, format string, args ...any) result {
-	return result{verdict: Warn, evidence: fmt.Sprintf(format, args...), remedy: remedy}
+func maybe(remedy, format string, args ...any) *result {
+	return &result{verdict: Warn, evidence: fmt.Sprintf(format, args...), remedy: remedy}
 }
 
-// unseen is the result when the check's data could not be read. The remedy runs the
-// preflight again.
-func (f *facts) unseen(err error) result {
-	r := result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command(""), cause: causeOf(err)}
+// unseen is the result when the check's data could not be read, or nil without an
+// error. The remedy runs the preflight again.
+func (f *facts) unseen(errs ...error) *result {
+	err := cmp.Or(errs...)
+	if err == nil {
+		return nil
+	}
+	r := &result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command(""), cause: causeOf(err)}
 	var denied *awsapi.DeniedError
 	switch {
 	case errors.As(err, &denied):
@@ -128,7 +133,7 @@ func (f *facts) unseen(err error) result {
 }
 
 // because makes a result one finding with other results of the same cause.
-func (r result) because(cause string) result {
+func (r *result) because(cause string) *result {
 	r.cause = cause
 	return r
 }
@@ -154,7 +159,7 @@ type collected struct {
 	first    map[string]int // index of the first finding of a cause
 }
 
-func (c *collected) add(check Check, said result) {
+func (c *collected) add(check Check, said *result) {
 	one := Finding{Check: check.ID, Question: check.Question, Verdict: said.verdict, Evidence: said.evidence, Remedy: said.remedy}
 	i, known := c.first[said.cause]
 	switch {
@@ -181,7 +186,7 @@ type Check struct {
 	// node says that the check needs the settings of nodes: an instance, a launch
 	// template, a node group or an EC2NodeClass.
 	node bool
-	look func(*facts) result
+	look func(*facts) *result
 }
 
 // Table lists the checks in the order in which a node depends on them.
@@ -284,18 +289,15 @@ func (f *facts) fits(family string) *result {
 		return nil
 	}
 	known := readBy(i)
-	var r result
 	switch {
 	case known == nil && family == "windows":
-		r = bad(f.userDataOf("al2023"), "the user data is for windows, but the image's platform is %q", i.Platform)
+		return bad(f.userDataOf("al2023"), "the user data is for windows, but the image's platform is %q", i.Platform)
 	case known == nil || slices.Contains(known, family):
 		return nil
 	case i.OwnerAlias == "" && i.Platform != "windows" && i.Tags[awsapi.TagPrefix+"distro"] == "":
-		r = maybe(f.userDataOf(known[0]), "the user data is for %s, but images named %s read %s", family, i.Name, strings.Join(known, ", "))
-	default:
-		r = bad(f.userDataOf(known[0]), "the user data is for %s, but %s (%s) reads %s", family, i.ID, i.Name, strings.Join(known, ", "))
+		return maybe(f.userDataOf(known[0]), "the user data is for %s, but images named %s read %s", family, i.Name, strings.Join(known, ", "))
 	}
-	return &r
+	return bad(f.userDataOf(known[0]), "the user data is for %s, but %s (%s) reads %s", family, i.ID, i.Name, strings.Join(known, ", "))
 }
 
 func (f *facts) userDataOf(family string) string {

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -81,16 +82,12 @@ func (f *facts) networks(subnets []awsapi.Subnet) []string {
 // groups returns nil when both sides' security groups are known, and otherwise the
 // result to report.
 func (f *facts) groups() *result {
-	for _, err := range []error{f.nodeGroups.err, f.planeGroups.err, f.subnets.err, f.planeSubnets.err} {
-		if err != nil {
-			r := f.unseen(err)
-			return &r
-		}
+	if r := f.unseen(f.nodeGroups.err, f.planeGroups.err, f.subnets.err, f.planeSubnets.err); r != nil {
+		return r
 	}
 	if len(f.nodeGroups.value) == 0 || len(f.planeGroups.value) == 0 {
-		r := maybe(f.newVersion(map[string]any{"SecurityGroupIds": []string{f.cluster.value.ClusterSecurityGroup}}),
+		return maybe(f.newVersion(map[string]any{"SecurityGroupIds": []string{f.cluster.value.ClusterSecurityGroup}}),
 			"%s names no security group, so its instances get the VPC's default group", f.launch.value.From)
-		return &r
 	}
 	return nil
 }
@@ -117,7 +114,7 @@ func (f *facts) planeSide() side {
 }
 
 // path checks that the security groups allow ports from one side to the other.
-func path(from, to side, ports ...port) result {
+func path(from, to side, ports ...port) *result {
 	for _, p := range ports {
 		for _, direction := range []struct {
 			egress      bool
@@ -145,24 +142,24 @@ func path(from, to side, ports ...port) result {
 	return good("%s to %s", strings.Join(ids(from.groups), ", "), strings.Join(ids(to.groups), ", "))
 }
 
-func checkPort443(f *facts) result {
+func checkPort443(f *facts) *result {
 	if not := f.groups(); not != nil {
-		return *not
+		return not
 	}
 	return path(f.nodeSide("the node"), f.planeSide(), port{"tcp", 443})
 }
 
-func checkPort10250(f *facts) result {
+func checkPort10250(f *facts) *result {
 	if not := f.groups(); not != nil {
-		return *not
+		return not
 	}
 	return path(f.planeSide(), f.nodeSide("the node"), port{"tcp", 10250})
 }
 
 // DNS uses both protocols, and metrics-server connects to kubelets.
-func checkNodeToNode(f *facts) result {
+func checkNodeToNode(f *facts) *result {
 	if not := f.groups(); not != nil {
-		return *not
+		return not
 	}
 	return path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53}, port{"tcp", 10250})
 }
@@ -204,15 +201,13 @@ func entryUsers(kind string) string {
 	return "another user may need it"
 }
 
-func checkAccess(f *facts) result {
+func checkAccess(f *facts) *result {
 	role, not := f.role()
 	switch {
 	case not != nil:
-		return *not
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
-	case f.entry.err != nil:
-		return f.unseen(f.entry.err)
+		return not
+	case cmp.Or(f.cluster.err, f.entry.err) != nil:
+		return f.unseen(f.cluster.err, f.entry.err)
 	}
 	mode, kind := f.cluster.value.AuthenticationMode, f.entry.value.Type
 	create := fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s", f.target.Cluster, role.ARN, f.entryType())
@@ -276,11 +271,11 @@ func mapRoles(text []byte) ([]mappedRole, error) {
 }
 
 // unread is the result when aws-auth decides and was not passed.
-func (f *facts) unread(evidence string) result {
-	return result{verdict: Unknown, evidence: evidence, remedy: f.withAuth(), cause: "aws-auth"}
+func (f *facts) unread(evidence string) *result {
+	return &result{verdict: Unknown, evidence: evidence, remedy: f.withAuth(), cause: "aws-auth"}
 }
 
-func checkAWSAuth(f *facts) result {
+func checkAWSAuth(f *facts) *result {
 	role, not := f.role()
 	switch {
 	case f.cluster.err != nil:
@@ -288,7 +283,7 @@ func checkAWSAuth(f *facts) result {
 	case f.cluster.value.AuthenticationMode == "API":
 		return good("the cluster does not use aws-auth")
 	case not != nil:
-		return *not
+		return not
 	case f.entry.err == nil && f.entry.value.Type == f.entryType():
 		return good("not needed: the access entry lets the role in and has precedence")
 	case f.target.AWSAuth == nil && f.entry.err != nil:
@@ -319,7 +314,7 @@ func checkAWSAuth(f *facts) result {
 }
 
 // line checks the node role's line.
-func (f *facts) line(l mappedRole, role string) result {
+func (f *facts) line(l mappedRole, role string) *result {
 	if l.Username != "system:node:{{EC2PrivateDNSName}}" {
 		return bad("kubectl edit configmap aws-auth -n kube-system",
 			"the username of %s is %q, but must be system:node:{{EC2PrivateDNSName}}: if that username is in use, give these nodes their own role", l.ARN, l.Username)

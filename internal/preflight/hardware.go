@@ -39,12 +39,12 @@ func (f *facts) zones() []string {
 	return slices.Compact(zones)
 }
 
-func checkInstanceState(f *facts) result {
+func checkInstanceState(f *facts) *result {
 	var ended *awsapi.EndedError
 	l := f.launch.value
 	switch {
 	case f.target.Instance == "":
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	case errors.As(f.launch.err, &ended):
 		return bad(f.stateReason(), "the instance is %s%s", ended.State, reason(ended.Reason)).because(causeOf(f.launch.err))
 	case f.launch.err != nil && strings.Contains(f.launch.err.Error(), "InvalidInstanceID.NotFound"):
@@ -88,7 +88,7 @@ func reason(said string) string {
 }
 
 // healthy checks the status checks of a running instance.
-func (f *facts) healthy() result {
+func (f *facts) healthy() *result {
 	h, id := f.health.value, f.target.Instance
 	describe := "aws ec2 describe-instance-status --instance-ids " + id
 	switch {
@@ -108,10 +108,10 @@ func (f *facts) healthy() result {
 	return good("running, no status check fails")
 }
 
-func checkTypeZone(f *facts) result {
+func checkTypeZone(f *facts) *result {
 	switch {
 	case f.target.Instance != "" || f.types.absent && !f.launch.value.Requirements:
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	case f.types.err != nil:
 		return f.unseen(f.types.err)
 	case f.types.absent:
@@ -141,18 +141,18 @@ func checkTypeZone(f *facts) result {
 
 // checkTypeImage checks what EC2 demands of an image and an instance type together
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-boot.html).
-func checkTypeImage(f *facts) result {
+func checkTypeImage(f *facts) *result {
 	if f.types.absent && f.types.err == nil {
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	}
 	i, not := f.seenImage()
 	switch {
 	case f.types.err != nil:
 		return f.unseen(f.types.err)
 	case f.image.absent:
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	case not != nil:
-		return *not
+		return not
 	}
 	old := ""
 	for _, t := range f.types.value {
@@ -189,15 +189,15 @@ func unfit(i awsapi.Image, t awsapi.InstanceType) string {
 // for the root device.
 func rootNames() []string { return []string{"/dev/xvda", "/dev/sda1", "/dev/sda", "xvda", "sda1"} }
 
-func checkDisks(f *facts) result {
+func checkDisks(f *facts) *result {
 	i, not := f.seenImage()
 	switch {
 	case f.target.Instance != "" || f.target.NodeClass != nil || f.launch.absent || f.image.absent:
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
 	case not != nil:
-		return *not
+		return not
 	}
 	var seen []string
 	for _, d := range f.launch.value.Devices {

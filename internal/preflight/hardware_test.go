@@ -247,7 +247,7 @@ func FuzzEndpointPolicy(f *testing.F) {
 		f.Add(seed, "ec2:DescribeInstances", "*")
 	}
 	f.Fuzz(func(t *testing.T, text, action, resource string) {
-		var before, after endpointPolicy
+		var before, after document
 		if json.Unmarshal([]byte(text), &before) != nil {
 			return
 		}

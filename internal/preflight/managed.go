@@ -213,9 +213,9 @@ func familyOf(amiType string) string {
 	return ""
 }
 
-func checkNodeGroup(f *facts) result {
+func checkNodeGroup(f *facts) *result {
 	if !f.managed() {
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	}
 	if f.group.err != nil {
 		return f.unseen(f.group.err)
@@ -253,11 +253,11 @@ func checkNodeGroup(f *facts) result {
 
 // checkGroupTemplate checks what EKS demands of the launch templates of managed
 // node groups (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
-func checkGroupTemplate(f *facts) result {
+func checkGroupTemplate(f *facts) *result {
 	g, l := f.group.value, f.launch.value
 	switch {
 	case !f.managed():
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	case f.group.err != nil:
 		return f.unseen(f.group.err)
 	case g.Template == "" && g.AMIType == custom:
@@ -315,20 +315,17 @@ func (f *facts) unmergeable() *result {
 	text := string(f.launch.value.UserData)
 	family := familyOf(f.group.value.AMIType)
 	linux := isAmazonLinux(f.group.value.AMIType)
-	var r result
 	switch {
 	case !f.managed() || f.publisher() == "":
 		return nil
 	case linux && !isMIME(text):
-		r = bad(f.userDataOf(family), "EKS merges user data with its own only as a MIME message, and this is none")
+		return bad(f.userDataOf(family), "EKS merges user data with its own only as a MIME message, and this is none")
 	case linux && strings.Contains(text, "/etc/eks/bootstrap.sh"):
-		r = bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of EKS: leave the call out")
+		return bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of EKS: leave the call out")
 	case family == "windows":
-		r = maybe(f.userDataOf(family), "EKS documents merged user data only for Amazon Linux and Bottlerocket, not for Windows")
-	default:
-		return nil
+		return maybe(f.userDataOf(family), "EKS documents merged user data only for Amazon Linux and Bottlerocket, not for Windows")
 	}
-	return &r
+	return nil
 }
 
 func isMIME(text string) bool {

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,12 +15,9 @@ import (
 // several dozen.
 const least = 16
 
-func checkSubnets(f *facts) result {
-	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
-	case f.subnets.err != nil:
-		return f.unseen(f.subnets.err)
+func checkSubnets(f *facts) *result {
+	if r := f.unseen(f.cluster.err, f.subnets.err); r != nil {
+		return r
 	}
 	var seen, few []string
 	for _, s := range f.subnets.value {
@@ -55,12 +53,9 @@ func (f *facts) place(s awsapi.Subnet) string {
 	return said
 }
 
-func checkSubnetTag(f *facts) result {
-	switch {
-	case f.cluster.err != nil:
-		return f.unseen(f.cluster.err)
-	case f.subnets.err != nil:
-		return f.unseen(f.subnets.err)
+func checkSubnetTag(f *facts) *result {
+	if r := f.unseen(f.cluster.err, f.subnets.err); r != nil {
+		return r
 	}
 	if n, ok := minor(f.cluster.value.Version); !ok || n > 18 {
 		return good("not needed since 1.19")
@@ -103,7 +98,7 @@ func (f *facts) publicAddress(s awsapi.Subnet) string {
 	}
 }
 
-func checkDNS(f *facts) result {
+func checkDNS(f *facts) *result {
 	v := f.vpc.value
 	switch {
 	case f.vpc.err != nil:
@@ -153,7 +148,7 @@ func (f *facts) dhcpOptions() string {
 		"Key=domain-name-servers,Values=AmazonProvidedDNS Key=domain-name,Values=%s --query DhcpOptions.DhcpOptionsId --output text)", f.vpc.value.ID, domain)
 }
 
-func checkDomain(f *facts) result {
+func checkDomain(f *facts) *result {
 	v := f.vpc.value
 	if f.vpc.err != nil {
 		return f.unseen(f.vpc.err)
@@ -207,11 +202,9 @@ func (f *facts) crossings() []crossing {
 	return list
 }
 
-func checkACL(f *facts) result {
-	for _, err := range []error{f.subnets.err, f.planeSubnets.err, f.acls.err} {
-		if err != nil {
-			return f.unseen(err)
-		}
+func checkACL(f *facts) *result {
+	if r := f.unseen(f.subnets.err, f.planeSubnets.err, f.acls.err); r != nil {
+		return r
 	}
 	for _, s := range slices.Concat(f.subnets.value, f.planeSubnets.value) {
 		if _, there := f.aclOf(s); !there { // each subnet has one
@@ -292,55 +285,47 @@ func (c crossing) remedy(acl awsapi.ACL) string {
 // ipv6 is the cluster's address family with IPv6 addresses for pods and services.
 const ipv6 = "ipv6"
 
-func checkIPv6(f *facts) result {
+func checkIPv6(f *facts) *result {
 	if f.cluster.err == nil && f.cluster.value.IPFamily != ipv6 {
 		return good("not needed: the cluster uses IPv4")
 	}
-	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err} {
-		if err != nil {
-			return f.unseen(err)
-		}
+	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err); r != nil {
+		return r
 	}
 	var seen []string
 	var doubt *result
 	for _, s := range f.subnets.value {
 		if r := f.addresses6(s); r != nil {
-			return *r
+			return r
 		}
 		if r := f.route6(s); r != nil {
 			doubt = r
 		}
 		seen = append(seen, s.ID+" has "+s.IPv6)
 	}
-	if doubt != nil {
-		return *doubt
-	}
-	return good("%s", strings.Join(seen, ", "))
+	return cmp.Or(doubt, good("%s", strings.Join(seen, ", ")))
 }
 
 // addresses6 checks that nodes in a subnet get IPv6 addresses
 // (https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html).
 func (f *facts) addresses6(s awsapi.Subnet) *result {
-	var r result
 	assigned := s.IPv6Addresses
 	if said := f.launch.value.IPv6Address; said != nil {
 		assigned = *said
 	}
 	switch {
 	case s.IPv6 == "" && len(f.vpc.value.IPv6) == 0:
-		r = bad("aws ec2 associate-vpc-cidr-block --amazon-provided-ipv6-cidr-block --vpc-id "+s.VPC,
+		return bad("aws ec2 associate-vpc-cidr-block --amazon-provided-ipv6-cidr-block --vpc-id "+s.VPC,
 			"the cluster uses IPv6, but neither %s nor %s has an IPv6 network", s.ID, s.VPC)
 	case s.IPv6 == "":
-		r = bad("aws ec2 associate-subnet-cidr-block --ipv6-cidr-block IPV6-NETWORK --subnet-id "+s.ID, "the cluster uses IPv6, but %s has no IPv6 network", s.ID)
+		return bad("aws ec2 associate-subnet-cidr-block --ipv6-cidr-block IPV6-NETWORK --subnet-id "+s.ID, "the cluster uses IPv6, but %s has no IPv6 network", s.ID)
 	case !assigned && f.target.Instance != "":
-		r = bad("aws ec2 assign-ipv6-addresses --ipv6-address-count 1 --network-interface-id $(aws ec2 describe-instances --instance-ids "+f.target.Instance+
+		return bad("aws ec2 assign-ipv6-addresses --ipv6-address-count 1 --network-interface-id $(aws ec2 describe-instances --instance-ids "+f.target.Instance+
 			" --query Reservations[0].Instances[0].NetworkInterfaces[0].NetworkInterfaceId --output text)", "the cluster uses IPv6, but %s has no IPv6 address", f.launch.value.From)
 	case !assigned:
-		r = bad("aws ec2 modify-subnet-attribute --assign-ipv6-address-on-creation --subnet-id "+s.ID, "the cluster uses IPv6, but instances in %s get no IPv6 address", s.ID)
-	default:
-		return nil
+		return bad("aws ec2 modify-subnet-attribute --assign-ipv6-address-on-creation --subnet-id "+s.ID, "the cluster uses IPv6, but instances in %s get no IPv6 address", s.ID)
 	}
-	return &r
+	return nil
 }
 
 // route6 checks the route to the internet over IPv6. Nodes join without the route,
@@ -350,16 +335,13 @@ func (f *facts) route6(s awsapi.Subnet) *result {
 	gateway := "--egress-only-internet-gateway-id $(aws ec2 create-egress-only-internet-gateway --vpc-id " + s.VPC +
 		" --query EgressOnlyInternetGateway.EgressOnlyInternetGatewayId --output text)"
 	target := fmt.Sprintf("--route-table-id %s --destination-ipv6-cidr-block %s %s", s.Table, anywhere6, gateway)
-	var r result
 	switch {
 	case s.Table == "" || len(routes) == 0 && f.exit(s).verdict != OK:
 		return nil
 	case len(routes) == 0:
-		r = maybe("aws ec2 create-route "+target, "%s has no IPv6 route to the internet (%s), so pods reach no IPv6 address outside %s; nodes join", s.ID, anywhere6, s.VPC)
+		return maybe("aws ec2 create-route "+target, "%s has no IPv6 route to the internet (%s), so pods reach no IPv6 address outside %s; nodes join", s.ID, anywhere6, s.VPC)
 	case routes[0].Blackhole:
-		r = maybe("aws ec2 replace-route "+target, "the IPv6 route of %s to %s is a blackhole, so pods reach no IPv6 address outside %s; nodes join", s.ID, routes[0].Via, s.VPC)
-	default:
-		return nil
+		return maybe("aws ec2 replace-route "+target, "the IPv6 route of %s to %s is a blackhole, so pods reach no IPv6 address outside %s; nodes join", s.ID, routes[0].Via, s.VPC)
 	}
-	return &r
+	return nil
 }

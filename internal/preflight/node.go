@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-func checkImageState(f *facts) result {
+func checkImageState(f *facts) *result {
 	if f.image.err != nil {
 		return f.unseen(f.image.err)
 	}
@@ -35,7 +35,7 @@ func checkImageState(f *facts) result {
 	return good("%s (%s), root device %s", i.ID, i.Name, i.RootDevice)
 }
 
-func (f *facts) noImage() result {
+func (f *facts) noImage() *result {
 	if by := f.publisher(); by != "" {
 		return good("%s", by)
 	}
@@ -57,25 +57,21 @@ func (f *facts) newVersion(data map[string]any) string {
 		f.launch.value.Template, f.launch.value.Version, show.ShellQuote(string(text)))
 }
 
-// quote quotes a text as one word for a shell.
-
 func (f *facts) seenImage() (awsapi.Image, *result) {
 	if f.image.err != nil {
-		r := f.unseen(f.image.err)
-		return awsapi.Image{}, &r
+		return awsapi.Image{}, f.unseen(f.image.err)
 	}
 	if f.image.absent {
-		r := f.noImage()
-		return awsapi.Image{}, &r
+		return awsapi.Image{}, f.noImage()
 	}
 	return f.image.value, nil
 }
 
-func checkImageOwner(f *facts) result {
+func checkImageOwner(f *facts) *result {
 	i, not := f.seenImage()
 	switch {
 	case not != nil:
-		return *not
+		return not
 	case i.OwnerAlias == "amazon":
 		return good("Amazon's, account %s", i.Owner)
 	case f.account.err != nil:
@@ -86,11 +82,11 @@ func checkImageOwner(f *facts) result {
 	return good("your account's, %s", i.Owner)
 }
 
-func checkImageENA(f *facts) result {
+func checkImageENA(f *facts) *result {
 	i, not := f.seenImage()
 	switch {
 	case not != nil:
-		return *not
+		return not
 	case !i.ENA:
 		return bad("aws ec2 modify-instance-attribute --ena-support --instance-id INSTANCE",
 			"ENA is off; set ena_support = true in the build, or turn ENA on for a stopped instance and create the image again")
@@ -98,11 +94,11 @@ func checkImageENA(f *facts) result {
 	return good("ENA is on")
 }
 
-func checkArchitecture(f *facts) result {
+func checkArchitecture(f *facts) *result {
 	i, not := f.seenImage()
 	switch {
 	case not != nil:
-		return *not
+		return not
 	case f.target.NodeClass != nil:
 		return good("Karpenter starts only instance types for %s", i.Architecture)
 	case f.architectures.err != nil:
@@ -121,7 +117,7 @@ func typesFor(architecture string) string {
 		" --query InstanceTypes[].InstanceType --output text"
 }
 
-func checkClusterTag(f *facts) result {
+func checkClusterTag(f *facts) *result {
 	switch {
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
@@ -168,7 +164,7 @@ func (f *facts) tagged(key, value string) []map[string]any {
 	return list
 }
 
-func checkMetadata(f *facts) result {
+func checkMetadata(f *facts) *result {
 	if f.launch.err != nil {
 		return f.unseen(f.launch.err)
 	}
@@ -203,7 +199,7 @@ func checkMetadata(f *facts) result {
 	return good("%s", said)
 }
 
-func checkUserData(f *facts) result {
+func checkUserData(f *facts) *result {
 	switch {
 	case f.launch.err != nil:
 		return f.unseen(f.launch.err)
@@ -216,7 +212,7 @@ func checkUserData(f *facts) result {
 	case len(f.launch.value.UserData) == 0:
 		return bad(f.userDataOf(f.family()), "%s has no user data", f.launch.value.From)
 	case f.unmergeable() != nil:
-		return *f.unmergeable()
+		return f.unmergeable()
 	case f.userData.err != nil:
 		return bad(f.userDataOf(f.family()), "%v", f.userData.err)
 	}
@@ -242,7 +238,7 @@ func checkUserData(f *facts) result {
 		family = f.target.NodeClass.family()
 	}
 	if not := f.fits(family); not != nil {
-		return *not
+		return not
 	}
 	for _, pair := range [][3]string{
 		{"cluster", r.Cluster.Name, f.target.Cluster}, {"endpoint", r.Cluster.Endpoint, c.Endpoint}, {"certificate authority", r.Cluster.CA, c.CA},

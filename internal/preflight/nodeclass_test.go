@@ -152,7 +152,7 @@ func FuzzNodeClass(f *testing.F) {
 		all := &facts{target: Target{Cluster: "c", NodeClass: c}}
 		all.launch = learn(c.launch(selected{}, "c"), nil)
 		all.userData = c.userData()
-		for _, check := range []func(*facts) result{checkUserData, checkClass, checkSelectors, checkMetadata} {
+		for _, check := range []func(*facts) *result{checkUserData, checkClass, checkSelectors, checkMetadata} {
 			assert.NotEmpty(t, check(all).verdict)
 		}
 	})

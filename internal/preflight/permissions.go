@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
@@ -30,24 +32,13 @@ func needs(verdict Verdict, resource string, actions ...string) []need {
 	return list
 }
 
-// partition is the partition of an ARN: aws, aws-cn, aws-us-gov or another.
-func partition(arn string) string {
-	if parts := strings.Split(arn, ":"); len(parts) > 1 && parts[1] != "" {
-		return parts[1]
-	}
-	return "aws"
-}
-
 // arn is the ARN of a resource in the cluster's region and an account.
 func (f *facts) arn(service, account, resource string) string {
-	parts := strings.Split(f.cluster.value.ARN, ":")
-	if len(parts) < 6 {
+	of := awsnames.Split(f.cluster.value.ARN)
+	if of.Account == "" {
 		return "*"
 	}
-	if account == "" {
-		account = parts[4]
-	}
-	return strings.Join([]string{"arn", parts[1], service, parts[3], account, resource}, ":")
+	return strings.Join([]string{"arn", of.Partition, service, of.Region, cmp.Or(account, of.Account), resource}, ":")
 }
 
 // workerNeeds are for joining. User data with the cluster's details saves the call
@@ -147,7 +138,7 @@ type grant struct {
 
 // judge says whether a role has permissions. Without the permission to simulate
 // policies, only their names decide.
-func (f *facts) judge(g grant) result {
+func (f *facts) judge(g grant) *result {
 	var denied *awsapi.DeniedError
 	switch {
 	case errors.As(g.simulated.err, &denied) && denied.Permission == simulate:
@@ -178,7 +169,7 @@ func (f *facts) judge(g grant) result {
 	if g.otherwise != "" {
 		said += "; " + g.otherwise
 	}
-	return result{verdict: verdict, evidence: said, remedy: g.remedy(missing)}
+	return &result{verdict: verdict, evidence: said, remedy: g.remedy(missing)}
 }
 
 // granted says which policy or which permissions the role has.
@@ -193,7 +184,7 @@ func (g grant) granted() string {
 }
 
 // byName looks for managed policies by their names.
-func (g grant) byName() result {
+func (g grant) byName() *result {
 	const unsure = "preflight sees permissions of other policies only with " + simulate
 	for _, name := range g.names {
 		if slices.Contains(g.role.Policies, name) {
@@ -255,28 +246,28 @@ func (g grant) attach() string {
 	return fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", g.role.Name, partition(g.role.ARN), g.names[0])
 }
 
-func checkPolicyWorker(f *facts) result {
+func checkPolicyWorker(f *facts) *result {
 	role, not := f.role()
 	if not != nil {
-		return *not
+		return not
 	}
 	return f.judge(grant{role, f.simulated, f.workerNeeds(), "", []string{"AmazonEKSWorkerNodePolicy"}})
 }
 
-func checkPolicyRegistry(f *facts) result {
+func checkPolicyRegistry(f *facts) *result {
 	role, not := f.role()
 	if not != nil {
-		return *not
+		return not
 	}
 	return f.judge(grant{role, f.simulated, f.registryNeeds(f.simulated.value), "", []string{
 		"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess",
 	}})
 }
 
-func checkPolicySSM(f *facts) result {
+func checkPolicySSM(f *facts) *result {
 	role, not := f.role()
 	if not != nil {
-		return *not
+		return not
 	}
 	return f.judge(grant{role, f.simulated, f.ssmNeeds(), "the node still joins, but Session Manager reaches it only with the account's default host management", []string{
 		"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM",

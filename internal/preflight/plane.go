@@ -44,7 +44,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d others", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-func checkCluster(f *facts) result {
+func checkCluster(f *facts) *result {
 	c, err := f.cluster.value, f.cluster.err
 	if err != nil {
 		return f.unseen(err)
@@ -84,7 +84,7 @@ func skew(component, plane string) (fits bool, err error) {
 	return have <= want && have >= want-oldest, nil
 }
 
-func checkKubelet(f *facts) result {
+func checkKubelet(f *facts) *result {
 	if f.cluster.err != nil {
 		return f.unseen(f.cluster.err)
 	}
@@ -99,7 +99,7 @@ func checkKubelet(f *facts) result {
 		version, from = f.image.value.Tags[KubernetesTag], "by the image's tag"
 	}
 	if version == "" {
-		return result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
+		return &result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
 			remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
 	}
 	fits, err := skew(version, f.cluster.value.Version)
@@ -113,7 +113,7 @@ func checkKubelet(f *facts) result {
 	return good("kubelet %s %s, control plane %s", version, from, f.cluster.value.Version)
 }
 
-func checkAddons(f *facts) result {
+func checkAddons(f *facts) *result {
 	if f.addons.err != nil {
 		return f.unseen(f.addons.err)
 	}
@@ -184,11 +184,9 @@ func before(version string, want ...int) bool {
 // (https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html).
 const docker = "172.17.0.0/16"
 
-func checkServiceCIDR(f *facts) result {
-	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err} {
-		if err != nil {
-			return f.unseen(err)
-		}
+func checkServiceCIDR(f *facts) *result {
+	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err); r != nil {
+		return r
 	}
 	c, v := f.cluster.value, f.vpc.value
 	look := "aws ec2 describe-vpcs --vpc-ids " + v.ID + " --query Vpcs[0].CidrBlockAssociationSet[].CidrBlock"

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
@@ -29,8 +30,8 @@ func (f *facts) keysOf(ctx context.Context, a *awsapi.AWS) fact[[]awsapi.Key] {
 	var keys []awsapi.Key
 	for _, name := range names {
 		k, err := a.Key(ctx, name, f.account.value)
-		if err != nil && strings.HasPrefix(name, "arn:") && accountOf(name) != f.account.value { // another account's key
-			k, err = awsapi.Key{ID: name, ARN: name, Account: accountOf(name), State: "unknown"}, nil
+		if err != nil && strings.HasPrefix(name, "arn:") && awsnames.Split(name).Account != f.account.value { // another account's key
+			k, err = awsapi.Key{ID: name, ARN: name, Account: awsnames.Split(name).Account, State: "unknown"}, nil
 		}
 		if err != nil {
 			return fact[[]awsapi.Key]{err: err}
@@ -70,15 +71,15 @@ func (f *facts) keyNames(ctx context.Context, a *awsapi.AWS) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-func checkKeys(f *facts) result {
+func checkKeys(f *facts) *result {
 	switch {
 	case f.target.Instance != "":
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	case f.keys.err != nil:
 		return f.unseen(f.keys.err)
 	}
 	var seen []string
-	doubt := result{}
+	var doubt *result
 	for _, k := range f.keys.value {
 		r := f.usable(k)
 		switch r.verdict {
@@ -89,18 +90,12 @@ func checkKeys(f *facts) result {
 		}
 		seen = append(seen, r.evidence)
 	}
-	switch {
-	case doubt.verdict == Warn:
-		return doubt
-	case len(seen) == 0:
-		return good("no disk has a KMS key")
-	}
-	return good("%s", strings.Join(seen, ", "))
+	return cmp.Or(doubt, good("%s", cmp.Or(strings.Join(seen, ", "), "no disk has a KMS key")))
 }
 
 // usable checks one key
 // (https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html).
-func (f *facts) usable(k awsapi.Key) result {
+func (f *facts) usable(k awsapi.Key) *result {
 	foreign := k.Account != f.account.value
 	role := f.scalingRole()
 	switch {
@@ -138,7 +133,7 @@ func (f *facts) usable(k awsapi.Key) result {
 
 // scalingRole is the service-linked role with which Auto Scaling starts instances.
 func (f *facts) scalingRole() string {
-	return fmt.Sprintf("arn:%s:iam::%s:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", partition(f.cluster.value.ARN), f.account.value)
+	return fmt.Sprintf("arn:%s:iam::%s:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", f.partition(), f.account.value)
 }
 
 // grant is the command that lets Auto Scaling use a key. It keeps the key's policy.
@@ -162,14 +157,78 @@ func granted(grants []awsapi.Grant, role string) bool {
 	})
 }
 
-// keyPolicy is the part of a key policy that decides about a principal.
-type keyPolicy struct {
-	Statement oneOrMore[struct {
-		Effect                      string
-		Action, NotAction, Resource oneOrMore[string]
-		Principal, NotPrincipal     json.RawMessage
-		Condition                   map[string]map[string]any
-	}]
+// oneOrMore is a JSON value that IAM writes as one value or as a list.
+type oneOrMore[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
+	if json.Unmarshal(text, (*[]T)(o)) == nil {
+		return nil
+	}
+	*o = make([]T, 1)
+	return json.Unmarshal(text, &(*o)[0])
+}
+
+// document is a policy of IAM: of a role's trust, of a key or of an endpoint.
+type document struct{ Statement oneOrMore[statement] }
+
+type statement struct {
+	Effect                string
+	Principal             principal
+	NotPrincipal          any
+	Action, NotAction     oneOrMore[string]
+	Resource, NotResource oneOrMore[string]
+	// Condition has one or more texts, numbers or booleans by operator and key.
+	Condition map[string]map[string]oneOrMore[any]
+}
+
+// about says whether a statement names an action. Actions ignore case.
+func (s statement) about(action string) bool { return anyLike(s.Action, action, true) }
+
+// principal is the principal of a statement: accounts and roles, services, identity
+// providers, or everybody.
+type principal struct{ AWS, Service, Federated oneOrMore[string] }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *principal) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) != nil {
+		type plain principal
+		return json.Unmarshal(text, (*plain)(p))
+	}
+	if one == "*" {
+		*p = principal{[]string{"*"}, []string{"*"}, []string{"*"}}
+	}
+	return nil
+}
+
+func (p principal) is(services ...string) bool {
+	return slices.ContainsFunc(p.Service, func(name string) bool { return name == "*" || slices.Contains(services, name) })
+}
+
+// anyLike says whether a value is like one of IAM's patterns: * is any text, and ? any
+// character.
+func anyLike(patterns []string, value string, fold bool) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		expression := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p))
+		if fold {
+			expression = "(?i)" + expression
+		}
+		found, err := regexp.MatchString("^(?s:"+expression+")$", value)
+		return err == nil && found
+	})
+}
+
+// trusts says whether a trust policy lets a service take actions.
+func trusts(text, service string, actions ...string) bool {
+	var p document
+	if json.Unmarshal([]byte(text), &p) != nil {
+		return false
+	}
+	about := func(effect, action string) bool {
+		return slices.ContainsFunc(p.Statement, func(s statement) bool { return s.Effect == effect && s.Principal.is(service) && s.about(action) })
+	}
+	return !slices.ContainsFunc(actions, func(a string) bool { return !about("Allow", a) || about("Deny", a) })
 }
 
 // harmless are the condition keys that hold for Auto Scaling.
@@ -180,9 +239,9 @@ func harmless() []string {
 // allows says whether a key policy lets a role use the key for disks, and whether
 // that is sure. The account's own IAM policies do not matter: the service-linked role
 // has no permission for keys.
-func allows(policy, role string) (allowed, sure bool) {
-	var p keyPolicy
-	if json.Unmarshal([]byte(policy), &p) != nil {
+func allows(text, role string) (allowed, sure bool) {
+	var p document
+	if json.Unmarshal([]byte(text), &p) != nil {
 		return false, false
 	}
 	needed := []string{"kms:Decrypt", "kms:GenerateDataKeyWithoutPlaintext", "kms:CreateGrant"}
@@ -191,12 +250,10 @@ func allows(policy, role string) (allowed, sure bool) {
 		if s.NotPrincipal != nil || s.NotAction != nil {
 			return false, false
 		}
-		if !names(s.Principal, role) {
+		if !slices.Contains(s.Principal.AWS, role) && !slices.Contains(s.Principal.AWS, "*") {
 			continue
 		}
-		about := slices.DeleteFunc(slices.Clone(needed), func(action string) bool {
-			return !slices.ContainsFunc(s.Action, func(a string) bool { return matches(strings.ToLower(a), strings.ToLower(action)) })
-		})
+		about := slices.DeleteFunc(slices.Clone(needed), func(action string) bool { return !s.about(action) })
 		switch {
 		case len(about) == 0:
 		case s.Effect != "Allow" || !holds(s.Condition): // also a denial after a permission
@@ -208,20 +265,8 @@ func allows(policy, role string) (allowed, sure bool) {
 	return len(left) == 0, true
 }
 
-func names(principal json.RawMessage, role string) bool {
-	var everybody string
-	if json.Unmarshal(principal, &everybody) == nil {
-		return everybody == "*"
-	}
-	var kinds struct{ AWS oneOrMore[string] }
-	if json.Unmarshal(principal, &kinds) != nil {
-		return false
-	}
-	return slices.Contains(kinds.AWS, role) || slices.Contains(kinds.AWS, "*")
-}
-
 // holds says whether every condition is about keys that hold for Auto Scaling.
-func holds(conditions map[string]map[string]any) bool {
+func holds(conditions map[string]map[string]oneOrMore[any]) bool {
 	for _, keys := range conditions {
 		for key := range keys {
 			if !slices.Contains(harmless(), strings.ToLower(key)) {
@@ -230,31 +275,6 @@ func holds(conditions map[string]map[string]any) bool {
 		}
 	}
 	return true
-}
-
-type endpointPolicy struct{ Statement oneOrMore[endpointStatement] }
-
-type endpointStatement struct {
-	Effect                string
-	Principal             everybody
-	NotPrincipal          any
-	Action, NotAction     oneOrMore[string]
-	Resource, NotResource oneOrMore[string]
-	Condition             map[string]any
-}
-
-type everybody bool
-
-func (e *everybody) UnmarshalJSON(text []byte) error {
-	var one string
-	if json.Unmarshal(text, &one) == nil {
-		*e = one == "*"
-		return nil
-	}
-	var kinds struct{ AWS oneOrMore[string] }
-	err := json.Unmarshal(text, &kinds)
-	*e = everybody(slices.Contains(kinds.AWS, "*"))
-	return err
 }
 
 // answer is what a policy says about a call.
@@ -267,12 +287,12 @@ const (
 	allowed
 )
 
-func (p endpointPolicy) about(c call) (said answer, denied bool) {
+func (p document) about(c call) (said answer, denied bool) {
 	for _, s := range p.Statement {
 		if !s.matches(c) {
 			continue
 		}
-		clear := bool(s.Principal) && s.NotPrincipal == nil && len(s.Condition) == 0
+		clear := slices.Contains(s.Principal.AWS, "*") && s.NotPrincipal == nil && len(s.Condition) == 0
 		switch {
 		case s.Effect == "Deny" && clear:
 			return refused, true
@@ -288,22 +308,10 @@ func (p endpointPolicy) about(c call) (said answer, denied bool) {
 	return said, denied
 }
 
-func (s endpointStatement) matches(c call) bool {
-	action := anyLike(s.Action, c.action, true) || len(s.NotAction) > 0 && !anyLike(s.NotAction, c.action, true)
+func (s statement) matches(c call) bool {
+	action := s.about(c.action) || len(s.NotAction) > 0 && !anyLike(s.NotAction, c.action, true)
 	resource := anyLike(s.Resource, c.resource, false) || len(s.NotResource) > 0 && !anyLike(s.NotResource, c.resource, false)
 	return action && resource
-}
-
-// anyLike says whether a value is like one of IAM's patterns. Actions ignore case.
-func anyLike(patterns []string, value string, fold bool) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		expression := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p))
-		if fold {
-			expression = "(?i)" + expression
-		}
-		found, err := regexp.MatchString("^(?s:"+expression+")$", value)
-		return err == nil && found
-	})
 }
 
 // permits checks the policy of an endpoint for the calls of a node. It returns nil
@@ -312,35 +320,32 @@ func (f *facts) permits(e awsapi.Endpoint, svc service) *result {
 	if e.Policy == "" || len(svc.calls) == 0 {
 		return nil
 	}
-	var policy endpointPolicy
-	if err := json.Unmarshal([]byte(e.Policy), &policy); err != nil {
-		r := f.unseen(fmt.Errorf("reading the policy of the endpoint %s: %w", e.ID, err))
-		return &r
+	var p document
+	if err := json.Unmarshal([]byte(e.Policy), &p); err != nil {
+		return f.unseen(fmt.Errorf("reading the policy of the endpoint %s: %w", e.ID, err))
 	}
 	for _, c := range svc.calls {
-		said, denied := policy.about(c)
+		said, denied := p.about(c)
 		if said == allowed {
 			continue
 		}
 		// The registry's account depends on the region, and private clusters often
 		// have copies of the images in their own registry.
-		if said == refused && !denied && svc.name == "ecr.dkr" && slices.ContainsFunc(policy.Statement, func(s endpointStatement) bool {
-			return s.Effect == "Allow" && anyLike(s.Action, c.action, true)
+		if said == refused && !denied && svc.name == "ecr.dkr" && slices.ContainsFunc(p.Statement, func(s statement) bool {
+			return s.Effect == "Allow" && s.about(c.action)
 		}) {
 			said = undecided
 		}
 		look := fmt.Sprintf("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids %s --query VpcEndpoints[0].PolicyDocument --output text", e.ID)
-		var r result
 		switch {
 		case said == undecided:
-			r = maybe(look, "the policy of the endpoint %s for %s allows %s only for some callers or resources, or under conditions: check that these include the nodes and %s",
+			return maybe(look, "the policy of the endpoint %s for %s allows %s only for some callers or resources, or under conditions: check that these include the nodes and %s",
 				e.ID, e.Service, c.action, c.resource)
 		case denied:
-			r = bad(look, "the policy of the endpoint %s for %s denies %s of %s: remove the statement that denies it", e.ID, e.Service, c.action, c.resource)
+			return bad(look, "the policy of the endpoint %s for %s denies %s of %s: remove the statement that denies it", e.ID, e.Service, c.action, c.resource)
 		default:
-			r = bad(addStatement(e, c, look), "the policy of the endpoint %s for %s does not allow %s of %s", e.ID, e.Service, c.action, c.resource)
+			return bad(addStatement(e, c, look), "the policy of the endpoint %s for %s does not allow %s of %s", e.ID, e.Service, c.action, c.resource)
 		}
-		return &r
 	}
 	return nil
 }
@@ -357,10 +362,10 @@ func addStatement(e awsapi.Endpoint, c call, look string) string {
 }
 
 // extended is a policy with a further statement, which allows a call.
-func extended(policy string, c call) (string, error) {
+func extended(text string, c call) (string, error) {
 	whole := map[string]any{}
 	var statements struct{ Statement oneOrMore[map[string]any] }
-	if err := errors.Join(json.Unmarshal([]byte(policy), &whole), json.Unmarshal([]byte(policy), &statements)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(text), &whole), json.Unmarshal([]byte(text), &statements)); err != nil {
 		return "", err
 	}
 	resource := c.resource
@@ -373,13 +378,13 @@ func extended(policy string, c call) (string, error) {
 		}
 	}
 	whole["Statement"] = append(statements.Statement, map[string]any{"Effect": "Allow", "Principal": "*", "Action": c.action, "Resource": resource})
-	text, err := json.Marshal(whole)
-	return string(text), err
+	longer, err := json.Marshal(whole)
+	return string(longer), err
 }
 
 // checkSTS reports what STS itself answered. No API returns the account's setting,
 // and STS may answer some calls in a region in which it is off.
-func checkSTS(f *facts) result {
+func checkSTS(f *facts) *result {
 	var api *awsapi.APIError
 	switch {
 	case errors.As(f.account.err, &api) && api.Code == "RegionDisabledException":

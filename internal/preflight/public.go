@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-func checkEndpointAccess(f *facts) result {
+func checkEndpointAccess(f *facts) *result {
 	c, err := f.cluster.value, f.cluster.err
 	remedy := fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPrivateAccess=true", f.target.Cluster)
 	switch {
@@ -25,10 +25,8 @@ func checkEndpointAccess(f *facts) result {
 			"only private access is on, for addresses in %s: nodes in %s need a route there", c.VPC, f.otherVPC())
 	case !c.PublicAccess:
 		return bad(remedy, "neither private nor public access is on")
-	case f.subnets.err != nil:
-		return f.unseen(f.subnets.err)
-	case f.nats.err != nil:
-		return f.unseen(f.nats.err)
+	case cmp.Or(f.subnets.err, f.nats.err) != nil:
+		return f.unseen(f.subnets.err, f.nats.err)
 	}
 	said := "public access is on for all addresses"
 	if !everybodyMay(c) {
@@ -45,37 +43,32 @@ func checkEndpointAccess(f *facts) result {
 			continue
 		}
 		if r.verdict == Fail {
-			return *r
+			return r
 		}
 		doubt = r
 	}
-	if doubt != nil {
-		return *doubt
-	}
-	return good("%s", said)
+	return cmp.Or(doubt, good("%s", said))
 }
 
 // public checks the way from a subnet to the public endpoint. VPC endpoints do not
 // lead there. It returns nil when the way is open.
 func (f *facts) public(s awsapi.Subnet, off, said, remedy string) *result {
-	var r result
 	e := f.exit(s)
 	in, out := f.listed(e.addresses)
 	switch {
 	case e.verdict == Fail:
-		r = bad(remedy, "%s, and %s %s", off, s.ID, e.said)
+		return bad(remedy, "%s, and %s %s", off, s.ID, e.said)
 	case everybodyMay(f.cluster.value):
 		return nil
 	case len(out) > 0 && len(in) == 0:
-		r = bad(remedy, "%s, and %s: nodes in %s come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
+		return bad(remedy, "%s, and %s: nodes in %s come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
 	case len(out) > 0:
-		r = maybe(remedy, "%s, and %s: nodes in %s also come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
+		return maybe(remedy, "%s, and %s: nodes in %s also come from %s over %s", off, said, s.ID, strings.Join(out, ", "), e.via)
 	case len(in) > 0:
 		return nil
 	default:
-		r = maybe(remedy, "%s, and %s: the public address of the nodes' gateway must be in these networks", off, said)
+		return maybe(remedy, "%s, and %s: the public address of the nodes' gateway must be in these networks", off, said)
 	}
-	return &r
 }
 
 // otherVPC is a VPC of nodes that is not the cluster's. Names of a cluster with both
@@ -144,11 +137,9 @@ func (f *facts) gateways(ctx context.Context, a *awsapi.AWS) {
 	f.hiding = f.readZones(ctx, a)
 }
 
-func checkEgress(f *facts) result {
-	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err} {
-		if err != nil {
-			return f.unseen(err)
-		}
+func checkEgress(f *facts) *result {
+	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err); r != nil {
+		return r
 	}
 	var seen []string
 	var doubt *result
@@ -162,22 +153,19 @@ func checkEgress(f *facts) result {
 				doubt = r
 			}
 		default:
-			return *r
+			return r
 		}
 	}
-	if doubt != nil {
-		return *doubt
-	}
-	return good("%s", strings.Join(seen, ", "))
+	return cmp.Or(doubt, good("%s", strings.Join(seen, ", ")))
 }
 
 // egress checks the way from a subnet to the services. It returns what leads there,
 // or the worst fault.
 func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 	e := f.exit(s)
-	add := func(r result) {
+	add := func(r *result) {
 		if worst == nil || worst.verdict == Warn && r.verdict == Fail {
-			worst = &r
+			worst = r
 		}
 	}
 	var missing, maybes []string
@@ -186,14 +174,14 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 		said := f.serve(s, svc)
 		switch {
 		case said.takes && said.fault != nil && svc.maybe == "":
-			add(*said.fault)
+			add(said.fault)
 		case said.takes:
 		case e.verdict == OK:
 			direct = true
 		case svc.maybe != "":
 			maybes = append(maybes, fmt.Sprintf("%s, which nodes need %s", f.serviceName(svc.name), svc.maybe))
 		case said.fault != nil && e.verdict == Fail:
-			add(result{verdict: said.fault.verdict, evidence: s.ID + " " + e.said + ", and " + said.fault.evidence, remedy: said.fault.remedy})
+			add(&result{verdict: said.fault.verdict, evidence: s.ID + " " + e.said + ", and " + said.fault.evidence, remedy: said.fault.remedy})
 		default:
 			missing = append(missing, f.serviceName(svc.name))
 		}
@@ -206,7 +194,7 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 	}
 	if direct || e.verdict == Warn && len(missing) > 0 {
 		if r := f.leavesNode(s); r != nil {
-			add(*r)
+			add(r)
 		}
 	}
 	if direct {
@@ -217,20 +205,19 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 
 // without is the result for a subnet whose exit does not work and that lacks
 // endpoints.
-func (f *facts) without(s awsapi.Subnet, e exit, missing []string) result {
+func (f *facts) without(s awsapi.Subnet, e exit, missing []string) *result {
 	remedy := e.remedy
 	if remedy == "" {
 		remedy = f.newEndpoint(s, missing[0])
 	}
-	return result{verdict: e.verdict, evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.said, strings.Join(missing, ", ")), remedy: remedy}
+	return &result{verdict: e.verdict, evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.said, strings.Join(missing, ", ")), remedy: remedy}
 }
 
 // newEndpoint is the command that makes an endpoint for a service. A gateway
 // endpoint for S3 needs no name in the VPC, and costs nothing.
 func (f *facts) newEndpoint(s awsapi.Subnet, service string) string {
 	if strings.HasSuffix(service, ".s3") {
-		table := s.Table
-		table = cmp.Or(table, "ROUTE-TABLE")
+		table := cmp.Or(s.Table, "ROUTE-TABLE")
 		return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Gateway --service-name %s --route-table-ids %s", s.VPC, service, table)
 	}
 	return fmt.Sprintf("aws ec2 create-vpc-endpoint --vpc-id %s --vpc-endpoint-type Interface --private-dns-enabled --service-name %s --subnet-ids %s --security-group-ids %s",
@@ -246,16 +233,13 @@ func (f *facts) leavesNode(s awsapi.Subnet) *result {
 	}
 	names := strings.Join(ids(groups), ", ")
 	remedy := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --cidr %s", groups[0].ID, anywhere)
-	var r result
 	switch said := lets(groups, true, port{"tcp", 443}, nil, []string{anywhere}); {
 	case said == open:
 		return nil
 	case said == unclear || toPublicNetworks(groups):
-		r = maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their rules contain the addresses of AWS's services", names)
-	default:
-		r = bad(remedy, "%s of the node let nothing out to port 443 of AWS's services", names)
+		return maybe(remedy, "%s of the node let nothing out to port 443 of the whole internet: check that their rules contain the addresses of AWS's services", names)
 	}
-	return &r
+	return bad(remedy, "%s of the node let nothing out to port 443 of AWS's services", names)
 }
 
 // toPublicNetworks says whether a rule lets out to some public network to port 443.
@@ -274,11 +258,9 @@ func toPublicNetworks(groups []awsapi.SecurityGroup) bool {
 // (https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-create-vpc.html).
 func sessions() []service { return []service{{name: "ssm"}, {name: "ssmmessages"}} }
 
-func checkEgressSSM(f *facts) result {
-	for _, err := range []error{f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err} {
-		if err != nil {
-			return f.unseen(err)
-		}
+func checkEgressSSM(f *facts) *result {
+	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err); r != nil {
+		return r
 	}
 	for _, s := range f.subnets.value {
 		e := f.exit(s)

@@ -17,30 +17,26 @@ func (f *facts) role() (*awsapi.Role, *result) {
 		return nil, &result{verdict: withoutRole}
 	}
 	if f.profile.err != nil {
-		r := f.unseen(f.profile.err)
-		return nil, &r
+		return nil, f.unseen(f.profile.err)
 	}
 	if f.profile.absent || f.profile.value.Role == nil && f.profile.value.Name == "" && f.target.Template != "" {
 		return nil, &result{verdict: withoutRole}
 	}
 	if f.profile.value.Role == nil {
-		r := result{verdict: Unknown, evidence: "there is no role to check", remedy: f.addRole(), cause: noRole}
-		return nil, &r
+		return nil, &result{verdict: Unknown, evidence: "there is no role to check", remedy: f.addRole(), cause: noRole}
 	}
 	return f.profile.value.Role, nil
 }
 
 func (f *facts) addRole() string {
-	name := f.profile.value.Name
-	name = cmp.Or(name, "PROFILE")
-	return "aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name " + name
+	return "aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name " + cmp.Or(f.profile.value.Name, "PROFILE")
 }
 
 // noRole is the cause for checks of the role when there is none.
 const noRole = "no role"
 
 // checkProfile is one finding with the checks of the role when there is none.
-func checkProfile(f *facts) result {
+func checkProfile(f *facts) *result {
 	r := f.seenProfile()
 	switch {
 	case r.verdict != Fail:
@@ -52,12 +48,12 @@ func checkProfile(f *facts) result {
 	return r
 }
 
-func (f *facts) seenProfile() result {
+func (f *facts) seenProfile() *result {
 	named := f.launch.value.Profile[strings.LastIndex(f.launch.value.Profile, "/")+1:]
 	role := f.profile.value.Role
 	switch {
 	case f.profile.absent:
-		return result{verdict: withoutRole}
+		return &result{verdict: withoutRole}
 	case f.launch.absent && f.profile.err == nil:
 		return good("the role %s, as specified", role.Name)
 	case f.managed() && named != "" && f.group.err == nil:
@@ -85,7 +81,7 @@ func (f *facts) maker() string {
 }
 
 // noProfile is the result when the instance profile or the role could not be read.
-func (f *facts) noProfile(named string) result {
+func (f *facts) noProfile(named string) *result {
 	switch err := f.profile.err; {
 	case !awsapi.IsNotFound(err) || f.launch.err != nil || f.group.err != nil:
 		return f.unseen(err)
@@ -98,7 +94,7 @@ func (f *facts) noProfile(named string) result {
 
 // withoutProfile is the result when an instance or a launch template has no
 // instance profile.
-func (f *facts) withoutProfile() result {
+func (f *facts) withoutProfile() *result {
 	const whose = "right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials"
 	from, role := f.launch.value.From, f.profile.value.Role
 	add := f.newVersion(map[string]any{"IamInstanceProfile": map[string]string{"Name": "PROFILE"}})
@@ -109,87 +105,6 @@ func (f *facts) withoutProfile() result {
 		return maybe(add, "%s has no instance profile: %s; the role is %s, as specified", from, whose, role.Name)
 	}
 	return bad(add, "%s has no instance profile: %s; --role names the role", from, whose)
-}
-
-// oneOrMore is a JSON value that IAM writes as one value or as a list.
-type oneOrMore[T any] []T
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
-	var one T
-	if json.Unmarshal(text, &one) == nil {
-		*o = []T{one}
-		return nil
-	}
-	return json.Unmarshal(text, (*[]T)(o))
-}
-
-type trustPolicy struct{ Statement oneOrMore[trustStatement] }
-
-type trustStatement struct {
-	Effect    string
-	Action    oneOrMore[string]
-	Principal principal
-	Condition map[string]map[string]values
-}
-
-// values are the values of a condition key: one or more texts, numbers or booleans.
-type values []string
-
-func (v *values) UnmarshalJSON(text []byte) error {
-	var one any
-	if err := json.Unmarshal(text, &one); err != nil {
-		return err
-	}
-	list, isList := one.([]any)
-	if !isList {
-		list = []any{one}
-	}
-	for _, value := range list {
-		*v = append(*v, fmt.Sprint(value))
-	}
-	return nil
-}
-
-func (s trustStatement) lets(action string) bool {
-	return slices.ContainsFunc(s.Action, func(a string) bool { return matches(strings.ToLower(a), strings.ToLower(action)) })
-}
-
-// principal is the principal of a statement: services, identity providers, others
-// or everybody.
-type principal struct{ services, providers oneOrMore[string] }
-
-func (p *principal) UnmarshalJSON(text []byte) error {
-	var everybody string
-	if json.Unmarshal(text, &everybody) == nil {
-		if everybody == "*" {
-			p.services, p.providers = []string{"*"}, []string{"*"}
-		}
-		return nil
-	}
-	var kinds struct{ Service, Federated oneOrMore[string] }
-	err := json.Unmarshal(text, &kinds)
-	p.services, p.providers = kinds.Service, kinds.Federated
-	return err
-}
-
-func (p principal) is(services ...string) bool {
-	return slices.ContainsFunc(p.services, func(name string) bool { return name == "*" || slices.Contains(services, name) })
-}
-
-func (p principal) federates(provider string) bool {
-	return slices.ContainsFunc(p.providers, func(name string) bool { return name == "*" || name == provider })
-}
-
-func trusts(policy, service string, actions ...string) bool {
-	var p trustPolicy
-	if json.Unmarshal([]byte(policy), &p) != nil {
-		return false
-	}
-	about := func(effect, action string) bool {
-		return slices.ContainsFunc(p.Statement, func(s trustStatement) bool { return s.Effect == effect && s.Principal.is(service) && s.lets(action) })
-	}
-	return !slices.ContainsFunc(actions, func(a string) bool { return !about("Allow", a) || about("Deny", a) })
 }
 
 // ec2Services are the names of EC2 in the trust policies of a partition. China has
@@ -207,19 +122,19 @@ func trustEC2(partition string) string {
 	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + ec2Services(partition)[0] + `"},"Action":"sts:AssumeRole"}]}`
 }
 
-func checkTrust(f *facts) result {
+func checkTrust(f *facts) *result {
 	role, not := f.role()
 	if not != nil {
-		return *not
+		return not
 	}
-	var policy trustPolicy
-	if err := json.Unmarshal([]byte(role.Trust), &policy); err != nil {
+	var p document
+	if err := json.Unmarshal([]byte(role.Trust), &p); err != nil {
 		return f.unseen(fmt.Errorf("reading the trust policy of %s: %w", role.Name, err))
 	}
 	services := ec2Services(partition(role.ARN))
 	lets, denied := false, false
-	for _, s := range policy.Statement {
-		if s.lets("sts:AssumeRole") && s.Principal.is(services...) {
+	for _, s := range p.Statement {
+		if s.about("sts:AssumeRole") && s.Principal.is(services...) {
 			denied = denied || s.Effect == "Deny"
 			lets = lets || s.Effect == "Allow"
 		}
@@ -234,7 +149,7 @@ func (f *facts) newRole() string { return f.createRole("NODE-ROLE") }
 
 // createRole is the command that makes a role for nodes.
 func (f *facts) createRole(name string) string {
-	return "aws iam create-role --role-name " + name + " --assume-role-policy-document '" + trustEC2(partition(f.cluster.value.ARN)) + "'"
+	return "aws iam create-role --role-name " + name + " --assume-role-policy-document '" + trustEC2(f.partition()) + "'"
 }
 
 // namedRole is the name of the role that the target names, or a placeholder. A
@@ -255,7 +170,7 @@ func (f *facts) namedRole() string {
 
 // untrusted is the result when EC2 may not assume a role. IAM replaces trust
 // policies only as a whole, so the remedy repeats the existing policy.
-func (f *facts) untrusted(role *awsapi.Role, denied bool) result {
+func (f *facts) untrusted(role *awsapi.Role, denied bool) *result {
 	service := ec2Services(partition(role.ARN))[0]
 	if denied {
 		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument", "%s does not trust %s: a statement denies it", role.Name, service)
@@ -266,7 +181,7 @@ func (f *facts) untrusted(role *awsapi.Role, denied bool) result {
 		Statement oneOrMore[map[string]any]
 	}
 	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(trustEC2(partition(role.ARN))), &ec2)); err != nil {
-		return result{verdict: Unknown, evidence: fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
+		return &result{verdict: Unknown, evidence: fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
 	}
 	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null in the JSON
 	has.Statement = append(has.Statement, ec2.Statement...)
@@ -275,16 +190,16 @@ func (f *facts) untrusted(role *awsapi.Role, denied bool) result {
 	}
 	text, err := json.Marshal(has)
 	if err != nil {
-		return result{verdict: Unknown, evidence: fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
+		return &result{verdict: Unknown, evidence: fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
 	}
 	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+show.ShellQuote(string(text)), "%s does not trust %s", role.Name, service)
 }
 
-func checkRoleSeparate(f *facts) result {
+func checkRoleSeparate(f *facts) *result {
 	role, not := f.role()
 	switch {
 	case not != nil:
-		return *not
+		return not
 	case f.cluster.err != nil:
 		return f.unseen(f.cluster.err)
 	case role.ARN == f.cluster.value.Role:

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
 
 // service is a service of AWS that nodes call.
@@ -22,23 +24,22 @@ type service struct {
 
 type call struct{ action, resource string }
 
-// part returns a part of the cluster's ARN, or a name in capital letters: 1 is the
-// partition and 3 the region.
-func (f *facts) part(n int, otherwise string) string {
-	if parts := strings.Split(f.cluster.value.ARN, ":"); len(parts) > n && parts[n] != "" {
-		return parts[n]
-	}
-	return otherwise
+// region is the cluster's region, or a name in its place.
+func (f *facts) region() string {
+	return cmp.Or(awsnames.Split(f.cluster.value.ARN).Region, "REGION")
 }
 
-func (f *facts) region() string { return f.part(3, "REGION") }
+// partition is the cluster's partition: aws, aws-cn, aws-us-gov or another.
+func (f *facts) partition() string { return partition(f.cluster.value.ARN) }
+
+func partition(arn string) string { return cmp.Or(awsnames.Split(arn).Partition, "aws") }
 
 // serviceName is the name of a service's endpoints. In China, some names begin with
 // cn (https://github.com/aws/aws-cdk/pull/25333 has the output of
 // `aws ec2 describe-vpc-endpoint-services`).
 func (f *facts) serviceName(service string) string {
 	name := "com.amazonaws." + f.region() + "." + service
-	if f.part(1, "aws") == "aws-cn" && slices.Contains([]string{"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"}, service) {
+	if f.partition() == "aws-cn" && slices.Contains([]string{"ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts"}, service) {
 		return "cn." + name
 	}
 	return name
@@ -47,7 +48,7 @@ func (f *facts) serviceName(service string) string {
 // services lists the services that nodes of this setup need
 // (https://docs.aws.amazon.com/eks/latest/userguide/private-clusters.html).
 func (f *facts) services() []service {
-	arn := "arn:" + f.part(1, "aws") + ":"
+	arn := "arn:" + f.partition() + ":"
 	image := arn + "ecr:" + f.region() + ":602401143452:repository/eks/pause"
 	list := []service{
 		{name: "ec2", calls: []call{{"ec2:DescribeInstances", "*"}}},
@@ -119,36 +120,33 @@ func (f *facts) serve(s awsapi.Subnet, svc service) serving {
 
 // unused says why no call from a subnet goes to an endpoint, or returns nil.
 func (f *facts) unused(s awsapi.Subnet, e awsapi.Endpoint) *result {
-	var r result
 	switch {
 	case !strings.EqualFold(e.State, "available"):
-		r = bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "the endpoint %s for %s is %s", e.ID, e.Service, e.State)
+		return bad("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "the endpoint %s for %s is %s", e.ID, e.Service, e.State)
 	case e.Interface && !e.PrivateDNS:
-		r = bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled", "the name of %s does not resolve to the endpoint %s", e.Service, e.ID)
+		return bad("aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+e.ID+" --private-dns-enabled", "the name of %s does not resolve to the endpoint %s", e.Service, e.ID)
 	case e.Interface && !(f.vpc.value.DNSSupport && f.vpc.value.DNSHostname):
-		r = bad("aws ec2 modify-vpc-attribute --enable-dns-hostnames --vpc-id "+s.VPC,
-			"the name of %s does not resolve to the endpoint %s, because DNS support or DNS host names are off in %s", e.Service, e.ID, s.VPC)
+		off := "--enable-dns-hostnames"
 		if !f.vpc.value.DNSSupport {
-			r.remedy = "aws ec2 modify-vpc-attribute --enable-dns-support --vpc-id " + s.VPC
+			off = "--enable-dns-support"
 		}
+		return bad("aws ec2 modify-vpc-attribute "+off+" --vpc-id "+s.VPC,
+			"the name of %s does not resolve to the endpoint %s, because DNS support or DNS host names are off in %s", e.Service, e.ID, s.VPC)
+	case !e.Interface && s.Table == "":
+		return maybe("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID,
+			"AWS does not show whether %s has a route to the endpoint %s for %s", s.ID, e.ID, e.Service)
 	case !e.Interface && !slices.Contains(e.Tables, s.Table):
-		r = bad(fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --add-route-table-ids %s", e.ID, s.Table),
+		return bad(fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --add-route-table-ids %s", e.ID, s.Table),
 			"the route table %s has no route to the endpoint %s for %s", s.Table, e.ID, e.Service)
-		if s.Table == "" {
-			r = maybe("aws ec2 describe-vpc-endpoints --vpc-endpoint-ids "+e.ID, "AWS does not show whether %s has a route to the endpoint %s for %s", s.ID, e.ID, e.Service)
-		}
-	default:
-		return nil
 	}
-	return &r
+	return nil
 }
 
 // faulty says why an endpoint refuses calls that go to it, or returns nil.
 func (f *facts) faulty(s awsapi.Subnet, e awsapi.Endpoint, svc service) *result {
 	if e.IPv6Only && s.IPv6 == "" {
-		r := bad("aws ec2 modify-vpc-endpoint --ip-address-type dualstack --vpc-endpoint-id "+e.ID,
+		return bad("aws ec2 modify-vpc-endpoint --ip-address-type dualstack --vpc-endpoint-id "+e.ID,
 			"the endpoint %s for %s has only IPv6 addresses, but %s has no IPv6 network", e.ID, e.Service, s.ID)
-		return &r
 	}
 	reach := f.leaves
 	if e.Interface {
@@ -203,11 +201,9 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 	}
 	switch said := lets(groups, false, https, from, []string{network}); {
 	case said == unclear || said == shut && !known && refersTo443(groups):
-		r := maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to", what, source)
-		return &r
+		return maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to", what, source)
 	case said == shut:
-		r := bad(in, "%s let nothing in to port 443 from %s", what, source)
-		return &r
+		return bad(in, "%s let nothing in to port 443 from %s", what, source)
 	}
 	if !known {
 		return nil
@@ -215,14 +211,12 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 	out := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --source-group %s", from[0], firstOf(e.Groups, "GROUP"))
 	switch said := lets(nodes, true, https, e.Groups, vpc); {
 	case said == unclear || said == shut && toNetworks(nodes):
-		r := maybe(out, "%s of the node may let nothing out to port 443 of the endpoint %s for %s: preflight cannot see what their rules refer to", source, e.ID, e.Service)
 		if f.covered(nodes, e) {
 			return nil
 		}
-		return &r
+		return maybe(out, "%s of the node may let nothing out to port 443 of the endpoint %s for %s: preflight cannot see what their rules refer to", source, e.ID, e.Service)
 	case said == shut:
-		r := bad(out, "%s of the node let nothing out to port 443 of the endpoint %s for %s", source, e.ID, e.Service)
-		return &r
+		return bad(out, "%s of the node let nothing out to port 443 of the endpoint %s for %s", source, e.ID, e.Service)
 	}
 	return nil
 }
@@ -273,7 +267,7 @@ type hidingZone struct {
 
 // domain is the domain of the region's services.
 func (f *facts) domain() string {
-	if f.part(1, "aws") == "aws-cn" {
+	if f.partition() == "aws-cn" {
 		return f.region() + ".amazonaws.com.cn"
 	}
 	return f.region() + ".amazonaws.com"
@@ -307,7 +301,7 @@ func (f *facts) names() []string {
 // those that hide names.
 func (f *facts) readZones(ctx context.Context, a *awsapi.AWS) fact[[]hidingZone] {
 	if f.cluster.err != nil || f.vpc.err != nil {
-		return fact[[]hidingZone]{err: firstError(f.cluster.err, f.vpc.err)}
+		return fact[[]hidingZone]{err: cmp.Or(f.cluster.err, f.vpc.err)}
 	}
 	zones, err := a.Zones(ctx, f.cluster.value.VPC)
 	if err != nil {
@@ -342,15 +336,6 @@ func (f *facts) readZones(ctx context.Context, a *awsapi.AWS) fact[[]hidingZone]
 	return fact[[]hidingZone]{value: found}
 }
 
-func firstError(all ...error) error {
-	for _, err := range all {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // closest returns the zone that answers for a name: the one with the longest domain.
 func closest(zones []awsapi.Zone, name string) awsapi.Zone {
 	var best awsapi.Zone
@@ -362,7 +347,7 @@ func closest(zones []awsapi.Zone, name string) awsapi.Zone {
 	return best
 }
 
-func checkZones(f *facts) result {
+func checkZones(f *facts) *result {
 	switch {
 	case f.cluster.err != nil:
 		return f.unseen(f.cluster.err)

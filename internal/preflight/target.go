@@ -59,18 +59,10 @@ func (t Target) ownsRole() string {
 	return ""
 }
 
-// accountOf is the account of a role's ARN, or empty.
-func accountOf(arn string) string {
-	if parts := strings.Split(arn, ":"); len(parts) > 5 && parts[0] == "arn" {
-		return parts[4]
-	}
-	return ""
-}
-
 // fitsAccount returns an error when the role belongs to another account: IAM shows
 // only roles of the caller's account, and instances can use no other.
 func (t Target) fitsAccount(account string) error {
-	if of := accountOf(t.Role); of != "" && account != "" && of != account {
+	if of := awsnames.Split(t.Role).Account; of != "" && account != "" && of != account {
 		return fmt.Errorf("role: %s belongs to the account %s, but the credentials are for %s; instances can use only roles of their own account", t.Role, of, account)
 	}
 	return nil
@@ -218,10 +210,10 @@ func newest(images map[string]awsapi.Image, now time.Time) awsapi.Image {
 	})
 }
 
-func checkSelectors(f *facts) result {
+func checkSelectors(f *facts) *result {
 	c := f.target.NodeClass
 	if c == nil {
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	}
 	edit := "kubectl get ec2nodeclass " + c.Name + " -o yaml"
 	switch {
@@ -245,10 +237,10 @@ func checkSelectors(f *facts) result {
 
 // checkClass checks the settings of an EC2NodeClass that EC2 refuses, or that do
 // something else than they seem to.
-func checkClass(f *facts) result {
+func checkClass(f *facts) *result {
 	c := f.target.NodeClass
 	if c == nil {
-		return result{verdict: notHere}
+		return &result{verdict: notHere}
 	}
 	edit := "kubectl edit ec2nodeclass " + c.Name
 	wrong, doubtful := f.deviceFaults(c)
