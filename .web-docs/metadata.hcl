@@ -14,6 +14,11 @@ integration {
     url  = "https://github.com/eksnode/packer-plugin-eksnode/blob/main/LICENSE"
   }
   component {
+    type = "builder"
+    name = "eksnode-disk"
+    slug = "disk"
+  }
+  component {
     type = "provisioner"
     name = "eksnode"
     slug = "eksnode"

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/plugin/ami"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
 )
@@ -32,11 +33,12 @@ type component struct {
 }
 
 func components() map[string]component {
-	e, s, a := new(eksnode.Provisioner), new(scrub.Provisioner), new(ami.PostProcessor)
+	e, s, a, d := new(eksnode.Provisioner), new(scrub.Provisioner), new(ami.PostProcessor), new(disk.Builder)
 	return map[string]component{
 		"eksnode":       {"provisioner", "provisioner-eksnode", e.ConfigSpec(), e.Prepare},
 		"eksnode-scrub": {"provisioner", "provisioner-eksnode-scrub", s.ConfigSpec(), s.Prepare},
 		"eksnode-ami":   {"post-processor", "post-processor-ami", a.ConfigSpec(), a.Configure},
+		"eksnode-disk":  {"builder", "builder-disk", d.ConfigSpec(), func(raws ...any) error { _, _, err := d.Prepare(raws...); return err }},
 	}
 }
 
@@ -65,6 +67,10 @@ func everyField(t *testing.T) map[string]fields {
 		"eksnode-scrub": {
 			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
 			"hash": true, "wipe_free_space": true, "audit": "warn",
+		},
+		"eksnode-disk": {
+			"base": "https://example.com/base.qcow2", "base_checksum": strings.Repeat("0a", 32), "image": "node.qcow2",
+			"disk_size": 8, "root_partition": 1, "cache_folder": "cache",
 		},
 		"eksnode-ami": {
 			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",

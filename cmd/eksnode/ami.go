@@ -214,6 +214,9 @@ func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
 	accessFlags(cmd, o)
 }
 
+// awsFlagNames are the flags of awsFlags.
+var awsFlagNames = []string{"region", "profile", "assume-role", "external-id", "endpoint"}
+
 // accessFlags adds the flags of awsFlags without the region.
 func accessFlags(cmd *cobra.Command, o *awsapi.Options) {
 	cmd.Flags().StringVar(&o.Profile, "profile", "", "profile in the shared AWS configuration")

@@ -86,6 +86,26 @@ func (i importing) printPolicy(cmd *cobra.Command) error {
 }
 
 func (i importing) run(cmd *cobra.Command, disk string) error {
+	made, err := i.do(cmd, disk)
+	if i.output == "json" {
+		err = errors.Join(writeJSON(cmd.OutOrStdout(), importedOf(made, err)), err)
+	} else {
+		err = errors.Join(i.print(newPrinter(cmd.OutOrStdout()), made), err)
+	}
+	return auditCode(err)
+}
+
+// auditCode adds the exit code of a failed audit to the error of an import.
+func auditCode(err error) error {
+	var found *amiimport.AuditError
+	if errors.As(err, &found) {
+		return errors.Join(exitError(found.Report.Result.ExitCode()), err)
+	}
+	return err
+}
+
+// do imports a disk, and prints only progress.
+func (i importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error) {
 	said := newPrinter(cmd.ErrOrStderr())
 	meter := newMeter(cmd.ErrOrStderr())
 	made, err := amiimport.Import{
@@ -95,16 +115,7 @@ func (i importing) run(cmd *cobra.Command, disk string) error {
 		Progress: meter.upload,
 	}.Run(cmd.Context())
 	meter.end()
-	if i.output == "json" {
-		err = errors.Join(writeJSON(cmd.OutOrStdout(), importedOf(made, err)), err)
-	} else {
-		err = errors.Join(i.print(newPrinter(cmd.OutOrStdout()), made), err)
-	}
-	var found *amiimport.AuditError
-	if errors.As(err, &found) {
-		return errors.Join(exitError(found.Report.Result.ExitCode()), err)
-	}
-	return err
+	return made, err
 }
 
 // imported is what `eksnode ami import --output json` prints.

@@ -349,3 +349,26 @@ for n in range(2048):
     volume.update(read.get(n, bytes(size)))
 print(snapshot, volume.hexdigest())
 `
+
+// The disk of an AMI is a base image. Its system is none that a build could work in.
+func TestBuildsBeginWithAMIs(t *testing.T) {
+	_, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
+	build := func(args ...string) (int, string) {
+		code, _, errOut := command(t, "", append([]string{"build", "--dry-run", "--kubernetes-version", "1.36.3"}, args...)...)
+		return code, errOut
+	}
+	code, errOut := build("--base", "eu-west-1:"+cloudImage)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "mounting /proc in the root", "the disk is mounted, and has no such folder")
+	assert.NotZero(t, double.Count().Calls["GetSnapshotBlock"])
+	for why, args := range map[string][]string{
+		"--region has no effect without --ami":      {"--base", "debian-13", "--region", "eu-west-1"},
+		"EBS has checksums of its own":              {"--base", cloudSnapshot, "--base-checksum", strings.Repeat("0", 64)},
+		"has no such AMI that this account may see": {"--base", "ami-0123456789abcdef9"},
+		"--ami: ": {"--base", cloudImage, "--ami", "a"},
+	} {
+		code, errOut := build(args...)
+		assert.Equal(t, 2, code)
+		assert.Contains(t, errOut, why)
+	}
+}

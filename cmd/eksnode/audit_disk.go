@@ -93,7 +93,7 @@ func (d *auditedDisk) check(cmd *cobra.Command) error {
 	case given("partition") && d.partition < 1:
 		return fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
 	case d.ami == "" && d.snapshot == "":
-		return onlyWith(cmd, "ami or --snapshot", "cache-folder", "keep-disk", "region", "profile", "assume-role", "external-id", "endpoint")
+		return onlyWith(cmd, "ami or --snapshot", append([]string{"cache-folder", "keep-disk"}, awsFlagNames...)...)
 	}
 	return nil
 }

@@ -3,29 +3,27 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"debug/elf"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -36,11 +34,14 @@ type building struct {
 	spec  provisioner.Spec
 	local provisioner.Local
 	disk  diskbuild.Build
-	// file is the spec file, base and sum are the base image's name and checksum.
-	file, base, sum string
+	// file is the spec file.
+	file            string
 	dryRun, verbose bool
 	output, report  string
 	to              *destination
+	// ami is the import that follows, and cloud the disk of the account to begin with.
+	ami   importing
+	cloud *cloudDisk
 }
 
 func buildCommand() *cobra.Command {
@@ -54,21 +55,22 @@ SSH or key is needed, only Linux and root. Programs of the image run in a sandbo
 The base image is not changed. After a failure or an audit with findings, no file
 is written.`,
 		Example: `  sudo eksnode build --base debian-13 --kubernetes-version 1.36.3 --image node.qcow2
-  sudo eksnode build --base image.qcow2 --disk-size 20 --spec spec.yaml --image node.raw`,
+  sudo eksnode build --base image.qcow2 --spec spec.yaml -o node.raw
+  sudo -E eksnode build --base ami-0123456789abcdef0 --spec spec.yaml -o node.raw --ami node-2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&b.base, "base", "", "base image: a raw, qcow2 or VHD file, an http or https address, or a name such as "+distros.CloudImages()[0])
-	f.StringVar(&b.sum, "base-checksum", "", "SHA-256 or SHA-512 of the base image; required for an address")
-	f.StringVarP(&b.disk.File, "image", "o", "", "disk image to write: FILE.raw, FILE.img or FILE.qcow2")
+	options(f, buildHelp(), &b.disk.Spec, "base", "base_checksum", "disk_size")
+	f.StringVarP(&b.disk.Image, "image", "o", "", buildHelp()["image"])
 	f.BoolVar(&b.disk.Force, "force", false, "replace the disk image if there is one")
-	f.Int64Var(&b.disk.SizeGiB, "disk-size", 0, "size of the disk in GiB (default: that of the base image)")
-	f.IntVar(&b.disk.Root, "partition", 0, "number of the root partition (default: found by its type, label or content)")
+	f.IntVar(&b.disk.Partition, "partition", 0, "number of the root partition (default: found by its type, label or content)")
 	f.StringVar(&b.file, "spec", "", "YAML or JSON file with all options of provision, instead of flags")
 	options(f, provisionHelp(), &b.spec)
 	options(f, provisionHelp(), &b.local, "lock_file", "cache_folder")
 	f.BoolVar(&b.dryRun, "dry-run", false, "print the plan of provision and write no disk image")
+	f.StringVar(&b.ami.spec.Name, "ami", "", "name of an AMI to make of the disk image; an AMI as base image is its parent")
+	awsFlags(cmd, &b.ami.aws)
 	formatFlag(cmd, &b.output, "text", "json")
 	f.StringVar(&b.report, "report", "", "file for the JSON report")
 	f.BoolVar(&b.verbose, "verbose", false, "print every step, rule and action, also where nothing changes")
@@ -89,6 +91,7 @@ type built struct {
 	Base      string       `json:"base"`
 	Provision plan.Report  `json:"provision"`
 	Scrub     *plan.Report `json:"scrub,omitempty"`
+	AMI       *imported    `json:"ami,omitempty"`
 }
 
 // passed says whether the disk may be kept.
@@ -97,21 +100,38 @@ func (b built) passed() bool {
 }
 
 func (b *building) check(cmd *cobra.Command) error {
-	if b.base == "" {
-		return fmt.Errorf("--base is missing: name a disk image, or one of %s", strings.Join(distros.CloudImages(), ", "))
-	}
-	if b.disk.File == "" && !b.dryRun {
-		return errors.New("--image is missing: name the disk image to write, such as --image node.qcow2")
-	}
 	if b.dryRun { // the copy is in this folder, and ends with the run
-		b.disk.File = filepath.Join(os.TempDir(), "eksnode-dry-run.raw")
+		b.disk.Image = filepath.Join(os.TempDir(), "eksnode-dry-run.raw")
 	}
-	if b.file != "" {
-		if err := errors.Join(alone(cmd.Flags(), "base", "base-checksum", "image", "force", "disk-size", "partition"), readSpec(b.file, &b.spec)); err != nil {
+	ready := b.disk
+	if strings.Contains(b.disk.Base, "ami-") || strings.Contains(b.disk.Base, "snap-") {
+		parse := parseCloudAMI
+		if strings.Contains(b.disk.Base, "snap-") {
+			parse = parseCloudSnapshot
+		}
+		if c, err := parse(b.disk.Base); err == nil {
+			b.cloud, ready.Base = &c, os.DevNull
+		}
+	}
+	if b.cloud == nil && b.ami.spec.Name == "" {
+		if err := onlyWith(cmd, "ami, or an AMI or a snapshot as --base", awsFlagNames...); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(readLockInto(b.local.LockFile, &b.spec), b.local.Check(b.spec), b.disk.Validate()); err != nil {
+	if b.cloud != nil && b.disk.Checksum != "" {
+		return errors.New("--base-checksum is for files and addresses; EBS has checksums of its own")
+	}
+	if b.ami.spec.Name != "" {
+		if err := b.ami.spec.Validate(); err != nil {
+			return fmt.Errorf("--ami: %w", err)
+		}
+	}
+	if b.file != "" {
+		if err := errors.Join(alone(cmd.Flags(), append(slices.Clone(awsFlagNames), "base", "base-checksum", "image", "force", "disk-size", "partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(readLockInto(b.local.LockFile, &b.spec), b.local.Check(b.spec), ready.Ready()); err != nil {
 		return err
 	}
 	err := b.spec.Validate()
@@ -146,7 +166,14 @@ func (b *building) run(cmd *cobra.Command) error {
 	defer b.disk.Folder.Close()
 	b.local.CacheFolder = cache
 	var made built
-	if b.disk.Base, made.Base, err = b.get(ctx, cmd.ErrOrStderr()); err != nil {
+	if b.cloud != nil {
+		kept, err := b.download(cmd)
+		if err != nil {
+			return fmt.Errorf("--base: %w", err)
+		}
+		defer kept.Close(true)
+		made.Base, b.disk.Base, b.disk.File = b.disk.Base, kept.Path, kept.Path
+	} else if b.disk.File, made.Base, err = b.get(ctx, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
 	b.disk.Progress = cmd.ErrOrStderr()
@@ -163,12 +190,45 @@ func (b *building) run(cmd *cobra.Command) error {
 	}
 	made.Provision.Warnings = append(made.Provision.Warnings, notes...)
 	if made.passed() {
-		made.Image = b.disk.File
-		if info, err := os.Stat(b.disk.File); err == nil {
+		made.Image = b.disk.Image
+		if info, err := os.Stat(b.disk.Image); err == nil {
 			made.Size = info.Size()
 		}
 	}
-	return b.finish(cmd, made, time.Since(began))
+	took := time.Since(began)
+	var importing error
+	if made.Image != "" && b.ami.spec.Name != "" {
+		var r amiimport.Result
+		r, importing = b.ami.do(cmd, made.Image)
+		out := importedOf(r, importing)
+		made.AMI = &out
+	}
+	return errors.Join(b.finish(cmd, made, took), auditCode(importing))
+}
+
+// download gets the disk of an AMI or a snapshot, which becomes the parent of the AMI.
+func (b *building) download(cmd *cobra.Command) (*snapshot.Disk, error) {
+	a, err := b.cloud.open(cmd.Context(), b.ami.aws)
+	if err != nil {
+		return nil, err
+	}
+	volume, err := b.cloud.find(cmd.Context(), a)
+	if err != nil {
+		return nil, err
+	}
+	b.ami.spec.ParentAMI, b.ami.spec.ParentSnapshot = volume.image.ID, volume.snapshot
+	if volume.image.ID != "" {
+		b.ami.spec.ParentSnapshot = ""
+	}
+	b.ami.aws.Region = a.Region
+	m, said := newMeter(cmd.ErrOrStderr()), newPrinter(cmd.ErrOrStderr())
+	defer m.end()
+	cache, err := diskCache(b.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
+	if err != nil {
+		return nil, err
+	}
+	kept, err := cache.Get(cmd.Context(), a, volume.snapshot)
+	return kept, volume.explain(err, "choose another folder with --cache-folder")
 }
 
 // finish prints the result, and writes the report.
@@ -187,7 +247,7 @@ func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) er
 			errs = append(errs, printReport(out, *made.Scrub, b.verbose))
 		}
 		if made.Image != "" {
-			out.line("%s from %s in %s; next: eksnode ami import %s --ami-name NAME", shown(made.Image), made.Base, show.Length(took), show.ShellWord(made.Image))
+			out.line("%s from %s in %s%s", shown(made.Image), made.Base, show.Length(took), b.next(made))
 		}
 		errs = append(errs, out.err)
 	}
@@ -198,35 +258,27 @@ func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) er
 	return errors.Join(errs...)
 }
 
+// next says what became of the disk image, or what a person can do with it.
+func (b *building) next(made built) string {
+	if made.AMI != nil && made.AMI.Image != nil {
+		return fmt.Sprintf("; the AMI is %s in %s", made.AMI.Image.ID, made.AMI.Image.Region)
+	}
+	if made.AMI != nil {
+		return ""
+	}
+	parent := ""
+	if b.ami.spec.ParentAMI != "" {
+		parent = " --parent-ami " + b.ami.spec.ParentAMI
+	}
+	return fmt.Sprintf("; next: eksnode ami import %s --ami-name NAME%s", show.ShellWord(made.Image), parent)
+}
+
 // get returns the path of the base image, and how a person knows it.
 func (b *building) get(ctx context.Context, errOut io.Writer) (file, name string, err error) {
-	base := asset.Base{URL: b.base, Sum: b.sum}
-	_, missing := os.Stat(b.base)
-	switch {
-	case strings.HasPrefix(b.base, "https://") || strings.HasPrefix(b.base, "http://"):
-		if b.sum == "" {
-			return "", "", fmt.Errorf("--base-checksum is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one", b.base)
-		}
-	case missing == nil || strings.ContainsRune(b.base, filepath.Separator):
-		if b.sum != "" {
-			err = asset.CheckSum(ctx, b.base, b.sum)
-		}
-		if err != nil {
-			err = fmt.Errorf("checking the base image %s: %w", b.base, err)
-		}
-		return b.base, b.base, err
-	default:
-		image, err := distros.CloudImageByName(b.base, runtime.GOARCH)
-		if err != nil {
-			return "", "", fmt.Errorf("--base: %w", err)
-		}
-		base.URL, base.Sums = image.URL, image.Sums
-	}
-	newPrinter(errOut).line("base image: %s", base.URL)
 	transfer := newMeter(errOut)
 	defer transfer.end()
-	file, err = asset.NewCache(b.local.CacheFolder, asset.NewFetcher(asset.UsualPatience())).Base(ctx, base, transfer.fetched)
-	return file, base.URL, err
+	say := func(text string) { newPrinter(errOut).line("%s", text) }
+	return b.disk.Find(ctx, b.local.CacheFolder, say, transfer.fetched)
 }
 
 // buildInside works in the mounted disk.
@@ -240,7 +292,7 @@ func buildInside(ctx context.Context, root string, input []byte) ([]byte, error)
 		return nil, err
 	}
 	defer h.Close()
-	if err := sameArch(h); err != nil {
+	if err := diskbuild.SameArch(h); err != nil {
 		return nil, err
 	}
 	var made built
@@ -257,23 +309,4 @@ func buildInside(ctx context.Context, root string, input []byte) ([]byte, error)
 		made.Scrub = &r
 	}
 	return json.Marshal(made)
-}
-
-// sameArch refuses a disk whose programs this machine cannot run.
-func sameArch(h *host.Host) error {
-	shell, err := h.Files.Open("/bin/sh")
-	if err != nil {
-		return fmt.Errorf("the image has no shell, so it is no Linux system that can be built: %w", err)
-	}
-	defer shell.Close()
-	program, err := elf.NewFile(shell)
-	if err != nil {
-		return fmt.Errorf("reading /bin/sh of the image: %w", err)
-	}
-	wanted := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
-	if program.Machine != wanted {
-		is := map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}[program.Machine]
-		return fmt.Errorf("the base image is for %s, but this machine is %s: build on a machine of that architecture", cmp.Or(is, program.Machine.String()), runtime.GOARCH)
-	}
-	return nil
 }

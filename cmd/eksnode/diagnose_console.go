@@ -55,7 +55,7 @@ func (c *consoles) check(cmd *cobra.Command, args []string) error {
 	if slices.ContainsFunc(args, c.is) {
 		return nil
 	}
-	for _, name := range []string{"region", "profile", "assume-role", "external-id", "endpoint"} {
+	for _, name := range awsFlagNames {
 		if cmd.Flags().Changed(name) {
 			return errors.New("--" + name + " has no effect without the ID of an instance")
 		}

@@ -87,7 +87,7 @@ func provisionInside(ctx context.Context) (plan.Report, error) {
 			return plan.Report{}, err
 		}
 	}
-	if err := sandbox.Enter(); err != nil {
+	if err := sandbox.Enter(false); err != nil {
 		return plan.Report{}, err
 	}
 	h, err := host.Live()

@@ -176,6 +176,7 @@ var helpSources = []struct {
 	{"provisionHelp", "provisioner", []string{"Spec", "Local"}},
 	{"scrubHelp", "scrub", []string{"Spec", "Local"}},
 	{"importHelp", "internal/amiimport", []string{"Spec"}},
+	{"buildHelp", "internal/diskbuild", []string{"Spec"}},
 }
 
 // writeHelp writes helpFile, which the command needs to build.

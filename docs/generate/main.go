@@ -122,6 +122,7 @@ const components = "docs/reference/components/"
 // webPages are the pages of Packer's registry, and the page that each one copies.
 var webPages = map[string]string{
 	".web-docs/README.md":                                   components + "README.md",
+	".web-docs/components/builder/disk/README.md":           components + "builder-disk.md",
 	".web-docs/components/provisioner/eksnode/README.md":    components + "provisioner-eksnode.md",
 	".web-docs/components/provisioner/scrub/README.md":      components + "provisioner-eksnode-scrub.md",
 	".web-docs/components/data-source/cluster/README.md":    components + "data-source-cluster.md",

@@ -38,7 +38,7 @@ func TestImage(t *testing.T) {
 	}
 	require.NoError(t, os.MkdirAll(filepath.Dir(*file), 0o755))
 	require.NoError(t, os.MkdirAll(*reports, 0o755))
-	lab.Build{Kind: machine.Kind(*kind), System: lab.System{Suite: *suite}, Packer: *packer, Image: *file, Reports: *reports}.Run(t)
+	lab.Build{Kind: machine.Kind(*kind), Disk: true, System: lab.System{Suite: *suite}, Packer: *packer, Image: *file, Reports: *reports}.Run(t)
 	verdict := audit(t)
 	launch(t)
 	st, err := os.Stat(*file)

@@ -161,6 +161,8 @@ type Build struct {
 	// Template is the template's folder; examples/local when empty. Its variables
 	// are those of examples/local.
 	Template string
+	// Disk builds a disk of the base system with examples/disk, without a machine.
+	Disk bool
 	// Packer is the version of packer; the newest version in the harness when
 	// empty.
 	Packer string
@@ -191,18 +193,28 @@ func (b Build) Run(t *testing.T) {
 	require.NoError(t, err)
 	server := l.ServeMirror(t, l.Port("8080"), assets.Folder, mirror.Options{})
 
+	build := func(template string, own map[string]string) {
+		args := []string{"build", "-color=false", "-force"}
+		maps.Copy(own, map[string]string{
+			"kubernetes_version": kubelet, "source_url": server.URL(), "allow_http": "true", "reports": b.Reports,
+		})
+		for name, value := range own {
+			args = append(args, "-var", name+"="+value)
+		}
+		step("running packer build")
+		packer.Run(t, append(args, cmp.Or(b.Template, filepath.Join(filepath.Dir(plugin), "../examples", template)))...)
+	}
+	if b.Disk {
+		base := filepath.Join(t.TempDir(), "base.raw")
+		step("making the cloud image")
+		require.NoError(t, machine.MakeDisk(l.Ctx, l.Root, base))
+		build("disk", map[string]string{"base": base, "image": b.Image})
+		step("the image is built")
+		return
+	}
 	builder := l.Start(t, machine.Config{Kind: b.Kind, Root: l.Root, InstanceID: "i-builder"})
 	address, port, user := builder.SSH()
-	build := []string{"build", "-color=false"}
-	for name, value := range map[string]string{
-		"host": address, "port": fmt.Sprint(port), "user": user, "private_key": packer.Key,
-		"kubernetes_version": kubelet, "source_url": server.URL(), "allow_http": "true", "reports": b.Reports,
-	} {
-		build = append(build, "-var", name+"="+value)
-	}
-	template := cmp.Or(b.Template, filepath.Join(filepath.Dir(plugin), "../examples/local"))
-	step("running packer build")
-	packer.Run(t, append(build, template)...)
+	build("local", map[string]string{"host": address, "port": fmt.Sprint(port), "user": user, "private_key": packer.Key})
 	step("powering off and capturing %s", b.Image)
 	builder.CaptureTo(t, b.Image)
 	step("the image is captured")

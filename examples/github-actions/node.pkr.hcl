@@ -1,6 +1,6 @@
-# Makes an AMI without an instance: the builder qemu makes a disk, and eksnode-ami
-# imports the disk. image.yml runs this template on a hosted runner of GitHub Actions.
-# README.md has the permissions.
+# Makes an AMI without an instance: eksnode-disk makes a disk of a cloud image, and
+# eksnode-ami imports the disk. image.yml runs this template on a hosted runner of GitHub
+# Actions. README.md has the permissions.
 
 packer {
   required_plugins {
@@ -8,28 +8,19 @@ packer {
       source  = "github.com/eksnode/eksnode"
       version = ">= 0.1.0"
     }
-    qemu = {
-      source  = "github.com/hashicorp/qemu"
-      version = ">= 1.0.9"
-    }
   }
 }
 
-variable "base_image" {
-  description = "Disk image with cloud-init, and with drivers for EC2"
+variable "base" {
+  description = "Base image with drivers for EC2: a name such as debian-13, an address, or a file"
   type        = string
-  default     = "https://cloud.debian.org/images/cloud/trixie/latest/debian-13-generic-amd64.qcow2"
+  default     = "debian-13"
 }
 
 variable "base_checksum" {
-  description = "Checksum of the base image"
+  description = "SHA-256 or SHA-512 of the base image; an address needs one"
   type        = string
-  default     = "file:https://cloud.debian.org/images/cloud/trixie/latest/SHA512SUMS"
-}
-
-variable "private_key" {
-  description = "File with a private SSH key for the build; the public key is beside it, with .pub"
-  type        = string
+  default     = ""
 }
 
 variable "region" {
@@ -50,15 +41,9 @@ variable "kubernetes_version" {
 }
 
 variable "disk_size" {
-  description = "Size of the disk, and of the AMI's root volume"
-  type        = string
-  default     = "8G"
-}
-
-variable "accelerator" {
-  description = "Accelerator of QEMU; without KVM, tcg is slow"
-  type        = string
-  default     = "kvm"
+  description = "Size of the disk, and of the AMI's root volume, in GiB"
+  type        = number
+  default     = 8
 }
 
 variable "parent_ami" {
@@ -73,47 +58,19 @@ variable "reports" {
   default     = "reports"
 }
 
-source "qemu" "node" {
-  disk_image       = true
-  iso_url          = var.base_image
-  iso_checksum     = var.base_checksum
-  format           = "raw"
-  disk_size        = var.disk_size
-  vm_name          = "node.raw"
-  output_directory = "output"
-
-  accelerator = var.accelerator
-  cpus        = 2
-  memory      = 4096
-  headless    = true
-
-  # The key is for the build alone. eksnode-scrub removes it.
-  cd_label = "cidata"
-  cd_content = {
-    "meta-data" = jsonencode({ instance-id = "i-packer" })
-    "user-data" = "#cloud-config\n${jsonencode({ ssh_authorized_keys = [trimspace(file("${var.private_key}.pub"))] })}\n"
-  }
-  ssh_username         = "debian"
-  ssh_private_key_file = var.private_key
-  ssh_timeout          = "15m"
-
-  # See the provisioner "shell". Without this command, the builder kills the machine.
-  # The file systems are then not clean, and the disk travels whole.
-  shutdown_command = "touch /dev/shm/poweroff"
+source "eksnode-disk" "node" {
+  base          = var.base
+  base_checksum = var.base_checksum
+  image         = "node.raw"
+  disk_size     = var.disk_size
 }
 
 build {
-  sources = ["source.qemu.node"]
+  sources = ["source.eksnode-disk.node"]
 
   provisioner "eksnode" {
     kubernetes_version = var.kubernetes_version
     report             = "${var.reports}/provision.json"
-  }
-
-  # The scrub takes sudo away from the user. This unit, which is not on the disk, powers
-  # the machine off.
-  provisioner "shell" {
-    inline = ["sudo systemd-run --path-property=PathExists=/dev/shm/poweroff systemctl poweroff"]
   }
 
   # Must be the last provisioner: what runs after a scrub is in the image again.

@@ -1,5 +1,4 @@
-# Turns any machine with SSH into an EKS node image. `make image` builds this
-# template. With a machine of your own:
+# Turns any machine with SSH into an EKS node image:
 #
 #   packer init .
 #   packer build -var host=192.0.2.7 -var user=admin -var private_key=~/.ssh/id_ed25519 .

@@ -61,9 +61,10 @@ func (c *Cache) Base(ctx context.Context, b Base, progress plan.Progress) (strin
 
 // CheckSum returns an error if a file does not have a SHA-256 or SHA-512.
 func CheckSum(ctx context.Context, name, sum string) error {
-	if sum = strings.ToLower(sum); !isDigest(sum) {
-		return noDigest(sum)
+	if err := CheckDigest(sum); err != nil {
+		return err
 	}
+	sum = strings.ToLower(sum)
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -79,6 +80,14 @@ func CheckSum(ctx context.Context, name, sum string) error {
 func compare(found hash.Hash, sum string, resumed bool) error {
 	if got := hex.EncodeToString(found.Sum(nil)); got != sum {
 		return &mismatchError{fmt.Errorf("its checksum is %s, not %s; check the file and the checksum", got, sum), resumed}
+	}
+	return nil
+}
+
+// CheckDigest returns an error if sum is no SHA-256 or SHA-512 in hexadecimal.
+func CheckDigest(sum string) error {
+	if !isDigest(strings.ToLower(sum)) {
+		return noDigest(sum)
 	}
 	return nil
 }

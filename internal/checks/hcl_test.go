@@ -248,7 +248,7 @@ func TestIntegrationPagesListTheComponents(t *testing.T) {
 		names = append(names, fields["name"])
 		assert.True(t, exists(path.Join(".web-docs/components", fields["type"], fields["slug"], "README.md")), fields["name"])
 	}
-	want := []string{"eksnode-cluster", "eksnode-base-ami", "eksnode-contents", "eksnode-ami", "eksnode-publish"}
+	want := []string{"eksnode-disk", "eksnode-cluster", "eksnode-base-ami", "eksnode-contents", "eksnode-ami", "eksnode-publish"}
 	for name := range provisioners() {
 		want = append(want, name)
 	}

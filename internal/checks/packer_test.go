@@ -41,19 +41,6 @@ func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
 	require.NotZero(t, count)
 }
 
-// packer itself, with the qemu plugin, accepts the template of
-// examples/github-actions. The base image is a local file, because the network is off.
-func TestPackerAcceptsTheExampleForGitHubActions(t *testing.T) {
-	workstation := newWorkstation(t)
-	home := workstation.home
-	for name, text := range map[string]string{"node.pkr.hcl": read(t, "examples/github-actions/node.pkr.hcl"), "base.qcow2": ""} {
-		write(t, filepath.Join(home, name), text)
-	}
-	run(t, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(home, "build"))
-	workstation.offline(t, home, "init", ".")
-	workstation.offline(t, home, "validate", "-var", "base_image=base.qcow2", "-var", "base_checksum=none", "-var", "private_key=build", "-var", "region=eu-central-1", ".")
-}
-
 // readme returns the template of README.md.
 func readme(t *testing.T) string {
 	t.Helper()
@@ -68,14 +55,12 @@ func readme(t *testing.T) string {
 
 type workstation struct{ packer, home string }
 
-// newWorkstation makes a workstation with this plugin, amazon and qemu.
+// newWorkstation makes a workstation with this plugin and amazon.
 func newWorkstation(t *testing.T) workstation {
 	t.Helper()
 	packer, err := tools.Packer(t.Context(), "", t.Output())
 	require.NoError(t, err)
 	amazon, err := tools.PackerAmazon(t.Context(), "", t.Output())
-	require.NoError(t, err)
-	qemu, err := tools.Build(t.Context(), tools.NamePackerQEMU, "", "amd64", t.Output())
 	require.NoError(t, err)
 	home := t.TempDir()
 	plugin := filepath.Join(home, "packer-plugin-eksnode")
@@ -83,7 +68,6 @@ func newWorkstation(t *testing.T) workstation {
 	w := workstation{packer: packer, home: home}
 	w.offline(t, home, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
 	w.offline(t, home, "plugins", "install", "--path", amazon, "github.com/hashicorp/amazon")
-	w.offline(t, home, "plugins", "install", "--path", qemu, "github.com/hashicorp/qemu")
 	return w
 }
 

@@ -32,8 +32,12 @@ type Audit struct {
 	Folder string
 }
 
-// WorkFolder is the path of Work.Folder in a work, and in processes that it starts.
-const WorkFolder = "/proc/self/fd/4"
+// WorkFile is the descriptor of Work.Folder in a work, and in processes that it starts.
+// WorkFolder is its path.
+const (
+	WorkFile   = 4
+	WorkFolder = "/proc/self/fd/4"
+)
 
 // ErrNeedsRoot means that the process may not mount.
 var ErrNeedsRoot = errors.New("only root may mount a file system: run the command with sudo")

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 )
 
@@ -28,8 +29,8 @@ type Work struct {
 	// Grown is the new place of the root partition, if the disk has grown.
 	Grown disk.Range
 	Input any
-	// Folder is a folder that the work reads or writes as WorkFolder: the process of the
-	// work may see another folder at that path.
+	// Folder is a folder or a connection that the work uses as WorkFolder or WorkFile: the
+	// process of the work may see another folder at the path of this one.
 	Folder *os.File
 	// Progress gets what the work writes to its standard error.
 	Progress io.Writer
@@ -92,10 +93,22 @@ func (t task) work(ctx context.Context, do func(ctx context.Context, root string
 	if m.answer.Work, err = do(ctx, m.folder, t.Work); err != nil {
 		return answer{}, err
 	}
+	m.trim()
 	if err := m.unmount(); err != nil {
 		return answer{}, fmt.Errorf("writing the file systems: %w", err)
 	}
 	return m.answer, nil
+}
+
+// trim makes the free space of the mounted file systems holes of the disk's file. What
+// knows no discard stays as large as it is.
+func (m *machine) trim() {
+	for _, folder := range m.at {
+		if h, err := host.Mounted(folder); err == nil {
+			_, _ = h.Trim("/")
+			h.Close()
+		}
+	}
 }
 
 // growExt gives ext2, ext3 or ext4 all of its partition before the mount: a mounted one

@@ -1,21 +1,124 @@
 package diskbuild
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Build is a disk image to make of another.
+// Spec holds the options of a build.
+type Spec struct {
+	// Base image: a raw, qcow2 or VHD file, an http or https address, or a name such as
+	// `debian-13`.
+	Base string `mapstructure:"base" required:"true"`
+	// SHA-256 or SHA-512 of the base image in hexadecimal. An address needs one.
+	Checksum string `mapstructure:"base_checksum"`
+	// Disk image to write: a file that ends in `.raw`, `.img` or `.qcow2`.
+	Image string `mapstructure:"image" required:"true"`
+	// Size of the disk in GiB. Defaults to that of the base image.
+	Size int `mapstructure:"disk_size"`
+	// Number of the root partition. Defaults to the partition with the type, label or
+	// content of a root.
+	Partition int `mapstructure:"root_partition"`
+}
+
+// Names of the options in errors.
+const (
+	base      surface.Name = "base"
+	checksum  surface.Name = "base_checksum"
+	image     surface.Name = "image"
+	size      surface.Name = "disk_size"
+	partition surface.Name = "root_partition"
+)
+
+// Validate checks the options, and nothing of this machine. It joins all problems.
+func (s Spec) Validate() error {
+	var errs []error
+	switch {
+	case s.Base == "":
+		errs = append(errs, surface.Errorf("%v is missing: name a disk image, or one of %s", base, strings.Join(distros.CloudImages(), ", ")))
+	case s.isAddress() && s.Checksum == "":
+		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one", checksum, s.Base))
+	case !s.isAddress() && !s.isFile():
+		if _, err := distros.CloudImageByName(s.Base, runtime.GOARCH); err != nil {
+			errs = append(errs, surface.Errorf("%v: %w", base, err))
+		}
+	}
+	if s.Checksum != "" {
+		if err := asset.CheckDigest(s.Checksum); err != nil {
+			errs = append(errs, surface.Errorf("%v: %w", checksum, err))
+		}
+	}
+	switch ending := filepath.Ext(s.Image); {
+	case s.Image == "":
+		errs = append(errs, surface.Errorf("%v is missing: name the disk image to write, such as node.qcow2", image))
+	case ending != ".raw" && ending != ".img" && !s.isQcow2():
+		errs = append(errs, surface.Errorf("%v: %s: the name of the disk image must end in .raw, .img or .qcow2", image, show.Quote(s.Image, 200)))
+	}
+	if s.Size < 0 {
+		errs = append(errs, surface.Errorf("%v: a disk of %d GiB: give a size from 1", size, s.Size))
+	}
+	if s.Partition < 0 {
+		errs = append(errs, surface.Errorf("%v: there is no partition %d: give a number from 1", partition, s.Partition))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Spec) isQcow2() bool { return filepath.Ext(s.Image) == ".qcow2" }
+
+func (s Spec) isAddress() bool {
+	return strings.HasPrefix(s.Base, "https://") || strings.HasPrefix(s.Base, "http://")
+}
+
+func (s Spec) isFile() bool {
+	_, err := os.Stat(s.Base)
+	return err == nil || strings.ContainsRune(s.Base, filepath.Separator)
+}
+
+// Find returns the path of the base image, and its path or address for a person. An
+// image of a publisher is downloaded into the cache and verified.
+func (s Spec) Find(ctx context.Context, cache string, say func(string), progress plan.Progress) (file, name string, err error) {
+	from := asset.Base{URL: s.Base, Sum: s.Checksum}
+	switch {
+	case s.isAddress():
+	case s.isFile():
+		if s.Checksum != "" {
+			err = asset.CheckSum(ctx, s.Base, s.Checksum)
+		}
+		if err != nil {
+			err = fmt.Errorf("checking the base image %s: %w", s.Base, err)
+		}
+		return s.Base, s.Base, err
+	default:
+		published, err := distros.CloudImageByName(s.Base, runtime.GOARCH)
+		if err != nil {
+			return "", "", surface.Errorf("%v: %w", base, err)
+		}
+		from.URL, from.Sums = published.URL, published.Sums
+	}
+	say("base image: " + from.URL)
+	file, err = asset.NewCache(cache, asset.NewFetcher(asset.UsualPatience())).Base(ctx, from, progress)
+	return file, from.URL, err
+}
+
+// Build makes one disk image of another.
 type Build struct {
-	// Base is the path of a raw, qcow2 or fixed VHD image, and File that of the result:
-	// .raw, .img or .qcow2.
-	Base, File string
-	// Force replaces a file.
+	Spec
+	// File is the path of the base image.
+	File string
+	// Force replaces the disk image, if there is one.
 	Force bool
-	// SizeGiB is the size of the result; 0 keeps that of the base.
-	SizeGiB int64
-	// Root is the number of the root partition; 0 finds it.
-	Root int
 	// Folder is that of the work, see diskaudit.Work.
 	Folder *os.File
 	// Input is that of the work, see diskaudit.Work. Progress gets what the work says.

@@ -15,16 +15,16 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // Run builds the disk. It decodes the answer of the work into output. If passed then
 // returns false, the file is not written. The notes are for a person.
 func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes []string, err error) {
-	if err := b.Validate(); err != nil {
+	if err := b.Ready(); err != nil {
 		return nil, err
 	}
-	base, err := disk.Open(b.Base)
+	base, err := disk.Open(b.File)
 	if err != nil {
 		return nil, err
 	}
@@ -34,15 +34,15 @@ func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes [
 		return nil, err
 	}
 	work := diskaudit.Work{Layout: layout, Folder: b.Folder, Input: b.Input, Progress: b.Progress}
-	if work.Roots, err = layout.Roots(b.Root); err != nil {
+	if work.Roots, err = layout.Roots(b.Partition); err != nil {
 		return nil, err
 	}
-	if work.Disk, err = unnamed(filepath.Dir(b.File)); err != nil {
+	if work.Disk, err = unnamed(filepath.Dir(b.Image)); err != nil {
 		return nil, fmt.Errorf("making the disk image: %w", err)
 	}
 	defer work.Disk.Close()
 	if err := copyDisk(ctx, base, layout, work.Disk); err != nil {
-		return nil, fmt.Errorf("copying %s: %w", b.Base, err)
+		return nil, fmt.Errorf("copying %s: %w", b.File, err)
 	}
 	if err := b.grow(base.Size(), &work); err != nil {
 		return nil, err
@@ -51,14 +51,14 @@ func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes [
 		return notes, err
 	}
 	if err := b.keep(ctx, work.Disk); err != nil {
-		return notes, fmt.Errorf("writing %s: %w", b.File, err)
+		return notes, fmt.Errorf("writing %s: %w", b.Image, err)
 	}
 	return notes, nil
 }
 
 // grow makes the disk as large as the build wants it.
 func (b Build) grow(size int64, w *diskaudit.Work) (err error) {
-	wanted := b.SizeGiB << 30
+	wanted := int64(b.Size) << 30
 	if wanted == 0 || wanted == size {
 		return nil
 	}
@@ -106,7 +106,7 @@ func copyDisk(ctx context.Context, from *disk.Image, layout *disk.Layout, to *os
 
 // keep gives the disk its name and format.
 func (b Build) keep(ctx context.Context, made *os.File) error {
-	temp, err := os.MkdirTemp(filepath.Dir(b.File), ".eksnode-build-")
+	temp, err := os.MkdirTemp(filepath.Dir(b.Image), ".eksnode-build-")
 	if err != nil {
 		return err
 	}
@@ -121,41 +121,39 @@ func (b Build) keep(ctx context.Context, made *os.File) error {
 	} else if err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", made.Fd()), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
 		return err
 	}
-	if err := made.Sync(); err != nil {
+	kept, err := os.Open(name)
+	if err != nil {
 		return err
 	}
-	return os.Rename(name, b.File)
+	defer kept.Close()
+	if err := kept.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(name, b.Image)
 }
 
 // converter writes qcow2.
 const converter = "qemu-img"
 
-// Validate checks what needs no disk, and whether this process may mount one.
-func (b Build) Validate() error {
-	var errs []error
-	if ending := filepath.Ext(b.File); ending != ".raw" && ending != ".img" && !b.isQcow2() {
-		errs = append(errs, fmt.Errorf("%s: the name of the disk image must end in .raw, .img or .qcow2", show.Quote(b.File, 200)))
-	}
+// Ready checks the options, and whether this machine can build the disk.
+func (b Build) Ready() error {
+	errs := []error{b.Validate(), diskaudit.Ready()}
 	if b.isQcow2() {
 		if _, err := exec.LookPath(converter); err != nil {
 			errs = append(errs, fmt.Errorf("writing qcow2 needs %s: install it (Debian: qemu-utils, Fedora: qemu-img), or name the disk image .raw", converter))
 		}
 	}
-	if info, err := os.Stat(filepath.Dir(b.File)); err != nil || !info.IsDir() {
-		errs = append(errs, fmt.Errorf("there is no folder %s for the disk image", filepath.Dir(b.File)))
+	if info, err := os.Stat(filepath.Dir(b.Image)); err != nil || !info.IsDir() {
+		errs = append(errs, fmt.Errorf("there is no folder %s for the disk image", filepath.Dir(b.Image)))
 	}
-	switch info, err := os.Lstat(b.File); {
+	switch info, err := os.Lstat(b.Image); {
 	case err == nil && !info.Mode().IsRegular():
-		errs = append(errs, fmt.Errorf("%s is not a regular file; name a new file", b.File))
+		errs = append(errs, fmt.Errorf("%s is not a regular file; name a new file", b.Image))
 	case err == nil && !b.Force:
-		errs = append(errs, fmt.Errorf("%s exists; name another file, or replace this one with --force", b.File))
+		replace := surface.Words{HCL: "packer build -force", Flags: "--force"}
+		errs = append(errs, surface.Errorf("%s exists; name another file, or replace this one with %v", b.Image, replace))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		errs = append(errs, err)
 	}
-	if b.SizeGiB < 0 {
-		errs = append(errs, fmt.Errorf("a disk of %d GiB: give a size from 1", b.SizeGiB))
-	}
-	return errors.Join(append(errs, diskaudit.Ready())...)
+	return errors.Join(errs...)
 }
-
-func (b Build) isQcow2() bool { return filepath.Ext(b.File) == ".qcow2" }

@@ -15,8 +15,8 @@ import (
 )
 
 // Enter makes the root that Run was called with the root of this process, and mounts
-// what its programs need.
-func Enter() error {
+// what its programs need. With ownTmp, /tmp is the root's own folder and no memory.
+func Enter(ownTmp bool) error {
 	root := os.Getenv(mark)
 	if err := os.Unsetenv(mark); err != nil {
 		return err
@@ -26,7 +26,7 @@ func Enter() error {
 		return fmt.Errorf("reading the host's resolver: %w", err)
 	}
 	for _, step := range []func() error{
-		closeOnExec, func() error { return turn(root) }, mountAll, makeDevices, func() error { return showResolver(resolver) },
+		closeOnExec, func() error { return turn(root) }, func() error { return mountAll(ownTmp) }, makeDevices, func() error { return showResolver(resolver) },
 		func() error { return unix.Sethostname([]byte("localhost")) }, dropCapabilities,
 	} {
 		if err := step(); err != nil {
@@ -87,13 +87,15 @@ const (
 
 // mountAll mounts what a running machine would have. What changes the kernel of this
 // machine cannot be written.
-func mountAll() error {
+func mountAll(ownTmp bool) error {
 	mounts := []mount{
 		{"proc", "/proc", "proc", plain | unix.MS_NOEXEC, ""},
 		{"sysfs", "/sys", "sysfs", plain | unix.MS_NOEXEC | unix.MS_RDONLY, ""},
 		{"tmpfs", "/dev", "tmpfs", unix.MS_NOSUID, "mode=755,size=64m"},
 		{"tmpfs", "/run", "tmpfs", plain, "mode=755"},
-		{"tmpfs", "/tmp", "tmpfs", plain, "mode=1777"},
+	}
+	if !ownTmp {
+		mounts = append(mounts, mount{"tmpfs", "/tmp", "tmpfs", plain, "mode=1777"})
 	}
 	for _, name := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"} {
 		mounts = append(mounts, mount{name, name, "", unix.MS_BIND, ""}, mount{"", name, "", readOnly | plain | unix.MS_NOEXEC, ""})

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	var out []byte
-	err := Enter()
+	err := Enter(false)
 	if err == nil {
 		cmd := exec.CommandContext(context.Background(), "/bin/busybox", "sh")
 		cmd.Stdin = os.Stdin

@@ -17,4 +17,12 @@ func Run(context.Context, string, []byte, io.Writer) ([]byte, error) {
 func Inside() bool { return false }
 
 // Enter moves this process into the root; see the Linux build.
-func Enter() error { return errors.New("sandboxes need Linux") }
+func Enter(bool) error { return errors.New("sandboxes need Linux") }
+
+// Commands runs shell commands in a sandbox; see the Linux build.
+type Commands struct{}
+
+// Run runs a command; see the Linux build.
+func (Commands) Run(context.Context, string, io.Reader, io.Writer, io.Writer) (int, error) {
+	return 0, errors.New("sandboxes need Linux")
+}

@@ -1,0 +1,157 @@
+// Package disk is the Packer builder `eksnode-disk`: it makes a disk image of a cloud
+// image, without a machine. Provisioners work in a sandbox of the mounted disk.
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/hashicorp/packer-plugin-sdk/common"
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/console"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
+)
+
+// Config holds the fields of a `source "eksnode-disk"` block.
+type Config struct {
+	common.PackerConfig `mapstructure:",squash"`
+	diskbuild.Spec      `mapstructure:",squash"`
+
+	// Cache folder for base images. Defaults to `eksnode/assets` in the user's cache
+	// folder.
+	CacheFolder string `mapstructure:"cache_folder"`
+
+	ctx interpolate.Context
+}
+
+// Builder implements packersdk.Builder.
+type Builder struct{ config Config }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (b *Builder) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&b.config) }
+
+// Prepare decodes and checks the fields, and joins all problems.
+func (b *Builder) Prepare(raws ...any) (generated, warnings []string, err error) {
+	b.config = Config{}
+	if err := validate.DecodeRendered(&b.config, "eksnode-disk", &b.config.ctx, raws...); err != nil {
+		return nil, nil, err
+	}
+	paths := errors.Join(validate.Home("base", &b.config.Base), validate.Home("image", &b.config.Image),
+		validate.Home("cache_folder", &b.config.CacheFolder))
+	return nil, nil, validate.All(paths, b.config.checkKnown())
+}
+
+// checkKnown returns the faults of the fields, except of those that are not known yet.
+func (c *Config) checkKnown() error {
+	s := c.Spec
+	if validate.IsUnknown(s.Base) {
+		s.Base = "/unknown"
+	}
+	if validate.IsUnknown(s.Checksum) {
+		s.Checksum = strings.Repeat("0", 64)
+	}
+	if validate.IsUnknown(s.Image) {
+		s.Image = "unknown.raw"
+	}
+	return s.Validate()
+}
+
+// Run implements packersdk.Builder. The artifact is the disk image. After a failure there
+// is none: the copy of the base image has no name until its end.
+func (b *Builder) Run(ctx context.Context, ui packersdk.Ui, hook packersdk.Hook) (packersdk.Artifact, error) {
+	open, err := b.open(ctx, ui)
+	if err != nil {
+		return nil, err
+	}
+	generated := map[string]any{"ID": b.config.Image, "PackerRunUUID": os.Getenv("PACKER_RUN_UUID"), "ConnType": "sandbox"}
+	comm := &communicator{open}
+	if err := hook.Run(ctx, packersdk.HookProvision, ui, comm, generated); err != nil {
+		// The block error-cleanup-provisioner.
+		cleaning := hook.Run(context.WithoutCancel(ctx), packersdk.HookCleanupProvision, ui, comm, generated)
+		_, ending := open.Finish(false)
+		return nil, errors.Join(err, cleaning, ending)
+	}
+	ui.Say("Unmounting the disk and writing " + b.config.Image)
+	notes, err := open.Finish(ctx.Err() == nil)
+	for _, note := range notes {
+		ui.Say(note)
+	}
+	if err := errors.Join(err, context.Cause(ctx)); err != nil {
+		return nil, err
+	}
+	return &Artifact{b.config.Image, generated}, nil
+}
+
+// progressEvery is the time between two lines about a download.
+const progressEvery = 10 * time.Second
+
+// open finds the base image, and mounts a copy. Provisioners stop when ctx ends, and then
+// Run ends the copy.
+func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (*diskbuild.Opened, error) {
+	build := diskbuild.Build{Spec: b.config.Spec, Force: b.config.PackerForce, Progress: os.Stderr}
+	if err := build.Ready(); err != nil {
+		return nil, err
+	}
+	cache, err := provisioner.Local{CacheFolder: b.config.CacheFolder}.Cache()
+	if err != nil {
+		return nil, err
+	}
+	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
+	build.File, _, err = build.Find(ctx, cache, ui.Say, func(done, total int64) {
+		if line, due := meter.Line(done, done, total); due {
+			ui.Say(line)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	ui.Say("Copying and mounting " + build.Base)
+	return build.Open(context.WithoutCancel(ctx))
+}
+
+// builderID identifies the artifacts of this builder.
+const builderID = "eksnode.disk"
+
+// Artifact is a disk image. It implements packersdk.Artifact.
+type Artifact struct {
+	image string
+	// generated is the data of the build, for post-processors.
+	generated any
+}
+
+// BuilderId implements packersdk.Artifact.
+func (*Artifact) BuilderId() string { return builderID }
+
+// Files implements packersdk.Artifact.
+func (a *Artifact) Files() []string { return []string{a.image} }
+
+// Id implements packersdk.Artifact.
+func (a *Artifact) Id() string { return a.image }
+
+// String implements packersdk.Artifact.
+func (a *Artifact) String() string { return "the disk image " + a.image }
+
+// State implements packersdk.Artifact.
+func (a *Artifact) State(name string) any {
+	if name == "generated_data" {
+		return a.generated
+	}
+	return nil
+}
+
+// Destroy removes the disk image.
+func (a *Artifact) Destroy() error {
+	if err := os.Remove(a.image); err != nil {
+		return fmt.Errorf("removing the disk image: %w", err)
+	}
+	return nil
+}

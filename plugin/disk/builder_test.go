@@ -1,0 +1,161 @@
+package disk_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
+)
+
+func TestMain(m *testing.M) {
+	if code, child := diskbuild.Child(context.Background()); child {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// base makes a disk of a system with busybox as its only program.
+func base(t *testing.T) string {
+	t.Helper()
+	root, disk := t.TempDir(), filepath.Join(t.TempDir(), "base.raw")
+	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp", "root"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
+	}
+	busybox, err := os.ReadFile("/bin/busybox")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), busybox, 0o755))
+	for _, name := range []string{"sh", "cat", "chmod", "find", "mkdir", "sleep", "touch"} {
+		require.NoError(t, os.Symlink("busybox", filepath.Join(root, "bin", name)))
+	}
+	for name, text := range map[string]string{"etc/os-release": "ID=debian\n", "etc/resolv.conf": "", "tmp/of-the-base": ""} {
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+	}
+	script := `truncate -s 64M "$1.part"; mkfs.ext4 -q -d "$2" "$1.part"; truncate -s 68M "$1"
+echo 'label: gpt
+start=2048, size=131072, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709' | sfdisk -q "$1"
+dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1.part"`
+	out, err := exec.Command("sh", "-ec", script, "sh", disk, root).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return disk
+}
+
+// build builds the disk with provision as its provisioners.
+func build(t *testing.T, fields map[string]any, provision func(context.Context, packersdk.Communicator) error) (packersdk.Artifact, error) {
+	t.Helper()
+	b := new(disk.Builder)
+	_, _, err := b.Prepare(fields)
+	require.NoError(t, err)
+	hook := &packersdk.DispatchHook{Mapping: map[string][]packersdk.Hook{packersdk.HookProvision: {provisioners(provision)}}}
+	return b.Run(t.Context(), packersdk.TestUi(t), hook)
+}
+
+type provisioners func(context.Context, packersdk.Communicator) error
+
+func (p provisioners) Run(ctx context.Context, _ string, _ packersdk.Ui, comm packersdk.Communicator, _ any) error {
+	return p(ctx, comm)
+}
+
+// command runs a command and returns its exit code and outputs.
+func command(ctx context.Context, t *testing.T, comm packersdk.Communicator, text, in string) (int, string, string) {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	cmd := &packersdk.RemoteCmd{Command: text, Stdin: strings.NewReader(in), Stdout: &out, Stderr: &errOut}
+	require.NoError(t, comm.Start(ctx, cmd))
+	return cmd.Wait(), out.String(), errOut.String()
+}
+
+func TestProvisionersWorkInTheCopy(t *testing.T) {
+	base := base(t)
+	before, err := os.ReadFile(base)
+	require.NoError(t, err)
+	here, image := t.TempDir(), filepath.Join(t.TempDir(), "node.raw")
+	require.NoError(t, os.MkdirAll(filepath.Join(here, "up/deep"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(here, "up/deep/file"), []byte("text"), 0o750))
+	require.NoError(t, os.WriteFile(filepath.Join(here, "up/left-out"), nil, 0o600))
+	fields := map[string]any{"base": base, "image": image}
+	artifact, err := build(t, fields, func(ctx context.Context, comm packersdk.Communicator) error {
+		code, out, errOut := command(ctx, t, comm, `cat; echo "$HOME $USER $PWD"; echo bad >&2; touch /made; exit 7`, "in ")
+		assert.Equal(t, []any{7, "in /root root /\n", "bad\n"}, []any{code, out, errOut})
+		code, _, _ = command(ctx, t, comm, "kill -9 $$", "")
+		assert.Equal(t, 137, code)
+		// A process in the background does not hold the command.
+		code, _, _ = command(ctx, t, comm, "sleep 3600 &", "")
+		assert.Zero(t, code)
+		stopped, stop := context.WithCancel(ctx)
+		in, out2 := io.Pipe()
+		defer in.Close()
+		waiting := &packersdk.RemoteCmd{Command: "echo begun; sleep 3600", Stdout: out2}
+		require.NoError(t, comm.Start(stopped, waiting))
+		_, err := in.Read(make([]byte, 6)) // the line
+		require.NoError(t, err)
+		stop()
+		assert.Equal(t, packersdk.CmdDisconnect, waiting.Wait())
+
+		require.NoError(t, comm.UploadDir("/tmp/up", filepath.Join(here, "up")+"/", []string{"left-out"}))
+		_, out, _ = command(ctx, t, comm, "cd /tmp; find . -type f; busybox stat -c %a up/deep/file", "")
+		assert.ElementsMatch(t, []string{"./of-the-base", "./up/deep/file", "750"}, strings.Fields(out))
+		var down bytes.Buffer
+		require.NoError(t, comm.Download("/tmp/up/deep/file", &down))
+		assert.Equal(t, "text", down.String())
+		require.NoError(t, comm.DownloadDir("/tmp/up", here, nil))
+		assert.FileExists(t, filepath.Join(here, "deep/file"))
+		require.ErrorContains(t, comm.Download("/none", &down), "downloading /none: exit code 1: cat: can't open '/none'")
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []string{image}, artifact.Files())
+	after, err := os.ReadFile(base)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(before, after), "the base image has changed")
+	out, err := exec.Command("sh", "-ec", `dd if="$1" of="$1.part" bs=1M skip=1 status=none; e2fsck -fn "$1.part"; debugfs -R "ls -p /" "$1.part"`, "sh", image).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Contains(t, string(out), "/made/")
+
+	b := new(disk.Builder)
+	_, _, err = b.Prepare(fields)
+	require.NoError(t, err)
+	_, err = b.Run(t.Context(), packersdk.TestUi(t), nil)
+	require.EqualError(t, err, image+" exists; name another file, or replace this one with packer build -force")
+	require.NoError(t, artifact.Destroy())
+	assert.NoFileExists(t, image)
+}
+
+func TestAFailedBuildLeavesNothing(t *testing.T) {
+	image := filepath.Join(t.TempDir(), "node.raw")
+	broken := errors.New("broken")
+	_, err := build(t, map[string]any{"base": base(t), "image": image}, func(context.Context, packersdk.Communicator) error { return broken })
+	require.ErrorIs(t, err, broken)
+	left, err := os.ReadDir(filepath.Dir(image))
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestFieldsAreChecked(t *testing.T) {
+	for why, fields := range map[string]map[string]any{
+		"base is missing":                  {"image": "a.raw"},
+		"image is missing":                 {"base": "debian-13"},
+		"base_checksum is missing":         {"base": "https://example.com/a.raw", "image": "a.raw"},
+		"must end in .raw, .img or .qcow2": {"base": "debian-13", "image": "a.vmdk"},
+		"did you mean debian-13":           {"base": "debain-13", "image": "a.raw"},
+		"neither a SHA-256 nor":            {"base": "debian-13", "image": "a.raw", "base_checksum": "12"},
+		"a disk of -1 GiB":                 {"base": "debian-13", "image": "a.raw", "disk_size": -1},
+		"unknown configuration key":        {"base": "debian-13", "image": "a.raw", "bases": "x"},
+	} {
+		_, _, err := new(disk.Builder).Prepare(fields)
+		assert.ErrorContains(t, err, why)
+	}
+	_, _, err := new(disk.Builder).Prepare(map[string]any{"base": "https://<unknown>", "base_checksum": "<unknown>", "image": "<unknown>"})
+	require.NoError(t, err)
+}
