@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/encoding/charmap"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // The types of the parts that cloud-init reads.
@@ -304,7 +305,7 @@ func (c *checker) parts(text string) []nodeconfig.Part {
 	}
 	for i, p := range parts {
 		if p.Media != "" && !slices.Contains(knownMedia(), p.Media) {
-			c.warn(p.Line, "Content-Type", "nothing reads parts of the type %s; %s", p.Media, nearest(p.Media, knownMedia()))
+			c.warn(p.Line, "Content-Type", "nothing reads parts of the type %s; %s", p.Media, show.Suggest(p.Media, knownMedia()))
 		}
 		if p.Media != nodeconfig.MediaType { // first boot reads UTF-8 and UTF-16
 			parts[i].Text = decodeCharset(p)

@@ -210,7 +210,7 @@ func kubeletChoices() map[string][]string {
 func (k kubeletChecker) meanings(n *yaml.Node) {
 	for field, choices := range kubeletChoices() {
 		if v := child(n, field); v != nil && v.Value != "" && !slices.Contains(choices, v.Value) {
-			k.fail(v.Line, k.path+"."+field, "unknown value %q; %s", v.Value, nearest(v.Value, choices))
+			k.fail(v.Line, k.path+"."+field, "unknown value %q; %s", v.Value, show.Suggest(v.Value, choices))
 		}
 	}
 	k.each(n, "evictionHard", evictionProblem)
@@ -272,7 +272,7 @@ func evictionSignals() []string {
 // evictionProblem says what is wrong with a threshold such as 10% or 100Mi.
 func evictionProblem(signal, value string) string {
 	if !slices.Contains(evictionSignals(), signal) {
-		return fmt.Sprintf("unknown eviction signal %q; %s", signal, nearest(signal, evictionSignals()))
+		return fmt.Sprintf("unknown eviction signal %q; %s", signal, show.Suggest(signal, evictionSignals()))
 	}
 	if percentage().MatchString(value) {
 		if percent, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil && percent > 100 {
@@ -288,7 +288,7 @@ func evictionProblem(signal, value string) string {
 
 func gracePeriodProblem(signal, value string) string {
 	if !slices.Contains(evictionSignals(), signal) {
-		return fmt.Sprintf("unknown eviction signal %q; %s", signal, nearest(signal, evictionSignals()))
+		return fmt.Sprintf("unknown eviction signal %q; %s", signal, show.Suggest(signal, evictionSignals()))
 	}
 	return durationProblem(value)
 }
@@ -297,7 +297,7 @@ func gracePeriodProblem(signal, value string) string {
 func reservedProblem(name, value string) string {
 	known := []string{"cpu", "memory", "ephemeral-storage", "pid"}
 	if !slices.Contains(known, name) {
-		return fmt.Sprintf("nothing is reserved of %q; %s", name, nearest(name, known))
+		return fmt.Sprintf("nothing is reserved of %q; %s", name, show.Suggest(name, known))
 	}
 	if quantity, err := resource.ParseQuantity(value); err != nil || quantity.Sign() < 0 {
 		return fmt.Sprintf("%q must be a quantity such as 100m or 512Mi", value)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // unregistered is the taint that Karpenter demands of nodes whose user data it
@@ -47,30 +50,15 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	discovery := []map[string]any{{"tags": map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
-	storage := ""
+	discovery := []clustersetup.NodeClassTerm{{Tags: map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
+	spec := clustersetup.NodeClassSpec{
+		AMIFamily: "Custom", Kubelet: n.karpenterKubelet(), AMIs: []clustersetup.NodeClassTerm{{ID: n.AMI}}, Role: n.Role,
+		Subnets: discovery, Groups: discovery, UserData: string(userData),
+	}
 	if n.LocalStorage.Strategy == nodeconfig.RAID0 {
-		storage = nodeconfig.RAID0
+		spec.InstanceStorePolicy = nodeconfig.RAID0
 	}
-	type spec struct {
-		AMIFamily string              `yaml:"amiFamily"`
-		Kubelet   map[string]any      `yaml:"kubelet,omitempty"`
-		Storage   string              `yaml:"instanceStorePolicy,omitempty"`
-		AMIs      []map[string]string `yaml:"amiSelectorTerms"`
-		Role      string              `yaml:"role"`
-		Subnets   []map[string]any    `yaml:"subnetSelectorTerms"`
-		Groups    []map[string]any    `yaml:"securityGroupSelectorTerms"`
-		UserData  *yaml.Node          `yaml:"userData"`
-	}
-	text, err := toYAML(struct {
-		APIVersion string            `yaml:"apiVersion"`
-		Kind       string            `yaml:"kind"`
-		Metadata   map[string]string `yaml:"metadata"`
-		Spec       spec              `yaml:"spec"`
-	}{"karpenter.k8s.aws/v1", "EC2NodeClass", map[string]string{"name": "eksnode"}, spec{
-		AMIFamily: "Custom", Kubelet: n.karpenterKubelet(), Storage: storage, AMIs: []map[string]string{{"id": n.AMI}}, Role: n.Role,
-		Subnets: discovery, Groups: discovery, UserData: literal(string(userData)),
-	}})
+	text, err := toYAML(clustersetup.NodeClassOf(map[string]any{"name": "eksnode"}, spec))
 	return []byte(text), err
 }
 
@@ -253,7 +241,7 @@ func checkKarpenter(c *checker, text string) {
 		if child(spec, "role") == nil && child(spec, "instanceProfile") == nil {
 			c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
 		}
-		c.misspelt(spec, "spec.", classFields())
+		c.misspelt(spec, "spec.", sortedNames(strictjson.FieldsOf(reflect.TypeFor[clustersetup.NodeClassSpec]())))
 		c.karpenterClassKubelet(child(spec, "kubelet"))
 		c.karpenterUserData(spec)
 	}
@@ -271,7 +259,7 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 	known := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if name := n.Content[i]; !slices.Contains(karpenterFields(), name.Value) {
-			c.fail(name.Line, "spec.kubelet."+name.Value, "unknown field; %s", nearest(name.Value, karpenterFields()))
+			c.fail(name.Line, "spec.kubelet."+name.Value, "unknown field; %s", show.Suggest(name.Value, karpenterFields()))
 			continue
 		}
 		known.Content = append(known.Content, n.Content[i], n.Content[i+1])
@@ -280,16 +268,6 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 	c.classStart(known)
 	if pods := child(n, "maxPods"); pods != nil {
 		c.maxPods = []string{pods.Value}
-	}
-}
-
-// classFields are those of an EC2NodeClass' spec
-// (https://karpenter.sh/docs/concepts/nodeclasses/). There come new ones.
-func classFields() []string {
-	return []string{
-		"amiFamily", "amiSelectorTerms", "associatePublicIPAddress", "blockDeviceMappings", "capacityReservationSelectorTerms", "context",
-		"detailedMonitoring", "instanceProfile", "instanceStorePolicy", "kubelet", "metadataOptions", "role", "securityGroupSelectorTerms",
-		"subnetSelectorTerms", "tags", "userData",
 	}
 }
 

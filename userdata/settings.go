@@ -132,7 +132,7 @@ func (s settings) walk(path []string, value any, at *setting) {
 		}
 		child := append(slices.Clone(path), name)
 		if below == nil {
-			s.fail(child, "unknown setting; %s", nearest(name, slices.Sorted(maps.Keys(at.children))))
+			s.fail(child, "unknown setting; %s", show.Suggest(name, slices.Sorted(maps.Keys(at.children))))
 			continue
 		}
 		if t := valueTypes()[at.names]; t.pattern != nil && !t.pattern.MatchString(name) {
@@ -246,7 +246,7 @@ func (s settings) text(path []string, value any, takes string) {
 		}
 	default:
 		if allowed := strings.Split(takes, "|"); !slices.Contains(allowed, text) {
-			s.fail(path, "unknown value %q; %s", text, nearest(text, allowed))
+			s.fail(path, "unknown value %q; %s", text, show.Suggest(text, allowed))
 		}
 	}
 }
@@ -266,15 +266,6 @@ func kindOf(value any) string {
 	default:
 		return fmt.Sprintf("%T", value)
 	}
-}
-
-// nearest says which known name is probably meant, or which there are.
-func nearest(name string, known []string) string {
-	if best := show.Nearest(name, known); best != "" {
-		return "did you mean " + best + "?"
-	}
-	known = slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == "" })
-	return "known are " + strings.Join(known, ", ")
 }
 
 // tomlLines says in which line each setting stands, by its path.

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 const (
@@ -259,7 +260,7 @@ func (c *checker) windowsCall(command, table []word) {
 			continue
 		}
 		if known == "" {
-			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript, nearest(name[1:], windowsParameters()))
+			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript, show.Suggest(name[1:], windowsParameters()))
 			continue
 		}
 		if _, twice := given[known]; twice {

@@ -2,6 +2,7 @@ package nodeconfig
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,16 +13,15 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // The limits for all NodeConfigs of one text together. Real NodeConfigs have some
 // kilobytes.
 const (
 	maxYAML      = 256 << 10 // bytes of YAML
-	maxValues    = 2 << 20   // bytes of values, with aliases and merge keys followed
 	maxDocuments = 100
-	// maxNesting is the maximum nesting depth of objects and lists.
-	maxNesting = 100
 	// maxProblems is the maximum number of listed problems of a document.
 	maxProblems = 100
 )
@@ -29,7 +29,7 @@ const (
 // budget is the unused part of the limits.
 type budget struct{ yaml, values, documents int }
 
-func newBudget() *budget { return &budget{maxYAML, maxValues, maxDocuments} }
+func newBudget() *budget { return &budget{maxYAML, strictjson.MaxValues, maxDocuments} }
 
 // ReadPart reads a part of MediaType, or a text without MIME, as Parse does. text is the
 // YAML or JSON in the part, without base64 and gzip. c is nil for an empty part.
@@ -120,20 +120,36 @@ func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: a NodeConfig is an object with apiVersion, kind and spec, not %s", root.Line, describe(root))
+		return nil, fmt.Errorf("line %d: a NodeConfig is an object with apiVersion, kind and spec, not %s", root.Line, strictjson.Kind(root))
 	}
 	if err := checkKind(root); err != nil {
 		return nil, err
 	}
 	var c NodeConfig
-	d := decoder{left: left, placed: c.placed}
-	d.object(root, "", &c)
+	var errs []error
+	d := strictjson.Decoder{Left: &left.values, Placed: c.placed, Refused: withoutUs, Fail: func(line int, path, text string) {
+		switch {
+		case len(errs) < maxProblems:
+			errs = append(errs, fmt.Errorf("line %d: %s: %s", line, Printable(cmp.Or(path, "the document")), Printable(text)))
+		case len(errs) == maxProblems:
+			errs = append(errs, fmt.Errorf("line %d: further problems are not listed", line))
+		}
+	}}
+	d.Object(root, "", &c)
 	c.Spec.Instance.LocalStorage.Strategy = strategy(c.Spec.Instance.LocalStorage.Strategy)
 	// Block scalars (|) end in a line break, which Amazon's nodeadm takes.
 	for _, text := range []*string{&c.Spec.Cluster.Name, &c.Spec.Cluster.APIServerEndpoint, &c.Spec.Cluster.CIDR} {
 		*text = strings.TrimSpace(*text)
 	}
-	return &c, errors.Join(d.errs...)
+	return &c, errors.Join(errs...)
+}
+
+// withoutUs maps unsupported fields of newer versions of amazon-eks-ami, or of
+// eks-hybrid's nodeadm, to an explanation.
+var withoutUs = map[string]string{
+	"spec.hybrid":           "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field",
+	"spec.cluster.region":   "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region",
+	"spec.instance.storage": "is not supported; format and mount EBS volumes in a user data script, which runs before containerd and the kubelet start",
 }
 
 // strategy returns a strategy in the form of the constants, and "none" as an empty
@@ -173,28 +189,6 @@ func scalarAt(object *yaml.Node, name string) string {
 		}
 	}
 	return ""
-}
-
-// describe returns the kind of a node for messages.
-func describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "an object"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return describe(n.Alias)
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return "nothing"
-	case "!!bool":
-		return "a boolean"
-	case "!!int", "!!float":
-		return "a number"
-	default:
-		return "text"
-	}
 }
 
 // Merge merges a later document into c. Values of the later document override those of
@@ -346,8 +340,8 @@ func ReadTOML(text []byte) (map[string]any, error) {
 	if err := toml.Unmarshal(text, &table); err != nil {
 		return nil, err
 	}
-	if nestsDeeper(table, maxNesting) {
-		return nil, fmt.Errorf("the TOML nests more than %d deep", maxNesting)
+	if nestsDeeper(table, strictjson.MaxNesting) {
+		return nil, fmt.Errorf("the TOML nests more than %d deep", strictjson.MaxNesting)
 	}
 	return table, nil
 }

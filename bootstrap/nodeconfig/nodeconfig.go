@@ -7,6 +7,7 @@
 package nodeconfig
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -178,6 +179,20 @@ const (
 // Base64 is a value that is base64 in the document. Missing or surplus padding is
 // accepted, because it is common in hand-copied user data.
 type Base64 []byte
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *Base64) UnmarshalText(text []byte) (err error) {
+	if *b, err = Unbase64(string(text)); err != nil {
+		return fmt.Errorf("the value is not base64: %w", err)
+	}
+	return nil
+}
+
+// Unbase64 decodes base64 with any line breaks and with or without padding.
+func Unbase64(text string) ([]byte, error) {
+	compact := strings.Join(strings.Fields(text), "")
+	return base64.RawStdEncoding.DecodeString(strings.TrimRight(compact, "="))
+}
 
 // TOML is a TOML document; merging two merges their tables.
 type TOML string

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // ErrNone reports a text without a NodeConfig: a shell script, cloud configuration,
@@ -247,7 +249,7 @@ func looksLikeSpec(root *yaml.Node) bool {
 		if root.Content[i].Value != "spec" || root.Content[i+1].Kind != yaml.MappingNode {
 			continue
 		}
-		known := fieldsOf(reflect.TypeFor[Spec]())
+		known := strictjson.FieldsOf(reflect.TypeFor[Spec]())
 		return slices.ContainsFunc(root.Content[i+1].Content, func(n *yaml.Node) bool {
 			_, is := known[n.Value]
 			return is && n.Kind == yaml.ScalarNode

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Feature reports whether a feature gate is on.
@@ -60,7 +62,7 @@ func (c *NodeConfig) Validate() error {
 	known := map[string]bool{InstanceIDNodeName: true, FastImagePull: true}
 	for _, gate := range slices.Sorted(maps.Keys(c.Spec.FeatureGates)) {
 		if !known[gate] {
-			p.add("spec.featureGates."+gate, "unknown feature gate; %s", nearest(gate, known))
+			p.add("spec.featureGates."+gate, "unknown feature gate; %s", show.Suggest(gate, slices.Sorted(maps.Keys(known))))
 		}
 	}
 	return errors.Join(p...)
@@ -247,7 +249,7 @@ func (p *problems) localStorage(s LocalStorage) {
 	const at = "spec.instance.localStorage."
 	strategies := map[string]bool{RAID0: true, RAID10: true, Mount: true}
 	if s.Strategy != "" && !strategies[s.Strategy] {
-		p.add(at+"strategy", "unknown value %q; %s", s.Strategy, nearest(s.Strategy, strategies))
+		p.add(at+"strategy", "unknown value %q; %s", s.Strategy, show.Suggest(s.Strategy, slices.Sorted(maps.Keys(strategies))))
 	}
 	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" || strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'") || CheckLine(s.MountPath) != nil) {
 		p.add(at+"mountPath", "%q must be an absolute path below / without spaces, quotes, %% and \\", s.MountPath)
@@ -260,7 +262,7 @@ func (p *problems) localStorage(s LocalStorage) {
 	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true, DisableSOCI: true}
 	for i, m := range s.DisabledMounts {
 		if !mounts[m] {
-			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m, nearest(m, mounts))
+			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m, show.Suggest(m, slices.Sorted(maps.Keys(mounts))))
 		}
 	}
 }

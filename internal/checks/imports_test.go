@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"internal/manifest":     {"host", "internal/strictjson"},
 	"internal/bootunits":    {},
 	"internal/kubelet":      {},
-	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates", "internal/kubelet", "internal/show"},
+	"bootstrap":             {"host", "plan", "internal/manifest", "internal/templates", "internal/kubelet", "internal/strictjson", "internal/show"},
 	"internal/diagnose":     {"internal/expand", "internal/surface", "internal/version"},
 	"internal/awsapi":       {"internal/awsnames", "internal/surface"},
 	"internal/snapshot":     {"internal/awsapi", "internal/show"},

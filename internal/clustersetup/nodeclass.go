@@ -8,46 +8,117 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// nodeClass is Karpenter's EC2NodeClass
-// (https://github.com/aws/karpenter-provider-aws, pkg/apis/crds, v1).
-type nodeClass struct {
-	APIVersion string            `yaml:"apiVersion"`
-	Kind       string            `yaml:"kind"`
-	Metadata   map[string]string `yaml:"metadata"`
-	Spec       nodeClassSpec     `yaml:"spec"`
+// NodeClass is Karpenter's EC2NodeClass
+// (https://github.com/aws/karpenter-provider-aws, pkg/apis/crds, v1 of 1.14 and v1beta1
+// of 1.0).
+type NodeClass struct {
+	APIVersion string         `yaml:"apiVersion"`
+	Kind       string         `yaml:"kind"`
+	Metadata   map[string]any `yaml:"metadata"`
+	Spec       NodeClassSpec  `yaml:"spec"`
+	Status     map[string]any `yaml:"status,omitempty"`
 }
 
-type nodeClassSpec struct {
-	Family   string              `yaml:"amiFamily"`
-	Images   []map[string]string `yaml:"amiSelectorTerms"`
-	Role     string              `yaml:"role,omitempty"`
-	Profile  string              `yaml:"instanceProfile,omitempty"`
-	Subnets  []map[string]string `yaml:"subnetSelectorTerms"`
-	Groups   []map[string]string `yaml:"securityGroupSelectorTerms"`
-	Devices  []nodeClassDevice   `yaml:"blockDeviceMappings"`
-	Metadata nodeClassMetadata   `yaml:"metadataOptions"`
+// NodeClassOf returns an EC2NodeClass of v1.
+func NodeClassOf(metadata map[string]any, spec NodeClassSpec) NodeClass {
+	return NodeClass{APIVersion: "karpenter.k8s.aws/v1", Kind: "EC2NodeClass", Metadata: metadata, Spec: spec}
 }
 
-type nodeClassDevice struct {
-	Name string       `yaml:"deviceName"`
-	Root bool         `yaml:"rootVolume,omitempty"`
-	EBS  nodeClassEBS `yaml:"ebs"`
+// NodeClassSpec is the spec of an EC2NodeClass. The tags are what the API server accepts.
+type NodeClassSpec struct {
+	AMIFamily           string              `yaml:"amiFamily,omitempty" enum:"AL2,AL2023,Bottlerocket,Custom,Ubuntu,Windows2019,Windows2022,Windows2025"`
+	Kubelet             map[string]any      `yaml:"kubelet,omitempty" only:"v1"`
+	InstanceStorePolicy string              `yaml:"instanceStorePolicy,omitempty" enum:"RAID0"`
+	AMIs                []NodeClassTerm     `yaml:"amiSelectorTerms,omitempty"`
+	Role                string              `yaml:"role,omitempty" pattern:"^[\\w+=,.@/:-]+$"`
+	InstanceProfile     string              `yaml:"instanceProfile,omitempty" pattern:"^[\\w+=,.@-]+$"`
+	Subnets             []NodeClassTerm     `yaml:"subnetSelectorTerms"`
+	Groups              []NodeClassTerm     `yaml:"securityGroupSelectorTerms"`
+	PublicAddress       *bool               `yaml:"associatePublicIPAddress,omitempty"`
+	Tags                map[string]string   `yaml:"tags,omitempty"`
+	Devices             []NodeClassDevice   `yaml:"blockDeviceMappings,omitempty"`
+	Metadata            NodeClassMetadata   `yaml:"metadataOptions,omitempty"`
+	Reservations        []NodeClassReserved `yaml:"capacityReservationSelectorTerms,omitempty" only:"v1"`
+	PlacementGroup      NodeClassPlacement  `yaml:"placementGroupSelector,omitempty" only:"v1"`
+	IPPrefixCount       int                 `yaml:"ipPrefixCount,omitempty" only:"v1" least:"0" most:"1048576"`
+	Interfaces          []NodeClassCard     `yaml:"networkInterfaces,omitempty" only:"v1"`
+	DetailedMonitoring  *bool               `yaml:"detailedMonitoring,omitempty"`
+	Tracking            NodeClassTracking   `yaml:"connectionTracking,omitempty" only:"v1"`
+	Context             string              `yaml:"context,omitempty"`
+	CPU                 NodeClassCPU        `yaml:"cpuOptions,omitempty" only:"v1"`
+	UserData            string              `yaml:"userData,omitempty"`
 }
 
-type nodeClassEBS struct {
-	Size      string `yaml:"volumeSize,omitempty"`
-	Type      string `yaml:"volumeType"`
-	Encrypted bool   `yaml:"encrypted,omitempty"`
-	Key       string `yaml:"kmsKeyID,omitempty"`
-	Snapshot  string `yaml:"snapshotID,omitempty"`
-	Rate      int    `yaml:"volumeInitializationRate,omitempty"`
-	Delete    bool   `yaml:"deleteOnTermination"`
+// NodeClassTerm is a selector term. Terms are alternatives; the parts of a term must all
+// match. Subnets and security groups have not all of the fields.
+type NodeClassTerm struct {
+	ID           string            `yaml:"id,omitempty" pattern:"^(ami|sg|subnet)-[0-9a-z]+$"`
+	Name         string            `yaml:"name,omitempty" pattern:"."`
+	Owner        string            `yaml:"owner,omitempty" pattern:"."`
+	Alias        string            `yaml:"alias,omitempty" only:"v1" pattern:"^(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@.+$"`
+	SSMParameter string            `yaml:"ssmParameter,omitempty" only:"v1" pattern:"."`
+	Tags         map[string]string `yaml:"tags,omitempty"`
 }
 
-type nodeClassMetadata struct {
-	Endpoint string `yaml:"httpEndpoint"`
-	Hops     int    `yaml:"httpPutResponseHopLimit"`
-	Tokens   string `yaml:"httpTokens"`
+// NodeClassReserved selects capacity reservations.
+type NodeClassReserved struct {
+	ID       string            `yaml:"id,omitempty" pattern:"^cr-[0-9a-z]+$"`
+	Owner    string            `yaml:"ownerID,omitempty" pattern:"^[0-9]{12}$"`
+	Criteria string            `yaml:"instanceMatchCriteria,omitempty" enum:"open,targeted"`
+	Tags     map[string]string `yaml:"tags,omitempty"`
+}
+
+// NodeClassPlacement selects a placement group.
+type NodeClassPlacement struct {
+	ID   string `yaml:"id,omitempty" pattern:"^pg-[0-9a-z]+$"`
+	Name string `yaml:"name,omitempty" pattern:"."`
+}
+
+// NodeClassDevice is a block device.
+type NodeClassDevice struct {
+	Name string        `yaml:"deviceName,omitempty" pattern:"."`
+	Root bool          `yaml:"rootVolume,omitempty"`
+	EBS  *NodeClassEBS `yaml:"ebs,omitempty"`
+}
+
+// NodeClassEBS is an EBS volume.
+type NodeClassEBS struct {
+	Size       string `yaml:"volumeSize,omitempty" pattern:"^[1-9][0-9]{0,4}(Gi|G|Ti|T)$"`
+	Type       string `yaml:"volumeType,omitempty" enum:"standard,io1,io2,gp2,sc1,st1,gp3"`
+	Encrypted  *bool  `yaml:"encrypted,omitempty"`
+	Key        string `yaml:"kmsKeyID,omitempty" pattern:"."`
+	Snapshot   string `yaml:"snapshotID,omitempty" pattern:"."`
+	IOPS       int    `yaml:"iops,omitempty"`
+	Throughput int    `yaml:"throughput,omitempty"`
+	Rate       int    `yaml:"volumeInitializationRate,omitempty" only:"v1" least:"100" most:"300"`
+	Delete     *bool  `yaml:"deleteOnTermination,omitempty"`
+}
+
+// NodeClassMetadata are the options of the metadata service.
+type NodeClassMetadata struct {
+	Endpoint string `yaml:"httpEndpoint,omitempty" enum:"enabled,disabled"`
+	IPv6     string `yaml:"httpProtocolIPv6,omitempty" enum:"enabled,disabled"`
+	HopLimit int    `yaml:"httpPutResponseHopLimit,omitempty" least:"1" most:"64"`
+	Tokens   string `yaml:"httpTokens,omitempty" enum:"required,optional"`
+}
+
+// NodeClassCard is a network interface.
+type NodeClassCard struct {
+	Card   int    `yaml:"networkCardIndex"`
+	Device int    `yaml:"deviceIndex"`
+	Type   string `yaml:"interfaceType,omitempty" enum:"interface,efa-only"`
+}
+
+// NodeClassTracking are the timeouts of connection tracking, in seconds.
+type NodeClassTracking struct {
+	TCP       int `yaml:"tcpEstablishedTimeout,omitempty" least:"60" most:"432000"`
+	UDPStream int `yaml:"udpStreamTimeout,omitempty" least:"60" most:"180"`
+	UDP       int `yaml:"udpTimeout,omitempty" least:"30" most:"60"`
+}
+
+// NodeClassCPU are the options of the processor.
+type NodeClassCPU struct {
+	Nested string `yaml:"nestedVirtualization,omitempty" enum:"enabled,disabled"`
 }
 
 func writeNodeClass(n Node) (string, error) {
@@ -61,35 +132,34 @@ func writeNodeClass(n Node) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	image := map[string]string{"id": n.AMI}
+	image := NodeClassTerm{ID: n.AMI}
 	if parameter, named := strings.CutPrefix(n.AMI, byParameter); named {
-		image = map[string]string{"ssmParameter": parameter}
+		image = NodeClassTerm{SSMParameter: parameter}
 	}
 	_, _, role := n.role()
-	class := nodeClass{
-		// Karpenter refuses the tag kubernetes.io/cluster here, because it sets that itself.
-		APIVersion: "karpenter.k8s.aws/v1", Kind: "EC2NodeClass", Metadata: map[string]string{"name": "eksnode", "uid": createOnly},
-		Spec: nodeClassSpec{
-			Family: n.KarpenterFamily, Images: []map[string]string{image}, Role: role, Subnets: ids(n.NodeSubnets), Groups: ids(n.SecurityGroups),
-			Metadata: nodeClassMetadata{"enabled", 1, "required"},
-		},
+	// Karpenter refuses the tag kubernetes.io/cluster here, because it sets that itself.
+	spec := NodeClassSpec{
+		AMIFamily: n.KarpenterFamily, AMIs: []NodeClassTerm{image}, Role: role, Subnets: ids(n.NodeSubnets), Groups: ids(n.SecurityGroups),
+		Metadata: NodeClassMetadata{Endpoint: "enabled", HopLimit: 1, Tokens: "required"},
 	}
 	if n.Profile != "" { // Karpenter makes an instance profile for a role, or uses an existing one
-		class.Spec.Role, class.Spec.Profile = "", n.Profile
+		spec.Role, spec.InstanceProfile = "", n.Profile
 	}
 	for _, d := range disks {
-		device := nodeClassDevice{Name: d.device, Root: d.device == n.Found.Image.RootDevice}
-		device.EBS = nodeClassEBS{Type: "gp3", Encrypted: d.encrypted, Key: d.key, Snapshot: d.snapshot, Rate: d.rate, Delete: true}
-		if d.size > 0 {
-			device.EBS.Size = fmt.Sprintf("%dGi", d.size)
+		ebs := NodeClassEBS{Type: "gp3", Key: d.key, Snapshot: d.snapshot, Rate: d.rate, Delete: new(true)}
+		if d.encrypted {
+			ebs.Encrypted = new(true)
 		}
-		class.Spec.Devices = append(class.Spec.Devices, device)
+		if d.size > 0 {
+			ebs.Size = fmt.Sprintf("%dGi", d.size)
+		}
+		spec.Devices = append(spec.Devices, NodeClassDevice{Name: d.device, Root: d.device == n.Found.Image.RootDevice, EBS: &ebs})
 	}
 	var b bytes.Buffer
 	b.WriteString(n.aboutNodeClass())
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	err = e.Encode(class)
+	err = e.Encode(NodeClassOf(map[string]any{"name": "eksnode", "uid": createOnly}, spec))
 	return b.String(), err
 }
 
@@ -109,10 +179,10 @@ func (n Node) aboutNodeClass() string {
 }
 
 // ids are selector terms by ID.
-func ids(all []string) []map[string]string {
-	var terms []map[string]string
+func ids(all []string) []NodeClassTerm {
+	var terms []NodeClassTerm
 	for _, id := range all {
-		terms = append(terms, map[string]string{"id": id})
+		terms = append(terms, NodeClassTerm{ID: id})
 	}
 	return terms
 }

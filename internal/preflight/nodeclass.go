@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -19,7 +20,7 @@ type NodeClass struct {
 	Name string
 	// Version is v1 or v1beta1.
 	Version string
-	classSpec
+	clustersetup.NodeClassSpec
 
 	line int
 	// joining is the class without kubelet, and settings a class with the same
@@ -27,52 +28,7 @@ type NodeClass struct {
 	joining, settings []byte
 }
 
-// classSpec is the part of spec that preflight reads.
-type classSpec struct {
-	Role            string            `yaml:"role"`
-	InstanceProfile string            `yaml:"instanceProfile"`
-	AMIFamily       string            `yaml:"amiFamily"`
-	UserData        string            `yaml:"userData"`
-	PublicAddress   *bool             `yaml:"associatePublicIPAddress"`
-	Tags            map[string]string `yaml:"tags"`
-	Subnets         []term            `yaml:"subnetSelectorTerms"`
-	Groups          []term            `yaml:"securityGroupSelectorTerms"`
-	AMIs            []term            `yaml:"amiSelectorTerms"`
-	Devices         []device          `yaml:"blockDeviceMappings"`
-	Metadata        metadata          `yaml:"metadataOptions"`
-}
-
-// term is a selector term. Terms are alternatives; the parts of a term must all
-// match.
-type term struct {
-	ID           string            `yaml:"id"`
-	Name         string            `yaml:"name"`
-	Owner        string            `yaml:"owner"`
-	Alias        string            `yaml:"alias"`
-	SSMParameter string            `yaml:"ssmParameter"`
-	Tags         map[string]string `yaml:"tags"`
-}
-
-type device struct {
-	Name string `yaml:"deviceName"`
-	Root bool   `yaml:"rootVolume"`
-	EBS  *struct {
-		Encrypted  *bool  `yaml:"encrypted"`
-		Key        string `yaml:"kmsKeyID"`
-		Snapshot   string `yaml:"snapshotID"`
-		Size       string `yaml:"volumeSize"`
-		Type       string `yaml:"volumeType"`
-		IOPS       int    `yaml:"iops"`
-		Throughput int    `yaml:"throughput"`
-		Rate       int    `yaml:"volumeInitializationRate"`
-	} `yaml:"ebs"`
-}
-
-type metadata struct {
-	Endpoint string `yaml:"httpEndpoint"`
-	Tokens   string `yaml:"httpTokens"`
-	HopLimit int    `yaml:"httpPutResponseHopLimit"`
-}
+type term = clustersetup.NodeClassTerm
 
 func (c *NodeClass) file() string {
 	if c.File == "-" {
@@ -82,115 +38,118 @@ func (c *NodeClass) file() string {
 }
 
 // rules checks the rules between fields that the API server checks.
-func (r *classReader) rules(c *NodeClass, spec *yaml.Node) {
+func (r *classReader) rules(c *NodeClass) {
 	if (c.Role == "") == (c.InstanceProfile == "") {
-		r.fail(spec.Line, "spec", "must have either role or instanceProfile")
+		r.wrong("spec", "must have either role or instanceProfile")
 	}
 	if strings.HasPrefix(c.Role, "arn:") {
-		r.fail(member(spec, "role").Line, "spec.role", "%q is an ARN; Karpenter needs the role's name", c.Role)
+		r.wrong("spec.role", "%q is an ARN; Karpenter needs the role's name", c.Role)
 	}
-	r.terms(spec, "subnetSelectorTerms", c.Subnets, "tags", "id")
-	r.terms(spec, "securityGroupSelectorTerms", c.Groups, "tags", "id", "name")
+	r.terms("subnetSelectorTerms", c.Subnets, "subnet-", "tags", "id")
+	r.terms("securityGroupSelectorTerms", c.Groups, "sg-", "tags", "id", "name")
 	if c.Version == "v1" || len(c.AMIs) > 0 || c.AMIFamily == "Custom" {
-		r.terms(spec, "amiSelectorTerms", c.AMIs, "tags", "id", "name", "alias", "ssmParameter")
+		r.terms("amiSelectorTerms", c.AMIs, "ami-", "tags", "id", "name", "owner", "alias", "ssmParameter")
 	}
-	r.family(c, spec)
-	r.tags(c, spec)
+	r.family(c)
+	for key := range c.Tags {
+		if strings.HasPrefix(key, "kubernetes.io/cluster") || slices.Contains(reservedTags(), key) {
+			r.wrong("spec.tags."+key, "this tag is Karpenter's own; leave it out")
+		}
+		if key == "" {
+			r.wrong("spec.tags", "a tag has an empty key")
+		}
+	}
 	roots := 0
 	for i, d := range c.Devices {
 		path := fmt.Sprintf("spec.blockDeviceMappings[%d]", i)
-		line := member(spec, "blockDeviceMappings").Content[i].Line
 		if d.Root {
 			roots++
 		}
 		if e := d.EBS; e != nil && e.Snapshot == "" && e.Size == "" {
-			r.fail(line, path+".ebs", "must have snapshotID or volumeSize")
+			r.wrong(path+".ebs", "must have snapshotID or volumeSize")
 		} else if e != nil && e.Snapshot == "" && e.Rate > 0 {
-			r.fail(line, path+".ebs.volumeInitializationRate", "needs snapshotID")
+			r.wrong(path+".ebs.volumeInitializationRate", "needs snapshotID")
 		}
 	}
 	if roots > 1 {
-		r.fail(member(spec, "blockDeviceMappings").Line, "spec.blockDeviceMappings", "only one of them may have rootVolume")
+		r.wrong("spec.blockDeviceMappings", "only one of them may have rootVolume")
 	}
 }
 
-func (r *classReader) terms(spec *yaml.Node, name string, terms []term, known ...string) {
-	list := member(spec, name)
-	if list == nil || len(terms) == 0 {
-		r.fail(spec.Line, "spec."+name, "must have at least one term")
-		return
+func (r *classReader) terms(name string, terms []term, prefix string, known ...string) {
+	if len(terms) == 0 {
+		r.wrong("spec."+name, "must have at least one term")
 	}
 	if len(terms) > 30 {
-		r.fail(list.Line, "spec."+name, "must have at most 30 terms")
+		r.wrong("spec."+name, "must have at most 30 terms")
 	}
 	for i, t := range terms {
-		path, line := fmt.Sprintf("spec.%s[%d]", name, i), list.Content[i].Line
+		path := fmt.Sprintf("spec.%s[%d]", name, i)
+		for _, field := range []string{"name", "owner", "alias", "ssmParameter"} {
+			if r.lines[path+"."+field] > 0 && !slices.Contains(known, field) {
+				r.wrong(path+"."+field, "unknown field; known are %s", strings.Join(known, ", "))
+			}
+		}
+		for key, value := range t.Tags {
+			if key == "" {
+				r.wrong(path+".tags", "a tag has an empty key")
+			} else if value == "" {
+				r.wrong(path+".tags."+key, `is empty; write "*" for any value`)
+			}
+		}
 		switch {
 		case t.ID == "" && t.Name == "" && t.Alias == "" && t.SSMParameter == "" && len(t.Tags) == 0:
-			r.fail(line, path, "must have one of %s", strings.Join(known, ", "))
+			r.wrong(path, "must have one of %s", strings.Join(known, ", "))
+		case t.ID != "" && !strings.HasPrefix(t.ID, prefix):
+			r.wrong(path+".id", "%q does not begin with %s", t.ID, prefix)
 		case t.ID != "" && (t.Name != "" || t.Owner != "" || t.Alias != "" || len(t.Tags) > 0):
-			r.fail(line, path, "id must be alone in its term")
+			r.wrong(path, "id must be alone in its term")
 		case t.Alias != "" && (t.Name != "" || t.Owner != "" || len(t.Tags) > 0):
-			r.fail(line, path, "alias must be alone in its term")
+			r.wrong(path, "alias must be alone in its term")
 		case t.Alias != "" && len(terms) > 1:
-			r.fail(line, path, "a term with alias must be the only term")
+			r.wrong(path, "a term with alias must be the only term")
 		case name == "securityGroupSelectorTerms" && t.Name != "" && len(t.Tags) > 0:
-			r.fail(line, path, "name must be alone in its term")
+			r.wrong(path, "name must be alone in its term")
 		case len(t.Tags) > 20:
-			r.fail(line, path+".tags", "must have at most 20 tags")
+			r.wrong(path+".tags", "must have at most 20 tags")
 		case strings.HasPrefix(t.Alias, "windows") && !strings.HasSuffix(t.Alias, "@latest"):
-			r.fail(line, path+".alias", "%q must have the version latest, as all aliases for Windows", t.Alias)
+			r.wrong(path+".alias", "%q must have the version latest, as all aliases for Windows", t.Alias)
 		case len(t.Alias) > 30:
-			r.fail(line, path+".alias", "%q is longer than 30 characters", t.Alias)
+			r.wrong(path+".alias", "%q is longer than 30 characters", t.Alias)
 		}
 	}
 }
 
-func (r *classReader) family(c *NodeClass, spec *yaml.Node) {
+func (r *classReader) family(c *NodeClass) {
 	ofAlias, _, _ := strings.Cut(c.alias(), "@")
 	switch {
 	case c.AMIFamily == "" && (ofAlias == "" || c.Version != "v1"):
-		r.fail(spec.Line, "spec.amiFamily", "is missing; only a term with alias makes it optional")
+		r.wrong("spec.amiFamily", "is missing; only a term with alias makes it optional")
 	case c.AMIFamily == "Ubuntu" && c.Version == "v1", c.AMIFamily == "Windows2025" && c.Version != "v1":
-		r.fail(member(spec, "amiFamily").Line, "spec.amiFamily", "%q is not known in karpenter.k8s.aws/%s", c.AMIFamily, c.Version)
+		r.wrong("spec.amiFamily", "%q is not known in karpenter.k8s.aws/%s", c.AMIFamily, c.Version)
 	case ofAlias != "" && c.AMIFamily != "" && c.AMIFamily != "Custom" && !strings.EqualFold(c.AMIFamily, ofAlias):
-		r.fail(member(spec, "amiFamily").Line, "spec.amiFamily", "%q does not fit the alias %s", c.AMIFamily, c.alias())
-	}
-}
-
-func (r *classReader) tags(c *NodeClass, spec *yaml.Node) {
-	for pair := range slices.Chunk(members(member2(spec, "tags")), 2) {
-		if key := pair[0].Value; strings.HasPrefix(key, "kubernetes.io/cluster") || slices.Contains(reservedTags(), key) {
-			r.fail(pair[0].Line, "spec.tags."+key, "this tag is Karpenter's own; leave it out")
-		}
+		r.wrong("spec.amiFamily", "%q does not fit the alias %s", c.AMIFamily, c.alias())
 	}
 }
 
 // split writes the two texts for the package userdata.
-func (c *NodeClass) split(spec *yaml.Node) error {
-	var fields map[string]any
-	if err := spec.Decode(&fields); err != nil {
-		return err
+func (c *NodeClass) split() (err error) {
+	terms := []term{{ID: "-"}}
+	write := func(spec clustersetup.NodeClassSpec) ([]byte, error) {
+		return yaml.Marshal(clustersetup.NodeClassOf(map[string]any{"name": c.Name}, spec))
 	}
-	write := func(fields map[string]any) ([]byte, error) {
-		return yaml.Marshal(map[string]any{"apiVersion": karpenterGroup + "/v1", "kind": classKind, "metadata": map[string]any{"name": c.Name}, "spec": fields})
-	}
-	if kubelet := fields["kubelet"]; kubelet != nil {
-		terms := []any{map[string]any{"id": "-"}}
-		text, err := write(map[string]any{
-			"role": "node", "amiFamily": "AL2023", "kubelet": kubelet, "subnetSelectorTerms": terms, "securityGroupSelectorTerms": terms, "amiSelectorTerms": terms,
-		})
+	if c.Kubelet != nil {
+		c.settings, err = write(clustersetup.NodeClassSpec{Role: "node", AMIFamily: "AL2023", Kubelet: c.Kubelet, Subnets: terms, Groups: terms, AMIs: terms})
 		if err != nil {
 			return err
 		}
-		c.settings = text
-		delete(fields, "kubelet")
 	}
-	if fields["amiSelectorTerms"] == nil { // optional in v1beta1
-		fields["amiSelectorTerms"] = []any{map[string]any{"id": "-"}}
+	spec := c.NodeClassSpec
+	spec.Kubelet = nil
+	if len(spec.AMIs) == 0 { // optional in v1beta1
+		spec.AMIs = terms
 	}
-	text, err := write(fields)
-	c.joining = text
+	c.joining, err = write(spec)
 	return err
 }
 
@@ -275,79 +234,6 @@ func (c *NodeClass) keys() []string {
 		}
 	}
 	return keys
-}
-
-// field is what the API server accepts for a field of an EC2NodeClass.
-type field struct {
-	// kind is text, truth, number, object, list, map (of texts) or any.
-	kind string
-	// of are the fields of an object, or of a list's objects.
-	of map[string]field
-	// values are the only values. pattern is a regular expression that a text must
-	// match. Numbers are between least and most, where most is set.
-	values      []string
-	pattern     string
-	least, most int
-	// filled refuses a map with empty values. Empty keys are refused in every map.
-	filled bool
-	// only is the version that has the field: v1 or v1beta1. Empty means both.
-	only string
-}
-
-// classFields are the fields of spec, from Karpenter's
-// karpenter.k8s.aws_ec2nodeclasses.yaml of v1.14 and v1.0.
-func classFields() map[string]field {
-	text, truth, number := field{kind: "text"}, field{kind: "truth"}, field{kind: "number"}
-	tags := field{kind: "map", filled: true}
-	onOff := field{kind: "text", values: []string{"enabled", "disabled"}}
-	return map[string]field{
-		"subnetSelectorTerms": {kind: "list", of: map[string]field{"tags": tags, "id": {kind: "text", pattern: `^subnet-[0-9a-z]+$`}}},
-		"securityGroupSelectorTerms": {kind: "list", of: map[string]field{
-			"tags": tags, "id": {kind: "text", pattern: `^sg-[0-9a-z]+$`}, "name": text,
-		}},
-		"capacityReservationSelectorTerms": {kind: "list", only: "v1", of: map[string]field{
-			"tags": tags, "id": {kind: "text", pattern: `^cr-[0-9a-z]+$`}, "ownerID": {kind: "text", pattern: `^[0-9]{12}$`},
-			"instanceMatchCriteria": {kind: "text", values: []string{"open", "targeted"}},
-		}},
-		"placementGroupSelector":   {kind: "object", only: "v1", of: map[string]field{"name": text, "id": {kind: "text", pattern: `^pg-[0-9a-z]+$`}}},
-		"associatePublicIPAddress": truth,
-		"ipPrefixCount":            {kind: "number", only: "v1", most: 1 << 20},
-		"amiSelectorTerms": {kind: "list", of: map[string]field{
-			"tags": tags, "id": {kind: "text", pattern: `^ami-[0-9a-z]+$`}, "name": text, "owner": text,
-			"alias":        {kind: "text", only: "v1", pattern: `^(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)@.+$`},
-			"ssmParameter": {kind: "text", only: "v1"},
-		}},
-		"amiFamily":       {kind: "text", values: []string{"AL2", "AL2023", "Bottlerocket", "Custom", "Ubuntu", "Windows2019", "Windows2022", "Windows2025"}},
-		"userData":        text,
-		"role":            {kind: "text", pattern: `^[\w+=,.@/:-]+$`},
-		"instanceProfile": {kind: "text", pattern: `^[\w+=,.@-]+$`},
-		"tags":            {kind: "map"},
-		"kubelet":         {kind: "any", only: "v1"}, // the package userdata checks its fields
-		"blockDeviceMappings": {kind: "list", of: map[string]field{
-			"deviceName": text, "rootVolume": truth,
-			"ebs": {kind: "object", of: map[string]field{
-				"deleteOnTermination": truth, "encrypted": truth, "iops": number, "kmsKeyID": text, "snapshotID": text, "throughput": number,
-				"volumeInitializationRate": {kind: "number", only: "v1", least: 100, most: 300},
-				"volumeSize":               {kind: "text", pattern: `^[1-9][0-9]{0,4}(Gi|G|Ti|T)$`},
-				"volumeType":               {kind: "text", values: []string{"standard", "io1", "io2", "gp2", "sc1", "st1", "gp3"}},
-			}},
-		}},
-		"instanceStorePolicy": {kind: "text", values: []string{"RAID0"}},
-		"networkInterfaces": {kind: "list", only: "v1", of: map[string]field{
-			"networkCardIndex": number, "deviceIndex": number, "interfaceType": {kind: "text", values: []string{"interface", "efa-only"}},
-		}},
-		"detailedMonitoring": truth,
-		"metadataOptions": {kind: "object", of: map[string]field{
-			"httpEndpoint": onOff, "httpProtocolIPv6": onOff, "httpPutResponseHopLimit": {kind: "number", least: 1, most: 64},
-			"httpTokens": {kind: "text", values: []string{"required", "optional"}},
-		}},
-		"connectionTracking": {kind: "object", only: "v1", of: map[string]field{
-			"tcpEstablishedTimeout": {kind: "number", least: 60, most: 432000}, "udpStreamTimeout": {kind: "number", least: 60, most: 180},
-			"udpTimeout": {kind: "number", least: 30, most: 60},
-		}},
-		"context":    text,
-		"cpuOptions": {kind: "object", only: "v1", of: map[string]field{"nestedVirtualization": onOff}},
-	}
 }
 
 // reservedTags are the tags that Karpenter sets itself. A class with one of them

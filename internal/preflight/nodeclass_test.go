@@ -84,32 +84,32 @@ func TestWrongNodeClassesAreRefused(t *testing.T) {
 		"f.yaml:1: items: must be a list":                      "apiVersion: v1\nkind: List\n",
 		`f.yaml:1: apiVersion: "karpenter.k8s.aws/v2" is not known for an EC2NodeClass; known are karpenter.k8s.aws/v1 and karpenter.k8s.aws/v1beta1`:                                  with("aws/v1", "aws/v2"),
 		"f.yaml:1: kind: auto is a NodeClass of EKS Auto Mode, which runs only AWS's own images; your own images need Karpenter's EC2NodeClass (karpenter.k8s.aws/v1) or a node group": "apiVersion: eks.amazonaws.com/v1\nkind: NodeClass\nmetadata: {name: auto}\n",
-		"f.yaml:1: metadata.name: is missing":                       with("  name: default\n", "  labels: {}\n"),
-		"f.yaml:7: spec.Role: unknown field; did you mean role?\nx": with("role: node", "Role: node"),
-		"f.yaml:6: spec.amiFamily: \"al2023\" is not known; known are AL2, AL2023, Bottlerocket, Custom, Ubuntu, Windows2019, Windows2022, Windows2025": with("AL2023", "al2023"),
-		"f.yaml:11: spec.subnetSelectorTerms[0].tag: unknown field; did you mean tags?":                                                                 with("- tags: {a: b}", "- tag: {a: b}"),
-		"f.yaml:11: spec.subnetSelectorTerms[0]: must have one of tags, id":                                                                             with("- tags: {a: b}", "- {}"),
-		"f.yaml:11: spec.subnetSelectorTerms[0]: id must be alone in its term":                                                                          with("- tags: {a: b}", "- {id: subnet-1, tags: {a: b}}"),
-		`f.yaml:11: spec.subnetSelectorTerms[0].tags.a: is empty; write "*" for any value`:                                                              with("{a: b}", "{a: ''}"),
-		"f.yaml:11: spec.subnetSelectorTerms[0].tags.a: expected a text, found true or false; put the value in quotes":                                  with("{a: b}", "{a: true}"),
-		"f.yaml:11: spec.subnetSelectorTerms[0].tags.a: this tag is already set in line 11":                                                             with("{a: b}", "{a: b, a: c}"),
-		"f.yaml:6: spec.subnetSelectorTerms: must have at least one term":                                                                               with("  subnetSelectorTerms:\n    - tags: {a: b}\n", ""),
-		"f.yaml:9: spec.amiSelectorTerms[0]: alias must be alone in its term":                                                                           with("id: ami-0123456789abcdef0", "{alias: al2023@latest, owner: self}"),
-		`f.yaml:6: spec.amiFamily: "Bottlerocket" does not fit the alias al2023@latest`:                                                                 with("id: ami-0123456789abcdef0", "alias: al2023@latest", "AL2023", "Bottlerocket"),
-		`f.yaml:7: spec.role: "arn:aws:iam::1:role/x" is an ARN; Karpenter needs the role's name`:                                                       with("role: node", "role: arn:aws:iam::1:role/x"),
-		"f.yaml:6: spec: must have either role or instanceProfile":                                                                                      with("role: node", "context: a"),
-		"f.yaml:6: spec.amiFamily: is missing; only a term with alias makes it optional":                                                                with("  amiFamily: AL2023\n", "", "role: node", "role: node\n  context: a"),
-		"f.yaml:14: spec.tags.kubernetes.io/cluster/a: this tag is Karpenter's own; leave it out":                                                       minimal + "  tags: {kubernetes.io/cluster/a: owned}\n",
-		"f.yaml:14: spec.tags.karpenter.sh/nodepool: this tag is Karpenter's own; leave it out":                                                         minimal + "  tags: {karpenter.sh/nodepool: a}\n",
-		"f.yaml:15: spec.blockDeviceMappings[0].ebs: must have snapshotID or volumeSize":                                                                minimal + "  blockDeviceMappings:\n    - ebs: {encrypted: true}\n",
-		`f.yaml:14: spec.metadataOptions.httpTokens: "no" is not known; known are required, optional`:                                                   minimal + "  metadataOptions: {httpTokens: 'no'}\n",
-		"f.yaml:14: spec.metadataOptions.httpPutResponseHopLimit: 65 is not between 1 and 64":                                                           minimal + "  metadataOptions: {httpPutResponseHopLimit: 65}\n",
-		"f.yaml:14: spec.metadataOptions.httpPutResponseHopLimit: expected a whole number, found a text":                                                minimal + "  metadataOptions: {httpPutResponseHopLimit: '2'}\n",
-		"f.yaml:14: spec.associatePublicIPAddress: expected true or false, found a text":                                                                minimal + "  associatePublicIPAddress: 'yes'\n",
-		"f.yaml:14: spec.role: this field is already set in line 7":                                                                                     minimal + "  role: other\n",
-		"f.yaml:14: spec.kubelet: karpenter.k8s.aws/v1beta1 does not have this field":                                                                   with("aws/v1", "aws/v1beta1") + "  kubelet: {}\n",
-		"f.yaml:14: specs: unknown field":                                                                                                               minimal + "specs: {}\n",
-		"f.yaml: line 2: mapping values are not allowed in this context":                                                                                "a: b\n c: d\n",
+		"f.yaml:1: metadata.name: is missing":                                                            with("  name: default\n", "  labels: {}\n"),
+		"f.yaml:7: spec.Role: unknown field; did you mean role?\nx":                                      with("role: node", "Role: node"),
+		"f.yaml:6: spec.amiFamily: unknown value \"al2023\"; did you mean AL2023?":                       with("AL2023", "al2023"),
+		"f.yaml:11: spec.subnetSelectorTerms[0].tag: unknown field; did you mean tags?":                  with("- tags: {a: b}", "- tag: {a: b}"),
+		"f.yaml:11: spec.subnetSelectorTerms[0]: must have one of tags, id":                              with("- tags: {a: b}", "- {}"),
+		"f.yaml:11: spec.subnetSelectorTerms[0]: id must be alone in its term":                           with("- tags: {a: b}", "- {id: subnet-1, tags: {a: b}}"),
+		`f.yaml:11: spec.subnetSelectorTerms[0].tags.a: is empty; write "*" for any value`:               with("{a: b}", "{a: ''}"),
+		"f.yaml:11: spec.subnetSelectorTerms[0].tags.a: must be text, not a boolean; put true in quotes": with("{a: b}", "{a: true}"),
+		"f.yaml:11: spec.subnetSelectorTerms[0].tags.a: the field is set twice; first in line 11":        with("{a: b}", "{a: b, a: c}"),
+		"f.yaml:5: spec.subnetSelectorTerms: must have at least one term":                                with("  subnetSelectorTerms:\n    - tags: {a: b}\n", ""),
+		"f.yaml:9: spec.amiSelectorTerms[0]: alias must be alone in its term":                            with("id: ami-0123456789abcdef0", "{alias: al2023@latest, owner: self}"),
+		`f.yaml:6: spec.amiFamily: "Bottlerocket" does not fit the alias al2023@latest`:                  with("id: ami-0123456789abcdef0", "alias: al2023@latest", "AL2023", "Bottlerocket"),
+		`f.yaml:7: spec.role: "arn:aws:iam::1:role/x" is an ARN; Karpenter needs the role's name`:        with("role: node", "role: arn:aws:iam::1:role/x"),
+		"f.yaml:5: spec: must have either role or instanceProfile":                                       with("role: node", "context: a"),
+		"f.yaml:5: spec.amiFamily: is missing; only a term with alias makes it optional":                 with("  amiFamily: AL2023\n", "", "role: node", "role: node\n  context: a"),
+		"f.yaml:14: spec.tags.kubernetes.io/cluster/a: this tag is Karpenter's own; leave it out":        minimal + "  tags: {kubernetes.io/cluster/a: owned}\n",
+		"f.yaml:14: spec.tags.karpenter.sh/nodepool: this tag is Karpenter's own; leave it out":          minimal + "  tags: {karpenter.sh/nodepool: a}\n",
+		"f.yaml:15: spec.blockDeviceMappings[0].ebs: must have snapshotID or volumeSize":                 minimal + "  blockDeviceMappings:\n    - ebs: {encrypted: true}\n",
+		`f.yaml:14: spec.metadataOptions.httpTokens: unknown value "no"; known are required, optional`:   minimal + "  metadataOptions: {httpTokens: 'no'}\n",
+		"f.yaml:14: spec.metadataOptions.httpPutResponseHopLimit: 65 is not between 1 and 64":            minimal + "  metadataOptions: {httpPutResponseHopLimit: 65}\n",
+		"f.yaml:14: spec.metadataOptions.httpPutResponseHopLimit: must be a whole number, not text":      minimal + "  metadataOptions: {httpPutResponseHopLimit: '2'}\n",
+		"f.yaml:14: spec.associatePublicIPAddress: must be true or false, not text":                      minimal + "  associatePublicIPAddress: 'yes'\n",
+		"f.yaml:14: spec.role: the field is set twice; first in line 7":                                  minimal + "  role: other\n",
+		"f.yaml:14: spec.kubelet: karpenter.k8s.aws/v1beta1 does not have this field":                    with("aws/v1", "aws/v1beta1") + "  kubelet: {}\n",
+		"f.yaml:14: specs: unknown field; did you mean spec?":                                            minimal + "specs: {}\n",
+		"f.yaml: line 2: mapping values are not allowed in this context":                                 "a: b\n c: d\n",
 	} {
 		want, _, part := strings.Cut(want, "\nx")
 		_, err := ReadNodeClass("f.yaml", []byte(text))
@@ -121,7 +121,7 @@ func TestWrongNodeClassesAreRefused(t *testing.T) {
 		}
 	}
 	_, err := ReadNodeClass("-", []byte(minimal+"  a: b\n"))
-	require.EqualError(t, err, "standard input:14: spec.a: unknown field")
+	require.EqualError(t, err, "standard input:14: spec.a: unknown field; known are amiFamily, amiSelectorTerms, associatePublicIPAddress, blockDeviceMappings, capacityReservationSelectorTerms, connectionTracking, context, cpuOptions, detailedMonitoring, instanceProfile, instanceStorePolicy, ipPrefixCount, kubelet, metadataOptions, networkInterfaces, placementGroupSelector, role, securityGroupSelectorTerms, subnetSelectorTerms, tags, userData")
 	_, err = ReadNodeClass("f.yaml", []byte(strings.Repeat("#", mostYAML+1)))
 	require.EqualError(t, err, "f.yaml: the manifest has more than 256 KiB")
 }

@@ -4,30 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 const (
-	// mostYAML bounds a manifest, in bytes, and mostNodes its values, with every use
-	// of an alias counted.
-	mostYAML, mostNodes = 256 << 10, 20_000
-	karpenterGroup      = "karpenter.k8s.aws"
-	classKind           = "EC2NodeClass"
+	mostYAML       = 256 << 10 // bytes of a manifest
+	karpenterGroup = "karpenter.k8s.aws"
+	classKind      = "EC2NodeClass"
 )
 
 // ReadNodeClass reads the only EC2NodeClass of a manifest: YAML or JSON, with one or
 // more documents, or a List of kubectl. It refuses what the API server would refuse.
 // Errors name the file, the line and the field.
 func ReadNodeClass(file string, text []byte) (*NodeClass, error) {
-	r := &classReader{file: file}
+	r := &classReader{file: file, left: strictjson.MaxValues}
 	if file == "-" {
 		r.file = "standard input"
 	}
@@ -71,7 +68,8 @@ func ReadNodeClass(file string, text []byte) (*NodeClass, error) {
 // classReader collects the classes and faults of a manifest.
 type classReader struct {
 	file  string
-	nodes int
+	left  int            // of strictjson.MaxValues
+	lines map[string]int // of the fields of the class that is read
 	found []*NodeClass
 	errs  []error
 }
@@ -85,6 +83,15 @@ func (r *classReader) fail(line int, path, format string, args ...any) {
 	}
 }
 
+// wrong is fail for a field, or for the object that should have it.
+func (r *classReader) wrong(path, format string, args ...any) {
+	at := path
+	for r.lines[at] == 0 && strings.Contains(at, ".") {
+		at = at[:strings.LastIndex(at, ".")]
+	}
+	r.fail(r.lines[at], path, format, args...)
+}
+
 // printable makes a text of a file safe for a terminal, and short.
 func printable(text string) string { return show.Short(text, 400) }
 
@@ -96,17 +103,12 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// members are the names and values of an object, in order.
-func members(n *yaml.Node) []*yaml.Node {
+// member is a value of an object, or nil.
+func member(n *yaml.Node, name string) *yaml.Node {
 	if n = resolve(n); n.Kind != yaml.MappingNode {
 		return nil
 	}
-	return n.Content[:len(n.Content)/2*2]
-}
-
-// member is a value of an object, or nil.
-func member(n *yaml.Node, name string) *yaml.Node {
-	for pair := range slices.Chunk(members(n), 2) {
+	for pair := range slices.Chunk(n.Content, 2) {
 		if pair[0].Value == name {
 			return resolve(pair[1])
 		}
@@ -129,7 +131,7 @@ func (r *classReader) object(n *yaml.Node, nested bool) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		r.fail(n.Line, "", "expected a Kubernetes object, found %s", kindOf(n))
+		r.fail(n.Line, "", "expected a Kubernetes object, found %s", strictjson.Kind(n))
 		return
 	}
 	kind, version := word(n, "kind"), word(n, "apiVersion")
@@ -169,10 +171,6 @@ func (r *classReader) list(n *yaml.Node) {
 		return
 	}
 	for _, item := range items.Content {
-		if r.nodes++; r.nodes > mostNodes {
-			r.fail(n.Line, "items", "has more than %d values", mostNodes)
-			return
-		}
 		r.object(item, true)
 	}
 }
@@ -180,155 +178,30 @@ func (r *classReader) list(n *yaml.Node) {
 // class reads an EC2NodeClass.
 func (r *classReader) class(n *yaml.Node, name, version string) {
 	before := len(r.errs)
-	for pair := range slices.Chunk(members(n), 2) {
-		if key := pair[0].Value; !slices.Contains([]string{"apiVersion", "kind", "metadata", "spec", "status"}, key) {
-			r.fail(pair[0].Line, key, "unknown field")
-		}
+	r.lines = map[string]int{}
+	d := strictjson.Decoder{
+		Left: &r.left, Version: karpenterGroup + "/" + version, Placed: func(path string, line int) { r.lines[path] = line },
+		Fail: func(line int, path, text string) { r.fail(line, path, "%s", text) },
 	}
+	var read clustersetup.NodeClass
+	d.Object(n, "", &read)
 	if name == "" {
 		r.fail(n.Line, "metadata.name", "is missing")
 	}
-	spec := member(n, "spec")
-	if spec == nil || spec.Kind != yaml.MappingNode {
+	if r.lines["spec"] == 0 {
 		r.fail(n.Line, "spec", "is missing")
-		return
 	}
-	r.fields(spec, "spec", classFields(), version)
 	if len(r.errs) > before {
 		return
 	}
-	c := &NodeClass{Name: name, line: n.Line, Version: version}
-	if err := spec.Decode(&c.classSpec); err != nil {
-		r.fail(spec.Line, "spec", "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+	c := &NodeClass{Name: name, line: n.Line, Version: version, NodeClassSpec: read.Spec}
+	r.rules(c)
+	if len(r.errs) > before {
 		return
 	}
-	r.rules(c, spec)
-	if err := c.split(spec); err != nil {
-		r.fail(spec.Line, "spec", "%s", err)
-	}
-	if len(r.errs) == before {
-		r.found = append(r.found, c)
-	}
-}
-
-func (r *classReader) fields(n *yaml.Node, path string, known map[string]field, version string) {
-	seen := map[string]int{}
-	for pair := range slices.Chunk(members(n), 2) {
-		key, value := pair[0], resolve(pair[1])
-		inner := path + "." + key.Value
-		f, there := known[key.Value]
-		switch {
-		case seen[key.Value] > 0:
-			r.fail(key.Line, inner, "this field is already set in line %d", seen[key.Value])
-		case !there:
-			r.fail(key.Line, inner, "unknown field%s", show.Meant(key.Value, slices.Collect(maps.Keys(known))))
-		case f.only != "" && f.only != version:
-			r.fail(key.Line, inner, "karpenter.k8s.aws/%s does not have this field", version)
-		default:
-			r.value(value, inner, f, version)
-		}
-		seen[key.Value] = key.Line
-	}
-}
-
-func (r *classReader) value(n *yaml.Node, path string, f field, version string) {
-	if r.nodes++; r.nodes > mostNodes {
-		r.fail(n.Line, path, "the manifest has more than %d values", mostNodes)
+	if err := c.split(); err != nil {
+		r.wrong("spec", "%s", err)
 		return
 	}
-	scalar := n.Kind == yaml.ScalarNode
-	switch f.kind {
-	case "any":
-		if n.Kind != yaml.MappingNode {
-			r.fail(n.Line, path, "expected an object, found %s", kindOf(n))
-		}
-	case "text":
-		if !scalar || n.Tag != "!!str" {
-			r.fail(n.Line, path, "expected a text, found %s", kindOf(n))
-			return
-		}
-		r.text(n, path, f)
-	case "truth":
-		if !scalar || n.Tag != "!!bool" {
-			r.fail(n.Line, path, "expected true or false, found %s", kindOf(n))
-		}
-	case "number":
-		number, err := strconv.Atoi(n.Value)
-		switch {
-		case !scalar || n.Tag != "!!int" || err != nil:
-			r.fail(n.Line, path, "expected a whole number, found %s", kindOf(n))
-		case number < f.least || f.most > 0 && number > f.most:
-			r.fail(n.Line, path, "%d is not between %d and %d", number, f.least, f.most)
-		}
-	case "object":
-		if n.Kind != yaml.MappingNode {
-			r.fail(n.Line, path, "expected an object, found %s", kindOf(n))
-			return
-		}
-		r.fields(n, path, f.of, version)
-	case "list":
-		if n.Kind != yaml.SequenceNode {
-			r.fail(n.Line, path, "expected a list, found %s", kindOf(n))
-			return
-		}
-		for i, item := range n.Content {
-			r.value(resolve(item), fmt.Sprintf("%s[%d]", path, i), field{kind: "object", of: f.of}, version)
-		}
-	case "map":
-		r.texts(n, path, f)
-	}
-}
-
-func (r *classReader) text(n *yaml.Node, path string, f field) {
-	switch {
-	case n.Value == "":
-		r.fail(n.Line, path, "is empty")
-	case len(f.values) > 0 && !slices.Contains(f.values, n.Value):
-		r.fail(n.Line, path, "%q is not known; known are %s", n.Value, strings.Join(f.values, ", "))
-	case f.pattern != "" && !regexp.MustCompile(f.pattern).MatchString(n.Value):
-		r.fail(n.Line, path, "%q does not match %s", n.Value, f.pattern)
-	}
-}
-
-func (r *classReader) texts(n *yaml.Node, path string, f field) {
-	if n.Kind != yaml.MappingNode {
-		r.fail(n.Line, path, "expected an object, found %s", kindOf(n))
-		return
-	}
-	seen := map[string]int{}
-	for pair := range slices.Chunk(members(n), 2) {
-		if r.nodes++; r.nodes > mostNodes {
-			r.fail(n.Line, path, "the manifest has more than %d values", mostNodes)
-			return
-		}
-		key, value := pair[0], resolve(pair[1])
-		inner := path + "." + key.Value
-		switch {
-		case key.Value == "":
-			r.fail(key.Line, path, "a tag has an empty key")
-		case seen[key.Value] > 0:
-			r.fail(key.Line, inner, "this tag is already set in line %d", seen[key.Value])
-		case value.Kind != yaml.ScalarNode || value.Tag != "!!str":
-			r.fail(value.Line, inner, "expected a text, found %s; put the value in quotes", kindOf(value))
-		case value.Value == "" && f.filled:
-			r.fail(value.Line, inner, `is empty; write "*" for any value`)
-		}
-		seen[key.Value] = key.Line
-	}
-}
-
-func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "an object"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Tag == "!!null":
-		return "nothing"
-	case n.Tag == "!!bool":
-		return "true or false"
-	case n.Tag == "!!int", n.Tag == "!!float":
-		return "a number"
-	}
-	return "a text"
+	r.found = append(r.found, c)
 }

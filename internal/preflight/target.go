@@ -121,7 +121,7 @@ type selected struct {
 	found, nothing, empty []string
 }
 
-func (t term) words() string {
+func words(t term) string {
 	var list []string
 	for _, pair := range [][2]string{{"id", t.ID}, {"name", t.Name}, {"owner", t.Owner}, {"ssmParameter", t.SSMParameter}} {
 		if pair[1] != "" {
@@ -134,14 +134,14 @@ func (t term) words() string {
 	return printable(strings.Join(list, ", "))
 }
 
-func (t term) selector() awsapi.Selector {
+func selector(t term) awsapi.Selector {
 	return awsapi.Selector{ID: t.ID, Name: t.Name, Owner: t.Owner, Tags: t.Tags}
 }
 
 func (f *facts) selectedBy(ctx context.Context, a *awsapi.AWS, c *NodeClass) selected {
 	var s selected
-	s.subnets = s.resolve("spec.subnetSelectorTerms", "subnet", c.Subnets, func(t term) ([]string, error) { return a.SelectSubnets(ctx, t.selector()) })
-	s.groups = s.resolve("spec.securityGroupSelectorTerms", "security group", c.Groups, func(t term) ([]string, error) { return a.SelectSecurityGroups(ctx, t.selector()) })
+	s.subnets = s.resolve("spec.subnetSelectorTerms", "subnet", c.Subnets, func(t term) ([]string, error) { return a.SelectSubnets(ctx, selector(t)) })
+	s.groups = s.resolve("spec.securityGroupSelectorTerms", "security group", c.Groups, func(t term) ([]string, error) { return a.SelectSecurityGroups(ctx, selector(t)) })
 	if c.publisher() != "" {
 		s.image.absent = true
 		return s
@@ -169,7 +169,7 @@ func (s *selected) resolve(field, kind string, terms []term, look func(term) ([]
 			return fact[[]string]{err: fmt.Errorf("resolving %s[%d]: %w", field, i, err)}
 		}
 		if len(ids) == 0 {
-			nothing = append(nothing, fmt.Sprintf("%s[%d] selects no %s: %s", field, i, kind, t.words()))
+			nothing = append(nothing, fmt.Sprintf("%s[%d] selects no %s: %s", field, i, kind, words(t)))
 		}
 		all = append(all, ids...)
 	}
@@ -187,7 +187,7 @@ func (s *selected) resolve(field, kind string, terms []term, look func(term) ([]
 // selectImages finds the images of a term, as Karpenter does. A parameter names one.
 func selectImages(ctx context.Context, a *awsapi.AWS, t term) ([]awsapi.Image, error) {
 	if t.SSMParameter == "" {
-		return a.SelectImages(ctx, t.selector())
+		return a.SelectImages(ctx, selector(t))
 	}
 	id, err := a.Parameter(ctx, t.SSMParameter)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -175,6 +176,15 @@ func Meant(name string, known []string) string {
 		return "; did you mean " + best + "?"
 	}
 	return ""
+}
+
+// Suggest returns "did you mean NAME?" for an unknown name, or lists the known names.
+func Suggest(name string, known []string) string {
+	if best := Nearest(name, known); best != "" {
+		return "did you mean " + best + "?"
+	}
+	known = slices.DeleteFunc(slices.Clone(known), func(k string) bool { return k == "" })
+	return "known are " + strings.Join(known, ", ")
 }
 
 // Nearest returns the known name that is most similar to an unknown name, or an empty

@@ -1,12 +1,13 @@
-package nodeconfig
+package strictjson
 
 import (
 	"cmp"
-	"encoding/base64"
+	"encoding"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,46 +17,62 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-// decoder fills structs from YAML nodes and collects all mistakes. No YAML library
+// Decoder fills structs from YAML nodes and collects all mistakes. No YAML library
 // reports the line, the path and the nearest name of an unknown field together.
-type decoder struct {
-	errs []error
-	left *budget
-	// placed records the line of a path.
-	placed func(path string, line int)
+type Decoder struct {
+	// Fail takes a mistake. An empty path is the document.
+	Fail func(line int, path, text string)
+	// Left is how many bytes of values may follow, with aliases and merge keys followed.
+	Left *int
+	// Placed, if not nil, takes the line of a path.
+	Placed func(path string, line int)
+	// Refused explains fields that are known and not supported, by path.
+	Refused map[string]string
+	// Version is the group and version of the document. Fields with another version in
+	// the tag "only" are mistakes.
+	Version string
 	// within lists the aliases that are being followed, to detect cycles.
-	within []*yaml.Node
-	depth  int
+	within        []*yaml.Node
+	depth, failed int
 }
 
-func (d *decoder) fail(n *yaml.Node, path, format string, args ...any) {
-	path = cmp.Or(path, "the document")
-	switch {
-	case len(d.errs) < maxProblems:
-		d.errs = append(d.errs, fmt.Errorf("line %d: %s: %s", n.Line, Printable(path), Printable(fmt.Sprintf(format, args...))))
-	case len(d.errs) == maxProblems:
-		d.errs = append(d.errs, fmt.Errorf("line %d: further problems are not listed", n.Line))
+const (
+	// MaxNesting is the maximum nesting depth of objects and lists.
+	MaxNesting = 100
+	// MaxValues is how many bytes of values documents have together, with aliases and
+	// merge keys followed.
+	MaxValues = 2 << 20
+)
+
+func (d *Decoder) fail(n *yaml.Node, path, format string, args ...any) {
+	d.failed++
+	d.Fail(n.Line, path, fmt.Sprintf(format, args...))
+}
+
+func (d *Decoder) placed(path string, line int) {
+	if d.Placed != nil {
+		d.Placed(path, line)
 	}
 }
 
 // pay reports whether a value is still within the limits. A value costs its bytes, the
 // bytes of its path, and the size of a node.
-func (d *decoder) pay(n *yaml.Node, path string) bool {
-	if d.left.values < 0 {
+func (d *Decoder) pay(n *yaml.Node, path string) bool {
+	if *d.Left < 0 {
 		return false // already reported
 	}
-	d.left.values -= 64 + len(n.Value) + len(path)
-	if d.left.values < 0 {
-		d.fail(n, "", "the document is too large: with aliases and merge keys followed it has more than %d KiB", maxValues>>10)
+	*d.Left -= 64 + len(n.Value) + len(path)
+	if *d.Left < 0 {
+		d.fail(n, "", "the document is too large: with aliases and merge keys followed it has more than %d KiB", MaxValues>>10)
 	}
-	return d.left.values >= 0
+	return *d.Left >= 0
 }
 
 // follow resolves an alias. Call done after reading its content.
-func (d *decoder) follow(n *yaml.Node, path string) (target *yaml.Node, done func()) {
+func (d *Decoder) follow(n *yaml.Node, path string) (target *yaml.Node, done func()) {
 	nothing := func() {}
-	if d.depth >= maxNesting {
-		d.fail(n, "", "the document nests more than %d deep", maxNesting)
+	if d.depth >= MaxNesting {
+		d.fail(n, "", "the document nests more than %d deep", MaxNesting)
 		return nil, nothing
 	}
 	target = n
@@ -82,7 +99,7 @@ type pair struct{ key, value *yaml.Node }
 
 // pairs lists an object's members with merge keys (<<) resolved. A repeated name is an
 // error.
-func (d *decoder) pairs(n *yaml.Node, path string) []pair {
+func (d *Decoder) pairs(n *yaml.Node, path string) []pair {
 	var own, inherited []pair
 	at := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -117,7 +134,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 	return own
 }
 
-func (d *decoder) inherited(n *yaml.Node, path string) []pair {
+func (d *Decoder) inherited(n *yaml.Node, path string) []pair {
 	target, done := d.follow(n, path)
 	defer done()
 	switch {
@@ -132,63 +149,74 @@ func (d *decoder) inherited(n *yaml.Node, path string) []pair {
 		}
 		return all
 	default:
-		d.fail(n, path, "<< takes an object, not %s", describe(target))
+		d.fail(n, path, "<< takes an object, not %s", Kind(target))
 		return nil
 	}
 }
 
-// withoutUs maps unsupported fields of newer versions of amazon-eks-ami, or of
-// eks-hybrid's nodeadm, to an explanation.
-var withoutUs = map[string]string{
-	"spec.hybrid":           "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field",
-	"spec.cluster.region":   "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region",
-	"spec.instance.storage": "is not supported; format and mount EBS volumes in a user data script, which runs before containerd and the kubelet start",
-}
-
-// object fills the struct that into points to.
-func (d *decoder) object(n *yaml.Node, path string, into any) {
+// Object fills the struct that into points to.
+func (d *Decoder) Object(n *yaml.Node, path string, into any) {
 	v := reflect.ValueOf(into).Elem()
-	fields := fieldsOf(v.Type())
+	fields := FieldsOf(v.Type())
 	for _, p := range d.pairs(n, path) {
+		at := join(path, p.key.Value)
 		i, known := fields[p.key.Value]
-		if why := withoutUs[join(path, p.key.Value)]; why != "" {
-			d.fail(p.key, join(path, p.key.Value), "%s", why)
+		if why := d.Refused[at]; why != "" {
+			d.fail(p.key, at, "%s", why)
 			continue
 		}
 		if !known {
-			d.fail(p.key, join(path, p.key.Value), "unknown field; %s", nearest(p.key.Value, fields))
+			d.fail(p.key, at, "unknown field; %s", show.Suggest(p.key.Value, slices.Sorted(maps.Keys(fields))))
 			continue
 		}
-		d.placed(join(path, p.key.Value), p.key.Line)
-		d.value(p.value, join(path, p.key.Value), v.Field(i))
+		tag, failed := v.Type().Field(i).Tag, d.failed
+		if only := tag.Get("only"); only != "" && !strings.HasSuffix(d.Version, "/"+only) {
+			d.fail(p.key, at, "%s does not have this field", d.Version)
+			continue
+		}
+		d.placed(at, p.key.Line)
+		d.value(p.value, at, v.Field(i))
+		if d.failed == failed {
+			d.check(p.value, at, v.Field(i), tag)
+		}
+	}
+}
+
+// check compares a value with the tags of its field: enum and pattern are for texts,
+// which must not be empty then, and least and most for numbers.
+func (d *Decoder) check(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
+	if enum := tag.Get("enum"); enum != "" && !slices.Contains(strings.Split(enum, ","), v.String()) {
+		d.fail(n, path, "unknown value %q; %s", v.String(), show.Suggest(v.String(), strings.Split(enum, ",")))
+	}
+	if pattern := tag.Get("pattern"); pattern != "" && !regexp.MustCompile(pattern).MatchString(v.String()) {
+		d.fail(n, path, "%q does not match %s", v.String(), pattern)
+	}
+	least, err := strconv.Atoi(tag.Get("least"))
+	most, alsoErr := strconv.Atoi(tag.Get("most"))
+	if err == nil && alsoErr == nil && (v.Int() < int64(least) || v.Int() > int64(most)) {
+		d.fail(n, path, "%d is not between %d and %d", v.Int(), least, most)
 	}
 }
 
 // value fills one value. A null value has no effect, as in Kubernetes.
-func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
+func (d *Decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	target, done := d.follow(n, path)
 	defer done()
 	if target == nil || target.Kind == yaml.ScalarNode && target.ShortTag() == "!!null" {
 		return
 	}
-	switch into := v.Addr().Interface().(type) {
-	case *Document:
-		if d.is(target, path, yaml.MappingNode, "an object") {
-			if object, _ := d.free(target, path).(map[string]any); len(object) > 0 { // nil when it is too large
-				*into = object
-			}
-		}
-		return
-	case *Base64:
+	if into, own := v.Addr().Interface().(encoding.TextUnmarshaler); own {
 		if text, ok := d.text(target, path); ok {
-			*into = d.base64(target, path, text)
+			if err := into.UnmarshalText([]byte(text)); err != nil {
+				d.fail(target, path, "%v", err)
+			}
 		}
 		return
 	}
 	switch v.Kind() {
 	case reflect.Struct:
 		if d.is(target, path, yaml.MappingNode, "an object") {
-			d.object(target, path, v.Addr().Interface())
+			d.Object(target, path, v.Addr().Interface())
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -201,8 +229,15 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		if b, ok := boolean(target); ok {
 			v.SetBool(b)
 		} else {
-			d.fail(target, path, "must be true or false, not %s", describe(target))
+			d.fail(target, path, "must be true or false, not %s", Kind(target))
 		}
+	case reflect.Int:
+		number, err := strconv.Atoi(target.Value)
+		if err != nil || target.ShortTag() != "!!int" {
+			d.fail(target, path, "must be a whole number, not %s", Kind(target))
+			return
+		}
+		v.SetInt(int64(number))
 	case reflect.Slice:
 		d.list(target, path, v)
 	case reflect.Map:
@@ -210,7 +245,7 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	}
 }
 
-func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
+func (d *Decoder) list(n *yaml.Node, path string, v reflect.Value) {
 	if !d.is(n, path, yaml.SequenceNode, "a list") {
 		return
 	}
@@ -223,8 +258,14 @@ func (d *decoder) list(n *yaml.Node, path string, v reflect.Value) {
 	v.Set(out)
 }
 
-func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
+func (d *Decoder) table(n *yaml.Node, path string, v reflect.Value) {
 	if !d.is(n, path, yaml.MappingNode, "an object") {
+		return
+	}
+	if v.Type().Elem().Kind() == reflect.Interface {
+		if object, _ := d.free(n, path).(map[string]any); len(object) > 0 { // nil when it is too large
+			v.Set(reflect.ValueOf(object).Convert(v.Type()))
+		}
 		return
 	}
 	out := reflect.MakeMap(v.Type())
@@ -237,18 +278,18 @@ func (d *decoder) table(n *yaml.Node, path string, v reflect.Value) {
 	v.Set(out)
 }
 
-func (d *decoder) is(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
+func (d *Decoder) is(n *yaml.Node, path string, kind yaml.Kind, want string) bool {
 	if n.Kind == kind {
 		return true
 	}
-	d.fail(n, path, "must be %s, not %s", want, describe(n))
+	d.fail(n, path, "must be %s, not %s", want, Kind(n))
 	return false
 }
 
 // text reads a scalar that must be text. Numbers and booleans without quotes are
 // errors, as in Amazon's nodeadm.
-func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
-	what := describe(n)
+func (d *Decoder) text(n *yaml.Node, path string) (string, bool) {
+	what := Kind(n)
 	if _, is := boolean(n); is {
 		what = "a boolean"
 	}
@@ -257,27 +298,13 @@ func (d *decoder) text(n *yaml.Node, path string) (string, bool) {
 		d.fail(n, path, "must be text, not %s", what)
 		return "", false
 	case what != "text":
-		d.fail(n, path, "must be text, not %s; put %s in quotes", what, Printable(n.Value))
+		d.fail(n, path, "must be text, not %s; put %s in quotes", what, n.Value)
 		return "", false
 	}
 	return n.Value, true
 }
 
-func (d *decoder) base64(n *yaml.Node, path, text string) Base64 {
-	data, err := Unbase64(text)
-	if err != nil {
-		d.fail(n, path, "the value is not base64: %v", err)
-	}
-	return data
-}
-
-// Unbase64 decodes base64 with any line breaks and with or without padding.
-func Unbase64(text string) ([]byte, error) {
-	compact := strings.Join(strings.Fields(text), "")
-	return base64.RawStdEncoding.DecodeString(strings.TrimRight(compact, "="))
-}
-
-func (d *decoder) free(n *yaml.Node, path string) any {
+func (d *Decoder) free(n *yaml.Node, path string) any {
 	target, done := d.follow(n, path)
 	defer done()
 	switch {
@@ -313,7 +340,7 @@ func (d *decoder) free(n *yaml.Node, path string) any {
 
 // number converts all integers to one type. Values that JSON does not support are
 // errors.
-func (d *decoder) number(n *yaml.Node, path string, v any) any {
+func (d *Decoder) number(n *yaml.Node, path string, v any) any {
 	switch x := v.(type) {
 	case int:
 		return int64(x)
@@ -348,11 +375,12 @@ func boolean(n *yaml.Node) (value, ok bool) {
 	return b, err == nil
 }
 
-// fieldsOf maps a struct's JSON names to its fields.
-func fieldsOf(t reflect.Type) map[string]int {
+// FieldsOf maps a struct's names in JSON or YAML to its fields.
+func FieldsOf(t reflect.Type) map[string]int {
 	fields := map[string]int{}
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		tag := t.Field(i).Tag
+		name, _, _ := strings.Cut(cmp.Or(tag.Get("json"), tag.Get("yaml")), ",")
 		if !t.Field(i).IsExported() {
 			continue
 		}
@@ -368,11 +396,24 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// nearest returns "did you mean NAME?" for an unknown name, or the list of known names.
-func nearest[V any](name string, known map[string]V) string {
-	names := slices.Sorted(maps.Keys(known))
-	if best := show.Nearest(name, names); best != "" {
-		return fmt.Sprintf("did you mean %s?", best)
+// Kind returns the kind of a node for messages.
+func Kind(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return Kind(n.Alias)
 	}
-	return "known are " + strings.Join(names, ", ")
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!bool":
+		return "a boolean"
+	case "!!int", "!!float":
+		return "a number"
+	default:
+		return "text"
+	}
 }
