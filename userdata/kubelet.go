@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // kubeletConfig checks a KubeletConfiguration against the kubelet's own type.
@@ -111,7 +112,7 @@ func kubeletFields(t reflect.Type, into map[string]reflect.Type) {
 // is reports a value of another kind.
 func (k kubeletChecker) is(path string, n *yaml.Node, kind yaml.Kind, want string) bool {
 	if n.Kind != kind {
-		k.fail(n.Line, path, "must be %s, not %s", want, kindOfNode(n))
+		k.fail(n.Line, path, "must be %s, not %s", want, strictjson.Kind(n))
 	}
 	return n.Kind == kind
 }
@@ -159,7 +160,7 @@ func yamlBoolean(n *yaml.Node) (value, ok bool) {
 
 // wrongValue says which value a type takes.
 func wrongValue(n *yaml.Node, t reflect.Type) string {
-	shown := kindOfNode(n)
+	shown := strictjson.Kind(n)
 	if n.Kind == yaml.ScalarNode {
 		shown = strconv.Quote(nodeconfig.Printable(n.Value))
 		if n.ShortTag() == "!!str" {
@@ -180,21 +181,6 @@ func wrongValue(n *yaml.Node, t reflect.Type) string {
 		want = "a value of type " + t.Name()
 	}
 	return "must be " + want + ", not " + shown
-}
-
-func kindOfNode(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "an object"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.ShortTag() == "!!bool":
-		return "true or false"
-	case n.ShortTag() == "!!int" || n.ShortTag() == "!!float":
-		return "a number"
-	default:
-		return "text"
-	}
 }
 
 // kubeletChoices are the fields that take one of some values

@@ -253,7 +253,7 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		c.fail(n.Line, "spec.kubelet", "must be an object, not %s", kindOfNode(n))
+		c.fail(n.Line, "spec.kubelet", "must be an object, not %s", strictjson.Kind(n))
 		return
 	}
 	known := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}

@@ -5,13 +5,13 @@ package userdata
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"mime"
 	"net/netip"
 	"reflect"
@@ -20,12 +20,12 @@ import (
 	"strings"
 	"sync"
 
-	yamlv3 "go.yaml.in/yaml/v3"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // Node describes a machine for user data of any family.
@@ -99,77 +99,26 @@ type Cluster struct {
 	Outpost string `json:"outpost,omitempty"`
 }
 
-// ParseNode reads a description in YAML or JSON. An unknown field is an error
-// with the field, its line and the known fields.
+// ParseNode reads a description in YAML or JSON. The error lists all mistakes, each with
+// its line and path.
 func ParseNode(text []byte) (Node, error) {
 	var n Node
-	var document yamlv3.Node
-	if err := yamlv3.Unmarshal(text, &document); err == nil && len(document.Content) == 1 {
-		if err := knownFields(document.Content[0], reflect.TypeFor[Node](), ""); err != nil {
-			return Node{}, fmt.Errorf("reading the description: %w", err)
-		}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return n, fmt.Errorf("reading the description: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if err := yaml.UnmarshalStrict(text, &n); err != nil {
-		said := strings.NewReplacer("error unmarshaling JSON: while decoding JSON: json: ", "", "error converting YAML to JSON: yaml: ", "").Replace(err.Error())
-		return Node{}, fmt.Errorf("reading the description: %s", said)
+	var errs []error
+	left := strictjson.MaxValues
+	d := strictjson.Decoder{Left: &left, Fail: func(line int, path, text string) {
+		errs = append(errs, fmt.Errorf("line %d: %s: %s", line, cmp.Or(path, "the description"), text))
+	}}
+	if len(document.Content) > 0 {
+		d.Value(document.Content[0], "", reflect.ValueOf(&n).Elem())
 	}
-	n.Kubelet, _ = integers(n.Kubelet).(map[string]any)
-	n.Settings, _ = integers(n.Settings).(map[string]any)
-	n.Containerd.BaseRuntimeSpec, _ = integers(n.Containerd.BaseRuntimeSpec).(map[string]any)
-	for i, config := range n.NodeConfigs {
-		n.NodeConfigs[i], _ = integers(config).(map[string]any)
+	if err := errors.Join(errs...); err != nil {
+		return Node{}, fmt.Errorf("reading the description: %w", err)
 	}
 	return n, nil
-}
-
-// integers makes integers of the numbers without fraction, which JSON has as
-// floating-point numbers.
-func integers(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		if v == nil {
-			return v
-		}
-		out := map[string]any{}
-		for name, inner := range v {
-			out[name] = integers(inner)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, inner := range v {
-			out[i] = integers(inner)
-		}
-		return out
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
-			return int64(v)
-		}
-	}
-	return value
-}
-
-// knownFields looks for fields that a type does not have.
-func knownFields(object *yamlv3.Node, t reflect.Type, path string) error {
-	if object.Kind != yamlv3.MappingNode || t.Kind() != reflect.Struct {
-		return nil
-	}
-	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		fields[name] = t.Field(i).Type
-	}
-	for i := 0; i+1 < len(object.Content); i += 2 {
-		key := object.Content[i]
-		inner, known := fields[key.Value]
-		if !known {
-			return fmt.Errorf("line %d: %s: unknown field; known are %s", key.Line, path+key.Value, strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
-		}
-		if err := knownFields(object.Content[i+1], inner, path+key.Value+"."); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 var (
@@ -230,7 +179,7 @@ func (n Node) Validate() error {
 // validateMore checks what only some families take.
 func (n Node) validateMore(add func(field, format string, args ...any)) {
 	if len(n.Kubelet) > 0 {
-		var document yamlv3.Node
+		var document yaml.Node
 		if err := document.Encode(n.Kubelet); err != nil {
 			add("kubelet", "%v", err)
 			return

@@ -73,7 +73,7 @@ func (p promotion) run(cmd *cobra.Command) error {
 		return err
 	}
 	for flag, value := range map[string]string{"--from": p.from, "--to": p.to} {
-		if err := awsapi.CheckParameter(value); err != nil {
+		if err := awsnames.Parameter(value); err != nil {
 			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
@@ -266,7 +266,7 @@ func (p publishing) run(cmd *cobra.Command, arg string) error {
 	if p.parameter == "" {
 		return errors.New("--parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64")
 	}
-	if err := awsapi.CheckParameter(p.parameter); err != nil {
+	if err := awsnames.Parameter(p.parameter); err != nil {
 		return fmt.Errorf("--parameter: %w", err)
 	}
 	region, id, err := parseImage(arg)

@@ -62,19 +62,6 @@ func (a *AWS) SnapshotKeys(ctx context.Context, ids []string) ([]string, error) 
 	return keys, nil
 }
 
-// DefaultKey is the KMS key with which EBS encrypts new disks by default. It is
-// empty when EBS does not encrypt by default.
-func (a *AWS) DefaultKey(ctx context.Context) (string, error) {
-	on, err := a.ec2.GetEbsEncryptionByDefault(ctx, &ec2.GetEbsEncryptionByDefaultInput{})
-	if err != nil {
-		return "", explain("reading EBS encryption by default", err)
-	}
-	if !aws.ToBool(on.EbsEncryptionByDefault) {
-		return "", nil
-	}
-	return a.VolumeKey(ctx)
-}
-
 // VolumeKey is the KMS key with which EBS encrypts what has no other key: an ARN, or
 // the alias alias/aws/ebs.
 func (a *AWS) VolumeKey(ctx context.Context) (string, error) {

@@ -13,8 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
-
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 )
 
 // Deprecate marks an image as deprecated from a time on.
@@ -32,9 +30,6 @@ func (a *AWS) Deregister(ctx context.Context, image string) error {
 		return explain("deregistering the image "+image, err)
 	})
 }
-
-// CheckParameter checks the name of a parameter to publish to.
-func CheckParameter(name string) error { return awsnames.Parameter(name) }
 
 // Publish writes an image ID to an SSM parameter, which EC2 accepts in place of an
 // ID. SSM checks the ID before the parameter changes; Publish waits for that.

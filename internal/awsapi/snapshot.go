@@ -181,16 +181,13 @@ func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
 func (a *AWS) DefaultEncryption(ctx context.Context) (on bool, key string, err error) {
 	out, err := a.ec2.GetEbsEncryptionByDefault(ctx, &ec2.GetEbsEncryptionByDefaultInput{})
 	if err != nil {
-		return false, "", explain("reading the encryption by default", err)
+		return false, "", explain("reading EBS encryption by default", err)
 	}
 	if !aws.ToBool(out.EbsEncryptionByDefault) {
 		return false, "", nil
 	}
-	k, err := a.ec2.GetEbsDefaultKmsKeyId(ctx, &ec2.GetEbsDefaultKmsKeyIdInput{})
-	if err != nil {
-		return true, "", explain("reading the default KMS key", err)
-	}
-	return true, aws.ToString(k.KmsKeyId), nil
+	key, err = a.VolumeKey(ctx)
+	return true, key, err
 }
 
 // Retire deregisters an image and deletes those of its snapshots that are free. If all

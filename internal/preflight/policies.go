@@ -60,7 +60,7 @@ func (f *facts) keyNames(ctx context.Context, a *awsapi.AWS) ([]string, error) {
 	if c := f.target.NodeClass; c != nil {
 		names = append(names, c.keys()...)
 	}
-	byDefault, err := a.DefaultKey(ctx)
+	_, byDefault, err := a.DefaultEncryption(ctx)
 	if err != nil {
 		return nil, err
 	}

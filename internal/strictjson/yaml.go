@@ -175,7 +175,7 @@ func (d *Decoder) Object(n *yaml.Node, path string, into any) {
 			continue
 		}
 		d.placed(at, p.key.Line)
-		d.value(p.value, at, v.Field(i))
+		d.Value(p.value, at, v.Field(i))
 		if d.failed == failed {
 			d.check(p.value, at, v.Field(i), tag)
 		}
@@ -198,8 +198,8 @@ func (d *Decoder) check(n *yaml.Node, path string, v reflect.Value, tag reflect.
 	}
 }
 
-// value fills one value. A null value has no effect, as in Kubernetes.
-func (d *Decoder) value(n *yaml.Node, path string, v reflect.Value) {
+// Value fills one value. A null value has no effect, as in Kubernetes.
+func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value) {
 	target, done := d.follow(n, path)
 	defer done()
 	if target == nil || target.Kind == yaml.ScalarNode && target.ShortTag() == "!!null" {
@@ -220,7 +220,7 @@ func (d *Decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		}
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		d.value(target, path, v.Elem())
+		d.Value(target, path, v.Elem())
 	case reflect.String:
 		if text, ok := d.text(target, path); ok {
 			v.SetString(text)
@@ -253,7 +253,7 @@ func (d *Decoder) list(n *yaml.Node, path string, v reflect.Value) {
 	for i, c := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		d.placed(at, c.Line)
-		d.value(c, at, out.Index(i))
+		d.Value(c, at, out.Index(i))
 	}
 	v.Set(out)
 }
@@ -272,7 +272,7 @@ func (d *Decoder) table(n *yaml.Node, path string, v reflect.Value) {
 	for _, p := range d.pairs(n, path) {
 		d.placed(join(path, p.key.Value), p.key.Line)
 		value := reflect.New(v.Type().Elem()).Elem()
-		d.value(p.value, join(path, p.key.Value), value)
+		d.Value(p.value, join(path, p.key.Value), value)
 		out.SetMapIndex(reflect.ValueOf(p.key.Value), value)
 	}
 	v.Set(out)

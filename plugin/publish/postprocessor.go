@@ -13,7 +13,6 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
@@ -36,7 +35,7 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	case name == "":
 		errs = append(errs, errors.New("parameter: the SSM parameter's name is missing"))
 	case !validate.IsUnknown(name):
-		if err := awsapi.CheckParameter(name); err != nil {
+		if err := awsnames.Parameter(name); err != nil {
 			errs = append(errs, fmt.Errorf("parameter: %w", err))
 		}
 	}

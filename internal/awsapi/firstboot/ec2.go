@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/smithy-go"
-	smithyendpoints "github.com/aws/smithy-go/endpoints"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
@@ -24,26 +23,14 @@ const namePatience = 10 * time.Minute
 
 func (n *Node) ec2(region string) *ec2.Client {
 	return ec2.NewFromConfig(n.config, func(o *ec2.Options) {
-		o.Region, o.EndpointResolverV2 = n.in(region), ec2Endpoints{ec2.NewDefaultEndpointResolverV2(), n}
-	})
-}
-
-// ec2Endpoints are the SDK's endpoints. When those cannot be reached and no
-// endpoint is configured, they are the endpoints with IPv6 addresses.
-type ec2Endpoints struct {
-	ec2.EndpointResolverV2
-	node *Node
-}
-
-func (e ec2Endpoints) ResolveEndpoint(ctx context.Context, p ec2.EndpointParameters) (smithyendpoints.Endpoint, error) {
-	if e.node.isDualStack.Load() && p.Endpoint == nil && !aws.ToBool(p.UseFIPS) {
-		other := p
-		other.UseDualStack = aws.Bool(true)
-		if endpoint, err := e.EndpointResolverV2.ResolveEndpoint(ctx, other); err == nil {
-			return endpoint, nil
+		o.Region, o.EndpointResolverV2 = n.in(region), endpoints[ec2.EndpointParameters]{
+			node: n, from: ec2.NewDefaultEndpointResolverV2(),
+			dualStack: func(p ec2.EndpointParameters) (ec2.EndpointParameters, bool) {
+				p.UseDualStack = aws.Bool(true)
+				return p, p.Endpoint == nil && !aws.ToBool(p.UseFIPS)
+			},
 		}
-	}
-	return e.EndpointResolverV2.ResolveEndpoint(ctx, p)
+	})
 }
 
 // PrivateDNSName returns the instance's private DNS name. A new instance has none

@@ -161,25 +161,38 @@ func pause(ctx context.Context, wait time.Duration) error {
 
 func (n *Node) eks(region string) *eks.Client {
 	return eks.NewFromConfig(n.config, func(o *eks.Options) {
-		o.Region, o.EndpointResolverV2 = n.in(region), eksEndpoints{eks.NewDefaultEndpointResolverV2(), n}
+		o.Region, o.EndpointResolverV2 = n.in(region), endpoints[eks.EndpointParameters]{
+			node: n, from: eks.NewDefaultEndpointResolverV2(),
+			dualStack: func(p eks.EndpointParameters) (eks.EndpointParameters, bool) {
+				p.UseDualStack = aws.Bool(true)
+				return p, p.Endpoint == nil && !aws.ToBool(p.UseFIPS)
+			},
+		}
 	})
 }
 
-// eksEndpoints are like ec2Endpoints.
-type eksEndpoints struct {
-	eks.EndpointResolverV2
-	node *Node
+// resolver is the SDK's EndpointResolverV2 of a service.
+type resolver[Parameters any] interface {
+	ResolveEndpoint(context.Context, Parameters) (smithyendpoints.Endpoint, error)
 }
 
-func (e eksEndpoints) ResolveEndpoint(ctx context.Context, p eks.EndpointParameters) (smithyendpoints.Endpoint, error) {
-	if e.node.isDualStack.Load() && p.Endpoint == nil && !aws.ToBool(p.UseFIPS) {
-		other := p
-		other.UseDualStack = aws.Bool(true)
-		if endpoint, err := e.EndpointResolverV2.ResolveEndpoint(ctx, other); err == nil {
+// endpoints are the SDK's endpoints of a service. When those cannot be reached and no
+// endpoint is configured, they are the endpoints with IPv6 addresses.
+type endpoints[Parameters any] struct {
+	node *Node
+	from resolver[Parameters]
+	// dualStack are the parameters for IPv6, and whether these may be used.
+	dualStack func(Parameters) (Parameters, bool)
+}
+
+// ResolveEndpoint implements the SDK's EndpointResolverV2.
+func (e endpoints[Parameters]) ResolveEndpoint(ctx context.Context, p Parameters) (smithyendpoints.Endpoint, error) {
+	if other, may := e.dualStack(p); may && e.node.isDualStack.Load() {
+		if endpoint, err := e.from.ResolveEndpoint(ctx, other); err == nil {
 			return endpoint, nil
 		}
 	}
-	return e.EndpointResolverV2.ResolveEndpoint(ctx, p)
+	return e.from.ResolveEndpoint(ctx, p)
 }
 
 // Cluster is a node's data about its cluster.
