@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -223,118 +221,6 @@ type templateTags struct {
 
 type templateTag struct{ Key, Value string }
 
-// maxDocument bounds the JSON of an IAM document in bytes. IAM allows 10,240
-// characters.
-const maxDocument = 64 << 10
-
-// document is an IAM policy document. Members that eksnode does not know stay.
-type document map[string]any
-
-type statement map[string]any
-
-func readDocument(text string) (document, error) {
-	if len(text) > maxDocument {
-		return nil, fmt.Errorf("the document has %d bytes, but IAM allows at most 10,240 characters", len(text))
-	}
-	var d document
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		return nil, err
-	}
-	if d == nil {
-		return nil, errors.New("the document is null")
-	}
-	return d, nil
-}
-
-// statements are the document's statements. IAM writes one or a list.
-func (d document) statements() []statement {
-	var list []statement
-	for _, one := range oneOrMore(d["Statement"]) {
-		if s, ok := one.(map[string]any); ok {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-func (d document) with(s statement) (string, error) {
-	d["Statement"] = append(slices.Clone(oneOrMore(d["Statement"])), s)
-	text, err := json.Marshal(d)
-	return string(text), err
-}
-
-func allow(member string, value any, actions ...string) statement {
-	return statement{"Effect": "Allow", member: value, "Action": actions}
-}
-
-func newDocument(statements ...statement) string {
-	text, err := json.Marshal(map[string]any{"Version": "2012-10-17", "Statement": statements})
-	if err != nil {
-		panic(err) // statements have only texts and lists
-	}
-	return string(text)
-}
-
-// missing returns the actions that no statement allows. Denied says that a statement
-// denies one of them. Only statements for which about is true count.
-func (d document) missing(actions []string, about func(statement) bool) (missing []string, denied bool) {
-	for _, action := range actions {
-		allowed := false
-		for _, s := range d.statements() {
-			if !about(s) || !s.names(action) {
-				continue
-			}
-			allowed = allowed || s["Effect"] == "Allow"
-			denied = denied || s["Effect"] == "Deny"
-		}
-		if !allowed {
-			missing = append(missing, action)
-		}
-	}
-	return missing, denied
-}
-
-// names says whether one of the statement's actions, which may have wildcards,
-// includes an action.
-func (s statement) names(action string) bool {
-	return slices.ContainsFunc(texts(s["Action"]), func(pattern string) bool {
-		matches, err := path.Match(strings.ToLower(pattern), strings.ToLower(action))
-		return err == nil && matches
-	})
-}
-
-func (s statement) trusts(service string) bool {
-	switch p := s["Principal"].(type) {
-	case string:
-		return p == "*"
-	case map[string]any:
-		named := texts(p["Service"])
-		return slices.Contains(named, service) || slices.Contains(named, "ec2.amazonaws.com") && strings.HasPrefix(service, "ec2.")
-	}
-	return false
-}
-
-// oneOrMore is a JSON value that IAM writes as one value or as a list.
-func oneOrMore(value any) []any {
-	switch v := value.(type) {
-	case nil:
-		return nil
-	case []any:
-		return v
-	}
-	return []any{value}
-}
-
-func texts(value any) []string {
-	var list []string
-	for _, one := range oneOrMore(value) {
-		if text, ok := one.(string); ok {
-			list = append(list, text)
-		}
-	}
-	return list
-}
-
 func (n Node) entryType() string {
 	if n.Windows {
 		return "EC2_WINDOWS"
@@ -369,8 +255,8 @@ func writeAccessEntry(n Node) (string, error) {
 		s.comment("The role does not exist. Its access entry is for a deleted role and would not let a new role of that name in.")
 		s.run("aws", "eks", "delete-access-entry", "--cluster-name", n.Cluster, "--principal-arn", n.Role)
 		create()
-	case there.Username != "" && there.Username != username:
-		return "", blocked("the access entry of %s has the username %q, but nodes need %s: others may use the entry, so give these nodes their own role", n.Role, there.Username, username)
+	case there.Username != "" && there.Username != Username:
+		return "", blocked("the access entry of %s has the username %q, but nodes need %s: others may use the entry, so give these nodes their own role", n.Role, there.Username, Username)
 	}
 	return s.done("the access entry of %s has the type %s.", n.Role, kind), nil
 }

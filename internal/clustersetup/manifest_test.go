@@ -194,9 +194,9 @@ data:
 // The role's entry is completed in place, in every YAML form.
 func TestMapRolesAreMerged(t *testing.T) {
 	const arn, end = "arn:aws:iam::123456789012:role/node", "\"system:bootstrappers\""
-	own := "- rolearn: " + arn + "\n  username: " + username + "\n"
+	own := "- rolearn: " + arn + "\n  username: " + Username + "\n"
 	entry := (Node{Role: role}).entry
-	flow := `{rolearn: "` + arn + `", username: "` + username + `", groups: ["system:bootstrappers", "system:nodes"]}`
+	flow := `{rolearn: "` + arn + `", username: "` + Username + `", groups: ["system:bootstrappers", "system:nodes"]}`
 	for name, c := range map[string]struct{ old, want string }{
 		"empty":                 {"", entry("")},
 		"null":                  {"null\n", entry("")},
@@ -213,9 +213,9 @@ func TestMapRolesAreMerged(t *testing.T) {
 		"groups at the end":     {own + "  groups:\n    - system:nodes", own + "  groups:\n    - system:nodes\n    - system:bootstrappers"},
 		"groups in a flow":      {own + "  groups: [system:nodes] # x\n", own + "  groups: [system:nodes, " + end + "] # x\n"},
 		"groups in quotes":      {own + "  groups: ['system:nodes']\n", own + "  groups: ['system:nodes', " + end + "]\n"},
-		"multi-byte characters": {"- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes]}\n", "- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + username + "', groups: [é, system:nodes, " + end + "]}\n"},
+		"multi-byte characters": {"- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + Username + "', groups: [é, system:nodes]}\n", "- {rolearn: é}\n- {x: é, rolearn: " + arn + ", username: '" + Username + "', groups: [é, system:nodes, " + end + "]}\n"},
 		"no groups":             {own, own + "  groups:\n    - system:bootstrappers\n    - system:nodes\n"},
-		"twice, the last holds": {strings.Replace(own, username, "x", 1) + own + "  groups: [system:nodes]\n", strings.Replace(own, username, "x", 1) + own + "  groups: [system:nodes, " + end + "]\n"},
+		"twice, the last holds": {strings.Replace(own, Username, "x", 1) + own + "  groups: [system:nodes]\n", strings.Replace(own, Username, "x", 1) + own + "  groups: [system:nodes, " + end + "]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := Node{Cluster: "c", Role: role}

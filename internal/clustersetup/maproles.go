@@ -9,12 +9,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// username is the template from which the authenticator makes the node's name.
-const username = "system:node:{{EC2PrivateDNSName}}"
+// Username is the template from which the authenticator makes the node's name.
+const Username = "system:node:{{EC2PrivateDNSName}}"
 
-func (n Node) groups() []string {
+// Groups are the groups of nodes in aws-auth.
+func Groups(windows bool) []string {
 	groups := []string{"system:bootstrappers", "system:nodes"}
-	if n.Windows {
+	if windows {
 		groups = append(groups, "eks:kube-proxy-windows")
 	}
 	return groups
@@ -55,11 +56,11 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 		text, err = n.added(old, list)
 		return text, notes, err
 	}
-	if said := value(own, "username"); said != username {
+	if said := value(own, "username"); said != Username {
 		return "", nil, fmt.Errorf("merging mapRoles: line %d gives %s the username %q, but nodes need %s: other users may need the entry, "+
-			"so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n kube-system`", own.Line, n.mapped(), said, username)
+			"so give these nodes their own role, or change the entry with `kubectl edit configmap aws-auth -n kube-system`", own.Line, n.mapped(), said, Username)
 	}
-	missing := slices.DeleteFunc(n.groups(), func(g string) bool {
+	missing := slices.DeleteFunc(Groups(n.Windows), func(g string) bool {
 		groups := find(own, "groups")
 		return groups != nil && slices.ContainsFunc(groups.Content, func(had *yaml.Node) bool { return had.Value == g })
 	})
@@ -73,8 +74,8 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 
 // entry is the role's entry as a block, with indented lines.
 func (n Node) entry(indent string) string {
-	text := indent + "- rolearn: " + n.mapped() + "\n" + indent + "  username: " + username + "\n" + indent + "  groups:\n"
-	for _, g := range n.groups() {
+	text := indent + "- rolearn: " + n.mapped() + "\n" + indent + "  username: " + Username + "\n" + indent + "  groups:\n"
+	for _, g := range Groups(n.Windows) {
 		text += indent + "    - " + g + "\n"
 	}
 	return text
@@ -86,7 +87,7 @@ func (n Node) added(old string, list *yaml.Node) (string, error) {
 		end := endLine(old)
 		edits = []edit{{len(old), end[len(old):] + n.entry(strings.Repeat(" ", list.Column-1))}}
 	} else {
-		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.mapped(), username, strings.Join(n.groups(), `", "`))
+		flow := fmt.Sprintf("{rolearn: %q, username: %q, groups: [%q]}", n.mapped(), Username, strings.Join(Groups(n.Windows), `", "`))
 		flow = strings.ReplaceAll(flow, `\"`, `"`)
 		// The last bracket may be in a comment after the list.
 		for at, tries := strings.LastIndex(old, "]"), 0; at >= 0 && tries < 8; at, tries = strings.LastIndex(old[:at], "]"), tries+1 {

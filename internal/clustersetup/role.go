@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// ec2Service is the principal of EC2 in a partition
+// EC2Service is the principal of EC2 in a partition
 // (https://github.com/eksctl-io/eksctl/blob/main/pkg/apis/eksctl.io/v1alpha5/partitions.go).
-func ec2Service(partition string) string {
+func EC2Service(partition string) string {
 	names := map[string]string{"aws-cn": "ec2.amazonaws.com.cn", "aws-iso": "ec2.c2s.ic.gov", "aws-iso-b": "ec2.sc2s.sgov.gov"}
 	if name := names[partition]; name != "" {
 		return name
@@ -16,14 +16,15 @@ func ec2Service(partition string) string {
 	return "ec2.amazonaws.com"
 }
 
-// alternatives are AWS's managed policies for the nodes' role. The first of a line is
-// attached where the role has none of the line.
-var alternatives = [][]string{
-	{"AmazonEKSWorkerNodePolicy", "AmazonEKSWorkerNodeMinimalPolicy"},
-	{"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess"},
-}
-
-var sessionManager = []string{"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM"}
+// RegistryPolicies and SessionPolicies are AWS's managed policies for the nodes' role, of
+// which one is enough: for pulling images, and for Session Manager. The first is attached
+// where the role has none.
+var (
+	RegistryPolicies = []string{
+		"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess",
+	}
+	SessionPolicies = []string{"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM"}
+)
 
 // foreign says that the role is in another account than the cluster.
 func (n Node) foreign() bool {
@@ -66,14 +67,16 @@ func (s *script) trust(found *Role, name, path, service string, actions ...strin
 	if err != nil {
 		return fmt.Errorf("reading the trust policy of the role %s: %w", name, err)
 	}
-	missing, denied := d.missing(actions, func(one statement) bool { return one.trusts(service) })
+	missing, denied := d.missing(actions, func(one Statement) bool {
+		return one.Principal.Is(service) || strings.HasPrefix(service, "ec2.") && one.Principal.Is("ec2.amazonaws.com")
+	})
 	switch {
 	case denied:
 		return blocked("the trust policy of the role %s denies %s to %s: see `aws iam get-role --role-name %s`, or use another role", name, strings.Join(actions, " and "), service, name)
 	case len(missing) == 0:
 		return nil
 	}
-	text, err := d.with(ours)
+	text, err := Extended(found.Trust, ours)
 	if err != nil {
 		return fmt.Errorf("writing the trust policy of the role %s: %w", name, err)
 	}
@@ -86,7 +89,7 @@ func writeRole(n Node) (string, error) {
 	partition, _, name := n.role()
 	var s script
 	n.inOtherAccount(&s)
-	if err := s.trust(n.Found.Role, name, n.path(), ec2Service(partition), "sts:AssumeRole"); err != nil {
+	if err := s.trust(n.Found.Role, name, n.path(), EC2Service(partition), "sts:AssumeRole"); err != nil {
 		return "", err
 	}
 	profile := n.profileName()
@@ -121,9 +124,9 @@ func writePolicies(n Node) (string, error) {
 	partition, _, name := n.role()
 	var s script
 	n.inOtherAccount(&s)
-	needed := alternatives
+	needed := [][]string{{"AmazonEKSWorkerNodePolicy", "AmazonEKSWorkerNodeMinimalPolicy"}, RegistryPolicies}
 	if n.SSM {
-		needed = append(slices.Clone(needed), sessionManager)
+		needed = append(needed, SessionPolicies)
 	}
 	for _, names := range needed {
 		if !n.Found.Role.has(names...) {
@@ -190,14 +193,14 @@ func (n Node) ipv6Policy(s *script, partition, arn string) error {
 	if err != nil {
 		return fmt.Errorf("reading the policy %s: %w", IPv6Policy, err)
 	}
-	missing, denied := d.missing(append([]string{"ec2:CreateTags"}, ipv6Actions...), func(statement) bool { return true })
+	missing, denied := d.missing(append([]string{"ec2:CreateTags"}, ipv6Actions...), func(Statement) bool { return true })
 	switch {
 	case denied:
 		return blocked("the policy %s denies permissions that the VPC CNI needs: see `aws iam get-policy --policy-arn %s`", IPv6Policy, arn)
 	case len(missing) == 0:
 		return nil
 	}
-	text, err := d.with(allow("Resource", "*", missing...))
+	text, err := Extended(there.Document, allow("Resource", "*", missing...))
 	if err != nil {
 		return fmt.Errorf("writing the policy %s: %w", IPv6Policy, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
@@ -167,7 +168,7 @@ func (f *facts) podTrust(c cni) *result {
 			"the VPC CNI has the role %s by pod identity, but the add-on %s is %s", c.arn, podIdentityAgent, agent.Status)
 	case c.source != "": // the trust policy names the role that assumes this one
 		return nil
-	case !trusts(c.role.Trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
+	case !clustersetup.Trusts(c.role.Trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"):
 		return bad("aws iam get-role --role-name "+c.role.Name+" --query Role.AssumeRolePolicyDocument",
 			"the VPC CNI's role %s does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession", c.role.Name)
 	}
@@ -196,18 +197,18 @@ func (f *facts) webTrust(c cni) *result {
 // webFault says why the service account of the VPC CNI cannot assume a role with
 // the cluster's tokens. It is empty when the service account can.
 func (f *facts) webFault(role *awsapi.Role) string {
-	var p document
+	var p clustersetup.Document
 	if err := json.Unmarshal([]byte(role.Trust), &p); err != nil {
 		return fmt.Sprintf("has no readable trust policy: %v", err)
 	}
 	fault := "does not trust " + f.provider() + " for sts:AssumeRoleWithWebIdentity"
 	for _, s := range p.Statement {
-		if s.Effect != "Allow" || !slices.Contains(s.Principal.Federated, f.provider()) && !slices.Contains(s.Principal.Federated, "*") || !s.about("sts:AssumeRoleWithWebIdentity") {
+		if s.Effect != "Allow" || !slices.Contains(s.Principal.Federated, f.provider()) && !slices.Contains(s.Principal.Federated, "*") || !s.About("sts:AssumeRoleWithWebIdentity") {
 			continue
 		}
 		fault = ""
 		for key, value := range map[string]string{f.issuer() + ":sub": cniAccount, f.issuer() + ":aud": audience} {
-			if wanted, fits := s.condition(key, value); !fits {
+			if wanted, fits := condition(s, key, value); !fits {
 				fault = fmt.Sprintf("demands %s to be %s, but the VPC CNI has %s", key, strings.Join(wanted, " or "), value)
 			}
 		}
@@ -220,7 +221,7 @@ func (f *facts) webFault(role *awsapi.Role) string {
 
 // condition says whether the conditions of a statement accept a value of a key. A
 // statement without a condition for the key does.
-func (s statement) condition(key, value string) (wanted []string, fits bool) {
+func condition(s clustersetup.Statement, key, value string) (wanted []string, fits bool) {
 	fits = true
 	for operator, keys := range s.Condition {
 		for name, values := range keys {
@@ -228,7 +229,7 @@ func (s statement) condition(key, value string) (wanted []string, fits bool) {
 				continue
 			}
 			texts := show.Each(values, func(v any) string { return fmt.Sprint(v) })
-			if !slices.Contains(texts, value) && !(strings.Contains(operator, "Like") && anyLike(texts, value, false)) {
+			if !slices.Contains(texts, value) && !(strings.Contains(operator, "Like") && clustersetup.AnyLike(texts, value, false)) {
 				wanted, fits = texts, false
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
@@ -315,15 +316,11 @@ func checkAWSAuth(f *facts) *result {
 
 // line checks the node role's line.
 func (f *facts) line(l mappedRole, role string) *result {
-	if l.Username != "system:node:{{EC2PrivateDNSName}}" {
+	if l.Username != clustersetup.Username {
 		return bad("kubectl edit configmap aws-auth -n kube-system",
-			"the username of %s is %q, but must be system:node:{{EC2PrivateDNSName}}: if that username is in use, give these nodes their own role", l.ARN, l.Username)
+			"the username of %s is %q, but must be %s: if that username is in use, give these nodes their own role", l.ARN, l.Username, clustersetup.Username)
 	}
-	groups := []string{"system:bootstrappers", "system:nodes"}
-	if f.windows() {
-		groups = append(groups, "eks:kube-proxy-windows")
-	}
-	for _, g := range groups {
+	for _, g := range clustersetup.Groups(f.windows()) {
 		if !slices.Contains(l.Groups, g) {
 			return bad(f.merge(role), "%s is not in the group %s", l.ARN, g)
 		}

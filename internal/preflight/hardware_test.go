@@ -11,6 +11,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
 
 // An instance must run, and EC2's checks must pass.
@@ -247,18 +248,18 @@ func FuzzEndpointPolicy(f *testing.F) {
 		f.Add(seed, "ec2:DescribeInstances", "*")
 	}
 	f.Fuzz(func(t *testing.T, text, action, resource string) {
-		var before, after document
+		var before, after clustersetup.Document
 		if json.Unmarshal([]byte(text), &before) != nil {
 			return
 		}
 		c := call{action, resource}
-		said, denied := before.about(c)
-		written, err := extended(text, c)
+		said, denied := about(before, c)
+		written, err := clustersetup.Extended(text, map[string]any{"Effect": "Allow", "Principal": "*", "Action": action, "Resource": resource})
 		if err != nil || said != refused || denied {
 			return
 		}
 		assert.NoError(t, json.Unmarshal([]byte(written), &after))
-		if now, _ := after.about(call{rewritten(action), rewritten(resource)}); rewritten(action) == action && rewritten(resource) == resource {
+		if now, _ := about(after, c); rewritten(action) == action && rewritten(resource) == resource {
 			assert.Equal(t, allowed, now, written)
 		}
 	})

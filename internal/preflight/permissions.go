@@ -10,6 +10,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
@@ -259,9 +260,7 @@ func checkPolicyRegistry(f *facts) *result {
 	if not != nil {
 		return not
 	}
-	return f.judge(grant{role, f.simulated, f.registryNeeds(f.simulated.value), "", []string{
-		"AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly", "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryFullAccess",
-	}})
+	return f.judge(grant{role, f.simulated, f.registryNeeds(f.simulated.value), "", clustersetup.RegistryPolicies})
 }
 
 func checkPolicySSM(f *facts) *result {
@@ -269,9 +268,7 @@ func checkPolicySSM(f *facts) *result {
 	if not != nil {
 		return not
 	}
-	return f.judge(grant{role, f.simulated, f.ssmNeeds(), "the node still joins, but Session Manager reaches it only with the account's default host management", []string{
-		"AmazonSSMManagedInstanceCore", "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonEC2RoleforSSM",
-	}})
+	return f.judge(grant{role, f.simulated, f.ssmNeeds(), "the node still joins, but Session Manager reaches it only with the account's default host management", clustersetup.SessionPolicies})
 }
 
 // Actions are the permissions that a preflight needs, and no others. A test

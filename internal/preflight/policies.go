@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
@@ -157,80 +157,6 @@ func granted(grants []awsapi.Grant, role string) bool {
 	})
 }
 
-// oneOrMore is a JSON value that IAM writes as one value or as a list.
-type oneOrMore[T any] []T
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
-	if json.Unmarshal(text, (*[]T)(o)) == nil {
-		return nil
-	}
-	*o = make([]T, 1)
-	return json.Unmarshal(text, &(*o)[0])
-}
-
-// document is a policy of IAM: of a role's trust, of a key or of an endpoint.
-type document struct{ Statement oneOrMore[statement] }
-
-type statement struct {
-	Effect                string
-	Principal             principal
-	NotPrincipal          any
-	Action, NotAction     oneOrMore[string]
-	Resource, NotResource oneOrMore[string]
-	// Condition has one or more texts, numbers or booleans by operator and key.
-	Condition map[string]map[string]oneOrMore[any]
-}
-
-// about says whether a statement names an action. Actions ignore case.
-func (s statement) about(action string) bool { return anyLike(s.Action, action, true) }
-
-// principal is the principal of a statement: accounts and roles, services, identity
-// providers, or everybody.
-type principal struct{ AWS, Service, Federated oneOrMore[string] }
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (p *principal) UnmarshalJSON(text []byte) error {
-	var one string
-	if json.Unmarshal(text, &one) != nil {
-		type plain principal
-		return json.Unmarshal(text, (*plain)(p))
-	}
-	if one == "*" {
-		*p = principal{[]string{"*"}, []string{"*"}, []string{"*"}}
-	}
-	return nil
-}
-
-func (p principal) is(services ...string) bool {
-	return slices.ContainsFunc(p.Service, func(name string) bool { return name == "*" || slices.Contains(services, name) })
-}
-
-// anyLike says whether a value is like one of IAM's patterns: * is any text, and ? any
-// character.
-func anyLike(patterns []string, value string, fold bool) bool {
-	return slices.ContainsFunc(patterns, func(p string) bool {
-		expression := strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p))
-		if fold {
-			expression = "(?i)" + expression
-		}
-		found, err := regexp.MatchString("^(?s:"+expression+")$", value)
-		return err == nil && found
-	})
-}
-
-// trusts says whether a trust policy lets a service take actions.
-func trusts(text, service string, actions ...string) bool {
-	var p document
-	if json.Unmarshal([]byte(text), &p) != nil {
-		return false
-	}
-	about := func(effect, action string) bool {
-		return slices.ContainsFunc(p.Statement, func(s statement) bool { return s.Effect == effect && s.Principal.is(service) && s.about(action) })
-	}
-	return !slices.ContainsFunc(actions, func(a string) bool { return !about("Allow", a) || about("Deny", a) })
-}
-
 // harmless are the condition keys that hold for Auto Scaling.
 func harmless() []string {
 	return []string{"kms:grantisforawsresource", "kms:viaservice", "kms:calleraccount", "aws:principalaccount", "aws:sourceaccount"}
@@ -240,7 +166,7 @@ func harmless() []string {
 // that is sure. The account's own IAM policies do not matter: the service-linked role
 // has no permission for keys.
 func allows(text, role string) (allowed, sure bool) {
-	var p document
+	var p clustersetup.Document
 	if json.Unmarshal([]byte(text), &p) != nil {
 		return false, false
 	}
@@ -253,7 +179,7 @@ func allows(text, role string) (allowed, sure bool) {
 		if !slices.Contains(s.Principal.AWS, role) && !slices.Contains(s.Principal.AWS, "*") {
 			continue
 		}
-		about := slices.DeleteFunc(slices.Clone(needed), func(action string) bool { return !s.about(action) })
+		about := slices.DeleteFunc(slices.Clone(needed), func(action string) bool { return !s.About(action) })
 		switch {
 		case len(about) == 0:
 		case s.Effect != "Allow" || !holds(s.Condition): // also a denial after a permission
@@ -266,7 +192,7 @@ func allows(text, role string) (allowed, sure bool) {
 }
 
 // holds says whether every condition is about keys that hold for Auto Scaling.
-func holds(conditions map[string]map[string]oneOrMore[any]) bool {
+func holds(conditions map[string]map[string]clustersetup.OneOrMore[any]) bool {
 	for _, keys := range conditions {
 		for key := range keys {
 			if !slices.Contains(harmless(), strings.ToLower(key)) {
@@ -287,9 +213,9 @@ const (
 	allowed
 )
 
-func (p document) about(c call) (said answer, denied bool) {
+func about(p clustersetup.Document, c call) (said answer, denied bool) {
 	for _, s := range p.Statement {
-		if !s.matches(c) {
+		if !matches(s, c) {
 			continue
 		}
 		clear := slices.Contains(s.Principal.AWS, "*") && s.NotPrincipal == nil && len(s.Condition) == 0
@@ -308,9 +234,9 @@ func (p document) about(c call) (said answer, denied bool) {
 	return said, denied
 }
 
-func (s statement) matches(c call) bool {
-	action := s.about(c.action) || len(s.NotAction) > 0 && !anyLike(s.NotAction, c.action, true)
-	resource := anyLike(s.Resource, c.resource, false) || len(s.NotResource) > 0 && !anyLike(s.NotResource, c.resource, false)
+func matches(s clustersetup.Statement, c call) bool {
+	action := s.About(c.action) || len(s.NotAction) > 0 && !clustersetup.AnyLike(s.NotAction, c.action, true)
+	resource := clustersetup.AnyLike(s.Resource, c.resource, false) || len(s.NotResource) > 0 && !clustersetup.AnyLike(s.NotResource, c.resource, false)
 	return action && resource
 }
 
@@ -320,19 +246,19 @@ func (f *facts) permits(e awsapi.Endpoint, svc service) *result {
 	if e.Policy == "" || len(svc.calls) == 0 {
 		return nil
 	}
-	var p document
+	var p clustersetup.Document
 	if err := json.Unmarshal([]byte(e.Policy), &p); err != nil {
 		return f.unseen(fmt.Errorf("reading the policy of the endpoint %s: %w", e.ID, err))
 	}
 	for _, c := range svc.calls {
-		said, denied := p.about(c)
+		said, denied := about(p, c)
 		if said == allowed {
 			continue
 		}
 		// The registry's account depends on the region, and private clusters often
 		// have copies of the images in their own registry.
-		if said == refused && !denied && svc.name == "ecr.dkr" && slices.ContainsFunc(p.Statement, func(s statement) bool {
-			return s.Effect == "Allow" && s.about(c.action)
+		if said == refused && !denied && svc.name == "ecr.dkr" && slices.ContainsFunc(p.Statement, func(s clustersetup.Statement) bool {
+			return s.Effect == "Allow" && s.About(c.action)
 		}) {
 			said = undecided
 		}
@@ -354,32 +280,15 @@ func (f *facts) permits(e awsapi.Endpoint, svc service) *result {
 // endpoint. EC2 replaces policies only as a whole, so the command repeats all
 // statements.
 func addStatement(e awsapi.Endpoint, c call, look string) string {
-	text, err := extended(e.Policy, c)
-	if err != nil {
-		return look
-	}
-	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID, show.ShellQuote(text))
-}
-
-// extended is a policy with a further statement, which allows a call.
-func extended(text string, c call) (string, error) {
-	whole := map[string]any{}
-	var statements struct{ Statement oneOrMore[map[string]any] }
-	if err := errors.Join(json.Unmarshal([]byte(text), &whole), json.Unmarshal([]byte(text), &statements)); err != nil {
-		return "", err
-	}
 	resource := c.resource
 	if bucket, found := strings.CutSuffix(resource, "/layer"); found {
 		resource = bucket + "/*"
 	}
-	for name := range whole { // encoding/json reads names in any case
-		if strings.EqualFold(name, "Statement") {
-			delete(whole, name)
-		}
+	text, err := clustersetup.Extended(e.Policy, map[string]any{"Effect": "Allow", "Principal": "*", "Action": c.action, "Resource": resource})
+	if err != nil {
+		return look
 	}
-	whole["Statement"] = append(statements.Statement, map[string]any{"Effect": "Allow", "Principal": "*", "Action": c.action, "Resource": resource})
-	longer, err := json.Marshal(whole)
-	return string(longer), err
+	return fmt.Sprintf("aws ec2 modify-vpc-endpoint --vpc-endpoint-id %s --policy-document %s", e.ID, show.ShellQuote(text))
 }
 
 // checkSTS reports what STS itself answered. No API returns the account's setting,

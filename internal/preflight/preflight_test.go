@@ -118,7 +118,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		}, "node does not trust ec2.amazonaws.com", `aws iam update-assume-role-policy --role-name node --policy-document '{"Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::1:root"}},` +
 			`{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}]}'`},
 		{"role-trust", "FAIL", func(f *facts) { f.profile.value.Role.Trust = `{"Id":"x"}` }, "node does not trust ec2.amazonaws.com",
-			`--policy-document '{"Version":"2012-10-17","Id":"x","Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}]}'`},
+			`--policy-document '{"Id":"x","Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}]}'`},
 		{"role-trust", "UNKNOWN", func(f *facts) { f.profile.value.Role.Trust = "{" }, "reading the trust policy of node", "eksnode preflight --cluster my-cluster --instance i-1"},
 		{"role-separate", "FAIL", func(f *facts) { f.cluster.value.Role = role }, "both are " + role, "aws iam create-role --role-name NODE-ROLE --assume-role-policy-document"},
 		{"policy-worker", "FAIL", refuse("ec2:DescribeInstances"), "node lacks ec2:DescribeInstances", "aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},

@@ -3,12 +3,11 @@ package preflight
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
@@ -111,10 +110,7 @@ func (f *facts) withoutProfile() *result {
 // an own name in addition
 // (https://docs.amazonaws.cn/en_us/IAM/latest/UserGuide/reference_policies_elements_principal.html).
 func ec2Services(partition string) []string {
-	if partition == "aws-cn" {
-		return []string{"ec2.amazonaws.com.cn", "ec2.amazonaws.com"}
-	}
-	return []string{"ec2.amazonaws.com"}
+	return []string{clustersetup.EC2Service(partition), "ec2.amazonaws.com"}
 }
 
 // trustEC2 is a trust policy for EC2.
@@ -127,14 +123,14 @@ func checkTrust(f *facts) *result {
 	if not != nil {
 		return not
 	}
-	var p document
+	var p clustersetup.Document
 	if err := json.Unmarshal([]byte(role.Trust), &p); err != nil {
 		return f.unseen(fmt.Errorf("reading the trust policy of %s: %w", role.Name, err))
 	}
 	services := ec2Services(partition(role.ARN))
 	lets, denied := false, false
 	for _, s := range p.Statement {
-		if s.about("sts:AssumeRole") && s.Principal.is(services...) {
+		if s.About("sts:AssumeRole") && s.Principal.Is(services...) {
 			denied = denied || s.Effect == "Deny"
 			lets = lets || s.Effect == "Allow"
 		}
@@ -175,24 +171,13 @@ func (f *facts) untrusted(role *awsapi.Role, denied bool) *result {
 	if denied {
 		return bad("aws iam get-role --role-name "+role.Name+" --query Role.AssumeRolePolicyDocument", "%s does not trust %s: a statement denies it", role.Name, service)
 	}
-	var has, ec2 struct {
-		Version   string `json:",omitempty"`
-		ID        string `json:"Id,omitempty"`
-		Statement oneOrMore[map[string]any]
-	}
-	if err := errors.Join(json.Unmarshal([]byte(role.Trust), &has), json.Unmarshal([]byte(trustEC2(partition(role.ARN))), &ec2)); err != nil {
+	text, err := clustersetup.Extended(role.Trust, map[string]any{
+		"Effect": "Allow", "Principal": map[string]string{"Service": service}, "Action": "sts:AssumeRole",
+	})
+	if err != nil {
 		return &result{verdict: Unknown, evidence: fmt.Sprintf("reading the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
 	}
-	has.Statement = slices.DeleteFunc(has.Statement, func(s map[string]any) bool { return s == nil }) // null in the JSON
-	has.Statement = append(has.Statement, ec2.Statement...)
-	if has.Version == "" && len(has.Statement) == 1 {
-		has.Version = ec2.Version
-	}
-	text, err := json.Marshal(has)
-	if err != nil {
-		return &result{verdict: Unknown, evidence: fmt.Sprintf("writing the trust policy of %s: %v", role.Name, err), remedy: f.newRole()}
-	}
-	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+show.ShellQuote(string(text)), "%s does not trust %s", role.Name, service)
+	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+show.ShellQuote(text), "%s does not trust %s", role.Name, service)
 }
 
 func checkRoleSeparate(f *facts) *result {

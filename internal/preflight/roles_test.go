@@ -11,6 +11,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -271,7 +272,7 @@ func TestTrustOfTheCNIsRole(t *testing.T) {
 		ec2Trust: false,
 		"{":      false,
 	} {
-		assert.Equal(t, want, trusts(trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"), trust)
+		assert.Equal(t, want, clustersetup.Trusts(trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession"), trust)
 	}
 }
 
@@ -301,7 +302,7 @@ func FuzzTrust(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, trust string) {
-		trusts(trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession")
+		clustersetup.Trusts(trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession")
 		(&facts{}).webFault(&awsapi.Role{Trust: trust})
 		r := checkTrust(&facts{profile: fact[awsapi.Profile]{value: awsapi.Profile{Name: "p", Role: &awsapi.Role{Name: "node", Trust: trust}}}})
 		_, document, put := strings.Cut(r.remedy, "aws iam update-assume-role-policy --role-name node --policy-document ")
@@ -310,7 +311,7 @@ func FuzzTrust(f *testing.F) {
 		}
 		type policy struct {
 			Version, ID string
-			Statement   oneOrMore[map[string]any]
+			Statement   clustersetup.OneOrMore[map[string]any]
 		}
 		var before, after policy
 		require.NoError(t, json.Unmarshal([]byte(trust), &before))
