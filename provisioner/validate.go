@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
 // The supported minor versions of Kubernetes 1. Before 1.24 the kubelet needs

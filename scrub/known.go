@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
 // contract says how an image without a manifest supports the bootstrap.sh

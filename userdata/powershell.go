@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
 
 // powershellCommands takes a script apart into commands, as far as user data

@@ -26,7 +26,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
 // TestBuildUsesVersionAndNetworkOfCluster builds the image for a cluster from

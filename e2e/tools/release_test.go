@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
 // script is a program that prints the version 1.2.3.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/lifecycle"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
 // Names of the tools, as in `go run ./e2e/tools/cmd/tools NAME@VERSION`.

@@ -35,7 +35,7 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 	for _, file := range written {
 		write(t, filepath.Join(repository, file[1]), file[2])
 	}
-	const table, rows = "internal/lifecycle/table.go", "	return []Row{\n"
+	const table, rows = "internal/version/lifecycle/table.go", "	return []Row{\n"
 	row := regexp.MustCompile("(?m)^\t\t{\"examplelinux\".*\n").FindString(guide)
 	require.NotEmpty(t, row, "the guide shows the row of the table of versions")
 	write(t, filepath.Join(repository, table), strings.Replace(read(t, table), rows, rows+row, 1))

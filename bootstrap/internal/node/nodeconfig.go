@@ -13,7 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
 
 // The minimum for the SOCI snapshotter. On smaller instances, its cost to pods exceeds

@@ -7,7 +7,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/kubelet"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
 
 // The sockets of containerd and the SOCI snapshotter.
