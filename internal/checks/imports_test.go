@@ -157,7 +157,7 @@ func TestForbiddenImportsAreNamed(t *testing.T) {
 		want string
 	}{
 		"upwards": {listed{module + "/scrub", []string{"fmt", module + "/distros"}},
-			module + "/scrub imports " + module + "/distros: scrub may import only host, plan, internal/manifest, internal/containerd, internal/templates, internal/strictjson, internal/surface, internal/expand, internal/show"},
+			module + "/scrub imports " + module + "/distros: scrub may import only host, plan, internal/manifest, internal/image, internal/strictjson, internal/surface, internal/expand, internal/show"},
 		"the tests' harness in the product": {listed{module + "/internal/agent", []string{module + "/e2e/tools"}},
 			module + "/internal/agent imports " + module + "/e2e/tools: internal/agent may import only host, plan, scrub, internal/asset, provisioner"},
 		"the SDK outside the plugin": {listed{module + "/internal/agent", []string{"github.com/hashicorp/packer-plugin-sdk/packer"}},

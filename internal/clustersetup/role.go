@@ -16,8 +16,8 @@ func EC2Service(partition string) string {
 	return "ec2.amazonaws.com"
 }
 
-// RegistryPolicies and SessionPolicies are AWS's managed policies for the nodes' role, of
-// which one is enough: for pulling images, and for Session Manager. The first is attached
+// RegistryPolicies and SessionPolicies are AWS's managed policies for the nodes' role: for
+// pulling images, and for Session Manager. One of each is enough. The first is attached
 // where the role has none.
 var (
 	RegistryPolicies = []string{
