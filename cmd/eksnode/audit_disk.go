@@ -25,10 +25,9 @@ type auditedDisk struct {
 	ami, snapshot string
 	partition     int
 
-	aws    awsapi.Options
-	local  provisioner.Local
-	keep   bool
-	policy bool
+	aws   awsapi.Options
+	local provisioner.Local
+	keep  bool
 }
 
 const diskHelp = `
@@ -51,17 +50,10 @@ func diskFlags(cmd *cobra.Command) *auditedDisk {
 	options(f, provisionHelp(), &d.local, "cache_folder")
 	f.BoolVar(&d.keep, "keep-disk", false, "keep the disk of --ami or --snapshot in the cache folder")
 	awsFlags(cmd, &d.aws)
-	f.BoolVar(&d.policy, "policy", false, "print the required IAM policy for --ami and --snapshot and exit")
+	policyFlag(cmd, "for --ami and --snapshot ", func() (string, error) { return awsapi.SnapshotReadPolicy(awsapi.Scope{}) })
 	cmd.Long += "\n" + diskHelp
 	cmd.Example += diskExample
 	return &d
-}
-
-func (d *auditedDisk) printPolicy(w io.Writer) (done bool, err error) {
-	if !d.policy {
-		return false, nil
-	}
-	return true, printReadPolicy(w)
 }
 
 func printReadPolicy(w io.Writer) error {

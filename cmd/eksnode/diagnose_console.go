@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"io"
 	"regexp"
 	"slices"
 
@@ -27,25 +26,13 @@ write ./i-….
 
 // consoles reads the console output of instances.
 type consoles struct {
-	aws    awsapi.Options
-	policy bool
+	aws awsapi.Options
 }
 
 // flags adds the flags of the AWS connection.
 func (c *consoles) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.policy, "policy", false, "print the required IAM policy for instance IDs and exit")
+	policyFlag(cmd, "for instance IDs ", func() (string, error) { return awsapi.Policy("EksnodeDiagnose", awsapi.ConsoleActions()) })
 	awsFlags(cmd, &c.aws)
-}
-
-func (c *consoles) printPolicy(w io.Writer) (done bool, err error) {
-	if !c.policy {
-		return false, nil
-	}
-	text, err := awsapi.Policy("EksnodeDiagnose", awsapi.ConsoleActions())
-	if err == nil {
-		_, err = io.WriteString(w, text)
-	}
-	return true, err
 }
 
 var likeInstance = regexp.MustCompile(`^i-[0-9A-Za-z]*$`)

@@ -45,9 +45,6 @@ and 2 when a log could not be read.`,
 		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json\n  eksnode diagnose --root /mnt/node" + instanceExample,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if done, err := instances.printPolicy(cmd.OutOrStdout()); done {
-				return err
-			}
 			if err := instances.check(cmd, args); err != nil {
 				return err
 			}

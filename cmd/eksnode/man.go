@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -80,6 +81,23 @@ func asMarkdown(cmd *cobra.Command) {
 	}
 	for _, sub := range cmd.Commands() {
 		asMarkdown(sub)
+	}
+}
+
+// policyFlag adds --policy, which prints the IAM policy that a command needs and does
+// nothing else. what is the part of the command that needs the policy, or empty.
+func policyFlag(cmd *cobra.Command, what string, policy func() (string, error)) {
+	run, print := cmd.RunE, false
+	cmd.Flags().BoolVar(&print, "policy", false, "print the required IAM policy "+what+"and exit")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !print {
+			return run(cmd, args)
+		}
+		text, err := policy()
+		if err == nil {
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
+		}
+		return err
 	}
 }
 

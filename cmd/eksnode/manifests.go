@@ -24,7 +24,6 @@ type manifestsFlags struct {
 	awsAuth string
 	family  string
 	cni     string
-	policy  bool
 }
 
 // The values of --cni-permissions.
@@ -90,19 +89,12 @@ Manifests:
 	cmd.Flags().IntVar(&f.node.Volumes.Size, "volume-size", 0, "size of the root volume in GiB (default: the AMI's, at least 20)")
 	cmd.Flags().StringVar(&f.node.Volumes.Key, "kms-key", "", "KMS key for the root volume (default: the account's key for EBS)")
 	cmd.Flags().IntVar(&f.node.Volumes.Rate, "volume-initialization-rate", 0, "rate from 100 to 300 MiB/s at which EBS loads the AMI's snapshots")
-	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the required IAM policy and exit")
+	policyFlag(cmd, "", func() (string, error) { return awsapi.Policy("EksnodeManifests", awsapi.SetupActions()) })
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
 
 func (f *manifestsFlags) run(cmd *cobra.Command) error {
-	if f.policy {
-		text, err := awsapi.Policy("EksnodeManifests", awsapi.SetupActions())
-		if err == nil {
-			_, err = io.WriteString(cmd.OutOrStdout(), text)
-		}
-		return err
-	}
 	chosen := clustersetup.Table()
 	if f.only != "" {
 		one, err := clustersetup.ByID(f.only)

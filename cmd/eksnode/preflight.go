@@ -21,7 +21,6 @@ type preflightFlags struct {
 	awsAuth string
 	class   string
 	output  string
-	policy  bool
 }
 
 func preflightCommand() *cobra.Command {
@@ -54,19 +53,12 @@ command that fixes the problem. The exit code is 1 when a check fails, otherwise
 	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "kubelet version in the AMI (default: from the AMI's tag "+preflight.KubernetesTag+")")
 	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the ConfigMap aws-auth, from kubectl; - is standard input")
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
-	cmd.Flags().BoolVar(&f.policy, "policy", false, "print the required IAM policy and exit")
+	policyFlag(cmd, "", preflight.Policy)
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
 
 func (f *preflightFlags) run(cmd *cobra.Command) error {
-	if f.policy {
-		text, err := preflight.Policy()
-		if err == nil {
-			_, err = io.WriteString(cmd.OutOrStdout(), text)
-		}
-		return err
-	}
 	if err := f.check(cmd); err != nil {
 		return err
 	}

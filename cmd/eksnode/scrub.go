@@ -179,9 +179,6 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if done, err := disk.printPolicy(cmd.OutOrStdout()); done {
-				return err
-			}
 			if err := errors.Join(disk.check(cmd), s.check(scrub.Spec.ValidateAudit)); err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"regexp"
 
 	"github.com/spf13/cobra"
@@ -26,8 +25,6 @@ type auditedDisk struct{}
 
 func (*auditedDisk) isGiven() bool { return false }
 
-func (*auditedDisk) printPolicy(io.Writer) (bool, error) { return false, nil }
-
 func (*auditedDisk) check(*cobra.Command) error { return nil }
 
 func (*auditedDisk) audit(*cobra.Command, scrub.Spec) (plan.Report, error) {
@@ -46,8 +43,6 @@ const instanceHelp, instanceExample = "\n\n", ""
 type consoles struct{}
 
 func (consoles) flags(*cobra.Command) {}
-
-func (consoles) printPolicy(io.Writer) (done bool, err error) { return false, nil }
 
 func (consoles) check(*cobra.Command, []string) error { return nil }
 
