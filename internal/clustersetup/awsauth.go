@@ -15,8 +15,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
-// printAuth prints the ConfigMap from the API server.
-const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml"
+// PrintAuth prints the ConfigMap from the API server.
+const PrintAuth = "kubectl get configmap aws-auth -n kube-system -o yaml"
 
 // createOnly is a UID that no object has. The API server gives a created object
 // another UID and refuses to change an object whose UID differs. A manifest with
@@ -56,7 +56,7 @@ func writeAWSAuth(n Node) (string, error) {
 	}
 	metadata, data := find(document.Content[0], "metadata"), find(document.Content[0], "data")
 	var head strings.Builder
-	if e := n.Found.Entry; e != nil && e.Type == n.entryType() && n.Found.AuthenticationMode != configMap {
+	if e := n.Found.Entry; e != nil && e.Type == n.EntryType() && n.Found.AuthenticationMode != ConfigMap {
 		head.WriteString("# The role has an access entry, so aws-auth does not need the role.\n")
 	}
 	if version := value(metadata, "resourceVersion"); version == "" || version == "0" { // 0 would replace any ConfigMap
@@ -65,7 +65,7 @@ func writeAWSAuth(n Node) (string, error) {
 		if n.AWSAuth != nil {
 			head.WriteString("# The given ConfigMap has no resourceVersion, which would reveal later changes.\n")
 		}
-		head.WriteString(creates + "# To merge with that one: " + n.mergeAuth() + "\n")
+		head.WriteString(creates + "# To merge with that one: " + n.MergeAuth() + "\n")
 	}
 	roles := member(data, "mapRoles")
 	before := roles.Value
@@ -95,14 +95,14 @@ func writeAWSAuth(n Node) (string, error) {
 	return head.String() + after, nil
 }
 
-// mergeAuth is the command that adds the role to the cluster's aws-auth and keeps
+// MergeAuth is the command that adds the role to the cluster's aws-auth and keeps
 // everything else.
-func (n Node) mergeAuth() string {
+func (n Node) MergeAuth() string {
 	flags := ""
 	if n.Windows {
 		flags = " --windows"
 	}
-	return printAuth + " | eksnode manifests --cluster " + n.Cluster + " --role " + n.Role + " --only aws-auth --aws-auth -" + flags + " | kubectl apply -f -"
+	return PrintAuth + " | eksnode manifests --cluster " + n.Cluster + " --role " + n.Role + " --only aws-auth --aws-auth -" + flags + " | kubectl apply -f -"
 }
 
 func readAuth(text []byte) (*yaml.Node, error) {
@@ -110,7 +110,7 @@ func readAuth(text []byte) (*yaml.Node, error) {
 	case len(text) > mostAuth:
 		return nil, fmt.Errorf("the ConfigMap has %d bytes, but Kubernetes stores at most 1 MiB", len(text))
 	case len(bytes.TrimSpace(text)) == 0:
-		return nil, errors.New("the input is empty; `" + printAuth + "` prints it, and a cluster without aws-auth needs no --aws-auth")
+		return nil, errors.New("the input is empty; `" + PrintAuth + "` prints it, and a cluster without aws-auth needs no --aws-auth")
 	}
 	var document yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -118,16 +118,16 @@ func readAuth(text []byte) (*yaml.Node, error) {
 		return nil, located(string(text), err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the input has more than one document; `" + printAuth + "` prints one")
+		return nil, errors.New("the input has more than one document; `" + PrintAuth + "` prints one")
 	}
 	object := document.Content[0]
 	if value(object, "kind") != "ConfigMap" {
-		return nil, errors.New("the input is not a ConfigMap; `" + printAuth + "` prints it")
+		return nil, errors.New("the input is not a ConfigMap; `" + PrintAuth + "` prints it")
 	}
 	if metadata := find(object, "metadata"); metadata != nil {
 		name, namespace := value(metadata, "name"), value(metadata, "namespace")
 		if name != "" && name != "aws-auth" || namespace != "" && namespace != "kube-system" {
-			return nil, fmt.Errorf("the ConfigMap is %q in the namespace %q; `%s` prints aws-auth", name, namespace, printAuth)
+			return nil, fmt.Errorf("the ConfigMap is %q in the namespace %q; `%s` prints aws-auth", name, namespace, PrintAuth)
 		}
 	}
 	for _, part := range []string{"metadata", "data"} {

@@ -221,7 +221,8 @@ type templateTags struct {
 
 type templateTag struct{ Key, Value string }
 
-func (n Node) entryType() string {
+// EntryType is the type of the nodes' access entry.
+func (n Node) EntryType() string {
 	if n.Windows {
 		return "EC2_WINDOWS"
 	}
@@ -231,13 +232,13 @@ func (n Node) entryType() string {
 // The rules for types, accounts and paths:
 // https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
 func writeAccessEntry(n Node) (string, error) {
-	kind, there := n.entryType(), n.Found.Entry
+	kind, there := n.EntryType(), n.Found.Entry
 	var s script
 	create := func() {
 		s.run("aws", "eks", "create-access-entry", "--cluster-name", n.Cluster, "--principal-arn", n.Role, "--type", kind)
 	}
 	switch {
-	case n.Found.AuthenticationMode == configMap:
+	case n.Found.AuthenticationMode == ConfigMap:
 		return "", blocked("the authentication mode of the cluster %s is CONFIG_MAP, which ignores access entries: use aws-auth, "+
 			"or first `aws eks update-cluster-config --name %s --access-config authenticationMode=API_AND_CONFIG_MAP`, which cannot be undone", n.Cluster, n.Cluster)
 	case n.foreign() && n.Found.AuthenticationMode == "API":
@@ -261,5 +262,5 @@ func writeAccessEntry(n Node) (string, error) {
 	return s.done("the access entry of %s has the type %s.", n.Role, kind), nil
 }
 
-// configMap is the authentication mode in which only aws-auth decides.
-const configMap = "CONFIG_MAP"
+// ConfigMap is the authentication mode in which only aws-auth decides.
+const ConfigMap = "CONFIG_MAP"

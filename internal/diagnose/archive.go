@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // form is a way to pack logs.
@@ -126,7 +127,7 @@ func (s *Search) zip(from source) error {
 		}
 		in, err := f.Open()
 		if err != nil {
-			errs = append(errs, fmt.Errorf("reading %s:%s: %w", from.name, printable(f.Name), err))
+			errs = append(errs, fmt.Errorf("reading %s:%s: %w", from.name, show.Line(f.Name), err))
 			continue
 		}
 		errs = append(errs, s.member(from, f.Name, in), in.Close())
@@ -139,7 +140,7 @@ func (s *Search) zip(from source) error {
 
 // member reads a file of an archive.
 func (s *Search) member(from source, name string, in io.Reader) error {
-	return s.read(source{name: from.name + ":" + printable(path.Clean(name)), in: &expanded{in, s}, depth: from.depth, inner: path.Clean(name)})
+	return s.read(source{name: from.name + ":" + show.Line(path.Clean(name)), in: &expanded{in, s}, depth: from.depth, inner: path.Clean(name)})
 }
 
 // held returns an error when an archive that a person named contained no log.

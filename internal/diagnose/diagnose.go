@@ -10,10 +10,10 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"unicode"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Rule is one known cause.
@@ -153,7 +153,7 @@ func (f *Finding) join(more Finding) {
 // shorten keeps the printable part of a line around a place.
 func shorten(line string, at int) string {
 	if len(line) <= longest {
-		return printable(strings.TrimSpace(line))
+		return show.Printable(strings.TrimSpace(line))
 	}
 	// The innermost error is at the end.
 	from := max(0, min(at-longest/4, len(line)-longest))
@@ -167,20 +167,7 @@ func shorten(line string, at int) string {
 	if from+longest < len(line) {
 		text += "…"
 	}
-	return printable(text)
-}
-
-// printable replaces control characters by visible text.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if r == '\t' || unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
+	return show.Printable(text)
 }
 
 // order marks consequences and puts them last. Of the others, sure causes come first.

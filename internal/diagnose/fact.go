@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Class says how something failed, whatever the program calls it.
@@ -127,7 +129,7 @@ func factOf(line string, class Class, at int) Fact {
 		f.Target = one.kind
 		for _, value := range m[1:] {
 			if value != "" {
-				f.Value = printable(strings.TrimRight(value, ".,:"))
+				f.Value = show.Line(strings.TrimRight(value, ".,:"))
 				break
 			}
 		}

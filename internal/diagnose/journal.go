@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // journalMagic begins the files of systemd's journal.
@@ -24,9 +26,9 @@ func (s *Search) WithJournal(read Journal) *Search {
 // Journals searches journal files, which are parts of one journal.
 func (s *Search) Journals(name string, files ...string) error {
 	if s.readJournal == nil {
-		return fmt.Errorf("reading %s: %s", printable(name), journalHint)
+		return fmt.Errorf("reading %s: %s", show.Line(name), journalHint)
 	}
-	return s.Log(Log{Name: printable(name), Text: s.readJournal(files...)})
+	return s.Log(Log{Name: show.Line(name), Text: s.readJournal(files...)})
 }
 
 // folderJournal searches the journal files of a folder together: a journal has
@@ -55,10 +57,10 @@ const journalHint = "the file is a systemd journal, and this machine has no jour
 func (s *Search) journal(from source) error {
 	if s.readJournal == nil {
 		if !from.named {
-			s.passed = append(s.passed, printable(from.name))
+			s.passed = append(s.passed, show.Line(from.name))
 			return nil
 		}
-		return fmt.Errorf("reading %s: %s", printable(from.name), journalHint)
+		return fmt.Errorf("reading %s: %s", show.Line(from.name), journalHint)
 	}
 	if from.file != "" && !from.named { // one part of the folder's journal
 		s.journals = append(s.journals, from)
@@ -69,7 +71,7 @@ func (s *Search) journal(from source) error {
 	}
 	copied, err := os.CreateTemp("", "eksnode-*.journal")
 	if err != nil {
-		return fmt.Errorf("copying %s: %w", printable(from.name), err)
+		return fmt.Errorf("copying %s: %w", show.Line(from.name), err)
 	}
 	in := from.in
 	if from.depth == 1 { // a stream, which nothing bounds yet
@@ -81,7 +83,7 @@ func (s *Search) journal(from source) error {
 		err = s.Journals(from.name, copied.Name())
 	}
 	if err = errors.Join(err, os.Remove(copied.Name())); err != nil {
-		return fmt.Errorf("reading the journal %s: %w", printable(from.name), err)
+		return fmt.Errorf("reading the journal %s: %w", show.Line(from.name), err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	utf16 "golang.org/x/text/encoding/unicode"
 )
@@ -132,23 +133,23 @@ func (s *Search) read(from source) error {
 	}
 	if from.inner != "" && isNotLog(from.inner, head) {
 		if len(head) > 0 {
-			s.passed = append(s.passed, printable(from.name))
+			s.passed = append(s.passed, show.Line(from.name))
 		}
 		return nil
 	}
 	before := s.lines
 	text, why := asText(in, head)
 	if why == "" {
-		if err := s.Log(Log{Name: printable(from.name), Text: text}); err != nil || s.lines > before {
+		if err := s.Log(Log{Name: show.Line(from.name), Text: text}); err != nil || s.lines > before {
 			return err
 		}
 		why = "the file is empty" // except for a byte order mark
 	}
 	switch {
 	case from.named:
-		return fmt.Errorf("reading %s: %s", printable(from.name), why)
+		return fmt.Errorf("reading %s: %s", show.Line(from.name), why)
 	case len(head) > 0:
-		s.passed = append(s.passed, printable(from.name))
+		s.passed = append(s.passed, show.Line(from.name))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -116,7 +117,7 @@ func (f *facts) node(ctx context.Context, a *awsapi.AWS) {
 	f.profile = f.profileOf(ctx, a)
 	f.entry = after(f.profile, func(p awsapi.Profile) fact[awsapi.AccessEntry] {
 		// The mode CONFIG_MAP has no access entries, and EKS refuses the call.
-		if p.Role == nil || f.cluster.err != nil || f.cluster.value.AuthenticationMode == configMap {
+		if p.Role == nil || f.cluster.err != nil || f.cluster.value.AuthenticationMode == clustersetup.ConfigMap {
 			return fact[awsapi.AccessEntry]{err: f.cluster.err}
 		}
 		entry, err := a.AccessEntry(ctx, f.target.Cluster, p.Role.ARN)

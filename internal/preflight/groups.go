@@ -165,25 +165,17 @@ func checkNodeToNode(f *facts) *result {
 	return path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53}, port{"tcp", 10250})
 }
 
-// configMap is the authentication mode in which only aws-auth decides.
-const configMap = "CONFIG_MAP"
-
-const printAuth = "kubectl get configmap aws-auth -n kube-system -o yaml | "
-
 func (f *facts) windows() bool {
 	class := f.target.NodeClass
 	return f.image.value.Platform == "windows" || familyOf(f.group.value.AMIType) == "windows" ||
 		class != nil && strings.HasPrefix(strings.ToLower(class.AMIFamily+class.alias()), "windows")
 }
 
-func (f *facts) withAuth() string { return printAuth + f.target.command("--aws-auth -") }
-
-func (f *facts) entryType() string {
-	if f.windows() {
-		return "EC2_WINDOWS"
-	}
-	return "EC2_LINUX"
+func (f *facts) withAuth() string {
+	return clustersetup.PrintAuth + " | " + f.target.command("--aws-auth -")
 }
+
+func (f *facts) entryType() string { return clustersetup.Node{Windows: f.windows()}.EntryType() }
 
 // entryUsers says which nodes or users need an access entry of a type.
 func entryUsers(kind string) string {
@@ -222,7 +214,7 @@ func checkAccess(f *facts) *result {
 		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
 	case f.target.AWSAuth == nil && f.managed():
 		return maybe(f.withAuth(), "EKS let the role %s in when it made the node group; only the Kubernetes API can show whether aws-auth still does", role.ARN)
-	case f.target.AWSAuth == nil && mode == configMap:
+	case f.target.AWSAuth == nil && mode == clustersetup.ConfigMap:
 		return f.unread("the authentication mode is CONFIG_MAP: aws-auth decides, and only the Kubernetes API can read aws-auth")
 	case f.target.AWSAuth == nil:
 		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth")
@@ -239,11 +231,7 @@ func checkAccess(f *facts) *result {
 
 // merge is the command that adds a role to aws-auth and keeps the other lines.
 func (f *facts) merge(role string) string {
-	command := fmt.Sprintf("eksnode manifests --cluster %s --role %s --only aws-auth --aws-auth -", f.target.Cluster, role)
-	if f.windows() {
-		command += " --windows"
-	}
-	return printAuth + command + " | kubectl apply -f -"
+	return clustersetup.Node{Cluster: f.target.Cluster, Role: role, Windows: f.windows()}.MergeAuth()
 }
 
 // mappedRole is a line of aws-auth's mapRoles.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
 
 // Each check fails in its case, and passes without the change.
@@ -27,7 +28,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 	mode := func(name string) func(*facts) {
 		return func(f *facts) {
 			f.cluster.value.AuthenticationMode = name
-			if name == configMap {
+			if name == clustersetup.ConfigMap {
 				f.entry.value = awsapi.AccessEntry{}
 			}
 		}

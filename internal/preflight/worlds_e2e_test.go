@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
 
 // scene is a set-up with a fault, and the checks that must not pass.
@@ -48,7 +49,7 @@ func of(target Target, makes ...func(*aws.World)) func(*testing.T, *aws.World) T
 func mode(name string) func(*aws.World) {
 	return func(w *aws.World) {
 		w.Clusters["my-cluster"]["accessConfig"] = map[string]any{"authenticationMode": name}
-		if name == configMap {
+		if name == clustersetup.ConfigMap {
 			clear(w.Entries)
 		}
 	}
@@ -144,9 +145,9 @@ func scenes() []scene {
 		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none, "FAIL node-class-selectors", nil},
 		{"Karpenter", "root device", onClass("/dev/xvda", "/dev/sda1"), none, "WARN node-class", nil},
 		{"Karpenter", "own key", onClass(), func(w *aws.World) { encrypt(w, w.Key("")) }, "WARN disk-keys", nil},
-		{"CONFIG_MAP", "aws-auth not passed", of(instance, mode(configMap)), none, "UNKNOWN access", nil},
-		{"CONFIG_MAP", "none", of(withAuth(instance, aws.NodeRole), mode(configMap)), none, "", nil},
-		{"CONFIG_MAP", "instance profile", of(withAuth(instance, "arn:aws:iam::123456789012:instance-profile/nodes"), mode(configMap)), none, "FAIL access, FAIL aws-auth", nil},
+		{"CONFIG_MAP", "aws-auth not passed", of(instance, mode(clustersetup.ConfigMap)), none, "UNKNOWN access", nil},
+		{"CONFIG_MAP", "none", of(withAuth(instance, aws.NodeRole), mode(clustersetup.ConfigMap)), none, "", nil},
+		{"CONFIG_MAP", "instance profile", of(withAuth(instance, "arn:aws:iam::123456789012:instance-profile/nodes"), mode(clustersetup.ConfigMap)), none, "FAIL access, FAIL aws-auth", nil},
 		{"API", "none", of(instance, mode("API")), none, "", nil},
 		{"API", "no entry", of(instance, mode("API")), func(w *aws.World) { clear(w.Entries) }, "FAIL access", nil},
 		{self, "no tag", of(instance), func(w *aws.World) {

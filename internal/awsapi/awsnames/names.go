@@ -9,7 +9,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Form is the form of an ID, name or ARN of AWS.
@@ -41,13 +42,7 @@ func (f Form) Check(text string) error {
 }
 
 // shown quotes a text and shortens a long one.
-func shown(text string) string {
-	const most = 120
-	if utf8.RuneCountInString(text) > most {
-		return fmt.Sprintf("%q", string([]rune(text)[:most])+"…")
-	}
-	return fmt.Sprintf("%q", text)
-}
+func shown(text string) string { return show.Quote(text, 120) }
 
 // ARN has the parts of an ARN. A text of another form has none.
 type ARN struct{ Partition, Service, Region, Account, Resource string }
