@@ -294,7 +294,7 @@ func TestReportsHaveHashesOfRemovedFiles(t *testing.T) {
 }
 
 func TestFilesOfAnEarlierBootAreReported(t *testing.T) {
-	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/lock/": "", "var/run": "-> /run"})
+	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/adduser": "", "run/lock/": "", "var/run": "-> /run"})
 	assert.Equal(t, []string{"/run/aws-node/ipam.json: left by an earlier boot: remove it"}, audit(t, h, "run-left"))
 }
 

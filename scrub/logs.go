@@ -165,6 +165,12 @@ func cacheRules() []Rule {
 	caches := []string{"caches"}
 	return []Rule{
 		{
+			ID: "ldconfig-cache", Phase: Caches, Verb: plan.Remove, Groups: caches,
+			Paths: []string{"/var/cache/ldconfig/aux-cache"}, Owner: "ldconfig",
+			Why:         "the file has inode numbers and times of the build, so two builds from the same packages differ",
+			Regenerated: "ldconfig", Source: "https://wiki.debian.org/ReproducibleInstalls",
+		},
+		{
 			ID: "temporary-files", Phase: Caches, Groups: caches, Verb: plan.Empty,
 			Paths: []string{"/tmp", "/var/tmp"}, Owner: "anybody",
 			Why: "temporary folders keep scripts, keys and metadata tokens of the build", Regenerated: "nothing", Source: "amazon-eks-ami #1080",

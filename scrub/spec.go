@@ -119,10 +119,13 @@ func runLeft(ctx context.Context, h *host.Host) (plan.Answer, error) {
 			continue
 		}
 		foreign, err := h.Files.Walk(ctx, dir, dir, func(e host.Entry, err error) error {
-			if err == nil && !e.IsDir() && e.Mode()&fs.ModeSymlink == 0 {
+			if err != nil || e.IsDir() || e.Mode()&fs.ModeSymlink != 0 {
+				return err
+			}
+			if !e.Mode().IsRegular() || e.Size() > 0 { // a lock and a container's mount point are empty
 				answer.Find(e.Path, "left by an earlier boot: remove it")
 			}
-			return err
+			return nil
 		})
 		if err != nil {
 			return plan.Answer{}, err

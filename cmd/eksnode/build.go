@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskdiff"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -37,8 +39,10 @@ type building struct {
 	// file is the spec file.
 	file            string
 	dryRun, verbose bool
-	output, report  string
-	to              *destination
+	// twice compares the disk with that of a second build.
+	twice          bool
+	output, report string
+	to             *destination
 	// ami is the import that follows, and cloud the disk of the account to begin with.
 	ami   importing
 	cloud *cloudDisk
@@ -69,6 +73,7 @@ is written.`,
 	options(f, provisionHelp(), &b.spec)
 	options(f, provisionHelp(), &b.local, "lock_file", "cache_folder")
 	f.BoolVar(&b.dryRun, "dry-run", false, "print the plan of provision and write no disk image")
+	f.BoolVar(&b.twice, "check-reproducible", false, "build a second time, and list the files that differ")
 	f.StringVar(&b.ami.spec.Name, "ami", "", "name of an AMI to make of the disk image; an AMI as base image is its parent")
 	awsFlags(cmd, &b.ami.aws)
 	formatFlag(cmd, &b.output, "text", "json")
@@ -91,7 +96,9 @@ type built struct {
 	Base      string       `json:"base"`
 	Provision plan.Report  `json:"provision"`
 	Scrub     *plan.Report `json:"scrub,omitempty"`
-	AMI       *imported    `json:"ami,omitempty"`
+	// Differs are the files that a second build makes otherwise; nil without one.
+	Differs *[]diskdiff.File `json:"differs,omitempty"`
+	AMI     *imported        `json:"ami,omitempty"`
 }
 
 // passed says whether the disk may be kept.
@@ -196,6 +203,11 @@ func (b *building) run(cmd *cobra.Command) error {
 		}
 	}
 	took := time.Since(began)
+	if made.Image != "" && b.twice {
+		if made.Differs, err = b.again(ctx); err != nil {
+			return fmt.Errorf("building a second time, for --check-reproducible: %w", err)
+		}
+	}
 	var importing error
 	if made.Image != "" && b.ami.spec.Name != "" {
 		var r amiimport.Result
@@ -204,6 +216,33 @@ func (b *building) run(cmd *cobra.Command) error {
 		made.AMI = &out
 	}
 	return errors.Join(b.finish(cmd, made, took), auditCode(importing))
+}
+
+// again builds the disk a second time, and returns the files that differ.
+func (b *building) again(ctx context.Context) (*[]diskdiff.File, error) {
+	folder, err := os.MkdirTemp(filepath.Dir(b.disk.Image), ".eksnode-second-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	second := b.disk
+	second.Image = filepath.Join(folder, "disk"+filepath.Ext(b.disk.Image))
+	var made built
+	if _, err := second.Run(ctx, &made, func() bool { return made.passed() }); err != nil {
+		return nil, err
+	}
+	if !made.passed() {
+		return nil, errors.Join(resultError(made.Provision), errors.New("the build failed"))
+	}
+	var disks [2]diskdiff.Disk
+	for n, file := range []string{b.disk.Image, second.Image} {
+		if disks[n], err = diskdiff.Open(file, b.disk.Partition); err != nil {
+			return nil, err
+		}
+		defer disks[n].Image.Close()
+	}
+	r, err := diskdiff.Compare(ctx, disks[0], disks[1], folder)
+	return &r.Files, err
 }
 
 // download gets the disk of an AMI or a snapshot, which becomes the parent of the AMI.
@@ -249,7 +288,16 @@ func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) er
 		if made.Image != "" {
 			out.line("%s from %s in %s%s", shown(made.Image), made.Base, show.Length(took), b.next(made))
 		}
+		if made.Differs != nil {
+			out.line("second build: %s differ", show.Count(len(*made.Differs), "file"))
+			for _, f := range *made.Differs {
+				out.line("  %s: %s (%s)", f.Path, strings.Join(f.Differs, ", "), cmp.Or(f.Package, f.Group))
+			}
+		}
 		errs = append(errs, out.err)
+	}
+	if made.Differs != nil && len(*made.Differs) > 0 {
+		errs = append(errs, exitError(1))
 	}
 	errs = append(errs, resultError(made.Provision))
 	if made.Scrub != nil {
