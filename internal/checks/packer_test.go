@@ -16,14 +16,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// packer itself, with the plugins amazon and qemu, accepts every template in a page
-// without any network. A template that has only a build block uses the source
-// of README.md, as its reader would. The namespace without a network needs
+// packer itself, with the plugin amazon, accepts every template in a page without any
+// network. A template that has only a build block uses the source of docs/build.md, as its
+// reader would. The namespace without a network needs
 // root.
 func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
 	workstation := newWorkstation(t)
-	source, _, found := strings.Cut(readme(t), "\nbuild {")
-	require.True(t, found, "README.md's template has a build")
+	source, _, found := strings.Cut(onAnInstance(t), "\nbuild {")
+	require.True(t, found, "the template has a build")
 	count := 0
 	for _, b := range blocks(t, "hcl") {
 		if !strings.Contains("\n"+b.text, "\nbuild {") {
@@ -41,15 +41,15 @@ func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
 	require.NotZero(t, count)
 }
 
-// readme returns the template of README.md.
-func readme(t *testing.T) string {
+// onAnInstance returns the whole template of docs/build.md.
+func onAnInstance(t *testing.T) string {
 	t.Helper()
 	for _, b := range blocks(t, "hcl") {
-		if b.page == "README.md" && strings.HasPrefix(b.text, "packer {") {
+		if b.page == "docs/build.md" && strings.HasPrefix(b.text, "packer {") {
 			return b.text
 		}
 	}
-	require.Fail(t, "README.md has no template")
+	require.Fail(t, "docs/build.md has no whole template")
 	return ""
 }
 
