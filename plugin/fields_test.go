@@ -34,9 +34,11 @@ type component struct {
 
 func components() map[string]component {
 	e, s, a, d := new(eksnode.Provisioner), new(scrub.Provisioner), new(ami.PostProcessor), new(disk.Builder)
+	u := new(scrub.Audit)
 	return map[string]component{
 		"eksnode":       {"provisioner", "provisioner-eksnode", e.ConfigSpec(), e.Prepare},
 		"eksnode-scrub": {"provisioner", "provisioner-eksnode-scrub", s.ConfigSpec(), s.Prepare},
+		"eksnode-audit": {"provisioner", "provisioner-eksnode-audit", u.ConfigSpec(), u.Prepare},
 		"eksnode-ami":   {"post-processor", "post-processor-ami", a.ConfigSpec(), a.Configure},
 		"eksnode-disk":  {"builder", "builder-disk", d.ConfigSpec(), func(raws ...any) error { _, _, err := d.Prepare(raws...); return err }},
 	}
@@ -61,12 +63,16 @@ func everyField(t *testing.T) map[string]fields {
 			"containerd": "2", "packages": []any{"htop"}, "package_versions": fields{"ethtool": "1:6.1-1"}, "sysctls": fields{"net.core.somaxconn": "4096"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel_arguments": []any{"quiet"},
 			"nvidia_container_toolkit": "envvar", "efa": true, "fips": true, "accept_ended": true, "bootstrap": "none", "hardening": []any{"umask", "audit"},
+			"dry_run": true,
 			// A lock file replaces other fields and has its own test.
 			"lock_file": "",
 		},
 		"eksnode-scrub": {
 			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
-			"hash": true, "wipe_free_space": true, "audit": "warn",
+			"hash": true, "wipe_free_space": true, "audit": "warn", "dry_run": true,
+		},
+		"eksnode-audit": {
+			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
 		},
 		"eksnode-disk": {
 			"base": "https://example.com/base.qcow2", "base_checksum": strings.Repeat("0a", 32), "image": "node.qcow2",
@@ -91,7 +97,7 @@ func everyField(t *testing.T) map[string]fields {
 	}
 	for name, c := range components() {
 		if c.kind == "provisioner" {
-			maps.Copy(all[name], fields{"dry_run": true, "verbose": true, "report": "reports/report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n"})
+			maps.Copy(all[name], fields{"verbose": true, "report": "reports/report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n"})
 		}
 		for field := range c.spec {
 			if !strings.HasPrefix(field, "packer_") { // Packer's own

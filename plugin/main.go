@@ -3,6 +3,7 @@
 //   - the provisioner `eksnode` turns a machine into an EKS node
 //   - the provisioner `eksnode-scrub` removes what an image must not carry
 //   - the builder `eksnode-disk` makes a disk image of a cloud image, without a machine
+//   - the provisioner `eksnode-audit` finds what an image must not carry
 //   - the data source `eksnode-cluster` reads an EKS cluster from AWS
 //   - the data source `eksnode-base-ami` finds a base image on AWS
 //   - the data source `eksnode-contents` lists the versions an image will have
@@ -40,6 +41,7 @@ func main() {
 	set.RegisterProvisioner(plugin.DEFAULT_NAME, new(eksnode.Provisioner))
 	set.RegisterProvisioner("scrub", new(scrub.Provisioner))
 	set.RegisterBuilder("disk", new(disk.Builder))
+	set.RegisterProvisioner("audit", new(scrub.Audit))
 	set.RegisterDatasource("cluster", new(cluster.Datasource))
 	set.RegisterDatasource("base-ami", new(baseami.Datasource))
 	set.RegisterDatasource("contents", new(contents.Datasource))

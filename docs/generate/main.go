@@ -125,6 +125,7 @@ var webPages = map[string]string{
 	".web-docs/components/builder/disk/README.md":           components + "builder-disk.md",
 	".web-docs/components/provisioner/eksnode/README.md":    components + "provisioner-eksnode.md",
 	".web-docs/components/provisioner/scrub/README.md":      components + "provisioner-eksnode-scrub.md",
+	".web-docs/components/provisioner/audit/README.md":      components + "provisioner-eksnode-audit.md",
 	".web-docs/components/data-source/cluster/README.md":    components + "data-source-cluster.md",
 	".web-docs/components/data-source/base-ami/README.md":   components + "data-source-base-ami.md",
 	".web-docs/components/data-source/contents/README.md":   components + "data-source-contents.md",

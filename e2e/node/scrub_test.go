@@ -89,6 +89,15 @@ func testScrub(t *testing.T, b *bench, n *node) {
 		}
 		n.unchanged(t, before)
 	})
+	t.Run("the provisioner eksnode-audit finds the same and changes nothing", func(t *testing.T) {
+		before := n.tree(t)
+		r := b.build(t, n, account{}, "eksnode-audit", "rules = [\"kubelet-kubeconfig\"]")
+		r.fails(t, "/var/lib/kubelet/kubeconfig", "audit findings: a person has to decide", `skip_rules = ["kubelet-kubeconfig"]`)
+		report, _ := r.outcome(t)
+		assert.Equal(t, plan.Findings, report.Result)
+		n.unchanged(t, before)
+		b.build(t, n, account{}, "eksnode-audit", "rules = [\"wireguard\"]").succeeds(t)
+	})
 	t.Run("a scrub that is only planned changes nothing", func(t *testing.T) {
 		before := n.tree(t)
 		r := b.build(t, n, account{}, "eksnode-scrub", "dry_run = true").succeeds(t)

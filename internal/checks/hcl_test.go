@@ -30,7 +30,9 @@ type provisioner interface {
 }
 
 func provisioners() map[string]provisioner {
-	return map[string]provisioner{"eksnode": &eksnode.Provisioner{}, "eksnode-scrub": &scrub.Provisioner{}}
+	return map[string]provisioner{
+		"eksnode": &eksnode.Provisioner{}, "eksnode-scrub": &scrub.Provisioner{}, "eksnode-audit": &scrub.Audit{},
+	}
 }
 
 // packersOwn are the fields of every provisioner that Packer handles itself and

@@ -33,6 +33,7 @@ type Finding struct {
 const (
 	provision = "eksnode"
 	scrub     = "eksnode-scrub"
+	audit     = "eksnode-audit"
 	publish   = "eksnode-publish"
 )
 
@@ -78,7 +79,7 @@ func (c *checker) add(rule string, at hcl.Range, remedy, format string, args ...
 	c.list = append(c.list, Finding{Rule: rule, File: at.Filename, Line: at.Start.Line, Text: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-func isOurs(p part) bool { return p.kind == provision || p.kind == scrub }
+func isOurs(p part) bool { return p.kind == provision || p.kind == scrub || p.kind == audit }
 
 // order checks what runs on one machine, in which order.
 func (c *checker) order(b build, u use) {
@@ -94,6 +95,8 @@ func (c *checker) order(b build, u use) {
 			c.add("two-scrubs", p.place, "keep the last one", "a scrub runs twice; the first is in line %d", scrubbed.place.Start.Line)
 		case p.kind == scrub:
 			scrubbed = p
+		case p.kind == audit && scrubbed != nil:
+			c.add("audit-after-scrub", p.place, "remove it", "eksnode-scrub in line %d ends with the same audit", scrubbed.place.Start.Line)
 		case scrubbed != nil:
 			c.add("after-scrub", p.place, fmt.Sprintf("move it before eksnode-scrub in line %d", scrubbed.place.Start.Line),
 				"the provisioner %s runs after the scrub, and what it writes is in the image", p.kind)

@@ -45,6 +45,8 @@ func TestMistakesOfTemplates(t *testing.T) {
 		"eksnode after the scrub":              {one + scrubbed + node + "}", []string{"4: after-scrub"}},
 		"a dynamic provisioner":                {one + node + scrubbed + "dynamic \"provisioner\" {\nfor_each = var.x\nlabels = [\"file\"]\ncontent {}\n}\n}", []string{"5: after-scrub"}},
 		"the Packer host after the scrub":      {one + node + scrubbed + "provisioner \"shell-local\" {}\nprovisioner \"breakpoint\" {}\n}", nil},
+		"an audit after the scrub":             {one + node + scrubbed + "provisioner \"eksnode-audit\" {}\n}", []string{"5: audit-after-scrub"}},
+		"an audit alone":                       {one + "provisioner \"eksnode-audit\" {}\n}", nil},
 		"two scrubs":                           {one + node + scrubbed + scrubbed + "}", []string{"5: two-scrubs"}},
 		"two builds with a scrub each":         {one + node + scrubbed + "}\n" + one + node + scrubbed + "}", nil},
 		"a report of two provisioners":         {one + reporting("eksnode", `"a.json"`) + reporting("eksnode-scrub", `"a.json"`) + "}", []string{"7: shared-report"}},

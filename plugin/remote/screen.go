@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -184,7 +186,7 @@ func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
 	case end.status != h.report.Result.ExitCode():
 		return fmt.Errorf("the agent finished with the result %q, which exits with %d, but exited with %d%s", h.report.Result, h.report.Result.ExitCode(), end.status, after(said))
 	case end.status != 0:
-		return fmt.Errorf("%s %s: %s", h.report.Command, h.report.Result, h.report.Error)
+		return fmt.Errorf("%s %s: %s", h.report.Command, h.report.Result, cmp.Or(h.report.Error, unshown(h.report)))
 	}
 	return nil
 }
@@ -229,7 +231,8 @@ func unshown(r *plan.Report) string {
 		if len(p.Actions)+len(p.Findings) > 0 {
 			found = append(found, p.Item)
 		}
-		if len(p.Findings) > 0 && !slices.Contains(rules, strconv.Quote(p.Item)) {
+		// An audit's actions are what a clean-up has left.
+		if (len(p.Findings) > 0 || r.Command == string(agent.Audit)) && !slices.Contains(rules, strconv.Quote(p.Item)) {
 			rules = append(rules, strconv.Quote(p.Item))
 		}
 	}

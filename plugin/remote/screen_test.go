@@ -111,6 +111,17 @@ func TestErrorsArePrintableAndBounded(t *testing.T) {
 	require.NoError(t, shown(nil))
 }
 
+func TestFindingsOfAnAuditNameItsRules(t *testing.T) {
+	r := plan.Report{Command: string(agent.Audit)}
+	r.Audited([]plan.Planned{
+		{Item: "kubelet-pki", Actions: []plan.Action{{Verb: plan.Remove, Target: "/var/lib/kubelet/pki/x"}}},
+		{Item: "secrets-left", Findings: []plan.Finding{{Target: "/opt/x"}}},
+	}, nil)
+	err := new(Session).verdict(nil, heard{begun: true, report: &r}, ending{status: r.Result.ExitCode()}, "")
+	assert.EqualError(t, err, "audit findings: a person has to decide: the findings are above; "+
+		`resolve them, or set skip_rules = ["kubelet-pki", "secrets-left"]`)
+}
+
 func TestOutputOfTheMachineIsBounded(t *testing.T) {
 	m := &monitor{}
 	s := &screen{Ui: m.ui()}

@@ -1,6 +1,7 @@
 // Package scrub is the Packer provisioner `eksnode-scrub`: it removes from the
 // builder machine what a node image must not carry. It has to be the last
-// provisioner of a build: afterwards nobody can log in.
+// provisioner of a build: afterwards nobody can log in. The provisioner
+// `eksnode-audit` only looks, in builds whose clean-up is another program.
 package scrub
 
 import (
@@ -35,11 +36,15 @@ func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.co
 // known yet, and again before Provision and each retry: nothing of an earlier call
 // may remain.
 func (p *Provisioner) Prepare(raws ...any) error {
+	return p.prepare("eksnode-scrub", scrub.Spec.Validate, raws)
+}
+
+func (p *Provisioner) prepare(name string, check func(scrub.Spec, []scrub.Rule) error, raws []any) error {
 	p.config = Config{}
-	if err := validate.DecodeRendered(&p.config, "eksnode-scrub", &p.config.ctx, raws...); err != nil {
+	if err := validate.DecodeRendered(&p.config, name, &p.config.ctx, raws...); err != nil {
 		return err
 	}
-	return validate.All(p.config.validate(), p.config.Config.Prepare())
+	return validate.All(p.config.validate(check), p.config.Config.Prepare())
 }
 
 // Provision sends the agent to the machine, which scrubs the machine.
@@ -79,7 +84,7 @@ func (c *Config) ownRules() ([]scrub.OwnRule, error) {
 
 // validate checks the fields that are known before the machine is. Without
 // distro, the rules of all distributions are allowed.
-func (c *Config) validate() error {
+func (c *Config) validate(check func(scrub.Spec, []scrub.Rule) error) error {
 	var err error
 	if c.Own, err = c.ownRules(); err != nil {
 		return err
@@ -92,11 +97,11 @@ func (c *Config) validate() error {
 	if known.Distro != "" {
 		distro, err := distros.ByID(known.Distro)
 		if err != nil {
-			return errors.Join(err, known.Validate(rulesOf(candidates)))
+			return errors.Join(err, check(known, rulesOf(candidates)))
 		}
 		candidates = []distros.Distro{distro}
 	}
-	return known.Validate(rulesOf(candidates))
+	return check(known, rulesOf(candidates))
 }
 
 func rulesOf(candidates []distros.Distro) []scrub.Rule {
