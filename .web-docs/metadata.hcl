@@ -29,6 +29,11 @@ integration {
     slug = "scrub"
   }
   component {
+    type = "provisioner"
+    name = "eksnode-audit"
+    slug = "audit"
+  }
+  component {
     type = "data-source"
     name = "eksnode-cluster"
     slug = "cluster"
