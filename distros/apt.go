@@ -202,6 +202,8 @@ func aptSymptoms() []symptom {
 		{`Version '(.+?)' for '.+?' was not found`, noVersion},
 		{`(\S+ : Conflicts: \S+)`, conflicts},
 		{`(?s)The following packages will be REMOVED:\s+(.+?)\n\S.*remove is disabled`, "packages conflict: apt would remove $1; remove it yourself, or leave out the new package"},
+		{`EXPKEYSIG (\S+)`, "a repository is signed with the key $1, which has expired; use its publisher's new key"},
+		{`Release file for (\S+) is expired`, "the index $1 of a repository has expired; use a mirror that is up to date, and check the machine's clock"},
 		{`NO_PUBKEY (\S+)`, "a repository is signed with the key $1, which this machine does not trust"},
 		{`GPG error: (.+?) (?:In)?Release`, "the signature of the repository $1 could not be verified"},
 		{`The repository '(.+?)' (?:does not have a Release file|is not signed|is no longer signed)`, "the repository $1 is missing or not signed; only signed repositories are used"},
@@ -214,6 +216,9 @@ func aptSymptoms() []symptom {
 // aptLocked matches the messages of apt and dpkg about another running process.
 // The lock of the lists and dpkg's own lock have no timeout of their own.
 const aptLocked = `Could not get lock|(was|is) locked by (another process|\S+ process with pid)`
+
+// RepositoryForm implements PackageManager.
+func (aptManager) RepositoryForm() RepositoryForm { return debRepositories() }
 
 // ScrubRules implements PackageManager.
 func (aptManager) ScrubRules() []scrub.Rule {

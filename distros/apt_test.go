@@ -71,6 +71,17 @@ func (d deb) build(t *testing.T, h *host.Host) string {
 	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256(data))
 }
 
+// signApt signs the index of the repository.
+func (s signer) signApt(t *testing.T, h *host.Host) {
+	t.Helper()
+	index, err := os.ReadFile(filepath.Join(aptRepository, "Packages"))
+	require.NoError(t, err)
+	release := filepath.Join(aptRepository, "Release")
+	require.NoError(t, os.WriteFile(release, fmt.Appendf(nil, "Date: %s\nSHA256:\n %x %d Packages\n",
+		time.Now().UTC().Format(time.RFC1123), sha256.Sum256(index), len(index)), 0o644))
+	run(t, h, "gpg", "--homedir", s.home, "--batch", "--yes", "--output", filepath.Join(aptRepository, "InRelease"), "--clearsign", release)
+}
+
 func run(t *testing.T, h *host.Host, argv ...string) string {
 	t.Helper()
 	out, err := h.Run(t.Context(), host.Command{Argv: argv})

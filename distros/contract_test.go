@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,9 @@ type workshop struct {
 	// first. With spoil, the signed data changes afterwards. nil if a separate
 	// test does that.
 	sign func(t *testing.T, h *host.Host, key signer, spoil bool)
+	// additional signs the repository, removes it from the machine's configuration, and
+	// returns its text.
+	additional func(t *testing.T, h *host.Host, key signer) string
 }
 
 func (w workshop) versions(t *testing.T, h *host.Host, names ...string) map[string]string {
@@ -90,7 +94,43 @@ func contractOn(t *testing.T, root string, open func(t *testing.T, h *host.Host)
 		w.refuses(t, h)
 		w.cleans(t, h)
 		w.trusts(t, h)
+		w.extends(t, h)
 	})
+}
+
+// extends checks that an additional repository is read with its key, and refused with
+// another.
+func (w workshop) extends(t *testing.T, h *host.Host) {
+	t.Helper()
+	right, wrong := newSigner(t, h, "right"), newSigner(t, h, "wrong")
+	form, text := w.pm.RepositoryForm(), w.additional(t, h, right)
+	require.NoError(t, form.Check(text, true))
+	require.Empty(t, form.Unverified(form.Text("extra", text, true)))
+	file, keyFile := form.Named("extra")
+	install := func(key signer) error {
+		armored, err := os.ReadFile(key.public)
+		require.NoError(t, err)
+		for name, content := range map[string]string{keyFile: string(armored), file: form.Text("extra", text, true)} {
+			require.NoError(t, h.Files.MkdirAll(filepath.Dir(name), 0o755))
+			require.NoError(t, h.Files.WriteFile(name, []byte(content), host.Attributes{Mode: 0o644}))
+		}
+		if len(form.Trust) > 0 {
+			run(t, h, append(slices.Clone(form.Trust), keyFile)...)
+		}
+		if form.Conf != "" {
+			conf, err := os.ReadFile(form.Conf)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(form.Conf, append(conf, form.Line+"\n"...), 0o644))
+		}
+		if err := w.pm.Refresh(t.Context(), h); err != nil {
+			return err
+		}
+		return w.pm.Install(t.Context(), h, []string{"eksnode-unwanted"})
+	}
+	require.Error(t, install(wrong), "signed by another")
+	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"))
+	require.NoError(t, install(right))
+	assert.NotEmpty(t, w.versions(t, h, "eksnode-unwanted"))
 }
 
 // holds checks that a held package keeps its version when the machine is upgraded.
@@ -259,6 +299,11 @@ func TestAptMeetsTheContract(t *testing.T) {
 				if address == "" && !signed {
 					require.NoError(t, APT().Refresh(t.Context(), h))
 				}
+			},
+			additional: func(t *testing.T, h *host.Host, key signer) string {
+				key.signApt(t, h)
+				require.NoError(t, os.RemoveAll("/etc/apt/sources.list"))
+				return "Types: deb\nURIs: file:" + aptRepository + "\nSuites: ./\n"
 			},
 			upgrade: []string{"apt-get", "--yes", "upgrade"},
 			lock:    func(t *testing.T) func() { return hold(t, "/var/lib/dpkg/lock-frontend") },

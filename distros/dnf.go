@@ -183,6 +183,9 @@ func rpmSymptoms() []symptom {
 	}...)
 }
 
+// RepositoryForm implements PackageManager. dnf imports the keys that a repository names.
+func (dnfManager) RepositoryForm() RepositoryForm { return rpmRepositories("/etc/yum.repos.d") }
+
 // ScrubRules implements PackageManager.
 func (m dnfManager) ScrubRules() []scrub.Rule {
 	return append(caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*",

@@ -78,7 +78,7 @@ func TestDnf5MeetsTheContract(t *testing.T) {
 		withDnf5(t, h)
 		return workshop{
 			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/libdnf5", unsigned: unverified,
-			sign: signRpms, upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
+			sign: signRpms, additional: additionalRpms, upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
 		}
 	})
 }

@@ -59,5 +59,8 @@ func (d Distro) HasPackages() bool {
 	return !without
 }
 
+// RepositoryForm implements PackageManager.
+func (packageless) RepositoryForm() RepositoryForm { return RepositoryForm{} }
+
 // ScrubRules implements PackageManager.
 func (packageless) ScrubRules() []scrub.Rule { return nil }

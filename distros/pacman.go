@@ -261,6 +261,9 @@ func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
 	return name, "", nil
 }
 
+// RepositoryForm implements PackageManager.
+func (pacmanManager) RepositoryForm() RepositoryForm { return pacmanRepositories() }
+
 // ScrubRules implements PackageManager.
 func (pacmanManager) ScrubRules() []scrub.Rule {
 	const keys = "/etc/pacman.d/gnupg/"

@@ -98,7 +98,13 @@ func TestPacmanMeetsTheContract(t *testing.T) {
 		impatient := pacmanManager{options: []string{"--noconfirm"}, tool: tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked}}
 		return workshop{
 			pm: Pacman(), impatient: impatient, build: buildPackage, publish: publishPackages, release: "-1", cache: "/var/cache/pacman/pkg", unsigned: unverified,
-			sign:    signPackages,
+			sign: signPackages,
+			additional: func(t *testing.T, h *host.Host, key signer) string {
+				signPackages(t, h, key, false)
+				withoutAgent(t, "/etc/pacman.d/gnupg")
+				require.NoError(t, os.WriteFile("/etc/pacman.conf", []byte("[options]\nArchitecture = auto\n"), 0o644))
+				return "[here]\nServer = file://" + pacmanRepository + "\n"
+			},
 			upgrade: []string{"pacman", "-Syu", "--noconfirm"},
 			lock: func(t *testing.T) func() {
 				release := hold(t, pacmanLock)

@@ -92,6 +92,13 @@ func signRpms(t *testing.T, h *host.Host, key signer, spoil bool) {
 	require.NoError(t, os.RemoveAll("/var/cache/dnf"))
 }
 
+func additionalRpms(t *testing.T, h *host.Host, key signer) string {
+	t.Helper()
+	signRpms(t, h, key, false)
+	require.NoError(t, os.RemoveAll("/etc/yum.repos.d/made-here.repo"))
+	return "[extra]\nname=extra\nbaseurl=file://" + rpmRepository + "\nenabled=1\n"
+}
+
 // lockDnf writes the lock file of another running dnf.
 func lockDnf(t *testing.T) func() {
 	const lock = "/var/cache/dnf/metadata_lock.pid"
@@ -105,7 +112,7 @@ func TestDnfMeetsTheContract(t *testing.T) {
 		withRpm(t, h)
 		return workshop{
 			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
-			sign: signRpms, lock: lockDnf,
+			sign: signRpms, lock: lockDnf, additional: additionalRpms,
 			upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
 		}
 	})
@@ -126,10 +133,29 @@ func TestYumMeetsTheContract(t *testing.T) {
 		require.NoError(t, os.WriteFile("/etc/yum.conf", []byte("[main]\ninstall_weak_deps=0\n"), 0o644))
 		return workshop{
 			pm: Yum(), impatient: newYum(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
-			sign: signRpms, lock: lockDnf,
+			sign: signRpms, lock: lockDnf, additional: additionalRpms,
 			upgrade: []string{"yum", "--assumeyes", "--refresh", "update"},
 		}
 	})
+}
+
+// signIndex signs the index of the repository: zypper verifies its signature, and reads the
+// checksums of packages from the signed index.
+func signIndex(t *testing.T, h *host.Host, key signer, spoil bool) {
+	t.Helper()
+	run(t, h, "createrepo_c", "--quiet", rpmRepository)
+	index := rpmRepository + "/repodata/repomd.xml"
+	key.detached(t, h, index, index+".asc", "--armor")
+	if spoil {
+		text, err := os.ReadFile(index)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(index, append(text, '\n'), 0o644))
+	}
+	if key.name == "trusted" {
+		run(t, h, "rpm", "--import", key.public)
+	}
+	repo := fmt.Sprintf("[made-here]\nname=made here\nbaseurl=file://%s\nenabled=1\ngpgcheck=1\n", rpmRepository)
+	require.NoError(t, os.WriteFile("/etc/zypp/repos.d/made-here.repo", []byte(repo), 0o644))
 }
 
 func TestZypperMeetsTheContract(t *testing.T) {
@@ -145,22 +171,11 @@ func TestZypperMeetsTheContract(t *testing.T) {
 				require.NoError(t, os.MkdirAll("/etc/zypp", 0o755))
 				require.NoError(t, os.Rename("/etc/yum.repos.d", "/etc/zypp/repos.d"))
 			},
-			// zypper verifies the repository's signature, and reads the checksums of
-			// packages from the signed index.
-			sign: func(t *testing.T, h *host.Host, key signer, spoil bool) {
-				run(t, h, "createrepo_c", "--quiet", rpmRepository)
-				index := rpmRepository + "/repodata/repomd.xml"
-				key.detached(t, h, index, index+".asc", "--armor")
-				if spoil {
-					text, err := os.ReadFile(index)
-					require.NoError(t, err)
-					require.NoError(t, os.WriteFile(index, append(text, '\n'), 0o644))
-				}
-				if key.name == "trusted" {
-					run(t, h, "rpm", "--import", key.public)
-				}
-				repo := fmt.Sprintf("[made-here]\nname=made here\nbaseurl=file://%s\nenabled=1\ngpgcheck=1\n", rpmRepository)
-				require.NoError(t, os.WriteFile("/etc/zypp/repos.d/made-here.repo", []byte(repo), 0o644))
+			sign: signIndex,
+			additional: func(t *testing.T, h *host.Host, key signer) string {
+				signIndex(t, h, key, false)
+				require.NoError(t, os.RemoveAll("/etc/zypp/repos.d/made-here.repo"))
+				return "[extra]\nname=extra\nbaseurl=file://" + rpmRepository + "\nenabled=1\n"
 			},
 			upgrade: []string{"zypper", "--non-interactive", "update"},
 			lock: func(t *testing.T) func() {

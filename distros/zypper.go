@@ -132,6 +132,11 @@ func zypperSymptoms() []symptom {
 // zypperLocked matches zypper's message about another running process.
 const zypperLocked = `System management is locked`
 
+// RepositoryForm implements PackageManager.
+func (zypperManager) RepositoryForm() RepositoryForm {
+	return rpmRepositories("/etc/zypp/repos.d", "rpm", "--import")
+}
+
 // ScrubRules implements PackageManager.
 func (zypperManager) ScrubRules() []scrub.Rule {
 	return append(append(caches("zypper", "/var/cache/zypp/*", "/var/log/zypp/history", "/var/log/zypper.log"),

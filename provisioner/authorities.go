@@ -4,22 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/spf13/afero"
-
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
-
-// authorityPrefix marks eksnode's files in the machine's folder.
-const authorityPrefix = "eksnode-"
 
 // authorities makes the machine trust the spec's certificate authorities. It is
 // done when the machine's anchors contain them and no others of eksnode's, and the
@@ -32,7 +25,7 @@ func (n *node) authorities() step {
 		if err != nil {
 			return nil, err
 		}
-		former, err := n.oldAuthorities(h, files)
+		former, err := planOld(h, n.authorityPath("%s"), "ca_certificates no longer has this authority", files)
 		if err != nil {
 			return nil, err
 		}
@@ -50,6 +43,11 @@ func (n *node) authorities() step {
 	}}
 }
 
+// authorityPath is the file of an authority in the machine's folder.
+func (n *node) authorityPath(name string) string {
+	return path.Join(n.distro.CAAnchors, "eksnode-"+name+n.distro.CASuffix)
+}
+
 func (n *node) authorityFiles() []plan.File {
 	var files []plan.File
 	for _, name := range slices.Sorted(maps.Keys(n.spec.CACertificates)) {
@@ -59,35 +57,10 @@ func (n *node) authorityFiles() []plan.File {
 		}
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 		files = append(files, plan.File{
-			Path: path.Join(n.distro.CAAnchors, authorityPrefix+name+n.distro.CASuffix), Content: text, Mode: 0o644, Why: "ca_certificates has this authority",
+			Path: n.authorityPath(name), Content: text, Mode: 0o644, Why: "ca_certificates has this authority",
 		})
 	}
 	return files
-}
-
-// oldAuthorities plans the removal of eksnode's authorities that the spec no longer
-// has.
-func (n *node) oldAuthorities(h *host.Host, files []plan.File) ([]plan.Action, error) {
-	entries, err := afero.ReadDir(h.Files, n.distro.CAAnchors)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the certificate authorities: %w", err)
-	}
-	var actions []plan.Action
-	for _, e := range entries {
-		name := path.Join(n.distro.CAAnchors, e.Name())
-		wanted := slices.ContainsFunc(files, func(f plan.File) bool { return f.Path == name })
-		// When the folder of the anchors is also the folder of the result, the
-		// refreshing command adds links there.
-		if wanted || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), authorityPrefix) || !strings.HasSuffix(e.Name(), n.distro.CASuffix) {
-			continue
-		}
-		actions = append(actions, plan.Action{Verb: plan.Remove, Target: name, Reason: "ca_certificates no longer has this authority",
-			Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }})
-	}
-	return actions, nil
 }
 
 // bundleHas says whether the bundle contains each of the authorities.

@@ -55,6 +55,13 @@ func everything(t *testing.T, d distros.Distro) Spec {
 		s.PackageVersions = map[string]string{"containerd": "1.7.24-1"}
 	}
 	s.FIPS = d.FIPS.Enable != ""
+	if form := d.PackageManager.RepositoryForm(); form.File != "" {
+		text := "[extra]\n"
+		if form.Check(text, true) != nil {
+			text = "Types: deb\nURIs: https://example.com\n"
+		}
+		s.Repositories, s.RepositoryKeys = map[string]string{"extra": text}, map[string]string{"extra": somePublicKey}
+	}
 	return s
 }
 
@@ -101,11 +108,15 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 		spec   Spec
 		err    string
 	}{
-		"EFA":           {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not support it"},
-		"the toolkit":   {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it"},
-		"FIPS":          {"debian", Spec{FIPS: true}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
-		"a version":     {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
-		"any version":   {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
+		"EFA":            {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not support it"},
+		"the toolkit":    {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it"},
+		"FIPS":           {"debian", Spec{FIPS: true}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
+		"a version":      {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
+		"any version":    {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
+		"a repository":   {"flatcar", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: Flatcar Container Linux has no package manager`},
+		"another's form": {"debian", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: on Debian the text is not a deb822 source, which begins like Types: deb, URIs: https://…`},
+		"two keys": {"fedora", Spec{Repositories: map[string]string{"x": "[x]\ngpgkey=https://x\n"}, RepositoryKeys: map[string]string{"x": somePublicKey}},
+			`repositories["x"]: on Fedora the text has "gpgkey=", which contradicts its key: leave one of them out`},
 		"several wrong": {"flatcar", Spec{EFA: true, FIPS: true}, "efa: Flatcar Container Linux does not support it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
 	} {
 		t.Run(name, func(t *testing.T) {

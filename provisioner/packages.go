@@ -40,6 +40,11 @@ func (n *node) packages() step {
 			return nil, err
 		}
 		missing := n.missing(have)
+		before, after, err := n.planRepositories(h, len(missing) > 0)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(actions, before...)
 		if len(missing) == 0 {
 			return append(actions, holds...), nil
 		}
@@ -69,7 +74,7 @@ func (n *node) packages() step {
 			plan.Action{
 				Verb: plan.Empty, Target: pm.Name() + "'s downloads", Reason: "the image needs no package files",
 				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Clean(ctx, h) },
-			}), holds...), nil
+			}), slices.Concat(holds, after)...), nil
 	}}
 }
 

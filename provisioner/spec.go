@@ -59,6 +59,18 @@ type Spec struct {
 	// `{ "containerd" = "1.7.24~ds1-6" }`. Updates do not change these packages.
 	// Arch Linux offers only the newest version of a package.
 	PackageVersions map[string]string `json:"package_versions,omitempty" mapstructure:"package_versions"`
+	// Additional package repositories, by a name of your choice. Each value is the
+	// text of a file for the package manager: a deb822 source for apt, a `.repo`
+	// file for dnf, yum and zypper, a section of `pacman.conf` for pacman. The
+	// repositories are there while packages are installed, and then removed. A
+	// text that switches the check of signatures off is a warning in the report.
+	Repositories map[string]string `json:"repositories,omitempty" mapstructure:"repositories" flag:"file"`
+	// Public keys of `repositories`, by the repository's name, as text of OpenPGP.
+	// Without a key, the repository's text must name one that the package manager
+	// finds.
+	RepositoryKeys map[string]string `json:"repository_keys,omitempty" mapstructure:"repository_keys" flag:"file"`
+	// Keep `repositories` and their keys in the image. Defaults to `false`.
+	KeepRepositories bool `json:"keep_repositories,omitempty" mapstructure:"keep_repositories"`
 	// Certificate authorities to trust, by a name of your choice. Each value is
 	// one certificate in PEM, such as `{ "example" = file("ca.pem") }`.
 	CACertificates map[string]string `json:"ca_certificates,omitempty" mapstructure:"ca_certificates" flag:"file"`

@@ -49,7 +49,7 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	if err == nil && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
 		add("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs)
 	}
-	errs = append(errs, s.checkArchives(d))
+	errs = append(errs, s.checkArchives(d), s.checkRepositories(d))
 	if !d.HasPackages() {
 		for _, name := range s.Packages {
 			add("%s: %s has no package manager, so %q cannot be installed", fieldPackages, d.Name, name)

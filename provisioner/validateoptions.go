@@ -44,7 +44,7 @@ func (s Spec) validateOptions() []error {
 			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
 		}
 	}
-	errs = append(errs, s.validateArguments()...)
+	errs = append(append(errs, s.validateArguments()...), s.validateRepositories()...)
 	if err := s.validateBootstrap(); err != nil {
 		errs = append(errs, err)
 	}

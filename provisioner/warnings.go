@@ -47,7 +47,7 @@ func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 	}
 	legacy, err := cgroupWarning(d, h)
 	errs = append(errs, err)
-	list = append(list, legacy)
+	list = append(append(list, legacy), s.repositoryWarnings(d)...)
 	return slices.DeleteFunc(list, func(text string) bool { return text == "" }), errors.Join(errs...)
 }
 

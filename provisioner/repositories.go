@@ -1,0 +1,236 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// repository has the files of one of the spec's repositories.
+type repository struct {
+	text plan.File
+	key  *plan.File // nil if the text names the key
+}
+
+func (n *node) repositories() []repository {
+	form := n.distro.PackageManager.RepositoryForm()
+	var list []repository
+	for _, name := range slices.Sorted(maps.Keys(n.spec.Repositories)) {
+		file, keyFile := form.Named(name)
+		key, keyed := n.spec.RepositoryKeys[name]
+		r := repository{text: plan.File{
+			Path: file, Content: []byte(form.Text(name, n.spec.Repositories[name], keyed)), Mode: 0o644,
+			Why: "repositories has this repository",
+		}}
+		if keyed {
+			r.key = &plan.File{
+				Path: keyFile, Content: []byte(strings.TrimSpace(key) + "\n"), Mode: 0o644, Why: "the key of the repository " + name,
+			}
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// planRepositories plans what comes before and after the installation of packages, if
+// installs, and otherwise what is left of both. Repositories that are for the build
+// alone are there only while packages are installed.
+func (n *node) planRepositories(h *host.Host, installs bool) (before, after []plan.Action, err error) {
+	form := n.distro.PackageManager.RepositoryForm()
+	if form.File == "" {
+		return nil, nil, nil
+	}
+	var files []plan.File
+	if installs || n.spec.KeepRepositories {
+		for _, r := range n.repositories() {
+			if r.key != nil {
+				files = append(files, *r.key)
+				trust, err := n.planTrust(h, r)
+				if err != nil {
+					return nil, nil, err
+				}
+				keyed, err := plan.Files(h, []plan.File{*r.key})
+				before = append(append(before, keyed...), trust...)
+				if err != nil {
+					return nil, nil, err
+				}
+			}
+			files = append(files, r.text)
+			texts, err := plan.Files(h, []plan.File{r.text})
+			before = append(before, texts...)
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for _, pattern := range []string{form.File, form.KeyFile} {
+		old, err := planOld(h, pattern, "repositories no longer has this repository", files)
+		before = append(before, old...)
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	line, err := n.planRepositoryLine(h, form, len(files) > 0)
+	before = append(before, line...)
+	if err != nil || n.spec.KeepRepositories || len(files) == 0 {
+		return before, nil, err
+	}
+	for _, f := range files {
+		after = append(after, plan.Action{Verb: plan.Remove, Target: f.Path, Reason: "the repository is for the build alone",
+			Do: func(context.Context, plan.Progress) error { return h.Files.Remove(f.Path) }})
+	}
+	if form.Conf != "" {
+		after = append(after, withoutLine(h, form))
+	}
+	return before, after, nil
+}
+
+// planTrust plans to make the package manager trust a repository's key, which comes
+// before the repository itself: a killed run repeats both.
+func (n *node) planTrust(h *host.Host, r repository) ([]plan.Action, error) {
+	there, err := r.text.IsThere(h)
+	trust := n.distro.PackageManager.RepositoryForm().Trust
+	if err != nil || there || len(trust) == 0 {
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Run, Target: trust[0] + " with " + r.key.Path, Reason: "the package manager trusts the key",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			if _, err := h.Run(ctx, host.Command{Argv: append(slices.Clone(trust), r.key.Path)}); err != nil {
+				return fmt.Errorf("trusting the key of a repository: %w", err)
+			}
+			return nil
+		}}}, nil
+}
+
+// planRepositoryLine plans the line with which the package manager reads the files, or
+// its removal.
+func (n *node) planRepositoryLine(h *host.Host, form distros.RepositoryForm, wanted bool) ([]plan.Action, error) {
+	if form.Conf == "" {
+		return nil, nil
+	}
+	if wanted {
+		line := lineInFile{
+			path: form.Conf, key: "^" + regexp.QuoteMeta(form.Line) + "$", text: form.Line, why: "the package manager reads the repositories",
+		}
+		return planLines(h, []lineInFile{line})
+	}
+	text, err := h.Content(form.Conf)
+	if err != nil || !strings.Contains(string(text), form.Line+"\n") {
+		return nil, err
+	}
+	return []plan.Action{withoutLine(h, form)}, nil
+}
+
+func withoutLine(h *host.Host, form distros.RepositoryForm) plan.Action {
+	return plan.Action{Verb: plan.Write, Target: form.Conf + ": without " + form.Line, Reason: "there are no more repositories of eksnode",
+		Do: func(context.Context, plan.Progress) error {
+			text, err := h.Content(form.Conf)
+			if err != nil {
+				return err
+			}
+			attr, err := h.Files.Attributes(form.Conf)
+			if err != nil {
+				return err
+			}
+			return h.Files.WriteFile(form.Conf, []byte(strings.Replace(string(text), form.Line+"\n", "", 1)), attr)
+		}}
+}
+
+// planOld plans the removal of eksnode's files that the spec no longer has. pattern is
+// their path, with %s for a name.
+func planOld(h *host.Host, pattern, why string, wanted []plan.File) ([]plan.Action, error) {
+	prefix, suffix, _ := strings.Cut(path.Base(pattern), "%s")
+	entries, err := afero.ReadDir(h.Files, path.Dir(pattern))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for old files: %w", err)
+	}
+	var actions []plan.Action
+	for _, e := range entries {
+		name := path.Join(path.Dir(pattern), e.Name())
+		has := slices.ContainsFunc(wanted, func(f plan.File) bool { return f.Path == name })
+		// When the folder of certificates is also the folder of the result, the
+		// refreshing command adds links there.
+		if has || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), suffix) {
+			continue
+		}
+		actions = append(actions, plan.Action{Verb: plan.Remove, Target: name, Reason: why,
+			Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }})
+	}
+	return actions, nil
+}
+
+// validateRepositories refuses repositories without a text, keys without a repository
+// and files that are no keys.
+func (s Spec) validateRepositories() []error {
+	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
+		switch {
+		case !authorityForm.MatchString(name):
+			add("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit",
+				fieldRepositories.Key(name))
+		case strings.TrimSpace(s.Repositories[name]) == "":
+			add("%s is empty; give the text of a repository's file", fieldRepositories.Key(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.RepositoryKeys)) {
+		key := s.RepositoryKeys[name]
+		switch _, used := s.Repositories[name]; {
+		case !used:
+			add("%s has no effect: %s has no repository of this name", fieldRepositoryKeys.Key(name), fieldRepositories)
+		case strings.Contains(key, "-----BEGIN PGP PRIVATE KEY BLOCK-----"):
+			add("%s is a private key, which must not leave its owner: give the public key", fieldRepositoryKeys.Key(name))
+		case !strings.Contains(key, "-----BEGIN PGP PUBLIC KEY BLOCK-----") || !strings.Contains(key, "-----END PGP PUBLIC KEY BLOCK-----"):
+			add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one", fieldRepositoryKeys.Key(name))
+		}
+	}
+	if s.KeepRepositories && len(s.Repositories) == 0 {
+		add("%s has no effect without %s", fieldKeepRepositories, fieldRepositories)
+	}
+	return errs
+}
+
+// checkRepositories refuses repositories that the distribution's package manager cannot
+// read.
+func (s Spec) checkRepositories(d distros.Distro) error {
+	form := d.PackageManager.RepositoryForm()
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
+		if form.File == "" {
+			errs = append(errs, surface.Errorf("%s: %s has no package manager", fieldRepositories.Key(name), d.Name))
+			continue
+		}
+		_, keyed := s.RepositoryKeys[name]
+		if err := form.Check(s.Repositories[name], keyed); err != nil {
+			errs = append(errs, surface.Errorf("%s: on %s %w", fieldRepositories.Key(name), d.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// repositoryWarnings name the repositories whose packages nothing verifies.
+func (s Spec) repositoryWarnings(d distros.Distro) []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
+		if setting := d.PackageManager.RepositoryForm().Unverified(s.Repositories[name]); setting != "" {
+			list = append(list, fmt.Sprintf("the repository %s has %q: nobody verifies the signatures of its packages", name, setting))
+		}
+	}
+	return list
+}

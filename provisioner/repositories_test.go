@@ -1,0 +1,165 @@
+package provisioner
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+const somePublicKey = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n-----END PGP PUBLIC KEY BLOCK-----\n"
+
+// signedRepository makes a repository with the package eksnode-extra, and returns its text
+// and its public key.
+func signedRepository(t *testing.T, h *host.Host, more ...string) (text, key string) {
+	t.Helper()
+	run := func(argv ...string) string {
+		out, err := h.Run(t.Context(), host.Command{Argv: argv})
+		require.NoError(t, err)
+		return string(out)
+	}
+	const folder, home = "/srv/extra", "/srv/gnupg"
+	tree := filepath.Join(t.TempDir(), "tree")
+	for _, name := range []string{folder, filepath.Join(tree, "DEBIAN")} {
+		require.NoError(t, os.MkdirAll(name, 0o755))
+	}
+	require.NoError(t, os.MkdirAll(home, 0o700))
+	t.Cleanup(func() { require.NoError(t, exec.Command("gpgconf", "--homedir", home, "--kill", "gpg-agent").Run()) })
+	control := "Package: eksnode-extra\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n"
+	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644))
+	run("dpkg-deb", "--root-owner-group", "--build", tree, folder+"/extra.deb")
+	deb, err := os.ReadFile(folder + "/extra.deb")
+	require.NoError(t, err)
+	index := fmt.Appendf(nil, "%sFilename: ./extra.deb\nSize: %d\nSHA256: %x\n\n", control, len(deb), sha256.Sum256(deb))
+	release := fmt.Appendf(nil, "Date: %s\nSHA256:\n %x %d Packages\n", time.Now().UTC().Format(time.RFC1123), sha256.Sum256(index), len(index))
+	require.NoError(t, os.WriteFile(folder+"/Packages", index, 0o644))
+	require.NoError(t, os.WriteFile(folder+"/Release", release, 0o644))
+	gpg := []string{"gpg", "--homedir", home, "--batch", "--yes", "--pinentry-mode", "loopback", "--passphrase", ""}
+	expires := map[bool]string{true: "never", false: "1d"}[len(more) == 0]
+	run(append(append(gpg, more...), "--quick-generate-key", "extra", "rsa2048", "sign", expires)...)
+	key = run(append(gpg, "--armor", "--export", "extra")...)
+	run(append(append(gpg, more...), "--output", folder+"/InRelease", "--clearsign", folder+"/Release")...)
+	return "Types: deb\nURIs: file:" + folder + "\nSuites: ./\n", key
+}
+
+// installing applies the step packages for one package, twice, on a machine without other
+// repositories.
+func installing(t *testing.T, h *host.Host, s Spec) error {
+	t.Helper()
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	d.Packages = map[distros.Role][]string{distros.Trust: {"eksnode-extra"}}
+	s.KubernetesVersion = "1.34.4"
+	require.NoError(t, s.Validate())
+	require.NoError(t, s.supportedBy(d))
+	n, err := newNode(s, d, "amd64")
+	require.NoError(t, err)
+	if _, err := plan.Apply(t.Context(), h, []plan.Item{n.packages()}, nil); err != nil {
+		return err
+	}
+	answer, err := n.packages().Plan(t.Context(), h)
+	require.NoError(t, err)
+	assert.Empty(t, answer.Actions, "a second run changes nothing")
+	return nil
+}
+
+func alone(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"/etc/apt/sources.list", "/etc/apt/sources.list.d", "/var/lib/apt/lists"} {
+		require.NoError(t, os.RemoveAll(name))
+	}
+	require.NoError(t, os.MkdirAll("/etc/apt/sources.list.d", 0o755))
+}
+
+const (
+	extraSource = "/etc/apt/sources.list.d/eksnode-extra.sources"
+	extraKey    = "/etc/apt/keyrings/eksnode-extra.asc"
+)
+
+func TestRepositoriesAreForTheBuildOrForTheImage(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		alone(t)
+		text, key := signedRepository(t, h)
+		s := Spec{Repositories: map[string]string{"extra": text}, RepositoryKeys: map[string]string{"extra": key}}
+		require.NoError(t, installing(t, h, s))
+		assert.NoFileExists(t, extraSource)
+		assert.NoFileExists(t, extraKey)
+
+		s.KeepRepositories = true
+		require.NoError(t, installing(t, h, s))
+		kept, err := os.ReadFile(extraSource)
+		require.NoError(t, err)
+		assert.Equal(t, "Types: deb\nSigned-By: "+extraKey+"\nURIs: file:/srv/extra\nSuites: ./\n", string(kept))
+
+		require.NoError(t, installing(t, h, Spec{}))
+		assert.NoFileExists(t, extraSource, "the spec no longer has the repository")
+		assert.NoFileExists(t, extraKey)
+	})
+}
+
+func TestRepositoriesThatCannotBeTrusted(t *testing.T) {
+	for name, c := range map[string]struct {
+		gpg  []string
+		spec func(text, key string) Spec
+		want string
+	}{
+		"without a key": {nil, func(text, _ string) Spec {
+			return Spec{Repositories: map[string]string{"extra": text}}
+		}, "which this machine does not trust"},
+		"with an expired key": {[]string{"--faked-system-time", "20200101T000000!"}, func(text, key string) Spec {
+			return Spec{Repositories: map[string]string{"extra": text}, RepositoryKeys: map[string]string{"extra": key}}
+		}, "which has expired"},
+		"at no server": {nil, func(_, key string) Spec {
+			return Spec{Repositories: map[string]string{"extra": "Types: deb\nURIs: http://127.0.0.1:1\nSuites: ./"}, RepositoryKeys: map[string]string{"extra": key}}
+		}, "the repository http://127.0.0.1:1/./ could not be reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			livetest.Run(t, func(t *testing.T, h *host.Host) {
+				alone(t)
+				text, key := signedRepository(t, h, c.gpg...)
+				require.ErrorContains(t, installing(t, h, c.spec(text, key)), c.want)
+			})
+		})
+	}
+}
+
+func TestUnverifiedRepositoriesAreWarnings(t *testing.T) {
+	for id, text := range map[string]string{
+		"debian": "Types: deb\nTrusted: yes\n", "fedora": "[x]\ngpgcheck = 0\n", "sles": "[x]\npkg_gpgcheck=off\n",
+		"arch": "[x]\nSigLevel = Optional TrustAll\n",
+	} {
+		d, err := distros.ByID(id)
+		require.NoError(t, err)
+		warnings := Spec{Repositories: map[string]string{"x": text}}.repositoryWarnings(d)
+		require.Len(t, warnings, 1, id)
+		assert.Contains(t, warnings[0], "nobody verifies the signatures of its packages")
+	}
+	d, err := distros.ByID("arch")
+	require.NoError(t, err)
+	assert.Empty(t, Spec{Repositories: map[string]string{"x": "[x]\nSigLevel = Required DatabaseOptional\n"}}.repositoryWarnings(d))
+}
+
+func TestRepositoriesAreValidated(t *testing.T) {
+	for want, s := range map[string]Spec{
+		`repositories["A"] is not a name`: {Repositories: map[string]string{"A": "x"}},
+		`repositories["a"] is empty`:      {Repositories: map[string]string{"a": "\n"}},
+		`repository_keys["b"] has no effect: repositories has no repository of this name`: {RepositoryKeys: map[string]string{"b": somePublicKey}},
+		`repository_keys["a"] is not a public key of OpenPGP`:                             {Repositories: map[string]string{"a": "x"}, RepositoryKeys: map[string]string{"a": "x"}},
+		`repository_keys["a"] is a private key`:                                           {Repositories: map[string]string{"a": "x"}, RepositoryKeys: map[string]string{"a": "-----BEGIN PGP PRIVATE KEY BLOCK-----"}},
+		`keep_repositories has no effect without repositories`:                            {KeepRepositories: true},
+	} {
+		s.KubernetesVersion = "1.34.4"
+		require.ErrorContains(t, s.Validate(), want)
+	}
+}
