@@ -199,6 +199,13 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
 	}
 	s.warn(c.Warnings())
+	image, err := readDefaults(h)
+	if err == nil {
+		c, err = image.under(c)
+	}
+	if err != nil {
+		return nil, err
+	}
 	m, err := machine.Gather(ctx, h, s.Command)
 	if err != nil {
 		return nil, err
@@ -219,6 +226,7 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 	if err != nil {
 		return nil, err
 	}
+	image.set(n)
 	s.warn(warnings)
 	return n, nil
 }
@@ -232,12 +240,15 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	if warning, _ := nodeconfig.ReadEndpoint(a.Endpoint); warning != "" && !a.Describe() {
 		s.warn([]string{"--apiserver-endpoint: " + warning})
 	}
-	call := node.Call{Arguments: a}
-	var err error
+	image, err := readDefaults(h)
+	if err != nil {
+		return nil, err
+	}
+	call := node.Call{Arguments: a, Image: image.config.Spec}
 	if call.Machine, err = machine.Gather(ctx, h, s.Command); err != nil {
 		return nil, err
 	}
-	aws, err := s.AWS(ctx, nil)
+	aws, err := s.AWS(ctx, call.Image.Instance.Environment[nodeconfig.DefaultEnvironment])
 	if err != nil {
 		return nil, err
 	}
@@ -271,6 +282,8 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	if err != nil {
 		return nil, err
 	}
+	image.set(n)
+	n.Environment = image.unproxied(call.Image.Instance.Environment, n.Cluster.Endpoint, call.Networks()...)
 	s.warn(warnings)
 	return n, nil
 }

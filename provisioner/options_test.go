@@ -55,6 +55,7 @@ func everything(t *testing.T, d distros.Distro) Spec {
 		s.PackageVersions = map[string]string{"containerd": "1.7.24-1"}
 	}
 	s.FIPS = d.FIPS.Enable != ""
+	s.NodeDefaults = NodeDefaults{KubeletDefaults: "maxPods: 110", RegistryMirrors: map[string]string{"docker.io": "https://mirror.example"}}
 	if form := d.PackageManager.RepositoryForm(); form.File != "" {
 		text := "[extra]\n"
 		if form.Check(text, true) != nil {

@@ -54,7 +54,7 @@ func (n *node) writeManifest(ctx context.Context, h *host.Host) error {
 // writtenFiles are the files that provisioning writes, without the templates, which
 // first boot fills in.
 func (n *node) writtenFiles() []plan.File {
-	return slices.Concat(n.unitFiles(), n.systemFiles(), n.authorityFiles(), []plan.File{modulesFile(), n.sysctlFile()})
+	return slices.Concat(n.unitFiles(), n.systemFiles(), n.defaultsFiles(), n.authorityFiles(), []plan.File{modulesFile(), n.sysctlFile()})
 }
 
 // overwrittenUnits are the units at the place where Amazon Linux 2's bootstrap.sh

@@ -53,7 +53,8 @@ type Spec struct {
 	// `{ "net.core.somaxconn" = "4096" }`. New values apply from the next boot;
 	// the builder machine keeps its values. Invalid values and values that break a
 	// node are refused.
-	Sysctls map[string]string `json:"sysctls,omitempty" mapstructure:"sysctls"`
+	Sysctls      map[string]string `json:"sysctls,omitempty" mapstructure:"sysctls"`
+	NodeDefaults `mapstructure:",squash"`
 	// Packages to install and hold in one version, by package name. Versions have
 	// the form of the package manager, such as
 	// `{ "containerd" = "1.7.24~ds1-6" }`. Updates do not change these packages.

@@ -21,11 +21,15 @@ func (n *node) system() step {
 		if err != nil {
 			return nil, err
 		}
-		files, err := plan.Files(h, n.systemFiles())
+		files, err := plan.Files(h, slices.Concat(n.systemFiles(), n.defaultsFiles()))
 		if err != nil {
 			return nil, err
 		}
-		actions = append(actions, files...)
+		old, err := n.oldDefaults(h)
+		if err != nil {
+			return nil, err
+		}
+		actions = append(append(actions, files...), old...)
 		for _, s := range n.distro.Settings() {
 			masks, err := planMasks(h, s.Masked)
 			if err != nil {

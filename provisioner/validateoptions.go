@@ -44,7 +44,7 @@ func (s Spec) validateOptions() []error {
 			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
 		}
 	}
-	errs = append(append(errs, s.validateArguments()...), s.validateRepositories()...)
+	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults())...)
 	if err := s.validateBootstrap(); err != nil {
 		errs = append(errs, err)
 	}

@@ -42,6 +42,10 @@ func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
 	}
 	switch value := v.Addr().Interface().(type) {
 	case *string:
+		if form == "file" {
+			flags.Var((*textFile)(value), name, help)
+			return
+		}
 		flags.StringVar(value, name, *value, help)
 	case *bool:
 		flags.BoolVar(value, name, *value, help)
@@ -58,6 +62,26 @@ func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
 	default:
 		panic(fmt.Sprintf("--%s: a flag cannot be a %s", name, v.Type())) // a test adds every flag
 	}
+}
+
+// textFile is a flag whose value is the content of a file.
+type textFile string
+
+func (*textFile) Type() string { return "file" }
+
+func (*textFile) String() string { return "" }
+
+// Set takes the name of a file.
+func (f *textFile) Set(file string) error {
+	if err := expanded(file); err != nil {
+		return err
+	}
+	text, err := readFile(file)
+	if err == nil && len(text) == 0 {
+		err = errors.New("the file is empty")
+	}
+	*f = textFile(text)
+	return err
 }
 
 // nameFile is the type of a flag that reads files.
@@ -81,7 +105,7 @@ func (c *contents) Set(value string) error {
 	}
 	text, err := readFile(file)
 	if err != nil {
-		return fmt.Errorf("reading the certificate %q: %w", name, err)
+		return fmt.Errorf("reading the file of %q: %w", name, err)
 	}
 	if *c.values == nil {
 		*c.values = map[string]string{}

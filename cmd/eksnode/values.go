@@ -35,11 +35,14 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--distro":                   words(distroNames()...),
 		"--hardening":                words(provisioner.Hardenings()...),
 		"--image-archives":           files("tar"),
+		"--kubelet-defaults":         files("yaml", "yml", "json"),
 		"--kubernetes-version":       kubernetesVersions(),
 		"--lock-file":                files("json"),
 		"--node":                     words(scrub.Nodes()...),
 		"--nvidia-container-toolkit": words(provisioner.DeviceLists()...),
 		"--report":                   files("json"),
+		"--repositories":             namedFiles("sources", "repo", "conf"),
+		"--repository-keys":          namedFiles("asc", "gpg", "key"),
 		"--root":                     folders,
 		"--rules":                    ruleNames,
 		"--rules-file":               files("yaml", "yml"),
@@ -53,8 +56,9 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"completion":   once(words(shells()...)),
 		"diagnose":     files(),
 		"help":         commands,
-	}, "--cluster-id", "--cluster-name", "--eks-build-date", "--images", "--kernel-arguments", "--package-versions",
-		"--packages", "--pause-image", "--region", "--source-url", "--sysctls", "aws-iam-authenticator token", "token")
+	}, "--cluster-id", "--cluster-name", "--eks-build-date", "--images", "--kernel-arguments", "--max-concurrent-downloads",
+		"--node-no-proxy", "--node-proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
+		"--source-url", "--sysctls", "aws-iam-authenticator token", "token")
 }
 
 // withFree adds the flags and arguments that take free text, and complete nothing.

@@ -24,7 +24,7 @@ import (
 // table is a change of the architecture, and of docs/design/architecture.md.
 var mayImport = map[string][]string{
 	"internal/image":        {"host"},
-	"internal/version":      {},
+	"internal/version":      {"internal/show"},
 	"internal/strictjson":   {"internal/show"},
 	"internal/surface":      {},
 	"internal/show":         {},

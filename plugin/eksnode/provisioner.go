@@ -98,6 +98,13 @@ func (c *Config) known() provisioner.Spec {
 	if validate.IsUnknown(c.SourceURL) {
 		s.AllowHTTP = false
 	}
+	// A map that is not known yet is empty, not nil.
+	if c.Repositories != nil && (len(c.Repositories) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(c.Repositories)), validate.IsUnknown)) {
+		s.RepositoryKeys, s.KeepRepositories = nil, false
+	}
+	if validate.IsUnknown(c.NodeProxy) {
+		s.NodeNoProxy = nil
+	}
 	if validate.IsUnknown(c.LockFile) { // whether the lock has the images
 		s.Containers = provisioner.Containers{}
 	}

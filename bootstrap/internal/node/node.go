@@ -98,6 +98,10 @@ type Containerd struct {
 	PauseImage string
 	// SOCI says that the SOCI snapshotter pulls the images.
 	SOCI bool
+	// MaxConcurrentDownloads limits the downloads of one image; 0 means containerd's
+	// default. KeepUnpackedLayers keeps the packed layers of images.
+	MaxConcurrentDownloads int
+	KeepUnpackedLayers     bool
 }
 
 // classic is EKS's registry account in the regions that are enabled by default.
@@ -198,7 +202,13 @@ type Call struct {
 	// built-in template.
 	ContainerdConfig []byte
 	PauseImage       string
+	// Image has the image's settings, which override the template. Arguments override
+	// them.
+	Image nodeconfig.Spec
 }
+
+// Networks returns the networks of the cluster's services, as far as they are known.
+func (c Call) Networks() []string { return []string{c.ipv4CIDR(), c.ipv6CIDR()} }
 
 // Family returns the cluster's address family, ipv4 or ipv6.
 func (c Call) Family() string {
@@ -280,7 +290,7 @@ func (c Call) Node() (*Node, []string, error) {
 		return nil, nil, err
 	}
 	n.Cluster.DNS = dns
-	n.Kubelet.Config = nil
+	n.Kubelet.Config = c.Image.Kubelet.Config
 	return n, append(n.warnings(), n.refused()...), nil
 }
 

@@ -108,19 +108,21 @@ func daemon(version int) nodeconfig.Document {
 
 func version2(n *node.Node) nodeconfig.Document {
 	runtime := runtimes(n)
-	runtime["discard_unpacked_layers"] = true
+	runtime["discard_unpacked_layers"] = !n.Containerd.KeepUnpackedLayers
 	snapshotter(n, runtime)
 	config := daemon(2)
-	config["plugins"] = map[string]any{criV2: map[string]any{
+	cri := map[string]any{
 		"sandbox_image": n.Containerd.PauseImage,
 		"enable_cdi":    cdi(n),
 		"registry":      registries(),
 		"containerd":    runtime,
 		"cni":           map[string]any{"bin_dir": "/opt/cni/bin", "conf_dir": "/etc/cni/net.d"},
-	}}
-	if n.Machine.Containerd.Less(1, 7) {
-		delete(config["plugins"].(map[string]any)[criV2].(map[string]any), "enable_cdi") // new in 1.7
 	}
+	downloads(n, cri)
+	if n.Machine.Containerd.Less(1, 7) {
+		delete(cri, "enable_cdi") // new in 1.7
+	}
+	config["plugins"] = map[string]any{criV2: cri}
 	return config
 }
 
@@ -131,11 +133,12 @@ func version3(n *node.Node) nodeconfig.Document {
 		cni["bin_dirs"] = []string{"/opt/cni/bin"}
 	}
 	images := map[string]any{
-		"discard_unpacked_layers": true,
+		"discard_unpacked_layers": !n.Containerd.KeepUnpackedLayers,
 		"pinned_images":           map[string]any{"sandbox": n.Containerd.PauseImage},
 		"registry":                registries(),
 	}
 	snapshotter(n, images)
+	downloads(n, images)
 	config := daemon(3)
 	config["plugins"] = map[string]any{
 		imagesV3: images,
@@ -150,6 +153,12 @@ func cdi(n *node.Node) bool { return !n.Machine.Kubelet.Less(1, 32) }
 
 func registries() map[string]any {
 	return map[string]any{"config_path": "/etc/containerd/certs.d:/etc/docker/certs.d"}
+}
+
+func downloads(n *node.Node, images map[string]any) {
+	if most := n.Containerd.MaxConcurrentDownloads; most > 0 {
+		images["max_concurrent_downloads"] = most
+	}
 }
 
 func snapshotter(n *node.Node, images map[string]any) {

@@ -1,0 +1,93 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/kubelet/config/v1beta1"
+)
+
+// typed lists the fields of a type of Kubernetes as in fields.txt, without minor versions.
+func typed(path string, t reflect.Type) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if _, own := reflect.New(t).Interface().(json.Unmarshaler); own {
+		number := slices.Contains([]string{"Quantity", "QuantityValue", "TimeOrMetaDuration"}, t.Name())
+		return []string{path + " " + map[bool]string{true: "text", false: "string"}[number]}
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		var list []string
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch {
+			case name == "" && f.Anonymous:
+				list = append(list, typed(path, f.Type)...)
+			case name != "" && name != "-":
+				list = append(list, typed(strings.TrimPrefix(path+"."+name, "."), f.Type)...)
+			}
+		}
+		return list
+	case reflect.Map:
+		return typed(path+".*", t.Elem())
+	case reflect.Slice:
+		return typed(path+"[]", t.Elem())
+	case reflect.Bool:
+		return []string{path + " bool"}
+	case reflect.String:
+		return []string{path + " string"}
+	case reflect.Float32, reflect.Float64:
+		return []string{path + " number"}
+	default:
+		return []string{path + " integer"}
+	}
+}
+
+// The types of this repository's k8s.io/kubelet are those of kubelet 1.36.
+func TestFieldsAreThoseOfTheKubeletsTypes(t *testing.T) {
+	var known []string
+	for line := range strings.Lines(fieldLines) {
+		words := strings.Fields(line)
+		if len(words) == 3 && words[2] > "36" {
+			continue
+		}
+		known = append(known, words[0]+" "+words[1])
+	}
+	want := typed("", reflect.TypeFor[v1beta1.KubeletConfiguration]())
+	slices.Sort(want)
+	slices.Sort(known)
+	assert.Equal(t, strings.Join(want, "\n"), strings.Join(known, "\n"))
+}
+
+func TestFieldProblems(t *testing.T) {
+	for text, want := range map[string][]string{
+		`{"maxPods": 110, "containerLogMaxSize": "50Mi", "evictionHard": {"memory.available": "5%"}, "clusterDNS": ["1.2.3.4"],
+			"featureGates": {"NodeSwap": true}, "logging": {"verbosity": 3}, "serializeImagePulls": null,
+			"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}]}`: nil,
+		`{"maxPod": 110}`:                      {"maxPod: the kubelet has no such field; did you mean maxPods?"},
+		`{"maxPods": "110"}`:                   {"maxPods: must be an integer"},
+		`{"maxPods": 1.5}`:                     {"maxPods: must be an integer"},
+		`{"logging": 1}`:                       {"logging: must be an object"},
+		`{"logging": {"level": 1}}`:            {"logging.level: the kubelet has no such field"},
+		`{"clusterDNS": "1.2.3.4"}`:            {"clusterDNS: must be a list"},
+		`{"clusterDNS": [1]}`:                  {"clusterDNS[0]: must be a string"},
+		`{"evictionHard": {"x": 1}}`:           {"evictionHard.x: must be a string"},
+		`{"featureGates": {"NodeSwap": "on"}}`: {"featureGates.NodeSwap: must be true or false"},
+		`{"podLogsDir": "/x"}`:                 {"podLogsDir: kubelets before 1.30 do not have this field"},
+		`{"reservedMemory": [{"node": 0}]}`:    {"reservedMemory[0].node: the kubelet has no such field; did you mean numaNode?"},
+	} {
+		var config map[string]any
+		require.NoError(t, json.Unmarshal([]byte(text), &config))
+		var said []string
+		for _, p := range FieldProblems(29, config) {
+			said = append(said, p.Field+": "+p.Text)
+		}
+		assert.Equal(t, want, said, text)
+	}
+}

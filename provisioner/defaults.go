@@ -1,0 +1,254 @@
+package provisioner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// NodeDefaults are settings of an image for its nodes.
+type NodeDefaults struct {
+	// KubeletConfiguration of every node, in YAML or JSON, such as
+	// `jsonencode({ containerLogMaxSize = "50Mi" })`. First boot merges the user
+	// data over it. Fields that the kubelet does not have, and values with which it
+	// does not start, are refused.
+	KubeletDefaults string `json:"kubelet_defaults,omitempty" mapstructure:"kubelet_defaults" flag:"file"`
+	// Mirrors of container registries, such as
+	// `{ "docker.io" = "https://mirror.example" }`. Several mirrors of a registry
+	// are separated by commas, and the registry itself comes last. `*` means
+	// every registry without mirrors of its own. An address with `/v2` in its path
+	// replaces the path. The authority of a mirror belongs in `ca_certificates`.
+	RegistryMirrors map[string]string `json:"registry_mirrors,omitempty" mapstructure:"registry_mirrors"`
+	// Most layers of an image that containerd downloads at once. Defaults to
+	// containerd's own `3`.
+	MaxConcurrentDownloads int `json:"max_concurrent_downloads,omitempty" mapstructure:"max_concurrent_downloads"`
+	// Keep the packed layers of images on nodes, for programs that pull layers from
+	// other nodes. This sets containerd's `discard_unpacked_layers` to `false`.
+	// Defaults to `false`.
+	KeepUnpackedLayers bool `json:"keep_unpacked_layers,omitempty" mapstructure:"keep_unpacked_layers"`
+	// Proxy of every node, for the kubelet, containerd and all other services. The
+	// metadata service, EKS endpoints, the cluster's own endpoint and its service
+	// network never use the proxy. The user data can set other variables.
+	NodeProxy string `json:"node_proxy,omitempty" mapstructure:"node_proxy"`
+	// Additional names, addresses and networks that do not use `node_proxy`.
+	NodeNoProxy []string `json:"node_no_proxy,omitempty" mapstructure:"node_no_proxy"`
+}
+
+// direct are the places that never use a proxy: this machine, the metadata service, the
+// agent of EKS Pod Identity, EKS, and the service networks that EKS chooses.
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html,
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-config-ipv6.html
+var direct = []string{
+	"localhost", "127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254", "169.254.170.23", "fd00:ec2::23",
+	".eks.amazonaws.com", ".eks.amazonaws.com.cn", ".svc", ".cluster.local", "10.100.0.0/16", "172.20.0.0/16",
+}
+
+// nodeSpec is the spec of a NodeConfig with the settings; empty if there are none.
+func (s Spec) nodeSpec() (map[string]any, error) {
+	spec := map[string]any{}
+	config, err := s.kubeletDefaults()
+	if len(config) > 0 {
+		spec["kubelet"] = map[string]any{"config": config}
+	}
+	if s.NodeProxy != "" {
+		variables := map[string]any{}
+		for name, value := range map[string]string{
+			"http_proxy": s.NodeProxy, "https_proxy": s.NodeProxy, "no_proxy": strings.Join(append(slices.Clone(direct), s.NodeNoProxy...), ","),
+		} {
+			variables[name], variables[strings.ToUpper(name)] = value, value
+		}
+		spec["instance"] = map[string]any{"environment": map[string]any{"default": variables}}
+	}
+	return spec, err
+}
+
+// defaultsFiles are the file with the settings and those of the mirrors.
+func (n *node) defaultsFiles() []plan.File {
+	var files []plan.File
+	d := manifest.Defaults{MaxConcurrentDownloads: n.spec.MaxConcurrentDownloads, KeepUnpackedLayers: n.spec.KeepUnpackedLayers}
+	if spec, err := n.spec.nodeSpec(); err == nil && len(spec) > 0 { // Validate has refused an error
+		d.Spec, _ = json.Marshal(spec) // of plain values
+	}
+	if text, err := json.MarshalIndent(d, "", "  "); err == nil && string(text) != "{}" {
+		files = append(files, plan.File{
+			Path: manifest.DefaultsPath, Content: append(text, '\n'), Mode: 0o644, Why: "first boot merges the user data over these settings",
+		})
+	}
+	for _, registry := range slices.Sorted(maps.Keys(n.spec.RegistryMirrors)) {
+		folder := strings.Replace(registry, "*", "_default", 1)
+		files = append(files, plan.File{
+			Path: path.Join(mirrorsFolder, folder, "hosts.toml"), Content: hostsTOML(n.spec.RegistryMirrors[registry]), Mode: 0o644,
+			Why: "registry_mirrors has mirrors of " + registry,
+		})
+	}
+	return files
+}
+
+// mirrorsFolder is where containerd looks for the mirrors of a registry.
+const mirrorsFolder = "/etc/containerd/certs.d"
+
+// hostsTOML is containerd's file about the mirrors of a registry
+// (https://github.com/containerd/containerd/blob/main/docs/hosts.md).
+func hostsTOML(mirrors string) []byte {
+	var text strings.Builder
+	text.WriteString("# Written by eksnode for registry_mirrors.\n")
+	for mirror := range strings.SplitSeq(mirrors, ",") {
+		mirror = strings.TrimSuffix(strings.TrimSpace(mirror), "/")
+		fmt.Fprintf(&text, "\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", mirror)
+		if strings.Contains(mirror+"/", "/v2/") {
+			text.WriteString("  override_path = true\n")
+		}
+	}
+	return []byte(text.String())
+}
+
+// oldDefaults plans the removal of the files of an earlier provision that the spec no
+// longer has and that nobody changed.
+func (n *node) oldDefaults(h *host.Host) ([]plan.Action, error) {
+	m, err := manifest.Load(h)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	wanted := n.defaultsFiles()
+	var actions []plan.Action
+	for _, f := range m.Files {
+		ours := f.Path == manifest.DefaultsPath || strings.HasPrefix(f.Path, mirrorsFolder+"/")
+		if !ours || slices.ContainsFunc(wanted, func(w plan.File) bool { return w.Path == f.Path }) {
+			continue
+		}
+		same, _, err := f.Is(h)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			actions = append(actions, plan.Action{Verb: plan.Remove, Target: f.Path, Reason: "the spec no longer has these settings",
+				Do: func(context.Context, plan.Progress) error { return h.Files.Remove(f.Path) }})
+		}
+	}
+	return actions, nil
+}
+
+// kubeletDefaults reads the field kubelet_defaults.
+func (s Spec) kubeletDefaults() (map[string]any, error) {
+	if s.KubeletDefaults == "" {
+		return nil, nil
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal([]byte(s.KubeletDefaults), &config); err != nil {
+		return nil, surface.Errorf("%s: the text is no KubeletConfiguration: %s", fieldKubeletDefaults, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(config) == 0 {
+		return nil, surface.Errorf("%s has no fields", fieldKubeletDefaults)
+	}
+	for name, want := range map[string]string{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"} {
+		if has := config[name]; has != nil && has != want {
+			return nil, surface.Errorf("%s: %s is %q, not %s", fieldKubeletDefaults, name, show.Printable(fmt.Sprint(has)), want)
+		}
+		delete(config, name)
+	}
+	return config, nil
+}
+
+// validateKubeletDefaults checks the configuration for the spec's kubelet.
+func (s Spec) validateKubeletDefaults() error {
+	config, err := s.kubeletDefaults()
+	minor, unknown := kubernetesMinor(s.KubernetesVersion)
+	if err != nil || len(config) == 0 || unknown != nil {
+		return err
+	}
+	problems := kubelet.FieldProblems(minor, config)
+	if len(problems) == 0 {
+		problems = kubelet.Problems(minor, kubelet.Base(minor), config, nil)
+	}
+	if _, has := config["providerID"]; has {
+		problems = append(problems, kubelet.Problem{Field: "providerID", Text: "names one instance, but every node would have it"})
+	}
+	var errs []error
+	for _, p := range problems {
+		errs = append(errs, surface.Errorf("%s: %s: %s", fieldKubeletDefaults, p.Field, p.Text))
+	}
+	return errors.Join(errs...)
+}
+
+var registryForm = regexp.MustCompile(`^(\*|[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?)$`)
+
+// validateNodeDefaults refuses settings without an effect, and addresses that are none.
+func (s Spec) validateNodeDefaults() []error {
+	errs := []error{s.validateKubeletDefaults()}
+	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+	for _, registry := range slices.Sorted(maps.Keys(s.RegistryMirrors)) {
+		name := fieldRegistryMirrors.Key(registry)
+		if !registryForm.MatchString(registry) {
+			add("%s is not a registry, such as docker.io or registry.example:5000, and not *", name)
+		}
+		for mirror := range strings.SplitSeq(s.RegistryMirrors[registry], ",") {
+			if why := badAddress(strings.TrimSpace(mirror)); why != "" {
+				add("%s: %s", name, why)
+			}
+		}
+	}
+	if s.NodeProxy != "" {
+		if why := badAddress(s.NodeProxy); why != "" {
+			add("%s: %s", fieldNodeProxy, why)
+		}
+	}
+	if len(s.NodeNoProxy) > 0 && s.NodeProxy == "" {
+		add("%s has no effect without %s", fieldNodeNoProxy, fieldNodeProxy)
+	}
+	for _, name := range s.NodeNoProxy {
+		if name == "" || strings.ContainsAny(name, ", \t\r\n\"'\\") {
+			add("%s: %q is not one name, address or network", fieldNodeNoProxy, name)
+		}
+	}
+	if s.MaxConcurrentDownloads < 0 {
+		add("%s must be at least 1", fieldMaxConcurrentDownloads)
+	}
+	if !s.joins() {
+		for _, f := range []struct {
+			field surface.Name
+			set   bool
+		}{
+			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldNodeProxy, s.NodeProxy != ""},
+			{fieldMaxConcurrentDownloads, s.MaxConcurrentDownloads > 0}, {fieldKeepUnpackedLayers, s.KeepUnpackedLayers},
+		} {
+			if f.set {
+				add("%s has no effect with %s: another first boot configures the node", f.field, fieldBootstrap.Is(bootNone))
+			}
+		}
+	}
+	return errs
+}
+
+// badAddress says why a text is not the address of a proxy or a mirror; empty if it is
+// one. It never has a password, which would be in every image.
+func badAddress(text string) string {
+	const form = "must begin with http:// or https:// and a host, such as https://mirror.example:8443"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "the address " + form // the error would contain a password
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Sprintf("%q %s", u.Redacted(), form)
+	case u.User != nil:
+		return fmt.Sprintf("%q has a user or a password, which everyone with the image could read", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "\"\\ "):
+		return fmt.Sprintf("%q must have a host, a port and a path alone", u.Redacted())
+	}
+	return ""
+}

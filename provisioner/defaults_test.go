@@ -1,0 +1,104 @@
+package provisioner
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+)
+
+func defaultsOf(t *testing.T, s Spec) map[string]string {
+	t.Helper()
+	s.KubernetesVersion = "1.36.3"
+	require.NoError(t, s.Validate())
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	n, err := newNode(s, d, "amd64")
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, f := range n.defaultsFiles() {
+		files[f.Path] = string(f.Content)
+	}
+	return files
+}
+
+func TestNodeDefaults(t *testing.T) {
+	files := defaultsOf(t, Spec{NodeDefaults: NodeDefaults{
+		KubeletDefaults: "kind: KubeletConfiguration\ncontainerLogMaxSize: 50Mi\nmaxPods: 110\n", MaxConcurrentDownloads: 7, KeepUnpackedLayers: true,
+		NodeProxy: "http://proxy.example:3128", NodeNoProxy: []string{".corp.example"},
+		RegistryMirrors: map[string]string{"docker.io": "https://a.example, https://b.example/v2/hub/", "*": "http://c.example:5000"},
+	}})
+	text := files[manifest.DefaultsPath]
+	assert.Contains(t, text, `"containerLogMaxSize": "50Mi"`)
+	assert.Contains(t, text, `"maxPods": 110`)
+	assert.NotContains(t, text, "kind")
+	assert.Contains(t, text, `"HTTPS_PROXY": "http://proxy.example:3128"`)
+	assert.Contains(t, text, `"no_proxy": "localhost,127.0.0.1,::1,169.254.169.254,`)
+	assert.Contains(t, text, `172.20.0.0/16,.corp.example"`)
+	assert.Contains(t, text, `"maxConcurrentDownloads": 7`)
+	assert.Contains(t, text, `"keepUnpackedLayers": true`)
+	const head = "# Written by eksnode for registry_mirrors.\n"
+	assert.Equal(t, head+`
+[host."https://a.example"]
+  capabilities = ["pull", "resolve"]
+
+[host."https://b.example/v2/hub"]
+  capabilities = ["pull", "resolve"]
+  override_path = true
+`, files["/etc/containerd/certs.d/docker.io/hosts.toml"])
+	assert.Equal(t, head+"\n[host.\"http://c.example:5000\"]\n  capabilities = [\"pull\", \"resolve\"]\n", files["/etc/containerd/certs.d/_default/hosts.toml"])
+	assert.Len(t, files, 3)
+	assert.Empty(t, defaultsOf(t, Spec{}), "an image without settings has no file")
+}
+
+func TestOldNodeDefaultsAreRemoved(t *testing.T) {
+	const changed, same = "/etc/containerd/certs.d/a/hosts.toml", "/etc/containerd/certs.d/b/hosts.toml"
+	h := hosttest.Mounted(t, t.TempDir())
+	m := manifest.Manifest{}
+	for _, name := range []string{changed, same, "/etc/other"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), filepath.Dir(name)), 0o755))
+		require.NoError(t, h.Files.WriteFile(name, []byte("x"), host.Attributes{Mode: 0o644}))
+		m.Files = append(m.Files, manifest.File{Path: name, Mode: 0o644, Size: 1, SHA256: manifest.Sum([]byte("x"))})
+	}
+	require.NoError(t, h.Files.WriteFile(changed, []byte("y"), host.Attributes{Mode: 0o644}))
+	require.NoError(t, m.Save(h))
+	actions, err := (&node{}).oldDefaults(h)
+	require.NoError(t, err)
+	require.Len(t, actions, 1)
+	assert.Equal(t, same, actions[0].Target)
+	actions, err = (&node{spec: Spec{NodeDefaults: NodeDefaults{RegistryMirrors: map[string]string{"b": "https://x"}}}}).oldDefaults(h)
+	require.NoError(t, err)
+	assert.Empty(t, actions)
+}
+
+func TestNodeDefaultsAreValidated(t *testing.T) {
+	for want, d := range map[string]NodeDefaults{
+		"kubelet_defaults: maxPod: the kubelet has no such field; did you mean maxPods?":                    {KubeletDefaults: "maxPod: 1"},
+		"kubelet_defaults: maxPods: must be an integer":                                                     {KubeletDefaults: `{"maxPods": "x"}`},
+		"kubelet_defaults: defaultPodSysctls.net.x: kubelets before 1.37 do not have this field":            {KubeletDefaults: `{"defaultPodSysctls": {"net.x": "1"}}`},
+		"kubelet_defaults: featureGates.NoSuch: the kubelet has no such feature gate and does not start":    {KubeletDefaults: `{"featureGates": {"NoSuch": true}}`},
+		"kubelet_defaults: providerID: names one instance, but every node would have it":                    {KubeletDefaults: `{"providerID": "x"}`},
+		"kubelet_defaults: the text is no KubeletConfiguration: ":                                           {KubeletDefaults: "["},
+		"kubelet_defaults has no fields":                                                                    {KubeletDefaults: "{}"},
+		`kubelet_defaults: kind is "NodeConfig", not KubeletConfiguration`:                                  {KubeletDefaults: "kind: NodeConfig"},
+		`registry_mirrors["https://docker.io"] is not a registry`:                                           {RegistryMirrors: map[string]string{"https://docker.io": "https://x"}},
+		`registry_mirrors["docker.io"]: "mirror.example" must begin with http:// or https:// and a host`:    {RegistryMirrors: map[string]string{"docker.io": "mirror.example"}},
+		`registry_mirrors["docker.io"]: "https:///v2" must begin with http:// or https:// and a host`:       {RegistryMirrors: map[string]string{"docker.io": "https://a,https:///v2"}},
+		`node_proxy: "proxy.example:3128" must begin with http:// or https:// and a host`:                   {NodeProxy: "proxy.example:3128"},
+		`node_proxy: "http://u:xxxxx@x" has a user or a password, which everyone with the image could read`: {NodeProxy: "http://u:p@x"},
+		"node_no_proxy has no effect without node_proxy":                                                    {NodeNoProxy: []string{"x"}},
+		`node_no_proxy: "a,b" is not one name, address or network`:                                          {NodeProxy: "http://x", NodeNoProxy: []string{"a,b"}},
+		"max_concurrent_downloads must be at least 1":                                                       {MaxConcurrentDownloads: -1},
+	} {
+		require.ErrorContains(t, Spec{KubernetesVersion: "1.36.3", NodeDefaults: d}.Validate(), want)
+	}
+	err := Spec{KubernetesVersion: "1.36.3", Bootstrap: "none", NodeDefaults: NodeDefaults{NodeProxy: "http://x"}}.Validate()
+	require.ErrorContains(t, err, `node_proxy has no effect with bootstrap = "none": another first boot configures the node`)
+}
