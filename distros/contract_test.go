@@ -1,11 +1,14 @@
 package distros
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,8 +42,8 @@ type workshop struct {
 	// that another package manager would hold; nil if the tool always waits.
 	release string
 	lock    func(t *testing.T) (release func())
-	// cache is the folder of downloads.
-	cache string
+	// cache is the folder of downloads, and folder that of the repository.
+	cache, folder string
 	// unsigned is the message about an unsigned repository or package.
 	unsigned string
 	// sign signs the repository with one of two keys. The machine trusts the
@@ -94,8 +97,29 @@ func contractOn(t *testing.T, root string, open func(t *testing.T, h *host.Host)
 		w.refuses(t, h)
 		w.cleans(t, h)
 		w.trusts(t, h)
+		w.proxied(t, h)
 		w.extends(t, h)
 	})
+}
+
+// proxied checks that the environment names the proxy of downloads, without any file.
+func (w workshop) proxied(t *testing.T, h *host.Host) {
+	t.Helper()
+	var served atomic.Int32
+	files := http.FileServer(http.Dir(w.folder))
+	proxy := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		if r.URL.Host == "packages.example" {
+			served.Add(1)
+		}
+		files.ServeHTTP(to, r)
+	}))
+	defer proxy.Close()
+	w.publish(t, h, "http://packages.example", false)
+	h = h.With("http_proxy="+proxy.URL, "HTTP_PROXY="+proxy.URL, "no_proxy=localhost")
+	require.NoError(t, w.pm.Refresh(t.Context(), h))
+	require.NoError(t, w.pm.Install(t.Context(), h, []string{"eksnode-unwanted"}))
+	assert.Positive(t, served.Load())
+	require.NoError(t, w.pm.Remove(t.Context(), h, []string{"eksnode-unwanted"}))
 }
 
 // extends checks that an additional repository is read with its key, and refused with
@@ -276,7 +300,7 @@ func TestAptMeetsTheContract(t *testing.T) {
 	contract(t, nil, func(t *testing.T, h *host.Host) workshop {
 		built := map[string]deb{}
 		return workshop{
-			pm: APT(), impatient: newApt(0), cache: "/var/cache/apt", unsigned: "is missing or not signed; only signed repositories are used: ",
+			pm: APT(), impatient: newApt(0), cache: "/var/cache/apt", folder: aptRepository, unsigned: "is missing or not signed; only signed repositories are used: ",
 			build: func(_ *testing.T, _ *host.Host, p pkg) {
 				d := deb{name: p.name, version: p.version}
 				for _, field := range [][2]string{{"Depends", p.requires}, {"Provides", p.provides}, {"Conflicts", p.conflicts}, {"Recommends", p.recommends}} {

@@ -77,7 +77,7 @@ func TestDnf5MeetsTheContract(t *testing.T) {
 	contractOn(t, dnf5Root(t), func(t *testing.T, h *host.Host) workshop {
 		withDnf5(t, h)
 		return workshop{
-			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/libdnf5", unsigned: unverified,
+			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/libdnf5", folder: rpmRepository, unsigned: unverified,
 			sign: signRpms, additional: additionalRpms, upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
 		}
 	})

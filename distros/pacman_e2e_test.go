@@ -97,7 +97,7 @@ func TestPacmanMeetsTheContract(t *testing.T) {
 		require.NoError(t, os.MkdirAll("/var/lib/pacman/local", 0o755))
 		impatient := pacmanManager{options: []string{"--noconfirm"}, tool: tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked}}
 		return workshop{
-			pm: Pacman(), impatient: impatient, build: buildPackage, publish: publishPackages, release: "-1", cache: "/var/cache/pacman/pkg", unsigned: unverified,
+			pm: Pacman(), impatient: impatient, build: buildPackage, publish: publishPackages, release: "-1", cache: "/var/cache/pacman/pkg", folder: pacmanRepository, unsigned: unverified,
 			sign: signPackages,
 			additional: func(t *testing.T, h *host.Host, key signer) string {
 				signPackages(t, h, key, false)

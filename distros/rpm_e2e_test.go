@@ -111,7 +111,7 @@ func TestDnfMeetsTheContract(t *testing.T) {
 	contract(t, []string{"dnf", "rpm", "createrepo-c"}, func(t *testing.T, h *host.Host) workshop {
 		withRpm(t, h)
 		return workshop{
-			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
+			pm: DNF(), impatient: newDnf(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", folder: rpmRepository, unsigned: unverified,
 			sign: signRpms, lock: lockDnf, additional: additionalRpms,
 			upgrade: []string{"dnf", "--assumeyes", "--refresh", "upgrade"},
 		}
@@ -132,7 +132,7 @@ func TestYumMeetsTheContract(t *testing.T) {
 		require.NoError(t, os.Symlink("/etc/yum.conf", "/etc/dnf/dnf.conf"))
 		require.NoError(t, os.WriteFile("/etc/yum.conf", []byte("[main]\ninstall_weak_deps=0\n"), 0o644))
 		return workshop{
-			pm: Yum(), impatient: newYum(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", unsigned: unverified,
+			pm: Yum(), impatient: newYum(0), build: buildRpm, publish: publishRpms, release: "-1", cache: "/var/cache/dnf", folder: rpmRepository, unsigned: unverified,
 			sign: signRpms, lock: lockDnf, additional: additionalRpms,
 			upgrade: []string{"yum", "--assumeyes", "--refresh", "update"},
 		}
@@ -164,7 +164,7 @@ func TestZypperMeetsTheContract(t *testing.T) {
 		impatient := newZypper()
 		impatient.tool.patience = 0
 		return workshop{
-			pm: Zypper(), impatient: impatient, build: buildRpm, release: "-1", cache: "/var/cache/zypp", unsigned: unverified,
+			pm: Zypper(), impatient: impatient, build: buildRpm, release: "-1", cache: "/var/cache/zypp", folder: rpmRepository, unsigned: unverified,
 			publish: func(t *testing.T, h *host.Host, address string, signed bool) {
 				publishRpms(t, h, address, signed)
 				require.NoError(t, os.RemoveAll("/etc/zypp/repos.d"))

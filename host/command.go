@@ -73,7 +73,7 @@ func (h *Host) Run(ctx context.Context, c Command) ([]byte, error) {
 	}
 	cmd := exec.CommandContext(ctx, found(c.Argv[0]), c.Argv[1:]...)
 	cmd.Args[0] = c.Argv[0]
-	cmd.Env = append(append(cmd.Environ(), "PATH="+searchPath()), c.Env...)
+	cmd.Env = append(append(cmd.Environ(), "PATH="+searchPath()), append(h.env[:len(h.env):len(h.env)], c.Env...)...)
 	if h.Offline() { // systemctl, also of package scripts, changes files alone and ignores the rest
 		cmd.Env = append(cmd.Env, "SYSTEMD_OFFLINE=1")
 	}

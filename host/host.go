@@ -30,6 +30,15 @@ type Host struct {
 
 	root string
 	now  func() time.Time
+	env  []string // additional environment of commands
+}
+
+// With returns the machine with more environment variables for its commands, as
+// "NAME=value".
+func (h *Host) With(env ...string) *Host {
+	with := *h
+	with.env = append(h.env[:len(h.env):len(h.env)], env...)
+	return &with
 }
 
 // Live returns the machine that this process runs on.

@@ -67,6 +67,7 @@ func everyField(t *testing.T) map[string]fields {
 			"kubelet_defaults":         "maxPods: 110",
 			"registry_mirrors":         fields{"docker.io": "https://mirror.example"},
 			"max_concurrent_downloads": 5, "keep_unpacked_layers": true,
+			"proxy": "http://proxy.example:3128", "no_proxy": []any{".example"},
 			"node_proxy": "http://proxy.example:3128", "node_no_proxy": []any{".example"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel_arguments": []any{"quiet"},
 			"nvidia_container_toolkit": "envvar", "efa": true, "fips": true, "accept_ended": true, "bootstrap": "eksnode", "hardening": []any{"umask", "audit"},

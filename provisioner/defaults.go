@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -198,24 +197,17 @@ func (s Spec) validateNodeDefaults() []error {
 			add("%s is not a registry, such as docker.io or registry.example:5000, and not *", name)
 		}
 		for mirror := range strings.SplitSeq(s.RegistryMirrors[registry], ",") {
-			if why := badAddress(strings.TrimSpace(mirror)); why != "" {
+			if why := badAddress(strings.TrimSpace(mirror), false); why != "" {
 				add("%s: %s", name, why)
 			}
 		}
 	}
 	if s.NodeProxy != "" {
-		if why := badAddress(s.NodeProxy); why != "" {
+		if why := badAddress(s.NodeProxy, false); why != "" {
 			add("%s: %s", fieldNodeProxy, why)
 		}
 	}
-	if len(s.NodeNoProxy) > 0 && s.NodeProxy == "" {
-		add("%s has no effect without %s", fieldNodeNoProxy, fieldNodeProxy)
-	}
-	for _, name := range s.NodeNoProxy {
-		if name == "" || strings.ContainsAny(name, ", \t\r\n\"'\\") {
-			add("%s: %q is not one name, address or network", fieldNodeNoProxy, name)
-		}
-	}
+	errs = append(errs, validateNoProxy(fieldNodeNoProxy, s.NodeNoProxy, fieldNodeProxy, s.NodeProxy)...)
 	if s.MaxConcurrentDownloads < 0 {
 		add("%s must be at least 1", fieldMaxConcurrentDownloads)
 	}
@@ -233,22 +225,4 @@ func (s Spec) validateNodeDefaults() []error {
 		}
 	}
 	return errs
-}
-
-// badAddress says why a text is not the address of a proxy or a mirror; empty if it is
-// one. It never has a password, which would be in every image.
-func badAddress(text string) string {
-	const form = "must begin with http:// or https:// and a host, such as https://mirror.example:8443"
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return "the address " + form // the error would contain a password
-	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return fmt.Sprintf("%q %s", u.Redacted(), form)
-	case u.User != nil:
-		return fmt.Sprintf("%q has a user or a password, which everyone with the image could read", u.Redacted())
-	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "\"\\ "):
-		return fmt.Sprintf("%q must have a host, a port and a path alone", u.Redacted())
-	}
-	return ""
 }

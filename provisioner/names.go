@@ -28,6 +28,8 @@ const (
 	fieldKeepUnpackedLayers     surface.Name = "keep_unpacked_layers"
 	fieldNodeProxy              surface.Name = "node_proxy"
 	fieldNodeNoProxy            surface.Name = "node_no_proxy"
+	fieldProxy                  surface.Name = "proxy"
+	fieldNoProxy                surface.Name = "no_proxy"
 	fieldPackageVersions        surface.Name = "package_versions"
 	fieldSysctls                surface.Name = "sysctls"
 	fieldCaCertificates         surface.Name = "ca_certificates"

@@ -21,6 +21,7 @@ import (
 // version and held) and no package is half installed.
 func (n *node) packages() step {
 	return step{"packages", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		h = h.With(n.spec.proxyVariables()...)
 		pm := n.distro.PackageManager
 		actions, err := n.packageLeftovers(h)
 		if err != nil {

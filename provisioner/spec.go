@@ -32,7 +32,13 @@ type Spec struct {
 	// Accept a `source_url` that begins with `http://` although neither a lock file
 	// nor `checksums` pins every asset. Others on the network can then replace
 	// files and checksums. Defaults to `false`.
-	AllowHTTP  bool `json:"allow_http,omitempty" mapstructure:"allow_http"`
+	AllowHTTP bool `json:"allow_http,omitempty" mapstructure:"allow_http"`
+	// Proxy for the machine's downloads and its package manager during the build,
+	// such as `http://proxy.example:3128`. The image does not have it: see
+	// `node_proxy`. Without this field, the machine's environment decides.
+	Proxy string `json:"proxy,omitempty" mapstructure:"proxy"`
+	// Names, addresses and networks that do not use `proxy`.
+	NoProxy    []string `json:"no_proxy,omitempty" mapstructure:"no_proxy"`
 	Containers `mapstructure:",squash"`
 	// Major version of containerd, `2`. Where the distribution's own containerd is
 	// older, containerd and runc come from upstream archives instead of packages.

@@ -44,7 +44,7 @@ func (s Spec) validateOptions() []error {
 			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
 		}
 	}
-	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults())...)
+	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy())...)
 	if err := s.validateBootstrap(); err != nil {
 		errs = append(errs, err)
 	}

@@ -62,6 +62,7 @@ func Table() []Rule {
 		nodeRules(),
 		joinRules(),
 		originRules(),
+		proxyRules(),
 		moduleRules(),
 		sysctlRules(),
 		firewallRules(),

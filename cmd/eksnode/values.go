@@ -57,7 +57,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"diagnose":     files(),
 		"help":         commands,
 	}, "--cluster-id", "--cluster-name", "--eks-build-date", "--images", "--kernel-arguments", "--max-concurrent-downloads",
-		"--node-no-proxy", "--node-proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
+		"--no-proxy", "--node-no-proxy", "--node-proxy", "--proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
 		"--source-url", "--sysctls", "aws-iam-authenticator token", "token")
 }
 

@@ -57,9 +57,12 @@ func UsualPatience() Patience {
 
 // NewFetcher makes a Fetcher. It uses the proxy of the environment (HTTPS_PROXY and
 // related variables).
-func NewFetcher(p Patience) *Fetcher {
+func NewFetcher(p Patience) *Fetcher { return NewProxied(p, http.ProxyFromEnvironment) }
+
+// NewProxied makes a Fetcher that uses the proxy of a function; see http.Transport.
+func NewProxied(p Patience, proxy func(*http.Request) (*url.URL, error)) *Fetcher {
 	transport := &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
+		Proxy:               proxy,
 		DialContext:         (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 15 * time.Second,
 		IdleConnTimeout:     time.Minute,

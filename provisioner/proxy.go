@@ -1,0 +1,81 @@
+package provisioner
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+)
+
+// noProxy has the names that do not use the field proxy.
+func (s Spec) noProxy() string {
+	return strings.Join(append([]string{"localhost", "127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254"}, s.NoProxy...), ",")
+}
+
+// proxyVariables are the environment of programs that download; none without the field
+// proxy. No file has them.
+func (s Spec) proxyVariables() []string {
+	if s.Proxy == "" {
+		return nil
+	}
+	var list []string
+	for _, name := range []string{"http_proxy", "https_proxy"} {
+		list = append(list, name+"="+s.Proxy, strings.ToUpper(name)+"="+s.Proxy)
+	}
+	return append(list, "no_proxy="+s.noProxy(), "NO_PROXY="+s.noProxy())
+}
+
+// fetcher downloads assets, through the field proxy if it is set.
+func (s Spec) fetcher() *asset.Fetcher {
+	if s.Proxy == "" {
+		return asset.NewFetcher(asset.UsualPatience())
+	}
+	through := (&httpproxy.Config{HTTPProxy: s.Proxy, HTTPSProxy: s.Proxy, NoProxy: s.noProxy()}).ProxyFunc()
+	return asset.NewProxied(asset.UsualPatience(), func(r *http.Request) (*url.URL, error) { return through(r.URL) })
+}
+
+// validateProxy refuses addresses that are none.
+func (s Spec) validateProxy() []error {
+	var errs []error
+	if why := badAddress(s.Proxy, true); s.Proxy != "" && why != "" {
+		errs = append(errs, surface.Errorf("%s: %s", fieldProxy, why))
+	}
+	return append(errs, validateNoProxy(fieldNoProxy, s.NoProxy, fieldProxy, s.Proxy)...)
+}
+
+// validateNoProxy checks the names that do not use a proxy.
+func validateNoProxy(field surface.Name, names []string, of surface.Name, proxy string) []error {
+	var errs []error
+	if len(names) > 0 && proxy == "" {
+		errs = append(errs, surface.Errorf("%s has no effect without %s", field, of))
+	}
+	for _, name := range names {
+		if name == "" || strings.ContainsAny(name, ", \t\r\n\"'\\") {
+			errs = append(errs, surface.Errorf("%s: %q is not one name, address or network", field, name))
+		}
+	}
+	return errs
+}
+
+// badAddress says why a text is not the address of a proxy or a mirror; empty if it is
+// one. Only a proxy of the build may have a password: everything else is in the image.
+func badAddress(text string, password bool) string {
+	const form = "must begin with http:// or https:// and a host, such as https://mirror.example:8443"
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "the address " + form // the error would contain a password
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return fmt.Sprintf("%q %s", u.Redacted(), form)
+	case u.User != nil && !password:
+		return fmt.Sprintf("%q has a user or a password, which everyone with the image could read", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(text, "\"\\ "):
+		return fmt.Sprintf("%q must have a host, a port and a path alone", u.Redacted())
+	}
+	return ""
+}
