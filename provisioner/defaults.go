@@ -23,10 +23,10 @@ import (
 
 // NodeDefaults are settings of an image for its nodes.
 type NodeDefaults struct {
-	// KubeletConfiguration of every node, in YAML or JSON, such as
-	// `jsonencode({ containerLogMaxSize = "50Mi" })`. First boot merges the user
-	// data over it. Fields that the kubelet does not have, and values with which it
-	// does not start, are refused.
+	// Settings of every node's kubelet: a KubeletConfiguration in YAML or JSON. In
+	// HCL, `jsonencode({ containerLogMaxSize = "50Mi" })` makes one. First boot
+	// merges the user data over it. Fields that the kubelet does not have, and
+	// values with which it does not start, are refused.
 	KubeletDefaults string `json:"kubelet_defaults,omitempty" mapstructure:"kubelet_defaults" flag:"file"`
 	// Mirrors of container registries, such as
 	// `{ "docker.io" = "https://mirror.example" }`. Several mirrors of a registry

@@ -35,6 +35,9 @@ type locking struct {
 	spec       provisioner.Spec
 	local      provisioner.Local
 	accept     bool
+	update     bool
+	looks      bool
+	only       map[string]bool // the assets to lock; nil means all
 }
 
 // lockCommand writes a lock file with everything that a node downloads.
@@ -49,10 +52,15 @@ images, it writes the digest of each tag. Entries of other versions and images
 stay. Without --kubernetes-version and --images, it locks the versions in the
 file again. With --distro, it locks only what these distributions download, and
 removes other assets of the same versions. Builds with this lock file refuse
-anything else.`,
+anything else. A minor version, such as 1.36, means its newest patch release.
+--update moves every entry to the newest release and prints what has changed,
+with links. --check prints the same, changes nothing, and has exit code 1 when
+an entry is not the newest. Versions of other assets are those of this eksnode.`,
 		Example: `  eksnode lock --kubernetes-version 1.36.3 --arch amd64
   eksnode lock --kubernetes-version 1.36.3 --distro debian,rocky
   eksnode lock --images registry.k8s.io/pause:3.10
+  eksnode lock --check
+  eksnode lock --update
   eksnode provision --kubernetes-version 1.36.3 --lock-file eksnode.lock.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,26 +69,58 @@ anything else.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&l.file, "file", "eksnode.lock.json", "lock file to write")
-	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.36.3 (default: those in the lock file)")
+	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.36.3, or 1.36 for its newest patch release (default: those in the lock file)")
 	f.StringSliceVar(&l.arches, "arch", arches(), "node architectures")
 	f.StringSliceVar(&l.distros, "distro", nil, "distributions whose downloads to lock, such as debian (default: all)")
 	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "allow_http", "containerd", "versions", "checksums")
 	f.StringSliceVar(&l.images, "images", nil, "container images to lock, such as registry.k8s.io/pause:3.10")
 	options(f, provisionHelp(), &l.local, "image_archives", "cache_folder")
+	f.BoolVar(&l.update, "update", false, "move every entry of the lock file to its newest release")
+	f.BoolVar(&l.looks, "check", false, "print the entries that --update would move; exit code 1 when there is one")
+	for _, one := range []string{"update", "check"} {
+		for _, other := range []string{"kubernetes-version", "arch", "distro", "containerd", "images"} {
+			cmd.MarkFlagsMutuallyExclusive(one, other)
+		}
+	}
+	cmd.MarkFlagsMutuallyExclusive("update", "check")
 	f.BoolVar(&l.accept, "accept-changes", false, "accept a released file with another SHA-256 than in the lock file")
 	return cmd
 }
 
-func (l locking) run(ctx context.Context, out io.Writer) error {
-	to, err := openDestination(ctx, l.file)
+func (l *locking) run(ctx context.Context, out io.Writer) error {
+	file, err := openDestination(ctx, l.file)
 	if err != nil {
 		return fmt.Errorf("--file: %w", err)
 	}
 	lock := &asset.Lock{}
-	if to.exists {
+	if file.exists {
 		if lock, err = readLock(l.file); err != nil {
 			return err
 		}
+	}
+	fetcher := asset.NewFetcher(asset.UsualPatience())
+	var to map[string]string
+	if (l.update || l.looks) && len(lock.Assets)+len(lock.Images) > 0 {
+		moved := 0
+		if to, moved, err = l.moves(ctx, fetcher, lock, out); err != nil {
+			return err
+		}
+		switch {
+		case moved == 0:
+			fmt.Fprintf(out, "%s has the newest of everything\n", l.file)
+			return nil
+		case l.looks:
+			return exitError(1)
+		}
+		for _, version := range to {
+			if !slices.Contains(l.kubernetes, version) {
+				l.kubernetes = append(l.kubernetes, version)
+			}
+		}
+		slices.Sort(l.kubernetes)
+	}
+	if err := l.newest(ctx, fetcher, out); err != nil {
+		return err
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
 		for _, a := range lock.Assets {
@@ -98,7 +138,6 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 	if l.local.CacheFolder, err = l.local.Cache(); err != nil {
 		return err
 	}
-	fetcher := asset.NewFetcher(asset.UsualPatience())
 	for _, version := range l.kubernetes {
 		for _, arch := range l.arches {
 			if err := l.machine(ctx, fetcher, lock, version, arch, out); err != nil {
@@ -109,7 +148,8 @@ func (l locking) run(ctx context.Context, out io.Writer) error {
 	if err := l.lockImages(ctx, lock, out); err != nil {
 		return err
 	}
-	return writeLock(to, lock)
+	dropOld(lock, to)
+	return writeLock(file, lock)
 }
 
 // check validates the flags before any download.
@@ -179,6 +219,9 @@ func (l locking) specs() []provisioner.Spec {
 }
 
 func (l locking) downloads(id string) bool {
+	if l.only != nil {
+		return l.only[id]
+	}
 	if len(l.distros) == 0 {
 		return true
 	}

@@ -13,6 +13,8 @@ func provisionHelp() map[string]string {
 		"sbom":                     "write a CycloneDX 1.5 bill of materials to /etc/eks/eksnode/sbom.cdx.json in the image",
 		"source_url":               "URL of a mirror or folder with the assets, instead of the publishers' sites",
 		"allow_http":               "accept a --source-url that begins with http:// although neither a lock file nor --checksums pins every asset",
+		"proxy":                    "proxy for the machine's downloads and its package manager during the build, such as http://proxy.example:3128",
+		"no_proxy":                 "names, addresses and networks that do not use --proxy",
 		"images":                   "container images to preload, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…",
 		"pause_image":              "pause image to preload, with its digest",
 		"containerd":               "major version of containerd, 2 (default: 2 with Kubernetes 1.36 and newer, and to the containerd of the distribution with older versions)",
