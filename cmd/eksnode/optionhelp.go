@@ -22,7 +22,7 @@ func provisionHelp() map[string]string {
 		"checksums":                "required SHA-256 of assets in hexadecimal, by asset name",
 		"packages":                 "additional packages, by their names in the distribution",
 		"sysctls":                  "additional kernel parameters (sysctls), by names with dots",
-		"kubelet_defaults":         "kubeletConfiguration of every node, in YAML or JSON, such as jsonencode({ containerLogMaxSize = \"50Mi\" })",
+		"kubelet_defaults":         "settings of every node's kubelet: a KubeletConfiguration in YAML or JSON",
 		"registry_mirrors":         "mirrors of container registries, such as { \"docker.io\" = \"https://mirror.example\" }",
 		"max_concurrent_downloads": "most layers of an image that containerd downloads at once (default: containerd's own 3)",
 		"keep_unpacked_layers":     "keep the packed layers of images on nodes, for programs that pull layers from other nodes",
