@@ -96,7 +96,7 @@ func testScrub(t *testing.T, b *bench, n *node) {
 		report, _ := r.outcome(t)
 		assert.Equal(t, plan.Findings, report.Result)
 		n.unchanged(t, before)
-		b.build(t, n, account{}, "eksnode-audit", "rules = [\"wireguard\"]").succeeds(t)
+		b.build(t, n, account{}, "eksnode-audit", "rules = [\"iscsi-initiator\"]").succeeds(t)
 	})
 	t.Run("a scrub that is only planned changes nothing", func(t *testing.T) {
 		before := n.tree(t)
