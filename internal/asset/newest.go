@@ -2,6 +2,7 @@ package asset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -39,7 +40,7 @@ func (f *Fetcher) NewestPatch(ctx context.Context, minor, origin, source string)
 		}
 	}
 	if newest == "" {
-		return "", finding(fmt.Errorf("there is no release of it"))
+		return "", finding(errors.New("there is no release of it"))
 	}
 	return newest, nil
 }
