@@ -3,9 +3,12 @@ package provisioner
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +135,20 @@ func TestRepositoriesThatCannotBeTrusted(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestPackagesComeThroughTheProxy(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		alone(t)
+		text, key := signedRepository(t, h)
+		text = strings.Replace(text, "file:/srv/extra", "http://packages.example", 1)
+		proxy := httptest.NewServer(http.FileServer(http.Dir("/srv/extra")))
+		defer proxy.Close()
+		s := Spec{Repositories: map[string]string{"extra": text}, RepositoryKeys: map[string]string{"extra": key}}
+		require.ErrorContains(t, installing(t, h, s), "the repository http://packages.example/./ could not be reached")
+		s.Proxy = proxy.URL
+		require.NoError(t, installing(t, h, s))
+	})
 }
 
 func TestUnverifiedRepositoriesAreWarnings(t *testing.T) {
