@@ -58,6 +58,8 @@ type Machine struct {
 	// Partition is the number of the disk's root partition; 0 is a disk without
 	// partitions.
 	Partition int `json:"partition,omitempty"`
+	// Digest is the content digest of the disk that an audit read.
+	Digest string `json:"digest,omitempty"`
 	// AMI is the ID of the AMI that an audit read; empty for a snapshot by itself.
 	AMI string `json:"ami,omitempty"`
 	// Snapshot is the ID of the EBS snapshot that an audit read.

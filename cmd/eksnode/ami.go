@@ -25,7 +25,7 @@ func amiCommand() *cobra.Command {
 	var policy bool
 	cmd := &cobra.Command{
 		Use:   "ami",
-		Short: "Import, list, compare, publish, promote and retire your AMIs",
+		Short: "Import, attest, list, compare, publish, promote and retire your AMIs",
 		Long: `Your AMIs are those of this account with tags such as ` + awsapi.TagPrefix + `distro, which a build
 sets.`,
 		Example: "  eksnode ami list\n  eksnode ami --policy",
@@ -38,7 +38,7 @@ sets.`,
 		},
 	}
 	cmd.Flags().BoolVar(&policy, "policy", false, "print the required IAM policy and exit")
-	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiImportCommand(), amiExportCommand(), amiPublishCommand(), amiPromoteCommand(), amiRetireCommand())
+	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiImportCommand(), amiExportCommand(), amiAttestCommand(), amiVerifyCommand(), amiApproveCommand(), amiRevokeCommand(), amiPolicyCommand(), amiPublishCommand(), amiPromoteCommand(), amiRetireCommand())
 	return cmd
 }
 

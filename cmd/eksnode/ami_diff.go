@@ -58,7 +58,7 @@ instance, mounted read-only, and removed afterwards. This needs root and Linux.`
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.policy {
-				return printDiffPolicy(cmd.OutOrStdout())
+				return printText(cmd.OutOrStdout(), awsapi.SnapshotDiffPolicy)
 			}
 			if err := c.check(cmd); err != nil {
 				return err
@@ -235,6 +235,9 @@ func printDifferences(w io.Writer, names []string, list []difference) error {
 // print prints the summary, then packages, then files that no changed package explains.
 func (d *diskComparison) print(p *printer) error {
 	r := d.found.Result
+	if both := slices.Compact(slices.Clone(d.found.Digests)); len(both) > 0 {
+		p.line("digest: %s", strings.Join(both, " -> "))
+	}
 	if r.Blocks.By != "" {
 		how := "by content, without free space"
 		if r.Blocks.By == diskdiff.ByLineage {

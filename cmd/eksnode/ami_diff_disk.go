@@ -23,14 +23,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
-func printDiffPolicy(w io.Writer) error {
-	text, err := awsapi.SnapshotDiffPolicy(awsapi.Scope{})
-	if err == nil {
-		_, err = io.WriteString(w, text)
-	}
-	return err
-}
-
 // comparedDisk is one of the two disks of a comparison: a file, or the root volume of
 // an AMI or a snapshot.
 type comparedDisk struct {
@@ -57,6 +49,8 @@ type diskComparison struct {
 type diskDifferences struct {
 	// Facts are what AWS says about two AMIs.
 	Facts []difference `json:"facts"`
+	// Digests are the content digests, or empty for two times the same snapshot.
+	Digests []string `json:"digests,omitempty"`
 	diskdiff.Result
 	Notes []string `json:"notes"`
 }
@@ -244,6 +238,13 @@ func (d *diskComparison) content(ctx context.Context, p *printer) error {
 	r, err := diskdiff.Compare(ctx, first, second, "")
 	if err != nil {
 		return err
+	}
+	for _, s := range d.sides {
+		digest, err := s.Image.Digest(ctx, s.Layout)
+		if err != nil {
+			return err
+		}
+		d.found.Digests = append(d.found.Digests, digest)
 	}
 	for _, s := range d.sides { // a file that changed meanwhile
 		if err := s.Image.Check(); err != nil {

@@ -91,7 +91,7 @@ func TestAMIDiffComparesDisks(t *testing.T) {
 	start := double.Count()
 	code, out, errOut := command(t, "", "ami", "diff", "--disk", first, second)
 	require.Equal(t, 0, code, errOut)
-	require.Regexp(t, `^0 differences between `+first+` and `+second+`\nblocks: \d+ changed \([0-9.]+ MiB\), \d+ added \([0-9.]+ MiB\), 0 removed \(0.0 MiB\), as EBS lists them\n`, out)
+	require.Regexp(t, `^~ tag eksnode:digest: (.*)\n1 difference between `+first+` and `+second+`\ndigest: sha256:\w{64} -> sha256:\w{64}\nblocks: \d+ changed \([0-9.]+ MiB\), \d+ added \([0-9.]+ MiB\), 0 removed \(0.0 MiB\), as EBS lists them\n`, out)
 	_, files, _ := strings.Cut(out, "as EBS lists them\n")
 	assert.Equal(t, diskChanges, files)
 	assert.Contains(t, errOut, "reading the changes of the root volume /dev/xvda of "+second)
@@ -104,6 +104,7 @@ func TestAMIDiffComparesDisks(t *testing.T) {
 
 	code, out, errOut = command(t, "", "ami", "diff", "--disk", second, third)
 	require.Equal(t, 0, code, errOut)
+	assert.Regexp(t, `\ndigest: sha256:\w{64}\n`, out, "the same content")
 	assert.Contains(t, out, "blocks: 0 changed (0.0 MiB), 0 added (0.0 MiB), 0 removed (0.0 MiB), by content, without free space\npackages: 0 changed, 0 added, 0 removed\nfiles: 0 changed, 0 added, 0 removed\n")
 
 	_, out, errOut = command(t, "", "ami", "diff", "--disk", before, second)

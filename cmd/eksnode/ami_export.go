@@ -55,7 +55,7 @@ leaves FILE.part and FILE.journal, and the same command continues it.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if e.policy {
-				return printReadPolicy(cmd.OutOrStdout())
+				return printText(cmd.OutOrStdout(), awsapi.SnapshotReadPolicy)
 			}
 			return e.run(cmd, args[0], args[1])
 		},
@@ -77,6 +77,8 @@ type exported struct {
 	AMI      string `json:"ami,omitempty"`
 	Snapshot string `json:"snapshot"`
 	Region   string `json:"region"`
+	// Digest is the content digest, or empty if the partitions cannot be read.
+	Digest string `json:"digest,omitempty"`
 }
 
 func (e export) run(cmd *cobra.Command, source, file string) error {
@@ -113,15 +115,36 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	if err != nil {
 		return err
 	}
-	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.image.ID, volume.snapshot, volume.aws.Region}
+	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.image.ID, volume.snapshot, volume.aws.Region, ""}
+	if out.Digest, err = digestOf(ctx, file); err != nil {
+		newPrinter(cmd.ErrOrStderr()).line("no digest: %v", err)
+	}
 	if e.output == "json" {
 		return writeJSON(cmd.OutOrStdout(), out)
 	}
 	p := newPrinter(cmd.OutOrStdout())
 	p.line("%s is %s: a disk of %d GiB with %s (%s), %s fetched in %s", shown(file), volume, out.Size>>30,
 		show.Count(len(sums), "block"), show.Size(out.Used), show.Size(fetched), show.Length(time.Since(began)))
+	if out.Digest != "" {
+		p.line("digest: %s", out.Digest)
+	}
 	p.line("for qcow2: %s", disk.ToQcow2(file))
 	return p.err
+}
+
+// digestOf returns the content digest of a disk image.
+func digestOf(ctx context.Context, file string) (string, error) {
+	image, err := disk.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer image.Close()
+	layout, err := image.Layout()
+	if err != nil {
+		return "", err
+	}
+	digest, err := image.Digest(ctx, layout)
+	return digest, errors.Join(err, image.Check())
 }
 
 // otherFormats are the endings of files that are no raw disks.

@@ -13,11 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // importing holds the flags of `eksnode ami import`.
@@ -28,6 +30,8 @@ type importing struct {
 	output string
 	dryRun bool
 	policy bool
+
+	key, statement string
 }
 
 func amiImportCommand() *cobra.Command {
@@ -61,9 +65,35 @@ rule could not run.`,
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
 	cmd.Flags().StringVar(&i.folder, "cache-folder", "", "folder for checksums and for the journals of uploads (default: eksnode/ami-import in the user's cache folder)")
 	cmd.Flags().BoolVar(&i.policy, "policy", false, "print the required IAM policy, for --region and the KMS keys if they are given, and exit")
+	cmd.Flags().StringVar(&i.key, "key", "", "sign a statement about the AMI and its copies: "+keyHelp)
+	cmd.Flags().StringVar(&i.statement, "statement", "", "file for the statement, with --key")
 	formatFlag(cmd, &i.output, "text", "json")
 	awsFlags(cmd, &i.aws)
 	return cmd
+}
+
+// signer opens the key, or returns nil without one.
+func (i importing) signer(ctx context.Context) (attest.Key, error) {
+	switch {
+	case (i.key == "") != (i.statement == ""):
+		return nil, errors.New("--key and --statement belong together: name a key, and a file for the statement")
+	case i.key != "" && i.spec.Audit == string(scrub.AuditOff):
+		return nil, errors.New("--key has no effect with --audit off: a statement says what an audit found")
+	case i.key == "":
+		return nil, nil
+	}
+	return openSigner(ctx, i.key, i.aws)
+}
+
+// sign writes the statement about what was imported.
+func (i importing) sign(ctx context.Context, key attest.Key, made amiimport.Result) error {
+	var names []string
+	for _, image := range append([]awsapi.Image{made.Image}, made.Copies...) {
+		for _, id := range append([]string{image.ID}, image.Snapshots...) {
+			names = append(names, image.Region+":"+id)
+		}
+	}
+	return writeStatement(ctx, attest.Evidence{Names: names, Report: *made.Audit, Manifest: made.Manifest}, key, i.statement)
 }
 
 // printPolicy prints a policy for the regions and keys of the flags.
@@ -108,6 +138,10 @@ func auditCode(err error) error {
 func (i importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error) {
 	said := newPrinter(cmd.ErrOrStderr())
 	meter := newMeter(cmd.ErrOrStderr())
+	key, err := i.signer(cmd.Context())
+	if err != nil {
+		return amiimport.Result{}, err
+	}
 	made, err := amiimport.Import{
 		Spec: i.spec, Disk: disk, Folder: i.folder, DryRun: i.dryRun,
 		Open:     func(ctx context.Context) (*awsapi.AWS, error) { return awsapi.Open(ctx, i.aws) },
@@ -115,6 +149,9 @@ func (i importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error)
 		Progress: meter.upload,
 	}.Run(cmd.Context())
 	meter.end()
+	if key != nil && err == nil && !i.dryRun {
+		err = i.sign(cmd.Context(), key, made)
+	}
 	return made, err
 }
 
@@ -142,6 +179,7 @@ type importedDisk struct {
 	VolumeGiB    int64  `json:"volume_gib"`
 	Architecture string `json:"architecture"`
 	BootMode     string `json:"boot_mode"`
+	Digest       string `json:"digest"`
 }
 
 // importedBlocks counts blocks of 512 KiB.
@@ -158,7 +196,7 @@ func importedOf(r amiimport.Result, failed error) imported {
 		out.Error = surface.InFlags(failed)
 	}
 	if d := r.Disk; d.Format != "" {
-		out.Disk = &importedDisk{d.Format, d.Size, d.Used, d.VolumeGiB, d.Architecture, d.BootMode}
+		out.Disk = &importedDisk{d.Format, d.Size, d.Used, d.VolumeGiB, d.Architecture, d.BootMode, d.Digest}
 	}
 	if r.Upload.Snapshot.ID != "" {
 		out.Upload = &importedBlocks{r.Upload.Sent, r.Upload.Resumed, r.Upload.Inherited}
@@ -180,6 +218,7 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 	}
 	if d := r.Disk; d.Architecture != "" {
 		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB, show.Size(d.Used), show.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
+		p.line("digest: %s", d.Digest)
 	}
 	if u := r.Upload; u.Snapshot.ID != "" {
 		p.line("snapshot: %s, %s sent, %s from an earlier run, %s from the parent", u.Snapshot.ID, blocks(u.Sent), blocks(u.Resumed), blocks(u.Inherited))

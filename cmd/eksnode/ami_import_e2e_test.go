@@ -115,7 +115,14 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 	assert.ElementsMatch(t, []aws.Tag{
 		{Key: "eksnode:distro", Value: "mine"}, {Key: "eksnode:architecture", Value: "amd64"}, {Key: "eksnode:kubernetes-version", Value: "1.34.4"},
 		{Key: "eksnode:asset:kubelet", Value: "1.34.4"}, {Key: "team", Value: "a"},
+		{Key: "eksnode:digest", Value: made.Disk.Digest},
 	}, w.Images[0].Tags)
+	assert.Regexp(t, "^sha256:[0-9a-f]{64}$", made.Disk.Digest)
+	assert.Equal(t, made.Disk.Digest, made.Audit.Machine.Digest)
+	exported := filepath.Join(t.TempDir(), "node.raw")
+	code, out, errOut = inProcess("ami", "export", made.Image.ID, exported)
+	require.Zero(t, code, out+errOut)
+	assert.Contains(t, out, "\ndigest: "+made.Disk.Digest+"\n")
 
 	// The AMI is one of yours, and its name is taken.
 	_, out, _ = inProcess("ami", "list")

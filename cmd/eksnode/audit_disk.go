@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -25,9 +27,14 @@ type auditedDisk struct {
 	ami, snapshot string
 	partition     int
 
-	aws   awsapi.Options
-	local provisioner.Local
-	keep  bool
+	aws    awsapi.Options
+	local  provisioner.Local
+	keep   bool
+	policy bool
+
+	// made is the manifest of the audited image; with whole, it lists everything.
+	made  manifest.Manifest
+	whole bool
 }
 
 const diskHelp = `
@@ -46,18 +53,59 @@ func diskFlags(cmd *cobra.Command) *auditedDisk {
 	f.StringVar(&d.file, "disk", "", "disk image to audit: raw, qcow2 or fixed VHD; it is mounted read-only, which needs root")
 	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to audit, with or without its region, such as eu-west-1:ami-0123456789abcdef0")
 	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to audit, with or without its region")
-	f.IntVar(&d.partition, "partition", 0, "number of the root partition of the disk (default: found by its type, label or content)")
-	options(f, provisionHelp(), &d.local, "cache_folder")
-	f.BoolVar(&d.keep, "keep-disk", false, "keep the disk of --ami or --snapshot in the cache folder")
-	awsFlags(cmd, &d.aws)
+	d.flags(cmd)
 	policyFlag(cmd, "for --ami and --snapshot ", func() (string, error) { return awsapi.SnapshotReadPolicy(awsapi.Scope{}) })
 	cmd.Long += "\n" + diskHelp
 	cmd.Example += diskExample
 	return &d
 }
 
-func printReadPolicy(w io.Writer) error {
-	text, err := awsapi.SnapshotReadPolicy(awsapi.Scope{})
+// sourceFlags adds the flags of a command whose argument names the disk.
+func sourceFlags(cmd *cobra.Command) *auditedDisk {
+	var d auditedDisk
+	d.flags(cmd)
+	cmd.Flags().BoolVar(&d.policy, "policy", false, "print the required IAM policy and exit")
+	return &d
+}
+
+func (d *auditedDisk) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.IntVar(&d.partition, "partition", 0, "number of the root partition of the disk (default: found by its type, label or content)")
+	options(f, provisionHelp(), &d.local, "cache_folder")
+	f.BoolVar(&d.keep, "keep-disk", false, "keep the disk of an AMI or a snapshot in the cache folder")
+	awsFlags(cmd, &d.aws)
+}
+
+// choose takes the disk from an argument.
+func (d *auditedDisk) choose(source string) (*comparedDisk, error) {
+	side, err := parseSide(source)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.partition < 0:
+		return nil, fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
+	case side.cloud == nil:
+		d.file = source
+	case side.cloud.isSnapshot():
+		d.snapshot = source
+	default:
+		d.ami = source
+	}
+	return side, nil
+}
+
+// options are those of AWS for the region of a disk.
+func (d *auditedDisk) options(of *comparedDisk) awsapi.Options {
+	o := d.aws
+	if of.cloud != nil {
+		o.Region = cmp.Or(o.Region, of.cloud.region)
+	}
+	return o
+}
+
+// printText prints a policy for all regions and keys.
+func printText(w io.Writer, policy func(awsapi.Scope) (string, error)) error {
+	text, err := policy(awsapi.Scope{})
 	if err == nil {
 		_, err = io.WriteString(w, text)
 	}
@@ -107,7 +155,7 @@ func (d *auditedDisk) auditFile(ctx context.Context, path string, spec scrub.Spe
 	if err != nil {
 		return plan.Report{}, err
 	}
-	return diskaudit.Audit{Image: image, Layout: layout, Root: d.partition, Spec: spec}.Run(ctx)
+	return diskaudit.Audit{Image: image, Layout: layout, Root: d.partition, Spec: spec, Manifest: &d.made, Whole: d.whole}.Run(ctx)
 }
 
 // auditChild runs the part of an audit that needs a process of its own.
@@ -179,6 +227,9 @@ func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume rootVolume, spec sc
 		return r, err
 	}
 	r.Machine.Disk, r.Machine.AMI, r.Machine.Snapshot, r.Machine.Region = "", volume.image.ID, volume.snapshot, volume.aws.Region
+	if i := volume.image.Instance; i != "" {
+		r.Warnings = append(r.Warnings, fromInstance(i))
+	}
 	for _, other := range volume.others {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.image.RootDevice))
 	}

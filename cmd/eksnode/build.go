@@ -77,7 +77,7 @@ is written.`,
 	f.StringVar(&b.ami.spec.Name, "ami", "", "name of an AMI to make of the disk image; an AMI as base image is its parent")
 	awsFlags(cmd, &b.ami.aws)
 	formatFlag(cmd, &b.output, "text", "json")
-	f.StringVar(&b.report, "report", "", "file for the JSON report")
+	f.StringVar(&b.report, "report", "", reportHelp)
 	f.BoolVar(&b.verbose, "verbose", false, "print every step, rule and action, also where nothing changes")
 	return cmd
 }
@@ -274,8 +274,8 @@ func (b *building) download(cmd *cobra.Command) (*snapshot.Disk, error) {
 func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) error {
 	var errs []error
 	if b.to != nil {
-		text, err := json.MarshalIndent(made, "", "  ")
-		errs = append(errs, err, b.to.write(append(text, '\n')))
+		text, err := made.report(b.report)
+		errs = append(errs, err, b.to.write(text))
 	}
 	out := newPrinter(cmd.OutOrStdout())
 	if b.output == "json" {
@@ -319,6 +319,18 @@ func (b *building) next(made built) string {
 		parent = " --parent-ami " + b.ami.spec.ParentAMI
 	}
 	return fmt.Sprintf("; next: eksnode ami import %s --ami-name NAME%s", show.ShellWord(made.Image), parent)
+}
+
+// report is the content of the report file.
+func (b built) report(file string) ([]byte, error) {
+	if !isPage(file) {
+		return plan.EncodeJSON(b)
+	}
+	reports := []plan.Report{b.Provision}
+	if b.Scrub != nil {
+		reports = append(reports, *b.Scrub)
+	}
+	return page("eksnode build "+filepath.Base(b.Image)+" from "+b.Base, reports...)
 }
 
 // get returns the path of the base image, and how a person knows it.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -29,9 +28,14 @@ type output struct {
 	rules []scrub.Rule
 }
 
+const reportHelp = "file for the JSON report; a name with .html gets a page for a browser"
+
+// isPage reports whether a report file is a page instead of JSON.
+func isPage(file string) bool { return strings.HasSuffix(strings.ToLower(file), ".html") }
+
 func (o *output) flags(cmd *cobra.Command) {
 	formatFlag(cmd, &o.format, "text", "json", "sarif", "junit")
-	cmd.Flags().StringVar(&o.report, "report", "", "file for the JSON report")
+	cmd.Flags().StringVar(&o.report, "report", "", reportHelp)
 	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print every step, rule and action, also where nothing changes")
 }
 
@@ -55,11 +59,14 @@ func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, l
 }
 
 func (o *output) write(r plan.Report) error {
-	var text bytes.Buffer
-	if err := writeJSON(&text, r); err != nil {
+	text, err := plan.EncodeJSON(r)
+	if isPage(o.report) {
+		text, err = page(strings.Join(strings.Fields("eksnode "+r.Command+" "+r.Machine.Distro+" "+r.Machine.Version), " "), r)
+	}
+	if err != nil {
 		return err
 	}
-	return o.to.write(text.Bytes())
+	return o.to.write(text)
 }
 
 // finish prints the report and returns an error with the exit code of the

@@ -67,10 +67,21 @@ func distroRules() []scrub.Rule {
 
 // flags makes the flags; with chosen names, of those options alone.
 func (s *selection) flags(cmd *cobra.Command, chosen ...string) {
-	cmd.Flags().StringVar(&s.root, "root", "", "image root to work on instead of this machine; nothing in the image is executed")
 	options(cmd.Flags(), scrubHelp(), &s.spec, chosen...)
 	options(cmd.Flags(), scrubHelp(), &s.local)
 	s.out.flags(cmd)
+}
+
+func (s *selection) rootFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&s.root, "root", "", "image root to work on instead of this machine; nothing in the image is executed")
+}
+
+// auditFlags makes the flags of an audit.
+func (s *selection) auditFlags(cmd *cobra.Command) {
+	s.flags(cmd, "distro", "rules", "skip_rules")
+	s.spec.Node = scrub.NodeAuto
+	cmd.Flags().StringVar((*string)(&s.spec.Node), "node", string(scrub.NodeAuto),
+		"yes: a machine that is not a node is a finding; no: no rules for nodes; auto: only on a machine with something of a node")
 }
 
 // begin prepares the output of a scrub or an audit.
@@ -138,6 +149,7 @@ the exit code is 1 when the audit reports something.`,
 			return s.out.finish(cmd, r)
 		},
 	}
+	s.rootFlag(cmd)
 	s.flags(cmd)
 	cmd.Flags().BoolVar(&yes, "yes", false, "scrub without confirmation; required without a terminal")
 	cmd.Flags().BoolVar(&list, "list", false, "list the selected rules (default: all)")
@@ -207,9 +219,8 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 			return s.out.finish(cmd, r)
 		},
 	}
-	s.flags(cmd, "distro", "rules", "skip_rules")
-	s.spec.Node = scrub.NodeAuto
-	cmd.Flags().StringVar((*string)(&s.spec.Node), "node", string(scrub.NodeAuto), "yes: a machine that is not a node is a finding; no: no rules for nodes; auto: only on a machine with something of a node")
+	s.rootFlag(cmd)
+	s.auditFlags(cmd)
 	disk = diskFlags(cmd)
 	return cmd
 }

@@ -41,6 +41,9 @@ func printReport(p *printer, r plan.Report, verbose bool) error {
 	for _, text := range console.Table(&r) {
 		p.line("%s", line(text))
 	}
+	if r.Machine.Digest != "" {
+		p.line("digest: %s", line(r.Machine.Digest))
+	}
 	p.verdict(r)
 	if text := console.AuditLine(&r); text != "" {
 		p.line("%s", line(text))

@@ -40,7 +40,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--lock-file":                files("json"),
 		"--node":                     words(scrub.Nodes()...),
 		"--nvidia-container-toolkit": words(provisioner.DeviceLists()...),
-		"--report":                   files("json"),
+		"--report":                   files("json", "html"),
 		"--repositories":             namedFiles("sources", "repo", "conf"),
 		"--repository-keys":          namedFiles("asc", "gpg", "key"),
 		"--root":                     folders,

@@ -16,13 +16,14 @@ import (
 // tag agent leaves them and their libraries out of the agent.
 func workstationCommands() []*cobra.Command {
 	commands := in(onWorkstation, distrosCommand(), lockCommand(), templateCheckCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand())
-	return append(append(in(forImages, buildCommand()), commands...), manCommand())
+	return append(append(in(forImages, buildCommand(), sbomCommand()), commands...), manCommand())
 }
 
 // workstationValues returns what the flags and arguments of these commands
 // complete; declaredValues describes the keys.
 func workstationValues() map[string]cobra.CompletionFunc {
 	return withFree(map[string]cobra.CompletionFunc{
+		"--allow":                     words("amazon", "aws-marketplace"),
 		"--arch":                      words(arches()...),
 		"--aws-auth":                  files("yaml", "yml"),
 		"--base":                      words(distros.CloudImages()...),
@@ -47,9 +48,13 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--volume-type":               words(amiimport.VolumeTypes()...),
 
 		"check":          once(files("pkr.hcl", "pkr.json")),
+		"--key":          files("pem", "pub"),
+		"--statement":    files("jsonl"),
+		"ami attest":     once(files()),
 		"ami diff":       files(),
 		"ami export":     files("raw", "img"),
 		"ami import":     once(files()),
+		"ami verify":     once(files()),
 		"man":            once(folders),
 		"userdata check": once(files()),
 	}, "--ami", "--assume-role", "--base-checksum", "--disk-size", "--cluster", "--endpoint", "--external-id", "--instance", "--instance-profile",
@@ -58,7 +63,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--volume-initialization-rate", "--volume-size", "--nodegroup", "--ami-description", "--ami-name",
 		"--ami-org-arns", "--ami-ou-arns", "--ami-regions", "--ami-users", "--deprecate-at", "--iops", "--kms-key-id",
 		"--parent-ami", "--parent-snapshot", "--region-kms-key-ids", "--root-partition", "--snapshot-tags",
-		"--snapshot-users", "--tags", "--throughput", "--uefi-data", "ami publish")
+		"--snapshot-users", "--material", "--max-age", "--reason", "--watermark", "--account", "--approver", "ami approve", "ami revoke", "--tags", "--throughput", "--uefi-data", "ami publish")
 }
 
 // families lists the families of user data that carry another's, or the rest.

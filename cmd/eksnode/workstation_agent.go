@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -35,6 +36,11 @@ func auditChild(context.Context) (code int, child bool) { return 0, false }
 
 // workstationValues returns nothing in the agent.
 func workstationValues() map[string]cobra.CompletionFunc { return nil }
+
+// page refuses: the agent writes only JSON.
+func page(string, ...plan.Report) ([]byte, error) {
+	return nil, errors.New("the eksnode of nodes writes JSON; name a file with another ending than .html")
+}
 
 // The help of nodes does not mention instances.
 const instanceHelp, instanceExample = "\n\n", ""

@@ -44,14 +44,15 @@ type Image struct {
 	SourceInstance string `xml:"sourceInstanceId,omitempty"`
 	// Source and SourceRegion name the image that this one was copied from, or the
 	// image of the instance that this one was made from.
-	Source       string  `xml:"sourceImageId,omitempty"`
-	SourceRegion string  `xml:"sourceImageRegion,omitempty"`
-	Protection   string  `xml:"deregistrationProtection,omitempty"`
-	Launched     string  `xml:"-"` // time of the last launch
-	Devices      []Drive `xml:"blockDeviceMapping>item"`
-	Tags         []Tag   `xml:"tagSet>item"`
-	Shares       []Share `xml:"-"`
-	UEFI         string  `xml:"-"` // variable store in Base64
+	Source       string      `xml:"sourceImageId,omitempty"`
+	SourceRegion string      `xml:"sourceImageRegion,omitempty"`
+	Protection   string      `xml:"deregistrationProtection,omitempty"`
+	Launched     string      `xml:"-"` // time of the last launch
+	Devices      []Drive     `xml:"blockDeviceMapping>item"`
+	Tags         []Tag       `xml:"tagSet>item"`
+	Shares       []Share     `xml:"-"`
+	UEFI         string      `xml:"-"` // variable store in Base64
+	Watermarks   []Watermark `xml:"imageWatermarkSet>item"`
 	// User is the login name on instances of the image. Disk is their boot disk.
 	User string `xml:"-"`
 	Disk Disk   `xml:"-"`

@@ -143,6 +143,9 @@ type runInstancesIn struct {
 // check refuses parameters that a machine cannot have, and returns the image.
 func (w *World) check(region string, in runInstancesIn) (*Image, error) {
 	i, err := find(w.Images, region, in.Image, "InvalidAMIID.NotFound")
+	if err == nil {
+		err = w.refused(i)
+	}
 	switch {
 	case err != nil:
 		return nil, err

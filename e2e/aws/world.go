@@ -20,6 +20,7 @@ package aws
 
 import (
 	"context"
+	"crypto/ecdsa"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -78,6 +79,8 @@ type World struct {
 	BlockPublic map[string]string
 	// Limits are the quotas that are not AWS's defaults, by code.
 	Limits map[string]int
+	// Allowed are the settings of allowed images, in all regions.
+	Allowed AllowedImages
 	// Machines starts the machines behind instances. If nil, instances have no
 	// machines.
 	Machines Machines
@@ -109,6 +112,7 @@ type World struct {
 	front     front
 	copies    map[string]string // image by region and client token
 	ebs       *ebsdirect.Double
+	signing   *ecdsa.PrivateKey
 	ebsURL    string
 }
 

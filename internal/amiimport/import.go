@@ -46,7 +46,9 @@ type Result struct {
 	Upload snapshot.Result
 	// Audit is the report of the audit, or nil.
 	Audit *plan.Report
-	Disk  Disk
+	// Manifest is that of the image, or empty.
+	Manifest manifest.Manifest
+	Disk     Disk
 	// Parent is the ID of the parent snapshot, or empty.
 	Parent string
 }
@@ -63,6 +65,8 @@ type Disk struct {
 	VolumeGiB int64
 	// Architecture and BootMode are those of the AMI.
 	Architecture, BootMode string
+	// Digest is the content digest of the disk.
+	Digest string
 }
 
 // AuditError means that the audit kept the disk from being uploaded.
@@ -151,6 +155,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	r.result.Disk.Architecture, r.result.Disk.BootMode = r.Spec.Architecture, r.Spec.BootMode
+	if err := r.identify(ctx); err != nil {
+		return err
+	}
 	if err := errors.Join(r.Spec.checkSize(r.image.SizeGiB()), r.Spec.checkDeprecation(time.Now())); err != nil {
 		return err
 	}
@@ -176,9 +183,9 @@ func (r *run) gate(ctx context.Context) error {
 	if effect == scrub.AuditOff {
 		return nil
 	}
-	var made manifest.Manifest
+	made := &r.result.Manifest
 	report, err := diskaudit.Audit{
-		Image: r.image, Layout: r.layout, Root: r.Spec.Partition, Spec: scrub.Spec{Skip: r.Spec.SkipRules}, Manifest: &made,
+		Image: r.image, Layout: r.layout, Root: r.Spec.Partition, Spec: scrub.Spec{Skip: r.Spec.SkipRules}, Manifest: made,
 	}.Run(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -193,8 +200,19 @@ func (r *run) gate(ctx context.Context) error {
 	if made.Schema != "" {
 		r.Spec.Tags = joined(made.Tags(), r.Spec.Tags)
 	}
+	return nil
+}
+
+// identify adds the tag with the digest of the disk.
+func (r *run) identify(ctx context.Context) (err error) {
+	if r.result.Audit != nil {
+		r.result.Disk.Digest = r.result.Audit.Machine.Digest
+	} else if r.result.Disk.Digest, err = r.image.Digest(ctx, r.layout); err != nil {
+		return err
+	}
+	r.Spec.Tags = joined(r.Spec.Tags, map[string]string{awsapi.DigestTag: r.result.Disk.Digest})
 	if err := checkTags(joined(r.Spec.Tags, r.Spec.SnapshotTags)); err != nil {
-		return fmt.Errorf("tags with those of the image's manifest: %w", err)
+		return fmt.Errorf("tags with those of the image's manifest and its digest: %w", err)
 	}
 	return nil
 }

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
@@ -132,12 +129,8 @@ func (r *run) source() (snapshot.Source, error) {
 		// The journal belongs to the path.
 		Identity: fmt.Sprintf("%d bytes, changed %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)), Size: r.image.SizeGiB(), Check: r.image.Check,
 		Read: func(index int32, into []byte) error {
-			at := int64(index) * disk.BlockSize
-			if _, err := r.image.ReadAt(into, at); err != nil && !errors.Is(err, io.EOF) {
-				return err
-			}
-			r.layout.ZeroFree(into, at)
-			return nil
+			_, err := r.image.Block(r.layout, int64(index), into)
+			return err
 		},
 	}
 	for index := range r.layout.Blocks() {

@@ -19,6 +19,9 @@ import (
 // TagPrefix begins the names of the tags that builds give their images.
 const TagPrefix = "eksnode:"
 
+// DigestTag is the tag with the content digest of an image's disk.
+const DigestTag = TagPrefix + "digest"
+
 // ImagesOf lists an owner's images in the region. The owner is an account ID, or self
 // for the caller's account.
 func (a *AWS) ImagesOf(ctx context.Context, owner string) ([]Image, error) {
@@ -40,11 +43,12 @@ func (a *AWS) images(ctx context.Context, owner string, disabled bool) ([]Image,
 	return collect(each(ctx, doing, pages, list), func(in types.Image) Image { return imageOf(in, a.Region) })
 }
 
-// Marks returns the tags of an image that begin with TagPrefix, without the prefix.
+// Marks returns the tags of an image that begin with TagPrefix, without the prefix and
+// without those that any image can get: from an import, or from an approval.
 func (i Image) Marks() map[string]string {
 	marks := map[string]string{}
 	for key, value := range i.Tags {
-		if name, ours := strings.CutPrefix(key, TagPrefix); ours {
+		if name, ours := strings.CutPrefix(key, TagPrefix); ours && !slices.Contains([]string{DigestTag, StatementTag, ApprovalTag}, key) {
 			marks[name] = value
 		}
 	}
@@ -134,6 +138,8 @@ type Image struct {
 	// Source and SourceRegion name the image that this one is a copy of. Both are
 	// empty for an image that is no copy.
 	Source, SourceRegion string
+	// Instance is the instance that the image was made from, or empty.
+	Instance string
 	// OwnerAlias is amazon, aws-marketplace or empty.
 	OwnerAlias string
 	// Architecture is AWS's spelling: x86_64, arm64.
@@ -156,7 +162,8 @@ type Image struct {
 	// BootMode is legacy-bios, uefi, uefi-preferred or empty. TPM is v2.0 or empty.
 	BootMode, TPM string
 	// Devices are the disks of the image's instances.
-	Devices []BlockDevice
+	Devices    []BlockDevice
+	Watermarks []Watermark
 }
 
 func imageOf(in types.Image, region string) Image {
@@ -168,13 +175,15 @@ func imageOf(in types.Image, region string) Image {
 		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
 		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
 		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: imageDevices(in.BlockDeviceMappings),
+		Watermarks: watermarksOf(in.ImageWatermarks),
 	}
 	if in.StateReason != nil {
 		i.StateReason = aws.ToString(in.StateReason.Message)
 	}
 	// An image made from an instance has a source too: the image of the instance
 	// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
-	if in.SourceInstanceId == nil {
+	i.Instance = aws.ToString(in.SourceInstanceId)
+	if i.Instance == "" {
 		i.Source = aws.ToString(in.SourceImageId)
 	}
 	if i.Source != "" {

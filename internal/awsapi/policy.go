@@ -193,6 +193,22 @@ func actionsOf(statements []statement) []string {
 // ec2:CreateTags and those of KMS for calls with other names.
 func ImportActions() []string { return actionsOf(Scope{}.importing()) }
 
+// AttestPolicy is an IAM policy for signing and verifying statements about images.
+func AttestPolicy(s Scope) (string, error) {
+	return policy(append(s.readForAudit(), allow("EksnodeSign", s.keys(), SignActions()...)))
+}
+
+// ApprovePolicy is an IAM policy for approving and revoking images, and for the check of
+// the settings.
+func ApprovePolicy(s Scope) (string, error) {
+	return policy(append(s.readForAudit(), allow("EksnodeSign", s.keys(), SignActions()...),
+		allow("EksnodeApprove", s.images(), "ec2:AttachImageWatermark", "ec2:CreateTags", "ec2:DetachImageWatermark"),
+		allow("EksnodeUsers", oneOrMore{"*"}, "autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLaunchConfigurations",
+			"ec2:DescribeFleets", "ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates",
+			"ec2:DescribeRegions", "ec2:DescribeSpotFleetRequests", "ec2:DescribeSpotInstanceRequests", "ec2:GetAllowedImagesSettings",
+			"eks:DescribeNodegroup", "eks:ListClusters", "eks:ListNodegroups")))
+}
+
 // SnapshotReadActions are the permissions for auditing and exporting an AMI or a
 // snapshot.
 func SnapshotReadActions() []string { return actionsOf(Scope{}.readForAudit()) }

@@ -96,22 +96,27 @@ func (r *References) instances(ctx context.Context) error {
 		for _, i := range some {
 			ids = append(ids, i.ID)
 		}
-		pages := ec2.NewDescribeInstancesPaginator(r.aws.ec2, &ec2.DescribeInstancesInput{
-			Filters: []types.Filter{{Name: aws.String("image-id"), Values: ids}},
-		})
-		list := func(p *ec2.DescribeInstancesOutput) []types.Reservation { return p.Reservations }
-		for reservation, err := range each(ctx, "listing the instances", pages, list) {
-			if err != nil {
-				return err
+		if err := r.instancesOf(ctx, types.Filter{Name: aws.String("image-id"), Values: ids}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) error {
+	pages := ec2.NewDescribeInstancesPaginator(r.aws.ec2, &ec2.DescribeInstancesInput{Filters: filters})
+	list := func(p *ec2.DescribeInstancesOutput) []types.Reservation { return p.Reservations }
+	for reservation, err := range each(ctx, "listing the instances", pages, list) {
+		if err != nil {
+			return err
+		}
+		for _, i := range reservation.Instances {
+			state := types.InstanceStateName("")
+			if i.State != nil {
+				state = i.State.Name
 			}
-			for _, i := range reservation.Instances {
-				state := types.InstanceStateName("")
-				if i.State != nil {
-					state = i.State.Name
-				}
-				if state != types.InstanceStateNameTerminated {
-					r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
-				}
+			if state != types.InstanceStateNameTerminated {
+				r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
 			}
 		}
 	}

@@ -39,8 +39,9 @@ var mayImport = map[string][]string{
 	"internal/diagnose":     {"internal/expand", "internal/show", "internal/surface", "internal/version"},
 	"internal/awsapi":       {"internal/show", "internal/surface"},
 	"internal/snapshot":     {"internal/awsapi", "internal/show"},
+	"internal/attest":       {"plan", "internal/manifest", "internal/version"},
 	"internal/amiimport":    {"distros", "internal/awsapi", "internal/manifest", "internal/disk", "internal/diskaudit", "internal/snapshot", "internal/surface", "plan", "scrub"},
-	"internal/diskaudit":    {".", "host", "plan", "scrub", "internal/disk", "internal/manifest"},
+	"internal/diskaudit":    {".", "host", "plan", "scrub", "internal/image", "internal/disk", "internal/manifest"},
 	"internal/diskbuild":    {"distros", "host", "internal/asset", "internal/disk", "internal/diskaudit", "internal/sandbox", "internal/show", "internal/surface", "plan"},
 	"internal/diskdiff":     {"scrub", "internal/disk", "internal/diskaudit"},
 	"userdata":              {"bootstrap", "internal/clustersetup", "internal/version", "internal/strictjson", "internal/show"},
@@ -53,7 +54,7 @@ var mayImport = map[string][]string{
 	"provisioner":           {"host", "plan", "internal/manifest", "internal/image", "distros", "internal/asset", "internal/version", "internal/surface", "internal/show"},
 	".":                     {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version", "internal/surface"},
 	"internal/agent":        {"host", "plan", "scrub", "internal/asset", "provisioner"},
-	"cmd":                   {".", "internal/amiimport", "internal/snapshot", "internal/disk", "internal/diskaudit", "internal/diskbuild", "internal/diskdiff", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/image", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/packercheck", "internal/strictjson", "internal/version", "internal/surface", "internal/show", "internal/console", "internal/sandbox"},
+	"cmd":                   {".", "internal/attest", "internal/amiimport", "internal/snapshot", "internal/disk", "internal/diskaudit", "internal/diskbuild", "internal/diskdiff", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/manifest", "internal/agent", "bootstrap", "internal/image", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/packercheck", "internal/strictjson", "internal/version", "internal/surface", "internal/show", "internal/console", "internal/sandbox"},
 	"plugin":                {"internal/disk", "internal/diskaudit", "internal/diskbuild", "internal/snapshot", "internal/amiimport", "internal/manifest", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/agent", "internal/awsapi", "internal/version", "internal/show", "internal/console", "internal/surface"},
 	"docs":                  {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight", "internal/diagnose", "internal/version"},
 	"internal/checks":       {},
@@ -68,6 +69,8 @@ var onlyIn = map[string][]string{
 	"github.com/hashicorp/hcl":               {"plugin", "internal/packercheck"},
 	"github.com/zclconf/go-cty":              {"plugin", "internal/packercheck"},
 	"github.com/aws/aws-sdk-go-v2":           {"internal/awsapi"},
+	"github.com/in-toto/attestation":         {"internal/attest"},
+	"github.com/secure-systems-lab":          {"internal/attest"},
 }
 
 // listed is a package in the output of `go list -json`.

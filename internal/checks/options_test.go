@@ -138,6 +138,8 @@ func TestAgentLacksWorkstationClients(t *testing.T) {
 		}
 		assert.NotEqual(t, module+"/internal/preflight", d)
 		assert.NotEqual(t, module+"/internal/awsapi", d)
+		assert.NotEqual(t, module+"/internal/attest", d)
+		assert.False(t, strings.HasPrefix(d, "github.com/spdx/"), d)
 		assert.False(t, strings.HasPrefix(d, "github.com/hashicorp/hcl/"), d)
 	}
 	assert.ElementsMatch(t, []string{"ec2", "eks", "sts", "signin", "sso", "ssooidc"}, services)

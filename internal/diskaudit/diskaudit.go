@@ -27,6 +27,8 @@ type Audit struct {
 	Spec scrub.Spec
 	// Manifest gets the image's manifest, if the image has one. It may be nil.
 	Manifest *manifest.Manifest
+	// Whole makes Manifest list every package and container image.
+	Whole bool
 	// Folder is for a copy of the root partition when Linux cannot mount the image's
 	// format. Empty is the folder for temporary files.
 	Folder string

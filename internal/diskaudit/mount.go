@@ -81,7 +81,12 @@ func (t task) audit(ctx context.Context) (answer, error) {
 		return answer{}, err
 	}
 	defer h.Close()
-	m.answer.Manifest, _ = manifest.Load(h)                                // the rules report a manifest that cannot be read
+	m.answer.Manifest, _ = manifest.Load(h) // the rules report a manifest that cannot be read
+	if t.Whole {
+		if m.answer.Manifest, err = Whole(ctx, h); err != nil {
+			return answer{}, err
+		}
+	}
 	m.answer.Report, _ = eksnode.Audit(ctx, h, *t.Spec, eksnode.Options{}) // the report has the error too
 	return m.answer, nil
 }

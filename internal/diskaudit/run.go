@@ -35,6 +35,8 @@ type task struct {
 	Roots []int
 	// Spec says what to audit. Without it, the child lists the files.
 	Spec *scrub.Spec
+	// Whole is that of the audit.
+	Whole bool
 	// Chosen means that a person named the partition.
 	Chosen bool
 	// Work is the input of a work, which may write. Grown says that the root partition is
@@ -93,7 +95,7 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 	if err != nil {
 		return plan.Report{}, err
 	}
-	t.Spec = &a.Spec
+	t.Spec, t.Whole = &a.Spec, a.Whole
 	found, err := child(ctx, t)
 	if a.Manifest != nil && found.Manifest != nil {
 		*a.Manifest = *found.Manifest
@@ -110,7 +112,9 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 			found.Unchecked = append(found.Unchecked, fmt.Sprintf("partition %s has memory of the machine, which can contain secrets; overwrite the partition with zeros and run mkswap, or build the image without swap", p))
 		}
 	}
-	return a.report(found), nil
+	r := a.report(found)
+	r.Machine.Digest, err = a.Image.Digest(ctx, a.Layout)
+	return r, err
 }
 
 // task prepares a task for the child. The caller calls close after the child has ended,

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -184,15 +183,15 @@ func CompareBlocks(ctx context.Context, before, after Disk) (Blocks, error) {
 	counted := Blocks{By: ByContent}
 	size := max(before.Image.Size(), after.Image.Size())
 	first, second := make([]byte, disk.BlockSize), make([]byte, disk.BlockSize)
-	for at := int64(0); at < size; at += disk.BlockSize {
+	for n := range (size + disk.BlockSize - 1) / disk.BlockSize {
 		if err := context.Cause(ctx); err != nil {
 			return counted, err
 		}
-		was, err := before.block(at, first)
+		was, err := before.Image.Block(before.Layout, n, first)
 		if err != nil {
 			return counted, err
 		}
-		is, err := after.block(at, second)
+		is, err := after.Image.Block(after.Layout, n, second)
 		switch {
 		case err != nil:
 			return counted, err
@@ -205,18 +204,4 @@ func CompareBlocks(ctx context.Context, before, after Disk) (Blocks, error) {
 		}
 	}
 	return counted, nil
-}
-
-// block reads the block at a place, without what is free. It says whether the block
-// has other bytes than zeros.
-func (d Disk) block(at int64, into []byte) (bool, error) {
-	if d.Image.Zero(at, disk.BlockSize) || !d.Layout.Used(at, disk.BlockSize) {
-		return false, nil
-	}
-	clear(into)
-	if _, err := d.Image.ReadAt(into, at); err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	d.Layout.ZeroFree(into, at)
-	return bytes.ContainsFunc(into, func(r rune) bool { return r != 0 }), nil
 }

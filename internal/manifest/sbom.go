@@ -18,10 +18,8 @@ const SBOMPath = "/etc/eks/eksnode/sbom.cdx.json"
 // (https://github.com/package-url/purl-spec).
 var purlTypes = map[string]string{"apt": "deb", "dnf": "rpm", "yum": "rpm", "zypper": "rpm", "pacman": "alpm"}
 
-// SBOM is the image's bill of materials as a CycloneDX 1.5 document: everything
-// that provisioning added to the base image. The same image gives the same text: it
-// contains no time, and the serial number comes from the content.
-func (m *Manifest) SBOM() ([]byte, error) {
+// Components are everything that provisioning added to the base image.
+func (m *Manifest) Components() []cyclonedx.Component {
 	components := []cyclonedx.Component{}
 	add := func(c cyclonedx.Component) {
 		c.BOMRef = fmt.Sprintf("%s/%s", c.Type, c.Name)
@@ -49,6 +47,14 @@ func (m *Manifest) SBOM() ([]byte, error) {
 				escape(path.Base(repository)), escape(i.Digest), escape(repository), escape(tag)),
 		})
 	}
+	return components
+}
+
+// SBOM is the image's bill of materials as a CycloneDX 1.5 document with its components.
+// The same image gives the same text: it contains no time, and the serial number comes
+// from the content.
+func (m *Manifest) SBOM() ([]byte, error) {
+	components := m.Components()
 	b := cyclonedx.NewBOM()
 	b.Metadata = &cyclonedx.Metadata{
 		Tools: &cyclonedx.ToolsChoice{Components: &[]cyclonedx.Component{
@@ -94,9 +100,17 @@ func (m *Manifest) packageURL(p Package) string {
 	if kind == "" {
 		return ""
 	}
-	address := fmt.Sprintf("pkg:%s/%s/%s@%s", kind, escape(m.Distro), escape(p.Name), escape(p.Version))
+	name, arch, _ := strings.Cut(p.Name, ":") // dpkg's name of a package for one of several architectures
+	qualifiers := url.Values{}
+	if arch != "" {
+		qualifiers.Set("arch", arch)
+	}
 	if m.DistroVersion != "" {
-		address += "?distro=" + escape(m.Distro+"-"+m.DistroVersion)
+		qualifiers.Set("distro", m.Distro+"-"+m.DistroVersion)
+	}
+	address := fmt.Sprintf("pkg:%s/%s/%s@%s", kind, escape(m.Distro), escape(name), escape(p.Version))
+	if len(qualifiers) > 0 {
+		address += "?" + qualifiers.Encode()
 	}
 	return address
 }

@@ -1,0 +1,186 @@
+//go:build !agent
+
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+// approval holds the flags of `eksnode ami approve`.
+type approval struct {
+	verification
+	mark marking
+}
+
+// marking are the flags that approve and revoke share.
+type marking struct{ watermark, reason string }
+
+const defaultWatermark = "eksnode/audited"
+
+// watermarkName is the form of a watermark's name
+// (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AttachImageWatermark.html).
+var watermarkName = regexp.MustCompile(`^[A-Za-z0-9()\[\] ./'@_-]{3,128}$`)
+
+// reasonMost is the length of the longest reason: a tag has 256 characters.
+const reasonMost = 200
+
+func (m *marking) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&m.watermark, "watermark", defaultWatermark, "name of the watermark")
+	cmd.Flags().StringVar(&m.reason, "reason", "", "reason, which is kept in the tag "+awsapi.ApprovalTag)
+}
+
+func (m marking) check() error {
+	switch {
+	case !watermarkName.MatchString(m.watermark):
+		return fmt.Errorf("--watermark: %q is not a name of 3 to 128 letters, digits and ()[] ./'@_-", m.watermark)
+	case m.reason == "":
+		return errors.New("--reason is missing; say why in a few words")
+	case utf8.RuneCountInString(m.reason) > reasonMost:
+		return fmt.Errorf("--reason: a reason has at most %d characters", reasonMost)
+	}
+	return nil
+}
+
+// marked is the result of approve and revoke.
+type marked struct {
+	Image     string `json:"image"`
+	Region    string `json:"region"`
+	Watermark string `json:"watermark"`
+	Action    string `json:"action"` // approved or revoked
+	Reason    string `json:"reason"`
+}
+
+func (m marked) print(cmd *cobra.Command, output string) error {
+	if output == "json" {
+		return writeJSON(cmd.OutOrStdout(), m)
+	}
+	p := newPrinter(cmd.OutOrStdout())
+	p.line("%s %s in %s: the watermark %s is %s", m.Action, m.Image, m.Region, m.Watermark, map[string]string{"approved": "attached", "revoked": "gone"}[m.Action])
+	return p.err
+}
+
+func amiApproveCommand() *cobra.Command {
+	var a approval
+	cmd := &cobra.Command{
+		Use:   "approve AMI",
+		Short: "Verify a signed statement about an AMI, then attach a watermark",
+		Long: `Approve makes the checks of eksnode ami verify. If one fails or could not run, no
+watermark is attached. Otherwise approve tags the AMI with the SHA-256 of the statement
+and the reason, and attaches the watermark. An account can allow only AMIs with the
+watermark: eksnode ami policy prints the settings. EC2 attaches no watermarks to public
+AMIs, and copies inherit them.`,
+		Example: `  eksnode ami approve ami-0123456789abcdef0 --statement node.intoto.jsonl --key key.pub --reason "release 12"`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if a.disk.policy {
+				return cobra.NoArgs(cmd, args)
+			}
+			return named("an AMI", 1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.disk.policy {
+				return printText(cmd.OutOrStdout(), awsapi.ApprovePolicy)
+			}
+			return a.run(cmd, args[0])
+		},
+	}
+	a.flags(cmd)
+	formatFlag(cmd, &a.output, "text", "json")
+	a.mark.flags(cmd)
+	return cmd
+}
+
+func (a approval) run(cmd *cobra.Command, source string) error {
+	if err := a.mark.check(); err != nil {
+		return err
+	}
+	if _, err := parseCloudAMI(source); err != nil {
+		return err
+	}
+	r, v, err := a.verify(cmd, source)
+	if err != nil {
+		return err
+	}
+	if r.code != 0 {
+		return errors.Join(v.print(cmd, r), fmt.Errorf("%s is not approved: the verification failed", source))
+	}
+	i, ctx := v.side.volume.image, cmd.Context()
+	aws := v.side.volume.aws
+	if i.Public {
+		return fmt.Errorf("%s is public, and EC2 attaches no watermarks to public AMIs", i.ID)
+	}
+	tags := map[string]string{
+		awsapi.StatementTag: fmt.Sprintf("sha256:%x", sha256.Sum256(v.text)),
+		awsapi.ApprovalTag:  "approved " + time.Now().UTC().Format(time.RFC3339) + " " + a.mark.reason,
+	}
+	if err := aws.TagImage(ctx, i.ID, tags); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(i.Watermarks, func(w awsapi.Watermark) bool { return w.Named(a.mark.watermark) && w.Image == i.ID }) {
+		if err := aws.AttachWatermark(ctx, i.ID, a.mark.watermark); err != nil {
+			return err
+		}
+	}
+	return marked{i.ID, i.Region, a.mark.watermark, "approved", a.mark.reason}.print(cmd, a.output)
+}
+
+// revocation holds the flags of `eksnode ami revoke`.
+type revocation struct {
+	aws    awsapi.Options
+	mark   marking
+	output string
+}
+
+func amiRevokeCommand() *cobra.Command {
+	var r revocation
+	cmd := &cobra.Command{
+		Use:   "revoke AMI",
+		Short: "Detach a watermark from an AMI",
+		Long: `Revoke detaches the watermark, also an inherited one, and keeps the reason in a tag.
+Copies and AMIs of instances have watermarks of their own: revoke each of them.`,
+		Example: `  eksnode ami revoke ami-0123456789abcdef0 --reason "a key was left in /opt"`,
+		Args:    named("an AMI", 1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
+	}
+	r.mark.flags(cmd)
+	formatFlag(cmd, &r.output, "text", "json")
+	awsFlags(cmd, &r.aws)
+	return cmd
+}
+
+func (r revocation) run(cmd *cobra.Command, source string) error {
+	ctx := cmd.Context()
+	image, err := parseCloudAMI(source)
+	if err = errors.Join(r.mark.check(), err); err != nil {
+		return err
+	}
+	aws, err := image.open(ctx, r.aws)
+	if err != nil {
+		return err
+	}
+	i, err := aws.Image(ctx, image.id)
+	if err != nil {
+		return err
+	}
+	for _, w := range i.Watermarks {
+		if w.Named(r.mark.watermark) {
+			if err := aws.DetachWatermark(ctx, i.ID, w.Key); err != nil {
+				return err
+			}
+		}
+	}
+	tag := map[string]string{awsapi.ApprovalTag: "revoked " + time.Now().UTC().Format(time.RFC3339) + " " + r.mark.reason}
+	if err := aws.TagImage(ctx, i.ID, tag); err != nil {
+		return err
+	}
+	return marked{i.ID, i.Region, r.mark.watermark, "revoked", r.mark.reason}.print(cmd, r.output)
+}

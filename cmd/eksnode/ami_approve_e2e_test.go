@@ -1,0 +1,176 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+const audited = aws.Account + ":eksnode/audited"
+
+// marks are the keys of an image's watermarks.
+func marks(w *aws.World, image string) (keys []string) {
+	for _, m := range w.Image(image).Watermarks {
+		keys = append(keys, m.Key)
+	}
+	return keys
+}
+
+func valueOf(i *aws.Image, key string) string {
+	for _, tag := range i.Tags {
+		if tag.Key == key {
+			return tag.Value
+		}
+	}
+	return ""
+}
+
+// The road from a disk to an AMI with a watermark. No AMI gets one whose statement is not
+// that of a passed audit of its content.
+func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
+	w, _ := importWorld(t)
+	private, public, statement := signing(t)
+	path := nodeDisk(t, nil)
+	ami := importDisk(t, path, "--ami-name", "node")
+	code, out, errOut := inProcess("ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
+	require.Zero(t, code, out+errOut)
+	approve := func(image string, more ...string) (int, string, string) {
+		args := []string{"ami", "approve", image, "--statement", statement, "--key", public, "--reason", "release 12"}
+		return inProcess(append(args, more...)...)
+	}
+	for range 2 { // a repeated command ends in the same state
+		code, out, errOut = approve(ami)
+		require.Zero(t, code, out+errOut)
+		assert.Equal(t, "approved "+ami+" in eu-west-1: the watermark eksnode/audited is attached\n", out)
+		assert.Equal(t, []string{audited}, marks(w, ami))
+	}
+	assert.Regexp(t, `^approved 20\S+Z release 12$`, valueOf(w.Image(ami), awsapi.ApprovalTag))
+	assert.Regexp(t, `^sha256:[0-9a-f]{64}$`, valueOf(w.Image(ami), awsapi.StatementTag))
+
+	planted := importDisk(t, nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "key"}), "--ami-name", "planted")
+	code, out, errOut = approve(planted, "--full")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "failed   content ")
+	assert.Contains(t, errOut, "eksnode: "+planted+" is not approved: the verification failed\n")
+	code, out, _ = approve(planted)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "failed   tag ")
+	assert.Contains(t, out, "unknown  content ")
+	assert.Empty(t, marks(w, planted))
+	assert.Empty(t, valueOf(w.Image(planted), awsapi.ApprovalTag))
+
+	// An AMI of a node inherits the watermark, and is found. Its watermark can be revoked.
+	node := *w.Image(ami)
+	node.ID, node.Name, node.SourceInstance = "ami-0000000000000c0de", "captured", "i-0123456789abcdef0"
+	w.Images = append(w.Images, &node)
+	assert.Contains(t, checksOf(t, 1, "--statement", statement, "--key", public, node.ID)["origin"], "failed: the AMI was made from the instance ")
+	for image, source := range map[string]string{node.ID: "eu-west-1:" + node.ID, ami: ami} {
+		code, out, errOut = inProcess("ami", "revoke", source, "--reason", "a key was left", "--output", "json")
+		require.Zero(t, code, errOut)
+		assert.Contains(t, out, `"action": "revoked"`)
+		assert.Empty(t, marks(w, image))
+		assert.Regexp(t, `^revoked 20\S+Z a key was left$`, valueOf(w.Image(image), awsapi.ApprovalTag))
+	}
+	w.Image(ami).Public = true
+	code, _, errOut = approve(ami)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "is public, and EC2 attaches no watermarks to public AMIs")
+}
+
+func TestApprovalsThatAreRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"approve ami-0123456789abcdef0 --key k --statement s":               "--reason is missing",
+		"approve ami-0123456789abcdef0 --reason x --watermark a!":           `--watermark: "a!" is not a name of 3 to 128 letters`,
+		"approve snap-0123456789abcdef0 --reason x":                         "is not an AMI",
+		"revoke ami-0123456789abcdef0 --reason " + strings.Repeat("x", 201): "--reason: a reason has at most 200 characters",
+		"policy":                                                 "--account is missing",
+		"policy --account 1":                                     "--account: ",
+		"policy --account 123456789012":                          "--approver is missing",
+		"policy --account 123456789012 --allow x":                `--allow: "x" is neither an account ID nor amazon`,
+		"policy --account 123456789012 --region eu-west-1":       "--region has no effect without --check",
+		"policy --account 123456789012 --check --watermark aaa!": `--watermark: "aaa!" is not`,
+	} {
+		code, _, errOut := inProcess(strings.Fields("ami " + args)...)
+		assert.Equal(t, 2, code, args)
+		assert.Contains(t, errOut, want)
+	}
+}
+
+func TestPolicyPrintsTheSettings(t *testing.T) {
+	code, out, errOut := inProcess(strings.Fields("ami policy --account 123456789012 --approver arn:aws:iam::*:role/approver --allow amazon")...)
+	require.Zero(t, code, errOut)
+	var got struct {
+		Criteria []struct {
+			ImageWatermarks []struct{ WatermarkKey string }
+			ImageProviders  []string
+		} `json:"image_criteria"`
+		Policy struct {
+			Statement []struct{ Effect, Sid string }
+		} `json:"service_control_policy"`
+		Pattern struct {
+			Detail struct {
+				EventName []string `json:"eventName"`
+			}
+		} `json:"event_pattern"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	assert.Equal(t, audited, got.Criteria[0].ImageWatermarks[0].WatermarkKey)
+	assert.Equal(t, []string{"amazon"}, got.Criteria[1].ImageProviders)
+	assert.Equal(t, guarded(), got.Pattern.Detail.EventName)
+	require.Len(t, got.Policy.Statement, 2)
+	assert.Contains(t, out, `"ec2:Owner": [`)
+	for _, s := range got.Policy.Statement {
+		assert.Equal(t, "Deny", s.Effect)
+	}
+	code, out, _ = inProcess("ami", "approve", "--policy")
+	assert.Zero(t, code)
+	for _, action := range []string{"ec2:AttachImageWatermark", "ec2:CreateTags", "ec2:GetAllowedImagesSettings", "kms:GetPublicKey"} {
+		assert.Contains(t, out, action)
+	}
+}
+
+// The check names whatever uses an AMI without the watermark. The double refuses the same
+// AMIs as the check, as soon as the settings are enabled.
+func TestPolicyCheckListsWhatWouldBeRefused(t *testing.T) {
+	w := aws.New(t)
+	const partner = "210987654321"
+	for n, one := range []struct{ owner, mark string }{{aws.Account, ""}, {partner, partner + ":eksnode/audited"}, {partner, "999999999999:eksnode/audited"}} {
+		i := aws.NewImage([]string{"ami-0000000a", "ami-0000000b", "ami-0000000c"}[n], []string{"own", "approved", "other"}[n], one.owner, "2026-11-01T00:00:00Z")
+		if one.mark != "" {
+			i.Watermarks = []aws.Watermark{{Key: one.mark, Image: i.ID, Region: aws.Region}}
+		}
+		w.Images = append(w.Images, i)
+	}
+	w.Serve()
+	for _, image := range []string{"ami-0000000a", "ami-0000000b", "ami-0000000c"} {
+		require.NoError(t, w.Starts(image))
+	}
+	w.Template("lt-1", "nodes", "ami-0000000c")
+	args := []string{"ami", "policy", "--account", partner, "--check"}
+	code, out, errOut := inProcess(args...)
+	require.Equal(t, 1, code, errOut)
+	lines := strings.Split(out, "\n")
+	assert.Equal(t, "eu-west-1: allowed AMIs are disabled, managed by account; the criteria allow 1 of 3 AMIs in use", lines[0])
+	assert.Regexp(t, `^  own, so EC2 does not refuse ami-0000000a \(own of 123456789012\): the instance i-\w+ running$`, lines[1])
+	assert.Regexp(t, `^  would refuse ami-0000000c \(other of 210987654321\): the instance i-\w+ running, the launch template .*nodes`, lines[2])
+
+	code, out, errOut = inProcess(append(args, "--allow", partner+","+aws.Account, "--output", "json")...)
+	assert.Zero(t, code, errOut)
+	assert.Contains(t, out, `"others": []`)
+
+	w.Allowed = aws.AllowedImages{State: "enabled", ManagedBy: "declarative-policy", Criteria: aws.WithWatermarks("*:other")}
+	_, out, _ = inProcess(args...)
+	assert.Contains(t, out, "  the criteria of the region do not have the watermark "+partner+":eksnode/audited\n")
+	w.Allowed.Criteria = aws.WithWatermarks(partner + ":eksnode/*")
+	require.NoError(t, w.Starts("ami-0000000b"))
+	require.NoError(t, w.Starts("ami-0000000a"), "an account's own AMIs are always allowed")
+	require.ErrorContains(t, w.Starts("ami-0000000c"), "InvalidAMIID.NotFound")
+}

@@ -1,0 +1,184 @@
+//go:build !agent
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/attest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+// attestation holds the flags of `eksnode ami attest`.
+type attestation struct {
+	selection
+	disk      *auditedDisk
+	statement string
+	key       string
+	materials []string
+}
+
+const keyHelp = "file with a key in PEM, or the ARN or alias of a KMS key, such as alias/images"
+
+func amiAttestCommand() *cobra.Command {
+	var a attestation
+	cmd := &cobra.Command{
+		Use:   "attest SOURCE",
+		Short: "Audit a disk, a snapshot or an AMI, and sign a statement about its content",
+		Long: `SOURCE is a disk image, a snapshot ID or an AMI ID. Attest reads and audits the disk as
+eksnode audit does, which needs root. Then it writes in-toto statements in signed DSSE
+envelopes, one on each line. One is the verification summary of the audit. The other is
+SLSA's provenance, if the image has a manifest. Their subject is the digest of the disk.
+With findings, the summary says FAILED and the exit code is 1. If a rule could not run,
+there is no statement and the exit code is 2.`,
+		Example: `  sudo eksnode ami attest disk.raw --key key.pem --statement disk.intoto.jsonl
+  sudo -E eksnode ami attest ami-0123456789abcdef0 --key alias/images --statement node.intoto.jsonl`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if a.disk.policy {
+				return cobra.NoArgs(cmd, args)
+			}
+			return named("a disk image, a snapshot or an AMI", 1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.disk.policy {
+				return printText(cmd.OutOrStdout(), awsapi.AttestPolicy)
+			}
+			return a.run(cmd, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&a.key, "key", "", keyHelp)
+	f.StringVar(&a.statement, "statement", "", "file for the statements")
+	f.StringArrayVar(&a.materials, "material", nil, "what the image was made from, as URI=sha256:DIGEST; may be repeated")
+	a.auditFlags(cmd)
+	a.disk = sourceFlags(cmd)
+	return cmd
+}
+
+func (a *attestation) run(cmd *cobra.Command, source string) error {
+	ctx := cmd.Context()
+	if err := missing([3]string{"--key", a.key, "name a " + keyHelp}, [3]string{"--statement", a.statement, "name a file for the statements"}); err != nil {
+		return err
+	}
+	var materials []attest.Material
+	for _, text := range a.materials {
+		m, err := attest.ParseMaterial(text)
+		if err != nil {
+			return fmt.Errorf("--material: %w", err)
+		}
+		materials = append(materials, m)
+	}
+	side, err := a.disk.choose(source)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(a.check(scrub.Spec.ValidateAudit), mayCreate(a.statement, filepath.Dir(a.statement))); err != nil {
+		return err
+	}
+	key, err := openSigner(ctx, a.key, a.disk.options(side))
+	if err != nil {
+		return err
+	}
+	if err := a.begin(cmd, agent.Audit, true); err != nil {
+		return err
+	}
+	sink, stop := a.out.watch(cmd, agent.Audit)
+	waiting{sink}.Begin("the audit of the disk", "", 0)
+	r, err := a.disk.audit(cmd, a.spec)
+	stop()
+	if err != nil {
+		return err
+	}
+	r = inFlags(r)
+	if r.Result == plan.Clean || r.Result == plan.Findings {
+		e := attest.Evidence{Names: namesOf(r.Machine), Report: r, Manifest: a.disk.made, Materials: materials}
+		if err := writeStatement(ctx, e, key, a.statement); err != nil {
+			return err
+		}
+		newPrinter(cmd.ErrOrStderr()).line("statement: %s", shown(a.statement))
+	}
+	return a.out.finish(cmd, r)
+}
+
+// namesOf are the names of an audited disk in a statement.
+func namesOf(m plan.Machine) []string {
+	var names []string
+	for _, id := range []string{m.AMI, m.Snapshot} {
+		if id != "" {
+			names = append(names, m.Region+":"+id)
+		}
+	}
+	if m.Disk != "" {
+		names = append(names, filepath.Base(m.Disk))
+	}
+	return names
+}
+
+func writeStatement(ctx context.Context, e attest.Evidence, key attest.Key, file string) error {
+	text, err := e.Sign(ctx, key)
+	if err != nil {
+		return err
+	}
+	err = snapshot.Replace(file, func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(text))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("writing the statement: %w", err)
+	}
+	return nil
+}
+
+// openSigner opens a key that can sign.
+func openSigner(ctx context.Context, name string, o awsapi.Options) (attest.Key, error) {
+	key, err := openKey(ctx, name, o)
+	if err == nil && !attest.CanSign(ctx, key) {
+		err = fmt.Errorf("--key: %s is a public key, which cannot sign; name the private one", shown(name))
+	}
+	return key, err
+}
+
+// openKey opens a key in a file or in KMS.
+func openKey(ctx context.Context, name string, o awsapi.Options) (attest.Key, error) {
+	if !strings.HasPrefix(name, "arn:") && !strings.HasPrefix(name, "alias/") {
+		text, err := readFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the key: %w", err)
+		}
+		key, err := attest.ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("reading the key %s: %w", shown(name), err)
+		}
+		return key, nil
+	}
+	if parts := strings.Split(name, ":"); len(parts) > 3 {
+		o.Region = parts[3]
+	}
+	aws, err := awsapi.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	public, err := aws.PublicKey(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	key, err := attest.ParseKey(public)
+	if err != nil {
+		return nil, fmt.Errorf("reading the KMS key %s: %w", name, err)
+	}
+	return attest.Remote{Key: key, Private: func(ctx context.Context, data []byte) ([]byte, error) {
+		return aws.Sign(ctx, name, data)
+	}}, nil
+}

@@ -1,0 +1,212 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+)
+
+const noNode = "not-a-node,can-join,changed-files,assets,units"
+
+// signing makes a key in a folder, and returns the paths of its parts and of a statement.
+func signing(t *testing.T) (private, public, statement string) {
+	t.Helper()
+	folder := t.TempDir()
+	shell(t, folder, `openssl genpkey -quiet -algorithm ed25519 -out key.pem; openssl pkey -in key.pem -pubout -out key.pub`)
+	return folder + "/key.pem", folder + "/key.pub", folder + "/node.intoto.jsonl"
+}
+
+// flipped is a copy of a disk with another bit in a block that travels.
+func flipped(t *testing.T, path string) string {
+	t.Helper()
+	image, err := disk.Open(path)
+	require.NoError(t, err)
+	defer image.Close()
+	layout, err := image.Layout()
+	require.NoError(t, err)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(text, []byte(`"kubernetes_version": "1.34.4"`))
+	require.Positive(t, at)
+	require.True(t, layout.Used(int64(at), 1))
+	text[at+24] ^= 1
+	name := filepath.Join(t.TempDir(), "flipped.raw")
+	require.NoError(t, os.WriteFile(name, text, 0o600))
+	return name
+}
+
+func checksOf(t *testing.T, code int, args ...string) map[string]string {
+	t.Helper()
+	got, out, errOut := inProcess(append([]string{"ami", "verify", "--output", "json"}, args...)...)
+	require.Equal(t, code, got, out+errOut)
+	var r verified
+	require.NoError(t, json.Unmarshal([]byte(out), &r), out+errOut)
+	results := map[string]string{}
+	for _, c := range r.Checks {
+		results[c.Check] = c.Result + ": " + c.Text
+	}
+	return results
+}
+
+// The road from a disk to a verified AMI. Whatever is changed on the way is found.
+func TestAnAMIIsAttestedAndVerified(t *testing.T) {
+	w, _ := importWorld(t)
+	path := nodeDisk(t, nil)
+	ami := importDisk(t, path, "--ami-name", "node")
+	private, public, statement := signing(t)
+	code, out, errOut := inProcess("ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
+	require.Zero(t, code, out+errOut)
+	digest := regexp.MustCompile(`(?m)^digest: (.*)$`).FindStringSubmatch(out)[1]
+	with := []string{"--statement", statement, "--key", public}
+
+	got := checksOf(t, 0, append(with, ami)...)
+	assert.Regexp(t, `^ok: passed, with eksnode \S+ and \d+ rules; skipped: .*not-a-node`, got["audit"])
+	assert.Equal(t, "ok: the statement names "+w.Image(ami).Devices[0].Snapshot, got["content"])
+	assert.Equal(t, "ok: the tag eksnode:digest has the digest", got["tag"])
+	for _, source := range []string{ami, w.Image(ami).Devices[0].Snapshot, path} {
+		got = checksOf(t, 0, append(with, source, "--full")...)
+		assert.Equal(t, "ok: the content has the digest "+digest, got["content"])
+	}
+	code, out, _ = inProcess(append([]string{"ami", "verify", ami}, with...)...)
+	assert.Zero(t, code)
+	assert.Regexp(t, `(?m)^ok       statement  signed by the key \w+$`, out)
+
+	t.Run("by openssl", func(t *testing.T) {
+		shell(t, filepath.Dir(statement), `head -n 1 node.intoto.jsonl > line; jq -r .payload line | base64 -d > body; jq -r .signatures[0].sig line | base64 -d > sig
+{ printf 'DSSEv1 28 application/vnd.in-toto+json %d ' "$(wc -c < body)"; cat body; } > signed
+openssl pkeyutl -verify -pubin -inkey key.pub -rawin -in signed -sigfile sig
+test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest, "sha256:")+`'`)
+	})
+	t.Run("another block", func(t *testing.T) {
+		other := importDisk(t, flipped(t, path), "--ami-name", "flipped")
+		for n, tag := range w.Image(other).Tags {
+			if tag.Key == "eksnode:digest" {
+				w.Image(other).Tags[n].Value = digest
+			}
+		}
+		got := checksOf(t, 2, append(with, other)...)
+		assert.Regexp(t, "^unknown: the statement does not name snap-.*; --full compares the content$", got["content"])
+		got = checksOf(t, 1, append(with, other, "--full")...)
+		assert.Regexp(t, "^failed: the digest of the content is sha256:.* but the statement is about "+digest+"$", got["content"])
+	})
+	t.Run("another tag", func(t *testing.T) {
+		kept := w.Image(ami).Tags
+		defer func() { w.Image(ami).Tags = kept }()
+		w.Image(ami).Tags = []aws.Tag{{Key: "eksnode:digest", Value: "sha256:0"}}
+		assert.Contains(t, checksOf(t, 1, append(with, ami)...)["tag"], "failed: the tag eksnode:digest of the AMI is sha256:0")
+	})
+	t.Run("another key or statement", func(t *testing.T) {
+		_, other, _ := signing(t)
+		got := checksOf(t, 1, "--statement", statement, "--key", other, ami)
+		assert.Contains(t, got["statement"], "failed: verifying the statement in line 1: the key has not signed this statement")
+		assert.Equal(t, "unknown: not checked: the statement is not valid", got["content"])
+		text, err := os.ReadFile(statement)
+		require.NoError(t, err)
+		changed := filepath.Join(t.TempDir(), "changed.jsonl")
+		require.NoError(t, os.WriteFile(changed, bytes.Replace(text, []byte("a"), []byte("b"), 50), 0o600))
+		assert.Contains(t, checksOf(t, 1, "--statement", changed, "--key", public, ami)["statement"], "failed: ")
+	})
+	t.Run("an old audit", func(t *testing.T) {
+		assert.Regexp(t, "^failed: the audit is from .*, older than .*; audit and attest again$", checksOf(t, 1, append(with, ami, "--max-age", "1ns")...)["age"])
+	})
+	t.Run("from a node", func(t *testing.T) {
+		w.Image(ami).SourceInstance = "i-0123456789abcdef0"
+		defer func() { w.Image(ami).SourceInstance = "" }()
+		assert.Contains(t, checksOf(t, 1, append(with, ami)...)["origin"], "failed: the AMI was made from the instance i-0123456789abcdef0")
+		code, out, errOut := inProcess("audit", "--ami", ami, "--skip-rules", noNode)
+		assert.Zero(t, code, errOut)
+		assert.Contains(t, out, "the AMI was made from the instance i-0123456789abcdef0")
+	})
+	t.Run("findings", func(t *testing.T) {
+		dirty := nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"})
+		failed := filepath.Join(t.TempDir(), "failed.jsonl")
+		code, out, errOut := inProcess("ami", "attest", dirty, "--key", private, "--statement", failed, "--skip-rules", noNode)
+		require.Equal(t, 1, code, out+errOut)
+		assert.Equal(t, "failed: the audit has the result FAILED: findings", checksOf(t, 1, "--statement", failed, "--key", public, dirty)["audit"])
+	})
+}
+
+// The statement of an import names its AMI and the copies, which need no reading.
+func TestAnImportSignsAStatement(t *testing.T) {
+	w, _ := importWorld(t)
+	private, public, statement := signing(t)
+	path := nodeDisk(t, nil)
+	code, out, errOut := inProcess(importArgs(path, "--ami-regions", "us-east-1", "--key", private, "--statement", statement)...)
+	require.Zero(t, code, out+errOut)
+	require.Len(t, w.Images, 2)
+	for _, i := range w.Images {
+		got := checksOf(t, 0, "--statement", statement, "--key", public, i.Region+":"+i.ID)
+		assert.Equal(t, "ok: the statement names "+i.Devices[0].Snapshot, got["content"])
+	}
+	for want, args := range map[string][]string{
+		"--key and --statement belong together": {"--key", private},
+		"--key has no effect with --audit off":  {"--key", private, "--statement", statement, "--audit", "off"},
+		"is a public key, which cannot sign":    {"--key", public, "--statement", statement},
+	} {
+		code, _, errOut := inProcess(importArgs(path, args...)...)
+		assert.Equal(t, 2, code)
+		assert.Contains(t, errOut, want)
+	}
+}
+
+func TestAStatementIsSignedByKMS(t *testing.T) {
+	importWorld(t)
+	const key = aws.SigningKey
+	path := nodeDisk(t, nil)
+	statement := filepath.Join(t.TempDir(), "node.intoto.jsonl")
+	code, out, errOut := inProcess("ami", "attest", path, "--key", key, "--statement", statement, "--skip-rules", noNode)
+	require.Zero(t, code, out+errOut)
+	assert.Contains(t, checksOf(t, 0, "--statement", statement, "--key", key, path)["statement"], "ok: signed by the key ")
+
+	code, _, errOut = inProcess("ami", "attest", path, "--key", "alias/other", "--statement", statement)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "eksnode: reading the public part of the KMS key alias/other: ")
+}
+
+func TestAttestAndVerifyRefuse(t *testing.T) {
+	private, public, statement := signing(t)
+	path := filepath.Join(t.TempDir(), "disk.raw")
+	require.NoError(t, os.WriteFile(path, bytes.Repeat([]byte{1}, 4096), 0o600))
+	for want, args := range map[string]string{
+		"--key is missing; name a file with a key in PEM":             "attest " + path + " --statement " + statement,
+		"--statement is missing; name a file for the statements":      "attest " + path + " --key " + private,
+		"key.pub is a public key, which cannot sign; name the priva":  "attest " + path + " --key " + public + " --statement " + statement,
+		"--material: \"x\" is not a material such as":                 "attest " + path + " --key " + private + " --statement " + statement + " --material x",
+		"reading the key " + path + ": ":                              "attest " + path + " --key " + path + " --statement " + statement,
+		"--max-age -1s: an age is longer than 0":                      "verify " + path + " --key " + public + " --statement " + statement + " --max-age -1s",
+		"reading the statement: open ":                                "verify " + path + " --key " + public + " --statement " + statement,
+		"eksnode ami verify needs a disk image, a snapshot or an AMI": "verify --key " + public,
+	} {
+		code, _, errOut := inProcess(strings.Fields("ami " + args)...)
+		assert.Equal(t, 2, code, args)
+		assert.Contains(t, errOut, want)
+	}
+	code, out, _ := inProcess("ami", "attest", "--policy")
+	assert.Zero(t, code)
+	assert.Contains(t, out, "kms:Sign")
+}
+
+func TestABillOfAnAMIIsThatOfItsDisk(t *testing.T) {
+	importWorld(t)
+	path := nodeDisk(t, map[string]string{"var/lib/dpkg/status": "Package: bash\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.2\n"})
+	ami := importDisk(t, path, "--ami-name", "node")
+	code, want, errOut := inProcess("sbom", "--disk", path)
+	require.Zero(t, code, errOut)
+	assert.Contains(t, want, `"purl": "pkg:deb/debian/bash@5.2?distro=debian-12"`)
+	assert.Contains(t, want, `"name": "kubelet"`)
+	code, got, errOut := inProcess("sbom", "--ami", ami)
+	require.Zero(t, code, errOut)
+	assert.Equal(t, want, got)
+}

@@ -1,0 +1,214 @@
+//go:build !agent
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+)
+
+// allowing holds the flags of `eksnode ami policy`.
+type allowing struct {
+	regions
+	account, watermark, approver string
+	providers                    []string
+	check                        bool
+	output                       string
+}
+
+func amiPolicyCommand() *cobra.Command {
+	var a allowing
+	cmd := &cobra.Command{
+		Use:   "policy",
+		Short: "Print settings that let only approved AMIs start, or check who would be refused",
+		Long: `Policy prints three documents in one JSON object: image_criteria for EC2's Allowed AMIs,
+service_control_policy, and event_pattern, with which EventBridge reports changes. The
+criteria never refuse AMIs that an account owns. So build and approve AMIs in an account of
+their own, and share them. The service control policy is for the other accounts: only the
+approver may change watermarks and settings, and their own AMIs cannot start. With --check,
+policy reads the settings of the regions, and lists AMIs in use without the watermark.
+Instances, Spot requests, launch templates, Auto Scaling groups, node groups and fleets
+use AMIs. Karpenter's node classes are in the cluster and are not read; their instances are.
+The exit code of --check is 1 when an AMI has no watermark, and 2 when a region could not
+be read.`,
+		Example: `  eksnode ami policy --account 123456789012 --approver arn:aws:iam::*:role/image-approver
+  eksnode ami policy --account 123456789012 --check --all-regions --allow amazon`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&a.account, "account", "", "ID of the account that approves AMIs")
+	f.StringVar(&a.watermark, "watermark", defaultWatermark, "name of the watermark")
+	f.StringVar(&a.approver, "approver", "", "ARN of the role that may approve, with * as a wildcard")
+	f.StringSliceVar(&a.providers, "allow", nil, "providers whose AMIs are also allowed: account IDs, amazon or aws-marketplace")
+	f.BoolVar(&a.check, "check", false, "list what the criteria would refuse, and change nothing")
+	formatFlag(cmd, &a.output, "text", "json")
+	a.flags(cmd)
+	return cmd
+}
+
+func (a allowing) run(cmd *cobra.Command) error {
+	if err := missing([3]string{"--account", a.account, "name the account that approves AMIs"}); err != nil {
+		return err
+	}
+	if err := awsnames.AccountID().Check(a.account); err != nil {
+		return fmt.Errorf("--account: %w", err)
+	}
+	if !watermarkName.MatchString(a.watermark) {
+		return marking{watermark: a.watermark}.check()
+	}
+	for _, p := range a.providers {
+		if p != "amazon" && p != "aws-marketplace" && awsnames.AccountID().Check(p) != nil {
+			return fmt.Errorf("--allow: %q is neither an account ID nor amazon nor aws-marketplace", p)
+		}
+	}
+	if a.check {
+		return a.runCheck(cmd)
+	}
+	if err := onlyWith(cmd, "check", "region", "all-regions", "profile", "assume-role", "external-id", "endpoint", "output"); err != nil {
+		return err
+	}
+	if err := missing([3]string{"--approver", a.approver, "name the role that may approve, such as arn:aws:iam::*:role/image-approver"}); err != nil {
+		return err
+	}
+	return writeJSON(cmd.OutOrStdout(), a.documents())
+}
+
+func (a allowing) key() string { return a.account + ":" + a.watermark }
+
+// guarded are the calls that change who may start what.
+func guarded() []string {
+	return []string{
+		"AttachImageWatermark", "DetachImageWatermark", "DisableAllowedImagesSettings", "EnableAllowedImagesSettings",
+		"ReplaceImageCriteriaInAllowedImagesSettings",
+	}
+}
+
+// documents are the settings, in the forms of `aws ec2
+// replace-image-criteria-in-allowed-images-settings --image-criteria`, of Organizations and
+// of `aws events put-rule --event-pattern`.
+func (a allowing) documents() map[string]any {
+	type object = map[string]any
+	criteria := []object{{"ImageWatermarks": []object{{"WatermarkKey": a.key()}}}}
+	if len(a.providers) > 0 {
+		criteria = append(criteria, object{"ImageProviders": a.providers})
+	}
+	var actions []string
+	for _, name := range guarded() {
+		actions = append(actions, "ec2:"+name)
+	}
+	return object{
+		"image_criteria": criteria,
+		"service_control_policy": object{"Version": "2012-10-17", "Statement": []object{
+			{
+				"Sid": "EksnodeApproval", "Effect": "Deny", "Action": actions, "Resource": "*",
+				"Condition": object{"ArnNotLike": object{"aws:PrincipalArn": a.approver}},
+			},
+			{ // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html
+				"Sid": "EksnodeOwners", "Effect": "Deny", "Action": "ec2:RunInstances", "Resource": "arn:*:ec2:*::image/ami-*",
+				"Condition": object{"StringNotEquals": object{"ec2:Owner": append([]string{a.account}, a.providers...)}},
+			},
+		}},
+		"event_pattern": object{
+			"source": []string{"aws.ec2"}, "detail-type": []string{"AWS API Call via CloudTrail"},
+			"detail": object{"eventSource": []string{"ec2.amazonaws.com"}, "eventName": guarded()},
+		},
+	}
+}
+
+// allowedRegion is what `eksnode ami policy --check --output json` prints for a region.
+type allowedRegion struct {
+	Region   string               `json:"region"`
+	Settings awsapi.AllowedImages `json:"settings"`
+	// Allowed is the number of AMIs in use that the criteria allow, and Others are the rest.
+	Allowed int           `json:"allowed"`
+	Others  []unmarkedAMI `json:"others"`
+}
+
+// unmarkedAMI is an AMI in use that the criteria do not allow.
+type unmarkedAMI struct {
+	Image string `json:"image"`
+	Name  string `json:"name"`
+	Owner string `json:"owner"`
+	// Own says that the AMI is the account's own, which EC2 does not refuse.
+	Own    bool     `json:"own"`
+	UsedBy []string `json:"used_by"`
+}
+
+func (a allowing) runCheck(cmd *cobra.Command) error {
+	opened, err := a.open(cmd.Context())
+	if err != nil {
+		return err
+	}
+	read, unread := awsapi.Each(cmd.Context(), opened, a.region)
+	found, p := false, newPrinter(cmd.OutOrStdout())
+	list := []allowedRegion{}
+	for _, region := range slices.Sorted(maps.Keys(read)) {
+		r := read[region]
+		list, found = append(list, r), found || len(r.Others) > 0
+		if a.output == "json" {
+			continue
+		}
+		p.line("%s: allowed AMIs are %s, managed by %s; the criteria allow %d of %d AMIs in use",
+			r.Region, r.Settings.State, r.Settings.ManagedBy, r.Allowed, r.Allowed+len(r.Others))
+		if r.Settings.State != "disabled" && !slices.Contains(r.Settings.Watermarks, a.key()) {
+			p.line("  the criteria of the region do not have the watermark %s", a.key())
+		}
+		for _, i := range r.Others {
+			what := map[bool]string{true: "own, so EC2 does not refuse", false: "would refuse"}[i.Own]
+			p.line("  %s %s (%s of %s): %s", what, i.Image, line(i.Name), i.Owner, line(strings.Join(i.UsedBy, ", ")))
+		}
+	}
+	err = p.err
+	if a.output == "json" {
+		err = writeJSON(cmd.OutOrStdout(), list)
+	}
+	if found && unread == nil {
+		return errors.Join(exitError(1), err)
+	}
+	return errors.Join(err, unread)
+}
+
+func (a allowing) region(ctx context.Context, aws *awsapi.AWS) (allowedRegion, error) {
+	r := allowedRegion{Region: aws.Region, Others: []unmarkedAMI{}}
+	var err error
+	if r.Settings, err = aws.AllowedImages(ctx); err != nil {
+		return r, err
+	}
+	own, err := aws.Account(ctx)
+	if err != nil {
+		return r, err
+	}
+	used, err := aws.UsedImages(ctx)
+	if err != nil {
+		return r, err
+	}
+	for _, id := range slices.Sorted(maps.Keys(used)) {
+		i, err := aws.Present(ctx, id)
+		if err != nil {
+			return r, err
+		}
+		if a.allows(i) {
+			r.Allowed++
+			continue
+		}
+		users := slices.Compact(slices.Sorted(slices.Values(used[id])))
+		r.Others = append(r.Others, unmarkedAMI{id, i.Name, i.Owner, i.Owner == own, users})
+	}
+	return r, nil
+}
+
+// allows reports whether the criteria allow an AMI.
+func (a allowing) allows(i awsapi.Image) bool {
+	return slices.ContainsFunc(i.Watermarks, func(w awsapi.Watermark) bool { return w.Key == a.key() }) ||
+		slices.Contains(a.providers, i.Owner) || i.OwnerAlias != "" && slices.Contains(a.providers, i.OwnerAlias)
+}

@@ -1,0 +1,302 @@
+//go:build !agent
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/attest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+)
+
+// verification holds the flags of `eksnode ami verify`.
+type verification struct {
+	disk      *auditedDisk
+	file, key string
+	maxAge    time.Duration
+	full      bool
+	output    string
+}
+
+func amiVerifyCommand() *cobra.Command {
+	var v verification
+	cmd := &cobra.Command{
+		Use:   "verify SOURCE",
+		Short: "Verify a signed statement about a disk, a snapshot or an AMI",
+		Long: `SOURCE is a disk image, a snapshot ID or an AMI ID. Verify checks that the key has
+signed the statement, that the audit passed, and that the statement is about this disk.
+A snapshot never changes, so a snapshot that the statement names needs no reading. With
+--full, and for a disk image, verify reads the disk and compares its digest. Copies need
+--full. The exit code is 1 when a check fails, and 2 when a check could not run.`,
+		Example: `  eksnode ami verify ami-0123456789abcdef0 --statement node.intoto.jsonl --key key.pub
+  eksnode ami verify ami-0123456789abcdef0 --statement node.intoto.jsonl --key alias/images --full`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if v.disk.policy {
+				return cobra.NoArgs(cmd, args)
+			}
+			return named("a disk image, a snapshot or an AMI", 1)(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if v.disk.policy {
+				return printText(cmd.OutOrStdout(), awsapi.AttestPolicy)
+			}
+			return v.run(cmd, args[0])
+		},
+	}
+	v.flags(cmd)
+	formatFlag(cmd, &v.output, "text", "json", "sarif", "junit")
+	return cmd
+}
+
+func (v *verification) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&v.key, "key", "", keyHelp)
+	f.StringVar(&v.file, "statement", "", "file with the statements")
+	f.DurationVar(&v.maxAge, "max-age", 90*24*time.Hour, "maximum age of the audit")
+	f.BoolVar(&v.full, "full", false, "read the whole snapshot and compare its digest")
+	v.disk = sourceFlags(cmd)
+}
+
+// verified is what `eksnode ami verify --output json` prints.
+type verified struct {
+	Source    string           `json:"source"`
+	Statement attest.Statement `json:"statement"`
+	Checks    []verifiedCheck  `json:"checks"`
+	code      int
+}
+
+// verifiedCheck is the result of a check: ok, failed, unknown or skipped.
+type verifiedCheck struct {
+	Check  string `json:"check"`
+	Result string `json:"result"`
+	Text   string `json:"text"`
+}
+
+// verifying is what the checks of a verification compare.
+type verifying struct {
+	verification
+	cmd       *cobra.Command
+	now       time.Time
+	side      *comparedDisk
+	statement attest.Statement
+	failure   error  // of the statement
+	text      []byte // of the file
+}
+
+// errSkipped is the result of a check that is not for this source.
+var errSkipped = errors.New("")
+
+// unknownError is the result of a check that could not run.
+type unknownError struct{ error }
+
+// verifications are the checks of a verification. The first one decides whether the others
+// have a statement.
+func verifications() []struct {
+	id    string
+	check func(*verifying) (ok string, err error)
+} {
+	return []struct {
+		id    string
+		check func(*verifying) (ok string, err error)
+	}{
+		{"statement", func(v *verifying) (string, error) { return "signed by the key " + v.statement.Key, v.failure }},
+		{"audit", (*verifying).audit},
+		{"age", (*verifying).age},
+		{"origin", (*verifying).origin},
+		{"tag", (*verifying).tag},
+		{"content", (*verifying).content},
+	}
+}
+
+func (v *verifying) audit() (string, error) {
+	s := v.statement
+	if s.Result != attest.Passed {
+		return "", fmt.Errorf("the audit has the result %s: %s", s.Result, s.Audit.Result)
+	}
+	text := fmt.Sprintf("passed, with eksnode %s and %s", s.Audit.Tool, show.Count(len(s.Audit.Rules), "rule"))
+	if names := s.Audit.Exceptions(); len(names) > 0 {
+		text += "; skipped: " + strings.Join(names, ", ")
+	}
+	return text, nil
+}
+
+func (v *verifying) age() (string, error) {
+	at := v.statement.Verified
+	switch age := v.now.Sub(at); {
+	case age > v.maxAge:
+		return "", fmt.Errorf("the audit is from %s, older than %s; audit and attest again", at.Format(time.RFC3339), show.Length(v.maxAge))
+	case age < -5*time.Minute:
+		return "", fmt.Errorf("the audit is from %s, in the future; check the clocks", at.Format(time.RFC3339))
+	}
+	return "audited " + at.Format(time.RFC3339), nil
+}
+
+// origin finds an AMI that was made from an instance: the AMI inherits watermarks, but its
+// content is that of a node.
+func (v *verifying) origin() (string, error) {
+	i := v.side.volume.image
+	switch {
+	case i.ID == "":
+		return "", errSkipped
+	case i.Instance != "":
+		return "", errors.New(fromInstance(i.Instance))
+	case i.Source != "":
+		return "a copy of " + i.Source + " in " + i.SourceRegion, nil
+	}
+	return "no copy, and not made from an instance", nil
+}
+
+func fromInstance(id string) string {
+	return fmt.Sprintf("the AMI was made from the instance %s, so its disk has what happened there; watermarks are inherited, statements are not", id)
+}
+
+func (v *verifying) tag() (string, error) {
+	i := v.side.volume.image
+	tag, found := i.Tags[awsapi.DigestTag]
+	switch {
+	case i.ID == "" || !found:
+		return "", errSkipped
+	case tag != v.statement.Digest:
+		return "", fmt.Errorf("the tag %s of the AMI is %s, but the statement is about %s", awsapi.DigestTag, tag, v.statement.Digest)
+	}
+	return "the tag " + awsapi.DigestTag + " has the digest", nil
+}
+
+func (v *verifying) content() (string, error) {
+	volume := v.side.volume
+	if v.side.cloud != nil && !v.full {
+		if slices.Contains(v.statement.Names, volume.aws.Region+":"+volume.snapshot) {
+			return "the statement names " + volume.snapshot, nil
+		}
+		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content", volume.snapshot)}
+	}
+	path := v.side.path
+	if v.side.cloud != nil {
+		m, said := newMeter(v.cmd.ErrOrStderr()), newPrinter(v.cmd.ErrOrStderr())
+		cache, err := diskCache(v.disk.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
+		if err != nil {
+			return "", unknownError{err}
+		}
+		kept, err := cache.Get(v.cmd.Context(), volume.aws, volume.snapshot)
+		m.end()
+		if err != nil {
+			return "", unknownError{volume.explain(err, "choose another folder with --cache-folder")}
+		}
+		defer kept.Close(v.disk.keep)
+		path = kept.Path
+	}
+	digest, err := digestOf(v.cmd.Context(), path)
+	if err == nil && digest != v.statement.Digest {
+		err = fmt.Errorf("the digest of the content is %s, but the statement is about %s", digest, v.statement.Digest)
+	}
+	return "the content has the digest " + digest, err
+}
+
+func (v verification) run(cmd *cobra.Command, source string) error {
+	r, all, err := v.verify(cmd, source)
+	if err != nil {
+		return err
+	}
+	return all.print(cmd, r)
+}
+
+func (v verification) verify(cmd *cobra.Command, source string) (r verified, all *verifying, err error) {
+	ctx := cmd.Context()
+	if err := missing([3]string{"--key", v.key, "name a " + keyHelp}, [3]string{"--statement", v.file, "name the file with the statements"}); err != nil {
+		return r, nil, err
+	}
+	if v.maxAge <= 0 {
+		return r, nil, fmt.Errorf("--max-age %s: an age is longer than 0", v.maxAge)
+	}
+	side, err := v.disk.choose(source)
+	if err != nil {
+		return r, nil, err
+	}
+	text, err := readFile(v.file)
+	if err != nil {
+		return r, nil, fmt.Errorf("reading the statement: %w", err)
+	}
+	key, err := openKey(ctx, v.key, v.disk.options(side))
+	if err != nil {
+		return r, nil, err
+	}
+	all = &verifying{verification: v, cmd: cmd, now: time.Now(), side: side, text: text}
+	if all.statement, all.failure = attest.Verify(ctx, text, key); all.failure == nil {
+		if err := all.find(ctx); err != nil {
+			return r, nil, err
+		}
+	}
+	return all.check(source), all, nil
+}
+
+// find finds the snapshot of an AMI.
+func (v *verifying) find(ctx context.Context) error {
+	if v.side.cloud == nil {
+		return nil
+	}
+	a, err := v.side.cloud.open(ctx, v.disk.aws)
+	if err == nil {
+		v.side.volume, err = v.side.cloud.find(ctx, a)
+	}
+	return err
+}
+
+func (v *verifying) check(source string) verified {
+	r := verified{Source: source, Statement: v.statement, Checks: []verifiedCheck{}}
+	unknown := false
+	for _, c := range verifications() {
+		one := verifiedCheck{Check: c.id}
+		ok, err := "", error(unknownError{errors.New("not checked: the statement is not valid")})
+		if c.id == "statement" || v.failure == nil {
+			ok, err = c.check(v)
+		}
+		switch {
+		case err == nil:
+			one.Result, one.Text = "ok", ok
+		case errors.Is(err, errSkipped):
+			continue
+		case errors.As(err, new(unknownError)):
+			one.Result, one.Text, unknown = isUnknown, err.Error(), true
+		default:
+			one.Result, one.Text, r.code = "failed", err.Error(), 1
+		}
+		r.Checks = append(r.Checks, one)
+	}
+	if r.code == 0 && unknown {
+		r.code = 2
+	}
+	return r
+}
+
+func (v *verifying) print(cmd *cobra.Command, r verified) error {
+	var list []verdict
+	levels := map[string]string{"failed": isError, isUnknown: isUnknown}
+	for _, c := range r.Checks {
+		list = append(list, verdict{rule: c.Check, name: c.Check, page: "design/attestation.md", level: levels[c.Result], text: c.Text})
+	}
+	printers := verdictPrinters("ami verify", list, r.code)
+	printers["json"] = func(w io.Writer) error { return writeJSON(w, r) }
+	printers["text"] = func(w io.Writer) error {
+		p := newPrinter(w)
+		for _, c := range r.Checks {
+			p.line("%-8s %-10s %s", c.Result, c.Check, line(c.Text))
+		}
+		return p.err
+	}
+	if err := printers[v.output](cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	if r.code != 0 {
+		return exitError(r.code)
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+//go:build !agent
+
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+//go:embed page.html
+var pageText string
+
+// bar is a row of a picture: a share of the widest one, in percent.
+type bar struct {
+	Name, Text string
+	Percent    float64
+}
+
+// bars are the rows of a picture, of values above 0.
+func bars[T any](list []T, value func(T) int64, text func(T) (name, label string)) []bar {
+	most := int64(0)
+	for _, one := range list {
+		most = max(most, value(one))
+	}
+	var all []bar
+	for _, one := range list {
+		if v := value(one); v > 0 {
+			name, label := text(one)
+			all = append(all, bar{name, label, float64(v) * 100 / float64(most)})
+		}
+	}
+	return all
+}
+
+// page is a report for a browser: one file without scripts, that requests nothing. The
+// template escapes every text.
+func page(title string, reports ...plan.Report) ([]byte, error) {
+	t, err := template.New("page").Funcs(template.FuncMap{
+		"line": show.Line, "size": show.Size,
+		"time": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"phases": func(r plan.Report) []bar {
+			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Milliseconds }, func(p plan.PhaseTotals) (string, string) {
+				return p.Phase, show.Length(time.Duration(p.Milliseconds) * time.Millisecond)
+			})
+		},
+		"removed": func(r plan.Report) []bar {
+			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Bytes }, func(p plan.PhaseTotals) (string, string) {
+				return p.Phase, show.Count(p.Entries, "file") + ", " + show.Size(p.Bytes)
+			})
+		},
+		"parts": func(r plan.Report) []bar {
+			if r.Image == nil {
+				return nil
+			}
+			return bars(r.Image.Components, func(c plan.Component) int64 { return c.Bytes }, func(c plan.Component) (string, string) {
+				return c.Name + " " + c.Version, show.Size(c.Bytes)
+			})
+		},
+		"skipped": func(r plan.Report) (list []plan.Check) {
+			for _, c := range r.Checks() {
+				if c.Outcome == plan.LeftOut {
+					list = append(list, c)
+				}
+			}
+			return list
+		},
+		"problems": func(r plan.Report) []plan.Planned { return r.Problems() },
+	}).Parse(pageText)
+	if err != nil {
+		return nil, fmt.Errorf("reading the page: %w", err)
+	}
+	var out bytes.Buffer
+	err = t.Execute(&out, map[string]any{"Title": title, "Reports": reports})
+	if err != nil {
+		return nil, fmt.Errorf("writing the page: %w", err)
+	}
+	return out.Bytes(), nil
+}

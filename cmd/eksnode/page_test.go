@@ -1,0 +1,74 @@
+//go:build !agent
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// The texts of a page are those of the report, whatever an image makes of them: the page
+// has no script, no foreign element, and no address.
+func TestAPageEscapesWhatIsForeign(t *testing.T) {
+	hostile := "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m</table>&amp;"
+	r := plan.Report{
+		Command: "audit", Tool: hostile, Started: time.Unix(0, 0), Result: plan.Findings, Error: hostile, Warnings: []string{hostile},
+		Machine: plan.Machine{Distro: hostile, Disk: hostile, Digest: "sha256:ab", AMI: hostile, Region: hostile},
+		Phases:  []plan.PhaseTotals{{Phase: hostile, Milliseconds: 3000}, {Phase: "other", Milliseconds: 1500}},
+		Plan: []plan.Planned{{Item: hostile, Error: hostile, Findings: []plan.Finding{{Target: hostile, Reason: "remove the key"}},
+			Actions: []plan.Action{{Verb: plan.Remove, Target: hostile, Reason: hostile}}}},
+		Rules: []plan.Check{{Item: hostile, Outcome: plan.LeftOut, Reason: hostile}},
+		Image: &plan.Contents{Kubernetes: hostile, Components: []plan.Component{{Name: hostile, Version: hostile, Bytes: 10}},
+			Images: []plan.ImageContents{{Name: hostile, Digest: hostile}}, Packages: []plan.Package{{Name: hostile, Version: hostile}}},
+	}
+	text, err := page("report of "+hostile, r)
+	require.NoError(t, err)
+	root, err := html.Parse(strings.NewReader(string(text)))
+	require.NoError(t, err)
+	known := strings.Fields("html head meta title style body h1 h2 h3 span p table tbody tr th td ul li svg rect")
+	var words strings.Builder
+	var walk func(*html.Node)
+	walk = func(n *html.Node) {
+		if n.Type == html.ElementNode {
+			assert.Contains(t, known, n.Data)
+			for _, a := range n.Attr {
+				assert.NotContains(t, []string{"src", "href", "onerror", "style"}, a.Key)
+			}
+		}
+		if n.Type == html.TextNode {
+			words.WriteString(n.Data + "\n")
+		}
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			walk(c)
+		}
+	}
+	walk(root)
+	assert.NotContains(t, string(text), "\x1b")
+	for _, want := range []string{"remove the key", "<script>alert(1)</script>", "Exceptions", "sha256:ab", "1.5 s", "findings"} {
+		assert.Contains(t, words.String(), want)
+	}
+	assert.Contains(t, string(text), `<rect width="50.0"`)
+}
+
+func TestAReportCanBeAPage(t *testing.T) {
+	root := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=debian\nVERSION_ID=\"12\"\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/machine-id"), []byte(strings.Repeat("0123456789abcdef", 2)+"\n"), 0o644))
+	file := filepath.Join(t.TempDir(), "image.HTML")
+	code, _, errOut := command(t, "", "audit", "--root", root, "--rules", "machine-id", "--report", file)
+	assert.Equal(t, 1, code, errOut)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "<!doctype html>")
+	assert.Contains(t, string(text), "<td>machine-id</td><td>/etc/machine-id</td>")
+}

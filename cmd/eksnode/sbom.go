@@ -1,0 +1,147 @@
+//go:build !agent
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spdx/tools-golang/json"
+	"github.com/spdx/tools-golang/spdx/v2/common"
+	"github.com/spdx/tools-golang/spdx/v2/v2_3"
+	"github.com/spf13/cobra"
+
+	eksnode "github.com/eksnode/packer-plugin-eksnode"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+func sbomCommand() *cobra.Command {
+	var d auditedDisk
+	var root, format string
+	cmd := &cobra.Command{
+		Use:   "sbom",
+		Short: "Write a bill of materials of an image: packages, downloads and container images",
+		Long: `Sbom lists every package of the package manager, every container image of containerd,
+and the downloads in eksnode's manifest. It reads a disk image, an AMI or a snapshot, which
+needs root, or an image root, or this machine. Nothing of an image is executed.`,
+		Example: `  sudo eksnode sbom --disk image.raw --output spdx
+  sudo -E eksnode sbom --ami ami-0123456789abcdef0 --region eu-west-1
+  eksnode sbom --root /mnt/image`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := d.check(cmd); err != nil {
+				return err
+			}
+			m, err := d.contents(cmd, root)
+			if err != nil {
+				return err
+			}
+			return writeBill(cmd.OutOrStdout(), m, format)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&root, "root", "", "image root to read instead of this machine")
+	f.StringVar(&d.file, "disk", "", "disk image to read: raw, qcow2 or fixed VHD")
+	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to read, with or without its region")
+	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to read, with or without its region")
+	formatFlag(cmd, &format, "cyclonedx", "spdx")
+	d.flags(cmd)
+	policyFlag(cmd, "for --ami and --snapshot ", func() (string, error) { return awsapi.SnapshotReadPolicy(awsapi.Scope{}) })
+	return cmd
+}
+
+// contents returns the manifest of everything in an image.
+func (d *auditedDisk) contents(cmd *cobra.Command, root string) (*manifest.Manifest, error) {
+	spec := scrub.Spec{Only: []string{"machine-id"}} // the audit also finds the distribution
+	if d.isGiven() {
+		d.whole = true
+		r, err := d.audit(cmd, spec)
+		return identified(&d.made, r.Machine), err
+	}
+	h, err := openHost(root)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	m, err := diskaudit.Whole(cmd.Context(), h)
+	if err != nil {
+		return nil, err
+	}
+	r, _ := eksnode.Audit(context.WithoutCancel(cmd.Context()), h, spec, eksnode.Options{}) // only its machine counts
+	return identified(m, r.Machine), nil
+}
+
+func identified(m *manifest.Manifest, of plan.Machine) *manifest.Manifest {
+	m.Distro, m.DistroVersion, m.Arch = cmp.Or(m.Distro, of.Distro), cmp.Or(m.DistroVersion, of.Version), cmp.Or(m.Arch, of.Arch)
+	m.Tool = cmp.Or(m.Tool, version.String())
+	return m
+}
+
+func writeBill(w io.Writer, m *manifest.Manifest, format string) error {
+	text, err := m.SBOM()
+	if format == "spdx" && err == nil {
+		text, err = spdx(m, text)
+	}
+	if err == nil {
+		_, err = w.Write(show.JSON(text))
+	}
+	return err
+}
+
+// spdx is a bill of materials as an SPDX 2.3 document. Its namespace comes from the
+// content of the CycloneDX document.
+func spdx(m *manifest.Manifest, cyclonedx []byte) ([]byte, error) {
+	const none = "NOASSERTION"
+	doc := &v2_3.Document{
+		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: "image",
+		DocumentNamespace: fmt.Sprintf("%s/spdx/%x", version.Repository, sha256.Sum256(cyclonedx)),
+		CreationInfo: &v2_3.CreationInfo{
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: "eksnode-" + version.String()}},
+			Created:  time.Now().UTC().Format(time.RFC3339),
+		},
+		Packages: []*v2_3.Package{{
+			PackageName: cmp.Or(m.Distro, "image"), PackageSPDXIdentifier: "image", PackageVersion: m.DistroVersion,
+			PackageDownloadLocation: none, PrimaryPackagePurpose: "OPERATING-SYSTEM",
+		}},
+		Relationships: []*v2_3.Relationship{{
+			RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "image"), Relationship: "DESCRIBES",
+		}},
+	}
+	for n, c := range m.Components() {
+		id := common.ElementID(fmt.Sprintf("c%d", n))
+		p := &v2_3.Package{
+			PackageName: c.Name, PackageSPDXIdentifier: id, PackageVersion: c.Version, PackageDownloadLocation: none,
+			PackageLicenseConcluded: none, PackageLicenseDeclared: none, PackageCopyrightText: none,
+		}
+		if c.PackageURL != "" {
+			p.PackageExternalReferences = []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: c.PackageURL}}
+		}
+		if c.ExternalReferences != nil {
+			p.PackageDownloadLocation = (*c.ExternalReferences)[0].URL
+		}
+		if c.Hashes != nil && len((*c.Hashes)[0].Value) == 2*sha256.Size {
+			p.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: strings.ToLower((*c.Hashes)[0].Value)}}
+		}
+		doc.Packages = append(doc.Packages, p)
+		doc.Relationships = append(doc.Relationships, &v2_3.Relationship{
+			RefA: common.MakeDocElementID("", "image"), RefB: common.MakeDocElementID("", string(id)), Relationship: "CONTAINS",
+		})
+	}
+	var out bytes.Buffer
+	if err := json.Write(doc, &out, json.Indent("  "), json.EscapeHTML(false)); err != nil {
+		return nil, fmt.Errorf("writing the bill of materials: %w", err)
+	}
+	return out.Bytes(), nil
+}

@@ -1,0 +1,57 @@
+//go:build linux && !agent
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/spdx/tools-golang/json"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The bill of an image lists packages that eksnode did not install, also without its
+// manifest. The libraries of both formats read what was written.
+func TestABillListsTheWholeImage(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=\"13\"\n",
+		"var/lib/dpkg/status": "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nMulti-Arch: same\nVersion: 2.41-12\n\n" +
+			"Package: linux-image-6.12.1-amd64\nStatus: install ok installed\nArchitecture: amd64\nVersion: 6.12.1-1\n\n" +
+			"Package: removed\nStatus: deinstall ok config-files\nVersion: 1\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
+	}
+	bill := func(format string) string {
+		code, out, errOut := command(t, "", "sbom", "--root", root, "--output", format)
+		require.Zero(t, code, errOut)
+		return out
+	}
+	var b cyclonedx.BOM
+	require.NoError(t, cyclonedx.NewBOMDecoder(strings.NewReader(bill("cyclonedx")), cyclonedx.BOMFileFormatJSON).Decode(&b))
+	assert.Equal(t, "debian", b.Metadata.Component.Name)
+	var found []string
+	for _, c := range *b.Components {
+		found = append(found, c.PackageURL)
+	}
+	want := []string{"pkg:deb/debian/libc6@2.41-12?arch=amd64&distro=debian-13", "pkg:deb/debian/linux-image-6.12.1-amd64@6.12.1-1?distro=debian-13"}
+	assert.Equal(t, want, found)
+
+	doc, err := json.Read(strings.NewReader(bill("spdx")))
+	require.NoError(t, err)
+	require.Len(t, doc.Packages, 3)
+	assert.Equal(t, "debian", doc.Packages[0].PackageName)
+	for n, p := range doc.Packages[1:] {
+		assert.Equal(t, want[n], p.PackageExternalReferences[0].Locator)
+	}
+	assert.Len(t, doc.Relationships, 3)
+
+	code, _, errOut := command(t, "", "sbom", "--root", root, "--disk", "x.raw")
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "--disk and --root exclude each other")
+}

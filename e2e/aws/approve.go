@@ -1,0 +1,147 @@
+//go:build linux
+
+package aws
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+)
+
+// SigningKey is the alias of the world's key for signatures: moto 5.1 hashes what is a
+// digest already (its comment on kms.verify: "The MessageType-parameter DIGEST is not yet
+// implemented").
+const SigningKey = "alias/statements"
+
+type publicKeyOut struct {
+	PublicKey         []byte
+	SigningAlgorithms []string
+}
+
+func (w *World) publicKey(_ string, in struct{ KeyID string }) (out publicKeyOut, err error) {
+	if in.KeyID != SigningKey {
+		return out, endpoint.Fail("NotFoundException", "Alias %s is not found", in.KeyID)
+	}
+	if w.signing == nil {
+		if w.signing, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return out, err
+		}
+	}
+	out.SigningAlgorithms = []string{"ECDSA_SHA_256"}
+	out.PublicKey, err = x509.MarshalPKIXPublicKey(w.signing.Public())
+	return out, err
+}
+
+type signatureOut struct{ Signature []byte }
+
+func (w *World) sign(_ string, in struct {
+	KeyID                         string
+	Message                       []byte
+	MessageType, SigningAlgorithm string
+}) (out signatureOut, err error) {
+	if in.KeyID != SigningKey || in.MessageType != "DIGEST" || in.SigningAlgorithm != "ECDSA_SHA_256" || len(in.Message) != 32 {
+		return out, endpoint.Refuse("the signature %+v", in)
+	}
+	out.Signature, err = ecdsa.SignASN1(rand.Reader, w.signing, in.Message)
+	return out, err
+}
+
+// Watermark is a mark of an image, which copies and images of instances inherit.
+type Watermark struct {
+	Key    string `xml:"watermarkKey"`
+	Image  string `xml:"sourceImageId"`
+	Region string `xml:"sourceImageRegion"`
+}
+
+// watermarksMost is the limit of watermarks of an image
+// (https://aws.amazon.com/about-aws/whats-new/2026/06/amazon-ec2-ami-watermarks/).
+const watermarksMost = 5
+
+type watermarkOut struct {
+	Key string `xml:"watermarkKey"`
+}
+
+func (w *World) attachWatermark(region string, in struct {
+	ID   string `query:"ImageId"`
+	Name string `query:"WatermarkName"`
+}) (out watermarkOut, err error) {
+	i, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return out, err
+	}
+	out.Key = Account + ":" + in.Name
+	public := slices.ContainsFunc(i.Shares, func(s Share) bool { return s.Group == "all" })
+	if i.Public || public || len(i.Watermarks) == watermarksMost {
+		return out, endpoint.Fail("OperationNotPermitted", "The image %s cannot have another watermark", in.ID)
+	}
+	i.Watermarks = append(slices.Clone(i.Watermarks), Watermark{out.Key, in.ID, region})
+	return out, nil
+}
+
+func (w *World) detachWatermark(region string, in struct {
+	ID  string `query:"ImageId"`
+	Key string `query:"WatermarkKey"`
+}) (done, error) {
+	i, err := w.ownImage(region, in.ID)
+	if err != nil {
+		return done{}, err
+	}
+	i.Watermarks = slices.DeleteFunc(slices.Clone(i.Watermarks), func(m Watermark) bool { return m.Key == in.Key })
+	return done{true}, nil
+}
+
+// AllowedImages are the settings that say which images of others may start. A launch with
+// another image fails in the state enabled
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-allowed-amis.html).
+type AllowedImages struct {
+	State     string      `xml:"state"`
+	ManagedBy string      `xml:"managedBy"`
+	Criteria  []Criterion `xml:"imageCriterionSet>item"`
+}
+
+// Criterion allows images with one of the watermarks, by patterns of their keys.
+type Criterion struct {
+	Watermarks []watermarkOut `xml:"imageWatermarkSet>item"`
+}
+
+func (w *World) allowedImages(string, struct{}) (AllowedImages, error) {
+	if w.Allowed.State == "" {
+		return AllowedImages{State: "disabled", ManagedBy: "account"}, nil
+	}
+	return w.Allowed, nil
+}
+
+// refused is the error of a launch with an image that the settings do not allow. Images of
+// the account itself are always allowed.
+func (w *World) refused(i *Image) error {
+	if w.Allowed.State != "enabled" || i.Owner == Account {
+		return nil
+	}
+	for _, c := range w.Allowed.Criteria {
+		for _, pattern := range c.Watermarks {
+			if slices.ContainsFunc(i.Watermarks, func(m Watermark) bool { return wildcard(pattern.Key, m.Key) }) {
+				return nil
+			}
+		}
+	}
+	return endpoint.Fail("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", i.ID)
+}
+
+// WithWatermarks are criteria that allow the watermarks with these patterns.
+func WithWatermarks(patterns ...string) []Criterion {
+	var c Criterion
+	for _, pattern := range patterns {
+		c.Watermarks = append(c.Watermarks, watermarkOut{pattern})
+	}
+	return []Criterion{c}
+}
+
+// Starts returns the error of a launch of an image.
+func (w *World) Starts(image string) error {
+	_, err := w.try(Region, "ec2:RunInstances", "ImageId", image, "MinCount", "1", "MaxCount", "1")
+	return err
+}

@@ -1,0 +1,98 @@
+package awsapi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+// Tags of images that were approved or revoked: the SHA-256 of the statement, and what was
+// done, when and why.
+const (
+	StatementTag = TagPrefix + "statement"
+	ApprovalTag  = TagPrefix + "approval"
+)
+
+// Watermark is a mark that EC2 hands on to copies of an image, and to images of its
+// instances (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AttachImageWatermark.html).
+type Watermark struct {
+	// Key is the account and the name, such as 123456789012:eksnode/audited.
+	Key string
+	// Image is the image that the mark was first attached to.
+	Image string
+}
+
+// Named reports whether the mark has a name, of any account.
+func (w Watermark) Named(name string) bool { return strings.HasSuffix(w.Key, ":"+name) }
+
+func watermarksOf(list []types.ImageWatermark) []Watermark {
+	var all []Watermark
+	for _, w := range list {
+		all = append(all, Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)})
+	}
+	return all
+}
+
+// AttachWatermark attaches a watermark of the caller's account to an image.
+func (a *AWS) AttachWatermark(ctx context.Context, image, name string) error {
+	_, err := a.ec2.AttachImageWatermark(ctx, &ec2.AttachImageWatermarkInput{ImageId: aws.String(image), WatermarkName: aws.String(name)})
+	return explain("attaching the watermark "+name+" to "+image, err)
+}
+
+// DetachWatermark removes a watermark from an image.
+func (a *AWS) DetachWatermark(ctx context.Context, image, key string) error {
+	_, err := a.ec2.DetachImageWatermark(ctx, &ec2.DetachImageWatermarkInput{ImageId: aws.String(image), WatermarkKey: aws.String(key)})
+	return explain("detaching the watermark "+key+" from "+image, err)
+}
+
+// TagImage sets tags of an image.
+func (a *AWS) TagImage(ctx context.Context, image string, set map[string]string) error {
+	in := &ec2.CreateTagsInput{Resources: []string{image}, Tags: tagged(types.ResourceTypeImage, set)[0].Tags}
+	_, err := a.ec2.CreateTags(ctx, in)
+	return explain("tagging "+image, err)
+}
+
+// AllowedImages are the settings of an account and region that say which images may start
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-allowed-amis.html).
+type AllowedImages struct {
+	// State is disabled, audit-mode or enabled.
+	State string `json:"state"`
+	// ManagedBy is account or declarative-policy.
+	ManagedBy string `json:"managed_by"`
+	// Watermarks are the patterns of watermarks in the criteria.
+	Watermarks []string `json:"watermarks"`
+}
+
+// AllowedImages reads the settings of the region.
+func (a *AWS) AllowedImages(ctx context.Context) (AllowedImages, error) {
+	out, err := a.ec2.GetAllowedImagesSettings(ctx, &ec2.GetAllowedImagesSettingsInput{})
+	if err != nil {
+		return AllowedImages{}, explain("reading the settings of allowed AMIs", err)
+	}
+	s := AllowedImages{State: aws.ToString(out.State), ManagedBy: string(out.ManagedBy), Watermarks: []string{}}
+	for _, c := range out.ImageCriteria {
+		for _, w := range c.ImageWatermarks {
+			s.Watermarks = append(s.Watermarks, aws.ToString(w.WatermarkKey))
+		}
+	}
+	return s, nil
+}
+
+// UsedImages returns the users of images in the region: instances, Spot requests, launch
+// templates, Auto Scaling groups, node groups and fleets. The images may be anyone's.
+func (a *AWS) UsedImages(ctx context.Context) (map[string][]string, error) {
+	r := &References{aws: a, users: map[string][]string{}, parameters: map[string]string{}}
+	all := func(ctx context.Context) error { return r.instancesOf(ctx) }
+	for _, look := range []func(context.Context) error{
+		all, r.spotRequests, r.groups, r.configurations, r.nodeGroups, r.fleets, r.spotFleets, r.launchTemplates,
+	} {
+		if err := look(ctx); err != nil {
+			return nil, fmt.Errorf("finding images in use: %w", err)
+		}
+	}
+	return r.users, nil
+}
