@@ -32,6 +32,7 @@ func openFiles(string) (*Files, error) { return nil, errNotLinux }
 func (*Files) OpenRegular(string) (*os.File, error)                    { return nil, errNotLinux }
 func (*Files) Read(string, int64) ([]byte, error)                      { return nil, errNotLinux }
 func (*Files) Real(string) (string, error)                             { return "", errNotLinux }
+func (*Files) Label(string) (string, error)                            { return "", errNotLinux }
 func (*Files) ForeignBelow(string) ([]*ForeignMount, error)            { return nil, errNotLinux }
 func (*Files) Unshare(string) error                                    { return errNotLinux }
 func (*Files) FileSystem(string) (string, error)                       { return "", errNotLinux }

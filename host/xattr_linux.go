@@ -55,3 +55,22 @@ func attribute(read func([]byte) (int, error)) (string, error) {
 	}
 	return string(small[:n]), nil
 }
+
+// Label returns the label that SELinux uses for a regular file; "" if it has none.
+func (f *Files) Label(name string) (string, error) {
+	file, err := f.OpenRegular(name)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	label, err := attribute(func(into []byte) (int, error) {
+		return unix.Fgetxattr(int(file.Fd()), "security.selinux", into)
+	})
+	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.EOPNOTSUPP) {
+		return "", nil
+	}
+	if err != nil {
+		return "", &fs.PathError{Op: "getxattr", Path: name, Err: err}
+	}
+	return strings.TrimSuffix(label, "\x00"), nil
+}

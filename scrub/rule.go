@@ -68,6 +68,9 @@ type Rule struct {
 	// Applies reports whether the rule applies to this machine; nil means yes.
 	// A rule that does not apply may return findings instead.
 	Applies func(context.Context, *host.Host) (bool, plan.Answer, error)
+	// Breaks describes the setting that a rule of BreakersGroup finds; nil for
+	// other rules.
+	Breaks *Breaker
 	// Find plans the rule instead of Verb and Paths. It changes nothing; the actions
 	// of its answer do. host.Files never leaves the machine's root.
 	Find func(context.Context, *host.Host) (plan.Answer, error)

@@ -64,8 +64,7 @@ func Table() []Rule {
 		originRules(),
 		proxyRules(),
 		moduleRules(),
-		sysctlRules(),
-		firewallRules(),
+		breakerRules(sysctlRows(), modprobeRows(), mountRows(), unitRows(), firewallRows(), confinementRows(), settingRows()),
 		imageRules(),
 		afterScrubRules(),
 	)
@@ -192,7 +191,8 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 					r.search = r.searchFor(ids)
 				}
 				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
-				if r.ofNodes && s.Node == NodeAuto && !slices.Contains(s.Only, r.ID) {
+				named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.named(s.Only)
+				if r.ofNodes && s.Node == NodeAuto && !named {
 					r.Applies = seemsNode
 				}
 				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})

@@ -79,6 +79,7 @@ func functions(root string, commands []command) template.FuncMap {
 	return template.FuncMap{
 		"phases":        phases,
 		"rules":         rulesOf,
+		"breakers":      breakers,
 		"groups":        groups,
 		"actions":       actions,
 		"ruleLinks":     ruleLinks,

@@ -48,7 +48,13 @@ func rules() []rule {
 func phases() []scrub.Phase { return append(slices.Clone(scrub.Phases), scrub.Inspect) }
 
 func rulesOf(p scrub.Phase) []rule {
-	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Phase != p })
+	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Phase != p || r.Breaks != nil })
+}
+
+// breakers are the rules about settings that break nodes. They have a page of
+// their own.
+func breakers() []rule {
+	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Breaks == nil })
 }
 
 // group is a name that selects several rules.
@@ -128,7 +134,11 @@ func asList(names string) string {
 func ruleLinks(ids []string) string {
 	links := make([]string, len(ids))
 	for i, id := range ids {
-		links[i] = fmt.Sprintf("[`%s`](#%s)", id, id)
+		page := ""
+		if slices.ContainsFunc(breakers(), func(r rule) bool { return r.ID == id }) {
+			page = "join-breakers.md"
+		}
+		links[i] = fmt.Sprintf("[`%s`](%s#%s)", id, page, id)
 	}
 	return strings.Join(links, ", ")
 }

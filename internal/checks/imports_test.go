@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/disk":         {"plan", "internal/show"},
 	"internal/manifest":     {"host", "internal/strictjson"},
 	"bootstrap":             {"host", "plan", "internal/manifest", "internal/image", "internal/version", "internal/strictjson", "internal/show"},
-	"internal/diagnose":     {"internal/expand", "internal/show", "internal/surface", "internal/version"},
+	"internal/diagnose":     {"scrub", "internal/expand", "internal/show", "internal/surface", "internal/version"},
 	"internal/awsapi":       {"internal/show", "internal/surface"},
 	"internal/snapshot":     {"internal/awsapi", "internal/show"},
 	"internal/attest":       {"plan", "internal/manifest", "internal/version"},

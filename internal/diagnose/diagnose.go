@@ -45,6 +45,9 @@ type Rule struct {
 	// Commands find out more or carry out the remedy, in this order. Commands with sudo
 	// run on the node. Words in capital letters are to be replaced.
 	Commands []string
+	// Settings are the rules of the audit that find settings of a machine with this
+	// effect.
+	Settings []string
 }
 
 // Owner is a program that fails in the way of a rule.

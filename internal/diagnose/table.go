@@ -1,5 +1,11 @@
 package diagnose
 
+import (
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
 // What a kubelet logs when it has joined, when its node is ready, and when it has a
 // serving certificate. Before that, much fails that needs no remedy.
 const (
@@ -11,7 +17,28 @@ const (
 // Rules is the table of known causes, root causes before their consequences. The
 // patterns come from the source code and logs of kubelet 1.24 to 1.36, containerd
 // 1.6 to 2.3, runc, client-go, nodeadm, the VPC CNI, Bottlerocket and this program.
+// The settings of a machine that may be the cause are rows of the audit, which has
+// a command for them.
 func Rules() []Rule {
+	rules := table()
+	for _, breaker := range scrub.Table() {
+		if breaker.Breaks == nil {
+			continue
+		}
+		i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == breaker.Breaks.Cause })
+		if i < 0 {
+			continue // a test fails on it
+		}
+		command := "sudo eksnode audit --rules " + rules[i].ID
+		if !slices.Contains(rules[i].Commands, command) {
+			rules[i].Commands = append(slices.Clip(rules[i].Commands), command)
+		}
+		rules[i].Settings = append(rules[i].Settings, breaker.ID)
+	}
+	return rules
+}
+
+func table() []Rule {
 	return []Rule{
 		{
 			ID:       "captured-node",

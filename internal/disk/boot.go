@@ -181,6 +181,7 @@ func (l *Layout) Roots(number int) ([]Partition, error) {
 		func(p Partition) bool { return p.Role == RoleRoot },
 		func(p Partition) bool { return isRootName(p.Label) },
 		func(p Partition) bool { return isRootName(p.Name) },
+		func(p Partition) bool { return isRootName(p.volume()) || strings.HasPrefix(p.volume(), "root") },
 	} {
 		if len(candidates) < 2 {
 			break
@@ -202,23 +203,27 @@ func (l *Layout) Roots(number int) ([]Partition, error) {
 }
 
 func (l *Layout) chosen(number int) (Partition, error) {
-	i := slices.IndexFunc(l.Partitions, func(p Partition) bool { return p.Number == number })
+	all := l.all()
+	i := slices.IndexFunc(all, func(p Partition) bool { return p.Number == number })
 	if i < 0 {
-		return Partition{}, fmt.Errorf("the disk has no partition %d, but %s", number, described(l.Partitions))
+		return Partition{}, fmt.Errorf("the disk has no partition %d, but %s", number, described(all))
 	}
-	p := l.Partitions[i]
+	p := all[i]
 	if !isLinux(p.Kind) {
 		return Partition{}, fmt.Errorf("partition %s is no Linux file system%s", described([]Partition{p}), inside(p.Kind))
 	}
 	return p, nil
 }
 
+// all are the partitions and the logical volumes.
+func (l *Layout) all() []Partition { return slices.Concat(l.Partitions, l.Volumes) }
+
 // candidates are the Linux file systems that are not there for something else.
 func (l *Layout) candidates() []Partition {
 	var all []Partition
-	for _, p := range l.Partitions {
+	for _, p := range l.all() {
 		other := p.Role != "" && p.Role != RoleRoot
-		if isLinux(p.Kind) && !other && (l.Table == "" || !isOtherName(p.Label)) {
+		if isLinux(p.Kind) && !other && (l.Table == "" || !isOtherName(p.Label)) && !isOtherName(p.volume()) {
 			all = append(all, p)
 		}
 	}
@@ -227,6 +232,11 @@ func (l *Layout) candidates() []Partition {
 
 // noRoot says why no partition is a candidate.
 func (l *Layout) noRoot() error {
+	for _, p := range l.Volumes {
+		if p.Elsewhere != "" {
+			return fmt.Errorf("no root file system found: the logical volume %s may have it, but %s; %s", p.Volume, p.Elsewhere, VolumeRemedy)
+		}
+	}
 	for _, kind := range []string{KindLVM, KindLUKS, KindRAID} {
 		for _, p := range l.Partitions {
 			if p.Kind == kind {
@@ -238,6 +248,15 @@ func (l *Layout) noRoot() error {
 		return fmt.Errorf("no root file system found: the disk has no partition table and no Linux file system (%s)", described(l.Partitions))
 	}
 	return fmt.Errorf("no root file system found among the partitions: %s", described(l.Partitions))
+}
+
+// VolumeRemedy says what to do with a logical volume that is not read.
+const VolumeRemedy = "use linear volumes on one disk, or mount the root read-only and run eksnode audit --root"
+
+// volume is the name of a logical volume in its group, or "".
+func (p Partition) volume() string {
+	_, name, _ := strings.Cut(p.Volume, "/")
+	return name
 }
 
 // inside says what to do with a root in a container.
@@ -279,7 +298,9 @@ func (p Partition) String() string {
 	kind := p.Kind
 	kind = cmp.Or(kind, "unknown content")
 	label := ""
-	if name := p.Label; name != "" {
+	if p.Volume != "" {
+		label = ", logical volume " + p.Volume
+	} else if name := p.Label; name != "" {
 		label = fmt.Sprintf(", label %q", name)
 	} else if p.Name != "" {
 		label = fmt.Sprintf(", name %q", p.Name)

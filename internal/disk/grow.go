@@ -24,6 +24,9 @@ func (l *Layout) Grow(file *os.File, number int, size int64) (Range, error) {
 
 func (l *Layout) grow(file *os.File, number int, size int64) (Range, error) {
 	var grown Partition
+	if number > volumeBase {
+		return Range{}, errors.New("the root is on a logical volume, which does not grow here; leave the size out")
+	}
 	for _, p := range l.Partitions {
 		if p.Number == number {
 			grown = p

@@ -65,6 +65,7 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 	for i, p := range l.Partitions {
 		l.Partitions[i].Free = total(within(l.Free, p.Range))
 	}
+	l.findVolumes(r)
 	l.findBoot(r)
 	return l, nil
 }

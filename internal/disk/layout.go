@@ -16,6 +16,9 @@ type Layout struct {
 	SectorSize int
 	// Partitions are in the order of their numbers.
 	Partitions []Partition
+	// Volumes are the logical volumes of LVM, which lie in partitions. Those with
+	// Elsewhere cannot be read.
+	Volumes []Partition
 	// Boot is how the disk boots.
 	Boot Boot
 	// Notes are facts that a person should see and that stop nothing.
@@ -47,6 +50,14 @@ type Partition struct {
 	Label string
 	// UUID is the file system's identifier as blkid prints it, or "".
 	UUID string
+	// Volume is the name of a logical volume with that of its group, "vg/root", or ""
+	// for a partition.
+	Volume string
+	// Extents are the places of a logical volume on the disk, in its own order. A
+	// volume with one extent lies where Range says.
+	Extents []Range
+	// Opened is set if the logical volumes in a physical volume are in Layout.Volumes.
+	Opened bool
 	// Free is the number of free bytes.
 	Free int64
 	// Whole is why the partition travels whole, or "" if its file system says

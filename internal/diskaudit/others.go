@@ -191,6 +191,9 @@ func (m *machine) mountInside(p source, at, subvolume string) error {
 // notMounted records a partition that nothing mounts, if it can have files.
 func (m *machine) notMounted(p source) {
 	switch {
+	case p.Opened:
+	case p.Volume != "" && p.Elsewhere != "":
+		m.unchecked("logical volume %s was not audited: %s; %s", p.Volume, p.Elsewhere, disk.VolumeRemedy)
 	case slices.Contains([]string{disk.KindLVM, disk.KindLUKS, disk.KindRAID}, p.Kind):
 		m.unchecked("partition %s was not audited: what is inside %s is not read; build the image without that", p, p.Kind)
 	case !mountable(p.Partition):
@@ -343,6 +346,12 @@ func isDevice(what string) bool {
 // names reports whether fstab's first field names the partition. Names such as
 // /dev/sda2 count if they begin with one of the disks.
 func names(what string, p disk.Partition, disks []string) bool {
+	if group, name, is := strings.Cut(p.Volume, "/"); is {
+		double := strings.NewReplacer("-", "--")
+		if what == "/dev/"+p.Volume || what == "/dev/mapper/"+double.Replace(group)+"-"+double.Replace(name) {
+			return true
+		}
+	}
 	tag, value, tagged := strings.Cut(what, "=")
 	value = strings.Trim(value, `"'`)
 	if rest, ok := strings.CutPrefix(what, "/dev/disk/"); ok {

@@ -31,6 +31,7 @@ const (
 	typeHome  = "933AC7E1-2EB4-4F13-B844-0E14E2AEF915"
 	typeSrv   = "3B8F8425-20E0-4F3B-907F-1A25A76F98E8"
 	typeBoot  = "BC13C2FF-59E6-4262-A352-B275FD6F7172"
+	typeLVM   = "E6D6D379-F507-44C2-A23C-238F2A3DF928"
 )
 
 // part is a partition of a disk that a test makes: its type, a script that makes the

@@ -103,7 +103,7 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 	if err != nil {
 		return a.report(found), err
 	}
-	for _, p := range a.Layout.Partitions {
+	for _, p := range slices.Concat(a.Layout.Partitions, a.Layout.Volumes) {
 		used, err := a.swapped(ctx, p)
 		if err != nil {
 			return plan.Report{}, err
@@ -131,8 +131,8 @@ func (a Audit) task(ctx context.Context) (t task, err error) {
 	for _, p := range roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
-	for _, p := range a.Layout.Partitions {
-		copied := mountable(p) && (p.Dirty || a.Image.Format() == disk.Qcow2)
+	for _, p := range slices.Concat(a.Layout.Partitions, a.Layout.Volumes) {
+		copied := mountable(p) && (p.Dirty || a.Image.Format() == disk.Qcow2 || len(p.Extents) > 1)
 		t.Parts = append(t.Parts, source{p, a.Image.Path(), copied})
 	}
 	if slices.ContainsFunc(t.Parts, func(p source) bool { return p.Copied }) {
@@ -167,19 +167,31 @@ func (a Audit) swapped(ctx context.Context, p disk.Partition) (bool, error) {
 		return false, nil
 	}
 	block, zeros := make([]byte, disk.BlockSize), make([]byte, disk.BlockSize)
-	for at := p.Offset + swapHeader; at < p.End() && ctx.Err() == nil; at += disk.BlockSize {
-		part := block[:min(disk.BlockSize, p.End()-at)]
-		if a.Image.Zero(at, int64(len(part))) {
-			continue
+	first := int64(swapHeader)
+	for _, r := range extents(p) {
+		for at := r.Offset + first; at < r.End() && ctx.Err() == nil; at += disk.BlockSize {
+			part := block[:min(disk.BlockSize, r.End()-at)]
+			if a.Image.Zero(at, int64(len(part))) {
+				continue
+			}
+			if _, err := a.Image.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
+				return false, err
+			}
+			if !bytes.Equal(part, zeros[:len(part)]) {
+				return true, nil
+			}
 		}
-		if _, err := a.Image.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
-			return false, err
-		}
-		if !bytes.Equal(part, zeros[:len(part)]) {
-			return true, nil
-		}
+		first = 0
 	}
 	return false, context.Cause(ctx)
+}
+
+// extents are the places of a partition or volume on the disk.
+func extents(p disk.Partition) []disk.Range {
+	if len(p.Extents) > 0 {
+		return p.Extents
+	}
+	return []disk.Range{p.Range}
 }
 
 func mountable(p disk.Partition) bool { return p.IsLinux() || p.Kind == disk.KindVFAT }
@@ -200,17 +212,27 @@ func (a Audit) report(from answer) plan.Report {
 }
 
 // copy writes the used parts of the partitions that need a copy to a sparse file without
-// a name, at their offsets.
+// a name, at their offsets. Volumes that lie in several places follow, each in one.
 func (a Audit) copy(ctx context.Context, parts []source) (f *os.File, err error) {
-	if f, err = nameless(a.Folder); err == nil {
-		err = f.Truncate(a.Image.Size())
-	}
+	f, err = nameless(a.Folder)
+	end := (a.Image.Size() + disk.BlockSize - 1) / disk.BlockSize * disk.BlockSize
 	for i := range parts {
-		if !parts[i].Copied || err != nil {
+		p := &parts[i]
+		if !p.Copied || err != nil {
 			continue
 		}
-		parts[i].File = childCopy
-		err = a.copyPart(ctx, f, parts[i].Range)
+		if p.File = childCopy; len(p.Extents) > 1 {
+			p.Offset = end
+			end = p.End()
+		}
+		to := p.Offset
+		for _, r := range extents(p.Partition) {
+			err = errors.Join(err, a.copyPart(ctx, f, r, to))
+			to += r.Length
+		}
+	}
+	if err == nil {
+		err = f.Truncate(end)
 	}
 	if err == nil {
 		err = context.Cause(ctx)
@@ -221,7 +243,8 @@ func (a Audit) copy(ctx context.Context, parts []source) (f *os.File, err error)
 	return f, nil
 }
 
-func (a Audit) copyPart(ctx context.Context, f *os.File, r disk.Range) error {
+// copyPart writes the used bytes of a range from the offset to on.
+func (a Audit) copyPart(ctx context.Context, f *os.File, r disk.Range, to int64) error {
 	block := make([]byte, disk.BlockSize)
 	for at := r.Offset; at < r.End() && ctx.Err() == nil; at += disk.BlockSize {
 		part := block[:min(disk.BlockSize, r.End()-at)]
@@ -231,7 +254,7 @@ func (a Audit) copyPart(ctx context.Context, f *os.File, r disk.Range) error {
 		if _, err := a.Image.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if _, err := f.WriteAt(part, at); err != nil {
+		if _, err := f.WriteAt(part, to+at-r.Offset); err != nil {
 			return err
 		}
 	}

@@ -56,6 +56,12 @@ func (w Work) Run(ctx context.Context, output any) (notes []string, err error) {
 		}
 		t.Parts = append(t.Parts, source{p, childCopy, true})
 	}
+	for _, p := range w.Layout.Volumes {
+		if len(p.Extents) > 1 {
+			p.Elsewhere = "it lies in several places of the disk, which only an audit can read"
+		}
+		t.Parts = append(t.Parts, source{p, childCopy, true})
+	}
 	a, err := child(ctx, t)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,155 @@
+package scrub
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// firewallRows are firewalls of the host that cut nodes or pods off.
+func firewallRows() []breaker {
+	const groups = "On EKS, security groups and network policies filter traffic: disable the unit, or "
+	return []breaker{
+		{
+			id: "host-firewall", cause: "network-plugin", reads: filters("forward", ""),
+			program: "CNI plugins, kube-proxy", shows: "it drops packets of pods", since: "every version",
+			fix: groups + "allow forwarded packets and port 10250", source: "kubeadm's preflight; amazon-vpc-cni-k8s #743",
+			benchmarks: "CIS 4.1.2, CIS 4.2.3, CIS 4.3.8, CIS 3.4.1.2 for AL2023, V-257936",
+		},
+		{
+			id: "firewall-input", cause: "kubelet-port", reads: filters("input", "10250"),
+			program: "API server, load balancers", shows: "logs, exec, probes and NodePorts time out", since: "every version",
+			fix: groups + "allow port 10250, 30000 to 32767 and packets of pods", source: "kubernetes.io: Ports and Protocols",
+			benchmarks: "CIS 4.3.8, CIS 4.4.2.1",
+		},
+		{
+			id: "firewall-output", cause: "blocked", reads: filters("output", "443"),
+			program: "kubelet, containerd, first boot",
+			shows:   "the node reaches neither the API server, nor DNS, nor a registry", since: "every version",
+			fix: groups + "allow ports 443 and 53 and 169.254.0.0/16", source: "kubernetes.io: Ports and Protocols",
+			benchmarks: "CIS 4.3.8, CIS 4.4.2.1",
+		},
+		{
+			id: "firewall-metadata", cause: "metadata",
+			reads: anyOf(
+				lines(`^-A OUTPUT\s+-d 169\.254\.169\.254(/32)?\s+(-p tcp\s+(-m tcp\s+)?(--dport 80\s+)?)?-j (DROP|REJECT)`,
+					iptablesFiles...),
+				lines(`\bip daddr 169\.254\.169\.254\s+(tcp dport 80\s+)?(counter\s+)?(drop|reject)`, append(nftFiles,
+					"/etc/nftables/*", "/etc/nftables.d/*")...),
+			),
+			program: "first boot, VPC CNI, amazon-ssm-agent", shows: "the instance metadata service does not answer",
+			since:  "every version",
+			fix:    "Remove the line; to keep pods away, set the instance's hop limit to 1",
+			source: "EC2 User Guide: Limit access to the IMDS",
+		},
+		{
+			id: "no-iptables", cause: "network-plugin",
+			reads:   there("/opt/cni/bin/portmap").unless(there(programs("iptables", "iptables-nft")...)),
+			program: "CNI plugin portmap", shows: `pods with a hostPort do not start: "failed to locate iptables"`,
+			since:  "every version",
+			fix:    "Install iptables; its variant that writes to nftables is enough",
+			source: "containernetworking/plugins: portmap",
+		},
+		{
+			id: "nm-cloud-setup", cause: "network-plugin", reads: enabled("nm-cloud-setup.service", "nm-cloud-setup.timer"),
+			program: "VPC CNI, Calico", shows: "NetworkManager's rules for secondary addresses catch packets of pods",
+			since: "NetworkManager 1.26",
+			fix:   "Mask the unit, as `eksnode provision` does", source: "nm-cloud-setup(8); k3s: Known issues",
+		},
+	}
+}
+
+var (
+	nftFiles      = []string{"/etc/nftables.conf", "/etc/sysconfig/nftables.conf"}
+	iptablesFiles = []string{"/etc/sysconfig/iptables", "/etc/iptables/iptables.rules", "/etc/iptables/rules.v4"}
+)
+
+// firewall is a service that filters packets from boot on.
+type firewall struct {
+	unit string
+	// files have its rules. blocks are the patterns by which they block a chain.
+	files  []string
+	blocks map[string]string
+}
+
+var (
+	// The policy of FORWARD alone does not block: units of the kubelet set it.
+	iptablesBlocks = map[string]string{
+		"forward": `(?m)^-A FORWARD -j (DROP|REJECT)`, "input": `(?m)^-A INPUT -j (DROP|REJECT)|^:INPUT DROP`,
+		"output": `(?m)^-A OUTPUT -j (DROP|REJECT)|^:OUTPUT DROP`,
+	}
+	nftBlocks = map[string]string{"forward": nftBlock("forward"), "input": nftBlock("input"), "output": nftBlock("output")}
+	firewalls = []firewall{
+		{"firewalld.service", nil, map[string]string{"forward": ""}},
+		{"ufw.service", []string{"/etc/ufw/ufw.conf"}, map[string]string{"forward": `(?m)^ENABLED=["']?yes`}},
+		{"nftables.service", nftFiles, nftBlocks},
+		{"iptables.service", iptablesFiles[:2], iptablesBlocks},
+		{"netfilter-persistent.service", iptablesFiles[2:], iptablesBlocks},
+	}
+)
+
+func nftBlock(chain string) string {
+	return `hook ` + chain + `\b[^}]*\b(policy drop|drop\s*}|reject[^;}\n]*\s*})`
+}
+
+// filters finds firewalls that start at boot and block a chain, unless their
+// rules name the port. Firewalls that block more than one chain by themselves
+// count for the chain forward.
+func filters(chain, port string) reader {
+	var paths []string
+	for _, f := range firewalls {
+		if _, blocks := f.blocks[chain]; blocks {
+			paths = append(append(paths, "/etc/systemd/system/*.wants/"+f.unit), f.files...)
+		}
+	}
+	return reader{paths, func(h *host.Host) (found []plan.Finding, err error) {
+		for _, f := range firewalls {
+			pattern, blocks := f.blocks[chain]
+			on, err := enabled(f.unit).find(h)
+			if err != nil {
+				return nil, err
+			}
+			if !blocks || len(on) == 0 {
+				continue
+			}
+			text, err := filterRules(h, f.files)
+			if err != nil {
+				return nil, err
+			}
+			if regexp.MustCompile(pattern).MatchString(text) && (port == "" || !strings.Contains(text, port)) {
+				on[0].Reason += " and blocks the chain " + chain
+				found = append(found, on...)
+			}
+		}
+		return found, nil
+	}}
+}
+
+var nftInclude = expression(`(?m)^\s*include\s+"([^"]+)"`)
+
+// filterRules are the rules in files and in those that they include.
+func filterRules(h *host.Host, files []string) (string, error) {
+	var all strings.Builder
+	for i := 0; i < len(files) && i < 100; i++ {
+		text, err := h.Content(files[i])
+		if err != nil {
+			return "", err
+		}
+		all.Write(text)
+		for _, m := range nftInclude().FindAllStringSubmatch(string(text), -1) {
+			pattern := m[1]
+			if !path.IsAbs(pattern) {
+				pattern = path.Join(path.Dir(files[i]), pattern)
+			}
+			more, err := globs(h, []string{pattern})
+			if err != nil {
+				return "", err
+			}
+			files = append(files[:len(files):len(files)], more...)
+		}
+	}
+	return all.String(), nil
+}

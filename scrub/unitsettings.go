@@ -1,0 +1,176 @@
+package scrub
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+var (
+	nodeUnits  = []string{"kubelet.service", "containerd.service"}
+	systemConf = []string{"/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf"}
+)
+
+// unitRows are settings of units and of systemd with which the kubelet or
+// containerd do not work. Drop-ins of service.d, which are for every service,
+// count too.
+func unitRows() []breaker {
+	const own = "Set the option to no in a drop-in of the unit whose name sorts last, such as " +
+		"kubelet.service.d/zz-node.conf"
+	return []breaker{
+		{
+			id: "unit-mount-namespace", cause: "kubelet-disk",
+			reads: unitHas(`^((ProtectSystem|ProtectHome)=(yes|true|1|on|full|strict|read-only|tmpfs)|` +
+				`(PrivateTmp|PrivateDevices|PrivateMounts|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups)=(yes|true|1|on|strict|disconnected)|` +
+				`(ProtectProc)=(invisible|noaccess|ptraceable)|(MountFlags)=(private|slave)|(ReadOnlyPaths|InaccessiblePaths|TemporaryFileSystem|RootDirectory|RootImage)=.+)`),
+			program: "kubelet, containerd", since: "every version",
+			shows: "the service gets its own mounts: pods do not see their volumes, and containerd leaves mounts behind",
+			fix:   own, source: "systemd.exec(5): mount propagation; systemd.unit(5): service.d",
+		},
+		{
+			id: "unit-privileges", cause: "oci-runtime",
+			reads:   unitHas(`^(NoNewPrivileges|RestrictSUIDSGID|LockPersonality|MemoryDenyWriteExecute|RestrictRealtime|ProtectHostname|ProtectClock)=(yes|true|1|on)`),
+			program: "containers",
+			shows: `containers inherit the restriction: sudo, setuid programs or JIT compilers fail with "operation not ` +
+				`permitted"`,
+			since: "every version",
+			fix:   own, source: "systemd.exec(5): seccomp filters and no_new_privs are inherited",
+		},
+		{
+			id: "unit-system-calls", cause: "oci-runtime",
+			reads:   unitHas(`^((SystemCallFilter|SystemCallArchitectures|RestrictAddressFamilies)=.+|(RestrictNamespaces)=(yes|true|1|on|[a-z]{2,} .*)|(ProtectKernelModules)=(yes|true|1|on))`),
+			program: "runc",
+			shows:   `runc cannot create namespaces, mounts or sockets, or load modules: "operation not permitted"`,
+			since:   "every version",
+			fix:     "Reset the option with an empty value in a drop-in of the unit",
+			source:  "systemd.exec(5): system call filters are inherited",
+		},
+		{
+			id: "unit-capabilities", cause: "oci-runtime",
+			reads:   unitHas(`^((CapabilityBoundingSet)=.*|(User)=[^0].*|(DynamicUser)=(yes|true|1|on))`),
+			program: "kubelet, containerd", shows: `they need all capabilities of root: "operation not permitted"`,
+			since: "every version",
+			fix:   "Remove the line", source: "capabilities(7); runc: config.json capabilities",
+		},
+		{
+			id: "unit-network", cause: "blocked",
+			reads:   unitHas(`^((PrivateNetwork|PrivateUsers)=(yes|true|1|on)|(IPAddressDeny|RestrictNetworkInterfaces|SocketBindDeny)=.+)`),
+			program: "kubelet, containerd", shows: "they reach neither the API server nor a registry", since: "every version",
+			fix:    "Reset the option with an empty value in a drop-in of the unit",
+			source: "systemd.resource-control(5): IPAddressDeny=",
+		},
+		{
+			id: "unit-umask", cause: "oci-runtime", reads: unitHas(`^(UMask)=0?[0-7]?[1-7]7$|^(UMask)=0?[0-7]?[2367][0-7]$`),
+			program: "kubelet, containerd",
+			shows:   "folders of volumes and images are closed to containers that do not run as root", since: "every version",
+			fix: "Set UMask=0022 in a drop-in of the unit", source: "systemd.exec(5): UMask=; umask(2)",
+		},
+		{
+			id: "unit-limits", cause: "limits",
+			reads: anyOf(
+				unitHas(`^((LimitNOFILE(Soft)?|LimitNPROC)=\d{1,4}(:\d+)?$|(TasksMax)=(\d{1,3}|[1-9]%)$|(MemoryMax|MemoryHigh)=.+[^y]$)`),
+				lines(`^(DefaultLimitNOFILE\s*=\s*\d{1,4}(:\d{1,4})?$|DefaultLimitNPROC\s*=\s*\d{1,4}$|DefaultTasksMax\s*=\s*(\d{1,3}|[1-9]%)$)`, systemConf...),
+			),
+			program: "kubelet, containerd",
+			shows:   `with more pods, they fail with "too many open files" or "resource temporarily unavailable"`,
+			since:   "every version",
+			fix:     "Set LimitNOFILE=infinity and TasksMax=infinity in a drop-in of the unit",
+			source:  "containerd.service of containerd; systemd-system.conf(5)",
+		},
+		{
+			id: "unit-delegate", cause: "cgroups", reads: unitHas(`^(Delegate)=(no|false|0|off)`, "containerd.service"),
+			program: "containerd", shows: "systemd takes the cgroups of containers back, and their limits are lost",
+			since: "every version",
+			fix:   "Set Delegate=yes in a drop-in of containerd.service", source: "systemd.resource-control(5): Delegate=",
+		},
+		{
+			id: "unit-masked", cause: "units",
+			reads: masked(append(slices.Clone(nodeUnits), "local-fs.target", "network-online.target",
+				"systemd-udevd.service", "dbus.service")...),
+			program: "the unit", shows: "the unit never starts, and no unit that needs it does", since: "every version",
+			fix: "Unmask the unit", source: "systemctl(1): mask",
+		},
+	}
+}
+
+// unitFolders are those of systemd.unit(5), the strongest first.
+var unitFolders = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system",
+	"/usr/lib/systemd/system", "/lib/systemd/system"}
+
+// unitSettings returns the last value of each option of a unit: of its file and
+// its drop-ins, in systemd's order. A unit without a file has none.
+func unitSettings(h *host.Host, unit string) (map[string]setting, error) {
+	var files []string
+	for _, dir := range unitFolders {
+		there, err := globs(h, []string{path.Join(dir, unit)})
+		if err != nil {
+			return nil, err
+		}
+		if files = there; len(files) > 0 {
+			break
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	var folders []string // the name of a drop-in decides, not its folder
+	for _, name := range []string{unit, strings.TrimPrefix(path.Ext(unit), ".")} {
+		for _, dir := range unitFolders {
+			folders = append(folders, path.Join(dir, name+".d"))
+		}
+	}
+	dropIns, err := confFiles(h, folders...)
+	if err != nil {
+		return nil, err
+	}
+	last := map[string]setting{}
+	for _, name := range append(files, dropIns...) {
+		text, err := h.Content(name)
+		if err != nil {
+			return nil, err
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			line = strings.TrimSpace(line)
+			if key, value, is := strings.Cut(line, "="); is && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+				last[strings.TrimSpace(key)] = setting{name, number, strings.TrimSpace(value)}
+			}
+		}
+	}
+	return last, nil
+}
+
+// unitHas finds options of units, nodeUnits if none is named, whose "Option=value"
+// matches a pattern.
+func unitHas(pattern string, units ...string) reader {
+	if len(units) == 0 {
+		units = nodeUnits
+	}
+	wanted := expression(pattern)
+	paths := []string{"/etc/systemd/system/service.d/*.conf"}
+	for _, unit := range units {
+		paths = append(paths, "/etc/systemd/system/"+unit+".d/*.conf")
+	}
+	return reader{paths, func(h *host.Host) (found []plan.Finding, err error) {
+		for _, unit := range units {
+			values, err := unitSettings(h, unit)
+			if err != nil {
+				return nil, err
+			}
+			for _, key := range slices.Sorted(maps.Keys(values)) {
+				if s := values[key]; wanted().MatchString(key + "=" + s.value) {
+					found = append(found, plan.Finding{
+						Target: s.file, Reason: fmt.Sprintf("line %d gives %s %s=%.60q", s.line, unit, key, s.value),
+					})
+				}
+			}
+		}
+		return found, nil
+	}}
+}
