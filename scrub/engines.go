@@ -66,6 +66,17 @@ func pathsOf(all []leftover) []string {
 	return paths
 }
 
+// ofWhatStays returns the rule without findings about files that other rules remove.
+func (r Rule) ofWhatStays() Rule {
+	find := r.Find
+	r.Find = nil
+	r.search = func(ctx context.Context, h *host.Host, t taken, _ *originals) ([]plan.Finding, error) {
+		answer, err := find(ctx, h)
+		return slices.DeleteFunc(answer.Findings, func(f plan.Finding) bool { return t.has(f.Target) }), err
+	}
+	return r
+}
+
 // reports returns the rule with the paths of these leftovers, and with their
 // programs as owners. It reports every match.
 func (r Rule) reports(all []leftover) Rule {

@@ -7,7 +7,7 @@ func proxyRules() []Rule {
 			ID: "proxy-left", Phase: Inspect, Groups: []string{"network"},
 			Why:         "every node would send its requests to a proxy of the build, which it may not reach; the proxy of nodes is set by node_proxy or by user data",
 			Regenerated: "nothing", Source: "apt.conf(5), dnf.conf(5), systemd-system.conf(5), curl(1), wget(1)",
-		}).reports(proxies),
+		}).reports(proxies).ofWhatStays(),
 	}
 }
 
