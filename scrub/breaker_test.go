@@ -146,7 +146,7 @@ var breaks = map[string]struct{ file, text, finding string }{
 	"selinux-relabel":  {".autorelabel", "x", "labels its whole disk"},
 	"apparmor-profile": {"etc/apparmor.d/usr.bin.kubelet", "/usr/bin/kubelet {\n", "line 1 has"},
 	"fapolicyd":        {"etc/fapolicyd/trust.d/node", "", "fapolicyd.service starts at boot"},
-	"closed-programs":  {"usr/bin/kubelet 0644", "x", "the mode is 0644 and lacks 0100"},
+	"closed-programs":  {"usr/bin/kubelet 0644", "#!/bin/sh\n", "the mode is 0644 and lacks 0100"},
 	"closed-folders":   {"etc/resolv.conf 0600", "x", "the mode is 0600 and lacks 0004"},
 	"closed-cni":       {"etc/cni/ 0750", "", "the mode is 0750 and lacks 0005"},
 	"audit-halts": {"etc/audit/auditd.conf", "admin_space_left_action = HALT\n", `"admin_space_left_action ` +

@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -70,7 +71,7 @@ func confinementRows() []breaker {
 		},
 		{
 			id: "closed-programs", cause: "may-not-run",
-			reads: closed(0o100, append(programs("kubelet", "containerd", "containerd-shim-runc-v2", "runc", "nodeadm"),
+			reads: closedPrograms(0o100, append(programs("kubelet", "containerd", "containerd-shim-runc-v2", "runc", "nodeadm"),
 				pluginsCNI...)...),
 			program: "systemd, containerd", shows: `the program does not start: "permission denied"`, since: "every version",
 			fix: "Set the mode to 0755", source: "execve(2)",
@@ -155,6 +156,27 @@ func closed(want fs.FileMode, patterns ...string) reader {
 		}
 		return ""
 	})
+}
+
+// closedPrograms is closed for programs. A file that stands in for one is left out.
+func closedPrograms(want fs.FileMode, patterns ...string) reader {
+	r := closed(want, patterns...)
+	return reader{r.paths, func(h *host.Host) ([]plan.Finding, error) {
+		found, err := r.find(h)
+		return slices.DeleteFunc(found, func(f plan.Finding) bool { return !canStart(h, f.Target) }), err
+	}}
+}
+
+// canStart reports whether a file is one that the kernel could start.
+func canStart(h *host.Host, name string) bool {
+	file, err := h.Files.OpenRegular(name)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	var head [4]byte
+	n, _ := io.ReadFull(file, head[:]) // a short file is none
+	return string(head[:n]) == "\x7fELF" || strings.HasPrefix(string(head[:n]), "#!")
 }
 
 // matched finds files and folders about which says something. Links count as

@@ -117,6 +117,12 @@ func seemsNode(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
 	return node, plan.Answer{}, err
 }
 
+// aNode is isNode as a condition of rules.
+func aNode(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
+	node, err := isNode(h)
+	return node, plan.Answer{}, err
+}
+
 // isNode reports whether the image supports one of the bootstrap contracts.
 func isNode(h *host.Host) (bool, error) {
 	if there, err := h.Exists("/var/lib/kubelet"); there || err != nil {

@@ -192,7 +192,11 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 				}
 				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
 				named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.named(s.Only)
-				if r.ofNodes && s.Node == NodeAuto && !named {
+				switch {
+				case named || s.Node == NodeYes:
+				case r.Breaks != nil: // a hardened machine that is no node breaks none
+					r.Applies = aNode
+				case r.ofNodes && s.Node == NodeAuto:
 					r.Applies = seemsNode
 				}
 				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})

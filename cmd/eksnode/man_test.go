@@ -176,11 +176,11 @@ func TestCompletedValues(t *testing.T) {
 		values    []string
 		directive string
 	}{
-		"scrub --rules kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods"}, noFilesOpen},
-		"scrub --rules=kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods"}, noFilesOpen},
-		"audit --skip-rules kubelet-pki,kubelet-p":              {[]string{"kubelet-pki,kubelet-pods"}, noFilesOpen},
-		"audit --skip-rules kubelet-pki --skip-rules kubelet-p": {[]string{"kubelet-pods"}, noFilesOpen},
-		"audit --rules kubelet-pods,kubelet-pki,kubelet-p":      {nil, noFilesOpen},
+		"scrub --rules kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods", "kubelet-port"}, noFilesOpen},
+		"scrub --rules=kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods", "kubelet-port"}, noFilesOpen},
+		"audit --skip-rules kubelet-pki,kubelet-p":              {[]string{"kubelet-pki,kubelet-pods", "kubelet-pki,kubelet-port"}, noFilesOpen},
+		"audit --skip-rules kubelet-pki --skip-rules kubelet-p": {[]string{"kubelet-pods", "kubelet-port"}, noFilesOpen},
+		"audit --rules kubelet-pods,kubelet-pki,kubelet-p":      {[]string{"kubelet-pods,kubelet-pki,kubelet-port"}, noFilesOpen},
 		"scrub --rules nothing-like":                            {nil, noFilesOpen},
 		"scrub --rules-file " + rules + " --rules agent-s":      {[]string{"agent-state"}, noFilesOpen},
 		"scrub --rules-file absent --rules hostn":               {[]string{"hostname"}, noFilesOpen},
@@ -255,9 +255,9 @@ func TestBashCompletesRulesAndFlags(t *testing.T) {
 	const functions = "/usr/share/bash-completion/bash_completion"
 	require.FileExists(t, functions, "install the package bash-completion")
 	for line, want := range map[string]string{
-		"eksnode scrub --rules kubelet-p":                    "kubelet-pki\nkubelet-pods\n",
-		"eksnode scrub --rules=kubelet-p":                    "kubelet-pki\nkubelet-pods\n",
-		"eksnode scrub --rules kubelet-pki,kubelet-p":        "kubelet-pki,kubelet-pods\n",
+		"eksnode scrub --rules kubelet-p":                    "kubelet-pki\nkubelet-pods\nkubelet-port\n",
+		"eksnode scrub --rules=kubelet-p":                    "kubelet-pki\nkubelet-pods\nkubelet-port\n",
+		"eksnode scrub --rules kubelet-pki,kubelet-p":        "kubelet-pki,kubelet-pods\nkubelet-pki,kubelet-port\n",
 		"eksnode scrub --audit w":                            "warn\n",
 		"eksnode provision --versions kubel":                 "kubelet=\n",
 		"eksnode compl":                                      "completion\n",
