@@ -151,6 +151,7 @@ var explanations = []explanation{
 	{ship, "image-builder", "- /var/log/lastlog", "systemd-tmpfiles creates the file at boot"},
 	{carry, "image-builder", "/etc/containerd/certs.d/registry.heron.corp", "the folder of hosts.toml, which the audit reports"},
 	{report, "arch control-plane image-builder", "not-a-node machine", "made for kubeadm or by hand: a bootstrap of EKS is missing"},
+	{report, "image-builder", "proxy-left /etc/apt/apt.conf.d/90proxy", "a base image may have its own proxy on purpose"},
 	{report, "image-builder", "iscsi-initiator /etc/iscsi/initiatorname.iscsi", "without a unit that makes a name, iscsid needs the old one"},
 	{report, "ubuntu-snap", "iscsi-initiator /etc/iscsi/initiatorname.iscsi", "without a unit that makes a name, iscsid needs the old one"},
 	{report, "image-builder", "host-ids-left /etc/hosts", "a line that Cluster API's user data wrote"},
