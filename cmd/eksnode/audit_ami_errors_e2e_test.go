@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -195,7 +196,9 @@ func TestAnExportIsTheDisk(t *testing.T) {
 	code, out, errOut := command(t, "", "ami", "export", cloudImage, file)
 	require.Equal(t, 0, code, errOut)
 	assert.Regexp(t, `^`+file+` is the root volume /dev/xvda of `+cloudImage+` \(`+cloudSnapshot+` in eu-west-1\): a disk of 1 GiB with 128 blocks \(67\.1 MB\), 67\.1 MB fetched in .*
+digest: sha256:[0-9a-f]{64}
 for qcow2: qemu-img convert -f raw -O qcow2 `+file+` .*/node\.qcow2\n$`, out)
+	digest := regexp.MustCompile("sha256:[0-9a-f]{64}").FindString(out)
 	assert.Equal(t, hashOf(t, disk, 1<<30), hashOf(t, file, 0))
 	info, err := os.Stat(file)
 	require.NoError(t, err)
@@ -222,7 +225,8 @@ for qcow2: qemu-img convert -f raw -O qcow2 `+file+` .*/node\.qcow2\n$`, out)
 	code, out, errOut = command(t, "", "ami", "export", "eu-west-1:"+cloudSnapshot, file, "--force", "--output", "json")
 	require.Equal(t, 0, code, errOut)
 	assert.Equal(t, calls+128, double.Count().Calls["GetSnapshotBlock"])
-	assert.JSONEq(t, `{"file": "`+file+`", "size": 1073741824, "used": 67108864, "fetched": 67108864, "snapshot": "`+cloudSnapshot+`", "region": "eu-west-1"}`, out)
+	assert.JSONEq(t, `{"file": "`+file+`", "size": 1073741824, "used": 67108864, "fetched": 67108864, "snapshot": "`+cloudSnapshot+`", "region": "eu-west-1",
+		"digest": "`+digest+`"}`, out)
 }
 
 // hashOf is the SHA-256 of a file, with zeros up to a size.

@@ -45,7 +45,7 @@ func TestPackerAcceptsTemplatesOfPages(t *testing.T) {
 func onAnInstance(t *testing.T) string {
 	t.Helper()
 	for _, b := range blocks(t, "hcl") {
-		if b.page == "docs/build.md" && strings.HasPrefix(b.text, "packer {") {
+		if b.page == "docs/build.md" && strings.HasPrefix(b.text, "packer {") && strings.Contains(b.text, "\nbuild {") {
 			return b.text
 		}
 	}
