@@ -229,18 +229,20 @@ func compress(t *testing.T, file string) string {
 	return file + ".gz"
 }
 
-func TestDescribeListsTheProvisioners(t *testing.T) {
+func TestDescribeListsTheComponents(t *testing.T) {
 	for prerelease, want := range map[string]string{"": "1.2.3", "dev": "1.2.3-dev"} {
 		out, err := exec.Command(buildPlugin(t, "1.2.3", prerelease), "describe").Output()
 		require.NoError(t, err)
 		var said struct {
 			Version      string   `json:"version"`
+			Builders     []string `json:"builders"`
 			Provisioners []string `json:"provisioners"`
 			API          string   `json:"api_version"`
 		}
 		require.NoError(t, json.Unmarshal(out, &said))
 		assert.Equal(t, want, said.Version)
-		assert.Equal(t, []string{"-packer-default-plugin-name-", "scrub"}, said.Provisioners)
+		assert.Equal(t, []string{"disk"}, said.Builders)
+		assert.Equal(t, []string{"-packer-default-plugin-name-", "audit", "scrub"}, said.Provisioners)
 		assert.Equal(t, "x5.0", said.API)
 	}
 }
