@@ -156,8 +156,10 @@ func ignoreMissing(err error) error {
 // folders, so their contents would count as clean.
 func glob(h *host.Host, pattern string) ([]string, error) {
 	names, foreign, err := place{pattern: pattern, named: literal(pattern)}.names(h)
-	if err == nil && len(foreign) > 0 {
-		err = fmt.Errorf("looking for %s: %w", pattern, &host.MountedError{Path: foreign[0].Path})
+	for _, m := range foreign {
+		if err == nil && !(h.IsLive() && kept(lent, m.Path)) {
+			err = fmt.Errorf("looking for %s: %w", pattern, &host.MountedError{Path: m.Path})
+		}
 	}
 	return names, err
 }
