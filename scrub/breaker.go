@@ -56,7 +56,8 @@ func breakerRules(rows ...[]breaker) []Rule {
 	var rules []Rule
 	for _, b := range slices.Concat(rows...) {
 		r := Rule{
-			ID: b.id, Phase: Inspect, Groups: []string{BreakersGroup}, Verb: Report, ofNodes: true, Paths: b.reads.paths,
+			ID: b.id, Phase: Inspect, Groups: []string{BreakersGroup, "assets"}, Verb: Report, ofNodes: true,
+			Paths: b.reads.paths,
 			Owner: "hardened base images, administrators", Why: b.shows, Regenerated: "nothing", Source: b.source,
 			Breaks: &Breaker{
 				Cause: b.cause, Program: b.program, Shows: b.shows, Fix: b.fix, Since: b.since, Benchmarks: b.benchmarks,
