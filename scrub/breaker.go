@@ -142,23 +142,49 @@ func lines(pattern string, files ...string) reader {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names {
-			text, err := h.Content(name)
-			if err != nil {
-				return nil, err
+		err = eachLine(h, names, func(name string, number int, line string) {
+			if m := wanted().FindString(line); m != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+				found = append(found, plan.Finding{Target: name, Reason: fmt.Sprintf("line %d has %q", number,
+					strings.TrimSpace(m))})
 			}
-			number := 0
-			for line := range strings.Lines(string(text)) {
-				number++
-				line = strings.TrimSpace(line)
-				if m := wanted().FindString(line); m != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
-					found = append(found, plan.Finding{Target: name, Reason: fmt.Sprintf("line %d has %q", number,
-						strings.TrimSpace(m))})
-				}
-			}
-		}
-		return found, nil
+		})
+		return found, err
 	}}
+}
+
+// eachLine calls do with each line of text files, without the space around it, and its
+// number.
+func eachLine(h *host.Host, names []string, do func(name string, number int, line string)) error {
+	for _, name := range names {
+		text, err := h.Content(name)
+		if err != nil {
+			return err
+		}
+		number := 0
+		for line := range strings.Lines(string(text)) {
+			number++
+			do(name, number, strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// setting is the last line that gives a name its value.
+type setting struct {
+	file  string
+	line  int
+	value string
+}
+
+// lastSettings returns the last "name = value" of each name in files, which are in the
+// order in which a program reads them. named gives a name its usual form.
+func lastSettings(h *host.Host, files []string, named func(string) string) (map[string]setting, error) {
+	last := map[string]setting{}
+	return last, eachLine(h, files, func(file string, number int, line string) {
+		if key, value, set := strings.Cut(line, "="); set && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+			last[named(strings.TrimSpace(key))] = setting{file, number, strings.TrimSpace(value)}
+		}
+	})
 }
 
 // globs lists the regular files, or links to them, that match patterns. A

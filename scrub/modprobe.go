@@ -102,31 +102,23 @@ func blocked(patterns ...string) reader {
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range files {
-			text, err := h.Content(name)
-			if err != nil {
-				return nil, err
+		err = eachLine(h, files, func(name string, number int, line string) {
+			words := strings.Fields(line)
+			if len(words) < 2 {
+				return
 			}
-			number := 0
-			for line := range strings.Lines(string(text)) {
-				number++
-				words := strings.Fields(line)
-				if len(words) < 2 {
-					continue
-				}
-				module := strings.ReplaceAll(words[1], "-", "_")
-				wanted := slices.ContainsFunc(patterns, func(p string) bool {
-					is, err := path.Match(p, module)
-					return is && err == nil
-				})
-				refused := words[0] == "blacklist" ||
-					words[0] == "install" && len(words) > 2 && slices.Contains(refusals, path.Base(words[2]))
-				if wanted && refused {
-					found = append(found, plan.Finding{Target: name, Reason: fmt.Sprintf("line %d blocks the module %.40q", number,
-						module)})
-				}
+			module := strings.ReplaceAll(words[1], "-", "_")
+			wanted := slices.ContainsFunc(patterns, func(p string) bool {
+				is, err := path.Match(p, module)
+				return is && err == nil
+			})
+			refused := words[0] == "blacklist" ||
+				words[0] == "install" && len(words) > 2 && slices.Contains(refusals, path.Base(words[2]))
+			if wanted && refused {
+				found = append(found, plan.Finding{Target: name, Reason: fmt.Sprintf("line %d blocks the module %.40q", number,
+					module)})
 			}
-		}
-		return found, nil
+		})
+		return found, err
 	}}
 }

@@ -104,18 +104,13 @@ func mountLines(h *host.Host) ([]mountLine, error) {
 	if h.IsLive() {
 		tables = append(tables, "/proc/self/mounts")
 	}
-	for _, name := range tables {
-		text, err := h.Content(name)
-		if err != nil {
-			return nil, err
+	err := eachLine(h, tables, func(name string, number int, line string) {
+		if f := strings.Fields(line); len(f) >= 4 && path.IsAbs(f[1]) && !strings.HasPrefix(f[0], "#") {
+			all = append(all, mountLine{path.Clean(f[1]), f[3], name, number})
 		}
-		number := 0
-		for line := range strings.Lines(string(text)) {
-			number++
-			if f := strings.Fields(line); len(f) >= 4 && path.IsAbs(f[1]) && !strings.HasPrefix(f[0], "#") {
-				all = append(all, mountLine{path.Clean(f[1]), f[3], name, number})
-			}
-		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	units, err := globs(h, []string{"/etc/systemd/system/*.mount"})
 	if err != nil {

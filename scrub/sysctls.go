@@ -197,35 +197,15 @@ func notForwarded() reader {
 var sysctlFolders = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d",
 	"/lib/sysctl.d"}
 
-// setting is the last line that sets a kernel setting.
-type setting struct {
-	file  string
-	line  int
-	value string
-}
-
 // sysctls returns what systemd-sysctl sets at boot, by name.
 func sysctls(h *host.Host) (map[string]setting, error) {
 	files, err := confFiles(h, sysctlFolders...)
 	if err != nil {
 		return nil, err
 	}
-	last := map[string]setting{}
-	for _, name := range files {
-		text, err := h.Content(name)
-		if err != nil {
-			return nil, err
-		}
-		number := 0
-		for line := range strings.Lines(string(text)) {
-			number++
-			line = strings.TrimPrefix(strings.TrimSpace(line), "-")
-			key, value, set := strings.Cut(line, "=")
-			if !set || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
-				continue
-			}
-			last[dotted(strings.TrimSpace(key))] = setting{name, number, strings.TrimSpace(value)}
-		}
+	last, err := lastSettings(h, files, func(key string) string { return dotted(strings.TrimPrefix(key, "-")) })
+	if err != nil {
+		return nil, err
 	}
 	// If a setting has two names, the later line wins.
 	if one, all := last["net.ipv4.ip_forward"], last["net.ipv4.conf.all.forwarding"]; one.file != "" && all.file != "" {

@@ -128,22 +128,7 @@ func unitSettings(h *host.Host, unit string) (map[string]setting, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := map[string]setting{}
-	for _, name := range append(files, dropIns...) {
-		text, err := h.Content(name)
-		if err != nil {
-			return nil, err
-		}
-		number := 0
-		for line := range strings.Lines(string(text)) {
-			number++
-			line = strings.TrimSpace(line)
-			if key, value, is := strings.Cut(line, "="); is && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
-				last[strings.TrimSpace(key)] = setting{name, number, strings.TrimSpace(value)}
-			}
-		}
-	}
-	return last, nil
+	return lastSettings(h, append(files, dropIns...), func(key string) string { return key })
 }
 
 // unitHas finds options of units, nodeUnits if none is named, whose "Option=value"

@@ -41,8 +41,17 @@ func (l *Layout) findVolumes(r io.ReaderAt) {
 			groups[name], l.at(p.Number).Opened = group, true
 		}
 	}
+	l.addVolumes(r, groups, physical)
+}
+
+// addVolumes adds the logical volumes of all groups, by name.
+func (l *Layout) addVolumes(r io.ReaderAt, groups map[string]section, physical map[string]physicalVolume) {
 	for _, name := range sortedKeys(groups) {
 		for _, volume := range sortedKeys(groups[name].section("logical_volumes").sections) {
+			if len(l.Volumes) == mostVolumes {
+				l.note("the disk has more than %d logical volumes; the others were not read", mostVolumes)
+				return
+			}
 			l.addVolume(r, name, volume, groups[name], physical)
 		}
 	}
@@ -140,8 +149,12 @@ type physicalVolume struct {
 	id string
 }
 
-// mostMetadata limits the text of a volume group. LVM's own area has 1 MiB.
-const mostMetadata = 16 << 20
+// mostMetadata limits the text of a volume group, and mostVolumes the volumes that are
+// looked into. LVM's own area has 1 MiB.
+const (
+	mostMetadata = 4 << 20
+	mostVolumes  = 256
+)
 
 var errLVM = errors.New("damaged")
 

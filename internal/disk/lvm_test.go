@@ -120,6 +120,19 @@ func TestOtherTypesOfVolumes(t *testing.T) {
 	}
 }
 
+func TestTheNumberOfVolumesIsLimited(t *testing.T) {
+	group, err := parseLVM([]byte(volumeText))
+	require.NoError(t, err)
+	volumes := group.section("vg").section("logical_volumes").sections
+	for n := range mostVolumes {
+		volumes[strconv.Itoa(n)] = volumes["root"]
+	}
+	l := &Layout{size: 100 * mib}
+	l.addVolumes(zeros{}, group.sections, nil)
+	assert.Len(t, l.Volumes, mostVolumes)
+	assert.Equal(t, []string{"the disk has more than 256 logical volumes; the others were not read"}, l.Notes)
+}
+
 const volumeText = `vg {
 	id = "x"
 	extent_size = 8192 # 4 MiB
