@@ -44,7 +44,7 @@ func image(t *testing.T) string {
 		"etc/os-release": "ID=debian\nVERSION_ID=12\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/hostname": "ip-10-0-1-2\n",
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n", "root/.ssh/authorized_keys": "ssh-ed25519 AAAA packer\n",
 		"var/lib/kubelet/pki/kubelet-server-current.pem": "secret\n", "var/lib/cloud/instance/user-data.txt": "#!/bin/sh\n",
-		"var/log/syslog": "x\n", "usr/bin/kubelet": "#!/bin/sh\n", "usr/bin/containerd": "#!/bin/sh\n", "usr/bin/runc": "#!/bin/sh\n",
+		"var/log/syslog": "x\n", "usr/bin/kubelet": "kubelet\n", "usr/bin/containerd": "containerd\n", "usr/bin/runc": "runc\n",
 	})
 	return root
 }
