@@ -224,15 +224,16 @@ func TestHarmfulKernelSettingsAreFound(t *testing.T) {
 	image["etc/sysctl.conf"] = "# hardened\n; so\nnet/ipv4/ip_forward=0\n-vm.overcommit_memory =2\n"
 	image["etc/sysctl.d/99-sysctl.conf"] = "-> ../sysctl.conf"
 	h, _ = tree(t, image)
-	assert.Equal(t, []string{
-		`/etc/sysctl.d/99-sysctl.conf: line 3 sets net.ipv4.ip_forward = "0", and no later file changes it: pods have no network. ` +
-			"Set net.ipv4.ip_forward = 1 in a file of /etc/sysctl.d that sorts last (CIS 3.3.1, CIS 3.2.1 for AL2023, V-257970)",
-	}, audit(t, h, "ip-forward"))
+	forward := `/etc/sysctl.d/99-sysctl.conf: line 3 sets net.ipv4.ip_forward = "0", and no later file changes it: ` +
+		"pods have no network. Set net.ipv4.ip_forward = 1 in a file of /etc/sysctl.d that sorts last " +
+		"(CIS 3.3.1, CIS 3.2.1 for AL2023, V-257970)"
+	assert.Equal(t, []string{forward}, audit(t, h, "ip-forward"))
 	assert.Equal(t, []string{
 		`/etc/sysctl.d/99-sysctl.conf: line 4 sets vm.overcommit_memory = "2", and no later file changes it: ` +
 			`a kubelet with protectKernelDefaults exits with "invalid kernel flag". ` +
 			"Remove the line, or set the kubelet's value in a file of /etc/sysctl.d that sorts last",
-	}, audit(t, h, "kernel-settings"))
+		forward,
+	}, audit(t, h, "kernel-settings"), "the name of the cause selects all settings that have it")
 
 	delete(image, "etc/sysctl.d/99-sysctl.conf")
 	image["usr/lib/sysctl.d/99-other.conf"] = "net.ipv4.conf.all.forwarding = 0\n"

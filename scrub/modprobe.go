@@ -17,7 +17,7 @@ func modprobeRows() []breaker {
 	const fix = "Remove the line; load the module at boot with a file of /etc/modules-load.d if it must not load later"
 	return []breaker{
 		{
-			id: "blocked-overlay", cause: "overlayfs", reads: blocked("overlay"),
+			id: "blocked-overlay", cause: "file-system", reads: blocked("overlay"),
 			program: "containerd", shows: `containerd cannot mount images: "mount overlay: no such device"`,
 			since: "every version",
 			fix:   fix, source: "containerd: snapshotter overlayfs",

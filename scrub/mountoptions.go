@@ -70,7 +70,7 @@ func mountRows() []breaker {
 			benchmarks: "CIS 1.1.2.1.4, CIS 1.1.2.5.4, V-257867, V-257877",
 		},
 		{
-			id: "read-only-state", cause: "kubelet-disk",
+			id: "read-only-state", cause: "file-system",
 			reads: onMount("ro", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/etc/eks", "/etc/cni/net.d",
 				"/etc/kubernetes"),
 			program: "kubelet, containerd, first boot", shows: `they cannot write their state: "read-only file system"`,

@@ -46,7 +46,7 @@ func settingRows() []breaker {
 			fix:     "Set -f 1", source: "auditctl(8)", benchmarks: "V-258227",
 		},
 		{
-			id: "cgroup-v1", cause: "cgroup-v1",
+			id: "cgroup-v1", cause: "cgroups",
 			reads:   bootArgument(`systemd\.(unified_cgroup_hierarchy=(0|no|false|off)|legacy_systemd_cgroup_controller(=(1|yes))?)`).unless(kubeletBefore(35)),
 			program: "kubelet", shows: `the kubelet exits: "kubelet is configured to not run on a host using cgroup v1"`,
 			since: "kubelet 1.35",

@@ -29,7 +29,7 @@ func sysctlRows() []breaker {
 			source: "kubernetes/pkg/util/sysctl; terraform-aws-eks #3595",
 		},
 		{
-			id: "ip-forward", cause: "ip-forward",
+			id: "ip-forward", cause: "kernel-settings",
 			reads:   sysctl(not("1"), "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding"),
 			program: "CNI plugins", shows: "pods have no network", since: "every version",
 			fix:        fmt.Sprintf(order, "net.ipv4.ip_forward = 1"),
@@ -37,7 +37,7 @@ func sysctlRows() []breaker {
 			benchmarks: "CIS 3.3.1, CIS 3.2.1 for AL2023, V-257970",
 		},
 		{
-			id: "new-interfaces-forward", cause: "ip-forward", reads: notForwarded(),
+			id: "new-interfaces-forward", cause: "kernel-settings", reads: notForwarded(),
 			program: "CNI plugins", shows: "interfaces of pods are made after boot and do not forward, so pods have no network",
 			since:      "every version",
 			fix:        "Set net.ipv4.conf.default.forwarding = 1 in the same file",
@@ -45,7 +45,7 @@ func sysctlRows() []breaker {
 			benchmarks: "CIS 3.3.1.3 for RHEL 10",
 		},
 		{
-			id: "ipv6-forward", cause: "ip-forward", reads: sysctl(is("0"), "net.ipv6.conf.all.forwarding"), note: true,
+			id: "ipv6-forward", cause: "kernel-settings", reads: sysctl(is("0"), "net.ipv6.conf.all.forwarding"), note: true,
 			program: "CNI plugins", shows: "pods of an IPv6 cluster have no network, unless the CNI plugin turns forwarding on",
 			since: "every version",
 			fix: "For IPv6 clusters, " + strings.ToLower(order[:1]) + fmt.Sprintf(order[1:],

@@ -24,7 +24,7 @@ func unitRows() []breaker {
 		"kubelet.service.d/zz-node.conf"
 	return []breaker{
 		{
-			id: "unit-mount-namespace", cause: "kubelet-disk",
+			id: "unit-mount-namespace", cause: "file-system",
 			reads: unitHas(`^((ProtectSystem|ProtectHome)=(yes|true|1|on|full|strict|read-only|tmpfs)|` +
 				`(PrivateTmp|PrivateDevices|PrivateMounts|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups)=(yes|true|1|on|strict|disconnected)|` +
 				`(ProtectProc)=(invisible|noaccess|ptraceable)|(MountFlags)=(private|slave)|(ReadOnlyPaths|InaccessiblePaths|TemporaryFileSystem|RootDirectory|RootImage)=.+)`),

@@ -33,7 +33,7 @@ var anywhere = []string{"aws", "kubectl", "eksnode"}
 var placeholder = regexp.MustCompile(`\b[A-Z][A-Z]+\b`)
 
 // placeholders are the words in capital letters that people replace.
-var placeholders = []string{"NAME", "ID", "ARN", "FILE", "REGION", "ENDPOINT", "PROFILE", "ROLE", "NODE", "IMAGE", "AMI", "GROUP"}
+var placeholders = []string{"NAME", "ID", "ARN", "FILE", "REGION", "ENDPOINT", "PROFILE", "ROLE", "NODE", "IMAGE", "AMI", "GROUP", "SETTING"}
 
 // The commands of every cause exist, have valid flags, and delete nothing.
 func TestTheCommandsOfCausesCanBeTyped(t *testing.T) {

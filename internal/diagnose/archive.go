@@ -109,7 +109,8 @@ func (s *Search) zip(from source) error {
 	if from.whole == nil {
 		text, err := io.ReadAll(io.LimitReader(from.in, zipMost+1))
 		if err == nil && len(text) > zipMost {
-			err = fmt.Errorf("a zip archive from a stream may have at most %d MiB; write it to a file, or unpack it", zipMost>>20)
+			err = fmt.Errorf("a zip archive from a stream may have at most %d MiB; write it to a file, or unpack it",
+				zipMost>>20)
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", from.name, err)
@@ -140,7 +141,8 @@ func (s *Search) zip(from source) error {
 
 // member reads a file of an archive.
 func (s *Search) member(from source, name string, in io.Reader) error {
-	return s.read(source{name: from.name + ":" + show.Line(path.Clean(name)), in: &expanded{in, s}, depth: from.depth, inner: path.Clean(name)})
+	return s.read(source{name: from.name + ":" + show.Line(path.Clean(name)), in: &expanded{in, s}, depth: from.depth,
+		inner: path.Clean(name)})
 }
 
 // held returns an error when an archive that a person named contained no log.

@@ -20,19 +20,20 @@ var awsLines = map[string][]string{
 		`util.py[WARNING]: Failed at merging in cloud config part from part-001`,
 		`[FAILED] Failed to start cloud-init.service - Initial cloud-init job (metadata service crawler).`,
 	},
-	"account": {
+	"capacity": {
 		`CREATE_FAILED – "Your request for accessing resources in this region is being validated, and you will not be able to launch additional resources"`,
 		`PendingVerification: Your request for accessing resources is being validated`,
 		`OptInRequired: In order to use this AWS Marketplace product you need to accept terms and subscribe`,
 		`Blocked: This account is currently blocked and not recognized as a valid account.`,
+		`"The maximum number of VPCs has been reached. (Service: AmazonEC2; Status Code: 400; Error Code: VpcLimitExceeded)"`,
+		`AsgInstanceLaunchFailures: You've reached your quota for maximum Fleet Requests for this account.`,
+		`We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested`,
 	},
 	"node-group-issue": {
 		`AutoScalingGroupInvalidConfiguration: The Amazon AutoScalingGroup eks-a has subnets ([subnet-1]) which is not expected by Amazon EKS.`,
 		`Ec2LaunchTemplateNotFound: We couldn't find the Amazon EC2 launch template for your managed node group.`,
 		`"code": "Ec2SecurityGroupNotFound",`,
 		`IamNodeRoleNotFound: We couldn't find the IAM role for your managed node group.`,
-	},
-	"public-addresses": {
 		`Ec2SubnetInvalidConfiguration: One or more Amazon EC2 Subnets of [subnet-1] for node group a does not automatically assign public IP addresses to instances launched into it.`,
 		`Ec2SubnetMissingIpv6Assignment: the subnet does not automatically assign IPv6 addresses`,
 	},
@@ -47,11 +48,6 @@ var awsLines = map[string][]string{
 		`creating EKS Node Group (a:b): InvalidRequestException: You do not have access to a default security group in VPC vpc-0. Specify a security group, and try again.`,
 		`Client.InvalidSnapshot.NotFound: The snapshot 'snap-0' does not exist.`,
 		`"The specified value for roleName is invalid. It must contain only alphanumeric characters"`,
-	},
-	"capacity": {
-		`"The maximum number of VPCs has been reached. (Service: AmazonEC2; Status Code: 400; Error Code: VpcLimitExceeded)"`,
-		`AsgInstanceLaunchFailures: You've reached your quota for maximum Fleet Requests for this account.`,
-		`We currently do not have sufficient p4d.24xlarge capacity in the Availability Zone you requested`,
 	},
 	"kms-key": {
 		`Cause: One or more of the attached Amazon EBS volumes are encrypted with an inaccessible AWS KMS key.`,
@@ -82,6 +78,10 @@ var awsLines = map[string][]string{
 	"machine-boot": {
 		`[DEPEND] Dependency failed for CNI Plugin Directory (/opt/cni/bin).`,
 		`[FAILED] Failed to mount /mnt/data.`,
+		`[  288.053638] watchdog: BUG: soft lockup - CPU#5 stuck for 23s! [kworker/u16:2:62]`,
+		`INFO: task containerd:3010 blocked for more than 120 seconds.`,
+		`rcu: INFO: rcu_sched self-detected stall on CPU; detected stalls on CPUs/tasks`,
+		`NMI watchdog: Watchdog detected hard LOCKUP on cpu 3`,
 	},
 	"containerd-config": {
 		`failed to load plugin: invalid cri image config: a`,
@@ -92,15 +92,7 @@ var awsLines = map[string][]string{
 		`nodes "node-1.example.com" is forbidden: User "system:node:node-1" cannot get resource "nodes"`,
 		`I1005 21:32:17.410848      10 node_authorizer.go:260] NODE DENY: 'ip-10-176-27-215.ec2.internal' &authorizer.AttributesRecord{}`,
 	},
-	"node-ip": {
-		`node IP 10.18.0.1 is not in any of the remote network CIDR blocks [10.0.0.0/16 192.168.0.0/16]`,
-	},
-	"kernel-hang": {
-		`[  288.053638] watchdog: BUG: soft lockup - CPU#5 stuck for 23s! [kworker/u16:2:62]`,
-		`INFO: task containerd:3010 blocked for more than 120 seconds.`,
-		`rcu: INFO: rcu_sched self-detected stall on CPU; detected stalls on CPUs/tasks`,
-		`NMI watchdog: Watchdog detected hard LOCKUP on cpu 3`,
-	},
+	"node-ip": {`node IP 10.18.0.1 is not in any of the remote network CIDR blocks [10.0.0.0/16 192.168.0.0/16]`},
 	"pause-image": {
 		`Dec 16 22:21:18 ip-10-0-1-2 pull-sandbox-image.sh[3053]: github.com/containerd/containerd/vendor/github.com/urfave/cli.Command.Run(0x56302bada9ec)`,
 		`  Process: 3053 ExecStart=/etc/eks/containerd/pull-sandbox-image.sh (code=exited, status=2)`,
@@ -112,9 +104,7 @@ var awsLines = map[string][]string{
 		`E0210 00:09:50.269647   10767 main.go:262] Error running credential provider plugin: exit status 1`,
 		`image credential provider binary was not found on path /etc/eks/image-credential-provider/ecr-credential-provider`,
 	},
-	"kernel-modules": {
-		`iptables-restore v1.8.10 (legacy): iptables-restore: unable to initialize table 'nat'`,
-	},
+	"kernel-modules": {`iptables-restore v1.8.10 (legacy): iptables-restore: unable to initialize table 'nat'`},
 	"eni-config": {
 		`{"level":"error","caller":"ipamd/ipamd.go:889","msg":"error while retrieving eniconfig: ENIConfig.crd.k8s.amazonaws.com \"us-east-1c\" not found"}`,
 		`{"level":"error","caller":"ipamd/ipamd.go:889","msg":"ENIConfig.crd.k8s.amazonaws.com "us-east-1c" not found"}`,
@@ -145,9 +135,7 @@ var awsLines = map[string][]string{
 		`WARM_IP_TARGET MUST be a valid integer. a is invalid`,
 		`Failed to get ENI limits from file:vpc_ip_limits or EC2 for x9.large`,
 	},
-	"nvidia": {
-		`error running hook: exit status 1, stdout: , stderr: exec command: [/usr/bin/nvidia-container-cli --load-kmods configure]`,
-	},
+	"nvidia": {`error running hook: exit status 1, stdout: , stderr: exec command: [/usr/bin/nvidia-container-cli --load-kmods configure]`},
 	"first-boot": {
 		`{"level":"fatal","ts":1739378687.7245312,"caller":"./main.go:53","msg":"Command failed","error":"failed to get firewalld status: not running\n"}`,
 		`pluto[1200]: Unable to find node`,

@@ -71,7 +71,8 @@ func (r *reading) matchBroken(before, line string, place func() string) {
 var (
 	// notLogs are the extensions of files that are no logs.
 	notLogs = []string{
-		".yaml", ".yml", ".toml", ".conf", ".cfg", ".ini", ".service", ".timer", ".socket", ".network", ".netdev", ".link", ".repo", ".rules",
+		".yaml", ".yml", ".toml", ".conf", ".cfg", ".ini", ".service", ".timer", ".socket", ".network", ".netdev", ".link",
+		".repo", ".rules",
 		".md", ".html", ".svg", ".css", ".js", ".py", ".sh", ".ps1", ".pem", ".crt", ".key", ".pub",
 	}
 	// notLogEnds are the ends of names that the EKS log collector and sosreport give

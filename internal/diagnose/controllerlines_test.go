@@ -29,6 +29,8 @@ var controllerLines = map[string][]string{
 		`all available instance types exceed limits for nodepool: "default"`,
 		`{"level":"INFO","message":"no nodepools found"}`,
 		`skipping, nodepool requirements filtered out all instance types`,
+		`launching nodeclaim, resolving ec2nodeclass, object is awaiting reconciliation`,
+		`"message":"ignoring nodepool, not ready","NodePool":{"name":"default"}`,
 	},
 	"startup-taint": {
 		`"error": "missing required startup taint, karpenter.sh/unregistered"`,
@@ -49,13 +51,15 @@ var controllerLines = map[string][]string{
 		`I0505 17:01:44.750147  127119 volume_host.go:75] "KubeClient is nil. Skip initialization of CSIDriverLister"`,
 		`failed to run Kubelet: invalid kubeconfig: context was not found for specified context: a`,
 	},
-	"untagged": {`could not init cloud provider "aws": AWS cloud failed to find ClusterID`},
+	"provider-id": {
+		`could not init cloud provider "aws": AWS cloud failed to find ClusterID`,
+		`Unable to construct v1.Node object for kubelet: failed to get external ID from cloud provider: instance not found`,
+	},
 	"metadata": {
 		`ec2 api connectivity check failed: operation error EC2: DescribeInstanceTypes, get identity: get credentials: no EC2 IMDS role found, operation error ec2imds: GetMetadata, canceled, context deadline exceeded`,
 		`could not init cloud provider "aws": unable to determine AWS zone from cloud provider config`,
 	},
-	"aws-api":     {`operation error IAM: GetInstanceProfile, exceeded maximum number of attempts, 3, StatusCode: 0, request send failed, Post "https://iam.amazonaws.com/": dial tcp 52.94.233.129:443: i/o timeout`},
-	"provider-id": {`Unable to construct v1.Node object for kubelet: failed to get external ID from cloud provider: instance not found`},
+	"aws-api": {`operation error IAM: GetInstanceProfile, exceeded maximum number of attempts, 3, StatusCode: 0, request send failed, Post "https://iam.amazonaws.com/": dial tcp 52.94.233.129:443: i/o timeout`},
 	"unauthorized": {
 		`level=warning msg="access denied" arn="arn:aws:iam::123456789012:role/node" client="127.0.0.1:1" error="ARN is not mapped"`,
 		`msg="access denied" error="sts getCallerIdentity failed: error from AWS"`,
@@ -67,8 +71,6 @@ var controllerLines = map[string][]string{
 		`flag provided but not defined: -container-runtime`,
 		`"command failed" err="failed to precedence kubeletConfigFlag: unknown shorthand"`,
 		`"command failed" err="failed to convert merged config to internal kubelet configuration: no kind"`,
-	},
-	"kubelet-settings": {
 		`forbidden sysctl: "net.core.somaxconn" not allowlisted`,
 		`invalid configuration: cgroups-per-qos was specified and cgroup-root was not specified`,
 		`topology manager policy options [prefer-closest-numa-nodes] require feature gates "TopologyManagerPolicyOptions" enabled`,
@@ -88,7 +90,7 @@ var controllerLines = map[string][]string{
 		`"Invalid state, please drain node and remove policy state file"`,
 		`"Memory states for the NUMA node and resource are different"`,
 	},
-	"libraries": {`nvidia-container-cli.real: /lib64/libc.so.6: versionGLIBC_2.27' not found (required by libnvidia-container.so.1): unknown`},
+	"architecture": {`nvidia-container-cli.real: /lib64/libc.so.6: versionGLIBC_2.27' not found (required by libnvidia-container.so.1): unknown`},
 	"nvidia": {
 		`Unable to communicate with the NVIDIA driver.`,
 		`Failed to initialize NVML: Driver/library version mismatch`,
@@ -116,19 +118,17 @@ var controllerLines = map[string][]string{
 		`failed to unpack image on snapshotter overlayfs: unexpected media type: content digest sha256:7f2bdf4f: not found`,
 		`error reading blob sha256:7f2bdf4f: open /var/lib/containerd/io.containerd.content.v1.content/blobs: no such file or directory`,
 	},
-	"overlayfs": {
+	"file-system": {
 		`/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs does not support d_type. If the backing filesystem is xfs, please reformat with ftype=1`,
 		`ctr: failed to stat snapshot sha256:f999: snapshotter not loaded: overlayfs: invalid argument`,
 		`mount source: "overlay", target: "/var/lib/containerd/tmpmounts/a", fstype: overlay, flags: 0, data: "upperdir=/a", err: invalid argument`,
 		`failed to create containerd task: failed to mount rootfs component: invalid argument`,
 		`overlayfs: filesystem on '/var/lib/containerd' not supported as upperdir`,
+		`Failed to start ContainerManager failed to get rootfs info: failed to get device for dir "/var/lib/kubelet": could not find device with major: 0, minor: 40 in cached partitions map`,
 	},
 	"csi-driver": {
 		`MountVolume.MountDevice failed for volume "pvc-1" : kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name ebs.csi.aws.com not found in the list of registered CSI drivers`,
 		`AttachVolume.Attach failed: CSINode ip-10-0-1-2.ec2.internal does not contain driver ebs.csi.aws.com`,
-	},
-	"kubelet-disk": {
-		`Failed to start ContainerManager failed to get rootfs info: failed to get device for dir "/var/lib/kubelet": could not find device with major: 0, minor: 40 in cached partitions map`,
 	},
 	"network-plugin": {
 		`level=info msg="Failed to write CNI config file (will retry): failed to render CNI configuration file" subsys=cni-config`,
@@ -155,10 +155,6 @@ var controllerLines = map[string][]string{
 		`runtime "io.containerd.runc.v2" binary not installed "containerd-shim-runc-v2": file does not exist`,
 		`exec: "runc": executable file not found in $PATH: unknown`,
 		`Failed to start kubelet.service: Unit kubelet.service is masked.`,
-	},
-	"node-class-unready": {
-		`launching nodeclaim, resolving ec2nodeclass, object is awaiting reconciliation`,
-		`"message":"ignoring nodepool, not ready","NodePool":{"name":"default"}`,
 	},
 	"kube-proxy": {
 		`W0612 22:44:56.434212       5 server.go:469] Failed to retrieve node info: nodes "ip-172-20-78-251" not found`,

@@ -116,21 +116,46 @@ func Logs(logs ...Log) ([]Finding, error) {
 }
 
 // plainValue matches values that may stand in a command: logs can contain anything.
-var plainValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:/\[\]-]*$`) })
+var plainValue = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:/\[\]-]*$`)
+})
 
 // placeholders are the words in commands that the value of a kind of target replaces.
-var placeholders = map[string]struct{ word, before string }{"API server": {"ENDPOINT", "https://"}, "file": {"FILE", ""}}
+var placeholders = map[string]struct{ word, before string }{"API server": {"ENDPOINT", "https://"}, "file": {"FILE",
+	""}}
 
 // commands are those of a rule about the very thing that failed.
 func (f Finding) commands() (list []string) {
 	word := placeholders[f.fact.Target]
+	settings := f.settings()
 	for _, command := range f.Rule.Commands {
+		if settings != "" {
+			command = strings.ReplaceAll(command, "SETTING", settings)
+		}
 		if word.word != "" && plainValue().MatchString(f.fact.Value) {
 			command = strings.ReplaceAll(command, word.word, word.before+f.fact.Value)
 		}
 		list = append(list, command)
 	}
 	return list
+}
+
+// demanded matches the kernel settings that a program names, with their values.
+var demanded = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`nvalid kernel flag: ([a-z0-9_/.]+), expected value: (\d+)|` +
+		`/proc/sys/([a-z0-9_/.]+) contents are not set to (\d+)`)
+})
+
+// settings are the kernel settings that the evidence demands, as sysctl takes them.
+func (f Finding) settings() string {
+	var list []string
+	for _, m := range demanded().FindAllStringSubmatch(strings.Join(f.Evidence, "\n"), -1) {
+		one := strings.ReplaceAll(m[1]+m[3], "/", ".") + "=" + m[2] + m[4]
+		if !slices.Contains(list, one) {
+			list = append(list, one)
+		}
+	}
+	return strings.Join(list, " ")
 }
 
 // general says that a finding only shows where to look further.
@@ -184,7 +209,8 @@ func order(list []Finding) []Finding {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(min(len(a.Follows), 1), min(len(b.Follows), 1)), cmp.Compare(slices.Index(levels, a.Sure), slices.Index(levels, b.Sure)))
+		return cmp.Or(cmp.Compare(min(len(a.Follows), 1), min(len(b.Follows), 1)), cmp.Compare(slices.Index(levels,
+			a.Sure), slices.Index(levels, b.Sure)))
 	})
 	return list
 }

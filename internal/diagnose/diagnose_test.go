@@ -74,7 +74,7 @@ func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 	var records []struct{ Rule, Result, Message string }
 	require.NoError(t, json.Unmarshal(text, &records))
 	want := map[string][]string{
-		"everything": {"unauthorized", "other-ca", "other-node"}, "kubelet-manager-state": {"checkpoint"}, "kubelet-drop-ins": {"kubelet-settings"},
+		"everything": {"unauthorized", "other-ca", "other-node"}, "kubelet-manager-state": {"checkpoint"}, "kubelet-drop-ins": {"kubelet-flags"},
 		"kubelet-kubeconfig": {"other-ca", "templates"}, "bootstrap-units": {"other-node"}, "cni-state": {"addresses"}, "cni-config": {"cni-config"},
 		"kubelet-checkpoints": {"checkpoint"},
 	}

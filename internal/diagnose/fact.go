@@ -28,6 +28,12 @@ const (
 	Busy       Class = "too many requests"
 	Broken     Class = "server error"
 	Exhausted  Class = "used up"
+	Full       Class = "no space"
+	Memory     Class = "no memory"
+	Limit      Class = "limit reached"
+	Taken      Class = "in use"
+	Damaged    Class = "cannot be written or read"
+	Foreign    Class = "for another processor"
 	Crashed    Class = "crashed"
 	Unfit      Class = "does not fit"
 	Waits      Class = "waits" // if the line has no other class
@@ -36,22 +42,38 @@ const (
 // phrases are what programs write for each class. The first letter of a sentence is
 // left out.
 var phrases = map[Class][]string{
-	Refused:    {"onnection refused", "actively refused"},
-	TimedOut:   {"i/o timeout", "onnection timed out", "peration timed out", "handshake timeout", "awaiting headers", "onnect timeout on", "onnection timeout", "ead timeout on", "ould not connect to"},
-	Late:       {"imed out", "imed-out", "eadline exceeded", "eadline has elapsed"},
-	Cut:        {"connection reset", "unexpected EOF", "broken pipe", `": EOF`},
-	NoRoute:    {"o route to host", "etwork is unreachable", "host is unreachable", "ost is down"},
-	Unresolved: {"no such host", "server misbehaving", "ould not resolve host", "name resolution", "ervice not known", "ailure resolving"},
-	Missing:    {"o such file or directory", "o such device", "o such process", "does not exist", "doesn't exist", " not found", "No package ", "Unable to locate package", "Unable to find a match", "Cannot find a valid", "rror: 404", "404 Not Found", "can't find ", "cannot find "},
-	Denied:     {"ermission denied", "peration not permitted", "is forbidden", "nauthorized", "ot authorized", "ccessDenied", "ccess denied", "403 Forbidden", "no basic auth credentials", "avc:  denied", "avc: denied", " rejected", "EACCES", "EPERM"},
-	Malformed:  {"unmarshal", "yaml: ", "toml: ", "yntax error", "unexpected EOF while looking", "unexpected end of ", "nvalid character", "unknown flag", "unknown field", "failed to parse", "cannot parse", "nvalid value", "nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable"},
-	Untrusted:  {"x509: ", "remote error: tls", "handshake failure", "ertificate verify failed", "SSL certificate problem"},
-	Busy:       {"oo Many Requests", "oomanyrequests", "hrottl", "ate exceeded", "RequestLimitExceeded"},
-	Broken:     {"Internal Server Error", "502 Bad", "503 Service", "504 Gateway"},
-	Exhausted:  {"o space left on device", "isk quota exceeded", "annot allocate memory", "ut of memory", "oo many open files", "temporarily unavailable", "ddress already in use", "oom-kill"},
-	Crashed:    {"panic: ", "egmentation fault", "segfault at", "core dumped", "signal: killed", "rror on line"},
-	Waits:      {"aiting for ", "aiting to "},
-	Unfit:      {"xec format error", "assign requested address", "ead-only file system", "nput/output error", "not supported", "ndefined symbol", "ncompatible", "ismatch", "differs from", "nknown filesystem type"},
+	Refused: {"onnection refused", "actively refused"},
+	TimedOut: {"i/o timeout", "onnection timed out", "peration timed out", "handshake timeout", "awaiting headers",
+		"onnect timeout on", "onnection timeout", "ead timeout on", "ould not connect to"},
+	Late:    {"imed out", "imed-out", "eadline exceeded", "eadline has elapsed"},
+	Cut:     {"connection reset", "unexpected EOF", "broken pipe", `": EOF`},
+	NoRoute: {"o route to host", "etwork is unreachable", "host is unreachable", "ost is down"},
+	Unresolved: {"no such host", "server misbehaving", "ould not resolve host", "name resolution", "ervice not known",
+		"ailure resolving"},
+	Missing: {"o such file or directory", "o such device", "o such process", "does not exist", "doesn't exist",
+		" not found", "No package ", "Unable to locate package", "Unable to find a match", "Cannot find a valid",
+		"rror: 404", "404 Not Found", "can't find ", "cannot find "},
+	Denied: {"ermission denied", "peration not permitted", "is forbidden", "nauthorized", "ot authorized",
+		"ccessDenied", "ccess denied", "403 Forbidden", "no basic auth credentials", "avc:  denied", "avc: denied",
+		" rejected", "EACCES", "EPERM"},
+	Malformed: {"unmarshal", "yaml: ", "toml: ", "yntax error", "unexpected EOF while looking", "unexpected end of ",
+		"nvalid character", "unknown flag", "unknown field", "failed to parse", "cannot parse", "nvalid value",
+		"nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable"},
+	Untrusted: {"x509: ", "remote error: tls", "handshake failure", "ertificate verify failed",
+		"SSL certificate problem"},
+	Busy:      {"oo Many Requests", "oomanyrequests", "hrottl", "ate exceeded", "RequestLimitExceeded"},
+	Broken:    {"Internal Server Error", "502 Bad", "503 Service", "504 Gateway"},
+	Exhausted: {"temporarily unavailable"},
+	Full:      {"o space left on device", "isk quota exceeded"},
+	Memory:    {"annot allocate memory", "ut of memory", "oom-kill"},
+	Limit:     {"oo many open files"},
+	Taken:     {"ddress already in use", "Only one usage of each socket address"},
+	Damaged:   {"ead-only file system", "nput/output error"},
+	Foreign:   {"xec format error"},
+	Crashed:   {"panic: ", "egmentation fault", "segfault at", "core dumped", "signal: killed", "rror on line"},
+	Waits:     {"aiting for ", "aiting to "},
+	Unfit: {"assign requested address", "not supported", "ndefined symbol", "ncompatible", "ismatch",
+		"differs from", "nknown filesystem type"},
 }
 
 // Fact is what a line says about a failure: what failed and how.
@@ -65,7 +87,8 @@ type Fact struct {
 
 // String is the fact in words.
 func (f Fact) String() string {
-	return strings.Join(slices.DeleteFunc([]string{f.Target, f.Value, string(f.Class)}, func(text string) bool { return text == "" }), " ")
+	return strings.Join(slices.DeleteFunc([]string{f.Target, f.Value, string(f.Class)},
+		func(text string) bool { return text == "" }), " ")
 }
 
 // target is a kind of things that fail, and how lines name one. The first part of an
@@ -79,16 +102,20 @@ type target struct {
 var targets = sync.OnceValue(func() (all []target) {
 	const host = `([A-Za-z0-9._:\[\]-]+)`
 	for _, one := range [][2]string{
+		{"inotify", `(inotify|fsnotify)`},
 		{"proxy", `proxyconnect tcp: dial tcp ` + host + `:`},
 		{"name", `lookup ([A-Za-z0-9._-]+)`},
 		{"name", `(?:resolve host:?|resolving) '?([A-Za-z0-9._-]+)`},
 		{"instance metadata service", `((?:169\.254\.169\.254|fd00:ec2::254)[^ "\\]*)|ec2imds: (\w+)`},
 		{"pod identity agent", `(169\.254\.170\.23[^ "\\]*)`},
-		{"registry", `https?://([A-Za-z0-9._:-]+/v2/[^ "\\?]*)|\b(\d{12}\.dkr\.ecr[a-z0-9.-]+)|(?:pull(?:ing)?(?: and unpack)? image|resolve reference|to do request: \w+) \\*"([^"\\ ]+)`},
-		{"AWS API", `operation error ([A-Z][A-Za-z0-9 ]+: \w+)|calling the (\w+) operation|perform:? ([a-z0-9-]+:\w+)|https://((?:ec2|eks|sts|iam|ssm|s3|sqs|api\.ecr|logs|ssmmessages|ec2messages)[a-z0-9.-]*\.amazonaws\.com)`},
+		{"registry", `https?://([A-Za-z0-9._:-]+/v2/[^ "\\?]*)|\b(\d{12}\.dkr\.ecr[a-z0-9.-]+)|` +
+			`(?:pull(?:ing)?(?: and unpack)? image|resolve reference|to do request: \w+) \\*"([^"\\ ]+)`},
+		{"AWS API", `operation error ([A-Z][A-Za-z0-9 ]+: \w+)|calling the (\w+) operation|perform:? ([a-z0-9-]+:\w+)|` +
+			`https://((?:ec2|eks|sts|iam|ssm|s3|sqs|api\.ecr|logs|ssmmessages|ec2messages)[a-z0-9.-]*\.amazonaws\.com)`},
 		{"kubelet", host + `:10250\b`},
 		{"Service address", `https://(\[?(?:10|172|192\.168|100|198)[0-9.]*\]?:443)/`},
-		{"API server", `https://([A-Za-z0-9.\[\]:-]+)/(?:api|healthz|livez|readyz|version|openapi|v1-k3s|v1-rke2|cacerts|ping)|https://([A-Za-z0-9]+\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com)`},
+		{"API server", `https://([A-Za-z0-9.\[\]:-]+)/(?:api|healthz|livez|readyz|version|openapi|v1-k3s|v1-rke2|` +
+			`cacerts|ping)|https://([A-Za-z0-9]+\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com)`},
 		{"socket", `(?:unix(?://)?[ :]?|unix @->)(/[^ "\\:]+)|(/[A-Za-z0-9._/-]+\.sock)\b`},
 		{"kernel setting", `(/proc/sys/[a-z0-9_/.-]+)`},
 		{"cgroup", `(/sys/fs/cgroup[^ "\\:]*)|(\w+) cgroup\b`},
@@ -101,7 +128,8 @@ var targets = sync.OnceValue(func() (all []target) {
 		{"address", `dial (?:tcp|udp) ` + host + `: |[tT]o ` + host + `(?::| port )\d+`},
 		{"address", `https?://([^ "\\]+)`},
 		{"device", `(/dev/[a-z0-9/_-]+)`},
-		{"file", `(?:open|stat|lstat|read|mkdir|chdir|exec|spawning|executable|execute|access|line \d+:|file|directory:?|path) \\*['"]?(/[^ '"\\:,]+)`},
+		{"file", `(?:open|stat|lstat|read|mkdir|chdir|exec|spawning|executable|execute|access|line \d+:|file|` +
+			`directory:?|path) \\*['"]?(/[^ '"\\:,]+)`},
 		{"file", `(/[A-Za-z0-9._/+-]{3,})`},
 		{"interface", `interface '?([a-z0-9]+)`},
 	} {
@@ -136,7 +164,8 @@ func factOf(line string, class Class, at int) Fact {
 		break
 	}
 	if f.Target == "address" {
-		if host, port, err := net.SplitHostPort(f.Value); err == nil && net.ParseIP(host) != nil && (port == "443" || port == "6443") {
+		if host, port, err := net.SplitHostPort(f.Value); err == nil && net.ParseIP(host) != nil && (port == "443" ||
+			port == "6443") {
 			f.Target = "API server"
 		}
 	}

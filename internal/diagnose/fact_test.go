@@ -83,6 +83,10 @@ func TestCommandsNameWhatFailed(t *testing.T) {
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo curl --insecure --max-time 5 https://10.0.3.17:6443/livez")
 	r = report(t, `odd: error: open /etc/odd;reboot: no such file or directory`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo ls -lZ FILE")
+	r = report(t, `[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`)
+	assert.Equal(t, "sudo sysctl --write net.ipv4.ip_forward=1", r.Findings[0].Rule.Commands[0])
+	r = report(t, machineLines["kernel-settings"][0])
+	assert.Equal(t, "sudo sysctl --write vm.overcommit_memory=1 kernel.panic=10 kernel.panic_on_oops=1", r.Findings[0].Rule.Commands[0])
 }
 
 // A node that joined, and whose log goes on without the failure, is not blamed.

@@ -58,26 +58,38 @@ var (
 	// ended matches lines that say that a service or a script ended with an error. Its
 	// reason is in the lines before.
 	ended = sync.OnceValue(func() expressions {
-		return compile(`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`, `Failed to run module scripts[-_]user`,
-			`unning module scripts[-_]user .*failed`, `Exited with error on line`, `failed because the control process exited`, `\.service failed\.`, `Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
+		return compile(`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
+			`Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`,
+			`Failed to run module scripts[-_]user`,
+			`unning module scripts[-_]user .*failed`, `Exited with error on line`,
+			`failed because the control process exited`, `\.service failed\.`,
+			`Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
 	})
 	// followers match what a kubelet writes as long as something else fails, and what
 	// healthy nodes write while they start.
 	followers = sync.OnceValue(func() expressions {
-		return compile(`node \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`, `failed to get summary stats`, `NetworkReady=false`, `cni plugin not initialized`,
-			`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`, `skip (loading )?plugin`, `runtime status check may not have completed`,
-			`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`, `factory failed: `, `failed to load cached config`, `has been deprecated`, `Scheduled restart job`, `Unable to read config path`)
+		return compile(`node \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
+			`failed to get summary stats`, `NetworkReady=false`, `cni plugin not initialized`,
+			`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
+			`skip (loading )?plugin`, `runtime status check may not have completed`,
+			`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`,
+			`factory failed: `, `failed to load cached config`, `has been deprecated`, `Scheduled restart job`,
+			`Unable to read config path`)
 	})
 	// nodeUnit matches the services whose end keeps a node from joining.
 	nodeUnit = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|var-lib-|kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|systemd-networkd|NetworkManager)`)
+		return regexp.MustCompile(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|var-lib-|` +
+			`kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|` +
+			`systemd-networkd|NetworkManager)`)
 	})
 )
 
 // asides are programs whose errors keep no node from joining.
 var asides = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|sshd|sudo|su|acpid|auditd|rngd|amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|snapd|multipathd|` +
-		`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|fwupd|unattended-upgr|agetty|login|falco|fluent-?bit|node_exporter|osqueryd)$`)
+	return regexp.MustCompile(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|` +
+		`sshd|sudo|su|acpid|auditd|rngd|amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|snapd|multipathd|` +
+		`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|fwupd|unattended-upgr|agetty|login|falco|fluent-?bit|` +
+		`node_exporter|osqueryd)$`)
 })
 
 // aside says whether a line is that of a program that keeps no node from joining. What
@@ -115,7 +127,8 @@ func (r *reading) judge(now seen) {
 	}
 	if first == nil || first.rank > fatal {
 		switch {
-		case (looks || now.class != "" || strings.Contains(now.line, "ailed") || strings.Contains(now.line, "exited")) && ended().find(now.line) != nil:
+		case (looks || now.class != "" || strings.Contains(now.line, "ailed") || strings.Contains(now.line, "exited")) &&
+			ended().find(now.line) != nil:
 			reason, found := r.reasonOf(now)
 			switch {
 			case found && nodeUnit().MatchString(unitOf(now)):
@@ -126,7 +139,8 @@ func (r *reading) judge(now seen) {
 				r.blame(now, bad)
 			}
 		case !looks && now.class == "" && !(now.word && errorWords().MatchString(now.line)):
-		case followers().find(now.line) != nil || harmless().find(now.line) != nil || strings.Contains(now.line, "TLS handshake error from"):
+		case followers().find(now.line) != nil || harmless().find(now.line) != nil ||
+			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
 		case looks && !now.aside():
 			r.blame(now, bad)
@@ -165,10 +179,12 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
 		l := r.recent[i%recentMost]
 		by := strings.Trim(strings.TrimSuffix(l.by(), ".service"), "()")
-		if by != "" && by != unit && !strings.HasPrefix(unit, by) && !strings.HasSuffix(unit, "."+by) && !(unit == "cloud-init" && end.by() == "") {
+		if by != "" && by != unit && !strings.HasPrefix(unit, by) && !strings.HasSuffix(unit, "."+by) &&
+			!(unit == "cloud-init" && end.by() == "") {
 			continue
 		}
-		if left--; strings.TrimSpace(l.line) == "" || ended().find(l.line) != nil || followers().find(l.line) != nil || harmless().find(l.line) != nil {
+		if left--; strings.TrimSpace(l.line) == "" || ended().find(l.line) != nil || followers().find(l.line) != nil ||
+			harmless().find(l.line) != nil {
 			continue
 		}
 		if last.line == "" && (by != "" || !strings.Contains(end.line, "FAILED")) { // a console lists other units

@@ -35,7 +35,8 @@ func entryOf(fields map[string]json.RawMessage) (e journalEntry) {
 	if fields["_BOOT_ID"] != nil && json.Unmarshal(fields["_BOOT_ID"], &text) == nil {
 		e.boot = text
 	}
-	for _, name := range []string{"UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "systemd_unit", "ident", "reportingComponent"} { // UNIT: what systemd's line is about
+	for _, name := range []string{"UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "systemd_unit", "ident",
+		"reportingComponent"} { // UNIT: what systemd's line is about
 		if fields[name] != nil && json.Unmarshal(fields[name], &text) == nil && unitName().MatchString(text) {
 			e.unit = text
 			break
@@ -88,8 +89,10 @@ var (
 
 // months are the starts of short names of months in the languages of journals.
 var months = [12][]string{
-	{"jan", "янв", "ene", "gen"}, {"feb", "fev", "fév", "фев"}, {"mar", "mär", "mrt", "мар"}, {"apr", "avr", "abr", "апр"}, {"may", "mai", "mag", "мая", "май"},
-	{"jun", "juin", "июн", "giu"}, {"jul", "juil", "июл", "lug"}, {"aug", "ago", "aoû", "авг"}, {"sep", "set", "сен"}, {"oct", "okt", "out", "ott", "окт"},
+	{"jan", "янв", "ene", "gen"}, {"feb", "fev", "fév", "фев"}, {"mar", "mär", "mrt", "мар"}, {"apr", "avr", "abr",
+		"апр"}, {"may", "mai", "mag", "мая", "май"},
+	{"jun", "juin", "июн", "giu"}, {"jul", "juil", "июл", "lug"}, {"aug", "ago", "aoû", "авг"}, {"sep", "set", "сен"},
+	{"oct", "okt", "out", "ott", "окт"},
 	{"nov", "ноя"}, {"dec", "dez", "dic", "déc", "дек"},
 }
 

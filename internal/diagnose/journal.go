@@ -50,7 +50,8 @@ func (s *Search) folderJournal(folder string) error {
 	return s.Journals(name, files...)
 }
 
-const journalHint = "the file is a systemd journal, and this machine has no journalctl; save the output of `journalctl --file` on another machine, and name that file"
+const journalHint = "the file is a systemd journal, and this machine has no journalctl; save the output of " +
+	"`journalctl --file` on another machine, and name that file"
 
 // journal reads a journal file. Only a whole file can be read, so that of an archive
 // is copied.

@@ -69,7 +69,8 @@ func plain(line string) string {
 	if strings.Contains(line, "\x1b[") || strings.Contains(line, "#033[") {
 		line = colours().ReplaceAllString(line, "")
 	}
-	if strings.Contains(line, "&quot;") || strings.Contains(line, "&#") || strings.Contains(line, "&lt;") || strings.Contains(line, "&amp;") {
+	if strings.Contains(line, "&quot;") || strings.Contains(line, "&#") || strings.Contains(line, "&lt;") ||
+		strings.Contains(line, "&amp;") {
 		line = html.UnescapeString(line)
 	}
 	if strings.Contains(line, "\xe2\x80") || strings.Contains(line, "\u00a0") {

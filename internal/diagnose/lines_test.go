@@ -24,7 +24,13 @@ var joinLines = map[string][]string{
 		`E1120 20:11:13.325154   11577 kubelet_node_status.go:92] "Unable to register node with API server" err="Post \"https://MASTER_ENDPOINT/api/v1/nodes\": dial tcp: lookup MASTER_ENDPOINT on 10.0.0.2:53: server misbehaving" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
 		`failed to read kubelet config file "/var/lib/kubelet/config.yaml", error: open /var/lib/kubelet/config.yaml: no such file or directory`,
 	},
-	"contract": {"ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs."},
+	"templates": {
+		"ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs.",
+		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
+		`cp: cannot stat '/etc/eks/containerd/containerd-config.toml': No such file or directory`,
+		`sed: can't read /var/lib/kubelet/kubeconfig: No such file or directory`,
+		`/var/lib/cloud/instance/scripts/part-001: line 3: /etc/eks/bootstrap.sh: No such file or directory`,
+	},
 	"node-config": {
 		`eksnode: reading the NodeConfig: file:///etc/node.yaml: line 1: apiVersion v1, kind Pod is not a NodeConfig (node.eks.aws/v1alpha1)`,
 		"eksnode: checking the NodeConfig:",
@@ -42,7 +48,8 @@ var joinLines = map[string][]string{
 	"arguments": {
 		`eksnode: checking the arguments:`,
 		`the cluster's name is missing`,
-		`eksnode: bootstrap.sh: --ip-family "ipv9": must be ipv4 or ipv6`},
+		`eksnode: bootstrap.sh: --ip-family "ipv9": must be ipv4 or ipv6`,
+	},
 	"metadata": {
 		"eksnode: reading the NodeConfig: reading imds://user-data: asking the instance metadata service for user-data: gave up after 60 attempts: http://169.254.169.254: no answer within 2s; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?",
 		`2024-06-20 20:50:12,771 - url_helper.py[WARNING]: Calling 'http://169.254.169.254/latest/api/token' failed [0/120s]: request error [HTTPConnectionPool(host='169.254.169.254', port=80): Max retries exceeded with url: /latest/api/token (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f40>: Failed to establish a new connection: [Errno 101] Network is unreachable'))]`,
@@ -57,8 +64,6 @@ var joinLines = map[string][]string{
 		`panic: EC2 instance metadata is not available`,
 		`shibaken[1200]: IMDS request failed: No 'instance type' found`,
 		`Failed to get primary MAC from IMDS`,
-	},
-	"region": {
 		`Feb 06 10:01:28 ip-10-0-1-2.eu-central-1.compute.internal pull-sandbox-image.sh[3557]: You must specify a region. You can also configure your region by running "aws configure".`,
 	},
 	"first-boot": {
@@ -93,7 +98,7 @@ var joinLines = map[string][]string{
 		`dial tcp 10.0.0.5:6443: connect: connection refused`,
 		`"Unable to register node with API server" err="Post \"https://10.0.0.5:8443/api/v1/nodes\": connection refused"`,
 	},
-	"ip-forward": {
+	"kernel-settings": {
 		`[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`,
 		`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: /proc/sys/net/ipv6/conf/default/forwarding contents are not set to 1`,
 	},
@@ -122,9 +127,14 @@ var joinLines = map[string][]string{
 		`Connect timeout on endpoint URL: "https://api.ecr.eu-west-1.amazonaws.com/"`,
 		`Could not connect to the endpoint URL: "https://eks.eu-west-1.amazonaws.com/clusters/c"`,
 	},
-	"kubeconfig": {
+	"no-kubeconfig": {
 		`error: exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"`,
 		"error: exec plugin is configured to use API version client.authentication.k8s.io/v1alpha1, plugin returned version client.authentication.k8s.io/v1beta1",
+		`"command failed" err="failed to run Kubelet: unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file or directory"`,
+		`"command failed" err="failed to run Kubelet: invalid kubeconfig: stat /var/lib/kubelet/kubeconfig: no such file or directory"`,
+		`Get "https:///api/v1/nodes": http: no Host in request URL`,
+		`Unable to register node "worker-0" with API server: Post https://:6443/api/v1/nodes: dial tcp :6443: getsockopt: connection refused`,
+		`error loading config file "/var/lib/kubelet/kubeconfig": yaml: line 4: mapping values are not allowed in this context`,
 	},
 	"credential-provider": {
 		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to run Kubelet: failed to validate credential provider config: [providers: Invalid value]"`,
@@ -193,18 +203,16 @@ var joinLines = map[string][]string{
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to load kubelet config file, path: /etc/kubernetes/kubelet/config.json, error: failed to load Kubelet config file"`,
 		`"command failed" err="failed to merge kubelet configs: failed to load kubelet dropin file, path: /etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf, no apiVersion/kind"`,
 		`"command failed" err="unknown command kubelet-args"`,
+		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup), path: &TypeMeta{Kind:,APIVersion:,}"`,
+		`"command failed" err="failed to run Kubelet: --kube-reserved value failed to parse: cannot reserve \"gpu\" resource"`,
+		`invalid Node Allocatable configuration. Resource "memory" has a reservation of {{4 9} {<nil>} 4G DecimalSI} but capacity of {{2 9} {<nil>} 2G DecimalSI}. Expected capacity >= reservation.`,
+		`the total amount \"1Gi\" of type \"memory\" is not equal to the value \"2Gi\" determined by Node Allocatable feature`,
 	},
 	"checkpoint": {
 		`E0419 15:10:13.325154   11577 memory_manager.go:177] "Could not initialize checkpoint manager" err="[memorymanager] the expected machine state is different from the real one"`,
 		`E0717 03:27:06.676922   23008 cpu_manager.go:194] [cpumanager] could not initialize checkpoint manager: could not restore state from checkpoint: configured policy "static" differs from state checkpoint policy "none", please drain this node and delete the CPU manager checkpoint file "/var/lib/kubelet/cpu_manager_state" before restarting Kubelet, please drain node and remove policy state file`,
 		`E1120 20:11:13.325154   11577 kubelet.go:1688] "Failed to start ContainerManager" err="start cpu manager error: current set of available CPUs \"0-1\" doesn't match with CPUs in state \"0-3\""`,
 		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to run Kubelet: could not initialize checkpoint manager: checkpoint is corrupted, please drain node and remove policy state file"`,
-	},
-	"templates": {
-		`jq: error: Could not open file /etc/kubernetes/kubelet/kubelet-config.json: No such file or directory`,
-		`cp: cannot stat '/etc/eks/containerd/containerd-config.toml': No such file or directory`,
-		`sed: can't read /var/lib/kubelet/kubeconfig: No such file or directory`,
-		`/var/lib/cloud/instance/scripts/part-001: line 3: /etc/eks/bootstrap.sh: No such file or directory`,
 	},
 	"cluster-name": {
 		`An error occurred (ResourceNotFoundException) when calling the DescribeCluster operation: No cluster found for name: my-clustr.`,
@@ -213,12 +221,6 @@ var joinLines = map[string][]string{
 	"permissions": {
 		`An error occurred (AccessDeniedException) when calling the DescribeCluster operation: User: arn:aws:sts::123456789012:assumed-role/node/i-0123456789abcdef0 is not authorized to perform: eks:DescribeCluster on resource: arn:aws:eks:eu-west-1:123456789012:cluster/c`,
 		`api error UnauthorizedOperation: You are not authorized to perform this operation.`,
-	},
-	"kubelet-settings": {
-		`E1121 14:20:11.325154     577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup), path: &TypeMeta{Kind:,APIVersion:,}"`,
-		`"command failed" err="failed to run Kubelet: --kube-reserved value failed to parse: cannot reserve \"gpu\" resource"`,
-		`invalid Node Allocatable configuration. Resource "memory" has a reservation of {{4 9} {<nil>} 4G DecimalSI} but capacity of {{2 9} {<nil>} 2G DecimalSI}. Expected capacity >= reservation.`,
-		`the total amount \"1Gi\" of type \"memory\" is not equal to the value \"2Gi\" determined by Node Allocatable feature`,
 	},
 	"serving-certificate": {
 		`I0419 15:10:13.325154   11577 log.go:245] http: TLS handshake error from 10.0.3.17:52334: no serving certificate available for the kubelet`,
@@ -244,13 +246,14 @@ var joinLines = map[string][]string{
 		`Error from server: error dialing backend: dial tcp 10.0.0.194:10250: i/o timeout`,
 		`error dialing backend: dial tcp 172.22.31.213:10250: getsockopt: no route to host`,
 	},
-	"private-dns-name": {
+	"node-name": {
 		`Unable to register  with the apiserver: Node "" is invalid: metadata.name: Required value: name or generateName is required`,
 		`Unable to register node "" with API server`,
 		`I0803 19:00:56.100000    3112 kubelet_node_status.go:70] "Attempting to register node" node=""`,
 		`pluto[1312]: Missing field 'Reservation.Instances.PrivateDnsName' in EC2 response`,
 		`nodes is forbidden: User \"system:node:\" cannot create resource \"nodes\" in API group \"\" at the cluster scope: unknown node for user \"system:node:\"`,
 		`nodeadm[1600]: {"level":"fatal","msg":"Command failed","error":"exceeded max wait time for InstanceCondition waiter"}`,
+		`Node "Web_01" is invalid: metadata.name: Invalid value: "Web_01": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`,
 	},
 	"node-labels": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to validate kubelet flags: unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels: [node-role.kubernetes.io/worker]"`,
@@ -288,20 +291,10 @@ var joinLines = map[string][]string{
 		`curl: (56) Received HTTP code 407 from proxy after CONNECT: Proxy Authentication Required`,
 		`Failed to connect to proxy URL: "http://10.0.9.9:3128"`,
 	},
-	"no-kubeconfig": {
-		`"command failed" err="failed to run Kubelet: unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file or directory"`,
-		`"command failed" err="failed to run Kubelet: invalid kubeconfig: stat /var/lib/kubelet/kubeconfig: no such file or directory"`,
-		`Get "https:///api/v1/nodes": http: no Host in request URL`,
-		`Unable to register node "worker-0" with API server: Post https://:6443/api/v1/nodes: dial tcp :6443: getsockopt: connection refused`,
-		`error loading config file "/var/lib/kubelet/kubeconfig": yaml: line 4: mapping values are not allowed in this context`,
-	},
 	"client-certificate": {
 		`The currently active client certificate has expired, but the server is not responsive.`,
 		`Part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: 2018-07-06 12:32:00 +0000 UTC`,
 		`Get "https://10.0.0.1:6443/api": remote error: tls: expired certificate`,
-	},
-	"node-name": {
-		`Node "Web_01" is invalid: metadata.name: Invalid value: "Web_01": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters`,
 	},
 	"node-ip": {
 		`failed to validate nodeIP: node IP: "10.240.0.3" not found in the host's network interfaces`,

@@ -20,18 +20,21 @@ var machineLines = map[string][]string{
 		"exec /pause: exec format error",
 		`failed to pull and unpack image "a:b": no match for platform in manifest: not found`,
 		`hcs::CreateComputeSystem a: The container operating system does not match the host operating system.`,
+		`containerd[6711]: /usr/bin/containerd: symbol lookup error: /usr/bin/containerd: undefined symbol: seccomp_api_set`,
+		`/usr/bin/kubelet: error while loading shared libraries: libseccomp.so.2: cannot open shared object file: No such file or directory`,
+		"/usr/bin/nodeadm: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /usr/bin/nodeadm)",
 	},
 	"cgroup-driver": {
 		`failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs"`,
 		`rpc error: code = Unknown desc = cri-o configured with systemd cgroup manager, but did not receive slice as parent: /kubepods/burstable`,
 		`E0511 02:08:20.553230    4019 remote_runtime.go:176] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`,
 	},
-	"cgroup-v1": {
+	"cgroups": {
 		`E1120 20:11:13.325154   11577 run.go:72] "command failed" err="failed to validate kubelet configuration, error: kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release"`,
+		`failed to run Kubelet: failed to initialize top level QOS containers: root container [kubepods] doesn't exist`,
+		`system validation failed - Following Cgroup subsystem not mounted: [memory]`,
 	},
-	"kernel-settings": {
-		`Nov 17 13:35:47 ma kubelet[1347]: E1117 13:35:47.730947    1347 kubelet.go:1688] "Failed to start ContainerManager" err="[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0, invalid kernel flag: kernel/panic, expected value: 10, actual value: 0, invalid kernel flag: kernel/panic_on_oops, expected value: 1, actual value: 0]"`,
-	},
+	"kernel-settings": {`Nov 17 13:35:47 ma kubelet[1347]: E1117 13:35:47.730947    1347 kubelet.go:1688] "Failed to start ContainerManager" err="[invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0, invalid kernel flag: kernel/panic, expected value: 10, actual value: 0, invalid kernel flag: kernel/panic_on_oops, expected value: 1, actual value: 0]"`},
 	"swap": {
 		`E0419 15:10:13.325154   11577 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [Filename]"`,
 		`F0624 13:16:48.816177   13626 server.go:233] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on`,
@@ -166,12 +169,10 @@ var machineLines = map[string][]string{
 		`failed to do request: Head "https://registry.example.com/v2/test/manifests/latest": dial tcp 20.10.1.141:443: i/o timeout`,
 		`Get "https://prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com/a": dial tcp 52.216.0.1:443: i/o timeout`,
 	},
-	"registry-hosts": {
+	"containerd-config": {
 		`level=error msg="failed to decode hosts.toml" error="failed to parse TOML: (4, 3): was expecting token =, but got \"[\" instead"`,
 		`failed to parse hosts file: unexpected end`,
 		"level=error error=\"invalid `host` tree\"",
-	},
-	"containerd-config": {
 		`containerd: failed to load TOML: /etc/containerd/config.toml: (27, 47): was expecting token [[`,
 		`containerd: invalid config: unknown key`,
 		"error=\"invalid plugin config: no corresponding runtime configured in `runtimes` for `default_runtime_name`\"",
@@ -181,9 +182,7 @@ var machineLines = map[string][]string{
 		`level=fatal msg="failed to load config" path=/etc/containerd/config.toml`,
 		`Invalid containerd config passed, containerd 1.* doesn't support containerd configuration V3 properties`,
 	},
-	"cri-plugin": {
-		`E0906 20:35:22.866810    7826 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`,
-	},
+	"cri-plugin": {`E0906 20:35:22.866810    7826 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`},
 	"resolv-conf": {
 		`"Failed to generate sandbox config for pod" err="open /run/systemd/resolve/resolv.conf: no such file or directory" pod="kube-system/a"`,
 		`ResolvConfPath "/mnt/resolv.conf" does not exist`,
@@ -218,10 +217,6 @@ var machineLines = map[string][]string{
 		`dial tcp 10.0.0.1:6443: network is unreachable`,
 		`failed to select a host interface: Unable to select an IP.`,
 	},
-	"cgroups": {
-		`failed to run Kubelet: failed to initialize top level QOS containers: root container [kubepods] doesn't exist`,
-		`system validation failed - Following Cgroup subsystem not mounted: [memory]`,
-	},
 	"port-in-use": {
 		`"Failed to listen and serve" err="listen tcp 0.0.0.0:10250: bind: address already in use"`,
 		`listen tcp 0.0.0.0:10250: bind: Only one usage of each socket address (protocol/network address/port) is normally permitted.`,
@@ -247,12 +242,7 @@ var machineLines = map[string][]string{
 		`failed to pull and unpack image "602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b": failed to resolve reference "602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b": 602401143452.dkr.ecr.eu-west-1.amazonaws.com/a:b: not found`,
 		`name unknown: The repository with name 'a' does not exist in the registry with id '111122223333'`,
 	},
-	"libraries": {
-		`containerd[6711]: /usr/bin/containerd: symbol lookup error: /usr/bin/containerd: undefined symbol: seccomp_api_set`,
-		`/usr/bin/kubelet: error while loading shared libraries: libseccomp.so.2: cannot open shared object file: No such file or directory`,
-		"/usr/bin/nodeadm: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /usr/bin/nodeadm)",
-	},
-	"windows-addresses": {
+	"pod-eni": {
 		`failed to parse Kubernetes args: pod does not have label vpc.amazonaws.com/PrivateIPv4Address`,
 		`0/2 nodes are available: 2 Insufficient vpc.amazonaws.com/PrivateIPv4Address.`,
 	},

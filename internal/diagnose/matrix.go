@@ -20,6 +20,13 @@ var (
 // matrix has the causes of failures that no line of a rule names. The first cell that
 // fits counts.
 var matrix = []cell{
+	{"inotify", "limits", []Class{Full, Limit}},
+	{"", "limits", []Class{Limit}},
+	{"", "disk-full", []Class{Full}},
+	{"", "disk-errors", []Class{Damaged}},
+	{"", "memory", []Class{Memory}},
+	{"", "port-in-use", []Class{Taken}},
+	{"", "architecture", []Class{Foreign}},
 	{"proxy", "proxy", unreached},
 	{"name", "dns", append([]Class{Unresolved}, unreached...)},
 	{"", "dns", []Class{Unresolved}},
@@ -67,7 +74,8 @@ var causes = sync.OnceValue(func() (places []int) {
 
 // causeOf is the place in Rules of a failure's cause, or -1.
 func (f Fact) causeOf() int {
-	if strings.HasPrefix(f.Value, "127.0.0.1") || strings.HasPrefix(f.Value, "localhost") || strings.HasPrefix(f.Value, "[::1]") {
+	if strings.HasPrefix(f.Value, "127.0.0.1") || strings.HasPrefix(f.Value, "localhost") || strings.HasPrefix(f.Value,
+		"[::1]") {
 		return -1 // a program of this machine, which has a failure of its own
 	}
 	for i, c := range matrix {

@@ -19,13 +19,13 @@ var nodeLines = map[string][]string{
 	},
 	"registry-unreachable": {`failed to pull and unpack image "docker.io/a/b:c": failed to read expected number of bytes: unexpected EOF`},
 	"containerd-state":     {`failed to create temp dir: stat /data/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots: no such file or directory`},
-	"overlayfs":            {`WARN[2022-02-16T16:22:24.9Z] failed to load plugin io.containerd.grpc.v1.content  error="invalid argument"`},
-	"registry-hosts":       {`failed to unpack image on snapshotter overlayfs: unexpected media type text/html for sha256:9: not found`},
-	"kubelet-disk": {
+	"file-system": {
+		`WARN[2022-02-16T16:22:24.9Z] failed to load plugin io.containerd.grpc.v1.content  error="invalid argument"`,
 		`Failed to start ContainerManager failed to get rootfs info: unable to find data in memory cache`,
 		`skipping pod synchronization - [failed to start eviction manager unable to find data for container /]`,
 	},
-	"units": {` Main PID: 24218 (code=exited, status=200/CHDIR)`},
+	"containerd-config": {`failed to unpack image on snapshotter overlayfs: unexpected media type text/html for sha256:9: not found`},
+	"units":             {` Main PID: 24218 (code=exited, status=200/CHDIR)`},
 	"cgroups": {
 		`W0216 08:08:19.912766    4634 server.go:610] failed to get the kubelet's cgroup: mountpoint for cpu not found.  Kubelet system container metrics may be missing.`,
 		`root container [kubepods] doesn't exist`,
@@ -38,7 +38,8 @@ var nodeLines = map[string][]string{
 		`the mirror answered 401 Unauthorized`,
 		`leases.coordination.k8s.io "a" is forbidden: User "a" cannot update resource "leases"`,
 	},
-	"silent": { // https://repost.aws/questions/QUbZjSa7sZScOI-eSqYYDpag
+	"silent": {
+		// https://repost.aws/questions/QUbZjSa7sZScOI-eSqYYDpag
 		`"message": "Kubelet stopped posting node status."`,
 		`  Ready            Unknown   Mon, 23 Nov 2026 05:27:19 +0000   Mon, 23 Nov 2026 05:27:19 +0000   NodeStatusUnknown   unknown`,
 		`NodeStatusNeverUpdated   Kubelet never posted node status.`,

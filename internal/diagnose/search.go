@@ -108,7 +108,8 @@ func (s *Search) Log(l Log) error {
 	}
 	s.keep(r.now)
 	for i := range s.rules {
-		if f := r.now.found[i]; r.ended[i] && s.rules[i].Until == joined && f.Count > 0 && f.Count < most && r.count-f.last >= recentMost {
+		if f := r.now.found[i]; r.ended[i] && s.rules[i].Until == joined && f.Count > 0 && f.Count < most &&
+			r.count-f.last >= recentMost {
 			r.now.found[i] = Finding{} // it has passed
 		}
 		switch {
@@ -244,8 +245,10 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 // to remove. A program without
 // rights says nothing about the network.
 var harmless = sync.OnceValue(func() expressions {
-	return compile(`failed to load cached config`, `nvidia-smi not found`, `socket: (permission denied|operation not permitted)`,
-		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|connection refused|TransientFailure)`)
+	return compile(`failed to load cached config`, `nvidia-smi not found`,
+		`socket: (permission denied|operation not permitted)`,
+		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
+			`connection refused|TransientFailure)`)
 })
 
 // errorsMost is how many lines that look like errors are kept.
@@ -254,7 +257,8 @@ const errorsMost = 10
 // errorParts are texts: every line that looks like an error contains at least one.
 // Searching for them costs a small part of what the expressions cost.
 var errorParts = []string{
-	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized", "orbidden", "imed out", "imeout", "annot",
+	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized",
+	"orbidden", "imed out", "imeout", "annot",
 	"an't ", "nable to", "o such",
 }
 
@@ -262,10 +266,12 @@ var (
 	// level matches the level of a line from klog, logrus or zap, and from programs
 	// that write it in brackets.
 	level = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\]`)
+		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
+			`WARNING|ERROR|CRITICAL)\]`)
 	})
 	errorWords = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refused|unauthorized|forbidden|timed out|timeout|cannot|can't|unable to|no such)\b`)
+		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refused|unauthorized|forbidden|` +
+			`timed out|timeout|cannot|can't|unable to|no such)\b`)
 	})
 	// varying matches the parts that differ between lines of one kind.
 	varying = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`) })

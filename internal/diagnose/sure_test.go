@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,4 +68,16 @@ func TestEveryRuleIsWhole(t *testing.T) {
 			assert.False(t, strings.HasSuffix(text, "."), r.ID)
 		}
 	}
+}
+
+// A cause that the matrix does not have is a row with lines of its own. The rows are few.
+func TestTheTableIsSmall(t *testing.T) {
+	specific := 0
+	for _, r := range Rules() {
+		if !r.Otherwise && !slices.ContainsFunc(matrix, func(c cell) bool { return c.cause == r.ID }) {
+			specific++
+			assert.NotEmpty(t, r.Lines, r.ID)
+		}
+	}
+	assert.LessOrEqual(t, specific, 60)
 }

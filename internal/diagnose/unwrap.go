@@ -95,7 +95,8 @@ func ofList(list []json.RawMessage, depth int) (all []extract, found bool) {
 
 func ofObject(fields map[string]json.RawMessage, depth int) ([]extract, bool) {
 	for _, name := range wrappers {
-		if fields[name] == nil || name == "message" && slices.ContainsFunc(ownErrors, func(own string) bool { return fields[own] != nil }) {
+		if fields[name] == nil || name == "message" && slices.ContainsFunc(ownErrors,
+			func(own string) bool { return fields[own] != nil }) {
 			continue
 		}
 		if said, ok := saidBy(fields[name]); ok {
@@ -106,7 +107,8 @@ func ofObject(fields map[string]json.RawMessage, depth int) ([]extract, bool) {
 		}
 	}
 	var field, value string // of Logs Insights
-	if fields["field"] != nil && json.Unmarshal(fields["field"], &field) == nil && json.Unmarshal(fields["value"], &value) == nil {
+	if fields["field"] != nil && json.Unmarshal(fields["field"], &field) == nil && json.Unmarshal(fields["value"],
+		&value) == nil {
 		if field == "@message" {
 			return linesOf(value, journalEntry{}, depth), true
 		}
