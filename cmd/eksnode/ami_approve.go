@@ -3,17 +3,15 @@
 package main
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 )
 
 // approval holds the flags of `eksnode ami approve`.
@@ -27,10 +25,6 @@ type marking struct{ watermark, reason string }
 
 const defaultWatermark = "eksnode/audited"
 
-// watermarkName is the form of a watermark's name
-// (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AttachImageWatermark.html).
-var watermarkName = regexp.MustCompile(`^[A-Za-z0-9()\[\] ./'@_-]{3,128}$`)
-
 // reasonMost is the length of the longest reason: a tag has 256 characters.
 const reasonMost = 200
 
@@ -41,8 +35,8 @@ func (m *marking) flags(cmd *cobra.Command) {
 
 func (m marking) check() error {
 	switch {
-	case !watermarkName.MatchString(m.watermark):
-		return fmt.Errorf("--watermark: %q is not a name of 3 to 128 letters, digits and ()[] ./'@_-", m.watermark)
+	case awsnames.ImageName(m.watermark) != nil:
+		return fmt.Errorf("--watermark: %w", awsnames.ImageName(m.watermark))
 	case m.reason == "":
 		return errors.New("--reason is missing; say why in a few words")
 	case utf8.RuneCountInString(m.reason) > reasonMost:
@@ -113,22 +107,9 @@ func (a approval) run(cmd *cobra.Command, source string) error {
 	if r.code != 0 {
 		return errors.Join(v.print(cmd, r), fmt.Errorf("%s is not approved: the verification failed", source))
 	}
-	i, ctx := v.side.volume.image, cmd.Context()
-	aws := v.side.volume.aws
-	if i.Public {
-		return fmt.Errorf("%s is public, and EC2 attaches no watermarks to public AMIs", i.ID)
-	}
-	tags := map[string]string{
-		awsapi.StatementTag: fmt.Sprintf("sha256:%x", sha256.Sum256(v.text)),
-		awsapi.ApprovalTag:  "approved " + time.Now().UTC().Format(time.RFC3339) + " " + a.mark.reason,
-	}
-	if err := aws.TagImage(ctx, i.ID, tags); err != nil {
+	i := v.side.volume.image
+	if err := v.side.volume.aws.Approve(cmd.Context(), i, v.text, a.mark.watermark, a.mark.reason); err != nil {
 		return err
-	}
-	if !slices.ContainsFunc(i.Watermarks, func(w awsapi.Watermark) bool { return w.Named(a.mark.watermark) && w.Image == i.ID }) {
-		if err := aws.AttachWatermark(ctx, i.ID, a.mark.watermark); err != nil {
-			return err
-		}
 	}
 	return marked{i.ID, i.Region, a.mark.watermark, "approved", a.mark.reason}.print(cmd, a.output)
 }

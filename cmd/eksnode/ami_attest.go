@@ -3,20 +3,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -87,9 +83,9 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 	if err := errors.Join(a.check(scrub.Spec.ValidateAudit), mayCreate(a.statement, filepath.Dir(a.statement))); err != nil {
 		return err
 	}
-	key, err := openSigner(ctx, a.key, a.disk.options(side))
+	key, err := attest.OpenSigner(ctx, a.key, connecting(a.disk.options(side)))
 	if err != nil {
-		return err
+		return fmt.Errorf("--key: %w", err)
 	}
 	if err := a.begin(cmd, agent.Audit, true); err != nil {
 		return err
@@ -104,7 +100,7 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 	r = inFlags(r)
 	if r.Result == plan.Clean || r.Result == plan.Findings {
 		e := attest.Evidence{Names: namesOf(r.Machine), Report: r, Manifest: a.disk.made, Materials: materials}
-		if err := writeStatement(ctx, e, key, a.statement); err != nil {
+		if _, err := e.Write(ctx, key, a.statement); err != nil {
 			return err
 		}
 		newPrinter(cmd.ErrOrStderr()).line("statement: %s", shown(a.statement))
@@ -126,59 +122,7 @@ func namesOf(m plan.Machine) []string {
 	return names
 }
 
-func writeStatement(ctx context.Context, e attest.Evidence, key attest.Key, file string) error {
-	text, err := e.Sign(ctx, key)
-	if err != nil {
-		return err
-	}
-	err = snapshot.Replace(file, func(w io.Writer) error {
-		_, err := io.Copy(w, bytes.NewReader(text))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("writing the statement: %w", err)
-	}
-	return nil
-}
-
-// openSigner opens a key that can sign.
-func openSigner(ctx context.Context, name string, o awsapi.Options) (attest.Key, error) {
-	key, err := openKey(ctx, name, o)
-	if err == nil && !attest.CanSign(ctx, key) {
-		err = fmt.Errorf("--key: %s is a public key, which cannot sign; name the private one", shown(name))
-	}
-	return key, err
-}
-
-// openKey opens a key in a file or in KMS.
-func openKey(ctx context.Context, name string, o awsapi.Options) (attest.Key, error) {
-	if !strings.HasPrefix(name, "arn:") && !strings.HasPrefix(name, "alias/") {
-		text, err := readFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the key: %w", err)
-		}
-		key, err := attest.ParseKey(text)
-		if err != nil {
-			return nil, fmt.Errorf("reading the key %s: %w", shown(name), err)
-		}
-		return key, nil
-	}
-	if parts := strings.Split(name, ":"); len(parts) > 3 {
-		o.Region = parts[3]
-	}
-	aws, err := awsapi.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	public, err := aws.PublicKey(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	key, err := attest.ParseKey(public)
-	if err != nil {
-		return nil, fmt.Errorf("reading the KMS key %s: %w", name, err)
-	}
-	return attest.Remote{Key: key, Private: func(ctx context.Context, data []byte) ([]byte, error) {
-		return aws.Sign(ctx, name, data)
-	}}, nil
+// connecting opens AWS when a key needs it.
+func connecting(o awsapi.Options) func(context.Context) (*awsapi.AWS, error) {
+	return func(ctx context.Context) (*awsapi.AWS, error) { return awsapi.Open(ctx, o) }
 }

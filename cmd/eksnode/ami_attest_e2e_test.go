@@ -143,22 +143,44 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	w, _ := importWorld(t)
 	private, public, statement := signing(t)
 	path := nodeDisk(t, nil)
-	code, out, errOut := inProcess(importArgs(path, "--ami-regions", "us-east-1", "--key", private, "--statement", statement)...)
+	with := []string{"--statement-key", private, "--statement", statement, "--watermark", "eksnode/audited"}
+	code, out, errOut := inProcess(importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
 	require.Zero(t, code, out+errOut)
 	require.Len(t, w.Images, 2)
 	for _, i := range w.Images {
 		got := checksOf(t, 0, "--statement", statement, "--key", public, i.Region+":"+i.ID)
 		assert.Equal(t, "ok: the statement names "+i.Devices[0].Snapshot, got["content"])
+		require.Len(t, i.Watermarks, 1)
+		assert.Equal(t, aws.Watermark{Key: aws.Account + ":eksnode/audited", Image: i.ID, Region: i.Region}, i.Watermarks[0])
 	}
+	w.Images = nil
+	w.Deny("ec2:AttachImageWatermark")
+	code, _, errOut = inProcess(importArgs(path, with...)...)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "the permission ec2:AttachImageWatermark is missing")
+	assert.Empty(t, w.Images, "an AMI without its watermark is removed")
+	w.Heal()
+	code, _, _ = inProcess(importArgs(nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"}), with...)...)
+	assert.Equal(t, 1, code)
+	assert.Empty(t, w.Images)
 	for want, args := range map[string][]string{
-		"--key and --statement belong together": {"--key", private},
-		"--key has no effect with --audit off":  {"--key", private, "--statement", statement, "--audit", "off"},
-		"is a public key, which cannot sign":    {"--key", public, "--statement", statement},
+		"--statement and --statement-key belong together":            {"--statement-key", private},
+		"--statement has no effect without an audit":                 append(with, "--audit", "off"),
+		"--watermark needs --audit fail":                             append(with, "--audit", "warn"),
+		"--watermark has no effect without --statement":              {"--watermark", "eksnode/audited"},
+		"--watermark: \"x\" is not a name of 3 to 128":               append(with[:4:4], "--watermark", "x"),
+		"--watermark: EC2 attaches no watermarks to public AMIs":     append(with, "--ami-groups", "all"),
+		"--statement-key: " + public + " is a public key, which can": {"--statement-key", public, "--statement", statement},
+		"--statement: the folder cannot be written":                  {"--statement-key", private, "--statement", "/absent/x"},
 	} {
 		code, _, errOut := inProcess(importArgs(path, args...)...)
-		assert.Equal(t, 2, code)
+		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errOut, want)
 	}
+	code, out, _ = inProcess(append([]string{"ami", "import", "--policy"}, with...)...)
+	assert.Zero(t, code)
+	assert.Contains(t, out, "kms:Sign")
+	assert.Contains(t, out, "ec2:AttachImageWatermark")
 }
 
 func TestAStatementIsSignedByKMS(t *testing.T) {
@@ -172,7 +194,7 @@ func TestAStatementIsSignedByKMS(t *testing.T) {
 
 	code, _, errOut = inProcess("ami", "attest", path, "--key", "alias/other", "--statement", statement)
 	assert.Equal(t, 2, code)
-	assert.Contains(t, errOut, "eksnode: reading the public part of the KMS key alias/other: ")
+	assert.Contains(t, errOut, "eksnode: --key: reading the public part of the KMS key alias/other: ")
 }
 
 func TestAttestAndVerifyRefuse(t *testing.T) {

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -13,13 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/amiimport"
-	"github.com/eksnode/packer-plugin-eksnode/internal/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // importing holds the flags of `eksnode ami import`.
@@ -30,8 +27,6 @@ type importing struct {
 	output string
 	dryRun bool
 	policy bool
-
-	key, statement string
 }
 
 func amiImportCommand() *cobra.Command {
@@ -65,40 +60,14 @@ rule could not run.`,
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
 	cmd.Flags().StringVar(&i.folder, "cache-folder", "", "folder for checksums and for the journals of uploads (default: eksnode/ami-import in the user's cache folder)")
 	cmd.Flags().BoolVar(&i.policy, "policy", false, "print the required IAM policy, for --region and the KMS keys if they are given, and exit")
-	cmd.Flags().StringVar(&i.key, "key", "", "sign a statement about the AMI and its copies: "+keyHelp)
-	cmd.Flags().StringVar(&i.statement, "statement", "", "file for the statement, with --key")
 	formatFlag(cmd, &i.output, "text", "json")
 	awsFlags(cmd, &i.aws)
 	return cmd
 }
 
-// signer opens the key, or returns nil without one.
-func (i importing) signer(ctx context.Context) (attest.Key, error) {
-	switch {
-	case (i.key == "") != (i.statement == ""):
-		return nil, errors.New("--key and --statement belong together: name a key, and a file for the statement")
-	case i.key != "" && i.spec.Audit == string(scrub.AuditOff):
-		return nil, errors.New("--key has no effect with --audit off: a statement says what an audit found")
-	case i.key == "":
-		return nil, nil
-	}
-	return openSigner(ctx, i.key, i.aws)
-}
-
-// sign writes the statement about what was imported.
-func (i importing) sign(ctx context.Context, key attest.Key, made amiimport.Result) error {
-	var names []string
-	for _, image := range append([]awsapi.Image{made.Image}, made.Copies...) {
-		for _, id := range append([]string{image.ID}, image.Snapshots...) {
-			names = append(names, image.Region+":"+id)
-		}
-	}
-	return writeStatement(ctx, attest.Evidence{Names: names, Report: *made.Audit, Manifest: made.Manifest}, key, i.statement)
-}
-
 // printPolicy prints a policy for the regions and keys of the flags.
 func (i importing) printPolicy(cmd *cobra.Command) error {
-	var scope awsapi.Scope
+	scope := awsapi.Scope{Sign: i.spec.StatementKey != "", Approve: i.spec.Watermark != ""}
 	if i.aws.Region != "" {
 		scope.Regions = slices.Compact(slices.Sorted(slices.Values(append(i.spec.Regions, i.aws.Region))))
 	}
@@ -138,20 +107,13 @@ func auditCode(err error) error {
 func (i importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error) {
 	said := newPrinter(cmd.ErrOrStderr())
 	meter := newMeter(cmd.ErrOrStderr())
-	key, err := i.signer(cmd.Context())
-	if err != nil {
-		return amiimport.Result{}, err
-	}
 	made, err := amiimport.Import{
 		Spec: i.spec, Disk: disk, Folder: i.folder, DryRun: i.dryRun,
-		Open:     func(ctx context.Context) (*awsapi.AWS, error) { return awsapi.Open(ctx, i.aws) },
+		Open:     connecting(i.aws),
 		Say:      func(format string, args ...any) { meter.say(func() { said.line(format, args...) }) },
 		Progress: meter.upload,
 	}.Run(cmd.Context())
 	meter.end()
-	if key != nil && err == nil && !i.dryRun {
-		err = i.sign(cmd.Context(), key, made)
-	}
 	return made, err
 }
 

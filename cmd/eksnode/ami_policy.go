@@ -63,8 +63,8 @@ func (a allowing) run(cmd *cobra.Command) error {
 	if err := awsnames.AccountID().Check(a.account); err != nil {
 		return fmt.Errorf("--account: %w", err)
 	}
-	if !watermarkName.MatchString(a.watermark) {
-		return marking{watermark: a.watermark}.check()
+	if err := awsnames.ImageName(a.watermark); err != nil {
+		return fmt.Errorf("--watermark: %w", err)
 	}
 	for _, p := range a.providers {
 		if p != "amazon" && p != "aws-marketplace" && awsnames.AccountID().Check(p) != nil {

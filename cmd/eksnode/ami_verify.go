@@ -225,9 +225,9 @@ func (v verification) verify(cmd *cobra.Command, source string) (r verified, all
 	if err != nil {
 		return r, nil, fmt.Errorf("reading the statement: %w", err)
 	}
-	key, err := openKey(ctx, v.key, v.disk.options(side))
+	key, err := attest.Open(ctx, v.key, connecting(v.disk.options(side)))
 	if err != nil {
-		return r, nil, err
+		return r, nil, fmt.Errorf("--key: %w", err)
 	}
 	all = &verifying{verification: v, cmd: cmd, now: time.Now(), side: side, text: text}
 	if all.statement, all.failure = attest.Verify(ctx, text, key); all.failure == nil {

@@ -330,7 +330,7 @@ func (b built) report(file string) ([]byte, error) {
 	if b.Scrub != nil {
 		reports = append(reports, *b.Scrub)
 	}
-	return page("eksnode build "+filepath.Base(b.Image)+" from "+b.Base, reports...)
+	return page(file, "eksnode build "+filepath.Base(b.Image)+" from "+b.Base, reports...)
 }
 
 // get returns the path of the base image, and how a person knows it.

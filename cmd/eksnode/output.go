@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -28,10 +29,12 @@ type output struct {
 	rules []scrub.Rule
 }
 
-const reportHelp = "file for the JSON report; a name with .html gets a page for a browser"
+const reportHelp = "file for the JSON report; a name with .html gets a page for a browser, with .md a summary"
 
 // isPage reports whether a report file is a page instead of JSON.
-func isPage(file string) bool { return strings.HasSuffix(strings.ToLower(file), ".html") }
+func isPage(file string) bool {
+	return slices.Contains([]string{".html", ".md"}, strings.ToLower(filepath.Ext(file)))
+}
 
 func (o *output) flags(cmd *cobra.Command) {
 	formatFlag(cmd, &o.format, "text", "json", "sarif", "junit")
@@ -61,7 +64,7 @@ func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, l
 func (o *output) write(r plan.Report) error {
 	text, err := plan.EncodeJSON(r)
 	if isPage(o.report) {
-		text, err = page(strings.Join(strings.Fields("eksnode "+r.Command+" "+r.Machine.Distro+" "+r.Machine.Version), " "), r)
+		text, err = page(o.report, strings.Join(strings.Fields("eksnode "+r.Command+" "+r.Machine.Distro+" "+r.Machine.Version), " "), r)
 	}
 	if err != nil {
 		return err

@@ -7,14 +7,23 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"io"
+	"path/filepath"
+	"strings"
+	text "text/template"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-//go:embed page.html
-var pageText string
+var (
+	//go:embed page.html
+	pageText string
+	//go:embed page.md.tmpl
+	summaryText string
+)
 
 // bar is a row of a picture: a share of the widest one, in percent.
 type bar struct {
@@ -38,11 +47,22 @@ func bars[T any](list []T, value func(T) int64, text func(T) (name, label string
 	return all
 }
 
-// page is a report for a browser: one file without scripts, that requests nothing. The
-// template escapes every text.
-func page(title string, reports ...plan.Report) ([]byte, error) {
-	t, err := template.New("page").Funcs(template.FuncMap{
-		"line": show.Line, "size": show.Size,
+// code is a text in Markdown as it is: a code span with a fence that is not in the text.
+func code(words ...string) string {
+	text := show.Line(strings.TrimSpace(strings.Join(words, " ")))
+	fence := "`"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
+	return fence + " " + text + " " + fence
+}
+
+// page is a report for a person, by the ending of its file. In HTML it is one file without
+// scripts that requests nothing. In Markdown it is a summary, such as for a pull request.
+// The templates escape every text.
+func page(file, title string, reports ...plan.Report) ([]byte, error) {
+	functions := template.FuncMap{
+		"code": code, "line": show.Line, "size": show.Size,
 		"time": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"phases": func(r plan.Report) []bar {
 			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Milliseconds }, func(p plan.PhaseTotals) (string, string) {
@@ -50,6 +70,9 @@ func page(title string, reports ...plan.Report) ([]byte, error) {
 			})
 		},
 		"removed": func(r plan.Report) []bar {
+			if r.Command == string(agent.Audit) { // which counts what a scrub would remove
+				return nil
+			}
 			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Bytes }, func(p plan.PhaseTotals) (string, string) {
 				return p.Phase, show.Count(p.Entries, "file") + ", " + show.Size(p.Bytes)
 			})
@@ -71,7 +94,16 @@ func page(title string, reports ...plan.Report) ([]byte, error) {
 			return list
 		},
 		"problems": func(r plan.Report) []plan.Planned { return r.Problems() },
-	}).Parse(pageText)
+	}
+	var t interface {
+		Execute(w io.Writer, data any) error
+	}
+	var err error
+	if strings.EqualFold(filepath.Ext(file), ".md") {
+		t, err = text.New("summary").Funcs(functions).Parse(summaryText)
+	} else {
+		t, err = template.New("page").Funcs(functions).Parse(pageText)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the page: %w", err)
 	}

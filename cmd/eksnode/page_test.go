@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func TestAPageEscapesWhatIsForeign(t *testing.T) {
 		Image: &plan.Contents{Kubernetes: hostile, Components: []plan.Component{{Name: hostile, Version: hostile, Bytes: 10}},
 			Images: []plan.ImageContents{{Name: hostile, Digest: hostile}}, Packages: []plan.Package{{Name: hostile, Version: hostile}}},
 	}
-	text, err := page("report of "+hostile, r)
+	text, err := page("x.html", "report of "+hostile, r)
 	require.NoError(t, err)
 	root, err := html.Parse(strings.NewReader(string(text)))
 	require.NoError(t, err)
@@ -57,6 +58,27 @@ func TestAPageEscapesWhatIsForeign(t *testing.T) {
 		assert.Contains(t, words.String(), want)
 	}
 	assert.Contains(t, string(text), `<rect width="50.0"`)
+}
+
+// What is foreign stays in code spans of the summary: it is neither Markdown nor HTML.
+func TestASummaryQuotesWhatIsForeign(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain": "` plain `", "a ` b": "`` a ` b ``", "``": "``` `` ```", "x\n# y": "` x\\n# y `", "<img src=x>": "` <img src=x> `",
+	} {
+		assert.Equal(t, want, code(text), text)
+	}
+	hostile := "` <b>@someone</b> \n# head"
+	text, err := page("a.md", hostile, plan.Report{
+		Command: "audit", Result: plan.Findings, Machine: plan.Machine{Distro: hostile, Digest: "sha256:ab"},
+		Phases: []plan.PhaseTotals{{Phase: "identity", Bytes: 33}},
+		Plan:   []plan.Planned{{Item: "machine-id", Findings: []plan.Finding{{Target: hostile, Reason: "remove it"}}}},
+		Rules:  []plan.Check{{Item: "logs", Outcome: plan.LeftOut, Reason: "kept"}},
+	})
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "\n## ` audit `: findings\n")
+	assert.NotContains(t, string(text), "removed")
+	assert.Contains(t, string(text), "\n### To resolve\n\n- ` machine-id `: `` ` <b>@someone</b> \\n# head ``: ` remove it `\n\n### Exceptions\n\n- ` logs `: ` kept `\n")
+	assert.NotContains(t, regexp.MustCompile("(?s)(`+) .*? (`+)").ReplaceAllString(string(text), ""), "<b>")
 }
 
 func TestAReportCanBeAPage(t *testing.T) {

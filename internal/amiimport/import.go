@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
@@ -95,7 +98,9 @@ type run struct {
 	named map[string]awsapi.Image
 	// replaced are the AMIs that were deregistered, by region.
 	replaced replaced
-	result   Result
+	// key signs the statement; nil without one.
+	key    attest.Key
+	result Result
 }
 
 // Run imports the disk image. After a failure, it deletes what it made, unless an AMI
@@ -164,6 +169,9 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.aws, err = r.Open(ctx); err != nil {
 		return err
 	}
+	if err := r.openKey(ctx); err != nil {
+		return err
+	}
 	if r.journal, err = r.journalPath(); err != nil {
 		return err
 	}
@@ -201,6 +209,22 @@ func (r *run) gate(ctx context.Context) error {
 		r.Spec.Tags = joined(made.Tags(), r.Spec.Tags)
 	}
 	return nil
+}
+
+// openKey opens the key of the statement, and checks that its file can be written.
+func (r *run) openKey(ctx context.Context) (err error) {
+	if r.Spec.StatementKey == "" {
+		return nil
+	}
+	r.key, err = attest.OpenSigner(ctx, r.Spec.StatementKey, func(context.Context) (*awsapi.AWS, error) { return r.aws, nil })
+	if err != nil {
+		return surface.Errorf("%s: %w", surface.Name("statement_key"), err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(r.Spec.Statement), ".eksnode-")
+	if err != nil {
+		return surface.Errorf("%s: the folder cannot be written: %w", surface.Name("statement"), err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // identify adds the tag with the digest of the disk.
@@ -300,6 +324,14 @@ type Spec struct {
 	// Time at which EC2 deprecates the AMI and its copies, such as
 	// `2027-01-31T00:00:00Z`.
 	DeprecateAt string `mapstructure:"deprecate_at"`
+	// File for a signed statement about the AMI and its copies, with `statement_key`.
+	Statement string `mapstructure:"statement"`
+	// Key that signs the statement: a file with a key in PEM, or the ARN or alias of a KMS
+	// key, such as `alias/images`.
+	StatementKey string `mapstructure:"statement_key"`
+	// Watermark to attach to the AMI and its copies, such as `eksnode/audited`, after an
+	// audit without findings. Needs `statement`.
+	Watermark string `mapstructure:"watermark"`
 	// Replace your AMI of the same name, in every region of the new AMI. If the new AMI
 	// cannot be registered, the old one is registered again, with another ID.
 	ForceDeregister bool `mapstructure:"force_deregister"`

@@ -53,10 +53,6 @@ func (s Spec) Validate() error {
 	return errors.Join(append(f.errs, err)...)
 }
 
-// imageName is the form of an AMI's name
-// (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RegisterImage.html).
-var imageName = regexp.MustCompile(`^[A-Za-z0-9()\[\] ./'@_-]{3,128}$`)
-
 // deviceName is the form of a root device's name
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/device_naming.html).
 var deviceName = regexp.MustCompile(`^/dev/(sd|xvd)[a-z][0-9]{0,2}$`)
@@ -75,7 +71,7 @@ const (
 
 // checkWords checks the fields with a closed set of values, and the texts.
 func (s Spec) checkWords(f *faults) {
-	f.when(!imageName.MatchString(s.Name), "%s: %q is not a name of 3 to 128 letters, digits and ()[] ./-'@_", surface.Name("ami_name"), s.Name)
+	f.check("ami_name", awsnames.ImageName(s.Name))
 	f.when(utf8.RuneCountInString(s.Description) > descriptionMost, "%s: the text has more than %d characters", surface.Name("ami_description"), descriptionMost)
 	for _, one := range []struct {
 		field   surface.Name
@@ -97,6 +93,7 @@ func (s Spec) checkWords(f *faults) {
 	f.when(len(data) > uefiDataMost, "%s: the data has %d bytes, more than %d", surface.Name("uefi_data"), len(data), uefiDataMost)
 	f.when(s.ForceDeleteSnapshot && !s.ForceDeregister, "%s has no effect without %s", surface.Name("force_delete_snapshot"), surface.Name("force_deregister"))
 	off := s.Audit == string(scrub.AuditOff)
+	s.checkStatement(f)
 	f.when(len(s.SkipRules) > 0 && off, "%s has no effect without an audit", surface.Name("skip_rules"))
 	f.when(s.Partition != 0 && off, "%s has no effect without an audit", surface.Name("root_partition"))
 	var rules []scrub.Rule // the distribution is not known yet
@@ -106,6 +103,19 @@ func (s Spec) checkWords(f *faults) {
 	if err := (scrub.Spec{Skip: s.SkipRules}).ValidateAudit(rules); err != nil {
 		f.errs = append(f.errs, err)
 	}
+}
+
+// checkStatement checks the fields of the statement and the watermark.
+func (s Spec) checkStatement(f *faults) {
+	f.when((s.Statement == "") != (s.StatementKey == ""), "%s belong together", surface.Name("statement and statement_key"))
+	f.when(s.Statement != "" && s.Audit == string(scrub.AuditOff), "%s has no effect without an audit", surface.Name("statement"))
+	if s.Watermark == "" {
+		return
+	}
+	f.check("watermark", awsnames.ImageName(s.Watermark))
+	f.when(s.Statement == "", "%s has no effect without %s", surface.Name("watermark"), surface.Name("statement"))
+	f.when(s.Audit == string(scrub.AuditWarns), "%s needs %s", surface.Name("watermark"), surface.Name("audit").Is(string(scrub.AuditFails)))
+	f.when(len(s.Groups) > 0, "%s: EC2 attaches no watermarks to public AMIs", surface.Name("watermark"))
 }
 
 // noTPM is why an AMI for arm64 has no TPM. RegisterImage says "Invalid

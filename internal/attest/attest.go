@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -90,6 +92,22 @@ func (a Audit) Exceptions() []string {
 		}
 	}
 	return names
+}
+
+// Write signs the statements, and writes them to a file.
+func (e Evidence) Write(ctx context.Context, key Key, file string) ([]byte, error) {
+	text, err := e.Sign(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	err = snapshot.Replace(file, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("writing the statement: %w", err)
+	}
+	return text, nil
 }
 
 // Sign writes the statements. An image without a manifest has no provenance.

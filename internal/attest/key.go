@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"github.com/secure-systems-lab/go-securesystemslib/signerverifier"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Key verifies statements, and signs them if it has the private part.
@@ -45,3 +50,45 @@ type Remote struct {
 
 // Sign implements dsse.Signer.
 func (r Remote) Sign(ctx context.Context, data []byte) ([]byte, error) { return r.Private(ctx, data) }
+
+// Open opens a key in a file with PEM, or in KMS by its ARN or alias.
+func Open(ctx context.Context, name string, connect func(context.Context) (*awsapi.AWS, error)) (Key, error) {
+	if !strings.HasPrefix(name, "arn:") && !strings.HasPrefix(name, "alias/") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading the key: %w", err)
+		}
+		key, err := ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("reading the key %s: %w", show.Line(name), err)
+		}
+		return key, nil
+	}
+	aws, err := connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if parts := strings.Split(name, ":"); len(parts) > 3 {
+		aws = aws.In(parts[3])
+	}
+	public, err := aws.PublicKey(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ParseKey(public)
+	if err != nil {
+		return nil, fmt.Errorf("reading the KMS key %s: %w", name, err)
+	}
+	return Remote{Key: key, Private: func(ctx context.Context, data []byte) ([]byte, error) {
+		return aws.Sign(ctx, name, data)
+	}}, nil
+}
+
+// OpenSigner opens a key that can sign.
+func OpenSigner(ctx context.Context, name string, connect func(context.Context) (*awsapi.AWS, error)) (Key, error) {
+	key, err := Open(ctx, name, connect)
+	if err == nil && !CanSign(ctx, key) {
+		err = fmt.Errorf("%s is a public key, which cannot sign; name the private one", show.Line(name))
+	}
+	return key, err
+}

@@ -2,8 +2,11 @@ package awsapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -35,6 +38,22 @@ func watermarksOf(list []types.ImageWatermark) []Watermark {
 		all = append(all, Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)})
 	}
 	return all
+}
+
+// Approve tags an image with the SHA-256 of its statement and the reason, and attaches a
+// watermark.
+func (a *AWS) Approve(ctx context.Context, i Image, statement []byte, watermark, reason string) error {
+	if i.Public {
+		return fmt.Errorf("%s is public, and EC2 attaches no watermarks to public AMIs", i.ID)
+	}
+	err := a.TagImage(ctx, i.ID, map[string]string{
+		StatementTag: fmt.Sprintf("sha256:%x", sha256.Sum256(statement)),
+		ApprovalTag:  "approved " + time.Now().UTC().Format(time.RFC3339) + " " + reason,
+	})
+	if err != nil || slices.ContainsFunc(i.Watermarks, func(w Watermark) bool { return w.Named(watermark) && w.Image == i.ID }) {
+		return err
+	}
+	return a.AttachWatermark(ctx, i.ID, watermark)
 }
 
 // AttachWatermark attaches a watermark of the caller's account to an image.

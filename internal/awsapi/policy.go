@@ -72,6 +72,8 @@ type Scope struct {
 	Regions []string
 	// Keys are ARNs of KMS keys.
 	Keys []string
+	// Sign adds the permissions for statements to an import, and Approve those for watermarks.
+	Sign, Approve bool
 }
 
 // partitions are the partitions of regions with a prefix, other than aws
@@ -171,13 +173,20 @@ func (s Scope) importing() []statement {
 	grant.Condition = byEBS()
 	grant.Condition["Bool"] = map[string]string{"kms:GrantIsForAWSResource": "true"}
 	both := append(s.images(), s.snapshots()...)
-	return append(s.find("ec2:DescribeImageAttribute", "ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault", "ec2:GetImageBlockPublicAccessState",
+	var more []statement
+	if s.Sign {
+		more = append(more, allow("EksnodeSign", s.keys(), SignActions()...))
+	}
+	if s.Approve {
+		more = append(more, allow("EksnodeApprove", s.images(), "ec2:AttachImageWatermark"))
+	}
+	return append(append(s.find("ec2:DescribeImageAttribute", "ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault", "ec2:GetImageBlockPublicAccessState",
 		"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"),
 		allow("EksnodeBlocks", s.snapshots(), "ebs:CompleteSnapshot", "ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks", "ebs:PutSnapshotBlock", "ebs:StartSnapshot"),
 		allow("EksnodeSnapshots", s.snapshots(), "ec2:DeleteSnapshot", "ec2:ModifySnapshotAttribute"),
 		allow("EksnodeImages", s.images(), "ec2:DeregisterImage", "ec2:EnableImageDeprecation", "ec2:ModifyImageAttribute"),
 		allow("EksnodeRegister", both, "ec2:CopyImage", "ec2:CreateTags", "ec2:RegisterImage"),
-		allow("EksnodeDescribeKeys", s.keys(), "kms:DescribeKey"), encrypt, grant)
+		allow("EksnodeDescribeKeys", s.keys(), "kms:DescribeKey"), encrypt, grant), more...)
 }
 
 func actionsOf(statements []statement) []string {

@@ -343,3 +343,16 @@ func Image(text string) error {
 	}
 	return ImageID().Check(text)
 }
+
+// imageName is the form of the name of an image or of a watermark
+// (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RegisterImage.html,
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AttachImageWatermark.html).
+var imageName = regexp.MustCompile(`^[A-Za-z0-9()\[\] ./'@_-]{3,128}$`)
+
+// ImageName checks the name of an image or of a watermark.
+func ImageName(name string) error {
+	if !imageName.MatchString(name) {
+		return fmt.Errorf("%q is not a name of 3 to 128 letters, digits and ()[] ./-'@_", name)
+	}
+	return nil
+}
