@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/html"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -70,7 +71,7 @@ func TestASummaryQuotesWhatIsForeign(t *testing.T) {
 	hostile := "` <b>@someone</b> \n# head"
 	text, err := page("a.md", hostile, plan.Report{
 		Command: "audit", Result: plan.Findings, Machine: plan.Machine{Distro: hostile, Digest: "sha256:ab"},
-		Phases: []plan.PhaseTotals{{Phase: "identity", Bytes: 33}},
+		Phases: []plan.PhaseTotals{{Phase: "identity", Totals: plan.Totals{Removal: host.Removal{Bytes: 33}}}},
 		Plan:   []plan.Planned{{Item: "machine-id", Findings: []plan.Finding{{Target: hostile, Reason: "remove it"}}}},
 		Rules:  []plan.Check{{Item: "logs", Outcome: plan.LeftOut, Reason: "kept"}},
 	})

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -209,22 +207,6 @@ func (r *run) gate(ctx context.Context) error {
 		r.Spec.Tags = joined(made.Tags(), r.Spec.Tags)
 	}
 	return nil
-}
-
-// openKey opens the key of the statement, and checks that its file can be written.
-func (r *run) openKey(ctx context.Context) (err error) {
-	if r.Spec.StatementKey == "" {
-		return nil
-	}
-	r.key, err = attest.OpenSigner(ctx, r.Spec.StatementKey, func(context.Context) (*awsapi.AWS, error) { return r.aws, nil })
-	if err != nil {
-		return surface.Errorf("%s: %w", surface.Name("statement_key"), err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(r.Spec.Statement), ".eksnode-")
-	if err != nil {
-		return surface.Errorf("%s: the folder cannot be written: %w", surface.Name("statement"), err)
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // identify adds the tag with the digest of the disk.

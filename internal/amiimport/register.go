@@ -17,10 +17,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
-	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
 
 // register registers the AMI of the snapshot, copies it and shares it. The snapshots of
@@ -45,34 +43,6 @@ func (r *run) register(ctx context.Context) (err error) {
 		return err
 	}
 	return r.removeReplaced(ctx)
-}
-
-// attest signs the statement about the AMI and its copies. Then it attaches the watermark,
-// if the statement says that the audit passed.
-func (r *run) attest(ctx context.Context) error {
-	if r.key == nil {
-		return nil
-	}
-	made := append([]awsapi.Image{r.result.Image}, r.result.Copies...)
-	var names []string
-	for _, i := range made {
-		for _, id := range append([]string{i.ID}, i.Snapshots...) {
-			names = append(names, i.Region+":"+id)
-		}
-	}
-	text, err := attest.Evidence{Names: names, Report: *r.result.Audit, Manifest: r.result.Manifest}.Write(ctx, r.key, r.Spec.Statement)
-	if err != nil || r.Spec.Watermark == "" {
-		return err
-	}
-	if s, err := attest.Verify(ctx, text, r.key); err != nil || s.Result != attest.Passed {
-		return errors.Join(err, surface.Errorf("%s: the statement does not say that the audit passed", surface.Name("watermark")))
-	}
-	for _, i := range made {
-		if err := r.aws.In(i.Region).Approve(ctx, i, text, r.Spec.Watermark, "imported by eksnode"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (r *run) registerNew(ctx context.Context) (err error) {

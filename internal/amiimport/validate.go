@@ -105,19 +105,6 @@ func (s Spec) checkWords(f *faults) {
 	}
 }
 
-// checkStatement checks the fields of the statement and the watermark.
-func (s Spec) checkStatement(f *faults) {
-	f.when((s.Statement == "") != (s.StatementKey == ""), "%s belong together", surface.Name("statement and statement_key"))
-	f.when(s.Statement != "" && s.Audit == string(scrub.AuditOff), "%s has no effect without an audit", surface.Name("statement"))
-	if s.Watermark == "" {
-		return
-	}
-	f.check("watermark", awsnames.ImageName(s.Watermark))
-	f.when(s.Statement == "", "%s has no effect without %s", surface.Name("watermark"), surface.Name("statement"))
-	f.when(s.Audit == string(scrub.AuditWarns), "%s needs %s", surface.Name("watermark"), surface.Name("audit").Is(string(scrub.AuditFails)))
-	f.when(len(s.Groups) > 0, "%s: EC2 attaches no watermarks to public AMIs", surface.Name("watermark"))
-}
-
 // noTPM is why an AMI for arm64 has no TPM. RegisterImage says "Invalid
 // machineArchitecture value 'arm64' for tpmSupport"
 // (https://github.com/balena-os/balena-yocto-scripts/pull/298).
