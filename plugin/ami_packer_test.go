@@ -19,6 +19,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -95,6 +97,53 @@ build {
 }
 
 const nullSource = `source "null" "x" { communicator = "none" }`
+
+// A disk that was built of an AMI has it as parent, so that only what changed is sent.
+func TestABuildBeginsWithAnAMI(t *testing.T) {
+	plugin := buildPlugin(t, "0.1.0", "")
+	tool, _, err := tools.Find(tools.NamePacker, "")
+	require.NoError(t, err)
+	program, err := tools.Packer(t.Context(), tool.Versions[0], t.Output())
+	require.NoError(t, err)
+	d := &workstation{t: t, packer: program, folder: t.TempDir()}
+	d.install(plugin)
+	a := newAccount(t)
+	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
+	shell, err := os.ReadFile("/bin/busybox")
+	require.NoError(t, err)
+	folders := map[string]string{"bin/sh": string(shell), "proc/x": "", "sys/x": "", "dev/x": "", "run/x": "", "tmp/x": "", "etc/resolv.conf": ""}
+	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), folders)
+	made := func(source, name, more string) (string, *aws.Image) {
+		d.template(source + `
+build {
+  sources = ["eksnode-disk.x"]
+  post-processor "eksnode-ami" {
+    ami_name   = "` + name + `"
+    skip_rules = ["not-a-node", "temporary-files", "resolv-conf"]
+    ` + more + `
+  }
+}`)
+		said, err := d.build()
+		require.NoError(t, err, said)
+		require.NotNil(t, a.Image(name), said)
+		return said, a.Image(name)
+	}
+	_, first := made(`source "eksnode-disk" "x" {
+  base  = "disk.raw"
+  image = "first.raw"
+}`, "first", "")
+	source := `source "eksnode-disk" "x" {
+  base         = "` + first.ID + `"
+  image        = "second.raw"
+  cache_folder = "cache"
+}`
+	said, second := made(source, "second", "")
+	assert.Regexp(t, `is snap-\w+: (0\.5|1\.0|1\.6) MB of 1\d\.\d MB sent`, said, "mounting changes a few blocks")
+	assert.Equal(t, first.Devices[0].Snapshot, a.ebs.Find(second.Devices[0].Snapshot).Parent)
+	require.NoError(t, os.Remove(filepath.Join(d.folder, "second.raw")))
+	said, third := made(source, "third", `parent_snapshot = "`+second.Devices[0].Snapshot+`"`)
+	assert.Equal(t, second.Devices[0].Snapshot, a.ebs.Find(third.Devices[0].Snapshot).Parent, said)
+}
 
 // packer builds a disk, and the plugin makes an AMI of it, with copies, a parameter and
 // a manifest.

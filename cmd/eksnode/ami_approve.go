@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
 // approval holds the flags of `eksnode ami approve`.
@@ -97,7 +98,7 @@ func (a approval) run(cmd *cobra.Command, source string) error {
 	if err := a.mark.check(); err != nil {
 		return err
 	}
-	if _, err := parseCloudAMI(source); err != nil {
+	if _, err := snapshot.ParseAMI(source); err != nil {
 		return err
 	}
 	r, v, err := a.verify(cmd, source)
@@ -107,8 +108,8 @@ func (a approval) run(cmd *cobra.Command, source string) error {
 	if r.code != 0 {
 		return errors.Join(v.print(cmd, r), fmt.Errorf("%s is not approved: the verification failed", source))
 	}
-	i := v.side.volume.image
-	if err := v.side.volume.aws.Approve(cmd.Context(), i, v.text, a.mark.watermark, a.mark.reason); err != nil {
+	i := v.side.volume.Image
+	if err := v.side.volume.AWS.Approve(cmd.Context(), i, v.text, a.mark.watermark, a.mark.reason); err != nil {
 		return err
 	}
 	return marked{i.ID, i.Region, a.mark.watermark, "approved", a.mark.reason}.print(cmd, a.output)
@@ -140,15 +141,15 @@ Copies and AMIs of instances have watermarks of their own: revoke each of them.`
 
 func (r revocation) run(cmd *cobra.Command, source string) error {
 	ctx := cmd.Context()
-	image, err := parseCloudAMI(source)
+	image, err := snapshot.ParseAMI(source)
 	if err = errors.Join(r.mark.check(), err); err != nil {
 		return err
 	}
-	aws, err := image.open(ctx, r.aws)
+	aws, err := image.Open(ctx, r.aws)
 	if err != nil {
 		return err
 	}
-	i, err := aws.Image(ctx, image.id)
+	i, err := aws.Image(ctx, image.ID)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -27,8 +26,8 @@ import (
 // an AMI or a snapshot.
 type comparedDisk struct {
 	arg    string
-	cloud  *cloudDisk
-	volume rootVolume
+	cloud  *snapshot.Named
+	volume snapshot.Root
 	// path is the file with the disk. The disk of a volume has one after the download.
 	path string
 	diskdiff.Disk
@@ -89,27 +88,19 @@ func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error)
 	return d.run(cmd.Context(), args)
 }
 
-// namesDisk matches the ID of an AMI or a snapshot, with or without its region. A file
-// such as snap-1.raw has a dot in its name.
-var namesDisk = regexp.MustCompile(`^(?:[a-z0-9-]+:)?(ami|snap)-[^/.]*$`)
-
 func isCloudSnapshot(arg string) bool {
-	parts := namesDisk.FindStringSubmatch(arg)
-	return parts != nil && parts[1] == "snap"
+	n, err := snapshot.ParseNamed(arg)
+	return err == nil && snapshot.IsNamed(arg) && n.IsSnapshot()
 }
 
 // parseSide finds out what an argument names.
 func parseSide(arg string) (*comparedDisk, error) {
 	s := &comparedDisk{arg: arg}
-	if !namesDisk.MatchString(arg) {
+	if !snapshot.IsNamed(arg) {
 		s.path = arg
 		return s, isDisk(arg)
 	}
-	parse := parseCloudAMI
-	if isCloudSnapshot(arg) {
-		parse = parseCloudSnapshot
-	}
-	cloud, err := parse(arg)
+	cloud, err := snapshot.ParseNamed(arg)
 	s.cloud = &cloud
 	return s, err
 }
@@ -147,7 +138,7 @@ func (d *diskComparison) find(ctx context.Context) error {
 	var regions []string
 	for _, s := range d.sides {
 		if s.cloud != nil {
-			regions = append(regions, s.cloud.region)
+			regions = append(regions, s.cloud.Region)
 		}
 	}
 	if len(regions) == 0 {
@@ -164,48 +155,48 @@ func (d *diskComparison) find(ctx context.Context) error {
 		if s.volume, err = volumeOf(ctx, opened, *s.cloud); err != nil {
 			return err
 		}
-		if s.volume.image.Platform == "windows" {
-			return fmt.Errorf("comparing the image %s: the image is for Windows, and only Linux file systems are compared", s.volume.image.ID)
+		if s.volume.Image.Platform == "windows" {
+			return fmt.Errorf("comparing the image %s: the image is for Windows, and only Linux file systems are compared", s.volume.Image.ID)
 		}
-		for _, other := range s.volume.others {
-			d.found.Notes = append(d.found.Notes, fmt.Sprintf("%s: the volume %s (%s) was not compared: only the root volume %s was", s.arg, other.Name, other.Snapshot, s.volume.image.RootDevice))
+		for _, other := range s.volume.Others {
+			d.found.Notes = append(d.found.Notes, fmt.Sprintf("%s: the volume %s (%s) was not compared: only the root volume %s was", s.arg, other.Name, other.Snapshot, s.volume.Image.RootDevice))
 		}
 	}
 	return nil
 }
 
-func volumeOf(ctx context.Context, opened []*awsapi.AWS, c cloudDisk) (rootVolume, error) {
+func volumeOf(ctx context.Context, opened []*awsapi.AWS, c snapshot.Named) (snapshot.Root, error) {
 	a := opened[0]
 	switch {
-	case c.region != "":
-		a = a.In(c.region)
-	case len(opened) > 1 && c.isSnapshot():
-		return rootVolume{}, fmt.Errorf("%s: several regions are open; name the region of the snapshot, such as %s:%[1]s", c.id, a.Region)
+	case c.Region != "":
+		a = a.In(c.Region)
+	case len(opened) > 1 && c.IsSnapshot():
+		return snapshot.Root{}, fmt.Errorf("%s: several regions are open; name the region of the snapshot, such as %s:%[1]s", c.ID, a.Region)
 	case len(opened) > 1:
-		i, err := find(ctx, opened, "", c.id)
+		i, err := find(ctx, opened, "", c.ID)
 		if err != nil {
-			return rootVolume{}, err
+			return snapshot.Root{}, err
 		}
 		a = a.In(i.Region)
 	}
-	return c.find(ctx, a)
+	return c.Find(ctx, a)
 }
 
 // run compares tags, blocks, packages and files.
 func (d *diskComparison) run(ctx context.Context, args []string) error {
 	p := newPrinter(d.cmd.OutOrStdout())
 	first, second := d.sides[0], d.sides[1]
-	if first.volume.image.ID != "" && second.volume.image.ID != "" {
-		d.found.Facts = differences([2]map[string]string{imageFacts(first.volume.image), imageFacts(second.volume.image)})
+	if first.volume.Image.ID != "" && second.volume.Image.ID != "" {
+		d.found.Facts = differences([2]map[string]string{imageFacts(first.volume.Image), imageFacts(second.volume.Image)})
 		if d.output == "text" {
 			if err := printDifferences(d.cmd.OutOrStdout(), args, d.found.Facts); err != nil {
 				return err
 			}
 		}
 	}
-	if first.volume.snapshot != "" && first.volume.snapshot == second.volume.snapshot {
+	if first.volume.Snapshot != "" && first.volume.Snapshot == second.volume.Snapshot {
 		d.found.Blocks.By = diskdiff.ByLineage
-		d.found.Notes = append(d.found.Notes, fmt.Sprintf("both disks are the snapshot %s", first.volume.snapshot))
+		d.found.Notes = append(d.found.Notes, fmt.Sprintf("both disks are the snapshot %s", first.volume.Snapshot))
 	} else if err := d.content(ctx, p); err != nil {
 		return err
 	}
@@ -286,13 +277,13 @@ func (d *diskComparison) fetch(ctx context.Context) error {
 // disks are none. A lineage is in one region, with one encryption.
 func (d *diskComparison) changes(ctx context.Context) (*snapshot.Changes, error) {
 	first, second := d.sides[0].volume, d.sides[1].volume
-	if first.aws == nil || second.aws == nil || first.aws.Region != second.aws.Region {
+	if first.AWS == nil || second.AWS == nil || first.AWS.Region != second.AWS.Region {
 		return nil, nil
 	}
 	if encrypted, err := d.encryption(ctx); err != nil || encrypted[0] != encrypted[1] {
 		return nil, err
 	}
-	c, err := snapshot.Compare(ctx, first.aws, first.snapshot, second.snapshot)
+	c, err := snapshot.Compare(ctx, first.AWS, first.Snapshot, second.Snapshot)
 	if awsapi.IsUnrelated(err) {
 		return nil, nil
 	}
@@ -302,9 +293,9 @@ func (d *diskComparison) changes(ctx context.Context) (*snapshot.Changes, error)
 // encryption returns the KMS keys of the snapshots, or none for those without encryption.
 func (d *diskComparison) encryption(ctx context.Context) (keys [2]string, err error) {
 	for n, side := range d.sides {
-		s, err := side.volume.aws.Snapshot(ctx, side.volume.snapshot)
+		s, err := side.volume.AWS.Snapshot(ctx, side.volume.Snapshot)
 		if err != nil {
-			return keys, fmt.Errorf("comparing %s: %w", side.volume, side.volume.explain(err, "--cache-folder"))
+			return keys, fmt.Errorf("comparing %s: %w", side.volume, side.volume.Explain(err, "--cache-folder"))
 		}
 		if s.Encrypted {
 			keys[n] = "encrypted with " + s.Key
@@ -317,7 +308,7 @@ func (d *diskComparison) encryption(ctx context.Context) (keys [2]string, err er
 // each other's snapshots would never end.
 func (d *diskComparison) fetchWhole(ctx context.Context, say func(string, ...any)) error {
 	sorted := slices.SortedFunc(slices.Values(d.sides[:]), func(a, b *comparedDisk) int {
-		return strings.Compare(a.volume.snapshot, b.volume.snapshot)
+		return strings.Compare(a.volume.Snapshot, b.volume.Snapshot)
 	})
 	for _, s := range sorted {
 		if s.cloud == nil {
@@ -340,8 +331,8 @@ func (d *diskComparison) fetchChanges(ctx context.Context, say func(string, ...a
 	}
 	second.path = filepath.Join(filepath.Dir(kept.Path), c.Second+".raw")
 	say("reading the changes of %s", second.volume)
-	if err := d.cache.Download.Update(ctx, second.volume.aws, c, kept.Path, kept.Sums, second.path); err != nil {
-		return fmt.Errorf("comparing %s: %w", second.volume, second.volume.explain(err, "--cache-folder"))
+	if err := d.cache.Download.Update(ctx, second.volume.AWS, c, kept.Path, kept.Sums, second.path); err != nil {
+		return fmt.Errorf("comparing %s: %w", second.volume, second.volume.Explain(err, "--cache-folder"))
 	}
 	d.closers = append(d.closers, func() error { return os.Remove(second.path) })
 	return nil
@@ -349,10 +340,10 @@ func (d *diskComparison) fetchChanges(ctx context.Context, say func(string, ...a
 
 func (d *diskComparison) get(ctx context.Context, s *comparedDisk, say func(string, ...any)) (*snapshot.Disk, error) {
 	say("reading %s", s.volume)
-	kept, err := d.cache.Get(ctx, s.volume.aws, s.volume.snapshot)
+	kept, err := d.cache.Get(ctx, s.volume.AWS, s.volume.Snapshot)
 	d.meter.end()
 	if err != nil {
-		return nil, fmt.Errorf("comparing %s: %w", s.volume, s.volume.explain(err, "--cache-folder"))
+		return nil, fmt.Errorf("comparing %s: %w", s.volume, s.volume.Explain(err, "--cache-folder"))
 	}
 	s.path = kept.Path
 	d.closers = append(d.closers, func() error { return kept.Close(false) })

@@ -3,24 +3,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
@@ -82,9 +78,9 @@ type exported struct {
 }
 
 func (e export) run(cmd *cobra.Command, source, file string) error {
-	parse := parseCloudAMI
+	parse := snapshot.ParseAMI
 	if strings.Contains(source, "snap-") {
-		parse = parseCloudSnapshot
+		parse = snapshot.ParseSnapshot
 	}
 	from, err := parse(source)
 	if err == nil {
@@ -94,18 +90,18 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	a, err := from.open(ctx, e.aws)
+	a, err := from.Open(ctx, e.aws)
 	if err != nil {
 		return err
 	}
-	volume, err := from.find(ctx, a)
+	volume, err := from.Find(ctx, a)
 	if err != nil {
 		return err
 	}
 	began, m := time.Now(), newMeter(cmd.ErrOrStderr())
 	sums, fetched, err := m.download(cmd, volume, file)
 	if err != nil {
-		err = fmt.Errorf("exporting %s: %w", volume, volume.explain(err, "name a file on another disk"))
+		err = fmt.Errorf("exporting %s: %w", volume, volume.Explain(err, "name a file on another disk"))
 		if _, missing := os.Stat(file + ".part"); missing == nil {
 			err = fmt.Errorf("%w; %w", err, fmt.Errorf("the same command continues with %s.part", file))
 		}
@@ -115,7 +111,7 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	if err != nil {
 		return err
 	}
-	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.image.ID, volume.snapshot, volume.aws.Region, ""}
+	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.Image.ID, volume.Snapshot, volume.AWS.Region, ""}
 	if out.Digest, err = digestOf(ctx, file); err != nil {
 		newPrinter(cmd.ErrOrStderr()).line("no digest: %v", err)
 	}
@@ -175,7 +171,7 @@ func (e export) check(file string) error {
 
 // download writes the disk to the file, and returns the checksums of its blocks and the
 // number of bytes that were read from AWS now.
-func (m *meter) download(cmd *cobra.Command, volume rootVolume, file string) (snapshot.Sums, int64, error) {
+func (m *meter) download(cmd *cobra.Command, volume snapshot.Root, file string) (snapshot.Sums, int64, error) {
 	var mutex sync.Mutex
 	var fetched int
 	sums, err := snapshot.Download{Progress: func(p snapshot.Progress) {
@@ -183,98 +179,9 @@ func (m *meter) download(cmd *cobra.Command, volume rootVolume, file string) (sn
 		fetched = max(fetched, p.Sent)
 		mutex.Unlock()
 		m.upload(p)
-	}}.Run(cmd.Context(), volume.aws, volume.snapshot, file)
+	}}.Run(cmd.Context(), volume.AWS, volume.Snapshot, file)
 	m.end()
 	return sums, int64(fetched) * snapshot.BlockSize, err
-}
-
-// cloudDisk names an AMI or a snapshot whose disk a command reads.
-type cloudDisk struct {
-	// region is the region of REGION:ID, or empty.
-	region string
-	// id is the ID of an AMI or a snapshot, or an AMI's parameter.
-	id string
-}
-
-var withRegion = regexp.MustCompile(`^([a-z0-9-]+):((?:ami|snap)-.*)$`)
-
-// parseCloudAMI checks the name of an AMI, with or without its region.
-func parseCloudAMI(text string) (cloudDisk, error) {
-	return parseCloudDisk(text, awsnames.Image)
-}
-
-// parseCloudSnapshot checks the name of a snapshot, with or without its region.
-func parseCloudSnapshot(text string) (cloudDisk, error) {
-	return parseCloudDisk(text, awsnames.SnapshotID().Check)
-}
-
-// parseCloudDisk splits REGION:ID. The region may be left out.
-func parseCloudDisk(text string, check func(string) error) (cloudDisk, error) {
-	parts := withRegion.FindStringSubmatch(text)
-	if parts == nil {
-		return cloudDisk{id: text}, check(text)
-	}
-	return cloudDisk{parts[1], parts[2]}, errors.Join(awsnames.Region().Check(parts[1]), check(parts[2]))
-}
-
-func (c cloudDisk) isSnapshot() bool { return strings.HasPrefix(c.id, "snap-") }
-
-// open connects to the region of the disk, or to that of the flags.
-func (c cloudDisk) open(ctx context.Context, o awsapi.Options) (*awsapi.AWS, error) {
-	if c.region != "" && o.Region != "" && c.region != o.Region {
-		return nil, fmt.Errorf("--region %s: %s:%s is in another region; leave one of them out", o.Region, c.region, c.id)
-	}
-	o.Region = cmp.Or(o.Region, c.region)
-	return awsapi.Open(ctx, o)
-}
-
-// rootVolume is the snapshot of the root volume of an AMI, or a snapshot by itself.
-type rootVolume struct {
-	aws      *awsapi.AWS
-	snapshot string
-	// image is the AMI, or has no ID.
-	image  awsapi.Image
-	others []awsapi.BlockDevice
-}
-
-func (c cloudDisk) find(ctx context.Context, a *awsapi.AWS) (rootVolume, error) {
-	if c.isSnapshot() {
-		return rootVolume{aws: a, snapshot: c.id}, nil
-	}
-	i, err := a.Image(ctx, c.id)
-	if awsapi.IsGone(err) {
-		err = fmt.Errorf("%w; %s has no such AMI that this account may see: name another region with --region, or the snapshot of a deregistered AMI", err, a.Region)
-	}
-	if err != nil {
-		return rootVolume{}, err
-	}
-	root, others, err := i.RootDisk()
-	return rootVolume{a, root.Snapshot, i, others}, err
-}
-
-// explain adds what to do to an error about the snapshot. Elsewhere says how to write
-// the disk elsewhere.
-func (r rootVolume) explain(err error, elsewhere string) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w; make space, or %s", err, elsewhere)
-	case !awsapi.IsGone(err):
-		return err
-	case r.image.ID == "":
-		return fmt.Errorf("%w; %s has no such snapshot that this account may see: name another region with --region", err, r.aws.Region)
-	}
-	return fmt.Errorf("%w; the snapshot is deleted, or not shared by the account %s: copy the image, and name the copy: aws ec2 copy-image --region %s --source-region %[3]s --source-image-id %s --name NAME",
-		err, r.image.Owner, r.aws.Region, r.image.ID)
-}
-
-// String describes the disk.
-func (r rootVolume) String() string {
-	if r.image.ID == "" {
-		return fmt.Sprintf("the snapshot %s in %s", r.snapshot, r.aws.Region)
-	}
-	return fmt.Sprintf("the root volume %s of %s (%s in %s)", r.image.RootDevice, r.image.ID, r.snapshot, r.aws.Region)
 }
 
 // diskCache is the cache of the disks of snapshots, below the folder for downloads.

@@ -143,7 +143,7 @@ func (v *verifying) age() (string, error) {
 // origin finds an AMI that was made from an instance: the AMI inherits watermarks, but its
 // content is that of a node.
 func (v *verifying) origin() (string, error) {
-	i := v.side.volume.image
+	i := v.side.volume.Image
 	switch {
 	case i.ID == "":
 		return "", errSkipped
@@ -160,7 +160,7 @@ func fromInstance(id string) string {
 }
 
 func (v *verifying) tag() (string, error) {
-	i := v.side.volume.image
+	i := v.side.volume.Image
 	tag, found := i.Tags[awsapi.DigestTag]
 	switch {
 	case i.ID == "" || !found:
@@ -174,10 +174,10 @@ func (v *verifying) tag() (string, error) {
 func (v *verifying) content() (string, error) {
 	volume := v.side.volume
 	if v.side.cloud != nil && !v.full {
-		if slices.Contains(v.statement.Names, volume.aws.Region+":"+volume.snapshot) {
-			return "the statement names " + volume.snapshot, nil
+		if slices.Contains(v.statement.Names, volume.AWS.Region+":"+volume.Snapshot) {
+			return "the statement names " + volume.Snapshot, nil
 		}
-		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content", volume.snapshot)}
+		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content", volume.Snapshot)}
 	}
 	path := v.side.path
 	if v.side.cloud != nil {
@@ -186,10 +186,10 @@ func (v *verifying) content() (string, error) {
 		if err != nil {
 			return "", unknownError{err}
 		}
-		kept, err := cache.Get(v.cmd.Context(), volume.aws, volume.snapshot)
+		kept, err := cache.Get(v.cmd.Context(), volume.AWS, volume.Snapshot)
 		m.end()
 		if err != nil {
-			return "", unknownError{volume.explain(err, "choose another folder with --cache-folder")}
+			return "", unknownError{volume.Explain(err, "choose another folder with --cache-folder")}
 		}
 		defer kept.Close(v.disk.keep)
 		path = kept.Path
@@ -243,9 +243,9 @@ func (v *verifying) find(ctx context.Context) error {
 	if v.side.cloud == nil {
 		return nil
 	}
-	a, err := v.side.cloud.open(ctx, v.disk.aws)
+	a, err := v.side.cloud.Open(ctx, v.disk.aws)
 	if err == nil {
-		v.side.volume, err = v.side.cloud.find(ctx, a)
+		v.side.volume, err = v.side.cloud.Find(ctx, a)
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -86,7 +87,7 @@ func (d *auditedDisk) choose(source string) (*comparedDisk, error) {
 		return nil, fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
 	case side.cloud == nil:
 		d.file = source
-	case side.cloud.isSnapshot():
+	case side.cloud.IsSnapshot():
 		d.snapshot = source
 	default:
 		d.ami = source
@@ -98,7 +99,7 @@ func (d *auditedDisk) choose(source string) (*comparedDisk, error) {
 func (d *auditedDisk) options(of *comparedDisk) awsapi.Options {
 	o := d.aws
 	if of.cloud != nil {
-		o.Region = cmp.Or(o.Region, of.cloud.region)
+		o.Region = cmp.Or(o.Region, of.cloud.Region)
 	}
 	return o
 }
@@ -174,32 +175,32 @@ func (d *auditedDisk) auditCloud(cmd *cobra.Command, spec scrub.Spec) (r plan.Re
 		if errors.Is(err, diskaudit.ErrNeedsRoot) {
 			err = fmt.Errorf("%w; sudo -E keeps the AWS credentials of the environment", err)
 		}
-		return r, fmt.Errorf("auditing %s: %w", named.id, err)
+		return r, fmt.Errorf("auditing %s: %w", named.ID, err)
 	}
 	ctx := cmd.Context()
-	a, err := named.open(ctx, d.aws)
+	a, err := named.Open(ctx, d.aws)
 	if err != nil {
 		return r, err
 	}
-	volume, err := named.find(ctx, a)
+	volume, err := named.Find(ctx, a)
 	if err != nil {
 		return r, err
 	}
-	if volume.image.Platform == "windows" {
-		return r, fmt.Errorf("auditing the image %s: the image is for Windows, and the rules are for Linux", volume.image.ID)
+	if volume.Image.Platform == "windows" {
+		return r, fmt.Errorf("auditing the image %s: the image is for Windows, and the rules are for Linux", volume.Image.ID)
 	}
 	r, err = d.auditVolume(cmd, volume, spec)
 	if err != nil {
-		return r, fmt.Errorf("auditing %s: %w", volume, volume.explain(err, "choose another folder with --cache-folder"))
+		return r, fmt.Errorf("auditing %s: %w", volume, volume.Explain(err, "choose another folder with --cache-folder"))
 	}
 	return r, nil
 }
 
 // named is the AMI or the snapshot of the flags.
-func (d *auditedDisk) named() (cloudDisk, error) {
-	flag, text, parse := "--ami", d.ami, parseCloudAMI
+func (d *auditedDisk) named() (snapshot.Named, error) {
+	flag, text, parse := "--ami", d.ami, snapshot.ParseAMI
 	if d.snapshot != "" {
-		flag, text, parse = "--snapshot", d.snapshot, parseCloudSnapshot
+		flag, text, parse = "--snapshot", d.snapshot, snapshot.ParseSnapshot
 	}
 	named, err := parse(text)
 	if err != nil {
@@ -208,13 +209,13 @@ func (d *auditedDisk) named() (cloudDisk, error) {
 	return named, err
 }
 
-func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume rootVolume, spec scrub.Spec) (r plan.Report, err error) {
+func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root, spec scrub.Spec) (r plan.Report, err error) {
 	m, said := newMeter(cmd.ErrOrStderr()), newPrinter(cmd.ErrOrStderr())
 	cache, err := diskCache(d.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
 	if err != nil {
 		return r, err
 	}
-	kept, err := cache.Get(cmd.Context(), volume.aws, volume.snapshot)
+	kept, err := cache.Get(cmd.Context(), volume.AWS, volume.Snapshot)
 	m.end()
 	if err != nil {
 		return r, err
@@ -226,12 +227,12 @@ func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume rootVolume, spec sc
 	if r, err = d.auditFile(cmd.Context(), kept.Path, spec); err != nil {
 		return r, err
 	}
-	r.Machine.Disk, r.Machine.AMI, r.Machine.Snapshot, r.Machine.Region = "", volume.image.ID, volume.snapshot, volume.aws.Region
-	if i := volume.image.Instance; i != "" {
+	r.Machine.Disk, r.Machine.AMI, r.Machine.Snapshot, r.Machine.Region = "", volume.Image.ID, volume.Snapshot, volume.AWS.Region
+	if i := volume.Image.Instance; i != "" {
 		r.Warnings = append(r.Warnings, fromInstance(i))
 	}
-	for _, other := range volume.others {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.image.RootDevice))
+	for _, other := range volume.Others {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.Image.RootDevice))
 	}
 	return r, nil
 }

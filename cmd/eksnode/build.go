@@ -43,9 +43,8 @@ type building struct {
 	twice          bool
 	output, report string
 	to             *destination
-	// ami is the import that follows, and cloud the disk of the account to begin with.
-	ami   importing
-	cloud *cloudDisk
+	// ami is the import that follows.
+	ami importing
 }
 
 func buildCommand() *cobra.Command {
@@ -110,23 +109,10 @@ func (b *building) check(cmd *cobra.Command) error {
 	if b.dryRun { // the copy is in this folder, and ends with the run
 		b.disk.Image = filepath.Join(os.TempDir(), "eksnode-dry-run.raw")
 	}
-	ready := b.disk
-	if strings.Contains(b.disk.Base, "ami-") || strings.Contains(b.disk.Base, "snap-") {
-		parse := parseCloudAMI
-		if strings.Contains(b.disk.Base, "snap-") {
-			parse = parseCloudSnapshot
-		}
-		if c, err := parse(b.disk.Base); err == nil {
-			b.cloud, ready.Base = &c, os.DevNull
-		}
-	}
-	if b.cloud == nil && b.ami.spec.Name == "" {
+	if !b.disk.IsCloud() && b.ami.spec.Name == "" {
 		if err := onlyWith(cmd, "ami, or an AMI or a snapshot as --base", awsFlagNames...); err != nil {
 			return err
 		}
-	}
-	if b.cloud != nil && b.disk.Checksum != "" {
-		return errors.New("--base-checksum is for files and addresses; EBS has checksums of its own")
 	}
 	if b.ami.spec.Name != "" {
 		if err := b.ami.spec.Validate(); err != nil {
@@ -138,7 +124,7 @@ func (b *building) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := errors.Join(readLockInto(b.local.LockFile, &b.spec), b.local.Check(b.spec), ready.Ready()); err != nil {
+	if err := errors.Join(readLockInto(b.local.LockFile, &b.spec), b.local.Check(b.spec), b.disk.Ready()); err != nil {
 		return err
 	}
 	err := b.spec.Validate()
@@ -173,10 +159,10 @@ func (b *building) run(cmd *cobra.Command) error {
 	defer b.disk.Folder.Close()
 	b.local.CacheFolder = cache
 	var made built
-	if b.cloud != nil {
+	if b.disk.IsCloud() {
 		kept, err := b.download(cmd)
 		if err != nil {
-			return fmt.Errorf("--base: %w", err)
+			return err
 		}
 		defer kept.Close(true)
 		made.Base, b.disk.Base, b.disk.File = b.disk.Base, kept.Path, kept.Path
@@ -247,27 +233,22 @@ func (b *building) again(ctx context.Context) (*[]diskdiff.File, error) {
 
 // download gets the disk of an AMI or a snapshot, which becomes the parent of the AMI.
 func (b *building) download(cmd *cobra.Command) (*snapshot.Disk, error) {
-	a, err := b.cloud.open(cmd.Context(), b.ami.aws)
-	if err != nil {
-		return nil, err
-	}
-	volume, err := b.cloud.find(cmd.Context(), a)
-	if err != nil {
-		return nil, err
-	}
-	b.ami.spec.ParentAMI, b.ami.spec.ParentSnapshot = volume.image.ID, volume.snapshot
-	if volume.image.ID != "" {
-		b.ami.spec.ParentSnapshot = ""
-	}
-	b.ami.aws.Region = a.Region
 	m, said := newMeter(cmd.ErrOrStderr()), newPrinter(cmd.ErrOrStderr())
 	defer m.end()
 	cache, err := diskCache(b.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
 	if err != nil {
 		return nil, err
 	}
-	kept, err := cache.Get(cmd.Context(), a, volume.snapshot)
-	return kept, volume.explain(err, "choose another folder with --cache-folder")
+	kept, root, err := b.disk.Download(cmd.Context(), b.ami.aws, cache)
+	if err != nil {
+		return nil, err
+	}
+	if b.ami.aws.Region = root.AWS.Region; root.Image.ID != "" {
+		b.ami.spec.ParentAMI = root.Image.ID
+	} else {
+		b.ami.spec.ParentSnapshot = root.Snapshot
+	}
+	return kept, nil
 }
 
 // finish prints the result, and writes the report.

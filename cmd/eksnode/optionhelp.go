@@ -104,7 +104,7 @@ func importHelp() map[string]string {
 // buildHelp returns the help texts of the flags that set options of package internal/diskbuild.
 func buildHelp() map[string]string {
 	return map[string]string{
-		"base":           "base image: a raw, qcow2 or VHD file, an http or https address, or a name such as debian-13",
+		"base":           "base image: a raw, qcow2 or VHD file, an http or https address, a name such as debian-13, or the ID of an AMI or a snapshot",
 		"image":          "disk image to write: a file that ends in .raw, .img or .qcow2",
 		"base_checksum":  "SHA-256 or SHA-512 of the base image in hexadecimal",
 		"disk_size":      "size of the disk in GiB (default: that of the base image)",

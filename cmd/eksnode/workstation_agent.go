@@ -38,7 +38,7 @@ func auditChild(context.Context) (code int, child bool) { return 0, false }
 func workstationValues() map[string]cobra.CompletionFunc { return nil }
 
 // page refuses: the agent writes only JSON.
-func page(string, ...plan.Report) ([]byte, error) {
+func page(string, string, ...plan.Report) ([]byte, error) {
 	return nil, errors.New("the eksnode of nodes writes JSON; name a file with another ending than .html")
 }
 

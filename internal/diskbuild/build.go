@@ -12,15 +12,17 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // Spec holds the options of a build.
 type Spec struct {
-	// Base image: a raw, qcow2 or VHD file, an http or https address, or a name such as
-	// `debian-13`.
+	// Base image: a raw, qcow2 or VHD file, an http or https address, a name such as
+	// `debian-13`, or the ID of an AMI or a snapshot.
 	Base string `mapstructure:"base" required:"true"`
 	// SHA-256 or SHA-512 of the base image in hexadecimal. An address needs one.
 	Checksum string `mapstructure:"base_checksum"`
@@ -48,6 +50,13 @@ func (s Spec) Validate() error {
 	switch {
 	case s.Base == "":
 		errs = append(errs, surface.Errorf("%v is missing: name a disk image, or one of %s", base, strings.Join(distros.CloudImages(), ", ")))
+	case s.IsCloud():
+		if _, err := snapshot.ParseNamed(s.Base); err != nil {
+			errs = append(errs, surface.Errorf("%v: %w", base, err))
+		}
+		if s.Checksum != "" {
+			errs = append(errs, surface.Errorf("%v is for files and addresses; EBS has checksums of its own", checksum))
+		}
 	case s.isAddress() && s.Checksum == "":
 		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one", checksum, s.Base))
 	case !s.isAddress() && !s.isFile():
@@ -84,6 +93,30 @@ func (s Spec) isAddress() bool {
 func (s Spec) isFile() bool {
 	_, err := os.Stat(s.Base)
 	return err == nil || strings.ContainsRune(s.Base, filepath.Separator)
+}
+
+// IsCloud reports whether the base image is an AMI or a snapshot.
+func (s Spec) IsCloud() bool { return snapshot.IsNamed(s.Base) && !s.isFile() }
+
+// Download gets the base image of an AMI or a snapshot. The caller closes the disk.
+func (s Spec) Download(ctx context.Context, o awsapi.Options, cache snapshot.Cache) (*snapshot.Disk, snapshot.Root, error) {
+	n, err := snapshot.ParseNamed(s.Base)
+	if err != nil {
+		return nil, snapshot.Root{}, surface.Errorf("%v: %w", base, err)
+	}
+	a, err := n.Open(ctx, o)
+	if err != nil {
+		return nil, snapshot.Root{}, err
+	}
+	root, err := n.Find(ctx, a)
+	if err != nil {
+		return nil, root, surface.Errorf("%v: %w", base, err)
+	}
+	kept, err := cache.Get(ctx, a, root.Snapshot)
+	if err != nil {
+		return nil, root, surface.Errorf("%v: %w", base, root.Explain(err, "choose another cache folder"))
+	}
+	return kept, root, nil
 }
 
 // Find returns the path of the base image, and its path or address for a person. An

@@ -38,16 +38,16 @@ func (c *Config) Prepare() error {
 	if c.ExternalID != "" && c.AssumeRole == "" {
 		errs = append(errs, errors.New("external_id has no effect without assume_role"))
 	}
-	return errors.Join(append(errs, c.options().Validate())...)
+	return errors.Join(append(errs, c.Options().Validate())...)
 }
 
 // Open returns a client for AWS.
 func (c *Config) Open(ctx context.Context) (*awsapi.AWS, error) {
-	return awsapi.Open(ctx, c.options())
+	return awsapi.Open(ctx, c.Options())
 }
 
-// options are the fields that are known already.
-func (c *Config) options() awsapi.Options {
+// Options are the fields that are known already.
+func (c *Config) Options() awsapi.Options {
 	return awsapi.Options{
 		Region: validate.Known(c.Region), Profile: validate.Known(c.Profile), AssumeRole: validate.Known(c.AssumeRole),
 		ExternalID: validate.Known(c.ExternalID), Endpoint: validate.Known(c.Endpoint), Attempts: c.MaxAttempts,

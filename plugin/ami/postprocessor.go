@@ -27,6 +27,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -103,6 +104,7 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	}
 	if err == nil && c.Disk == "" {
 		c.Disk, err = diskOf(input)
+		c.takeParent(input)
 	}
 	if err != nil {
 		return nil, err
@@ -129,6 +131,22 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	return &Artifact{
 		images: append([]awsapi.Image{r.Image}, r.Copies...), source: cmp.Or(c.ParentAMI, filepath.Base(c.Disk)), generated: generated, access: c.Config,
 	}, nil
+}
+
+// takeParent makes the base image of the builder eksnode-disk the parent, so that only
+// changed blocks travel, unless the template names one, or the region is another.
+func (c *Config) takeParent(input packersdk.Artifact) {
+	text, _ := input.State(disk.StateParent).(string)
+	from, err := snapshot.ParseNamed(text)
+	if err != nil || text == "" || c.ParentAMI != "" || c.ParentSnapshot != "" || c.Region != "" && c.Region != from.Region {
+		return
+	}
+	c.Region = from.Region
+	if from.IsSnapshot() {
+		c.ParentSnapshot = from.ID
+	} else {
+		c.ParentAMI = from.ID
+	}
 }
 
 func bytes(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }

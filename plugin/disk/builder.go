@@ -3,10 +3,12 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +19,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -24,6 +28,7 @@ import (
 // Config holds the fields of a `source "eksnode-disk"` block.
 type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
+	access.Config       `mapstructure:",squash"`
 	diskbuild.Spec      `mapstructure:",squash"`
 
 	// Cache folder for base images. Defaults to `eksnode/assets` in the user's cache
@@ -47,7 +52,7 @@ func (b *Builder) Prepare(raws ...any) (generated, warnings []string, err error)
 	}
 	paths := errors.Join(validate.Home("base", &b.config.Base), validate.Home("image", &b.config.Image),
 		validate.Home("cache_folder", &b.config.CacheFolder))
-	return nil, nil, validate.All(paths, b.config.checkKnown())
+	return nil, nil, validate.All(paths, b.config.Config.Prepare(), b.config.checkKnown())
 }
 
 // checkKnown returns the faults of the fields, except of those that are not known yet.
@@ -68,7 +73,7 @@ func (c *Config) checkKnown() error {
 // Run implements packersdk.Builder. The artifact is the disk image. After a failure there
 // is none: the copy of the base image has no name until its end.
 func (b *Builder) Run(ctx context.Context, ui packersdk.Ui, hook packersdk.Hook) (packersdk.Artifact, error) {
-	open, err := b.open(ctx, ui)
+	open, parent, err := b.open(ctx, ui)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +93,7 @@ func (b *Builder) Run(ctx context.Context, ui packersdk.Ui, hook packersdk.Hook)
 	if err := errors.Join(err, context.Cause(ctx)); err != nil {
 		return nil, err
 	}
-	return &Artifact{b.config.Image, generated}, nil
+	return &Artifact{b.config.Image, generated, parent}, nil
 }
 
 // progressEvery is the time between two lines about a download.
@@ -96,27 +101,50 @@ const progressEvery = 10 * time.Second
 
 // open finds the base image, and mounts a copy. Provisioners stop when ctx ends, and then
 // Run ends the copy.
-func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (*diskbuild.Opened, error) {
+func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Opened, parent string, err error) {
 	build := diskbuild.Build{Spec: b.config.Spec, Force: b.config.PackerForce, Progress: os.Stderr}
 	if err := build.Ready(); err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	cache, err := provisioner.Local{CacheFolder: b.config.CacheFolder}.Cache()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
-	build.File, _, err = build.Find(ctx, cache, ui.Say, func(done, total int64) {
-		if line, due := meter.Line(done, done, total); due {
-			ui.Say(line)
+	if build.IsCloud() {
+		kept, root, err := build.Download(ctx, b.config.Config.Options(), snapshot.Cache{
+			Folder: filepath.Join(cache, "snapshots"), Say: func(format string, args ...any) { ui.Say(fmt.Sprintf(format, args...)) },
+			Download: snapshot.Download{Progress: func(p snapshot.Progress) {
+				if line, due := meter.Line(size(p.Read), size(p.Sent), size(p.Total)); due {
+					ui.Say(line)
+				}
+			}},
+		})
+		if err != nil {
+			return nil, "", err
 		}
-	})
+		defer kept.Close(true)
+		build.File, parent = kept.Path, root.AWS.Region+":"+cmp.Or(root.Image.ID, root.Snapshot)
+	} else {
+		build.File, _, err = build.Find(ctx, cache, ui.Say, func(done, total int64) {
+			if line, due := meter.Line(done, done, total); due {
+				ui.Say(line)
+			}
+		})
+	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	ui.Say("Copying and mounting " + build.Base)
-	return build.Open(context.WithoutCancel(ctx))
+	open, err = build.Open(context.WithoutCancel(ctx))
+	return open, parent, err
 }
+
+func size(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }
+
+// StateParent is the name of the state with the AMI or the snapshot of the base image, such
+// as eu-west-1:ami-0123456789abcdef0. The AMI of the disk can have it as parent.
+const StateParent = "eksnode_parent"
 
 // builderID identifies the artifacts of this builder.
 const builderID = "eksnode.disk"
@@ -126,6 +154,8 @@ type Artifact struct {
 	image string
 	// generated is the data of the build, for post-processors.
 	generated any
+	// parent is the AMI or the snapshot of the base image with its region, or empty.
+	parent string
 }
 
 // BuilderId implements packersdk.Artifact.
@@ -142,8 +172,11 @@ func (a *Artifact) String() string { return "the disk image " + a.image }
 
 // State implements packersdk.Artifact.
 func (a *Artifact) State(name string) any {
-	if name == "generated_data" {
+	switch name {
+	case "generated_data":
 		return a.generated
+	case StateParent:
+		return a.parent
 	}
 	return nil
 }
