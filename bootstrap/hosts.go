@@ -275,12 +275,29 @@ func (s services) start(h *host.Host, name render.Service, state unitState) ([]p
 	a := service.Systemctl(h, why, verb, unit)
 	run := a.Do
 	a.Do = func(ctx context.Context, p plan.Progress) error {
+		if err := s.checkConfig(ctx, h, name); err != nil {
+			return err
+		}
 		if err := run(ctx, p); err != nil {
 			return err
 		}
 		return service.RecordStart(h, string(name), sum)
 	}
 	return []plan.Action{a}, nil
+}
+
+// checkConfig lets containerd read a configuration with a user's part before containerd
+// starts with it: the failure of a unit does not name the line.
+func (s services) checkConfig(ctx context.Context, h *host.Host, name render.Service) error {
+	own := len(s.node.Containerd.Config) > 0 || s.node.Containerd.Template != nil
+	if name != render.Containerd || !own || !h.HasCommand("containerd") {
+		return nil
+	}
+	argv := []string{"containerd", "--config", render.ContainerdConfig, "config", "dump"}
+	if _, err := h.Run(ctx, host.Command{Argv: argv}); err != nil {
+		return fmt.Errorf("checking containerd's configuration; spec.containerd.config or the template has a mistake: %w", err)
+	}
+	return nil
 }
 
 // sum returns the digest of the files that a service reads. For containerd, these

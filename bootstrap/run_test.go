@@ -105,7 +105,7 @@ func TestOnlyServicesWithChangedFilesRestart(t *testing.T) {
 		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n"), Selection{})
 		assert.Equal(t, []string{"systemctl restart kubelet.service"}, calls(t))
 		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n"), Selection{})
-		assert.Equal(t, []string{"systemctl restart containerd.service"}, calls(t))
+		assert.Equal(t, []string{"containerd --config /etc/containerd/config.toml config dump", "systemctl restart containerd.service"}, calls(t))
 		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n  instance: {environment: {kubelet: {A: b}}}\n"), Selection{})
 		assert.Equal(t, []string{"systemctl daemon-reload", "systemctl restart kubelet.service"}, calls(t))
 		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n  instance: {network: {nameservers: [10.0.0.2]}}\n"), Selection{})
@@ -189,6 +189,18 @@ func TestNextRunRetriesAFailedStart(t *testing.T) {
 		require.NoError(t, os.Remove(failFile))
 		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
 		assert.Equal(t, "systemctl start kubelet.service", calls(t)[0])
+	})
+}
+
+// containerd itself reads a configuration with a user's part before a start, and only then.
+func TestAWrongContainerdConfigurationIsNamed(t *testing.T) {
+	live(t, func(t *testing.T, h *host.Host, w *world) {
+		require.NoError(t, os.WriteFile(failFile, []byte("config dump"), 0o644))
+		items, err := w.Items(w.node(t, h, "a", "  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n"), Selection{})
+		require.NoError(t, err)
+		_, err = w.Apply(t.Context(), h, items)
+		require.ErrorContains(t, err, "checking containerd's configuration; spec.containerd.config or the template has a mistake: ")
+		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
 	})
 }
 

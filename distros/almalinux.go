@@ -26,7 +26,7 @@ func almaLinux() Distro {
 		},
 		PackagesOf:     map[string]map[Role][]string{"10": networking10()},
 		Upstream:       []string{"containerd", "runc"},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           FIPSModeSetup(),
 
 		CommandFolder: "/usr/bin",

@@ -23,7 +23,7 @@ func amazonLinux2() Distro {
 			Trust:            {"ca-certificates"},
 		},
 		Repositories:   [][]string{{"amazon-linux-extras", "enable", "docker"}, {"amazon-linux-extras", "enable", "selinux-ng"}},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           FIPS{Enable: "install dracut-fips, add fips=1 to kernel_arguments and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",

@@ -22,7 +22,7 @@ func amazonLinux2023() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           FIPS{Enable: "install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",

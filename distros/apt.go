@@ -220,6 +220,9 @@ const aptLocked = `Could not get lock|(was|is) locked by (another process|\S+ pr
 // RepositoryForm implements PackageManager.
 func (aptManager) RepositoryForm() RepositoryForm { return debRepositories() }
 
+// Kernels implements PackageManager.
+func (aptManager) Kernels() Kernels { return debKernels() }
+
 // ScrubRules implements PackageManager.
 func (aptManager) ScrubRules() []scrub.Rule {
 	return append(caches("apt", "/var/lib/apt/lists/*", "/var/lib/apt/periodic/*", "/var/cache/apt/*.bin", "/var/cache/apt/archives/*.deb",

@@ -21,6 +21,10 @@ type CommandLine struct {
 	// in use.
 	TakenFile string
 	TakenBy   []string
+	// Default is the command that makes the only kernel the default, on machines that have
+	// the file or folder DefaultFor.
+	Default    []string
+	DefaultFor string
 }
 
 const whyArguments = "kernel_arguments asks for them"
@@ -31,6 +35,7 @@ func GrubDropIn() CommandLine {
 		Name: "GRUB, /etc/default/grub.d",
 		File: File{"/etc/default/grub.d/80-eksnode.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\"\n", whyArguments},
 		Take: []string{"update-grub"}, TakenFile: "/boot/grub/grub.cfg",
+		Default: []string{"update-grub"}, DefaultFor: "/boot/grub/grub.cfg",
 	}
 }
 
@@ -40,6 +45,7 @@ func GrubLine(mkconfig, config string) CommandLine {
 		Name: "GRUB, /etc/default/grub", Appended: true,
 		File: File{"/etc/default/grub", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {arguments}\" # eksnode\n", whyArguments},
 		Take: []string{mkconfig, "-o", config}, TakenFile: config,
+		Default: []string{mkconfig, "-o", config}, DefaultFor: config,
 	}
 }
 
@@ -48,6 +54,7 @@ func Grubby() CommandLine {
 	return CommandLine{
 		Name: "grubby", Take: []string{"grubby", "--update-kernel=ALL", "--args={arguments}"},
 		TakenBy: []string{"grubby", "--info=DEFAULT"},
+		Default: []string{"grubby", "--set-default-index=0"}, DefaultFor: "/boot/loader/entries",
 	}
 }
 

@@ -97,6 +97,7 @@ func contractOn(t *testing.T, root string, open func(t *testing.T, h *host.Host)
 		w.refuses(t, h)
 		w.cleans(t, h)
 		w.trusts(t, h)
+		w.kernels(t, h)
 		w.proxied(t, h)
 		w.extends(t, h)
 	})
@@ -155,6 +156,57 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"))
 	require.NoError(t, install(right))
 	assert.NotEmpty(t, w.versions(t, h, "eksnode-unwanted"))
+}
+
+// kernels checks that the packages of all kernels but one are found and removed, and that
+// the kernels of the repositories are known. yum and Flatcar do not choose kernels.
+func (w workshop) kernels(t *testing.T, h *host.Host) {
+	t.Helper()
+	k := w.pm.Kernels()
+	if len(k.Offered) == 0 {
+		return
+	}
+	chosen, packages := "kernel6.12", []pkg{{name: "kernel", version: "6.1"}, {name: "kernel-modules", version: "6.1"}, {name: "kernel6.12", version: "6.12"},
+		{name: "kernel6.12-modules", version: "6.12"}, {name: "kernel-tools", version: "6.1"}, {name: "kernel-headers", version: "6.1"}}
+	switch w.pm.Name() {
+	case "apt":
+		chosen, packages = "linux-image-cloud-amd64", []pkg{{name: "linux-image-cloud-amd64", version: "6.1", requires: "linux-image-6.1-cloud-amd64"},
+			{name: "linux-image-6.1-cloud-amd64", version: "6.1"}, {name: "linux-image-amd64", version: "6.1", requires: "linux-image-6.1-amd64"},
+			{name: "linux-image-6.1-amd64", version: "6.1"}, {name: "linux-headers-6.1-amd64", version: "6.1"}}
+	case "pacman":
+		chosen, packages = "linux-lts", []pkg{{name: "linux", version: "6.18"}, {name: "linux-lts", version: "6.12"}, {name: "linux-headers", version: "6.18"}}
+	}
+	var names []string
+	for _, p := range packages {
+		w.build(t, h, p)
+		names = append(names, p.name)
+	}
+	w.publish(t, h, "", false)
+	require.NoError(t, w.pm.Refresh(t.Context(), h))
+	offered, err := k.Choices(t.Context(), h)
+	require.NoError(t, err)
+	require.Contains(t, offered, chosen)
+	require.NotContains(t, offered, names[len(names)-1])
+	require.NoError(t, w.pm.Install(t.Context(), h, names))
+	others, err := k.Others(t.Context(), h, chosen)
+	require.NoError(t, err)
+	require.NotEmpty(t, others)
+	require.NoError(t, w.pm.Remove(t.Context(), h, others))
+	others, err = k.Others(t.Context(), h, chosen)
+	require.NoError(t, err)
+	require.Empty(t, others)
+	var left []string
+	for _, p := range packages {
+		if w.versions(t, h, p.name)[p.name] != "" {
+			left = append(left, p.name)
+		}
+	}
+	want := map[string][]string{
+		"linux-image-cloud-amd64": {"linux-image-cloud-amd64", "linux-image-6.1-cloud-amd64", "linux-headers-6.1-amd64"},
+		"linux-lts":               {"linux-lts", "linux-headers"},
+		"kernel6.12":              {"kernel6.12", "kernel6.12-modules", "kernel-tools", "kernel-headers"},
+	}[chosen]
+	require.Equal(t, want, left)
 }
 
 // holds checks that a held package keeps its version when the machine is upgraded.

@@ -23,7 +23,7 @@ func debian() Distro {
 			Storage:          {"nfs-common"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("auditd"),
+		OptionPackages: UsualOptionPackages("auditd", "systemd-timesyncd"),
 		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",

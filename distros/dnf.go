@@ -41,6 +41,7 @@ func newDnf(patience time.Duration) PackageManager {
 			"--assumeyes", "--setopt=install_weak_deps=False", "--setopt=retries=3", "--setopt=timeout=60",
 			"--setopt=*.skip_if_unavailable=False", // or an unreachable repository is a mere warning
 			"--setopt=exit_on_lock=True",
+			"--setopt=protect_running_kernel=False", // the image may start with another
 		},
 		held:  "--setopt=disable_excludes=main", // dnf 5 has no --disableexcludes
 		tool:  tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, waits: dnf5Waits, log: "/var/log/dnf5.log", patience: patience},
@@ -185,6 +186,14 @@ func rpmSymptoms() []symptom {
 
 // RepositoryForm implements PackageManager. dnf imports the keys that a repository names.
 func (dnfManager) RepositoryForm() RepositoryForm { return rpmRepositories("/etc/yum.repos.d") }
+
+// Kernels implements PackageManager. yum has no repoquery of its own.
+func (m dnfManager) Kernels() Kernels {
+	if m.name == "yum" {
+		return Kernels{}
+	}
+	return rpmKernels(m.name, "repoquery", "--quiet", `--queryformat=%{name}\n`, "kernel*")
+}
 
 // ScrubRules implements PackageManager.
 func (m dnfManager) ScrubRules() []scrub.Rule {

@@ -23,7 +23,7 @@ func fedora() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           FIPS{Enable: fipsInstall},
 
 		CommandFolder: "/usr/bin",
@@ -33,7 +33,7 @@ func fedora() Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  NetworkManager(),
+		Network:  NetworkManagerResolved(),
 		Security: SELinux(),
 		Time:     Chrony(),
 		Kernel:   Grubby(),

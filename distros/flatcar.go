@@ -20,7 +20,7 @@ func flatcar() Distro {
 			Storage:          {},
 			Trust:            {},
 		},
-		OptionPackages: map[Option][]string{Audit: {}},
+		OptionPackages: map[Option][]string{Audit: {}, NTP: {}},
 		FIPS:           NoFIPS(),
 
 		CommandFolder: "/opt/bin",

@@ -35,12 +35,12 @@ func unmanagedPods() File {
 
 // Networkd is systemd-networkd.
 func Networkd() NetworkStack {
-	return NetworkStack{"systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}}
+	return NetworkStack{"systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}, resolved()}
 }
 
 // NetplanNetworkd is systemd-networkd with configuration that netplan writes.
 func NetplanNetworkd() NetworkStack {
-	return NetworkStack{"netplan with systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}}
+	return NetworkStack{"netplan with systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}, resolved()}
 }
 
 // networkManager: nm-cloud-setup writes rules in the tables 30200 and 30400
@@ -58,12 +58,19 @@ func NetworkManager() NetworkStack {
 			vethMAC(),
 		},
 		Masked: []Masked{{"/etc/systemd/system/nm-cloud-setup.service", why}, {"/etc/systemd/system/nm-cloud-setup.timer", why}},
-	}}
+	}, networkManagerDNS()}
+}
+
+// NetworkManagerResolved is NetworkManager with systemd-resolved.
+func NetworkManagerResolved() NetworkStack {
+	n := NetworkManager()
+	n.DNS = resolved()
+	return n
 }
 
 // Wicked configures only interfaces with an ifcfg file; see ifcfg(5).
 func Wicked() NetworkStack {
-	return NetworkStack{"wicked", Settings{Files: []File{vethMAC()}}}
+	return NetworkStack{"wicked", Settings{Files: []File{vethMAC()}}, netconfig()}
 }
 
 // NetworkScripts is the stack of Amazon Linux 2: a file for each interface, and

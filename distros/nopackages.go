@@ -62,5 +62,8 @@ func (d Distro) HasPackages() bool {
 // RepositoryForm implements PackageManager.
 func (packageless) RepositoryForm() RepositoryForm { return RepositoryForm{} }
 
+// Kernels implements PackageManager.
+func (packageless) Kernels() Kernels { return Kernels{} }
+
 // ScrubRules implements PackageManager.
 func (packageless) ScrubRules() []scrub.Rule { return nil }

@@ -22,7 +22,7 @@ func openSUSELeap16() Distro {
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",

@@ -9,10 +9,11 @@ const (
 	NVIDIA Option = "nvidia_container_toolkit" // containers with GPUs
 	EFA    Option = "efa"                      // Elastic Fabric Adapter
 	Audit  Option = "hardening: audit"         // auditd and its rules
+	NTP    Option = "ntp_servers"              // the time keeper
 )
 
 // Options lists them.
-var Options = []Option{NVIDIA, EFA, Audit}
+var Options = []Option{NVIDIA, EFA, Audit, NTP}
 
 // Can reports whether the distribution supports an option.
 func (d Distro) Can(o Option) bool {
@@ -21,9 +22,9 @@ func (d Distro) Can(o Option) bool {
 }
 
 // UsualOptionPackages returns the usual package names; the audit package of Debian
-// and Ubuntu is auditd.
-func UsualOptionPackages(audit string) map[Option][]string {
-	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}}
+// and Ubuntu is auditd. Without a package of the time keeper, the system has it.
+func UsualOptionPackages(audit string, time ...string) map[Option][]string {
+	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}, NTP: time}
 }
 
 // FIPS describes how to turn on FIPS mode. No step does it, because it belongs

@@ -47,6 +47,8 @@ type PackageManager interface {
 	Leftover(h *host.Host) ([]string, error)
 	// Clean deletes downloaded packages.
 	Clean(ctx context.Context, h *host.Host) error
+	// Kernels are the packages of kernels.
+	Kernels() Kernels
 	// RepositoryForm is how additional repositories are written.
 	RepositoryForm() RepositoryForm
 	// ScrubRules returns the scrub rules of machines with the package manager:

@@ -264,6 +264,9 @@ func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
 // RepositoryForm implements PackageManager.
 func (pacmanManager) RepositoryForm() RepositoryForm { return pacmanRepositories() }
 
+// Kernels implements PackageManager.
+func (pacmanManager) Kernels() Kernels { return pacmanKernels() }
+
 // ScrubRules implements PackageManager.
 func (pacmanManager) ScrubRules() []scrub.Rule {
 	const keys = "/etc/pacman.d/gnupg/"

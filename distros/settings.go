@@ -33,6 +33,8 @@ type Removed struct{ Package, Why string }
 type NetworkStack struct {
 	Name string
 	Settings
+	// DNS is how name servers are set; without a Unit they cannot be.
+	DNS Servers
 }
 
 // TimeKeeper keeps the clock. AWS refuses requests of a node with a wrong
@@ -40,6 +42,8 @@ type NetworkStack struct {
 type TimeKeeper struct {
 	Name string
 	Settings
+	// NTP is how time servers are set.
+	NTP Servers
 }
 
 // SecurityModule is the Linux security module in force.
@@ -63,25 +67,32 @@ type Quirk struct {
 // awsTime is Amazon's time server, the same in every VPC.
 const awsTime = "169.254.169.123"
 
-// Chrony is chrony with the usual unit name.
-func Chrony() TimeKeeper {
-	return TimeKeeper{"chrony", Settings{Enabled: []string{"chronyd.service"}}}
+// Chrony is chrony with the usual unit name and files.
+func Chrony() TimeKeeper { return chrony("chronyd.service", "/etc/chrony.conf", "/etc/chrony.d") }
+
+// DebianChrony is chrony with Debian's unit name and files.
+func DebianChrony() TimeKeeper {
+	return chrony("chrony.service", "/etc/chrony/chrony.conf", "/etc/chrony")
 }
 
-// DebianChrony is chrony with Debian's unit name.
-func DebianChrony() TimeKeeper {
-	return TimeKeeper{"chrony", Settings{Enabled: []string{"chrony.service"}}}
+// chrony: the lines of the main file that name servers, or folders of files that do,
+// become the line that reads the own file, in the folder that AppArmor lets chronyd read.
+// SUSE's include has only a file of servers.
+func chrony(unit, config, folder string) TimeKeeper {
+	own := folder + "/eksnode.servers"
+	return TimeKeeper{"chrony", Settings{Enabled: []string{unit}}, Servers{
+		Unit: unit, Path: own, Text: "server {servers} iburst\n", Between: " iburst\nserver ",
+		Lines: []Line{{config, `^\s*((server|pool|peer|sourcedir)\s|include /etc/(chrony\.d/\*\.conf|chrony(\.d)?/eksnode\.servers))`, "include " + own}},
+	}}
 }
 
 // Timesyncd is systemd-timesyncd with Amazon's time server.
 func Timesyncd() TimeKeeper {
+	const config, unit = "/etc/systemd/timesyncd.conf.d/80-eksnode.conf", "systemd-timesyncd.service"
 	return TimeKeeper{"systemd-timesyncd", Settings{
-		Files: []File{{
-			"/etc/systemd/timesyncd.conf.d/80-eksnode.conf", "[Time]\nNTP=" + awsTime + "\n",
-			"Amazon's time server works without internet access",
-		}},
-		Enabled: []string{"systemd-timesyncd.service"},
-	}}
+		Files:   []File{{config, "[Time]\nNTP=" + awsTime + "\n", "Amazon's time server works without internet access"}},
+		Enabled: []string{unit},
+	}, Servers{Unit: unit, Path: config, Text: "[Time]\nNTP={servers}\nFallbackNTP=\n", Between: " "}}
 }
 
 // NoSecurityModule is for systems whose containers are not confined.

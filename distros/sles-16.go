@@ -26,7 +26,7 @@ func sles16() Distro {
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           FIPS{Enable: "install the pattern fips, add fips=1 to kernel_arguments and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",

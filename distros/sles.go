@@ -26,7 +26,7 @@ func sles() Distro {
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           FIPS{Enable: "install the pattern fips, run fips-mode-setup --enable and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",

@@ -137,6 +137,11 @@ func (zypperManager) RepositoryForm() RepositoryForm {
 	return rpmRepositories("/etc/zypp/repos.d", "rpm", "--import")
 }
 
+// Kernels implements PackageManager.
+func (zypperManager) Kernels() Kernels {
+	return rpmKernels("zypper", "--quiet", "search", "--type", "package", "kernel*")
+}
+
 // ScrubRules implements PackageManager.
 func (zypperManager) ScrubRules() []scrub.Rule {
 	return append(append(caches("zypper", "/var/cache/zypp/*", "/var/log/zypp/history", "/var/log/zypper.log"),

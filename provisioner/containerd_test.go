@@ -2,6 +2,7 @@ package provisioner
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -70,6 +72,26 @@ func TestContainerd2WithACompleteVersion(t *testing.T) {
 	}
 }
 
+// A line or a complete version comes from the archive, also where the package is new.
+func TestContainerdOfALine(t *testing.T) {
+	for value, want := range map[string]string{"2.3": "2.3.7", "2.4.1": "2.4.1"} {
+		for _, fixture := range []string{"debian", "amazonlinux2023", "rocky"} {
+			n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: value}, releaseOf(t, fixture), "amd64")
+			require.NoError(t, err)
+			assert.NotContains(t, n.packageNames(), "containerd")
+			at := slices.IndexFunc(n.downloads, func(d asset.Download) bool { return d.ID == "containerd" })
+			require.GreaterOrEqual(t, at, 0, fixture)
+			assert.Contains(t, n.downloads[at].URL, "containerd-static-"+want+"-linux")
+		}
+	}
+	_, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2.3"}, releaseOf(t, "flatcar"), "amd64")
+	require.ErrorContains(t, err, "containerd: Flatcar Container Linux has containerd in its base image; leave the field out")
+	for _, v := range []string{"2.2.1", "2.3"} {
+		err = Spec{KubernetesVersion: "1.34.4", Containerd: "2.3", Versions: map[string]string{"containerd": v}}.Validate()
+		require.Error(t, err, v)
+	}
+}
+
 func TestContainerd2IsRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		fixture string
@@ -93,9 +115,9 @@ func TestContainerd2IsRefused(t *testing.T) {
 	}
 	_, err := Steps(Spec{KubernetesVersion: "1.36.3", Packages: []string{"runc"}}, releaseOf(t, "debian-13"), "amd64")
 	require.EqualError(t, err, `packages: the package "runc" contradicts kubernetes_version = "1.36.3", which takes containerd and runc from upstream archives on Debian; leave the package out`)
-	for _, value := range []string{"1", "1.7", "2.1.6", "latest", "v2", " 2", "package"} {
+	for _, value := range []string{"1", "1.7", "2.1", "1.7.30", "latest", "v2", " 2", "package"} {
 		err := Spec{KubernetesVersion: "1.34.4", Containerd: value}.Validate()
-		require.ErrorContains(t, err, `is not known; known is 2, a major version; set a complete version with versions["containerd"]`, value)
+		require.ErrorContains(t, err, `is not known; known are 2, 2.3, and complete versions such as 2.3.7`, value)
 	}
 }
 

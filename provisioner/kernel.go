@@ -54,7 +54,7 @@ func nodeSysctls() map[string]string {
 // the spec's.
 func (n *node) allSysctls() map[string]string {
 	all := nodeSysctls()
-	for _, o := range n.spec.options() {
+	for _, o := range n.options() {
 		maps.Copy(all, o.sysctls)
 	}
 	for name, value := range n.spec.Sysctls {

@@ -147,7 +147,7 @@ func audit() option {
 // optionPackages are the packages of the spec's options.
 func (n *node) optionPackages() []string {
 	var names []string
-	for _, o := range n.spec.options() {
+	for _, o := range n.options() {
 		if o.needs != "" {
 			names = append(names, n.distro.OptionPackages[o.needs]...)
 		}

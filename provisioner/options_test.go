@@ -55,6 +55,13 @@ func everything(t *testing.T, d distros.Distro) Spec {
 		s.PackageVersions = map[string]string{"containerd": "1.7.24-1"}
 	}
 	s.FIPS = d.FIPS.Enable != ""
+	if len(d.PackageManager.Kernels().Offered) > 0 {
+		s.Kernel = "linux-of-choice"
+	}
+	s.NTPServers = []string{"ntp1.example", "169.254.169.123"}
+	if d.Network.DNS.Unit != "" {
+		s.DNSServers = []string{"10.0.0.2", "fd00:ec2::253"}
+	}
 	s.NodeDefaults = NodeDefaults{KubeletDefaults: "maxPods: 110", RegistryMirrors: map[string]string{"docker.io": "https://mirror.example"}}
 	if form := d.PackageManager.RepositoryForm(); form.File != "" {
 		text := "[extra]\n"
@@ -78,7 +85,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 			require.NoError(t, err)
 			var list []plan.Planned
 			for _, p := range plan.Make(t.Context(), bare(t, d), items) {
-				if strings.Contains("packages authorities system sysctls kernel-arguments", p.Item) { // the items that options change
+				if strings.Contains("packages kernel authorities system sysctls kernel-arguments", p.Item) { // the items that options change
 					list = append(list, p)
 				}
 			}

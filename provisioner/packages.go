@@ -106,7 +106,7 @@ func (n *node) missing(have map[string]string) []string {
 
 // planHolds plans to hold the packages with a version in the spec.
 func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
-	names := slices.Sorted(maps.Keys(n.spec.PackageVersions))
+	names := n.heldNames()
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -119,8 +119,17 @@ func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 	if len(free) == 0 {
 		return nil, nil
 	}
-	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "), Reason: "package_versions sets their versions, and no update may change them",
+	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "), Reason: "the spec chooses them, and no update may change them",
 		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Hold(ctx, h, free) }}}, nil
+}
+
+// heldNames are the packages with a version in the spec, and the kernel.
+func (n *node) heldNames() []string {
+	names := slices.Sorted(maps.Keys(n.spec.PackageVersions))
+	if k := n.spec.Kernel; k != "" && !slices.Contains(names, k) {
+		names = append(names, k)
+	}
+	return names
 }
 
 // packageLeftovers plans the removal of the files of a killed installation.
@@ -148,6 +157,9 @@ func (n *node) unfinished(h *host.Host) ([]plan.Action, error) {
 // a name for something else, such as a group.
 func (n *node) install(ctx context.Context, h *host.Host, names []string) error {
 	pm := n.distro.PackageManager
+	if err := n.checkKernel(ctx, h, names); err != nil {
+		return err
+	}
 	if err := pm.Install(ctx, h, n.exactly(names)); err != nil {
 		return err
 	}
@@ -184,7 +196,7 @@ func (n *node) exactly(names []string) []string {
 // packageNames lists the packages to install, each once.
 func (n *node) packageNames() []string {
 	names := n.distro.AllPackages()
-	for _, name := range slices.Concat(n.optionPackages(), n.spec.Packages, slices.Sorted(maps.Keys(n.spec.PackageVersions))) {
+	for _, name := range slices.Concat(n.optionPackages(), n.spec.Packages, n.heldNames()) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -200,12 +212,12 @@ func (n *node) packageReason(names []string) string {
 			reasons = append(reasons, string(role))
 		}
 	}
-	for _, o := range n.spec.options() {
+	for _, o := range n.options() {
 		if slices.ContainsFunc(n.distro.OptionPackages[o.needs], func(p string) bool { return slices.Contains(names, p) }) {
 			reasons = append(reasons, o.why)
 		}
 	}
-	asked := slices.AppendSeq(slices.Clone(n.spec.Packages), maps.Keys(n.spec.PackageVersions))
+	asked := slices.Concat(n.spec.Packages, n.heldNames())
 	if slices.ContainsFunc(asked, func(p string) bool { return slices.Contains(names, p) }) {
 		reasons = append(reasons, "listed in packages")
 	}

@@ -24,6 +24,8 @@ type facts struct {
 	uid     int
 	arch    string // of this program, and therefore of the machine
 	fips    bool   // the kernel runs in FIPS mode
+	// noResolver says that the service of dns_servers is missing.
+	noResolver bool
 	// replaced are the versions of the installed packages that archives shall
 	// replace.
 	replaced map[string]string
@@ -79,6 +81,9 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 		return f, fmt.Errorf("reading the FIPS mode: %w", err)
 	}
 	f.fips = strings.TrimSpace(string(fips)) == "1"
+	if f.noResolver, err = n.resolverMissing(h); err != nil {
+		return f, err
+	}
 	if len(n.replaced) > 0 { // rpm refuses an empty list
 		if f.replaced, err = n.distro.PackageManager.Installed(ctx, h, n.replaced); err != nil {
 			return f, err
@@ -126,6 +131,9 @@ func (n *node) judge(f facts) error {
 	}
 	if n.spec.FIPS && !f.fips && !f.offline {
 		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but %s is set; %s", fieldFips, n.distro.FIPS.Enable))
+	}
+	if f.noResolver {
+		errs = append(errs, surface.Errorf("%s has no effect: this machine has no %s; choose a base image with it", fieldDNSServers, n.distro.Network.DNS.Unit))
 	}
 	// Both have a unit of the same name, and both may be in use.
 	if version := f.replaced["containerd"]; version != "" {

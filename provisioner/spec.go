@@ -40,10 +40,11 @@ type Spec struct {
 	// Names, addresses and networks that do not use `proxy`.
 	NoProxy    []string `json:"no_proxy,omitempty" mapstructure:"no_proxy"`
 	Containers `mapstructure:",squash"`
-	// Major version of containerd, `2`. Where the distribution's own containerd is
-	// older, containerd and runc come from upstream archives instead of packages.
-	// Elsewhere this field changes nothing. `versions` sets a complete version of
-	// the archives. Defaults to `2` with Kubernetes 1.36 and newer, and to the
+	// Version of containerd: `2`, a line such as `2.3`, or a complete version such as
+	// `2.3.7`. With `2`, containerd and runc come from upstream archives instead of
+	// packages where the distribution's own containerd is older. With a line or a
+	// complete version, they always do; a line means its newest release that this
+	// eksnode knows, or the release in the lock file. Defaults to `2` with Kubernetes 1.36 and newer, and to the
 	// containerd of the distribution with older versions.
 	Containerd string `json:"containerd,omitempty" mapstructure:"containerd"`
 	// Asset versions by asset name, instead of those for `kubernetes_version`. For
@@ -59,7 +60,16 @@ type Spec struct {
 	// `{ "net.core.somaxconn" = "4096" }`. New values apply from the next boot;
 	// the builder machine keeps its values. Invalid values and values that break a
 	// node are refused.
-	Sysctls      map[string]string `json:"sysctls,omitempty" mapstructure:"sysctls"`
+	Sysctls map[string]string `json:"sysctls,omitempty" mapstructure:"sysctls"`
+	// Time servers of every node, by name or address, instead of those of the image
+	// and of DHCP. Add `169.254.169.123`, Amazon's own, to keep it.
+	NTPServers []string `json:"ntp_servers,omitempty" mapstructure:"ntp_servers"`
+	// Name servers of every node, by address, instead of those of DHCP. Names of
+	// the VPC and of private endpoints must resolve there too. Where
+	// systemd-resolved runs, names below the domain of DHCP, such as
+	// `ec2.internal`, stay with the VPC's resolver, and servers in user data come
+	// first.
+	DNSServers   []string `json:"dns_servers,omitempty" mapstructure:"dns_servers"`
 	NodeDefaults `mapstructure:",squash"`
 	// Packages to install and hold in one version, by package name. Versions have
 	// the form of the package manager, such as
@@ -81,6 +91,12 @@ type Spec struct {
 	// Certificate authorities to trust, by a name of your choice. Each value is
 	// one certificate in PEM, such as `{ "example" = file("ca.pem") }`.
 	CACertificates map[string]string `json:"ca_certificates,omitempty" mapstructure:"ca_certificates" flag:"file"`
+	// Package of the only kernel, such as `kernel6.12`, `linux-lts` or
+	// `linux-image-cloud-amd64`. It is installed and held, and every other kernel
+	// is removed, so the image starts with it; the builder machine itself runs on
+	// until it restarts. A kernel that no repository has is refused with those that
+	// the repositories have.
+	Kernel string `json:"kernel,omitempty" mapstructure:"kernel"`
 	// Additional arguments for the kernel command line, such as
 	// `nvme_core.io_timeout=4294967295`. The arguments apply from the next boot.
 	// Arguments that break a node, such as `root=`, are refused.

@@ -52,7 +52,7 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 	if in.SupplyAssets {
 		n.source = asset.FromSupply(in.Supply)
 	}
-	items := []plan.Item{n.requirements(), n.packages(), n.authorities(), n.directories()}
+	items := []plan.Item{n.requirements(), n.packages(), n.kernel(), n.authorities(), n.directories()}
 	for _, download := range n.downloads {
 		items = append(items, n.asset(download))
 	}

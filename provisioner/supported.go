@@ -3,12 +3,15 @@ package provisioner
 import (
 	"errors"
 	"maps"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
 // releases are the releases of the spec's distribution; nil without the field
@@ -73,6 +76,15 @@ func (s Spec) supportedBy(d distros.Distro) error {
 			add("%s: %s does not support it", surface.Name(o.needs), d.Name)
 		}
 	}
+	if len(s.DNSServers) > 0 && d.Network.DNS.Unit == "" {
+		add("%s: eksnode cannot set name servers of %s on %s", fieldDNSServers, d.Network.Name, d.Name)
+	}
+	if s.ownContainerd() && len(d.Packages[distros.ContainerRuntime]) == 0 && !d.FromUpstream() {
+		add("%s: %s has containerd in its base image; leave the field out, or choose another base image", fieldContainerd, d.Name)
+	}
+	if s.Kernel != "" && len(d.PackageManager.Kernels().Offered) == 0 {
+		add("%s: the image of %s keeps its kernel; choose another base image", fieldKernel, d.Name)
+	}
 	if s.FIPS && d.FIPS.Enable == "" {
 		add("%s: %s has no FIPS mode: %s", fieldFips, d.Name, d.FIPS.None)
 	}
@@ -119,11 +131,26 @@ func downloads(d distros.Distro, a asset.Asset) bool {
 	return !a.Chosen || slices.Contains(d.Upstream, a.ID)
 }
 
-// newestContainerd is the known value of the field containerd.
+// newestContainerd is the newest major version of containerd.
 const newestContainerd = "2"
 
-// Containerds lists the values of the field containerd.
-func Containerds() []string { return []string{newestContainerd} }
+// Containerds lists the values of the field containerd beside complete versions: a major
+// version, and the lines of it whose newest release eksnode knows.
+func Containerds() []string {
+	list := []string{newestContainerd}
+	for _, r := range lifecycle.Of("containerd") {
+		if r.Newest != "" {
+			list = append(list, r.Version)
+		}
+	}
+	return list
+}
+
+var containerdForm = regexp.MustCompile(`^` + newestContainerd + `\.[0-9]+\.[0-9]+$`)
+
+// ownContainerd says whether the field containerd sets a line or a complete version, which
+// only upstream's archives have.
+func (s Spec) ownContainerd() bool { return strings.Contains(s.Containerd, ".") }
 
 // validateContainerd refuses an unknown value, and a version of the archive that
 // contradicts the field.
@@ -131,13 +158,31 @@ func (s Spec) validateContainerd() error {
 	if s.Containerd == "" {
 		return nil
 	}
-	if s.Containerd != newestContainerd {
-		return surface.Errorf("%s %q is not known; known is %s, a major version; set a complete version with %s", fieldContainerd, s.Containerd, newestContainerd, fieldVersions.Key("containerd"))
+	if !slices.Contains(Containerds(), s.Containerd) && !containerdForm.MatchString(s.Containerd) {
+		return surface.Errorf("%s %q is not known; known are %s, and complete versions such as %s",
+			fieldContainerd, s.Containerd, strings.Join(Containerds(), ", "), lifecycle.Default("containerd"))
 	}
-	if v, set := s.Versions["containerd"]; set && !strings.HasPrefix(v, newestContainerd+".") {
+	if v, set := s.Versions["containerd"]; set && v != s.Containerd && !strings.HasPrefix(v, s.Containerd+".") {
 		return surface.Errorf("%s contradicts %s", fieldVersions.Entry("containerd", v), fieldContainerd.Is(s.Containerd))
 	}
 	return nil
+}
+
+// archive is the version of an asset that the spec chooses; empty if the asset's table or
+// the lock does.
+func (s Spec) archive(id string) string {
+	if v := s.Versions[id]; v != "" || id != "containerd" {
+		return v
+	}
+	if containerdForm.MatchString(s.Containerd) {
+		return s.Containerd
+	}
+	for _, r := range lifecycle.Of(id) {
+		if r.Version == s.Containerd && s.Lock == nil {
+			return r.Newest
+		}
+	}
+	return ""
 }
 
 // lastWithContainerd1 is the last kubelet that supports containerd 1
@@ -149,6 +194,9 @@ const lastWithContainerd1 = 35
 // withContainerd returns the distribution with containerd and runc from upstream archives
 // where its own containerd is too old for the field containerd or for the kubelet.
 func (s Spec) withContainerd(d distros.Distro) distros.Distro {
+	if s.ownContainerd() {
+		return d.WithContainerd(math.MaxInt)
+	}
 	minor, err := kubernetesMinor(s.KubernetesVersion)
 	if s.Containerd != newestContainerd && (err != nil || minor <= lastWithContainerd1) {
 		return d

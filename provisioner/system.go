@@ -41,7 +41,7 @@ func (n *node) system() step {
 			}
 			actions = append(append(actions, masks...), enabled...)
 		}
-		for _, o := range n.spec.options() {
+		for _, o := range n.options() {
 			lines, err := planLines(h, o.lines)
 			if err != nil {
 				return nil, err
@@ -66,14 +66,17 @@ func (n *node) system() step {
 // changesUnits reports whether systemd must read its units again after an action.
 func changesUnits(a plan.Action) bool { return strings.HasPrefix(a.Target, "/etc/systemd/system/") }
 
-// systemFiles are the files of the distribution's settings and of the options.
+// systemFiles are the files of the options, and of the distribution's settings.
 func (n *node) systemFiles() []plan.File {
 	var files []plan.File
-	for _, o := range n.spec.options() {
+	for _, o := range n.options() {
 		files = append(files, o.files...)
 	}
 	for _, s := range n.distro.Settings() {
 		for _, f := range s.Files {
+			if slices.ContainsFunc(files, func(o plan.File) bool { return o.Path == f.Path }) {
+				continue // ntp_servers replaces Amazon's
+			}
 			files = append(files, plan.File{Path: f.Path, Content: []byte(f.Content), Mode: 0o644, Why: f.Why})
 		}
 	}

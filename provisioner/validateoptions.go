@@ -36,6 +36,9 @@ func (s Spec) validateOptions() []error {
 			errs = append(errs, err)
 		}
 	}
+	if s.Kernel != "" && !packageForm.MatchString(s.Kernel) {
+		errs = append(errs, surface.Errorf("%s: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", fieldKernel, s.Kernel))
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.CACertificates)) {
 		if !authorityForm.MatchString(name) {
 			errs = append(errs, surface.Errorf("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", fieldCaCertificates.Key(name)))
@@ -44,7 +47,7 @@ func (s Spec) validateOptions() []error {
 			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
 		}
 	}
-	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy())...)
+	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers())...)
 	if err := s.validateBootstrap(); err != nil {
 		errs = append(errs, err)
 	}

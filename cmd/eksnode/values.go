@@ -56,8 +56,8 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"completion":   once(words(shells()...)),
 		"diagnose":     files(),
 		"help":         commands,
-	}, "--cluster-id", "--cluster-name", "--eks-build-date", "--images", "--kernel-arguments", "--max-concurrent-downloads",
-		"--no-proxy", "--node-no-proxy", "--node-proxy", "--proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
+	}, "--cluster-id", "--cluster-name", "--dns-servers", "--eks-build-date", "--images", "--kernel", "--kernel-arguments", "--max-concurrent-downloads",
+		"--no-proxy", "--node-no-proxy", "--node-proxy", "--ntp-servers", "--proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
 		"--source-url", "--sysctls", "aws-iam-authenticator token", "token")
 }
 
