@@ -23,7 +23,7 @@ func amazonLinux2023() Distro {
 			Trust:            {"ca-certificates"},
 		},
 		OptionPackages: UsualOptionPackages("audit", "chrony"),
-		FIPS:           FIPS{Enable: "install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning"},
+		FIPS:           fipsModeSetup("install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning"),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",

@@ -20,7 +20,7 @@ func arch() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("audit"),
+		OptionPackages: withSwap(UsualOptionPackages("audit"), "zram-generator"),
 		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",

@@ -23,7 +23,7 @@ func debian() Distro {
 			Storage:          {"nfs-common"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("auditd", "systemd-timesyncd"),
+		OptionPackages: withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"), "systemd-zram-generator"),
 		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",

@@ -23,7 +23,7 @@ func fedora() Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("audit", "chrony"),
+		OptionPackages: withSwap(UsualOptionPackages("audit", "chrony"), "zram-generator"),
 		FIPS:           FIPS{Enable: fipsInstall},
 
 		CommandFolder: "/usr/bin",

@@ -10,10 +10,11 @@ const (
 	EFA    Option = "efa"                      // Elastic Fabric Adapter
 	Audit  Option = "hardening: audit"         // auditd and its rules
 	NTP    Option = "ntp_servers"              // the time keeper
+	Swap   Option = "swap"                     // zram-generator
 )
 
 // Options lists them.
-var Options = []Option{NVIDIA, EFA, Audit, NTP}
+var Options = []Option{NVIDIA, EFA, Audit, NTP, Swap}
 
 // Can reports whether the distribution supports an option.
 func (d Distro) Can(o Option) bool {
@@ -27,19 +28,36 @@ func UsualOptionPackages(audit string, time ...string) map[Option][]string {
 	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}, NTP: time}
 }
 
-// FIPS describes how to turn on FIPS mode. No step does it, because it belongs
-// to the base image.
+// FIPS describes how to turn on FIPS mode.
 type FIPS struct {
 	// Enable describes the steps; empty if the distribution has no validated
 	// modules.
 	Enable string
+	// Setup is the tool that turns it on from the next start on; empty if there is none.
+	// Packages are those of the tool, and Policy the file in which it leaves PolicyText.
+	Setup, Packages    []string
+	Policy, PolicyText string
 	// None is the reason why there is no FIPS mode; empty if there is one.
 	None string
 }
 
 // FIPSModeSetup is the way of Red Hat's family to FIPS mode.
 func FIPSModeSetup() FIPS {
-	return FIPS{Enable: "run fips-mode-setup --enable and restart before provisioning; on release 10, which has no fips-mode-setup, " + fipsInstall}
+	return fipsModeSetup("run fips-mode-setup --enable and restart before provisioning; on release 10, which has no fips-mode-setup, " + fipsInstall)
+}
+
+// fipsModeSetup: see fips-mode-setup(8) and update-crypto-policies(8).
+func fipsModeSetup(enable string) FIPS {
+	return FIPS{
+		Enable: enable, Setup: []string{"fips-mode-setup", "--enable"}, Packages: []string{"crypto-policies-scripts"},
+		Policy: "/etc/crypto-policies/config", PolicyText: "FIPS",
+	}
+}
+
+// withSwap adds the package of zram-generator, where the repositories have it.
+func withSwap(options map[Option][]string, pkg string) map[Option][]string {
+	options[Swap] = []string{pkg}
+	return options
 }
 
 // fipsInstall is the way of releases without fips-mode-setup.

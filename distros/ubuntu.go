@@ -24,7 +24,7 @@ func ubuntu() Distro {
 			Storage:          {"nfs-common"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("auditd", "chrony"),
+		OptionPackages: withSwap(UsualOptionPackages("auditd", "chrony"), "systemd-zram-generator"),
 		FIPS:           FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS"},
 
 		CommandFolder: "/usr/bin",

@@ -25,7 +25,7 @@ func (n *node) kernelArguments() step {
 		if err != nil || len(how.Take) == 0 {
 			return actions, err
 		}
-		taken, err := n.argumentsTaken(ctx, h)
+		taken, err := n.taken(ctx, h, n.spec.KernelArguments)
 		if err != nil || taken && len(actions) == 0 {
 			return nil, err
 		}
@@ -60,9 +60,9 @@ func (n *node) planArgumentsFile(h *host.Host) ([]plan.Action, error) {
 	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: strings.TrimSuffix(text, "\n"), why: how.File.Why}})
 }
 
-// argumentsTaken says whether the boot loader has every argument. On an image root
+// taken says whether the boot loader has every argument. On an image root
 // it is false when only a command could say.
-func (n *node) argumentsTaken(ctx context.Context, h *host.Host) (bool, error) {
+func (n *node) taken(ctx context.Context, h *host.Host, arguments []string) (bool, error) {
 	how := n.distro.Kernel
 	var text []byte
 	var err error
@@ -78,7 +78,7 @@ func (n *node) argumentsTaken(ctx context.Context, h *host.Host) (bool, error) {
 		return false, fmt.Errorf("reading the kernel's arguments: %w", err)
 	}
 	words := strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \t\n\"'", r) })
-	for _, a := range n.spec.KernelArguments {
+	for _, a := range arguments {
 		// grubby prints args="a b", so the first word keeps the prefix.
 		if !slices.Contains(words, a) {
 			return false, nil

@@ -81,8 +81,8 @@ func (s Spec) checkArgument(name, value string) error {
 	switch parameter, isSysctl := strings.CutPrefix(name, "sysctl."); {
 	case isSysctl:
 		return checkParameter(parameter, value)
-	case name == "fips" && value == "0" && s.FIPS:
-		return surface.Errorf("contradicts %s", fieldFips.On())
+	case name == "fips" && value == "0" && s.FIPS != "":
+		return surface.Errorf("contradicts %s", fieldFips.Is(s.FIPS))
 	case name == "audit" && (value == "0" || value == "off") && slices.Contains(s.Hardening, hardenAudit):
 		return surface.Errorf("contradicts %s %q: nothing would be recorded", fieldHardening, hardenAudit)
 	}

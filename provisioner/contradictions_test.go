@@ -111,11 +111,11 @@ func TestRefusedKernelArguments(t *testing.T) {
 		"sysctl.vm.overcommit_memory=0": "contradicts what a node needs, 1: the kubelet, whose configuration has protectKernelDefaults, does not start",
 		"sysctl.net.ipv4.ip_forward=0":  "contradicts what a node needs, 1: pods have no network",
 		"sysctl.kernel.panic=abc":       "is not a valid value: the parameter takes a whole number from -2147483648 to 2147483647",
-		"fips=0":                        "contradicts fips = true",
+		"fips=0":                        `contradicts fips = "check"`,
 		"audit=0":                       `contradicts hardening "audit": nothing would be recorded`,
 		"audit=off":                     `contradicts hardening "audit": nothing would be recorded`,
 	} {
-		err := Spec{KubernetesVersion: "1.34.4", FIPS: true, Hardening: []string{"audit"}, KernelArguments: []string{argument}}.Validate()
+		err := Spec{KubernetesVersion: "1.34.4", FIPS: "check", Hardening: []string{"audit"}, KernelArguments: []string{argument}}.Validate()
 		require.ErrorContains(t, err, fmt.Sprintf("kernel_arguments: %q %s", argument, want))
 	}
 	require.NoError(t, Spec{KubernetesVersion: "1.34.4", KernelArguments: []string{

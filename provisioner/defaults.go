@@ -62,6 +62,11 @@ var direct = []string{
 func (s Spec) nodeSpec() (map[string]any, error) {
 	spec := map[string]any{}
 	config, err := s.kubeletDefaults()
+	if s.Swap != "" && err == nil {
+		withSwap := map[string]any{"failSwapOn": false, "memorySwap": map[string]any{"swapBehavior": "LimitedSwap"}}
+		maps.Copy(withSwap, config)
+		config = withSwap
+	}
 	if len(config) > 0 {
 		spec["kubelet"] = map[string]any{"config": config}
 	}
@@ -171,6 +176,9 @@ func (s Spec) validateKubeletDefaults() error {
 	if err != nil || len(config) == 0 || unknown != nil {
 		return err
 	}
+	if s.Swap != "" && config["failSwapOn"] == true {
+		return surface.Errorf("%s: failSwapOn contradicts %s", fieldKubeletDefaults, fieldSwap.Is(s.Swap))
+	}
 	problems := kubelet.FieldProblems(minor, config)
 	if len(problems) == 0 {
 		problems = kubelet.Problems(minor, kubelet.Base(minor), config, nil)
@@ -216,7 +224,7 @@ func (s Spec) validateNodeDefaults() []error {
 			field surface.Name
 			set   bool
 		}{
-			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldNodeProxy, s.NodeProxy != ""},
+			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldSwap, s.Swap != ""}, {fieldNodeProxy, s.NodeProxy != ""},
 			{fieldMaxConcurrentDownloads, s.MaxConcurrentDownloads > 0}, {fieldKeepUnpackedLayers, s.KeepUnpackedLayers},
 		} {
 			if f.set {

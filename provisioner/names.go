@@ -38,6 +38,7 @@ const (
 	fieldKernel                 surface.Name = "kernel"
 	fieldKernelArguments        surface.Name = "kernel_arguments"
 	fieldNvidiaContainerToolkit surface.Name = "nvidia_container_toolkit"
+	fieldSwap                   surface.Name = "swap"
 	fieldFips                   surface.Name = "fips"
 	fieldBootstrap              surface.Name = "bootstrap"
 	fieldHardening              surface.Name = "hardening"

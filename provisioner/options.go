@@ -1,11 +1,14 @@
 package provisioner
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -38,6 +41,17 @@ func Hardenings() []string { return []string{hardenTmp, hardenUmask, hardenAudit
 // DeviceLists lists the values of the field nvidia_container_toolkit.
 func DeviceLists() []string { return []string{byVariable, byMount} }
 
+// The values of swap and fips.
+const (
+	swapZram   = "zram"
+	fipsCheck  = "check"
+	fipsEnable = "enable"
+)
+
+// Swaps and FIPSModes list the values of the fields swap and fips.
+func Swaps() []string     { return []string{swapZram} }
+func FIPSModes() []string { return []string{fipsCheck, fipsEnable} }
+
 // options are the options of the spec, in a fixed order.
 func (s Spec) options() []option {
 	var list []option
@@ -46,6 +60,9 @@ func (s Spec) options() []option {
 	}
 	if s.EFA {
 		list = append(list, efa())
+	}
+	if s.Swap != "" {
+		list = append(list, option{id: s.Swap, needs: distros.Swap, why: "swap in memory"})
 	}
 	for _, h := range []option{tmpNoexec(), umask(), audit()} {
 		if slices.Contains(s.Hardening, h.id) {
@@ -144,6 +161,33 @@ func audit() option {
 	}
 }
 
+// fips makes the image start in FIPS mode. It is done when the policy of programs and the
+// kernel's arguments say so, or when the machine runs in FIPS mode.
+func (n *node) fips() step {
+	return step{"fips", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		if n.spec.FIPS != fipsEnable {
+			return nil, nil
+		}
+		how := n.distro.FIPS
+		policy, err := h.Content(how.Policy)
+		if err != nil {
+			return nil, err
+		}
+		starts, err := n.taken(ctx, h, []string{"fips=1"})
+		if err != nil || starts && slices.Contains(strings.Fields(string(policy)), how.PolicyText) {
+			return nil, err
+		}
+		return []plan.Action{{Verb: plan.Run, Target: strings.Join(how.Setup, " "), Reason: "the image starts in FIPS mode",
+			Do: func(ctx context.Context, _ plan.Progress) error {
+				if !h.HasCommand(how.Setup[0]) {
+					return surface.Errorf("%s: this machine has no %s; %s, with %s", fieldFips, how.Setup[0], how.Enable, fieldFips.Is(fipsCheck))
+				}
+				_, err := h.Run(ctx, host.Command{Argv: how.Setup})
+				return err
+			}}}, nil
+	}}
+}
+
 // optionPackages are the packages of the spec's options.
 func (n *node) optionPackages() []string {
 	var names []string
@@ -151,6 +195,9 @@ func (n *node) optionPackages() []string {
 		if o.needs != "" {
 			names = append(names, n.distro.OptionPackages[o.needs]...)
 		}
+	}
+	if n.spec.FIPS == fipsEnable {
+		names = append(names, n.distro.FIPS.Packages...)
 	}
 	return names
 }

@@ -54,7 +54,15 @@ func everything(t *testing.T, d distros.Distro) Spec {
 	if _, err := d.PackageManager.Pinned("containerd", "1.7.24-1"); err == nil {
 		s.PackageVersions = map[string]string{"containerd": "1.7.24-1"}
 	}
-	s.FIPS = d.FIPS.Enable != ""
+	if d.FIPS.Enable != "" {
+		s.FIPS = fipsCheck
+	}
+	if len(d.FIPS.Setup) > 0 {
+		s.FIPS = fipsEnable
+	}
+	if d.Can(distros.Swap) {
+		s.Swap = swapZram
+	}
 	if len(d.PackageManager.Kernels().Offered) > 0 {
 		s.Kernel = "linux-of-choice"
 	}
@@ -85,7 +93,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 			require.NoError(t, err)
 			var list []plan.Planned
 			for _, p := range plan.Make(t.Context(), bare(t, d), items) {
-				if strings.Contains("packages kernel authorities system sysctls kernel-arguments", p.Item) { // the items that options change
+				if strings.Contains("packages kernel authorities system sysctls kernel-arguments fips swap", p.Item) { // the items that options change
 					list = append(list, p)
 				}
 			}
@@ -118,14 +126,16 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 	}{
 		"EFA":            {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not support it"},
 		"the toolkit":    {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it"},
-		"FIPS":           {"debian", Spec{FIPS: true}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
+		"FIPS":           {"debian", Spec{FIPS: "check"}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
+		"FIPS by a tool": {"ubuntu", Spec{FIPS: "enable"}, "fips: Ubuntu has no tool that switches FIPS mode on by itself; run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS, with fips = \"check\""},
+		"swap":           {"rhel", Spec{Swap: "zram"}, "swap: Red Hat Enterprise Linux does not support it"},
 		"a version":      {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
 		"any version":    {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
 		"a repository":   {"flatcar", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: Flatcar Container Linux has no package manager`},
 		"another's form": {"debian", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: on Debian the text is not a deb822 source, which begins like Types: deb, URIs: https://…`},
 		"two keys": {"fedora", Spec{Repositories: map[string]string{"x": "[x]\ngpgkey=https://x\n"}, RepositoryKeys: map[string]string{"x": somePublicKey}},
 			`repositories["x"]: on Fedora the text has "gpgkey=", which contradicts its key: leave one of them out`},
-		"several wrong": {"flatcar", Spec{EFA: true, FIPS: true}, "efa: Flatcar Container Linux does not support it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
+		"several wrong": {"flatcar", Spec{EFA: true, FIPS: "check"}, "efa: Flatcar Container Linux does not support it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := distros.ByID(test.distro)
@@ -154,9 +164,13 @@ func TestOptionsAreValidated(t *testing.T) {
 		"a shell's":              {Spec{KernelArguments: []string{"a=$(x)"}}, `kernel_arguments: "a=$(x)" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
 		"an argument twice":      {Spec{KernelArguments: []string{"a", "a"}}, `kernel_arguments: "a" is listed twice`},
 		"the old cgroups":        {Spec{KernelArguments: []string{"systemd.unified_cgroup_hierarchy=0"}}, `kernel_arguments: "systemd.unified_cgroup_hierarchy=0" selects cgroup v1, with which kubelets from 1.35 on do not start`},
-		"FIPS off and on":        {Spec{FIPS: true, KernelArguments: []string{"fips=0"}}, `kernel_arguments: "fips=0" contradicts fips = true`},
+		"FIPS off and on":        {Spec{FIPS: "check", KernelArguments: []string{"fips=0"}}, `kernel_arguments: "fips=0" contradicts fips = "check"`},
 		"an unknown device list": {Spec{NVIDIAContainerToolkit: "yes"}, `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
 		"an unknown hardening":   {Spec{Hardening: []string{"noexec"}}, `hardening: "noexec" is not known; known are tmp-noexec, umask, audit`},
+		"an unknown mode":        {Spec{FIPS: "true"}, `fips "true" is not known; known are check, enable`},
+		"an unknown swap":        {Spec{Swap: "file"}, `swap "file" is not known; known are zram`},
+		"swap that is refused":   {Spec{Swap: "zram", NodeDefaults: NodeDefaults{KubeletDefaults: "failSwapOn: true"}}, `kubelet_defaults: failSwapOn contradicts swap = "zram"`},
+		"swap without effect":    {Spec{Swap: "zram", Bootstrap: "none"}, `swap has no effect with bootstrap = "none": another first boot configures the node`},
 		"a hardening twice":      {Spec{Hardening: []string{"audit", "audit"}}, `hardening: "audit" is listed twice`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,12 +225,49 @@ func TestFIPSModeIsChecked(t *testing.T) {
 		"rhel":   "run fips-mode-setup --enable and restart before provisioning; on release 10, which has no fips-mode-setup, install the base image with fips=1 on the kernel command line",
 		"fedora": "install the base image with fips=1 on the kernel command line",
 	} {
-		n := nodeOf(t, id, Spec{FIPS: true})
+		n := nodeOf(t, id, Spec{FIPS: "check"})
 		f := facts{systemd: true, proc: true, arch: "amd64"}
 		require.EqualError(t, n.judge(f), "this machine does not run in FIPS mode, but fips is set; "+want)
 		f.fips = true
 		require.NoError(t, n.judge(f))
 	}
+}
+
+// The tool runs once: the policy and the boot loader's arguments say that it has.
+func TestFIPSModeIsEnabled(t *testing.T) {
+	n := nodeOf(t, "rhel", Spec{FIPS: "enable"})
+	require.NoError(t, n.judge(facts{systemd: true, proc: true, arch: "amd64"}), "the image starts in FIPS mode, not the builder machine")
+	require.Contains(t, n.packageNames(), "crypto-policies-scripts")
+	h := bare(t, n.distro)
+	n.distro.Kernel = distros.GrubDropIn() // whose arguments are a file
+	plans := func() int {
+		answer, err := n.fips().Plan(t.Context(), h)
+		require.NoError(t, err)
+		return len(answer.Actions)
+	}
+	require.Equal(t, 1, plans())
+	for file, text := range map[string]string{"/etc/crypto-policies/config": "FIPS\n", "/boot/grub/grub.cfg": "linux /vmlinuz fips=1 quiet\n"} {
+		require.Equal(t, 1, plans(), "both have to be there")
+		require.NoError(t, h.Files.WriteFile(file, []byte(text), host.Attributes{Mode: 0o644}))
+	}
+	require.Zero(t, plans())
+}
+
+// The image's settings let the kubelet start with swap, unless the user's differ.
+func TestSwapOfNodes(t *testing.T) {
+	s := Spec{Swap: "zram", NodeDefaults: NodeDefaults{KubeletDefaults: "memorySwap: {swapBehavior: NoSwap}\nmaxPods: 50"}}
+	spec, err := s.nodeSpec()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"kubelet": map[string]any{"config": map[string]any{
+		"failSwapOn": false, "maxPods": 50, "memorySwap": map[string]any{"swapBehavior": "NoSwap"},
+	}}}, spec)
+	spec, err = Spec{Swap: "zram"}.nodeSpec()
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"kubelet": map[string]any{"config": map[string]any{
+		"failSwapOn": false, "memorySwap": map[string]any{"swapBehavior": "LimitedSwap"},
+	}}}, spec)
+	require.EqualError(t, Spec{KubernetesVersion: "1.29.1", Swap: "zram"}.Validate(),
+		`swap needs kubelet 1.30 or newer, with which pods can use swap; kubernetes_version is "1.29.1"`)
 }
 
 // The real update-ca-certificates adds an authority to the bundle and removes it
@@ -256,7 +307,7 @@ func TestKernelArguments(t *testing.T) {
 	has := func(config string) bool {
 		t.Helper()
 		require.NoError(t, h.Files.WriteFile("/boot/grub/grub.cfg", []byte(config), host.Attributes{Mode: 0o600}))
-		taken, err := n.argumentsTaken(t.Context(), h)
+		taken, err := n.taken(t.Context(), h, arguments)
 		require.NoError(t, err)
 		return taken
 	}

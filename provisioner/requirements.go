@@ -119,7 +119,7 @@ func (n *node) judge(f facts) error {
 	if f.offline && len(n.containers) > 0 {
 		errs = append(errs, surface.Errorf("%s and %s need a running containerd, which an offline root does not have; leave them out, or provision a booted machine", fieldImages, fieldPauseImage))
 	}
-	if f.offline && n.spec.FIPS {
+	if f.offline && n.spec.FIPS != "" {
 		errs = append(errs, surface.Errorf("%s needs a running kernel in FIPS mode, which an offline root does not have; provision a booted machine", fieldFips))
 	}
 	if f.uid != 0 {
@@ -129,7 +129,7 @@ func (n *node) judge(f facts) error {
 	if f.arch != n.arch {
 		errs = append(errs, fmt.Errorf("this machine is %s, but the image is for %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
 	}
-	if n.spec.FIPS && !f.fips && !f.offline {
+	if n.spec.FIPS == fipsCheck && !f.fips && !f.offline {
 		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but %s is set; %s", fieldFips, n.distro.FIPS.Enable))
 	}
 	if f.noResolver {

@@ -112,9 +112,17 @@ type Spec struct {
 	// modules, lockable memory and 5128 huge pages. The huge pages take 10 GiB
 	// from the next boot; `sysctls` can change their number.
 	EFA bool `json:"efa,omitempty" mapstructure:"efa"`
-	// Fail unless the machine runs in FIPS mode. Enable FIPS mode in the base
-	// image; the error says how.
-	FIPS bool `json:"fips,omitempty" mapstructure:"fips"`
+	// Swap of nodes, `zram` or nothing. With `zram`, zram-generator makes swap in
+	// memory at each boot, half of the memory and 4 GiB at most. The kubelet then
+	// starts with swap, and pods of the class Burstable use it; `kubelet_defaults`
+	// can set another `memorySwap`. Needs Kubernetes 1.30 or newer. Without this
+	// field, nodes have no swap.
+	Swap string `json:"swap,omitempty" mapstructure:"swap"`
+	// FIPS mode, `check` or `enable`. With `check`, a machine that does not run in
+	// FIPS mode is refused; the error says how to enable it in the base image. With
+	// `enable`, the distribution's own tool makes the image start in FIPS mode, where
+	// there is one; programs of the build do not run in it.
+	FIPS string `json:"fips,omitempty" mapstructure:"fips"`
 	// First boot of the image, `eksnode` or `none`. With `eksnode`, nodes join by
 	// a NodeConfig in user data or by `/etc/eks/bootstrap.sh`. Use `none` for an
 	// image with its own first boot. Defaults to `eksnode`.

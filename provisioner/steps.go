@@ -56,7 +56,7 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 	for _, download := range n.downloads {
 		items = append(items, n.asset(download))
 	}
-	return append(items, n.templates(), n.units(), n.system(), n.modules(), n.sysctls(), n.kernelArguments(), n.swap(), n.images(), n.command(), n.firstBoot(), n.labels(), n.manifest()), nil
+	return append(items, n.templates(), n.units(), n.system(), n.modules(), n.sysctls(), n.kernelArguments(), n.fips(), n.swap(), n.images(), n.command(), n.firstBoot(), n.labels(), n.manifest()), nil
 }
 
 // node is the data that all steps share.

@@ -85,8 +85,11 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	if s.Kernel != "" && len(d.PackageManager.Kernels().Offered) == 0 {
 		add("%s: the image of %s keeps its kernel; choose another base image", fieldKernel, d.Name)
 	}
-	if s.FIPS && d.FIPS.Enable == "" {
+	switch {
+	case s.FIPS != "" && d.FIPS.Enable == "":
 		add("%s: %s has no FIPS mode: %s", fieldFips, d.Name, d.FIPS.None)
+	case s.FIPS == fipsEnable && len(d.FIPS.Setup) == 0:
+		add("%s: %s has no tool that switches FIPS mode on by itself; %s, with %s", fieldFips, d.Name, d.FIPS.Enable, fieldFips.Is(fipsCheck))
 	}
 	return errors.Join(errs...)
 }

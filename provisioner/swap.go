@@ -13,7 +13,7 @@ import (
 const fstab = "/etc/fstab"
 
 // swap turns swap off, because a kubelet does not start with swap: now, in
-// fstab(5), and in zram-generator(8). In a container and in an
+// fstab(5), and in zram-generator(8), which the field swap configures. In a container and in an
 // offline root, the kernel's swap belongs to another machine and stays.
 func (n *node) swap() step {
 	return step{"swap", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
@@ -21,13 +21,16 @@ func (n *node) swap() step {
 		if err != nil {
 			return nil, err
 		}
-		zram, err := planZram(h)
+		zram, err := n.planZram(h)
 		if err != nil {
 			return nil, err
 		}
 		actions = append(actions, zram...)
 		active, err := activeSwap(h)
 		for _, name := range active {
+			if n.spec.Swap == swapZram && strings.HasPrefix(name, "/dev/zram") {
+				continue
+			}
 			actions = append(actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: noSwap,
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: []string{"swapoff", name}})

@@ -21,6 +21,10 @@ var (
 	argumentForm = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._-]*(=[0-9A-Za-z.,:/@%+_-]*)?$`)
 )
 
+// firstWithSwap is the first minor version whose kubelet has the feature gate NodeSwap on
+// (https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/).
+const firstWithSwap = 30
+
 // validateOptions checks the optional fields.
 func (s Spec) validateOptions() []error {
 	var errs []error
@@ -53,6 +57,16 @@ func (s Spec) validateOptions() []error {
 	}
 	if v := s.NVIDIAContainerToolkit; v != "" && !slices.Contains(DeviceLists(), v) {
 		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldNvidiaContainerToolkit, v, strings.Join(DeviceLists(), ", ")))
+	}
+	if s.Swap != "" && !slices.Contains(Swaps(), s.Swap) {
+		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldSwap, s.Swap, strings.Join(Swaps(), ", ")))
+	}
+	if minor, err := kubernetesMinor(s.KubernetesVersion); s.Swap != "" && err == nil && minor < firstWithSwap {
+		errs = append(errs, surface.Errorf("%s needs kubelet 1.%d or newer, with which pods can use swap; %s is %q",
+			fieldSwap, firstWithSwap, fieldKubernetesVersion, s.KubernetesVersion))
+	}
+	if s.FIPS != "" && !slices.Contains(FIPSModes(), s.FIPS) {
+		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldFips, s.FIPS, strings.Join(FIPSModes(), ", ")))
 	}
 	for i, h := range s.Hardening {
 		switch {

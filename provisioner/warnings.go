@@ -45,6 +45,9 @@ func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 	if labeled, err := h.Exists(seLinuxConfig); err == nil && labeled && h.Offline() {
 		list = append(list, "this root was not started, so files get no SELinux labels; create /.autorelabel in the root, which costs a restart at first boot, or run setfiles on the root")
 	}
+	if s.FIPS == fipsEnable {
+		list = append(list, "the image starts in FIPS mode, which this build did not: start an instance and read /proc/sys/crypto/fips_enabled")
+	}
 	legacy, err := cgroupWarning(d, h)
 	errs = append(errs, err)
 	list = append(append(list, legacy), s.repositoryWarnings(d)...)
@@ -57,7 +60,7 @@ func (s Spec) containerdVersion(d distros.Distro) string {
 	if !s.withContainerd(d).FromUpstream() {
 		return d.Release.Containerd
 	}
-	return cmp.Or(s.Versions["containerd"], lifecycle.Default("containerd"))
+	return cmp.Or(s.archive("containerd"), lifecycle.Default("containerd"))
 }
 
 // seLinuxConfig exists where SELinux is set up (selinux_config(5)).

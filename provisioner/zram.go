@@ -28,7 +28,12 @@ const noSwap = "a kubelet does not start with swap"
 // planZram plans a configuration without devices for zram-generator, which makes
 // swap in memory at each boot, and hides the vendor's drop-ins. Drop-ins of an
 // administrator are an error.
-func planZram(h *host.Host) ([]plan.Action, error) {
+func (n *node) planZram(h *host.Host) ([]plan.Action, error) {
+	if n.spec.Swap == swapZram {
+		return plan.Files(h, []plan.File{{
+			Path: zramConfig, Content: []byte("[zram0]\nzram-size = min(ram / 2, 4096)\n"), Mode: 0o644, Why: "swap asks for swap in memory",
+		}})
+	}
 	installed, err := h.Exists(zramGenerator)
 	if err != nil || !installed {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -69,4 +70,21 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 			})
 		})
 	}
+}
+
+// With swap = "zram", Debian's zram-generator makes the swap, and a second run changes
+// nothing.
+func TestZramGeneratorMakesTheSwap(t *testing.T) {
+	if os.Getenv("EKSNODE_LIVETEST") == "" {
+		require.NoError(t, base.Install(t.Context(), os.Stderr, "systemd-zram-generator"))
+	}
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		step := nodeOf(t, "debian", Spec{Swap: "zram"}).swap()
+		_, err := plan.Apply(t.Context(), h, []plan.Item{step}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))
+		again, err := step.Plan(t.Context(), h)
+		require.NoError(t, err)
+		assert.Empty(t, again)
+	})
 }

@@ -33,6 +33,8 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--config-source":            beginnings(nodeconfig.UserDataSource, "file://"),
 		"--daemon":                   words(bootstrap.Daemons()...),
 		"--distro":                   words(distroNames()...),
+		"--fips":                     words(provisioner.FIPSModes()...),
+		"--swap":                     words(provisioner.Swaps()...),
 		"--hardening":                words(provisioner.Hardenings()...),
 		"--image-archives":           files("tar"),
 		"--kubelet-defaults":         files("yaml", "yml", "json"),

@@ -40,7 +40,7 @@ func TestPrepareReadsEveryField(t *testing.T) {
 		"kernel_arguments":   []any{"quiet"},
 		"hardening":          []any{"umask", "audit"},
 		"efa":                true,
-		"fips":               true,
+		"fips":               "check",
 
 		"nvidia_container_toolkit": "envvar",
 
@@ -60,7 +60,7 @@ func TestPrepareReadsEveryField(t *testing.T) {
 		Sysctls:           map[string]string{"net.core.somaxconn": "4096"},
 
 		PackageVersions: map[string]string{"socat": "1.8.0-1"}, KernelArguments: []string{"quiet"},
-		Hardening: []string{"umask", "audit"}, EFA: true, FIPS: true, NVIDIAContainerToolkit: "envvar",
+		Hardening: []string{"umask", "audit"}, EFA: true, FIPS: "check", NVIDIAContainerToolkit: "envvar",
 	}, p.config.Spec)
 	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
 	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
@@ -231,12 +231,12 @@ func TestPrepareConsultsTheDistribution(t *testing.T) {
 			`package_versions["runc"]: pacman cannot install runc 1.3.4-1: a repository has only the newest version; remove the package from package_versions`},
 		"a package version without a package manager": {"flatcar", fields{"package_versions": fields{"runc": "1.3.4-1"}},
 			`package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
-		"FIPS without validated modules": {"debian", fields{"fips": true},
+		"FIPS without validated modules": {"debian", fields{"fips": "check"},
 			`fips: Debian has no FIPS mode: its cryptographic modules are not validated`},
-		"FIPS with validated modules": {"rhel", fields{"fips": true}, ""},
+		"FIPS with validated modules": {"rhel", fields{"fips": "check"}, ""},
 		"an option without packages": {"flatcar", fields{"efa": true},
 			`efa: Flatcar Container Linux does not support it`},
-		"a distribution that is not known yet": {"<unknown>", fields{"fips": true}, ""},
+		"a distribution that is not known yet": {"<unknown>", fields{"fips": "check"}, ""},
 		"a version that is not known yet":      {"amazonlinux2", fields{"kubernetes_version": "<unknown>"}, ""},
 	} {
 		t.Run(about, func(t *testing.T) {
