@@ -30,6 +30,7 @@ const (
 	fieldNodeNoProxy            surface.Name = "node_no_proxy"
 	fieldProxy                  surface.Name = "proxy"
 	fieldNoProxy                surface.Name = "no_proxy"
+	fieldAgents                 surface.Name = "agents"
 	fieldPackageVersions        surface.Name = "package_versions"
 	fieldNTPServers             surface.Name = "ntp_servers"
 	fieldDNSServers             surface.Name = "dns_servers"

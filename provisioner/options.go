@@ -17,12 +17,14 @@ type option struct {
 	// id is the option's name in a spec.
 	id string
 	// needs is the distribution option with the packages; empty means none.
-	needs   distros.Option
-	why     string
-	files   []plan.File
-	lines   []lineInFile
-	links   []plan.SymbolicLink
-	sysctls map[string]string
+	needs distros.Option
+	why   string
+	// packages are those that have the same name everywhere, and units start at boot.
+	packages, units []string
+	files           []plan.File
+	lines           []lineInFile
+	links           []plan.SymbolicLink
+	sysctls         map[string]string
 }
 
 // The values of hardening and of nvidia_container_toolkit.
@@ -69,7 +71,7 @@ func (s Spec) options() []option {
 			list = append(list, h)
 		}
 	}
-	return list
+	return append(list, s.agentOptions()...)
 }
 
 // nvidia installs the toolkit, whose runtime first boot adds to containerd when the
@@ -193,7 +195,7 @@ func (n *node) optionPackages() []string {
 	var names []string
 	for _, o := range n.options() {
 		if o.needs != "" {
-			names = append(names, n.distro.OptionPackages[o.needs]...)
+			names = append(append(names, n.distro.OptionPackages[o.needs]...), o.packages...)
 		}
 	}
 	if n.spec.FIPS == fipsEnable {

@@ -60,6 +60,9 @@ func everything(t *testing.T, d distros.Distro) Spec {
 	if len(d.FIPS.Setup) > 0 {
 		s.FIPS = fipsEnable
 	}
+	if d.Can(distros.Agents) {
+		s.Agents = Agents()
+	}
 	if d.Can(distros.Swap) {
 		s.Swap = swapZram
 	}
@@ -128,6 +131,7 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 		"the toolkit":    {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it"},
 		"FIPS":           {"debian", Spec{FIPS: "check"}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
 		"FIPS by a tool": {"ubuntu", Spec{FIPS: "enable"}, "fips: Ubuntu has no tool that switches FIPS mode on by itself; run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS, with fips = \"check\""},
+		"agents":         {"flatcar", Spec{Agents: []string{"ssm"}}, "agents: Flatcar Container Linux does not support it"},
 		"swap":           {"rhel", Spec{Swap: "zram"}, "swap: Red Hat Enterprise Linux does not support it"},
 		"a version":      {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
 		"any version":    {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
@@ -171,6 +175,8 @@ func TestOptionsAreValidated(t *testing.T) {
 		"an unknown swap":        {Spec{Swap: "file"}, `swap "file" is not known; known are zram`},
 		"swap that is refused":   {Spec{Swap: "zram", NodeDefaults: NodeDefaults{KubeletDefaults: "failSwapOn: true"}}, `kubelet_defaults: failSwapOn contradicts swap = "zram"`},
 		"swap without effect":    {Spec{Swap: "zram", Bootstrap: "none"}, `swap has no effect with bootstrap = "none": another first boot configures the node`},
+		"an unknown agent":       {Spec{Agents: []string{"datadog"}}, `agents: "datadog" is not known; known are ssm, cloudwatch, node-problem-detector`},
+		"an agent twice":         {Spec{Agents: []string{"ssm", "ssm"}}, `agents: "ssm" is listed twice`},
 		"a hardening twice":      {Spec{Hardening: []string{"audit", "audit"}}, `hardening: "audit" is listed twice`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -213,7 +213,7 @@ func (n *node) packageReason(names []string) string {
 		}
 	}
 	for _, o := range n.options() {
-		if slices.ContainsFunc(n.distro.OptionPackages[o.needs], func(p string) bool { return slices.Contains(names, p) }) {
+		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.needs], o.packages), func(p string) bool { return slices.Contains(names, p) }) {
 			reasons = append(reasons, o.why)
 		}
 	}

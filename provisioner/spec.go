@@ -88,6 +88,11 @@ type Spec struct {
 	RepositoryKeys map[string]string `json:"repository_keys,omitempty" mapstructure:"repository_keys" flag:"file"`
 	// Keep `repositories` and their keys in the image. Defaults to `false`.
 	KeepRepositories bool `json:"keep_repositories,omitempty" mapstructure:"keep_repositories"`
+	// Agents to install and enable: `ssm` (amazon-ssm-agent), `cloudwatch`
+	// (amazon-cloudwatch-agent), `node-problem-detector`. Their packages come from the
+	// machine's repositories or from `repositories`. The scrub removes what identifies
+	// an agent.
+	Agents []string `json:"agents,omitempty" mapstructure:"agents"`
 	// Certificate authorities to trust, by a name of your choice. Each value is
 	// one certificate in PEM, such as `{ "example" = file("ca.pem") }`.
 	CACertificates map[string]string `json:"ca_certificates,omitempty" mapstructure:"ca_certificates" flag:"file"`

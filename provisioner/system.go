@@ -35,7 +35,7 @@ func (n *node) system() step {
 			if err != nil {
 				return nil, err
 			}
-			enabled, err := planEnabled(h, s.Enabled)
+			enabled, err := planEnabled(h, s.Enabled, "a cluster refuses a node with a wrong clock")
 			if err != nil {
 				return nil, err
 			}
@@ -50,7 +50,11 @@ func (n *node) system() step {
 			if err != nil {
 				return nil, err
 			}
-			actions = append(append(actions, lines...), links...)
+			enabled, err := n.planOptionUnits(ctx, h, o)
+			if err != nil {
+				return nil, err
+			}
+			actions = append(append(append(actions, lines...), links...), enabled...)
 		}
 		if !slices.ContainsFunc(actions, changesUnits) {
 			return actions, nil
@@ -130,7 +134,7 @@ func planMasks(h *host.Host, masks []distros.Masked) ([]plan.Action, error) {
 }
 
 // planEnabled plans to enable units that the image has.
-func planEnabled(h *host.Host, units []string) ([]plan.Action, error) {
+func planEnabled(h *host.Host, units []string, why string) ([]plan.Action, error) {
 	var actions []plan.Action
 	for _, unit := range units {
 		has, err := h.HasUnit(unit)
@@ -145,7 +149,7 @@ func planEnabled(h *host.Host, units []string) ([]plan.Action, error) {
 			return nil, err
 		}
 		if len(links) == 0 {
-			actions = append(actions, plan.Action{Verb: plan.Enable, Target: unit, Reason: "a cluster refuses a node with a wrong clock",
+			actions = append(actions, plan.Action{Verb: plan.Enable, Target: unit, Reason: why,
 				Do: func(ctx context.Context, _ plan.Progress) error {
 					_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "enable", "--no-reload", unit}})
 					return err

@@ -107,19 +107,19 @@ func TestMasksReplaceExistingUnits(t *testing.T) {
 func TestAnInstalledTimeKeeperStartsAtBoot(t *testing.T) {
 	h := bare(t, nodeOf(t, "rhel", Spec{}).distro)
 	const unit = "/usr/lib/systemd/system/chronyd.service"
-	actions, err := planEnabled(h, []string{"chronyd.service"})
+	actions, err := planEnabled(h, []string{"chronyd.service"}, "x")
 	require.NoError(t, err)
 	assert.Empty(t, actions, "otherwise the image keeps its clock")
 
 	require.NoError(t, h.Files.WriteFile(unit, []byte("[Install]\nWantedBy=multi-user.target\n"), host.Attributes{Mode: 0o644}))
-	actions, err = planEnabled(h, []string{"chronyd.service"})
+	actions, err = planEnabled(h, []string{"chronyd.service"}, "x")
 	require.NoError(t, err)
 	require.Len(t, actions, 1)
 	assert.Equal(t, plan.Enable, actions[0].Verb)
 
 	require.NoError(t, h.Files.MkdirAll("/etc/systemd/system/multi-user.target.wants", 0o755))
 	require.NoError(t, h.Files.SymlinkIfPossible(unit, "/etc/systemd/system/multi-user.target.wants/chronyd.service"))
-	actions, err = planEnabled(h, []string{"chronyd.service"})
+	actions, err = planEnabled(h, []string{"chronyd.service"}, "x")
 	require.NoError(t, err)
 	assert.Empty(t, actions)
 }

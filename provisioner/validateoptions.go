@@ -51,7 +51,7 @@ func (s Spec) validateOptions() []error {
 			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
 		}
 	}
-	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers())...)
+	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers(), s.validateAgents())...)
 	if err := s.validateBootstrap(); err != nil {
 		errs = append(errs, err)
 	}

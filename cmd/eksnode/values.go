@@ -22,6 +22,7 @@ import (
 // arguments. The lists are those that the validation uses.
 func declaredValues() map[string]cobra.CompletionFunc {
 	return withFree(map[string]cobra.CompletionFunc{
+		"--agents":                   words(provisioner.Agents()...),
 		"--audit":                    words(scrub.Audits()...),
 		"--bootstrap":                words(provisioner.Bootstraps()...),
 		"--ca-certificates":          namedFiles("pem", "crt", "cer"),

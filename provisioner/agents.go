@@ -1,0 +1,68 @@
+package provisioner
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// agents are the values of the field agents, with the package, whose unit has the same
+// name. Their identity is in the rules ssm-registration and agent-ids of the scrub.
+var agents = map[string]string{
+	"ssm": "amazon-ssm-agent", "cloudwatch": "amazon-cloudwatch-agent", "node-problem-detector": "node-problem-detector",
+}
+
+// Agents lists the values of the field agents.
+func Agents() []string { return []string{"ssm", "cloudwatch", "node-problem-detector"} }
+
+// agentOptions are the spec's agents.
+func (s Spec) agentOptions() []option {
+	var list []option
+	for _, id := range s.Agents {
+		list = append(list, option{
+			id: id, needs: distros.Agents, packages: []string{agents[id]}, units: []string{agents[id] + ".service"}, why: "the agent " + id,
+		})
+	}
+	return list
+}
+
+// planOptionUnits plans to enable the units of options. A package that has no such unit is
+// an error.
+func (n *node) planOptionUnits(ctx context.Context, h *host.Host, o option) ([]plan.Action, error) {
+	if len(o.units) == 0 {
+		return nil, nil
+	}
+	have, err := n.installed(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	for i, unit := range o.units {
+		has, err := h.HasUnit(unit)
+		if err != nil {
+			return nil, err
+		}
+		if !has && have[o.packages[i]] != "" {
+			return nil, surface.Errorf("%s: the package %s has no unit %s; choose another repository", fieldAgents, o.packages[i], unit)
+		}
+	}
+	return planEnabled(h, o.units, o.why+" starts at boot")
+}
+
+// validateAgents refuses agents that are none, and those that are listed twice.
+func (s Spec) validateAgents() []error {
+	var errs []error
+	for i, id := range s.Agents {
+		switch {
+		case agents[id] == "":
+			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", fieldAgents, id, strings.Join(Agents(), ", ")))
+		case slices.Contains(s.Agents[:i], id):
+			errs = append(errs, surface.Errorf("%s: %q is listed twice", fieldAgents, id))
+		}
+	}
+	return errs
+}
