@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
@@ -77,5 +78,18 @@ func TestDamagedSettingsOfTheImageAreAnError(t *testing.T) {
 		hasDefaults(t, h, text)
 		_, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// An image with the SOCI snapshotter pulls in parallel, unless the user data says otherwise.
+func TestSOCIOfTheImage(t *testing.T) {
+	h := mounted(t)
+	hasDefaults(t, h, `{"spec": {"featureGates": {"FastImagePull": true}}}`)
+	d, err := readDefaults(h)
+	require.NoError(t, err)
+	for spec, want := range map[string]bool{"": true, "  featureGates: {FastImagePull: false}\n": false} {
+		merged, err := d.under(config(t, "a", spec))
+		require.NoError(t, err)
+		assert.Equal(t, want, merged.Spec.Feature(nodeconfig.FastImagePull))
 	}
 }

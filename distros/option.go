@@ -11,11 +11,12 @@ const (
 	Audit  Option = "hardening: audit"         // auditd and its rules
 	NTP    Option = "ntp_servers"              // the time keeper
 	Swap   Option = "swap"                     // zram-generator
+	SOCI   Option = "soci"                     // the SOCI snapshotter
 	Agents Option = "agents"                   // programs of AWS and Kubernetes; their packages have the same name everywhere
 )
 
 // Options lists them.
-var Options = []Option{NVIDIA, EFA, Audit, NTP, Swap, Agents}
+var Options = []Option{NVIDIA, EFA, Audit, NTP, Swap, SOCI, Agents}
 
 // Can reports whether the distribution supports an option.
 func (d Distro) Can(o Option) bool {
@@ -26,7 +27,7 @@ func (d Distro) Can(o Option) bool {
 // UsualOptionPackages returns the usual package names; the audit package of Debian
 // and Ubuntu is auditd. Without a package of the time keeper, the system has it.
 func UsualOptionPackages(audit string, time ...string) map[Option][]string {
-	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}, NTP: time, Agents: {}}
+	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}, NTP: time, SOCI: {"soci-snapshotter"}, Agents: {}}
 }
 
 // FIPS describes how to turn on FIPS mode.

@@ -55,7 +55,7 @@ func everyField(t *testing.T) map[string]fields {
 	digest := "@sha256:" + strings.Repeat("a", 64)
 	all := map[string]fields{
 		"eksnode": {
-			"distro": "amazonlinux2023", "kubernetes_version": "1.34.4", "source": "eks-bucket", "eks_build_date": "2025-11-13",
+			"distro": "fedora", "kubernetes_version": "1.34.4", "source": "eks-bucket", "eks_build_date": "2025-11-13",
 			"source_url": "http://mirror.example/assets", "allow_http": true, "download_on": "packer-host", "cache_folder": "cache",
 			"images": []any{"registry.k8s.io/coredns/coredns:v1.12.1" + digest}, "pause_image": "registry.k8s.io/pause:3.10" + digest,
 			"image_archives": []any{archive}, "sbom": true,
@@ -71,7 +71,7 @@ func everyField(t *testing.T) map[string]fields {
 			"proxy": "http://proxy.example:3128", "no_proxy": []any{".example"},
 			"node_proxy": "http://proxy.example:3128", "node_no_proxy": []any{".example"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel": "linux-lts", "kernel_arguments": []any{"quiet"},
-			"nvidia_container_toolkit": "envvar", "efa": true, "agents": []any{"ssm"}, "swap": "zram", "fips": "check", "accept_ended": true, "bootstrap": "eksnode", "hardening": []any{"umask", "audit"},
+			"nvidia_container_toolkit": "envvar", "efa": true, "agents": []any{"ssm"}, "soci": true, "swap": "zram", "fips": "check", "accept_ended": true, "bootstrap": "eksnode", "hardening": []any{"umask", "audit"},
 			"dry_run": true,
 			// A lock file replaces other fields and has its own test.
 			"lock_file": "",

@@ -70,6 +70,9 @@ func (s Spec) nodeSpec() (map[string]any, error) {
 	if len(config) > 0 {
 		spec["kubelet"] = map[string]any{"config": config}
 	}
+	if s.SOCI {
+		spec["featureGates"] = map[string]any{"FastImagePull": true}
+	}
 	if s.NodeProxy != "" {
 		variables := map[string]any{}
 		for name, value := range map[string]string{
@@ -224,7 +227,7 @@ func (s Spec) validateNodeDefaults() []error {
 			field surface.Name
 			set   bool
 		}{
-			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldSwap, s.Swap != ""}, {fieldNodeProxy, s.NodeProxy != ""},
+			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldSwap, s.Swap != ""}, {fieldSoci, s.SOCI}, {fieldNodeProxy, s.NodeProxy != ""},
 			{fieldMaxConcurrentDownloads, s.MaxConcurrentDownloads > 0}, {fieldKeepUnpackedLayers, s.KeepUnpackedLayers},
 		} {
 			if f.set {

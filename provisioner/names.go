@@ -31,6 +31,7 @@ const (
 	fieldProxy                  surface.Name = "proxy"
 	fieldNoProxy                surface.Name = "no_proxy"
 	fieldAgents                 surface.Name = "agents"
+	fieldSoci                   surface.Name = "soci"
 	fieldPackageVersions        surface.Name = "package_versions"
 	fieldNTPServers             surface.Name = "ntp_servers"
 	fieldDNSServers             surface.Name = "dns_servers"

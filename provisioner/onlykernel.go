@@ -17,9 +17,6 @@ import (
 func (n *node) kernel() step {
 	return step{"kernel", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		kernel, pm := n.spec.Kernel, n.distro.PackageManager
-		if kernel == "" {
-			return nil, nil
-		}
 		have, err := pm.Installed(ctx, h, []string{kernel})
 		var others []string
 		if err == nil && have[kernel] != "" {

@@ -63,6 +63,9 @@ func (s Spec) options() []option {
 	if s.EFA {
 		list = append(list, efa())
 	}
+	if s.SOCI {
+		list = append(list, option{id: string(distros.SOCI), needs: distros.SOCI, why: "pulls images in parallel"})
+	}
 	if s.Swap != "" {
 		list = append(list, option{id: s.Swap, needs: distros.Swap, why: "swap in memory"})
 	}
@@ -167,9 +170,6 @@ func audit() option {
 // kernel's arguments say so, or when the machine runs in FIPS mode.
 func (n *node) fips() step {
 	return step{"fips", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		if n.spec.FIPS != fipsEnable {
-			return nil, nil
-		}
 		how := n.distro.FIPS
 		policy, err := h.Content(how.Policy)
 		if err != nil {

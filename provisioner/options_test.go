@@ -47,7 +47,7 @@ func everything(t *testing.T, d distros.Distro) Spec {
 	if d.Can(distros.NVIDIA) {
 		s.NVIDIAContainerToolkit = "volume-mounts"
 	}
-	s.EFA = d.Can(distros.EFA)
+	s.EFA, s.SOCI = d.Can(distros.EFA), d.Can(distros.SOCI)
 	if d.Can(distros.Audit) {
 		s.Hardening = append(s.Hardening, "audit")
 	}
@@ -174,6 +174,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		"an unknown mode":        {Spec{FIPS: "true"}, `fips "true" is not known; known are check, enable`},
 		"an unknown swap":        {Spec{Swap: "file"}, `swap "file" is not known; known are zram`},
 		"swap that is refused":   {Spec{Swap: "zram", NodeDefaults: NodeDefaults{KubeletDefaults: "failSwapOn: true"}}, `kubelet_defaults: failSwapOn contradicts swap = "zram"`},
+		"SOCI without effect":    {Spec{SOCI: true, Bootstrap: "none"}, `soci has no effect with bootstrap = "none": another first boot configures the node`},
 		"swap without effect":    {Spec{Swap: "zram", Bootstrap: "none"}, `swap has no effect with bootstrap = "none": another first boot configures the node`},
 		"an unknown agent":       {Spec{Agents: []string{"datadog"}}, `agents: "datadog" is not known; known are ssm, cloudwatch, node-problem-detector`},
 		"an agent twice":         {Spec{Agents: []string{"ssm", "ssm"}}, `agents: "ssm" is listed twice`},

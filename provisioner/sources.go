@@ -71,7 +71,7 @@ func (s Sources) validate(pinned map[string]string) error {
 func (s Spec) choice(a asset.Asset, arch, commands string) asset.Choice {
 	return asset.Choice{
 		Kubernetes: s.KubernetesVersion, Arch: arch, Commands: commands,
-		Version: s.archive(a.ID), SHA256: s.Checksums[a.ID], Source: s.SourceURL, AllowHTTP: s.AllowHTTP,
+		Version: s.Archive(a.ID), SHA256: s.Checksums[a.ID], Source: s.SourceURL, AllowHTTP: s.AllowHTTP,
 		Origin: s.Source, Date: s.EKSBuildDate, Lock: s.Lock,
 	}
 }

@@ -93,6 +93,11 @@ type Spec struct {
 	// machine's repositories or from `repositories`. The scrub removes what identifies
 	// an agent.
 	Agents []string `json:"agents,omitempty" mapstructure:"agents"`
+	// Pull images with the SOCI snapshotter, in parallel, on nodes with a NodeConfig and
+	// at least 4 CPUs and 7 GiB of memory. The package soci-snapshotter comes from the
+	// machine's repositories or from `repositories`; first boot configures and starts it
+	// and containerd. `FastImagePull` in user data overrides this field.
+	SOCI bool `json:"soci,omitempty" mapstructure:"soci"`
 	// Certificate authorities to trust, by a name of your choice. Each value is
 	// one certificate in PEM, such as `{ "example" = file("ca.pem") }`.
 	CACertificates map[string]string `json:"ca_certificates,omitempty" mapstructure:"ca_certificates" flag:"file"`

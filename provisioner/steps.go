@@ -52,11 +52,19 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 	if in.SupplyAssets {
 		n.source = asset.FromSupply(in.Supply)
 	}
-	items := []plan.Item{n.requirements(), n.packages(), n.kernel(), n.authorities(), n.directories()}
+	items := []plan.Item{n.requirements(), n.packages()}
+	if spec.Kernel != "" {
+		items = append(items, n.kernel())
+	}
+	items = append(items, n.authorities(), n.directories())
 	for _, download := range n.downloads {
 		items = append(items, n.asset(download))
 	}
-	return append(items, n.templates(), n.units(), n.system(), n.modules(), n.sysctls(), n.kernelArguments(), n.fips(), n.swap(), n.images(), n.command(), n.firstBoot(), n.labels(), n.manifest()), nil
+	items = append(items, n.templates(), n.units(), n.system(), n.modules(), n.sysctls(), n.kernelArguments())
+	if spec.FIPS == fipsEnable {
+		items = append(items, n.fips())
+	}
+	return append(items, n.swap(), n.images(), n.command(), n.firstBoot(), n.labels(), n.manifest()), nil
 }
 
 // node is the data that all steps share.

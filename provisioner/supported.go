@@ -171,9 +171,9 @@ func (s Spec) validateContainerd() error {
 	return nil
 }
 
-// archive is the version of an asset that the spec chooses; empty if the asset's table or
+// Archive is the version of an asset that the spec chooses; empty if the asset's table or
 // the lock does.
-func (s Spec) archive(id string) string {
+func (s Spec) Archive(id string) string {
 	if v := s.Versions[id]; v != "" || id != "containerd" {
 		return v
 	}

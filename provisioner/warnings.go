@@ -60,7 +60,7 @@ func (s Spec) containerdVersion(d distros.Distro) string {
 	if !s.withContainerd(d).FromUpstream() {
 		return d.Release.Containerd
 	}
-	return cmp.Or(s.archive("containerd"), lifecycle.Default("containerd"))
+	return cmp.Or(s.Archive("containerd"), lifecycle.Default("containerd"))
 }
 
 // seLinuxConfig exists where SELinux is set up (selinux_config(5)).

@@ -251,7 +251,7 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			continue
 		}
 		locked, err := asset.NewCache(l.local.CacheFolder, f).Lock(ctx, a, asset.Choice{
-			Kubernetes: version, Arch: arch, Version: l.spec.Versions[a.ID], SHA256: l.spec.Checksums[a.ID],
+			Kubernetes: version, Arch: arch, Version: l.spec.Archive(a.ID), SHA256: l.spec.Checksums[a.ID],
 			Origin: l.spec.Source, Date: date, Source: l.spec.SourceURL, AllowHTTP: l.spec.AllowHTTP,
 		}, func(int64, int64) {})
 		if err != nil {

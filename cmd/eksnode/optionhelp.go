@@ -35,6 +35,7 @@ func provisionHelp() map[string]string {
 		"repository_keys":          "public keys of --repositories, by the repository's name, as text of OpenPGP",
 		"keep_repositories":        "keep --repositories and their keys in the image",
 		"agents":                   "agents to install and enable: ssm (amazon-ssm-agent), cloudwatch (amazon-cloudwatch-agent), node-problem-detector",
+		"soci":                     "pull images with the SOCI snapshotter, in parallel, on nodes with a NodeConfig and at least 4 CPUs and 7 GiB of memory",
 		"ca_certificates":          "certificate authorities to trust, by a name of your choice",
 		"kernel":                   "package of the only kernel, such as kernel6.12, linux-lts or linux-image-cloud-amd64",
 		"kernel_arguments":         "additional arguments for the kernel command line, such as nvme_core.io_timeout=4294967295",

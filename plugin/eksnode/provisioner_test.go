@@ -92,7 +92,7 @@ func TestPrepareRefusesWrongFields(t *testing.T) {
 		"an invalid authority":    {"ca_certificates", fields{"x": "/etc/ca.pem"}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},
 		"an unknown hardening":    {"hardening", []any{"everything"}, `hardening: "everything" is not known; known are tmp-noexec, umask, audit`},
 		"an invalid argument":     {"kernel_arguments", []any{"a b"}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
-		"an unknown containerd":   {"containerd", "1", `containerd "1" is not known; known is 2, a major version; set a complete version with versions["containerd"]`},
+		"an unknown containerd":   {"containerd", "1", `containerd "1" is not known; known are 2, 2.3, and complete versions such as 2.3.7`},
 		"an unknown toolkit mode": {"nvidia_container_toolkit", "yes", `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
 		"a relative folder":       {"remote_folder", "tmp", `remote_folder: "tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
 		"a folder with spaces":    {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
