@@ -285,6 +285,55 @@ spec:
 	has(t, h, render.KubeletEnvironment, ` --node-labels="karpenter.k8s.aws/ec2nodeclass=own-image,karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=own-image"`+"\n")
 }
 
+func TestOpenTofuNodesJoin(t *testing.T) {
+	_, text, _ := strings.Cut(string(consumer(t, "nodes.tf")), "<<-EOT\n")
+	text, _, _ = strings.Cut(text, "\n  EOT")
+	const cluster = "${data.aws_eks_cluster.this."
+	text = strings.NewReplacer("\n    ", "\n", cluster+"name}", "my-cluster", cluster+"endpoint}", endpoint,
+		cluster+"certificate_authority[0].data}", "Y2E=", cluster+"kubernetes_network_config[0].service_ipv4_cidr}", "10.100.0.0/16",
+	).Replace("\n" + text)
+	require.NotContains(t, text, "${")
+	h, _ := boot(t, []byte(text[1:]))
+	has(t, h, render.Kubeconfig, "server: "+endpoint)
+	has(t, h, render.KubeletEnvironment, "--node-labels=example.com/team=storage")
+}
+
+func TestClusterAPINodesJoin(t *testing.T) {
+	parts := strings.Split(string(consumer(t, "cluster-api.yaml")), "\n---\n")
+	config := document(t, []byte(parts[2]))
+	require.Equal(t, "NodeadmConfigTemplate", find(t, config, "kind").Value)
+	own := find(t, config, "spec", "template", "spec")
+	// CAPA writes these fields into a NodeConfig, with its own labels. Source:
+	// kubernetes-sigs/cluster-api-provider-aws, bootstrap/eks/internal/userdata/nodeadm.go.
+	h, _ := boot(t, []byte(`MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="//"
+
+
+--//
+Content-Type: application/node.eks.aws
+
+---
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: my-cluster
+    apiServerEndpoint: `+endpoint+`
+    certificateAuthority: Y2E=
+    cidr: 172.20.0.0/16
+  featureGates:
+    InstanceIdNodeName: `+find(t, own, "featureGates", "InstanceIdNodeName").Value+`
+  kubelet:
+    config:
+      shutdownGracePeriod: `+find(t, own, "kubelet", "config", "shutdownGracePeriod").Value+`
+    flags:
+    - "`+find(t, own, "kubelet", "flags", 0).Value+`,eks.amazonaws.com/capacityType=ON_DEMAND"
+
+--//--`))
+	has(t, h, render.KubeletDropIn, `"shutdownGracePeriod": "30s"`)
+	has(t, h, render.KubeletEnvironment, "--node-labels=example.com/team=storage,eks.amazonaws.com/capacityType=ON_DEMAND")
+}
+
 func TestEveryConsumerIsTested(t *testing.T) {
 	entries, err := os.ReadDir("../examples/consumers")
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
 )
@@ -228,6 +230,38 @@ func TestTemplatesPassEksnodeCheck(t *testing.T) {
 		assert.Empty(t, found, one.name)
 	}
 	assert.Greater(t, count, len([]string{"amazon-ebs", "cluster", "github-actions", "local"}), "pages and examples")
+}
+
+func TestOpenTofuExamplesAreHCL(t *testing.T) {
+	found := 0
+	for _, name := range tracked(t) {
+		if path.Ext(name) == ".tf" {
+			found++
+			_, diagnostics := hclparse.NewParser().ParseHCL([]byte(read(t, name)), name)
+			assert.False(t, diagnostics.HasErrors(), diagnostics.Error())
+		}
+	}
+	assert.NotZero(t, found)
+}
+
+// The recipe for Renovate finds the version in the examples' templates.
+func TestTheRecipeForRenovateFindsVersions(t *testing.T) {
+	var recipe struct {
+		Managers []struct{ ManagerFilePatterns, MatchStrings []string } `json:"customManagers"`
+	}
+	for _, b := range blocks(t, "json") {
+		if strings.Contains(b.text, "customManagers") {
+			require.NoError(t, json.Unmarshal([]byte(b.text), &recipe))
+		}
+	}
+	require.Len(t, recipe.Managers, 1)
+	files := regexp.MustCompile(strings.Trim(recipe.Managers[0].ManagerFilePatterns[0], "/"))
+	require.True(t, files.MatchString("examples/local/node.pkr.hcl"))
+	for i, text := range []string{`kubernetes_version = "` + lifecycle.Kubernetes() + `"`, read(t, "examples/local/node.pkr.hcl")} {
+		found := regexp.MustCompile(recipe.Managers[0].MatchStrings[i]).FindStringSubmatch(text)
+		require.Len(t, found, 2)
+		assert.Equal(t, lifecycle.Kubernetes(), found[1])
+	}
 }
 
 // The integration pages list all components of the plugin, and each has its
