@@ -68,11 +68,12 @@ func (k Kernels) Others(ctx context.Context, h *host.Host, kernel string) ([]str
 // kernel's version in its name.
 func debKernels() Kernels {
 	return Kernels{
-		Offered:   []string{"apt-cache", "pkgnames", "linux-"},
-		Choice:    `linux-image-[a-z][a-z0-9.-]*|linux-(aws|generic|virtual|kvm|lowlatency)([a-z0-9.-]*)`,
+		Offered: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "pkgnames", "linux-"},
+		Choice: `linux-image-(?:[a-z]+-)?(?:amd64|arm64)|` +
+			`linux-(?:image-)?(?:aws|azure|gcp|generic|virtual|kvm|lowlatency)(?:-(?:fips|hwe|lts|[0-9.]+|edge))*`,
 		Installed: []string{"dpkg-query", "--show", `--showformat=${db:Status-Status} ${Package}\n`},
 		Form:      `(?m)^installed (linux-(?:image|modules|modules-extra)-\S+)$`,
-		Kept: []string{"apt-cache", "depends", "--recurse", "--installed", "--no-recommends", "--no-suggests", "--no-conflicts",
+		Kept: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "depends", "--recurse", "--installed", "--no-recommends", "--no-suggests", "--no-conflicts",
 			"--no-breaks", "--no-replaces", "--no-enhances", aKernel},
 	}
 }

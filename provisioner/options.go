@@ -50,8 +50,10 @@ const (
 	fipsEnable = "enable"
 )
 
-// Swaps and FIPSModes list the values of the fields swap and fips.
-func Swaps() []string     { return []string{swapZram} }
+// Swaps lists the values of the field swap.
+func Swaps() []string { return []string{swapZram} }
+
+// FIPSModes lists the values of the field fips.
 func FIPSModes() []string { return []string{fipsCheck, fipsEnable} }
 
 // options are the options of the spec, in a fixed order.

@@ -40,12 +40,12 @@ type Spec struct {
 	// Names, addresses and networks that do not use `proxy`.
 	NoProxy    []string `json:"no_proxy,omitempty" mapstructure:"no_proxy"`
 	Containers `mapstructure:",squash"`
-	// Version of containerd: `2`, a line such as `2.3`, or a complete version such as
-	// `2.3.7`. With `2`, containerd and runc come from upstream archives instead of
-	// packages where the distribution's own containerd is older. With a line or a
-	// complete version, they always do; a line means its newest release that this
-	// eksnode knows, or the release in the lock file. Defaults to `2` with Kubernetes 1.36 and newer, and to the
-	// containerd of the distribution with older versions.
+	// Version of containerd: `2`, a line such as `2.3`, or a complete version. With
+	// `2`, containerd and runc come from upstream archives instead of packages where
+	// the distribution's own containerd is older. With a line or a complete version,
+	// they always do; a line means its newest release that this eksnode knows, or the
+	// release in the lock file. Defaults to `2` with Kubernetes 1.36 and newer, and to
+	// the containerd of the distribution with older versions.
 	Containerd string `json:"containerd,omitempty" mapstructure:"containerd"`
 	// Asset versions by asset name, instead of those for `kubernetes_version`. For
 	// example `{ "cni-plugins" = "1.9.1" }`.

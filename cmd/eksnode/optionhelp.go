@@ -17,7 +17,7 @@ func provisionHelp() map[string]string {
 		"no_proxy":                 "names, addresses and networks that do not use --proxy",
 		"images":                   "container images to preload, such as registry.k8s.io/coredns/coredns:v1.12.1@sha256:…",
 		"pause_image":              "pause image to preload, with its digest",
-		"containerd":               "version of containerd: 2, a line such as 2.3, or a complete version such as 2.3.7 (default: 2 with Kubernetes 1.36 and newer, and to the containerd of the distribution with older versions)",
+		"containerd":               "version of containerd: 2, a line such as 2.3, or a complete version (default: 2 with Kubernetes 1.36 and newer, and to the containerd of the distribution with older versions)",
 		"versions":                 "asset versions by asset name, instead of those for --kubernetes-version",
 		"checksums":                "required SHA-256 of assets in hexadecimal, by asset name",
 		"packages":                 "additional packages, by their names in the distribution",

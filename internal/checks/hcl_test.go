@@ -249,7 +249,7 @@ func TestTheRecipeForRenovateFindsVersions(t *testing.T) {
 	var recipe struct {
 		Managers []struct{ ManagerFilePatterns, MatchStrings []string } `json:"customManagers"`
 	}
-	for _, b := range blocks(t, "json") {
+	for _, b := range blocks(t, "text") {
 		if strings.Contains(b.text, "customManagers") {
 			require.NoError(t, json.Unmarshal([]byte(b.text), &recipe))
 		}
