@@ -33,12 +33,13 @@ func rootLogs(ctx context.Context, s *diagnose.Search, root string) error {
 		return err
 	}
 	defer h.Close()
+	wrong := s.Machine(ctx, h, root)
 	logs, journals, err := findLogs(ctx, h)
 	if err != nil {
-		return fmt.Errorf("reading the logs below %s: %w", root, err)
+		return errors.Join(wrong, fmt.Errorf("reading the logs below %s: %w", root, err))
 	}
 	before := s.Report().Lines
-	var errs []error
+	errs := []error{wrong}
 	for _, l := range logs {
 		errs = append(errs, rootFile(h, s, filepath.Join(root, l.path), l.path))
 	}

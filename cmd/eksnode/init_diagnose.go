@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,8 +33,14 @@ did not join.
 LOG is a text file, a compressed file (gzip, zstd, bzip2, xz), an archive (tar,
 zip) such as that of the EKS log collector, a folder, or - for standard input.
 Text may be UTF-16, or the JSON of journalctl, CloudWatch or EC2's console. Files
-of systemd's journal are read where journalctl exists. ` + instanceHelp + `Files with configuration in folders and archives are left out. Logs of several
+of systemd's journal are read where journalctl exists. ` + instanceHelp + `Files with configuration in folders and archives are no logs. Logs of several
 boots are about the last one, unless that one says nothing.
+
+With --root, and on this machine for root, diagnose also looks for settings that
+break nodes, as the audit's join-breakers do. In image roots, folders and archives
+it reads state: user data, the kubelet's flags and configuration, kubeconfig,
+resolv.conf, containerd's configuration, mounts, disk usage and the clock. State
+blames nothing on a node that joined.
 
 Each cause has the lines that show it, how sure it is, commands and a page.
 Commands with sudo run on the node. Without a known cause, diagnose says whether
@@ -172,6 +179,9 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 		return errors.New("this machine has no journal; name the logs of a node")
 	}
 	errs := []error{ownState(h, s)}
+	if os.Geteuid() == 0 { // others may not read all files
+		errs = append(errs, s.Machine(ctx, h, ""))
+	}
 	text, err := h.Content(cloudInitLog)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("reading the output of user data: %w", err))

@@ -46,7 +46,7 @@ var collectors = map[string]struct {
 		"sysctls/sysctl_all.txt":                          "kernel.panic = 10\n",
 		"kubelet/kubelet.log":                             "",
 		"kubelet/kubelet_service.txt":                     noSwap(),
-		"kubelet/kubeconfig.yaml":                         "server: MASTER_ENDPOINT\n",
+		"kubelet/kubeconfig.yaml":                         "server: https://ABC.gr7.eu-west-1.eks.amazonaws.com\n" + noSwap(),
 		"kubelet/config.json":                             "{\n  \"a\": " + quoted(noSwap()) + "\n}\n",
 		"kubelet/config.json.d/00-nodeadm.conf":           noSwap(),
 		"nodeadm/nodeadm-config.log":                      "Nov 20 20:11:12 ip-10-0-1-2 nodeadm[1]: {\"level\":\"info\",\"msg\":\"done!\"}\n",

@@ -79,6 +79,8 @@ type Finding struct {
 	Count int
 	// proven says that a line is more than the end of a service or a consequence.
 	proven bool
+	// state says that files and settings of the machine show the cause, and no line.
+	state bool
 	// last is how many lines were before the last one in its log.
 	last int
 	// fact is that of the first line.

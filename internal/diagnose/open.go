@@ -132,6 +132,13 @@ func (s *Search) read(from source) error {
 			return f.read(s, from)
 		}
 	}
+	if from.inner != "" && isState(from.inner) {
+		again, err := s.stateIn(from, in)
+		if err != nil {
+			return err
+		}
+		in = bufio.NewReaderSize(again, 64<<10)
+	}
 	if from.inner != "" && isNotLog(from.inner, head) {
 		if len(head) > 0 {
 			s.passed = append(s.passed, show.Line(from.name))

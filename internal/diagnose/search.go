@@ -28,6 +28,9 @@ type Search struct {
 	readJournal Journal  // nil without journalctl
 	journals    []source // of the present folder
 
+	stated []stated             // what files and settings show
+	said   map[string][2]string // values that other files must not contradict, with their places
+
 	texts  int   // number of logs
 	budget int64 // how many more bytes archives may expand to
 }
@@ -41,7 +44,7 @@ func NewSearch(ctx context.Context) *Search {
 	rules := Rules()
 	return &Search{
 		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)), over: make([]bool, len(rules)),
-		kinds: map[string]bool{}, signs: map[*expression]bool{}, budget: expandMost,
+		kinds: map[string]bool{}, signs: map[*expression]bool{}, budget: expandMost, said: map[string][2]string{},
 	}
 }
 
@@ -75,6 +78,9 @@ func (s *Search) Report() Report {
 			f.Rule.Commands = f.commands()
 			r.Findings = append(r.Findings, f)
 		}
+	}
+	if len(r.Joined) == 0 {
+		r.Findings = s.withState(r.Findings)
 	}
 	if len(r.Joined) > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.general() }) {
 		r.Findings = slices.DeleteFunc(r.Findings, Finding.general)

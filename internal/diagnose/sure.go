@@ -41,6 +41,9 @@ func (f *Finding) weigh(joined bool) {
 	rule := f.Rule
 	rule.Otherwise = f.general()
 	f.Sure, f.Why = rule.Sure()
+	if f.state && f.Sure == Certain {
+		f.Sure, f.Why = Likely, "the machine's files have this effect, and no line of a log shows it"
+	}
 	if joined {
 		f.Why += "; the logs also show that the node joined"
 	}
