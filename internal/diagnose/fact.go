@@ -25,6 +25,7 @@ const (
 	Denied     Class = "denied"
 	Malformed  Class = "malformed"
 	Untrusted  Class = "not trusted"
+	Unwelcome  Class = "not accepted"
 	Busy       Class = "too many requests"
 	Broken     Class = "server error"
 	Exhausted  Class = "used up"
@@ -58,9 +59,10 @@ var phrases = map[Class][]string{
 		" rejected", "EACCES", "EPERM"},
 	Malformed: {"unmarshal", "yaml: ", "toml: ", "yntax error", "unexpected EOF while looking", "unexpected end of ",
 		"nvalid character", "unknown flag", "unknown field", "failed to parse", "cannot parse", "nvalid value",
-		"nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable"},
-	Untrusted: {"x509: ", "remote error: tls", "handshake failure", "ertificate verify failed",
-		"SSL certificate problem"},
+		"nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable",
+		"is not absolute"},
+	Unwelcome: {"remote error: tls", "handshake failure"},
+	Untrusted: {"x509: ", "ertificate verify failed", "SSL certificate problem"},
 	Busy:      {"oo Many Requests", "oomanyrequests", "hrottl", "ate exceeded", "RequestLimitExceeded"},
 	Broken:    {"Internal Server Error", "502 Bad", "503 Service", "504 Gateway"},
 	Exhausted: {"temporarily unavailable"},
@@ -110,7 +112,8 @@ var targets = sync.OnceValue(func() (all []target) {
 		{"pod identity agent", `(169\.254\.170\.23[^ "\\]*)`},
 		{"registry", `https?://([A-Za-z0-9._:-]+/v2/[^ "\\?]*)|\b(\d{12}\.dkr\.ecr[a-z0-9.-]+)|` +
 			`(?:pull(?:ing)?(?: and unpack)? image|resolve reference|to do request: \w+) \\*"([^"\\ ]+)`},
-		{"AWS API", `operation error ([A-Z][A-Za-z0-9 ]+: \w+)|calling the (\w+) operation|perform:? ([a-z0-9-]+:\w+)|` +
+		{"AWS API", `operation error ([A-Z][A-Za-z0-9 ]+: \w+)|calling the (\w+) operation|(s3://[^ ":,]+)|` +
+			`perform:? ([a-z0-9-]+:\w+)|` +
 			`https://((?:ec2|eks|sts|iam|ssm|s3|sqs|api\.ecr|logs|ssmmessages|ec2messages)[a-z0-9.-]*\.amazonaws\.com)`},
 		{"kubelet", host + `:10250\b`},
 		{"Service address", `https://(\[?(?:10|172|192\.168|100|198)[0-9.]*\]?:443)/`},

@@ -247,11 +247,12 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 }
 
 // harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
-// first boot, bootstrap.sh looks for a GPU, and pods from before a reboot have no network
-// to remove. A program without
-// rights says nothing about the network.
+// first boot, bootstrap.sh looks for a GPU, systemd scans mounts, scripts ask for units,
+// and pods from before a reboot have no network to remove. A program without rights says
+// nothing about the network.
 var harmless = sync.OnceValue(func() expressions {
-	return compile(`failed to load cached config`, `nvidia-smi not found`,
+	return compile(`failed to load cached config`, `nvidia-smi not found`, `Failed to get unit file state for `,
+		`Failed to set up mount unit: Invalid argument`,
 		`socket: (permission denied|operation not permitted)`,
 		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
 			`connection refused|TransientFailure)`)

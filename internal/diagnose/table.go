@@ -150,6 +150,7 @@ func table() []Rule {
 				`PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`, `is not subscribed to this ` +
 					`service|need to accept terms and subscribe`},
 			Explains: []string{"launch"},
+			Not:      `InvalidParameterValue`,
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone",
 				"aws ec2 describe-images --image-ids AMI --query 'Images[].[OwnerId,ImageOwnerAlias,ProductCodes]'"}},
 		{ID: "spot-role",
@@ -448,6 +449,7 @@ func table() []Rule {
 			Lines: []string{`[cC]lient certificate(s)? (in \S+ )?(has|have|is|are) expired`,
 				`Part of the existing bootstrap client certificate`, `remote error: tls: (expired|bad|unknown) certificate`},
 			Explains: []string{"no-kubeconfig", "unauthorized"},
+			Not:      `TLS handshake error from`,
 			Commands: []string{"sudo ls -l /var/lib/kubelet/pki", "sudo eksnode init"}},
 		{ID: "credentials", Until: joined,
 			Cause:  "the node has no credentials, or no program that makes a token",
@@ -456,7 +458,7 @@ func table() []Rule {
 				`Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`,
 				`StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`,
 				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|no identity-based ` +
-					`credentials)`, `(UnrecognizedClientException|InvalidClientTokenId|ExpiredToken|AuthFailure)`,
+					`credentials)`, `(UnrecognizedClientException|InvalidClientTokenId|InvalidAccessKeyId|ExpiredToken|AuthFailure)`,
 				`(failed to refresh cached credentials|error in credential_process)`,
 				`SSM activation expired|InvalidActivation|register machine with SSM`},
 			Not:    `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole|not the owner of`,
@@ -469,7 +471,7 @@ func table() []Rule {
 				"the VPC's DHCP options for a custom domain, and the username in aws-auth " +
 				"(system:node:{{EC2PrivateDNSName}}); an image captured from a joined node contains the old name and needs " +
 				"`eksnode scrub`",
-			Lines: []string{`is not allowed to modify node`, `is forbidden: node \\*"[^" ]*" cannot modify node`,
+			Lines: []string{`is not allowed to modify node`, `is forbidden: node \S+ cannot modify node`,
 				`only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`,
 				`NODE DENY: '`, `(nodes|leases\S*|csinodes\S*) \\*"[^"\\.]+\\*" is forbidden: User ` +
 					`\\*"system:node:[^"\\.]+\.[^"\\]+\\*"`, `(nodes|leases\S*|csinodes\S*) \\*"[^"\\.]+\.[^"\\]+\\*" is ` +
@@ -655,7 +657,7 @@ func table() []Rule {
 			Cause:  "the disk is full",
 			Remedy: "use a larger root volume, or find out what fills it",
 			Lines: []string{`low on resource: ephemeral-storage`, `to reclaim" resourceName="ephemeral-storage"`,
-				`[aA]ttempting to reclaim ephemeral-storage`, `(NodeHasDiskPressure|kubelet has disk pressure)`,
+				`[aA]ttempting to reclaim (ephemeral-storage|imagefs|nodefs)`, `(NodeHasDiskPressure|kubelet has disk pressure)`,
 				`(FreeDiskSpaceFailed|[fF]ailed to garbage collect required amount)`, `taints?(\(s\))? ` +
 					`\{node\.kubernetes\.io/disk-pressure|Taints: +node\.kubernetes\.io/disk-pressure`,
 				`node had condition: \[.*DiskPressure`},
@@ -670,7 +672,8 @@ func table() []Rule {
 			Lines: []string{`[iI]nput/output error`, `I/O error(,| on) dev`, `(EXT4-fs error|XFS \([^)]*\): ` +
 				`.*([cC]orruption|metadata I/O error|Shutting down filesystem))`, `: read-only$`},
 			Not:      `/proc/sys/|/sys/fs/cgroup`, // a container has these so by design
-			Explains: []string{"containerd", "kubelet-flags", "checkpoint"},
+			Explains: []string{"containerd-config", "containerd", "kubelet-flags", "checkpoint"},
+			Others:   "the disk is full, or the image has no writable mount there",
 			Commands: []string{"sudo findmnt --types ext4,xfs,btrfs", "sudo journalctl --dmesg --priority err --no-pager"}},
 		{ID: "memory",
 			Cause: "the machine has too little memory: the kernel ends processes, or the kubelet reports memory pressure",
@@ -824,7 +827,7 @@ func table() []Rule {
 					`DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated ` +
 					`too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request ` +
 					`repeated)`, `Cannot connect to the Docker d`, `get remote runtime typed version failed`},
-			Not:    `unknown service runtime|oom-kill`,
+			Not:    `unknown service runtime|oom-kill|last seen active 2562047h`,
 			Others: "containerd started a moment after the kubelet, and answers now",
 			Commands: []string{"sudo systemctl status containerd --no-pager",
 				"sudo journalctl --unit containerd --boot --no-pager"}},
@@ -958,6 +961,7 @@ func table() []Rule {
 				`error while loading shared libraries: `, `version ?.?GLIBC(XX)?_[0-9.]+' not found`},
 			Others:   "a script has no first line that names its interpreter, or a file is cut off",
 			Explains: []string{"containerd", "units"},
+			Not:      `Loaded: error \(Reason`,
 			Commands: []string{"sudo uname --machine", "aws ec2 describe-images --image-ids AMI --query " +
 				"'Images[].Architecture'", "sudo ldd FILE", "sudo cat /etc/os-release"}},
 		{ID: "ordering-cycle", Until: joined,
