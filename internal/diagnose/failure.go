@@ -74,7 +74,7 @@ var (
 			`skip (loading )?plugin`, `runtime status check may not have completed`,
 			`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`,
 			`factory failed: `, `failed to load cached config`, `has been deprecated`, `Scheduled restart job`,
-			`Unable to read config path`)
+			`Unable to read config path`, `devmapper not configured`)
 	})
 	// nodeUnit matches the services whose end keeps a node from joining.
 	nodeUnit = sync.OnceValue(func() *regexp.Regexp {

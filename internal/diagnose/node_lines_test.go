@@ -3,8 +3,10 @@ package diagnose
 // nodeLines are those of nodes that do not get ready, and of rules that only say where
 // to look further.
 var nodeLines = map[string][]string{
+	"ca-file":     {`E1126 15:20:10.475914   28831 run.go:72] "command failed" err="failed to run Kubelet: open /etc/kubernetes/pki/ca.crt: no such file or directory"`},
 	"pause-image": {`cloud-init[2498]: Job for sandbox-image.service failed because the control process exited with error code.`},
 	"containerd": {
+		`E1126 15:20:07.5 7 run.go:72] "command failed" err="failed to run Kubelet: validate service connection: validate CRI v1 runtime API for endpoint \"unix:///run/a.sock\": rpc error: code = Unavailable desc = connection error"`,
 		`error: write unix /var/run/docker.sock->@: write: broken pipe`,
 		`I1204 06:26:09.828470   29219 kubelet.go:1735] Skipping pod synchronization, container runtime is not up.`,
 	},
@@ -18,7 +20,7 @@ var nodeLines = map[string][]string{
 		`ALERT!  UUID=1 does not exist.  Dropping to a shell!`,
 	},
 	"registry-unreachable": {`failed to pull and unpack image "docker.io/a/b:c": failed to read expected number of bytes: unexpected EOF`},
-	"containerd-state":     {`failed to create temp dir: stat /data/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots: no such file or directory`},
+	"containerd-state":     {`time="2026-11-26T15:20:39.1Z" level=warning msg="failed to load plugin io.containerd.metadata.v1.bolt" error="invalid database"`, `failed to create temp dir: stat /data/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots: no such file or directory`},
 	"file-system": {
 		`WARN[2022-02-16T16:22:24.9Z] failed to load plugin io.containerd.grpc.v1.content  error="invalid argument"`,
 		`Failed to start ContainerManager failed to get rootfs info: unable to find data in memory cache`,

@@ -153,9 +153,6 @@ func (s *Search) compare(cause, place, value string) {
 	}
 }
 
-// causesOfUserData are the causes of mistakes in user data by family.
-var causesOfUserData = map[string]string{"al2": "arguments", "bottlerocket": "bottlerocket-settings"}
-
 // lookAtUserData checks user data as `eksnode userdata check` does. Text of no known
 // form is another program's.
 func (s *Search) lookAtUserData(shown, text string) {
@@ -163,12 +160,15 @@ func (s *Search) lookAtUserData(shown, text string) {
 	if err != nil {
 		return
 	}
+	cause := "node-config"
+	switch own := r.Family + "-settings"; {
+	case r.Family == "al2":
+		cause = "arguments"
+	case slices.ContainsFunc(s.rules, func(r Rule) bool { return r.ID == own }):
+		cause = own
+	}
 	for _, p := range r.Problems {
 		if !p.Warning {
-			cause := causesOfUserData[r.Family]
-			if cause == "" {
-				cause = "node-config"
-			}
 			s.state(cause, "%s:%s", shown, p)
 		}
 	}

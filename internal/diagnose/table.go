@@ -425,7 +425,8 @@ func table() []Rule {
 				"again",
 			Lines: []string{`unable to load client CA file`, `unable to load root certificates`,
 				`data does not contain any valid RSA or ECDSA certificates`, `illegal base64 data at input byte`,
-				`base64: invalid input`, `unable to (read|load) certificate-authority`, `failed to find any PEM data`},
+				`base64: invalid input`, `unable to (read|load) certificate-authority`, `failed to find any PEM data`,
+				`failed to run Kubelet: open \S+\.(crt|pem): no such file`},
 			Commands: []string{"aws eks describe-cluster --name NAME --query cluster.certificateAuthority.data --output " +
 				"text", "sudo eksnode init"}},
 		{ID: "no-kubeconfig", Until: joined,
@@ -779,12 +780,14 @@ func table() []Rule {
 				"captured when containerd has stopped, and nothing else may delete files there",
 			Lines: []string{`snapshots(/\d+(/\w+)?)?: no such file or directory`,
 				`missing parent \S+ bucket|missing parent bucket`, `containerd\[\d+\]: panic: (assertion failed|page \d|` +
-					`invalid page|freelist)`, `go\.etcd\.io/bbolt`, `(meta|metadata)\.db: (invalid database|file size too small|` +
+					`invalid page|freelist)`, `go\.etcd\.io/bbolt`,
+				`failed to load plugin io\.containerd\.metadata\.v1`, `(meta|metadata)\.db: (invalid database|` +
+					`file size too small|` +
 					`checksum)`, `failed to recover state: `, `failed to build map of initial containers`,
 				`content digest sha256:[0-9a-f]+: not found`, `blob sha256:[0-9a-f]+.*(not found|no such file)`},
 			Not:      `no space left|sandbox image`,
 			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
-			Explains: []string{"containerd", "cri-plugin"},
+			Explains: []string{"containerd-config", "containerd", "cri-plugin"},
 			Commands: []string{"sudo systemctl status containerd --no-pager",
 				"sudo journalctl --unit containerd --boot --no-pager"}},
 		{ID: "file-system", Until: ready,
@@ -826,7 +829,8 @@ func table() []Rule {
 				`failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = ` +
 					`DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated ` +
 					`too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request ` +
-					`repeated)`, `Cannot connect to the Docker d`, `get remote runtime typed version failed`},
+					`repeated)`, `Cannot connect to the Docker d`, `get remote runtime typed version failed`,
+				`validate CRI \w+ \w+ API for endpoint .*code = Unavailable`},
 			Not:    `unknown service runtime|oom-kill|last seen active 2562047h`,
 			Others: "containerd started a moment after the kubelet, and answers now",
 			Commands: []string{"sudo systemctl status containerd --no-pager",
