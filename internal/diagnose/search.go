@@ -173,22 +173,30 @@ func (r *reading) line(number int, line string, about journalEntry) {
 		r.timed = line
 	}
 	r.now.keepSign(place, line)
+	before := r.parts.join(line)
 	if !r.match(now, place) && now.class != "" {
-		r.matchFact(now)
+		r.matchFact(now, before)
 	}
-	if before := r.parts.join(line); before != "" {
+	if before != "" {
 		r.matchBroken(before, line, place)
 	}
 }
 
-// matchFact adds a line to the findings of the cause of its fact.
-func (r *reading) matchFact(l seen) {
+// matchFact adds a line to the findings of the cause of its fact. The target may be in what
+// precedes the line, if a terminal broke the line.
+func (r *reading) matchFact(l seen, before string) {
 	if harmless().find(l.line) != nil || followers().find(l.line) != nil || ended().find(l.line) != nil ||
 		!l.word && level().MatchString(l.line) {
 		return
 	}
 	fact := factOf(l.line, l.class, l.at)
 	rule := fact.causeOf()
+	if before != "" && (rule < 0 || r.s.rules[rule].Otherwise) {
+		whole := factOf(before+l.line, l.class, len(before)+l.at)
+		if i := whole.causeOf(); i >= 0 && !r.s.rules[i].Otherwise {
+			fact, rule = whole, i
+		}
+	}
 	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil ||
 		r.s.rules[rule].Otherwise && (l.aside() || !l.looksBad() && level().MatchString(l.line)) {
 		return
