@@ -250,6 +250,7 @@ func (c *checker) shell(text, program string) int {
 	for _, name := range s.exported {
 		c.variables[name] = s.values[name]
 	}
+	c.covered(s.commands)
 	called := 0
 	for _, command := range s.commands {
 		c.continued(command)
@@ -264,6 +265,27 @@ func (c *checker) shell(text, program string) int {
 		called += c.command(command)
 	}
 	return called
+}
+
+// imageFolder has the images that a machine image brings, such as the pause image.
+const imageFolder = "/var/lib/containerd"
+
+// covered reports a command that mounts over imageFolder, in a script that copies nothing
+// from there.
+func (c *checker) covered(commands [][]word) {
+	runs := func(command []word, programs ...string) bool {
+		i := slices.IndexFunc(command, func(w word) bool { return slices.Contains(programs, path.Base(w.text)) })
+		names := func(w word) bool { return path.Clean(strings.TrimSuffix(w.text, "/.")) == imageFolder }
+		return (i == 0 || i > 0 && runsOthers(command[0].text)) && slices.ContainsFunc(command[i+1:], names)
+	}
+	copies := func(command []word) bool { return runs(command, "cp", "mv", "rsync", "tar") }
+	for _, command := range commands {
+		if runs(command, "mount") && !slices.ContainsFunc(commands, copies) {
+			c.warn(command[0].line, "", "the mount hides the images in %s that the machine image brings, such as the pause "+
+				"image; copy the folder first, or let first boot mount local disks: localStorage of a NodeConfig, "+
+				"--local-disks of bootstrap.sh", imageFolder)
+		}
+	}
 }
 
 // continued reports a command that continues a line whose backslash has no
