@@ -51,8 +51,11 @@ func startsBoot(line string) bool {
 // keepError keeps a line that looks like an error, unless a similar line is kept
 // already.
 func (b *boot) keepError(place func() string, line string) {
+	if len(b.errors) == errorsMost {
+		return
+	}
 	kind := varying().ReplaceAllString(line[:min(len(line), longest)], "0")
-	if len(b.errors) < errorsMost && !b.kinds[kind] {
+	if !b.kinds[kind] {
 		b.kinds[kind] = true
 		b.errors = append(b.errors, place()+shorten(line, 0))
 	}
