@@ -67,6 +67,7 @@ require (
 require (
 	github.com/CycloneDX/cyclonedx-go v0.11.0
 	github.com/in-toto/attestation v1.2.0
+	github.com/jmespath/go-jmespath v0.4.0
 	github.com/rhysd/actionlint v1.7.12
 	github.com/secure-systems-lab/go-securesystemslib v0.11.1
 	github.com/spdx/tools-golang v0.5.7

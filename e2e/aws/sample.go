@@ -173,6 +173,11 @@ func (w *World) fields() {
 		"resourcesVpcConfig":      object{"vpcId": "vpc-1", "clusterSecurityGroupId": "sg-cluster"},
 	}
 	w.Entries[NodeRole] = "EC2_LINUX"
+	w.addOns()
+}
+
+// addOns are those of every new cluster.
+func (w *World) addOns() {
 	for name, version := range map[string]string{"vpc-cni": "v1.20.4-eksbuild.2", "kube-proxy": "v1.34.0-eksbuild.2", "coredns": "v1.12.1-eksbuild.2"} {
 		w.Addons[name] = object{"addonVersion": version}
 	}

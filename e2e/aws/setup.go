@@ -21,6 +21,8 @@ import (
 // setup are the calls that set a cluster up for nodes.
 func (w *World) setup() map[string]endpoint.Action {
 	return map[string]endpoint.Action{
+		"ec2:CreateVpc": w.createVPC, "ec2:CreateLaunchTemplate": w.createTemplate,
+		"eks:CreateCluster": endpoint.Handle(w.createCluster), "eks:CreateNodegroup": endpoint.Handle(w.createNodegroup), "eks:DeleteCluster": endpoint.Handle(w.deleteCluster),
 		"eks:CreateAccessEntry": handle(w, w.createAccessEntry), "eks:DeleteAccessEntry": handle(w, w.deleteAccessEntry),
 		"eks:CreateAddon": handle(w, w.createAddon), "eks:UpdateAddon": handle(w, w.updateAddon),
 		"eks:CreatePodIdentityAssociation": handle(w, w.createAssociation),
@@ -31,6 +33,8 @@ func (w *World) setup() map[string]endpoint.Action {
 
 // setupRoutes are the paths of those calls.
 var setupRoutes = map[string]string{
+	"POST /clusters": "CreateCluster", "DELETE /clusters/{name}": "DeleteCluster",
+	"POST /clusters/{name}/node-groups": "CreateNodegroup", "DELETE /clusters/{name}/node-groups/{nodegroupName}": "DeleteNodegroup",
 	"POST /clusters/{name}/access-entries":                            "CreateAccessEntry",
 	"DELETE /clusters/{name}/access-entries/{principalArn}":           "DeleteAccessEntry",
 	"POST /clusters/{name}/addons":                                    "CreateAddon",
@@ -39,6 +43,106 @@ var setupRoutes = map[string]string{
 	"GET /clusters/{name}/access-entries":                             "ListAccessEntries",
 	"POST /clusters/{name}/update-config":                             "UpdateClusterConfig",
 	"POST /clusters/{name}/node-groups/{nodegroupName}/update-config": "UpdateNodegroupConfig",
+}
+
+// createVPC gives the VPC the region's default DHCP options, which moto lacks.
+func (w *World) createVPC(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
+	answer, err := w.forwarded([]string{"CidrBlock", "TagSpecification"})(ctx, protocol, call)
+	raw, written := answer.(*endpoint.Raw)
+	if err != nil || !written || raw.Status != http.StatusOK {
+		return answer, err
+	}
+	made, err := w.try(call.Region, "ec2:CreateDhcpOptions", "DhcpConfiguration.1.Key", "domain-name", "DhcpConfiguration.1.Value.1", call.Region+".compute.internal",
+		"DhcpConfiguration.2.Key", "domain-name-servers", "DhcpConfiguration.2.Value.1", "AmazonProvidedDNS")
+	if err != nil {
+		return nil, err
+	}
+	first := func(text []byte, element string) string {
+		return string(regexp.MustCompile(`<` + element + `>(.*?)<`).FindSubmatch(text)[1])
+	}
+	_, err = w.try(call.Region, "ec2:AssociateDhcpOptions", "VpcId", first(raw.Body, "vpcId"), "DhcpOptionsId", first(made, "dhcpOptionsId"))
+	return raw, err
+}
+
+// createCluster adds what moto lacks and EKS makes: the VPC of the subnets, the cluster
+// security group, and the add-ons.
+func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct {
+	Name    string         `json:"name"`
+	Version string         `json:"version"`
+	Token   string         `json:"clientRequestToken"`
+	Role    string         `json:"roleArn"`
+	Access  object         `json:"accessConfig"`
+	Tags    map[string]any `json:"tags"`
+	VPC     struct {
+		Subnets []string `json:"subnetIds"`
+	} `json:"resourcesVpcConfig"`
+}) (any, error) {
+	raw, err := w.forward(ctx, call)
+	if err != nil || raw.Status != http.StatusOK {
+		return raw, err
+	}
+	of, err := w.try(call.Region, "ec2:DescribeSubnets", "SubnetId.1", in.VPC.Subnets[0])
+	if err != nil {
+		return nil, err
+	}
+	vpc := string(regexp.MustCompile(`<vpcId>(.*?)<`).FindSubmatch(of)[1])
+	made, err := w.try(call.Region, "ec2:CreateSecurityGroup", "GroupName", "eks-cluster-sg-"+in.Name, "GroupDescription", "of EKS", "VpcId", vpc)
+	if err != nil {
+		return nil, err
+	}
+	group := string(regexp.MustCompile(`<groupId>(.*?)<`).FindSubmatch(made)[1])
+	if _, err := w.try(call.Region, "ec2:AuthorizeSecurityGroupIngress", "GroupId", group, "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", group); err != nil {
+		return nil, err
+	}
+	w.Clusters[in.Name] = object{
+		"accessConfig": in.Access, "certificateAuthority": object{"data": CA},
+		"kubernetesNetworkConfig": object{"ipFamily": "ipv4", "serviceIpv4Cidr": "10.100.0.0/16"},
+		"resourcesVpcConfig":      object{"vpcId": vpc, "clusterSecurityGroupId": group, "endpointPublicAccess": true},
+	}
+	w.addOns()
+	return raw, nil
+}
+
+// createNodegroup sets what EKS reports of a group whose launch template names an image:
+// https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html.
+func (w *World) createNodegroup(ctx context.Context, call endpoint.Call, in struct {
+	Cluster  string         `json:"name"`
+	Name     string         `json:"nodegroupName"`
+	Token    string         `json:"clientRequestToken"`
+	Role     string         `json:"nodeRole"`
+	Subnets  []string       `json:"subnets"`
+	Scaling  object         `json:"scalingConfig"`
+	Tags     map[string]any `json:"tags"`
+	Template struct {
+		ID      string `json:"id"`
+		Version string `json:"version"`
+	} `json:"launchTemplate"`
+}) (any, error) {
+	raw, err := w.forward(ctx, call)
+	if err != nil || raw.Status != http.StatusOK {
+		return raw, err
+	}
+	if w.NodeGroups == nil {
+		w.NodeGroups = map[string]map[string]any{}
+	}
+	image := w.templates[in.Template.ID].Get("LaunchTemplateData.ImageId")
+	w.NodeGroups[in.Name] = object{"amiType": "CUSTOM", "instanceTypes": []string{}, "releaseVersion": image}
+	return raw, nil
+}
+
+// deleteCluster also deletes what EKS made with the cluster.
+func (w *World) deleteCluster(ctx context.Context, call endpoint.Call, in eksIn) (any, error) {
+	raw, err := w.forward(ctx, call)
+	if err != nil || raw.Status != http.StatusOK {
+		return raw, err
+	}
+	if config, made := w.Clusters[in.Name]["resourcesVpcConfig"].(object); made {
+		_, err = w.try(call.Region, "ec2:DeleteSecurityGroup", "GroupId", fmt.Sprint(config["clusterSecurityGroupId"]))
+	}
+	delete(w.Clusters, in.Name)
+	clear(w.Addons)
+	clear(w.Entries)
+	return raw, err
 }
 
 var roleForm = regexp.MustCompile(`^arn:aws[a-z-]*:iam::(\d{12}):role/.+$`)

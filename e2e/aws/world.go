@@ -23,6 +23,7 @@ import (
 	"crypto/ecdsa"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -94,6 +95,7 @@ type World struct {
 	ctx       context.Context   // ends with the world
 	names     *names
 	keys      map[string]string // authorized keys by key pair
+	templates map[string]url.Values
 	running   map[string]Machine
 	metadata  map[string]string // XML by instance
 	mutex     sync.Mutex        // protects the fields that calls change
@@ -153,7 +155,7 @@ func newWorld(t *testing.T) *World {
 func blank(ctx context.Context, t testing.TB) *World {
 	w := &World{
 		Clusters: map[string]map[string]any{}, Entries: map[string]string{}, Addons: map[string]map[string]any{}, Published: map[string]string{},
-		t: t, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, metadata: map[string]string{},
+		t: t, ctx: ctx, names: &names{}, keys: map[string]string{}, running: map[string]Machine{}, templates: map[string]url.Values{}, metadata: map[string]string{},
 		failures: map[string][]*endpoint.Failure{}, before: map[string]func(){}, answers: map[string]string{},
 		edits: map[string][]edit{}, copies: map[string]string{},
 		front: front{count: map[string]int{}, again: map[string]int{}, late: map[any]*late{}, gone: map[any]int{}, taken: map[string]int{}, puts: map[string]*put{}},

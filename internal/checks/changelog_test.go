@@ -217,6 +217,7 @@ func TestWorkflowsPinActionsAndCallExistingTargets(t *testing.T) {
 func TestWorkflowsHaveTheLeastPermissions(t *testing.T) {
 	writing := map[string]map[string]any{
 		".github/workflows/versions.yml versions": {"contents": "read", "issues": "write"},
+		".github/workflows/aws.yml proof":         {"contents": "read", "id-token": "write"},
 		".github/workflows/release.yml release":   {"contents": "write", "id-token": "write", "attestations": "write"},
 		"examples/github-actions/image.yml image": {"contents": "read", "id-token": "write"},
 	}

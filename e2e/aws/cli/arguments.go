@@ -14,6 +14,7 @@ type arguments struct {
 	service, operation string
 	words              []string
 	in                 reflect.Value
+	options            map[string]string // global ones
 }
 
 // global lists the options of every command.
@@ -38,10 +39,21 @@ func (a *arguments) read() error {
 		values := a.words[from:i]
 		switch {
 		case slices.Contains(global, name) && len(values) == 1:
+			a.options[name] = values[0]
 		case rule && slices.Contains(ruled, name) && len(values) == 1:
 			if name == "port" {
 				if _, err := strconv.Atoi(values[0]); err != nil {
 					return fmt.Errorf("--port %s: %w", values[0], err)
+				}
+			}
+		case a.operation == "create-cluster" && name == "kubernetes-version": // awscli/customizations/argrename.py
+			if err := a.set("version", values); err != nil {
+				return fmt.Errorf("--kubernetes-version: %w", err)
+			}
+		case a.operation == "run-instances" && name == "count": // awscli/customizations/ec2/addcount.py
+			for _, name := range []string{"min-count", "max-count"} {
+				if err := a.set(name, values); err != nil {
+					return fmt.Errorf("--count: %w", err)
 				}
 			}
 		case a.operation == "create-network-acl-entry" && (name == "ingress" || name == "egress"):
@@ -97,7 +109,7 @@ func (a *arguments) value(field reflect.Value, word string) error {
 	}
 	switch {
 	case t.Kind() == reflect.Struct && t.Name() == "AttributeBooleanValue" && word == "true":
-		return nil
+		return a.value(field.FieldByName("Value"), word)
 	case strings.HasPrefix(word, "{") || strings.HasPrefix(word, "["):
 		if t.Kind() == reflect.String { // a policy: a JSON document inside a string
 			field.SetString(word)
@@ -108,7 +120,7 @@ func (a *arguments) value(field reflect.Value, word string) error {
 			return err
 		}
 		return a.document(field, document, t.Name())
-	case t.Kind() == reflect.Struct:
+	case t.Kind() == reflect.Struct || t.Kind() == reflect.Map:
 		return a.shorthand(field, word)
 	}
 	return a.plain(field, word)
@@ -157,6 +169,20 @@ func (a *arguments) document(field reflect.Value, value any, path string) error 
 			if err := a.document(field.Index(i), one, fmt.Sprintf("%s[%d]", path, i)); err != nil {
 				return err
 			}
+		}
+		return nil
+	case reflect.Map:
+		members, ok := value.(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s: must be an object", path)
+		}
+		field.Set(reflect.MakeMap(field.Type()))
+		for name, one := range members {
+			member := reflect.New(field.Type().Elem()).Elem()
+			if err := a.document(member, one, path+"."+name); err != nil {
+				return err
+			}
+			field.SetMapIndex(reflect.ValueOf(name), member)
 		}
 		return nil
 	case reflect.Struct:

@@ -1,6 +1,6 @@
 // Package cli is test code. It checks commands of the AWS CLI in documentation
-// and scripts against the SDK's operations and types. A command that the
-// package cannot read is an error.
+// and scripts against the SDK's operations and types, and runs them with the SDK.
+// A command that the package cannot read is an error.
 package cli
 
 import (
@@ -30,28 +30,24 @@ type nobody struct{}
 
 func (nobody) Do(*http.Request) (*http.Response, error) { return nil, errNotSent }
 
-// clients returns the SDK's clients by their names on the command line.
+// clients returns the SDK's clients that send nothing.
 func clients() map[string]any {
-	c := aws.Config{
+	return clientsOf(aws.Config{
 		Region: "eu-west-1", HTTPClient: nobody{}, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 		}),
-	}
+	})
+}
+
+// clientsOf returns the SDK's clients by their names on the command line.
+func clientsOf(c aws.Config) map[string]any {
 	return map[string]any{
 		"autoscaling": autoscaling.NewFromConfig(c),
 		"kms":         kms.NewFromConfig(c),
 		"ec2":         ec2.NewFromConfig(c), "eks": eks.NewFromConfig(c), "iam": iam.NewFromConfig(c), "ssm": ssm.NewFromConfig(c), "sts": sts.NewFromConfig(c),
 		"route53": route53.NewFromConfig(c),
 	}
-}
-
-// waiters maps a waiter of `wait` to the operation that it calls.
-var waiters = map[string]string{
-	"image-available": "describe-images", "cluster-active": "describe-cluster", "nodegroup-active": "describe-nodegroup",
-	"nat-gateway-available": "describe-nat-gateways",
-	"instance-running":      "describe-instances", "instance-stopped": "describe-instances",
-	"role-exists": "get-role", "instance-profile-exists": "get-instance-profile",
 }
 
 // Check returns what is wrong with the commands of a line. For the AWS CLI,
@@ -88,35 +84,15 @@ func Operation(permission string) bool {
 }
 
 func checkAWS(words []string) error {
-	if len(words) < 2 {
-		return errors.New("the permission names no operation")
-	}
-	service, operation, rest := words[0], words[1], words[2:]
-	if service == "configure" && operation == "list" && len(rest) == 0 {
+	if len(words) == 2 && words[0] == "configure" && words[1] == "list" {
 		return nil
 	}
-	client, known := clients()[service]
-	if !known {
-		return fmt.Errorf("the test code does not support the service %s", service)
-	}
-	if operation == "wait" {
-		if len(rest) == 0 || waiters[rest[0]] == "" {
-			return fmt.Errorf("the test code does not support the waiter %q", rest)
-		}
-		operation, rest = waiters[rest[0]], rest[1:]
-	}
-	method, found := methodOf(client, operation)
-	if !found {
-		return fmt.Errorf("%s has no operation %s", service, operation)
-	}
-	in := reflect.New(method.Type().In(1).Elem())
-	a := arguments{service: service, operation: operation, words: rest, in: in.Elem()}
-	if err := a.read(); err != nil {
+	c, err := parse(clients(), words)
+	if err != nil {
 		return err
 	}
 	// The SDK checks required parameters before it sends anything.
-	out := method.Call([]reflect.Value{reflect.ValueOf(context.Background()), in})
-	if err, _ := out[1].Interface().(error); !errors.Is(err, errNotSent) {
+	if _, err := c.call(context.Background()); !errors.Is(err, errNotSent) {
 		return err
 	}
 	return nil

@@ -1,0 +1,304 @@
+//go:build e2e && linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+)
+
+var kills = flag.Int("kills", 4, "how often TestKilledProofsLeaveNothing kills a run")
+
+// TestMain is also the program, in a process of its own that a test can kill.
+func TestMain(m *testing.M) {
+	if os.Getenv("EKSNODE_TEST_PROOF") != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(aws.Alone(func() int {
+		folder, err := os.MkdirTemp("", "proof")
+		if err == nil {
+			defer os.RemoveAll(folder)
+			tools = folder
+			err = build(folder)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return m.Run()
+	}))
+}
+
+const testRun = "test"
+
+// double is AWS for a run.
+func double(t *testing.T) *aws.World {
+	t.Helper()
+	w := aws.New(t).Prompt("the scripts are those of a person")
+	w.Folder = t.TempDir()
+	w.Serve()
+	w.ServeEBS()
+	return w
+}
+
+// tools is the folder of the command eksnode, and of a disk of 64 MiB that passes as a
+// node's.
+var tools string
+
+func build(folder string) error {
+	cmd := exec.Command("sh", "-ec", `(cd ../..; go build -o "$0/eksnode" ./cmd/eksnode)
+cd "$0"; mkdir -p root/etc/eks/eksnode; : > root/etc/machine-id
+printf 'ID=debian\nVERSION_ID="13"\n' > root/etc/os-release
+printf '{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64", "kubernetes_version": "1.34.4", "assets": [{"id": "kubelet", "version": "1.34.4"}]}' > root/etc/eks/eksnode/manifest.json
+truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
+printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q disk.raw
+dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none
+printf '\353\143\220 GRUB ' | dd of=disk.raw conv=notrunc status=none`, folder)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
+
+func testOptions(t *testing.T) options {
+	t.Helper()
+	return options{
+		region: aws.Region, other: "us-east-1", run: testRun, disk: tools + "/disk.raw", eksnode: tools + "/eksnode", folder: t.TempDir(), yes: true,
+		skip: "not-a-node,can-join,changed-files,assets,units", settle: "0", console: "0", pause: 10 * time.Millisecond, kubernetes: "1.34.4", base: "debian-13",
+	}
+}
+
+// all is everything that a run can leave, as moto and the doubles list it by themselves.
+func all(w *aws.World) []string {
+	list := w.Inventory(aws.Region, "us-east-1")
+	for _, one := range []struct{ action, parameter, pattern string }{
+		{"ec2:DescribeVpcs", "", `<vpcId>(.*?)<`}, {"ec2:DescribeSubnets", "", `<subnetId>(.*?)<`}, {"ec2:DescribeInternetGateways", "", `<internetGatewayId>(.*?)<`},
+		{"ec2:DescribeLaunchTemplates", "", `<launchTemplateId>(.*?)<`}, {"iam:ListRoles", "", `<RoleName>(.*?)<`},
+		{"iam:ListInstanceProfiles", "", `<InstanceProfileName>(.*?)<`}, {"eks:GET /clusters", "", `"clusters": *\[(.*?)\]`},
+		{"ssm:DescribeParameters", "{}", `"Name": *"(/eksnode.*?)"`},
+	} {
+		var parameters []string
+		if one.parameter != "" {
+			parameters = append(parameters, one.parameter)
+		}
+		for _, found := range regexp.MustCompile(one.pattern).FindAllStringSubmatch(string(w.Do(one.action, parameters...)), -1) {
+			list = append(list, one.action+" "+found[1])
+		}
+	}
+	return append(list, slices.Sorted(maps.Keys(w.Entries))...)
+}
+
+// proven runs the program in this process and returns its output, error and report.
+func (o options) proven(ctx context.Context, t *testing.T) (string, report, error) {
+	t.Helper()
+	var out bytes.Buffer
+	err := o.main(ctx, strings.NewReader("no\n"), &out)
+	var r report
+	if text, missing := os.ReadFile(filepath.Join(o.folder, "report.json")); missing == nil {
+		c := jsonschema.NewCompiler()
+		document, err := jsonschema.UnmarshalJSON(strings.NewReader(schema()))
+		require.NoError(t, err)
+		require.NoError(t, c.AddResource("report", document))
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		require.NoError(t, err)
+		require.NoError(t, c.MustCompile("report").Validate(value))
+		require.NoError(t, json.Unmarshal(text, &r))
+		assert.NotContains(t, string(text), aws.Account)
+		assert.NotContains(t, string(text), "secret")
+	}
+	return out.String(), r, err
+}
+
+// unseen are actions of the policy that no call has, because AWS itself makes them, or that
+// only happen in other accounts, on failures or with KMS keys.
+var unseen = regexp.MustCompile(`^(ebs:|kms:|iam:(CreateServiceLinkedRole|PassRole|TagRole|GetOpenIDConnectProvider|GetPolicy|GetPolicyVersion)$|eks:(TagResource|DescribePodIdentityAssociation)$|` +
+	`servicequotas:|ec2:(CreateTags|DeleteSnapshot|ModifyImageAttribute|ModifySnapshotAttribute|EnableImageDeprecation|DescribeImageAttribute|GetEbsDefaultKmsKeyId|GetImageBlockPublicAccessState|DescribeInstanceAttribute|DescribeNatGateways)$|route53:)`)
+
+// The whole proof runs with its own policy, and the policy has no action without a call.
+func TestTheWholeProof(t *testing.T) {
+	w := double(t)
+	before := all(w)
+	o := testOptions(t)
+	var least bytes.Buffer
+	asked := o
+	asked.policy = true
+	require.NoError(t, asked.main(t.Context(), nil, &least))
+	w.Permit(least.String())
+	out, r, err := o.proven(t.Context(), t)
+	log, _ := os.ReadFile(filepath.Join(o.folder, "log"))
+	require.NoError(t, err, string(log))
+	assert.Contains(t, out, "Estimate: 92 minutes with the teardown, USD 0.31.\n")
+	assert.Equal(t, ok, r.Result)
+	require.Len(t, r.Steps, len(steps))
+	for _, s := range r.Steps {
+		assert.Equal(t, ok, s.Result, s.Step)
+		assert.NotEmpty(t, s.Calls, s.Step)
+	}
+	assert.NotEmpty(t, r.Steps[0].Calls[0].Request, "the request ID of AWS")
+	assert.Empty(t, r.Left)
+	assert.Equal(t, before, all(w))
+	text, err := os.ReadFile(filepath.Join(o.folder, "report.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "| nodegroup | ok |")
+	assert.Contains(t, string(text), "Nothing is left.")
+
+	called := w.Count()
+	var document struct{ Statement []statement }
+	require.NoError(t, json.Unmarshal(least.Bytes(), &document))
+	for _, action := range document.Statement[0].Action {
+		if called[action] == 0 && !unseen.MatchString(action) {
+			t.Errorf("the policy has %s, which no call needs", action)
+		}
+	}
+}
+
+// Every permission that is missing is named, and nothing stays.
+func TestMissingPermissionsAreNamed(t *testing.T) {
+	w := double(t)
+	before := all(w)
+	o := testOptions(t)
+	for _, c := range []struct{ action, only, also string }{
+		{"ec2:DescribeRegions", "network", ""}, {"ec2:CreateVpc", "network", ""}, {"ec2:CreateSubnet", "network", ""}, {"ec2:ModifySubnetAttribute", "network", ""},
+		{"iam:CreateRole", "cluster", ""}, {"eks:CreateCluster", "cluster", ""}, {"iam:CreateInstanceProfile", "role", ""}, {"eks:CreateAccessEntry", "role", ""},
+		{"ec2:RegisterImage", "import", ""}, {"ssm:PutParameter", "publish", ""}, {"ec2:RunInstances", "launch", ""},
+		// Without these, something stays until `make aws-clean`.
+		{"ec2:DeleteVpc", "network", "VPC vpc-"}, {"iam:DeleteRole", "role", "role eksnode-proof-test"}, {"ec2:DescribeSnapshots", "disk", "snapshot in us-east-1: listing"},
+	} {
+		o.folder, o.only = t.TempDir(), c.only
+		w.Deny(c.action)
+		_, r, err := o.proven(t.Context(), t)
+		_, operation, _ := strings.Cut(c.action, ":")
+		if assert.ErrorContains(t, err, operation, c.action) {
+			assert.Contains(t, err.Error(), c.also)
+			assert.Equal(t, c.also != "", len(r.Left) > 0, "%s: %q", c.action, r.Left)
+		}
+		w.Heal()
+		if c.also != "" {
+			cleaned := o
+			cleaned.clean = true
+			require.NoError(t, cleaned.main(t.Context(), nil, io.Discard))
+		}
+		assert.Equal(t, before, all(w), c.action)
+	}
+}
+
+// A wrong account, an unknown region, and a person who says no: nothing is created.
+func TestNothingIsCreatedUnasked(t *testing.T) {
+	w := double(t)
+	o := testOptions(t)
+	for want, change := range map[string]func(*options){
+		"the credentials are of the account 123456789012, not of 210987654321": func(o *options) { o.account = "210987654321" },
+		"nothing was created":                         func(o *options) { o.yes = false },
+		"the region is missing":                       func(o *options) { o.region = "" },
+		"the account cannot use the region eu-wset-1": func(o *options) { o.other = "eu-wset-1" },
+		"the region for copies is eu-west-1 too":      func(o *options) { o.other = aws.Region },
+		"there is no step \"imports\"":                func(o *options) { o.only = "imports" },
+	} {
+		wrong := o
+		change(&wrong)
+		_, _, err := wrong.proven(t.Context(), t)
+		require.ErrorContains(t, err, want)
+	}
+	for action := range w.Count() {
+		assert.Contains(t, []string{"sts:GetCallerIdentity", "ec2:DescribeRegions"}, action)
+	}
+}
+
+// Ctrl-C ends the step and tears everything down. A killed run goes on where it was.
+func TestAnInterruptedProof(t *testing.T) {
+	w := double(t)
+	before := all(w)
+	o := testOptions(t)
+	o.only = "role"
+	w.MayRefuse() // the double loses the caller
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.Before("eks:CreateCluster", func() { cancel(errors.New("interrupted")) })
+	_, r, err := o.proven(ctx, t)
+	require.ErrorContains(t, err, "the step cluster: interrupted")
+	assert.Contains(t, r.Steps[1].ByHand, "\naws eks create-cluster ")
+	assert.Equal(t, before, all(w))
+
+	w.Before("eks:CreateCluster", func() {})
+	p, err := o.open(t.Context(), o.eksnode, io.Discard)
+	require.NoError(t, err)
+	network, err := chosen([]string{"network"}, "")
+	require.NoError(t, err)
+	require.NoError(t, p.run(t.Context(), network)) // and then the process is killed
+	made := w.Count()["ec2:CreateVpc"]
+	elsewhere := o
+	elsewhere.region, elsewhere.other = "us-east-1", aws.Region
+	_, _, err = elsewhere.proven(t.Context(), t)
+	require.ErrorContains(t, err, "has the region eu-west-1, not us-east-1: run `make aws-clean` there first")
+	_, _, err = o.proven(t.Context(), t)
+	require.NoError(t, err)
+	assert.Equal(t, made, w.Count()["ec2:CreateVpc"], "the network is not made again")
+	assert.Equal(t, before, all(w))
+}
+
+// What a person repeats by hand runs with the real AWS CLI, and lists what the run lists.
+func TestScriptsRunWithTheAWSCLI(t *testing.T) {
+	w := double(t)
+	before := all(w)
+	p, err := testOptions(t).open(t.Context(), "", io.Discard)
+	require.NoError(t, err)
+	out, err := w.Shell(byHand(p.state.Vars, steps[0].Script), nil)
+	require.NoError(t, err, out)
+	for _, k := range kinds {
+		if !slices.Contains([]string{"VPC", "subnet", "instance", "role", "AMI"}, k.Name) {
+			continue
+		}
+		ours, err := p.shell(t.Context(), k.List, nil)
+		require.NoError(t, err)
+		theirs, err := w.Shell(byHand(p.state.Vars, k.List), nil)
+		require.NoError(t, err)
+		assert.Equal(t, strings.Fields(theirs), strings.Fields(ours), k.Name)
+	}
+	require.NotEqual(t, before, all(w))
+	require.NoError(t, p.clean(t.Context()))
+	assert.Equal(t, before, all(w))
+}
+
+// A run is killed at random moments. The next `make aws-clean` leaves the account as before.
+func TestKilledProofsLeaveNothing(t *testing.T) {
+	w := double(t)
+	before := all(w)
+	o := testOptions(t)
+	longest := 15 * time.Second
+	for n := range *kills {
+		o.folder = t.TempDir()
+		cmd := exec.Command("/proc/self/exe", "-region", o.region, "-run", o.run, "-disk", o.disk, "-eksnode", o.eksnode, "-folder", o.folder, "-yes",
+			"-skip-rules", o.skip, "-settle", "0", "-console", "0", "-pause", "10ms", "-kubernetes", o.kubernetes)
+		cmd.Env = append(os.Environ(), "EKSNODE_TEST_PROOF=1")
+		require.NoError(t, cmd.Start())
+		moment := time.Duration(rand.Int64N(int64(longest)))
+		killed := time.AfterFunc(moment, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait() // killed, or done before
+		killed.Stop()
+		left := len(all(w)) - len(before)
+		cleaned := o
+		cleaned.clean = true
+		require.NoError(t, cleaned.main(t.Context(), nil, io.Discard))
+		assert.Equal(t, before, all(w), "kill %d after %s", n, moment)
+		t.Logf("killed after %s: %d resources to delete", moment.Round(time.Millisecond), left)
+	}
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"flag"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+)
+
+var update = flag.Bool("update", false, "write the page and the schema")
+
+// Page, schema and README.md are those of the table and of the accepted reports.
+func TestPageOfProofs(t *testing.T) {
+	all, err := accepted("accepted")
+	require.NoError(t, err)
+	for name, want := range map[string]string{"../../docs/design/proofs.md": page(all), "report.schema.json": schema()} {
+		if *update {
+			require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
+		}
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		assert.Equal(t, want, string(got), "%s: run make generate", name)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	assert.Contains(t, string(readme), "> "+sentence(all), "README.md")
+	one := report{Begun: time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC), Result: ok}
+	assert.Contains(t, sentence([]report{one}), "**Tested on AWS on 2027-01-02**")
+	assert.Contains(t, page([]report{one}), "| 2027-01-02 |")
+}
+
+// Every command of the AWS CLI in the scripts is an operation of the SDK, and every step
+// needs earlier steps only.
+func TestTheTableOfSteps(t *testing.T) {
+	scripts, before := []string{prelude}, map[string]bool{}
+	for _, s := range steps {
+		scripts = append(scripts, s.Script)
+		for _, needed := range s.Needs {
+			assert.True(t, before[needed], "%s needs %s", s.Name, needed)
+		}
+		before[s.Name] = true
+		assert.Positive(t, s.Minutes, s.Name)
+	}
+	for _, k := range kinds {
+		scripts = append(scripts, k.List, k.Delete)
+	}
+	for _, script := range scripts {
+		lines, err := commands(script)
+		require.NoError(t, err)
+		for _, line := range lines {
+			if line[0] == "aws" {
+				_, err := cli.Action(line[1:])
+				assert.NoError(t, err, "%q", line)
+			}
+		}
+	}
+	_, err := chosen([]string{"imports"}, "")
+	assert.EqualError(t, err, `-only: there is no step "imports"`)
+	names := func(only []string, cluster string) (all []string) {
+		list, err := chosen(only, cluster)
+		require.NoError(t, err)
+		for _, s := range list {
+			all = append(all, s.Name)
+		}
+		return all
+	}
+	assert.Equal(t, []string{"network", "cluster", "role", "disk", "import", "launch"}, names([]string{"launch"}, ""))
+	assert.Equal(t, []string{"role", "disk", "import", "launch"}, names([]string{"launch"}, "mine"))
+}
+
+// A run that has cost more than its estimate begins no further step.
+func TestTheBudgetEndsARun(t *testing.T) {
+	all, err := chosen([]string{"cluster"}, "")
+	require.NoError(t, err)
+	minutes, dollars := estimate(all)
+	assert.Equal(t, 28, minutes)
+	assert.InDelta(t, 0.045, dollars, 0.001) // the cluster's 12 minutes and the teardown
+	p := &proof{out: io.Discard, state: state{Rows: []row{{Step: "cluster", Result: ok, Begun: time.Now().Add(-28 * time.Minute)}}}}
+	require.ErrorIs(t, p.run(context.Background(), all), errBudget)
+	p.state.Rows[0].Begun = time.Now()
+	assert.Less(t, p.spent(time.Now()), dollars)
+}
+
+// What repeats a step by hand is a script of sh.
+func TestByHand(t *testing.T) {
+	script := byHand(map[string]string{"region": "eu-west-1", "run": "x", "account": "1", "subnets": " a b"}, "echo \"$role$subnets\"\n")
+	assert.True(t, strings.HasPrefix(script, "account=$(aws sts get-caller-identity --query Account --output text)\nregion=eu-west-1\nrun=x\nsubnets=' a b'\nset -e\n"), script)
+}

@@ -1,0 +1,99 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/invopop/jsonschema"
+)
+
+const (
+	ok     = "ok"
+	failed = "failed"
+)
+
+// call is a call to AWS or a command of eksnode.
+type call struct {
+	Command string `json:"command"`
+	Request string `json:"request_id,omitempty"`
+	Failed  bool   `json:"failed,omitempty"`
+}
+
+// row is a step of a report.
+type row struct {
+	Step    string    `json:"step"`
+	Does    string    `json:"does"`
+	Begun   time.Time `json:"begun"`
+	Seconds float64   `json:"seconds"`
+	Result  string    `json:"result" jsonschema:"enum=ok,enum=failed"`
+	Error   string    `json:"error,omitempty"`
+	Calls   []call    `json:"calls"`
+	// ByHand repeats a step that failed.
+	ByHand string `json:"by_hand,omitempty"`
+}
+
+// report is the result of a run. It has no account and no keys.
+type report struct {
+	Schema  string    `json:"schema" jsonschema:"const=eksnode.proof/v1"`
+	Eksnode string    `json:"eksnode"`
+	Region  string    `json:"region"`
+	Begun   time.Time `json:"begun"`
+	Seconds float64   `json:"seconds"`
+	Dollars float64   `json:"estimated_dollars"`
+	Result  string    `json:"result" jsonschema:"enum=ok,enum=failed"`
+	Error   string    `json:"error,omitempty"`
+	Steps   []row     `json:"steps"`
+	// Left is what the teardown could not delete.
+	Left []string `json:"left"`
+}
+
+// schema returns the JSON schema of reports.
+func schema() string {
+	text, _ := json.MarshalIndent((&jsonschema.Reflector{Anonymous: true}).Reflect(report{}), "", "  ") // known to be JSON
+	return string(text) + "\n"
+}
+
+// markdown returns the report for people.
+func (r report) markdown() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# Proof on AWS: %s\n\neksnode %s, %s, %s, %.0f seconds, about USD %.2f\n\n| step | result | seconds | calls | what |\n|---|---|---|---|---|\n",
+		r.Result, r.Eksnode, r.Region, r.Begun.Format(time.RFC3339), r.Seconds, r.Dollars)
+	for _, s := range r.Steps {
+		fmt.Fprintf(&out, "| %s | %s | %.0f | %d | %s |\n", s.Step, s.Result, s.Seconds, len(s.Calls), s.Does)
+	}
+	for _, s := range r.Steps {
+		if s.Error != "" {
+			fmt.Fprintf(&out, "\n## The step %s\n\n```text\n%s\n```\n\nRepeat it by hand:\n\n```sh\n%s```\n", s.Step, s.Error, s.ByHand)
+		}
+	}
+	if r.Error != "" {
+		fmt.Fprintf(&out, "\n%s\n", r.Error)
+	}
+	out.WriteString("\n## Not deleted\n\n")
+	if len(r.Left) == 0 {
+		out.WriteString("Nothing is left.\n")
+	}
+	for _, one := range r.Left {
+		fmt.Fprintf(&out, "- %s\n", one)
+	}
+	return out.String()
+}
+
+// write writes report.json and report.md, without the account.
+func (r report) write(path func(string) string, account string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"report.json": string(text) + "\n", "report.md": r.markdown()} {
+		if err := os.WriteFile(path(name), []byte(strings.ReplaceAll(text, account, "ACCOUNT")), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
