@@ -131,7 +131,7 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	if err != nil {
 		return nil, err
 	}
-	p := &proof{config: c, eksnode: eksnode, folder: folder, pause: o.pause, out: out, log: log}
+	p := &proof{shapes: shapes{}, config: c, eksnode: eksnode, folder: folder, pause: o.pause, out: out, log: log}
 	p.state = state{Begun: time.Now().UTC(), Vars: map[string]string{
 		"region": o.region, "other": o.other, "cluster": o.cluster, "run": o.run, "disk": o.disk, "base": o.base, "kubernetes": o.kubernetes,
 		"skip": o.skip, "settle": o.settle, "console": o.console, "dir": folder, "account": "unknown", "mine": o.run,
@@ -183,7 +183,7 @@ func (p *proof) prove(ctx context.Context, all []step) error {
 	if failure != nil {
 		r.Result, r.Error = failed, failure.Error()
 	}
-	if err := r.write(p.path, p.state.Vars["account"]); err != nil {
+	if err := errors.Join(p.shapes.write(p.path("shapes.json")), r.write(p.path, p.state.Vars["account"])); err != nil {
 		return errors.Join(failure, err)
 	}
 	fmt.Fprintf(p.out, "%s: %s\n", r.Result, p.path("report.md"))

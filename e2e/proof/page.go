@@ -71,7 +71,7 @@ You need Linux, root, Go, make, git and AWS credentials in your environment. The
 
 `+"```text\nmake aws REGION=eu-west-1 ACCOUNT=123456789012\n```"+`
 
-2. Read `+"`build/aws/report.md`"+`. Of a failed step, it has the script that repeats the step with the AWS CLI. `+"`build/aws/report.json`"+` has the same, by [e2e/proof/report.schema.json](../../e2e/proof/report.schema.json), without the account.
+2. Read `+"`build/aws/report.md`"+`. Of a failed step, it has the script that repeats the step with the AWS CLI. `+"`build/aws/report.json`"+` has the same, by [e2e/proof/report.schema.json](../../e2e/proof/report.schema.json), without the account. Both name fields of AWS's answers to the scripts' own commands that the doubles of the tests lack, or that only the doubles have.
 3. If the run was killed, run the same command again to go on, or delete what is left:
 
 `+"```text\nmake aws-clean REGION=eu-west-1\n```"+`

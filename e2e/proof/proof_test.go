@@ -96,3 +96,14 @@ func TestByHand(t *testing.T) {
 	script := byHand(map[string]string{"region": "eu-west-1", "run": "x", "account": "1", "subnets": " a b"}, "echo \"$role$subnets\"\n")
 	assert.True(t, strings.HasPrefix(script, "account=$(aws sts get-caller-identity --query Account --output text)\nregion=eu-west-1\nrun=x\nsubnets=' a b'\nset -e\n"), script)
 }
+
+// An answer of AWS that the doubles do not have is named, and the other way round.
+func TestWrongDoublesAreNamed(t *testing.T) {
+	s := shapes{}
+	s.add("network", "ec2:CreateVpc", map[string]any{"Vpc": map[string]any{"VpcId": "vpc-1", "New": []any{map[string]any{"A": 1}}}})
+	all, err := s.differences("network")
+	require.NoError(t, err)
+	assert.Contains(t, all, "ec2:CreateVpc.Vpc.New[].A: only in AWS")
+	assert.Contains(t, all, "ec2:CreateVpc.Vpc.State: only in the double")
+	assert.NotContains(t, strings.Join(all, "\n"), "VpcId: only")
+}

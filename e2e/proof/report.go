@@ -33,6 +33,9 @@ type row struct {
 	Result  string    `json:"result" jsonschema:"enum=ok,enum=failed"`
 	Error   string    `json:"error,omitempty"`
 	Calls   []call    `json:"calls"`
+	// Differences are names in the answers of AWS's calls that the doubles of the tests
+	// lack, or that only they have.
+	Differences []string `json:"differences,omitempty"`
 	// ByHand repeats a step that failed.
 	ByHand string `json:"by_hand,omitempty"`
 }
@@ -69,6 +72,12 @@ func (r report) markdown() string {
 	for _, s := range r.Steps {
 		if s.Error != "" {
 			fmt.Fprintf(&out, "\n## The step %s\n\n```text\n%s\n```\n\nRepeat it by hand:\n\n```sh\n%s```\n", s.Step, s.Error, s.ByHand)
+		}
+	}
+	out.WriteString("\n## Where the doubles of the tests differ\n\n")
+	for _, s := range r.Steps {
+		for _, one := range s.Differences {
+			fmt.Fprintf(&out, "- %s, %s\n", s.Step, one)
 		}
 	}
 	if r.Error != "" {

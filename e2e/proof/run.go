@@ -35,6 +35,8 @@ type proof struct {
 	out, log        io.Writer
 	state           state
 	calls           []call
+	step            string
+	shapes          shapes
 }
 
 // state is what a later run goes on with.
@@ -175,6 +177,9 @@ func (p *proof) execute(ctx context.Context, args []string) error {
 
 func (p *proof) called(action, request string, answer any) {
 	p.calls = append(p.calls, call{Command: action, Request: request, Failed: answer == nil})
+	if answer != nil && p.step != "" {
+		p.shapes.add(p.step, action, answer)
+	}
 }
 
 // chosen returns the steps with names, and those that they need. Without names, it
@@ -253,11 +258,12 @@ func (p *proof) run(ctx context.Context, all []step) error {
 			return err
 		}
 		before := maps.Clone(p.state.Vars)
-		p.calls = []call{}
+		p.calls, p.step = []call{}, s.Name
 		limit := time.Duration(3*s.Minutes) * time.Minute
 		bounded, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the step took longer than %s", limit))
 		_, err := p.shell(bounded, s.Script, nil)
 		cancel()
+		p.step = ""
 		left := p.teardown(context.WithoutCancel(ctx), func(k kind) bool { return k.Brief })
 		at.Seconds, at.Calls = time.Since(at.Begun).Seconds(), p.calls
 		if err == nil && len(left) > 0 {
@@ -266,6 +272,9 @@ func (p *proof) run(ctx context.Context, all []step) error {
 		if err != nil {
 			at.Error, at.ByHand = err.Error(), byHand(before, s.Script)
 			return errors.Join(fmt.Errorf("the step %s: %w", s.Name, err), p.save())
+		}
+		if at.Differences, err = p.shapes.differences(s.Name); err != nil {
+			return err
 		}
 		at.Result = ok
 		if err := p.save(); err != nil {

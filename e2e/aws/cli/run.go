@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -179,6 +180,13 @@ func (s Session) pages(ctx context.Context, c *command) (any, error) {
 	for {
 		out, err := c.call(ctx)
 		action := c.action()
+		for range 5 {
+			if !unseen(c.operation, err) || ctx.Err() != nil {
+				break
+			}
+			time.Sleep(s.Pause)
+			out, err = c.call(ctx)
+		}
 		if err != nil {
 			s.Called(action, requestOf(err), nil)
 			return nil, err
@@ -206,6 +214,14 @@ func (s Session) pages(ctx context.Context, c *command) (any, error) {
 			return all, nil
 		}
 	}
+}
+
+// unseen says whether a change failed because EC2 does not show a new resource yet
+// (https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html).
+func unseen(operation string, err error) bool {
+	var said smithy.APIError
+	verb, _, _ := strings.Cut(operation, "-")
+	return errors.As(err, &said) && strings.HasSuffix(said.ErrorCode(), ".NotFound") && !slices.Contains([]string{"describe", "get", "delete"}, verb)
 }
 
 func requestOf(err error) string {
