@@ -244,7 +244,7 @@ func (p *proof) run(ctx context.Context, all []step) error {
 		if i >= 0 && p.state.Rows[i].Result == ok {
 			continue
 		}
-		if i >= 0 { // a former run has begun the step
+		if i >= 0 { // an interrupted run has begun the step
 			p.state.Rows = slices.Delete(p.state.Rows, i, i+1)
 		}
 		if p.spent(time.Now()) > budget {
