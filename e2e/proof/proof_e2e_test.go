@@ -102,8 +102,11 @@ func all(w *aws.World) []string {
 		if one.parameter != "" {
 			parameters = append(parameters, one.parameter)
 		}
-		for _, found := range regexp.MustCompile(one.pattern).FindAllStringSubmatch(string(w.Do(one.action, parameters...)), -1) {
-			list = append(list, one.action+" "+found[1])
+		for _, region := range []string{aws.Region, "us-east-1"} {
+			answer := string(w.DoIn(region, one.action, parameters...))
+			for _, found := range regexp.MustCompile(one.pattern).FindAllStringSubmatch(answer, -1) {
+				list = append(list, one.action+" "+region+" "+found[1])
+			}
 		}
 	}
 	return append(list, slices.Sorted(maps.Keys(w.Entries))...)
