@@ -39,6 +39,8 @@ type diskComparison struct {
 	sides [2]*comparedDisk
 	cache snapshot.Cache
 	meter *meter
+	// keep keeps the first disk in the cache folder.
+	keep bool
 	// closers run in the reverse order.
 	closers []func() error
 	found   diskDifferences
@@ -54,16 +56,22 @@ type diskDifferences struct {
 	Notes []string `json:"notes"`
 }
 
+func newComparison(cmd *cobra.Command, c *comparison) *diskComparison {
+	found := diskDifferences{Facts: []difference{}, Result: diskdiff.None(), Notes: []string{}}
+	return &diskComparison{comparison: c, cmd: cmd, meter: newMeter(cmd.ErrOrStderr()), found: found}
+}
+
+func (d *diskComparison) close(err *error) {
+	for n := len(d.closers) - 1; n >= 0; n-- {
+		*err = errors.Join(*err, d.closers[n]())
+	}
+}
+
 // compareDisks compares two disks. Whatever can fail without the disks fails before
 // the download.
 func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error) {
-	d := &diskComparison{comparison: c, cmd: cmd, meter: newMeter(cmd.ErrOrStderr())}
-	d.found = diskDifferences{Facts: []difference{}, Result: diskdiff.None(), Notes: []string{}}
-	defer func() {
-		for n := len(d.closers) - 1; n >= 0; n-- {
-			err = errors.Join(err, d.closers[n]())
-		}
-	}()
+	d := newComparison(cmd, c)
+	defer d.close(&err)
 	for n, arg := range args {
 		if d.sides[n], err = parseSide(arg); err != nil {
 			return err
@@ -346,6 +354,6 @@ func (d *diskComparison) get(ctx context.Context, s *comparedDisk, say func(stri
 		return nil, fmt.Errorf("comparing %s: %w", s.volume, s.volume.Explain(err, "--cache-folder"))
 	}
 	s.path = kept.Path
-	d.closers = append(d.closers, func() error { return kept.Close(false) })
+	d.closers = append(d.closers, func() error { return kept.Close(d.keep && s == d.sides[0]) })
 	return kept, nil
 }

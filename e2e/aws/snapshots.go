@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
@@ -62,6 +63,41 @@ func (w *World) modifySnapshot(region string, in struct {
 	}
 	s.Shares = shared(s.Shares, in.Permission)
 	return done{true}, nil
+}
+
+// Volume is a volume that was made of a snapshot.
+type Volume struct {
+	// Disk is a file with the content, and Parent the snapshot.
+	Disk, Parent string
+}
+
+// createSnapshot makes a snapshot of a volume of the world.
+func (w *World) createSnapshot(region string, in struct {
+	Volume         string             `query:"VolumeId"`
+	Description    string             `query:"Description"`
+	Specifications []tagSpecification `query:"TagSpecification"`
+}) (out snapshotOut, err error) {
+	v, found := w.Volumes[in.Volume]
+	if !found {
+		return out, endpoint.Fail("InvalidVolume.NotFound", "The volume '%s' does not exist.", in.Volume)
+	}
+	f, err := os.Open(v.Disk)
+	if err != nil {
+		return out, err
+	}
+	defer f.Close()
+	out.ID = w.next("snap")
+	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent}
+	for _, one := range in.Specifications {
+		for _, tag := range one.Tags {
+			s.Tags = append(s.Tags, ebsdirect.Tag(tag))
+		}
+	}
+	return out, w.ebs.AddChild(s, f)
+}
+
+type snapshotOut struct {
+	ID string `xml:"snapshotId"`
 }
 
 // deleteSnapshot refuses to delete snapshots of images. moto would delete them.
@@ -146,7 +182,7 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:GetEbsDefaultKmsKeyId": handle(w, w.defaultKey), "ec2:GetImageBlockPublicAccessState": handle(w, w.blockPublic),
 		"servicequotas:GetServiceQuota": handle(w, w.quota), "servicequotas:GetAWSDefaultServiceQuota": handle(w, w.defaultQuota),
 		"ec2:CopyImage": handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
-		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair),
+		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair), "ec2:CreateSnapshot": handle(w, w.createSnapshot),
 		"ec2:RegisterImage": handle(w, w.registerImage),
 		"ec2:RunInstances":  w.runTemplate, "ec2:DescribeInstances": w.describeInstances,
 		"ec2:StopInstances": endpoint.Handle(w.stopInstances), "ec2:TerminateInstances": endpoint.Handle(w.terminateInstances),

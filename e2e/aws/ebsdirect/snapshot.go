@@ -115,6 +115,36 @@ func (d *Double) Add(s Snapshot, content io.Reader) error {
 	}
 }
 
+// AddChild adds a snapshot of a volume that was made of its parent. Blocks with the content
+// of the parent are the parent's.
+func (d *Double) AddChild(s Snapshot, content io.Reader) error {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	one, err := d.add(s)
+	if err != nil {
+		return err
+	}
+	one.parent = d.find(s.Parent)
+	block := make([]byte, BlockSize)
+	for index := int32(0); ; index++ {
+		n, err := io.ReadFull(content, block)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		clear(block[n:])
+		sum := sha256.Sum256(block)
+		if from := one.parent.source(index); from != nil && from.sums[index] == sum {
+			continue
+		}
+		if err := one.keep(index, block, sum, false); err != nil {
+			return err
+		}
+	}
+}
+
 // Delete deletes a snapshot. The blocks that its children share stay: a snapshot is
 // incremental only in storage (UG, ebs-snapshots.html).
 func (d *Double) Delete(id string) bool {

@@ -1,0 +1,338 @@
+//go:build !agent
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diskdiff"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+// nodeFleet holds the flags of `eksnode fleet audit`.
+type nodeFleet struct {
+	selection
+	disk    *auditedDisk
+	cluster string
+	tags    map[string]string
+	output  string
+	dryRun  bool
+}
+
+func fleetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "fleet", Short: "Audit the disks of running nodes", Args: cobra.NoArgs,
+		Long:    "Fleet commands work on the instances of a cluster, without a login.",
+		Example: "  sudo -E eksnode fleet audit --cluster demo",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(fleetAuditCommand())
+	return cmd
+}
+
+func fleetAuditCommand() *cobra.Command {
+	var f nodeFleet
+	cmd := &cobra.Command{
+		Use:   "audit [INSTANCE...]",
+		Short: "Find what has changed on nodes since their AMI, without a login",
+		Long: `Audit makes a snapshot of each node's root volume, and reads what differs from the
+snapshot of its AMI. It lists packages, programs and configuration that have changed, and
+on how many nodes. Files below /var and /home, and those of users, are only counted. Then
+it runs rules on the disk, by default those of the phase inspect. Snapshots are deleted
+at once; after a kill, the next run uses and deletes them. The exit code is 1 when a
+package or a program has changed or a rule found something, and 2 when a node could not
+be read. Nodes are read one by one. This needs root and Linux.`,
+		Example: `  eksnode fleet audit --cluster demo --dry-run
+  sudo -E eksnode fleet audit --cluster demo
+  sudo -E eksnode fleet audit i-0123456789abcdef0 --output json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.disk.policy {
+				return printText(cmd.OutOrStdout(), awsapi.FleetPolicy)
+			}
+			return f.run(cmd, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.cluster, "cluster", "", "EKS cluster whose nodes to audit")
+	flags.StringToStringVar(&f.tags, "tag", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "list the nodes and the most that reading them costs, and exit")
+	options(flags, scrubHelp(), &f.spec, "rules", "skip_rules")
+	f.disk = sourceFlags(cmd)
+	formatFlag(cmd, &f.output, "text", "json")
+	return cmd
+}
+
+// fleetReport is what `eksnode fleet audit --output json` prints.
+type fleetReport struct {
+	Region string      `json:"region"`
+	Nodes  []fleetNode `json:"nodes"`
+	Drift  []drift     `json:"drift"`
+}
+
+// fleetNode is the audit of a node.
+type fleetNode struct {
+	Instance string `json:"instance"`
+	AMI      string `json:"ami"`
+	// Blocks are the blocks of 512 KiB that have changed.
+	Blocks int `json:"blocks"`
+	// State is the number of changed files that nodes change while they work.
+	State    int            `json:"state"`
+	Findings []plan.Finding `json:"findings"`
+	Error    string         `json:"error,omitempty"`
+}
+
+// drift is a change on some of the nodes.
+type drift struct {
+	Kind   string   `json:"kind"` // one of package, program and configuration
+	Name   string   `json:"name"`
+	Change string   `json:"change"`
+	Nodes  []string `json:"nodes"`
+}
+
+// driftKinds are the folders of a kind of drift. Other files are state.
+var driftKinds = []struct {
+	kind    string
+	folders []string
+}{
+	{"configuration", []string{"/etc/"}},
+	{"program", []string{"/usr/", "/opt/", "/bin/", "/sbin/", "/lib", "/boot/"}},
+}
+
+func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
+	ctx := cmd.Context()
+	if err := f.choose(args); err != nil {
+		return err
+	}
+	if !f.dryRun {
+		if err := diskaudit.Ready(); err != nil {
+			return fmt.Errorf("auditing nodes: %w", err)
+		}
+	}
+	a, err := awsapi.Open(ctx, f.disk.aws)
+	if err != nil {
+		return err
+	}
+	nodes, err := a.Nodes(ctx, awsapi.Fleet{Instances: args, Tags: f.tags})
+	switch {
+	case err != nil:
+		return err
+	case len(nodes) == 0:
+		return fmt.Errorf("%s has no running or stopped instance of this kind; look for its tags with aws ec2 describe-instances", a.Region)
+	case f.dryRun:
+		return f.estimate(cmd, a, nodes)
+	}
+	r := fleetReport{Region: a.Region, Nodes: []fleetNode{}, Drift: []drift{}}
+	said := newPrinter(cmd.ErrOrStderr())
+	for n, node := range nodes {
+		said.line("%s (%d of %d)", node.ID, n+1, len(nodes))
+		again := slices.ContainsFunc(nodes[n+1:], func(o awsapi.Node) bool { return o.Image == node.Image })
+		one, err := f.audit(cmd, a, node, again || f.disk.keep, &r)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			one.Error = err.Error()
+		}
+		r.Nodes = append(r.Nodes, one)
+	}
+	slices.SortStableFunc(r.Drift, func(x, y drift) int {
+		return cmp.Or(strings.Compare(y.Kind, x.Kind), len(x.Nodes)-len(y.Nodes), strings.Compare(x.Name, y.Name))
+	})
+	return r.print(cmd, f.output)
+}
+
+// choose checks the flags, and makes a tag of the cluster.
+func (f *nodeFleet) choose(args []string) error {
+	if len(args) == 0 && f.cluster == "" && len(f.tags) == 0 {
+		return errors.New("name the nodes: --cluster NAME, --tag KEY=VALUE or IDs of instances")
+	}
+	if len(args) > 0 && (f.cluster != "" || len(f.tags) > 0) {
+		return errors.New("IDs of instances exclude --cluster and --tag: use one of them")
+	}
+	for _, id := range args {
+		if err := awsnames.InstanceID().Check(id); err != nil {
+			return err
+		}
+	}
+	if f.cluster != "" {
+		if err := awsnames.ClusterName().Check(f.cluster); err != nil {
+			return fmt.Errorf("--cluster: %w", err)
+		}
+		if f.tags == nil {
+			f.tags = map[string]string{}
+		}
+		f.tags["kubernetes.io/cluster/"+f.cluster] = ""
+	}
+	if len(f.spec.Only) == 0 {
+		f.spec.Only = []string{"inspect"}
+	}
+	return f.check(scrub.Spec.ValidateAudit)
+}
+
+// perThousand is the price of 1,000 blocks in US dollars
+// (https://aws.amazon.com/ebs/pricing/, us-east-1, November 2026).
+const perThousand = 0.003
+
+func (f *nodeFleet) estimate(cmd *cobra.Command, a *awsapi.AWS, nodes []awsapi.Node) error {
+	p, blocks := newPrinter(cmd.OutOrStdout()), int64(0)
+	sizes := map[string]int64{}
+	for _, n := range nodes {
+		if _, known := sizes[n.Image]; !known {
+			root, err := snapshot.Named{ID: n.Image}.Find(cmd.Context(), a)
+			if err != nil {
+				return err
+			}
+			for _, d := range root.Image.Devices {
+				if d.Snapshot == root.Snapshot {
+					sizes[n.Image] = int64(d.Size) << 30 / snapshot.BlockSize
+				}
+			}
+			blocks += sizes[n.Image] // of the AMI
+		}
+		blocks += sizes[n.Image]
+		p.line("%s  %s  %s", n.ID, n.Image, n.Volume)
+	}
+	p.line("%s; reading all blocks of %s costs at most %.2f USD, and only changed blocks are read of nodes",
+		show.Count(len(nodes), "node"), show.Count(len(sizes), "AMI"), float64(blocks)*perThousand/1000)
+	return p.err
+}
+
+// audit audits a node, and adds its drift to the report.
+// With keep, the disk of its AMI stays in the cache.
+func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, keep bool, r *fleetReport) (one fleetNode, err error) {
+	one = fleetNode{Instance: node.ID, AMI: node.Image, Findings: []plan.Finding{}}
+	taken, err := a.TakeSnapshot(cmd.Context(), node)
+	if taken != "" {
+		defer func() { err = errors.Join(err, a.RemoveSnapshot(context.WithoutCancel(cmd.Context()), taken)) }()
+	}
+	if err != nil {
+		return one, err
+	}
+	d := newComparison(cmd, &comparison{
+		output: "json", local: f.disk.local, partition: f.disk.partition, regions: regions{aws: f.disk.aws, names: []string{a.Region}},
+	})
+	d.keep = keep
+	defer d.close(&err)
+	for n, id := range []string{node.Image, taken} {
+		if d.sides[n], err = parseSide(a.Region + ":" + id); err != nil {
+			return one, err
+		}
+	}
+	if err := d.find(cmd.Context()); err != nil {
+		return one, err
+	}
+	if err := d.content(cmd.Context(), newPrinter(cmd.ErrOrStderr())); err != nil {
+		return one, err
+	}
+	b := d.found.Blocks
+	one.Blocks = b.Changed + b.Added + b.Removed
+	r.add(node.ID, &one, d.found.Result)
+	report, err := f.disk.auditFile(cmd.Context(), d.sides[1].path, f.spec)
+	if err != nil {
+		return one, err
+	}
+	for _, p := range report.Problems() {
+		one.Findings = append(one.Findings, p.Findings...)
+	}
+	return one, nil
+}
+
+// add adds what differs on a node.
+func (r *fleetReport) add(node string, one *fleetNode, found diskdiff.Result) {
+	for _, p := range found.Packages {
+		r.on(node, drift{Kind: "package", Name: p.Name, Change: versionText(p.Before) + " to " + versionText(p.After)})
+	}
+	for _, file := range found.Files {
+		kind := ""
+		for _, k := range driftKinds {
+			if slices.ContainsFunc(k.folders, func(folder string) bool { return strings.HasPrefix(file.Name, folder) }) {
+				kind = k.kind
+			}
+		}
+		change := strings.Join(file.Differs, ", ")
+		switch {
+		case kind == "" || file.Group == diskdiff.OfChangedPackage:
+			one.State++
+			continue
+		case file.Before == nil:
+			change = "added"
+		case file.After == nil:
+			change = "removed"
+		}
+		r.on(node, drift{Kind: kind, Name: file.Path, Change: change})
+	}
+}
+
+func versionText(version *string) string {
+	if version == nil {
+		return "none"
+	}
+	return *version
+}
+
+func (r *fleetReport) on(node string, d drift) {
+	same := slices.IndexFunc(r.Drift, func(o drift) bool { return o.Kind == d.Kind && o.Name == d.Name && o.Change == d.Change })
+	if same < 0 {
+		same, r.Drift = len(r.Drift), append(r.Drift, d)
+	}
+	r.Drift[same].Nodes = append(r.Drift[same].Nodes, node)
+}
+
+// nodesMost are the nodes that a line of drift names.
+const nodesMost = 3
+
+func (r *fleetReport) print(cmd *cobra.Command, output string) error {
+	code := 0
+	for _, d := range r.Drift {
+		if d.Kind != "configuration" {
+			code = 1
+		}
+	}
+	for _, n := range r.Nodes {
+		if len(n.Findings) > 0 {
+			code = max(code, 1)
+		}
+		if n.Error != "" {
+			code = 2
+		}
+	}
+	var failed error
+	if code != 0 {
+		failed = exitError(code)
+	}
+	if output == "json" {
+		return errors.Join(writeJSON(cmd.OutOrStdout(), r), failed)
+	}
+	p := newPrinter(cmd.OutOrStdout())
+	for _, d := range r.Drift {
+		on := d.Nodes
+		if len(on) > nodesMost {
+			on = append(slices.Clone(on[:nodesMost]), "…")
+		}
+		p.line("%-13s  %s  (%s)  %d of %d: %s", d.Kind, show.Line(d.Name), d.Change, len(d.Nodes), len(r.Nodes), strings.Join(on, ", "))
+	}
+	for _, n := range r.Nodes {
+		for _, found := range n.Findings {
+			p.line("finding        %s: %s  (%s)", n.Instance, show.Line(found.Target), found.Reason)
+		}
+		if n.Error != "" {
+			p.line("unknown        %s: %s", n.Instance, show.Line(n.Error))
+			continue
+		}
+		p.line("%s of %s: %s changed, %s of state, %s", n.Instance, n.AMI, show.Count(n.Blocks, "block"), show.Count(n.State, "file"), show.Count(len(n.Findings), "finding"))
+	}
+	return errors.Join(p.err, failed)
+}

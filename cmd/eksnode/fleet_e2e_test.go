@@ -1,0 +1,100 @@
+//go:build e2e && linux && !agent
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+)
+
+// driftedNodes are three nodes of an AMI. On the second one, a program and a file in /etc have
+// changed, and on the third one only a file in /etc, in the same way.
+func driftedNodes(t *testing.T) *aws.World {
+	t.Helper()
+	files := cleanNode(t)
+	w, _ := cloudWith(t, rootDisk(t, files), nil)
+	w.Volumes = map[string]aws.Volume{}
+	var instances strings.Builder
+	for n := range 3 {
+		changed := map[string]string{"var/lib/kubelet/state": fmt.Sprint(n)}
+		if n > 0 {
+			changed["etc/motd"] = "changed"
+		}
+		if n == 1 {
+			changed["usr/bin/added"] = "#!/bin/sh\n"
+		}
+		for name, text := range files {
+			if _, has := changed[name]; !has {
+				changed[name] = text
+			}
+		}
+		id := fmt.Sprintf("%017d", n)
+		w.Volumes["vol-"+id] = aws.Volume{Disk: rootDisk(t, changed), Parent: cloudSnapshot}
+		fmt.Fprintf(&instances, `<item><instancesSet><item><instanceId>i-%s</instanceId><imageId>%s</imageId><rootDeviceName>/dev/xvda</rootDeviceName>
+<blockDeviceMapping><item><deviceName>/dev/xvda</deviceName><ebs><volumeId>vol-%[1]s</volumeId></ebs></item></blockDeviceMapping></item></instancesSet></item>`, id, cloudImage)
+	}
+	w.Answer("ec2:DescribeInstances", "<R><reservationSet>"+instances.String()+"</reservationSet></R>")
+	return w
+}
+
+func TestDriftOfNodesIsFound(t *testing.T) {
+	w := driftedNodes(t)
+	code, out, errOut := command(t, "", "fleet", "audit", "--cluster", "demo", "--dry-run")
+	require.Zero(t, code, errOut)
+	assert.Contains(t, out, "i-00000000000000001  "+cloudImage+"  vol-00000000000000001\n")
+	assert.Contains(t, out, "3 nodes; reading all blocks of 1 AMI costs at most 0.02 USD")
+	assert.Zero(t, w.Count()["ec2:CreateSnapshot"])
+
+	code, out, errOut = inProcess("fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
+	require.Equal(t, 1, code, out+errOut)
+	var r fleetReport
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Len(t, r.Nodes, 3)
+	second, third := "i-00000000000000001", "i-00000000000000002"
+	assert.Contains(t, r.Drift, drift{"program", "/usr/bin/added", "added", []string{second}})
+	assert.Contains(t, r.Drift, drift{"configuration", "/etc/motd", "added", []string{second, third}})
+	for _, n := range r.Nodes {
+		assert.Empty(t, n.Error)
+		assert.Positive(t, n.Blocks)
+		assert.Positive(t, n.State)
+	}
+	assert.Len(t, w.Snapshots, 1, "only the AMI's own stays")
+	assert.Empty(t, cached(t))
+
+	// A snapshot that cannot be deleted is named, and the next run uses and deletes it. A
+	// node that cannot be read is named too.
+	w.Deny("ec2:DeleteSnapshot")
+	code, out, _ = inProcess("fleet", "audit", third, "--rules", "machine-id")
+	assert.Equal(t, 2, code)
+	assert.Regexp(t, "unknown        "+third+": deleting the snapshot snap-.*: the permission ec2:DeleteSnapshot is missing", out)
+	w.Heal()
+	w.Deny("ec2:CreateSnapshot")
+	code, out, errOut = inProcess("fleet", "audit", "--tag", "team=", "--rules", "machine-id")
+	assert.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "program        /usr/bin/added  (added)  1 of 3: "+second+"\n")
+	assert.Contains(t, out, third+" of "+cloudImage+": ")
+	assert.Len(t, w.Snapshots, 1)
+	code, out, _ = inProcess("fleet", "audit", third, "--rules", "machine-id")
+	assert.Equal(t, 2, code)
+	assert.Contains(t, out, "unknown        "+second+": making a snapshot of the root volume of "+second+": the permission ec2:CreateSnapshot is missing")
+}
+
+func TestFleetAuditRefuses(t *testing.T) {
+	for want, args := range map[string]string{
+		"name the nodes: --cluster NAME, --tag KEY=VALUE or IDs": "",
+		"IDs of instances exclude --cluster and --tag":           "i-0123456789abcdef0 --cluster x",
+		"is not an instance ID":                                  "ami-0123456789abcdef0",
+		"no rule, phase or group is named":                       "--cluster x --rules nothing",
+	} {
+		code, _, errOut := inProcess(strings.Fields("fleet audit " + args)...)
+		assert.Equal(t, 2, code, args)
+		assert.Contains(t, errOut, want)
+	}
+}
