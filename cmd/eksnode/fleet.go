@@ -212,7 +212,8 @@ func (f *nodeFleet) estimate(cmd *cobra.Command, a *awsapi.AWS, nodes []awsapi.N
 
 // audit audits a node, and adds its drift to the report.
 // With keep, the disk of its AMI stays in the cache.
-func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, keep bool, r *fleetReport) (one fleetNode, err error) {
+func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, keep bool,
+	r *fleetReport) (one fleetNode, err error) {
 	one = fleetNode{Instance: node.ID, AMI: node.Image, Findings: []plan.Finding{}}
 	taken, err := a.TakeSnapshot(cmd.Context(), node)
 	if taken != "" {
@@ -222,7 +223,8 @@ func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, k
 		return one, err
 	}
 	d := newComparison(cmd, &comparison{
-		output: "json", local: f.disk.local, partition: f.disk.partition, regions: regions{aws: f.disk.aws, names: []string{a.Region}},
+		output: "json", local: f.disk.local, partition: f.disk.partition, regions: regions{aws: f.disk.aws,
+			names: []string{a.Region}},
 	})
 	d.keep = keep
 	defer d.close(&err)
@@ -284,7 +286,10 @@ func versionText(version *string) string {
 }
 
 func (r *fleetReport) on(node string, d drift) {
-	same := slices.IndexFunc(r.Drift, func(o drift) bool { return o.Kind == d.Kind && o.Name == d.Name && o.Change == d.Change })
+	same := slices.IndexFunc(r.Drift, func(o drift) bool {
+		return o.Kind == d.Kind && o.Name == d.Name &&
+			o.Change == d.Change
+	})
 	if same < 0 {
 		same, r.Drift = len(r.Drift), append(r.Drift, d)
 	}
@@ -322,7 +327,8 @@ func (r *fleetReport) print(cmd *cobra.Command, output string) error {
 		if len(on) > nodesMost {
 			on = append(slices.Clone(on[:nodesMost]), "…")
 		}
-		p.line("%-13s  %s  (%s)  %d of %d: %s", d.Kind, show.Line(d.Name), d.Change, len(d.Nodes), len(r.Nodes), strings.Join(on, ", "))
+		p.line("%-13s  %s  (%s)  %d of %d: %s", d.Kind, show.Line(d.Name), d.Change, len(d.Nodes), len(r.Nodes),
+			strings.Join(on, ", "))
 	}
 	for _, n := range r.Nodes {
 		for _, found := range n.Findings {
@@ -332,7 +338,8 @@ func (r *fleetReport) print(cmd *cobra.Command, output string) error {
 			p.line("unknown        %s: %s", n.Instance, show.Line(n.Error))
 			continue
 		}
-		p.line("%s of %s: %s changed, %s of state, %s", n.Instance, n.AMI, show.Count(n.Blocks, "block"), show.Count(n.State, "file"), show.Count(len(n.Findings), "finding"))
+		p.line("%s of %s: %s changed, %s of state, %s", n.Instance, n.AMI, show.Count(n.Blocks, "block"),
+			show.Count(n.State, "file"), show.Count(len(n.Findings), "finding"))
 	}
 	return errors.Join(p.err, failed)
 }

@@ -15,14 +15,17 @@ import (
 
 // checkStatement checks the fields of the statement and the watermark.
 func (s Spec) checkStatement(f *faults) {
-	f.when((s.Statement == "") != (s.StatementKey == ""), "%s belong together", surface.Name("statement and statement_key"))
-	f.when(s.Statement != "" && s.Audit == string(scrub.AuditOff), "%s has no effect without an audit", surface.Name("statement"))
+	f.when((s.Statement == "") != (s.StatementKey == ""), "%s belong together",
+		surface.Name("statement and statement_key"))
+	f.when(s.Statement != "" && s.Audit == string(scrub.AuditOff), "%s has no effect without an audit",
+		surface.Name("statement"))
 	if s.Watermark == "" {
 		return
 	}
 	f.check("watermark", awsnames.ImageName(s.Watermark))
 	f.when(s.Statement == "", "%s has no effect without %s", surface.Name("watermark"), surface.Name("statement"))
-	f.when(s.Audit == string(scrub.AuditWarns), "%s needs %s", surface.Name("watermark"), surface.Name("audit").Is(string(scrub.AuditFails)))
+	f.when(s.Audit == string(scrub.AuditWarns), "%s needs %s", surface.Name("watermark"),
+		surface.Name("audit").Is(string(scrub.AuditFails)))
 	f.when(len(s.Groups) > 0, "%s: EC2 attaches no watermarks to public AMIs", surface.Name("watermark"))
 }
 
@@ -31,7 +34,8 @@ func (r *run) openKey(ctx context.Context) (err error) {
 	if r.Spec.StatementKey == "" {
 		return nil
 	}
-	r.key, err = attest.OpenSigner(ctx, r.Spec.StatementKey, func(context.Context) (*awsapi.AWS, error) { return r.aws, nil })
+	r.key, err = attest.OpenSigner(ctx, r.Spec.StatementKey,
+		func(context.Context) (*awsapi.AWS, error) { return r.aws, nil })
 	if err != nil {
 		return surface.Errorf("%s: %w", surface.Name("statement_key"), err)
 	}
@@ -55,12 +59,14 @@ func (r *run) attest(ctx context.Context) error {
 			names = append(names, i.Region+":"+id)
 		}
 	}
-	text, err := attest.Evidence{Names: names, Report: *r.result.Audit, Manifest: r.result.Manifest}.Write(ctx, r.key, r.Spec.Statement)
+	text, err := attest.Evidence{Names: names, Report: *r.result.Audit, Manifest: r.result.Manifest}.Write(ctx, r.key,
+		r.Spec.Statement)
 	if err != nil || r.Spec.Watermark == "" {
 		return err
 	}
 	if s, err := attest.Verify(ctx, text, r.key); err != nil || s.Result != attest.Passed {
-		return errors.Join(err, surface.Errorf("%s: the statement does not say that the audit passed", surface.Name("watermark")))
+		return errors.Join(err, surface.Errorf("%s: the statement does not say that the audit passed",
+			surface.Name("watermark")))
 	}
 	for _, i := range made {
 		if err := r.aws.In(i.Region).Approve(ctx, i, text, r.Spec.Watermark, "imported by eksnode"); err != nil {

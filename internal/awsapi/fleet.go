@@ -113,5 +113,6 @@ func FleetPolicy(s Scope) (string, error) {
 	removal := allow("EksnodeRemoveSnapshots", s.snapshots(), "ec2:DeleteSnapshot")
 	removal.Condition = map[string]map[string]string{"StringLike": {"aws:ResourceTag/" + FleetTag: "*"}}
 	return policy(append(s.readForDiff(), allow("EksnodeNodes", oneOrMore{"*"}, "ec2:DescribeInstances"),
-		allow("EksnodeSnapshots", append(s.snapshots(), s.arns("ec2", "*", "volume/*")...), "ec2:CreateSnapshot", "ec2:CreateTags"), removal))
+		allow("EksnodeSnapshots", append(s.snapshots(), s.arns("ec2", "*", "volume/*")...), "ec2:CreateSnapshot",
+			"ec2:CreateTags"), removal))
 }

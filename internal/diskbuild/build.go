@@ -49,7 +49,8 @@ func (s Spec) Validate() error {
 	var errs []error
 	switch {
 	case s.Base == "":
-		errs = append(errs, surface.Errorf("%v is missing: name a disk image, or one of %s", base, strings.Join(distros.CloudImages(), ", ")))
+		errs = append(errs, surface.Errorf("%v is missing: name a disk image, or one of %s", base,
+			strings.Join(distros.CloudImages(), ", ")))
 	case s.IsCloud():
 		if _, err := snapshot.ParseNamed(s.Base); err != nil {
 			errs = append(errs, surface.Errorf("%v: %w", base, err))
@@ -58,7 +59,8 @@ func (s Spec) Validate() error {
 			errs = append(errs, surface.Errorf("%v is for files and addresses; EBS has checksums of its own", checksum))
 		}
 	case s.isAddress() && s.Checksum == "":
-		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one", checksum, s.Base))
+		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one",
+			checksum, s.Base))
 	case !s.isAddress() && !s.isFile():
 		if _, err := distros.CloudImageByName(s.Base, runtime.GOARCH); err != nil {
 			errs = append(errs, surface.Errorf("%v: %w", base, err))
@@ -73,7 +75,8 @@ func (s Spec) Validate() error {
 	case s.Image == "":
 		errs = append(errs, surface.Errorf("%v is missing: name the disk image to write, such as node.qcow2", image))
 	case ending != ".raw" && ending != ".img" && !s.isQcow2():
-		errs = append(errs, surface.Errorf("%v: %s: the name of the disk image must end in .raw, .img or .qcow2", image, show.Quote(s.Image, 200)))
+		errs = append(errs, surface.Errorf("%v: %s: the name of the disk image must end in .raw, .img or .qcow2", image,
+			show.Quote(s.Image, 200)))
 	}
 	if s.Size < 0 {
 		errs = append(errs, surface.Errorf("%v: a disk of %d GiB: give a size from 1", size, s.Size))
@@ -99,7 +102,8 @@ func (s Spec) isFile() bool {
 func (s Spec) IsCloud() bool { return snapshot.IsNamed(s.Base) && !s.isFile() }
 
 // Download gets the base image of an AMI or a snapshot. The caller closes the disk.
-func (s Spec) Download(ctx context.Context, o awsapi.Options, cache snapshot.Cache) (*snapshot.Disk, snapshot.Root, error) {
+func (s Spec) Download(ctx context.Context, o awsapi.Options,
+	cache snapshot.Cache) (*snapshot.Disk, snapshot.Root, error) {
 	n, err := snapshot.ParseNamed(s.Base)
 	if err != nil {
 		return nil, snapshot.Root{}, surface.Errorf("%v: %w", base, err)
@@ -121,7 +125,8 @@ func (s Spec) Download(ctx context.Context, o awsapi.Options, cache snapshot.Cac
 
 // Find returns the path of the base image, and its path or address for a person. An
 // image of a publisher is downloaded into the cache and verified.
-func (s Spec) Find(ctx context.Context, cache string, say func(string), progress plan.Progress) (file, name string, err error) {
+func (s Spec) Find(ctx context.Context, cache string, say func(string),
+	progress plan.Progress) (file, name string, err error) {
 	from := asset.Base{URL: s.Base, Sum: s.Checksum}
 	switch {
 	case s.isAddress():

@@ -61,7 +61,8 @@ func (n Named) IsSnapshot() bool { return strings.HasPrefix(n.ID, "snap-") }
 // Open connects to the region of the disk, or to that of the options.
 func (n Named) Open(ctx context.Context, o awsapi.Options) (*awsapi.AWS, error) {
 	if n.Region != "" && o.Region != "" && n.Region != o.Region {
-		return nil, surface.Errorf("%s: %s:%s is in another region; leave one of them out", surface.Name("region").Is(o.Region), n.Region, n.ID)
+		return nil, surface.Errorf("%s: %s:%s is in another region; leave one of them out",
+			surface.Name("region").Is(o.Region), n.Region, n.ID)
 	}
 	o.Region = cmp.Or(o.Region, n.Region)
 	return awsapi.Open(ctx, o)
@@ -104,7 +105,8 @@ func (r Root) Explain(err error, elsewhere string) error {
 	case !awsapi.IsGone(err):
 		return err
 	case r.Image.ID == "":
-		return surface.Errorf("%w; %s has no such snapshot that this account may see: name another region with %s", err, r.AWS.Region, surface.Name("region"))
+		return surface.Errorf("%w; %s has no such snapshot that this account may see: name another region with %s", err,
+			r.AWS.Region, surface.Name("region"))
 	}
 	return fmt.Errorf("%w; the snapshot is deleted, or not shared by the account %s: copy the image, and name the copy: aws ec2 copy-image --region %s --source-region %[3]s --source-image-id %s --name NAME",
 		err, r.Image.Owner, r.AWS.Region, r.Image.ID)
