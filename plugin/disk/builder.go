@@ -113,8 +113,7 @@ func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Op
 	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
 	if build.IsCloud() {
 		kept, root, err := build.Download(ctx, b.config.Config.Options(), snapshot.Cache{
-			Folder: filepath.Join(cache, "snapshots"), Say: func(format string,
-				args ...any) {
+			Folder: filepath.Join(cache, "snapshots"), Say: func(format string, args ...any) {
 				ui.Say(fmt.Sprintf(format, args...))
 			},
 			Download: snapshot.Download{Progress: func(p snapshot.Progress) {
