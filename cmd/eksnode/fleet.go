@@ -67,7 +67,7 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster, "cluster", "", "EKS cluster whose nodes to audit")
-	flags.StringToStringVar(&f.tags, "tag", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
+	flags.StringToStringVar(&f.tags, "tags", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list the nodes and the most that reading them costs, and exit")
 	options(flags, scrubHelp(), &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd)
@@ -157,10 +157,10 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 // choose checks the flags, and makes a tag of the cluster.
 func (f *nodeFleet) choose(args []string) error {
 	if len(args) == 0 && f.cluster == "" && len(f.tags) == 0 {
-		return errors.New("name the nodes: --cluster NAME, --tag KEY=VALUE or IDs of instances")
+		return errors.New("name the nodes: --cluster NAME, --tags KEY=VALUE or IDs of instances")
 	}
 	if len(args) > 0 && (f.cluster != "" || len(f.tags) > 0) {
-		return errors.New("IDs of instances exclude --cluster and --tag: use one of them")
+		return errors.New("IDs of instances exclude --cluster and --tags: use one of them")
 	}
 	for _, id := range args {
 		if err := awsnames.InstanceID().Check(id); err != nil {

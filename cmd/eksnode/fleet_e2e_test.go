@@ -76,7 +76,7 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Regexp(t, "unknown        "+third+": deleting the snapshot snap-.*: the permission ec2:DeleteSnapshot is missing", out)
 	w.Heal()
 	w.Deny("ec2:CreateSnapshot")
-	code, out, errOut = inProcess("fleet", "audit", "--tag", "team=", "--rules", "machine-id")
+	code, out, errOut = inProcess("fleet", "audit", "--tags", "team=", "--rules", "machine-id")
 	assert.Equal(t, 1, code, errOut)
 	assert.Contains(t, out, "program        /usr/bin/added  (added)  1 of 3: "+second+"\n")
 	assert.Contains(t, out, third+" of "+cloudImage+": ")
@@ -88,8 +88,8 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 
 func TestFleetAuditRefuses(t *testing.T) {
 	for want, args := range map[string]string{
-		"name the nodes: --cluster NAME, --tag KEY=VALUE or IDs": "",
-		"IDs of instances exclude --cluster and --tag":           "i-0123456789abcdef0 --cluster x",
+		"name the nodes: --cluster NAME, --tags KEY=VALUE or IDs": "",
+		"IDs of instances exclude --cluster and --tags":           "i-0123456789abcdef0 --cluster x",
 		"is not an instance ID":                                  "ami-0123456789abcdef0",
 		"no rule, phase or group is named":                       "--cluster x --rules nothing",
 	} {

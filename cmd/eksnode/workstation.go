@@ -47,23 +47,24 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--tpm-support":               words("v2.0"),
 		"--volume-type":               words(amiimport.VolumeTypes()...),
 
-		"check":          once(files("pkr.hcl", "pkr.json")),
-		"--key":          files("pem", "pub"),
-		"--statement":    files("jsonl"),
-		"ami attest":     once(files()),
-		"ami diff":       files(),
-		"ami export":     files("raw", "img"),
-		"ami import":     once(files()),
-		"ami verify":     once(files()),
-		"man":            once(folders),
-		"userdata check": once(files()),
+		"check":           once(files("pkr.hcl", "pkr.json")),
+		"--key":           files("pem", "pub"),
+		"--statement":     files("jsonl"),
+		"--statement-key": files("pem"),
+		"ami attest":      once(files()),
+		"ami diff":        files(),
+		"ami export":      files("raw", "img"),
+		"ami import":      once(files()),
+		"ami verify":      once(files()),
+		"man":             once(folders),
+		"userdata check":  once(files()),
 	}, "--ami", "--assume-role", "--base-checksum", "--disk-size", "--cluster", "--endpoint", "--external-id", "--instance", "--instance-profile",
 		"--instance-type", "--keep", "--label", "--launch-template", "--max-pods", "--older-than", "--parameter",
 		"--partition", "--profile", "--role", "--snapshot", "--subnet", "--taint", "--from", "--to", "--kms-key",
 		"--volume-initialization-rate", "--volume-size", "--nodegroup", "--ami-description", "--ami-name",
 		"--ami-org-arns", "--ami-ou-arns", "--ami-regions", "--ami-users", "--deprecate-at", "--iops", "--kms-key-id",
 		"--parent-ami", "--parent-snapshot", "--region-kms-key-ids", "--root-partition", "--snapshot-tags",
-		"--snapshot-users", "--material", "--max-age", "--reason", "--watermark", "--account", "--approver", "ami approve", "ami revoke", "--tags", "--throughput", "--uefi-data", "ami publish")
+		"--snapshot-users", "--material", "--max-age", "--reason", "--watermark", "--account", "--approver", "ami approve", "ami revoke", "--tags", "--throughput", "--uefi-data", "ami publish", "fleet audit")
 }
 
 // families lists the families of user data that carry another's, or the rest.
