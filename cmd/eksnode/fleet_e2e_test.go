@@ -90,8 +90,8 @@ func TestFleetAuditRefuses(t *testing.T) {
 	for want, args := range map[string]string{
 		"name the nodes: --cluster NAME, --tags KEY=VALUE or IDs": "",
 		"IDs of instances exclude --cluster and --tags":           "i-0123456789abcdef0 --cluster x",
-		"is not an instance ID":                                  "ami-0123456789abcdef0",
-		"no rule, phase or group is named":                       "--cluster x --rules nothing",
+		"is not an instance ID":                                   "ami-0123456789abcdef0",
+		"no rule, phase or group is named":                        "--cluster x --rules nothing",
 	} {
 		code, _, errOut := inProcess(strings.Fields("fleet audit " + args)...)
 		assert.Equal(t, 2, code, args)
