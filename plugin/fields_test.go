@@ -84,13 +84,16 @@ func everyField(t *testing.T) map[string]fields {
 			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
 		},
 		"eksnode-disk": {
+			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",
+			"endpoint": "https://aws.example", "max_attempts": 3,
 			"base": "https://example.com/base.qcow2", "base_checksum": strings.Repeat("0a", 32), "image": "node.qcow2",
 			"disk_size": 8, "root_partition": 1, "cache_folder": "cache",
 		},
 		"eksnode-ami": {
 			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",
 			"endpoint": "https://aws.example", "max_attempts": 3, "disk": "~/disk.raw", "ami_name": "node", "ami_description": "a node",
-			"audit": "warn", "skip_rules": []any{"machine-id"}, "root_partition": 1, "ami_architecture": "x86_64", "boot_mode": "uefi",
+			"statement": "node.intoto.jsonl", "statement_key": "alias/images", "watermark": "eksnode/audited",
+			"audit": "fail", "skip_rules": []any{"machine-id"}, "root_partition": 1, "ami_architecture": "x86_64", "boot_mode": "uefi",
 			"uefi_data": "QU1aTlVFRkk=", "tpm_support": "v2.0", "sriov_support": true, "root_device_name": "/dev/xvda", "volume_size": 20,
 			"volume_type": "gp3", "iops": 3000, "throughput": 125, "volume_initialization_rate": 100, "encrypt_boot": true, "kms_key_id": "alias/images",
 			"tags": fields{"team": "nodes"}, "snapshot_tags": fields{"team": "nodes"}, "ami_regions": []any{"us-east-1"},

@@ -55,7 +55,7 @@ type World struct {
 	// Images and Snapshots are the existing ones.
 	Images    []*Image
 	Snapshots []*Snapshot
-	// Volumes are those of which CreateSnapshot makes snapshots, by ID.
+	// Volumes are those that CreateSnapshot knows, by ID.
 	Volumes map[string]Volume
 	// Clusters replaces fields of moto's clusters, by name and JSON key. A nil
 	// removes a key.

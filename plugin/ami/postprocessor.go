@@ -66,6 +66,13 @@ func (c *Config) check(keys []string) error {
 	if validate.IsUnknown(c.Name) {
 		known.Name = "unknown"
 	}
+	// Each of the two needs the other.
+	if validate.IsUnknown(c.Statement) {
+		known.Statement = "unknown"
+	}
+	if validate.IsUnknown(c.StatementKey) {
+		known.StatementKey = "unknown"
+	}
 	// An unknown boolean is false here, and an unknown list is empty.
 	if slices.Contains(keys, "encrypt_boot") {
 		known.Encrypt = known.Encrypt || known.KMSKey != ""
