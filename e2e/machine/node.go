@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -165,7 +166,27 @@ func (n *node) boot() (*Process, error) {
 		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder, "INSIDE="+insideScript,
 		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge,
 	)
-	return Spawn(cmd)
+	p, err := Spawn(cmd)
+	if err == nil {
+		go n.thaw(p)
+	}
+	return p, err
+}
+
+// thaw lets frozen processes end with the machine: runc freezes a container for a moment,
+// and cgroup v1 does not kill what is frozen. The machine's first process would wait for
+// it for ever, without a command line.
+func (n *node) thaw(p *Process) {
+	_ = PollEvery(context.Background(), time.Second, func() error {
+		if !p.Running() {
+			return nil
+		}
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID()))
+		if err == nil && len(line) == 0 {
+			err = thawGroups(n.controlGroup())
+		}
+		return errors.Join(errors.New("the machine runs"), err)
+	})
 }
 
 // powerOffSignal makes systemd power off: SIGRTMIN+4 (see systemd(1)).

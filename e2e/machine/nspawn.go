@@ -284,6 +284,24 @@ func RemoveControlGroups(pattern string) error {
 	return errors.Join(failures...)
 }
 
+// thawGroups lets the processes of a machine's groups run.
+func thawGroups(name string) error {
+	all, err := hierarchies()
+	for _, h := range all {
+		if h.name != "freezer" {
+			continue
+		}
+		err = errors.Join(err, filepath.WalkDir(filepath.Join(h.own, "eksnode-"+name),
+			func(path string, entry fs.DirEntry, err error) error {
+				if err == nil && entry.IsDir() {
+					err = os.WriteFile(filepath.Join(path, "freezer.state"), []byte("THAWED"), 0)
+				}
+				return err
+			}))
+	}
+	return err
+}
+
 func removeControlGroup(group string) error {
 	// Only cgroup2 has the file; in a hybrid setup that is enough.
 	err := os.WriteFile(filepath.Join(group, "cgroup.kill"), []byte("1"), 0)

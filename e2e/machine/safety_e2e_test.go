@@ -42,6 +42,32 @@ func TestRemovingControlGroupsKeepsOtherMachines(t *testing.T) {
 	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "the other machine's processes run")
 }
 
+// A process that cgroup v1 has frozen does not die of SIGKILL, and a machine waits for it.
+func TestFrozenProcessesEndWithTheirMachine(t *testing.T) {
+	all, err := hierarchies()
+	require.NoError(t, err)
+	for _, h := range all {
+		if h.name != "freezer" {
+			continue
+		}
+		name := "frozen-" + strconv.Itoa(os.Getpid())
+		group := filepath.Join(h.own, "eksnode-"+name, "inner")
+		require.NoError(t, os.MkdirAll(group, 0o755))
+		t.Cleanup(func() { assert.NoError(t, RemoveControlGroups(name)) })
+		process := exec.Command("sleep", "infinity")
+		require.NoError(t, process.Start())
+		pid := strconv.Itoa(process.Process.Pid)
+		require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0))
+		require.NoError(t, os.WriteFile(filepath.Join(group, "freezer.state"), []byte("FROZEN"), 0))
+		require.NoError(t, process.Process.Kill())
+		state, err := os.ReadFile(filepath.Join(group, "freezer.state"))
+		require.NoError(t, err)
+		require.Equal(t, "FROZEN\n", string(state))
+		require.NoError(t, thawGroups(name))
+		require.Error(t, process.Wait(), "killed")
+	}
+}
+
 func TestRemoveTreeStopsAtMounts(t *testing.T) {
 	precious, tree := t.TempDir(), filepath.Join(t.TempDir(), "tree")
 	require.NoError(t, os.WriteFile(filepath.Join(precious, "file"), nil, 0o644))
