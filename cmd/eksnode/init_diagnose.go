@@ -55,7 +55,7 @@ and 2 when a log could not be read.`,
 			if err := instances.check(cmd, args); err != nil {
 				return err
 			}
-			s := diagnose.NewSearch(cmd.Context()).WithJournal(journalReader(cmd.Context()))
+			s := diagnose.NewSearch(cmd.Context()).WithJournal(journalReader(cmd.Context())).WithUserData(checkUserData)
 			var wrong error
 			switch {
 			case cmd.Flags().Changed("root"):

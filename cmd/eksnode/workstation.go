@@ -67,6 +67,17 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--snapshot-users", "--material", "--max-age", "--reason", "--watermark", "--account", "--approver", "ami approve", "ami revoke", "--tags", "--throughput", "--uefi-data", "ami publish", "fleet audit")
 }
 
+// checkUserData checks user data as `eksnode userdata check` does, for diagnose.
+func checkUserData(text []byte) (family string, faults []string, err error) {
+	r, err := userdata.CheckMerged(text, "")
+	for _, p := range r.Problems {
+		if !p.Warning {
+			faults = append(faults, p.String())
+		}
+	}
+	return r.Family, faults, err
+}
+
 // families lists the families of user data that carry another's, or the rest.
 func families(carry bool) []string {
 	var list []string

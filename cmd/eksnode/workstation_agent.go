@@ -42,6 +42,9 @@ func page(string, string, ...plan.Report) ([]byte, error) {
 	return nil, errors.New("the eksnode of nodes writes JSON; name a file with another ending than .html")
 }
 
+// checkUserData is nil: the agent has no libraries for user data of every family.
+var checkUserData diagnose.UserData
+
 // The help of nodes does not mention instances.
 const instanceHelp, instanceExample = "\n\n", ""
 

@@ -88,7 +88,7 @@ You need Linux, root, Go, make, git and AWS credentials in your environment. The
 | DISK | a node disk, in place of a build |
 | YES=1 | no question |
 
-The estimate for all steps is %d minutes and USD %.2f, from list prices of us-east-1 that nobody has measured. A run stops before the next step when its cost passes the estimate. A step may take three times its time. Instances and node groups are deleted at the end of their step.
+The estimate for all steps is %d minutes and USD %.2f, rough: no price was looked up and nothing was measured. A run stops before the next step when its cost passes the estimate. A step may take three times its time. Instances and node groups are deleted at the end of their step.
 
 The workflow [aws.yml](../../.github/workflows/aws.yml) does the same with OIDC. It is off until the variables AWS_PROOF_ROLE, AWS_PROOF_ACCOUNT and AWS_PROOF_REGION of the repository are set.
 

@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/disk":         {"plan", "internal/show"},
 	"internal/manifest":     {"host", "internal/strictjson"},
 	"bootstrap":             {"host", "plan", "internal/manifest", "internal/image", "internal/version", "internal/strictjson", "internal/show"},
-	"internal/diagnose":     {"host", "scrub", "userdata", "internal/expand", "internal/show", "internal/surface", "internal/version"},
+	"internal/diagnose":     {"host", "scrub", "internal/expand", "internal/show", "internal/surface", "internal/version"},
 	"internal/awsapi":       {"internal/show", "internal/surface"},
 	"internal/snapshot":     {"internal/awsapi", "internal/show", "internal/surface"},
 	"internal/attest":       {"plan", "internal/awsapi", "internal/manifest", "internal/show", "internal/snapshot", "internal/version"},

@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
+
+	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
 // ill returns a log whose second line shows a cause.
@@ -109,7 +111,13 @@ func file(t *testing.T, name, text string) string {
 // base name.
 func looked(t *testing.T, path string) (Report, string) {
 	t.Helper()
-	s := NewSearch(t.Context())
+	s := NewSearch(t.Context()).WithUserData(func(text []byte) (family string, faults []string, err error) {
+		r, err := userdata.CheckMerged(text, "")
+		for _, p := range r.Problems {
+			faults = append(faults, p.String())
+		}
+		return r.Family, faults, err
+	})
 	err := s.File(path)
 	return s.Report(), told(err, filepath.Dir(path))
 }

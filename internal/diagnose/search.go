@@ -25,8 +25,9 @@ type Search struct {
 	lines  int
 	passed []string
 
-	readJournal Journal  // nil without journalctl
-	journals    []source // of the present folder
+	readJournal   Journal // nil without journalctl
+	checkUserData UserData
+	journals      []source // of the present folder
 
 	stated []stated             // what files and settings show
 	said   map[string][2]string // values that other files must not contradict, with their places

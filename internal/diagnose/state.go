@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
-	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
 // stateFile is a kind of file that shows a cause without a log line.
@@ -153,24 +152,34 @@ func (s *Search) compare(cause, place, value string) {
 	}
 }
 
-// lookAtUserData checks user data as `eksnode userdata check` does. Text of no known
-// form is another program's.
+// UserData checks user data, and returns its family and its faults. Text of no known form
+// is another program's, and an error.
+type UserData func(text []byte) (family string, faults []string, err error)
+
+// WithUserData makes the search check user data. The check is not part of this package,
+// because the agent does not have its libraries.
+func (s *Search) WithUserData(check UserData) *Search {
+	s.checkUserData = check
+	return s
+}
+
 func (s *Search) lookAtUserData(shown, text string) {
-	r, err := userdata.CheckMerged([]byte(text), "")
+	if s.checkUserData == nil {
+		return
+	}
+	family, faults, err := s.checkUserData([]byte(text))
 	if err != nil {
 		return
 	}
 	cause := "node-config"
-	switch own := r.Family + "-settings"; {
-	case r.Family == "al2":
+	switch own := family + "-settings"; {
+	case family == "al2":
 		cause = "arguments"
 	case slices.ContainsFunc(s.rules, func(r Rule) bool { return r.ID == own }):
 		cause = own
 	}
-	for _, p := range r.Problems {
-		if !p.Warning {
-			s.state(cause, "%s:%s", shown, p)
-		}
+	for _, fault := range faults {
+		s.state(cause, "%s:%s", shown, fault)
 	}
 }
 
