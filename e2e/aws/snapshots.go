@@ -93,7 +93,7 @@ func (w *World) createSnapshot(region string, in struct {
 			s.Tags = append(s.Tags, ebsdirect.Tag(tag))
 		}
 	}
-	return out, w.ebs.AddChild(s, f)
+	return out, w.ebs.Add(s, f)
 }
 
 type snapshotOut struct {

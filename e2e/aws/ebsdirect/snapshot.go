@@ -91,33 +91,9 @@ func (d *Double) IDs() []string {
 	return show.Each(d.all, func(s *Snapshot) string { return s.ID })
 }
 
-// Add adds a snapshot with content, as if EC2 had made it.
+// Add adds a snapshot with content, as if EC2 had made it. Blocks with the content of the
+// parent, if there is one, are the parent's.
 func (d *Double) Add(s Snapshot, content io.Reader) error {
-	d.mutex.Lock()
-	defer d.mutex.Unlock()
-	one, err := d.add(s)
-	if err != nil {
-		return err
-	}
-	block := make([]byte, BlockSize)
-	for index := int32(0); ; index++ {
-		n, err := io.ReadFull(content, block)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
-		}
-		clear(block[n:])
-		if err := one.keep(index, block, sha256.Sum256(block), false); err != nil {
-			return err
-		}
-	}
-}
-
-// AddChild adds a snapshot of a volume that was made of its parent. Blocks with the content
-// of the parent are the parent's.
-func (d *Double) AddChild(s Snapshot, content io.Reader) error {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	one, err := d.add(s)
