@@ -170,5 +170,5 @@ _comp_load eksnode || _completion_loader eksnode
 COMP_LINE='eksnode scrub --rules kubelet-p' COMP_POINT=31 COMP_TYPE=9 COMP_KEY=9 COMP_WORDS=(eksnode scrub --rules kubelet-p) COMP_CWORD=3
 __start_eksnode
 for reply in "${COMPREPLY[@]}"; do echo "${reply%%%% *}"; done`, root))
-	assert.Equal(t, "kubelet-pki\nkubelet-pods\n", completed)
+	assert.Regexp(t, `^kubelet-pki\nkubelet-pods\n(kubelet-p\S+\n)*$`, completed)
 }
