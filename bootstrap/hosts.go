@@ -295,7 +295,8 @@ func (s services) checkConfig(ctx context.Context, h *host.Host, name render.Ser
 	}
 	argv := []string{"containerd", "--config", render.ContainerdConfig, "config", "dump"}
 	if _, err := h.Run(ctx, host.Command{Argv: argv}); err != nil {
-		return fmt.Errorf("checking containerd's configuration; spec.containerd.config or the template has a mistake: %w", err)
+		return fmt.Errorf("checking containerd's configuration; spec.containerd.config or the template has a mistake: %w",
+			err)
 	}
 	return nil
 }

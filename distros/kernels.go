@@ -73,7 +73,8 @@ func debKernels() Kernels {
 			`linux-(?:image-)?(?:aws|azure|gcp|generic|virtual|kvm|lowlatency)(?:-(?:fips|hwe|lts|[0-9.]+|edge))*`,
 		Installed: []string{"dpkg-query", "--show", `--showformat=${db:Status-Status} ${Package}\n`},
 		Form:      `(?m)^installed (linux-(?:image|modules|modules-extra)-\S+)$`,
-		Kept: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "depends", "--recurse", "--installed", "--no-recommends", "--no-suggests", "--no-conflicts",
+		Kept: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "depends", "--recurse",
+			"--installed", "--no-recommends", "--no-suggests", "--no-conflicts",
 			"--no-breaks", "--no-replaces", "--no-enhances", aKernel},
 	}
 }

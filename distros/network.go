@@ -35,12 +35,14 @@ func unmanagedPods() File {
 
 // Networkd is systemd-networkd.
 func Networkd() NetworkStack {
-	return NetworkStack{"systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}, resolved()}
+	return NetworkStack{"systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}},
+		resolved()}
 }
 
 // NetplanNetworkd is systemd-networkd with configuration that netplan writes.
 func NetplanNetworkd() NetworkStack {
-	return NetworkStack{"netplan with systemd-networkd", Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}, resolved()}
+	return NetworkStack{"netplan with systemd-networkd",
+		Settings{Files: []File{foreignRoutes(), unmanagedPods(), vethMAC()}}, resolved()}
 }
 
 // networkManager: nm-cloud-setup writes rules in the tables 30200 and 30400

@@ -27,7 +27,8 @@ func (d Distro) Can(o Option) bool {
 // UsualOptionPackages returns the usual package names; the audit package of Debian
 // and Ubuntu is auditd. Without a package of the time keeper, the system has it.
 func UsualOptionPackages(audit string, time ...string) map[Option][]string {
-	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}, NTP: time, SOCI: {"soci-snapshotter"}, Agents: {}}
+	return map[Option][]string{NVIDIA: {"nvidia-container-toolkit"}, EFA: {"rdma-core"}, Audit: {audit}, NTP: time,
+		SOCI: {"soci-snapshotter"}, Agents: {}}
 }
 
 // FIPS describes how to turn on FIPS mode.

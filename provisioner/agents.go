@@ -47,7 +47,8 @@ func (n *node) planOptionUnits(ctx context.Context, h *host.Host, o option) ([]p
 			return nil, err
 		}
 		if !has && have[o.packages[i]] != "" {
-			return nil, surface.Errorf("%s: the package %s has no unit %s; choose another repository", fieldAgents, o.packages[i], unit)
+			return nil, surface.Errorf("%s: the package %s has no unit %s; choose another repository", fieldAgents,
+				o.packages[i], unit)
 		}
 	}
 	return planEnabled(h, o.units, o.why+" starts at boot")
@@ -59,7 +60,8 @@ func (s Spec) validateAgents() []error {
 	for i, id := range s.Agents {
 		switch {
 		case agents[id] == "":
-			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", fieldAgents, id, strings.Join(Agents(), ", ")))
+			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", fieldAgents, id,
+				strings.Join(Agents(), ", ")))
 		case slices.Contains(s.Agents[:i], id):
 			errs = append(errs, surface.Errorf("%s: %q is listed twice", fieldAgents, id))
 		}

@@ -227,7 +227,8 @@ func (s Spec) validateNodeDefaults() []error {
 			field surface.Name
 			set   bool
 		}{
-			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldSwap, s.Swap != ""}, {fieldSoci, s.SOCI}, {fieldNodeProxy, s.NodeProxy != ""},
+			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldSwap, s.Swap != ""}, {fieldSoci, s.SOCI}, {fieldNodeProxy,
+				s.NodeProxy != ""},
 			{fieldMaxConcurrentDownloads, s.MaxConcurrentDownloads > 0}, {fieldKeepUnpackedLayers, s.KeepUnpackedLayers},
 		} {
 			if f.set {

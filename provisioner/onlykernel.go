@@ -31,8 +31,9 @@ func (n *node) kernel() step {
 		if err := n.checkBootLoader(h); err != nil {
 			return nil, err
 		}
-		actions := []plan.Action{{Verb: plan.Remove, Target: strings.Join(others, " "), Reason: "the image starts with " + kernel,
-			Do: func(ctx context.Context, _ plan.Progress) error { return pm.Remove(ctx, h, others) }}}
+		actions := []plan.Action{{Verb: plan.Remove, Target: strings.Join(others, " "),
+			Reason: "the image starts with " + kernel,
+			Do:     func(ctx context.Context, _ plan.Progress) error { return pm.Remove(ctx, h, others) }}}
 		return append(actions, n.planDefaultKernel(h)...), nil
 	}}
 }
@@ -43,7 +44,8 @@ func (n *node) planDefaultKernel(h *host.Host) []plan.Action {
 	if len(argv) == 0 {
 		return nil
 	}
-	return []plan.Action{{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "the boot loader starts the kernel that is left",
+	return []plan.Action{{Verb: plan.Run, Target: strings.Join(argv, " "),
+		Reason: "the boot loader starts the kernel that is left",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			if there, err := h.Exists(n.distro.Kernel.DefaultFor); err != nil || !there || !h.HasCommand(argv[0]) {
 				return err // another program makes the image bootable
@@ -82,5 +84,6 @@ func (n *node) checkKernel(ctx context.Context, h *host.Host, names []string) er
 	if err != nil || slices.Contains(offered, n.spec.Kernel) {
 		return err
 	}
-	return surface.Errorf("%s: %q is no kernel of this machine's repositories; they have %s", fieldKernel, n.spec.Kernel, cmp.Or(strings.Join(offered, ", "), "none"))
+	return surface.Errorf("%s: %q is no kernel of this machine's repositories; they have %s", fieldKernel, n.spec.Kernel,
+		cmp.Or(strings.Join(offered, ", "), "none"))
 }

@@ -119,8 +119,9 @@ func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 	if len(free) == 0 {
 		return nil, nil
 	}
-	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "), Reason: "the spec chooses them, and no update may change them",
-		Do: func(ctx context.Context, _ plan.Progress) error { return pm.Hold(ctx, h, free) }}}, nil
+	return []plan.Action{{Verb: plan.Write, Target: pm.Name() + "'s hold of " + strings.Join(free, " "),
+		Reason: "the spec chooses them, and no update may change them",
+		Do:     func(ctx context.Context, _ plan.Progress) error { return pm.Hold(ctx, h, free) }}}, nil
 }
 
 // heldNames are the packages with a version in the spec, and the kernel.
@@ -213,7 +214,8 @@ func (n *node) packageReason(names []string) string {
 		}
 	}
 	for _, o := range n.options() {
-		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.needs], o.packages), func(p string) bool { return slices.Contains(names, p) }) {
+		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.needs], o.packages),
+			func(p string) bool { return slices.Contains(names, p) }) {
 			reasons = append(reasons, o.why)
 		}
 	}

@@ -133,7 +133,8 @@ func (n *node) judge(f facts) error {
 		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but %s is set; %s", fieldFips, n.distro.FIPS.Enable))
 	}
 	if f.noResolver {
-		errs = append(errs, surface.Errorf("%s has no effect: this machine has no %s; choose a base image with it", fieldDNSServers, n.distro.Network.DNS.Unit))
+		errs = append(errs, surface.Errorf("%s has no effect: this machine has no %s; choose a base image with it",
+			fieldDNSServers, n.distro.Network.DNS.Unit))
 	}
 	// Both have a unit of the same name, and both may be in use.
 	if version := f.replaced["containerd"]; version != "" {

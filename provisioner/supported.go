@@ -80,7 +80,8 @@ func (s Spec) supportedBy(d distros.Distro) error {
 		add("%s: eksnode cannot set name servers of %s on %s", fieldDNSServers, d.Network.Name, d.Name)
 	}
 	if s.ownContainerd() && len(d.Packages[distros.ContainerRuntime]) == 0 && !d.FromUpstream() {
-		add("%s: %s has containerd in its base image; leave the field out, or choose another base image", fieldContainerd, d.Name)
+		add("%s: %s has containerd in its base image; leave the field out, or choose another base image", fieldContainerd,
+			d.Name)
 	}
 	if s.Kernel != "" && len(d.PackageManager.Kernels().Offered) == 0 {
 		add("%s: the image of %s keeps its kernel; choose another base image", fieldKernel, d.Name)
@@ -89,7 +90,8 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	case s.FIPS != "" && d.FIPS.Enable == "":
 		add("%s: %s has no FIPS mode: %s", fieldFips, d.Name, d.FIPS.None)
 	case s.FIPS == fipsEnable && len(d.FIPS.Setup) == 0:
-		add("%s: %s has no tool that switches FIPS mode on by itself; %s, with %s", fieldFips, d.Name, d.FIPS.Enable, fieldFips.Is(fipsCheck))
+		add("%s: %s has no tool that switches FIPS mode on by itself; %s, with %s", fieldFips, d.Name, d.FIPS.Enable,
+			fieldFips.Is(fipsCheck))
 	}
 	return errors.Join(errs...)
 }

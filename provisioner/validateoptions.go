@@ -51,7 +51,9 @@ func (s Spec) validateOptions() []error {
 			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
 		}
 	}
-	errs = append(append(errs, s.validateArguments()...), slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers(), s.validateAgents())...)
+	errs = append(append(errs, s.validateArguments()...),
+		slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers(),
+			s.validateAgents())...)
 	if err := s.validateBootstrap(); err != nil {
 		errs = append(errs, err)
 	}
@@ -59,14 +61,16 @@ func (s Spec) validateOptions() []error {
 		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldNvidiaContainerToolkit, v, strings.Join(DeviceLists(), ", ")))
 	}
 	if s.Swap != "" && !slices.Contains(Swaps(), s.Swap) {
-		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldSwap, s.Swap, strings.Join(Swaps(), ", ")))
+		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldSwap, s.Swap,
+			strings.Join(Swaps(), ", ")))
 	}
 	if minor, err := kubernetesMinor(s.KubernetesVersion); s.Swap != "" && err == nil && minor < firstWithSwap {
 		errs = append(errs, surface.Errorf("%s needs kubelet 1.%d or newer, with which pods can use swap; %s is %q",
 			fieldSwap, firstWithSwap, fieldKubernetesVersion, s.KubernetesVersion))
 	}
 	if s.FIPS != "" && !slices.Contains(FIPSModes(), s.FIPS) {
-		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldFips, s.FIPS, strings.Join(FIPSModes(), ", ")))
+		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldFips, s.FIPS,
+			strings.Join(FIPSModes(), ", ")))
 	}
 	for i, h := range s.Hardening {
 		switch {

@@ -164,7 +164,8 @@ func (d *diskComparison) find(ctx context.Context) error {
 			return err
 		}
 		if s.volume.Image.Platform == "windows" {
-			return fmt.Errorf("comparing the image %s: the image is for Windows, and only Linux file systems are compared", s.volume.Image.ID)
+			return fmt.Errorf("comparing the image %s: the image is for Windows, and only Linux file systems are compared",
+				s.volume.Image.ID)
 		}
 		for _, other := range s.volume.Others {
 			d.found.Notes = append(d.found.Notes, fmt.Sprintf("%s: the volume %s (%s) was not compared: only the root volume %s was", s.arg, other.Name, other.Snapshot, s.volume.Image.RootDevice))

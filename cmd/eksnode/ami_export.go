@@ -111,7 +111,8 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	if err != nil {
 		return err
 	}
-	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.Image.ID, volume.Snapshot, volume.AWS.Region, ""}
+	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.Image.ID, volume.Snapshot,
+		volume.AWS.Region, ""}
 	if out.Digest, err = digestOf(ctx, file); err != nil {
 		newPrinter(cmd.ErrOrStderr()).line("no digest: %v", err)
 	}

@@ -209,7 +209,8 @@ func (d *auditedDisk) named() (snapshot.Named, error) {
 	return named, err
 }
 
-func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root, spec scrub.Spec) (r plan.Report, err error) {
+func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root,
+	spec scrub.Spec) (r plan.Report, err error) {
 	m, said := newMeter(cmd.ErrOrStderr()), newPrinter(cmd.ErrOrStderr())
 	cache, err := diskCache(d.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
 	if err != nil {

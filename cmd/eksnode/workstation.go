@@ -15,7 +15,8 @@ import (
 // workstationCommands are the commands that only a workstation needs. The build
 // tag agent leaves them and their libraries out of the agent.
 func workstationCommands() []*cobra.Command {
-	commands := in(onWorkstation, distrosCommand(), lockCommand(), templateCheckCommand(), preflightCommand(), manifestsCommand(), userdataCommand(), amiCommand(), fleetCommand())
+	commands := in(onWorkstation, distrosCommand(), lockCommand(), templateCheckCommand(), preflightCommand(),
+		manifestsCommand(), userdataCommand(), amiCommand(), fleetCommand())
 	return append(append(in(forImages, buildCommand(), sbomCommand()), commands...), manCommand())
 }
 

@@ -50,7 +50,8 @@ func (a *AWS) Approve(ctx context.Context, i Image, statement []byte, watermark,
 		StatementTag: fmt.Sprintf("sha256:%x", sha256.Sum256(statement)),
 		ApprovalTag:  "approved " + time.Now().UTC().Format(time.RFC3339) + " " + reason,
 	})
-	if err != nil || slices.ContainsFunc(i.Watermarks, func(w Watermark) bool { return w.Named(watermark) && w.Image == i.ID }) {
+	if err != nil || slices.ContainsFunc(i.Watermarks,
+		func(w Watermark) bool { return w.Named(watermark) && w.Image == i.ID }) {
 		return err
 	}
 	return a.AttachWatermark(ctx, i.ID, watermark)

@@ -180,7 +180,8 @@ func (s Scope) importing() []statement {
 	if s.Approve {
 		more = append(more, allow("EksnodeApprove", s.images(), "ec2:AttachImageWatermark"))
 	}
-	return append(append(s.find("ec2:DescribeImageAttribute", "ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault", "ec2:GetImageBlockPublicAccessState",
+	return append(append(s.find("ec2:DescribeImageAttribute", "ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId",
+		"ec2:GetEbsEncryptionByDefault", "ec2:GetImageBlockPublicAccessState",
 		"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"),
 		allow("EksnodeBlocks", s.snapshots(), "ebs:CompleteSnapshot", "ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks", "ebs:PutSnapshotBlock", "ebs:StartSnapshot"),
 		allow("EksnodeSnapshots", s.snapshots(), "ec2:DeleteSnapshot", "ec2:ModifySnapshotAttribute"),

@@ -145,7 +145,8 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 func (c *Config) takeParent(input packersdk.Artifact) {
 	text, _ := input.State(disk.StateParent).(string)
 	from, err := snapshot.ParseNamed(text)
-	if err != nil || text == "" || c.ParentAMI != "" || c.ParentSnapshot != "" || c.Region != "" && c.Region != from.Region {
+	if err != nil || text == "" || c.ParentAMI != "" || c.ParentSnapshot != "" || c.Region != "" &&
+		c.Region != from.Region {
 		return
 	}
 	c.Region = from.Region
