@@ -39,7 +39,7 @@ func workstationValues() map[string]cobra.CompletionFunc { return nil }
 
 // page refuses: the agent writes only JSON.
 func page(string, string, ...plan.Report) ([]byte, error) {
-	return nil, errors.New("the eksnode of nodes writes JSON; name a file with another ending than .html")
+	return nil, errors.New("the eksnode of nodes writes JSON; name a file with another ending than .html or .md")
 }
 
 // checkUserData is nil: the agent has no libraries for user data of every family.
