@@ -33,6 +33,9 @@ type pattern struct {
 	// run is how many letters, digits, hyphens and underscores follow a hint at
 	// least: a test that is much faster than the expression.
 	run int
+	// signs has the characters of which one follows a hint in its line; empty for no
+	// such test.
+	signs string
 	// value is the first group of the expression that may have the secret, which
 	// must be plausible; 0 for none.
 	value int
@@ -266,19 +269,19 @@ func assignmentPatterns() []pattern {
 	passwordHints := []string{"passw", "passphrase", "pass", "pwd", "bindpw", "rootpw", "authtok"}
 	keyHints := []string{"secret", "token", "_key", "-key", "apikey", "accesskey", "accountkey", "authkey", "privatekey", "encryptionkey", "signingkey", "storagekey", "masterkey", "adminkey", "servicekey", "sharedkey", "appkey"}
 	return []pattern{
-		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1,
+		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1, signs: "=:",
 			re: expression(before + passwordNames + sets + `(?:"([^"]{5,200})"|'([^']{5,200})')`)},
-		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1,
+		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1, signs: "=",
 			re: expression(before + passwordNames + `["'\])]*\s*=\s*([^\s"'#,;\[{(|>&=][^\s"',;]{4,200})`)},
-		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1,
+		{kind: "a password", text: true, general: true, hints: passwordHints, in: settings, value: 1, signs: ":",
 			re: expression(before + passwordNames + `["']?\s*:\s+([^\s"'#,;\[{(|>&][^\s"',;]{4,200})\s*(?:[,}\]].*|(?:#.*)?$)`)},
-		{kind: "a password", text: true, general: true, hints: passwordHints, in: noSamples, value: 1, digit: true,
+		{kind: "a password", text: true, general: true, hints: passwordHints, in: noSamples, value: 1, signs: "=:", digit: true,
 			re: expression(`(?i)` + passwordNames + sets + `(?:"([^"\s]{6,200})"|'([^'\s]{6,200})')`)},
-		{kind: "a password", text: true, general: true, hints: passwordHints, in: noSamples, value: 1, digit: true,
+		{kind: "a password", text: true, general: true, hints: passwordHints, in: noSamples, value: 1, signs: ",", digit: true,
 			re: expression(`(?i)["']` + `[\w.-]*` + passwordNames + `["']\s*,\s*["']([^"'\s]{6,200})["']`)}, // define('DB_PASSWORD', …)
-		{kind: "a secret of a setting", text: true, general: true, hints: keyHints, in: noSamples, value: 1, digit: true,
+		{kind: "a secret of a setting", text: true, general: true, hints: keyHints, in: noSamples, value: 1, signs: "=:", digit: true,
 			re: expression(`(?i)` + keyNames + sets + `(?:"([^"\s]{12,400})"|'([^'\s]{12,400})')`)},
-		{kind: "a secret of a setting", text: true, general: true, hints: keyHints, in: settings, value: 1, digit: true,
+		{kind: "a secret of a setting", text: true, general: true, hints: keyHints, in: settings, value: 1, signs: "=:", digit: true,
 			re: expression(`(?i)^[^#;]*?` + keyNames + sets + `([^\s"'#,;\[{(|>&][^\s"',;]{11,400})`)},
 		{kind: "a secret of a setting", text: true, general: true, hints: []string{"</"}, in: noSamples, value: 1,
 			re: expression(`(?i)<(?:[\w:.-]*(?:` + passwordNames + `|` + keyNames + `))(?:\s[^>]*)?>\s*([^<\s]{6,400})\s*</`)},

@@ -74,7 +74,7 @@ func (s search) in(ctx context.Context, h *host.Host, tops ...string) ([]plan.Fi
 	var findings []plan.Finding
 	var errs []error
 	var lock sync.Mutex
-	files := make(chan opened)
+	files := make(chan opened, 32) // the walk goes on while all workers read long files
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), 4) {
 		workers.Go(func() {
@@ -322,7 +322,7 @@ func (s *scan) try(text []byte, at, after, number int) {
 	if s.database && !p.text {
 		re = p.loose
 	}
-	if p.matches(re(), text, begin, end, whole, &st.tries) {
+	if (p.signs == "" || bytes.ContainsAny(text[after:end], p.signs)) && p.matches(re(), text, begin, end, whole, &st.tries) {
 		st.left = true
 		if s.binary {
 			s.found(p, s.base+int64(at))
