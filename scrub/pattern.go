@@ -33,7 +33,7 @@ type pattern struct {
 	// run is how many letters, digits, hyphens and underscores follow a hint at
 	// least: a test that is much faster than the expression.
 	run int
-	// signs has the characters of which one follows a hint in its line; empty for no
+	// signs are characters: one of them follows a hint in its line. Empty means no
 	// such test.
 	signs string
 	// value is the first group of the expression that may have the secret, which
