@@ -254,7 +254,7 @@ func (one job) eksnode(image *diskimage.Image, u *snapshot.Upload, s *snapshot.S
 
 // coldsnap chooses all blocks, or those with other bytes than zero.
 func (one job) coldsnap(u *snapshot.Upload, s *snapshot.Source) error {
-	u.Readers, u.Connections = 64, 64
+	u.Connections = 64
 	block, zeros := make([]byte, diskimage.BlockSize), strings.Repeat("\x00", diskimage.BlockSize)
 	for index := range int32(s.Size << 30 / diskimage.BlockSize) {
 		if one.Method == "nonzero" {

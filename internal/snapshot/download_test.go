@@ -284,7 +284,7 @@ func TestOnlyChangedBlocksAreFetched(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	double.Fail("GetSnapshotBlock", 1, ebsdirect.Failure{Status: 403, Code: "AccessDeniedException", Message: "no"})
 	err = snapshot.Download{Connections: 1}.Update(t.Context(), a, changes, from, sums, path)
-	require.ErrorContains(t, err, "downloading the changes from the snapshot "+first.Snapshot.ID+" to "+second.Snapshot.ID+": ")
+	require.ErrorContains(t, err, "updating the disk of the snapshot "+first.Snapshot.ID+": downloading the snapshot "+second.Snapshot.ID+": ")
 	entries, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, entries, 1, "a failed update leaves nothing")

@@ -15,7 +15,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -27,16 +26,13 @@ type fetch struct {
 	aws  *awsapi.AWS
 	id   string
 	pace *rate.Limiter
-	// buffers has one for each connection.
-	buffers [][]byte
+	// connections is the number of calls at the same time.
+	connections int
 }
 
 func newFetch(a *awsapi.AWS, id string, connections int, perSecond float64) fetch {
-	f := fetch{a, id, rate.NewLimiter(rate.Limit(cmp.Or(perSecond, defaultRate)), 1), make([][]byte, cmp.Or(connections, defaultConnections))}
-	for i := range f.buffers {
-		f.buffers[i] = make([]byte, BlockSize)
-	}
-	return f
+	pace := rate.NewLimiter(rate.Limit(cmp.Or(perSecond, defaultRate)), 1)
+	return fetch{a, id, pace, cmp.Or(connections, defaultConnections)}
 }
 
 func (f *fetch) get(ctx context.Context, b awsapi.Block, into []byte) (Sum, error) {
@@ -58,7 +54,12 @@ func (f *fetch) each(ctx context.Context, wanted func(int32) bool, do func(conte
 	for again := 0; ; again++ {
 		err := f.aws.BlockPages(ctx, f.id, from, func(page []awsapi.Block) error {
 			page = slices.DeleteFunc(page, func(b awsapi.Block) bool { return !wanted(b.Index) })
-			done, err := f.page(ctx, page, do)
+			done := make([]bool, len(page))
+			err := eachOf(ctx, len(page), f.connections, func(ctx context.Context, i int, buffer []byte) error {
+				err := do(ctx, page[i], buffer)
+				done[i] = err == nil
+				return err
+			})
 			if slices.Contains(done, true) {
 				again = 0
 			}
@@ -71,29 +72,6 @@ func (f *fetch) each(ctx context.Context, wanted func(int32) bool, do func(conte
 			return err
 		}
 	}
-}
-
-// page calls the function for each block of a page. It returns which blocks are done.
-func (f *fetch) page(ctx context.Context, page []awsapi.Block, do func(context.Context, awsapi.Block, []byte) error) ([]bool, error) {
-	done := make([]bool, len(page))
-	next := atomic.Int32{}
-	group, ctx := errgroup.WithContext(ctx)
-	for _, buffer := range f.buffers {
-		group.Go(func() error {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(page) {
-					return nil
-				}
-				if err := do(ctx, page[i], buffer); err != nil {
-					return err
-				}
-				done[i] = true
-			}
-			return context.Cause(ctx)
-		})
-	}
-	return done, group.Wait()
 }
 
 // ReadSums reads the checksums of some blocks of a snapshot. AWS tells a checksum only
@@ -137,6 +115,11 @@ type Download struct {
 // read; the file gets its name at the end. After a failure they stay if they have a
 // block, and the next download goes on with them. Blocks that the snapshot lacks read as zeros.
 func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums, error) {
+	return d.run(ctx, a, id, path, func(*download) error { return nil })
+}
+
+// run is Run with a function that may write blocks before any is read.
+func (d Download) run(ctx context.Context, a *awsapi.AWS, id, path string, before func(*download) error) (Sums, error) {
 	s, err := a.Snapshot(ctx, id)
 	if err != nil {
 		return nil, err
@@ -148,7 +131,9 @@ func (d Download) Run(ctx context.Context, a *awsapi.AWS, id, path string) (Sums
 	if err != nil {
 		return nil, err
 	}
-	err = run.blocks(ctx)
+	if err = before(run); err == nil {
+		err = run.blocks(ctx)
+	}
 	if err == nil {
 		err = run.file.Sync()
 	}
@@ -179,8 +164,10 @@ func refused(ctx context.Context, a *awsapi.AWS, s awsapi.Snapshot, err error) e
 type download struct {
 	Download
 	fetch
-	file       *os.File
-	journal    *journal
+	file    *os.File
+	journal *journal
+	// inherited are the blocks that the file has from another snapshot.
+	inherited  Sums
 	total      int
 	read, sent atomic.Int32
 }
@@ -235,9 +222,12 @@ func (d *download) abandon() error {
 func (d *download) blocks(ctx context.Context) error {
 	end, last, missing := int64(0), int32(-1), int64(0)
 	err := d.aws.BlockPages(ctx, d.id, 0, func(page []awsapi.Block) error {
-		d.total += len(page)
 		last = page[len(page)-1].Index
 		for _, b := range page {
+			if !d.wanted(b.Index) {
+				continue
+			}
+			d.total++
 			if _, noted := d.journal.before(b.Index); !noted {
 				missing++
 			}
@@ -256,7 +246,12 @@ func (d *download) blocks(ctx context.Context) error {
 	if (int64(last)+1)*BlockSize > end {
 		return fmt.Errorf("the block %d is outside of the volume of %d bytes", last, end)
 	}
-	return d.each(ctx, func(int32) bool { return true }, d.block)
+	return d.each(ctx, d.wanted, d.block)
+}
+
+func (d *download) wanted(index int32) bool {
+	_, has := d.inherited[index]
+	return !has
 }
 
 var zeros = make([]byte, BlockSize)

@@ -35,7 +35,7 @@ func interrupt(t *testing.T, with func(*interrupted)) *interrupted {
 	if with != nil {
 		with(i)
 	}
-	i.upload.Keep, i.upload.Connections, i.upload.Readers = true, 1, 1
+	i.upload.Keep, i.upload.Connections = true, 1
 	ctx, cancel := context.WithCancel(t.Context())
 	i.upload.Progress = func(p snapshot.Progress) {
 		if p.Sent == 3 {

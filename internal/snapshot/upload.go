@@ -55,9 +55,9 @@ type Upload struct {
 	// Timeout is how long an interrupted upload can go on, from 10 minutes to 3 days;
 	// the default is 1 hour.
 	Timeout time.Duration
-	// Readers is the number of blocks that are read at the same time, and
-	// Connections the number of calls; the defaults are 4 and 32.
-	Readers, Connections int
+	// Connections is the number of blocks that are read and sent at the same time; the
+	// default is 32.
+	Connections int
 	// Rate is the number of blocks each second; the default is 900, below the quota of
 	// 1,000.
 	Rate float64
@@ -131,13 +131,12 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 }
 
 func (u *Upload) defaults() {
-	u.Readers, u.Connections = cmp.Or(u.Readers, defaultReaders), cmp.Or(u.Connections, defaultConnections)
-	u.Rate, u.Timeout = cmp.Or(u.Rate, defaultRate), cmp.Or(u.Timeout, time.Hour)
+	u.Connections, u.Rate = cmp.Or(u.Connections, defaultConnections), cmp.Or(u.Rate, defaultRate)
+	u.Timeout = cmp.Or(u.Timeout, time.Hour)
 }
 
 // The defaults of Upload and Download.
 const (
-	defaultReaders     = 4
 	defaultConnections = 32
 	defaultRate        = 900
 )
@@ -249,7 +248,10 @@ func (u *upload) send(ctx context.Context) (awsapi.Snapshot, error) {
 		n.Store(0)
 	}
 	id := u.journal.head.id
-	if err := u.blocks(ctx, id); err != nil {
+	err := eachOf(ctx, len(u.source.Blocks), u.Connections, func(ctx context.Context, i int, buffer []byte) error {
+		return u.block(ctx, id, u.source.Blocks[i], buffer)
+	})
+	if err != nil {
 		return awsapi.Snapshot{}, err
 	}
 	if err := u.source.Check(); err != nil {
