@@ -198,8 +198,7 @@ func IsUnrelated(err error) bool {
 // IsRefused says that a snapshot does not allow a call of the EBS direct APIs, or does
 // not exist.
 func IsRefused(err error) bool {
-	var api *APIError
-	return errors.As(err, &api) && slices.Contains([]string{"ValidationException", "ConflictException", "ResourceNotFoundException"}, api.Code) && !isUnsent(err)
+	return hasCode(err, "ValidationException", "ConflictException", "ResourceNotFoundException") && !isUnsent(err)
 }
 
 // GetBlock reads a block into a buffer of BlockSize bytes and returns its SHA-256. It

@@ -216,7 +216,4 @@ var unknownCallers = []string{
 
 // IsUnknownCaller says that AWS refuses the credentials, so another call would fail
 // too.
-func IsUnknownCaller(err error) bool {
-	var api *APIError
-	return errors.As(err, &api) && slices.Contains(unknownCallers, api.Code)
-}
+func IsUnknownCaller(err error) bool { return hasCode(err, unknownCallers...) }

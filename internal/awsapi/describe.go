@@ -107,8 +107,7 @@ func clusterOf(in *types.Cluster) Cluster {
 // AccessEntry gives a role access without aws-auth.
 type AccessEntry struct {
 	// Type is STANDARD, EC2_LINUX, EC2_WINDOWS, FARGATE_LINUX or another.
-	Type   string
-	Groups []string
+	Type string
 	// Username is the user's name in Kubernetes.
 	Username string
 }
@@ -123,7 +122,7 @@ func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEn
 	if out.AccessEntry == nil {
 		return AccessEntry{}, errIncomplete("describing the access entry of "+principal, "access entry")
 	}
-	return AccessEntry{Type: aws.ToString(out.AccessEntry.Type), Groups: out.AccessEntry.KubernetesGroups, Username: aws.ToString(out.AccessEntry.Username)}, nil
+	return AccessEntry{aws.ToString(out.AccessEntry.Type), aws.ToString(out.AccessEntry.Username)}, nil
 }
 
 // Addon is an add-on that EKS manages.

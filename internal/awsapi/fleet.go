@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -27,10 +26,7 @@ type Fleet struct {
 }
 
 // Node is an instance with a root volume.
-type Node struct {
-	ID, Image, Volume string
-	Launched          time.Time
-}
+type Node struct{ ID, Image, Volume string }
 
 // Nodes lists the running and stopped instances of a fleet, by ID.
 func (a *AWS) Nodes(ctx context.Context, f Fleet) ([]Node, error) {
@@ -53,7 +49,7 @@ func (a *AWS) Nodes(ctx context.Context, f Fleet) ([]Node, error) {
 			return nil, err
 		}
 		for _, i := range reservation.Instances {
-			n := Node{ID: aws.ToString(i.InstanceId), Image: aws.ToString(i.ImageId), Launched: aws.ToTime(i.LaunchTime)}
+			n := Node{ID: aws.ToString(i.InstanceId), Image: aws.ToString(i.ImageId)}
 			for _, d := range i.BlockDeviceMappings {
 				if d.Ebs != nil && aws.ToString(d.DeviceName) == aws.ToString(i.RootDeviceName) {
 					n.Volume = aws.ToString(d.Ebs.VolumeId)

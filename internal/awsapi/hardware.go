@@ -20,8 +20,6 @@ type InstanceType struct {
 	// Architectures and BootModes are in AWS's spelling: x86_64, arm64; legacy-bios,
 	// uefi. Virtualization is hvm or paravirtual.
 	Architectures, BootModes, Virtualization []string
-	// ENA is required, supported or unsupported.
-	ENA string
 	// TPM says whether instances can have a NitroTPM. Current is false for previous
 	// generations.
 	TPM, Current bool
@@ -46,9 +44,6 @@ func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType
 		one := InstanceType{
 			Name: string(t.InstanceType), Architectures: texts(t.ProcessorInfo.SupportedArchitectures), BootModes: texts(t.SupportedBootModes),
 			Virtualization: texts(t.SupportedVirtualizationTypes), TPM: t.NitroTpmSupport == types.NitroTpmSupportSupported, Current: aws.ToBool(t.CurrentGeneration),
-		}
-		if t.NetworkInfo != nil {
-			one.ENA = string(t.NetworkInfo.EnaSupport)
 		}
 		list = append(list, one)
 	}

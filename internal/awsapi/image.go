@@ -38,6 +38,10 @@ func (a *AWS) images(ctx context.Context, owner string, disabled bool) ([]Image,
 	if disabled {
 		in.IncludeDisabled = aws.Bool(true)
 	}
+	return a.described(ctx, doing, in)
+}
+
+func (a *AWS) described(ctx context.Context, doing string, in *ec2.DescribeImagesInput) ([]Image, error) {
 	pages := ec2.NewDescribeImagesPaginator(a.ec2, in)
 	list := func(p *ec2.DescribeImagesOutput) []types.Image { return p.Images }
 	return collect(each(ctx, doing, pages, list), func(in types.Image) Image { return imageOf(in, a.Region) })
@@ -230,34 +234,33 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 		}
 	}
 	doing := "describing the image " + id
-	var out *ec2.DescribeImagesOutput
+	var found []Image
 	err := a.settled(ctx, func() (err error) {
-		out, err = a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
-		if err == nil && len(out.Images) != 1 {
+		found, err = a.described(ctx, doing, &ec2.DescribeImagesInput{
+			ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
+		})
+		if err == nil && len(found) != 1 {
 			said := "an image exists only in its own region, and only for accounts that it is shared with"
 			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidAMIID.NotFound", Said: said})
 		}
-		return explain(doing, err)
+		return err
 	})
 	if err != nil {
 		return Image{}, err
 	}
-	return imageOf(out.Images[0], a.Region), nil
+	return found[0], nil
 }
 
 // Named describes the caller's own image with a name. An image that does not exist has
 // no ID.
 func (a *AWS) Named(ctx context.Context, name string) (Image, error) {
-	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{
+	found, err := a.described(ctx, "searching for your image "+name, &ec2.DescribeImagesInput{
 		Owners: []string{"self"}, Filters: filters("name", name), IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
 	})
-	if err != nil {
-		return Image{}, explain("searching for your image "+name, err)
+	if err != nil || len(found) == 0 {
+		return Image{}, err
 	}
-	if len(out.Images) == 0 {
-		return Image{}, nil
-	}
-	return imageOf(out.Images[0], a.Region), nil
+	return found[0], nil
 }
 
 // Find describes an image that is in one of the regions.
@@ -276,14 +279,16 @@ func Find(ctx context.Context, regions []*AWS, id string) (Image, error) {
 
 // Present describes an image. A missing image has no ID.
 func (a *AWS) Present(ctx context.Context, id string) (Image, error) {
-	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true)})
-	if err = explain("describing the image "+id, err); err != nil && !IsNotFound(err) {
+	found, err := a.described(ctx, "describing the image "+id, &ec2.DescribeImagesInput{
+		ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true),
+	})
+	switch {
+	case err != nil && !IsNotFound(err):
 		return Image{}, err
-	}
-	if err != nil || len(out.Images) != 1 {
+	case len(found) != 1:
 		return Image{}, nil
 	}
-	return imageOf(out.Images[0], a.Region), nil
+	return found[0], nil
 }
 
 // Parameter reads an SSM parameter.
@@ -341,23 +346,16 @@ func (a *AWS) Newest(ctx context.Context, s Search) (Image, error) {
 
 func (a *AWS) newestByName(ctx context.Context, s Search) (Image, error) {
 	doing := fmt.Sprintf("searching for images %s of %s", s.Name, strings.Join(s.Owners, ", "))
-	var newest Image
-	pages := ec2.NewDescribeImagesPaginator(a.ec2, &ec2.DescribeImagesInput{
+	found, err := a.described(ctx, doing, &ec2.DescribeImagesInput{
 		Owners: s.Owners, Filters: filters("name", s.Name, "architecture", s.Architecture, "state", "available"),
 	})
-	list := func(p *ec2.DescribeImagesOutput) []types.Image { return p.Images }
-	for found, err := range each(ctx, doing, pages, list) {
-		if err != nil {
-			return Image{}, err
-		}
-		if i := imageOf(found, a.Region); newest.ID == "" || i.Created.After(newest.Created) {
-			newest = i
-		}
-	}
-	if newest.ID == "" {
+	switch {
+	case err != nil:
+		return Image{}, err
+	case len(found) == 0:
 		return Image{}, fmt.Errorf("%s: there is no image for %s in %s", doing, s.Architecture, a.Region)
 	}
-	return newest, nil
+	return slices.MaxFunc(found, func(x, y Image) int { return x.Created.Compare(y.Created) }), nil
 }
 
 // filters makes filters from alternating names and values.

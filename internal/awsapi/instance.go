@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -148,49 +147,16 @@ func (a *AWS) Template(ctx context.Context, template, version string) (Launch, e
 	}
 	data := out.LaunchTemplateVersions[0].LaunchTemplateData
 	l := launchOf(data)
-	if l.Metadata, err = words(data.MetadataOptions); err != nil {
+	if err := errors.Join(bare(data.MetadataOptions, &l.Metadata), bare(data.NetworkInterfaces, &l.Interfaces)); err != nil {
 		return Launch{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	delete(l.Metadata, "State") // which EC2 adds
-	for _, n := range data.NetworkInterfaces {
-		one, err := words(n)
-		if err != nil {
-			return Launch{}, fmt.Errorf("%s: %w", doing, err)
-		}
-		l.Interfaces = append(l.Interfaces, one)
-	}
 	l.From, l.Template = "the launch template "+template, aws.ToString(out.LaunchTemplateVersions[0].LaunchTemplateId)
 	l.Version = strconv.FormatInt(aws.ToInt64(out.LaunchTemplateVersions[0].VersionNumber), 10)
 	if l.UserData, err = base64.StdEncoding.DecodeString(aws.ToString(data.UserData)); err != nil {
 		return Launch{}, fmt.Errorf("reading the user data of %s: %w", template, err)
 	}
 	return l, nil
-}
-
-// words is the content of a part of a launch template, by the names of the AWS CLI.
-func words(part any) (map[string]any, error) {
-	text, err := json.Marshal(part)
-	if err != nil {
-		return nil, err
-	}
-	said := map[string]any{}
-	if err := json.Unmarshal(text, &said); err != nil {
-		return nil, err
-	}
-	return set(said), nil
-}
-
-// set removes unset fields: the AWS CLI accepts no null.
-func set(part map[string]any) map[string]any {
-	for name, value := range part {
-		if inner, nested := value.(map[string]any); nested {
-			part[name] = set(inner)
-		}
-		if value == nil || value == "" {
-			delete(part, name)
-		}
-	}
-	return part
 }
 
 func launchOf(data *types.ResponseLaunchTemplateData) Launch {

@@ -26,22 +26,22 @@ type BlockDevice struct {
 func imageDevices(mappings []types.BlockDeviceMapping) []BlockDevice {
 	var list []BlockDevice
 	for _, m := range mappings {
-		if m.Ebs != nil {
-			list = append(list, BlockDevice{
-				aws.ToString(m.DeviceName), aws.ToString(m.Ebs.SnapshotId), aws.ToString(m.Ebs.KmsKeyId), int(aws.ToInt32(m.Ebs.VolumeSize)), aws.ToBool(m.Ebs.Encrypted),
-			})
+		if e := m.Ebs; e != nil {
+			list = append(list, deviceOf(m.DeviceName, e.SnapshotId, e.KmsKeyId, e.VolumeSize, e.Encrypted))
 		}
 	}
 	return list
 }
 
+func deviceOf(name, snapshot, key *string, size *int32, encrypted *bool) BlockDevice {
+	return BlockDevice{aws.ToString(name), aws.ToString(snapshot), aws.ToString(key), int(aws.ToInt32(size)), aws.ToBool(encrypted)}
+}
+
 func templateDevices(mappings []types.LaunchTemplateBlockDeviceMapping) []BlockDevice {
 	var list []BlockDevice
 	for _, m := range mappings {
-		if m.Ebs != nil {
-			list = append(list, BlockDevice{
-				aws.ToString(m.DeviceName), aws.ToString(m.Ebs.SnapshotId), aws.ToString(m.Ebs.KmsKeyId), int(aws.ToInt32(m.Ebs.VolumeSize)), aws.ToBool(m.Ebs.Encrypted),
-			})
+		if e := m.Ebs; e != nil {
+			list = append(list, deviceOf(m.DeviceName, e.SnapshotId, e.KmsKeyId, e.VolumeSize, e.Encrypted))
 		}
 	}
 	return list
@@ -74,8 +74,7 @@ func (a *AWS) VolumeKey(ctx context.Context) (string, error) {
 
 // Key is a KMS key.
 type Key struct {
-	// ID is the key as it was named. ARN and Account belong to the key itself.
-	ID, ARN, Account string
+	ARN, Account string
 	// State is Enabled, Disabled, PendingDeletion or another.
 	State string
 	// AWSManaged says that AWS made the key for its services, such as aws/ebs.
@@ -106,7 +105,7 @@ func (a *AWS) DescribeKey(ctx context.Context, id string) (Key, error) {
 	}
 	m := out.KeyMetadata
 	return Key{
-		ID: id, ARN: aws.ToString(m.Arn), Account: aws.ToString(m.AWSAccountId), State: string(m.KeyState),
+		ARN: aws.ToString(m.Arn), Account: aws.ToString(m.AWSAccountId), State: string(m.KeyState),
 		AWSManaged: m.KeyManager == kmstypes.KeyManagerTypeAws, Symmetric: m.KeySpec == "" || m.KeySpec == kmstypes.KeySpecSymmetricDefault,
 	}, nil
 }

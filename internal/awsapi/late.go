@@ -177,29 +177,19 @@ func (e *unansweredError) Unwrap() error { return e.err }
 func unansweredOf(err error) error {
 	said, attempts, reason := "", 0, err
 	for {
-		var inner error
+		var operation *smithy.OperationError
+		var broken *xml.SyntaxError
+		inner := errors.Unwrap(reason)
 		switch e := reason.(type) {
-		case *smithy.OperationError:
-			inner = e.Err
+		case *smithy.OperationError, *awshttp.ResponseError, *smithyhttp.ResponseError, *smithy.CanceledError, *aws.RequestCanceledError, *url.Error:
 		case *retry.MaxAttemptsError:
-			attempts, inner = e.Attempt, e.Err
-		case *awshttp.ResponseError:
-			inner = e.ResponseError
-		case *smithyhttp.ResponseError:
-			inner = e.Err
+			attempts = e.Attempt
 		case *smithyhttp.RequestSendError:
-			said, inner = "no answer", e.Err
+			said = "no answer"
 		case *smithy.DeserializationError:
-			said, inner = "the answer cannot be read", e.Err
-		case *smithy.CanceledError:
-			inner = e.Err
-		case *aws.RequestCanceledError:
-			inner = e.Err
-		case *url.Error:
-			inner = e.Err
+			said = "the answer cannot be read"
 		default:
-			var operation *smithy.OperationError
-			var broken *xml.SyntaxError
+			inner = nil
 			if errors.As(reason, &operation) { // deeper, such as that of a provider of credentials
 				inner = operation
 			} else if errors.As(reason, &broken) && reason != error(broken) { // a truncated error

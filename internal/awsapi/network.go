@@ -27,9 +27,8 @@ func (r Rule) Covers(protocol string, port int) bool {
 
 // SecurityGroup is a list of rules in each direction.
 type SecurityGroup struct {
-	ID, Name, VPC   string
+	ID              string
 	Ingress, Egress []Rule
-	Tags            map[string]string
 }
 
 // SecurityGroups describes security groups by their IDs.
@@ -40,10 +39,7 @@ func (a *AWS) SecurityGroups(ctx context.Context, ids []string) ([]SecurityGroup
 	}
 	var groups []SecurityGroup
 	for _, in := range out.SecurityGroups {
-		groups = append(groups, SecurityGroup{
-			ID: aws.ToString(in.GroupId), Name: aws.ToString(in.GroupName), VPC: aws.ToString(in.VpcId), Tags: tagsOf(in.Tags),
-			Ingress: rulesOf(in.IpPermissions), Egress: rulesOf(in.IpPermissionsEgress),
-		})
+		groups = append(groups, SecurityGroup{aws.ToString(in.GroupId), rulesOf(in.IpPermissions), rulesOf(in.IpPermissionsEgress)})
 	}
 	return groups, nil
 }

@@ -162,8 +162,7 @@ func RefusedSnapshot(err error, s Snapshot, region, account string) error {
 // IsGone says that EC2 does not show a resource: there is none with the ID in the
 // region, or none that the account may see.
 func IsGone(err error) bool {
-	var api *APIError
-	return IsNotFound(err) || errors.As(err, &api) && api.Code == "InvalidAMIID.Unavailable"
+	return IsNotFound(err) || hasCode(err, "InvalidAMIID.Unavailable")
 }
 
 // inParameters searches the values of the account's SSM parameters for images. It

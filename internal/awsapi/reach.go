@@ -151,11 +151,8 @@ func resolved(dns *net.DNSError) error {
 // returns the proxy's status text as an error without a type.
 func proxied(made *url.Error) error {
 	text := made.Err.Error()
-	for _, status := range []int{
-		http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusProxyAuthRequired,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusUnauthorized, http.StatusInternalServerError,
-	} {
-		if text == http.StatusText(status) {
+	for status := http.StatusBadRequest; status < 600; status++ {
+		if text != "" && text == http.StatusText(status) {
 			return fmt.Errorf("the proxy refused the connection: %s; check HTTPS_PROXY and NO_PROXY", text)
 		}
 	}

@@ -65,8 +65,8 @@ func (a *AWS) Recipe(ctx context.Context, id string) (Recipe, error) {
 			in.UefiData = stored.UefiData.Value
 		}
 	}
-	text, err := bareJSON(in)
-	return Recipe{Region: a.Region, Image: id, Snapshots: i.Snapshots, Register: text, Permissions: shared.LaunchPermissions, Deprecated: i.Deprecated}, err
+	r := Recipe{Region: a.Region, Image: id, Snapshots: i.Snapshots, Permissions: shared.LaunchPermissions, Deprecated: i.Deprecated}
+	return r, bare(in, &r.Register)
 }
 
 func registration(was types.Image) *ec2.RegisterImageInput {
@@ -93,18 +93,25 @@ func registration(was types.Image) *ec2.RegisterImageInput {
 	return in
 }
 
-// bareJSON is JSON without empty values, which the AWS CLI refuses.
-func bareJSON(in any) ([]byte, error) {
+// bare is a part of an answer by the names of the AWS CLI, without empty values, which the
+// AWS CLI refuses.
+func bare(in, into any) error {
 	text, err := json.Marshal(in)
 	var tree any
 	if err == nil {
 		err = json.Unmarshal(text, &tree)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("writing the image as JSON: %w", err)
+	if err == nil {
+		prune(tree)
+		text, err = json.Marshal(tree)
 	}
-	prune(tree)
-	return json.Marshal(tree)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		return fmt.Errorf("writing an answer as JSON: %w", err)
+	}
+	return nil
 }
 
 func prune(tree any) {

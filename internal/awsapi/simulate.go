@@ -10,6 +10,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -84,7 +85,7 @@ func decisionOf(in types.EvaluationResult, resource string) Decision {
 
 // Role is an IAM role.
 type Role struct {
-	Name, ARN, Path string
+	Name, ARN string
 	// Trust is the trust policy as JSON.
 	Trust string
 	// Policies are the names of the policies attached to the role.
@@ -93,7 +94,7 @@ type Role struct {
 
 // Profile is an instance profile.
 type Profile struct {
-	Name, ARN string
+	Name string
 	// Role is nil when the profile has none.
 	Role *Role
 }
@@ -110,7 +111,7 @@ func (a *AWS) Profile(ctx context.Context, profile string) (Profile, error) {
 	if out.InstanceProfile == nil {
 		return Profile{}, errIncomplete(doing, "instance profile")
 	}
-	p := Profile{Name: name, ARN: aws.ToString(out.InstanceProfile.Arn)}
+	p := Profile{Name: name}
 	if len(out.InstanceProfile.Roles) == 0 {
 		return p, nil
 	}
@@ -139,7 +140,7 @@ func (a *AWS) Role(ctx context.Context, role string) (Role, error) {
 
 // roleOf adds the role's policies.
 func (a *AWS) roleOf(ctx context.Context, in types.Role) (Role, error) {
-	r := Role{Name: aws.ToString(in.RoleName), ARN: aws.ToString(in.Arn), Path: aws.ToString(in.Path)}
+	r := Role{Name: aws.ToString(in.RoleName), ARN: aws.ToString(in.Arn)}
 	var err error
 	// IAM returns the policy URL-encoded.
 	if r.Trust, err = url.QueryUnescape(aws.ToString(in.AssumeRolePolicyDocument)); err != nil {
@@ -167,7 +168,6 @@ func (a *AWS) Account(ctx context.Context) (string, error) {
 
 // PodIdentity gives the pods of a service account a role.
 type PodIdentity struct {
-	ID string
 	// Role is the ARN of the role. Target is the ARN of another role that Role
 	// assumes for the pods, or empty.
 	Role, Target string
@@ -175,30 +175,31 @@ type PodIdentity struct {
 
 // PodIdentities lists the pod identity associations of a service account.
 func (a *AWS) PodIdentities(ctx context.Context, cluster, namespace, account string) ([]PodIdentity, error) {
-	doing := fmt.Sprintf("listing the pod identity associations of %s/%s", namespace, account)
-	var list []PodIdentity
+	var all []PodIdentity
 	pages := eks.NewListPodIdentityAssociationsPaginator(a.eks, &eks.ListPodIdentityAssociationsInput{
 		ClusterName: aws.String(cluster), Namespace: aws.String(namespace), ServiceAccount: aws.String(account),
 	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	list := func(p *eks.ListPodIdentityAssociationsOutput) []ekstypes.PodIdentityAssociationSummary {
+		return p.Associations
+	}
+	doing := fmt.Sprintf("listing the pod identity associations of %s/%s", namespace, account)
+	for in, err := range each(ctx, doing, pages, list) {
+		if err != nil {
+			return nil, err
+		}
+		doing := "describing the pod identity association " + aws.ToString(in.AssociationId)
+		out, err := a.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{
+			ClusterName: aws.String(cluster), AssociationId: in.AssociationId,
+		})
 		if err != nil {
 			return nil, explain(doing, err)
 		}
-		for _, in := range page.Associations {
-			id := aws.ToString(in.AssociationId)
-			doing := "describing the pod identity association " + id
-			out, err := a.eks.DescribePodIdentityAssociation(ctx, &eks.DescribePodIdentityAssociationInput{ClusterName: aws.String(cluster), AssociationId: in.AssociationId})
-			if err != nil {
-				return nil, explain(doing, err)
-			}
-			if out.Association == nil || aws.ToString(out.Association.RoleArn) == "" {
-				return nil, errIncomplete(doing, "role")
-			}
-			list = append(list, PodIdentity{id, aws.ToString(out.Association.RoleArn), aws.ToString(out.Association.TargetRoleArn)})
+		if out.Association == nil || aws.ToString(out.Association.RoleArn) == "" {
+			return nil, errIncomplete(doing, "role")
 		}
+		all = append(all, PodIdentity{aws.ToString(out.Association.RoleArn), aws.ToString(out.Association.TargetRoleArn)})
 	}
-	return list, nil
+	return all, nil
 }
 
 // OIDCClients returns the audiences of an OpenID Connect provider of IAM. An error

@@ -2,7 +2,6 @@ package awsapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -200,9 +199,8 @@ func (a *AWS) Retire(ctx context.Context, i Image, free []string) (stays map[str
 		in.DeleteAssociatedSnapshots = aws.Bool(true)
 	}
 	out, err := a.ec2.DeregisterImage(ctx, in)
-	var gone *APIError // a first call may have lost its answer
-	if err = explain("deregistering the image "+i.ID, err); err != nil && (!errors.As(err, &gone) || gone.Code != "InvalidAMIID.Unavailable" && !IsNotFound(err)) {
-		return nil, err
+	if err = explain("deregistering the image "+i.ID, err); err != nil && !IsGone(err) {
+		return nil, err // a first call may have lost its answer
 	}
 	deleted := map[string]bool{}
 	if out != nil {

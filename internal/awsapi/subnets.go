@@ -248,7 +248,5 @@ func (a *AWS) SelectImages(ctx context.Context, s Selector) ([]Image, error) {
 	case s.Name != "":
 		in.Owners = []string{"self", "amazon"}
 	}
-	pages := ec2.NewDescribeImagesPaginator(a.ec2, in)
-	list := func(p *ec2.DescribeImagesOutput) []types.Image { return p.Images }
-	return collect(each(ctx, "searching for images", pages, list), func(found types.Image) Image { return imageOf(found, a.Region) })
+	return a.described(ctx, "searching for images", in)
 }

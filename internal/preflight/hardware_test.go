@@ -80,7 +80,7 @@ const (
 func TestLaunchTemplatesMustStartInstances(t *testing.T) {
 	key := func(change func(*awsapi.Key)) func(*facts) {
 		return func(f *facts) {
-			k := awsapi.Key{ID: ownKey, ARN: ownKey, Account: "123456789012", State: "Enabled", Symmetric: true, Policy: rootOnly}
+			k := awsapi.Key{ARN: ownKey, Account: "123456789012", State: "Enabled", Symmetric: true, Policy: rootOnly}
 			change(&k)
 			f.keys.value = []awsapi.Key{k}
 		}

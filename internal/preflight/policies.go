@@ -31,7 +31,7 @@ func (f *facts) keysOf(ctx context.Context, a *awsapi.AWS) fact[[]awsapi.Key] {
 	for _, name := range names {
 		k, err := a.Key(ctx, name, f.account.value)
 		if err != nil && strings.HasPrefix(name, "arn:") && awsnames.Split(name).Account != f.account.value { // another account's key
-			k, err = awsapi.Key{ID: name, ARN: name, Account: awsnames.Split(name).Account, State: "unknown"}, nil
+			k, err = awsapi.Key{ARN: name, Account: awsnames.Split(name).Account, State: "unknown"}, nil
 		}
 		if err != nil {
 			return fact[[]awsapi.Key]{err: err}

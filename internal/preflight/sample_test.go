@@ -42,10 +42,10 @@ func sample() *facts {
 		{ID: "subnet-2", VPC: "vpc-1", Zone: "eu-west-1b", CIDR: "10.0.2.0/24", Free: 251, Tags: map[string]string{}, Owner: "123456789012", Table: "rtb-main", Routes: over("nat-1")},
 	}
 	extra := nodeGroup()
-	extra.ID, extra.Name = "sg-extra", "extra"
+	extra.ID = "sg-extra"
 	cluster := func() awsapi.SecurityGroup {
 		g := nodeGroup()
-		g.ID, g.Name, g.Ingress = "sg-cluster", "cluster", []awsapi.Rule{{Protocol: "-1", Groups: []string{"sg-cluster"}}}
+		g.ID, g.Ingress = "sg-cluster", []awsapi.Rule{{Protocol: "-1", Groups: []string{"sg-cluster"}}}
 		return g
 	}
 	f := &facts{
@@ -67,14 +67,14 @@ func sample() *facts {
 		}),
 		architectures: known([]string{"x86_64"}),
 		types: known([]awsapi.InstanceType{{
-			Name: "m6i.large", Architectures: []string{"x86_64"}, BootModes: []string{"legacy-bios", "uefi"}, Virtualization: []string{"hvm"}, ENA: "required", TPM: true, Current: true,
+			Name: "m6i.large", Architectures: []string{"x86_64"}, BootModes: []string{"legacy-bios", "uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true,
 		}}),
 		health: known(awsapi.Health{System: "ok", Instance: "ok", Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
-		profile: known(awsapi.Profile{Name: "nodes", ARN: "arn:aws:iam::123456789012:instance-profile/nodes", Role: &awsapi.Role{
-			Name: "node", ARN: nodeRole, Path: "/", Trust: ec2Trust,
+		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{
+			Name: "node", ARN: nodeRole, Trust: ec2Trust,
 			Policies: []string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"},
 		}}),
-		entry:   known(awsapi.AccessEntry{Type: "EC2_LINUX", Groups: []string{"system:nodes"}}),
+		entry:   known(awsapi.AccessEntry{Type: "EC2_LINUX"}),
 		subnets: known(slices.Clone(subnets[:1])), planeSubnets: known(subnets),
 		acls:       known([]awsapi.ACL{openACL("acl-1", "subnet-1"), openACL("acl-2", "subnet-2")}),
 		nodeGroups: known([]awsapi.SecurityGroup{cluster()}), planeGroups: known([]awsapi.SecurityGroup{extra, cluster()}),
@@ -124,9 +124,7 @@ func lacking(f *facts, actions ...string) fact[[]awsapi.Decision] {
 func over(gateway string) []awsapi.Route { return []awsapi.Route{{To: "0.0.0.0/0", Via: gateway}} }
 
 func nodeGroup() awsapi.SecurityGroup {
-	return awsapi.SecurityGroup{
-		ID: "sg-node", Name: "node", VPC: "vpc-1", Tags: map[string]string{}, Egress: []awsapi.Rule{{Protocol: "-1", CIDRs: []string{"0.0.0.0/0"}}},
-	}
+	return awsapi.SecurityGroup{ID: "sg-node", Egress: []awsapi.Rule{{Protocol: "-1", CIDRs: []string{"0.0.0.0/0"}}}}
 }
 
 // openACL has the entries of a VPC's default network ACL.

@@ -98,12 +98,6 @@ func SnapshotID() Form { return idOf("snap", "a snapshot ID") }
 // SubnetID is the form of a subnet's ID.
 func SubnetID() Form { return idOf("subnet", "a subnet ID") }
 
-// SecurityGroupID is the form of a security group's ID.
-func SecurityGroupID() Form { return idOf("sg", "a security group ID") }
-
-// VPCID is the form of a VPC's ID.
-func VPCID() Form { return idOf("vpc", "a VPC ID") }
-
 // LaunchTemplate checks a launch template's ID or name. A name that begins
 // like an ID must be one
 // (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplate.html).

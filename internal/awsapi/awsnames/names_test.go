@@ -10,7 +10,7 @@ import (
 // checks are the forms by the names that the tests use.
 func checks() map[string]func(string) error {
 	return map[string]func(string) error{
-		"instance": InstanceID().Check, "ami": ImageID().Check, "image": Image, "subnet": SubnetID().Check, "group": SecurityGroupID().Check, "vpc": VPCID().Check,
+		"instance": InstanceID().Check, "ami": ImageID().Check, "image": Image, "subnet": SubnetID().Check,
 		"template": LaunchTemplate, "version": TemplateVersion, "cluster": ClusterName().Check, "nodegroup": NodegroupName().Check, "region": Region().Check,
 		"role": RoleARN().Check, "role-name": RoleName().Check, "profile": ProfileName().Check, "type": InstanceType().Check, "account": AccountID().Check,
 		"endpoint": Endpoint, "parameter": Parameter, "read": ReadParameter, "snapshot": SnapshotID().Check, "organization": OrganizationARN().Check, "unit": UnitARN().Check,
@@ -23,8 +23,6 @@ func TestNamesThatExistAreAccepted(t *testing.T) {
 		"ami":       {"ami-0123456789abcdef0", "ami-11111111"},
 		"image":     {"ami-0123456789abcdef0", "resolve:ssm:/eksnode/debian", "resolve:ssm:/eksnode/debian:3", "resolve:ssm:/aws/service/x:prod"},
 		"subnet":    {"subnet-0123456789abcdef0", "subnet-9d4a7b6c"},
-		"group":     {"sg-0123456789abcdef0", "sg-903004f8"},
-		"vpc":       {"vpc-0123456789abcdef0", "vpc-1a2b3c4d"},
 		"template":  {"lt-0123456789abcdef0", "nodes", "eks/my_nodes.(1)-a", strings.Repeat("a", 128)},
 		"version":   {"1", "42", "$Latest", "$Default"},
 		"cluster":   {"a", "9", "my-cluster", "My_Cluster-1", strings.Repeat("a", 100)},
@@ -74,8 +72,6 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 		{"image", "debian", `"debian" is not an AMI ID such as ami-0123456789abcdef0`},
 		{"subnet", "subnet-1", `"subnet-1" is not a subnet ID such as subnet-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1`},
 		{"subnet", "sg-0123456789abcdef0", `"sg-0123456789abcdef0" is not a subnet ID such as subnet-0123456789abcdef0: the text is the ID of a security group`},
-		{"group", "default", `"default" is not a security group ID such as sg-0123456789abcdef0`},
-		{"vpc", "vpc", `"vpc" is not a VPC ID such as vpc-0123456789abcdef0`},
 		{"template", "lt-1", `"lt-1" is not a launch template ID such as lt-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1`},
 		{"template", "a b", `"a b" is not a launch template's ID or name: names have 3 to 128 letters, digits and ( ) . / _ -`},
 		{"template", "ab", `"ab" is not a launch template's ID or name: names have 3 to 128 letters, digits and ( ) . / _ -`},
