@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 func renderAL2023(n Node, _ Family) ([]byte, error) {
@@ -244,9 +245,9 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 	}
 	if yaml.Unmarshal(text, place.node) == nil && len(place.node.Content) > 0 {
 		c.in(place.at, func() {
-			if kubelet := child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
+			if kubelet := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
 				c.kubeletConfig("spec.kubelet.config", kubelet)
-				if pods := child(kubelet, "maxPods"); pods != nil {
+				if pods := strictjson.Child(kubelet, "maxPods"); pods != nil {
 					c.maxPods = []string{pods.Value} // the later NodeConfig wins
 				}
 			}

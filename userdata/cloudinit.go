@@ -11,6 +11,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // The types of the parts that cloud-init reads.
@@ -170,8 +171,8 @@ func (c *checker) archive(text string) int {
 	for _, part := range list.Content {
 		content, media := part, ""
 		if part.Kind == yaml.MappingNode {
-			content = child(part, "content")
-			if kind := child(part, "type"); kind != nil {
+			content = strictjson.Child(part, "content")
+			if kind := strictjson.Child(part, "type"); kind != nil {
 				media = kind.Value
 			}
 		}
@@ -209,7 +210,7 @@ func (c *checker) yamlError(err error) {
 // checked where they are run.
 func (c *checker) writeFiles(list *yaml.Node) {
 	for _, entry := range list.Content {
-		name, content, encoding := child(entry, "path"), child(entry, "content"), child(entry, "encoding")
+		name, content, encoding := strictjson.Child(entry, "path"), strictjson.Child(entry, "content"), strictjson.Child(entry, "encoding")
 		if name == nil || content == nil || content.Kind != yaml.ScalarNode {
 			continue
 		}

@@ -24,10 +24,10 @@ import (
 func (c *checker) kubeletConfig(path string, n *yaml.Node) {
 	k := kubeletChecker{c, path}
 	k.value(path, n, reflect.TypeFor[v1beta1.KubeletConfiguration](), 0)
-	if version := child(n, "apiVersion"); version != nil && version.Value != v1beta1.SchemeGroupVersion.String() {
+	if version := strictjson.Child(n, "apiVersion"); version != nil && version.Value != v1beta1.SchemeGroupVersion.String() {
 		c.fail(version.Line, path+".apiVersion", "%q is not %s", version.Value, v1beta1.SchemeGroupVersion)
 	}
-	if kind := child(n, "kind"); kind != nil && kind.Value != "KubeletConfiguration" {
+	if kind := strictjson.Child(n, "kind"); kind != nil && kind.Value != "KubeletConfiguration" {
 		c.fail(kind.Line, path+".kind", "%q is not KubeletConfiguration", kind.Value)
 	}
 	k.meanings(n)
@@ -195,7 +195,7 @@ func kubeletChoices() map[string][]string {
 // meanings checks values that the type takes and the kubelet refuses.
 func (k kubeletChecker) meanings(n *yaml.Node) {
 	for field, choices := range kubeletChoices() {
-		if v := child(n, field); v != nil && v.Value != "" && !slices.Contains(choices, v.Value) {
+		if v := strictjson.Child(n, field); v != nil && v.Value != "" && !slices.Contains(choices, v.Value) {
 			k.fail(v.Line, k.path+"."+field, "unknown value %q; %s", v.Value, show.Suggest(v.Value, choices))
 		}
 	}
@@ -205,7 +205,7 @@ func (k kubeletChecker) meanings(n *yaml.Node) {
 	k.each(n, "evictionSoftGracePeriod", gracePeriodProblem)
 	k.each(n, "kubeReserved", reservedProblem)
 	k.each(n, "systemReserved", reservedProblem)
-	if taints := child(n, "registerWithTaints"); taints != nil && taints.Kind == yaml.SequenceNode {
+	if taints := strictjson.Child(n, "registerWithTaints"); taints != nil && taints.Kind == yaml.SequenceNode {
 		for i, t := range taints.Content {
 			k.taint(fmt.Sprintf("%s.registerWithTaints[%d]", k.path, i), t)
 		}
@@ -214,7 +214,7 @@ func (k kubeletChecker) meanings(n *yaml.Node) {
 
 func (k kubeletChecker) taint(path string, n *yaml.Node) {
 	get := func(name string) string {
-		if v := child(n, name); v != nil {
+		if v := strictjson.Child(n, name); v != nil {
 			return v.Value
 		}
 		return ""
@@ -230,7 +230,7 @@ func (k kubeletChecker) taint(path string, n *yaml.Node) {
 
 // each checks the members of an object of the configuration.
 func (k kubeletChecker) each(n *yaml.Node, field string, wrong func(name, value string) string) {
-	object := child(n, field)
+	object := strictjson.Child(n, field)
 	if object == nil || object.Kind != yaml.MappingNode {
 		return
 	}

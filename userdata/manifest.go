@@ -167,27 +167,10 @@ func (c *checker) documents(text, kind string) []*yaml.Node {
 			}
 			return found
 		}
-		if len(document.Content) > 0 && child(document.Content[0], "kind") != nil && child(document.Content[0], "kind").Value == kind {
+		if len(document.Content) > 0 && strictjson.Text(document.Content[0], "kind") == kind {
 			found = append(found, document.Content[0])
 		}
 	}
-}
-
-// child follows names into an object; nil where there is none.
-func child(n *yaml.Node, path ...string) *yaml.Node {
-	for _, name := range path {
-		if n == nil || n.Kind != yaml.MappingNode {
-			return nil
-		}
-		var next *yaml.Node
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == name {
-				next = n.Content[i+1]
-			}
-		}
-		n = next
-	}
-	return n
 }
 
 // carried checks the user data that a manifest carries and gives the taints
@@ -228,21 +211,21 @@ func (c *checker) carriedAs(f Family, field string, n *yaml.Node, text string, c
 func checkKarpenter(c *checker, text string) {
 	for _, class := range c.documents(text, "EC2NodeClass") {
 		c.duplicates(class)
-		spec := child(class, "spec")
+		spec := strictjson.Child(class, "spec")
 		if spec == nil {
 			c.fail(class.Line, "spec", "is missing")
 			continue
 		}
 		for _, name := range []string{"subnetSelectorTerms", "securityGroupSelectorTerms", "amiSelectorTerms"} {
-			if n := child(spec, name); n == nil || len(n.Content) == 0 {
+			if n := strictjson.Child(spec, name); n == nil || len(n.Content) == 0 {
 				c.fail(spec.Line, "spec."+name, "is missing; Karpenter refuses the class")
 			}
 		}
-		if child(spec, "role") == nil && child(spec, "instanceProfile") == nil {
+		if strictjson.Child(spec, "role") == nil && strictjson.Child(spec, "instanceProfile") == nil {
 			c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
 		}
 		c.misspelt(spec, "spec.", sortedNames(strictjson.FieldsOf(reflect.TypeFor[clustersetup.NodeClassSpec]())))
-		c.karpenterClassKubelet(child(spec, "kubelet"))
+		c.karpenterClassKubelet(strictjson.Child(spec, "kubelet"))
 		c.karpenterUserData(spec)
 	}
 }
@@ -266,7 +249,7 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 	}
 	c.kubeletConfig("spec.kubelet", known)
 	c.classStart(known)
-	if pods := child(n, "maxPods"); pods != nil {
+	if pods := strictjson.Child(n, "maxPods"); pods != nil {
 		c.maxPods = []string{pods.Value}
 	}
 }
@@ -284,7 +267,7 @@ func (c *checker) misspelt(object *yaml.Node, path string, known []string) {
 }
 
 func (c *checker) karpenterUserData(spec *yaml.Node) {
-	family, userData := child(spec, "amiFamily"), child(spec, "userData")
+	family, userData := strictjson.Child(spec, "amiFamily"), strictjson.Child(spec, "userData")
 	custom := family != nil && family.Value == "Custom"
 	switch {
 	case userData == nil && custom:
@@ -310,15 +293,15 @@ func (c *checker) karpenterUserData(spec *yaml.Node) {
 func checkEksctl(c *checker, text string) {
 	for _, config := range c.documents(text, "ClusterConfig") {
 		c.duplicates(config)
-		name := child(config, "metadata", "name")
+		name := strictjson.Child(config, "metadata", "name")
 		if name == nil {
 			c.fail(config.Line, "metadata.name", "is missing")
 		}
-		if child(config, "metadata", "region") == nil {
+		if strictjson.Child(config, "metadata", "region") == nil {
 			c.fail(config.Line, "metadata.region", "is missing")
 		}
 		for _, kind := range []string{"nodeGroups", "managedNodeGroups"} {
-			groups := child(config, kind)
+			groups := strictjson.Child(config, kind)
 			if groups == nil {
 				continue
 			}
@@ -351,7 +334,7 @@ func (c *checker) eksctlOverride(at string, family, override *yaml.Node) {
 }
 
 func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
-	ami, family, override := child(group, "ami"), child(group, "amiFamily"), child(group, "overrideBootstrapCommand")
+	ami, family, override := strictjson.Child(group, "ami"), strictjson.Child(group, "amiFamily"), strictjson.Child(group, "overrideBootstrapCommand")
 	own := ami != nil && amiID().MatchString(ami.Value)
 	if ami != nil && strings.HasPrefix(ami.Value, "ami-") && !own {
 		c.fail(ami.Line, at+".ami", "%q is no image's id", ami.Value)

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 // cloudHeader is the first line by which cloud-init knows its configuration.
@@ -91,7 +92,7 @@ func (c *checker) cloudConfig(text, media string) int {
 		return called
 	}
 	c.duplicates(top)
-	if files := child(top, "write_files"); files != nil {
+	if files := strictjson.Child(top, "write_files"); files != nil {
 		c.writeFiles(files)
 	}
 	for i := 0; i+1 < len(top.Content); i += 2 {

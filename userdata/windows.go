@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
 )
 
 const (
@@ -161,18 +162,18 @@ func (c *checker) launchTasks(text string) {
 	if top == nil {
 		return
 	}
-	if version := child(top, "version"); version == nil || version.Value != "1.0" && version.Value != "1.1" && version.Value != "1" {
+	if version := strictjson.Child(top, "version"); version == nil || version.Value != "1.0" && version.Value != "1.1" && version.Value != "1" {
 		c.fail(top.Line, "version", "must be 1.0 or 1.1, or EC2Launch v2 does not run the tasks")
 	}
 	called := false
-	if tasks := child(top, "tasks"); tasks != nil {
+	if tasks := strictjson.Child(top, "tasks"); tasks != nil {
 		for _, task := range tasks.Content {
-			inputs := child(task, "inputs")
-			if kind := child(task, "task"); kind == nil || kind.Value != "executeScript" || inputs == nil {
+			inputs := strictjson.Child(task, "inputs")
+			if kind := strictjson.Child(task, "task"); kind == nil || kind.Value != "executeScript" || inputs == nil {
 				continue
 			}
 			for _, input := range inputs.Content {
-				content, language := child(input, "content"), child(input, "type")
+				content, language := strictjson.Child(input, "content"), strictjson.Child(input, "type")
 				if content != nil && language != nil && language.Value == "powershell" {
 					c.in(c.scalar(content), func() { called = c.powershell(content.Value) || called })
 				}

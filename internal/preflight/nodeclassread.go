@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -95,38 +94,9 @@ func (r *classReader) wrong(path, format string, args ...any) {
 // printable makes a text of a file safe for a terminal, and short.
 func printable(text string) string { return show.Short(text, 400) }
 
-// resolve follows an alias.
-func resolve(n *yaml.Node) *yaml.Node {
-	for n.Kind == yaml.AliasNode && n.Alias != nil {
-		n = n.Alias
-	}
-	return n
-}
-
-// member is a value of an object, or nil.
-func member(n *yaml.Node, name string) *yaml.Node {
-	if n = resolve(n); n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for pair := range slices.Chunk(n.Content, 2) {
-		if pair[0].Value == name {
-			return resolve(pair[1])
-		}
-	}
-	return nil
-}
-
-// word is the text of a member, or empty.
-func word(n *yaml.Node, name string) string {
-	if m := member(n, name); m != nil && m.Kind == yaml.ScalarNode {
-		return m.Value
-	}
-	return ""
-}
-
 // object reads a Kubernetes object. Those of a List are nested.
 func (r *classReader) object(n *yaml.Node, nested bool) {
-	n = resolve(n)
+	n = strictjson.Child(n)
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return
 	}
@@ -134,9 +104,9 @@ func (r *classReader) object(n *yaml.Node, nested bool) {
 		r.fail(n.Line, "", "expected a Kubernetes object, found %s", strictjson.Kind(n))
 		return
 	}
-	kind, version := word(n, "kind"), word(n, "apiVersion")
+	kind, version := strictjson.Text(n, "kind"), strictjson.Text(n, "apiVersion")
 	group, short, _ := strings.Cut(version, "/")
-	name := printable(word(member2(n, "metadata"), "name"))
+	name := printable(strictjson.Text(n, "metadata", "name"))
 	switch {
 	case kind == "List" && version == "v1" && !nested || kind == classKind+"List" && group == karpenterGroup && !nested:
 		r.list(n)
@@ -156,16 +126,8 @@ func (r *classReader) object(n *yaml.Node, nested bool) {
 	}
 }
 
-// member2 is member for a value that may be missing: it returns an empty object.
-func member2(n *yaml.Node, name string) *yaml.Node {
-	if m := member(n, name); m != nil {
-		return m
-	}
-	return &yaml.Node{Kind: yaml.MappingNode}
-}
-
 func (r *classReader) list(n *yaml.Node) {
-	items := member(n, "items")
+	items := strictjson.Child(n, "items")
 	if items == nil || items.Kind != yaml.SequenceNode {
 		r.fail(n.Line, "items", "must be a list")
 		return

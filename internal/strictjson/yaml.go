@@ -354,3 +354,38 @@ func Kind(n *yaml.Node) string {
 		return "text"
 	}
 }
+
+// resolved follows an alias.
+func resolved(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// Child follows names into an object, also through aliases. It is nil where there is none.
+func Child(n *yaml.Node, path ...string) *yaml.Node {
+	n = resolved(n)
+	for _, name := range path {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		i := 0
+		for i < len(n.Content) && n.Content[i].Value != name {
+			i += 2
+		}
+		if i+1 >= len(n.Content) {
+			return nil
+		}
+		n = resolved(n.Content[i+1])
+	}
+	return n
+}
+
+// Text is the text of a scalar below names, or empty.
+func Text(n *yaml.Node, path ...string) string {
+	if c := Child(n, path...); c != nil && c.Kind == yaml.ScalarNode {
+		return c.Value
+	}
+	return ""
+}
