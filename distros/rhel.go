@@ -1,14 +1,24 @@
 package distros
 
-// rhel is Red Hat Enterprise Linux. Its repositories have no containerd, and
-// those of release 10 also no runc.
+// rhel is Red Hat Enterprise Linux.
 func rhel() Distro {
+	d := enterpriseLinux("rhel", "Red Hat Enterprise Linux")
+	d.Tested, d.DefaultUser = PlanTested, "ec2-user"
+	d.BaseImages = []BaseImage{
+		// Without -Access2, whose repositories need a registration.
+		{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*-Hourly2-GP?", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
+	}
+	return d
+}
+
+// enterpriseLinux is what Red Hat Enterprise Linux and its rebuilds share. Their
+// repositories have no containerd, and those of release 10 also no runc.
+func enterpriseLinux(id, name string) Distro {
 	return Distro{
-		ID:        "rhel",
-		Name:      "Red Hat Enterprise Linux",
-		OSRelease: []string{"rhel"},
+		ID:        id,
+		Name:      name,
+		OSRelease: []string{id},
 		Versions:  []string{"9", "10"},
-		Tested:    PlanTested,
 		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
 
 		Releases: map[string]ReleaseFacts{
@@ -41,12 +51,6 @@ func rhel() Distro {
 		Time:     Chrony(),
 		Kernel:   Grubby(),
 		Quirks:   []Quirk{CloudInitHotplug()},
-
-		DefaultUser: "ec2-user",
-		BaseImages: []BaseImage{
-			// Without -Access2, whose repositories need a registration.
-			{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*-Hourly2-GP?", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/aws-parallelcluster/blob/develop/tests/integration-tests/tests/common/utils.py"}},
-		},
 	}
 }
 

@@ -3,31 +3,40 @@ package distros
 // sles is SUSE Linux Enterprise Server 15. Its containerd is in the module
 // Containers, which images of the cloud have registered.
 func sles() Distro {
-	return Distro{
-		ID:        "sles",
-		Name:      "SUSE Linux Enterprise Server 15",
-		OSRelease: []string{"sles"},
-		Versions:  []string{"15"},
-		Tested:    PlanTested,
-		Differs:   "Register the module Containers, which contains containerd and runc.",
+	d := suse15("sles", "SUSE Linux Enterprise Server 15")
+	d.OSRelease = []string{"sles"}
+	d.Versions = []string{"15"}
+	d.Tested = PlanTested
+	d.FIPS = FIPS{Enable: "install the pattern fips, run fips-mode-setup --enable and restart before provisioning"}
+	d.Differs = "Register the module Containers, which contains containerd and runc."
+	d.Releases = map[string]ReleaseFacts{
+		"15.4": {Containerd: "1.7"},
+		"15.5": {Containerd: "1.7"},
+		"15.6": {Containerd: "1.7"},
+		"15":   {Containerd: "1.7"},
+	}
+	d.BaseImages = []BaseImage{
+		// Without -byos, whose repositories need a registration, and -ecs.
+		{Owner: "013907871322", Name: "suse-sles-{version}-sp?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://documentation.suse.com/sle-public-cloud/all/html/public-cloud/cha-images.html"}},
+	}
+	return d
+}
 
-		Releases: map[string]ReleaseFacts{
-			"15.4": {Containerd: "1.7"},
-			"15.5": {Containerd: "1.7"},
-			"15.6": {Containerd: "1.7"},
-			"15":   {Containerd: "1.7"},
-		},
+// suse16 is what SUSE Linux Enterprise Server 16 and openSUSE Leap 16 share.
+func suse16(id, name string) Distro {
+	return Distro{
+		ID:   id,
+		Name: name,
 
 		PackageManager: Zypper(),
 		Packages: map[Role][]string{
 			ContainerRuntime: {"containerd", "runc"},
-			Confinement:      {"apparmor-parser"},
+			Confinement:      {"container-selinux", "policycoreutils"},
 			Networking:       {"conntrack-tools", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
 			Storage:          {"nfs-client"},
 			Trust:            {"ca-certificates", "ca-certificates-mozilla"},
 		},
 		OptionPackages: UsualOptionPackages("audit", "chrony"),
-		FIPS:           FIPS{Enable: "install the pattern fips, run fips-mode-setup --enable and restart before provisioning"},
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -36,16 +45,21 @@ func sles() Distro {
 		CARefresh:     []string{"update-ca-certificates"},
 		CABundle:      "/var/lib/ca-certificates/ca-bundle.pem",
 
-		Network:  Wicked(),
-		Security: AppArmor(),
+		Network:  NetworkManager(),
+		Security: SELinux(),
 		Time:     Chrony(),
 		Kernel:   GrubLine("grub2-mkconfig", "/boot/grub2/grub.cfg"),
-		Quirks:   []Quirk{CloudNetconfig(ByNetconfig), CloudInitHotplug()},
+		Quirks:   []Quirk{CloudNetconfig(ByNetworkManager), CloudInitHotplug()},
 
 		DefaultUser: "ec2-user",
-		BaseImages: []BaseImage{
-			// Without -byos, whose repositories need a registration, and -ecs.
-			{Owner: "013907871322", Name: "suse-sles-{version}-sp?-v????????-hvm-ssd-{arch}", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://documentation.suse.com/sle-public-cloud/all/html/public-cloud/cha-images.html"}},
-		},
 	}
+}
+
+// suse15 is suse16 with what release 15 has in the place of NetworkManager and SELinux.
+func suse15(id, name string) Distro {
+	d := suse16(id, name)
+	d.Packages[Confinement] = []string{"apparmor-parser"}
+	d.Network, d.Security = Wicked(), AppArmor()
+	d.Quirks = []Quirk{CloudNetconfig(ByNetconfig), CloudInitHotplug()}
+	return d
 }
