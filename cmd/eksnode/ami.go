@@ -22,7 +22,6 @@ import (
 )
 
 func amiCommand() *cobra.Command {
-	var policy bool
 	cmd := &cobra.Command{
 		Use:   "ami",
 		Short: "Import, attest, list, compare, publish, promote and retire your AMIs",
@@ -30,24 +29,11 @@ func amiCommand() *cobra.Command {
 sets.`,
 		Example: "  eksnode ami list\n  eksnode ami --policy",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if policy {
-				return printPolicy(cmd)
-			}
-			return cmd.Help()
-		},
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.Flags().BoolVar(&policy, "policy", false, "print the required IAM policy and exit")
+	policyFlag(cmd, "", func() (string, error) { return awsapi.Policy("EksnodeImages", awsapi.ImageActions()) })
 	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiImportCommand(), amiExportCommand(), amiAttestCommand(), amiVerifyCommand(), amiApproveCommand(), amiRevokeCommand(), amiPolicyCommand(), amiPublishCommand(), amiPromoteCommand(), amiRetireCommand())
 	return cmd
-}
-
-func printPolicy(cmd *cobra.Command) error {
-	text, err := awsapi.Policy("EksnodeImages", awsapi.ImageActions())
-	if err == nil {
-		_, err = io.WriteString(cmd.OutOrStdout(), text)
-	}
-	return err
 }
 
 func amiListCommand() *cobra.Command {

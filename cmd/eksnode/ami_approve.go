@@ -75,20 +75,10 @@ and the reason, and attaches the watermark. An account can allow only AMIs with 
 watermark: eksnode ami policy prints the settings. EC2 attaches no watermarks to public
 AMIs, and copies inherit them.`,
 		Example: `  eksnode ami approve ami-0123456789abcdef0 --statement node.intoto.jsonl --key key.pub --reason "release 12"`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if a.disk.policy {
-				return cobra.NoArgs(cmd, args)
-			}
-			return named("an AMI", 1)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.disk.policy {
-				return printText(cmd.OutOrStdout(), awsapi.ApprovePolicy)
-			}
-			return a.run(cmd, args[0])
-		},
+		Args:    named("an AMI", 1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
-	a.flags(cmd)
+	a.flags(cmd, awsapi.ApprovePolicy)
 	formatFlag(cmd, &a.output, "text", "json")
 	a.mark.flags(cmd)
 	return cmd

@@ -41,25 +41,15 @@ With findings, the summary says FAILED and the exit code is 1. If a rule could n
 there is no statement and the exit code is 2.`,
 		Example: `  sudo eksnode ami attest disk.raw --key key.pem --statement disk.intoto.jsonl
   sudo -E eksnode ami attest ami-0123456789abcdef0 --key alias/images --statement node.intoto.jsonl`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if a.disk.policy {
-				return cobra.NoArgs(cmd, args)
-			}
-			return named("a disk image, a snapshot or an AMI", 1)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.disk.policy {
-				return printText(cmd.OutOrStdout(), awsapi.AttestPolicy)
-			}
-			return a.run(cmd, args[0])
-		},
+		Args: named("a disk image, a snapshot or an AMI", 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&a.key, "key", "", keyHelp)
 	f.StringVar(&a.statement, "statement", "", "file for the statements")
 	f.StringArrayVar(&a.materials, "material", nil, "what the image was made from, as URI=sha256:DIGEST; may be repeated")
 	a.auditFlags(cmd)
-	a.disk = sourceFlags(cmd)
+	a.disk = sourceFlags(cmd, awsapi.AttestPolicy)
 	return cmd
 }
 

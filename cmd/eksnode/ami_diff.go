@@ -29,7 +29,6 @@ type comparison struct {
 	disk      bool
 	partition int
 	local     provisioner.Local
-	policy    bool
 }
 
 func amiDiffCommand() *cobra.Command {
@@ -50,16 +49,8 @@ instance, mounted read-only, and removed afterwards. This needs root and Linux.`
   eksnode ami diff old/manifest.json new/manifest.json
   sudo -E eksnode ami diff --disk ami-0123456789abcdef0 ami-0fedcba9876543210
   sudo eksnode ami diff --disk old.raw new.qcow2 --output json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if c.policy {
-				return cobra.NoArgs(cmd, args)
-			}
-			return named("two images or two manifests", 2)(cmd, args)
-		},
+		Args: named("two images or two manifests", 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.policy {
-				return printText(cmd.OutOrStdout(), awsapi.SnapshotDiffPolicy)
-			}
 			if err := c.check(cmd); err != nil {
 				return err
 			}
@@ -75,7 +66,7 @@ instance, mounted read-only, and removed afterwards. This needs root and Linux.`
 	options(f, provisionHelp(), &c.local, "cache_folder")
 	formatFlag(cmd, &c.output, "text", "json")
 	c.regions.flags(cmd)
-	f.BoolVar(&c.policy, "policy", false, "print the required IAM policy for --disk and exit")
+	policyFlag(cmd, " for --disk", anywhere(awsapi.SnapshotDiffPolicy))
 	return cmd
 }
 

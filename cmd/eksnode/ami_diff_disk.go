@@ -264,10 +264,8 @@ func (d *diskComparison) content(ctx context.Context, p *printer) error {
 // fetch writes the disks of AMIs and snapshots to files. Of two snapshots of one
 // lineage, only the changed blocks of the second one are read.
 func (d *diskComparison) fetch(ctx context.Context) error {
-	said := newPrinter(d.cmd.ErrOrStderr())
-	say := func(format string, args ...any) { d.meter.say(func() { said.line(format, args...) }) }
 	var err error
-	if d.cache, err = diskCache(d.local, d.meter, say); err != nil {
+	if d.cache, err = diskCache(d.local, d.meter); err != nil {
 		return err
 	}
 	changes, err := d.changes(ctx)
@@ -275,11 +273,11 @@ func (d *diskComparison) fetch(ctx context.Context) error {
 		return err
 	}
 	if changes == nil {
-		return d.fetchWhole(ctx, say)
+		return d.fetchWhole(ctx)
 	}
 	d.found.Blocks = diskdiff.Blocks{By: diskdiff.ByLineage, Changed: len(changes.Changed), Added: len(changes.Added), Removed: len(changes.Removed)}
-	say("blocks: %s", d.found.Blocks)
-	return d.fetchChanges(ctx, say, *changes)
+	d.meter.say("blocks: %s", d.found.Blocks)
+	return d.fetchChanges(ctx, *changes)
 }
 
 // changes lists the changed blocks of two snapshots of one lineage. They are nil if the
@@ -315,7 +313,7 @@ func (d *diskComparison) encryption(ctx context.Context) (keys [2]string, err er
 
 // fetchWhole reads whole disks, in the order of their IDs: two commands that waited for
 // each other's snapshots would never end.
-func (d *diskComparison) fetchWhole(ctx context.Context, say func(string, ...any)) error {
+func (d *diskComparison) fetchWhole(ctx context.Context) error {
 	sorted := slices.SortedFunc(slices.Values(d.sides[:]), func(a, b *comparedDisk) int {
 		return strings.Compare(a.volume.Snapshot, b.volume.Snapshot)
 	})
@@ -323,7 +321,7 @@ func (d *diskComparison) fetchWhole(ctx context.Context, say func(string, ...any
 		if s.cloud == nil {
 			continue
 		}
-		if _, err := d.get(ctx, s, say); err != nil {
+		if _, err := d.get(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -332,14 +330,14 @@ func (d *diskComparison) fetchWhole(ctx context.Context, say func(string, ...any
 
 // fetchChanges reads the first disk, and makes the second one from a copy and from the
 // blocks that changed.
-func (d *diskComparison) fetchChanges(ctx context.Context, say func(string, ...any), c snapshot.Changes) error {
+func (d *diskComparison) fetchChanges(ctx context.Context, c snapshot.Changes) error {
 	first, second := d.sides[0], d.sides[1]
-	kept, err := d.get(ctx, first, say)
+	kept, err := d.get(ctx, first)
 	if err != nil {
 		return err
 	}
 	second.path = filepath.Join(filepath.Dir(kept.Path), c.Second+".raw")
-	say("reading the changes of %s", second.volume)
+	d.meter.say("reading the changes of %s", second.volume)
 	if err := d.cache.Download.Update(ctx, second.volume.AWS, c, kept.Path, kept.Sums, second.path); err != nil {
 		return fmt.Errorf("comparing %s: %w", second.volume, second.volume.Explain(err, "--cache-folder"))
 	}
@@ -347,8 +345,8 @@ func (d *diskComparison) fetchChanges(ctx context.Context, say func(string, ...a
 	return nil
 }
 
-func (d *diskComparison) get(ctx context.Context, s *comparedDisk, say func(string, ...any)) (*snapshot.Disk, error) {
-	say("reading %s", s.volume)
+func (d *diskComparison) get(ctx context.Context, s *comparedDisk) (*snapshot.Disk, error) {
+	d.meter.say("reading %s", s.volume)
 	kept, err := d.cache.Get(ctx, s.volume.AWS, s.volume.Snapshot)
 	d.meter.end()
 	if err != nil {

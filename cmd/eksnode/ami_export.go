@@ -28,7 +28,6 @@ type export struct {
 	aws    awsapi.Options
 	output string
 	force  bool
-	policy bool
 }
 
 func amiExportCommand() *cobra.Command {
@@ -43,23 +42,13 @@ leaves FILE.part and FILE.journal, and the same command continues it.`,
 		Example: `  eksnode ami export ami-0123456789abcdef0 node.raw --region eu-west-1
   eksnode ami export snap-0123456789abcdef0 node.raw
   eksnode ami export --policy`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if e.policy {
-				return cobra.NoArgs(cmd, args)
-			}
-			return named("an AMI or a snapshot, and a file", 2)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if e.policy {
-				return printText(cmd.OutOrStdout(), awsapi.SnapshotReadPolicy)
-			}
-			return e.run(cmd, args[0], args[1])
-		},
+		Args: named("an AMI or a snapshot, and a file", 2),
+		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, args[0], args[1]) },
 	}
 	formatFlag(cmd, &e.output, "text", "json")
 	cmd.Flags().BoolVar(&e.force, "force", false, "replace FILE if there is one")
 	awsFlags(cmd, &e.aws)
-	cmd.Flags().BoolVar(&e.policy, "policy", false, "print the required IAM policy and exit")
+	policyFlag(cmd, "", anywhere(awsapi.SnapshotReadPolicy))
 	return cmd
 }
 
@@ -186,10 +175,12 @@ func (m *meter) download(cmd *cobra.Command, volume snapshot.Root, file string) 
 }
 
 // diskCache is the cache of the disks of snapshots, below the folder for downloads.
-func diskCache(local provisioner.Local, m *meter, say func(format string, args ...any)) (snapshot.Cache, error) {
+func diskCache(local provisioner.Local, m *meter) (snapshot.Cache, error) {
 	folder, err := local.Cache()
 	if err != nil {
 		return snapshot.Cache{}, err
 	}
-	return snapshot.Cache{Folder: filepath.Join(folder, "snapshots"), Download: snapshot.Download{Progress: m.upload}, Say: say}, nil
+	return snapshot.Cache{
+		Folder: filepath.Join(folder, "snapshots"), Download: snapshot.Download{Progress: m.upload}, Say: m.say,
+	}, nil
 }

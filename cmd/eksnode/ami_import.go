@@ -4,7 +4,6 @@ package main
 
 import (
 	"errors"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -26,7 +25,6 @@ type importing struct {
 	folder string
 	output string
 	dryRun bool
-	policy bool
 }
 
 func amiImportCommand() *cobra.Command {
@@ -43,30 +41,20 @@ rule could not run.`,
 		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1
   sudo -E eksnode ami import disk.qcow2 --ami-name node-2 --parent-ami ami-0123456789abcdef0
   eksnode ami import --policy`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if i.policy {
-				return cobra.NoArgs(cmd, args)
-			}
-			return named("the path of a disk image", 1)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if i.policy {
-				return i.printPolicy(cmd)
-			}
-			return i.run(cmd, args[0])
-		},
+		Args: named("the path of a disk image", 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
 	}
 	options(cmd.Flags(), importHelp(), &i.spec)
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
 	cmd.Flags().StringVar(&i.folder, "cache-folder", "", "folder for checksums and for the journals of uploads (default: eksnode/ami-import in the user's cache folder)")
-	cmd.Flags().BoolVar(&i.policy, "policy", false, "print the required IAM policy, for --region and the KMS keys if they are given, and exit")
+	policyFlag(cmd, ", for --region and the KMS keys if they are given,", i.needed)
 	formatFlag(cmd, &i.output, "text", "json")
 	awsFlags(cmd, &i.aws)
 	return cmd
 }
 
-// printPolicy prints a policy for the regions and keys of the flags.
-func (i importing) printPolicy(cmd *cobra.Command) error {
+// needed is the policy for the regions and keys of the flags.
+func (i *importing) needed() (string, error) {
 	scope := awsapi.Scope{Sign: i.spec.StatementKey != "", Approve: i.spec.Watermark != ""}
 	if i.aws.Region != "" {
 		scope.Regions = slices.Compact(slices.Sorted(slices.Values(append(i.spec.Regions, i.aws.Region))))
@@ -77,11 +65,7 @@ func (i importing) printPolicy(cmd *cobra.Command) error {
 		}
 	}
 	slices.Sort(scope.Keys)
-	text, err := awsapi.ImportPolicy(scope)
-	if err == nil {
-		_, err = io.WriteString(cmd.OutOrStdout(), text)
-	}
-	return err
+	return awsapi.ImportPolicy(scope)
 }
 
 func (i importing) run(cmd *cobra.Command, disk string) error {
@@ -105,13 +89,10 @@ func auditCode(err error) error {
 
 // do imports a disk, and prints only progress.
 func (i importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error) {
-	said := newPrinter(cmd.ErrOrStderr())
 	meter := newMeter(cmd.ErrOrStderr())
 	made, err := amiimport.Import{
 		Spec: i.spec, Disk: disk, Folder: i.folder, DryRun: i.dryRun,
-		Open:     connecting(i.aws),
-		Say:      func(format string, args ...any) { meter.say(func() { said.line(format, args...) }) },
-		Progress: meter.upload,
+		Open: connecting(i.aws), Say: meter.say, Progress: meter.upload,
 	}.Run(cmd.Context())
 	meter.end()
 	return made, err

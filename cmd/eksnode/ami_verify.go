@@ -39,31 +39,21 @@ A snapshot never changes, so a snapshot that the statement names needs no readin
 --full. The exit code is 1 when a check fails, and 2 when a check could not run.`,
 		Example: `  eksnode ami verify ami-0123456789abcdef0 --statement node.intoto.jsonl --key key.pub
   eksnode ami verify ami-0123456789abcdef0 --statement node.intoto.jsonl --key alias/images --full`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if v.disk.policy {
-				return cobra.NoArgs(cmd, args)
-			}
-			return named("a disk image, a snapshot or an AMI", 1)(cmd, args)
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if v.disk.policy {
-				return printText(cmd.OutOrStdout(), awsapi.AttestPolicy)
-			}
-			return v.run(cmd, args[0])
-		},
+		Args: named("a disk image, a snapshot or an AMI", 1),
+		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd, args[0]) },
 	}
-	v.flags(cmd)
+	v.flags(cmd, awsapi.AttestPolicy)
 	formatFlag(cmd, &v.output, "text", "json", "sarif", "junit")
 	return cmd
 }
 
-func (v *verification) flags(cmd *cobra.Command) {
+func (v *verification) flags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) {
 	f := cmd.Flags()
 	f.StringVar(&v.key, "key", "", keyHelp)
 	f.StringVar(&v.file, "statement", "", "file with the statements")
 	f.DurationVar(&v.maxAge, "max-age", 90*24*time.Hour, "maximum age of the audit")
 	f.BoolVar(&v.full, "full", false, "read the whole snapshot and compare its digest")
-	v.disk = sourceFlags(cmd)
+	v.disk = sourceFlags(cmd, policy)
 }
 
 // verified is what `eksnode ami verify --output json` prints.
@@ -181,8 +171,8 @@ func (v *verifying) content() (string, error) {
 	}
 	path := v.side.path
 	if v.side.cloud != nil {
-		m, said := newMeter(v.cmd.ErrOrStderr()), newPrinter(v.cmd.ErrOrStderr())
-		cache, err := diskCache(v.disk.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
+		m := newMeter(v.cmd.ErrOrStderr())
+		cache, err := diskCache(v.disk.local, m)
 		if err != nil {
 			return "", unknownError{err}
 		}
@@ -283,20 +273,11 @@ func (v *verifying) print(cmd *cobra.Command, r verified) error {
 	for _, c := range r.Checks {
 		list = append(list, verdict{rule: c.Check, name: c.Check, page: "design/attestation.md", level: levels[c.Result], text: c.Text})
 	}
-	printers := verdictPrinters("ami verify", list, r.code)
-	printers["json"] = func(w io.Writer) error { return writeJSON(w, r) }
-	printers["text"] = func(w io.Writer) error {
+	return judged{"ami verify", list, r.code, r, func(w io.Writer) error {
 		p := newPrinter(w)
 		for _, c := range r.Checks {
 			p.line("%-8s %-10s %s", c.Result, c.Check, line(c.Text))
 		}
 		return p.err
-	}
-	if err := printers[v.output](cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	if r.code != 0 {
-		return exitError(r.code)
-	}
-	return nil
+	}}.print(cmd, v.output)
 }

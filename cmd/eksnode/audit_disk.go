@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,10 +27,9 @@ type auditedDisk struct {
 	ami, snapshot string
 	partition     int
 
-	aws    awsapi.Options
-	local  provisioner.Local
-	keep   bool
-	policy bool
+	aws   awsapi.Options
+	local provisioner.Local
+	keep  bool
 
 	// made is the manifest of the audited image; with whole, it lists everything.
 	made  manifest.Manifest
@@ -55,17 +53,17 @@ func diskFlags(cmd *cobra.Command) *auditedDisk {
 	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to audit, with or without its region, such as eu-west-1:ami-0123456789abcdef0")
 	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to audit, with or without its region")
 	d.flags(cmd)
-	policyFlag(cmd, "for --ami and --snapshot ", func() (string, error) { return awsapi.SnapshotReadPolicy(awsapi.Scope{}) })
+	policyFlag(cmd, " for --ami and --snapshot", anywhere(awsapi.SnapshotReadPolicy))
 	cmd.Long += "\n" + diskHelp
 	cmd.Example += diskExample
 	return &d
 }
 
 // sourceFlags adds the flags of a command whose argument names the disk.
-func sourceFlags(cmd *cobra.Command) *auditedDisk {
+func sourceFlags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) *auditedDisk {
 	var d auditedDisk
 	d.flags(cmd)
-	cmd.Flags().BoolVar(&d.policy, "policy", false, "print the required IAM policy and exit")
+	policyFlag(cmd, "", anywhere(policy))
 	return &d
 }
 
@@ -102,15 +100,6 @@ func (d *auditedDisk) options(of *comparedDisk) awsapi.Options {
 		o.Region = cmp.Or(o.Region, of.cloud.Region)
 	}
 	return o
-}
-
-// printText prints a policy for all regions and keys.
-func printText(w io.Writer, policy func(awsapi.Scope) (string, error)) error {
-	text, err := policy(awsapi.Scope{})
-	if err == nil {
-		_, err = io.WriteString(w, text)
-	}
-	return err
 }
 
 func (d *auditedDisk) isGiven() bool { return d.file != "" || d.ami != "" || d.snapshot != "" }
@@ -211,8 +200,8 @@ func (d *auditedDisk) named() (snapshot.Named, error) {
 
 func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root,
 	spec scrub.Spec) (r plan.Report, err error) {
-	m, said := newMeter(cmd.ErrOrStderr()), newPrinter(cmd.ErrOrStderr())
-	cache, err := diskCache(d.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
+	m := newMeter(cmd.ErrOrStderr())
+	cache, err := diskCache(d.local, m)
 	if err != nil {
 		return r, err
 	}
@@ -223,7 +212,7 @@ func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root,
 	}
 	defer func() { err = errors.Join(err, kept.Close(d.keep)) }()
 	if d.keep {
-		said.line("disk: %s", kept.Path)
+		m.say("disk: %s", kept.Path)
 	}
 	if r, err = d.auditFile(cmd.Context(), kept.Path, spec); err != nil {
 		return r, err

@@ -233,9 +233,9 @@ func (b *building) again(ctx context.Context) (*[]diskdiff.File, error) {
 
 // download gets the disk of an AMI or a snapshot, which becomes the parent of the AMI.
 func (b *building) download(cmd *cobra.Command) (*snapshot.Disk, error) {
-	m, said := newMeter(cmd.ErrOrStderr()), newPrinter(cmd.ErrOrStderr())
+	m := newMeter(cmd.ErrOrStderr())
 	defer m.end()
-	cache, err := diskCache(b.local, m, func(format string, args ...any) { m.say(func() { said.line(format, args...) }) })
+	cache, err := diskCache(b.local, m)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ type consoles struct {
 
 // flags adds the flags of the AWS connection.
 func (c *consoles) flags(cmd *cobra.Command) {
-	policyFlag(cmd, "for instance IDs ", func() (string, error) { return awsapi.Policy("EksnodeDiagnose", awsapi.ConsoleActions()) })
+	policyFlag(cmd, " for instance IDs", func() (string, error) { return awsapi.Policy("EksnodeDiagnose", awsapi.ConsoleActions()) })
 	awsFlags(cmd, &c.aws)
 }
 

@@ -58,19 +58,15 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 		Example: `  eksnode fleet audit --cluster demo --dry-run
   sudo -E eksnode fleet audit --cluster demo
   sudo -E eksnode fleet audit i-0123456789abcdef0 --output json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.disk.policy {
-				return printText(cmd.OutOrStdout(), awsapi.FleetPolicy)
-			}
-			return f.run(cmd, args)
-		},
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.cluster, "cluster", "", "EKS cluster whose nodes to audit")
 	flags.StringToStringVar(&f.tags, "tags", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list the nodes and the most that reading them costs, and exit")
 	options(flags, scrubHelp(), &f.spec, "rules", "skip_rules")
-	f.disk = sourceFlags(cmd)
+	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
 	formatFlag(cmd, &f.output, "text", "json")
 	return cmd
 }

@@ -68,10 +68,11 @@ and 2 when a log could not be read.`,
 			}
 			r := s.Report()
 			if r.Lines > 0 || len(r.Findings) > 0 {
-				wrong = errors.Join(printDiagnosis(cmd.OutOrStdout(), r, output), wrong)
-			}
-			if wrong == nil && len(r.Findings) > 0 {
-				return exitError(1)
+				found := printDiagnosis(cmd, r, output)
+				if wrong != nil && errors.Is(found, exitError(1)) {
+					found = nil // what could not be read decides the exit code
+				}
+				wrong = errors.Join(found, wrong)
 			}
 			return wrong
 		},
@@ -137,7 +138,7 @@ type cause struct {
 	Page     string        `json:"page"` // about the cause
 }
 
-func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
+func printDiagnosis(cmd *cobra.Command, r diagnose.Report, output string) error {
 	d := diagnosis{Result: r.Result(), Findings: []cause{}, Joined: r.Joined, Errors: r.Errors, Lines: r.Lines, PassedOver: r.PassedOver}
 	if d.Result == diagnose.Unknown {
 		d.Collect = r.Collect()
@@ -159,10 +160,7 @@ func printDiagnosis(w io.Writer, r diagnose.Report, output string) error {
 	} else {
 		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: d.Result + ": no known cause was found"}}
 	}
-	printers := verdictPrinters("diagnose", list, code)
-	printers["text"] = r.Print
-	printers["json"] = func(w io.Writer) error { return writeJSON(w, d) }
-	return printers[output](w)
+	return judged{"diagnose", list, code, d, r.Print}.print(cmd, output)
 }
 
 // cloudInitLog contains the output of user data scripts.

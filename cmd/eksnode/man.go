@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
@@ -85,10 +86,17 @@ func asMarkdown(cmd *cobra.Command) {
 }
 
 // policyFlag adds --policy, which prints the IAM policy that a command needs and does
-// nothing else. what is the part of the command that needs the policy, or empty.
+// nothing else, so that the command takes no arguments. what says which part of the
+// command needs the policy, or is empty.
 func policyFlag(cmd *cobra.Command, what string, policy func() (string, error)) {
-	run, print := cmd.RunE, false
-	cmd.Flags().BoolVar(&print, "policy", false, "print the required IAM policy "+what+"and exit")
+	run, check, print := cmd.RunE, cmd.Args, false
+	cmd.Flags().BoolVar(&print, "policy", false, "print the required IAM policy"+what+" and exit")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if print {
+			return cobra.NoArgs(cmd, args)
+		}
+		return check(cmd, args)
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !print {
 			return run(cmd, args)
@@ -99,6 +107,11 @@ func policyFlag(cmd *cobra.Command, what string, policy func() (string, error)) 
 		}
 		return err
 	}
+}
+
+// anywhere is a policy for all regions and keys.
+func anywhere(policy func(awsapi.Scope) (string, error)) func() (string, error) {
+	return func() (string, error) { return policy(awsapi.Scope{}) }
 }
 
 // given is a value from the command line, the flag or argument that has the value,

@@ -68,11 +68,11 @@ func (m *meter) show(text string, due bool) {
 const eraseLine = "\r\x1b[K"
 
 // say prints a line of another kind.
-func (m *meter) say(print func()) {
+func (m *meter) say(format string, args ...any) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.erase()
-	print()
+	newPrinter(m.w).line(format, args...)
 }
 
 // end erases the line that changes.

@@ -174,13 +174,33 @@ const (
 	isSkipped = "skipped"
 )
 
-// verdictPrinters print a command's verdicts for other programs. The command
-// itself prints text and JSON.
-func verdictPrinters(command string, list []verdict, code int) map[string]func(io.Writer) error {
-	return map[string]func(io.Writer) error{
-		"sarif": func(w io.Writer) error { return sarifOf(list, code).print(w) },
-		"junit": func(w io.Writer) error { return junitOf(command, list).print(w) },
+// judged are the verdicts of a command, with its exit code. JSON prints the value, and
+// text prints for a person.
+type judged struct {
+	command string
+	list    []verdict
+	code    int
+	value   any
+	text    func(io.Writer) error
+}
+
+// print prints the verdicts in a format, and returns an error with the exit code.
+func (j judged) print(cmd *cobra.Command, format string) (err error) {
+	w := cmd.OutOrStdout()
+	switch format {
+	case "sarif":
+		err = sarifOf(j.list, j.code).print(w)
+	case "junit":
+		err = junitOf(j.command, j.list).print(w)
+	case "json":
+		err = writeJSON(w, j.value)
+	default:
+		err = j.text(w)
 	}
+	if err == nil && j.code != 0 {
+		err = exitError(j.code)
+	}
+	return err
 }
 
 // sarifOf describes all checks, and has a result for each check that did not

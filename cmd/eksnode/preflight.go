@@ -77,16 +77,8 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	printers := verdictPrinters("preflight", preflightVerdicts(r), r.ExitCode())
-	printers["text"] = func(w io.Writer) error { return printPreflight(w, r) }
-	printers["json"] = func(w io.Writer) error { return writeJSON(w, r) }
-	if err := printers[f.output](cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	if code := r.ExitCode(); code != 0 {
-		return exitError(code)
-	}
-	return nil
+	text := func(w io.Writer) error { return printPreflight(w, r) }
+	return judged{"preflight", preflightVerdicts(r), r.ExitCode(), r, text}.print(cmd, f.output)
 }
 
 // wellFormed refuses names that cannot exist.

@@ -58,7 +58,7 @@ needs root, or an image root, or this machine. Nothing of an image is executed.`
 	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to read, with or without its region")
 	formatFlag(cmd, &format, "cyclonedx", "spdx")
 	d.flags(cmd)
-	policyFlag(cmd, "for --ami and --snapshot ", func() (string, error) { return awsapi.SnapshotReadPolicy(awsapi.Scope{}) })
+	policyFlag(cmd, " for --ami and --snapshot", anywhere(awsapi.SnapshotReadPolicy))
 	return cmd
 }
 

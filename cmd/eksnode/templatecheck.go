@@ -37,15 +37,9 @@ be read or has no component of eksnode. Warnings do not change the exit code.`,
 				return fmt.Errorf("reading the template %s: %w", args[0], err)
 			}
 			verdicts, code := templateVerdicts(args[0], found)
-			printers := verdictPrinters("check", verdicts, code)
-			printers["text"] = func(w io.Writer) error { return printTemplate(w, args[0], found, code) }
-			printers["json"] = func(w io.Writer) error {
-				return writeJSON(w, map[string]any{"template": args[0], "findings": append([]packercheck.Finding{}, found...)})
-			}
-			if err := printers[output](cmd.OutOrStdout()); err != nil || code == 0 {
-				return err
-			}
-			return exitError(code)
+			value := map[string]any{"template": args[0], "findings": append([]packercheck.Finding{}, found...)}
+			text := func(w io.Writer) error { return printTemplate(w, args[0], found, code) }
+			return judged{"check", verdicts, code, value, text}.print(cmd, output)
 		},
 	}
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")

@@ -79,7 +79,7 @@ func TestMetersPrintProgress(t *testing.T) {
 		m.upload(snapshot.Progress{Total: 4})
 		now = now.Add(10 * time.Second)
 		m.upload(snapshot.Progress{Read: 1, Total: 4})
-		m.say(func() { newPrinter(&out).line("copied") })
+		m.say("copied")
 		now = now.Add(time.Second / 4)
 		m.upload(snapshot.Progress{Read: 1, Total: 4})
 		now = now.Add(10*time.Second - time.Second/4)

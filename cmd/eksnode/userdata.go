@@ -165,7 +165,7 @@ the file cannot be read.`,
 		Example: "  eksnode userdata check user-data.txt\n  eksnode userdata check user-data.txt --output sarif",
 		Args:    named("a file with user data", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := readInput(cmd, args[0])
+			content, err := readInput(cmd, args[0])
 			if err != nil {
 				return fmt.Errorf("reading the user data: %w", err)
 			}
@@ -173,7 +173,7 @@ the file cannot be read.`,
 			if merged {
 				check = userdata.CheckMerged
 			}
-			r, err := check(text, family)
+			r, err := check(content, family)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -181,13 +181,8 @@ the file cannot be read.`,
 			if r.Failed() {
 				code = 1
 			}
-			printers := verdictPrinters("userdata check", userdataVerdicts(args[0], r), code)
-			printers["text"] = func(w io.Writer) error { return printProblems(w, args[0], r) }
-			printers["json"] = func(w io.Writer) error { return writeJSON(w, r) }
-			if err := printers[output](cmd.OutOrStdout()); err != nil || code == 0 {
-				return err
-			}
-			return exitError(code)
+			text := func(w io.Writer) error { return printProblems(w, args[0], r) }
+			return judged{"userdata check", userdataVerdicts(args[0], r), code, r, text}.print(cmd, output)
 		},
 	}
 	cmd.Flags().StringVar(&family, "family", "", "image family (default: detected from the user data)")
