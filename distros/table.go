@@ -9,13 +9,25 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
-//go:generate go run ./list
-
 // All returns the known distributions, sorted by ID. Each is a function in its
-// own file; `make generate` lists the functions in all.go. The ends of support come from
-// the table of package versions.
+// own file. The ends of support come from the table of package versions.
 func All() []Distro {
-	all := described()
+	all := []Distro{
+		almaLinux(),
+		amazonLinux2(),
+		amazonLinux2023(),
+		arch(),
+		debian(),
+		fedora(),
+		flatcar(),
+		openSUSELeap15(),
+		openSUSELeap16(),
+		rhel(),
+		rocky(),
+		sles16(),
+		sles(),
+		ubuntu(),
+	}
 	for _, d := range all {
 		for version, facts := range d.Releases {
 			for _, r := range lifecycle.Of(d.ID) {
@@ -32,7 +44,7 @@ func All() []Distro {
 
 // AllUnprovisioned returns the systems that are refused by name, sorted by ID.
 func AllUnprovisioned() []Unprovisioned {
-	all := refused()
+	all := []Unprovisioned{alpine(), bottlerocket(), windows()}
 	slices.SortFunc(all, func(a, b Unprovisioned) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
