@@ -132,7 +132,7 @@ func (k kubeletChecker) scalar(path string, n *yaml.Node, t reflect.Type) {
 		k.fail(n.Line, path, "must be a finite number")
 		return
 	}
-	if b, ok := yamlBoolean(n); ok {
+	if b, ok := strictjson.Boolean(n); ok {
 		value = b
 	}
 	text, err := json.Marshal(value)
@@ -142,20 +142,6 @@ func (k kubeletChecker) scalar(path string, n *yaml.Node, t reflect.Type) {
 	if err != nil {
 		k.fail(n.Line, path, "%s", wrongValue(n, t))
 	}
-}
-
-// yamlBoolean reads yes, no, on and off, which are booleans in Kubernetes' YAML.
-func yamlBoolean(n *yaml.Node) (value, ok bool) {
-	if n.Kind != yaml.ScalarNode || n.Style != 0 {
-		return false, false
-	}
-	switch strings.ToLower(n.Value) {
-	case "yes", "on":
-		return true, true
-	case "no", "off":
-		return false, true
-	}
-	return false, false
 }
 
 // wrongValue says which value a type takes.

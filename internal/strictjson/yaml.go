@@ -177,7 +177,7 @@ func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value) {
 			v.SetString(text)
 		}
 	case reflect.Bool:
-		if b, ok := boolean(target); ok {
+		if b, ok := Boolean(target); ok {
 			v.SetBool(b)
 		} else {
 			d.fail(target, path, "must be true or false, not %s", Kind(target))
@@ -241,7 +241,7 @@ func (d *Decoder) is(n *yaml.Node, path string, kind yaml.Kind, want string) boo
 // errors, as in Amazon's nodeadm.
 func (d *Decoder) text(n *yaml.Node, path string) (string, bool) {
 	what := Kind(n)
-	if _, is := boolean(n); is {
+	if _, is := Boolean(n); is {
 		what = "a boolean"
 	}
 	switch {
@@ -274,7 +274,7 @@ func (d *Decoder) free(n *yaml.Node, path string) any {
 		}
 		return out
 	}
-	if b, ok := boolean(target); ok {
+	if b, ok := Boolean(target); ok {
 		return b
 	}
 	switch target.ShortTag() {
@@ -304,9 +304,9 @@ func (d *Decoder) number(n *yaml.Node, path string, v any) any {
 	return v
 }
 
-// boolean reads a boolean like Kubernetes, which uses YAML 1.1: y, yes, on and their
+// Boolean reads a boolean like Kubernetes, which uses YAML 1.1: y, yes, on and their
 // opposites are booleans too, unless they are quoted.
-func boolean(n *yaml.Node) (value, ok bool) {
+func Boolean(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return false, false
 	}
