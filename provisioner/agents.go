@@ -2,8 +2,6 @@ package provisioner
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -52,19 +50,4 @@ func (n *node) planOptionUnits(ctx context.Context, h *host.Host, o option) ([]p
 		}
 	}
 	return planEnabled(h, o.units, o.why+" starts at boot")
-}
-
-// validateAgents refuses agents that are none, and those that are listed twice.
-func (s Spec) validateAgents() []error {
-	var errs []error
-	for i, id := range s.Agents {
-		switch {
-		case agents[id] == "":
-			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", fieldAgents, id,
-				strings.Join(Agents(), ", ")))
-		case slices.Contains(s.Agents[:i], id):
-			errs = append(errs, surface.Errorf("%s: %q is listed twice", fieldAgents, id))
-		}
-	}
-	return errs
 }

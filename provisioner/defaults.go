@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -175,8 +176,8 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 // validateKubeletDefaults checks the configuration for the spec's kubelet.
 func (s Spec) validateKubeletDefaults() error {
 	config, err := s.kubeletDefaults()
-	minor, unknown := kubernetesMinor(s.KubernetesVersion)
-	if err != nil || len(config) == 0 || unknown != nil {
+	minor, known := version.Minor(s.KubernetesVersion)
+	if err != nil || len(config) == 0 || !known {
 		return err
 	}
 	if s.Swap != "" && config["failSwapOn"] == true {

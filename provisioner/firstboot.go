@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
@@ -27,13 +26,6 @@ func Bootstraps() []string { return []string{bootEksnode, bootNone} }
 
 // joins says whether eksnode does this node's first boot.
 func (s Spec) joins() bool { return s.Bootstrap != bootNone }
-
-func (s Spec) validateBootstrap() error {
-	if s.Bootstrap == "" || slices.Contains(Bootstraps(), s.Bootstrap) {
-		return nil
-	}
-	return surface.Errorf("%s %q is not known; known are %s", fieldBootstrap, s.Bootstrap, strings.Join(Bootstraps(), ", "))
-}
 
 // authenticator is the program that kubeconfigs in the form of Amazon Linux 2 call.
 const authenticator = "aws-iam-authenticator"

@@ -7,6 +7,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -92,20 +93,20 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
 	}
 	n := &node{spec: spec, distro: d, arch: arch, source: spec.fetcher(), self: selfPath}
-	minor, err := kubernetesMinor(spec.KubernetesVersion)
-	if err != nil {
-		return nil, err
+	if _, known := version.Minor(spec.KubernetesVersion); !known {
+		return nil, fmt.Errorf("%q is not a version of Kubernetes 1", spec.KubernetesVersion)
 	}
 	if err := spec.supportedBy(d); err != nil {
 		return nil, err
 	}
 	n.distro = spec.withContainerd(d)
 	n.replaced = replaced(d, n.distro)
+	var err error
 	if n.containers, err = spec.wanted(); err != nil {
 		return nil, err
 	}
 	for _, a := range asset.Table() {
-		if a.Since > minor || !downloads(n.distro, a) {
+		if !a.NeededBy(spec.KubernetesVersion) || !downloads(n.distro, a) {
 			continue
 		}
 		download, err := a.For(spec.choice(a, arch, d.CommandFolder))

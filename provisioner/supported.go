@@ -11,6 +11,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
@@ -48,8 +49,8 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	if s.Distro != "" && s.Distro != d.ID {
 		add("%s is %q, but this machine is %q", fieldDistro, s.Distro, d.ID)
 	}
-	minor, err := kubernetesMinor(s.KubernetesVersion)
-	if err == nil && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
+	minor, known := version.Minor(s.KubernetesVersion)
+	if known && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
 		add("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs)
 	}
 	errs = append(errs, s.checkArchives(d), s.checkRepositories(d))
@@ -202,8 +203,8 @@ func (s Spec) withContainerd(d distros.Distro) distros.Distro {
 	if s.ownContainerd() {
 		return d.WithContainerd(math.MaxInt)
 	}
-	minor, err := kubernetesMinor(s.KubernetesVersion)
-	if s.Containerd != newestContainerd && (err != nil || minor <= lastWithContainerd1) {
+	minor, known := version.Minor(s.KubernetesVersion)
+	if s.Containerd != newestContainerd && (!known || minor <= lastWithContainerd1) {
 		return d
 	}
 	return d.WithContainerd(2)

@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
@@ -98,20 +98,10 @@ func (s Spec) validateKubernetes() error {
 	case !versionForm.MatchString(v):
 		return surface.Errorf(`%s %q must be complete, such as %q; nothing is resolved to "latest"`, fieldKubernetesVersion, v, lifecycle.Kubernetes())
 	}
-	if minor, err := kubernetesMinor(v); err != nil || minor < oldestMinor || minor > newestMinor {
+	if minor, known := version.Minor(v); !known || minor < oldestMinor || minor > newestMinor {
 		return surface.Errorf("%s %q is not supported; supported are 1.%d to 1.%d", fieldKubernetesVersion, v, oldestMinor, newestMinor)
 	}
 	return nil
-}
-
-// kubernetesMinor is 36 for 1.36.3.
-func kubernetesMinor(version string) (int, error) {
-	major, rest, _ := strings.Cut(version, ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	if major != "1" {
-		return 0, fmt.Errorf("%q is not a version of Kubernetes 1", version)
-	}
-	return strconv.Atoi(minor)
 }
 
 func (s Spec) validateSource() error {
@@ -164,8 +154,8 @@ func validateSum(id, sum string) error {
 // would have no effect.
 func (s Spec) validateNeed(field surface.Name, id string) error {
 	asset, err := knownAsset(field, id)
-	minor, versionErr := kubernetesMinor(s.KubernetesVersion)
-	if err != nil || versionErr != nil || minor >= asset.Since {
+	minor, known := version.Minor(s.KubernetesVersion)
+	if err != nil || !known || minor >= asset.Since {
 		return nil // reported already, or needed
 	}
 	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and %s is %q", field.Key(id), asset.Since, fieldKubernetesVersion, s.KubernetesVersion)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 var (
@@ -53,31 +54,35 @@ func (s Spec) validateOptions() []error {
 	}
 	errs = append(append(errs, s.validateArguments()...),
 		slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers(),
-			s.validateAgents())...)
-	if err := s.validateBootstrap(); err != nil {
-		errs = append(errs, err)
+			validateNames(fieldAgents, s.Agents, Agents()))...)
+	for _, c := range []struct {
+		field surface.Name
+		value string
+		known []string
+	}{
+		{fieldBootstrap, s.Bootstrap, Bootstraps()}, {fieldNvidiaContainerToolkit, s.NVIDIAContainerToolkit, DeviceLists()},
+		{fieldSwap, s.Swap, Swaps()}, {fieldFips, s.FIPS, FIPSModes()},
+	} {
+		if c.value != "" && !slices.Contains(c.known, c.value) {
+			errs = append(errs, surface.Errorf("%s %q is not known; known are %s", c.field, c.value, strings.Join(c.known, ", ")))
+		}
 	}
-	if v := s.NVIDIAContainerToolkit; v != "" && !slices.Contains(DeviceLists(), v) {
-		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldNvidiaContainerToolkit, v, strings.Join(DeviceLists(), ", ")))
-	}
-	if s.Swap != "" && !slices.Contains(Swaps(), s.Swap) {
-		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldSwap, s.Swap,
-			strings.Join(Swaps(), ", ")))
-	}
-	if minor, err := kubernetesMinor(s.KubernetesVersion); s.Swap != "" && err == nil && minor < firstWithSwap {
+	if minor, known := version.Minor(s.KubernetesVersion); s.Swap != "" && known && minor < firstWithSwap {
 		errs = append(errs, surface.Errorf("%s needs kubelet 1.%d or newer, with which pods can use swap; %s is %q",
 			fieldSwap, firstWithSwap, fieldKubernetesVersion, s.KubernetesVersion))
 	}
-	if s.FIPS != "" && !slices.Contains(FIPSModes(), s.FIPS) {
-		errs = append(errs, surface.Errorf("%s %q is not known; known are %s", fieldFips, s.FIPS,
-			strings.Join(FIPSModes(), ", ")))
-	}
-	for i, h := range s.Hardening {
+	return append(errs, validateNames(fieldHardening, s.Hardening, Hardenings())...)
+}
+
+// validateNames refuses names that are not known, and those that are listed twice.
+func validateNames(field surface.Name, names, known []string) []error {
+	var errs []error
+	for i, name := range names {
 		switch {
-		case !slices.Contains(Hardenings(), h):
-			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", fieldHardening, h, strings.Join(Hardenings(), ", ")))
-		case slices.Contains(s.Hardening[:i], h):
-			errs = append(errs, surface.Errorf("%s: %q is listed twice", fieldHardening, h))
+		case !slices.Contains(known, name):
+			errs = append(errs, surface.Errorf("%s: %q is not known; known are %s", field, name, strings.Join(known, ", ")))
+		case slices.Contains(names[:i], name):
+			errs = append(errs, surface.Errorf("%s: %q is listed twice", field, name))
 		}
 	}
 	return errs

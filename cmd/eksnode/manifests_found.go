@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 // setupReader reads what exists for the chosen manifests.
@@ -80,17 +80,10 @@ func noPodIdentity(c awsapi.Cluster) string {
 	if c.Outpost {
 		return "the cluster is on an Outpost"
 	}
-	if minor, known := minorOf(c.Version); known && minor < 24 {
+	if minor, known := version.Minor(c.Version); known && minor < 24 {
 		return "Kubernetes " + c.Version + " is older than 1.24"
 	}
 	return ""
-}
-
-// minorOf is the minor version in a version such as 1.34.
-func minorOf(version string) (int, bool) {
-	_, minor, _ := strings.Cut(version, ".")
-	n, err := strconv.Atoi(minor)
-	return n, err == nil
 }
 
 func (r *setupReader) role(name string) error {
@@ -216,7 +209,7 @@ func (r *setupReader) image() error {
 // untagged lists the subnets that need the tag of the cluster: clusters up to 1.18
 // require the tag. A tag that exists, of any value, stays.
 func (r *setupReader) untagged(c awsapi.Cluster) ([]string, error) {
-	if minor, known := minorOf(c.Version); !known || minor > 18 {
+	if minor, known := version.Minor(c.Version); !known || minor > 18 {
 		return nil, nil
 	}
 	all, err := r.aws.Subnets(r.ctx, c.Subnets)

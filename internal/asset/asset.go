@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
@@ -347,7 +348,6 @@ const (
 
 // NeededBy says whether a kubelet of this version needs the asset.
 func (a Asset) NeededBy(kubernetes string) bool {
-	var major, minor int
-	_, err := fmt.Sscanf(kubernetes, "%d.%d", &major, &minor)
-	return err == nil && minor >= a.Since
+	minor, known := version.Minor(kubernetes)
+	return known && minor >= a.Since
 }

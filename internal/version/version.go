@@ -1,6 +1,11 @@
 // Package version contains the version of eksnode. Releases set it when linking.
 package version
 
+import (
+	"strconv"
+	"strings"
+)
+
 var (
 	// Version is the release, set by -ldflags "-X …/internal/version.Version=…".
 	Version = "0.1.0"
@@ -21,6 +26,15 @@ func String() string {
 		s += "+" + VersionMetadata
 	}
 	return s
+}
+
+// Minor returns 36 for the version 1.36 or 1.36.3 of Kubernetes, and false for a text that
+// is no version of Kubernetes 1.
+func Minor(kubernetes string) (int, bool) {
+	rest, one := strings.CutPrefix(kubernetes, "1.")
+	minor, _, _ := strings.Cut(rest, ".")
+	n, err := strconv.Atoi(minor)
+	return n, one && err == nil
 }
 
 // Repository is the project's address.
