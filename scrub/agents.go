@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"path"
@@ -157,7 +156,7 @@ func agentFolderRules() []Rule {
 			Paths: []string{"/**/" + agentFolder, path.Dir(KeptAgent)}, Owner: "the Packer plugin",
 			Why:         "a session that was cut leaves a copy of eksnode in remote_folder, and a provision one for the next provisioner; a folder with other files is a finding",
 			Regenerated: "nothing", Source: "the Packer plugin, which makes the folder",
-			Find: agentFolders,
+			look: agentFolders,
 		},
 	}
 }
@@ -173,15 +172,12 @@ const hex4 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
 // noAgents are folders without agents: of the kernel, and of containers' files.
 var noAgents = []string{"/proc", "/sys", "/dev", "/run", "/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"}
 
-func agentFolders(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
-	var errs []error
-	_, err := h.Files.Lstat(path.Dir(KeptAgent))
-	if err == nil {
-		answer.Actions = append(answer.Actions, removeAction(h, path.Dir(KeptAgent), "the agent that a provision kept"))
+func agentFolders(d *draft) {
+	if d.lstat(path.Dir(KeptAgent)) != nil {
+		d.remove(path.Dir(KeptAgent), "the agent that a provision kept")
 	}
-	errs = append(errs, ignoreMissing(err))
-	_, err = h.Files.Walk(ctx, "/", "/", func(e host.Entry, err error) error {
+	var errs []error
+	_, err := d.h.Files.Walk(d.ctx, "/", "/", func(e host.Entry, err error) error {
 		switch {
 		case err != nil:
 			errs = append(errs, err)
@@ -193,18 +189,18 @@ func agentFolders(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		case !kept([]string{agentFolder}, path.Base(e.Path)):
 			return nil
 		}
-		own, err := onlyAgent(h, e.Path)
+		own, err := onlyAgent(d.h, e.Path)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 		case own:
-			answer.Actions = append(answer.Actions, removeAction(h, e.Path, "the agent of a session that was cut"))
+			d.remove(e.Path, "the agent of a session that was cut")
 		default:
-			answer.Find(e.Path, "has the name of the agent's folder, and other files: look at them and remove the folder")
+			d.find(e.Path, "has the name of the agent's folder, and other files: look at them and remove the folder")
 		}
 		return fs.SkipDir
 	})
-	return answer, errors.Join(append(errs, err)...)
+	d.failed(errors.Join(append(errs, err)...))
 }
 
 func onlyAgent(h *host.Host, folder string) (bool, error) {

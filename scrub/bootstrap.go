@@ -9,7 +9,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -20,7 +19,7 @@ func containerdConfigRules() []Rule {
 			Paths: []string{"/etc/containerd/config.toml"}, Owner: "bootstrap.sh, nodeadm",
 			Why:         "containerd would run with the old node's settings; a file that a package installed or a person wrote stays",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh, nodeadm",
-			Find: generatedContainerdConfig,
+			look: generatedContainerdConfig,
 		},
 	}
 }
@@ -28,69 +27,53 @@ func containerdConfigRules() []Rule {
 // generatedContainerdConfig removes /etc/containerd/config.toml if a first boot
 // wrote it or copied it from the template. A file that the manifest records is
 // restored. A file that a package installed or a person wrote stays.
-func generatedContainerdConfig(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	const name = "/etc/containerd/config.toml"
-	current, err := h.Content(name)
-	if err != nil || current == nil {
-		return plan.Answer{}, err
+func generatedContainerdConfig(d *draft) {
+	name := d.paths[0]
+	current := d.content(name)
+	if current == nil {
+		return
 	}
-	own, err := templateOf(h, name)
-	if err != nil {
-		return plan.Answer{}, err
+	if templateOf(d, name) != nil {
+		restoreTemplate(d, name, reverseContainerdConfig)
+		return
 	}
-	if own != nil {
-		return restore(name, reverseContainerdConfig)(ctx, h)
-	}
-	rendered, err := isNodeadmsContainerd(h, current)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	if !rendered && !isInits(current) {
-		copied, err := copiedFromTemplate(h, current)
-		if err != nil || !copied {
-			return plan.Answer{}, err
+	if !isNodeadmsContainerd(d, current) && !isInits(current) {
+		if !copiedFromTemplate(d, current) {
+			return
 		}
-		if comesBack, err := copiesTemplate(h); err != nil || !comesBack {
-			return plan.Finds(name, "pulls the pause image from the registry of the build's region, and no bootstrap on this machine writes the file again: name the pause image of the new node's region, or remove the file"), err
+		if !copiesTemplate(d) {
+			d.find(name, "pulls the pause image from the registry of the build's region, and no bootstrap on this machine "+
+				"writes the file again: name the pause image of the new node's region, or remove the file")
+			return
 		}
 	}
-	return planPath(h, plan.Remove, name, "first boot wrote it")
+	d.plan(plan.Remove, name, "first boot wrote it")
 }
 
 // copiedFromTemplate reports whether a configuration of containerd is the
 // filled-in template. The template may be that of the image or an edited one,
 // and the pause image that of a region or of the image.
-func copiedFromTemplate(h *host.Host, current []byte) (bool, error) {
-	tmpl, err := templateOf(h, templates.ContainerdConfig)
-	if err != nil {
-		return false, err
-	}
+func copiedFromTemplate(d *draft, current []byte) bool {
+	tmpl := templateOf(d, templates.ContainerdConfig)
 	if tmpl == nil {
-		return isKnownContainerdConfig(current), nil
+		return isKnownContainerdConfig(current)
 	}
-	edited, err := h.Content(templates.ContainerdConfig)
-	if err != nil {
-		return false, err
-	}
+	edited := d.content(templates.ContainerdConfig)
 	back, err := reverseContainerdConfig(current, tmpl.Content)
 	if err != nil {
-		return false, nil // not from a bootstrap: no sandbox image
+		return false // not from a bootstrap: no sandbox image
 	}
 	if !bytes.Equal(back.Content, current) {
-		return true, nil // had the pause image of a region
+		return true // had the pause image of a region
 	}
 	plain := withoutPause(current)
-	return equivalent(plain, withoutPause(tmpl.Content)) || edited != nil && equivalent(plain, withoutPause(edited)), nil
+	return equivalent(plain, withoutPause(tmpl.Content)) || edited != nil && equivalent(plain, withoutPause(edited))
 }
 
 // copiesTemplate reports whether a bootstrap on this machine copies a template
 // to containerd's configuration: the script or the template is there.
-func copiesTemplate(h *host.Host) (bool, error) {
-	script, err := bootstrapScript(h)
-	if err != nil || script != "" {
-		return err == nil, err
-	}
-	return h.Exists(templates.ContainerdConfig)
+func copiesTemplate(d *draft) bool {
+	return bootstrapScript(d) != "" || d.exists(templates.ContainerdConfig)
 }
 
 // isKnownContainerdConfig reports whether a configuration of containerd is a
@@ -123,7 +106,7 @@ func credentialProviderRules() []Rule {
 			Paths: []string{credentialProviderConfig}, Owner: "eksnode init, nodeadm",
 			Why:         "the kubelet would use the registry list of another version; a file that names registries other than ECR stays, because a person wrote it",
 			Regenerated: "first boot", Source: "amazon-eks-ami nodeadm",
-			Find: credentialProvider,
+			look: credentialProvider,
 		},
 	}
 }
@@ -132,48 +115,30 @@ const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json
 
 // scriptInstalls reports whether the image has the list for a bootstrap.sh, which
 // does not write the list itself.
-func scriptInstalls(h *host.Host) (bool, error) {
-	supported, err := contractOf(h)
-	if err != nil || supported != knownTemplate {
-		return supported == withScript, err
-	}
+func scriptInstalls(d *draft) bool {
+	supported := contractOf(d)
 	// A manifest names every template that the image had.
-	m, err := manifest.Load(h)
-	return m == nil, err
+	return supported == withScript || supported == knownTemplate && d.manifest() == nil
 }
 
 // credentialProvider restores the image's own list of registries if a first
 // boot wrote another. On an image without a recorded list, the rule removes the
 // list, unless Amazon Linux 2's bootstrap.sh installed it. A list that a person
 // wrote stays.
-func credentialProvider(_ context.Context, h *host.Host) (plan.Answer, error) {
-	current, err := h.Content(credentialProviderConfig)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	tmpl, err := templateOf(h, credentialProviderConfig)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+func credentialProvider(d *draft) {
+	name := d.paths[0]
+	current, tmpl := d.content(name), templateOf(d, name)
 	switch {
 	case tmpl != nil && current == nil:
-		return plan.Acts(restoreAction(h, credentialProviderConfig, tmpl.Content, tmpl.Attributes, "the template is missing")), nil
+		d.act(writeAction(d.h, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
 	case current == nil || !namesOnlyECR(current):
-		return plan.Answer{}, nil
 	case tmpl == nil:
-		stays, err := scriptInstalls(h)
-		if err != nil || stays {
-			return plan.Answer{}, err
+		if !scriptInstalls(d) {
+			d.plan(plan.Remove, name, "first boot wrote it")
 		}
-		return planPath(h, plan.Remove, credentialProviderConfig, "first boot wrote it")
-	case bytes.Equal(current, tmpl.Content):
-		return plan.Answer{}, nil
+	case !bytes.Equal(current, tmpl.Content):
+		d.write(plan.Restore, name, tmpl.Content, "first boot wrote it")
 	}
-	attr, err := h.Files.Attributes(credentialProviderConfig)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(restoreAction(h, credentialProviderConfig, tmpl.Content, attr, "first boot wrote it")), nil
 }
 
 // namesOnlyECR reports whether a CredentialProviderConfig could come from a
@@ -254,28 +219,31 @@ func bootstrapRules() []Rule {
 			Paths: []string{sociConfig}, Owner: "nodeadm, eksnode init",
 			Why:         "the node would pull images with the old cluster's settings; a file that first boot did not write stays",
 			Regenerated: "first boot", Source: "NodeConfig, FastImagePull",
-			Find: generatedSOCI,
+			look: generatedSOCI,
 		},
 		{
 			ID: "iptables-rules", Phase: State, Groups: []string{"network"}, Verb: plan.Remove,
-			Paths: []string{"/etc/sysconfig/iptables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6", "/etc/iptables/iptables.rules"},
+			Paths: []string{
+				"/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6",
+				"/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules",
+			},
 			Owner: "bootstrap.sh with dockerd, iptables-save",
 			Why:   "the old cluster's KUBE-* rules would be loaded at every boot", Regenerated: "kube-proxy", Source: "amazon-eks-ami bootstrap.sh",
-			Find: savedKubeRules,
+			look: savedKubeRules,
 		},
 		{
 			ID: "bootstrap-units", Phase: Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Remove,
 			Paths: []string{"/etc/systemd/system/kubelet.service", "/etc/systemd/system/sandbox-image.service"}, Owner: "bootstrap.sh",
 			Why:         "old copies override the units of the image; the bootstrap made them",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Find: copiedUnits,
+			look: copiedUnits,
 		},
 		{
 			ID: "kubelet-enabled", Phase: Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Disable,
 			Paths: []string{"/etc/systemd/system/*.wants/kubelet.service", "/etc/systemd/system/*.wants/sandbox-image.service"}, Owner: "bootstrap.sh",
 			Why:         "an enabled kubelet starts before the bootstrap, with the old cluster's files or with none",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Find: enablements("kubelet.service", "sandbox-image.service"),
+			look: enablements(earlyStart, "kubelet.service", "sandbox-image.service"),
 		},
 	}
 }
@@ -286,91 +254,57 @@ func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.I
 
 // generatedSOCI plans the removal of a configuration of SOCI's snapshotter that a
 // first boot wrote. A file that a package installed or a person wrote stays.
-func generatedSOCI(_ context.Context, h *host.Host) (plan.Answer, error) {
-	text, err := h.Content(sociConfig)
-	if err != nil || text == nil {
-		return plan.Answer{}, err
+func generatedSOCI(d *draft) {
+	text := d.content(sociConfig)
+	if text != nil && (isInits(text) || isNodeadmsSOCI(d, text)) {
+		d.plan(plan.Remove, sociConfig, "first boot wrote it")
 	}
-	if !isInits(text) {
-		if rendered, err := isNodeadmsSOCI(h, text); err != nil || !rendered {
-			return plan.Answer{}, err
-		}
-	}
-	return planPath(h, plan.Remove, sociConfig, "first boot wrote it")
 }
 
 const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"
 
 // savedKubeRules removes saved firewall rules with chains of a cluster. Other
 // saved rules belong to an administrator.
-func savedKubeRules(_ context.Context, h *host.Host) (plan.Answer, error) {
-	return removeWhere(h, "contains the old cluster's chains", func(text []byte) bool {
+func savedKubeRules(d *draft) {
+	d.removeWhere("contains the old cluster's chains", func(text []byte) bool {
 		return bytes.Contains(text, []byte("KUBE-")) || bytes.Contains(text, []byte("AWS-SNAT-CHAIN"))
-	},
-		"/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6",
-		"/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules",
-	)
+	}, d.paths...)
 }
 
 // copiedUnits removes the units that bootstrap.sh copies from the image's own
 // folder to /etc/systemd/system. The originals stay. Where /usr is read-only, the
 // image's own unit is at that place, and is restored.
-func copiedUnits(_ context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
-	for _, unit := range []struct{ original, copied string }{
-		{"/etc/eks/containerd/kubelet-containerd.service", "/etc/systemd/system/kubelet.service"},
-		{"/etc/eks/containerd/sandbox-image.service", "/etc/systemd/system/sandbox-image.service"},
+func copiedUnits(d *draft) {
+	for i, original := range []string{
+		"/etc/eks/containerd/kubelet-containerd.service", "/etc/eks/containerd/sandbox-image.service",
 	} {
-		original, copied := unit.original, unit.copied
-		source, err := h.Content(original)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		current, err := h.Content(copied)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		own, err := templateOf(h, copied)
-		if err != nil {
-			return plan.Answer{}, err
-		}
+		copied := d.paths[i]
+		source, current, own := d.content(original), d.content(copied), templateOf(d, copied)
 		why := "the bootstrap copied it from " + original
 		copies := source != nil && bytes.Equal(current, source)
 		switch {
 		case own == nil && copies:
-			a, err := planPath(h, plan.Remove, copied, why)
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			answer.Add(a)
+			d.plan(plan.Remove, copied, why)
 		case own != nil && source != nil && (current == nil || copies && !bytes.Equal(current, own.Content)):
-			answer.Act(restoreAction(h, copied, own.Content, own.Attributes, why))
+			d.act(writeAction(d.h, plan.Restore, copied, own.Content, own.Attributes, why))
 		}
 	}
-	return answer, nil
 }
+
+// earlyStart is why no unit of the bootstrap is enabled.
+const earlyStart = "would start at boot, before the bootstrap"
 
 // enablements plans the removal of the links that start units at boot.
-func enablements(units ...string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		var answer plan.Answer
+func enablements(why string, units ...string) func(*draft) {
+	return func(d *draft) {
 		for _, u := range units {
-			links, err := h.Enablements(u)
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			for _, link := range links {
-				answer.Act(plan.Action{Verb: plan.Disable, Target: link,
-					Reason:  u + " would start at boot, before the bootstrap",
-					Removal: host.Removal{Entries: 1},
-					Do:      func(context.Context, plan.Progress) error { return removeLink(h, link) }})
+			for _, link := range d.enablements(u) {
+				d.act(plan.Action{Verb: plan.Disable, Target: link, Reason: u + " " + why, Removal: host.Removal{Entries: 1},
+					Do: func(context.Context, plan.Progress) error {
+						_, err := d.h.Files.RemoveTree(link)
+						return err
+					}})
 			}
 		}
-		return answer, nil
 	}
-}
-
-func removeLink(h *host.Host, link string) error {
-	_, err := h.Files.RemoveTree(link)
-	return err
 }

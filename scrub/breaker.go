@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -48,7 +47,7 @@ type breaker struct {
 // it works on a running machine, an image root and a mounted disk.
 type reader struct {
 	paths []string
-	find  func(*host.Host) ([]plan.Finding, error)
+	find  func(*draft)
 }
 
 // breakerRules are the rows as rules of the audit.
@@ -63,7 +62,7 @@ func breakerRules(rows ...[]breaker) []Rule {
 				Cause: b.cause, Program: b.program, Shows: b.shows, Fix: b.fix, Since: b.since, Benchmarks: b.benchmarks,
 				Note: b.note,
 			},
-			Find: b.plan,
+			look: b.look,
 		}
 		if b.cause != b.id {
 			r.Groups = append(r.Groups, b.cause)
@@ -73,63 +72,35 @@ func breakerRules(rows ...[]breaker) []Rule {
 	return rules
 }
 
-func (b breaker) plan(_ context.Context, h *host.Host) (plan.Answer, error) {
-	found, err := b.reads.find(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	for i := range found {
-		found[i].Reason += ": " + b.shows + ". " + b.fix
-		if b.benchmarks != "" {
-			found[i].Reason += " (" + b.benchmarks + ")"
-		}
-	}
-	if b.note {
-		return plan.Answer{Notes: found}, nil
-	}
-	return plan.Answer{Findings: found}, nil
-}
-
 // anyOf has the findings of all readers.
 func anyOf(readers ...reader) reader {
 	var all reader
 	for _, r := range readers {
 		all.paths = append(all.paths, r.paths...)
 	}
-	all.find = func(h *host.Host) (found []plan.Finding, err error) {
+	all.find = func(d *draft) {
 		for _, r := range readers {
-			more, err := r.find(h)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, more...)
+			r.find(d)
 		}
-		return found, nil
 	}
 	return all
 }
 
 // unless has the reader's findings on machines on which the other finds nothing.
 func (r reader) unless(other reader) reader {
-	return reader{append(slices.Clone(r.paths), other.paths...), func(h *host.Host) ([]plan.Finding, error) {
-		found, err := r.find(h)
-		if err != nil || len(found) == 0 {
-			return nil, err
+	return reader{append(slices.Clone(r.paths), other.paths...), func(d *draft) {
+		if found := d.findings(r); len(found) > 0 && len(d.findings(other)) == 0 {
+			d.found(found...)
 		}
-		if saves, err := other.find(h); err != nil || len(saves) > 0 {
-			return nil, err
-		}
-		return found, nil
 	}}
 }
 
 // where has the reader's findings on machines on which the other finds something.
 func (r reader) where(other reader) reader {
-	return reader{append(slices.Clone(r.paths), other.paths...), func(h *host.Host) ([]plan.Finding, error) {
-		if needed, err := other.find(h); err != nil || len(needed) == 0 {
-			return nil, err
+	return reader{append(slices.Clone(r.paths), other.paths...), func(d *draft) {
+		if len(d.findings(other)) > 0 {
+			r.find(d)
 		}
-		return r.find(h)
 	}}
 }
 
@@ -137,36 +108,13 @@ func (r reader) where(other reader) reader {
 // not matter. Comments do not count.
 func lines(pattern string, files ...string) reader {
 	wanted := expression(`(?i)` + pattern)
-	return reader{files, func(h *host.Host) (found []plan.Finding, err error) {
-		names, err := globs(h, files)
-		if err != nil {
-			return nil, err
-		}
-		err = eachLine(h, names, func(name string, number int, line string) {
+	return reader{files, func(d *draft) {
+		d.eachLine(d.files(files...), func(name string, number int, line string) {
 			if m := wanted().FindString(line); m != "" && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
-				found = append(found, plan.Finding{Target: name, Reason: fmt.Sprintf("line %d has %q", number,
-					strings.TrimSpace(m))})
+				d.find(name, fmt.Sprintf("line %d has %q", number, strings.TrimSpace(m)))
 			}
 		})
-		return found, err
 	}}
-}
-
-// eachLine calls do with each line of text files, without the space around it, and its
-// number.
-func eachLine(h *host.Host, names []string, do func(name string, number int, line string)) error {
-	for _, name := range names {
-		text, err := h.Content(name)
-		if err != nil {
-			return err
-		}
-		number := 0
-		for line := range strings.Lines(string(text)) {
-			number++
-			do(name, number, strings.TrimSpace(line))
-		}
-	}
-	return nil
 }
 
 // setting is the last line that gives a name its value.
@@ -176,55 +124,18 @@ type setting struct {
 	value string
 }
 
-// lastSettings returns the last "name = value" of each name in files, which are in the
-// order in which a program reads them. named gives a name its usual form.
-func lastSettings(h *host.Host, files []string, named func(string) string) (map[string]setting, error) {
-	last := map[string]setting{}
-	return last, eachLine(h, files, func(file string, number int, line string) {
-		if key, value, set := strings.Cut(line, "="); set && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
-			last[named(strings.TrimSpace(key))] = setting{file, number, strings.TrimSpace(value)}
-		}
-	})
-}
-
-// globs lists the regular files, or links to them, that match patterns. A
-// folder that does not exist has none.
-func globs(h *host.Host, patterns []string) ([]string, error) {
-	var all []string
-	for _, pattern := range patterns {
-		names, err := glob(h, pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			st, err := h.Files.Stat(name)
-			if err == nil && st.Mode().IsRegular() {
-				all = append(all, name)
-			} else if err != nil && !leadsNowhere(err) {
-				return nil, err
-			}
-		}
-	}
-	return all, nil
-}
-
 // enabled finds units that are enabled and not masked.
 func enabled(units ...string) reader {
 	var paths []string
 	for _, unit := range units {
 		paths = append(paths, "/etc/systemd/system/*.wants/"+unit)
 	}
-	return reader{paths, func(h *host.Host) (found []plan.Finding, err error) {
+	return reader{paths, func(d *draft) {
 		for _, unit := range units {
-			links, err := h.Enablements(unit)
-			if err != nil {
-				return nil, err
-			}
-			if len(links) > 0 && !isMasked(h, unit) {
-				found = append(found, plan.Finding{Target: links[0], Reason: unit + " starts at boot"})
+			if links := d.enablements(unit); len(links) > 0 && !isMasked(d, unit) {
+				d.find(links[0], unit+" starts at boot")
 			}
 		}
-		return found, nil
 	}}
 }
 
@@ -234,33 +145,80 @@ func masked(units ...string) reader {
 	for _, unit := range units {
 		paths = append(paths, "/etc/systemd/system/"+unit)
 	}
-	return reader{paths, func(h *host.Host) (found []plan.Finding, err error) {
+	return reader{paths, func(d *draft) {
 		for i, unit := range units {
-			if isMasked(h, unit) {
-				found = append(found, plan.Finding{Target: paths[i], Reason: unit + " is masked"})
+			if isMasked(d, unit) {
+				d.find(paths[i], unit+" is masked")
 			}
 		}
-		return found, nil
 	}}
 }
 
-func isMasked(h *host.Host, unit string) bool {
-	target, err := h.Files.ReadlinkIfPossible("/etc/systemd/system/" + unit)
+func isMasked(d *draft, unit string) bool {
+	target, err := d.h.Files.ReadlinkIfPossible("/etc/systemd/system/" + unit)
 	return err == nil && target == "/dev/null"
+}
+
+func (b breaker) look(d *draft) {
+	found := d.findings(b.reads)
+	for i := range found {
+		found[i].Reason += ": " + b.shows + ". " + b.fix
+		if b.benchmarks != "" {
+			found[i].Reason += " (" + b.benchmarks + ")"
+		}
+	}
+	d.found(found...)
+}
+
+// findings are those of a reader.
+func (d *draft) findings(r reader) []plan.Finding {
+	own := &draft{ctx: d.ctx, h: d.h, err: d.err}
+	r.find(own)
+	d.failed(own.err)
+	return own.answer.Findings
+}
+
+// eachLine calls do with each line of text files, without the space around it, and its
+// number.
+func (d *draft) eachLine(names []string, do func(name string, number int, line string)) {
+	for _, name := range names {
+		number := 0
+		for line := range strings.Lines(string(d.content(name))) {
+			number++
+			do(name, number, strings.TrimSpace(line))
+		}
+	}
+}
+
+// lastSettings returns the last "name = value" of each name in files, which are in the
+// order in which a program reads them. named gives a name its usual form.
+func (d *draft) lastSettings(files []string, named func(string) string) map[string]setting {
+	last := map[string]setting{}
+	d.eachLine(files, func(file string, number int, line string) {
+		if key, value, set := strings.Cut(line, "="); set && !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, ";") {
+			last[named(strings.TrimSpace(key))] = setting{file, number, strings.TrimSpace(value)}
+		}
+	})
+	return last
+}
+
+// files lists the regular files, or links to them, that match patterns.
+func (d *draft) files(patterns ...string) []string {
+	return slices.DeleteFunc(d.glob(patterns...), func(name string) bool {
+		st := d.stat(name)
+		return st == nil || !st.Mode().IsRegular()
+	})
 }
 
 // confFiles lists the files that a program reads from a folder and from the
 // distribution's folders of the same purpose, in order. A file hides files of the
 // same name in later folders, as sysctl.d(5) and modprobe.d(5) say.
-func confFiles(h *host.Host, folders ...string) ([]string, error) {
+func (d *draft) confFiles(folders ...string) []string {
 	files := map[string]string{}
 	for _, dir := range folders {
-		entries, err := afero.ReadDir(h.Files, dir)
-		if leadsNowhere(err) {
+		entries, err := afero.ReadDir(d.h.Files, dir)
+		if leadsNowhere(err) || d.failed(err) {
 			continue
-		}
-		if err != nil {
-			return nil, err
 		}
 		for _, e := range entries {
 			if _, hidden := files[e.Name()]; !hidden && path.Ext(e.Name()) == ".conf" {
@@ -268,9 +226,5 @@ func confFiles(h *host.Host, folders ...string) ([]string, error) {
 			}
 		}
 	}
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		list = append(list, files[name])
-	}
-	return list, nil
+	return show.Each(slices.Sorted(maps.Keys(files)), func(name string) string { return files[name] })
 }

@@ -27,7 +27,7 @@ func changedRules() []Rule {
 			Paths: []string{"/**"}, Owner: "anybody",
 			Why:         "an edit of a package's file reaches every node, and no list of the build names it; findings are notes unless this rule is selected by its name",
 			Regenerated: "reinstalling the package", Source: "dpkg(1) --verify, rpm(8) --verify, pacman(8) -Qkk",
-			search: changedFiles, notes: true,
+			look: changedFiles, notes: true,
 		},
 	}
 }
@@ -58,32 +58,31 @@ var editors = []struct{ pattern, editor string }{
 // changedFiles reports the files of packages whose content differs from the
 // installed one. It leaves out what a provision records in the manifest, which
 // the rule can-join compares, and what other rules remove or write.
-func changedFiles(ctx context.Context, h *host.Host, taken taken, known *originals) ([]plan.Finding, error) {
-	if err := known.read(ctx, h); err != nil || !known.any() {
-		return nil, err
-	}
-	m, err := manifest.Load(h)
-	if err != nil {
-		return nil, err
+func changedFiles(d *draft) {
+	known := d.originals
+	if d.failed(known.read(d.ctx, d.h)) || !known.any() {
+		return
 	}
 	var recorded []string
-	if m != nil {
+	if m := d.manifest(); m != nil {
 		recorded = recordedPaths(m)
 	}
 	var programs, settings []plan.Finding
 	var errs []error
-	_, err = h.Files.Walk(ctx, "/", "/", func(e host.Entry, err error) error {
+	_, err := d.h.Files.Walk(d.ctx, "/", "/", func(e host.Entry, err error) error {
 		name := e.Path
 		switch {
 		case err != nil:
 			errs = append(errs, err)
 			return nil
-		case e.IsDir() && (slices.Contains([]string{"/proc", "/sys", "/dev", "/run", "/var"}, name) || taken.inWalk("/", name)):
+		case e.IsDir() && (slices.Contains([]string{"/proc", "/sys", "/dev", "/run", "/var"}, name) ||
+			d.taken.inWalk("/", name)):
 			return fs.SkipDir
-		case len(known.have[name]) == 0 || e.IsDir() || kept(rewritten, name) || slices.Contains(recorded, name) || taken.inWalk("/", name) || taken.by(name, plan.Restore, plan.Write):
+		case len(known.have[name]) == 0 || e.IsDir() || kept(rewritten, name) || slices.Contains(recorded, name) ||
+			d.taken.inWalk("/", name) || d.taken.by(name, plan.Restore, plan.Write):
 			return nil
 		}
-		f, err := changed(ctx, e, known)
+		f, err := changed(d.ctx, e, known)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("comparing %s with its package: %w", name, err))
 		}
@@ -94,7 +93,8 @@ func changedFiles(ctx context.Context, h *host.Host, taken taken, known *origina
 		}
 		return nil
 	})
-	return append(programs, settings...), errors.Join(append(errs, err)...)
+	d.found(append(programs, settings...)...)
+	d.failed(errors.Join(append(errs, err)...))
 }
 
 func changed(ctx context.Context, e host.Entry, known *originals) (*plan.Finding, error) {
@@ -135,7 +135,7 @@ func afterScrubRules() []Rule {
 			Paths: slices.Concat([]string{recordPath}, provisionedFolders), Owner: "a provisioner after eksnode-scrub",
 			Why:         "what is made after the scrub is in the image without a scrub; a machine that has started since its scrub is left out",
 			Regenerated: "a scrub as the last step", Source: "Packer: provisioners run in the order of the template",
-			Find: afterScrub,
+			look: afterScrub,
 		},
 	}
 }
@@ -176,8 +176,9 @@ const changedMost = 20
 // eksnode. The record of an earlier scrub stays if nothing has changed since.
 func Ended(ctx context.Context, h *host.Host, tool string, outcomes []plan.Outcome) error {
 	if !slices.ContainsFunc(outcomes, func(o plan.Outcome) bool { return len(o.Actions) > 0 }) {
-		since, err := afterScrub(ctx, h)
-		if err == nil && since.NotApplicable == "" && len(since.Findings) == 0 {
+		d := &draft{ctx: ctx, h: h}
+		afterScrub(d)
+		if d.err == nil && d.answer.NotApplicable == "" && len(d.answer.Findings) == 0 {
 			return nil
 		}
 	}
@@ -213,13 +214,10 @@ func writeRecord(h *host.Host, r record) error {
 // readRecord returns nil without a record, and when the machine has started since
 // the scrub: the scrub empties the machine ID, and a boot fills it.
 func readRecord(h *host.Host) (*record, error) {
-	content, err := h.Content(recordPath)
-	if content == nil || err != nil {
-		return nil, err
-	}
-	id, err := regularContent(h, "/etc/machine-id")
-	if err != nil || len(id) >= 32 {
-		return nil, err
+	d := &draft{h: h}
+	content := d.content(recordPath)
+	if content == nil || len(d.small("/etc/machine-id")) >= 32 || d.err != nil {
+		return nil, d.err
 	}
 	var r record
 	if err := strictjson.ReadKnown(content, &r); err != nil {
@@ -231,21 +229,21 @@ func readRecord(h *host.Host) (*record, error) {
 	return &r, nil
 }
 
-func afterScrub(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	r, err := readRecord(h)
-	if err != nil {
-		return plan.Answer{}, err
+func afterScrub(d *draft) {
+	r, err := readRecord(d.h)
+	if d.failed(err) {
+		return
 	}
 	if r == nil {
-		return plan.Answer{NotApplicable: "no scrub has left its record since the machine last started"}, nil
+		d.answer.NotApplicable = "no scrub has left its record since the machine last started"
+		return
 	}
-	var answer plan.Answer
 	if r.Provisioned {
-		answer.Find(recordPath, "a provision ran after the scrub: make the scrub the last step")
+		d.find(recordPath, "a provision ran after the scrub: make the scrub the last step")
 	}
-	st, err := h.Files.Lstat(recordPath)
-	if err != nil {
-		return plan.Answer{}, err
+	st, err := d.h.Files.Lstat(recordPath)
+	if d.failed(err) {
+		return
 	}
 	// A copy of the files has new change times, and keeps the times of contents.
 	at, ended := host.ChangeTime, host.ChangeTime(st)
@@ -255,7 +253,7 @@ func afterScrub(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	changed := 0
 	for _, top := range provisionedFolders {
-		_, err := h.Files.Walk(ctx, top, top, func(e host.Entry, err error) error {
+		_, err := d.h.Files.Walk(d.ctx, top, top, func(e host.Entry, err error) error {
 			switch {
 			case err != nil:
 				return err
@@ -271,16 +269,13 @@ func afterScrub(ctx context.Context, h *host.Host) (plan.Answer, error) {
 				return nil
 			}
 			if changed++; changed <= changedMost {
-				answer.Find(e.Path, "changed after the scrub: make the scrub the last step")
+				d.find(e.Path, "changed after the scrub: make the scrub the last step")
 			}
 			return nil
 		})
-		if err != nil {
-			return plan.Answer{}, err
-		}
+		d.failed(err)
 	}
 	if changed > changedMost {
-		answer.Find(recordPath, fmt.Sprintf("%d more files changed after the scrub", changed-changedMost))
+		d.find(recordPath, fmt.Sprintf("%d more files changed after the scrub", changed-changedMost))
 	}
-	return answer, nil
 }

@@ -226,7 +226,7 @@ func TestADamagedRecordIsAnError(t *testing.T) {
 	h, root := afterAScrub(t)
 	for _, text := range []string{"", "{", `{"schema":"x"}`} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, recordPath), []byte(text), 0o644))
-		_, err := afterScrub(t.Context(), h)
+		_, err := look(t, "after-scrub", h)
 		require.ErrorContains(t, err, "scrub again")
 	}
 }

@@ -2,14 +2,11 @@ package scrub
 
 import (
 	"bytes"
-	"errors"
-	"io/fs"
+	"cmp"
 	"path"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
 // cloudInitUnits are the units in which cloud-init creates SSH host keys.
@@ -26,115 +23,81 @@ var disabledByKernel = expression(`(?m)^[^#]*\bcloud-init=disabled\b`)
 // cloudInitOff returns why cloud-init creates no SSH host keys at the next boot,
 // or "". The ways are those of cloud-init's documentation: a file, an argument
 // of the kernel, units that are off, and a configuration without keys.
-func cloudInitOff(h *host.Host) (string, error) {
+func cloudInitOff(d *draft) string {
 	const file = "/etc/cloud/cloud-init.disabled"
-	if there, err := h.Exists(file); err != nil || there {
-		return file + " exists", err
+	if d.exists(file) {
+		return file + " exists"
 	}
-	name, err := fileWith(h, kernelArguments, func(text []byte) bool { return disabledByKernel().Match(text) })
-	if err != nil || name != "" {
-		return name + " has cloud-init=disabled", err
+	if name := fileWith(d, kernelArguments, matches(disabledByKernel)); name != "" {
+		return name + " has cloud-init=disabled"
 	}
-	name, err = fileWith(h, []string{"/etc/cloud/ds-identify.cfg"}, func(text []byte) bool { return identifyOff().Match(text) })
-	if err != nil || name != "" {
-		return name + " has policy: disabled", err
+	if name := fileWith(d, []string{"/etc/cloud/ds-identify.cfg"}, matches(identifyOff)); name != "" {
+		return name + " has policy: disabled"
 	}
-	for _, look := range []func(*host.Host) (string, error){cloudInitUnitsOff, cloudInitWithoutKeys} {
-		if why, err := look(h); err != nil || why != "" {
-			return why, err
-		}
-	}
-	return "", nil
+	return cmp.Or(cloudInitUnitsOff(d), cloudInitWithoutKeys(d))
 }
 
 var identifyOff = expression(`(?m)^\s*policy:\s*["']?disabled`)
 
 // fileWith returns the first regular file of some patterns whose content
 // matches.
-func fileWith(h *host.Host, patterns []string, so func([]byte) bool) (string, error) {
-	names, _, err := matching(h, patterns)
-	if err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		if st, err := h.Files.Stat(name); leadsNowhere(err) || err == nil && st.IsDir() {
-			continue
+func fileWith(d *draft, patterns []string, so func([]byte) bool) (found string) {
+	d.texts(d.known(patterns...), func(name string, text []byte) {
+		if found == "" && so(text) {
+			found = name
 		}
-		text, err := h.Content(name)
-		if err != nil {
-			return "", err
-		}
-		if so(text) {
-			return name, nil
-		}
-	}
-	return "", nil
+	})
+	return found
 }
 
 // cloudInitUnitsOff returns which unit of cloud-init is masked or disabled.
-func cloudInitUnitsOff(h *host.Host) (string, error) {
+func cloudInitUnitsOff(d *draft) string {
+	masks := []string{"/etc/systemd/system-generators/cloud-init-generator"}
 	for _, unit := range append([]string{"cloud-init.target", "cloud-init-main.service"}, cloudInitUnits...) {
-		name := path.Join("/etc/systemd/system", unit)
-		if target, err := h.Files.ReadlinkIfPossible(name); err == nil && target == "/dev/null" {
-			return unit + " is masked", nil
-		}
+		masks = append(masks, "/etc/systemd/system/"+unit)
 	}
-	generator := "cloud-init-generator"
-	if target, err := h.Files.ReadlinkIfPossible("/etc/systemd/system-generators/" + generator); err == nil && target == "/dev/null" {
-		return generator + " is masked", nil
+	for _, name := range masks {
+		if target, err := d.h.Files.ReadlinkIfPossible(name); err == nil && target == "/dev/null" {
+			return path.Base(name) + " is masked"
+		}
 	}
 	for _, unit := range cloudInitUnits {
-		off, err := isDisabled(h, unit)
-		if err != nil || off {
-			return unit + " is disabled", err
+		if isDisabled(d, unit) {
+			return unit + " is disabled"
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // isDisabled reports whether a unit has instructions to be enabled, and is not.
-func isDisabled(h *host.Host, unit string) (bool, error) {
-	file, err := fileWith(h, []string{"/etc/systemd/system/" + unit, "/usr/lib/systemd/system/" + unit, "/lib/systemd/system/" + unit},
-		func(text []byte) bool { return bytes.Contains(text, []byte("[Install]")) })
-	if err != nil || file == "" {
-		return false, err
+func isDisabled(d *draft, unit string) bool {
+	files := []string{"/etc/systemd/system/" + unit, "/usr/lib/systemd/system/" + unit, "/lib/systemd/system/" + unit}
+	if fileWith(d, files, func(text []byte) bool { return bytes.Contains(text, []byte("[Install]")) }) == "" {
+		return false
 	}
-	for _, pattern := range []string{"/etc/systemd/system/*.*s/" + unit, "/usr/lib/systemd/system/*.*s/" + unit, "/lib/systemd/system/*.*s/" + unit} {
-		if links, _, err := matching(h, []string{pattern}); err != nil || len(links) > 0 {
-			return false, err
-		}
-	}
-	return true, nil
+	links := d.known("/etc/systemd/system/*.*s/"+unit, "/usr/lib/systemd/system/*.*s/"+unit,
+		"/lib/systemd/system/*.*s/"+unit)
+	return d.err == nil && len(links) == 0
 }
 
 // cloudInitWithoutKeys returns why cloud-init's configuration creates no keys:
 // its modules lack ssh, or it has no types of keys. Later files win.
-func cloudInitWithoutKeys(h *host.Host) (string, error) {
+func cloudInitWithoutKeys(d *draft) string {
 	var config struct {
 		Modules *[]any `yaml:"cloud_init_modules"`
 		Types   *[]any `yaml:"ssh_genkeytypes"`
 	}
-	names, _, err := matching(h, []string{"/etc/cloud/cloud.cfg.d/*.cfg"})
-	if err != nil {
-		return "", err
-	}
-	for _, name := range append([]string{"/etc/cloud/cloud.cfg"}, names...) {
-		if st, err := h.Files.Stat(name); leadsNowhere(err) || errors.Is(err, fs.ErrNotExist) || err == nil && st.IsDir() {
-			continue
-		}
-		text, err := h.Content(name)
-		if err != nil {
-			return "", err
-		}
+	files := append([]string{"/etc/cloud/cloud.cfg"}, d.known("/etc/cloud/cloud.cfg.d/*.cfg")...)
+	d.texts(files, func(_ string, text []byte) {
 		_ = yaml.Unmarshal(text, &config) // cloud-init skips files that are no YAML, too
+	})
+	switch {
+	case config.Types != nil && len(*config.Types) == 0:
+		return "its ssh_genkeytypes is empty"
+	case config.Modules != nil && !slices.ContainsFunc(*config.Modules, isSSHModule):
+		return "its cloud_init_modules lack ssh"
 	}
-	if config.Types != nil && len(*config.Types) == 0 {
-		return "its ssh_genkeytypes is empty", nil
-	}
-	if config.Modules != nil && !slices.ContainsFunc(*config.Modules, isSSHModule) {
-		return "its cloud_init_modules lack ssh", nil
-	}
-	return "", nil
+	return ""
 }
 
 // isSSHModule reports whether an entry of cloud_init_modules is ssh, alone or in

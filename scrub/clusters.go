@@ -2,7 +2,6 @@ package scrub
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"net/url"
 	"path"
@@ -90,10 +89,7 @@ var clusterSettings = []leftover{
 	{program: "kOps", paths: []string{"/etc/sysconfig/kubelet", "/etc/default/kubelet"}, says: saying(`--(hostname-override|kubeconfig|cloud-config|node-labels|register-with-taints|cluster-dns)`), advice: "remove the flags of the old cluster"},
 }
 
-func saying(text string) func([]byte) bool {
-	re := expression(text)
-	return func(content []byte) bool { return re().Match(content) }
-}
+func saying(text string) func([]byte) bool { return matches(expression(text)) }
 
 // rancherState are the paths of k3s or RKE2 for one node and its cluster.
 func rancherState(name string) []string {
@@ -112,32 +108,32 @@ func kubeadmRules() []Rule {
 			Paths: []string{"/etc/kubernetes/*"}, Owner: "an administrator",
 			Why:         "configurations of a control plane, such as for audits, webhooks and encryption, belong to the old cluster; on machines without kubeadm the folder's files stay",
 			Regenerated: "nothing", Source: "kubeadm: extraArgs and extraVolumes of the control plane",
-			Find: unknownToKubeadm,
+			look: unknownToKubeadm,
 		},
 	}
 }
 
-var kubeadm = nodePart{name: "kubeadm", programs: []string{"kubeadm"}}
+// Programs that leave files of their own.
+var (
+	kubeadm = nodePart{name: "kubeadm", programs: []string{"kubeadm"}}
+	nodeadm = nodePart{name: "nodeadm", programs: []string{"nodeadm"}}
+)
 
 // kubernetesFolders are the folders in /etc/kubernetes that other rules cover,
 // or that bootstraps of EKS use.
 var kubernetesFolders = []string{"kubelet", "manifests", "pki", "tmp"}
 
-func unknownToKubeadm(_ context.Context, h *host.Host) (plan.Answer, error) {
-	if there, err := kubeadm.there(h); err != nil || !there {
-		return plan.Answer{}, err
+func unknownToKubeadm(d *draft) {
+	if !kubeadm.there(d) {
+		return
 	}
-	names, err := glob(h, "/etc/kubernetes/*")
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
-	for _, name := range names {
-		if !slices.Contains(kubernetesFolders, path.Base(name)) && !slices.ContainsFunc(bootstrapRules(), func(r Rule) bool { return kept(r.Paths, name) }) {
-			answer.Find(name, "no rule covers this file of a machine with kubeadm: remove it by hand if it belongs to the old cluster")
+	for _, name := range d.glob(d.paths...) {
+		if !slices.Contains(kubernetesFolders, path.Base(name)) &&
+			!slices.ContainsFunc(bootstrapRules(), func(r Rule) bool { return kept(r.Paths, name) }) {
+			d.find(name, "no rule covers this file of a machine with kubeadm: remove it by hand if it belongs to the old "+
+				"cluster")
 		}
 	}
-	return answer, nil
 }
 
 // namingServers are the files of a node that name its API server.
@@ -150,21 +146,13 @@ var serverOf = regexp.MustCompile(`(?m)(?:^|[\s{,"'])server["']?\s*:\s*["']?(htt
 // clusterHosts returns the names and addresses of the API servers in the
 // machine's kubeconfigs. A scrub removes the kubeconfigs, and its audit searches
 // other files for these hosts.
-func clusterHosts(h *host.Host) ([]string, error) {
-	names, _, err := matching(h, namingServers)
-	if err != nil {
-		return nil, fmt.Errorf("listing the API servers of this machine: %w", err)
-	}
+func clusterHosts(d *draft) []string {
 	var hosts []string
-	for _, name := range names {
-		text, err := regularContent(h, name)
-		if err != nil {
-			return nil, err
-		}
-		hosts = append(hosts, serversIn(string(text))...)
+	for _, name := range d.known(namingServers...) {
+		hosts = append(hosts, serversIn(string(d.small(name)))...)
 	}
 	slices.Sort(hosts)
-	return slices.Compact(hosts), nil
+	return slices.Compact(hosts)
 }
 
 // serversIn returns the hosts of a kubeconfig that identify a cluster: names, and
@@ -262,4 +250,8 @@ func withoutForeign(ctx context.Context, h *host.Host, answer plan.Answer) (plan
 		}
 	}
 	return own, nil
+}
+
+func matches(re func() *regexp.Regexp) func([]byte) bool {
+	return func(content []byte) bool { return re().Match(content) }
 }

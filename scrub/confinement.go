@@ -125,21 +125,14 @@ var sharedFiles = []string{
 
 // labelled finds files with one of the types of SELinux.
 func labelled(types []string, patterns ...string) reader {
-	return reader{patterns, func(h *host.Host) (found []plan.Finding, err error) {
-		names, err := globs(h, patterns)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			label, err := h.Files.Label(name)
-			if err != nil {
-				return nil, err
-			}
+	return reader{patterns, func(d *draft) {
+		for _, name := range d.files(patterns...) {
+			label, err := d.h.Files.Label(name)
+			d.failed(err)
 			if parts := strings.Split(label, ":"); len(parts) > 2 && slices.Contains(types, parts[2]) {
-				found = append(found, plan.Finding{Target: name, Reason: "the file has the type " + parts[2] + " of SELinux"})
+				d.find(name, "the file has the type "+parts[2]+" of SELinux")
 			}
 		}
-		return found, nil
 	}}
 }
 
@@ -161,9 +154,8 @@ func closed(want fs.FileMode, patterns ...string) reader {
 // closedPrograms is closed for programs. A file that stands in for one is left out.
 func closedPrograms(want fs.FileMode, patterns ...string) reader {
 	r := closed(want, patterns...)
-	return reader{r.paths, func(h *host.Host) ([]plan.Finding, error) {
-		found, err := r.find(h)
-		return slices.DeleteFunc(found, func(f plan.Finding) bool { return !canStart(h, f.Target) }), err
+	return reader{r.paths, func(d *draft) {
+		d.found(slices.DeleteFunc(d.findings(r), func(f plan.Finding) bool { return !canStart(d.h, f.Target) })...)
 	}}
 }
 
@@ -182,25 +174,13 @@ func canStart(h *host.Host, name string) bool {
 // matched finds files and folders about which says something. Links count as
 // what they lead to.
 func matched(patterns []string, says func(fs.FileInfo) string) reader {
-	return reader{patterns, func(h *host.Host) (found []plan.Finding, err error) {
-		for _, pattern := range patterns {
-			names, err := glob(h, pattern)
-			if err != nil {
-				return nil, err
-			}
-			for _, name := range names {
-				st, err := h.Files.Stat(name)
-				if leadsNowhere(err) {
-					continue
-				}
-				if err != nil {
-					return nil, err
-				}
+	return reader{patterns, func(d *draft) {
+		for _, name := range d.glob(patterns...) {
+			if st := d.stat(name); st != nil {
 				if reason := says(st); reason != "" {
-					found = append(found, plan.Finding{Target: name, Reason: reason})
+					d.find(name, reason)
 				}
 			}
 		}
-		return found, nil
 	}}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/containerd"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -29,7 +28,7 @@ func containerRules() []Rule {
 			Paths: storeFolders, Owner: "containerd",
 			Why:         "the old cluster's containers and sandboxes would start again, or block their names; images and their snapshots stay, so that first boot need not pull them again",
 			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
-			Find: containers,
+			look: containers,
 		},
 	}
 }
@@ -59,51 +58,36 @@ var containerKinds = []containerKind{
 // containers plans the removal of the old cluster's containers. If containerd
 // does not run, containers reads its metadata and reports what it finds: a
 // person has to start containerd and scrub again.
-func containers(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	if h.HasSystemd() {
-		active, err := h.IsActive(ctx, containerdUnit)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if active {
-			return liveContainers(ctx, h)
+func containers(d *draft) {
+	if d.h.HasSystemd() {
+		active, err := d.h.IsActive(d.ctx, containerdUnit)
+		if d.failed(err) || active {
+			liveContainers(d)
+			return
 		}
 	}
-	return storedContainers(h)
+	storedContainers(d)
 }
 
-func liveContainers(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	if !h.HasCommand("ctr") {
-		return plan.Answer{}, errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that eksnode can read its metadata")
+func liveContainers(d *draft) {
+	if d.err == nil && !d.h.HasCommand("ctr") {
+		d.failed(errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that eksnode " +
+			"can read its metadata"))
 	}
-	namespaces, err := ctr(ctx, h, "namespaces", "ls", "-q")
-	if err != nil {
-		return plan.Answer{}, err
+	for _, ns := range d.ctr("namespaces", "ls", "-q") {
+		namespaceActions(d, ns)
 	}
-	var answer plan.Answer
-	for _, ns := range namespaces {
-		found, err := namespaceActions(ctx, h, ns)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Add(found)
-	}
-	return answer, nil
 }
 
-func namespaceActions(ctx context.Context, h *host.Host, ns string) (plan.Answer, error) {
-	images, err := ctr(ctx, h, "-n", ns, "images", "ls", "-q")
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
+func namespaceActions(d *draft, ns string) {
+	images := d.ctr("-n", ns, "images", "ls", "-q")
 	for _, kind := range containerKinds {
-		ids, err := ctr(ctx, h, append([]string{"-n", ns}, kind.list...)...)
+		ids, err := ctr(d.ctx, d.h, append([]string{"-n", ns}, kind.list...)...)
 		if unknownToCtr(err) {
 			continue // containerd 1.6 does not store sandboxes
 		}
-		if err != nil {
-			return plan.Answer{}, err
+		if d.failed(err) {
+			return
 		}
 		if kind.titled && len(ids) > 0 {
 			ids = ids[1:]
@@ -111,14 +95,13 @@ func namespaceActions(ctx context.Context, h *host.Host, ns string) (plan.Answer
 		for _, id := range ids {
 			target := fmt.Sprintf("%s %s/%s", kind.name, ns, id)
 			if ns == dockerNamespace {
-				answer.Find(target, "belongs to Docker: remove it with docker rm")
+				d.find(target, "belongs to Docker: remove it with docker rm")
 				continue
 			}
-			answer.Act(plan.Action{Verb: plan.Run, Target: target, Reason: "belongs to the old cluster's pods",
-				Do: func(ctx context.Context, _ plan.Progress) error { return removeThrough(ctx, h, ns, kind, id, images) }})
+			d.act(plan.Action{Verb: plan.Run, Target: target, Reason: "belongs to the old cluster's pods",
+				Do: func(ctx context.Context, _ plan.Progress) error { return removeThrough(ctx, d.h, ns, kind, id, images) }})
 		}
 	}
-	return answer, nil
 }
 
 // removeThrough removes one object, and verifies that no image disappears with
@@ -196,24 +179,25 @@ func unknownToCtr(err error) bool {
 }
 
 // storedContainers reads the metadata of a containerd that does not run.
-func storedContainers(h *host.Host) (plan.Answer, error) {
-	m, err := containerd.OpenMetadata(h, os.O_RDONLY)
-	if err != nil {
-		return plan.Answer{}, err
+func storedContainers(d *draft) {
+	m, err := containerd.OpenMetadata(d.h, os.O_RDONLY)
+	if d.failed(err) {
+		return
 	}
 	if m == nil {
-		return namelessStore(h)
+		namelessStore(d)
+		return
 	}
-	var answer plan.Answer
 	all := m.Below("v1")
 	for _, ns := range all.Buckets() {
 		for _, kind := range containerKinds {
 			for _, id := range all.Below(ns, kind.bucket).Buckets() {
-				answer.Find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, and only containerd can remove this: start containerd on the machine and scrub again")
+				d.find(fmt.Sprintf("%s %s/%s", kind.name, containerd.Plain(ns), containerd.Plain(id)), "containerd does not run, "+
+					"and only containerd can remove this: start containerd on the machine and scrub again")
 			}
 		}
 	}
-	return answer, m.Close()
+	d.failed(m.Close())
 }
 
 // storeFolders are what containerd keeps for its metadata: blobs, snapshots, tasks
@@ -224,24 +208,19 @@ var storeFolders = []string{
 
 // namelessStore plans the removal of a store without metadata: no program can name
 // an image in it. An image that the manifest lists is lost, which is a finding.
-func namelessStore(h *host.Host) (plan.Answer, error) {
-	names, foreign, err := matching(h, storeFolders)
-	if err != nil || len(names) == 0 {
-		return plan.Answer{Findings: foreignFindings(h, foreign)}, err
+func namelessStore(d *draft) {
+	names := d.matching(d.paths...)
+	if len(names) == 0 {
+		return
 	}
-	lists, err := manifest.Load(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	answer := plan.Answer{Findings: foreignFindings(h, foreign)}
-	if lists != nil && len(lists.Images) > 0 {
-		answer.Find("/var/lib/containerd", containerdMeta+" is missing, and the manifest lists images: provision again, or remove the folder")
-		return answer, nil
+	if lists := d.manifest(); lists != nil && len(lists.Images) > 0 {
+		d.find("/var/lib/containerd", containerdMeta+" is missing, and the manifest lists images: provision again, or "+
+			"remove the folder")
+		return
 	}
 	for _, name := range names {
-		answer.Act(removeAction(h, name, containerdMeta+" is missing, so no program can name what is in here"))
+		d.remove(name, containerdMeta+" is missing, so no program can name what is in here")
 	}
-	return answer, nil
 }
 
 // metadataRules has the rule for removed containers in containerd's database.
@@ -252,7 +231,7 @@ func metadataRules() []Rule {
 			Paths: []string{containerdMeta}, Owner: "containerd",
 			Why:         "removed containers and their environment, which may contain secrets, stay readable in free pages of containerd's database; the rule stops containerd for a moment",
 			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
-			Find: freedContainers,
+			look: freedContainers,
 		},
 	}
 }
@@ -263,18 +242,18 @@ const containerMark = "types.containerd.io/opencontainers/runtime-spec"
 
 // freedContainers plans the wiping of containerd's metadata. Its database,
 // bbolt, keeps removed data in free pages until new data overwrites them.
-func freedContainers(_ context.Context, h *host.Host) (plan.Answer, error) {
-	m, err := containerd.ReadMetadata(h)
-	if m == nil || err != nil {
-		return plan.Answer{}, err
+func freedContainers(d *draft) {
+	m, err := containerd.ReadMetadata(d.h)
+	if d.failed(err) || m == nil {
+		return
 	}
 	found, err := m.FreeContains([]byte(containerMark))
-	if err = errors.Join(err, m.Close()); err != nil || !found {
-		return plan.Answer{}, err
+	if d.failed(errors.Join(err, m.Close())) || !found {
+		return
 	}
-	return plan.Acts(plan.Action{Verb: plan.Wipe, Target: containerdMeta,
+	d.act(plan.Action{Verb: plan.Wipe, Target: containerdMeta,
 		Reason: "removed containers and their environment stay readable in its free pages",
-		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, h) }}), nil
+		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, d.h) }})
 }
 
 // wipeMetadata fills the free pages with zeros.
@@ -321,7 +300,7 @@ func imageRules() []Rule {
 			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
 			Why:         "every node would pull an image again that containerd has lost or has not pinned; without the pause image no pod starts",
 			Regenerated: "provisioning the image again", Source: "amazon-eks-ami #2061 #2066 #2122",
-			Find: imagesLost,
+			look: imagesLost,
 		},
 	}
 }
@@ -329,20 +308,26 @@ func imageRules() []Rule {
 // imagesLost reports container images that the manifest records but that
 // containerd no longer has, or has changed. If containerd does not run,
 // imagesLost reads its metadata.
-func imagesLost(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	m, err := manifest.Load(h)
-	if err != nil || m == nil || len(m.Images) == 0 {
-		return plan.Answer{}, err
+func imagesLost(d *draft) {
+	m := d.manifest()
+	if m == nil || len(m.Images) == 0 {
+		return
 	}
-	have, err := containerd.Images(ctx, h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
+	have, err := containerd.Images(d.ctx, d.h)
+	d.failed(err)
 	for _, i := range m.Images {
 		if lack := containerd.Lacks(have, i.Name, i.Digest); lack != "" {
-			answer.Find("image "+i.Name, lack+": provision again")
+			d.find("image "+i.Name, lack+": provision again")
 		}
 	}
-	return answer, nil
+}
+
+// ctr is ctr for a draft.
+func (d *draft) ctr(args ...string) []string {
+	if d.err != nil {
+		return nil
+	}
+	words, err := ctr(d.ctx, d.h, args...)
+	d.failed(err)
+	return words
 }

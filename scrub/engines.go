@@ -1,12 +1,10 @@
 package scrub
 
 import (
-	"context"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -68,11 +66,10 @@ func pathsOf(all []leftover) []string {
 
 // ofWhatStays returns the rule without findings about files that other rules remove.
 func (r Rule) ofWhatStays() Rule {
-	find := r.Find
-	r.Find = nil
-	r.search = func(ctx context.Context, h *host.Host, t taken, _ *originals) ([]plan.Finding, error) {
-		answer, err := find(ctx, h)
-		return slices.DeleteFunc(answer.Findings, func(f plan.Finding) bool { return t.has(f.Target) }), err
+	look := r.look
+	r.look = func(d *draft) {
+		look(d)
+		d.answer.Findings = slices.DeleteFunc(d.answer.Findings, func(f plan.Finding) bool { return d.taken.has(f.Target) })
 	}
 	return r
 }
@@ -87,38 +84,25 @@ func (r Rule) reports(all []leftover) Rule {
 		}
 	}
 	r.Verb, r.Paths, r.Owner = Report, pathsOf(all), strings.Join(owners, ", ")
-	r.Find = func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		var answer plan.Answer
+	r.look = func(d *draft) {
 		for _, l := range all {
-			patterns, err := places(h, l.paths)
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			for _, p := range patterns {
-				names, foreign, err := p.names(h)
-				if err != nil {
-					return plan.Answer{}, err
-				}
-				answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
-				for _, name := range names {
-					if there, err := l.in(h, name); err != nil {
-						return plan.Answer{}, err
-					} else if there {
-						answer.Find(name, "state of "+l.program+" on the builder machine: "+l.advice)
+			for _, pattern := range l.paths {
+				for _, name := range d.matching(pattern) {
+					if l.in(d, name) {
+						d.find(name, "state of "+l.program+" on the builder machine: "+l.advice)
 					}
 				}
 			}
 		}
-		return answer, nil
 	}
 	return r
 }
 
 // in reports whether a match is the leftover.
-func (l leftover) in(h *host.Host, name string) (bool, error) {
+func (l leftover) in(d *draft, name string) bool {
 	if l.says == nil {
-		return !slices.Contains(l.but, path.Base(name)), nil
+		return !slices.Contains(l.but, path.Base(name))
 	}
-	text, err := regularContent(h, name)
-	return len(text) > 0 && l.says(text), err
+	text := d.small(name)
+	return len(text) > 0 && l.says(text)
 }

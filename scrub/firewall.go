@@ -4,9 +4,6 @@ import (
 	"path"
 	"regexp"
 	"strings"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // firewallRows are firewalls of the host that cut nodes or pods off.
@@ -105,51 +102,39 @@ func filters(chain, port string) reader {
 			paths = append(append(paths, "/etc/systemd/system/*.wants/"+f.unit), f.files...)
 		}
 	}
-	return reader{paths, func(h *host.Host) (found []plan.Finding, err error) {
+	return reader{paths, func(d *draft) {
 		for _, f := range firewalls {
 			pattern, blocks := f.blocks[chain]
-			on, err := enabled(f.unit).find(h)
-			if err != nil {
-				return nil, err
-			}
-			if !blocks || len(on) == 0 {
+			if !blocks {
 				continue
 			}
-			text, err := filterRules(h, f.files)
-			if err != nil {
-				return nil, err
+			on := d.findings(enabled(f.unit))
+			if len(on) == 0 {
+				continue
 			}
+			text := filterRules(d, f.files)
 			if regexp.MustCompile(pattern).MatchString(text) && (port == "" || !strings.Contains(text, port)) {
-				on[0].Reason += " and blocks the chain " + chain
-				found = append(found, on...)
+				d.find(on[0].Target, on[0].Reason+" and blocks the chain "+chain)
 			}
 		}
-		return found, nil
 	}}
 }
 
 var nftInclude = expression(`(?m)^\s*include\s+"([^"]+)"`)
 
 // filterRules are the rules in files and in those that they include.
-func filterRules(h *host.Host, files []string) (string, error) {
+func filterRules(d *draft, files []string) string {
 	var all strings.Builder
 	for i := 0; i < len(files) && i < 100; i++ {
-		text, err := h.Content(files[i])
-		if err != nil {
-			return "", err
-		}
+		text := d.content(files[i])
 		all.Write(text)
 		for _, m := range nftInclude().FindAllStringSubmatch(string(text), -1) {
 			pattern := m[1]
 			if !path.IsAbs(pattern) {
 				pattern = path.Join(path.Dir(files[i]), pattern)
 			}
-			more, err := globs(h, []string{pattern})
-			if err != nil {
-				return "", err
-			}
-			files = append(files[:len(files):len(files)], more...)
+			files = append(files[:len(files):len(files)], d.files(pattern)...)
 		}
 	}
-	return all.String(), nil
+	return all.String()
 }

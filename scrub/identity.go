@@ -2,7 +2,6 @@ package scrub
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -100,14 +99,14 @@ func machineIDRules() []Rule {
 			Paths: []string{"/etc/machine-id"}, Owner: "systemd",
 			Why:         "every node would have the same machine ID",
 			Regenerated: "systemd, at boot", Source: "machine-id(5)",
-			Find: emptyMachineID,
+			look: emptyMachineID,
 		},
 		{
 			ID: "dbus-machine-id", Phase: Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/var/lib/dbus/machine-id"}, Owner: "D-Bus",
 			Why:         "an empty machine ID is filled from this file, the same on every node; a link stays",
 			Regenerated: "D-Bus, systemd-tmpfiles", Source: "machine-id(5)",
-			Find: dbusMachineID,
+			look: dbusMachineID,
 		},
 	}
 }
@@ -115,72 +114,51 @@ func machineIDRules() []Rule {
 // emptyMachineID plans an empty /etc/machine-id. Without the file, journald or
 // the whole boot fails. With the content "uninitialized", systemd would apply
 // presets to every unit again.
-func emptyMachineID(_ context.Context, h *host.Host) (plan.Answer, error) {
-	const name = "/etc/machine-id"
-	st, err := h.Files.Stat(name)
-	if err == nil && !st.Mode().IsRegular() {
-		return plan.Finds(name, "the file is not a regular file, and systemd needs an empty regular file: remove "+name), nil
+func emptyMachineID(d *draft) {
+	name := d.paths[0]
+	st := d.stat(name)
+	if st != nil && !st.Mode().IsRegular() {
+		d.find(name, "the file is not a regular file, and systemd needs an empty regular file: remove "+name)
+		return
 	}
-	if target, err := h.Files.ReadlinkIfPossible(name); err == nil {
-		if there, err := h.Exists(name); err != nil || there {
-			return emptyLinkedMachineID(h, name, target, err)
-		}
+	target, err := d.h.Files.ReadlinkIfPossible(name)
+	switch isLink := err == nil; {
+	case isLink && st != nil:
+		emptyLinkedMachineID(d, name, target)
+	case st != nil:
+		d.plan(plan.Empty, name, "this machine's ID; every node would have the same ID")
+	case d.exists("/etc/systemd"):
+		d.act(writeAction(d.h, plan.Write, name, nil, host.Attributes{Mode: 0o444},
+			"missing, and systemd needs an empty file to create a machine ID"))
 	}
-	if err == nil {
-		return planEmpty(h, name, st, "this machine's ID; every node would have the same ID")
-	}
-	if there, existsErr := h.Exists(name); existsErr != nil || there {
-		return plan.Answer{}, err
-	}
-	systemd, err := h.Exists("/etc/systemd")
-	if err != nil || !systemd {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "missing, and systemd needs an empty file to create a machine ID",
-		Do: func(context.Context, plan.Progress) error {
-			return h.Files.WriteFile(name, nil, host.Attributes{Mode: 0o444})
-		}}), nil
 }
 
 // dbusMachineID plans the removal of D-Bus's own copy of the ID.
-func dbusMachineID(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	const name = "/var/lib/dbus/machine-id"
-	st, err := h.Files.Lstat(name)
-	if err != nil || !st.IsDir() {
-		if err = ignoreMissing(err); err != nil {
-			return plan.Answer{}, err
-		}
-		return regularFile(name)(ctx, h)
+func dbusMachineID(d *draft) {
+	name := d.paths[0]
+	st := d.lstat(name)
+	if st == nil || !st.IsDir() {
+		regularFile(d)
+		return
 	}
-	empty, err := isEmpty(h, name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+	empty, err := isEmpty(d.h, name)
+	d.failed(err)
 	if !empty {
-		return plan.Finds(name, "a folder with files stands in place of the file: remove "+name), nil
+		d.find(name, "a folder with files stands in place of the file: remove "+name)
+		return
 	}
-	return planPath(h, plan.Remove, name, "an empty folder stands in place of the file")
+	d.remove(name, "an empty folder stands in place of the file")
 }
 
 // emptyLinkedMachineID plans the target of a link. A target in /run is created
 // by each boot.
-func emptyLinkedMachineID(h *host.Host, name, target string, err error) (plan.Answer, error) {
+func emptyLinkedMachineID(d *draft, name, target string) {
 	if !path.IsAbs(target) {
 		target = path.Join(path.Dir(name), target)
 	}
-	if err != nil || strings.HasPrefix(target, "/run/") {
-		return plan.Answer{}, err
+	if !strings.HasPrefix(target, "/run/") && len(d.content(name)) > 0 {
+		d.write(plan.Write, name, nil, "points to this machine's ID; every node would have the same ID")
 	}
-	text, err := h.Content(name)
-	if err != nil || len(text) == 0 {
-		return plan.Answer{}, err
-	}
-	attr, err := h.Files.Attributes(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "points to this machine's ID; every node would have the same ID",
-		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, nil, attr) }}), nil
 }
 
 // iscsiRules has the rule for the name of the iSCSI initiator.
@@ -191,7 +169,7 @@ func iscsiRules() []Rule {
 			Paths: []string{initiatorName}, Owner: "open-iscsi",
 			Why:         "nodes with the same initiator name take each other's volumes",
 			Regenerated: "iscsi-init.service; without it, the file stays and the rule reports it", Source: "gardenlinux #3188",
-			Find: staleInitiator,
+			look: staleInitiator,
 		},
 	}
 }
@@ -201,22 +179,16 @@ const initiatorName = "/etc/iscsi/initiatorname.iscsi"
 // staleInitiator plans the removal of the iSCSI initiator's name if a unit
 // creates a new name at boot: iscsid does not start without a name. Debian's
 // file may request a new name (GenerateName=yes), and then contains none.
-func staleInitiator(_ context.Context, h *host.Host) (plan.Answer, error) {
-	if st, err := h.Files.Lstat(initiatorName); err != nil || !st.Mode().IsRegular() {
-		return plan.Answer{}, ignoreMissing(err)
+func staleInitiator(d *draft) {
+	if !d.isFile(initiatorName) || !bytes.Contains(d.content(initiatorName), []byte("InitiatorName=")) {
+		return
 	}
-	text, err := h.Content(initiatorName)
-	if err != nil || !bytes.Contains(text, []byte("InitiatorName=")) {
-		return plan.Answer{}, err
+	if d.hasUnit("iscsi-init.service") {
+		d.remove(initiatorName, "belongs to the builder machine")
+		return
 	}
-	there, err := h.HasUnit("iscsi-init.service")
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	if there {
-		return plan.Acts(removeAction(h, initiatorName, "belongs to the builder machine")), nil
-	}
-	return plan.Finds(initiatorName, "no unit on this machine creates a new name at boot, and iscsid needs one: on Debian, write GenerateName=yes into the file; otherwise remove the package of iscsid"), nil
+	d.find(initiatorName, "no unit on this machine creates a new name at boot, and iscsid needs one: "+
+		"on Debian, write GenerateName=yes into the file; otherwise remove the package of iscsid")
 }
 
 const snapdState = "/var/lib/snapd/state.json"
@@ -238,34 +210,24 @@ func snapdRules() []Rule {
 			Paths: []string{snapdState}, Owner: "snapd",
 			Why:         "the file has the device's serial number and sessions, and the store logins of people; the list of installed snaps stays",
 			Regenerated: "snapd, when it registers the device again", Source: "snapd: overlord/auth, data.auth",
-			Find: snapdWithoutDevice,
+			look: snapdWithoutDevice,
 		},
 	}
 }
 
 // snapdWithoutDevice plans snapd's state without the device's registration and
 // without logins.
-func snapdWithoutDevice(_ context.Context, h *host.Host) (plan.Answer, error) {
-	if st, err := h.Files.Stat(snapdState); leadsNowhere(err) || err == nil && (!st.Mode().IsRegular() || st.Size() == 0) {
-		return plan.Answer{}, nil
+func snapdWithoutDevice(d *draft) {
+	if st := d.stat(snapdState); st == nil || !st.Mode().IsRegular() || st.Size() == 0 {
+		return
 	}
-	text, err := h.Content(snapdState)
+	left, err := withoutDevice(d.content(snapdState))
 	if err != nil {
-		return plan.Answer{}, err
+		d.find(snapdState, fmt.Sprintf("not readable as snapd's state (%v), so its serial number and logins stay: "+
+			"repair the file, or remove snapd with its data", err))
+	} else if left != nil {
+		d.write(plan.Write, snapdState, left, "has the builder machine's registration and logins")
 	}
-	left, err := withoutDevice(text)
-	if err != nil {
-		return plan.Finds(snapdState, fmt.Sprintf("not readable as snapd's state (%v), so its serial number and logins stay: repair the file, or remove snapd with its data", err)), nil
-	}
-	if left == nil {
-		return plan.Answer{}, nil
-	}
-	attr, err := h.Files.Attributes(snapdState)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: snapdState, Reason: "has the builder machine's registration and logins",
-		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(snapdState, left, attr) }}), nil
 }
 
 // withoutDevice removes the registration from snapd's state; nil if there is

@@ -277,7 +277,7 @@ func originRules() []Rule {
 			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
 			Why:         "paths of the Packer host in the manifest or the bill of materials show who built the image and where, and exist on no node",
 			Regenerated: "provisioning the image again", Source: "the image's own manifest",
-			Find: buildPaths,
+			look: buildPaths,
 		},
 	}
 }
@@ -291,16 +291,11 @@ var localAddress = expression(`(?i)file(:|%3a)(/|%2f){2}`)
 
 // buildPaths reports where the manifest or the bill of materials names a folder
 // of the computer that built the image.
-func buildPaths(_ context.Context, h *host.Host) (plan.Answer, error) {
-	m, err := manifest.Load(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
+func buildPaths(d *draft) {
 	found := func(file, what string) {
-		answer.Find(file, what+" names a file of the computer that built the image: provision again")
+		d.find(file, what+" names a file of the computer that built the image: provision again")
 	}
-	if m != nil {
+	if m := d.manifest(); m != nil {
 		for _, a := range m.Assets {
 			if localPlace().MatchString(a.URL) {
 				found(manifest.Path, fmt.Sprintf("the address of %s", a.ID))
@@ -312,14 +307,9 @@ func buildPaths(_ context.Context, h *host.Host) (plan.Answer, error) {
 			}
 		}
 	}
-	bill, err := h.Content(manifest.SBOMPath)
-	if err != nil {
-		return plan.Answer{}, fmt.Errorf("reading the bill of materials: %w", err)
-	}
-	if addresses := linesWith(localAddress(), bill); addresses > 0 {
+	if addresses := linesWith(localAddress(), d.content(manifest.SBOMPath)); addresses > 0 {
 		found(manifest.SBOMPath, fmt.Sprintf("the bill of materials in %d lines", addresses))
 	}
-	return answer, nil
 }
 
 func linesWith(e *regexp.Regexp, text []byte) int {

@@ -8,7 +8,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
@@ -38,51 +37,36 @@ const scriptMost = 1 << 20
 // bootstrapScript returns the script that fills in the templates, or "". At its
 // usual place any script counts but that of Amazon Linux 2023, which only names
 // nodeadm. Elsewhere a script must name a placeholder.
-func bootstrapScript(h *host.Host) (string, error) {
-	names, _, err := matching(h, bootstrapScripts)
-	if err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		st, err := h.Files.Stat(name)
-		if leadsNowhere(err) || err == nil && (!st.Mode().IsRegular() || st.Size() > scriptMost && name != amazonScript) {
+func bootstrapScript(d *draft) string {
+	for _, name := range d.known(bootstrapScripts...) {
+		st := d.stat(name)
+		if st == nil || !st.Mode().IsRegular() || st.Size() > scriptMost && name != amazonScript {
 			continue
 		}
-		if err != nil {
-			return "", err
-		}
 		if st.Size() > scriptMost { // a link to eksnode
-			return name, nil
+			return name
 		}
-		text, err := h.Content(name)
-		if err != nil {
-			return "", err
-		}
+		text := d.content(name)
 		fills := bytes.Contains(text, []byte(endpointPlaceholder))
-		if fills || name == amazonScript && !bytes.Contains(text, []byte("nodeadm")) {
-			return name, nil
+		if fills || d.err == nil && name == amazonScript && !bytes.Contains(text, []byte("nodeadm")) {
+			return name
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // contractOf finds out whether a bootstrap fills in templates on this machine:
 // it has the script, or a file that turns back into a known template.
-func contractOf(h *host.Host) (contract, error) {
-	script, err := bootstrapScript(h)
-	if err != nil || script != "" {
-		return withScript, err
+func contractOf(d *draft) contract {
+	if bootstrapScript(d) != "" {
+		return withScript
 	}
 	for _, t := range templates.All() {
-		current, err := h.Content(t.Path)
-		if err != nil {
-			return noContract, err
-		}
-		if current != nil && isKnown(t, current) {
-			return knownTemplate, nil
+		if current := d.content(t.Path); current != nil && isKnown(t, current) {
+			return knownTemplate
 		}
 	}
-	return noContract, nil
+	return noContract
 }
 
 // isKnown reports whether a file turns back into a template that images of

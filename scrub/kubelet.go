@@ -23,7 +23,7 @@ func kubeletRules() []Rule {
 			Paths: nil, Owner: "kubelet",
 			Why:         "deleting the kubelet's state would also delete the data of volumes that are mounted there",
 			Regenerated: "nothing", Source: "eks-hybrid #664, rke2 #8296, kubernetes #120376",
-			Find: unmountBelow(kubeletDir),
+			look: unmountBelow(kubeletDir),
 		},
 		{
 			ID: "kubelet-pki", Phase: State, Groups: append(g, "pki"), Verb: plan.Remove,
@@ -88,14 +88,14 @@ func kubeletRules() []Rule {
 			Paths: []string{kubeletDir + "/*"}, Owner: "unknown",
 			Why:         "no rule covers this file; check whether it is state of the old cluster; kubeadm's config.yaml is removed",
 			Regenerated: "kubeadm", Source: kubeletFiles,
-			Find: unknownKubeletFiles,
+			look: unknownKubeletFiles,
 		},
 		{
 			ID: "pod-volumes", Phase: State, Groups: append(g, "volumes"), Verb: Report,
 			Paths: volumeFolders, Owner: "Longhorn, Rook, Ceph, OpenEBS, Portworx, LINSTOR, Gluster, local-path-provisioner",
 			Why:         "every node would carry the data of the old cluster's volumes; only the owner can decide to delete it",
 			Regenerated: "nothing", Source: "the provisioners' documentation",
-			Find: volumesOfPods,
+			look: volumesOfPods,
 		},
 		{
 			ID: "cni-config", Phase: State, Groups: []string{"network", "cni"}, Verb: plan.Remove,
@@ -136,18 +136,12 @@ var volumeFolders = []string{
 	"/var/lib/ceph", "/var/lib/osd", "/etc/pwx", "/var/lib/storageos", "/var/lib/linstor", "/var/lib/linstor.d", "/var/lib/drbd.d", "/var/lib/glusterd", "/var/lib/heketi", "/var/jfsCache",
 }
 
-func volumesOfPods(_ context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
-	for _, dir := range volumeFolders {
-		names, err := glob(h, dir+"/*")
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if len(names) > 0 {
-			answer.Find(dir, "volumes of pods are in this folder: move the data that you need, remove the rest")
+func volumesOfPods(d *draft) {
+	for _, dir := range d.paths {
+		if len(d.glob(dir+"/*")) > 0 {
+			d.find(dir, "volumes of pods are in this folder: move the data that you need, remove the rest")
 		}
 	}
-	return answer, nil
 }
 
 // knownToRules reports whether a rule covers an entry of the kubelet's folder,
@@ -165,47 +159,34 @@ func knownToRules(entry string) bool {
 	return entry == "seccomp"
 }
 
-func unknownKubeletFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
-	names, err := glob(h, kubeletDir+"/*")
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	joined, err := kubeadm.there(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
-	for _, n := range names {
+func unknownKubeletFiles(d *draft) {
+	joined := kubeadm.there(d)
+	for _, n := range d.glob(d.paths...) {
 		switch base := path.Base(n); {
 		case host.IsTemporary(base):
-			answer.Act(removeAction(h, n, "a run that was killed left it"))
+			d.remove(n, "a run that was killed left it")
 		case base == "config.yaml" && joined:
-			answer.Act(removeAction(h, n, "kubeadm wrote it for the old cluster"))
+			d.remove(n, "kubeadm wrote it for the old cluster")
 		case !knownToRules(base):
-			answer.Find(n, "no rule covers this file: remove it by hand if it is state of the old cluster")
+			d.find(n, "no rule covers this file: remove it by hand if it is state of the old cluster")
 		}
 	}
-	return answer, nil
 }
 
 // unmountBelow unmounts everything below the folders, the deepest mount first.
 // On an image root it only reports the mounts, because the image does not own
 // them; rules that would have to cross them fail.
-func unmountBelow(dirs ...string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		var answer plan.Answer
+func unmountBelow(dirs ...string) func(*draft) {
+	return func(d *draft) {
 		for _, dir := range dirs {
-			mounts, err := h.Files.MountsBelow(dir)
-			if err != nil {
-				return plan.Answer{}, err
-			}
+			mounts, err := d.h.Files.MountsBelow(dir)
+			d.failed(err)
 			for _, m := range mounts {
-				answer.Act(plan.Action{Verb: plan.Unmount, Target: m.Path,
+				d.act(plan.Action{Verb: plan.Unmount, Target: m.Path,
 					Reason: m.Type + " of " + m.Source + " is mounted there",
-					Do:     func(context.Context, plan.Progress) error { return h.Unmount(m.Path) }})
+					Do:     func(context.Context, plan.Progress) error { return d.h.Unmount(m.Path) }})
 			}
 		}
-		return answer, nil
 	}
 }
 

@@ -1,9 +1,7 @@
 package scrub
 
 import (
-	"context"
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -32,21 +30,21 @@ func logRules() []Rule {
 			Paths: loginRecords, Owner: "login programs, systemd",
 			Why:         "the records show who logged in to the builder machine, and from where",
 			Regenerated: "systemd-tmpfiles, at boot; without it, the files stay and are emptied", Source: "image-builder, utmp(5)",
-			Find: logins,
+			look: logins,
 		},
 		{
 			ID: "login-databases", Phase: Caches, Groups: append(logs, "people"), Verb: plan.Remove,
 			Paths: loginDatabases, Owner: "wtmpdb, lastlog2",
 			Why:         "the databases show who logged in to the builder machine, and from where; they are wtmp and lastlog for dates after 2038, and a link to them stays",
 			Regenerated: "wtmpdb, pam_lastlog2", Source: "wtmpdb(8), lastlog2(8)",
-			Find: loginDatabaseFiles,
+			look: loginDatabaseFiles,
 		},
 		{
 			ID: "log-files", Phase: Caches, Groups: logs, Verb: plan.Empty,
 			Paths: []string{"/var/log/**"}, Owner: "every daemon",
 			Why:         "the logs contain the build's logins and cluster endpoints; current files are emptied and keep mode, owner and label, rotated files are removed",
 			Regenerated: "every daemon", Source: "virt-sysprep, image-builder",
-			Find: logFiles,
+			look: logFiles,
 		},
 	}
 }
@@ -62,103 +60,61 @@ var loginRecords = []string{"/var/log/wtmp", "/var/log/btmp", "/var/log/lastlog"
 // loginDatabases are files of SQLite; Debian has a link to the first.
 var loginDatabases = []string{"/var/log/wtmp.db*", "/var/lib/wtmpdb/*", "/var/lib/lastlog/*"}
 
-func loginDatabaseFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
-	for _, pattern := range loginDatabases {
-		names, err := glob(h, pattern)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		for _, name := range names {
-			st, err := h.Files.Lstat(name)
-			if isMissing(err) || err == nil && !st.Mode().IsRegular() {
-				continue
-			}
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			answer.Act(removeAction(h, name, "it says who logged in to the build machine"))
+func loginDatabaseFiles(d *draft) {
+	for _, name := range d.glob(d.paths...) {
+		if d.isFile(name) {
+			d.remove(name, "it says who logged in to the build machine")
 		}
 	}
-	return answer, nil
 }
 
 // logins plans the removal of login records. At shutdown, systemd records the
 // end of every getty, but only in existing files. So a file that tmpfiles.d(5)
 // creates again at boot is removed, and the captured image has no such record.
-func logins(_ context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
-	for _, name := range loginRecords {
+func logins(d *draft) {
+	for _, name := range d.paths {
 		verb := plan.Empty
-		made, err := madeAtBoot(h, name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if made {
+		if madeAtBoot(d, name) {
 			verb = plan.Remove
 		}
-		a, err := planPath(h, verb, name, "it says who logged in to the build machine")
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Add(a)
+		d.plan(verb, name, "it says who logged in to the build machine")
 	}
-	return answer, nil
 }
 
 // madeAtBoot reports whether a configuration of tmpfiles.d(5) creates the file.
-func madeAtBoot(h *host.Host, name string) (bool, error) {
-	for _, dir := range []string{"/etc/tmpfiles.d", "/usr/lib/tmpfiles.d"} {
-		files, err := glob(h, dir+"/*.conf")
-		if err != nil {
-			return false, err
-		}
-		for _, f := range files {
-			text, err := h.Content(f)
-			if err != nil {
-				return false, err
-			}
-			for line := range strings.Lines(string(text)) {
-				if w := strings.Fields(line); len(w) > 1 && strings.HasPrefix(w[0], "f") && w[1] == name {
-					return true, nil
-				}
-			}
-		}
-	}
-	return false, nil
+func madeAtBoot(d *draft, name string) (made bool) {
+	d.eachLine(d.glob("/etc/tmpfiles.d/*.conf", "/usr/lib/tmpfiles.d/*.conf"), func(_ string, _ int, line string) {
+		w := strings.Fields(line)
+		made = made || len(w) > 1 && strings.HasPrefix(w[0], "f") && w[1] == name
+	})
+	return made
 }
 
 // logFiles plans every file below /var/log that no other rule covers.
-func logFiles(ctx context.Context, h *host.Host) (plan.Answer, error) {
+func logFiles(d *draft) {
 	settled := append([]string{"/var/log/journal", "/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, loginRecords...)
 	isSettled := func(name string) bool {
-		return slices.ContainsFunc(settled, func(s string) bool { return name == s || strings.HasPrefix(name, s+"/") })
+		return slices.ContainsFunc(settled, func(s string) bool { return within(s, name) })
 	}
-	var answer plan.Answer
-	foreign, err := h.Files.Walk(ctx, "/var/log", "/var/log", func(e host.Entry, err error) error {
-		if err != nil {
+	foreign, err := d.h.Files.Walk(d.ctx, "/var/log", "/var/log", func(e host.Entry, err error) error {
+		switch {
+		case err != nil:
 			return fmt.Errorf("looking for logs: %w", err)
-		}
-		if isSettled(e.Path) {
-			if e.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !e.Mode().IsRegular() || kept(loginDatabases, e.Path) {
+		case isSettled(e.Path):
+			return skipFolder(e)
+		case !e.Mode().IsRegular() || kept(loginDatabases, e.Path):
 			return nil
 		}
 		verb := plan.Empty
 		if rotated().MatchString(path.Base(e.Path)) {
 			verb = plan.Remove
 		}
-		a, err := planPath(h, verb, e.Path, "it holds what the build logged")
-		answer.Add(a)
-		return err
+		d.plan(verb, e.Path, "it holds what the build logged")
+		return d.err
 	})
+	d.failed(err)
 	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return isSettled(m.Path) })
-	answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
-	return answer, err
+	d.found(foreignFindings(d.h, foreign)...)
 }
 
 func cacheRules() []Rule {

@@ -5,9 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // modprobeRows are the modules that nodes need and that modprobe.d(5) may block.
@@ -97,28 +94,18 @@ var refusals = []string{"false", "true", ":"}
 // load. A module on the deny list still loads by its own name, but not at boot,
 // not for a device and not for a file system.
 func blocked(patterns ...string) reader {
-	return reader{modprobePatterns(), func(h *host.Host) (found []plan.Finding, err error) {
-		files, err := confFiles(h, modprobeFolders...)
-		if err != nil {
-			return nil, err
-		}
-		err = eachLine(h, files, func(name string, number int, line string) {
+	return reader{modprobePatterns(), func(d *draft) {
+		d.eachLine(d.confFiles(modprobeFolders...), func(name string, number int, line string) {
 			words := strings.Fields(line)
 			if len(words) < 2 {
 				return
 			}
 			module := strings.ReplaceAll(words[1], "-", "_")
-			wanted := slices.ContainsFunc(patterns, func(p string) bool {
-				is, err := path.Match(p, module)
-				return is && err == nil
-			})
 			refused := words[0] == "blacklist" ||
 				words[0] == "install" && len(words) > 2 && slices.Contains(refusals, path.Base(words[2]))
-			if wanted && refused {
-				found = append(found, plan.Finding{Target: name, Reason: fmt.Sprintf("line %d blocks the module %.40q", number,
-					module)})
+			if refused && kept(patterns, module) {
+				d.find(name, fmt.Sprintf("line %d blocks the module %.40q", number, module))
 			}
 		})
-		return found, err
 	}}
 }

@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"context"
 	"fmt"
 	"path"
 	"regexp"
@@ -10,9 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/afero"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 func moduleRules() []Rule {
@@ -22,7 +18,7 @@ func moduleRules() []Rule {
 			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
 			Why:         "without the kernel modules of kube-proxy and the VPC CNI the node joins, but its pods have no network; some releases have them in a separate package",
 			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
-			Find: modulesMissing,
+			look: modulesMissing,
 		},
 	}
 }
@@ -42,13 +38,13 @@ var nodeModules = [][]string{
 
 // modulesMissing reports modules that the image's kernel lacks. A machine
 // without a kernel is a container and uses the kernel of its host.
-func modulesMissing(_ context.Context, h *host.Host) (plan.Answer, error) {
-	if node, err := isNode(h); err != nil || !node {
-		return plan.Answer{}, err
+func modulesMissing(d *draft) {
+	if !isNode(d) {
+		return
 	}
-	kernel, have, err := bootedKernel(h)
-	if err != nil || kernel == "" {
-		return plan.Answer{}, err
+	kernel, have := bootedKernel(d)
+	if kernel == "" {
+		return
 	}
 	var missing []string
 	for _, names := range nodeModules {
@@ -56,44 +52,32 @@ func modulesMissing(_ context.Context, h *host.Host) (plan.Answer, error) {
 			missing = append(missing, names[0])
 		}
 	}
-	if missing == nil {
-		return plan.Answer{}, nil
+	if missing != nil {
+		d.find(path.Join(moduleFolder, kernel), fmt.Sprintf("this kernel lacks the modules %s: install the package that "+
+			"contains "+
+			"them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", ")))
 	}
-	return plan.Finds(path.Join(moduleFolder, kernel), fmt.Sprintf("this kernel lacks the modules %s: install the package that contains them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", "))), nil
 }
 
 // bootedKernel returns the kernel that the boot loader's environment names, or
 // the newest complete one, with its modules and built-in modules. The name is
 // empty if there is no kernel.
-func bootedKernel(h *host.Host) (kernel string, modules map[string]bool, err error) {
-	saved, err := h.Content("/boot/grub2/grubenv")
-	if err != nil {
-		return "", nil, err
-	}
-	entry := savedEntry.FindSubmatch(saved)
-	entries, err := afero.ReadDir(h.Files, moduleFolder)
-	if isMissing(err) {
-		return "", nil, nil
-	}
-	if err != nil {
-		return "", nil, err
+func bootedKernel(d *draft) (kernel string, modules map[string]bool) {
+	entry := savedEntry.FindSubmatch(d.content("/boot/grub2/grubenv"))
+	entries, err := afero.ReadDir(d.h.Files, moduleFolder)
+	if isMissing(err) || d.failed(err) {
+		return "", nil
 	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			continue
 		}
-		dep, err := h.Content(path.Join(moduleFolder, e.Name(), "modules.dep"))
-		if err != nil {
-			return "", nil, err
-		}
+		dep := d.content(path.Join(moduleFolder, e.Name(), "modules.dep"))
 		named := entry != nil && strings.HasSuffix(string(entry[1]), "-"+e.Name())
 		if len(dep) == 0 || !named && kernel != "" && slices.Compare(numbers(e.Name()), numbers(kernel)) < 0 {
 			continue // remains of a removed kernel, or an older kernel
 		}
-		builtin, err := h.Content(path.Join(moduleFolder, e.Name(), "modules.builtin"))
-		if err != nil {
-			return "", nil, err
-		}
+		builtin := d.content(path.Join(moduleFolder, e.Name(), "modules.builtin"))
 		kernel, modules = e.Name(), map[string]bool{}
 		for line := range strings.Lines(string(dep) + "\n" + string(builtin)) {
 			file, _, _ := strings.Cut(line, ":")
@@ -104,7 +88,7 @@ func bootedKernel(h *host.Host) (kernel string, modules map[string]bool, err err
 			break
 		}
 	}
-	return kernel, modules, nil
+	return kernel, modules
 }
 
 // savedEntry is the entry that GRUB starts: MACHINE-RELEASE, the name of a file

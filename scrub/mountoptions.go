@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 const fstab = "/etc/fstab"
@@ -98,35 +95,25 @@ type mountLine struct {
 
 // mountLines are the mounts of fstab(5), of mount units of /etc and, on a
 // running machine, of the kernel, the strongest last.
-func mountLines(h *host.Host) ([]mountLine, error) {
+func mountLines(d *draft) []mountLine {
 	var all []mountLine
 	tables := []string{fstab}
-	if h.IsLive() {
+	if d.h.IsLive() {
 		tables = append(tables, "/proc/self/mounts")
 	}
-	err := eachLine(h, tables, func(name string, number int, line string) {
+	d.eachLine(tables, func(name string, number int, line string) {
 		if f := strings.Fields(line); len(f) >= 4 && path.IsAbs(f[1]) && !strings.HasPrefix(f[0], "#") {
 			all = append(all, mountLine{path.Clean(f[1]), f[3], name, number})
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	units, err := globs(h, []string{"/etc/systemd/system/*.mount"})
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range units {
-		values, err := unitSettings(h, path.Base(name))
-		if err != nil {
-			return nil, err
-		}
+	for _, name := range d.files("/etc/systemd/system/*.mount") {
+		values := unitSettings(d, path.Base(name))
 		if where := values["Where"]; path.IsAbs(where.value) {
 			options := values["Options"]
 			all = append(all, mountLine{path.Clean(where.value), options.value, name, options.line})
 		}
 	}
-	return all, nil
+	return all
 }
 
 // opposites are the options that take back another one.
@@ -146,28 +133,20 @@ func (m mountLine) has(option string) (on bool) {
 
 // onMount finds folders that lie on a mount with an option.
 func onMount(option string, folders ...string) reader {
-	return reader{[]string{fstab, "/etc/systemd/system/*.mount"}, func(h *host.Host) (found []plan.Finding, err error) {
-		all, err := mountLines(h)
-		if err != nil {
-			return nil, err
-		}
+	return reader{[]string{fstab, "/etc/systemd/system/*.mount"}, func(d *draft) {
+		all := mountLines(d)
 		var last mountLine
 		for _, folder := range folders {
 			var of mountLine
 			for _, m := range all {
-				below := m.where == "/" || folder == m.where || strings.HasPrefix(folder, m.where+"/")
-				if below && len(m.where) >= len(of.where) {
+				if within(m.where, folder) && len(m.where) >= len(of.where) {
 					of = m
 				}
 			}
 			if of.where != "" && of != last && of.has(option) {
 				last = of
-				found = append(found, plan.Finding{
-					Target: of.from, Reason: fmt.Sprintf("line %d mounts %.60q with %s, and %s is on it", of.line, of.where, option,
-						folder),
-				})
+				d.find(of.from, fmt.Sprintf("line %d mounts %.60q with %s, and %s is on it", of.line, of.where, option, folder))
 			}
 		}
-		return found, nil
 	}}
 }

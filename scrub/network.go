@@ -2,12 +2,10 @@ package scrub
 
 import (
 	"bytes"
-	"context"
 	"net"
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -39,20 +37,8 @@ func networkRules() []Rule {
 			Paths: []string{"/etc/resolv.conf"}, Owner: "DHCP clients",
 			Why:         "every node would use the build's name servers and search domain; a link to a generated file stays",
 			Regenerated: "the DHCP client, cloud-init", Source: "amazon-eks-ami #182",
-			Find: regularFile("/etc/resolv.conf"),
+			look: regularFile,
 		},
-	}
-}
-
-// regularFile plans the removal of a file, but not of a link: a link means that
-// another program generates the file.
-func regularFile(name string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		st, err := h.Files.Lstat(name)
-		if err != nil || !st.Mode().IsRegular() {
-			return plan.Answer{}, ignoreMissing(err)
-		}
-		return planPath(h, plan.Remove, name, "belongs to the builder machine")
 	}
 }
 
@@ -76,7 +62,7 @@ func iptablesRestoreRules() []Rule {
 			Paths: []string{iptablesRestore, "/etc/systemd/system/*.wants/iptables-restore.service"}, Owner: "bootstrap.sh with dockerd",
 			Why:         "without its file of rules, the unit fails on every node; with a file of rules, it stays",
 			Regenerated: "bootstrap.sh with dockerd", Source: "amazon-eks-ami bootstrap.sh",
-			Find: restoresNothing,
+			look: restoresNothing,
 		},
 	}
 }
@@ -85,22 +71,14 @@ const iptablesRestore = "/etc/systemd/system/iptables-restore.service"
 
 // restoresNothing plans the removal of the unit's copy and enablement if the
 // file that it loads is missing. The original in /etc/eks stays.
-func restoresNothing(ctx context.Context, h *host.Host) (plan.Answer, error) {
+func restoresNothing(d *draft) {
 	const rules = "/etc/sysconfig/iptables"
-	if there, err := h.Exists(rules); err != nil || there {
-		return plan.Answer{}, err
+	if d.exists(rules) {
+		return
 	}
-	answer, err := enablements("iptables-restore.service")(ctx, h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	for i := range answer.Actions {
-		answer.Actions[i].Reason = "would start at boot, and " + rules + " is missing"
-	}
-	copied, err := removeWhere(h, "bootstrap.sh copied it from /etc/eks, and "+rules+" is missing",
+	enablements("would start at boot, and "+rules+" is missing", "iptables-restore.service")(d)
+	d.removeWhere("bootstrap.sh copied it from /etc/eks, and "+rules+" is missing",
 		func(unit []byte) bool { return bytes.Contains(unit, []byte("iptables-restore < "+rules)) }, iptablesRestore)
-	answer.Add(copied)
-	return answer, err
 }
 
 // hostsRules has the rule for hosts(5).
@@ -110,7 +88,7 @@ func hostsRules() []Rule {
 			ID: "hosts", Phase: Identity, Groups: []string{"identity"}, Verb: plan.Write,
 			Paths: []string{"/etc/hosts"}, Owner: "cloud-init, eksnode init, kOps, kubespray",
 			Why: "every node would resolve the builder machine's name to 127.0.1.1, and an old Outpost's control plane to its old addresses; other lines stay", Regenerated: "cloud-init, with manage_etc_hosts; first boot", Source: "hosts(5); amazon-eks-ami nodeadm",
-			Find: ownLinesInHosts,
+			look: ownLinesInHosts,
 		},
 	}
 }
@@ -119,24 +97,11 @@ func hostsRules() []Rule {
 // 127.0.1.1 to this machine's name (Debian's custom, see hosts(5); cloud-init
 // writes them again), those with addresses of a cluster's endpoint, which
 // `eksnode init`, nodeadm and bootstrap.sh add on an Outpost, and hostBlocks.
-func ownLinesInHosts(_ context.Context, h *host.Host) (plan.Answer, error) {
-	const name = "/etc/hosts"
-	text, err := h.Content(name)
-	if err != nil {
-		return plan.Answer{}, err
+func ownLinesInHosts(d *draft) {
+	kept, why := withoutOwnLines(string(d.content(d.paths[0])))
+	if len(why) > 0 {
+		d.write(plan.Write, d.paths[0], []byte(kept), strings.Join(why, "; "))
 	}
-	kept, why := withoutOwnLines(string(text))
-	if len(why) == 0 {
-		return plan.Answer{}, nil
-	}
-	attr, err := h.Files.Attributes(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: strings.Join(why, "; "),
-		Do: func(context.Context, plan.Progress) error {
-			return h.Files.WriteFile(name, []byte(kept), attr)
-		}}), nil
 }
 
 // withoutOwnLines returns a hosts(5) without the machine's own lines, and a
@@ -193,3 +158,11 @@ func namesEndpoint(fields []string) bool {
 // clusterEndpoint matches the name of an EKS cluster's endpoint, of every
 // partition, with IPv4 and with IPv6.
 var clusterEndpoint = expression(`(?i)\b[0-9a-f]{32}\.([a-z0-9-]+\.)*(eks(-[a-z]+)?\.[a-z0-9.-]+|[a-z0-9-]+\.api\.aws\b)`)
+
+// regularFile plans the removal of a rule's file, but not of a link: a link means that
+// another program generates the file.
+func regularFile(d *draft) {
+	if d.isFile(d.paths[0]) {
+		d.remove(d.paths[0], "belongs to the builder machine")
+	}
+}

@@ -23,7 +23,7 @@ func nodeRules() []Rule {
 			Paths: []string{manifest.Path}, Owner: "eksnode, or another image builder",
 			Why:         "an image without a kubelet, a container runtime and a bootstrap cannot join; an image with eksnode's manifest is checked by the rule can-join",
 			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
-			Find: notANode,
+			look: notANode,
 		},
 	}
 }
@@ -50,86 +50,59 @@ var nodeParts = []nodePart{
 	{name: "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)", programs: []string{"nodeadm"}, script: true},
 }
 
-func (p nodePart) there(h *host.Host) (bool, error) {
-	if p.script {
-		if script, err := bootstrapScript(h); err != nil || script != "" {
-			return err == nil, err
-		}
+func (p nodePart) there(d *draft) bool {
+	if p.script && bootstrapScript(d) != "" {
+		return true
 	}
-	var names []string
-	for _, program := range p.programs {
-		for _, folder := range programFolders {
-			names = append(names, path.Join(folder, program))
-		}
-	}
-	for _, name := range names {
-		st, err := h.Files.Stat(name)
-		if leadsNowhere(err) {
-			continue
-		}
-		if err != nil || st.Mode().IsRegular() {
-			return err == nil, err
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(programs(p.programs...), func(name string) bool {
+		st := d.stat(name)
+		return st != nil && st.Mode().IsRegular()
+	})
 }
 
 // notANode reports a machine that is no node: it has neither eksnode's manifest
 // nor the parts of another node.
-func notANode(_ context.Context, h *host.Host) (plan.Answer, error) {
-	m, err := manifest.Load(h)
-	if err != nil || m != nil {
-		return plan.Answer{}, err // the rule can-join covers machines with a manifest
+func notANode(d *draft) {
+	if d.manifest() != nil || d.err != nil {
+		return // the rule can-join covers machines with a manifest
 	}
-	missing, err := missingParts(h)
-	if err != nil {
-		return plan.Answer{}, err
+	if missing := missingParts(d); missing != nil {
+		d.find("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+strings.Join(missing, ", ")+
+			"; provision the machine, or skip the rule not-a-node if another tool makes it a node")
 	}
-	if missing == nil {
-		return plan.Answer{}, nil
-	}
-	return plan.Finds("machine", "this machine is not a node: "+manifest.Path+" is missing, and so is "+strings.Join(missing, ", ")+"; provision the machine, or skip the rule not-a-node if another tool makes it a node"), nil
 }
 
 // missingParts lists the parts that a machine without a manifest lacks.
-func missingParts(h *host.Host) ([]string, error) {
+func missingParts(d *draft) []string {
 	var missing []string
 	for _, p := range nodeParts {
-		there, err := p.there(h)
-		if err != nil {
-			return nil, err
-		}
-		if !there {
+		if !p.there(d) {
 			missing = append(missing, p.name)
 		}
 	}
-	return missing, nil
+	return missing
 }
 
 // seemsNode reports whether a machine has something of a node.
-func seemsNode(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
-	node, err := isNode(h)
-	for _, p := range nodeParts {
-		if !node && err == nil && !p.common {
-			node, err = p.there(h)
-		}
-	}
-	return node, plan.Answer{}, err
+func seemsNode(ctx context.Context, h *host.Host) (bool, plan.Answer, error) {
+	d := &draft{ctx: ctx, h: h}
+	node := isNode(d) || slices.ContainsFunc(nodeParts, func(p nodePart) bool { return !p.common && p.there(d) })
+	return node && d.err == nil, plan.Answer{}, d.err
 }
 
 // aNode is isNode as a condition of rules.
-func aNode(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
-	node, err := isNode(h)
-	return node, plan.Answer{}, err
+func aNode(ctx context.Context, h *host.Host) (bool, plan.Answer, error) {
+	d := &draft{ctx: ctx, h: h}
+	return isNode(d), plan.Answer{}, d.err
 }
 
 // isNode reports whether the image supports one of the bootstrap contracts.
-func isNode(h *host.Host) (bool, error) {
-	if there, err := h.Exists("/var/lib/kubelet"); there || err != nil {
-		return there, err
+func isNode(d *draft) bool {
+	if d.exists("/var/lib/kubelet") {
+		return true
 	}
 	for _, folder := range []string{"/etc/eks", path.Dir(recordPath)} {
-		entries, err := afero.ReadDir(h.Files, folder)
+		entries, err := afero.ReadDir(d.h.Files, folder)
 		if leadsNowhere(err) {
 			continue
 		}
@@ -138,11 +111,11 @@ func isNode(h *host.Host) (bool, error) {
 			p := path.Join(folder, e.Name())
 			return p != path.Dir(recordPath) && p != recordPath
 		}
-		if err != nil || len(entries) == 0 && folder == "/etc/eks" || slices.ContainsFunc(entries, other) {
-			return err == nil, err
+		if d.failed(err) || len(entries) == 0 && folder == "/etc/eks" || slices.ContainsFunc(entries, other) {
+			return d.err == nil
 		}
 	}
-	return false, nil
+	return false
 }
 
 func joinRules() []Rule {
@@ -152,7 +125,7 @@ func joinRules() []Rule {
 			Paths: []string{manifest.Path}, Owner: "eksnode",
 			Why:         "a node cannot join if a part is missing or differs from the image's manifest",
 			Regenerated: "provisioning the image again", Source: "the image's own manifest",
-			Find: canJoin,
+			look: canJoin,
 		},
 	}
 }
@@ -160,38 +133,32 @@ func joinRules() []Rule {
 // canJoin compares the image with its manifest: every recorded part exists and
 // is unchanged. On an image without a manifest, canJoin only checks the
 // programs that every node needs.
-func canJoin(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	m, err := manifest.Load(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+func canJoin(d *draft) {
+	m := d.manifest()
 	if m == nil {
-		return programsThere(h)
+		programsThere(d)
+		return
 	}
-	var answer plan.Answer
 	files := slices.Clone(m.Files)
 	for _, a := range m.Assets {
 		files = append(files, a.Files...)
 	}
 	for _, f := range files {
-		reason, err := differs(ctx, h, f)
-		if err != nil {
-			return plan.Answer{}, err
-		}
+		reason, err := differs(d.ctx, d.h, f)
+		d.failed(err)
 		if reason != "" {
-			answer.Find(f.Path, reason+": provision again")
+			d.find(f.Path, reason+": provision again")
 		}
 	}
 	kubelet, ok := m.Asset("kubelet")
 	if ok && kubelet.Version != m.KubernetesVersion {
-		answer.Find("kubelet", fmt.Sprintf("version %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion))
+		d.find("kubelet", fmt.Sprintf("version %s, but the image is for Kubernetes %s", kubelet.Version, m.KubernetesVersion))
 	}
 	for _, p := range m.Packages {
 		if p.Version == "" {
-			answer.Find(p.Name, "the manifest records no version of this package: provision again")
+			d.find(p.Name, "the manifest records no version of this package: provision again")
 		}
 	}
-	return answer, nil
 }
 
 func differs(ctx context.Context, h *host.Host, f manifest.File) (string, error) {
@@ -230,23 +197,17 @@ func differs(ctx context.Context, h *host.Host, f manifest.File) (string, error)
 
 // programsThere checks that a node without a manifest has its programs. The
 // rule not-a-node reports a machine that is no node at all, and can be skipped.
-func programsThere(h *host.Host) (plan.Answer, error) {
-	if missing, err := missingParts(h); err != nil || missing != nil {
-		return plan.Answer{}, err
+func programsThere(d *draft) {
+	if missingParts(d) != nil {
+		return
 	}
-	var answer plan.Answer
 	for _, p := range []nodePart{
 		{name: "kubelet", programs: []string{"kubelet"}},
 		{name: "containerd", programs: []string{"containerd", "crio"}},
 		{name: "runc", programs: []string{"runc", "crun"}},
 	} {
-		there, err := p.there(h)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if !there {
-			answer.Find(p.name, "no node joins without this program; searched in "+strings.Join(programFolders, ", "))
+		if !p.there(d) {
+			d.find(p.name, "no node joins without this program; searched in "+strings.Join(programFolders, ", "))
 		}
 	}
-	return answer, nil
 }

@@ -2,7 +2,6 @@ package scrub
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -27,11 +25,8 @@ var baseRuntimeSpec = expression(`(?m)^\s*base_runtime_spec\s*=\s*["']/etc/conta
 
 // isNodeadmsContainerd reports whether nodeadm rendered a configuration of
 // containerd. The scrub removes the file of limits that the configuration needs.
-func isNodeadmsContainerd(h *host.Host, text []byte) (bool, error) {
-	if !baseRuntimeSpec().Match(text) {
-		return false, nil
-	}
-	return hasNodeadm(h)
+func isNodeadmsContainerd(d *draft, text []byte) bool {
+	return baseRuntimeSpec().Match(text) && nodeadm.there(d)
 }
 
 // sociTables are the tables of the configuration that nodeadm renders for SOCI's
@@ -43,27 +38,15 @@ var sociTables = []string{
 // isNodeadmsSOCI reports whether nodeadm rendered a configuration of SOCI's
 // snapshotter: it has nodeadm's tables and the socket of containerd, and no
 // comment.
-func isNodeadmsSOCI(h *host.Host, text []byte) (bool, error) {
+func isNodeadmsSOCI(d *draft, text []byte) bool {
 	lines := configLines(text)
-	var tables []string
-	for _, line := range lines {
-		if strings.HasPrefix(line, "[") {
-			tables = append(tables, line)
-		}
-	}
 	for _, needed := range []string{"[cri_keychain]", "[pull_modes.parallel_pull_unpack]", `image_service_path = "/run/containerd/containerd.sock"`} {
 		if !slices.Contains(lines, needed) {
-			return false, nil
+			return false
 		}
 	}
-	if strings.Contains(string(text), "#") || slices.ContainsFunc(tables, func(t string) bool { return !slices.Contains(sociTables, t) }) {
-		return false, nil
-	}
-	return hasNodeadm(h)
-}
-
-func hasNodeadm(h *host.Host) (bool, error) {
-	return nodePart{name: "nodeadm", programs: []string{"nodeadm"}}.there(h)
+	other := func(line string) bool { return strings.HasPrefix(line, "[") && !slices.Contains(sociTables, line) }
+	return !strings.Contains(string(text), "#") && !slices.ContainsFunc(lines, other) && nodeadm.there(d)
 }
 
 func nodeConfigRules() []Rule {
@@ -73,7 +56,7 @@ func nodeConfigRules() []Rule {
 			Paths: []string{nodeConfigs}, Owner: "user data",
 			Why:         "NodeConfigs of the old cluster override the new node's user data; NodeConfigs that name no cluster belong to the image and stay",
 			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
-			Find: clusterNodeConfigs,
+			look: clusterNodeConfigs,
 		},
 	}
 }
@@ -85,35 +68,19 @@ const nodeConfigs = "/etc/eks/nodeadm.d/*"
 
 // clusterNodeConfigs plans the removal of NodeConfigs that name a cluster. An
 // unreadable NodeConfig is a finding, because first boot fails on it.
-func clusterNodeConfigs(_ context.Context, h *host.Host) (plan.Answer, error) {
-	names, err := glob(h, nodeConfigs)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
-	for _, name := range names {
-		if !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
-			continue // no first boot reads it
-		}
-		st, err := h.Files.Stat(name)
-		if leadsNowhere(err) || err == nil && !st.Mode().IsRegular() {
-			continue
-		}
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		text, err := h.Content(name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
+func clusterNodeConfigs(d *draft) {
+	names := slices.DeleteFunc(d.glob(d.paths...), func(name string) bool { // no first boot reads others
+		return !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+	})
+	d.texts(names, func(name string, text []byte) {
 		switch named, err := namesCluster(text); {
 		case err != nil:
-			answer.Find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove the file", err))
+			d.find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove the "+
+				"file", err))
 		case named:
-			answer.Act(removeAction(h, name, "names the old cluster, and would override a new node's user data"))
+			d.remove(name, "names the old cluster, and would override a new node's user data")
 		}
-	}
-	return answer, nil
+	})
 }
 
 func namesCluster(text []byte) (bool, error) {
@@ -148,7 +115,7 @@ func environmentRules() []Rule {
 			Paths: []string{"/etc/systemd/system/*.service.d/environment.conf", "/etc/systemd/system.conf.d/environment.conf", sociDropIn},
 			Owner: "nodeadm, eksnode init",
 			Why:   "services of every node would get the old cluster's environment and proxies; a drop-in that a person wrote stays", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm, instance.environment",
-			Find: generatedEnvironments,
+			look: generatedEnvironments,
 		},
 	}
 }
@@ -164,30 +131,14 @@ var rendered = regexp.MustCompile(`^(?:\[Service\]\n(?:Environment="[^"=\n]+=(?:
 // generatedEnvironments plans the removal of drop-ins that a first boot wrote.
 // eksnode marks its files. Amazon's nodeadm does not, so its form counts only
 // where nodeadm has configured the machine.
-func generatedEnvironments(_ context.Context, h *host.Host) (plan.Answer, error) {
-	names, foreign, err := matching(h, environmentRules()[0].Paths)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	answer := plan.Answer{Findings: foreignFindings(h, foreign)}
-	configured, err := nodeadmRan(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	for _, name := range names {
-		if st, err := h.Files.Stat(name); leadsNowhere(err) || err == nil && st.IsDir() {
-			continue
+func generatedEnvironments(d *draft) {
+	configured := nodeadmRan(d)
+	d.texts(d.matching(d.paths...), func(name string, text []byte) {
+		if isInits(text) || name == sociDropIn && isSOCIOrder(text) ||
+			configured && name != sociDropIn && isRendered(string(text)) {
+			d.remove(name, "first boot wrote it")
 		}
-		text, err := h.Content(name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		switch {
-		case isInits(text), configured && name != sociDropIn && isRendered(string(text)), name == sociDropIn && isSOCIOrder(text):
-			answer.Act(removeAction(h, name, "first boot wrote it"))
-		}
-	}
-	return answer, nil
+	})
 }
 
 // isRendered reports whether nodeadm could have rendered a drop-in: it sorts the
@@ -215,11 +166,9 @@ func isSOCIOrder(text []byte) bool {
 // nodeadmRan reports whether nodeadm has configured this machine: files that
 // only a first boot by NodeConfig writes are there. The rule runs before the one
 // that removes them.
-func nodeadmRan(h *host.Host) (bool, error) {
-	for _, name := range []string{"/etc/eks/kubelet/environment", "/etc/kubernetes/kubelet/config.json", "/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf"} {
-		if there, err := h.Exists(name); err != nil || there {
-			return there, err
-		}
-	}
-	return false, nil
+func nodeadmRan(d *draft) bool {
+	return slices.ContainsFunc([]string{
+		"/etc/eks/kubelet/environment", "/etc/kubernetes/kubelet/config.json",
+		"/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf",
+	}, d.exists)
 }

@@ -23,8 +23,7 @@ func oldIDRules() []Rule {
 			Paths: oldIDPlaces, Owner: "anybody",
 			Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
 			Regenerated: "its owner", Source: "machine-id(5)",
-			search:    searchOldIDs(nil),
-			searchFor: searchOldIDs,
+			look: oldIDsLeft,
 		},
 	}
 }
@@ -37,37 +36,30 @@ var oldIDPlaces = []string{"/boot", "/efi", "/etc", "/var", "/opt", "/srv", "/us
 // cloud-init has, and the API servers of its kubeconfigs. A scrub reads them first
 // and gives them to its audit.
 func MachineIDs(h *host.Host) ([]string, error) {
+	d := &draft{h: h}
 	var ids []string
-	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id", entryToken, "/var/lib/cloud/data/instance-id", "/var/lib/cloud/data/previous-instance-id"} {
-		text, err := regularContent(h, name)
-		if err != nil {
-			return nil, err
-		}
-		if id := strings.ToLower(strings.TrimSpace(string(text))); isMachineID(id) || instanceUUID.MatchString(id) || ec2Instance.MatchString(id) {
+	for _, name := range []string{
+		"/etc/machine-id", "/var/lib/dbus/machine-id", entryToken, "/var/lib/cloud/data/instance-id",
+		"/var/lib/cloud/data/previous-instance-id",
+	} {
+		id := strings.ToLower(strings.TrimSpace(string(d.small(name))))
+		if isMachineID(id) || instanceUUID.MatchString(id) || ec2Instance.MatchString(id) {
 			ids = append(ids, id)
 		}
 	}
-	data, err := instanceData(h)
-	if err != nil {
-		return nil, err
-	}
-	ids = append(ids, data...)
-	names, _, err := matching(h, []string{
-		"/var/log/journal/*", "/boot/*", "/boot/efi/*", "/efi/*", "/boot/loader/entries/*.conf", "/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
-	})
-	if err != nil {
-		return nil, fmt.Errorf("listing the IDs of this machine: %w", err)
-	}
-	for _, name := range names {
+	ids = append(ids, instanceData(d)...)
+	for _, name := range d.known(
+		"/var/log/journal/*", "/boot/*", "/boot/efi/*", "/efi/*", "/boot/loader/entries/*.conf",
+		"/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
+	) {
 		if id, _, _ := strings.Cut(path.Base(name), "-"); isMachineID(id) {
 			ids = append(ids, id)
 		}
 	}
-	hosts, err := clusterHosts(h)
-	if err != nil {
-		return nil, err
+	ids = append(ids, clusterHosts(d)...)
+	if d.err != nil {
+		return nil, fmt.Errorf("listing the IDs of this machine: %w", d.err)
 	}
-	ids = append(ids, hosts...)
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
 }
@@ -90,88 +82,56 @@ var ofInstance = []*regexp.Regexp{
 
 // instanceData returns the IDs in cloud-init's copy of the instance's metadata, which
 // only a running machine has.
-func instanceData(h *host.Host) ([]string, error) {
-	text, err := regularContent(h, "/run/cloud-init/instance-data.json")
-	if err != nil {
-		return nil, err
-	}
+func instanceData(d *draft) []string {
+	text := d.small("/run/cloud-init/instance-data.json")
 	var ids []string
 	for _, re := range ofInstance {
 		for _, m := range re.FindAllSubmatch(text, -1) {
 			ids = append(ids, string(m[1]))
 		}
 	}
-	return ids, nil
+	return ids
 }
 
 // idMost is how many bytes a file with an ID may have.
 const idMost = 64 << 10
 
-// regularContent reads a file with an ID, or nothing if a folder, a device or a
-// large file is in its place, or a mount that is not of the machine. The rule of
-// that file handles it.
-func regularContent(h *host.Host, name string) ([]byte, error) {
-	if m, err := h.Files.Foreign(name, "", true); err != nil || m != nil {
-		return nil, err
+// oldIDsLeft reports names anywhere, and contents in searchedForIDs, with an ID from before a
+// scrub, or one that the machine has now.
+func oldIDsLeft(d *draft) {
+	ids, err := MachineIDs(d.h)
+	if d.failed(err) {
+		return
 	}
-	st, err := h.Files.Stat(name)
-	if leadsNowhere(err) || err == nil && (!st.Mode().IsRegular() || st.Size() > idMost) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return h.Content(name)
-}
-
-// searchOldIDs returns a search for IDs from before a scrub, and for those that
-// the machine has now.
-func searchOldIDs(before []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error) {
-	return func(ctx context.Context, h *host.Host, taken taken, _ *originals) ([]plan.Finding, error) {
-		ids, err := MachineIDs(h)
-		if err != nil {
-			return nil, err
-		}
-		return oldIDsLeft(ctx, h, taken, append(ids, before...))
-	}
-}
-
-// oldIDsLeft reports names anywhere, and contents in searchedForIDs, with one of
-// the IDs.
-func oldIDsLeft(ctx context.Context, h *host.Host, taken taken, ids []string) ([]plan.Finding, error) {
+	ids = append(ids, d.ids...)
 	slices.Sort(ids)
-	ids = slices.Compact(ids)
 	var patterns []pattern
-	for _, id := range ids {
+	for _, id := range slices.Compact(ids) {
 		kind := "the machine's id from before the scrub"
 		if strings.ContainsAny(id, ".:") && !macAddress.MatchString(id) {
 			kind = "the old cluster's API server"
 		}
 		patterns = append(patterns, pattern{kind: kind, hints: []string{id[:8]}, re: anyForm(id)})
 	}
-	homes, err := Homes(h)
-	if err != nil {
-		return nil, err
+	homes, err := Homes(d.h)
+	if d.failed(err) {
+		return
 	}
-	findings, err := namesWith(ctx, h, taken, append(slices.Clone(oldIDPlaces), homes...), append(slices.Clone(patterns), namesOfEC2))
-	if err != nil {
-		return findings, err
-	}
-	current, err := regularContent(h, "/etc/machine-id")
-	if err != nil {
-		return findings, err
-	}
-	if id := strings.TrimSpace(string(current)); id != "" { // the rule host-ids-left searches for it
+	tops := append(slices.Clone(oldIDPlaces), homes...)
+	findings, err := namesWith(d.ctx, d.h, d.taken, tops, append(slices.Clone(patterns), namesOfEC2))
+	d.found(findings...)
+	d.failed(err)
+	if id := strings.TrimSpace(string(d.small("/etc/machine-id"))); id != "" { // the rule host-ids-left searches for it
 		patterns = slices.DeleteFunc(patterns, func(p pattern) bool { return p.re().MatchString(id) })
 	}
-	if len(patterns) == 0 {
-		return findings, nil
+	if len(patterns) == 0 || d.err != nil {
+		return
 	}
-	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, searchedForIDs...)
-	found = slices.DeleteFunc(found, func(f plan.Finding) bool {
-		return idsOwn(f.Target) || taken.by(f.Target, plan.Restore, plan.Write) || about(findings, f.Target)
-	})
-	return append(findings, found...), err
+	found, err := search{taken: d.taken, words: newIndex(patterns)}.in(d.ctx, d.h, searchedForIDs...)
+	d.found(slices.DeleteFunc(found, func(f plan.Finding) bool {
+		return idsOwn(f.Target) || d.taken.by(f.Target, plan.Restore, plan.Write) || about(findings, f.Target)
+	})...)
+	d.failed(err)
 }
 
 // namesOfEC2 matches names of an instance, an interface and a host that is not
@@ -219,4 +179,17 @@ func skipFolder(e host.Entry) error {
 		return fs.SkipDir
 	}
 	return nil
+}
+
+// small reads a file with an ID, or nothing if a folder, a device or a large file is in
+// its place, or a mount that is not of the machine. The rule of that file handles it.
+func (d *draft) small(name string) []byte {
+	m, err := d.h.Files.Foreign(name, "", true)
+	if d.failed(err) || m != nil {
+		return nil
+	}
+	if st := d.stat(name); st == nil || !st.Mode().IsRegular() || st.Size() > idMost {
+		return nil
+	}
+	return d.content(name)
 }

@@ -121,12 +121,12 @@ func FuzzBootFiles(f *testing.F) {
 	f.Add("linux /"+oldID+"/6/linux\n", "next_entry="+oldID, "default\t"+oldID, "fedora")
 	f.Fuzz(func(t *testing.T, entry, env, loader, token string) {
 		h, _ := tree(t, map[string]string{"boot/loader/entries/" + oldID + "-1.conf": entry, "boot/grub2/grubenv": env, "boot/loader/loader.conf": loader, "etc/kernel/entry-token": token})
-		answer, err := bootEntries(t.Context(), h)
+		answer, err := look(t, "boot-entries", h)
 		require.NoError(t, err)
 		for _, a := range answer.Actions {
 			require.NoError(t, a.Perform(t.Context(), nil))
 		}
-		answer, err = bootEntries(t.Context(), h)
+		answer, err = look(t, "boot-entries", h)
 		require.NoError(t, err)
 		require.Empty(t, answer.Actions)
 	})
@@ -186,9 +186,9 @@ func TestTheAPIServersOfAMachineAreSearchedAfterItsKubeconfigsAreGone(t *testing
 	ids, err := MachineIDs(h)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"10.20.30.40:6443", "api.corp.internal"}, ids)
-	found, err := oldIDsLeft(t.Context(), h, taken{}, ids)
+	found, err := look(t, "old-ids-left", h)
 	require.NoError(t, err)
-	got := show.Each(found, func(f plan.Finding) string { return f.Target + ": " + f.Reason })
+	got := show.Each(found.Findings, func(f plan.Finding) string { return f.Target + ": " + f.Reason })
 	assert.ElementsMatch(t, []string{
 		"/etc/hosts: line 2 contains the old cluster's API server",
 		"/etc/app.conf: line 2 contains the old cluster's API server",

@@ -114,26 +114,6 @@ func isEmpty(h *host.Host, name string) (bool, error) {
 	return false, err
 }
 
-// removeWhere plans the removal of the files whose content matches.
-func removeWhere(h *host.Host, why string, so func([]byte) bool, names ...string) (plan.Answer, error) {
-	var answer plan.Answer
-	for _, name := range names {
-		text, err := h.Content(name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if !so(text) {
-			continue
-		}
-		a, err := planPath(h, plan.Remove, name, why)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Add(a)
-	}
-	return answer, nil
-}
-
 func kept(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		ok, err := path.Match(p, name)
@@ -275,4 +255,13 @@ func unquoteGlob(s string) string {
 		b.WriteByte(s[i])
 	}
 	return b.String()
+}
+
+// removeWhere plans the removal of the files whose content matches.
+func (d *draft) removeWhere(why string, so func([]byte) bool, names ...string) {
+	for _, name := range names {
+		if so(d.content(name)) {
+			d.plan(plan.Remove, name, why)
+		}
+	}
 }

@@ -1,11 +1,9 @@
 package scrub
 
 import (
-	"context"
 	"path"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -18,7 +16,7 @@ func peopleRules() []Rule {
 			Paths: namedConfigs, Owner: "Git, Mercurial, makepkg",
 			Why:         "commits made on every node would have the name and address of the person who built the image; a configuration without a name stays",
 			Regenerated: "nothing", Source: "git-config(1), user.name; hgrc(5), ui.username; makepkg.conf(5), PACKAGER",
-			Find: configsWithNames,
+			look: configsWithNames,
 		},
 		{
 			ID: "old-passwords", Phase: Caches, Groups: append(g, "secrets"), Verb: plan.Empty,
@@ -31,14 +29,14 @@ func peopleRules() []Rule {
 			Paths: []string{"/home/*", homedHomes[0], homedHomes[1]}, Owner: "pam_mkhomedir, useradd, systemd-homed",
 			Why:         "the name of the folder is that of a person from a domain, or of an account that was removed",
 			Regenerated: "pam_mkhomedir, when the person logs in", Source: "pam_mkhomedir(8), systemd-homed.service(8)",
-			Find: homesWithoutAccount,
+			look: homesWithoutAccount,
 		},
 		{
 			ID: "lingering", Phase: Access, Groups: g, Verb: plan.Remove,
 			Paths: []string{lingerFolder + "/*"}, Owner: "loginctl enable-linger",
 			Why:         "the file names a person without an account; for an account of the image, it is the operator's decision and stays",
 			Regenerated: "nothing", Source: "loginctl(1)",
-			Find: lingering,
+			look: lingering,
 		},
 	}
 }
@@ -48,72 +46,38 @@ var homedHomes = []string{"/home/*.home", "/var/lib/systemd/home/*.identity"}
 const lingerFolder = "/var/lib/systemd/linger"
 
 // lingering plans the removal of the marks of people without an account.
-func lingering(_ context.Context, h *host.Host) (plan.Answer, error) {
-	lines, err := accountLines(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	names, err := glob(h, lingerFolder+"/*")
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
-	for _, name := range names {
-		if !slices.ContainsFunc(parseAccounts(lines), func(a account) bool { return a.name == path.Base(name) }) {
-			answer.Act(removeAction(h, name, "names a person without an account"))
+func lingering(d *draft) {
+	accounts := d.accounts()
+	for _, name := range d.glob(d.paths...) {
+		if !slices.ContainsFunc(accounts, func(a account) bool { return a.name == path.Base(name) }) {
+			d.remove(name, "names a person without an account")
 		}
 	}
-	return answer, nil
 }
 
 var namedConfigs = []string{"~/.gitconfig", "~/.config/git/config", "~/.hgrc", "~/.makepkg.conf"}
 
 var namesAPerson = expression(`(?im)^\s*(name|email|username|PACKAGER)\s*=\s*\S`)
 
-func configsWithNames(_ context.Context, h *host.Host) (plan.Answer, error) {
-	names, foreign, err := matching(h, namedConfigs)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	answer, err := removeWhere(h, "names the person who built the image", func(text []byte) bool { return namesAPerson().Match(text) }, names...)
-	answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
-	return answer, err
+func configsWithNames(d *draft) {
+	d.removeWhere("names the person who built the image", matches(namesAPerson), d.matching(d.paths...)...)
 }
 
 // homesWithoutAccount reports homes of people who have no account on this
 // machine.
-func homesWithoutAccount(_ context.Context, h *host.Host) (plan.Answer, error) {
-	lines, err := accountLines(h)
-	if err != nil {
-		return plan.Answer{}, err
+func homesWithoutAccount(d *draft) {
+	for _, name := range d.known(homedHomes...) {
+		d.find(name, "home of a person of systemd-homed: run homectl remove, or remove the file")
 	}
-	strangers, err := strangerHomes(h, parseAccounts(lines))
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	homed, _, err := matching(h, homedHomes)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
-	for _, name := range homed {
-		answer.Find(name, "home of a person of systemd-homed: run homectl remove, or remove the file")
-	}
-	for _, a := range strangers {
-		attr, err := h.Files.Attributes(a.home)
-		if err != nil {
-			return plan.Answer{}, err
-		}
+	for _, a := range strangerHomes(d, d.accounts()) {
+		attr, err := d.h.Files.Attributes(a.home)
+		d.failed(err)
 		// Programs have folders in /home, but no skeleton of a home.
-		skeleton, err := glob(h, quoteGlob(a.home)+"/.[a-z]*")
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if attr.UID >= 1000 || len(skeleton) > 0 {
-			answer.Find(a.home, "home of an account that this machine does not know: move what the image needs, and remove the folder")
+		if attr.UID >= 1000 || len(d.glob(quoteGlob(a.home)+"/.[a-z]*")) > 0 {
+			d.find(a.home, "home of an account that this machine does not know: move what the image needs, and remove the "+
+				"folder")
 		}
 	}
-	return answer, nil
 }
 
 // accessRules are the rules for people's data and logins. They run last,
@@ -172,7 +136,7 @@ func accessRules() []Rule {
 			Paths: []string{sshdCloudInit}, Owner: "cloud-init",
 			Why:         "the build's user data lets people log in to every node with a password; a file that forbids passwords stays",
 			Regenerated: "cloud-init, if ssh_pwauth is set", Source: "cloud-init clean --configs ssh_config",
-			Find: sshPasswords,
+			look: sshPasswords,
 		},
 		{
 			ID: "sudo-of-default-user", Phase: Access, Groups: []string{"people"}, Verb: plan.Remove,
@@ -195,8 +159,8 @@ var allowsPasswords = expression(`(?im)^\s*PasswordAuthentication\s+"?yes`)
 
 // sshPasswords plans the removal of the files in which cloud-init allows logins
 // with passwords (ssh_pwauth).
-func sshPasswords(_ context.Context, h *host.Host) (plan.Answer, error) {
-	return removeWhere(h, "user data allow logins with passwords", func(text []byte) bool { return allowsPasswords().Match(text) }, sshdCloudInit)
+func sshPasswords(d *draft) {
+	d.removeWhere("user data allow logins with passwords", matches(allowsPasswords), d.paths...)
 }
 
 func commandPatterns() []pattern {
@@ -239,4 +203,11 @@ func commandPatterns() []pattern {
 		{kind: "a password in an address", text: true, general: true, hints: []string{"password=", "passwd=", "pwd=", "secret=", "token=", "apikey=", "api_key=", "sig=", "signature="}, in: noSamples, value: 1,
 			re: expression(`(?i)(?:[?&;]|&amp;)\s*(?:[\w-]*password|passwd|pwd|(?:access|auth|api|private|client)?_?-?(?:token|secret)|api_?key|sig|signature)=([^\s&;"'<>$%{}]{6,})`)},
 	}
+}
+
+// accounts are the machine's.
+func (d *draft) accounts() []account {
+	lines, err := accountLines(d.h)
+	d.failed(err)
+	return parseAccounts(lines)
 }

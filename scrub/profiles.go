@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"path"
@@ -10,7 +9,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -23,7 +21,7 @@ func profileRules() []Rule {
 			Paths: profilePaths(), Owner: "the installer, an administrator",
 			Why:         "a profile with a fixed address fits one machine only; other profiles stay, without the builder machine's names and hardware addresses",
 			Regenerated: "NetworkManager, systemd-networkd or cloud-init, by DHCP", Source: "virt-sysprep: net-nmconn, net-hostname, net-hwaddr; image-builder, sysprep role",
-			Find: machineProfiles,
+			look: machineProfiles,
 		},
 	}
 }
@@ -65,50 +63,20 @@ func profilePaths() []string {
 // machineProfiles plans each profile by its verdict. Links stay: their targets
 // belong to packages or to another place of the configuration. The rule
 // network-profiles covers the profiles that cloud-init wrote.
-func machineProfiles(_ context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
+func machineProfiles(d *draft) {
 	for _, kind := range profileKinds() {
-		names, err := glob(h, kind.pattern)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		for _, name := range names {
-			st, err := h.Files.Lstat(name)
-			if isMissing(err) || err == nil && !st.Mode().IsRegular() || kept(cloudProfiles, name) {
-				continue
+		names := slices.DeleteFunc(d.glob(kind.pattern), func(name string) bool { return kept(cloudProfiles, name) })
+		d.ownTexts(names, func(name string, text []byte) {
+			switch v := kind.judge(name, string(text)); {
+			case v.why != "" && v.advice != "":
+				d.find(name, v.why+": "+v.advice)
+			case v.why != "":
+				d.remove(name, v.why)
+			case v.left != nil:
+				d.write(plan.Write, name, v.left, "has a name or a hardware address of the builder machine")
 			}
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			text, err := h.Content(name)
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			found, err := planProfile(h, name, kind.judge(name, string(text)))
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			answer.Add(found)
-		}
+		})
 	}
-	return answer, nil
-}
-
-func planProfile(h *host.Host, name string, v verdict) (plan.Answer, error) {
-	switch {
-	case v.why != "" && v.advice != "":
-		return plan.Finds(name, v.why+": "+v.advice), nil
-	case v.why != "":
-		return plan.Acts(removeAction(h, name, v.why)), nil
-	case v.left == nil:
-		return plan.Answer{}, nil
-	}
-	attr, err := h.Files.Attributes(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "has a name or a hardware address of the builder machine",
-		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, v.left, attr) }}), nil
 }
 
 const (

@@ -76,7 +76,7 @@ func TestMixedProfilesAreFindings(t *testing.T) {
 		}
 	}
 	h, _ := tree(t, files)
-	answer, err := machineProfiles(t.Context(), h)
+	answer, err := look(t, "network-addresses", h)
 	require.NoError(t, err)
 	said := map[string]string{}
 	for _, f := range answer.Findings {

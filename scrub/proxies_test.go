@@ -39,10 +39,10 @@ func TestProxiesOfTheBuildAreFound(t *testing.T) {
 func proxiesFound(t *testing.T, name, text string) []string {
 	t.Helper()
 	h := hosttest.Root(t, map[string]string{"etc/passwd": "root:x:0:0:root:/root:/bin/bash\n", name[1:]: text})
-	findings, err := proxyRules()[0].search(t.Context(), h, nil, nil)
+	answer, err := look(t, "proxy-left", h)
 	require.NoError(t, err)
 	var found []string
-	for _, f := range findings {
+	for _, f := range answer.Findings {
 		found = append(found, f.Target)
 	}
 	return found

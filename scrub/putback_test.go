@@ -88,7 +88,7 @@ func TestUnreadableStateOfSnapdIsAFinding(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			h, _ := tree(t, map[string]string{snapdState[1:]: text})
-			answer, err := snapdWithoutDevice(t.Context(), h)
+			answer, err := look(t, "snapd-state", h)
 			require.NoError(t, err)
 			require.Len(t, answer.Findings, 1)
 			assert.Equal(t, "not readable as snapd's state ("+reason+"), so its serial number and logins stay: repair the file, or remove snapd with its data", answer.Findings[0].Reason)

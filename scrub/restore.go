@@ -2,7 +2,6 @@ package scrub
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -24,21 +22,21 @@ func templateRules() []Rule {
 			Paths: []string{templates.Kubeconfig}, Owner: "bootstrap.sh, nodeadm",
 			Why:         "with the old cluster's endpoint, every node is refused with Unauthorized",
 			Regenerated: "the bootstrap, which fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION", Source: "observed on a captured node: Unauthorized",
-			Find: restore(templates.Kubeconfig, reverseKubeconfig),
+			look: restore(reverseKubeconfig),
 		},
 		{
 			ID: "kubelet-config", Phase: Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
 			Paths: []string{templates.KubeletConfig}, Owner: "bootstrap.sh",
 			Why:         "the kubelet would use the provider ID, pod limit and reservations of another instance",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Find: restore(templates.KubeletConfig, reverseKubeletConfig),
+			look: restore(reverseKubeletConfig),
 		},
 		{
 			ID: "containerd-template", Phase: Restored, Groups: append(g, "containerd", "templates"), Verb: plan.Restore,
 			Paths: []string{templates.ContainerdConfig}, Owner: "bootstrap.sh",
 			Why:         "containerd would pull the pause image from the registry of the build's region",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami #938",
-			Find: restore(templates.ContainerdConfig, reverseContainerdConfig),
+			look: restore(reverseContainerdConfig),
 		},
 	}
 }
@@ -74,36 +72,8 @@ type reverser func(current, template []byte) (reversal, error)
 //   - filled in: the placeholders are restored. If the rest equals the template,
 //     the template is written byte for byte; otherwise a user's edits stay;
 //   - a file of an image without a template comes from a boot, and is removed.
-func restore(name string, reverse reverser) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(_ context.Context, h *host.Host) (plan.Answer, error) {
-		tmpl, err := templateOf(h, name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		current, err := h.Content(name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		switch {
-		case current == nil && (tmpl == nil || tmpl.Guessed):
-			return plan.Answer{}, nil
-		case tmpl == nil:
-			return planPath(h, plan.Remove, name, "a boot generated it for the old cluster")
-		case len(bytes.TrimSpace(current)) == 0:
-			return plan.Acts(restoreAction(h, name, tmpl.Content, tmpl.Attributes, "the template is missing")), nil
-		}
-		if isInits(current) || name == templates.Kubeconfig && isKubelets(current) {
-			attr, err := h.Files.Attributes(name)
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			if tmpl.Recorded {
-				attr.Mode = tmpl.Attributes.Mode // only root reads what first boot writes
-			}
-			return plan.Acts(restoreAction(h, name, tmpl.Content, attr, "first boot wrote it")), nil
-		}
-		return planReversal(h, name, reverse, current, tmpl)
-	}
+func restore(reverse reverser) func(*draft) {
+	return func(d *draft) { restoreTemplate(d, d.paths[0], reverse) }
 }
 
 // isKubelets reports whether the kubelet wrote a kubeconfig, with its own
@@ -112,40 +82,28 @@ func isKubelets(kubeconfig []byte) bool {
 	return bytes.Contains(kubeconfig, []byte("client-certificate: "+kubeletDir+"/pki/"))
 }
 
-func planReversal(h *host.Host, name string, reverse reverser, current []byte, tmpl *template) (plan.Answer, error) {
+func planReversal(d *draft, name string, reverse reverser, current []byte, tmpl *template) {
 	if tmpl.Recorded && bytes.Equal(current, tmpl.Content) {
-		return plan.Answer{}, nil
+		return
 	}
 	back, err := reverse(current, tmpl.Content)
 	if err != nil {
-		return plan.Finds(name, fmt.Sprintf("the file differs from its template and cannot be restored (%v): repair or remove the file by hand", err)), nil
+		d.find(name, fmt.Sprintf("the file differs from its template and cannot be restored (%v): repair or remove the "+
+			"file by hand", err))
+		return
 	}
-	var answer plan.Answer
 	for _, u := range back.Unknown {
-		answer.Find(name, u+": the value looks filled in but has no known form; if it belongs to the old cluster, restore the placeholder by hand")
+		d.find(name, u+": the value looks filled in but has no known form; if it belongs to the old cluster, "+
+			"restore the placeholder by hand")
 	}
 	want, why := back.Content, "a bootstrap filled it in; other edits stay"
 	whole := equivalent(back.Content, tmpl.Content)
 	if whole {
 		want, why = tmpl.Content, "a bootstrap filled it in"
 	}
-	if bytes.Equal(want, current) || equivalent(want, current) && !tmpl.Recorded {
-		return answer, nil
+	if !bytes.Equal(want, current) && (tmpl.Recorded || !equivalent(want, current)) {
+		d.restore(name, want, tmpl, whole && tmpl.Recorded, why)
 	}
-	attr, err := h.Files.Attributes(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	if whole && tmpl.Recorded {
-		attr.Mode = tmpl.Attributes.Mode // only root reads what first boot writes
-	}
-	answer.Act(restoreAction(h, name, want, attr, why))
-	return answer, nil
-}
-
-func restoreAction(h *host.Host, name string, content []byte, attr host.Attributes, why string) plan.Action {
-	return plan.Action{Verb: plan.Restore, Target: name, Reason: why,
-		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, content, attr) }}
 }
 
 // equivalent reports whether two files mean the same: as JSON if both are JSON,
@@ -340,27 +298,48 @@ func reverseKubeletConfig(current, template []byte) (reversal, error) {
 // source is the image's manifest or, on an image without a manifest that
 // supports the bootstrap.sh contract, Amazon Linux 2. nil means that the image
 // has no such template.
-func templateOf(h *host.Host, name string) (*template, error) {
-	m, err := manifest.Load(h)
-	if err != nil {
-		return nil, err
-	}
-	if m != nil {
+func templateOf(d *draft, name string) *template {
+	if m := d.manifest(); m != nil {
 		t, ok := m.Template(name)
 		if !ok {
-			return nil, nil
+			return nil
 		}
-		return &template{Content: []byte(t.Content), Attributes: t.Attributes(), Recorded: true}, nil
+		return &template{Content: []byte(t.Content), Attributes: t.Attributes(), Recorded: true}
 	}
 	for _, t := range templates.All() {
 		if t.Path != name {
 			continue
 		}
-		supported, err := contractOf(h)
-		if err != nil || supported == noContract {
-			return nil, err
+		if supported := contractOf(d); supported != noContract {
+			return &template{Content: t.Content, Attributes: host.Attributes{Mode: 0o644}, Guessed: supported == knownTemplate}
 		}
-		return &template{Content: t.Content, Attributes: host.Attributes{Mode: 0o644}, Guessed: supported == knownTemplate}, nil
 	}
-	return nil, nil
+	return nil
+}
+
+func restoreTemplate(d *draft, name string, reverse reverser) {
+	tmpl, current := templateOf(d, name), d.content(name)
+	switch {
+	case current == nil && (tmpl == nil || tmpl.Guessed):
+		return
+	case tmpl == nil:
+		d.plan(plan.Remove, name, "a boot generated it for the old cluster")
+	case len(bytes.TrimSpace(current)) == 0:
+		d.act(writeAction(d.h, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
+	case isInits(current) || name == templates.Kubeconfig && isKubelets(current):
+		d.restore(name, tmpl.Content, tmpl, tmpl.Recorded, "first boot wrote it")
+	default:
+		planReversal(d, name, reverse, current, tmpl)
+	}
+}
+
+// restore plans a restored content. With modeToo, the file gets the template's mode: only root
+// reads what first boot writes.
+func (d *draft) restore(name string, content []byte, tmpl *template, modeToo bool, why string) {
+	attr, err := d.h.Files.Attributes(name)
+	d.failed(err)
+	if modeToo {
+		attr.Mode = tmpl.Attributes.Mode
+	}
+	d.act(writeAction(d.h, plan.Restore, name, content, attr, why))
 }

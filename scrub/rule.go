@@ -75,6 +75,9 @@ type Rule struct {
 	// of its answer do. host.Files never leaves the machine's root.
 	Find func(context.Context, *host.Host) (plan.Answer, error)
 
+	// look is Find for the rules of the table. It gets the row's paths and what the
+	// other rules of the run plan.
+	look func(*draft)
 	// ofNodes says that the rule finds what keeps a node from working. Spec.Node
 	// decides whether the rule runs.
 	ofNodes bool
@@ -85,12 +88,7 @@ type Rule struct {
 	// files for which the packages are not read.
 	sparesOwned bool
 	neverOwned  []string
-	// search plans a rule of the audit that searches everything that the other
-	// rules do not remove. It gets their actions, and the files of packages.
-	search func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
-	// searchFor returns a search for the IDs that the machine had before a scrub.
-	searchFor func(ids []string) func(context.Context, *host.Host, taken, *originals) ([]plan.Finding, error)
-	// notes says that findings of search are notes, unless rules select this rule
+	// notes says that findings are notes, unless rules select this rule
 	// by its ID.
 	notes bool
 }
@@ -142,10 +140,7 @@ func (t taken) by(name string, verbs ...plan.Verb) bool {
 type item struct {
 	Rule
 	hash bool // hash removed files
-	// taken, owners and originals are shared by the items of a run.
-	taken     taken
-	owners    *owners
-	originals *originals
+	run
 }
 
 func (i item) ID() string { return i.Rule.ID }
@@ -175,53 +170,41 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 			return findings, err
 		}
 	}
-	switch {
-	case i.Find != nil:
-		answer, err := i.Find(ctx, h)
-		if i.own {
-			if refused := i.judge(ctx, h, removals(answer.Actions)); refused != nil {
-				return plan.Answer{}, errors.Join(err, refused)
-			}
-		}
-		return answer, err
-	case i.search != nil:
-		findings, err := i.search(ctx, h, i.taken, i.originals)
-		if i.notes {
-			return plan.Answer{Notes: findings}, err
-		}
-		return plan.Answer{Findings: findings}, err
+	if i.Find == nil && i.look == nil {
+		return i.planPaths(ctx, h)
 	}
-	answer, err := i.planPaths(h)
-	if i.sparesOwned && err == nil {
-		answer.Actions, err = i.spareOwned(ctx, h, answer.Actions)
-	}
+	answer, err := i.Rule.plan(ctx, h, i.run)
 	if i.own {
-		if refused := i.judge(ctx, h, answer.Actions); refused != nil {
+		if refused := i.judge(ctx, h, removals(answer.Actions)); refused != nil {
 			return plan.Answer{}, errors.Join(err, refused)
 		}
 	}
 	return answer, err
 }
 
-func (i item) planPaths(h *host.Host) (plan.Answer, error) {
-	names, foreign, err := matching(h, i.Paths)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+func (i item) planPaths(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	d := &draft{ctx: ctx, h: h}
+	names := d.matching(i.Paths...)
 	kept, err := findKeeps(h, i.Keep)
-	if err != nil {
-		return plan.Answer{}, err
+	if d.failed(err) {
+		return plan.Answer{}, d.err
 	}
-	answer := plan.Answer{Findings: foreignFindings(h, foreign)}
 	var errs []error
 	for _, name := range names {
 		found, err := planKeeping(h, i.Verb, name, i.Why, kept)
-		if err != nil {
-			errs = append(errs, err)
-		}
-		answer.Add(found)
+		d.answer.Add(found)
+		errs = append(errs, err)
 	}
-	return answer, errors.Join(errs...)
+	err = errors.Join(errs...)
+	if i.sparesOwned && err == nil {
+		d.answer.Actions, err = i.spareOwned(ctx, h, d.answer.Actions)
+	}
+	if i.own {
+		if refused := i.judge(ctx, h, d.answer.Actions); refused != nil {
+			return plan.Answer{}, errors.Join(err, refused)
+		}
+	}
+	return d.answer, err
 }
 
 // matching lists the paths on this machine that match patterns, and the foreign
@@ -267,4 +250,21 @@ func (r Rule) of(programs ...program) Rule {
 	}
 	r.Owner = strings.Join(names, ", ")
 	return r
+}
+
+// Plan returns the answer of a rule with a function, outside of a run.
+func (r Rule) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	return r.plan(ctx, h, run{})
+}
+
+func (r Rule) plan(ctx context.Context, h *host.Host, run run) (plan.Answer, error) {
+	if r.look == nil {
+		return r.Find(ctx, h)
+	}
+	d := &draft{ctx: ctx, h: h, paths: r.Paths, run: run}
+	r.look(d)
+	if r.notes || r.Breaks != nil && r.Breaks.Note {
+		d.answer.Notes, d.answer.Findings = d.answer.Findings, nil
+	}
+	return d.answer, d.err
 }

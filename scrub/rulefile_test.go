@@ -126,7 +126,7 @@ func TestEveryRuleHasAllFields(t *testing.T) {
 				assert.NotEmpty(t, value, field)
 			}
 			assert.NotEmpty(t, r.Groups)
-			assert.True(t, r.Find != nil || r.search != nil || len(r.Paths) > 0, "the rule has no paths, Find or Search")
+			assert.True(t, r.look != nil || len(r.Paths) > 0, "the rule has neither paths nor a function")
 			for _, p := range r.Paths {
 				assert.True(t, path.IsAbs(p) || strings.HasPrefix(p, "~/"), p)
 				_, err := path.Match(p, "")

@@ -90,7 +90,7 @@ func emptied(note string) string {
 }
 
 func pathRules() []Rule {
-	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Find != nil || r.search != nil })
+	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.look != nil })
 }
 
 func applied(t *testing.T, r Rule, build func(root string)) (before, after map[string]string) {
@@ -250,7 +250,7 @@ func related(others []string, dir string) bool {
 // in an empty image.
 func TestEveryRuleWithFindChangesOnlyDeclaredFiles(t *testing.T) {
 	for _, r := range Table() {
-		if r.Find == nil || len(r.Paths) == 0 || r.Phase == Inspect {
+		if r.look == nil || len(r.Paths) == 0 || r.Phase == Inspect {
 			continue
 		}
 		cases := found[r.ID]

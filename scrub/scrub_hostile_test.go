@@ -105,7 +105,7 @@ func TestNestedMountsAreUnmounted(t *testing.T) {
 	}
 	etc := noted(t, "/etc")
 
-	rule := Rule{ID: "mounts", Phase: Unmount, Find: unmountBelow(folder + "/linked")}
+	rule := Rule{ID: "mounts", Phase: Unmount, look: unmountBelow(folder + "/linked")}
 	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{Rule: rule}}, nil)
 	require.NoError(t, err)
 	went := show.Each(outcomes[0].Actions, func(a plan.Action) string { return strings.TrimPrefix(a.Target, folder) })

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -72,6 +73,12 @@ func diff(before, after map[string]string) []string {
 	}
 	sort.Strings(d)
 	return d
+}
+
+// look returns the answer of a rule of the table.
+func look(t *testing.T, rule string, h *host.Host) (plan.Answer, error) {
+	all := Table()
+	return all[slices.IndexFunc(all, func(r Rule) bool { return r.ID == rule })].Plan(t.Context(), h)
 }
 
 func apply(t *testing.T, h *host.Host, spec Spec) []plan.Outcome {

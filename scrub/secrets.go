@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"context"
 	"regexp"
 	"slices"
 	"strings"
@@ -119,14 +118,14 @@ func secretRules() []Rule {
 			Paths: []string{"/**"}, Owner: "anybody",
 			Why:         "everyone who can start the image can read its keys, tokens and passwords",
 			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
-			search: secretsLeft,
+			look: secretsLeft,
 		},
 		{
 			ID: "host-ids-left", Phase: Inspect, Groups: []string{"identity"}, Verb: Report,
 			Paths: searchedForIDs, Owner: "anybody",
 			Why:         "with an instance ID or a machine's UUID in a file, every node claims to be the builder machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
-			search: hostIDsLeft,
+			look: hostIDsLeft,
 		},
 	}
 }
@@ -230,11 +229,14 @@ func allSecrets() []pattern {
 
 // secretsLeft searches everything but the unchanged files of packages. Without a
 // readable database of packages it searches those too.
-func secretsLeft(ctx context.Context, h *host.Host, taken taken, known *originals) ([]plan.Finding, error) {
-	if known.read(ctx, h) != nil {
+func secretsLeft(d *draft) {
+	known := d.originals
+	if known.read(d.ctx, d.h) != nil {
 		known = nil // the rule changed-files has the error
 	}
-	return search{taken: taken, words: newIndex(allSecrets()), keys: true, known: known}.in(ctx, h, "/")
+	found, err := search{taken: d.taken, words: newIndex(allSecrets()), keys: true, known: known}.in(d.ctx, d.h, "/")
+	d.found(found...)
+	d.failed(err)
 }
 
 // networkFiles configure the machine's network.
@@ -261,33 +263,30 @@ var hostPatterns = []pattern{
 }
 
 // hostIDsLeft reports IDs of the builder machine and of the old cluster.
-func hostIDsLeft(ctx context.Context, h *host.Host, taken taken, _ *originals) ([]plan.Finding, error) {
+func hostIDsLeft(d *draft) {
 	patterns := slices.Clone(hostPatterns)
 	for kind, name := range map[string]string{
 		"this machine's id": "/etc/machine-id", "this machine's DMI UUID": "/sys/class/dmi/id/product_uuid",
 	} {
-		text, err := regularContent(h, name)
-		if err != nil {
-			return nil, err
-		}
-		if id := strings.TrimSpace(string(text)); len(id) >= 32 {
+		if id := strings.TrimSpace(string(d.small(name))); len(id) >= 32 {
 			patterns = append(patterns, pattern{kind: kind, hints: []string{strings.ToLower(id[:8])}, re: anyForm(id)})
 		}
 	}
-	found, err := search{taken: taken, words: newIndex(patterns)}.in(ctx, h, searchedForIDs...)
-	return slices.DeleteFunc(found, func(a plan.Finding) bool {
-		return idsOwn(a.Target) || taken.by(a.Target, plan.Restore, plan.Write) || reportedIn(h, a.Target)
-	}), err
+	if d.err != nil {
+		return
+	}
+	found, err := search{taken: d.taken, words: newIndex(patterns)}.in(d.ctx, d.h, searchedForIDs...)
+	d.found(slices.DeleteFunc(found, func(a plan.Finding) bool {
+		return idsOwn(a.Target) || d.taken.by(a.Target, plan.Restore, plan.Write) || reportedIn(d.h, a.Target)
+	})...)
+	d.failed(err)
 }
 
 // reportedIn reports whether the rule enrolled-agents or host-names reports a file.
 func reportedIn(h *host.Host, name string) bool {
 	return slices.ContainsFunc(slices.Concat(enrolledAgents, hostNames), func(l leftover) bool {
-		if !kept(l.paths, name) {
-			return false
-		}
-		there, err := l.in(h, name)
-		return there && err == nil
+		d := &draft{h: h}
+		return kept(l.paths, name) && l.in(d, name) && d.err == nil
 	})
 }
 

@@ -5,9 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 var (
@@ -209,35 +207,26 @@ func bootArgument(pattern string) reader {
 // kubeletBefore finds that the image is for an older minor version of Kubernetes
 // 1. Without a manifest, the version is unknown.
 func kubeletBefore(minor int) reader {
-	return reader{nil, func(h *host.Host) ([]plan.Finding, error) {
-		m, err := manifest.Load(h)
-		if err != nil || m == nil {
-			return nil, err
+	return reader{nil, func(d *draft) {
+		m := d.manifest()
+		if m == nil {
+			return
 		}
 		parts := strings.Split(m.KubernetesVersion, ".")
 		if n, err := strconv.Atoi(parts[min(1, len(parts)-1)]); err == nil && n < minor {
-			return []plan.Finding{{Target: manifest.Path, Reason: "older"}}, nil
+			d.find(manifest.Path, "older")
 		}
-		return nil, nil
 	}}
 }
 
 // dangling finds a link into a folder that only a unit fills, when the unit is
 // not installed or masked.
 func dangling(link, folder, unit string) reader {
-	return reader{[]string{link}, func(h *host.Host) ([]plan.Finding, error) {
-		_, place, err := h.Trail(link, true)
-		if err != nil || !strings.HasPrefix(place, folder) {
-			return nil, err
+	return reader{[]string{link}, func(d *draft) {
+		_, place, err := d.h.Trail(link, true)
+		// Without systemd, it is a part of a system.
+		if !d.failed(err) && strings.HasPrefix(place, folder) && !d.hasUnit(unit) && d.exists("/usr/lib/systemd/systemd") {
+			d.find(link, fmt.Sprintf("leads into %s, but %s is masked or not installed", folder, unit))
 		}
-		here, err := h.HasUnit(unit)
-		if err != nil || here {
-			return nil, err
-		}
-		if systemd, err := h.Exists("/usr/lib/systemd/systemd"); err != nil || !systemd {
-			return nil, err // a part of a system
-		}
-		return []plan.Finding{{Target: link, Reason: fmt.Sprintf("leads into %s, but %s is masked or not installed", folder,
-			unit)}}, nil
 	}}
 }

@@ -100,39 +100,33 @@ func runRules() []Rule {
 			Paths: []string{"/run/**"}, Owner: "daemons, the VPC CNI",
 			Why:         "the image keeps state of another boot in /run, such as the leases in aws-node/ipam.json; a node never sees these files, but everyone with the image can read them",
 			Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
-			Find: runLeft,
+			look: runLeft,
 		},
 	}
 }
 
 // runLeft reports files below /run of an image that does not run.
-func runLeft(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	if h.IsLive() {
-		return plan.Answer{NotApplicable: "the rule is for image roots: a running machine needs the files in /run"}, nil
+func runLeft(d *draft) {
+	if d.h.IsLive() {
+		d.answer.NotApplicable = "the rule is for image roots: a running machine needs the files in /run"
+		return
 	}
-	var answer plan.Answer
 	for _, dir := range []string{"/run", "/var/run"} {
-		if st, err := h.Files.Lstat(dir); err != nil || !st.IsDir() { // a link points to the other folder
-			if err = ignoreMissing(err); err != nil {
-				return plan.Answer{}, err
-			}
+		if st := d.lstat(dir); st == nil || !st.IsDir() { // a link points to the other folder
 			continue
 		}
-		foreign, err := h.Files.Walk(ctx, dir, dir, func(e host.Entry, err error) error {
+		foreign, err := d.h.Files.Walk(d.ctx, dir, dir, func(e host.Entry, err error) error {
 			if err != nil || e.IsDir() || e.Mode()&fs.ModeSymlink != 0 {
 				return err
 			}
 			if !e.Mode().IsRegular() || e.Size() > 0 { // a lock and a container's mount point are empty
-				answer.Find(e.Path, "left by an earlier boot: remove it")
+				d.find(e.Path, "left by an earlier boot: remove it")
 			}
 			return nil
 		})
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
+		d.failed(err)
+		d.found(foreignFindings(d.h, foreign)...)
 	}
-	return answer, nil
 }
 
 // hashFiles hashes every regular file at and below name, following no links.

@@ -19,7 +19,7 @@ func keysElsewhereRule() Rule {
 		Owner:       "the people who built the image",
 		Why:         "the owners of keys in other files (AuthorizedKeysFile) and in homes without an account could log in to every node; a command that prints keys is reported",
 		Regenerated: "nothing", Source: "sshd_config(5)",
-		Find: keysElsewhere,
+		look: keysElsewhere,
 	}
 }
 
@@ -34,76 +34,56 @@ var publicKey = expression(`(^|\s)AAAA[0-9A-Za-z+/]{20,}`)
 
 // keysElsewhere plans the removal of the files that AuthorizedKeysFile names and
 // of keys in homes without an account, and reports AuthorizedKeysCommand. A file without a key stays.
-func keysElsewhere(_ context.Context, h *host.Host) (plan.Answer, error) {
-	config, err := readSSHD(h)
-	if err != nil {
-		return plan.Answer{}, err
+func keysElsewhere(d *draft) {
+	config, err := readSSHD(d.h)
+	if d.failed(err) {
+		return
 	}
-	lines, err := accountLines(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	accounts := parseAccounts(lines)
-	strangers, err := strangerHomes(h, accounts)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+	accounts := d.accounts()
+	strangers := strangerHomes(d, accounts)
 	accounts = append(accounts, strangers...)
-	var answer plan.Answer
 	for _, s := range config.effective("authorizedkeyscommand") {
 		if command := s.args[0]; command != "none" && !slices.Contains(keyCommands, path.Base(command)) {
-			answer.Find(s.file, fmt.Sprintf("line %d: sshd accepts the keys that %s prints: check that nobody of the build can log in with them, or skip the rule", s.line, command))
+			d.find(s.file, fmt.Sprintf("line %d: sshd accepts the keys that %s prints: check that nobody of the build can "+
+				"log in "+
+				"with them, or skip the rule", s.line, command))
 		}
 	}
-	names, err := strangersKeys(h, strangers)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+	names := strangersKeys(d, strangers)
 	for _, s := range config.effective("authorizedkeysfile") {
 		for _, pattern := range s.args {
-			found, foreign, err := keyFiles(h, pattern, accounts)
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			names = append(names, found...)
-			answer.Findings = append(answer.Findings, foreignFindings(h, foreign)...)
+			names = append(names, keyFiles(d, pattern, accounts)...)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		text, err := regularContent(h, name)
-		if err != nil {
-			return plan.Answer{}, err
+		switch {
+		case !publicKey().Match(d.small(name)):
+		case checkPath(quoteGlob(name)) != nil:
+			d.find(name, "sshd reads keys from a file that the system needs: remove the keys, and choose another "+
+				"AuthorizedKeysFile")
+		default:
+			d.remove(name, "sshd accepts its keys")
 		}
-		if !publicKey().Match(text) {
-			continue
-		}
-		if checkPath(quoteGlob(name)) != nil {
-			answer.Find(name, "sshd reads keys from a file that the system needs: remove the keys, and choose another AuthorizedKeysFile")
-			continue
-		}
-		answer.Act(removeAction(h, name, "sshd accepts its keys"))
 	}
-	return answer, nil
 }
 
 // strangersKeys lists the files of keys in homes that no account has: a directory
 // server may know their owners.
-func strangersKeys(h *host.Host, strangers []account) ([]string, error) {
+func strangersKeys(d *draft, strangers []account) []string {
 	var patterns []string
 	for _, s := range strangers {
 		patterns = append(patterns, quoteGlob(s.home)+"/.ssh/authorized_keys*", quoteGlob(s.home)+"/.ssh/authorized_keys.d/*")
 	}
-	names, _, err := matching(h, patterns)
-	return names, err
+	return d.known(patterns...)
 }
 
 // keyFiles lists the existing files that a pattern of AuthorizedKeysFile names:
 // those of all accounts and, in a folder of its own, those of accounts that the
 // machine does not know.
-func keyFiles(h *host.Host, pattern string, accounts []account) ([]string, []*host.ForeignMount, error) {
+func keyFiles(d *draft, pattern string, accounts []account) []string {
 	if pattern == "none" || isDefaultKeyFile(pattern) {
-		return nil, nil, nil
+		return nil
 	}
 	patterns := show.Each(accounts, func(a account) string { return a.keyFile(pattern) })
 	if strings.Contains(pattern, "%u") || strings.Contains(pattern, "%U") {
@@ -113,11 +93,7 @@ func keyFiles(h *host.Host, pattern string, accounts []account) ([]string, []*ho
 		}
 	}
 	slices.Sort(patterns)
-	names, foreign, err := matching(h, slices.Compact(patterns))
-	if err != nil {
-		return nil, nil, fmt.Errorf("looking for the files of AuthorizedKeysFile %s: %w", pattern, err)
-	}
-	return names, foreign, nil
+	return d.matching(slices.Compact(patterns)...)
 }
 
 func isDefaultKeyFile(pattern string) bool {
@@ -147,30 +123,21 @@ func (a account) keyFile(pattern string) string {
 
 // strangerHomes returns the folders in /home that no account has, and the homes
 // in folders of domains there.
-func strangerHomes(h *host.Host, accounts []account) ([]account, error) {
-	names, _, err := matching(h, []string{"/home/*", "/home/*/*/.ssh"})
-	if err != nil {
-		return nil, fmt.Errorf("looking for home folders: %w", err)
-	}
+func strangerHomes(d *draft, accounts []account) []account {
 	isHome := func(name string) bool {
 		return slices.ContainsFunc(accounts, func(a account) bool { return a.home == name })
 	}
 	var strangers []account
-	for _, name := range names {
+	for _, name := range d.known("/home/*", "/home/*/*/.ssh") {
 		home := strings.TrimSuffix(name, "/.ssh")
 		if isHome(home) || path.Base(home) == "lost+found" || home != name && isHome(path.Dir(home)) {
 			continue
 		}
-		st, err := h.Files.Lstat(home)
-		if isMissing(err) || err == nil && !st.IsDir() {
-			continue
+		if st := d.lstat(home); st != nil && st.IsDir() {
+			strangers = append(strangers, account{name: path.Base(home), home: home})
 		}
-		if err != nil {
-			return nil, fmt.Errorf("looking for home folders: %w", err)
-		}
-		strangers = append(strangers, account{name: path.Base(home), home: home})
 	}
-	return strangers, nil
+	return strangers
 }
 
 func hostKeyRules() []Rule {
@@ -187,7 +154,7 @@ func hostKeyRules() []Rule {
 			Owner:       "sshd",
 			Why:         "host keys that HostKey names in other places are the same on every node, and no unit creates others there; without keys, sshd does not start",
 			Regenerated: "nothing", Source: "sshd_config(5)",
-			Find: hostKeysElsewhere,
+			look: hostKeysElsewhere,
 		},
 	}
 }
@@ -200,81 +167,51 @@ var hostKeyMakers = slices.Concat(cloudInitUnits, []string{"sshdgenkeys.service"
 
 // hostKeysComeBack reports whether a unit creates new host keys at boot.
 // Without one, removing the keys would lock everybody out.
-func hostKeysComeBack(_ context.Context, h *host.Host) (bool, plan.Answer, error) {
-	off, err := cloudInitOff(h)
-	if err != nil {
-		return false, plan.Answer{}, err
+func hostKeysComeBack(ctx context.Context, h *host.Host) (bool, plan.Answer, error) {
+	d := &draft{ctx: ctx, h: h}
+	off := cloudInitOff(d)
+	makers := hostKeyMakers
+	if off != "" {
+		makers = makers[len(cloudInitUnits):]
 	}
-	for i, unit := range hostKeyMakers {
-		if off != "" && i < len(cloudInitUnits) {
-			continue
-		}
-		there, err := h.HasUnit(unit)
-		if err != nil || there {
-			return there, plan.Answer{}, err
-		}
-	}
-	if there, err := sshdMakesKeys(h); err != nil || there {
-		return there, plan.Answer{}, err
-	}
-	keys, err := glob(h, hostKeyGlob)
-	if err != nil || len(keys) == 0 {
-		return false, plan.Answer{}, err
+	if slices.ContainsFunc(makers, d.hasUnit) || sshdMakesKeys(d) {
+		return true, plan.Answer{}, d.err
 	}
 	searched, remedy := strings.Join(hostKeyMakers, ", "), "install cloud-init"
 	if off != "" {
 		searched, remedy = searched+"; cloud-init creates none: "+off, "let cloud-init run"
 	}
-	return false, plan.Finds(keys[0], fmt.Sprintf("no unit on this machine creates SSH host keys at boot (searched for %s), so the keys stay: %s, or skip the rule to accept shared keys", searched, remedy)), nil
+	if keys := d.glob(hostKeyGlob); len(keys) > 0 {
+		d.find(keys[0], fmt.Sprintf("no unit on this machine creates SSH host keys at boot (searched for %s), so the "+
+			"keys stay: "+
+			"%s, or skip the rule to accept shared keys", searched, remedy))
+	}
+	return false, d.answer, d.err
 }
 
 // sshdMakesKeys reports whether sshd's own unit creates missing keys before it
 // starts sshd, as on SUSE.
-func sshdMakesKeys(h *host.Host) (bool, error) {
-	names, _, err := matching(h, []string{
+func sshdMakesKeys(d *draft) bool {
+	return fileWith(d, []string{
 		"/etc/systemd/system/ssh*.service", "/usr/lib/systemd/system/ssh*.service", "/lib/systemd/system/ssh*.service",
 		"/etc/systemd/system/ssh*.service.d/*.conf", "/usr/lib/systemd/system/ssh*.service.d/*.conf",
-	})
-	if err != nil {
-		return false, err
-	}
-	for _, name := range names {
-		if st, err := h.Files.Stat(name); leadsNowhere(err) || err == nil && st.IsDir() {
-			continue
-		}
-		text, err := h.Content(name)
-		if err != nil {
-			return false, err
-		}
-		if makesKeys().Match(text) {
-			return true, nil
-		}
-	}
-	return false, nil
+	}, matches(makesKeys)) != ""
 }
 
 var makesKeys = expression(`(?m)^\s*ExecStart(Pre)?\s*=.*(sshd-gen-keys-start|ssh-keygen\s+-A)`)
 
 // hostKeysElsewhere reports host keys that HostKey names in other places than
 // sshd's default.
-func hostKeysElsewhere(_ context.Context, h *host.Host) (plan.Answer, error) {
-	config, err := readSSHD(h)
-	if err != nil {
-		return plan.Answer{}, err
+func hostKeysElsewhere(d *draft) {
+	config, err := readSSHD(d.h)
+	if d.failed(err) {
+		return
 	}
-	var answer plan.Answer
 	for _, s := range config.all("hostkey") {
 		name := path.Clean(s.args[0])
-		if !path.IsAbs(name) || kept([]string{hostKeyGlob}, name) || about(answer.Findings, name) {
-			continue
-		}
-		there, err := h.Exists(name)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if there {
-			answer.Find(name, fmt.Sprintf("a host key that every node would share, named in %s:%d: remove the key, and let a unit create it at boot before sshd starts", s.file, s.line))
+		if path.IsAbs(name) && !kept([]string{hostKeyGlob}, name) && !about(d.answer.Findings, name) && d.exists(name) {
+			d.find(name, fmt.Sprintf("a host key that every node would share, named in %s:%d: remove the key, and let a unit "+
+				"create it at boot before sshd starts", s.file, s.line))
 		}
 	}
-	return answer, nil
 }

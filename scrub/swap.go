@@ -17,44 +17,28 @@ func swapRules() []Rule {
 			ID: "swap", Phase: Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
 			Paths: append(slices.Clone(swapFiles), "/etc/fstab"), Owner: "an administrator",
 			Why: "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
-			Find: unusedSwapFiles,
+			look: unusedSwapFiles,
 		},
 	}
 }
 
 // unusedSwapFiles plans the removal of swap files. A swap file in use is a
 // finding: its memory must go elsewhere first.
-func unusedSwapFiles(_ context.Context, h *host.Host) (plan.Answer, error) {
+func unusedSwapFiles(d *draft) {
 	active := ""
-	if h.IsLive() {
-		text, err := h.Content("/proc/swaps")
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		active = string(text)
+	if d.h.IsLive() {
+		active = string(d.content("/proc/swaps"))
 	}
-	var answer plan.Answer
 	for _, name := range swapFiles {
-		st, err := h.Files.Lstat(name)
-		if isMissing(err) || err == nil && !st.Mode().IsRegular() {
-			continue
+		switch {
+		case !d.isFile(name):
+		case strings.Contains(active, name+" "):
+			d.find(name, "in use as swap: run swapoff "+name+" and remove its line from /etc/fstab")
+		default:
+			d.remove(name, "it holds memory of the build")
 		}
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		if strings.Contains(active, name+" ") {
-			answer.Find(name, "in use as swap: run swapoff "+name+" and remove its line from /etc/fstab")
-			continue
-		}
-		a, err := planPath(h, plan.Remove, name, "it holds memory of the build")
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Add(a)
 	}
-	table, err := fstabWithoutSwapFiles(h, active)
-	answer.Add(table)
-	return answer, err
+	fstabWithoutSwapFiles(d, active)
 }
 
 // swapFiles are the usual names, and the name that EC2's hibernation agent
@@ -63,12 +47,8 @@ var swapFiles = []string{"/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibini
 
 // fstabWithoutSwapFiles plans fstab(5) without the lines of removed swap files:
 // a boot would wait for them.
-func fstabWithoutSwapFiles(h *host.Host, active string) (plan.Answer, error) {
-	const name = "/etc/fstab"
-	text, err := h.Content(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+func fstabWithoutSwapFiles(d *draft, active string) {
+	text := d.content(fstab)
 	var left strings.Builder
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -77,17 +57,9 @@ func fstabWithoutSwapFiles(h *host.Host, active string) (plan.Answer, error) {
 		}
 		left.WriteString(line)
 	}
-	if left.Len() == len(text) {
-		return plan.Answer{}, nil
+	if left.Len() != len(text) {
+		d.write(plan.Write, fstab, []byte(left.String()), "names a swap file that the scrub removes")
 	}
-	attr, err := h.Files.Attributes(name)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: name, Reason: "names a swap file that the scrub removes",
-		Do: func(context.Context, plan.Progress) error {
-			return h.Files.WriteFile(name, []byte(left.String()), attr)
-		}}), nil
 }
 
 // instanceStoreRules are the rules for the instance store, where a first boot
@@ -100,14 +72,14 @@ func instanceStoreRules() []Rule {
 			Owner:       "eksnode init, setup-local-disks",
 			Why:         "the mounts of the instance store hide folders of the image, and leftover state in them would be captured unseen",
 			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
-			Find: instanceStore,
+			look: instanceStore,
 		},
 		{
 			ID: "local-disks", Phase: State, Groups: g, Verb: plan.Remove,
 			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
 			Owner: "eksnode init, setup-local-disks",
 			Why:   "a node would wait at boot for the instance store of another machine; other mount units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
-			Find: localDisks,
+			look: localDisks,
 		},
 	}
 }
@@ -127,31 +99,16 @@ func (u mountUnit) name() string { return path.Base(u.path) }
 // init` marks its units, and Amazon's setup-local-disks has its own
 // description. Bind mounts of folders on these disks are included, and come
 // first, so that units can be unmounted in this order.
-func instanceStoreUnits(h *host.Host) ([]mountUnit, error) {
-	names, err := glob(h, "/etc/systemd/system/*.mount")
-	if err != nil {
-		return nil, err
-	}
+func instanceStoreUnits(d *draft) []mountUnit {
 	var all, own []mountUnit
-	for _, name := range names {
-		st, err := h.Files.Lstat(name)
-		if isMissing(err) || err == nil && !st.Mode().IsRegular() {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		text, err := h.Content(name)
-		if err != nil {
-			return nil, err
-		}
+	d.ownTexts(d.glob("/etc/systemd/system/*.mount"), func(name string, text []byte) {
 		u := parseMountUnit(name, text)
 		if isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/") {
 			own = append(own, u)
 		} else {
 			all = append(all, u)
 		}
-	}
+	})
 	for _, u := range all {
 		if u.bind && slices.ContainsFunc(own, func(o mountUnit) bool { return !o.bind && strings.HasPrefix(u.what, o.where+"/") }) {
 			own = append(own, u)
@@ -166,7 +123,7 @@ func instanceStoreUnits(h *host.Host) ([]mountUnit, error) {
 		}
 		return 1
 	})
-	return own, nil
+	return own
 }
 
 // amazonMount matches the descriptions of setup-local-disks: of a disk or array,
@@ -196,26 +153,20 @@ func parseMountUnit(name string, text []byte) mountUnit {
 // instanceStore unmounts the instance store, so that the other rules see the
 // image's own folders below the mounts. Leftover state in these folders would
 // be captured unseen.
-func instanceStore(_ context.Context, h *host.Host) (plan.Answer, error) {
-	if !h.IsLive() {
-		return plan.Answer{NotApplicable: "the rule is for running machines: an image root has no mounts of its own"}, nil
+func instanceStore(d *draft) {
+	if !d.h.IsLive() {
+		d.answer.NotApplicable = "the rule is for running machines: an image root has no mounts of its own"
+		return
 	}
-	units, err := instanceStoreUnits(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	var answer plan.Answer
-	for _, u := range units {
-		mounted, err := h.Files.IsMountPoint(u.where)
-		if err != nil {
-			return plan.Answer{}, err
-		}
+	for _, u := range instanceStoreUnits(d) {
+		mounted, err := d.h.Files.IsMountPoint(u.where)
+		d.failed(err)
 		if mounted {
-			answer.Act(plan.Action{Verb: plan.Unmount, Target: u.where, Reason: "the instance store hides the image's own files in this folder",
-				Do: func(ctx context.Context, _ plan.Progress) error { return u.unmount(ctx, h) }})
+			d.act(plan.Action{Verb: plan.Unmount, Target: u.where,
+				Reason: "the instance store hides the image's own files in this folder",
+				Do:     func(ctx context.Context, _ plan.Progress) error { return u.unmount(ctx, d.h) }})
 		}
 	}
-	return answer, nil
 }
 
 // unmount stops the mount unit. It stops containerd during the unmount of
@@ -239,36 +190,17 @@ func (u mountUnit) unmount(ctx context.Context, h *host.Host) error {
 
 // localDisks plans the removal of the units, of the links that enable them, and
 // of the array's configuration.
-func localDisks(_ context.Context, h *host.Host) (plan.Answer, error) {
-	units, err := instanceStoreUnits(h)
-	if err != nil {
-		return plan.Answer{}, err
-	}
+func localDisks(d *draft) {
 	const why = "mounts the disks of another machine"
-	var answer plan.Answer
-	for _, u := range units {
-		links, err := h.Enablements(u.name())
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		for _, name := range append(links, u.path) {
-			answer.Act(removeAction(h, name, why))
+	for _, u := range instanceStoreUnits(d) {
+		for _, name := range append(d.enablements(u.name()), u.path) {
+			d.remove(name, why)
 		}
 	}
 	// Links without their unit are dead.
-	dead, err := glob(h, "/etc/systemd/system/*.wants/mnt-k8s*disks-*.mount")
-	if err != nil {
-		return plan.Answer{}, err
-	}
-	for _, name := range append(dead, "/.aws/mdadm.conf") {
-		if slices.ContainsFunc(answer.Actions, func(a plan.Action) bool { return a.Target == name }) {
-			continue
+	for _, name := range append(d.glob("/etc/systemd/system/*.wants/mnt-k8s*disks-*.mount"), "/.aws/mdadm.conf") {
+		if !slices.ContainsFunc(d.answer.Actions, func(a plan.Action) bool { return a.Target == name }) {
+			d.plan(plan.Remove, name, why)
 		}
-		a, err := planPath(h, plan.Remove, name, why)
-		if err != nil {
-			return plan.Answer{}, err
-		}
-		answer.Add(a)
 	}
-	return answer, nil
 }

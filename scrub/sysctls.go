@@ -5,9 +5,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // sysctlRows are the kernel settings with which no node, or not every node,
@@ -142,24 +139,14 @@ func sysctlRows() []breaker {
 
 // sysctl finds kernel settings whose value at boot is bad.
 func sysctl(bad func(value string) bool, names ...string) reader {
-	return reader{[]string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, func(h *host.Host) (found []plan.Finding,
-		err error) {
-		last, err := sysctls(h)
-		if err != nil {
-			return nil, err
-		}
+	return reader{[]string{"/etc/sysctl.d/*.conf", "/usr/lib/sysctl.d/*.conf"}, func(d *draft) {
+		last := sysctls(d)
 		for _, name := range names {
 			if s, set := last[name]; set && bad(s.value) {
-				found = append(found, s.finding(name))
+				d.find(s.file, s.says(name))
 			}
 		}
-		return found, nil
 	}}
-}
-
-func (s setting) finding(name string) plan.Finding {
-	return plan.Finding{Target: s.file, Reason: fmt.Sprintf("line %d sets %s = %.40q, and no later file changes it",
-		s.line, name, s.value)}
 }
 
 func is(bad string) func(string) bool { return func(value string) bool { return value == bad } }
@@ -178,17 +165,13 @@ func under(least int) func(string) bool {
 // sets all interfaces and those to come, and a later line takes it back.
 func notForwarded() reader {
 	const name = "net.ipv4.conf.default.forwarding"
-	return reader{sysctl(nil).paths, func(h *host.Host) (found []plan.Finding, err error) {
-		last, err := sysctls(h)
-		if err != nil {
-			return nil, err
-		}
+	return reader{sysctl(nil).paths, func(d *draft) {
+		last := sysctls(d)
 		s, set := last[name]
 		all, other := last["net.ipv4.ip_forward"], last["net.ipv4.conf.all.forwarding"]
 		if set && s.value == "0" && (all.file == "" || later(s, all)) && (other.file == "" || later(s, other)) {
-			found = append(found, s.finding(name))
+			d.find(s.file, s.says(name))
 		}
-		return found, nil
 	}}
 }
 
@@ -198,15 +181,10 @@ var sysctlFolders = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/s
 	"/lib/sysctl.d"}
 
 // sysctls returns what systemd-sysctl sets at boot, by name.
-func sysctls(h *host.Host) (map[string]setting, error) {
-	files, err := confFiles(h, sysctlFolders...)
-	if err != nil {
-		return nil, err
-	}
-	last, err := lastSettings(h, files, func(key string) string { return dotted(strings.TrimPrefix(key, "-")) })
-	if err != nil {
-		return nil, err
-	}
+func sysctls(d *draft) map[string]setting {
+	last := d.lastSettings(d.confFiles(sysctlFolders...), func(key string) string {
+		return dotted(strings.TrimPrefix(key, "-"))
+	})
 	// If a setting has two names, the later line wins.
 	if one, all := last["net.ipv4.ip_forward"], last["net.ipv4.conf.all.forwarding"]; one.file != "" && all.file != "" {
 		if later(one, all) {
@@ -215,7 +193,7 @@ func sysctls(h *host.Host) (map[string]setting, error) {
 			delete(last, "net.ipv4.ip_forward")
 		}
 	}
-	return last, nil
+	return last
 }
 
 func later(a, b setting) bool {
@@ -232,4 +210,8 @@ func dotted(name string) string {
 		return strings.NewReplacer("/", ".", ".", "/").Replace(name)
 	}
 	return name
+}
+
+func (s setting) says(name string) string {
+	return fmt.Sprintf("line %d sets %s = %.40q, and no later file changes it", s.line, name, s.value)
 }

@@ -183,24 +183,22 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 		return nil, err
 	}
 	var items []plan.Item
-	taken, owners, originals := taken{}, &owners{}, &originals{}
+	shared := run{taken: taken{}, owners: &owners{}, originals: &originals{}, ids: ids}
 	for _, phase := range phases {
 		for _, r := range chosen {
-			if r.Phase == phase {
-				if r.searchFor != nil {
-					r.search = r.searchFor(ids)
-				}
-				r.notes = r.notes && !slices.Contains(s.Only, r.ID)
-				named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.named(s.Only)
-				switch {
-				case named || s.Node == NodeYes:
-				case r.Breaks != nil: // a hardened machine that is no node breaks none
-					r.Applies = aNode
-				case r.ofNodes && s.Node == NodeAuto:
-					r.Applies = seemsNode
-				}
-				items = append(items, item{Rule: r, hash: s.Hash, taken: taken, owners: owners, originals: originals})
+			if r.Phase != phase {
+				continue
 			}
+			r.notes = r.notes && !slices.Contains(s.Only, r.ID)
+			named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.named(s.Only)
+			switch {
+			case named || s.Node == NodeYes:
+			case r.Breaks != nil: // a hardened machine that is no node breaks none
+				r.Applies = aNode
+			case r.ofNodes && s.Node == NodeAuto:
+				r.Applies = seemsNode
+			}
+			items = append(items, item{Rule: r, hash: s.Hash, run: shared})
 		}
 	}
 	return items, nil

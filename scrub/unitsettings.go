@@ -6,9 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 var (
@@ -104,31 +101,23 @@ var unitFolders = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/l
 
 // unitSettings returns the last value of each option of a unit: of its file and
 // its drop-ins, in systemd's order. A unit without a file has none.
-func unitSettings(h *host.Host, unit string) (map[string]setting, error) {
-	var files []string
+func unitSettings(d *draft, unit string) map[string]setting {
+	var file string
+	var dropIns []string // the name of a drop-in decides, not its folder
 	for _, dir := range unitFolders {
-		there, err := globs(h, []string{path.Join(dir, unit)})
-		if err != nil {
-			return nil, err
+		if there := d.files(path.Join(dir, unit)); file == "" && len(there) > 0 {
+			file = there[0]
 		}
-		if files = there; len(files) > 0 {
-			break
-		}
+		dropIns = append(dropIns, path.Join(dir, unit+".d"))
 	}
-	if len(files) == 0 {
-		return nil, nil
+	if file == "" {
+		return nil
 	}
-	var folders []string // the name of a drop-in decides, not its folder
-	for _, name := range []string{unit, strings.TrimPrefix(path.Ext(unit), ".")} {
-		for _, dir := range unitFolders {
-			folders = append(folders, path.Join(dir, name+".d"))
-		}
+	for _, dir := range unitFolders {
+		dropIns = append(dropIns, path.Join(dir, strings.TrimPrefix(path.Ext(unit), ".")+".d"))
 	}
-	dropIns, err := confFiles(h, folders...)
-	if err != nil {
-		return nil, err
-	}
-	return lastSettings(h, append(files, dropIns...), func(key string) string { return key })
+	files := append([]string{file}, d.confFiles(dropIns...)...)
+	return d.lastSettings(files, func(key string) string { return key })
 }
 
 // unitHas finds options of units, nodeUnits if none is named, whose "Option=value"
@@ -142,20 +131,14 @@ func unitHas(pattern string, units ...string) reader {
 	for _, unit := range units {
 		paths = append(paths, "/etc/systemd/system/"+unit+".d/*.conf")
 	}
-	return reader{paths, func(h *host.Host) (found []plan.Finding, err error) {
+	return reader{paths, func(d *draft) {
 		for _, unit := range units {
-			values, err := unitSettings(h, unit)
-			if err != nil {
-				return nil, err
-			}
+			values := unitSettings(d, unit)
 			for _, key := range slices.Sorted(maps.Keys(values)) {
 				if s := values[key]; wanted().MatchString(key + "=" + s.value) {
-					found = append(found, plan.Finding{
-						Target: s.file, Reason: fmt.Sprintf("line %d gives %s %s=%.60q", s.line, unit, key, s.value),
-					})
+					d.find(s.file, fmt.Sprintf("line %d gives %s %s=%.60q", s.line, unit, key, s.value))
 				}
 			}
 		}
-		return found, nil
 	}}
 }

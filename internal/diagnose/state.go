@@ -191,7 +191,7 @@ func (s *Search) Machine(ctx context.Context, h *host.Host, shown string) error 
 		if r.Breaks == nil || r.Breaks.Note {
 			continue
 		}
-		answer, err := r.Find(ctx, h)
+		answer, err := r.Plan(ctx, h)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("looking for %s: %w", r.ID, err))
 		}
