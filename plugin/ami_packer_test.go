@@ -148,9 +148,7 @@ build {
 // packer builds a disk, and the plugin makes an AMI of it, with copies, a parameter and
 // a manifest.
 func TestADiskOfABuildBecomesAnAMI(t *testing.T) {
-	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.install(plugin)
+	eachBuild(t, func(t *testing.T, d *workstation) {
 		a := newAccount(t)
 		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
 		d.template(`source "file" "x" {
@@ -216,9 +214,7 @@ build {
 
 // Packer destroys the AMI when a later post-processor replaces it.
 func TestAReplacedAMIIsRemoved(t *testing.T) {
-	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.install(plugin)
+	eachBuild(t, func(t *testing.T, d *workstation) {
 		a := newAccount(t)
 		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
 		d.template(importing(nullSource, `disk = "disk.raw"
@@ -235,9 +231,7 @@ ami_regions = ["us-east-1"]`, `post-processor "artifice" {
 }
 
 func TestFailedImportsNameTheCause(t *testing.T) {
-	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.install(plugin)
+	eachBuild(t, func(t *testing.T, d *workstation) {
 		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
 		nodeDisk(t, filepath.Join(d.folder, "joined.raw"), map[string]string{"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate"})
 		nodeDisk(t, filepath.Join(d.folder, "provisioned.raw"), map[string]string{
@@ -285,9 +279,7 @@ func TestFailedImportsNameTheCause(t *testing.T) {
 // Packer deletes the builder's files when the first post-processor fails. A manifest
 // beside it keeps them, as the page says.
 func TestAManifestKeepsTheDiskOfAFailedImport(t *testing.T) {
-	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.install(plugin)
+	eachBuild(t, func(t *testing.T, d *workstation) {
 		a := newAccount(t)
 		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
 		source := "source \"file\" \"x\" {\n  source = \"disk.raw\"\n  target = \"node.raw\"\n}"
@@ -353,9 +345,7 @@ func nobody(t *testing.T, folder string) {
 
 // On Ctrl-C, the pending snapshot is deleted.
 func TestAnInterruptedImportLeavesNothing(t *testing.T) {
-	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.install(plugin)
+	eachBuild(t, func(t *testing.T, d *workstation) {
 		a := newAccount(t)
 		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
 		d.template(importing(nullSource, `disk = "disk.raw"`, ""))

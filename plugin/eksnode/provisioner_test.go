@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -24,43 +23,16 @@ var _ packersdk.Provisioner = new(Provisioner)
 // fields is the content of a block as Packer passes it to Prepare.
 type fields = map[string]any
 
-func TestPrepareReadsEveryField(t *testing.T) {
+// The tests of the package plugin have every field.
+func TestPrepareReadsFields(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "made", "later", "report.json")
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{
-		"distro":             "ubuntu",
-		"kubernetes_version": "1.34.4",
-		"source_url":         "https://mirror.example/assets",
-		"containerd":         "2",
-		"versions":           fields{"cni-plugins": "1.9.1"},
-		"checksums":          fields{"kubelet": strings.Repeat("0a", 32)},
-		"packages":           []any{"htop"},
-		"sysctls":            fields{"net.core.somaxconn": "4096"},
-		"package_versions":   fields{"socat": "1.8.0-1"},
-		"kernel_arguments":   []any{"quiet"},
-		"hardening":          []any{"umask", "audit"},
-		"efa":                true,
-		"fips":               "check",
-
-		"nvidia_container_toolkit": "envvar",
-
-		"dry_run":       true,
-		"report":        report,
-		"remote_folder": "/var/tmp",
-		"sudo_command":  "doas -n",
+		"kubernetes_version": "1.34.4", "packages": []any{"htop"}, "sysctls": fields{"net.core.somaxconn": "4096"}, "efa": true,
+		"dry_run": true, "report": report, "remote_folder": "/var/tmp", "sudo_command": "doas -n",
 	}))
 	assert.Equal(t, provisioner.Spec{
-		Distro:            "ubuntu",
-		KubernetesVersion: "1.34.4",
-		SourceURL:         "https://mirror.example/assets",
-		Containerd:        "2",
-		Versions:          map[string]string{"cni-plugins": "1.9.1"},
-		Checksums:         map[string]string{"kubelet": strings.Repeat("0a", 32)},
-		Packages:          []string{"htop"},
-		Sysctls:           map[string]string{"net.core.somaxconn": "4096"},
-
-		PackageVersions: map[string]string{"socat": "1.8.0-1"}, KernelArguments: []string{"quiet"},
-		Hardening: []string{"umask", "audit"}, EFA: true, FIPS: "check", NVIDIAContainerToolkit: "envvar",
+		KubernetesVersion: "1.34.4", Packages: []string{"htop"}, Sysctls: map[string]string{"net.core.somaxconn": "4096"}, EFA: true,
 	}, p.config.Spec)
 	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
 	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
@@ -82,23 +54,11 @@ func TestPrepareRefusesWrongFields(t *testing.T) {
 		value any
 		want  string
 	}{
-		"no version":              {"kubernetes_version", "", `kubernetes_version is missing; set a complete version, such as 1.36.3`},
 		"a partial version":       {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.36.3"; nothing is resolved to "latest"`},
-		"an unknown distro":       {"distro", "slackware", `distro "slackware" is not known; known are ` + strings.Join(distros.IDs(), ", ")},
-		"an unsupported source":   {"source_url", "ftp://x/y", `source_url "ftp://x/y" must begin with http:// or https:// and a host, or with file:// and an absolute path`},
-		"an invalid package":      {"packages", []any{"a b"}, `packages: "a b" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
-		"an invalid checksum":     {"checksums", fields{"kubelet": "x"}, `checksums["kubelet"] = "x" must be a SHA-256: 64 hexadecimal digits`},
-		"an invalid sysctl":       {"sysctls", fields{"x": "1"}, `sysctls["x"] is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward`},
-		"an invalid authority":    {"ca_certificates", fields{"x": "/etc/ca.pem"}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},
-		"an unknown hardening":    {"hardening", []any{"everything"}, `hardening: "everything" is not known; known are tmp-noexec, umask, audit`},
-		"an invalid argument":     {"kernel_arguments", []any{"a b"}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
-		"an unknown containerd":   {"containerd", "1", `containerd "1" is not known; known are 2, 2.3, and complete versions such as 2.3.7`},
-		"an unknown toolkit mode": {"nvidia_container_toolkit", "yes", `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
 		"a relative folder":       {"remote_folder", "tmp", `remote_folder: "tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
 		"a folder with spaces":    {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
 		"a folder with dots":      {"remote_folder", "/tmp/../x", `remote_folder: "/tmp/../x" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
 		"an unknown download_on":  {"download_on", "host", `download_on: "host" is not known; known are machine, packer-host`},
-		"an image by its tag":     {"images", []any{"registry.k8s.io/pause:3.10"}, `images: "registry.k8s.io/pause:3.10" has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images registry.k8s.io/pause:3.10" and set lock_file`},
 		"archives without images": {"image_archives", []any{file}, "image_archives has no effect without images or pause_image: name those that the node shall have"},
 		"sudo with a shell":       {"sudo_command", "sudo $X", `sudo_command: the value is not a program with plain arguments, such as "sudo -n --"; quotes, variables, shell operators and two spaces in a row are not allowed`},
 		"a folder as report":      {"report", folder, "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json"},
@@ -127,40 +87,8 @@ func TestPrepareRefusesUnknownFields(t *testing.T) {
 	var p Provisioner
 	err := p.Prepare(fields{"kubernetes_version": "1.34.4", "kubernetes": "x"})
 	require.ErrorContains(t, err, `unknown configuration key: '"kubernetes"'`)
-}
-
-// At validate, values that depend on a data source are "<unknown>".
-func TestPrepareAcceptsUnknownValues(t *testing.T) {
-	const unknown = "<unknown>"
-	var p Provisioner
-	require.NoError(t, p.Prepare(fields{
-		"distro":             unknown,
-		"kubernetes_version": unknown,
-		"source_url":         unknown,
-		"containerd":         unknown,
-		"versions":           fields{"cni-plugins": unknown},
-		"checksums":          fields{"kubelet": unknown},
-		"packages":           []any{unknown, "htop"},
-		"sysctls":            fields{"net.core.somaxconn": unknown},
-		"package_versions":   fields{"runc": unknown},
-		"ca_certificates":    fields{"example": unknown},
-		"kernel_arguments":   []any{unknown},
-		"hardening":          []any{unknown},
-		"images":             []any{unknown},
-		"pause_image":        unknown,
-		"image_archives":     []any{unknown},
-		"download_on":        unknown,
-		"cache_folder":       unknown,
-
-		"nvidia_container_toolkit": unknown,
-
-		"dry_run":       false,
-		"report":        unknown,
-		"remote_folder": unknown,
-		"sudo_command":  unknown,
-	}))
-	err := p.Prepare(fields{"kubernetes_version": unknown, "packages": []any{unknown, "a b"}})
-	require.ErrorContains(t, err, `packages: "a b"`, "known values must be checked")
+	err = p.Prepare(fields{"kubernetes_version": "<unknown>", "packages": []any{"<unknown>", "a b"}})
+	require.ErrorContains(t, err, `packages: "a b"`, "known values must be checked beside those of a data source")
 }
 
 // Packer calls Prepare at load, before Provision and before each retry.
@@ -216,26 +144,9 @@ func TestPrepareConsultsTheDistribution(t *testing.T) {
 	}{
 		"a kubelet that does not start": {"amazonlinux2", fields{"kubernetes_version": "1.35.0"},
 			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.`},
-		"a version of a package": {"debian", fields{"versions": fields{"containerd": "2.1.5"}},
-			`versions["containerd"] has no effect on Debian, which has containerd as a package`},
-		"a checksum of a package": {"ubuntu", fields{"checksums": fields{"runc": sum}},
-			`checksums["runc"] has no effect on Ubuntu, which has runc as a package`},
-		"a version of a program in the image": {"flatcar", fields{"versions": fields{"containerd": "2.1.5"}},
-			`versions["containerd"] has no effect on Flatcar Container Linux, which has containerd in its base image`},
 		"a version of an archive": {"rocky", fields{"versions": fields{"containerd": "2.1.5"}, "checksums": fields{"runc": sum}}, ""},
-		"packages without a package manager": {"flatcar", fields{"packages": []any{"htop"}},
-			`packages: Flatcar Container Linux has no package manager, so "htop" cannot be installed`},
 		"a package that breaks the distribution": {"fedora", fields{"packages": []any{"zram-generator-defaults"}},
 			`packages: "zram-generator-defaults" contradicts what a node needs: the package creates swap, with which a kubelet does not start`},
-		"a package version on a rolling distribution": {"arch", fields{"package_versions": fields{"runc": "1.3.4-1"}},
-			`package_versions["runc"]: pacman cannot install runc 1.3.4-1: a repository has only the newest version; remove the package from package_versions`},
-		"a package version without a package manager": {"flatcar", fields{"package_versions": fields{"runc": "1.3.4-1"}},
-			`package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
-		"FIPS without validated modules": {"debian", fields{"fips": "check"},
-			`fips: Debian has no FIPS mode: its cryptographic modules are not validated`},
-		"FIPS with validated modules": {"rhel", fields{"fips": "check"}, ""},
-		"an option without packages": {"flatcar", fields{"efa": true},
-			`efa: Flatcar Container Linux does not support it`},
 		"a distribution that is not known yet": {"<unknown>", fields{"fips": "check"}, ""},
 		"a version that is not known yet":      {"amazonlinux2", fields{"kubernetes_version": "<unknown>"}, ""},
 	} {

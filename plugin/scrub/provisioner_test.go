@@ -1,7 +1,6 @@
 package scrub
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,15 +90,6 @@ func TestPrepareRefusesUnknownFields(t *testing.T) {
 	}
 }
 
-func TestPrepareAcceptsUnknownValues(t *testing.T) {
-	const unknown = "<unknown>"
-	var p Provisioner
-	require.NoError(t, p.Prepare(fields{
-		"distro": unknown, "rules": []any{unknown}, "skip_rules": []any{unknown, "kubelet"},
-		"report": unknown, "remote_folder": unknown, "sudo_command": unknown,
-	}))
-}
-
 func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"rules": []any{"kubelet"}, "dry_run": true}))
@@ -107,12 +97,4 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{}))
 	assert.Equal(t, scrub.Spec{}, p.config.Spec)
 	assert.False(t, p.config.DryRun)
-}
-
-func TestProvisionWithoutACommunicatorFails(t *testing.T) {
-	var p Provisioner
-	require.NoError(t, p.Prepare(fields{}))
-	ui := &packersdk.BasicUi{Writer: io.Discard}
-	err := p.Provision(t.Context(), ui, &packersdk.MockCommunicator{}, nil)
-	require.ErrorContains(t, err, "the communicator answered success without running anything")
 }
