@@ -5,10 +5,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,8 +22,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 )
-
-var importKills = flag.Int("kills", 20, "how often TestKilledImportsGoOn kills an import")
 
 // importWorld is a world with the EBS direct APIs, and an own cache folder.
 func importWorld(t *testing.T) (*aws.World, *ebsdirect.Double) {
@@ -188,17 +184,6 @@ func TestAMIImportStopsAtFindings(t *testing.T) {
 	}
 }
 
-// A disk that was provisioned after its scrub is refused. The post-processor eksnode-ami
-// runs the same import.
-func TestAMIImportRefusesWorkAfterTheScrub(t *testing.T) {
-	_, double := importWorld(t)
-	record := `{"schema": "eksnode.scrubbed/v1", "tool": "0.1.0", "provisioned": true}`
-	code, out, errOut := inProcess(importArgs(nodeDisk(t, map[string]string{"etc/eks/eksnode/scrubbed.json": record}))...)
-	assert.Equal(t, 1, code, errOut)
-	assert.Contains(t, out, "a provision ran after the scrub: make the scrub the last step")
-	assert.Empty(t, double.IDs())
-}
-
 // TestAMIImportRefusesBadDisks imports disks that cannot become an AMI. Each error says
 // what to do, and nothing is uploaded.
 func TestAMIImportRefusesBadDisks(t *testing.T) {
@@ -305,73 +290,5 @@ func TestAMIImportStopsAtSignals(t *testing.T) {
 			w.Images, w.Snapshots = nil, nil
 			double.Delete(double.IDs()[0])
 		}
-	}
-}
-
-// TestKilledImportsGoOn kills the command with SIGKILL before random calls, until the
-// AMI is there. Every snapshot must be that of an import that nobody disturbed.
-func TestKilledImportsGoOn(t *testing.T) {
-	w, double := importWorld(t)
-	double.Quotas.Start, double.Quotas.Complete, double.Completing = 0, 0, 1
-	disk := nodeDisk(t, nil)
-	args := append(importArgs(disk)[:5:5], "--audit", "off")
-	code, out, errOut := inProcess(args...)
-	require.Zero(t, code, out+errOut)
-	want := double.Blocks(double.IDs()[0])
-	require.NotEmpty(t, want)
-	for done, imports := 0, 1; done < *importKills; imports++ {
-		name := fmt.Sprintf("node-%d", imports)
-		args[4] = name
-		for {
-			cmd, out, errOut := eksnodeProcess(args...)
-			killed := killBefore(w, double, cmd)
-			err := cmd.Run()
-			w.Before("ec2:RegisterImage", nil)
-			for _, action := range killActions {
-				double.Before(action, nil)
-			}
-			if err == nil {
-				break
-			}
-			require.True(t, killed(), "the import failed by itself: %s%s", out, errOut)
-			done++
-		}
-		require.Len(t, double.IDs(), imports+1, "one snapshot for each AMI")
-		require.Equal(t, want, double.Blocks(double.IDs()[imports]))
-		require.Equal(t, double.IDs()[imports], w.Image(name).Devices[0].Snapshot)
-	}
-	left, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "eksnode/ami-import/*.journal"))
-	require.NoError(t, err)
-	assert.Empty(t, left)
-}
-
-// killActions are the calls before which an import is killed. Puts are most calls.
-var killActions = []string{"StartSnapshot", "PutSnapshotBlock", "PutSnapshotBlock", "PutSnapshotBlock", "CompleteSnapshot", "ec2:RegisterImage"}
-
-// killBefore kills a command before a random call.
-func killBefore(w *aws.World, double *ebsdirect.Double, cmd *exec.Cmd) (killed func() bool) {
-	action := killActions[rand.IntN(len(killActions))]
-	left, done := 1, false
-	if action == "PutSnapshotBlock" {
-		left += rand.IntN(20)
-	}
-	var mutex sync.Mutex
-	kill := func() {
-		mutex.Lock()
-		defer mutex.Unlock()
-		if left--; left == 0 {
-			done = true
-			_ = cmd.Process.Kill() // the process may have ended
-		}
-	}
-	if strings.HasPrefix(action, "ec2:") {
-		w.Before(action, kill)
-	} else {
-		double.Before(action, kill)
-	}
-	return func() bool {
-		mutex.Lock()
-		defer mutex.Unlock()
-		return done
 	}
 }
