@@ -165,20 +165,6 @@ func TestAllPackagesListsEachOnce(t *testing.T) {
 	assert.Equal(t, []string{"containerd", "runc", "socat"}, d.AllPackages())
 }
 
-// On Enterprise Linux 10, pods need the modules br_netfilter and xt_* from
-// kernel-modules-extra for their network. Version 9 has them in its kernel.
-func TestEnterpriseLinux10NeedsKernelModulesExtra(t *testing.T) {
-	for _, id := range []string{"rhel", "rocky", "almalinux"} {
-		d, err := ByID(id)
-		require.NoError(t, err)
-		assert.NotContains(t, d.of("9.6").AllPackages(), "kernel-modules-extra")
-		for _, version := range []string{"10", "10.1"} {
-			assert.Contains(t, d.of(version).AllPackages(), "kernel-modules-extra")
-		}
-		assert.NotContains(t, d.AllPackages(), "kernel-modules-extra", "of must not change the table")
-	}
-}
-
 // Without these packages containers run unconfined, without any error.
 func TestConfinementPackagesAreInstalled(t *testing.T) {
 	for _, d := range All() {
@@ -196,21 +182,4 @@ func TestConfinementPackagesAreInstalled(t *testing.T) {
 			assert.Empty(t, have, d.ID)
 		}
 	}
-}
-
-// If a DHCP lease runs cloud-netconfig, the primary interface gets the addresses
-// of pods.
-func TestCloudNetconfigIsMasked(t *testing.T) {
-	found := 0
-	for _, d := range All() {
-		for _, q := range d.Quirks {
-			if q.Name != "cloud-netconfig" {
-				continue
-			}
-			found++
-			caller := map[string]string{"wicked": "/etc/netconfig.d/cloud-netconfig", "NetworkManager": "/etc/NetworkManager/dispatcher.d/90-cloud-netconfig"}[d.Network.Name]
-			assert.True(t, slices.ContainsFunc(q.Masked, func(m Masked) bool { return m.Path == caller }), "%s: %s", d.ID, caller)
-		}
-	}
-	assert.NotZero(t, found)
 }

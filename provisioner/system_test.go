@@ -134,22 +134,6 @@ func TestLabelsNeedALoadedPolicy(t *testing.T) {
 }
 
 // Only listed assets come from upstream, and containerd then gets a unit.
-func TestUpstreamContainerd(t *testing.T) {
-	for id, want := range map[string]bool{"rhel": true, "debian": false, "flatcar": false} {
-		n := nodeOf(t, id, Spec{})
-		assert.Equal(t, want, n.has("containerd"), id)
-		assert.Equal(t, want, n.has("runc"), id)
-		units := 0
-		for _, f := range n.unitFiles() {
-			if strings.HasSuffix(f.Path, "/containerd.service") {
-				units++
-				assert.Contains(t, string(f.Content), "ExecStart=/usr/local/bin/containerd\n")
-			}
-		}
-		assert.Equal(t, want, units == 1, id)
-	}
-}
-
 func TestSettingsThatContradictTheDistribution(t *testing.T) {
 	for name, test := range map[string]struct {
 		distro string

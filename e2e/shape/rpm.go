@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -69,7 +70,7 @@ func (m rpmManager) build(ctx context.Context, folder, name, copies string, all 
 	fmt.Fprintf(&spec, "Name: shape-%s\nVersion: 1\nRelease: 1\nSummary: none\nLicense: none\nAutoReqProv: no\n%%description\nnone\n%%install\nmkdir -p %%{buildroot}\n%s", name, copies)
 	owned := map[string]bool{}
 	for _, p := range all {
-		fmt.Fprintf(&spec, "%%package -n %s\nVersion: %s\nRelease: 1\nSummary: %s\nAutoReqProv: no\n", p.name, p.version, firstNonEmpty(p.summary, p.name))
+		fmt.Fprintf(&spec, "%%package -n %s\nVersion: %s\nRelease: 1\nSummary: %s\nAutoReqProv: no\n", p.name, p.version, cmp.Or(p.summary, p.name, "none"))
 		for _, need := range p.needs(known) {
 			fmt.Fprintf(&spec, "Requires: %s\n", need)
 		}
@@ -116,15 +117,6 @@ func (m rpmManager) build(ctx context.Context, folder, name, copies string, all 
 		args = append(args, "--define", name+" "+value)
 	}
 	return command(ctx, "rpmbuild", append(args, path)...)
-}
-
-func firstNonEmpty(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return "none"
 }
 
 // publish makes a signed repository of packages.

@@ -113,7 +113,7 @@ func (c *Console) enter(phase, item string) {
 func (c *Console) leave() {
 	for _, p := range plan.PhasesOf(c.outcomes) {
 		if len(c.outcomes) > 1 || c.outcomes[0].Item != p.Phase {
-			c.say("%s", c.phaseLine(p))
+			c.say("%s", PhaseLine(c.o.Command, p))
 		}
 	}
 	c.phase, c.outcomes = "", nil
@@ -268,8 +268,6 @@ func (c *Console) planned(list []plan.Planned, will string) {
 		}
 	}
 }
-
-func (c *Console) phaseLine(p plan.PhaseTotals) string { return PhaseLine(c.o.Command, p) }
 
 // details are an item's figures that are not zero.
 func details(o plan.Outcome) string {

@@ -4,6 +4,7 @@ package leftover
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -287,7 +288,7 @@ func (s State) anotherInstance(h *host.Host) (another, unknown string, err error
 		return "", "", err
 	}
 	want := providerOf(s.rendered(render.KubeletConfigOf(s.Node)))
-	if have := firstNonEmpty(providerOf(text), providerOf(script)); have != "" {
+	if have := cmp.Or(providerOf(text), providerOf(script)); have != "" {
 		if have == want {
 			return "", "", nil
 		}
@@ -304,13 +305,6 @@ func (s State) anotherInstance(h *host.Host) (another, unknown string, err error
 		return "the file belongs to the node at " + address, "", nil
 	}
 	return "", "", nil
-}
-
-func firstNonEmpty(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // providerOf returns the provider ID in a kubelet's configuration.

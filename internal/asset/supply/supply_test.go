@@ -35,18 +35,25 @@ func published(t *testing.T) (reference string, down func()) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
-	bare, err := random.Image(1000, 3)
+	reference, _ = push(t, server, "/eks/pause:3.10", 1000, 3)
+	return reference, server.Close
+}
+
+// push pushes an image of random layers to a registry.
+func push(t *testing.T, server *httptest.Server, to string, size, layers int64) (string, v1.Image) {
+	t.Helper()
+	bare, err := random.Image(size, layers)
 	require.NoError(t, err)
 	config, err := bare.ConfigFile()
 	require.NoError(t, err)
 	one, err := mutate.ConfigFile(bare, &v1.ConfigFile{OS: "linux", Architecture: "amd64", RootFS: config.RootFS})
 	require.NoError(t, err)
-	tag, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/eks/pause:3.10")
+	tag, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + to)
 	require.NoError(t, err)
 	require.NoError(t, remote.Write(tag, one))
 	digest, err := one.Digest()
 	require.NoError(t, err)
-	return tag.Name() + "@" + digest.String(), server.Close
+	return tag.Name() + "@" + digest.String(), one
 }
 
 // patience does not wait between attempts.
@@ -239,23 +246,12 @@ func lineTo(t *testing.T) *line {
 	l := &line{inner: registry.New(registry.Logger(log.New(io.Discard, "", 0))), left: -1}
 	server := httptest.NewServer(l)
 	t.Cleanup(server.Close)
-	bare, err := random.Image(layerSize, 1)
-	require.NoError(t, err)
-	config, err := bare.ConfigFile()
-	require.NoError(t, err)
-	one, err := mutate.ConfigFile(bare, &v1.ConfigFile{OS: "linux", Architecture: "amd64", RootFS: config.RootFS})
-	require.NoError(t, err)
-	tag, err := name.NewTag(strings.TrimPrefix(server.URL, "http://") + "/team/app:1.2")
-	require.NoError(t, err)
-	require.NoError(t, remote.Write(tag, one))
+	reference, one := push(t, server, "/team/app:1.2", layerSize, 1)
 	layers, err := one.Layers()
 	require.NoError(t, err)
 	digest, err := layers[0].Digest()
 	require.NoError(t, err)
-	l.layer = digest.String()
-	whole, err := one.Digest()
-	require.NoError(t, err)
-	l.reference = tag.Name() + "@" + whole.String()
+	l.reference, l.layer = reference, digest.String()
 	return l
 }
 
