@@ -34,7 +34,10 @@ func enterpriseLinux(id, name string) Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		PackagesOf:     map[string]map[Role][]string{"10": networking10()},
+		// The kernels of release 10 have br_netfilter and the modules for iptables in
+		// a package that images lack and that iptables-nft does not require. The
+		// package also installs its kernel (kops #18724).
+		PackagesOf:     map[string]map[Role][]string{"10": {Networking: {"kernel-modules-extra"}}},
 		Upstream:       []string{"containerd", "runc"},
 		OptionPackages: UsualOptionPackages("audit", "chrony"),
 		FIPS:           FIPSModeSetup(),
@@ -52,14 +55,6 @@ func enterpriseLinux(id, name string) Distro {
 		Kernel:   Grubby(),
 		Quirks:   []Quirk{CloudInitHotplug()},
 	}
-}
-
-// networking10 are the packages for release 10 of the family. Its kernels have
-// br_netfilter and the modules for iptables in a package that images lack and
-// that iptables-nft does not require. The package also installs its kernel
-// (kops #18724).
-func networking10() map[Role][]string {
-	return map[Role][]string{Networking: {"kernel-modules-extra"}}
 }
 
 // cgroupV1Left is about release 9 of the family, where Red Hat deprecated cgroup

@@ -93,7 +93,9 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 	}
 	n.describeImages(old, m)
 	for _, f := range append(n.templateFiles(), n.overwrittenUnits()...) {
-		m.Templates = append(m.Templates, templateRecord(f))
+		m.Templates = append(m.Templates, manifest.Template{
+			Path: f.Path, Mode: manifest.Mode(f.Mode), SHA256: manifest.Sum(f.Content), Content: string(f.Content),
+		})
 	}
 	for _, f := range n.writtenFiles() {
 		m.Files = append(m.Files, record(f))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -40,8 +39,4 @@ func (n *node) templates() step {
 	return step{"templates", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		return plan.Files(h, n.templateFiles())
 	}}
-}
-
-func templateRecord(f plan.File) manifest.Template {
-	return manifest.Template{Path: f.Path, Mode: manifest.Mode(f.Mode), SHA256: manifest.Sum(f.Content), Content: string(f.Content)}
 }

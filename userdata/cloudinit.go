@@ -151,7 +151,7 @@ func (c *checker) topNode(text string, kind yaml.Kind, wrong string) (top *yaml.
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		c.yamlError(err)
+		c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
 		return nil, 1
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != kind {
@@ -200,10 +200,6 @@ func (c *checker) scalar(n *yaml.Node) position {
 	default:
 		return c.at.below(n.Line - 1)
 	}
-}
-
-func (c *checker) yamlError(err error) {
-	c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
 }
 
 // writeFiles notes the files that a cloud-config writes, so that they can be

@@ -2,6 +2,7 @@ package userdata
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
@@ -151,7 +152,7 @@ func check(content []byte, family string, merged bool) (Report, error) {
 		c.size(f, size, packed)
 	}
 	f.check(c, text)
-	report.sort()
+	slices.SortStableFunc(report.Problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return report, nil
 }
 

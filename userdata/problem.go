@@ -1,7 +1,6 @@
 package userdata
 
 import (
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -187,14 +186,10 @@ func (c *checker) in(at position, look func()) {
 	c.at = outer
 }
 
-// sort puts problems in the file's order.
-func (r *Report) sort() {
-	slices.SortStableFunc(r.Problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-}
-
 func message(parts ...Part) []byte {
 	boundary := "EKSNODE"
-	for n := 1; contains(parts, "--"+boundary); n++ {
+	taken := func(p Part) bool { return strings.Contains(p.Content, "--"+boundary) }
+	for n := 1; slices.ContainsFunc(parts, taken); n++ {
 		boundary = fmt.Sprintf("EKSNODE%d", n)
 	}
 	var b strings.Builder
@@ -204,10 +199,6 @@ func message(parts ...Part) []byte {
 	}
 	fmt.Fprintf(&b, "--%s--\n", boundary)
 	return []byte(b.String())
-}
-
-func contains(parts []Part, text string) bool {
-	return slices.ContainsFunc(parts, func(p Part) bool { return strings.Contains(p.Content, text) })
 }
 
 // encode is the part with its header. cloud-init garbles characters that are not

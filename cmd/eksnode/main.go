@@ -156,7 +156,8 @@ func root() *cobra.Command {
 	cmd.SetFlagErrorFunc(flagError)
 	cmd.AddCommand(in(forImages, provisionCommand(), scrubCommand(), auditCommand())...)
 	cmd.AddCommand(workstationCommands()...)
-	cmd.AddCommand(in(onNodes, joinCommands()...)...)
+	cmd.AddCommand(in(onNodes, initCommand(), bootHookCommand(), tokenCommand(), nodeadmCommand(),
+		bootstrapSHCommand(), authenticatorCommand(), diagnoseCommand())...)
 	cmd.AddCommand(in(others, versionCommand(), completionCommand())...)
 	cmd.SetHelpCommand(in(others, helpCommand())[0])
 	cmd.InitDefaultHelpCmd() // otherwise cobra adds the command when it runs

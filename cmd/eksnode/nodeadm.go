@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,19 +21,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// otherNames maps a program name, such as that of a link to eksnode, to the command
-// that runs.
-func otherNames() map[string]string {
-	return map[string]string{"nodeadm": "nodeadm", "bootstrap.sh": "bootstrap.sh", "aws-iam-authenticator": "aws-iam-authenticator"}
-}
-
-// commandLine returns the arguments of this program under any of its names.
+// commandLine returns the arguments of this program under any of its names. A link
+// with the name of another program runs the command of that name.
 func commandLine(argv []string) []string {
 	if len(argv) == 0 {
 		return nil
 	}
-	command, ok := otherNames()[path.Base(argv[0])]
-	if !ok {
+	command := path.Base(argv[0])
+	if !slices.Contains([]string{"nodeadm", "bootstrap.sh", "aws-iam-authenticator"}, command) {
 		return argv[1:]
 	}
 	args := append([]string{command}, argv[1:]...)
@@ -178,10 +174,6 @@ func authenticatorCommand() *cobra.Command {
 	allowEmpty(token, "region")
 	cmd.AddCommand(token)
 	return cmd
-}
-
-func joinCommands() []*cobra.Command {
-	return []*cobra.Command{initCommand(), bootHookCommand(), tokenCommand(), nodeadmCommand(), bootstrapSHCommand(), authenticatorCommand(), diagnoseCommand()}
 }
 
 // bootstrapSHCommand is the command for the name of Amazon Linux 2's bootstrap.sh.

@@ -168,10 +168,6 @@ type versionFolder struct {
 	bucket        bool   // an S3 bucket lists it
 }
 
-// listable says whether a server or folder lists the versions: upstream's sites do
-// not.
-func (s versionFolder) listable(mirror string) bool { return mirror != "" || s.bucket }
-
 // versionFolders finds the folders in an address's template that contain versions.
 func versionFolders(template string, fill *strings.Replacer, source, published string) ([]versionFolder, error) {
 	var found []versionFolder
@@ -200,7 +196,7 @@ func versionFolders(template string, fill *strings.Replacer, source, published s
 func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string, err error) error {
 	told := d.explain(address, err)
 	for _, s := range d.folders {
-		if !s.listable(d.Mirror) {
+		if d.Mirror == "" && !s.bucket { // upstream's sites list no versions
 			continue
 		}
 		names, err := f.names(ctx, s)

@@ -58,7 +58,7 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 		return plan.Answer{}, err
 	}
 	for _, m := range managers() {
-		there, err := m.isThere(h)
+		there, err := exists(h, m.paths...)
 		if err != nil {
 			return plan.Answer{}, fmt.Errorf("looking for %s: %w", m.name, err)
 		}
@@ -102,7 +102,9 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 func mask(h *host.Host, answer *plan.Answer, digest *service.Digest) ([]reload, error) {
 	stop := []string{"systemctl", "stop"}
 	for _, u := range competitors() {
-		there, err := hasUnitFile(h, u.name)
+		// Only a package's unit counts, not the masks in /run.
+		there, err := exists(h,
+			"/usr/lib/systemd/system/"+u.name, "/lib/systemd/system/"+u.name, "/etc/systemd/system/"+u.name)
 		if err != nil {
 			return nil, err
 		}
@@ -165,12 +167,6 @@ func exists(h *host.Host, names ...string) (bool, error) {
 	return false, nil
 }
 
-// hasUnitFile reports whether a package installed a unit. /run, where the masks are,
-// does not count.
-func hasUnitFile(h *host.Host, name string) (bool, error) {
-	return exists(h, "/usr/lib/systemd/system/"+name, "/lib/systemd/system/"+name, "/etc/systemd/system/"+name)
-}
-
 // secondaries lists the existing secondary interfaces.
 func secondaries(h *host.Host, mac string) ([]string, error) {
 	const interfaces = "/sys/class/net"
@@ -209,8 +205,6 @@ type manager struct {
 // file is a file of a manager. The placeholders {mac} and {MAC} in its content are the
 // primary interface's address; {drivers|} and {drivers,} are the drivers.
 type file struct{ path, content, why string }
-
-func (m manager) isThere(h *host.Host) (bool, error) { return exists(h, m.paths...) }
 
 // reload is a command that makes a manager read its files again.
 type reload struct {
