@@ -69,8 +69,7 @@ func (a *AWS) Cluster(ctx context.Context, name string) (Cluster, error) {
 // Clusters lists the names of the clusters in the region.
 func (a *AWS) Clusters(ctx context.Context) ([]string, error) {
 	pages := eks.NewListClustersPaginator(a.eks, &eks.ListClustersInput{})
-	list := func(p *eks.ListClustersOutput) []string { return p.Clusters }
-	return collect(each(ctx, "listing the clusters", pages, list), func(name string) string { return name })
+	return collect(each[string](ctx, "listing the clusters", pages), func(name string) string { return name })
 }
 
 func clusterOf(in *types.Cluster) Cluster {
@@ -137,8 +136,7 @@ type Addon struct {
 func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
 	var addons []Addon
 	pages := eks.NewListAddonsPaginator(a.eks, &eks.ListAddonsInput{ClusterName: aws.String(name)})
-	list := func(p *eks.ListAddonsOutput) []string { return p.Addons }
-	for addon, err := range each(ctx, "listing the add-ons of "+name, pages, list) {
+	for addon, err := range each[string](ctx, "listing the add-ons of "+name, pages) {
 		if err != nil {
 			return nil, err
 		}
@@ -171,8 +169,7 @@ func SetupActions() []string {
 // ProfilesOf lists the names of the instance profiles that have a role.
 func (a *AWS) ProfilesOf(ctx context.Context, role string) ([]string, error) {
 	pages := iam.NewListInstanceProfilesForRolePaginator(a.iam, &iam.ListInstanceProfilesForRoleInput{RoleName: aws.String(role)})
-	list := func(p *iam.ListInstanceProfilesForRoleOutput) []iamtypes.InstanceProfile { return p.InstanceProfiles }
-	return collect(each(ctx, "listing the instance profiles of the role "+role, pages, list),
+	return collect(each[iamtypes.InstanceProfile](ctx, "listing the instance profiles of the role "+role, pages),
 		func(p iamtypes.InstanceProfile) string { return aws.ToString(p.InstanceProfileName) })
 }
 

@@ -42,9 +42,8 @@ func (a *AWS) Nodes(ctx context.Context, f Fleet) ([]Node, error) {
 		in.Filters = append(in.Filters, filter)
 	}
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2, in)
-	list := func(p *ec2.DescribeInstancesOutput) []types.Reservation { return p.Reservations }
 	var all []Node
-	for reservation, err := range each(ctx, "listing the instances", pages, list) {
+	for reservation, err := range each[types.Reservation](ctx, "listing the instances", pages) {
 		if err != nil {
 			return nil, err
 		}

@@ -71,10 +71,7 @@ func (a *AWS) Offerings(ctx context.Context, names, zones []string) ([]Offering,
 		LocationType: types.LocationTypeAvailabilityZone,
 		Filters:      []types.Filter{{Name: aws.String("instance-type"), Values: names}, {Name: aws.String("location"), Values: zones}},
 	})
-	list := func(p *ec2.DescribeInstanceTypeOfferingsOutput) []types.InstanceTypeOffering {
-		return p.InstanceTypeOfferings
-	}
-	return collect(each(ctx, "listing the offerings of "+strings.Join(names, ", "), pages, list),
+	return collect(each[types.InstanceTypeOffering](ctx, "listing the offerings of "+strings.Join(names, ", "), pages),
 		func(o types.InstanceTypeOffering) Offering {
 			return Offering{string(o.InstanceType), aws.ToString(o.Location)}
 		})

@@ -43,8 +43,7 @@ func (a *AWS) images(ctx context.Context, owner string, disabled bool) ([]Image,
 
 func (a *AWS) described(ctx context.Context, doing string, in *ec2.DescribeImagesInput) ([]Image, error) {
 	pages := ec2.NewDescribeImagesPaginator(a.ec2, in)
-	list := func(p *ec2.DescribeImagesOutput) []types.Image { return p.Images }
-	return collect(each(ctx, doing, pages, list), func(in types.Image) Image { return imageOf(in, a.Region) })
+	return collect(each[types.Image](ctx, doing, pages), func(in types.Image) Image { return imageOf(in, a.Region) })
 }
 
 // Marks returns the tags of an image that begin with TagPrefix, without the prefix and

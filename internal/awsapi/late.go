@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ type pager[Page, Option any] interface {
 }
 
 // each yields the items of all pages. An error ends the list.
-func each[Page, Option, Item any](ctx context.Context, doing string, pages pager[Page, Option], items func(Page) []Item) iter.Seq2[Item, error] {
+func each[Item, Page, Option any](ctx context.Context, doing string, pages pager[Page, Option]) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
@@ -75,13 +76,24 @@ func each[Page, Option, Item any](ctx context.Context, doing string, pages pager
 				yield(none, explain(doing, err))
 				return
 			}
-			for _, item := range items(page) {
+			for _, item := range itemsOf[Item](page) {
 				if !yield(item, nil) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// itemsOf is the list of a page of the SDK: the one field with such items.
+func itemsOf[Item any](page any) []Item {
+	of := reflect.ValueOf(page).Elem()
+	for i := range of.NumField() {
+		if field := of.Field(i); field.Type() == reflect.TypeFor[[]Item]() {
+			return field.Interface().([]Item)
+		}
+	}
+	panic(fmt.Sprintf("%s has no list of %s", of.Type(), reflect.TypeFor[Item]()))
 }
 
 // collect converts all items of a list.

@@ -187,8 +187,7 @@ func (a *AWS) ACLs(ctx context.Context, subnets []string) ([]ACL, error) {
 	pages := ec2.NewDescribeNetworkAclsPaginator(a.ec2, &ec2.DescribeNetworkAclsInput{
 		Filters: []types.Filter{{Name: aws.String("association.subnet-id"), Values: subnets}},
 	})
-	list := func(p *ec2.DescribeNetworkAclsOutput) []types.NetworkAcl { return p.NetworkAcls }
-	return collect(each(ctx, "describing the network ACLs", pages, list), aclOf)
+	return collect(each[types.NetworkAcl](ctx, "describing the network ACLs", pages), aclOf)
 }
 
 func aclOf(in types.NetworkAcl) ACL {
@@ -259,8 +258,7 @@ type Endpoint struct {
 
 func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
 	pages := ec2.NewDescribeVpcEndpointsPaginator(a.ec2, &ec2.DescribeVpcEndpointsInput{Filters: filters("vpc-id", v.ID)})
-	list := func(p *ec2.DescribeVpcEndpointsOutput) []types.VpcEndpoint { return p.VpcEndpoints }
-	for e, err := range each(ctx, "listing the endpoints of the VPC "+v.ID, pages, list) {
+	for e, err := range each[types.VpcEndpoint](ctx, "listing the endpoints of the VPC "+v.ID, pages) {
 		if err != nil {
 			return err
 		}

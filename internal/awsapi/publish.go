@@ -173,8 +173,7 @@ func (r *References) inParameters(ctx context.Context) error {
 	pages := ssm.NewDescribeParametersPaginator(r.aws.ssm, &ssm.DescribeParametersInput{
 		ParameterFilters: []types.ParameterStringFilter{{Key: aws.String("Type"), Option: aws.String("Equals"), Values: []string{"String", "StringList"}}},
 	})
-	list := func(p *ssm.DescribeParametersOutput) []types.ParameterMetadata { return p.Parameters }
-	for p, err := range each(ctx, "listing the SSM parameters", pages, list) {
+	for p, err := range each[types.ParameterMetadata](ctx, "listing the SSM parameters", pages) {
 		if err != nil {
 			return err
 		}
@@ -206,8 +205,7 @@ func (r *References) inParameters(ctx context.Context) error {
 // programs may name.
 func (r *References) labels(ctx context.Context, name string) error {
 	pages := ssm.NewGetParameterHistoryPaginator(r.aws.ssm, &ssm.GetParameterHistoryInput{Name: aws.String(name)})
-	list := func(p *ssm.GetParameterHistoryOutput) []types.ParameterHistory { return p.Parameters }
-	for v, err := range each(ctx, "reading the versions of the SSM parameter "+name, pages, list) {
+	for v, err := range each[types.ParameterHistory](ctx, "reading the versions of the SSM parameter "+name, pages) {
 		if err != nil {
 			return err
 		}

@@ -105,8 +105,7 @@ func (r *References) instances(ctx context.Context) error {
 
 func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) error {
 	pages := ec2.NewDescribeInstancesPaginator(r.aws.ec2, &ec2.DescribeInstancesInput{Filters: filters})
-	list := func(p *ec2.DescribeInstancesOutput) []types.Reservation { return p.Reservations }
-	for reservation, err := range each(ctx, "listing the instances", pages, list) {
+	for reservation, err := range each[types.Reservation](ctx, "listing the instances", pages) {
 		if err != nil {
 			return err
 		}
@@ -126,10 +125,7 @@ func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) e
 // spotRequests records Spot requests: open ones start instances again.
 func (r *References) spotRequests(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotInstanceRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotInstanceRequestsInput{})
-	list := func(p *ec2.DescribeSpotInstanceRequestsOutput) []types.SpotInstanceRequest {
-		return p.SpotInstanceRequests
-	}
-	for s, err := range each(ctx, "listing the Spot requests", pages, list) {
+	for s, err := range each[types.SpotInstanceRequest](ctx, "listing the Spot requests", pages) {
 		if err != nil {
 			return err
 		}

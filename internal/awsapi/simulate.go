@@ -56,8 +56,7 @@ func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]s
 		pages := iam.NewSimulatePrincipalPolicyPaginator(a.iam, &iam.SimulatePrincipalPolicyInput{
 			PolicySourceArn: aws.String(principal), ActionNames: byResource[resource], ResourceArns: []string{resource}, ContextEntries: keys,
 		})
-		list := func(p *iam.SimulatePrincipalPolicyOutput) []types.EvaluationResult { return p.EvaluationResults }
-		for r, err := range each(ctx, "simulating the policies of "+principal, pages, list) {
+		for r, err := range each[types.EvaluationResult](ctx, "simulating the policies of "+principal, pages) {
 			if err != nil {
 				return nil, err
 			}
@@ -147,8 +146,7 @@ func (a *AWS) roleOf(ctx context.Context, in types.Role) (Role, error) {
 		return Role{}, fmt.Errorf("reading the trust policy of the role %s: %w", r.Name, err)
 	}
 	pages := iam.NewListAttachedRolePoliciesPaginator(a.iam, &iam.ListAttachedRolePoliciesInput{RoleName: in.RoleName})
-	list := func(p *iam.ListAttachedRolePoliciesOutput) []types.AttachedPolicy { return p.AttachedPolicies }
-	for policy, err := range each(ctx, "listing the policies of the role "+r.Name, pages, list) {
+	for policy, err := range each[types.AttachedPolicy](ctx, "listing the policies of the role "+r.Name, pages) {
 		if err != nil {
 			return Role{}, err
 		}
@@ -179,11 +177,8 @@ func (a *AWS) PodIdentities(ctx context.Context, cluster, namespace, account str
 	pages := eks.NewListPodIdentityAssociationsPaginator(a.eks, &eks.ListPodIdentityAssociationsInput{
 		ClusterName: aws.String(cluster), Namespace: aws.String(namespace), ServiceAccount: aws.String(account),
 	})
-	list := func(p *eks.ListPodIdentityAssociationsOutput) []ekstypes.PodIdentityAssociationSummary {
-		return p.Associations
-	}
 	doing := fmt.Sprintf("listing the pod identity associations of %s/%s", namespace, account)
-	for in, err := range each(ctx, doing, pages, list) {
+	for in, err := range each[ekstypes.PodIdentityAssociationSummary](ctx, doing, pages) {
 		if err != nil {
 			return nil, err
 		}

@@ -90,8 +90,7 @@ func subnetOf(in types.Subnet) Subnet {
 
 func (a *AWS) routeTables(ctx context.Context, vpc string) ([]types.RouteTable, error) {
 	pages := ec2.NewDescribeRouteTablesPaginator(a.ec2, &ec2.DescribeRouteTablesInput{Filters: filters("vpc-id", vpc)})
-	list := func(p *ec2.DescribeRouteTablesOutput) []types.RouteTable { return p.RouteTables }
-	return collect(each(ctx, "reading the routes of the VPC "+vpc, pages, list), func(t types.RouteTable) types.RouteTable { return t })
+	return collect(each[types.RouteTable](ctx, "reading the routes of the VPC "+vpc, pages), func(t types.RouteTable) types.RouteTable { return t })
 }
 
 // routesOf finds the route table of a subnet. A subnet without its own uses the
@@ -153,8 +152,7 @@ func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 	var gateways []NAT
 	subnets := map[string]string{} // by gateway
 	pages := ec2.NewDescribeNatGatewaysPaginator(a.ec2, &ec2.DescribeNatGatewaysInput{Filter: filters("vpc-id", vpc)})
-	list := func(p *ec2.DescribeNatGatewaysOutput) []types.NatGateway { return p.NatGateways }
-	for in, err := range each(ctx, "describing the NAT gateways of the VPC "+vpc, pages, list) {
+	for in, err := range each[types.NatGateway](ctx, "describing the NAT gateways of the VPC "+vpc, pages) {
 		if err != nil {
 			return nil, err
 		}
@@ -226,15 +224,13 @@ func (s Selector) filters(id, name string) []types.Filter {
 // SelectSubnets returns the IDs of the selected subnets.
 func (a *AWS) SelectSubnets(ctx context.Context, s Selector) ([]string, error) {
 	pages := ec2.NewDescribeSubnetsPaginator(a.ec2, &ec2.DescribeSubnetsInput{Filters: s.filters("subnet-id", "")})
-	list := func(p *ec2.DescribeSubnetsOutput) []types.Subnet { return p.Subnets }
-	return collect(each(ctx, "searching for subnets", pages, list), func(in types.Subnet) string { return aws.ToString(in.SubnetId) })
+	return collect(each[types.Subnet](ctx, "searching for subnets", pages), func(in types.Subnet) string { return aws.ToString(in.SubnetId) })
 }
 
 // SelectSecurityGroups returns the IDs of the selected security groups.
 func (a *AWS) SelectSecurityGroups(ctx context.Context, s Selector) ([]string, error) {
 	pages := ec2.NewDescribeSecurityGroupsPaginator(a.ec2, &ec2.DescribeSecurityGroupsInput{Filters: s.filters("group-id", "group-name")})
-	list := func(p *ec2.DescribeSecurityGroupsOutput) []types.SecurityGroup { return p.SecurityGroups }
-	return collect(each(ctx, "searching for security groups", pages, list),
+	return collect(each[types.SecurityGroup](ctx, "searching for security groups", pages),
 		func(in types.SecurityGroup) string { return aws.ToString(in.GroupId) })
 }
 

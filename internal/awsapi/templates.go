@@ -33,10 +33,7 @@ func (r *References) groups(ctx context.Context) error {
 		}
 	}
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(r.aws.autoscaling, &autoscaling.DescribeAutoScalingGroupsInput{})
-	list := func(p *autoscaling.DescribeAutoScalingGroupsOutput) []autoscalingtypes.AutoScalingGroup {
-		return p.AutoScalingGroups
-	}
-	for g, err := range each(ctx, "listing the Auto Scaling groups", pages, list) {
+	for g, err := range each[autoscalingtypes.AutoScalingGroup](ctx, "listing the Auto Scaling groups", pages) {
 		if err != nil {
 			return err
 		}
@@ -59,10 +56,7 @@ func (r *References) groups(ctx context.Context) error {
 
 func (r *References) configurations(ctx context.Context) error {
 	pages := autoscaling.NewDescribeLaunchConfigurationsPaginator(r.aws.autoscaling, &autoscaling.DescribeLaunchConfigurationsInput{})
-	list := func(p *autoscaling.DescribeLaunchConfigurationsOutput) []autoscalingtypes.LaunchConfiguration {
-		return p.LaunchConfigurations
-	}
-	for c, err := range each(ctx, "listing the launch configurations", pages, list) {
+	for c, err := range each[autoscalingtypes.LaunchConfiguration](ctx, "listing the launch configurations", pages) {
 		if err != nil {
 			return err
 		}
@@ -73,8 +67,7 @@ func (r *References) configurations(ctx context.Context) error {
 
 func (r *References) nodeGroups(ctx context.Context) error {
 	clusters := eks.NewListClustersPaginator(r.aws.eks, &eks.ListClustersInput{Include: []string{"all"}})
-	list := func(p *eks.ListClustersOutput) []string { return p.Clusters }
-	for name, err := range each(ctx, "listing the clusters", clusters, list) {
+	for name, err := range each[string](ctx, "listing the clusters", clusters) {
 		if err != nil {
 			return err
 		}
@@ -87,8 +80,7 @@ func (r *References) nodeGroups(ctx context.Context) error {
 
 func (r *References) nodeGroupsOf(ctx context.Context, cluster string) error {
 	pages := eks.NewListNodegroupsPaginator(r.aws.eks, &eks.ListNodegroupsInput{ClusterName: aws.String(cluster)})
-	list := func(p *eks.ListNodegroupsOutput) []string { return p.Nodegroups }
-	for name, err := range each(ctx, "listing the node groups of "+cluster, pages, list) {
+	for name, err := range each[string](ctx, "listing the node groups of "+cluster, pages) {
 		if err != nil {
 			return err
 		}
@@ -109,8 +101,7 @@ func (r *References) nodeGroupsOf(ctx context.Context, cluster string) error {
 
 func (r *References) fleets(ctx context.Context) error {
 	pages := ec2.NewDescribeFleetsPaginator(r.aws.ec2, &ec2.DescribeFleetsInput{})
-	list := func(p *ec2.DescribeFleetsOutput) []types.FleetData { return p.Fleets }
-	for f, err := range each(ctx, "listing the EC2 Fleets", pages, list) {
+	for f, err := range each[types.FleetData](ctx, "listing the EC2 Fleets", pages) {
 		if err != nil {
 			return err
 		}
@@ -132,10 +123,7 @@ func (r *References) fleets(ctx context.Context) error {
 
 func (r *References) spotFleets(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotFleetRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotFleetRequestsInput{})
-	list := func(p *ec2.DescribeSpotFleetRequestsOutput) []types.SpotFleetRequestConfig {
-		return p.SpotFleetRequestConfigs
-	}
-	for f, err := range each(ctx, "listing the Spot Fleets", pages, list) {
+	for f, err := range each[types.SpotFleetRequestConfig](ctx, "listing the Spot Fleets", pages) {
 		if err != nil {
 			return err
 		}
@@ -159,8 +147,7 @@ func (r *References) spotFleets(ctx context.Context) error {
 // template, and the versions in use. Call it after the searches that record uses.
 func (r *References) launchTemplates(ctx context.Context) error {
 	pages := ec2.NewDescribeLaunchTemplatesPaginator(r.aws.ec2, &ec2.DescribeLaunchTemplatesInput{MaxResults: aws.Int32(200)})
-	list := func(p *ec2.DescribeLaunchTemplatesOutput) []types.LaunchTemplate { return p.LaunchTemplates }
-	for t, err := range each(ctx, "listing the launch templates", pages, list) {
+	for t, err := range each[types.LaunchTemplate](ctx, "listing the launch templates", pages) {
 		if err != nil {
 			return err
 		}

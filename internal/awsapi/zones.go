@@ -44,8 +44,7 @@ func (a *AWS) Zones(ctx context.Context, vpc string) ([]Zone, error) {
 // a wildcard.
 func (a *AWS) RecordsFor(ctx context.Context, zone, name string) (bool, error) {
 	pages := route53.NewListResourceRecordSetsPaginator(a.route53, &route53.ListResourceRecordSetsInput{HostedZoneId: aws.String(zone)})
-	list := func(p *route53.ListResourceRecordSetsOutput) []types.ResourceRecordSet { return p.ResourceRecordSets }
-	for r, err := range each(ctx, "listing the records of the hosted zone "+zone, pages, list) {
+	for r, err := range each[types.ResourceRecordSet](ctx, "listing the records of the hosted zone "+zone, pages) {
 		if err != nil {
 			return false, err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
@@ -47,12 +46,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 	refuse := func(actions ...string) func(*facts) {
 		return func(f *facts) { f.simulated = lacking(f, actions...) }
 	}
-	for _, c := range []struct {
-		check, verdict string
-		change         func(*facts)
-		evidence       string
-		remedy         string
-	}{
+	for _, c := range []checkCase{
 		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Status = "CREATING" }, "the cluster is CREATING", "aws eks wait cluster-active --name my-cluster"},
 		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Endpoint = "" }, "EKS returned no endpoint", "aws eks describe-cluster --name my-cluster"},
 		{"cluster", "UNKNOWN", func(f *facts) {
@@ -225,12 +219,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		t.Run(c.check+"/"+c.verdict, func(t *testing.T) {
 			f := sample()
 			assert.Equal(t, OK, found(t, f, c.check).Verdict, "the check must pass before the change")
-			c.change(f)
-			said := found(t, f, c.check)
-			assert.Equal(t, c.verdict, string(said.Verdict))
-			assert.Contains(t, said.Evidence, c.evidence)
-			assert.Contains(t, said.Remedy, c.remedy)
-			assert.NoError(t, cli.Check(said.Remedy, "eksnode", "kubectl", "packer", "sh"), "the remedy must be a valid command")
+			assert.NotEmpty(t, c.judge(t, f).Remedy)
 		})
 	}
 }

@@ -75,12 +75,7 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 		}
 	}
 	mime := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript; charset=\"us-ascii\"\n\n#!/bin/bash\n"
-	groups := []struct {
-		check, verdict string
-		change         func(*facts)
-		evidence       string
-		remedy         string
-	}{
+	groups := []checkCase{
 		{"node-group", "FAIL", func(f *facts) { f.group.value.Status = "CREATE_FAILED" }, "the node group is CREATE_FAILED", "aws eks describe-nodegroup"},
 		{"node-group", "WARN", func(f *facts) { f.group.value.Status = "CREATING" }, "the node group is CREATING", "aws eks wait nodegroup-active"},
 		{"node-group", "WARN", func(f *facts) { f.group.value.Max = 0 }, "the node group starts no nodes", "aws eks update-nodegroup-config"},
@@ -96,14 +91,7 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 	}
 	for _, c := range groups {
 		f := eksImage()
-		c.change(f)
-		said := found(t, f, c.check)
-		assert.Equal(t, c.verdict, string(said.Verdict), "%s: %s", c.check, said.Evidence)
-		assert.Contains(t, said.Evidence, c.evidence)
-		assert.Contains(t, said.Remedy, c.remedy)
-		if said.Remedy != "" {
-			assert.NoError(t, cli.Check(said.Remedy, "eksnode", "kubectl", "packer"))
-		}
+		c.judge(t, f)
 	}
 	device := func(text string) func(*facts) {
 		return func(f *facts) {
@@ -114,12 +102,7 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 			f.launch.value.UserData, f.userData = []byte(c.UserData), c.userData()
 		}
 	}
-	for _, c := range []struct {
-		check, verdict string
-		change         func(*facts)
-		evidence       string
-		remedy         string
-	}{
+	for _, c := range []checkCase{
 		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, kmsKeyID: a}}]\n"), "EC2 refuses the key unless encrypted is true", "kubectl edit ec2nodeclass default"},
 		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: gp2, iops: 3000}}]\n"), "sets iops, which the volume type gp2 does not have", "kubectl edit"},
 		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: io2, throughput: 125}}]\n"), "sets throughput, which the volume type io2 does not have", "kubectl edit"},
@@ -133,11 +116,7 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 		{"user-data", "FAIL", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelett: {}\n"), "unknown field", "kubectl edit ec2nodeclass default"},
 	} {
 		f := classed(t)
-		c.change(f)
-		said := found(t, f, c.check)
-		assert.Equal(t, c.verdict, string(said.Verdict), "%s: %s", c.check, said.Evidence)
-		assert.Contains(t, said.Evidence, c.evidence)
-		assert.Contains(t, said.Remedy, c.remedy)
+		c.judge(t, f)
 	}
 }
 

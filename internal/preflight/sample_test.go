@@ -4,8 +4,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -170,4 +172,25 @@ func found(t *testing.T, f *facts, check string) Finding {
 	i := slices.IndexFunc(all, func(f Finding) bool { return f.Check == check || slices.Contains(f.Unchecked, check) })
 	require.GreaterOrEqual(t, i, 0)
 	return all[i]
+}
+
+// checkCase changes facts that pass every check. verdict is the check's, after the change.
+type checkCase struct {
+	check, verdict   string
+	change           func(*facts)
+	evidence, remedy string
+}
+
+// judge changes the facts and compares the finding. Its remedy must be a valid command.
+func (c checkCase) judge(t *testing.T, f *facts) Finding {
+	t.Helper()
+	c.change(f)
+	said := found(t, f, c.check)
+	assert.Equal(t, c.verdict, string(said.Verdict), "%s: %s", c.check, said.Evidence)
+	assert.Contains(t, said.Evidence, c.evidence)
+	assert.Contains(t, said.Remedy, c.remedy)
+	if said.Remedy != "" || said.Verdict != OK {
+		assert.NoError(t, cli.Check(said.Remedy, "eksnode", "kubectl", "packer", "sh"), said.Remedy)
+	}
+	return said
 }
