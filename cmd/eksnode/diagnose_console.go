@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 )
 
@@ -31,7 +32,9 @@ type consoles struct {
 
 // flags adds the flags of the AWS connection.
 func (c *consoles) flags(cmd *cobra.Command) {
-	policyFlag(cmd, " for instance IDs", func() (string, error) { return awsapi.Policy("EksnodeDiagnose", awsapi.ConsoleActions()) })
+	policyFlag(cmd, " for instance IDs", func() (string, error) {
+		return awsapi.Policy("EksnodeDiagnose", []string{"ec2:GetConsoleOutput"})
+	})
 	awsFlags(cmd, &c.aws)
 }
 
@@ -53,11 +56,11 @@ func (c *consoles) check(cmd *cobra.Command, args []string) error {
 // is says whether an argument is the ID of an instance. What only looks like one is
 // a file if there is such a file, and otherwise an invalid ID.
 func (c *consoles) is(arg string) bool {
-	return awsapi.IsInstanceID(arg) || likeInstance.MatchString(arg) && !isThere(arg)
+	return awsnames.InstanceID().Check(arg) == nil || likeInstance.MatchString(arg) && !isThere(arg)
 }
 
 func (c *consoles) search(cmd *cobra.Command, s *diagnose.Search, id string) error {
-	if !awsapi.IsInstanceID(id) {
+	if awsnames.InstanceID().Check(id) != nil {
 		return errors.New("reading " + id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")
 	}
 	a, err := awsapi.Open(cmd.Context(), c.aws)

@@ -10,6 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
@@ -38,6 +41,18 @@ type statement struct {
 	Resource    oneOrMore
 	NotResource oneOrMore
 	Condition   map[string]map[string]oneOrMore
+}
+
+// ActionsOf are the actions of a policy, sorted.
+func ActionsOf(t testing.TB, policy string) (all []string) {
+	t.Helper()
+	statements, err := policyOf(policy)
+	require.NoError(t, err)
+	for _, s := range statements {
+		all = append(all, s.Action...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // policyOf reads a policy document strictly.

@@ -268,7 +268,7 @@ func TestThePolicyOfAnImportIsTheLeast(t *testing.T) {
 	require.NoError(t, everything(t, w, disk, key, ""))
 	// Without these permissions, the names of regions and quotas are not checked.
 	optional := []string{"ec2:DescribeRegions", "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"}
-	for _, action := range awsapi.ImportActions() {
+	for _, action := range aws.ActionsOf(t, policyWithout(t, "")) {
 		w.Heal()
 		w.Permit(policyWithout(t, action))
 		err := everything(t, w, disk, key, action)

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -192,21 +191,10 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	return l
 }
 
-// ConsoleActions are the permissions for reading an instance's console output.
-func ConsoleActions() []string { return []string{"ec2:GetConsoleOutput"} }
-
-var instanceID = regexp.MustCompile(`^i-([0-9a-f]{8}|[0-9a-f]{17})$`)
-
-// IsInstanceID says whether a text is the ID of an instance.
-func IsInstanceID(text string) bool { return instanceID.MatchString(text) }
-
 // Console returns the newest console output that EC2 has of an instance, or an
 // error if EC2 has none.
 func (a *AWS) Console(ctx context.Context, id string) ([]byte, error) {
 	doing := "reading the console output of the instance " + id
-	if !IsInstanceID(id) {
-		return nil, fmt.Errorf("%s: the ID must be i- and 8 or 17 hexadecimal digits", doing)
-	}
 	text, err := a.console(ctx, id, true)
 	var api *APIError
 	switch {

@@ -190,19 +190,6 @@ func (s Scope) importing() []statement {
 		allow("EksnodeDescribeKeys", s.keys(), "kms:DescribeKey"), encrypt, grant), more...)
 }
 
-func actionsOf(statements []statement) []string {
-	var all []string
-	for _, s := range statements {
-		all = append(all, s.Action...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
-// ImportActions are the permissions for importing a disk as an AMI. EC2 and EBS need
-// ec2:CreateTags and those of KMS for calls with other names.
-func ImportActions() []string { return actionsOf(Scope{}.importing()) }
-
 // AttestPolicy is an IAM policy for signing and verifying statements about images.
 func AttestPolicy(s Scope) (string, error) {
 	return policy(append(s.readForAudit(), allow("EksnodeSign", s.keys(), SignActions()...)))
@@ -219,20 +206,14 @@ func ApprovePolicy(s Scope) (string, error) {
 			"eks:DescribeNodegroup", "eks:ListClusters", "eks:ListNodegroups")))
 }
 
-// SnapshotReadActions are the permissions for auditing and exporting an AMI or a
-// snapshot.
-func SnapshotReadActions() []string { return actionsOf(Scope{}.readForAudit()) }
-
-// SnapshotDiffActions are the permissions for comparing the content of two AMIs.
-func SnapshotDiffActions() []string { return actionsOf(Scope{}.readForDiff()) }
-
-// ImportPolicy is an IAM policy with ImportActions.
+// ImportPolicy is an IAM policy for importing a disk as an AMI. EC2 and EBS need
+// ec2:CreateTags and those of KMS for calls with other names.
 func ImportPolicy(s Scope) (string, error) { return policy(s.importing()) }
 
-// SnapshotReadPolicy is an IAM policy with SnapshotReadActions.
+// SnapshotReadPolicy is an IAM policy for auditing and exporting an AMI or a snapshot.
 func SnapshotReadPolicy(s Scope) (string, error) { return policy(s.readForAudit()) }
 
-// SnapshotDiffPolicy is an IAM policy with SnapshotDiffActions.
+// SnapshotDiffPolicy is an IAM policy for comparing the content of two AMIs.
 func SnapshotDiffPolicy(s Scope) (string, error) { return policy(s.readForDiff()) }
 
 // UnknownRegionError is a region that AWS does not have.

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		"aws ec2 create-network-acl-entry --network-acl-id a --egress --rule-number one":                                                        "invalid syntax",
 		"aws s3 ls s3://x":                      "the test code does not support the service s3",
 		"aws ec2 wait volume-deleted":           "the test code does not support the waiter",
-		"aws iam create-role --role-name 'open": "unclosed quote",
+		"aws iam create-role --role-name 'open": "without closing quote",
 	} {
 		err := Check(line, "kubectl")
 		if want == "" {

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // errNotSent ends a call that passed all checks before it would be sent.
@@ -113,69 +114,50 @@ func methodOf(client any, name string) (reflect.Value, bool) {
 // substituted replaces text that a shell would insert.
 const substituted = "substituted"
 
-// split splits a shell line into commands and their words. The commands inside
-// $( ) come first.
-func split(line string) ([][]string, error) {
-	var all [][]string
-	var words []string
-	var word strings.Builder
-	begun := false
-	endWord := func() {
-		if begun {
-			words = append(words, word.String())
-		}
-		word.Reset()
-		begun = false
+// split splits a shell line into commands and their words, also those inside $( ).
+func split(line string) (all [][]string, err error) {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(line), "")
+	if err != nil {
+		return nil, err
 	}
-	endCommand := func() {
-		endWord()
-		if len(words) > 0 {
+	refuse := func(n syntax.Node) {
+		err = errors.Join(err, fmt.Errorf("a shell expands %q: %s", line[n.Pos().Offset():n.End().Offset()], line))
+	}
+	var word func([]syntax.WordPart) string
+	word = func(parts []syntax.WordPart) (text string) {
+		for _, part := range parts {
+			switch part := part.(type) {
+			case *syntax.Lit:
+				if strings.ContainsAny(part.Value, "*?~…") {
+					refuse(part)
+				}
+				text += strings.ReplaceAll(part.Value, `\'`, "'")
+			case *syntax.SglQuoted:
+				text += part.Value
+			case *syntax.CmdSubst:
+				text += substituted
+			default:
+				refuse(part)
+			}
+		}
+		return text
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			var words []string
+			for _, w := range n.Args {
+				words = append(words, word(w.Parts))
+			}
 			all = append(all, words)
+		case *syntax.Stmt:
+			if n.Background {
+				refuse(n)
+			}
+		case *syntax.Redirect, *syntax.Assign, *syntax.Comment, *syntax.Subshell:
+			refuse(n)
 		}
-		words = nil
-	}
-	for i := 0; i < len(line); i++ {
-		rest := line[i:]
-		switch ch := line[i]; {
-		case ch == '\'':
-			end := strings.IndexByte(rest[1:], '\'')
-			if end < 0 {
-				return nil, fmt.Errorf("unclosed quote: %s", rest)
-			}
-			word.WriteString(rest[1 : 1+end])
-			begun = true
-			i += 1 + end
-		case strings.HasPrefix(rest, "$("):
-			end := strings.IndexByte(rest, ')')
-			if end < 0 {
-				return nil, fmt.Errorf("unclosed $(: %s", rest)
-			}
-			inner, err := split(rest[2:end])
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, inner...)
-			word.WriteString(substituted)
-			begun = true
-			i += end
-		case strings.HasPrefix(rest, `\'`):
-			word.WriteByte('\'')
-			begun = true
-			i++
-		case ch == ' ':
-			endWord()
-		case ch == '|' || ch == ';':
-			endCommand()
-		case strings.HasPrefix(rest, "&&"):
-			endCommand()
-			i++
-		case strings.IndexByte("$\"`\\<>&()*?#~…", ch) >= 0:
-			return nil, fmt.Errorf("a shell expands %q: %s", ch, line)
-		default:
-			word.WriteByte(ch)
-			begun = true
-		}
-	}
-	endCommand()
-	return all, nil
+		return true
+	})
+	return all, err
 }
