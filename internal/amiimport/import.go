@@ -50,8 +50,6 @@ type Result struct {
 	// Manifest is that of the image, or empty.
 	Manifest manifest.Manifest
 	Disk     Disk
-	// Parent is the ID of the parent snapshot, or empty.
-	Parent string
 }
 
 // Disk is what an import found on a disk.
@@ -179,7 +177,6 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.checkAccount(ctx); err != nil {
 		return err
 	}
-	r.result.Parent = r.Spec.ParentSnapshot
 	return r.image.Check()
 }
 

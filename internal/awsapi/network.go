@@ -31,6 +31,14 @@ type SecurityGroup struct {
 	Ingress, Egress []Rule
 }
 
+// Rules are those of one direction.
+func (g SecurityGroup) Rules(egress bool) []Rule {
+	if egress {
+		return g.Egress
+	}
+	return g.Ingress
+}
+
 // SecurityGroups describes security groups by their IDs.
 func (a *AWS) SecurityGroups(ctx context.Context, ids []string) ([]SecurityGroup, error) {
 	out, err := a.ec2.DescribeSecurityGroups(ctx, &ec2.DescribeSecurityGroupsInput{GroupIds: ids})

@@ -216,10 +216,11 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 		return elsewhere(s, r).remedy
 	}
 	public := unnamedSubnet
+	isPrivate := slices.ContainsFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == r.Via && n.Private })
 	for _, n := range f.nats.value {
 		verdict, _ := leads(n)
 		// A private gateway may serve more specific routes, so its route stays.
-		if verdict == OK && n.VPC == s.VPC && !f.privateNAT(r.Via) {
+		if verdict == OK && n.VPC == s.VPC && !isPrivate {
 			family := "cidr-block"
 			if strings.Contains(r.To, ":") {
 				family = "ipv6-cidr-block"
@@ -237,8 +238,4 @@ func (f *facts) refill(s awsapi.Subnet, r awsapi.Route) string {
 		return "aws ec2 describe-subnets --subnet-ids " + public + " && " + create
 	}
 	return create
-}
-
-func (f *facts) privateNAT(id string) bool {
-	return slices.ContainsFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == id && n.Private })
 }

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -34,11 +33,7 @@ func lets(groups []awsapi.SecurityGroup, egress bool, p port, others, networks [
 	said := shut
 	left := slices.DeleteFunc(slices.Clone(networks), func(n string) bool { return n == "" }) // IPv6-only subnets have no CIDR
 	for _, g := range groups {
-		rules := g.Ingress
-		if egress {
-			rules = g.Egress
-		}
-		for _, r := range rules {
+		for _, r := range g.Rules(egress) {
 			if !r.Covers(p.protocol, p.number) {
 				continue
 			}
@@ -115,7 +110,10 @@ func (f *facts) planeSide() side {
 }
 
 // path checks that the security groups allow ports from one side to the other.
-func path(from, to side, ports ...port) *result {
+func (f *facts) path(from, to side, ports ...port) *result {
+	if not := f.groups(); not != nil {
+		return not
+	}
 	for _, p := range ports {
 		for _, direction := range []struct {
 			egress      bool
@@ -144,25 +142,16 @@ func path(from, to side, ports ...port) *result {
 }
 
 func checkPort443(f *facts) *result {
-	if not := f.groups(); not != nil {
-		return not
-	}
-	return path(f.nodeSide("the node"), f.planeSide(), port{"tcp", 443})
+	return f.path(f.nodeSide("the node"), f.planeSide(), port{"tcp", 443})
 }
 
 func checkPort10250(f *facts) *result {
-	if not := f.groups(); not != nil {
-		return not
-	}
-	return path(f.planeSide(), f.nodeSide("the node"), port{"tcp", 10250})
+	return f.path(f.planeSide(), f.nodeSide("the node"), port{"tcp", 10250})
 }
 
 // DNS uses both protocols, and metrics-server connects to kubelets.
 func checkNodeToNode(f *facts) *result {
-	if not := f.groups(); not != nil {
-		return not
-	}
-	return path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53}, port{"tcp", 10250})
+	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53}, port{"tcp", 10250})
 }
 
 func (f *facts) windows() bool {
@@ -194,13 +183,9 @@ func entryUsers(kind string) string {
 	return "another user may need it"
 }
 
-func checkAccess(f *facts) *result {
-	role, not := f.role()
-	switch {
-	case not != nil:
-		return not
-	case cmp.Or(f.cluster.err, f.entry.err) != nil:
-		return f.unseen(f.cluster.err, f.entry.err)
+func checkAccess(f *facts, role *awsapi.Role) *result {
+	if r := f.unseen(f.cluster.err, f.entry.err); r != nil {
+		return r
 	}
 	mode, kind := f.cluster.value.AuthenticationMode, f.entry.value.Type
 	create := fmt.Sprintf("aws eks create-access-entry --cluster-name %s --principal-arn %s --type %s", f.target.Cluster, role.ARN, f.entryType())

@@ -67,11 +67,19 @@ func (f *facts) seenImage() (awsapi.Image, *result) {
 	return f.image.value, nil
 }
 
-func checkImageOwner(f *facts) *result {
-	i, not := f.seenImage()
+// ofImage is a check of the image.
+func ofImage(look func(*facts, awsapi.Image) *result) func(*facts) *result {
+	return func(f *facts) *result {
+		i, not := f.seenImage()
+		if not != nil {
+			return not
+		}
+		return look(f, i)
+	}
+}
+
+func checkImageOwner(f *facts, i awsapi.Image) *result {
 	switch {
-	case not != nil:
-		return not
 	case i.OwnerAlias == "amazon":
 		return good("Amazon's, account %s", i.Owner)
 	case f.account.err != nil:
@@ -82,23 +90,16 @@ func checkImageOwner(f *facts) *result {
 	return good("your account's, %s", i.Owner)
 }
 
-func checkImageENA(f *facts) *result {
-	i, not := f.seenImage()
-	switch {
-	case not != nil:
-		return not
-	case !i.ENA:
+func checkImageENA(_ *facts, i awsapi.Image) *result {
+	if !i.ENA {
 		return bad("aws ec2 modify-instance-attribute --ena-support --instance-id INSTANCE",
 			"ENA is off; set ena_support = true in the build, or turn ENA on for a stopped instance and create the image again")
 	}
 	return good("ENA is on")
 }
 
-func checkArchitecture(f *facts) *result {
-	i, not := f.seenImage()
+func checkArchitecture(f *facts, i awsapi.Image) *result {
 	switch {
-	case not != nil:
-		return not
 	case f.target.NodeClass != nil:
 		return good("Karpenter starts only instance types for %s", i.Architecture)
 	case f.architectures.err != nil:

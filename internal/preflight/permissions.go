@@ -247,27 +247,15 @@ func (g grant) attach() string {
 	return fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", g.role.Name, partition(g.role.ARN), g.names[0])
 }
 
-func checkPolicyWorker(f *facts) *result {
-	role, not := f.role()
-	if not != nil {
-		return not
-	}
+func checkPolicyWorker(f *facts, role *awsapi.Role) *result {
 	return f.judge(grant{role, f.simulated, f.workerNeeds(), "", []string{"AmazonEKSWorkerNodePolicy"}})
 }
 
-func checkPolicyRegistry(f *facts) *result {
-	role, not := f.role()
-	if not != nil {
-		return not
-	}
+func checkPolicyRegistry(f *facts, role *awsapi.Role) *result {
 	return f.judge(grant{role, f.simulated, f.registryNeeds(f.simulated.value), "", clustersetup.RegistryPolicies})
 }
 
-func checkPolicySSM(f *facts) *result {
-	role, not := f.role()
-	if not != nil {
-		return not
-	}
+func checkPolicySSM(f *facts, role *awsapi.Role) *result {
 	return f.judge(grant{role, f.simulated, f.ssmNeeds(), "the node still joins, but Session Manager reaches it only with the account's default host management", clustersetup.SessionPolicies})
 }
 

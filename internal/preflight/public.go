@@ -244,12 +244,10 @@ func (f *facts) leavesNode(s awsapi.Subnet) *result {
 
 // toPublicNetworks says whether a rule lets out to some public network to port 443.
 func toPublicNetworks(groups []awsapi.SecurityGroup) bool {
-	return slices.ContainsFunc(groups, func(g awsapi.SecurityGroup) bool {
-		return slices.ContainsFunc(g.Egress, func(r awsapi.Rule) bool {
-			return r.Covers("tcp", 443) && slices.ContainsFunc(r.CIDRs, func(c string) bool {
-				network, err := netip.ParsePrefix(c)
-				return err == nil && network.Addr().Is4() && !private(network)
-			})
+	return any443(groups, true, func(r awsapi.Rule) bool {
+		return slices.ContainsFunc(r.CIDRs, func(c string) bool {
+			network, err := netip.ParsePrefix(c)
+			return err == nil && network.Addr().Is4() && !private(network)
 		})
 	})
 }

@@ -27,6 +27,17 @@ func (f *facts) role() (*awsapi.Role, *result) {
 	return f.profile.value.Role, nil
 }
 
+// ofRole is a check of the nodes' role.
+func ofRole(look func(*facts, *awsapi.Role) *result) func(*facts) *result {
+	return func(f *facts) *result {
+		role, not := f.role()
+		if not != nil {
+			return not
+		}
+		return look(f, role)
+	}
+}
+
 func (f *facts) addRole() string {
 	return "aws iam add-role-to-instance-profile --role-name ROLE --instance-profile-name " + cmp.Or(f.profile.value.Name, "PROFILE")
 }
@@ -118,11 +129,7 @@ func trustEC2(partition string) string {
 	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + ec2Services(partition)[0] + `"},"Action":"sts:AssumeRole"}]}`
 }
 
-func checkTrust(f *facts) *result {
-	role, not := f.role()
-	if not != nil {
-		return not
-	}
+func checkTrust(f *facts, role *awsapi.Role) *result {
 	var p clustersetup.Document
 	if err := json.Unmarshal([]byte(role.Trust), &p); err != nil {
 		return f.unseen(fmt.Errorf("reading the trust policy of %s: %w", role.Name, err))
@@ -180,11 +187,8 @@ func (f *facts) untrusted(role *awsapi.Role, denied bool) *result {
 	return bad("aws iam update-assume-role-policy --role-name "+role.Name+" --policy-document "+show.ShellQuote(text), "%s does not trust %s", role.Name, service)
 }
 
-func checkRoleSeparate(f *facts) *result {
-	role, not := f.role()
+func checkRoleSeparate(f *facts, role *awsapi.Role) *result {
 	switch {
-	case not != nil:
-		return not
 	case f.cluster.err != nil:
 		return f.unseen(f.cluster.err)
 	case role.ARN == f.cluster.value.Role:

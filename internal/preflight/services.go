@@ -200,7 +200,7 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 		in = fmt.Sprintf("aws ec2 authorize-security-group-ingress --group-id %s --protocol tcp --port 443 --source-group %s", e.Groups[0], from[0])
 	}
 	switch said := lets(groups, false, https, from, []string{network}); {
-	case said == unclear || said == shut && !known && refersTo443(groups):
+	case said == unclear || said == shut && !known && any443(groups, false, func(r awsapi.Rule) bool { return len(r.Groups) > 0 }):
 		return maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to", what, source)
 	case said == shut:
 		return bad(in, "%s let nothing in to port 443 from %s", what, source)
@@ -208,9 +208,9 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 	if !known {
 		return nil
 	}
-	out := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --source-group %s", from[0], firstOf(e.Groups, "GROUP"))
+	out := fmt.Sprintf("aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --source-group %s", from[0], slices.Concat(e.Groups, []string{"GROUP"})[0])
 	switch said := lets(nodes, true, https, e.Groups, vpc); {
-	case said == unclear || said == shut && toNetworks(nodes):
+	case said == unclear || said == shut && any443(nodes, true, func(r awsapi.Rule) bool { return len(r.CIDRs) > 0 }):
 		if f.covered(nodes, e) {
 			return nil
 		}
@@ -236,24 +236,10 @@ func (f *facts) covered(nodes []awsapi.SecurityGroup, e awsapi.Endpoint) bool {
 	return len(networks) > 0 && lets(nodes, true, port{"tcp", 443}, e.Groups, networks) == open
 }
 
-func firstOf(list []string, otherwise string) string {
-	if len(list) == 0 {
-		return otherwise
-	}
-	return list[0]
-}
-
-// refersTo443 says whether a rule lets in some other group to port 443.
-func refersTo443(groups []awsapi.SecurityGroup) bool {
+// any443 says whether a rule for port 443, of the way in or out, meets a condition.
+func any443(groups []awsapi.SecurityGroup, egress bool, is func(awsapi.Rule) bool) bool {
 	return slices.ContainsFunc(groups, func(g awsapi.SecurityGroup) bool {
-		return slices.ContainsFunc(g.Ingress, func(r awsapi.Rule) bool { return r.Covers("tcp", 443) && len(r.Groups) > 0 })
-	})
-}
-
-// toNetworks says whether a rule lets out to some network to port 443.
-func toNetworks(groups []awsapi.SecurityGroup) bool {
-	return slices.ContainsFunc(groups, func(g awsapi.SecurityGroup) bool {
-		return slices.ContainsFunc(g.Egress, func(r awsapi.Rule) bool { return r.Covers("tcp", 443) && len(r.CIDRs) > 0 })
+		return slices.ContainsFunc(g.Rules(egress), func(r awsapi.Rule) bool { return r.Covers("tcp", 443) && is(r) })
 	})
 }
 
