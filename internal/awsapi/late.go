@@ -96,6 +96,17 @@ func itemsOf[Item any](page any) []Item {
 	panic(fmt.Sprintf("%s has no list of %s", of.Type(), reflect.TypeFor[Item]()))
 }
 
+// look calls a function for all items of a list.
+func look[Item, Page, Option any](ctx context.Context, doing string, pages pager[Page, Option], use func(Item)) error {
+	for item, err := range each[Item](ctx, doing, pages) {
+		if err != nil {
+			return err
+		}
+		use(item)
+	}
+	return nil
+}
+
 // collect converts all items of a list.
 func collect[In, Out any](items iter.Seq2[In, error], convert func(In) Out) ([]Out, error) {
 	var list []Out

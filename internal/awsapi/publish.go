@@ -173,12 +173,12 @@ func (r *References) inParameters(ctx context.Context) error {
 	pages := ssm.NewDescribeParametersPaginator(r.aws.ssm, &ssm.DescribeParametersInput{
 		ParameterFilters: []types.ParameterStringFilter{{Key: aws.String("Type"), Option: aws.String("Equals"), Values: []string{"String", "StringList"}}},
 	})
-	for p, err := range each[types.ParameterMetadata](ctx, "listing the SSM parameters", pages) {
-		if err != nil {
-			return err
-		}
+	err := look(ctx, "listing the SSM parameters", pages, func(p types.ParameterMetadata) {
 		names = append(names, aws.ToString(p.Name))
 		images[aws.ToString(p.Name)] = aws.ToString(p.DataType) == imageType
+	})
+	if err != nil {
+		return err
 	}
 	for some := range slices.Chunk(names, 10) { // SSM's maximum
 		out, err := r.aws.ssm.GetParameters(ctx, &ssm.GetParametersInput{Names: some})
@@ -205,13 +205,9 @@ func (r *References) inParameters(ctx context.Context) error {
 // programs may name.
 func (r *References) labels(ctx context.Context, name string) error {
 	pages := ssm.NewGetParameterHistoryPaginator(r.aws.ssm, &ssm.GetParameterHistoryInput{Name: aws.String(name)})
-	for v, err := range each[types.ParameterHistory](ctx, "reading the versions of the SSM parameter "+name, pages) {
-		if err != nil {
-			return err
-		}
+	return look(ctx, "reading the versions of the SSM parameter "+name, pages, func(v types.ParameterHistory) {
 		if len(v.Labels) > 0 {
 			r.use(aws.ToString(v.Value), fmt.Sprintf("the SSM parameter %s, version %d with the label %s", name, v.Version, strings.Join(v.Labels, ", ")))
 		}
-	}
-	return nil
+	})
 }

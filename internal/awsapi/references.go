@@ -105,10 +105,7 @@ func (r *References) instances(ctx context.Context) error {
 
 func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) error {
 	pages := ec2.NewDescribeInstancesPaginator(r.aws.ec2, &ec2.DescribeInstancesInput{Filters: filters})
-	for reservation, err := range each[types.Reservation](ctx, "listing the instances", pages) {
-		if err != nil {
-			return err
-		}
+	return look(ctx, "listing the instances", pages, func(reservation types.Reservation) {
 		for _, i := range reservation.Instances {
 			state := types.InstanceStateName("")
 			if i.State != nil {
@@ -118,23 +115,18 @@ func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) e
 				r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
 			}
 		}
-	}
-	return nil
+	})
 }
 
 // spotRequests records Spot requests: open ones start instances again.
 func (r *References) spotRequests(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotInstanceRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotInstanceRequestsInput{})
-	for s, err := range each[types.SpotInstanceRequest](ctx, "listing the Spot requests", pages) {
-		if err != nil {
-			return err
-		}
+	return look(ctx, "listing the Spot requests", pages, func(s types.SpotInstanceRequest) {
 		ended := s.State == types.SpotInstanceStateClosed || s.State == types.SpotInstanceStateCancelled || s.State == types.SpotInstanceStateFailed
 		if s.LaunchSpecification != nil && !ended {
 			r.use(aws.ToString(s.LaunchSpecification.ImageId), "the Spot request "+aws.ToString(s.SpotInstanceRequestId))
 		}
-	}
-	return nil
+	})
 }
 
 // permissions records the accounts that an image is shared with.

@@ -33,36 +33,28 @@ func (r *References) groups(ctx context.Context) error {
 		}
 	}
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(r.aws.autoscaling, &autoscaling.DescribeAutoScalingGroupsInput{})
-	for g, err := range each[autoscalingtypes.AutoScalingGroup](ctx, "listing the Auto Scaling groups", pages) {
-		if err != nil {
-			return err
-		}
+	return look(ctx, "listing the Auto Scaling groups", pages, func(g autoscalingtypes.AutoScalingGroup) {
 		who := "the Auto Scaling group " + aws.ToString(g.AutoScalingGroupName)
 		use(g.LaunchTemplate, who)
 		for _, i := range g.Instances { // also those in warm pools and detaching ones
 			use(i.LaunchTemplate, who)
 		}
 		if g.MixedInstancesPolicy == nil || g.MixedInstancesPolicy.LaunchTemplate == nil {
-			continue
+			return
 		}
 		use(g.MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification, who)
 		for _, o := range g.MixedInstancesPolicy.LaunchTemplate.Overrides {
 			use(o.LaunchTemplateSpecification, who)
 			r.use(aws.ToString(o.ImageId), who)
 		}
-	}
-	return nil
+	})
 }
 
 func (r *References) configurations(ctx context.Context) error {
 	pages := autoscaling.NewDescribeLaunchConfigurationsPaginator(r.aws.autoscaling, &autoscaling.DescribeLaunchConfigurationsInput{})
-	for c, err := range each[autoscalingtypes.LaunchConfiguration](ctx, "listing the launch configurations", pages) {
-		if err != nil {
-			return err
-		}
+	return look(ctx, "listing the launch configurations", pages, func(c autoscalingtypes.LaunchConfiguration) {
 		r.use(aws.ToString(c.ImageId), "the launch configuration "+aws.ToString(c.LaunchConfigurationName))
-	}
-	return nil
+	})
 }
 
 func (r *References) nodeGroups(ctx context.Context) error {
@@ -101,13 +93,10 @@ func (r *References) nodeGroupsOf(ctx context.Context, cluster string) error {
 
 func (r *References) fleets(ctx context.Context) error {
 	pages := ec2.NewDescribeFleetsPaginator(r.aws.ec2, &ec2.DescribeFleetsInput{})
-	for f, err := range each[types.FleetData](ctx, "listing the EC2 Fleets", pages) {
-		if err != nil {
-			return err
-		}
+	return look(ctx, "listing the EC2 Fleets", pages, func(f types.FleetData) {
 		who := "the EC2 Fleet " + aws.ToString(f.FleetId)
 		if strings.HasPrefix(string(f.FleetState), "deleted") {
-			continue
+			return
 		}
 		for _, c := range f.LaunchTemplateConfigs {
 			if s := c.LaunchTemplateSpecification; s != nil {
@@ -117,19 +106,15 @@ func (r *References) fleets(ctx context.Context) error {
 				r.use(aws.ToString(o.ImageId), who)
 			}
 		}
-	}
-	return nil
+	})
 }
 
 func (r *References) spotFleets(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotFleetRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotFleetRequestsInput{})
-	for f, err := range each[types.SpotFleetRequestConfig](ctx, "listing the Spot Fleets", pages) {
-		if err != nil {
-			return err
-		}
+	return look(ctx, "listing the Spot Fleets", pages, func(f types.SpotFleetRequestConfig) {
 		who := "the Spot Fleet " + aws.ToString(f.SpotFleetRequestId)
 		if f.SpotFleetRequestConfig == nil || strings.HasPrefix(string(f.SpotFleetRequestState), "cancelled") {
-			continue
+			return
 		}
 		for _, s := range f.SpotFleetRequestConfig.LaunchSpecifications {
 			r.use(aws.ToString(s.ImageId), who)
@@ -139,8 +124,7 @@ func (r *References) spotFleets(ctx context.Context) error {
 				r.uses(s.LaunchTemplateId, s.LaunchTemplateName, s.Version, who)
 			}
 		}
-	}
-	return nil
+	})
 }
 
 // launchTemplates searches the latest and the default version of every launch
