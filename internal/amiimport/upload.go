@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
@@ -174,11 +175,7 @@ var volumeTypes = []volumeType{
 
 // VolumeTypes returns the values of volume_type.
 func VolumeTypes() []string {
-	var names []string
-	for _, v := range volumeTypes {
-		names = append(names, v.name)
-	}
-	return names
+	return show.Each(volumeTypes, func(v volumeType) string { return v.name })
 }
 
 // The throughput of gp3 in MiB/s: each 4 IOPS allow 1 MiB/s, and IOPS that are not set

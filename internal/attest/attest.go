@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -211,9 +212,9 @@ func (e Evidence) summary() (string, *structpb.Struct, error) {
 		return "", nil, err
 	}
 	audit := Audit{Tool: e.Report.Tool, Result: e.Report.Result}
-	for _, c := range e.Report.Rules {
-		audit.Rules = append(audit.Rules, plan.Check{Item: c.Item, Phase: c.Phase, Outcome: c.Outcome, Reason: c.Reason})
-	}
+	audit.Rules = show.Each(e.Report.Rules, func(c plan.Check) plan.Check {
+		return plan.Check{Item: c.Item, Phase: c.Phase, Outcome: c.Outcome, Reason: c.Reason}
+	})
 	text, err := json.Marshal(audit)
 	if err != nil {
 		return "", nil, err

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Tags of images that were approved or revoked: the SHA-256 of the statement, and what was
@@ -33,11 +35,9 @@ type Watermark struct {
 func (w Watermark) Named(name string) bool { return strings.HasSuffix(w.Key, ":"+name) }
 
 func watermarksOf(list []types.ImageWatermark) []Watermark {
-	var all []Watermark
-	for _, w := range list {
-		all = append(all, Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)})
-	}
-	return all
+	return show.Each(list, func(w types.ImageWatermark) Watermark {
+		return Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)}
+	})
 }
 
 // Approve tags an image with the SHA-256 of its statement and the reason, and attaches a

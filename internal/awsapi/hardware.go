@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // InstanceType is the hardware of instances.
@@ -28,11 +30,9 @@ type InstanceType struct {
 // InstanceTypes describes instance types by their names.
 func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType, error) {
 	doing := "describing the instance types " + strings.Join(names, ", ")
-	in := &ec2.DescribeInstanceTypesInput{}
-	for _, name := range names {
-		in.InstanceTypes = append(in.InstanceTypes, types.InstanceType(name))
-	}
-	out, err := a.ec2.DescribeInstanceTypes(ctx, in)
+	out, err := a.ec2.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{
+		InstanceTypes: show.Each(names, func(name string) types.InstanceType { return types.InstanceType(name) }),
+	})
 	if err != nil {
 		return nil, explain(doing, err)
 	}
@@ -55,11 +55,7 @@ func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType
 }
 
 func texts[T ~string](values []T) []string {
-	var list []string
-	for _, v := range values {
-		list = append(list, string(v))
-	}
-	return list
+	return show.Each(values, func(v T) string { return string(v) })
 }
 
 // Offering is an instance type that EC2 has in an availability zone.
@@ -170,9 +166,9 @@ func groupOf(in *ekstypes.Nodegroup) NodeGroup {
 		g.Min, g.Desired, g.Max = int(aws.ToInt32(s.MinSize)), int(aws.ToInt32(s.DesiredSize)), int(aws.ToInt32(s.MaxSize))
 	}
 	if in.Health != nil {
-		for _, i := range in.Health.Issues {
-			g.Issues = append(g.Issues, Issue{string(i.Code), aws.ToString(i.Message), i.ResourceIds})
-		}
+		g.Issues = show.Each(in.Health.Issues, func(i ekstypes.Issue) Issue {
+			return Issue{string(i.Code), aws.ToString(i.Message), i.ResourceIds}
+		})
 	}
 	return g
 }

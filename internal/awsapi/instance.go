@@ -13,6 +13,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Launch is the configuration with which an instance starts.
@@ -102,9 +104,7 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 		return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
 	}))
 	l.State, l.StateReason = stateOf(in)
-	for _, g := range in.SecurityGroups {
-		l.SecurityGroups = append(l.SecurityGroups, aws.ToString(g.GroupId))
-	}
+	l.SecurityGroups = show.Each(in.SecurityGroups, func(g types.GroupIdentifier) string { return aws.ToString(g.GroupId) })
 	if in.IamInstanceProfile != nil {
 		l.Profile = aws.ToString(in.IamInstanceProfile.Arn)
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // Rule allows traffic.
@@ -45,29 +47,19 @@ func (a *AWS) SecurityGroups(ctx context.Context, ids []string) ([]SecurityGroup
 	if err != nil {
 		return nil, explain("describing the security groups", err)
 	}
-	var groups []SecurityGroup
-	for _, in := range out.SecurityGroups {
-		groups = append(groups, SecurityGroup{aws.ToString(in.GroupId), rulesOf(in.IpPermissions), rulesOf(in.IpPermissionsEgress)})
-	}
-	return groups, nil
+	return show.Each(out.SecurityGroups, func(in types.SecurityGroup) SecurityGroup {
+		return SecurityGroup{aws.ToString(in.GroupId), rulesOf(in.IpPermissions), rulesOf(in.IpPermissionsEgress)}
+	}), nil
 }
 
 func rulesOf(permissions []types.IpPermission) []Rule {
 	var rules []Rule
 	for _, p := range permissions {
 		r := Rule{Protocol: aws.ToString(p.IpProtocol), From: int(aws.ToInt32(p.FromPort)), To: int(aws.ToInt32(p.ToPort))}
-		for _, g := range p.UserIdGroupPairs {
-			r.Groups = append(r.Groups, aws.ToString(g.GroupId))
-		}
-		for _, c := range p.IpRanges {
-			r.CIDRs = append(r.CIDRs, aws.ToString(c.CidrIp))
-		}
-		for _, c := range p.Ipv6Ranges {
-			r.CIDRs = append(r.CIDRs, aws.ToString(c.CidrIpv6))
-		}
-		for _, l := range p.PrefixListIds {
-			r.Lists = append(r.Lists, aws.ToString(l.PrefixListId))
-		}
+		r.Groups = show.Each(p.UserIdGroupPairs, func(g types.UserIdGroupPair) string { return aws.ToString(g.GroupId) })
+		r.CIDRs = slices.Concat(show.Each(p.IpRanges, func(c types.IpRange) string { return aws.ToString(c.CidrIp) }),
+			show.Each(p.Ipv6Ranges, func(c types.Ipv6Range) string { return aws.ToString(c.CidrIpv6) }))
+		r.Lists = show.Each(p.PrefixListIds, func(l types.PrefixListId) string { return aws.ToString(l.PrefixListId) })
 		rules = append(rules, r)
 	}
 	return rules
@@ -200,9 +192,7 @@ func (a *AWS) ACLs(ctx context.Context, subnets []string) ([]ACL, error) {
 
 func aclOf(in types.NetworkAcl) ACL {
 	acl := ACL{ID: aws.ToString(in.NetworkAclId)}
-	for _, s := range in.Associations {
-		acl.Subnets = append(acl.Subnets, aws.ToString(s.SubnetId))
-	}
+	acl.Subnets = show.Each(in.Associations, func(s types.NetworkAclAssociation) string { return aws.ToString(s.SubnetId) })
 	for _, e := range in.Entries {
 		entry := ACLEntry{
 			Number: int(aws.ToInt32(e.RuleNumber)), Egress: aws.ToBool(e.Egress), Allow: e.RuleAction == types.RuleActionAllow,
@@ -287,8 +277,6 @@ func endpointOf(in types.VpcEndpoint) Endpoint {
 	if in.DnsOptions != nil && aws.ToBool(in.DnsOptions.PrivateDnsOnlyForInboundResolverEndpoint) {
 		e.PrivateDNS = false
 	}
-	for _, g := range in.Groups {
-		e.Groups = append(e.Groups, aws.ToString(g.GroupId))
-	}
+	e.Groups = show.Each(in.Groups, func(g types.SecurityGroupIdentifier) string { return aws.ToString(g.GroupId) })
 	return e
 }

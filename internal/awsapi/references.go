@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // References are the uses of the account's images in its region.
@@ -92,10 +94,7 @@ func (r *References) use(text, who string) {
 
 func (r *References) instances(ctx context.Context) error {
 	for some := range slices.Chunk(r.images, 100) { // EC2 accepts 200 values
-		var ids []string
-		for _, i := range some {
-			ids = append(ids, i.ID)
-		}
+		ids := show.Each(some, func(i Image) string { return i.ID })
 		if err := r.instancesOf(ctx, types.Filter{Name: aws.String("image-id"), Values: ids}); err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	quotatypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // NewImage is an image to register. Every instance type of EKS nodes needs hardware
@@ -182,9 +184,7 @@ func (a *AWS) CopiedSnapshots(ctx context.Context, i Image) (ids []string, err e
 		if err != nil {
 			return explain(doing, err)
 		}
-		for _, s := range out.Snapshots {
-			ids = append(ids, aws.ToString(s.SnapshotId))
-		}
+		ids = show.Each(out.Snapshots, func(s types.Snapshot) string { return aws.ToString(s.SnapshotId) })
 		if len(ids) == 0 {
 			return none
 		}
@@ -203,20 +203,13 @@ type Shares struct {
 
 // permissions are the shares as EC2 has them.
 func (s Shares) permissions() []types.LaunchPermission {
-	var all []types.LaunchPermission
-	for _, account := range s.Accounts {
-		all = append(all, types.LaunchPermission{UserId: aws.String(account)})
-	}
-	for _, group := range s.Groups {
-		all = append(all, types.LaunchPermission{Group: types.PermissionGroup(group)})
-	}
-	for _, arn := range s.Organizations {
-		all = append(all, types.LaunchPermission{OrganizationArn: aws.String(arn)})
-	}
-	for _, arn := range s.Units {
-		all = append(all, types.LaunchPermission{OrganizationalUnitArn: aws.String(arn)})
-	}
-	return all
+	type one = types.LaunchPermission
+	return slices.Concat(
+		show.Each(s.Accounts, func(id string) one { return one{UserId: &id} }),
+		show.Each(s.Groups, func(name string) one { return one{Group: types.PermissionGroup(name)} }),
+		show.Each(s.Organizations, func(arn string) one { return one{OrganizationArn: &arn} }),
+		show.Each(s.Units, func(arn string) one { return one{OrganizationalUnitArn: &arn} }),
+	)
 }
 
 // Share lets others use an image, and accounts read its snapshots.

@@ -171,14 +171,10 @@ func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 }
 
 func (a *AWS) place(ctx context.Context, gateways []NAT, subnets map[string]string) error {
-	var ids []string
-	for _, id := range subnets {
-		ids = append(ids, id)
-	}
+	ids := slices.Sorted(maps.Values(subnets))
 	if len(ids) == 0 {
 		return nil
 	}
-	slices.Sort(ids)
 	all, err := a.Subnets(ctx, slices.Compact(ids))
 	if err != nil {
 		return err

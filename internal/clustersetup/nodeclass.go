@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 )
 
 // NodeClass is Karpenter's EC2NodeClass
@@ -180,11 +182,7 @@ func (n Node) aboutNodeClass() string {
 
 // ids are selector terms by ID.
 func ids(all []string) []NodeClassTerm {
-	var terms []NodeClassTerm
-	for _, id := range all {
-		terms = append(terms, NodeClassTerm{ID: id})
-	}
-	return terms
+	return show.Each(all, func(id string) NodeClassTerm { return NodeClassTerm{ID: id} })
 }
 
 // byParameter is the prefix with which launch templates name an SSM parameter that

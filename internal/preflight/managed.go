@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -222,10 +223,9 @@ func checkNodeGroup(f *facts) *result {
 	}
 	g := f.group.value
 	describe := fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s --query nodegroup.health", f.target.Cluster, g.Name)
-	var issues []string
-	for _, i := range g.Issues {
-		issues = append(issues, strings.TrimSpace(fmt.Sprintf("%s: %s %s", i.Code, i.Message, strings.Join(i.Resources, ", "))))
-	}
+	issues := show.Each(g.Issues, func(i awsapi.Issue) string {
+		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", i.Code, i.Message, strings.Join(i.Resources, ", ")))
+	})
 	size := fmt.Sprintf("%d to %d nodes, %d desired", g.Min, g.Max, g.Desired)
 	switch {
 	case len(issues) > 0:

@@ -26,11 +26,7 @@ type need struct {
 }
 
 func needs(verdict Verdict, resource string, actions ...string) []need {
-	var list []need
-	for _, a := range actions {
-		list = append(list, need{awsapi.Question{Action: a, Resource: resource}, verdict})
-	}
-	return list
+	return show.Each(actions, func(a string) need { return need{awsapi.Question{Action: a, Resource: resource}, verdict} })
 }
 
 // arn is the ARN of a resource in the cluster's region and an account.

@@ -133,13 +133,13 @@ func Count[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Each returns a text for each entry of a list; nil for no entries.
-func Each[T any](list []T, text func(T) string) []string {
-	var texts []string
+// Each returns what a function makes of each entry of a list; nil for no entries.
+func Each[T, Made any](list []T, do func(T) Made) []Made {
+	var all []Made
 	for _, entry := range list {
-		texts = append(texts, text(entry))
+		all = append(all, do(entry))
 	}
-	return texts
+	return all
 }
 
 // plainWord matches words that a shell leaves as they are.
