@@ -50,11 +50,11 @@ func explain(doing string, err error) error {
 	if unreached := unreachedOf(err); unreached != nil {
 		return fmt.Errorf("%s: %w", doing, unreached)
 	}
+	if stranger := strangerOf(err); stranger != nil {
+		return fmt.Errorf("%s: %w", doing, stranger)
+	}
 	var api smithy.APIError
 	if !errors.As(err, &api) {
-		if stranger := undecodedOf(err); stranger != nil {
-			return fmt.Errorf("%s: %w", doing, stranger)
-		}
 		return fmt.Errorf("%s: %w", doing, unansweredOf(err))
 	}
 	failure := &APIError{Code: api.ErrorCode(), Said: printable(api.ErrorMessage()), Reason: reasonOf(err), Request: requestOf(err)}
@@ -62,9 +62,6 @@ func explain(doing string, err error) error {
 	errors.As(err, &operation)
 	if slices.Contains(denials, api.ErrorCode()) && operation != nil {
 		return fmt.Errorf("%s: %w", doing, denied(operation, failure))
-	}
-	if stranger := strangerOf(err, api.ErrorCode()); stranger != nil {
-		return fmt.Errorf("%s: %w", doing, stranger)
 	}
 	failure.Hint = hintOf(failure, operation)
 	return fmt.Errorf("%s: %w", doing, failure)

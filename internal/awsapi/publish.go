@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,18 +121,11 @@ func (s Snapshot) Readable(region string) error {
 	case s.Archived:
 		return fmt.Errorf("reading the snapshot %s: the snapshot is archived; restore it, which takes up to 72 hours: aws ec2 restore-snapshot-tier --region %s --snapshot-id %[1]s --temporary-restore-days 1", s.ID, region)
 	case s.State == SnapshotPending:
-		return fmt.Errorf("reading the snapshot %s: the snapshot is pending (%s), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region %s --snapshot-ids %[1]s", s.ID, s.progress(), region)
+		return fmt.Errorf("reading the snapshot %s: the snapshot is pending (%s), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region %s --snapshot-ids %[1]s", s.ID, cmp.Or(s.Progress, "0%"), region)
 	case s.State != SnapshotCompleted:
 		return fmt.Errorf("reading the snapshot %s: the state of the snapshot is %s, and only a completed one can be read%s", s.ID, s.State, said)
 	}
 	return nil
-}
-
-func (s Snapshot) progress() string {
-	if s.Progress == "" {
-		return "0%"
-	}
-	return s.Progress
 }
 
 // RefusedSnapshot adds to an error of the EBS direct APIs what to do about the snapshot.

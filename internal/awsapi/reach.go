@@ -208,23 +208,16 @@ func (e *StrangerError) Error() string {
 	return fmt.Sprintf("the answer is HTTP %d without an error of AWS; check the endpoint, and proxies on the way", e.Status)
 }
 
-// strangerOf is the error for the SDK's code of a response that the SDK cannot read, or
-// nil for other errors. A service of AWS that fails may answer so, too; whether the call
-// was carried out is not known.
-func strangerOf(err error, code string) *StrangerError {
-	var answer *smithyhttp.ResponseError
-	if code != "UnknownError" || !errors.As(err, &answer) {
-		return nil
-	}
-	return &StrangerError{answer.HTTPStatusCode()}
-}
-
-// undecodedOf is the error for an error response that the SDK's client of EBS cannot
-// decode, or nil for other errors.
-func undecodedOf(err error) *StrangerError {
+// strangerOf is the error for a response that the SDK cannot read, or nil for other errors:
+// the SDK's client of EBS does not decode it, and others have a code for it. A service of AWS
+// that fails may answer so, too; whether the call was carried out is not known.
+func strangerOf(err error) *StrangerError {
 	var answer *smithyhttp.ResponseError
 	var undecoded *smithy.DeserializationError
-	if !errors.As(err, &undecoded) || !errors.As(err, &answer) || answer.HTTPStatusCode() < http.StatusBadRequest {
+	var api smithy.APIError
+	switch known := errors.As(err, &api); {
+	case !errors.As(err, &answer), known && api.ErrorCode() != "UnknownError",
+		!known && (!errors.As(err, &undecoded) || answer.HTTPStatusCode() < http.StatusBadRequest):
 		return nil
 	}
 	return &StrangerError{answer.HTTPStatusCode()}

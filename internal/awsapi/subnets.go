@@ -107,20 +107,14 @@ func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Rou
 		return "", nil
 	}
 	for _, r := range tables[i].Routes {
-		if via := targetOf(r); via != "local" {
-			routes = append(routes, Route{destinationOf(r), via, r.State == types.RouteStateBlackhole || via == ""})
+		to := first(r.DestinationCidrBlock, r.DestinationIpv6CidrBlock, r.DestinationPrefixListId)
+		via := first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId, r.EgressOnlyInternetGatewayId,
+			r.NetworkInterfaceId, r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn, r.OdbNetworkArn, r.InstanceId)
+		if via != "local" {
+			routes = append(routes, Route{to, via, r.State == types.RouteStateBlackhole || via == ""})
 		}
 	}
 	return aws.ToString(tables[i].RouteTableId), routes
-}
-
-func destinationOf(r types.Route) string {
-	return first(r.DestinationCidrBlock, r.DestinationIpv6CidrBlock, r.DestinationPrefixListId)
-}
-
-func targetOf(r types.Route) string {
-	return first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId, r.EgressOnlyInternetGatewayId, r.NetworkInterfaceId,
-		r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn, r.OdbNetworkArn, r.InstanceId)
 }
 
 // first returns the first of several values that is set.

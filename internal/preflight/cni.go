@@ -103,14 +103,11 @@ func checkPolicyCNI(f *facts) *result {
 	}
 	r := f.judge(f.cniGrant(c.role, c.simulated, ""))
 	r.evidence += ", by " + c.by
-	if r.verdict == Warn && c.simulated.err == nil && !hasUnknownKeys(c.simulated.value) {
+	unknownKeys := slices.ContainsFunc(c.simulated.value, func(d awsapi.Decision) bool { return len(d.Missing) > 0 })
+	if r.verdict == Warn && c.simulated.err == nil && !unknownKeys {
 		r.verdict = Fail // the VPC CNI uses no other role
 	}
 	return r
-}
-
-func hasUnknownKeys(list []awsapi.Decision) bool {
-	return slices.ContainsFunc(list, func(d awsapi.Decision) bool { return len(d.Missing) > 0 })
 }
 
 // cniGrant are the VPC CNI's permissions. AWS has no managed policy for IPv6.

@@ -140,10 +140,12 @@ func readUserData(l awsapi.Launch) fact[userdata.Report] {
 func (f *facts) network(ctx context.Context, a *awsapi.AWS) {
 	f.subnets = after(f.cluster, func(c awsapi.Cluster) fact[[]awsapi.Subnet] {
 		ids := f.target.Subnets
-		if named, err := f.subnetsOfTarget(); err != nil || len(named) > 0 {
-			return f.named(ctx, a, named, err)
-		}
-		if len(ids) == 0 && f.launch.value.Subnet != "" {
+		switch named, err := f.subnetsOfTarget(); {
+		case err != nil:
+			return fact[[]awsapi.Subnet]{err: err}
+		case len(named) > 0:
+			ids = named
+		case len(ids) == 0 && f.launch.value.Subnet != "":
 			ids = []string{f.launch.value.Subnet}
 		}
 		if len(ids) == 0 {

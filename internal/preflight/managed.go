@@ -152,13 +152,6 @@ func (f *facts) subnetsOfTarget() ([]string, error) {
 	return nil, nil
 }
 
-func (f *facts) named(ctx context.Context, a *awsapi.AWS, ids []string, err error) fact[[]awsapi.Subnet] {
-	if err != nil {
-		return fact[[]awsapi.Subnet]{err: err}
-	}
-	return learn(a.Subnets(ctx, ids))
-}
-
 // securityGroupsOf reads the nodes' security groups. EKS gives the cluster's group
 // to a node group whose launch template names none.
 func (f *facts) securityGroupsOf(ctx context.Context, a *awsapi.AWS, l awsapi.Launch) fact[[]awsapi.SecurityGroup] {

@@ -252,17 +252,15 @@ func toPublicNetworks(groups []awsapi.SecurityGroup) bool {
 	})
 }
 
-// sessions are the services that Systems Manager needs for a session
+// checkEgressSSM checks the services that Systems Manager needs for a session
 // (https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-create-vpc.html).
-func sessions() []service { return []service{{name: "ssm"}, {name: "ssmmessages"}} }
-
 func checkEgressSSM(f *facts) *result {
 	if r := f.unseen(f.cluster.err, f.subnets.err, f.vpc.err, f.nats.err, f.endpointGroups.err); r != nil {
 		return r
 	}
 	for _, s := range f.subnets.value {
 		e := f.exit(s)
-		for _, svc := range sessions() {
+		for _, svc := range []service{{name: "ssm"}, {name: "ssmmessages"}} {
 			said := f.serve(s, svc)
 			name := f.serviceName(svc.name)
 			switch {
@@ -274,9 +272,5 @@ func checkEgressSSM(f *facts) *result {
 			}
 		}
 	}
-	return good("from %s", strings.Join(subnetIDs(f.subnets.value), ", "))
-}
-
-func subnetIDs(subnets []awsapi.Subnet) []string {
-	return show.Each(subnets, func(s awsapi.Subnet) string { return s.ID })
+	return good("from %s", strings.Join(show.Each(f.subnets.value, func(s awsapi.Subnet) string { return s.ID }), ", "))
 }

@@ -263,15 +263,7 @@ func checkClass(f *facts) *result {
 	case len(doubtful) > 0:
 		return maybe(edit, "%s", strings.Join(doubtful, "; "))
 	}
-	return good("%s, family %s", c.Version, c.familyWords())
-}
-
-// familyWords is the AMI family, which an alias may imply.
-func (c *NodeClass) familyWords() string {
-	if c.AMIFamily == "" {
-		return "of the alias " + c.alias()
-	}
-	return c.AMIFamily
+	return good("%s, family %s", c.Version, cmp.Or(c.AMIFamily, "of the alias "+alias))
 }
 
 // deviceFaults checks the block devices against the image and the rules of EC2

@@ -271,23 +271,19 @@ func (u *upload) send(ctx context.Context) (awsapi.Snapshot, error) {
 // from the parent.
 func (u *upload) has(index int32, sum Sum) bool {
 	before, put := u.journal.before(index)
+	parent, has := u.ParentSums[index]
 	switch {
 	case put && before == sum:
 		u.resumed.Add(1)
 	case put: // with other content: the snapshot's own block hides the parent's
 		return false
-	case u.inherits(index, sum):
+	case has && parent == sum:
 		u.inherited.Add(1)
 	default:
 		return false
 	}
 	u.note(index, sum)
 	return true
-}
-
-func (u *upload) inherits(index int32, sum Sum) bool {
-	parent, has := u.ParentSums[index]
-	return has && parent == sum
 }
 
 // note counts a block that the snapshot now has.
