@@ -333,7 +333,7 @@ func TestAMIPromoteRefuses(t *testing.T) {
 func TestAMIPromoteWithoutAnOldImage(t *testing.T) {
 	w := staged(t)
 	w.PutIn("eu-north-1", "/n/stable", "ami-77777777")
-	w.DenyRegion("us-east-1")
+	w.Deny("us-east-1")
 	code, out, errOut := command(t, "", strings.Fields("ami promote --from /n/candidate --to /n/stable --all-regions")...)
 	assert.Equal(t, 2, code)
 	assert.Contains(t, errOut, "eksnode: in us-east-1: reading the parameter /n/candidate: the permission ssm:GetParameter is missing")

@@ -57,11 +57,13 @@ func (w *World) createVPC(ctx context.Context, protocol endpoint.Protocol, call 
 	if err != nil {
 		return nil, err
 	}
-	first := func(text []byte, element string) string {
-		return string(regexp.MustCompile(`<` + element + `>(.*?)<`).FindSubmatch(text)[1])
-	}
 	_, err = w.try(call.Region, "ec2:AssociateDhcpOptions", "VpcId", first(raw.Body, "vpcId"), "DhcpOptionsId", first(made, "dhcpOptionsId"))
 	return raw, err
+}
+
+// first is the text of the first element of a name.
+func first(text []byte, element string) string {
+	return string(regexp.MustCompile(`<` + element + `>(.*?)<`).FindSubmatch(text)[1])
 }
 
 // createCluster adds what moto lacks and EKS makes: the VPC of the subnets, the cluster
@@ -85,12 +87,12 @@ func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct
 	if err != nil {
 		return nil, err
 	}
-	vpc := string(regexp.MustCompile(`<vpcId>(.*?)<`).FindSubmatch(of)[1])
+	vpc := first(of, "vpcId")
 	made, err := w.try(call.Region, "ec2:CreateSecurityGroup", "GroupName", "eks-cluster-sg-"+in.Name, "GroupDescription", "of EKS", "VpcId", vpc)
 	if err != nil {
 		return nil, err
 	}
-	group := string(regexp.MustCompile(`<groupId>(.*?)<`).FindSubmatch(made)[1])
+	group := first(made, "groupId")
 	if _, err := w.try(call.Region, "ec2:AuthorizeSecurityGroupIngress", "GroupId", group, "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", group); err != nil {
 		return nil, err
 	}
@@ -318,15 +320,12 @@ func (w *World) describeCluster(ctx context.Context, call endpoint.Call, in eksI
 }
 
 func (w *World) describeAccessEntry(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
-	if access, said := w.Clusters[in.Name]["accessConfig"].(object); !said || access["authenticationMode"] == "CONFIG_MAP" {
-		return nil, &endpoint.Failure{
-			Code: "InvalidRequestException", Status: http.StatusBadRequest,
-			Message: "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.",
-		}
+	if err := w.entriesCount(in.Name); err != nil {
+		return nil, err
 	}
 	kind, there := w.Entries[in.Principal]
 	if !there {
-		return nil, &endpoint.Failure{Code: "ResourceNotFoundException", Message: "The specified principalArn could not be found.", Status: http.StatusNotFound}
+		return nil, missingResource("The specified principalArn could not be found.")
 	}
 	return object{"accessEntry": object{
 		"clusterName": in.Name, "principalArn": in.Principal, "type": kind, "kubernetesGroups": []string{"system:nodes"},

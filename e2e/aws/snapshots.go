@@ -287,9 +287,6 @@ func parametersOf(protocol endpoint.Protocol, call endpoint.Call) []string {
 	return names
 }
 
-// DenyRegion refuses every call in a region, like a service control policy.
-func (w *World) DenyRegion(region string) { w.Deny(region) }
-
 // CutRegion closes every connection to a region without a response.
 func (w *World) CutRegion(region string) {
 	w.faults.Lock()

@@ -230,7 +230,7 @@ func (w *World) Before(action string, happens func()) { w.before[action] = happe
 // moto cannot carry out.
 func (w *World) Answer(action, text string) { w.answers[action] = text }
 
-// Deny refuses every call of an action for a missing permission.
+// Deny refuses every call of an action, or in a region, for a missing permission.
 func (w *World) Deny(action string) { w.denied = append(w.denied, action) }
 
 // Break truncates every response of an action.

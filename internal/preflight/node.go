@@ -173,9 +173,6 @@ func checkMetadata(f *facts) *result {
 	if l.NoMetadata && f.target.Instance != "" {
 		return bad("aws ec2 modify-instance-metadata-options --http-endpoint enabled --instance-id "+f.target.Instance, "the metadata service is off for %s", l.From)
 	}
-	if l.NoMetadata && f.target.NodeClass != nil {
-		return bad(f.newVersion(nil), "the metadata service is off in %s", l.From)
-	}
 	if l.NoMetadata {
 		options := map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2}
 		maps.Copy(options, l.Metadata)
