@@ -204,9 +204,11 @@ build {
 		assert.Equal(t, id, manifest.Builds[0].ID)
 		assert.NoFileExists(t, filepath.Join(d.folder, "output", "node.raw"), "keep_input_artifact is false")
 
+		policy, err := awsapi.ImportPolicy(awsapi.Scope{})
+		require.NoError(t, err)
 		for call := range a.Count() {
 			if !strings.HasPrefix(call, "ssm:") { // of eksnode-publish
-				assert.Contains(t, awsapi.ImportActions(), call)
+				assert.Contains(t, aws.ActionsOf(t, policy), call)
 			}
 		}
 	})

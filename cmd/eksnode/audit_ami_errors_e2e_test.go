@@ -24,7 +24,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 func TestAMIsThatCannotBeReadAreErrors(t *testing.T) {
@@ -314,13 +313,10 @@ func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
 		made = append(made, "ebs:"+call)
 	}
 	slices.Sort(made)
-	assert.Equal(t, awsapi.SnapshotReadActions(), made)
 	for _, args := range [][]string{{"audit", "--policy"}, {"ami", "export", "--policy"}} {
 		code, out, errOut := command(t, "", args...)
 		require.Equal(t, 0, code, errOut)
-		for _, action := range made {
-			assert.Contains(t, out, `"`+action+`"`)
-		}
+		assert.Equal(t, made, aws.ActionsOf(t, out))
 	}
 	for _, action := range []string{"ec2:DescribeImages", "ec2:DescribeSnapshots"} {
 		w.Deny(action)
