@@ -123,8 +123,7 @@ func split(line string) (all [][]string, err error) {
 	refuse := func(n syntax.Node) {
 		err = errors.Join(err, fmt.Errorf("a shell expands %q: %s", line[n.Pos().Offset():n.End().Offset()], line))
 	}
-	var word func([]syntax.WordPart) string
-	word = func(parts []syntax.WordPart) (text string) {
+	word := func(parts []syntax.WordPart) (text string) {
 		for _, part := range parts {
 			switch part := part.(type) {
 			case *syntax.Lit:
