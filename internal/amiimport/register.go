@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
@@ -262,7 +261,10 @@ func (r *run) undo(ctx context.Context) error {
 		}
 	}
 	if stays {
-		names := show.Each(made, func(i awsapi.Image) string { return i.ID + " in " + i.Region })
+		var names []string
+		for _, i := range made {
+			names = append(names, i.ID+" in "+i.Region)
+		}
 		return errors.Join(append(errs, fmt.Errorf("%s and the snapshot %s stay, because an AMI was replaced: the same import goes on with them; %s says how to register the old AMI again",
 			strings.Join(names, ", "), r.result.Upload.Snapshot.ID, r.replaced.path))...)
 	}

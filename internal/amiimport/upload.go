@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
 )
@@ -175,7 +174,11 @@ var volumeTypes = []volumeType{
 
 // VolumeTypes returns the values of volume_type.
 func VolumeTypes() []string {
-	return show.Each(volumeTypes, func(v volumeType) string { return v.name })
+	var names []string
+	for _, v := range volumeTypes {
+		names = append(names, v.name)
+	}
+	return names
 }
 
 // The throughput of gp3 in MiB/s: each 4 IOPS allow 1 MiB/s, and IOPS that are not set
