@@ -20,18 +20,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 )
 
-// setUp is a kind of network.
-type setUp struct {
-	name string
-	make func(*aws.World)
-}
-
 // The networks in which nodes join.
-var (
-	nated    = setUp{"private subnets with NAT", func(*aws.World) {}}
-	isolated = setUp{"private subnets with endpoints", isolate}
-	open6    = setUp{"IPv6 with NAT and an egress-only gateway", dualStack}
-	public   = setUp{"a public endpoint for the NAT gateway's address", publish}
+const (
+	nated    = "private subnets with NAT"
+	isolated = "private subnets with endpoints"
+	open6    = "IPv6 with NAT and an egress-only gateway"
+	public   = "a public endpoint for the NAT gateway's address"
 )
 
 // isolate removes every way to the internet and makes the endpoints that nodes need.
@@ -63,114 +57,64 @@ func vpc(w *aws.World, fields map[string]any) {
 	w.Clusters["my-cluster"]["resourcesVpcConfig"] = all
 }
 
-// networkWorld is a set-up with a fault, and the check that must find it.
-type networkWorld struct {
-	setUp          setUp
-	fault          string
-	change         func(*aws.World)
-	check, verdict string
-	evidence       string
-}
-
-// target is what preflight checks. moto gives instances no IPv6 addresses.
-func (w networkWorld) target() Target {
-	if w.setUp.name == open6.name {
-		return template
-	}
-	return instance
-}
-
 // networkWorlds lists worlds of networks. moto has no blackholes and no states of
 // endpoints: Edit supplements them.
-func networkWorlds() []networkWorld {
-	return []networkWorld{
-		{nated, "none", func(*aws.World) {}, "egress", "OK", "subnet-1 over nat-1"},
-		{isolated, "none", func(*aws.World) {}, "egress", "OK", "subnet-1 over endpoints"},
-		{public, "none", func(*aws.World) {}, "endpoint-access", "OK", "public access is for 198.51.100.1/32 only"},
-		{nated, "the NAT gateway is deleted", func(w *aws.World) { w.Do("ec2:DeleteNatGateway", "NatGatewayId", "nat-1") }, "egress", "FAIL", "subnet-1 routes to nat-1, which"},
-		{nated, "the NAT gateway failed", func(w *aws.World) { w.Edit("ec2:DescribeNatGateways", "<state>available<", "<state>failed<") }, "egress", "FAIL", "subnet-1 routes to nat-1, which is failed"},
-		{nated, "the NAT gateway is in a private subnet", func(w *aws.World) {
+func networkWorlds() []scene {
+	return []scene{
+		{nated, "the NAT gateway failed", of(instance), func(w *aws.World) { w.Edit("ec2:DescribeNatGateways", "<state>available<", "<state>failed<") }, "FAIL egress", "subnet-1 routes to nat-1, which is failed", ""},
+		{nated, "the NAT gateway is in a private subnet", of(instance), func(w *aws.World) {
 			w.NAT("nat-2", "subnet-2")
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
-		}, "egress", "FAIL", "nat-2, whose subnet subnet-2 routes to nat-1 instead of an internet gateway"},
-		{nated, "the public subnet lost its route", func(w *aws.World) { w.Route("rtb-public", "0.0.0.0/0") }, "egress", "FAIL", "whose subnet subnet-3 has no route to an internet gateway"},
-		{nated, "a private NAT gateway", func(w *aws.World) {
+		}, "FAIL egress", "nat-2, whose subnet subnet-2 routes to nat-1 instead of an internet gateway", ""},
+		{nated, "the public subnet lost its route", of(instance), func(w *aws.World) { w.Route("rtb-public", "0.0.0.0/0") }, "FAIL egress", "whose subnet subnet-3 has no route to an internet gateway", ""},
+		{nated, "a private NAT gateway", of(instance), func(w *aws.World) {
 			w.Name("nat-2", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-3", "ConnectivityType", "private"), `<natGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
-		}, "egress", "FAIL", "nat-2, a private NAT gateway without a public address"},
-		{nated, "a blackhole", func(w *aws.World) {
+		}, "FAIL egress", "nat-2, a private NAT gateway without a public address", ""},
+		{nated, "a blackhole", of(instance), func(w *aws.World) {
 			w.Edit("ec2:DescribeRouteTables", `(?s)(<natGatewayId>nat-1</natGatewayId>\s*<origin>CreateRoute</origin>\s*<state>)active`, "${1}blackhole")
-		}, "egress", "FAIL", "(blackhole)"},
-		{nated, "a transit gateway instead", func(w *aws.World) {
+		}, "FAIL egress", "(blackhole)", ""},
+		{nated, "a transit gateway instead", of(instance), func(w *aws.World) {
 			w.Name("tgw-1", w.Do("ec2:CreateTransitGateway", "Description", "d"), `<transitGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "TransitGatewayId", "tgw-1")
-		}, "egress", "WARN", "subnet-1 routes to tgw-1, a transit gateway"},
-		{nated, "the main route table decides, and has no route", func(w *aws.World) {
+		}, "WARN egress", "subnet-1 routes to tgw-1, a transit gateway", ""},
+		{nated, "the main route table decides, and has no route", of(instance), func(w *aws.World) {
 			w.Route("rtb-main", "0.0.0.0/0")
 			w.Edit("ec2:DescribeRouteTables", `<subnetId>subnet-1</subnetId>`, "")
-		}, "egress", "FAIL", "subnet-1 has no route to the internet"},
-		{nated, "a public subnet without public addresses", func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0", "GatewayId", "igw-1") }, "egress", "FAIL", "subnet-1 routes to igw-1, but its instances get no public address"},
-		{nated, "an endpoint with a shut security group", func(w *aws.World) { w.Endpoint("ecr.api", "SecurityGroupId.1", "sg-extra") }, "egress", "FAIL", "sg-extra of the endpoint vpce-ecr.api for com.amazonaws.eu-west-1.ecr.api let nothing in to port 443 from sg-cluster"},
-		{nated, "an S3 policy without ECR's bucket", func(w *aws.World) {
+		}, "FAIL egress", "subnet-1 has no route to the internet", ""},
+		{nated, "a public subnet without public addresses", of(instance), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0", "GatewayId", "igw-1") }, "FAIL egress", "subnet-1 routes to igw-1, but its instances get no public address", ""},
+		{nated, "an endpoint with a shut security group", of(instance), func(w *aws.World) { w.Endpoint("ecr.api", "SecurityGroupId.1", "sg-extra") }, "FAIL egress", "sg-extra of the endpoint vpce-ecr.api for com.amazonaws.eu-west-1.ecr.api let nothing in to port 443 from sg-cluster", ""},
+		{nated, "an S3 policy without ECR's bucket", of(instance), func(w *aws.World) {
 			w.Endpoint("s3", "PolicyDocument", `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::mine/*"}]}`)
-		}, "egress", "FAIL", "does not allow s3:GetObject of arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/layer"},
-		{isolated, "S3 without the route", func(w *aws.World) {
+		}, "FAIL egress", "does not allow s3:GetObject of arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/layer", ""},
+		{isolated, "S3 without the route", of(instance, isolate), func(w *aws.World) {
 			w.Do("ec2:ModifyVpcEndpoint", "VpcEndpointId", "vpce-s3", "RemoveRouteTableId.1", "rtb-1")
-		}, "egress", "FAIL", "the route table rtb-1 has no route to the endpoint vpce-s3"},
-		{isolated, "no S3", func(w *aws.World) { w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-s3") }, "egress", "FAIL", "the VPC has no endpoint for com.amazonaws.eu-west-1.s3"},
-		{isolated, "no private DNS", func(w *aws.World) {
+		}, "FAIL egress", "the route table rtb-1 has no route to the endpoint vpce-s3", ""},
+		{isolated, "no private DNS", of(instance, isolate), func(w *aws.World) {
 			w.Edit("ec2:DescribeVpcEndpoints", `(?s)<privateDnsEnabled>true(</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.sts)`, "<privateDnsEnabled>false$1")
-		}, "egress", "FAIL", "the name of com.amazonaws.eu-west-1.sts does not resolve to the endpoint vpce-sts"},
-		{isolated, "an endpoint that waits", func(w *aws.World) {
+		}, "FAIL egress", "the name of com.amazonaws.eu-west-1.sts does not resolve to the endpoint vpce-sts", ""},
+		{isolated, "an endpoint that waits", of(instance, isolate), func(w *aws.World) {
 			w.Edit("ec2:DescribeVpcEndpoints", `(?s)<state>available(</state>\s*<privateDnsEnabled>true</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.ec2<)`, "<state>pendingAcceptance$1")
-		}, "egress", "FAIL", "is pendingAcceptance"},
-		{isolated, "no Systems Manager", func(w *aws.World) { w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-ssm") }, "egress-ssm", "WARN", "the VPC has no endpoint for com.amazonaws.eu-west-1.ssm"},
-		{isolated, "DNS host names are off", func(w *aws.World) {
+		}, "FAIL egress", "is pendingAcceptance", ""},
+		{isolated, "no Systems Manager", of(instance, isolate), func(w *aws.World) { w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-ssm") }, "WARN egress-ssm", "the VPC has no endpoint for com.amazonaws.eu-west-1.ssm", ""},
+		{isolated, "DNS host names are off", of(instance, isolate), func(w *aws.World) {
 			w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsHostnames.Value", "false")
-		}, "vpc-dns", "FAIL", "DNS host names are off in vpc-1"},
-		{isolated, "only public access", func(w *aws.World) { vpc(w, nil) }, "endpoint-access", "FAIL", "private access is off, and subnet-1 has no route to the internet"},
-		{public, "another address", func(w *aws.World) { vpc(w, map[string]any{"publicAccessCidrs": []string{"192.0.2.0/24"}}) }, "endpoint-access", "FAIL", "nodes in subnet-1 come from 198.51.100.1 over nat-1"},
-		{nated, "a secondary block overlaps the services", func(w *aws.World) { w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "10.100.0.0/18") }, "service-cidr", "FAIL", "overlaps 10.100.0.0/18 of vpc-1"},
-		{nated, "a block is Docker's", func(w *aws.World) { w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "172.17.0.0/16") }, "service-cidr", "WARN", "172.17.0.0/16 overlaps 172.17.0.0/16"},
-		{nated, "a zone hides amazonaws.com", func(w *aws.World) { w.Zone("amazonaws.com") }, "private-zones", "FAIL", "hides ec2.eu-west-1.amazonaws.com"},
-		{nated, "a zone with records", func(w *aws.World) { w.Zone("ec2.eu-west-1.amazonaws.com", "ec2.eu-west-1.amazonaws.com") }, "private-zones", "OK", "ec2.eu-west-1.amazonaws.com has records of its own"},
-		{nated, "STS is off in the region", func(w *aws.World) { w.Fail("sts:GetCallerIdentity", 1, "RegionDisabledException", 403) }, "sts-region", "FAIL", "STS is off for your account in eu-west-1"},
-		{open6, "none", func(*aws.World) {}, "subnet-ipv6", "OK", "subnet-1 has 2001:db8:0:1::/64, subnet-2 has 2001:db8:0:2::/64"},
-		{open6, "security groups for both families", func(*aws.World) {}, "security-group-nodes", "OK", "sg-cluster"},
-		{open6, "a subnet assigns no addresses", func(w *aws.World) {
-			w.Do("ec2:ModifySubnetAttribute", "SubnetId", "subnet-1", "AssignIpv6AddressOnCreation.Value", "false")
-		}, "subnet-ipv6", "FAIL", "instances in subnet-1 get no IPv6 address"},
-		{open6, "no egress-only gateway", func(w *aws.World) { w.Route("rtb-1", "::/0") }, "subnet-ipv6", "WARN", "subnet-1 has no IPv6 route to the internet"},
-		{open6, "no NAT gateway", func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0") }, "egress", "FAIL", "subnet-1 has no route to the internet"},
-		{open6, "a security group for IPv4", func(w *aws.World) {
+		}, "FAIL vpc-dns", "DNS host names are off in vpc-1", ""},
+		{isolated, "only public access", of(instance, isolate), func(w *aws.World) { vpc(w, nil) }, "FAIL endpoint-access", "private access is off, and subnet-1 has no route to the internet", ""},
+		{nated, "a secondary block overlaps the services", of(instance), func(w *aws.World) { w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "10.100.0.0/18") }, "FAIL service-cidr", "overlaps 10.100.0.0/18 of vpc-1", ""},
+		{nated, "a block is Docker's", of(instance), func(w *aws.World) { w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "172.17.0.0/16") }, "WARN service-cidr", "172.17.0.0/16 overlaps 172.17.0.0/16", ""},
+		{nated, "a zone hides amazonaws.com", of(instance), func(w *aws.World) { w.Zone("amazonaws.com") }, "FAIL private-zones", "hides ec2.eu-west-1.amazonaws.com", ""},
+		{nated, "a zone with records", of(instance), func(w *aws.World) { w.Zone("ec2.eu-west-1.amazonaws.com", "ec2.eu-west-1.amazonaws.com") }, "OK private-zones", "ec2.eu-west-1.amazonaws.com has records of its own", ""},
+		{nated, "STS is off in the region", of(instance), func(w *aws.World) { w.Fail("sts:GetCallerIdentity", 1, "RegionDisabledException", 403) }, "FAIL sts-region", "STS is off for your account in eu-west-1", ""},
+		{open6, "none", of(template, dualStack), none, "OK subnet-ipv6", "subnet-1 has 2001:db8:0:1::/64, subnet-2 has 2001:db8:0:2::/64", ""},
+		{open6, "security groups for both families", of(template, dualStack), none, "OK security-group-nodes", "sg-cluster", ""},
+		{open6, "no NAT gateway", of(template, dualStack), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0") }, "FAIL egress", "subnet-1 has no route to the internet", ""},
+		{open6, "a security group for IPv4", of(template, dualStack), func(w *aws.World) {
 			w.Edit("ec2:DescribeSecurityGroups", `<cidrIpv6>::/0<`, "<cidrIpv6>2001:db8:ffff::/48<")
-		}, "security-group-nodes", "FAIL", "sg-cluster of the node let nothing out to port 53"},
-		{nated, "an IPv6 cluster without IPv6", func(w *aws.World) {
+		}, "FAIL security-group-nodes", "sg-cluster of the node let nothing out to port 53", ""},
+		{nated, "an IPv6 cluster without IPv6", of(instance), func(w *aws.World) {
 			w.Clusters["my-cluster"]["kubernetesNetworkConfig"] = map[string]any{"ipFamily": "ipv6", "serviceIpv6Cidr": "fd00::/108"}
-		}, "subnet-ipv6", "FAIL", "neither subnet-1 nor vpc-1 has an IPv6 network"},
-	}
-}
-
-// networkScenes are the worlds of networks, in which preflight names the fault.
-func networkScenes() []scene {
-	var list []scene
-	for _, c := range networkWorlds() {
-		target := func(_ *testing.T, w *aws.World) Target {
-			c.setUp.make(w)
-			return c.target()
-		}
-		list = append(list, scene{c.setUp.name, c.fault, target, c.change, c.verdict + " " + c.check, c.judge})
-	}
-	return list
-}
-
-func (w networkWorld) judge(t *testing.T, r Report) {
-	t.Helper()
-	f := finding(t, r, w.check)
-	assert.Equal(t, w.verdict, string(f.Verdict), f.Evidence)
-	assert.Contains(t, f.Evidence, w.evidence)
-	if w.fault == "none" && w.setUp.name != open6.name { // the sample's role and user data are for IPv4
-		assert.Zero(t, r.ExitCode()+r.Count(Warn), "%+v", r.Findings)
+		}, "FAIL subnet-ipv6", "neither subnet-1 nor vpc-1 has an IPv6 network", ""},
 	}
 }
 

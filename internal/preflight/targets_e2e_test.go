@@ -3,7 +3,6 @@
 package preflight
 
 import (
-	"cmp"
 	"encoding/base64"
 	"maps"
 	"os"
@@ -142,16 +141,6 @@ const enough = `{"Version":"2012-10-17","Statement":[
 	{"Effect":"Allow","Action":"ecr:*","Resource":"arn:aws:ecr:*:*:repository/*"},
 	{"Effect":"Allow","Action":["ec2:*NetworkInterface*","ec2:*PrivateIpAddresses"],"Resource":"arn:aws:ec2:*:*:network-interface/*"}]}`
 
-// world is a set-up with a fault, and what preflight must find.
-type world struct {
-	name     string
-	target   func(*testing.T, *aws.World) Target
-	check    string
-	verdict  Verdict
-	evidence string
-	remedy   string
-}
-
 func group(make func(*aws.World)) func(*testing.T, *aws.World) Target {
 	return func(_ *testing.T, w *aws.World) Target {
 		make(w)
@@ -173,155 +162,129 @@ func onClass(pairs ...string) func(*testing.T, *aws.World) Target {
 	}
 }
 
-func worlds() []world {
-	return []world{
-		{"managed, EKS's image", group(func(w *aws.World) { standard(w, nil) }), "node-group", OK, "ACTIVE, AL2023_x86_64_STANDARD, release 1.34.1-20251002, m6i.large m5.large, ON_DEMAND, 1 to 3 nodes, 2 desired", ""},
-		{"managed, own image, no profile", group(func(w *aws.World) { ownImage(w) }), "instance-profile", OK, "EKS makes one with the role node", ""},
-		{"managed, profile in the template", group(func(w *aws.World) { ownImage(w, "IamInstanceProfile.Name", "nodes") }), "instance-profile", Fail,
+// worlds are those of targets and roles.
+func worlds() []scene {
+	return []scene{
+		{"managed", "EKS's image", group(func(w *aws.World) { standard(w, nil) }), none, "OK node-group", "ACTIVE, AL2023_x86_64_STANDARD, release 1.34.1-20251002, m6i.large m5.large, ON_DEMAND, 1 to 3 nodes, 2 desired", ""},
+		{"managed", "own image, no profile", group(func(w *aws.World) { ownImage(w) }), none, "OK instance-profile", "EKS makes one with the role node", ""},
+		{"managed", "profile in the template", group(func(w *aws.World) { ownImage(w, "IamInstanceProfile.Name", "nodes") }), none, "FAIL instance-profile",
 			"the launch template managed has the instance profile nodes: EKS refuses it", "aws ec2 describe-launch-template-versions --launch-template-id lt-2 --versions 1"},
-		{"managed, Spot in the template", group(func(w *aws.World) { ownImage(w, "InstanceMarketOptions.MarketType", "spot") }), "node-group-template", Fail,
+		{"managed", "Spot in the template", group(func(w *aws.World) { ownImage(w, "InstanceMarketOptions.MarketType", "spot") }), none, "FAIL node-group-template",
 			"EKS refuses InstanceMarketOptions", "aws ec2 describe-launch-template-versions"},
-		{"managed, subnet in the template", group(func(w *aws.World) {
+		{"managed", "subnet in the template", group(func(w *aws.World) {
 			ownImage(w, "NetworkInterface.1.DeviceIndex", "0", "NetworkInterface.1.SubnetId", "subnet-1")
-		}), "node-group-template", Fail, "EKS refuses NetworkInterfaces[0].SubnetId", "aws ec2 describe-launch-template-versions"},
-		{"managed, image without CUSTOM", group(func(w *aws.World) {
+		}), none, "FAIL node-group-template", "EKS refuses NetworkInterfaces[0].SubnetId", "aws ec2 describe-launch-template-versions"},
+		{"managed", "image without CUSTOM", group(func(w *aws.World) {
 			managedTemplate(w, "ImageId", aws.NodeImage)
 			standard(w, map[string]any{"launchTemplate": map[string]any{"name": "managed", "version": "1"}, "instanceTypes": []string{}})
-		}), "node-group-template", Fail, "the AMI type is AL2023_x86_64_STANDARD instead of CUSTOM", "describe-launch-template-versions"},
-		{"managed, instance type twice", group(func(w *aws.World) {
+		}), none, "FAIL node-group-template", "the AMI type is AL2023_x86_64_STANDARD instead of CUSTOM", "describe-launch-template-versions"},
+		{"managed", "instance type twice", group(func(w *aws.World) {
 			managedTemplate(w, "InstanceType", "m6i.large")
 			standard(w, map[string]any{"launchTemplate": map[string]any{"name": "managed"}})
-		}), "node-group-template", Fail, "EKS refuses InstanceType (the node group names m6i.large, m5.large)", "describe-launch-template-versions"},
-		{"managed, shell script as user data", group(func(w *aws.World) {
+		}), none, "FAIL node-group-template", "EKS refuses InstanceType (the node group names m6i.large, m5.large)", "describe-launch-template-versions"},
+		{"managed", "shell script as user data", group(func(w *aws.World) {
 			managedTemplate(w, "UserData", base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\necho hello\n")))
 			standard(w, map[string]any{"launchTemplate": map[string]any{"name": "managed"}})
-		}), "user-data", Fail, "EKS merges user data with its own only as a MIME message", "eksnode userdata render --family al2023"},
-		{"managed, health issue", group(func(w *aws.World) {
+		}), none, "FAIL user-data", "EKS merges user data with its own only as a MIME message", "eksnode userdata render --family al2023"},
+		{"managed", "health issue", group(func(w *aws.World) {
 			standard(w, map[string]any{"status": "DEGRADED", "health": map[string]any{"issues": []any{map[string]any{"code": "AccessDenied", "message": "nodes cannot authenticate"}}}})
-		}), "node-group", Fail, "the node group is DEGRADED: AccessDenied: nodes cannot authenticate", "aws eks describe-nodegroup --cluster-name my-cluster --nodegroup-name workers --query nodegroup.health"},
-		{"managed, arm64 image type", group(func(w *aws.World) {
+		}), none, "FAIL node-group", "the node group is DEGRADED: AccessDenied: nodes cannot authenticate", "aws eks describe-nodegroup --cluster-name my-cluster --nodegroup-name workers --query nodegroup.health"},
+		{"managed", "arm64 image type", group(func(w *aws.World) {
 			ownImage(w)
 			w.Image(aws.NodeImage).Architecture = "arm64"
-		}), "image-architecture", Fail, "the image is for arm64, but m6i.large runs x86_64", "describe-instance-types"},
-		{"managed, template gone", group(func(w *aws.World) {
+		}), none, "FAIL image-architecture", "the image is for arm64, but m6i.large runs x86_64", "describe-instance-types"},
+		{"managed", "template gone", group(func(w *aws.World) {
 			ownImage(w)
 			w.Do("ec2:DeleteLaunchTemplate", "LaunchTemplateName", "managed")
-		}), "node-group-template", Fail, "does not exist", "aws eks describe-nodegroup"},
-		{"Karpenter", onClass(), "node-class-selectors", OK, "subnet-1 subnet-2; sg-cluster; ami-0123456789abcdef0", ""},
-		{"Karpenter, no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), "node-class-selectors", Fail,
+		}), none, "FAIL node-group-template", "does not exist", "aws eks describe-nodegroup"},
+		{"Karpenter", "-", onClass(), none, "OK node-class-selectors", "subnet-1 subnet-2; sg-cluster; ami-0123456789abcdef0", ""},
+		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none, "FAIL node-class-selectors",
 			"spec.subnetSelectorTerms[0] selects no subnet: tag karpenter.sh/discovery=other", "kubectl get ec2nodeclass own -o yaml"},
-		{"Karpenter, any value", onClass("karpenter.sh/discovery: my-cluster", `karpenter.sh/discovery: "*"`), "node-class-selectors", OK, "subnet-1 subnet-2", ""},
-		{"Karpenter, one term empty", onClass("    - name: cluster", "    - name: cluster\n    - name: other"), "node-class-selectors", Warn, "spec.securityGroupSelectorTerms[1] selects no security group: name other", ""},
-		{"Karpenter, image of nobody", onClass("name: node-*", "name: none-*"), "node-class-selectors", Fail, "spec.amiSelectorTerms[0] selects no image: name none-*", ""},
-		{"Karpenter, no such role", onClass("role: node", "role: nobody"), "instance-profile", Fail, "reading the role nobody: NoSuchEntity", "aws iam create-role"},
-		{"Karpenter, another root device", onClass("/dev/xvda", "/dev/sda1"), "node-class", Warn, "no block device has the name /dev/xvda of the image's root device", "kubectl edit ec2nodeclass own"},
-		{"Karpenter, another snapshot", onClass("volumeSize: 40Gi", "snapshotID: snap-9"), "node-class", Fail, "blockDeviceMappings[0] has the snapshot snap-9, but EC2 starts /dev/xvda only from snap-1", "kubectl edit ec2nodeclass own"},
-		{"Karpenter, EKS's image", onClass("    - name: node-*", "    - alias: al2023@latest"), "kubelet-version", OK, "kubelet 1.34 as the cluster", ""},
-		{"Karpenter, Custom without user data", onClass("AL2023", "Custom"), "user-data", Fail, "the EC2NodeClass own has no user data, and Karpenter writes none for amiFamily Custom", "kubectl edit ec2nodeclass own"},
-		{"own policies", onInstance(func(w *aws.World) { detached(w, enough) }), "policy-worker", OK, "node has ec2:DescribeInstances, eks:DescribeCluster, by its own policies", ""},
-		{"own policies, CNI", onInstance(func(w *aws.World) { detached(w, enough) }), "policy-cni", OK, "by its own policies", ""},
-		{"an explicit denial", onInstance(func(w *aws.World) {
+		{"Karpenter", "any value", onClass("karpenter.sh/discovery: my-cluster", `karpenter.sh/discovery: "*"`), none, "OK node-class-selectors", "subnet-1 subnet-2", ""},
+		{"Karpenter", "one term empty", onClass("    - name: cluster", "    - name: cluster\n    - name: other"), none, "WARN node-class-selectors", "spec.securityGroupSelectorTerms[1] selects no security group: name other", ""},
+		{"Karpenter", "image of nobody", onClass("name: node-*", "name: none-*"), none, "FAIL node-class-selectors", "spec.amiSelectorTerms[0] selects no image: name none-*", ""},
+		{"Karpenter", "no such role", onClass("role: node", "role: nobody"), none, "FAIL instance-profile", "reading the role nobody: NoSuchEntity", "aws iam create-role"},
+		{"Karpenter", "another root device", onClass("/dev/xvda", "/dev/sda1"), none, "WARN node-class", "no block device has the name /dev/xvda of the image's root device", "kubectl edit ec2nodeclass own"},
+		{"Karpenter", "another snapshot", onClass("volumeSize: 40Gi", "snapshotID: snap-9"), none, "FAIL node-class", "blockDeviceMappings[0] has the snapshot snap-9, but EC2 starts /dev/xvda only from snap-1", "kubectl edit ec2nodeclass own"},
+		{"Karpenter", "EKS's image", onClass("    - name: node-*", "    - alias: al2023@latest"), none, "OK kubelet-version", "kubelet 1.34 as the cluster", ""},
+		{"Karpenter", "Custom without user data", onClass("AL2023", "Custom"), none, "FAIL user-data", "the EC2NodeClass own has no user data, and Karpenter writes none for amiFamily Custom", "kubectl edit ec2nodeclass own"},
+		{"own policies", "-", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-worker", "node has ec2:DescribeInstances, eks:DescribeCluster, by its own policies", ""},
+		{"own policies", "CNI", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-cni", "by its own policies", ""},
+		{"an explicit denial", "-", onInstance(func(w *aws.World) {
 			w.Do("iam:PutRolePolicy", "RoleName", "node", "PolicyName", "deny", "PolicyDocument", `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Action":"ecr:*","Resource":"*"}}`)
-		}), "policy-registry", Fail, "ecr:GetDownloadUrlForLayer (a statement denies it)", "aws iam simulate-principal-policy --policy-source-arn " + aws.NodeRole},
-		{"a permissions boundary", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-registry", "ecr:GetDownloadUrlForLayer (a statement denies it)", "aws iam simulate-principal-policy --policy-source-arn " + aws.NodeRole},
+		{"a permissions boundary", "-", onInstance(func(w *aws.World) {
 			w.Do("iam:CreatePolicy", "PolicyName", "limit", "PolicyDocument", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ecr:*","ssm:*"],"Resource":"*"}}`)
 			w.Do("iam:PutRolePermissionsBoundary", "RoleName", "node", "PermissionsBoundary", "arn:aws:iam::"+aws.Account+":policy/limit")
-		}), "policy-worker", Fail, "ec2:DescribeInstances, eks:DescribeCluster (the permissions boundary does not allow it)", "simulate-principal-policy"},
-		{"a service control policy", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-worker", "ec2:DescribeInstances, eks:DescribeCluster (the permissions boundary does not allow it)", "simulate-principal-policy"},
+		{"a service control policy", "-", onInstance(func(w *aws.World) {
 			w.Guardrails = []string{`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"ec2:DescribeInstances","Resource":"*"}]}`}
-		}), "policy-worker", Fail, "ec2:DescribeInstances (a policy of the organization does not allow it)", "simulate-principal-policy"},
-		{"an unknown condition", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-worker", "ec2:DescribeInstances (a policy of the organization does not allow it)", "simulate-principal-policy"},
+		{"an unknown condition", "-", onInstance(func(w *aws.World) {
 			detached(w, strings.Replace(enough, `"Resource":"*"}`, `"Resource":"*","Condition":{"StringEquals":{"aws:SourceVpc":"vpc-1"}}}`, 1))
-		}), "policy-worker", Warn, "the condition keys aws:SourceVpc decide, and the simulation does not know them", "simulate-principal-policy"},
-		{"only EKS's minimal policy", onInstance(func(w *aws.World) {
+		}), none, "WARN policy-worker", "the condition keys aws:SourceVpc decide, and the simulation does not know them", "simulate-principal-policy"},
+		{"only EKS's minimal policy", "-", onInstance(func(w *aws.World) {
 			w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 			w.Do("iam:AttachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodeMinimalPolicy")
 			w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
-		}), "policy-worker", Fail, "node lacks ec2:DescribeInstances", "AmazonEKSWorkerNodePolicy"},
-		{"names only", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-worker", "node lacks ec2:DescribeInstances", "AmazonEKSWorkerNodePolicy"},
+		{"names only", "-", onInstance(func(w *aws.World) {
 			detached(w, enough)
 			w.Deny(simulate)
-		}), "policy-worker", Warn, "node has no policy AmazonEKSWorkerNodePolicy; preflight sees permissions of other policies only with iam:SimulatePrincipalPolicy", "aws iam attach-role-policy --role-name node"},
-		{"CNI by pod identity", onInstance(byPodIdentity), "policy-cni", OK, "cni has AmazonEKS_CNI_Policy, by pod identity", ""},
-		{"CNI by pod identity, no agent", onInstance(func(w *aws.World) {
+		}), none, "WARN policy-worker", "node has no policy AmazonEKSWorkerNodePolicy; preflight sees permissions of other policies only with iam:SimulatePrincipalPolicy", "aws iam attach-role-policy --role-name node"},
+		{"CNI by pod identity", "-", onInstance(byPodIdentity), none, "OK policy-cni", "cni has AmazonEKS_CNI_Policy, by pod identity", ""},
+		{"CNI by pod identity", "no agent", onInstance(func(w *aws.World) {
 			byPodIdentity(w)
 			delete(w.Addons, "eks-pod-identity-agent")
-		}), "policy-cni", Warn, "EKS does not manage the add-on eks-pod-identity-agent", "aws eks create-addon --cluster-name my-cluster --addon-name eks-pod-identity-agent"},
-		{"CNI by pod identity, other trust", onInstance(func(w *aws.World) {
+		}), none, "WARN policy-cni", "EKS does not manage the add-on eks-pod-identity-agent", "aws eks create-addon --cluster-name my-cluster --addon-name eks-pod-identity-agent"},
+		{"CNI by pod identity", "other trust", onInstance(func(w *aws.World) {
 			byPodIdentity(w)
 			w.Do("iam:UpdateAssumeRolePolicy", "RoleName", "cni", "PolicyDocument", strings.Replace(podsTrust, `,"sts:TagSession"`, "", 1))
-		}), "policy-cni", Fail, "the VPC CNI's role cni does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession", "aws iam get-role --role-name cni"},
-		{"CNI by pod identity, no policy", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-cni", "the VPC CNI's role cni does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession", "aws iam get-role --role-name cni"},
+		{"CNI by pod identity", "no policy", onInstance(func(w *aws.World) {
 			byPodIdentity(w)
 			w.Do("iam:DetachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
-		}), "policy-cni", Fail, "cni lacks ec2:DescribeInstances", "aws iam attach-role-policy --role-name cni"},
-		{"CNI by pod identity, no role", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-cni", "cni lacks ec2:DescribeInstances", "aws iam attach-role-policy --role-name cni"},
+		{"CNI by pod identity", "no role", onInstance(func(w *aws.World) {
 			byPodIdentity(w)
 			w.Do("iam:DetachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
 			w.Do("iam:DeleteRole", "RoleName", "cni")
-		}), "policy-cni", Fail, "the VPC CNI's role " + cniRole + " (pod identity) does not exist", "aws eks list-pod-identity-associations"},
-		{"CNI by pod identity, node without it", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-cni", "the VPC CNI's role " + cniRole + " (pod identity) does not exist", "aws eks list-pod-identity-associations"},
+		{"CNI by pod identity", "node without it", onInstance(func(w *aws.World) {
 			byPodIdentity(w)
 			detached(w, enough)
-		}), "policy-worker", Fail, "node lacks eks-auth:AssumeRoleForPodIdentity", "aws iam attach-role-policy --role-name node"},
-		{"CNI by pod identity, role with a path", onInstance(func(w *aws.World) {
+		}), none, "FAIL policy-worker", "node lacks eks-auth:AssumeRoleForPodIdentity", "aws iam attach-role-policy --role-name node"},
+		{"CNI by pod identity", "role with a path", onInstance(func(w *aws.World) {
 			w.Do("iam:CreateRole", "RoleName", "cni", "Path", "/eks/", "AssumeRolePolicyDocument", podsTrust)
 			w.Do("iam:AttachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
 			w.Associations = []aws.Association{{ID: "a-1", Namespace: "kube-system", Account: "aws-node", Role: "arn:aws:iam::" + aws.Account + ":role/eks/cni"}}
 			w.Addons["eks-pod-identity-agent"] = map[string]any{"addonVersion": "v1.3.8-eksbuild.2"}
-		}), "policy-cni", OK, "cni has AmazonEKS_CNI_Policy, by pod identity", ""},
-		{"CNI by pod identity, role of another account", onInstance(func(w *aws.World) {
+		}), none, "OK policy-cni", "cni has AmazonEKS_CNI_Policy, by pod identity", ""},
+		{"CNI by pod identity", "role of another account", onInstance(func(w *aws.World) {
 			byPodIdentity(w)
 			w.Associations[0].Target = "arn:aws:iam::210987654321:role/cni"
-		}), "policy-cni", Warn, "the VPC CNI uses the role arn:aws:iam::210987654321:role/cni (pod identity) of another account, which preflight cannot read", ""},
-		{"CNI by IRSA", func(t *testing.T, w *aws.World) Target { byIRSA(t, w, cniAccount); return instance }, "policy-cni", OK, "cni has AmazonEKS_CNI_Policy, by IRSA", ""},
-		{"CNI by IRSA, another account", func(t *testing.T, w *aws.World) Target {
+		}), none, "WARN policy-cni", "the VPC CNI uses the role arn:aws:iam::210987654321:role/cni (pod identity) of another account, which preflight cannot read", ""},
+		{"CNI by IRSA", "-", func(t *testing.T, w *aws.World) Target { byIRSA(t, w, cniAccount); return instance }, none, "OK policy-cni", "cni has AmazonEKS_CNI_Policy, by IRSA", ""},
+		{"CNI by IRSA", "another account", func(t *testing.T, w *aws.World) Target {
 			byIRSA(t, w, "system:serviceaccount:kube-system:other")
 			return instance
-		}, "policy-cni", Fail, "the VPC CNI's role cni demands oidc.eks.eu-west-1.amazonaws.com/id/ABC:sub to be system:serviceaccount:kube-system:other, but the VPC CNI has " + cniAccount, "aws iam get-role --role-name cni"},
-		{"CNI by IRSA, no provider", func(t *testing.T, w *aws.World) Target {
+		}, none, "FAIL policy-cni", "the VPC CNI's role cni demands oidc.eks.eu-west-1.amazonaws.com/id/ABC:sub to be system:serviceaccount:kube-system:other, but the VPC CNI has " + cniAccount, "aws iam get-role --role-name cni"},
+		{"CNI by IRSA", "no provider", func(t *testing.T, w *aws.World) Target {
 			byIRSA(t, w, cniAccount)
 			w.Do("iam:DeleteOpenIDConnectProvider", "OpenIDConnectProviderArn", "arn:aws:iam::"+aws.Account+":oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/ABC")
 			return instance
-		}, "policy-cni", Fail, "needs the cluster's OpenID Connect provider, which IAM does not have", "aws iam create-open-id-connect-provider --url https://oidc.eks.eu-west-1.amazonaws.com/id/ABC --client-id-list sts.amazonaws.com"},
-		{"an image and a role", func(*testing.T, *aws.World) Target {
+		}, none, "FAIL policy-cni", "needs the cluster's OpenID Connect provider, which IAM does not have", "aws iam create-open-id-connect-provider --url https://oidc.eks.eu-west-1.amazonaws.com/id/ABC --client-id-list sts.amazonaws.com"},
+		{"an image and a role", "-", func(*testing.T, *aws.World) Target {
 			return Target{Cluster: "my-cluster", AMI: aws.NodeImage, Role: "node"}
-		}, "access", OK, "by the access entry of type EC2_LINUX", ""},
-		{"another role than the profile's", func(_ *testing.T, w *aws.World) Target {
+		}, none, "OK access", "by the access entry of type EC2_LINUX", ""},
+		{"another role than the profile's", "-", func(_ *testing.T, w *aws.World) Target {
 			w.Do("iam:CreateRole", "RoleName", "other", "AssumeRolePolicyDocument", ec2Trust)
 			return Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Default", Role: "other"}
-		}, "instance-profile", Fail, "the instance profile nodes has the role node, but --role names other", "aws iam get-instance-profile"},
-		{"Auto Mode", onInstance(func(w *aws.World) {
+		}, none, "FAIL instance-profile", "the instance profile nodes has the role node, but --role names other", "aws iam get-instance-profile"},
+		{"Auto Mode", "-", onInstance(func(w *aws.World) {
 			w.Clusters["my-cluster"]["computeConfig"] = map[string]any{"enabled": true}
 			delete(w.Addons, "vpc-cni")
-		}), "addons", Warn, "the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy", "aws eks list-addons --cluster-name my-cluster"},
-	}
-}
-
-// targetScenes are the worlds of targets and roles, in which preflight names the
-// fault. Set-ups without a fault pass.
-func targetScenes() []scene {
-	var list []scene
-	for _, c := range worlds() {
-		setUp, fault, _ := strings.Cut(c.name, ", ")
-		list = append(list, scene{setUp, cmp.Or(fault, "-"), c.target, none, string(c.verdict) + " " + c.check, c.judge})
-	}
-	return list
-}
-
-func (c world) judge(t *testing.T, r Report) {
-	t.Helper()
-	f := finding(t, r, c.check)
-	assert.Equal(t, c.verdict, f.Verdict, f.Evidence)
-	assert.Contains(t, f.Evidence, c.evidence)
-	assert.Contains(t, f.Remedy, c.remedy)
-	if c.verdict == OK {
-		assert.Zero(t, r.ExitCode(), "%+v", r.Findings)
-	}
-	for _, other := range r.Findings {
-		if c.verdict != OK && other.Check != c.check {
-			assert.NotEqual(t, Fail, other.Verdict, "%s: %s", other.Check, other.Evidence)
-		}
+		}), none, "WARN addons", "the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy", "aws eks list-addons --cluster-name my-cluster"},
 	}
 }
 
