@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is the kernel's limit on links in one path (path_resolution(7)).
-const maxLinks = 40
-
 // place is a resolved name: an entry called base in an open directory. The entry
 // may be missing. Later calls use only the directory's descriptor and base, so that
 // a link that is swapped in later cannot lead out of the root.
@@ -167,17 +164,6 @@ func (w *walker) close() {
 	for _, fd := range w.dirs {
 		_ = unix.Close(fd)
 	}
-}
-
-func split(name string) []string {
-	parts := strings.Split(name, "/")
-	kept := parts[:0]
-	for _, p := range parts {
-		if p != "" && p != "." {
-			kept = append(kept, p)
-		}
-	}
-	return kept
 }
 
 func readlinkat(dir int, name string) (string, error) {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 )
 
-// linksMost is the kernel's limit on links in one path (path_resolution(7)).
-const linksMost = 40
+// maxLinks is the kernel's limit on links in one path (path_resolution(7)).
+const maxLinks = 40
 
 // Trail resolves the links of an absolute name inside the root. It returns the path
 // of each link on the way and the path of the entry itself. With follow it also
@@ -18,7 +19,7 @@ const linksMost = 40
 // kept.
 func (h *Host) Trail(name string, follow bool) (links []string, place string, err error) {
 	place = "/"
-	todo := parts(name)
+	todo := split(name)
 	for len(todo) > 0 {
 		part := todo[0]
 		todo = todo[1:]
@@ -37,25 +38,19 @@ func (h *Host) Trail(name string, follow bool) (links []string, place string, er
 			continue
 		case err != nil:
 			return nil, "", err
-		case len(links) == linksMost:
+		case len(links) == maxLinks:
 			return nil, "", fmt.Errorf("resolving %s: %w", name, syscall.ELOOP)
 		}
 		links = append(links, at)
 		if path.IsAbs(target) {
 			place = "/"
 		}
-		todo = append(parts(target), todo...)
+		todo = append(split(target), todo...)
 	}
 	return links, place, nil
 }
 
-// parts are the components of a path.
-func parts(name string) []string {
-	var list []string
-	for part := range strings.SplitSeq(name, "/") {
-		if part != "" && part != "." {
-			list = append(list, part)
-		}
-	}
-	return list
+// split returns the components of a path.
+func split(name string) []string {
+	return slices.DeleteFunc(strings.Split(name, "/"), func(part string) bool { return part == "" || part == "." })
 }

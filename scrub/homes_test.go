@@ -42,7 +42,7 @@ func TestHomesInSystemFoldersAreIgnored(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/data/u", "/home/admin", "/home/moved", "/opt/svc home", "/root", "/srv/x", "/var/lib/postgresql"}, homes)
 	before := snapshot(t, root)
-	apply(t, h, Spec{Only: []string{"mine"}, Own: []OwnRule{{ID: "mine", Phase: State, Action: plan.Remove, Paths: []string{"~/kube*"}, Why: "test"}}})
+	apply(t, h, Spec{Only: []string{"mine"}, Own: []Rule{{ID: "mine", Phase: State, Verb: plan.Remove, Paths: []string{"~/kube*"}, Why: "test"}}})
 	assert.Equal(t, []string{
 		"- /data/moved/kube", "- /data/u/kube", "- /home/admin/kube", "- /opt/svc home/kubes", "- /srv/x/kube", "- /var/lib/postgresql/kube",
 	}, diff(before, snapshot(t, root)))
@@ -69,24 +69,6 @@ func FuzzHomes(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestConfigurationsThatNameAPersonGo(t *testing.T) {
-	h, root := tree(t, map[string]string{
-		"etc/passwd":                        passwd,
-		"root/.gitconfig":                   "[user]\n\tname = Ada\n\temail = ada@corp\n",
-		"home/admin/.config/git/config":     "[user]\n\temail=ada@corp\n",
-		"home/admin/.gitconfig":             "[safe]\n\tdirectory = *\n[init]\n\tdefaultBranch = main\n",
-		"opt/svc home/.makepkg.conf":        "PACKAGER=\"Ada <ada@corp>\"\n",
-		"opt/svc home/.hgrc":                "[ui]\nusername = Ada\n",
-		"etc/security/opasswd":              "ada:1000:1:$6$x\n",
-		"home/admin/.config/git/attributes": "*.x diff\n",
-	})
-	before := snapshot(t, root)
-	apply(t, h, Spec{Only: []string{"names-in-configs", "old-passwords"}})
-	assert.Equal(t, []string{
-		"- /home/admin/.config/git/config", "- /opt/svc home/.hgrc", "- /opt/svc home/.makepkg.conf", "- /root/.gitconfig", "~ /etc/security/opasswd",
-	}, diff(before, snapshot(t, root)))
 }
 
 func TestHomesWithoutAnAccountAreReported(t *testing.T) {

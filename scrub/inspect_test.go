@@ -153,20 +153,6 @@ func TestAnImageOfAnotherToolNeedsItsPrograms(t *testing.T) {
 	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node is a finding of not-a-node alone")
 }
 
-// Volumes are never deleted, because no rule knows who owns the data.
-func TestPodVolumesAreReportedAndKept(t *testing.T) {
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""})
-	assert.Equal(t, []string{
-		"/var/lib/longhorn: volumes of pods are in this folder: move the data that you need, remove the rest",
-		"/var/openebs: volumes of pods are in this folder: move the data that you need, remove the rest",
-	}, audit(t, h, "pod-volumes"))
-	items, err := Spec{Only: []string{"pod-volumes"}}.Items(nil)
-	require.NoError(t, err)
-	_, err = plan.Apply(t.Context(), h, items, nil)
-	require.NoError(t, err)
-	assert.FileExists(t, filepath.Join(root, "var/lib/longhorn/replicas/pvc-1/volume-head-000.img"))
-}
-
 // The first kernel has the modules of Rocky Linux 10's image (log in kops #18724).
 // The newer kernel also has those of kernel-modules-extra.
 func TestMissingKernelModulesAreFound(t *testing.T) {
@@ -295,24 +281,6 @@ func TestReportsHaveHashesOfRemovedFiles(t *testing.T) {
 func TestFilesOfAnEarlierBootAreReported(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/adduser": "", "run/lock/": "", "var/run": "-> /run"})
 	assert.Equal(t, []string{"/run/aws-node/ipam.json: left by an earlier boot: remove it"}, audit(t, h, "run-left"))
-}
-
-func TestInitiatorNameIsRemovedIfAUnitCreatesAnother(t *testing.T) {
-	const name = "etc/iscsi/initiatorname.iscsi"
-	files := map[string]string{"etc/passwd": passwd, name: "InitiatorName=iqn.1993-08.org.debian:01:abc\n"}
-	h, root := tree(t, files)
-	outcomes := apply(t, h, Spec{Only: []string{"iscsi-initiator"}})
-	assert.FileExists(t, filepath.Join(root, name))
-	require.Len(t, outcomes[0].Findings, 1)
-
-	files["usr/lib/systemd/system/iscsi-init.service"] = "[Unit]"
-	h, root = tree(t, files)
-	apply(t, h, Spec{Only: []string{"iscsi-initiator"}})
-	assert.NoFileExists(t, filepath.Join(root, name))
-
-	h, root = tree(t, map[string]string{"etc/passwd": passwd, name: "GenerateName=yes\n"})
-	assert.Empty(t, apply(t, h, Spec{Only: []string{"iscsi-initiator"}})[0].Findings)
-	assert.FileExists(t, filepath.Join(root, name))
 }
 
 // An image must not name folders of the computer that built it.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -50,7 +49,7 @@ func (i item) judge(ctx context.Context, h *host.Host, actions []plan.Action) er
 		if err == nil {
 			err = needed.check(a.Target, place)
 		}
-		if err == nil && !i.owned {
+		if err == nil && !i.Owned {
 			err = i.checkOwners(ctx, h, place, a.Verb)
 		}
 		if err != nil {
@@ -119,12 +118,11 @@ func neededHere(h *host.Host) (neededPlaces, error) {
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(accounts)) {
-		f := strings.Split(strings.TrimSpace(line), ":")
-		if len(f) < 6 || !path.IsAbs(f[5]) || !isPerson(f[2]) {
+	for _, a := range parseAccounts(string(accounts)) {
+		if !isPerson(a.uid) {
 			continue
 		}
-		if err := add(f[5], fmt.Sprintf("home of %.80q", f[0]), true); err != nil {
+		if err := add(a.home, fmt.Sprintf("home of %.80q", a.name), true); err != nil {
 			return nil, err
 		}
 	}

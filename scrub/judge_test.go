@@ -39,35 +39,35 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 	const belongs = `: list the file under keep, remove the package, or set "owned: true" to let the rule remove files of packages`
 	const needs = " on this machine and matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead"
 	for name, c := range map[string]struct {
-		rule OwnRule
+		rule Rule
 		want string // error; empty if the rule runs
 	}{
-		"a package's file":             {rule: OwnRule{Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"a package's file, emptied":    {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"a parent of a package's file": {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
-		"by wildcards":                 {rule: OwnRule{Paths: []string{"/opt/p*/o*"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"by the old name of a folder":  {rule: OwnRule{Paths: []string{"/usr/bin/tool"}}, want: "x: /usr/bin/tool belongs to the package tool" + belongs},
-		"through a folder's old name":  {rule: OwnRule{Paths: []string{"/lib/ours"}}, want: "x: /usr/lib/ours belongs to the package tool" + belongs},
-		"a package's folder":           {rule: OwnRule{Paths: []string{"/opt/pkg/deep"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
-		"allowed by owned":             {rule: OwnRule{Owned: true, Paths: []string{"/opt/pkg", "/usr/share/doc"}}},
-		"kept":                         {rule: OwnRule{Paths: []string{"/opt/pkg/*"}, Keep: []string{"/opt/pkg/owned", "/opt/pkg/deep"}}},
-		"in a package's folder":        {rule: OwnRule{Paths: []string{"/opt/pkg/free", "/opt/pkg/deep/state"}}},
-		"a package's folder, emptied":  {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/pkg/deep"}}},
-		"a missing file":               {rule: OwnRule{Paths: []string{"/opt/pkg/missing"}}},
-		"through a link to /etc":       {rule: OwnRule{Owned: true, Paths: []string{"/opt/data/passwd"}}, want: "x: /opt/data/passwd is /etc/passwd" + needs},
-		"by wildcards through a link":  {rule: OwnRule{Owned: true, Paths: []string{"/opt/d*/sys*"}}, want: "x: /opt/data/systemd is /etc/systemd" + needs},
-		"a link to /etc, emptied":      {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/data"}}, want: "x: /opt/data is /etc" + needs},
-		"a link to the root, emptied":  {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and matches too much: the rule would remove a top folder of the system or a whole home"},
-		"a link to systemd's files":    {rule: OwnRule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and matches too much: the system needs everything below /usr/lib/systemd; leave the path out"},
-		"a link to /boot":              {rule: OwnRule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and matches too much: the system needs everything below /boot; leave the path out"},
-		"the link itself":              {rule: OwnRule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
-		"a person's home":              {rule: OwnRule{Paths: []string{"/srv/deploy"}}, want: `x: removing /srv/deploy would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
-		"people's homes by a link":     {rule: OwnRule{Action: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: removing /opt/homes would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
-		"in a person's home":           {rule: OwnRule{Paths: []string{"/srv/deploy/notes"}}},
-		"a daemon's home":              {rule: OwnRule{Paths: []string{"/var/lib/ours"}}},
-		"a file in the manifest":       {rule: OwnRule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: removing /opt/ours/bin would remove /opt/ours/bin/plugin, which must stay: the image's manifest records it; list other files instead"},
-		"a template of the manifest":   {rule: OwnRule{Owned: true, Action: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: removing /opt/ours/template would remove /opt/ours/template, which must stay: the image's manifest records it; list other files instead"},
-		"keeping the manifest's file":  {rule: OwnRule{Paths: []string{"/opt/ours/bin"}, Keep: []string{"/opt/ours/bin/plugin"}}},
+		"a package's file":             {rule: Rule{Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"a package's file, emptied":    {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"a parent of a package's file": {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"by wildcards":                 {rule: Rule{Paths: []string{"/opt/p*/o*"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"by the old name of a folder":  {rule: Rule{Paths: []string{"/usr/bin/tool"}}, want: "x: /usr/bin/tool belongs to the package tool" + belongs},
+		"through a folder's old name":  {rule: Rule{Paths: []string{"/lib/ours"}}, want: "x: /usr/lib/ours belongs to the package tool" + belongs},
+		"a package's folder":           {rule: Rule{Paths: []string{"/opt/pkg/deep"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"allowed by owned":             {rule: Rule{Owned: true, Paths: []string{"/opt/pkg", "/usr/share/doc"}}},
+		"kept":                         {rule: Rule{Paths: []string{"/opt/pkg/*"}, Keep: []string{"/opt/pkg/owned", "/opt/pkg/deep"}}},
+		"in a package's folder":        {rule: Rule{Paths: []string{"/opt/pkg/free", "/opt/pkg/deep/state"}}},
+		"a package's folder, emptied":  {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg/deep"}}},
+		"a missing file":               {rule: Rule{Paths: []string{"/opt/pkg/missing"}}},
+		"through a link to /etc":       {rule: Rule{Owned: true, Paths: []string{"/opt/data/passwd"}}, want: "x: /opt/data/passwd is /etc/passwd" + needs},
+		"by wildcards through a link":  {rule: Rule{Owned: true, Paths: []string{"/opt/d*/sys*"}}, want: "x: /opt/data/systemd is /etc/systemd" + needs},
+		"a link to /etc, emptied":      {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/data"}}, want: "x: /opt/data is /etc" + needs},
+		"a link to the root, emptied":  {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and matches too much: the rule would remove a top folder of the system or a whole home"},
+		"a link to systemd's files":    {rule: Rule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and matches too much: the system needs everything below /usr/lib/systemd; leave the path out"},
+		"a link to /boot":              {rule: Rule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and matches too much: the system needs everything below /boot; leave the path out"},
+		"the link itself":              {rule: Rule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
+		"a person's home":              {rule: Rule{Paths: []string{"/srv/deploy"}}, want: `x: removing /srv/deploy would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
+		"people's homes by a link":     {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: removing /opt/homes would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
+		"in a person's home":           {rule: Rule{Paths: []string{"/srv/deploy/notes"}}},
+		"a daemon's home":              {rule: Rule{Paths: []string{"/var/lib/ours"}}},
+		"a file in the manifest":       {rule: Rule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: removing /opt/ours/bin would remove /opt/ours/bin/plugin, which must stay: the image's manifest records it; list other files instead"},
+		"a template of the manifest":   {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: removing /opt/ours/template would remove /opt/ours/template, which must stay: the image's manifest records it; list other files instead"},
+		"keeping the manifest's file":  {rule: Rule{Paths: []string{"/opt/ours/bin"}, Keep: []string{"/opt/ours/bin/plugin"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(base)
@@ -75,8 +75,8 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 			h, root := surrounded(t, files)
 			r := c.rule
 			r.ID, r.Phase, r.Why = "x", State, "y"
-			r.Action = cmp.Or(r.Action, plan.Remove)
-			items, err := Spec{Only: []string{"x"}, Own: []OwnRule{r}}.Items(nil)
+			r.Verb = cmp.Or(r.Verb, plan.Remove)
+			items, err := Spec{Only: []string{"x"}, Own: []Rule{r}}.Items(nil)
 			require.NoError(t, err)
 			before := noted(t, root)
 			outcomes, err := plan.Apply(t.Context(), h, items, nil)
@@ -114,7 +114,7 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 			files := map[string]string{"etc/passwd": passwd, "opt/ours/a": "x"}
 			maps.Copy(files, c.files)
 			h, root := surrounded(t, files)
-			spec := Spec{Only: []string{"x"}, Own: []OwnRule{withPath("/opt/ours/a")}}
+			spec := Spec{Only: []string{"x"}, Own: []Rule{withPath("/opt/ours/a")}}
 			items, err := spec.Items(nil)
 			require.NoError(t, err)
 			before := noted(t, root)
@@ -141,7 +141,7 @@ func TestFilesOfPacmanPackagesAreOwned(t *testing.T) {
 		"/opt/pkg/owned":  `x: /opt/pkg/owned belongs to the package pkg-1.0-1: list the file under keep, remove the package, or set "owned: true" to let the rule remove files of packages`,
 		"/opt/pkg/backup": "",
 	} {
-		items, err := Spec{Only: []string{"x"}, Own: []OwnRule{withPath(name)}}.Items(nil)
+		items, err := Spec{Only: []string{"x"}, Own: []Rule{withPath(name)}}.Items(nil)
 		require.NoError(t, err)
 		_, err = plan.Apply(t.Context(), h, items, nil)
 		if want == "" {
@@ -189,7 +189,7 @@ func TestKeptFilesStay(t *testing.T) {
 			t.Run(name+"/"+string(verb), func(t *testing.T) {
 				h, root := surrounded(t, files)
 				before := noted(t, root)
-				spec := Spec{Only: []string{"ours"}, Own: []OwnRule{{ID: "ours", Phase: State, Action: verb, Why: "y", Paths: c.paths, Keep: c.keep}}}
+				spec := Spec{Only: []string{"ours"}, Own: []Rule{{ID: "ours", Phase: State, Verb: verb, Why: "y", Paths: c.paths, Keep: c.keep}}}
 				gone := c.gone
 				switch {
 				case verb == plan.Empty && name == "a folder and its files":
@@ -239,7 +239,7 @@ func TestKeptFilesStayBehindLinksAndInHomes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := surrounded(t, files)
 			before := noted(t, root)
-			spec := Spec{Only: []string{"ours"}, Own: []OwnRule{{ID: "ours", Phase: State, Action: c.verb, Why: "y", Paths: []string{c.path}, Keep: []string{c.keep}}}}
+			spec := Spec{Only: []string{"ours"}, Own: []Rule{{ID: "ours", Phase: State, Verb: c.verb, Why: "y", Paths: []string{c.path}, Keep: []string{c.keep}}}}
 			apply(t, h, spec)
 			for _, g := range c.gone {
 				delete(before, g)

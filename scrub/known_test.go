@@ -197,24 +197,6 @@ func TestCopiesOfKnownTemplatesAreRemoved(t *testing.T) {
 		Reason: "pulls the pause image from the registry of the build's region, and no bootstrap on this machine writes the file again: name the pause image of the new node's region, or remove the file"}}, outcomes[0].Findings)
 }
 
-// A machine with its bootstrap script in another folder is a node.
-func TestABootstrapScriptInAnotherFolderMakesANode(t *testing.T) {
-	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "usr/bin/kubelet": "x", "usr/bin/containerd": "x", "opt/eks/bootstrap.sh": "sed -i s,MASTER_ENDPOINT,x,g /var/lib/kubelet/kubeconfig\n"})
-	assert.Empty(t, audit(t, h, "not-a-node"))
-}
-
-// On an Outpost, bootstrap.sh moves the template, and the kubelet writes a
-// kubeconfig with its certificate. The template is restored.
-func TestTheKubeletsKubeconfigBecomesTheTemplate(t *testing.T) {
-	own := "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://x\n  name: c\nusers:\n- name: n\n  user:\n" +
-		"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, amazonScript[1:]: "#!/bin/bash\n",
-		templates.Kubeconfig[1:]: own, "var/lib/kubelet/bootstrap-kubeconfig": joinedKubeconfig})
-	apply(t, h, Spec{Only: []string{"bootstrap"}})
-	assert.Equal(t, templateText(templates.Kubeconfig), snapshot(t, root)[templates.Kubeconfig])
-	assert.NotContains(t, snapshot(t, root), "/var/lib/kubelet/bootstrap-kubeconfig")
-}
-
 // FuzzKnownTemplates asks whether any text turns back into a known template. A
 // text that does is restored once, and then stays as it is.
 func FuzzKnownTemplates(f *testing.F) {

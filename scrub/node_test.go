@@ -23,17 +23,18 @@ func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
 		files   map[string]string
 		missing string // empty if the machine is a node
 	}{
-		"a plain machine":         {nil, kubelet + ", " + runtime + ", " + bootstrap},
-		"containerd alone":        {map[string]string{"usr/bin/containerd": "x", "var/lib/containerd/x": "x"}, kubelet + ", " + bootstrap},
-		"Kubernetes without EKS":  {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/kubeadm": "x", "var/lib/kubelet/x": "x"}, bootstrap},
-		"a bootstrap alone":       {map[string]string{"etc/eks/bootstrap.sh": "x"}, kubelet + ", " + runtime},
-		"docker":                  {map[string]string{"usr/bin/kubelet": "x", "usr/bin/dockerd": "x", "usr/bin/nodeadm": "x"}, runtime},
-		"links that lead nowhere": {map[string]string{"usr/bin/kubelet": "-> /opt/kubelet", "usr/bin/containerd": "x", "usr/bin/nodeadm": "-> nodeadm"}, kubelet + ", " + bootstrap},
-		"folders":                 {map[string]string{"usr/bin/kubelet/": "", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh/": ""}, kubelet + ", " + bootstrap},
-		"Amazon Linux 2023's AMI": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/nodeadm": "x"}, ""},
-		"Amazon Linux 2's AMI":    {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh": "x"}, ""},
-		"CRI-O, in other folders": {map[string]string{"opt/bin/kubelet": "x", "usr/local/bin/crio": "x", "usr/local/bin/nodeadm": "-> /opt/bin/eksnode", "opt/bin/eksnode": "x"}, ""},
-		"provisioned by eksnode":  {map[string]string{manifest.Path[1:]: string(ours)}, ""},
+		"a plain machine":            {nil, kubelet + ", " + runtime + ", " + bootstrap},
+		"containerd alone":           {map[string]string{"usr/bin/containerd": "x", "var/lib/containerd/x": "x"}, kubelet + ", " + bootstrap},
+		"Kubernetes without EKS":     {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/kubeadm": "x", "var/lib/kubelet/x": "x"}, bootstrap},
+		"a bootstrap alone":          {map[string]string{"etc/eks/bootstrap.sh": "x"}, kubelet + ", " + runtime},
+		"docker":                     {map[string]string{"usr/bin/kubelet": "x", "usr/bin/dockerd": "x", "usr/bin/nodeadm": "x"}, runtime},
+		"links that lead nowhere":    {map[string]string{"usr/bin/kubelet": "-> /opt/kubelet", "usr/bin/containerd": "x", "usr/bin/nodeadm": "-> nodeadm"}, kubelet + ", " + bootstrap},
+		"folders":                    {map[string]string{"usr/bin/kubelet/": "", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh/": ""}, kubelet + ", " + bootstrap},
+		"Amazon Linux 2023's AMI":    {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "usr/bin/nodeadm": "x"}, ""},
+		"Amazon Linux 2's AMI":       {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "etc/eks/bootstrap.sh": "x"}, ""},
+		"CRI-O, in other folders":    {map[string]string{"opt/bin/kubelet": "x", "usr/local/bin/crio": "x", "usr/local/bin/nodeadm": "-> /opt/bin/eksnode", "opt/bin/eksnode": "x"}, ""},
+		"a script in another folder": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x", "opt/eks/bootstrap.sh": "s,MASTER_ENDPOINT,x,"}, ""},
+		"provisioned by eksnode":     {map[string]string{manifest.Path[1:]: string(ours)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"etc/passwd": passwd}

@@ -100,20 +100,6 @@ func TestBootEntriesGetNeutralNames(t *testing.T) {
 	assert.Empty(t, audit(t, h, "boot-entries"))
 }
 
-// Kernels in a folder with the ID stay, with their entries and the token, and
-// are a finding.
-func TestKernelsInAFolderOfTheMachineIDAreReported(t *testing.T) {
-	h, root := tree(t, map[string]string{
-		"etc/passwd": passwd, "efi/" + oldID + "/6.1/linux": "kernel", "etc/kernel/entry-token": oldID + "\n", "efi/loader/loader.conf": "default " + oldID + "-*\n",
-		"efi/loader/entries/" + oldID + "-6.1.conf": "title x\nmachine-id " + oldID + "\nlinux /" + oldID + "/6.1/linux\n",
-	})
-	before := snapshot(t, root)
-	apply(t, h, Spec{Only: []string{"boot-entries"}})
-	assert.Empty(t, diff(before, snapshot(t, root)))
-	assert.Equal(t, []string{"/efi/" + oldID + ": the machine boots from a folder with the builder machine's ID as its name: " +
-		"write another name, such as the distribution's ID, into /etc/kernel/entry-token, run kernel-install add-all, and remove the folder"}, audit(t, h, "boot-entries"))
-}
-
 // FuzzBootFiles plans and applies neutral names for any texts of the boot loader's
 // files. Afterwards nothing is left to do.
 func FuzzBootFiles(f *testing.F) {

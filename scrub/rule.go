@@ -38,42 +38,48 @@ var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access
 const Report plan.Verb = "report"
 
 // Rule is one row of the table: files or state that a node image must not
-// contain.
+// contain. A rule file has the fields with names.
 type Rule struct {
-	// ID names the rule in flags, reports and documentation.
-	ID    string
-	Phase Phase
+	// ID names the rule in flags, reports and documentation, with lower-case letters,
+	// digits and hyphens.
+	ID string `yaml:"id" json:"id"`
+	// Phase is when the rule runs. In a rule file, it is state, identity, "caches and
+	// logs" or access.
+	Phase Phase `yaml:"phase" json:"phase"`
 	// Groups are other names that select the rule, such as "kubelet".
-	Groups []string
+	Groups []string `yaml:"groups" json:"groups,omitempty"`
 	// Verb is the action on each path: plan.Remove removes it, plan.Empty keeps
 	// the file or directory and removes its contents. Rules with a Find may use
 	// any verb; the one here is for documentation.
-	Verb plan.Verb
+	Verb plan.Verb `yaml:"action" json:"action"`
 	// Paths are absolute, may contain wildcards of path.Match, and may start
 	// with "~/" for the home folder of every account in passwd(5).
-	Paths []string
+	Paths []string `yaml:"paths" json:"paths"`
 	// Keep are paths in the form of Paths. A kept path stays with everything
 	// below it, at any depth of what Paths match, and so do the folders on the
 	// way to it.
-	Keep []string
+	Keep []string `yaml:"keep" json:"keep,omitempty"`
+	// Owned says that the rule may remove files that a package owns. Rules of the table
+	// may.
+	Owned bool `yaml:"owned" json:"owned,omitempty"`
 	// Owner is the program that writes the files.
-	Owner string
+	Owner string `yaml:"owner" json:"owner,omitempty"`
 	// Why says what goes wrong if the image contains the files.
-	Why string
+	Why string `yaml:"why" json:"why"`
 	// Regenerated says what creates the files again on the new machine;
 	// "nothing" if that is not needed.
-	Regenerated string
+	Regenerated string `yaml:"regenerated" json:"regenerated,omitempty"`
 	// Source is where the facts come from.
-	Source string
+	Source string `yaml:"source" json:"source,omitempty"`
 	// Applies reports whether the rule applies to this machine; nil means yes.
 	// A rule that does not apply may return findings instead.
-	Applies func(context.Context, *host.Host) (bool, plan.Answer, error)
+	Applies func(context.Context, *host.Host) (bool, plan.Answer, error) `yaml:"-" json:"-"`
 	// Breaks describes the setting that a rule of BreakersGroup finds; nil for
 	// other rules.
-	Breaks *Breaker
+	Breaks *Breaker `yaml:"-" json:"-"`
 	// Find plans the rule instead of Verb and Paths. It changes nothing; the actions
 	// of its answer do. host.Files never leaves the machine's root.
-	Find func(context.Context, *host.Host) (plan.Answer, error)
+	Find func(context.Context, *host.Host) (plan.Answer, error) `yaml:"-" json:"-"`
 
 	// look is Find for the rules of the table. It gets the row's paths and what the
 	// other rules of the run plan.
@@ -81,9 +87,8 @@ type Rule struct {
 	// ofNodes says that the rule finds what keeps a node from working. Spec.Node
 	// decides whether the rule runs.
 	ofNodes bool
-	// own says that the rule is an operator's; owned, that it may remove files
-	// that a package owns.
-	own, owned bool
+	// own says that the rule is an operator's.
+	own bool
 	// sparesOwned says that files of packages stay. neverOwned are patterns of
 	// files for which the packages are not read.
 	sparesOwned bool

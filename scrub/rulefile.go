@@ -16,44 +16,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// OwnRule is a rule of an operator, from a rule file or a spec.
-type OwnRule struct {
-	// ID names the rule, with lower-case letters, digits and hyphens.
-	ID string `yaml:"id" json:"id"`
-	// Phase is state, identity, "caches and logs" or access.
-	Phase Phase `yaml:"phase" json:"phase"`
-	// Groups are additional names that select the rule.
-	Groups []string `yaml:"groups" json:"groups,omitempty"`
-	// Action is remove or empty.
-	Action plan.Verb `yaml:"action" json:"action"`
-	// Paths are absolute or start with "~/", and may contain wildcards.
-	Paths []string `yaml:"paths" json:"paths"`
-	// Keep are paths of the same form. A kept path stays, with everything below
-	// it, although Paths match it or a folder above it.
-	Keep []string `yaml:"keep" json:"keep,omitempty"`
-	// Owned says that the rule may remove files that a package owns.
-	Owned bool `yaml:"owned" json:"owned,omitempty"`
-	// Owner is the program that writes the files. Why says what goes wrong if
-	// the image contains them.
-	Owner string `yaml:"owner" json:"owner,omitempty"`
-	Why   string `yaml:"why" json:"why"`
-	// Regenerated says what creates the files again, and Source where the facts
-	// come from.
-	Regenerated string `yaml:"regenerated" json:"regenerated,omitempty"`
-	Source      string `yaml:"source" json:"source,omitempty"`
-}
-
 // ownPhases are the phases for rules of an operator. The other phases stop
 // programs, unmount or restore, which a path cannot describe.
 var ownPhases = []Phase{State, Identity, Caches, Access}
 
 type ruleFile struct {
-	Rules []OwnRule `yaml:"rules"`
+	Rules []Rule `yaml:"rules"`
 }
 
 // ParseRules reads a rule file: YAML with one list, "rules". Each error names
 // file and line; an unknown field is an error.
-func ParseRules(name string, text []byte) ([]OwnRule, error) {
+func ParseRules(name string, text []byte) ([]Rule, error) {
 	var f ruleFile
 	var nodes struct {
 		Rules []yaml.Node `yaml:"rules"`
@@ -82,7 +55,7 @@ func ParseRules(name string, text []byte) ([]OwnRule, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for i, r := range f.Rules {
-		if err := errors.Join(r.check(), r.checkNames(Table(), f.Rules[:i], f.Rules)); err != nil {
+		if err := errors.Join(r.checkRow(), r.checkNames(Table(), f.Rules[:i], f.Rules)); err != nil {
 			errs = append(errs, placed(name, i+1, nodes.Rules[i], err))
 		}
 	}
@@ -125,35 +98,36 @@ func prefixed(prefix string, err error) error {
 
 var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
 
-func (o OwnRule) check() error {
+// checkRow checks a rule without functions.
+func (r Rule) checkRow() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !ownID().MatchString(o.ID) {
-		wrong("id: %q must consist of small letters, digits and hyphens", o.ID)
+	if !ownID().MatchString(r.ID) {
+		wrong("id: %q must consist of small letters, digits and hyphens", r.ID)
 	}
-	for _, g := range o.Groups {
+	for _, g := range r.Groups {
 		if !ownID().MatchString(g) {
 			wrong("groups: %q must consist of small letters, digits and hyphens", g)
 		}
 	}
-	if !slices.Contains(ownPhases, o.Phase) {
-		wrong("phase: %q is none of state, identity, caches and logs, access", o.Phase)
+	if !slices.Contains(ownPhases, r.Phase) {
+		wrong("phase: %q is none of state, identity, caches and logs, access", r.Phase)
 	}
-	if o.Action != plan.Remove && o.Action != plan.Empty {
-		wrong("action: %q is neither %q nor %q", o.Action, plan.Remove, plan.Empty)
+	if r.Verb != plan.Remove && r.Verb != plan.Empty {
+		wrong("action: %q is neither %q nor %q", r.Verb, plan.Remove, plan.Empty)
 	}
-	if o.Why == "" {
+	if r.Why == "" {
 		wrong("why: missing; say what goes wrong if an image contains these files")
 	}
-	if len(o.Paths) == 0 {
+	if len(r.Paths) == 0 {
 		wrong("paths: there are none")
 	}
-	for _, p := range o.Paths {
+	for _, p := range r.Paths {
 		if err := checkPath(p); err != nil {
 			wrong("paths: %q %w", p, err)
 		}
 	}
-	for _, p := range o.Keep {
+	for _, p := range r.Keep {
 		if err := checkPattern(p); err != nil {
 			wrong("keep: %q %w", p, err)
 		}
@@ -163,34 +137,33 @@ func (o OwnRule) check() error {
 
 // checkNames refuses names that select other rules: those of eksnode, of the
 // rules before in the file, and of all rules in the file.
-func (o OwnRule) checkNames(rules []Rule, before, all []OwnRule) error {
+func (r Rule) checkNames(rules []Rule, before, all []Rule) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if slices.ContainsFunc(rules, func(r Rule) bool { return slices.Contains(r.names(), o.ID) }) {
-		wrong("id: %q is a rule or group of eksnode; choose another", o.ID)
-	} else if slices.ContainsFunc(before, func(other OwnRule) bool { return other.ID == o.ID }) {
-		wrong("id: %q is used twice", o.ID)
+	if slices.ContainsFunc(rules, func(other Rule) bool { return slices.Contains(other.names(), r.ID) }) {
+		wrong("id: %q is a rule or group of eksnode; choose another", r.ID)
+	} else if slices.ContainsFunc(before, func(other Rule) bool { return other.ID == r.ID }) {
+		wrong("id: %q is used twice", r.ID)
 	}
-	for i, g := range o.Groups {
+	for i, g := range r.Groups {
 		switch {
-		case slices.Contains(o.Groups[:i], g):
+		case slices.Contains(r.Groups[:i], g):
 			wrong("groups: %q is listed twice", g)
-		case slices.ContainsFunc(rules, func(r Rule) bool { return r.ID == g }):
+		case slices.ContainsFunc(rules, func(other Rule) bool { return other.ID == g }):
 			wrong("groups: %q is a rule of eksnode; choose another name", g)
-		case slices.ContainsFunc(all, func(other OwnRule) bool { return other.ID == g }):
+		case slices.ContainsFunc(all, func(other Rule) bool { return other.ID == g }):
 			wrong("groups: %q is the ID of a rule in the file; choose another name", g)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Rule returns the rule as a row of the table.
-func (o OwnRule) Rule() Rule {
-	r := Rule{
-		ID: o.ID, Phase: o.Phase, Groups: append([]string{"own"}, o.Groups...), Verb: o.Action, Paths: o.Paths, Keep: o.Keep,
-		Owner: o.Owner, Why: o.Why, Regenerated: o.Regenerated, Source: o.Source, own: true, owned: o.Owned,
+// AsOwn returns a rule of an operator as a row of the table.
+func (r Rule) AsOwn() Rule {
+	r.own, r.Source = true, cmp.Or(r.Source, "a rule of the operator's own")
+	if !slices.Contains(r.Groups, "own") {
+		r.Groups = append([]string{"own"}, r.Groups...)
 	}
-	r.Source = cmp.Or(r.Source, "a rule of the operator's own")
 	return r
 }
 
@@ -205,10 +178,7 @@ func Extend(more, own []Rule) ([]Rule, error) {
 		if err := errors.Join(r.check(), r.checkID(all)); err != nil {
 			errs = append(errs, prefixed(fmt.Sprintf("own rule %q: ", r.ID), err))
 		}
-		r.own = true
-		if !slices.Contains(r.Groups, "own") {
-			r.Groups = append([]string{"own"}, r.Groups...)
-		}
+		r = r.AsOwn()
 		all, more = append(all, r), append(more[:len(more):len(more)], r)
 	}
 	return more, errors.Join(errs...)
@@ -216,8 +186,7 @@ func Extend(more, own []Rule) ([]Rule, error) {
 
 func (r Rule) check() error {
 	if len(r.Paths) > 0 && r.Find == nil && r.Phase != Inspect {
-		o := OwnRule{ID: r.ID, Phase: r.Phase, Groups: r.Groups, Action: r.Verb, Paths: r.Paths, Keep: r.Keep, Why: r.Why}
-		return o.check()
+		return r.checkRow()
 	}
 	var errs []error
 	wrong := func(is bool, format string, args ...any) {

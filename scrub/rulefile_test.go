@@ -33,8 +33,8 @@ func TestParseRules(t *testing.T) {
 	rules, err := ParseRules("ours.yaml", []byte(goodRules))
 	require.NoError(t, err)
 	require.Len(t, rules, 2)
-	assert.Equal(t, OwnRule{
-		ID: "our-agent", Phase: State, Groups: []string{"agents"}, Action: plan.Remove,
+	assert.Equal(t, Rule{
+		ID: "our-agent", Phase: State, Groups: []string{"agents"}, Verb: plan.Remove,
 		Paths: []string{"/var/lib/our-agent/id", "~/.our-agent"}, Keep: []string{"/var/lib/our-agent/id.default"},
 		Why: "every node would report as one",
 	}, rules[0])
@@ -66,8 +66,8 @@ func TestParseRulesRefuses(t *testing.T) {
 		"all of /var/lib":   {strings.Replace(goodRules, "/opt/ours/log", "/var/lib/*", 1), `r.yaml:13: rule 2: paths: "/var/lib/*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"part of /usr":      {strings.Replace(goodRules, "/opt/ours/log", `"/usr/l*"`, 1), `r.yaml:13: rule 2: paths: "/usr/l*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"the accounts":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/passwd", 1), `r.yaml:13: rule 2: paths: "/etc/passwd" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
-		"a list of texts":   {"rules: [x]\n", "r.yaml:1: cannot unmarshal !!str `x` into scrub.OwnRule; " + ruleFields},
-		"no list of rules":  {"rules: {id: x}\n", "r.yaml:1: cannot unmarshal !!map into []scrub.OwnRule; " + ruleFields},
+		"a list of texts":   {"rules: [x]\n", "r.yaml:1: cannot unmarshal !!str `x` into scrub.Rule; " + ruleFields},
+		"no list of rules":  {"rules: {id: x}\n", "r.yaml:1: cannot unmarshal !!map into []scrub.Rule; " + ruleFields},
 		"a list for a text": {"rules:\n  - id: [x]\n", "r.yaml:2: cannot unmarshal !!seq into string; " + ruleFields},
 		"an open wildcard":  {strings.Replace(goodRules, "/opt/ours/log", `"/opt/ours/[a"`, 1), `r.yaml:13: rule 2: paths: "/opt/ours/[a" has a wildcard without an end; see path.Match`},
 	} {
@@ -80,7 +80,7 @@ func TestParseRulesRefuses(t *testing.T) {
 
 // Own rules that do not come from a rule file are checked too.
 func TestOwnRulesOfASpecAreChecked(t *testing.T) {
-	_, err := Spec{Own: []OwnRule{{ID: "x", Phase: State, Action: plan.Remove, Why: "y", Paths: []string{"/etc"}}}}.Items(nil)
+	_, err := Spec{Own: []Rule{{ID: "x", Phase: State, Verb: plan.Remove, Why: "y", Paths: []string{"/etc"}}}}.Items(nil)
 	require.EqualError(t, err, `own rule "x": paths: "/etc" matches too much: the rule would remove a top folder of the system or a whole home`)
 }
 
@@ -136,13 +136,6 @@ func TestEveryRuleHasAllFields(t *testing.T) {
 	}
 }
 
-func TestAuthorizedKeysAreRemovedLast(t *testing.T) {
-	items, err := Spec{}.Items(nil)
-	require.NoError(t, err)
-	assert.Equal(t, "kubelet-running", items[0].ID())
-	assert.Equal(t, "authorized-keys", items[len(items)-1].ID())
-}
-
 func TestSelectionOfRules(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec Spec
@@ -170,8 +163,8 @@ func TestSelectionOfRules(t *testing.T) {
 	}
 }
 
-func withPath(name string) OwnRule {
-	return OwnRule{ID: "x", Phase: State, Action: plan.Remove, Why: "y", Paths: []string{name}}
+func withPath(name string) Rule {
+	return Rule{ID: "x", Phase: State, Verb: plan.Remove, Why: "y", Paths: []string{name}}
 }
 
 // Files that the machine needs to boot, package databases and a node's own files

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -261,7 +262,12 @@ func TestEveryRuleWithFindChangesOnlyDeclaredFiles(t *testing.T) {
 		})
 		for _, c := range cases {
 			t.Run(r.ID+"/"+c.name, func(t *testing.T) {
-				before, after := applied(t, r, func(root string) { lay(t, root, c.files) })
+				before, after := applied(t, r, func(root string) {
+					if want, ok := told[r.ID+"/"+c.name]; ok {
+						defer func() { assert.ElementsMatch(t, want, audit(t, hosttest.Mounted(t, root), r.ID)) }()
+					}
+					lay(t, root, c.files)
+				})
 				got := diff(before, after)
 				if c.want == nil {
 					assert.Empty(t, got)

@@ -61,26 +61,26 @@ func TestSelectionsThatDoNothingAreRefused(t *testing.T) {
 // The names of an operator's rules must be usable, and must not be those of
 // other rules, also of a distribution.
 func TestNamesOfOwnRulesAreChecked(t *testing.T) {
-	rule := func(id string, groups ...string) OwnRule {
-		return OwnRule{ID: id, Phase: State, Action: "remove", Why: "x", Paths: []string{"/var/lib/x/*"}, Groups: groups}
+	rule := func(id string, groups ...string) Rule {
+		return Rule{ID: id, Phase: State, Verb: "remove", Why: "x", Paths: []string{"/var/lib/x/*"}, Groups: groups}
 	}
 	more := []Rule{{ID: "apt-caches", Phase: Caches, Groups: []string{"packages"}}}
 	for name, c := range map[string]struct {
-		own []OwnRule
+		own []Rule
 		err string
 	}{
-		"an empty group":        {[]OwnRule{rule("x", "")}, `own rule "x": groups: "" must consist of small letters, digits and hyphens`},
-		"a group with a space":  {[]OwnRule{rule("x", "a b")}, `own rule "x": groups: "a b" must consist of small letters, digits and hyphens`},
-		"a group with a comma":  {[]OwnRule{rule("x", "a,b")}, `own rule "x": groups: "a,b" must consist of small letters, digits and hyphens`},
-		"a rule as a group":     {[]OwnRule{rule("x", "machine-id")}, `own rule "x": groups: "machine-id" is a rule of eksnode; choose another name`},
-		"its own ID as a group": {[]OwnRule{rule("x", "x")}, `own rule "x": groups: "x" is the ID of a rule in the file; choose another name`},
-		"another's ID":          {[]OwnRule{rule("x", "y"), rule("y")}, `own rule "x": groups: "y" is the ID of a rule in the file; choose another name`},
-		"a group twice":         {[]OwnRule{rule("x", "a", "a")}, `own rule "x": groups: "a" is listed twice`},
-		"a distribution's rule": {[]OwnRule{rule("apt-caches")}, `own rule "apt-caches": id: "apt-caches" is a rule or group of eksnode; choose another`},
-		"a distribution's rule as a group": {[]OwnRule{rule("x", "apt-caches")},
+		"an empty group":        {[]Rule{rule("x", "")}, `own rule "x": groups: "" must consist of small letters, digits and hyphens`},
+		"a group with a space":  {[]Rule{rule("x", "a b")}, `own rule "x": groups: "a b" must consist of small letters, digits and hyphens`},
+		"a group with a comma":  {[]Rule{rule("x", "a,b")}, `own rule "x": groups: "a,b" must consist of small letters, digits and hyphens`},
+		"a rule as a group":     {[]Rule{rule("x", "machine-id")}, `own rule "x": groups: "machine-id" is a rule of eksnode; choose another name`},
+		"its own ID as a group": {[]Rule{rule("x", "x")}, `own rule "x": groups: "x" is the ID of a rule in the file; choose another name`},
+		"another's ID":          {[]Rule{rule("x", "y"), rule("y")}, `own rule "x": groups: "y" is the ID of a rule in the file; choose another name`},
+		"a group twice":         {[]Rule{rule("x", "a", "a")}, `own rule "x": groups: "a" is listed twice`},
+		"a distribution's rule": {[]Rule{rule("apt-caches")}, `own rule "apt-caches": id: "apt-caches" is a rule or group of eksnode; choose another`},
+		"a distribution's rule as a group": {[]Rule{rule("x", "apt-caches")},
 			`own rule "x": groups: "apt-caches" is a rule of eksnode; choose another name`},
-		"an ID twice":      {[]OwnRule{rule("x"), rule("x")}, `own rule "x": id: "x" is used twice`},
-		"a built-in group": {[]OwnRule{rule("x", "kubelet", "agents")}, ""},
+		"an ID twice":      {[]Rule{rule("x"), rule("x")}, `own rule "x": id: "x" is used twice`},
+		"a built-in group": {[]Rule{rule("x", "kubelet", "agents")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Spec{Own: c.own}.Items(more)

@@ -30,7 +30,7 @@ type Spec struct {
 	Skip []string `json:"skip,omitempty" mapstructure:"skip_rules"`
 	// Own holds the rules of Local.RulesFile, which run in addition; see
 	// ParseRules.
-	Own []OwnRule `json:"own,omitempty" mapstructure:"-"`
+	Own []Rule `json:"own,omitempty" mapstructure:"-"`
 	// Record the SHA-256 of each removed file in the report.
 	Hash bool `json:"hash,omitempty" mapstructure:"hash"`
 	// Discard the free space of the machine's disks at the end, or fill it with
@@ -157,19 +157,6 @@ func hashFiles(ctx context.Context, h *host.Host, verb plan.Verb, name string) (
 func hashFile(ctx context.Context, in *os.File, name string) (plan.FileHash, error) {
 	defer in.Close()
 	sum := sha256.New()
-	size, err := io.Copy(sum, untilDone{ctx, in})
+	size, err := io.Copy(sum, stoppable{ctx, in})
 	return plan.FileHash{Path: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
-}
-
-// untilDone reads until the context ends.
-type untilDone struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r untilDone) Read(p []byte) (int, error) {
-	if err := context.Cause(r.ctx); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
 }

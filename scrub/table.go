@@ -157,7 +157,7 @@ func (s Spec) AuditItems(more []Rule, ids ...string) ([]plan.Item, error) {
 func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
 	rules := append(Table(), more...)
 	for _, own := range s.Own {
-		rules = append(rules, own.Rule())
+		rules = append(rules, own.AsOwn())
 	}
 	var all []plan.Check
 	for _, phase := range append(Phases[:len(Phases):len(Phases)], Inspect) {
@@ -230,11 +230,11 @@ func (s Spec) choose(rules []Rule) ([]Rule, error) {
 func (s Spec) ownRules(rules []Rule) ([]Rule, error) {
 	var own []Rule
 	for i, o := range s.Own {
-		err := errors.Join(o.check(), o.checkNames(rules, s.Own[:i], s.Own))
+		err := errors.Join(o.checkRow(), o.checkNames(rules, s.Own[:i], s.Own))
 		if err != nil {
 			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
 		}
-		own = append(own, o.Rule())
+		own = append(own, o.AsOwn())
 	}
 	return own, nil
 }

@@ -25,7 +25,7 @@ var found = map[string][]findCase{
 		{"present", map[string]string{"var/lib/kubelet/new_state": "x", "var/lib/kubelet/pods/": ""}, nil},
 		{"left by a killed run", map[string]string{"var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef": "half"}, []string{"- /var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef"}},
 	},
-	"pod-volumes":         {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data"}, nil}},
+	"pod-volumes":         {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""}, nil}},
 	"containers-metadata": {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
 	"engine-containers":   {{"containers of every engine", map[string]string{"var/lib/docker/containers/0123/config.v2.json": "{}", "var/lib/containers/storage/overlay-containers/containers.json": "[]"}, nil}},
 	"enrolled-agents":     {{"CrowdStrike Falcon", map[string]string{"opt/CrowdStrike/falconstore": "x"}, nil}},
@@ -62,12 +62,18 @@ var found = map[string][]findCase{
 		{"a name", map[string]string{"root/.gitconfig": "[user]\n\tname = Ada\n"}, []string{"- /root/.gitconfig"}},
 		{"no name", map[string]string{"root/.gitconfig": "[safe]\n\tdirectory = *\n"}, nil},
 		{"a link", map[string]string{"root/.gitconfig": "-> /kept/file", "kept/file": "email = ada@corp\n"}, []string{"- /root/.gitconfig"}},
+		{"of other programs", map[string]string{
+			"home/admin/.config/git/config": "[user]\n\temail=ada@corp\n", "home/admin/.config/git/attributes": "*.x diff\n",
+			"opt/svc home/.makepkg.conf": "PACKAGER=\"Ada <ada@corp>\"\n", "opt/svc home/.hgrc": "[ui]\nusername = Ada\n",
+		}, []string{"- /home/admin/.config/git/config", "- /opt/svc home/.hgrc", "- /opt/svc home/.makepkg.conf"}},
 	},
 	"kubelet-kubeconfig": {
 		{"filled in", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 		{"moved away", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet/": ""}, []string{"+ " + templates.Kubeconfig}},
 		{"behind a link", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet": "-> /data", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
 		{"itself a link", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: "-> /data/kubeconfig", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
+		{"the kubelet's own, on an Outpost", map[string]string{amazonScript[1:]: "#!/bin/bash\n", templates.Kubeconfig[1:]: "users:\n- user:\n" +
+			"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"}, []string{"~ " + templates.Kubeconfig}},
 		{"without a template", map[string]string{templates.Kubeconfig[1:]: nodeadmKubeconfig}, []string{"- " + templates.Kubeconfig}},
 		{"of Amazon Linux 2, without a script", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templateText(templates.Kubeconfig)}, nil},
@@ -194,6 +200,10 @@ var found = map[string][]findCase{
 	"boot-entries": {
 		{"a token", map[string]string{"etc/kernel/entry-token": oldID + "\n"}, []string{"- /etc/kernel/entry-token"}},
 		{"the token of a distribution", map[string]string{"etc/kernel/entry-token": "fedora\n"}, nil},
+		{"kernels in a folder", map[string]string{
+			"efi/" + oldID + "/6.1/linux": "kernel", "etc/kernel/entry-token": oldID + "\n", "efi/loader/loader.conf": "default " + oldID + "-*\n",
+			"efi/loader/entries/" + oldID + "-6.1.conf": "title x\nmachine-id " + oldID + "\nlinux /" + oldID + "/6.1/linux\n",
+		}, nil},
 		{"a link", map[string]string{"boot/loader/entries": "-> /data", "data/" + oldID + "-1.conf": "title x\n"}, []string{"+ /data/" + neutralID + "-1.conf", "- /data/" + oldID + "-1.conf"}},
 	},
 	"machine-id": {
@@ -215,6 +225,7 @@ var found = map[string][]findCase{
 	},
 	"iscsi-initiator": {
 		{"created at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, []string{"- /etc/iscsi/initiatorname.iscsi"}},
+		{"requested", map[string]string{"etc/iscsi/initiatorname.iscsi": "GenerateName=yes\n"}, nil},
 		{"not created at boot", map[string]string{"etc/iscsi/initiatorname.iscsi": "InitiatorName=iqn.x:1\n"}, nil},
 		{"a link", map[string]string{"etc/iscsi/initiatorname.iscsi": "-> /kept/file", "usr/lib/systemd/system/iscsi-init.service": "[Unit]"}, nil},
 	},
@@ -230,6 +241,7 @@ var found = map[string][]findCase{
 	},
 	"login-records": {
 		{"created at boot", map[string]string{"var/log/wtmp": "x", "var/log/btmp": "x", "usr/lib/tmpfiles.d/var.conf": "f /var/log/wtmp 0664 root utmp -\n"}, []string{"- /var/log/wtmp", "~ /var/log/btmp"}},
+		{"not created at boot", map[string]string{"var/log/wtmp": "x"}, []string{"~ /var/log/wtmp"}},
 		{"empty", map[string]string{"var/log/wtmp": ""}, nil},
 		{"a link", map[string]string{"var/log/wtmp": "-> /kept/file"}, nil},
 	},
@@ -241,6 +253,20 @@ var found = map[string][]findCase{
 		{"a link", map[string]string{"var/log": "-> /data/log", "data/log/a/messages": "x", "data/log/messages.1": "x", "data/other": "x"}, []string{"- /data/log/messages.1", "~ /data/log/a/messages"}},
 		{"a link to nothing", map[string]string{"var/log": "-> /missing"}, nil},
 	},
+}
+
+// told are the findings of cases in found, by rule and case.
+var told = map[string][]string{
+	"kubelet-unknown/present": {"/var/lib/kubelet/new_state: no rule covers this file: remove it by hand if it is state of the old cluster"},
+	"pod-volumes/a replica": {
+		"/var/lib/longhorn: volumes of pods are in this folder: move the data that you need, remove the rest",
+		"/var/openebs: volumes of pods are in this folder: move the data that you need, remove the rest",
+	},
+	"boot-entries/kernels in a folder": {"/efi/" + oldID + ": the machine boots from a folder with the builder machine's ID as its name: " +
+		"write another name, such as the distribution's ID, into /etc/kernel/entry-token, run kernel-install add-all, and remove the folder"},
+	"iscsi-initiator/requested": {},
+	"iscsi-initiator/not created at boot": {"/etc/iscsi/initiatorname.iscsi: no unit on this machine creates a new name at boot, and iscsid needs one: " +
+		"on Debian, write GenerateName=yes into the file; otherwise remove the package of iscsid"},
 }
 
 var joinedContainerd = strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1)

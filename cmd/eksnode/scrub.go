@@ -88,7 +88,7 @@ func (s *selection) auditFlags(cmd *cobra.Command) {
 func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool) error {
 	s.out.rules = slices.Concat(scrub.Table(), distroRules())
 	for _, own := range s.spec.Own {
-		s.out.rules = append(s.out.rules, own.Rule())
+		s.out.rules = append(s.out.rules, own.AsOwn())
 	}
 	return s.out.begin(cmd, command, s.root, looks)
 }
@@ -263,7 +263,7 @@ func (s *selection) list(w io.Writer) error {
 		add(d.ID, d.ScrubRules())
 	}
 	for _, own := range s.spec.Own {
-		add("", []scrub.Rule{own.Rule()})
+		add("", []scrub.Rule{own.AsOwn()})
 	}
 	if s.out.format == "json" {
 		return writeJSON(w, all)

@@ -116,7 +116,7 @@ func ruleNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra
 		s := selection{local: scrub.Local{RulesFile: file.Value.String()}}
 		if err := s.check(scrub.Spec.ValidateSelection); err == nil { // otherwise the command reports the error
 			for _, own := range s.spec.Own {
-				rules = append(rules, own.Rule())
+				rules = append(rules, own.AsOwn())
 			}
 		}
 	}

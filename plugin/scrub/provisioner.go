@@ -63,7 +63,7 @@ type Config struct {
 }
 
 // ownRules reads the rule file on the Packer host.
-func (c *Config) ownRules() ([]scrub.OwnRule, error) {
+func (c *Config) ownRules() ([]scrub.Rule, error) {
 	if err := validate.Home("rules_file", &c.RulesFile); err != nil {
 		return nil, err
 	}

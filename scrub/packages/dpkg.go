@@ -35,29 +35,43 @@ func dpkgFiles(l *lister) error {
 			return err
 		}
 	}
-	status, err := content(l.h, dpkgStatus)
+	return eachDpkg(l.h, func(p map[string]string) error {
+		if isInstalled(p) && !listed[p["Package"]] {
+			return fmt.Errorf("reading dpkg's lists of files: %q has no list in %s; install the package again", p["Package"], dpkgInfo)
+		}
+		return nil
+	})
+}
+
+// eachDpkg calls do with the fields of each package in dpkg's status. The lines of a field
+// stay apart.
+func eachDpkg(h *host.Host, do func(map[string]string) error) error {
+	status, err := content(h, dpkgStatus)
 	if isMissing(err) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the installed packages: %w", err)
+		return fmt.Errorf("reading dpkg's status: %w", err)
 	}
 	for paragraph := range strings.SplitSeq(status, "\n\n") {
-		name, installed := "", false
+		fields, name := map[string]string{}, ""
 		for line := range strings.Lines(paragraph) {
-			if v, ok := strings.CutPrefix(line, "Package:"); ok {
-				name = strings.TrimSpace(v)
+			if first, value, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
+				name, line = first, value
 			}
-			if v, ok := strings.CutPrefix(line, "Status:"); ok {
-				installed = strings.HasSuffix(strings.TrimSpace(v), " installed")
-			}
+			fields[name] += strings.TrimSpace(line) + "\n"
 		}
-		if installed && !listed[name] {
-			return fmt.Errorf("reading dpkg's lists of files: %q has no list in %s; install the package again", name, dpkgInfo)
+		for name, value := range fields {
+			fields[name] = strings.TrimSpace(value)
+		}
+		if err := do(fields); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+func isInstalled(p map[string]string) bool { return strings.HasSuffix(p["Status"], " installed") }
 
 func dpkgList(l *lister, owner, name string) error {
 	text, err := content(l.h, name)
@@ -118,31 +132,18 @@ func dpkgSums(l *lister, all Originals) error {
 // conffiles reads the configuration files of dpkg's packages, also of removed
 // ones.
 func conffiles(l *lister, diverted diverted, all Originals) error {
-	status, err := content(l.h, dpkgStatus)
-	if err != nil {
-		if isMissing(err) {
-			return nil
+	return eachDpkg(l.h, func(p map[string]string) error {
+		for line := range strings.Lines(p["Conffiles"]) {
+			fields := strings.Fields(line) // /etc/file sum, and perhaps "obsolete"
+			if len(fields) < 2 || !path.IsAbs(fields[0]) {
+				continue
+			}
+			if err := all.add(l, p["Package"], diverted.place(p["Package"], fields[0]), fields[1], true); err != nil {
+				return err
+			}
 		}
-		return fmt.Errorf("reading dpkg's configuration files: %w", err)
-	}
-	owner, listed := "", false
-	for line := range strings.Lines(status) {
-		if v, ok := strings.CutPrefix(line, "Package:"); ok {
-			owner = strings.TrimSpace(v)
-		}
-		if !strings.HasPrefix(line, " ") {
-			listed = strings.HasPrefix(line, "Conffiles:")
-			continue
-		}
-		fields := strings.Fields(line) // /etc/file sum, and perhaps "obsolete"
-		if !listed || len(fields) < 2 || !path.IsAbs(fields[0]) {
-			continue
-		}
-		if err := all.add(l, owner, diverted.place(owner, fields[0]), fields[1], true); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // diversions reads dpkg's diversions, three lines each.
@@ -169,28 +170,14 @@ func (d diverted) place(owner, name string) string {
 // dpkgInstalled reads dpkg's status. The lists of files of a package that can be
 // installed for several architectures have the architecture in their names.
 func dpkgInstalled(_ context.Context, h *host.Host, all Installed) error {
-	status, err := content(h, dpkgStatus)
-	if isMissing(err) {
+	return eachDpkg(h, func(p map[string]string) error {
+		name := p["Package"]
+		if p["Multi-Arch"] == "same" {
+			name += ":" + p["Architecture"]
+		}
+		if p["Package"] != "" && isInstalled(p) {
+			all.add(name, name, p["Version"])
+		}
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for paragraph := range strings.SplitSeq(status, "\n\n") {
-		field := map[string]string{}
-		for line := range strings.Lines(paragraph) {
-			if name, value, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
-				field[name] = strings.TrimSpace(value)
-			}
-		}
-		if field["Package"] == "" || !strings.HasSuffix(field["Status"], " installed") {
-			continue
-		}
-		name := field["Package"]
-		if field["Multi-Arch"] == "same" {
-			name += ":" + field["Architecture"]
-		}
-		all.add(name, name, field["Version"])
-	}
-	return nil
+	})
 }

@@ -173,7 +173,7 @@ func TestOriginalsOfDpkgAndPacman(t *testing.T) {
 func TestDamagedManifestsAreNamed(t *testing.T) {
 	h, _ := imageOf(t, map[string]string{"var/lib/pacman/local/a-1-1/mtree": "\x1f\x8bno", "var/lib/pacman/local/a-1-1/files": ""})
 	_, err := ReadOriginals(t.Context(), h)
-	assert.EqualError(t, err, "reading pacman's checksums of a-1-1: unexpected EOF")
+	assert.EqualError(t, err, "reading pacman's database: the checksums of a-1-1: unexpected EOF")
 }
 
 // FuzzOriginals reads any text as the checksums of dpkg and pacman.

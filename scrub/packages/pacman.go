@@ -18,22 +18,29 @@ import (
 
 const pacmanLocal = "/var/lib/pacman/local"
 
-// pacmanFiles reads pacman's local database, a folder per package.
-func pacmanFiles(l *lister) error {
-	entries, err := afero.ReadDir(l.h.Files, pacmanLocal)
+// eachPacman calls do with each folder of pacman's local database: one for a package.
+func eachPacman(h *host.Host, do func(owner, folder string) error) error {
+	entries, err := afero.ReadDir(h.Files, pacmanLocal)
 	if isMissing(err) {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("reading pacman's lists of files: %w", err)
-	}
 	for _, e := range entries {
-		if !e.IsDir() {
-			continue
+		if err == nil && e.IsDir() {
+			err = do(e.Name(), path.Join(pacmanLocal, e.Name()))
 		}
-		text, err := content(l.h, path.Join(pacmanLocal, e.Name(), "files"))
+	}
+	if err != nil {
+		return fmt.Errorf("reading pacman's database: %w", err)
+	}
+	return nil
+}
+
+// pacmanFiles reads the lists of files.
+func pacmanFiles(l *lister) error {
+	return eachPacman(l.h, func(owner, folder string) error {
+		text, err := content(l.h, path.Join(folder, "files"))
 		if err != nil {
-			return fmt.Errorf("reading pacman's lists of files: %w", err)
+			return err
 		}
 		listed := false
 		for line := range strings.Lines(text) {
@@ -42,32 +49,22 @@ func pacmanFiles(l *lister) error {
 			case strings.HasPrefix(file, "%"):
 				listed = file == "%FILES%"
 			case file != "" && listed:
-				if err := l.add(e.Name(), "/"+file); err != nil {
+				if err := l.add(owner, "/"+file); err != nil {
 					return err
 				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // pacmanSums reads the manifests of pacman's local database; %BACKUP% of a
 // package lists its configuration files.
 func pacmanSums(l *lister, all Originals) error {
-	entries, err := afero.ReadDir(l.h.Files, pacmanLocal)
-	if err != nil {
+	return eachPacman(l.h, func(owner, folder string) error {
+		packed, err := content(l.h, path.Join(folder, "mtree"))
 		if isMissing(err) {
 			return nil
-		}
-		return fmt.Errorf("reading pacman's checksums: %w", err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		packed, err := content(l.h, path.Join(pacmanLocal, e.Name(), "mtree"))
-		if isMissing(err) {
-			continue
 		}
 		var text []byte
 		if err == nil {
@@ -75,16 +72,16 @@ func pacmanSums(l *lister, all Originals) error {
 		}
 		var files string
 		if err == nil {
-			files, err = content(l.h, path.Join(pacmanLocal, e.Name(), "files"))
+			files, err = content(l.h, path.Join(folder, "files"))
 		}
 		if err == nil {
-			err = mtree(l, e.Name(), text, backups(files), all)
+			err = mtree(l, owner, text, backups(files), all)
 		}
 		if err != nil {
-			return fmt.Errorf("reading pacman's checksums of %s: %w", e.Name(), err)
+			return fmt.Errorf("the checksums of %s: %w", owner, err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // unpacked is an mtree file as text; pacman compresses it with gzip.
@@ -140,30 +137,19 @@ func mtree(l *lister, owner string, text []byte, config map[string]bool, all Ori
 
 // pacmanInstalled reads pacman's descriptions. Owners are the names of the folders.
 func pacmanInstalled(_ context.Context, h *host.Host, all Installed) error {
-	entries, err := afero.ReadDir(h.Files, pacmanLocal)
-	if isMissing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		text, err := content(h, path.Join(pacmanLocal, e.Name(), "desc"))
+	return eachPacman(h, func(owner, folder string) error {
+		text, err := content(h, path.Join(folder, "desc"))
 		if isMissing(err) {
-			continue
-		}
-		if err != nil {
-			return err
+			return nil
 		}
 		value := func(field string) string {
 			_, rest, _ := strings.Cut("\n"+text, "\n%"+field+"%\n")
 			first, _, _ := strings.Cut(rest, "\n")
 			return first
 		}
-		all.add(e.Name(), value("NAME"), value("VERSION"))
-	}
-	return nil
+		if err == nil {
+			all.add(owner, value("NAME"), value("VERSION"))
+		}
+		return err
+	})
 }
