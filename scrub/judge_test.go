@@ -105,7 +105,7 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 		"dpkg's list is of zeros": {map[string]string{"var/lib/dpkg/info/tool.list": "\x00\x00\x00"},
 			`x: checking whether a package owns /opt/ours/a: reading dpkg's lists of files: /var/lib/dpkg/info/tool.list:1: "\x00\x00\x00" is not an absolute path; install the package again` + remedy},
 		"pacman's list is lost": {map[string]string{"var/lib/pacman/local/tool-1-1/desc": "x"},
-			"x: checking whether a package owns /opt/ours/a: reading pacman's lists of files: open /var/lib/pacman/local/tool-1-1/files: no such file or directory" + remedy},
+			"x: checking whether a package owns /opt/ours/a: reading pacman's database: open /var/lib/pacman/local/tool-1-1/files: no such file or directory" + remedy},
 		"rpm's database is damaged": {map[string]string{"usr/lib/sysimage/rpm/rpmdb.sqlite": "x", "var/lib/rpm": "-> ../../usr/lib/sysimage/rpm"},
 			"x: checking whether a package owns /opt/ours/a: reading the packages in /var/lib/rpm: the database is damaged: run \"rpmdb --rebuilddb\" on the machine" + remedy},
 	} {

@@ -73,49 +73,52 @@ func Table() []Rule {
 // Validate checks the spec of a scrub without a machine. It accepts the rules of
 // the table and those of distributions. All errors are joined.
 func (s Spec) Validate(more []Rule) error {
-	chosen, err := s.choose(append(Table(), more...))
-	if err == nil {
-		err = s.checkScrubs(chosen)
-	}
-	return errors.Join(err, s.check())
+	_, err := s.chosen(more, Spec.scrubs)
+	return err
 }
 
 // ValidateAudit checks the spec of an audit in the same way.
 func (s Spec) ValidateAudit(more []Rule) error {
-	chosen, err := s.choose(append(Table(), more...))
-	if err == nil {
-		err = checkAudits(chosen)
-	}
-	return errors.Join(err, s.check())
+	_, err := s.chosen(more, Spec.audits)
+	return err
 }
 
 // ValidateSelection checks a spec that only lists rules.
 func (s Spec) ValidateSelection(more []Rule) error {
-	_, err := s.choose(append(Table(), more...))
-	return errors.Join(err, s.check())
+	_, err := s.chosen(more, func(Spec, []Rule) error { return nil })
+	return err
 }
 
-// checkScrubs refuses a selection with which a scrub changes nothing.
-func (s Spec) checkScrubs(chosen []Rule) error {
+// chosen are the selected rules, if they have a use.
+func (s Spec) chosen(more []Rule, use func(Spec, []Rule) error) ([]Rule, error) {
+	chosen, err := s.choose(append(Table(), more...))
+	if err == nil {
+		err = use(s, chosen)
+	}
+	return chosen, errors.Join(err, s.check())
+}
+
+// scrubs refuses a selection with which a scrub changes nothing.
+func (s Spec) scrubs(chosen []Rule) error {
 	if s.WipeFreeSpace || slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != Inspect }) {
 		return nil
 	}
-	return surface.Errorf("%s: the selected rules only report, so a scrub would change nothing: run an audit with these rules, or also select rules that remove something", fieldRules)
+	return surface.Errorf("%s: the selected rules only report, so a scrub would change nothing: run an audit with these "+
+		"rules, or also select rules that remove something", fieldRules)
 }
 
-// checkAudits refuses a selection with which an audit looks for nothing.
-func checkAudits(chosen []Rule) error {
+// audits refuses a selection with which an audit looks for nothing.
+func (s Spec) audits(chosen []Rule) error {
 	if slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != Quiesce }) {
 		return nil
 	}
-	return surface.Errorf("%s: the selected rules only stop programs, so an audit would check nothing: also select rules that look for leftover state", fieldRules)
+	return surface.Errorf("%s: the selected rules only stop programs, so an audit would check nothing: also select rules "+
+		"that look for leftover state", fieldRules)
 }
 
 // Items returns the selected rules of the table and of a distribution, in phase
 // order, for plan.Make and plan.Apply.
-func (s Spec) Items(more []Rule) ([]plan.Item, error) {
-	return s.withWipe(s.scrubItems(more, Phases))
-}
+func (s Spec) Items(more []Rule) ([]plan.Item, error) { return s.items(more, Spec.scrubs, Phases) }
 
 // PlanItems returns the items of a dry run: those of Items and, unless Audit is
 // AuditOff, the rules of the inspect phase, which ignore what other rules
@@ -124,31 +127,15 @@ func (s Spec) PlanItems(more []Rule) ([]plan.Item, error) {
 	if s.Audit == AuditOff {
 		return s.Items(more)
 	}
-	return s.withWipe(s.scrubItems(more, append(Phases[:len(Phases):len(Phases)], Inspect)))
-}
-
-func (s Spec) scrubItems(more []Rule, phases []Phase) ([]plan.Item, error) {
-	if err := s.Validate(more); err != nil {
-		return nil, err
-	}
-	return s.items(more, phases)
-}
-
-func (s Spec) withWipe(items []plan.Item, err error) ([]plan.Item, error) {
-	if err == nil && s.WipeFreeSpace {
-		items = append(items, &wipe{})
-	}
-	return items, err
+	return s.items(more, Spec.scrubs, append(Phases[:len(Phases):len(Phases)], Inspect))
 }
 
 // AuditItems returns the rules that an audit runs. They include the rules of
 // the inspect phase, but not those of the quiesce phase, which stop programs
 // and leave nothing to find. ids are the MachineIDs from before a scrub.
 func (s Spec) AuditItems(more []Rule, ids ...string) ([]plan.Item, error) {
-	if err := s.ValidateAudit(more); err != nil {
-		return nil, err
-	}
-	return s.items(more, append(Phases[1:len(Phases):len(Phases)], Inspect), ids...)
+	s.WipeFreeSpace = false
+	return s.items(more, Spec.audits, append(Phases[1:len(Phases):len(Phases)], Inspect), ids...)
 }
 
 // Checks are the outcomes of all rules in an audit, in phase order: the outcomes
@@ -177,8 +164,8 @@ func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
 	return all
 }
 
-func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, error) {
-	chosen, err := s.choose(append(Table(), more...))
+func (s Spec) items(more []Rule, use func(Spec, []Rule) error, phases []Phase, ids ...string) ([]plan.Item, error) {
+	chosen, err := s.chosen(more, use)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +187,9 @@ func (s Spec) items(more []Rule, phases []Phase, ids ...string) ([]plan.Item, er
 			}
 			items = append(items, item{Rule: r, hash: s.Hash, run: shared})
 		}
+	}
+	if s.WipeFreeSpace {
+		items = append(items, &wipe{})
 	}
 	return items, nil
 }

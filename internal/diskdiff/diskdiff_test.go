@@ -91,7 +91,7 @@ func TestDisksThatCannotBeCompared(t *testing.T) {
 	require.EqualError(t, err, "comparing the disk image "+good+": the disk has no partition 2, but 1 (ext4, 335.5 MB)")
 	damaged := changed(t, good, `mkdir -p var/lib/pacman/local/a-1-1`)
 	_, err = diskdiff.Compare(t.Context(), open(t, good, 0), open(t, damaged, 0), "")
-	require.EqualError(t, err, "listing the files of the disk image "+damaged+": reading pacman's lists of files: open /var/lib/pacman/local/a-1-1/files: no such file or directory")
+	require.EqualError(t, err, "listing the files of the disk image "+damaged+": reading pacman's database: open /var/lib/pacman/local/a-1-1/files: no such file or directory")
 	left, err := filepath.Glob("/tmp/eksnode-files-*")
 	require.NoError(t, err)
 	require.Empty(t, left)
