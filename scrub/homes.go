@@ -45,31 +45,24 @@ func Homes(h *host.Host) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	d := &draft{h: h}
 	var there []string
 	for _, home := range homesOf(text) {
 		real, err := h.Files.Real(home)
-		if err != nil {
-			return nil, fmt.Errorf("looking for home folders: %w", err)
-		}
+		d.failed(err)
 		if isSystemFolder(home) || isSystemFolder(real) {
 			continue
 		}
 		foreign, err := h.Files.Foreign(home, path.Dir(home), true)
-		if err != nil {
-			return nil, fmt.Errorf("looking for home folders: %w", err)
-		}
+		d.failed(err)
 		if foreign != nil {
 			there = append(there, home)
-			continue
-		}
-		st, err := h.Files.Stat(home)
-		switch {
-		case leadsNowhere(err) || err == nil && !st.IsDir():
-		case err != nil:
-			return nil, fmt.Errorf("looking for home folders: %w", err)
-		default:
+		} else if st := d.stat(home); st != nil && st.IsDir() {
 			there = append(there, home)
 		}
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("looking for home folders: %w", d.err)
 	}
 	return there, nil
 }
@@ -173,28 +166,25 @@ var errDeepIncludes = errors.New("files include each other more than 16 times")
 
 // readSSHD reads sshd's configuration. Without a file, the configuration is
 // empty, and sshd's defaults apply.
-func readSSHD(h *host.Host) (*sshdConfig, error) {
-	c := &sshdConfig{}
+func readSSHD(d *draft) *sshdConfig {
+	c, own := &sshdConfig{}, &draft{h: d.h}
 	for _, name := range sshdConfigs {
-		text, err := h.Content(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading sshd's configuration: %w", err)
+		if text := own.content(name); text != nil {
+			c.read(own, name, text, 0, 0)
+			break
 		}
-		if text == nil {
-			continue
-		}
-		if err := c.read(h, name, text, 0, 0); err != nil {
-			return nil, fmt.Errorf("reading sshd's configuration: %w", err)
-		}
-		break
 	}
-	return c, nil
+	if own.err != nil {
+		d.failed(fmt.Errorf("reading sshd's configuration: %w", own.err))
+	}
+	return c
 }
 
 // read adds the lines of a file. A Match block ends with the file.
-func (c *sshdConfig) read(h *host.Host, name string, text []byte, block, depth int) error {
+func (c *sshdConfig) read(d *draft, name string, text []byte, block, depth int) {
 	if depth > includeMost {
-		return fmt.Errorf("%s: %w", name, errDeepIncludes)
+		d.failed(fmt.Errorf("%s: %w", name, errDeepIncludes))
+		return
 	}
 	number := 0
 	for line := range strings.Lines(string(text)) {
@@ -209,41 +199,22 @@ func (c *sshdConfig) read(h *host.Host, name string, text []byte, block, depth i
 			c.blocks++
 			block = c.blocks
 		case "include":
-			if err := c.include(h, s.args, block, depth+1); err != nil {
-				return err
-			}
+			c.include(d, s.args, block, depth+1)
 		default:
 			c.settings = append(c.settings, s)
 		}
 	}
-	return nil
 }
 
 // include adds the files of an Include line. Like sshd, it leaves out files that
 // do not exist.
-func (c *sshdConfig) include(h *host.Host, patterns []string, block, depth int) error {
+func (c *sshdConfig) include(d *draft, patterns []string, block, depth int) {
 	for _, p := range patterns {
 		if !path.IsAbs(p) {
 			p = path.Join("/etc/ssh", p)
 		}
-		names, err := glob(h, p)
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if st, err := h.Files.Stat(name); leadsNowhere(err) || err == nil && st.IsDir() {
-				continue
-			}
-			text, err := h.Content(name)
-			if err != nil {
-				return err
-			}
-			if err := c.read(h, name, text, block, depth); err != nil {
-				return err
-			}
-		}
+		d.texts(d.glob(p), func(name string, text []byte) { c.read(d, name, text, block, depth) })
 	}
-	return nil
 }
 
 // effective returns the settings of a keyword that count for somebody: the first

@@ -62,8 +62,9 @@ func TestTheRealSSHDReadsTheSameFiles(t *testing.T) {
 				files["etc/ssh/"+n] = text
 			}
 			h, _ := tree(t, files)
-			config, err := readSSHD(h)
-			require.NoError(t, err)
+			d := &draft{h: h}
+			config := readSSHD(d)
+			require.NoError(t, d.err)
 			var ours []string
 			for _, s := range config.effective("authorizedkeysfile") {
 				ours = append(ours, strings.Join(s.args, " "))

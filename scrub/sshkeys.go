@@ -35,10 +35,7 @@ var publicKey = expression(`(^|\s)AAAA[0-9A-Za-z+/]{20,}`)
 // keysElsewhere plans the removal of the files that AuthorizedKeysFile names and
 // of keys in homes without an account, and reports AuthorizedKeysCommand. A file without a key stays.
 func keysElsewhere(d *draft) {
-	config, err := readSSHD(d.h)
-	if d.failed(err) {
-		return
-	}
+	config := readSSHD(d)
 	accounts := d.accounts()
 	strangers := strangerHomes(d, accounts)
 	accounts = append(accounts, strangers...)
@@ -203,10 +200,7 @@ var makesKeys = expression(`(?m)^\s*ExecStart(Pre)?\s*=.*(sshd-gen-keys-start|ss
 // hostKeysElsewhere reports host keys that HostKey names in other places than
 // sshd's default.
 func hostKeysElsewhere(d *draft) {
-	config, err := readSSHD(d.h)
-	if d.failed(err) {
-		return
-	}
+	config := readSSHD(d)
 	for _, s := range config.all("hostkey") {
 		name := path.Clean(s.args[0])
 		if path.IsAbs(name) && !kept([]string{hostKeyGlob}, name) && !about(d.answer.Findings, name) && d.exists(name) {

@@ -133,21 +133,12 @@ var amazonMount = expression(`^Mount (\S+ on )?EC2 Instance Store NVMe (disk|RAI
 // parseMountUnit reads a unit as systemd does: space around lines does not
 // count, and setup-local-disks indents every line.
 func parseMountUnit(name string, text []byte) mountUnit {
-	u := mountUnit{path: name}
-	for line := range strings.Lines(string(text)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch value = strings.TrimSpace(value); strings.TrimSpace(key) {
-		case "Description":
-			u.description = value
-		case "What":
-			u.what = value
-		case "Where":
-			u.where = path.Clean(value)
-		case "Options":
-			u.bind = slices.Contains(strings.Split(value, ","), "bind")
-		}
+	all := entries(string(text))
+	return mountUnit{
+		path: name, description: valueOf(all, "unit", "description"), what: valueOf(all, "mount", "what"),
+		where: path.Join(valueOf(all, "mount", "where")),
+		bind:  slices.Contains(strings.Split(valueOf(all, "mount", "options"), ","), "bind"),
 	}
-	return u
 }
 
 // instanceStore unmounts the instance store, so that the other rules see the
