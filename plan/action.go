@@ -215,11 +215,6 @@ type Answer struct {
 // Acts is an answer with these actions.
 func Acts(actions ...Action) Answer { return Answer{Actions: actions} }
 
-// Finds is an answer with one finding.
-func Finds(target, reason string) Answer {
-	return Answer{Findings: []Finding{{target, reason}}}
-}
-
 // Act adds actions.
 func (a *Answer) Act(actions ...Action) { a.Actions = append(a.Actions, actions...) }
 
