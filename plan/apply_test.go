@@ -212,6 +212,8 @@ func TestReportResultsAndTotals(t *testing.T) {
 	r = Report{}
 	r.Dry([]Planned{{Actions: []Action{removed}, Findings: []Finding{finding, finding}}}, asked(3))
 	assert.Equal(t, Totals{Items: 3, Actions: 1, Findings: 2, Removal: removed.Removal}, r.Totals)
+	require.Len(t, r.Phases, 1)
+	assert.Equal(t, r.Totals, r.Phases[0].Totals)
 }
 
 func asked(n int) []Check { return slices.Repeat([]Check{{Outcome: Passed}}, n) }
