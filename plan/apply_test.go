@@ -214,6 +214,10 @@ func TestReportResultsAndTotals(t *testing.T) {
 	assert.Equal(t, Totals{Items: 3, Actions: 1, Findings: 2, Removal: removed.Removal}, r.Totals)
 	require.Len(t, r.Phases, 1)
 	assert.Equal(t, r.Totals, r.Phases[0].Totals)
+	assert.Zero(t, r.Phases[0].Failed)
+	r = Report{}
+	r.Dry([]Planned{{Error: "x"}}, asked(3))
+	assert.Equal(t, 1, r.Phases[0].Failed)
 }
 
 func asked(n int) []Check { return slices.Repeat([]Check{{Outcome: Passed}}, n) }
@@ -227,7 +231,8 @@ func TestReportsListEveryRuleWithItsOutcome(t *testing.T) {
 		flag{id: "blind", on: &on, planErr: errors.New("no passwd")}, elsewhere{flag{id: "elsewhere", on: &on}},
 		ends{flag{id: "last", on: &on}, func() { cancel(errors.New("gone")) }}, flag{id: "late", on: &on}, flag{id: "later", on: &on},
 	}
-	list, checks := Look(ctx, nil, items, nil)
+	var l log
+	list, checks := Look(ctx, nil, items, &l)
 	assert.Equal(t, []Check{
 		{Item: "clean", Outcome: Passed},
 		{Item: "dirty", Outcome: Found},
@@ -239,6 +244,7 @@ func TestReportsListEveryRuleWithItsOutcome(t *testing.T) {
 		{Item: "later", Outcome: Unchecked, Reason: "stopping before late: gone"},
 	}, checks)
 	assert.Len(t, list, 4)
+	assert.Contains(t, l.lines, "end blind failed")
 }
 
 // elsewhere is an item that does not apply to this host.
@@ -371,6 +377,7 @@ func TestErrorsListALimitedNumberOfFindings(t *testing.T) {
 	var r Report
 	r.Applied([]Outcome{{Item: "i", Findings: slices.Repeat([]Finding{{Target: "/y", Reason: "x"}}, 1000)}}, nil)
 	assert.Equal(t, "a person has to decide, or skip the rule: "+strings.Repeat("/y (i): x; ", namedMost)+"and 975 more", r.Error)
+	assert.NotContains(t, firstOf(slices.Repeat([]string{"x"}, namedMost)), "more")
 }
 
 func TestACancelledContextStopsPlanning(t *testing.T) {

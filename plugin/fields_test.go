@@ -59,7 +59,7 @@ func everyField(t *testing.T) map[string]fields {
 			"source_url": "http://mirror.example/assets", "allow_http": true, "download_on": "packer-host", "cache_folder": "cache",
 			"images": []any{"registry.k8s.io/coredns/coredns:v1.12.1" + digest}, "pause_image": "registry.k8s.io/pause:3.10" + digest,
 			"image_archives": []any{archive}, "sbom": true,
-			"versions": fields{"cni-plugins": "1.9.1"}, "checksums": fields{"kubelet": strings.Repeat("0a", 32)},
+			"versions": fields{"cni-plugins": "1.10.0"}, "checksums": fields{"kubelet": strings.Repeat("0a", 32)},
 			"containerd": "2", "packages": []any{"htop"}, "package_versions": fields{"ethtool": "1:6.1-1"}, "sysctls": fields{"net.core.somaxconn": "4096"},
 			"repositories":      fields{"extra": "[extra]\n"},
 			"repository_keys":   fields{"extra": "-----BEGIN PGP PUBLIC KEY BLOCK-----\n-----END PGP PUBLIC KEY BLOCK-----\n"},

@@ -272,7 +272,7 @@ func TestChangedFilesAreRestored(t *testing.T) {
 		"kubelet forged": {write("/usr/bin/kubelet", "forged"),
 			"kubelet\n  fetch /usr/bin/kubelet\n    kubelet 1.34.4 from " + s.URL + "/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet (the node's agent): /usr/bin/kubelet is not what was installed\n"},
 		"plugin missing": {func() error { return h.Files.Remove("/opt/cni/bin/loopback") },
-			"cni-plugins\n  fetch /opt/cni/bin\n    cni-plugins 1.9.1 from " + s.URL + "/github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz (the VPC CNI's chain ends in them): /opt/cni/bin/loopback is missing\n"},
+			"cni-plugins\n  fetch /opt/cni/bin\n    cni-plugins 1.10.0 from " + s.URL + "/github.com/containernetworking/plugins/releases/download/v1.10.0/cni-plugins-linux-amd64-v1.10.0.tgz (the VPC CNI's chain ends in them): /opt/cni/bin/loopback is missing\n"},
 		"kubelet not executable": {func() error { return h.Files.Chmod("/usr/bin/kubelet", 0o644) },
 			"kubelet\n  fetch /usr/bin/kubelet\n    kubelet 1.34.4 from " + s.URL + "/dl.k8s.io/release/v1.34.4/bin/linux/amd64/kubelet (the node's agent): /usr/bin/kubelet is not what was installed\n"},
 		"a cluster joined": {write("/var/lib/kubelet/kubeconfig", "server: https://old"),

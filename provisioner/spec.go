@@ -48,7 +48,7 @@ type Spec struct {
 	// the containerd of the distribution with older versions.
 	Containerd string `json:"containerd,omitempty" mapstructure:"containerd"`
 	// Asset versions by asset name, instead of those for `kubernetes_version`. For
-	// example `{ "cni-plugins" = "1.9.1" }`.
+	// example `{ "cni-plugins" = "1.10.0" }`.
 	Versions map[string]string `json:"versions,omitempty" mapstructure:"versions"`
 	// Required SHA-256 of assets in hexadecimal, by asset name. The publisher's
 	// checksum file for such an asset is not read.

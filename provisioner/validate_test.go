@@ -54,7 +54,7 @@ func TestRefusedSpecs(t *testing.T) {
 		"an invalid address":             {Spec{KubernetesVersion: ok, SourceURL: "https://me:se%cret@x"}, `source_url cannot be read as an address; allowed is http:// or https://, a host, and a path`},
 		"a version of an unknown asset":  {Spec{KubernetesVersion: ok, Versions: map[string]string{"helm": "1.1.0"}}, `versions["helm"]: there is no such asset; ` + assets},
 		"a version of the kubelet":       {Spec{KubernetesVersion: ok, Versions: map[string]string{"kubelet": ok}}, `versions["kubelet"]: kubernetes_version sets this version`},
-		"a version that is not complete": {Spec{KubernetesVersion: ok, Versions: map[string]string{"cni-plugins": "v1.6"}}, `versions["cni-plugins"] = "v1.6" must be complete and without "v", such as "1.9.1"`},
+		"a version that is not complete": {Spec{KubernetesVersion: ok, Versions: map[string]string{"cni-plugins": "v1.6"}}, `versions["cni-plugins"] = "v1.6" must be complete and without "v", such as "1.10.0"`},
 		"a sum of an unknown asset":      {Spec{KubernetesVersion: ok, Checksums: map[string]string{"helm": strings.Repeat("a", 64)}}, `checksums["helm"]: there is no such asset; ` + assets},
 		"a short sum":                    {Spec{KubernetesVersion: ok, Checksums: map[string]string{"kubelet": "abc"}}, `checksums["kubelet"] = "abc" must be a SHA-256: 64 hexadecimal digits`},
 		"an option as a package":         {Spec{KubernetesVersion: ok, Packages: []string{"-o=x"}}, `packages: "-o=x" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},

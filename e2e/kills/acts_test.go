@@ -145,7 +145,7 @@ const (
 	endpoint   = "AWS_EC2_METADATA_SERVICE_ENDPOINT=http://" + metadata
 	kubernetes = "1.35.4" // the last minor version with Debian's own containerd
 	provider   = "1.37.0"
-	cniPlugins = "1.9.1"
+	cniPlugins = "1.10.0"
 )
 
 // world is a lab whose machines are kept in memory.

@@ -182,14 +182,14 @@ func TestCompareNamesWhatIsNewerAndWhatEnds(t *testing.T) {
 		"k8s.io/kubernetes":                       "v1.36.3\nv1.36.10\nv1.36.9\nv1.38.0-rc.1\nv1.30.14\n",
 		"github.com/containerd/containerd/v2":     "v2.3.7\nv2.5.0\nv2.4.2\nv2.2.99\n",
 		"github.com/opencontainers/runc":          "v1.5.2\nv1.5.3+incompatible\n",
-		"github.com/containernetworking/plugins":  "v1.9.1\n",
+		"github.com/containernetworking/plugins":  "v1.10.0\n",
 		"github.com/!shopify/toxiproxy/v2":        "v2.5.0\nv2.12.0\n",
 		"go.etcd.io/etcd/server/v3":               "v3.5.35\n",
 		"github.com/hashicorp/packer-plugin-qemu": "",
 	}, map[string]string{
 		"amazon-eks.s3.us-west-2.amazonaws.com/":                   "<Prefix>1.37.1/</Prefix><Prefix>1.38.0/</Prefix><Prefix>cloudformation/</Prefix>",
 		"github.com/opencontainers/runc/releases/latest":           "to https://github.com/opencontainers/runc/releases/tag/v1.6.0",
-		"github.com/containernetworking/plugins/releases/latest":   "to https://github.com/containernetworking/plugins/releases/tag/v1.9.1",
+		"github.com/containernetworking/plugins/releases/latest":   "to https://github.com/containernetworking/plugins/releases/tag/v1.10.0",
 		"github.com/containerd/containerd/releases/latest":         "to https://github.com/containerd/containerd/releases/tag/v2.3.8",
 		"github.com/kubernetes/cloud-provider-aws/releases/latest": "to /kubernetes/cloud-provider-aws/releases/tag/v1.37.2",
 	}, "2026-11-24")

@@ -87,9 +87,9 @@ func TestArchivesDoNotFillTheDisk(t *testing.T) {
 				before := h.tree(t)
 				_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
 				if forge {
-					require.ErrorContains(t, err, "verifying cni-plugins 1.9.1: ")
+					require.ErrorContains(t, err, "verifying cni-plugins 1.10.0: ")
 				} else {
-					require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; nothing was installed")
+					require.EqualError(t, err, "unpacking cni-plugins 1.10.0: "+test.err+"; nothing was installed")
 				}
 				assert.Equal(t, before, h.tree(t))
 			})
@@ -128,7 +128,7 @@ func TestLinksThatTogetherLeadOutsideAreRefused(t *testing.T) {
 			require.NoError(t, os.Symlink("/var/lib", filepath.Join(h.root, "opt/cni/bin/machine")))
 			before := h.tree(t)
 			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
-			require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; nothing was installed")
+			require.EqualError(t, err, "unpacking cni-plugins 1.10.0: "+test.err+"; nothing was installed")
 			assert.Equal(t, before, h.tree(t))
 		})
 	}
@@ -155,7 +155,7 @@ func TestAFileInTheWayStopsTheInstallation(t *testing.T) {
 			bin := filepath.Join(h.root, "opt/cni/bin")
 			test.lay(t, bin)
 			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
-			require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; move it away; nothing was installed")
+			require.EqualError(t, err, "unpacking cni-plugins 1.10.0: "+test.err+"; move it away; nothing was installed")
 			text, err := os.ReadFile(filepath.Join(bin, "a"))
 			require.NoError(t, err)
 			assert.Equal(t, "the old one", string(text))

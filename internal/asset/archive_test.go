@@ -185,7 +185,7 @@ func TestHostileArchivesInstallNothing(t *testing.T) {
 			h := newMachine(t, map[string]string{"opt/cni/bin/bridge": "the old one", "etc/passwd": "root"})
 			before := h.tree(t)
 			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
-			require.EqualError(t, err, "unpacking cni-plugins 1.9.1: "+test.err+"; nothing was installed")
+			require.EqualError(t, err, "unpacking cni-plugins 1.10.0: "+test.err+"; nothing was installed")
 			assert.Equal(t, before, h.tree(t), "no member may be installed, not even harmless ones")
 		})
 	}
@@ -196,10 +196,10 @@ func TestFilesThatAreNoArchivesInstallNothing(t *testing.T) {
 		data []byte
 		err  string
 	}{
-		"HTML":              {[]byte("<html>"), "unpacking cni-plugins 1.9.1: the archive is not gzip: "},
-		"not a tar archive": {zipped(t, noise(2000)), "unpacking cni-plugins 1.9.1: the content is not a tar archive: "},
-		"empty":             {nil, "unpacking cni-plugins 1.9.1: the archive is not gzip: EOF"},
-		"cut gzip":          {tgz(t, regular("a"))[:30], "unpacking cni-plugins 1.9.1: the content is not a tar archive: "},
+		"HTML":              {[]byte("<html>"), "unpacking cni-plugins 1.10.0: the archive is not gzip: "},
+		"not a tar archive": {zipped(t, noise(2000)), "unpacking cni-plugins 1.10.0: the content is not a tar archive: "},
+		"empty":             {nil, "unpacking cni-plugins 1.10.0: the archive is not gzip: EOF"},
+		"cut gzip":          {tgz(t, regular("a"))[:30], "unpacking cni-plugins 1.10.0: the content is not a tar archive: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMirror(t)
@@ -220,7 +220,7 @@ func TestAForgedArchiveFailsByItsSum(t *testing.T) {
 	h := newMachine(t, map[string]string{"opt/cni/bin/bridge": "the old one"})
 	before := h.tree(t)
 	_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
-	require.ErrorContains(t, err, "verifying cni-plugins 1.9.1: ")
+	require.ErrorContains(t, err, "verifying cni-plugins 1.10.0: ")
 	assert.Equal(t, before, h.tree(t))
 }
 

@@ -333,7 +333,7 @@ func TestTheEKSBucketNeedsADate(t *testing.T) {
 	for i, want := range []string{
 		"https://" + eksHost + "/1.34.4/2025-11-13/bin/linux/arm64/kubelet",
 		"https://" + eksHost + "/1.34.4/2025-11-13/bin/linux/arm64/ecr-credential-provider",
-		"https://github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-arm64-v1.9.1.tgz",
+		"https://github.com/containernetworking/plugins/releases/download/v1.10.0/cni-plugins-linux-arm64-v1.10.0.tgz",
 	} {
 		d, err := Table()[i].For(Choice{Kubernetes: "1.34.4", Arch: "arm64", Origin: EKSBucket, Date: "2025-11-13"})
 		require.NoError(t, err)

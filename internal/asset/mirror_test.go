@@ -100,7 +100,7 @@ func (m *mirror) program(path string) Download {
 
 func (m *mirror) archive(path string) Download {
 	return Download{
-		ID: "cni-plugins", Version: "1.9.1", VersionSource: `versions["cni-plugins"]`, Kind: TarGz, Target: "/opt/cni/bin",
+		ID: "cni-plugins", Version: "1.10.0", VersionSource: `versions["cni-plugins"]`, Kind: TarGz, Target: "/opt/cni/bin",
 		URL: m.URL + path, SumURL: m.URL + path + ".sha256", SumForm: Bare,
 	}
 }

@@ -109,7 +109,7 @@ func oneMember(t *testing.T, name string, mode int64, content []byte) []byte {
 
 // A mirror's own checksum file matches whatever the mirror serves.
 func TestLockRefusesWhatIsNotTheAsset(t *testing.T) {
-	const archive = "/github.com/containernetworking/plugins/releases/download/v1.9.1/cni-plugins-linux-amd64-v1.9.1.tgz"
+	const archive = "/github.com/containernetworking/plugins/releases/download/v1.10.0/cni-plugins-linux-amd64-v1.10.0.tgz"
 	small := program("amd64")
 	small[elf.EI_CLASS] = byte(elf.ELFCLASS32)
 	tests := map[string]struct {

@@ -148,7 +148,7 @@ func TestLoadRefusesInvalidManifests(t *testing.T) {
 func TestRecordReplacesAnAsset(t *testing.T) {
 	m := full()
 	m.Record(Asset{ID: "kubelet", Version: "1.35.0"})
-	m.Record(Asset{ID: "cni-plugins", Version: "1.9.1"})
+	m.Record(Asset{ID: "cni-plugins", Version: "1.10.0"})
 	require.Len(t, m.Assets, 2)
 	a, ok := m.Asset("kubelet")
 	require.True(t, ok)

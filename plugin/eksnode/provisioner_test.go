@@ -277,7 +277,7 @@ func TestImpossibleCombinationsAreRefusedAtValidate(t *testing.T) {
 		"a version that is not locked": {fields{"lock_file": name},
 			`the lock file has no kubelet for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`},
 		"an asset version that is not locked": {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": "1.6.2"}},
-			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.9.1; correct the field, or update the lock file`},
+			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.10.0; correct the field, or update the lock file`},
 		"locked for one architecture": {fields{"kubernetes_version": "1.33.8", "lock_file": name}, ""},
 		"a version not known yet":     {fields{"kubernetes_version": unknown, "lock_file": name}, ""},
 		"a day not known yet":         {fields{"source": "eks-bucket", "eks_build_date": unknown}, ""},

@@ -45,7 +45,7 @@ func table() []Row {
 
 		// runc supports the three newest lines, without days.
 		{"runc", "1.5", "1.5.2", "", "", runc},
-		{"cni-plugins", "1.9", "1.9.1", "", "", plugins},
+		{"cni-plugins", "1.10", "1.10.0", "", "", plugins},
 		{"ecr-credential-provider", "1.37", "1.37.0", "", "", provider},
 
 		{"almalinux", "10", "", "support of AlmaLinux 10", "2035-05-31", alma},
