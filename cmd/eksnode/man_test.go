@@ -207,7 +207,7 @@ func TestCompletedValues(t *testing.T) {
 		"provision --nvidia-container-toolkit ":                 {[]string{"envvar", "volume-mounts"}, noFiles},
 		"provision --source ":                                   {[]string{"upstream", "eks-bucket"}, noFiles},
 		"provision --kubernetes-version 1.2":                    {[]string{"1.24.", "1.25.", "1.26.", "1.27.", "1.28.", "1.29."}, noFilesOpen},
-		"provision --versions cni-plugins=1.10.0,cni":            {nil, noFilesOpen},
+		"provision --versions cni-plugins=1.10.0,cni":           {nil, noFilesOpen},
 		"provision --versions kubel":                            {[]string{"kubelet="}, noFilesOpen},
 		"provision --ca-certificates a":                         {nil, noFiles},
 		"provision --ca-certificates a=" + folder + "/ca":       {[]string{"a=" + folder + "/ca.pem", "a=" + folder + "/cas/"}, noFilesOpen},
