@@ -39,8 +39,8 @@ type AWS interface {
 	DescribeCluster(ctx context.Context, region, name string, attempts int) (Described, error)
 }
 
-// Surroundings holds the services and functions that first boot uses.
-type Surroundings struct {
+// Services holds the services and functions that first boot uses.
+type Services struct {
 	// IMDS is the instance metadata service.
 	IMDS Metadata
 	// AWS returns the client of the AWS APIs. environment holds the variables
@@ -113,7 +113,7 @@ func Region(ctx context.Context, service Metadata) (string, error) {
 
 // Ownership returns the item that reserves the secondary network interfaces for
 // the VPC CNI. The metadata service names the primary interface.
-func (s Surroundings) Ownership(ctx context.Context) (plan.Item, error) {
+func (s Services) Ownership(ctx context.Context) (plan.Item, error) {
 	mac, err := instance.ReadLine(ctx, s.IMDS, "meta-data/mac")
 	return network.Ownership{MAC: mac}, err
 }
@@ -138,7 +138,7 @@ func (s Selection) Check() error {
 }
 
 // Items returns the steps that configure and start the node, in order.
-func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
+func (s Services) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 	files, err := render.Files(n)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (s Surroundings) Items(n *node.Node, pick Selection) ([]plan.Item, error) {
 }
 
 // Apply applies and logs the items. The error joins all failures.
-func (s Surroundings) Apply(ctx context.Context, h *host.Host, items []plan.Item) ([]plan.Outcome, error) {
+func (s Services) Apply(ctx context.Context, h *host.Host, items []plan.Item) ([]plan.Outcome, error) {
 	return plan.Apply(ctx, h, items, logSink{s.Log})
 }
 
@@ -194,7 +194,7 @@ func (l logSink) End(o plan.Outcome) {
 // FromNodeConfig returns the node that a NodeConfig describes. cache is the file
 // that keeps the NodeConfig and the facts about the instance until the next boot;
 // empty means no cache.
-func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig, cache string) (*node.Node, error) {
+func (s Services) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig, cache string) (*node.Node, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
 	}
@@ -232,7 +232,7 @@ func (s Surroundings) FromNodeConfig(ctx context.Context, h *host.Host, c *nodec
 }
 
 // FromArguments returns the node that the arguments of bootstrap.sh describe.
-func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *arguments.Arguments) (*node.Node, error) {
+func (s Services) FromArguments(ctx context.Context, h *host.Host, a *arguments.Arguments) (*node.Node, error) {
 	s.warn(a.Warnings)
 	if err := a.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the arguments:\n%w", err)
@@ -288,7 +288,7 @@ func (s Surroundings) FromArguments(ctx context.Context, h *host.Host, a *argume
 	return n, nil
 }
 
-func (s Surroundings) facts(ctx context.Context, aws AWS, want instance.Wants) (instance.Facts, error) {
+func (s Services) facts(ctx context.Context, aws AWS, want instance.Wants) (instance.Facts, error) {
 	i, warnings, err := instance.Gather(ctx, s.IMDS, aws, want)
 	s.warn(warnings)
 	return i, err
@@ -296,7 +296,7 @@ func (s Surroundings) facts(ctx context.Context, aws AWS, want instance.Wants) (
 
 // pauseImage returns EKS's pause image in the region's registry. A kernel in FIPS
 // mode uses the registry's FIPS endpoint, if the region has one.
-func (s Surroundings) pauseImage(ctx context.Context, m machine.Facts, i instance.Facts, account, version string) string {
+func (s Services) pauseImage(ctx context.Context, m machine.Facts, i instance.Facts, account, version string) string {
 	r := node.RegistryOf(i.Region, i.Domain, account)
 	if m.FIPS {
 		name := r.Host(true)
@@ -308,7 +308,7 @@ func (s Surroundings) pauseImage(ctx context.Context, m machine.Facts, i instanc
 	return node.PauseImage(r.Host(false), version)
 }
 
-func (s Surroundings) warn(lines []string) {
+func (s Services) warn(lines []string) {
 	for _, l := range lines {
 		s.Log("warning: " + l)
 	}

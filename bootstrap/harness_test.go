@@ -27,7 +27,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
 // inRoot is the first argument of the test binary when it runs a test of a live
@@ -254,9 +254,9 @@ func (a *aws) DescribeCluster(_ context.Context, region, name string, attempts i
 	return a.described, a.err
 }
 
-// world holds the Surroundings of a test and their records.
+// world holds the Services of a test and their records.
 type world struct {
-	Surroundings
+	Services
 	service  *imdstest.Service
 	metadata *firstboot.Metadata
 	aws      *aws
@@ -271,7 +271,7 @@ func surround(t *testing.T, i imdstest.Instance) *world {
 	var err error
 	w.metadata, err = firstboot.OpenMetadata(t.Context())
 	require.NoError(t, err)
-	w.Surroundings = Surroundings{
+	w.Services = Services{
 		IMDS: w.metadata, AWS: func(context.Context, map[string]string) (AWS, error) { return w.aws, nil }, Command: "/usr/bin/eksnode",
 		Lookup: func(_ context.Context, name string) ([]string, error) {
 			return nil, errors.New("no such host: " + name)

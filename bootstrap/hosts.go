@@ -20,7 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -149,7 +149,7 @@ func CachedConfig(h *host.Host, name string) (*nodeconfig.NodeConfig, error) {
 	return config, nil
 }
 
-func (s Surroundings) cachedFacts(ctx context.Context, h *host.Host, name string, config *nodeconfig.NodeConfig, aws AWS, want instance.Wants) (instance.Facts, error) {
+func (s Services) cachedFacts(ctx context.Context, h *host.Host, name string, config *nodeconfig.NodeConfig, aws AWS, want instance.Wants) (instance.Facts, error) {
 	if name == "" {
 		return s.facts(ctx, aws, want)
 	}

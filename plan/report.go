@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Schema names the form of reports; docs/reference/report.schema.json describes

@@ -19,7 +19,7 @@ import (
 	"github.com/hashicorp/packer-plugin-sdk/plugin"
 	sdkversion "github.com/hashicorp/packer-plugin-sdk/version"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/ami"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/baseami"

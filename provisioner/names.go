@@ -1,6 +1,6 @@
 package provisioner
 
-import "github.com/eksnode/packer-plugin-eksnode/internal/surface"
+import "github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 
 // The options that errors name.
 const (

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // noProxy has the names that do not use the field proxy.

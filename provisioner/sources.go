@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // Lock is the content of a lock file, with Locked downloads and LockedImages; `eksnode

@@ -4,7 +4,7 @@ package provisioner
 
 import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // Spec describes a node image. The zero value is not valid: KubernetesVersion is

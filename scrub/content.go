@@ -20,7 +20,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 )
 
 // Limits of a search in one file: how many bytes of the file are read, how many

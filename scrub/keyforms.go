@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 )
 
 // magics are the beginnings of files that have keys or passwords in a form that

@@ -6,8 +6,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // findCase is a tree for a rule with a Find function, and its changes.

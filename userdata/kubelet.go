@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubelet/config/v1beta1"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
-	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // kubeletConfig checks a KubeletConfiguration against the kubelet's own type.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Arguments holds the arguments of a call of bootstrap.sh. An empty value means that

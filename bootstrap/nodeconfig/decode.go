@@ -14,7 +14,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // The limits for all NodeConfigs of one text together. Real NodeConfigs have some

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"unicode"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Feature reports whether a feature gate is on.

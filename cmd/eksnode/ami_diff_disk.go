@@ -15,11 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskdiff"
-	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
-	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // comparedDisk is one of the two disks of a comparison: a file, or the root volume of

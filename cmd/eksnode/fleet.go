@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskaudit"
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskdiff"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
-	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )

@@ -18,7 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -53,13 +53,13 @@ func load(ctx context.Context, h *host.Host, sources []string, userData func(con
 	return c, err
 }
 
-// surroundings returns the services of a real node.
-func surroundings(service *firstboot.Metadata, log func(string)) (bootstrap.Surroundings, error) {
+// services returns the services of a real node.
+func services(service *firstboot.Metadata, log func(string)) (bootstrap.Services, error) {
 	command, err := os.Executable()
 	if err != nil {
-		return bootstrap.Surroundings{}, fmt.Errorf("finding the path of eksnode: %w", err)
+		return bootstrap.Services{}, fmt.Errorf("finding the path of eksnode: %w", err)
 	}
-	return bootstrap.Surroundings{
+	return bootstrap.Services{
 		IMDS: service, AWS: awsFor(service, log), Lookup: net.DefaultResolver.LookupHost, Command: command, Log: log,
 	}, nil
 }
@@ -123,7 +123,7 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		s, err := surroundings(service, log)
+		s, err := services(service, log)
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (j *joining) cached(h *host.Host, log func(string)) *nodeconfig.NodeConfig 
 }
 
 // join configures the machine as the node and starts the services.
-func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *bootstrap.Node, pick bootstrap.Selection) error {
+func join(ctx context.Context, h *host.Host, s bootstrap.Services, n *bootstrap.Node, pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
 	if err != nil {
 		return err
@@ -211,7 +211,7 @@ func join(ctx context.Context, h *host.Host, s bootstrap.Surroundings, n *bootst
 }
 
 // showPlan prints what join would do.
-func showPlan(cmd *cobra.Command, h *host.Host, s bootstrap.Surroundings, n *bootstrap.Node, pick bootstrap.Selection) error {
+func showPlan(cmd *cobra.Command, h *host.Host, s bootstrap.Services, n *bootstrap.Node, pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func bootHookCommand() *cobra.Command {
 				if there, err := awaitIMDS(cmd.Context(), h, service, 0, log); err != nil || !there {
 					return err
 				}
-				s := bootstrap.Surroundings{IMDS: service, Log: log}
+				s := bootstrap.Services{IMDS: service, Log: log}
 				item, err := s.Ownership(cmd.Context())
 				if err != nil {
 					return err

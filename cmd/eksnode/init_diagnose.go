@@ -14,7 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // diagnoseCommand reports why a node did not join. It runs on the node, or on a
@@ -126,16 +126,16 @@ type firstFailure struct {
 
 // cause is a known cause that the logs show.
 type cause struct {
-	ID       string        `json:"id"`
-	Cause    string        `json:"cause"`
-	Evidence []string      `json:"evidence"`
-	Count    int           `json:"count"` // lines that show it
-	Follows  string        `json:"follows,omitempty"`
-	Sure     diagnose.Sure `json:"sure"`
-	Why      string        `json:"why"` // it is as sure as that
-	Remedy   string        `json:"remedy"`
-	Commands []string      `json:"commands"`
-	Page     string        `json:"page"` // about the cause
+	ID        string             `json:"id"`
+	Cause     string             `json:"cause"`
+	Evidence  []string           `json:"evidence"`
+	Count     int                `json:"count"` // lines that show it
+	Follows   string             `json:"follows,omitempty"`
+	Certainty diagnose.Certainty `json:"sure"`
+	Why       string             `json:"why"` // it is as sure as that
+	Remedy    string             `json:"remedy"`
+	Commands  []string           `json:"commands"`
+	Page      string             `json:"page"` // about the cause
 }
 
 func printDiagnosis(cmd *cobra.Command, r diagnose.Report, output string) error {
@@ -148,10 +148,10 @@ func printDiagnosis(cmd *cobra.Command, r diagnose.Report, output string) error 
 	}
 	var list []verdict
 	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Sure, f.Why, f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
+		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Certainty, f.Why, f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
 		list = append(list, verdict{
 			rule: f.Rule.ID, name: f.Rule.ID, page: diagnose.Pages + "#" + f.Rule.ID, level: isError,
-			text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Sure, f.Why), seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
+			text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Certainty, f.Why), seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
 		})
 	}
 	code := 0

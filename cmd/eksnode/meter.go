@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/console"
-	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 )
 
 // How often a meter prints: in a line that changes, or in a new line.

@@ -200,7 +200,7 @@ func bootstrapSHCommand() *cobra.Command {
 				}
 				log := logTo(cmd.ErrOrStderr())
 				service.AtBoot(log)
-				s, err := surroundings(service, log)
+				s, err := services(service, log)
 				if err != nil {
 					return err
 				}

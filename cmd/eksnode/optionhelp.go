@@ -64,7 +64,7 @@ func scrubHelp() map[string]string {
 	}
 }
 
-// importHelp returns the help texts of the flags that set options of package internal/amiimport.
+// importHelp returns the help texts of the flags that set options of package internal/ami/amiimport.
 func importHelp() map[string]string {
 	return map[string]string{
 		"ami_name":                   "name of the AMI, unique in the account and region",
@@ -107,7 +107,7 @@ func importHelp() map[string]string {
 	}
 }
 
-// buildHelp returns the help texts of the flags that set options of package internal/diskbuild.
+// buildHelp returns the help texts of the flags that set options of package internal/build/diskbuild.
 func buildHelp() map[string]string {
 	return map[string]string{
 		"base":           "base image: a raw, qcow2 or VHD file, an http or https address, a name such as debian-13, or the ID of an AMI or a snapshot",

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
-	"github.com/eksnode/packer-plugin-eksnode/internal/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 

@@ -175,8 +175,8 @@ var helpSources = []struct {
 }{
 	{"provisionHelp", "provisioner", []string{"Spec", "Local"}},
 	{"scrubHelp", "scrub", []string{"Spec", "Local"}},
-	{"importHelp", "internal/amiimport", []string{"Spec"}},
-	{"buildHelp", "internal/diskbuild", []string{"Spec"}},
+	{"importHelp", "internal/ami/amiimport", []string{"Spec"}},
+	{"buildHelp", "internal/build/diskbuild", []string{"Spec"}},
 }
 
 // writeHelp writes helpFile, which the command needs to build.

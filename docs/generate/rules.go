@@ -144,7 +144,7 @@ func ruleLinks(ids []string) string {
 }
 
 func sure(r diagnose.Rule) string {
-	level, why := r.Sure()
+	level, why := r.Certainty()
 	return fmt.Sprintf("`%s`: %s.", level, why)
 }
 

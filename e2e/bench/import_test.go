@@ -20,9 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	diskimage "github.com/eksnode/packer-plugin-eksnode/internal/disk"
-	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
 )
 
 // uploads is the environment variable that makes this program upload a disk: a job in

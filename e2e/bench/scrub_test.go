@@ -17,8 +17,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
 )
 
 // BenchmarkScrub removes the state of pods: with a scrub of their rules (start,

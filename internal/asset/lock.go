@@ -13,9 +13,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
-	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // LockSchema names the lock file's format. It changes when a reader would break.

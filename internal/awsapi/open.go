@@ -28,7 +28,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
-	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // Options say how to reach AWS. Empty fields come from the sources that the AWS CLI

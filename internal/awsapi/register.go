@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	quotatypes "github.com/aws/aws-sdk-go-v2/service/servicequotas/types"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // NewImage is an image to register. Every instance type of EKS nodes needs hardware

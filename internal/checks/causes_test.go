@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 

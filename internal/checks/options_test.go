@@ -138,7 +138,7 @@ func TestAgentLacksWorkstationClients(t *testing.T) {
 		}
 		assert.NotEqual(t, module+"/internal/preflight", d)
 		assert.NotEqual(t, module+"/internal/awsapi", d)
-		assert.NotEqual(t, module+"/internal/attest", d)
+		assert.NotEqual(t, module+"/internal/ami/attest", d)
 		assert.False(t, strings.HasPrefix(d, "github.com/spdx/"), d)
 		assert.False(t, strings.HasPrefix(d, "github.com/hashicorp/hcl/"), d)
 	}

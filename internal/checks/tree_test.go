@@ -76,14 +76,19 @@ func (s source) isGenerated() bool { return ast.IsGenerated(s.file) }
 // room returns the folder of a file: one at the top, or one of internal.
 func (s source) room() string { return firstRoom(s.name) }
 
-// firstRoom returns the room at the beginning of a path in the repository.
+// firstRoom returns the room of a path in the repository: the innermost folder with a
+// row in mayImport, else the first folder, or the first two in internal.
 func firstRoom(name string) string {
-	room, rest, _ := strings.Cut(name, "/")
-	if room == "internal" {
-		inner, _, _ := strings.Cut(rest, "/")
-		room += "/" + inner
+	parts := strings.Split(name, "/")
+	for n := len(parts); n > 0; n-- {
+		if room := strings.Join(parts[:n], "/"); mayImport[room] != nil {
+			return room
+		}
 	}
-	return room
+	if parts[0] == "internal" {
+		return strings.Join(parts[:min(2, len(parts))], "/")
+	}
+	return parts[0]
 }
 
 // at returns file and line of a position, for messages.

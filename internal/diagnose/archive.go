@@ -12,8 +12,8 @@ import (
 	"regexp"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // form is a way to pack logs.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Rule is one known cause.
@@ -87,9 +87,9 @@ type Finding struct {
 	fact Fact
 	// Follows names the finding that caused this one.
 	Follows string
-	// Sure says how sure the cause is, and Why says why.
-	Sure Sure
-	Why  string
+	// Certainty says how sure the cause is, and Why says why.
+	Certainty Certainty
+	Why       string
 }
 
 // most is how many lines of evidence each finding keeps. The first ones show how
@@ -212,7 +212,7 @@ func order(list []Finding) []Finding {
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(min(len(a.Follows), 1), min(len(b.Follows), 1)), cmp.Compare(slices.Index(levels,
-			a.Sure), slices.Index(levels, b.Sure)))
+			a.Certainty), slices.Index(levels, b.Certainty)))
 	})
 	return list
 }

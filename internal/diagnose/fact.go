@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Class says how something failed, whatever the program calls it.

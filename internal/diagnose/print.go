@@ -84,7 +84,7 @@ func (r Report) printUnknown(b *strings.Builder) {
 // no evidence of one, or nil.
 func (r Report) Unexplained() *Failure {
 	if r.First == nil || r.Result() == Joined || slices.ContainsFunc(r.Findings, func(f Finding) bool {
-		return f.Sure == Certain || slices.Contains(f.Evidence, r.First.Line)
+		return f.Certainty == Certain || slices.Contains(f.Evidence, r.First.Line)
 	}) {
 		return nil
 	}
@@ -124,7 +124,7 @@ func printFindings(b *strings.Builder, list []Finding) {
 		if f.Count > len(f.Evidence) {
 			fmt.Fprintf(b, "  and %d more\n", f.Count-len(f.Evidence))
 		}
-		fmt.Fprintf(b, "  %s: %s\n", f.Sure, f.Why)
+		fmt.Fprintf(b, "  %s: %s\n", f.Certainty, f.Why)
 		fmt.Fprintf(b, "  remedy: %s\n", f.Rule.Remedy)
 		for _, command := range f.Rule.Commands {
 			fmt.Fprintf(b, "    %s\n", command)

@@ -54,7 +54,7 @@ func TestFilesOfAMachineShowCauses(t *testing.T) {
 		require.NotEmpty(t, r.Findings, one.cause)
 		assert.Equal(t, one.cause, r.Findings[0].Rule.ID)
 		assert.Contains(t, strings.Join(r.Findings[0].Evidence, "\n"), one.evidence)
-		assert.NotEqual(t, Certain, r.Findings[0].Sure, one.cause)
+		assert.NotEqual(t, Certain, r.Findings[0].Certainty, one.cause)
 		log[1] = goodStart
 		r, _ = looked(t, file(t, "b.tar", tarred(t, append(log, one.files...)...)))
 		assert.Equal(t, Joined, r.Result(), one.cause)

@@ -2,24 +2,24 @@ package diagnose
 
 import "github.com/eksnode/packer-plugin-eksnode/internal/version"
 
-// Sure says how sure a cause is.
-type Sure string
+// Certainty says how sure a cause is.
+type Certainty string
 
 // The levels.
 const (
 	// Certain means that the lines themselves say what is wrong.
-	Certain Sure = "certain"
+	Certain Certainty = "certain"
 	// Likely means that the lines have another cause in some cases.
-	Likely Sure = "likely"
+	Likely Certainty = "likely"
 	// Possible means that the lines show a failure, but not its cause.
-	Possible Sure = "possible"
+	Possible Certainty = "possible"
 )
 
 // levels are in the order of findings.
-var levels = []Sure{Certain, Likely, Possible}
+var levels = []Certainty{Certain, Likely, Possible}
 
-// Sure says how sure the cause is if its lines are the only ones, and why.
-func (r Rule) Sure() (sure Sure, why string) {
+// Certainty says how sure the cause is if its lines are the only ones, and why.
+func (r Rule) Certainty() (sure Certainty, why string) {
 	switch {
 	case r.Otherwise:
 		return Possible, "the lines show that something failed, but not why"
@@ -40,9 +40,9 @@ func (r Rule) Page() string { return version.Page(Pages + "#" + r.ID) }
 func (f *Finding) weigh(joined bool) {
 	rule := f.Rule
 	rule.Otherwise = f.general()
-	f.Sure, f.Why = rule.Sure()
-	if f.state && f.Sure == Certain {
-		f.Sure, f.Why = Likely, "the machine's files have this effect, and no line of a log shows it"
+	f.Certainty, f.Why = rule.Certainty()
+	if f.state && f.Certainty == Certain {
+		f.Certainty, f.Why = Likely, "the machine's files have this effect, and no line of a log shows it"
 	}
 	if joined {
 		f.Why += "; the logs also show that the node joined"

@@ -26,7 +26,7 @@ func TestEveryCauseSaysHowSureItIs(t *testing.T) {
 	)
 	for _, one := range []struct {
 		lines []string
-		sure  Sure
+		sure  Certainty
 		why   string
 	}{
 		{[]string{swap}, Certain, "the lines say what is wrong"},
@@ -36,7 +36,7 @@ func TestEveryCauseSaysHowSureItIs(t *testing.T) {
 	} {
 		r := report(t, one.lines...)
 		require.Len(t, r.Findings, 1)
-		assert.Equal(t, one.sure, r.Findings[0].Sure)
+		assert.Equal(t, one.sure, r.Findings[0].Certainty)
 		assert.Equal(t, one.why, r.Findings[0].Why)
 	}
 }

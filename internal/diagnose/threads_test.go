@@ -149,20 +149,20 @@ func TestTheCauseOfPublicThreadsComesFirst(t *testing.T) {
 
 // Of the causes that come first, those that are called certain or likely are right.
 func TestSureCausesAreRight(t *testing.T) {
-	right, all := map[Sure]int{}, map[Sure]int{}
+	right, all := map[Certainty]int{}, map[Certainty]int{}
 	for _, one := range collection(t) {
 		r := searched(t, "log\n"+one.log)
 		if len(r.Findings) == 0 {
 			continue
 		}
 		first := r.Findings[0]
-		if all[first.Sure]++; first.Rule.ID == one.cause {
-			right[first.Sure]++
+		if all[first.Certainty]++; first.Rule.ID == one.cause {
+			right[first.Certainty]++
 		} else {
-			t.Logf("%s is %s, and not %s for %s", one.name, one.cause, first.Rule.ID, first.Sure)
+			t.Logf("%s is %s, and not %s for %s", one.name, one.cause, first.Rule.ID, first.Certainty)
 		}
 	}
-	for sure, least := range map[Sure]float64{Certain: 0.99, Likely: 0.9} {
+	for sure, least := range map[Certainty]float64{Certain: 0.99, Likely: 0.9} {
 		t.Logf("%s: %d of %d", sure, right[sure], all[sure])
 		assert.GreaterOrEqual(t, float64(right[sure])/float64(all[sure]), least, sure)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 )
 
 // wrappers are the JSON names under which other programs store the text of a

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Boot is how a disk boots on EC2.

@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // signature is what files of a format that is not supported have at an offset.

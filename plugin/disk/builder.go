@@ -17,9 +17,9 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/console"
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
-	"github.com/eksnode/packer-plugin-eksnode/internal/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"

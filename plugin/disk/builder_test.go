@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/diskbuild"
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // communicator runs commands and copies files in the sandbox, as root.

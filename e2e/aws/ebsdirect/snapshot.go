@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // The states of a snapshot (API, StartSnapshot).

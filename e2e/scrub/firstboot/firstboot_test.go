@@ -48,11 +48,11 @@ const outpost = nodeConfig + `, enableOutpost: true, id: 11111111-2222-3333-4444
 
 // boots are the ways to join, each with the paths that it must write.
 var boots = map[string]struct {
-	describe func(*testing.T, bootstrap.Surroundings, *host.Host) *bootstrap.Node
+	describe func(*testing.T, bootstrap.Services, *host.Host) *bootstrap.Node
 	leaves   []string
 }{
 	"NodeConfig": {
-		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
+		func(t *testing.T, s bootstrap.Services, h *host.Host) *bootstrap.Node {
 			n := fromNodeConfig(t, s, h, everything)
 			n.Containerd.SOCI = true // forced, because the machine that runs this test may be too small for SOCI
 			return n
@@ -65,13 +65,13 @@ var boots = map[string]struct {
 		},
 	},
 	"Outpost": {
-		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
+		func(t *testing.T, s bootstrap.Services, h *host.Host) *bootstrap.Node {
 			return fromNodeConfig(t, s, h, outpost)
 		},
 		[]string{"~ /etc/hosts", "+ /var/lib/kubelet/bootstrap-kubeconfig", "- /var/lib/kubelet/kubeconfig", `+ /etc/systemd/system/mnt-k8s\x2ddisks-2.mount`},
 	},
 	"bootstrap.sh": {
-		func(t *testing.T, s bootstrap.Surroundings, h *host.Host) *bootstrap.Node {
+		func(t *testing.T, s bootstrap.Services, h *host.Host) *bootstrap.Node {
 			a, err := arguments.Parse([]string{"old", "--apiserver-endpoint", "https://old.example", "--b64-cluster-ca", "Y2E=",
 				"--kubelet-extra-args", "--node-labels=a=b", "--local-disks", "raid0", "--mount-bpf-fs", "false"})
 			require.NoError(t, err)
@@ -84,7 +84,7 @@ var boots = map[string]struct {
 	},
 }
 
-func fromNodeConfig(t *testing.T, s bootstrap.Surroundings, h *host.Host, text string) *bootstrap.Node {
+func fromNodeConfig(t *testing.T, s bootstrap.Services, h *host.Host, text string) *bootstrap.Node {
 	t.Helper()
 	c, err := nodeconfig.Decode([]byte(text))
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestScrubRemovesEverythingOfAFirstBoot(t *testing.T) {
 		t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.URL)
 		metadata, err := firstboot.OpenMetadata(t.Context())
 		require.NoError(t, err)
-		s := bootstrap.Surroundings{
+		s := bootstrap.Services{
 			IMDS: metadata, AWS: func(context.Context, map[string]string) (bootstrap.AWS, error) { return nil, nil }, Command: "/usr/bin/eksnode",
 			Lookup: func(context.Context, string) ([]string, error) { return []string{"10.0.0.9", "10.0.0.8"}, nil },
 			Log:    func(string) {},

@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
 // Source has manifests and blobs by their digest.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/strictjson"
-	"github.com/eksnode/packer-plugin-eksnode/internal/surface"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // Archive is an OCI archive in a file of the running system: the output of `docker

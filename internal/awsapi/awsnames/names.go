@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Form is the form of an ID, name or ARN of AWS.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // fieldLines has a line for each value of KubeletConfiguration: its path, with * for the

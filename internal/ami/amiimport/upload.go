@@ -1,0 +1,236 @@
+package amiimport
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
+)
+
+// defaultFolder is the folder for journals and checksums.
+func defaultFolder() (string, error) {
+	home, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the folder for the journal of the upload: %w", err)
+	}
+	return filepath.Join(home, "eksnode", "ami-import"), nil
+}
+
+func (r *run) upload(ctx context.Context) error {
+	source, err := r.source()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(r.Folder, 0o700); err != nil {
+		return fmt.Errorf("making the folder for the journal of the upload: %w", err)
+	}
+	tidy(r.Folder, time.Now())
+	u := snapshot.Upload{
+		Description: r.Spec.Description, Tags: joined(r.Spec.Tags, r.Spec.SnapshotTags), Encrypted: r.Spec.Encrypt, Key: r.Spec.KMSKey,
+		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep, Say: r.Say,
+	}
+	if u.Parent != "" {
+		if u.ParentSums, err = r.parentSums(ctx, source.Blocks); err != nil && !r.over(err) {
+			return err
+		}
+	}
+	if id := snapshot.Interrupted(r.journal); id != "" {
+		r.Say("continuing with the snapshot %s of an interrupted import", id)
+	}
+	u.Progress = func(p snapshot.Progress) {
+		if r.Progress != nil {
+			r.Progress(p)
+		}
+		if p.Read == p.Total {
+			r.Say("all blocks are there; waiting until the snapshot is completed")
+		}
+	}
+	if r.result.Upload, err = u.Run(ctx, r.aws, source); err != nil {
+		return fmt.Errorf("uploading the disk %s: %w", r.Disk, err)
+	}
+	id := r.result.Upload.Snapshot.ID
+	if err := r.result.Upload.Sums.Save(r.sumsFile(id), id); err != nil {
+		r.Say("%v; an import with the parent %s will read the snapshot instead", err, id)
+	}
+	return nil
+}
+
+// journalPath is the path of the file that lets an interrupted upload go on: one for
+// each disk, region and AMI.
+func (r *run) journalPath() (string, error) {
+	path, err := filepath.Abs(r.Disk)
+	if err != nil {
+		return "", fmt.Errorf("finding the path of the disk %s: %w", r.Disk, err)
+	}
+	sum := sha256.Sum256([]byte(path + "\x00" + r.Spec.Name))
+	return filepath.Join(r.Folder, fmt.Sprintf("%s-%x%s", r.aws.Region, sum[:8], journalSuffix)), nil
+}
+
+// forget removes the journal: the import is over.
+func (r *run) forget() error {
+	if err := os.Remove(r.journal); err != nil {
+		return fmt.Errorf("removing the journal of the upload: %w", err)
+	}
+	return nil
+}
+
+// The ends of the names of files in the folder.
+const (
+	journalSuffix = ".journal"
+	sumsSuffix    = ".sums"
+)
+
+func (r *run) sumsFile(id string) string { return filepath.Join(r.Folder, id+sumsSuffix) }
+
+// unusedMost is how long a file stays in the folder without use.
+const unusedMost = 90 * 24 * time.Hour
+
+// tidy removes the files of old imports. A failure harms nothing.
+func tidy(folder string, now time.Time) {
+	for _, suffix := range []string{journalSuffix, sumsSuffix, replacedSuffix} {
+		names, _ := filepath.Glob(filepath.Join(folder, "*"+suffix))
+		for _, name := range names {
+			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > unusedMost {
+				_ = os.Remove(name)
+			}
+		}
+	}
+}
+
+// parentSums returns the checksums of the parent's blocks: from the file of the import
+// that made the parent, or from the snapshot itself.
+func (r *run) parentSums(ctx context.Context, blocks []int32) (snapshot.Sums, error) {
+	name := r.sumsFile(r.Spec.ParentSnapshot)
+	sums, err := snapshot.LoadSums(name, r.Spec.ParentSnapshot)
+	if err == nil {
+		now := time.Now()
+		_ = os.Chtimes(name, now, now) // the file is in use
+		return sums, nil
+	}
+	r.Say("reading the parent %s: %v", r.Spec.ParentSnapshot, err)
+	return snapshot.ReadSums(ctx, r.aws, r.Spec.ParentSnapshot, blocks)
+}
+
+// source is the disk for the upload.
+func (r *run) source() (snapshot.Source, error) {
+	info, err := os.Stat(r.Disk)
+	if err != nil {
+		return snapshot.Source{}, fmt.Errorf("reading the disk: %w", err)
+	}
+	s := snapshot.Source{
+		// The journal belongs to the path.
+		Identity: fmt.Sprintf("%d bytes, changed %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)), Size: r.image.SizeGiB(), Check: r.image.Check,
+		Read: func(index int32, into []byte) error {
+			_, err := r.image.Block(r.layout, int64(index), into)
+			return err
+		},
+	}
+	for index := range r.layout.Blocks() {
+		s.Blocks = append(s.Blocks, int32(index))
+	}
+	return s, nil
+}
+
+func joined(all ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, one := range all {
+		maps.Copy(out, one)
+	}
+	return out
+}
+
+// defaultVolume is the type of root volumes.
+const defaultVolume = "gp3"
+
+// volumeType is a type of volumes that can be a root
+// (https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html). st1 and sc1
+// cannot be one.
+type volumeType struct {
+	name string
+	// gib is the size of the largest volume.
+	gib int
+	// least and most are the IOPS that may be set; most is 0 if none may.
+	least, most int
+	// each is the largest number of IOPS for each GiB.
+	each int
+	// needs says that IOPS must be set.
+	needs bool
+}
+
+// volumeTypes is in the order of names.
+var volumeTypes = []volumeType{
+	{name: "gp2", gib: 16384}, {name: "gp3", gib: 65536, least: 3000, most: 80000, each: 500},
+	{name: "io1", gib: 16384, least: 100, most: 64000, each: 50, needs: true},
+	{name: "io2", gib: 65536, least: 100, most: 256000, each: 1000, needs: true}, {name: "standard", gib: 1024},
+}
+
+// VolumeTypes returns the values of volume_type.
+func VolumeTypes() []string {
+	var names []string
+	for _, v := range volumeTypes {
+		names = append(names, v.name)
+	}
+	return names
+}
+
+// The throughput of gp3 in MiB/s: each 4 IOPS allow 1 MiB/s, and IOPS that are not set
+// are 3,000.
+const (
+	throughputLeast = 125
+	throughputMost  = 2000
+	iopsEach        = 4
+	iopsDefault     = 3000
+)
+
+// checkVolume checks the fields of the root volume that need no disk.
+func (s Spec) checkVolume(f *faults) {
+	f.when(s.Partition < 0 || s.Partition > 128, "%s: %d is not the number of a partition, from 1 to 128", surface.Name("root_partition"), s.Partition)
+	f.when(s.VolumeSize < 0, "%s: %d is not a size in GiB", surface.Name("volume_size"), s.VolumeSize)
+	f.when(s.InitializationRate != 0 && (s.InitializationRate < 100 || s.InitializationRate > 300), "%s: %d is not from 100 to 300 MiB/s", surface.Name("volume_initialization_rate"), s.InitializationRate)
+	i := slices.IndexFunc(volumeTypes, func(v volumeType) bool { return v.name == cmp.Or(s.VolumeType, defaultVolume) })
+	if i < 0 {
+		return // checkWords has the error
+	}
+	v := volumeTypes[i]
+	f.when(s.VolumeSize > v.gib, "%s: a volume of the type %s has at most %d GiB, not %d", surface.Name("volume_size"), v.name, v.gib, s.VolumeSize)
+	switch {
+	case s.IOPS == 0:
+		f.when(v.needs, "%s: a volume of the type %s needs IOPS, from %d to %d", surface.Name("iops"), v.name, v.least, v.most)
+	case v.most == 0:
+		f.when(true, "%s: the IOPS of the type %s cannot be set", surface.Name("iops"), v.name)
+	default:
+		f.when(s.IOPS < v.least || s.IOPS > v.most, "%s: %d is not from %d to %d, for the type %s", surface.Name("iops"), s.IOPS, v.least, v.most, v.name)
+	}
+	if s.Throughput == 0 {
+		return
+	}
+	f.when(v.name != defaultVolume, "%s: only %s has a throughput", surface.Name("throughput"), defaultVolume)
+	f.when(s.Throughput < throughputLeast || s.Throughput > throughputMost, "%s: %d is not from %d to %d MiB/s", surface.Name("throughput"), s.Throughput, throughputLeast, throughputMost)
+	f.when(s.Throughput*iopsEach > cmp.Or(s.IOPS, iopsDefault), "%s: %d MiB/s need %d IOPS; set %s", surface.Name("throughput"), s.Throughput, s.Throughput*iopsEach, surface.Name("iops"))
+}
+
+func (s Spec) checkSize(disk int64) error {
+	var f faults
+	f.when(s.VolumeSize != 0 && int64(s.VolumeSize) < disk, "%s: the disk has %d GiB, so the volume cannot have %d", surface.Name("volume_size"), disk, s.VolumeSize)
+	size := max(int64(s.VolumeSize), disk)
+	for _, v := range volumeTypes {
+		if v.name != cmp.Or(s.VolumeType, defaultVolume) {
+			continue
+		}
+		f.when(size > int64(v.gib), "%s: a volume of the type %s has at most %d GiB, but the disk has %d", surface.Name("volume_type"), v.name, v.gib, disk)
+		// Every gp3 volume has 3,000 IOPS.
+		f.when(v.each > 0 && int64(s.IOPS) > max(size*int64(v.each), int64(v.least)), "%s: a volume of the type %s with %d GiB has at most %d IOPS, not %d", surface.Name("iops"), v.name, size, max(size*int64(v.each), int64(v.least)), s.IOPS)
+	}
+	if len(f.errs) == 0 {
+		return nil
+	}
+	return f.errs[0]
+}

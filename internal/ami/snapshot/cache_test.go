@@ -1,0 +1,113 @@
+//go:build linux
+
+package snapshot_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+)
+
+func owner(t *testing.T, path string) uint32 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Sys().(*syscall.Stat_t).Uid
+}
+
+// An audit with sudo must leave the folders of a person's cache to that person.
+func TestFoldersOfACacheHaveTheOwnerOfTheirParent(t *testing.T) {
+	_, a := served(t)
+	d, r := stored(t, a, 6)
+	home := t.TempDir()
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chown(home, 65534, 65534))
+	}
+	c := snapshot.Cache{Folder: filepath.Join(home, "eksnode", "assets", "snapshots"), Say: t.Logf}
+	kept, err := c.Get(t.Context(), a, r.Snapshot.ID)
+	require.NoError(t, err)
+	d.same(t, kept.Path)
+	require.Equal(t, r.Sums, kept.Sums)
+	for path := c.Folder; path != home; path = filepath.Dir(path) {
+		require.Equal(t, owner(t, home), owner(t, path), path)
+	}
+	require.Equal(t, uint32(os.Geteuid()), owner(t, filepath.Dir(kept.Path)))
+	info, err := os.Stat(filepath.Dir(kept.Path))
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
+	require.NoError(t, kept.Close(false))
+	require.NoDirExists(t, filepath.Dir(kept.Path))
+}
+
+// A disk without its checksums is worthless, as after a kill between both files.
+func TestADiskWithoutChecksumsIsDownloadedAgain(t *testing.T) {
+	double, a := served(t)
+	d, r := stored(t, a, 6)
+	var said []string
+	c := snapshot.Cache{Folder: t.TempDir(), Say: func(format string, _ ...any) { said = append(said, format) }}
+	for range 2 {
+		kept, err := c.Get(t.Context(), a, r.Snapshot.ID)
+		require.NoError(t, err)
+		d.same(t, kept.Path)
+		require.NoError(t, kept.Close(true))
+		require.NoError(t, os.Remove(kept.Path+".sums"))
+	}
+	require.Len(t, said, 1)
+	require.Equal(t, 12, double.Count().Calls["GetSnapshotBlock"])
+	kept, err := c.Get(t.Context(), a, r.Snapshot.ID)
+	require.NoError(t, err)
+	require.NoError(t, kept.Close(true))
+	kept, err = c.Get(t.Context(), a, r.Snapshot.ID)
+	require.NoError(t, err)
+	require.NoError(t, kept.Close(false))
+	require.Equal(t, 18, double.Count().Calls["GetSnapshotBlock"], "with its checksums, the disk is used again")
+}
+
+// audit is the scenario of an audit, which reads the disk of a snapshot.
+func audit(t *testing.T) aws.Scenario {
+	t.Helper()
+	aws.Environment(t)
+	const id = "snap-00000000000000abc"
+	disk := bytes.Repeat([]byte("block"), 2*ebsdirect.BlockSize/5)
+	return aws.Scenario{
+		Name: "audit", Unsaved: true,
+		Begin: func(w *aws.World, _ string) error {
+			w.EBS().Forget = false
+			return w.EBS().Add(ebsdirect.Snapshot{ID: id, Owner: aws.Account, State: ebsdirect.Completed, Size: 1}, bytes.NewReader(disk))
+		},
+		Run: func(ctx context.Context, client *http.Client, folder string) error {
+			a, err := awsapi.Open(ctx, awsapi.Options{HTTP: client, Settle: 1, Pause: 1})
+			if err != nil {
+				return err
+			}
+			d, err := snapshot.Cache{Folder: folder, Say: func(string, ...any) {}}.Get(ctx, a, id)
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(d.Path)
+			assert.NoError(t, err)
+			got := make([]byte, len(disk))
+			_, err = io.ReadFull(f, got)
+			assert.NoError(t, err)
+			assert.True(t, bytes.Equal(disk, got), "the disk has other content")
+			return d.Close(true)
+		},
+		State: func(w *aws.World) string { return w.True(w.Snapshot(id)) },
+	}
+}
+
+// Whatever AWS answers, an audit gets the disk of the snapshot, or none.
+func TestAuditsGetTheDiskOrNone(t *testing.T) { audit(t).Sample(t, 40) }

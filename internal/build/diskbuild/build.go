@@ -1,0 +1,165 @@
+package diskbuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Spec holds the options of a build.
+type Spec struct {
+	// Base image: a raw, qcow2 or VHD file, an http or https address, a name such as
+	// `debian-13`, or the ID of an AMI or a snapshot.
+	Base string `mapstructure:"base" required:"true"`
+	// SHA-256 or SHA-512 of the base image in hexadecimal. An address needs one.
+	Checksum string `mapstructure:"base_checksum"`
+	// Disk image to write: a file that ends in `.raw`, `.img` or `.qcow2`.
+	Image string `mapstructure:"image" required:"true"`
+	// Size of the disk in GiB. Defaults to that of the base image.
+	Size int `mapstructure:"disk_size"`
+	// Number of the root partition. Defaults to the partition with the type, label or
+	// content of a root.
+	Partition int `mapstructure:"root_partition"`
+}
+
+// Names of the options in errors.
+const (
+	base      surface.Name = "base"
+	checksum  surface.Name = "base_checksum"
+	image     surface.Name = "image"
+	size      surface.Name = "disk_size"
+	partition surface.Name = "root_partition"
+)
+
+// Validate checks the options, and nothing of this machine. It joins all problems.
+func (s Spec) Validate() error {
+	var errs []error
+	switch {
+	case s.Base == "":
+		errs = append(errs, surface.Errorf("%v is missing: name a disk image, or one of %s", base,
+			strings.Join(distros.CloudImages(), ", ")))
+	case s.IsCloud():
+		if _, err := snapshot.ParseNamed(s.Base); err != nil {
+			errs = append(errs, surface.Errorf("%v: %w", base, err))
+		}
+		if s.Checksum != "" {
+			errs = append(errs, surface.Errorf("%v is for files and addresses; EBS has checksums of its own", checksum))
+		}
+	case s.isAddress() && s.Checksum == "":
+		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one",
+			checksum, s.Base))
+	case !s.isAddress() && !s.isFile():
+		if _, err := distros.CloudImageByName(s.Base, runtime.GOARCH); err != nil {
+			errs = append(errs, surface.Errorf("%v: %w", base, err))
+		}
+	}
+	if s.Checksum != "" {
+		if err := asset.CheckDigest(s.Checksum); err != nil {
+			errs = append(errs, surface.Errorf("%v: %w", checksum, err))
+		}
+	}
+	switch ending := filepath.Ext(s.Image); {
+	case s.Image == "":
+		errs = append(errs, surface.Errorf("%v is missing: name the disk image to write, such as node.qcow2", image))
+	case ending != ".raw" && ending != ".img" && !s.isQcow2():
+		errs = append(errs, surface.Errorf("%v: %s: the name of the disk image must end in .raw, .img or .qcow2", image,
+			show.Quote(s.Image, 200)))
+	}
+	if s.Size < 0 {
+		errs = append(errs, surface.Errorf("%v: a disk of %d GiB: give a size from 1", size, s.Size))
+	}
+	if s.Partition < 0 {
+		errs = append(errs, surface.Errorf("%v: there is no partition %d: give a number from 1", partition, s.Partition))
+	}
+	return errors.Join(errs...)
+}
+
+func (s Spec) isQcow2() bool { return filepath.Ext(s.Image) == ".qcow2" }
+
+func (s Spec) isAddress() bool {
+	return strings.HasPrefix(s.Base, "https://") || strings.HasPrefix(s.Base, "http://")
+}
+
+func (s Spec) isFile() bool {
+	_, err := os.Stat(s.Base)
+	return err == nil || strings.ContainsRune(s.Base, filepath.Separator)
+}
+
+// IsCloud reports whether the base image is an AMI or a snapshot.
+func (s Spec) IsCloud() bool { return snapshot.IsNamed(s.Base) && !s.isFile() }
+
+// Download gets the base image of an AMI or a snapshot. The caller closes the disk.
+func (s Spec) Download(ctx context.Context, o awsapi.Options,
+	cache snapshot.Cache) (*snapshot.Disk, snapshot.Root, error) {
+	n, err := snapshot.ParseNamed(s.Base)
+	if err != nil {
+		return nil, snapshot.Root{}, surface.Errorf("%v: %w", base, err)
+	}
+	a, err := n.Open(ctx, o)
+	if err != nil {
+		return nil, snapshot.Root{}, err
+	}
+	root, err := n.Find(ctx, a)
+	if err != nil {
+		return nil, root, surface.Errorf("%v: %w", base, err)
+	}
+	kept, err := cache.Get(ctx, a, root.Snapshot)
+	if err != nil {
+		return nil, root, surface.Errorf("%v: %w", base, root.Explain(err, "choose another cache folder"))
+	}
+	return kept, root, nil
+}
+
+// Find returns the path of the base image, and its path or address for a person. An
+// image of a publisher is downloaded into the cache and verified.
+func (s Spec) Find(ctx context.Context, cache string, say func(string),
+	progress plan.Progress) (file, name string, err error) {
+	from := asset.Base{URL: s.Base, Sum: s.Checksum}
+	switch {
+	case s.isAddress():
+	case s.isFile():
+		if s.Checksum != "" {
+			err = asset.CheckSum(ctx, s.Base, s.Checksum)
+		}
+		if err != nil {
+			err = fmt.Errorf("checking the base image %s: %w", s.Base, err)
+		}
+		return s.Base, s.Base, err
+	default:
+		published, err := distros.CloudImageByName(s.Base, runtime.GOARCH)
+		if err != nil {
+			return "", "", surface.Errorf("%v: %w", base, err)
+		}
+		from.URL, from.Sums = published.URL, published.Sums
+	}
+	say("base image: " + from.URL)
+	file, err = asset.NewCache(cache, asset.NewFetcher(asset.UsualPatience())).Base(ctx, from, progress)
+	return file, from.URL, err
+}
+
+// Build makes one disk image of another.
+type Build struct {
+	Spec
+	// File is the path of the base image.
+	File string
+	// Force replaces the disk image, if there is one.
+	Force bool
+	// Folder is that of the work, see diskaudit.Work.
+	Folder *os.File
+	// Input is that of the work, see diskaudit.Work. Progress gets what the work says.
+	Input    any
+	Progress io.Writer
+}

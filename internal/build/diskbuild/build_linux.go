@@ -1,0 +1,159 @@
+package diskbuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
+)
+
+// Run builds the disk. It decodes the answer of the work into output. If passed then
+// returns false, the file is not written. The notes are for a person.
+func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes []string, err error) {
+	if err := b.Ready(); err != nil {
+		return nil, err
+	}
+	base, err := disk.Open(b.File)
+	if err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	layout, err := base.Layout()
+	if err != nil {
+		return nil, err
+	}
+	work := diskaudit.Work{Layout: layout, Folder: b.Folder, Input: b.Input, Progress: b.Progress}
+	if work.Roots, err = layout.Roots(b.Partition); err != nil {
+		return nil, err
+	}
+	if work.Disk, err = unnamed(filepath.Dir(b.Image)); err != nil {
+		return nil, fmt.Errorf("making the disk image: %w", err)
+	}
+	defer work.Disk.Close()
+	if err := copyDisk(ctx, base, layout, work.Disk); err != nil {
+		return nil, fmt.Errorf("copying %s: %w", b.File, err)
+	}
+	if err := b.grow(base.Size(), &work); err != nil {
+		return nil, err
+	}
+	if notes, err = work.Run(ctx, output); err != nil || !passed() {
+		return notes, err
+	}
+	if err := b.keep(ctx, work.Disk); err != nil {
+		return notes, fmt.Errorf("writing %s: %w", b.Image, err)
+	}
+	return notes, nil
+}
+
+// grow makes the disk as large as the build wants it.
+func (b Build) grow(size int64, w *diskaudit.Work) (err error) {
+	wanted := int64(b.Size) << 30
+	if wanted == 0 || wanted == size {
+		return nil
+	}
+	if len(w.Roots) > 1 {
+		return disk.SeveralRoots(w.Roots)
+	}
+	w.Grown, err = w.Layout.Grow(w.Disk, w.Roots[0].Number, wanted)
+	return err
+}
+
+// unnamed makes a file that ends with the processes that have it open.
+func unnamed(folder string) (*os.File, error) {
+	fd, err := unix.Open(folder, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the folder %s: %w", folder, err)
+	}
+	return os.NewFile(uintptr(fd), folder), nil
+}
+
+// copyDisk copies what the base uses. Free space is left out.
+func copyDisk(ctx context.Context, from *disk.Image, layout *disk.Layout, to *os.File) error {
+	if err := to.Truncate(from.Size()); err != nil {
+		return err
+	}
+	block := make([]byte, disk.BlockSize)
+	for n := range layout.Blocks() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		at := n * disk.BlockSize
+		part := block[:min(disk.BlockSize, from.Size()-at)]
+		if from.Zero(at, int64(len(part))) {
+			continue
+		}
+		if _, err := from.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		layout.ZeroFree(part, at)
+		if _, err := to.WriteAt(part, at); err != nil {
+			return err
+		}
+	}
+	return from.Check()
+}
+
+// keep gives the disk its name and format.
+func (b Build) keep(ctx context.Context, made *os.File) error {
+	temp, err := os.MkdirTemp(filepath.Dir(b.Image), ".eksnode-build-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	name := filepath.Join(temp, "disk")
+	if b.isQcow2() {
+		cmd := exec.CommandContext(ctx, converter, "convert", "-f", "raw", "-O", "qcow2", "/proc/self/fd/3", name)
+		cmd.ExtraFiles = []*os.File{made}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", converter, errors.Join(context.Cause(ctx), err), strings.TrimSpace(string(out)))
+		}
+	} else if err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", made.Fd()), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
+		return err
+	}
+	kept, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	if err := kept.Sync(); err != nil {
+		return err
+	}
+	return os.Rename(name, b.Image)
+}
+
+// converter writes qcow2.
+const converter = "qemu-img"
+
+// Ready checks the options, and whether this machine can build the disk.
+func (b Build) Ready() error {
+	errs := []error{b.Validate(), diskaudit.Ready()}
+	if b.isQcow2() {
+		if _, err := exec.LookPath(converter); err != nil {
+			errs = append(errs, fmt.Errorf("writing qcow2 needs %s: install it (Debian: qemu-utils, Fedora: qemu-img), or name the disk image .raw", converter))
+		}
+	}
+	if info, err := os.Stat(filepath.Dir(b.Image)); err != nil || !info.IsDir() {
+		errs = append(errs, fmt.Errorf("there is no folder %s for the disk image", filepath.Dir(b.Image)))
+	}
+	switch info, err := os.Lstat(b.Image); {
+	case err == nil && !info.Mode().IsRegular():
+		errs = append(errs, fmt.Errorf("%s is not a regular file; name a new file", b.Image))
+	case err == nil && !b.Force:
+		replace := surface.Words{HCL: "packer build -force", Flags: "--force"}
+		errs = append(errs, surface.Errorf("%s exists; name another file, or replace this one with %v", b.Image, replace))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,107 @@
+package diskbuild
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/build/sandbox"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
+)
+
+// Opened is a build whose disk is mounted, with commands in a sandbox of the disk.
+type Opened struct {
+	*sandbox.Commands
+	keep  bool
+	notes []string
+	done  chan error
+}
+
+// Open copies the base image, and mounts the copy. The caller has to call Finish. The
+// program's main function has to call Child.
+func (b Build) Open(ctx context.Context) (*Opened, error) {
+	commands, inside, err := sandbox.NewCommands()
+	if err != nil {
+		return nil, err
+	}
+	o := &Opened{Commands: commands, done: make(chan error, 1)}
+	b.Folder, b.Input = inside, struct{}{}
+	go func() {
+		var none any
+		var err error
+		o.notes, err = b.Run(ctx, &none, func() bool { return o.keep })
+		inside.Close() // so that no command waits for the process that is gone
+		o.done <- err
+	}()
+	if code, err := o.Run(ctx, "exit 0", nil, nil, nil); err != nil || code != 0 {
+		if _, failed := o.Finish(false); failed != nil {
+			err = failed
+		}
+		return nil, errors.Join(err, notZero(code))
+	}
+	return o, nil
+}
+
+func notZero(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return fmt.Errorf("/bin/sh of the image ends with %d", code)
+}
+
+// Finish ends the sandbox and unmounts the disk. If keep is set, it writes the disk image.
+// The notes are for a person.
+func (o *Opened) Finish(keep bool) (notes []string, err error) {
+	o.keep = keep
+	if err := o.Close(); err != nil {
+		return nil, err
+	}
+	err = <-o.done
+	return o.notes, err
+}
+
+// SameArch returns an error for a disk whose programs this machine cannot run.
+func SameArch(h *host.Host) error {
+	switch arch := h.Arch(); arch {
+	case runtime.GOARCH:
+		return nil
+	case "":
+		return errors.New("/bin/sh of the image is no program of Linux for amd64 or arm64, so the image cannot be built")
+	default:
+		return fmt.Errorf("the base image is for %s, but this machine is %s: build on a machine of that architecture", arch, runtime.GOARCH)
+	}
+}
+
+// Child does the work of Open in the processes that Open starts.
+func Child(ctx context.Context) (code int, child bool) {
+	if sandbox.Inside() {
+		err := sandbox.Enter(true)
+		if err == nil {
+			err = sandbox.Serve(os.NewFile(diskaudit.WorkFile, "commands"))
+		}
+		if err != nil {
+			fmt.Print(err) // the answer of the process
+			return 1, true
+		}
+		return 0, true
+	}
+	return diskaudit.Child(ctx, func(ctx context.Context, root string, _ []byte) ([]byte, error) {
+		h, err := host.Mounted(root)
+		if err != nil {
+			return nil, err
+		}
+		defer h.Close()
+		if err := SameArch(h); err != nil {
+			return nil, err
+		}
+		said, err := sandbox.Run(ctx, root, nil, os.Stderr)
+		if len(bytes.TrimSpace(said)) > 0 {
+			err = errors.New(string(said))
+		}
+		return []byte("null"), err
+	})
+}

@@ -1,0 +1,243 @@
+//go:build linux
+
+package diskaudit_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
+)
+
+func TestMain(m *testing.M) {
+	if code, child := diskaudit.Child(context.Background(), atWork); child {
+		os.Exit(code)
+	}
+	if path := os.Getenv(auditMark); path != "" {
+		os.Exit(auditAlone(path))
+	}
+	os.Exit(m.Run())
+}
+
+// atWork is the work of TestAWorkWritesAndGrows: it reads a file, writes another, and
+// returns the size of the file system.
+func atWork(_ context.Context, root string, input []byte) ([]byte, error) {
+	var st unix.Statfs_t
+	text, err := os.ReadFile(filepath.Join(diskaudit.WorkFolder, "file"))
+	err = errors.Join(err, os.WriteFile(filepath.Join(root, "written"), append(input, text...), 0o600), unix.Statfs(root, &st))
+	if string(input) == `"fails"` {
+		err = errors.New("the work failed")
+	}
+	return fmt.Append(nil, st.Blocks*uint64(st.Bsize)), err
+}
+
+func TestAWorkWritesAndGrows(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "file"), []byte(" there"), 0o600))
+	given, err := os.Open(folder)
+	require.NoError(t, err)
+	defer given.Close()
+	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
+		path := image(t, kind, map[string]string{"etc/os-release": "ID=debian\n"})
+		_, layout, roots := laidOut(t, path)
+		file, err := os.OpenFile(path, os.O_RDWR, 0)
+		require.NoError(t, err)
+		work := diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given, Input: "written", Progress: t.Output()}
+		work.Grown, err = layout.Grow(file, 1, 640<<20)
+		require.NoError(t, err)
+		var size int64
+		_, err = work.Run(t.Context(), &size)
+		require.NoError(t, err, kind)
+		assert.Greater(t, size, int64(500<<20), kind)
+
+		require.NoError(t, file.Close())
+
+		i, layout, roots := laidOut(t, path)
+		assert.False(t, layout.Partitions[0].Dirty, kind)
+		list, err := diskaudit.Audit{Image: i, Layout: layout}.List(t.Context())
+		require.NoError(t, err, kind)
+		defer list.Close()
+		var written [sha256.Size]byte
+		for e, err := list.Next(); err == nil; e, err = list.Next() {
+			if e.Path == "/written" {
+				written = e.Sum
+			}
+		}
+		assert.Equal(t, sha256.Sum256([]byte(`"written" there`)), written, kind)
+
+		file, err = os.OpenFile(path, os.O_RDWR, 0)
+		require.NoError(t, err)
+		_, err = diskaudit.Work{Disk: file, Layout: layout, Roots: roots, Folder: given, Input: "fails", Progress: t.Output()}.Run(t.Context(), &size)
+		require.ErrorContains(t, err, "the work failed")
+		require.NoError(t, file.Close())
+		assert.NotContains(t, loops(t), path)
+	}
+}
+
+func laidOut(t *testing.T, path string) (*disk.Image, *disk.Layout, []disk.Partition) {
+	t.Helper()
+	i, err := disk.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { i.Close() })
+	l, err := i.Layout()
+	require.NoError(t, err)
+	roots, err := l.Roots(0)
+	require.NoError(t, err)
+	return i, l, roots
+}
+
+// auditMark is the environment variable of a process that only audits a disk.
+const auditMark = "TEST_AUDIT_DISK"
+
+func auditAlone(path string) int {
+	image, err := disk.Open(path)
+	if err != nil {
+		return 1
+	}
+	layout, err := image.Layout()
+	if err == nil {
+		_, err = diskaudit.Audit{Image: image, Layout: layout}.Run(context.Background())
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command(name, args...).CombinedOutput()
+	require.NoError(t, err, "%s %s: %s", name, args, out)
+	return string(out)
+}
+
+// image makes a raw disk with a GPT and one partition with a file system of the files.
+func image(t *testing.T, kind string, files map[string]string) string {
+	t.Helper()
+	root, path := t.TempDir(), filepath.Join(t.TempDir(), "disk.raw")
+	hosttest.Lay(t, root, files)
+	part := filepath.Join(t.TempDir(), "part")
+	require.NoError(t, os.WriteFile(part, nil, 0o600))
+	require.NoError(t, os.Truncate(part, 320<<20))
+	switch kind {
+	case "ext4":
+		run(t, "mkfs.ext4", "-q", "-d", root, part)
+	case "xfs":
+		run(t, "mkfs.xfs", "-q", part)
+		run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; cp -a "$2/." /mnt; umount /mnt`, "sh", part, root)
+	case "btrfs":
+		run(t, "mkfs.btrfs", "-q", part)
+		run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`, "sh", part, root)
+	}
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	require.NoError(t, os.Truncate(path, 324<<20))
+	cmd := exec.Command("sfdisk", "-q", path)
+	cmd.Stdin = strings.NewReader("label: gpt\nstart=2048, size=655360, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	run(t, "dd", "if="+part, "of="+path, "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
+	return path
+}
+
+func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {
+	t.Helper()
+	i, l, _ := laidOut(t, path)
+	return diskaudit.Audit{Image: i, Layout: l, Spec: scrub.Spec{Skip: skip}, Folder: t.TempDir()}.Run(t.Context())
+}
+
+func loops(t *testing.T) string {
+	return run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
+}
+
+func TestTheRootPartitionIsAudited(t *testing.T) {
+	joined := map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=13\n", "var/lib/kubelet/pki/kubelet-client-current.pem": "certificate",
+		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+	}
+	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
+		for _, format := range []string{"raw", "qcow2"} {
+			t.Run(kind+" "+format, func(t *testing.T) {
+				path := image(t, kind, joined)
+				if format == "qcow2" {
+					run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+					path += ".qcow2"
+				}
+				before, err := os.ReadFile(path)
+				require.NoError(t, err)
+				r, err := audit(t, path)
+				require.NoError(t, err)
+				require.Equal(t, plan.Findings, r.Result)
+				require.Equal(t, "debian", r.Machine.Distro)
+				found := map[string]bool{}
+				for _, p := range r.Plan {
+					found[p.Item] = true
+				}
+				require.True(t, found["kubelet-pki"], "the kubelet's state is found: %v", found)
+				after, err := os.ReadFile(path)
+				require.NoError(t, err)
+				require.True(t, string(before) == string(after), "the audit must not write")
+				require.NotContains(t, loops(t), path)
+			})
+		}
+	}
+}
+
+func TestDisksThatCannotBeAudited(t *testing.T) {
+	path := image(t, "ext4", map[string]string{"etc/hostname": "x"})
+	_, err := audit(t, path)
+	require.EqualError(t, err, "auditing the disk image "+path+": the ext4 file system at byte 1048576 has no /etc/os-release, so it is not the root of a Linux system; name the root partition")
+}
+
+// TestAKilledAuditLeavesNothing kills an audit of a disk whose partition is copied, while
+// the copy is mounted.
+func TestAKilledAuditLeavesNothing(t *testing.T) {
+	path := image(t, "ext4", map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=13\n", "srv/text": strings.Repeat("a long text without secrets\n", 1<<20)})
+	run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+	folder := t.TempDir()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), auditMark+"="+path+".qcow2", "TMPDIR="+folder)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var child string
+	require.Eventually(t, func() bool {
+		children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
+		child = ""
+		for _, file := range children {
+			text, _ := os.ReadFile(file)
+			child += strings.TrimSpace(string(text))
+		}
+		mounts, _ := os.ReadFile(filepath.Join("/proc", child, "mountinfo"))
+		return child != "" && strings.Contains(string(mounts), "/dev/loop")
+	}, time.Minute, time.Millisecond)
+	assert.Contains(t, loops(t), folder, "the copy is mounted")
+	left := func() []os.DirEntry {
+		entries, err := os.ReadDir(folder)
+		require.NoError(t, err)
+		return entries
+	}
+	assert.Empty(t, left(), "nothing has a name while the audit runs")
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait(), "the audit was killed before its end")
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join("/proc", child))
+		return errors.Is(err, fs.ErrNotExist) && !strings.Contains(loops(t), folder)
+	}, time.Minute, time.Millisecond)
+	assert.Empty(t, left())
+}

@@ -1,0 +1,207 @@
+// Package diskdiff compares two disks: blocks, then files, then the packages that own
+// the files.
+package diskdiff
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
+)
+
+// Disk is one of the two disks.
+type Disk struct {
+	Image  *disk.Image
+	Layout *disk.Layout
+	// Root is the number of the partition to compare; 0 finds the root.
+	Root int
+}
+
+// Open opens a disk image.
+func Open(path string, root int) (Disk, error) {
+	image, err := disk.Open(path)
+	if err != nil {
+		return Disk{}, err
+	}
+	layout, err := image.Layout()
+	if err == nil {
+		_, err = layout.Roots(root)
+		if err != nil {
+			err = fmt.Errorf("comparing the disk image %s: %w", path, err)
+		}
+	}
+	if err != nil {
+		return Disk{}, errors.Join(err, image.Close())
+	}
+	return Disk{image, layout, root}, nil
+}
+
+// Result is what differs between two disks.
+type Result struct {
+	Blocks Blocks `json:"blocks"`
+	// Roots are the compared partitions, before and after.
+	Roots    [2]Root   `json:"roots"`
+	Packages []Package `json:"packages"`
+	Files    []File    `json:"files"`
+}
+
+// None is the result for a disk and itself.
+func None() Result { return Result{Packages: []Package{}, Files: []File{}} }
+
+// Root is a compared partition.
+type Root struct {
+	Partition  int    `json:"partition"`
+	FileSystem string `json:"file_system"`
+	// Notes name what was not compared.
+	Notes []string `json:"-"`
+}
+
+// Compare compares the files and packages of two disks. Folder is for temporary files;
+// empty is the system's.
+func Compare(ctx context.Context, before, after Disk, folder string) (Result, error) {
+	lists, err := list(ctx, [2]Disk{before, after}, folder)
+	for _, l := range lists {
+		if l != nil {
+			defer l.Close()
+		}
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	var r Result
+	for n, l := range lists {
+		r.Roots[n] = Root{l.Partition, l.Kind, l.Notes}
+	}
+	r.Packages = packagesOf(lists[0].Packages, lists[1].Packages)
+	r.Files, err = files(lists[0], lists[1], r.Packages)
+	return r, err
+}
+
+func list(ctx context.Context, disks [2]Disk, folder string) (lists [2]*diskaudit.Listing, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	if clones(disks) {
+		group.SetLimit(1)
+	}
+	for n, d := range disks {
+		group.Go(func() (err error) {
+			lists[n], err = diskaudit.Audit{Image: d.Image, Layout: d.Layout, Root: d.Root, Folder: folder}.List(ctx)
+			return err
+		})
+	}
+	return lists, group.Wait()
+}
+
+// clones says that both disks may have copies of one btrfs file system. Linux before 6.7
+// does not mount these at the same time.
+func clones(disks [2]Disk) bool {
+	for _, d := range disks {
+		if !slices.ContainsFunc(d.Layout.Partitions, func(p disk.Partition) bool { return p.Kind == "btrfs" }) {
+			return false
+		}
+	}
+	return true
+}
+
+// Package is a package whose version differs. Without Before, the package was added;
+// without After, it was removed.
+type Package struct {
+	Name   string  `json:"name"`
+	Before *string `json:"before"`
+	After  *string `json:"after"`
+	// Files is the number of files that differ and that the package owns.
+	Files int `json:"files"`
+}
+
+func packagesOf(before, after packages.Installed) []Package {
+	was, is := versions(before), versions(after)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	list := []Package{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		p := Package{Name: name}
+		if v, ok := was[name]; ok {
+			p.Before = &v
+		}
+		if v, ok := is[name]; ok {
+			p.After = &v
+		}
+		if p.Before == nil || p.After == nil || *p.Before != *p.After {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func versions(all packages.Installed) map[string]string {
+	list := map[string]string{}
+	for _, p := range all {
+		list[p.Name] = p.Version
+	}
+	return list
+}
+
+func nameOf(owner string, all packages.Installed) string {
+	if p, ok := all[owner]; ok {
+		return p.Name
+	}
+	return owner
+}
+
+// Blocks counts blocks of 512 KiB.
+type Blocks struct {
+	// By is how the blocks were compared: ByLineage or ByContent.
+	By      string `json:"by"`
+	Changed int    `json:"changed"`
+	Added   int    `json:"added"`
+	Removed int    `json:"removed"`
+}
+
+const (
+	// ByLineage means that EBS compared two snapshots of one lineage.
+	ByLineage = "lineage"
+	// ByContent means that the content of the disks was compared, without free space.
+	ByContent = "content"
+)
+
+// String describes the counts for a person.
+func (b Blocks) String() string {
+	one := func(n int, what string) string { return fmt.Sprintf("%d %s (%.1f MiB)", n, what, float64(n)/2) }
+	return one(b.Changed, "changed") + ", " + one(b.Added, "added") + ", " + one(b.Removed, "removed")
+}
+
+// CompareBlocks compares the content of two disks. What file systems say is free
+// counts as zeros. A block of zeros counts as none.
+func CompareBlocks(ctx context.Context, before, after Disk) (Blocks, error) {
+	counted := Blocks{By: ByContent}
+	size := max(before.Image.Size(), after.Image.Size())
+	first, second := make([]byte, disk.BlockSize), make([]byte, disk.BlockSize)
+	for n := range (size + disk.BlockSize - 1) / disk.BlockSize {
+		if err := context.Cause(ctx); err != nil {
+			return counted, err
+		}
+		was, err := before.Image.Block(before.Layout, n, first)
+		if err != nil {
+			return counted, err
+		}
+		is, err := after.Image.Block(after.Layout, n, second)
+		switch {
+		case err != nil:
+			return counted, err
+		case was && !is:
+			counted.Removed++
+		case !was && is:
+			counted.Added++
+		case was && !bytes.Equal(first, second):
+			counted.Changed++
+		}
+	}
+	return counted, nil
+}

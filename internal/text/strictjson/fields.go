@@ -1,0 +1,73 @@
+package strictjson
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+)
+
+// Object fills the struct that into points to.
+func (d *Decoder) Object(n *yaml.Node, path string, into any) {
+	v := reflect.ValueOf(into).Elem()
+	fields := FieldsOf(v.Type())
+	for _, p := range d.pairs(n, path) {
+		at := join(path, p.key.Value)
+		i, known := fields[p.key.Value]
+		if why := d.Refused[at]; why != "" {
+			d.fail(p.key, at, "%s", why)
+			continue
+		}
+		if !known {
+			d.fail(p.key, at, "unknown field; %s", show.Suggest(p.key.Value, slices.Sorted(maps.Keys(fields))))
+			continue
+		}
+		tag, failed := v.Type().Field(i).Tag, d.failed
+		if only := tag.Get("only"); only != "" && !strings.HasSuffix(d.Version, "/"+only) {
+			d.fail(p.key, at, "%s does not have this field", d.Version)
+			continue
+		}
+		d.placed(at, p.key.Line)
+		d.Value(p.value, at, v.Field(i))
+		if d.failed == failed {
+			d.check(p.value, at, v.Field(i), tag)
+		}
+	}
+}
+
+// check compares a value with the tags of its field: enum and pattern are for texts,
+// which must not be empty then, and least and most for numbers.
+func (d *Decoder) check(n *yaml.Node, path string, v reflect.Value, tag reflect.StructTag) {
+	if enum := tag.Get("enum"); enum != "" && !slices.Contains(strings.Split(enum, ","), v.String()) {
+		d.fail(n, path, "unknown value %q; %s", v.String(), show.Suggest(v.String(), strings.Split(enum, ",")))
+	}
+	if pattern := tag.Get("pattern"); pattern != "" && !regexp.MustCompile(pattern).MatchString(v.String()) {
+		d.fail(n, path, "%q does not match %s", v.String(), pattern)
+	}
+	least, err := strconv.Atoi(tag.Get("least"))
+	most, alsoErr := strconv.Atoi(tag.Get("most"))
+	if err == nil && alsoErr == nil && (v.Int() < int64(least) || v.Int() > int64(most)) {
+		d.fail(n, path, "%d is not between %d and %d", v.Int(), least, most)
+	}
+}
+
+// FieldsOf maps a struct's names in JSON or YAML to its fields.
+func FieldsOf(t reflect.Type) map[string]int {
+	fields := map[string]int{}
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		name, _, _ := strings.Cut(cmp.Or(tag.Get("json"), tag.Get("yaml")), ",")
+		if !t.Field(i).IsExported() {
+			continue
+		}
+		fields[name] = i
+	}
+	return fields
+}
