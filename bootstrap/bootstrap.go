@@ -194,7 +194,8 @@ func (l logSink) End(o plan.Outcome) {
 // FromNodeConfig returns the node that a NodeConfig describes. cache is the file
 // that keeps the NodeConfig and the facts about the instance until the next boot;
 // empty means no cache.
-func (s Services) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig, cache string) (*node.Node, error) {
+func (s Services) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfig.NodeConfig,
+	cache string) (*node.Node, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("checking the NodeConfig:\n%w", err)
 	}

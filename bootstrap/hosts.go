@@ -149,7 +149,8 @@ func CachedConfig(h *host.Host, name string) (*nodeconfig.NodeConfig, error) {
 	return config, nil
 }
 
-func (s Services) cachedFacts(ctx context.Context, h *host.Host, name string, config *nodeconfig.NodeConfig, aws AWS, want instance.Wants) (instance.Facts, error) {
+func (s Services) cachedFacts(ctx context.Context, h *host.Host, name string, config *nodeconfig.NodeConfig, aws AWS,
+	want instance.Wants) (instance.Facts, error) {
 	if name == "" {
 		return s.facts(ctx, aws, want)
 	}

@@ -15,7 +15,8 @@ func openSUSELeap16() Distro {
 		{Owner: "679593333241", Name: "openSUSE-Leap-16-0-v*-hvm-ssd-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
 	}
 	d.CloudImages = []CloudImage{
-		{URL: "https://download.opensuse.org/distribution/leap/16.0/appliances/Leap-16.0-Minimal-VM.{arch}-Cloud.qcow2", Sums: "https://download.opensuse.org/distribution/leap/16.0/appliances/Leap-16.0-Minimal-VM.{arch}-Cloud.qcow2.sha256", AMD64: "x86_64", ARM64: "aarch64"},
+		{URL: "https://download.opensuse.org/distribution/leap/16.0/appliances/Leap-16.0-Minimal-VM.{arch}-Cloud.qcow2",
+			Sums: "https://download.opensuse.org/distribution/leap/16.0/appliances/Leap-16.0-Minimal-VM.{arch}-Cloud.qcow2.sha256", AMD64: "x86_64", ARM64: "aarch64"},
 	}
 	return d
 }

@@ -64,7 +64,8 @@ func (s Spec) validateOptions() []error {
 		{fieldSwap, s.Swap, Swaps()}, {fieldFips, s.FIPS, FIPSModes()},
 	} {
 		if c.value != "" && !slices.Contains(c.known, c.value) {
-			errs = append(errs, surface.Errorf("%s %q is not known; known are %s", c.field, c.value, strings.Join(c.known, ", ")))
+			errs = append(errs, surface.Errorf("%s %q is not known; known are %s", c.field, c.value,
+				strings.Join(c.known, ", ")))
 		}
 	}
 	if minor, known := version.Minor(s.KubernetesVersion); s.Swap != "" && known && minor < firstWithSwap {

@@ -322,7 +322,8 @@ func (s *scan) try(text []byte, at, after, number int) {
 	if s.database && !p.text {
 		re = p.loose
 	}
-	if (p.signs == "" || bytes.ContainsAny(text[after:end], p.signs)) && p.matches(re(), text, begin, end, whole, &st.tries) {
+	if (p.signs == "" || bytes.ContainsAny(text[after:end], p.signs)) &&
+		p.matches(re(), text, begin, end, whole, &st.tries) {
 		st.left = true
 		if s.binary {
 			s.found(p, s.base+int64(at))

@@ -206,7 +206,8 @@ func (c *checker) scalar(n *yaml.Node) position {
 // checked where they are run.
 func (c *checker) writeFiles(list *yaml.Node) {
 	for _, entry := range list.Content {
-		name, content, encoding := strictjson.Child(entry, "path"), strictjson.Child(entry, "content"), strictjson.Child(entry, "encoding")
+		name, content := strictjson.Child(entry, "path"), strictjson.Child(entry, "content")
+		encoding := strictjson.Child(entry, "encoding")
 		if name == nil || content == nil || content.Kind != yaml.ScalarNode {
 			continue
 		}

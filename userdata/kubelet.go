@@ -24,7 +24,8 @@ import (
 func (c *checker) kubeletConfig(path string, n *yaml.Node) {
 	k := kubeletChecker{c, path}
 	k.value(path, n, reflect.TypeFor[v1beta1.KubeletConfiguration](), 0)
-	if version := strictjson.Child(n, "apiVersion"); version != nil && version.Value != v1beta1.SchemeGroupVersion.String() {
+	if version := strictjson.Child(n, "apiVersion"); version != nil &&
+		version.Value != v1beta1.SchemeGroupVersion.String() {
 		c.fail(version.Line, path+".apiVersion", "%q is not %s", version.Value, v1beta1.SchemeGroupVersion)
 	}
 	if kind := strictjson.Child(n, "kind"); kind != nil && kind.Value != "KubeletConfiguration" {

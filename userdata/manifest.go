@@ -334,7 +334,8 @@ func (c *checker) eksctlOverride(at string, family, override *yaml.Node) {
 }
 
 func (c *checker) eksctlGroup(at string, group, cluster *yaml.Node) {
-	ami, family, override := strictjson.Child(group, "ami"), strictjson.Child(group, "amiFamily"), strictjson.Child(group, "overrideBootstrapCommand")
+	ami, family := strictjson.Child(group, "ami"), strictjson.Child(group, "amiFamily")
+	override := strictjson.Child(group, "overrideBootstrapCommand")
 	own := ami != nil && amiID().MatchString(ami.Value)
 	if ami != nil && strings.HasPrefix(ami.Value, "ami-") && !own {
 		c.fail(ami.Line, at+".ami", "%q is no image's id", ami.Value)

@@ -211,7 +211,8 @@ func join(ctx context.Context, h *host.Host, s bootstrap.Services, n *bootstrap.
 }
 
 // showPlan prints what join would do.
-func showPlan(cmd *cobra.Command, h *host.Host, s bootstrap.Services, n *bootstrap.Node, pick bootstrap.Selection) error {
+func showPlan(cmd *cobra.Command, h *host.Host, s bootstrap.Services, n *bootstrap.Node,
+	pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
 	if err != nil {
 		return err

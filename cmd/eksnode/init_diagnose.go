@@ -148,10 +148,12 @@ func printDiagnosis(cmd *cobra.Command, r diagnose.Report, output string) error 
 	}
 	var list []verdict
 	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Certainty, f.Why, f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
+		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Certainty, f.Why,
+			f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
 		list = append(list, verdict{
 			rule: f.Rule.ID, name: f.Rule.ID, page: diagnose.Pages + "#" + f.Rule.ID, level: isError,
-			text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Certainty, f.Why), seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
+			text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Certainty, f.Why),
+			seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
 		})
 	}
 	code := 0

@@ -104,7 +104,8 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 		return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
 	}))
 	l.State, l.StateReason = stateOf(in)
-	l.SecurityGroups = show.Each(in.SecurityGroups, func(g types.GroupIdentifier) string { return aws.ToString(g.GroupId) })
+	l.SecurityGroups = show.Each(in.SecurityGroups,
+		func(g types.GroupIdentifier) string { return aws.ToString(g.GroupId) })
 	if in.IamInstanceProfile != nil {
 		l.Profile = aws.ToString(in.IamInstanceProfile.Arn)
 	}
@@ -146,7 +147,8 @@ func (a *AWS) Template(ctx context.Context, template, version string) (Launch, e
 	}
 	data := out.LaunchTemplateVersions[0].LaunchTemplateData
 	l := launchOf(data)
-	if err := errors.Join(bare(data.MetadataOptions, &l.Metadata), bare(data.NetworkInterfaces, &l.Interfaces)); err != nil {
+	if err := errors.Join(bare(data.MetadataOptions, &l.Metadata),
+		bare(data.NetworkInterfaces, &l.Interfaces)); err != nil {
 		return Launch{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	delete(l.Metadata, "State") // which EC2 adds

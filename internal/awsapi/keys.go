@@ -34,7 +34,8 @@ func imageDevices(mappings []types.BlockDeviceMapping) []BlockDevice {
 }
 
 func deviceOf(name, snapshot, key *string, size *int32, encrypted *bool) BlockDevice {
-	return BlockDevice{aws.ToString(name), aws.ToString(snapshot), aws.ToString(key), int(aws.ToInt32(size)), aws.ToBool(encrypted)}
+	return BlockDevice{aws.ToString(name), aws.ToString(snapshot), aws.ToString(key), int(aws.ToInt32(size)),
+		aws.ToBool(encrypted)}
 }
 
 func templateDevices(mappings []types.LaunchTemplateBlockDeviceMapping) []BlockDevice {

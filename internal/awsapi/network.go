@@ -192,7 +192,8 @@ func (a *AWS) ACLs(ctx context.Context, subnets []string) ([]ACL, error) {
 
 func aclOf(in types.NetworkAcl) ACL {
 	acl := ACL{ID: aws.ToString(in.NetworkAclId)}
-	acl.Subnets = show.Each(in.Associations, func(s types.NetworkAclAssociation) string { return aws.ToString(s.SubnetId) })
+	acl.Subnets = show.Each(in.Associations,
+		func(s types.NetworkAclAssociation) string { return aws.ToString(s.SubnetId) })
 	for _, e := range in.Entries {
 		entry := ACLEntry{
 			Number: int(aws.ToInt32(e.RuleNumber)), Egress: aws.ToBool(e.Egress), Allow: e.RuleAction == types.RuleActionAllow,

@@ -65,7 +65,8 @@ func (a *AWS) Recipe(ctx context.Context, id string) (Recipe, error) {
 			in.UefiData = stored.UefiData.Value
 		}
 	}
-	r := Recipe{Region: a.Region, Image: id, Snapshots: i.Snapshots, Permissions: shared.LaunchPermissions, Deprecated: i.Deprecated}
+	r := Recipe{Region: a.Region, Image: id, Snapshots: i.Snapshots, Permissions: shared.LaunchPermissions,
+		Deprecated: i.Deprecated}
 	return r, bare(in, &r.Register)
 }
 

@@ -252,7 +252,8 @@ func Orphans(ctx context.Context, regions []*AWS) ([]Orphan, error) {
 // all at once, and may not answer in time.
 func (a *AWS) snapshots(ctx context.Context) ([]Snapshot, error) {
 	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, MaxResults: aws.Int32(1000)})
-	return collect(each[types.Snapshot](ctx, "listing your snapshots", pages), func(in types.Snapshot) Snapshot { return snapshotOf(in, a.Region) })
+	return collect(each[types.Snapshot](ctx, "listing your snapshots", pages),
+		func(in types.Snapshot) Snapshot { return snapshotOf(in, a.Region) })
 }
 
 // copied is how EC2 describes the snapshot of an image's copy, and made how it describes

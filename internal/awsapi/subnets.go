@@ -90,7 +90,8 @@ func subnetOf(in types.Subnet) Subnet {
 
 func (a *AWS) routeTables(ctx context.Context, vpc string) ([]types.RouteTable, error) {
 	pages := ec2.NewDescribeRouteTablesPaginator(a.ec2, &ec2.DescribeRouteTablesInput{Filters: filters("vpc-id", vpc)})
-	return collect(each[types.RouteTable](ctx, "reading the routes of the VPC "+vpc, pages), func(t types.RouteTable) types.RouteTable { return t })
+	return collect(each[types.RouteTable](ctx, "reading the routes of the VPC "+vpc, pages),
+		func(t types.RouteTable) types.RouteTable { return t })
 }
 
 // routesOf finds the route table of a subnet. A subnet without its own uses the
@@ -214,7 +215,8 @@ func (s Selector) filters(id, name string) []types.Filter {
 // SelectSubnets returns the IDs of the selected subnets.
 func (a *AWS) SelectSubnets(ctx context.Context, s Selector) ([]string, error) {
 	pages := ec2.NewDescribeSubnetsPaginator(a.ec2, &ec2.DescribeSubnetsInput{Filters: s.filters("subnet-id", "")})
-	return collect(each[types.Subnet](ctx, "searching for subnets", pages), func(in types.Subnet) string { return aws.ToString(in.SubnetId) })
+	return collect(each[types.Subnet](ctx, "searching for subnets", pages),
+		func(in types.Subnet) string { return aws.ToString(in.SubnetId) })
 }
 
 // SelectSecurityGroups returns the IDs of the selected security groups.

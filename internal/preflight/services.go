@@ -200,7 +200,8 @@ func (f *facts) reaches(s awsapi.Subnet, e awsapi.Endpoint) *result {
 		in = fmt.Sprintf("aws ec2 authorize-security-group-ingress --group-id %s --protocol tcp --port 443 --source-group %s", e.Groups[0], from[0])
 	}
 	switch said := lets(groups, false, https, from, []string{network}); {
-	case said == unclear || said == shut && !known && any443(groups, false, func(r awsapi.Rule) bool { return len(r.Groups) > 0 }):
+	case said == unclear || said == shut && !known &&
+		any443(groups, false, func(r awsapi.Rule) bool { return len(r.Groups) > 0 }):
 		return maybe(in, "%s may let nothing in to port 443 from %s: preflight cannot see what their rules refer to", what, source)
 	case said == shut:
 		return bad(in, "%s let nothing in to port 443 from %s", what, source)

@@ -37,7 +37,8 @@ func dpkgFiles(l *lister) error {
 	}
 	return eachDpkg(l.h, func(p map[string]string) error {
 		if isInstalled(p) && !listed[p["Package"]] {
-			return fmt.Errorf("reading dpkg's lists of files: %q has no list in %s; install the package again", p["Package"], dpkgInfo)
+			return fmt.Errorf("reading dpkg's lists of files: %q has no list in %s; install the package again", p["Package"],
+				dpkgInfo)
 		}
 		return nil
 	})
