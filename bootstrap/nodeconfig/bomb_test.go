@@ -230,3 +230,54 @@ func TestMessagesArePrintable(t *testing.T) {
 	assert.Equal(t, `line 4: spec.x\nline 1: y\x1b[2J: unknown field; known are cluster, containerd, featureGates, instance, kubelet`, lines[0])
 	assert.Less(t, len(lines[1]), 700)
 }
+
+// A text of exactly a limit is read, and one byte more is refused.
+func TestLimitsAreInclusive(t *testing.T) {
+	filled := func(text string, most int) string { return text + strings.Repeat("#", most-len(text)) }
+	for name, c := range map[string]struct {
+		begin string
+		most  int
+		read  func(text string) error
+	}{
+		"YAML":     {head, maxYAML, func(text string) error { return errorOf(Decode([]byte(text))) }},
+		"TOML":     {"x = 1\n", maxTOML, func(text string) error { return errorOf(ReadTOML([]byte(text))) }},
+		"text":     {"#", maxText, func(text string) error { _, _, err := Unwrap([]byte(text)); return err }},
+		"unpacked": {"#", maxText, func(text string) error { _, _, err := Unwrap([]byte(zipped(text))); return err }},
+		"object":   {head, maxYAML, func(text string) error { return errorOf(firstObject([]byte(text))) }},
+	} {
+		assert.NoError(t, c.read(filled(c.begin, c.most)), name)
+		assert.Error(t, c.read(filled(c.begin, c.most+1)), name)
+	}
+	assert.NoError(t, errorOf(Decode([]byte(strings.Repeat("---\n", maxDocuments)+head))))
+	assert.Error(t, errorOf(Decode([]byte(strings.Repeat("---\n", maxDocuments+1)+head))))
+	assert.True(t, newForm(3, "^a*$").fits("aaa"))
+	assert.False(t, newForm(3, "^a*$").fits("aaaa"))
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+// Problems of a MIME message name the line that has them.
+func TestMIMEProblemsNameTheirLine(t *testing.T) {
+	const begin = "\n\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n"
+	part := "--X\nContent-Type: text/plain\n\ntext\n"
+	for text, want := range map[string]string{
+		begin + "no part":        "[line 6: --X-- is missing, which ends the last part line 5: no part begins with --X on a line of its own]",
+		begin + part:             "[line 10: --X-- is missing, which ends the last part]",
+		begin + part + "--X":     "[line 10: --X-- should end the last part, not --X]",
+		begin + part + "--X--":   "[]",
+		begin + part + "--X--\n": "[]",
+	} {
+		_, problems := ReadMIME(text)
+		assert.Equal(t, want, fmt.Sprint(problems), text)
+	}
+}
+
+// A NodeConfig without a value contradicts none that has it.
+func TestAMissingAuthorityContradictsNothing(t *testing.T) {
+	var with, without, other NodeConfig
+	with.Spec.Cluster.CertificateAuthority = []byte("ca")
+	other.Spec.Cluster.CertificateAuthority = []byte("other")
+	assert.Empty(t, with.Contradictions(&without))
+	assert.Empty(t, without.Contradictions(&with))
+	assert.Len(t, with.Contradictions(&other), 1)
+}
