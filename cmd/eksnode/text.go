@@ -149,18 +149,11 @@ func couldNotRun(r plan.Report) string {
 		return ""
 	}
 	first, more, _ := strings.Cut(causes[0], "\n")
-	text := fmt.Sprintf("%s could not run: %s", show.Count(len(causes), noun(r)), first)
+	text := fmt.Sprintf("%s could not run: %s", show.Count(len(causes), console.ItemName(r.Command)), first)
 	if more != "" || len(causes) > 1 {
 		text += "; the other errors are above"
 	}
 	return text
-}
-
-func noun(r plan.Report) string {
-	if r.Command == string(agent.Provision) {
-		return "step"
-	}
-	return "rule"
 }
 
 // next says what to do about findings.
@@ -209,7 +202,7 @@ func found(r plan.Report) string {
 
 // done counts the changes of a run.
 func done(r plan.Report) string {
-	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, show.Count(r.Totals.Items, noun(r)), show.Count(r.Totals.Actions, "action"))
+	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, show.Count(r.Totals.Items, console.ItemName(r.Command)), show.Count(r.Totals.Actions, "action"))
 	if r.Totals.Entries > 0 || r.Totals.Bytes > 0 {
 		text += fmt.Sprintf(", %s (%s) removed", show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes))
 	}

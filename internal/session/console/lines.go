@@ -18,8 +18,8 @@ const (
 	audit     = "audit"
 )
 
-// noun is the name of a command's items.
-func noun(command string) string {
+// ItemName is the name of a command's items: step, or rule.
+func ItemName(command string) string {
 	if command == provision {
 		return "step"
 	}
@@ -61,7 +61,7 @@ func amounts(t plan.Totals, planned bool) []string {
 
 // PhaseLine sums up one phase, such as "state: 17 rules, nothing to remove".
 func PhaseLine(command string, p plan.PhaseTotals) string {
-	parts := []string{p.Phase + ": " + show.Count(p.Items, noun(command))}
+	parts := []string{p.Phase + ": " + show.Count(p.Items, ItemName(command))}
 	if p.Skipped == p.Items {
 		return parts[0] + ", not started"
 	}
@@ -93,7 +93,7 @@ func PhaseLine(command string, p plan.PhaseTotals) string {
 // Verdict sums up the run on one line.
 func Verdict(r *plan.Report) string {
 	parts := []string{
-		fmt.Sprintf("%s %s: %s", r.Command, r.Result, show.Count(r.Totals.Items, noun(r.Command))),
+		fmt.Sprintf("%s %s: %s", r.Command, r.Result, show.Count(r.Totals.Items, ItemName(r.Command))),
 	}
 	if r.Result != plan.DryRun {
 		parts = append(parts, fmt.Sprintf("%d changed", r.Totals.Changed))
