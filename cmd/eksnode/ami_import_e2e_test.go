@@ -184,6 +184,17 @@ func TestAMIImportStopsAtFindings(t *testing.T) {
 	}
 }
 
+// A disk that was provisioned after its scrub is refused. The post-processor eksnode-ami
+// runs the same import.
+func TestAMIImportRefusesWorkAfterTheScrub(t *testing.T) {
+	_, double := importWorld(t)
+	record := `{"schema": "eksnode.scrubbed/v1", "tool": "0.1.0", "provisioned": true}`
+	code, out, errOut := inProcess(importArgs(nodeDisk(t, map[string]string{"etc/eks/eksnode/scrubbed.json": record}))...)
+	assert.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "a provision ran after the scrub: make the scrub the last step")
+	assert.Empty(t, double.IDs())
+}
+
 // TestAMIImportRefusesBadDisks imports disks that cannot become an AMI. Each error says
 // what to do, and nothing is uploaded.
 func TestAMIImportRefusesBadDisks(t *testing.T) {

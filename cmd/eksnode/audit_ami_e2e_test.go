@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -158,6 +159,30 @@ func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {
 	}
 	_, fetched = audit()
 	assert.Zero(t, fetched)
+	assert.Empty(t, cached(t))
+}
+
+func TestAKilledAuditGoesOn(t *testing.T) {
+	_, double := cloudWith(t, rootDisk(t, usedNode(t)), nil)
+	var gets atomic.Int32
+	killed := make(chan struct{})
+	double.Before("GetSnapshotBlock", func() {
+		if gets.Add(1) == 100 {
+			close(killed)
+		}
+	})
+	cmd := exec.Command("eksnode", "audit", "--ami", cloudImage)
+	require.NoError(t, cmd.Start())
+	<-killed
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	double.Before("GetSnapshotBlock", nil)
+	assert.Equal(t, []string{cloudSnapshot, cloudSnapshot + "/disk.raw.journal", cloudSnapshot + "/disk.raw.part"}, cached(t))
+	before := double.Count().Fetched
+	code, out, errOut := command(t, "", "audit", "--ami", cloudImage)
+	require.Equal(t, 1, code, errOut)
+	assert.Contains(t, out, "/etc/machine-id")
+	assert.Less(t, double.Count().Fetched-before, int64(64<<20), "only the rest is read")
 	assert.Empty(t, cached(t))
 }
 
