@@ -281,3 +281,13 @@ func TestAMissingAuthorityContradictsNothing(t *testing.T) {
 	assert.Empty(t, without.Contradictions(&with))
 	assert.Len(t, with.Contradictions(&other), 1)
 }
+
+// A later list replaces an earlier one, and an empty list nothing.
+func TestLaterListsReplaceEarlierOnes(t *testing.T) {
+	var c, later, empty NodeConfig
+	c.Spec.Instance.Network.Domains = []string{"old.example"}
+	later.Spec.Instance.Network.Domains = []string{"new.example"}
+	require.NoError(t, c.Merge(&later))
+	require.NoError(t, c.Merge(&empty))
+	assert.Equal(t, []string{"new.example"}, c.Spec.Instance.Network.Domains)
+}
