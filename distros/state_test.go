@@ -130,8 +130,9 @@ func TestDuplicateVersionsAreFindings(t *testing.T) {
 	} {
 		all = append(all, packages.RPM{Name: p[0], Arch: p[1], Version: p[2], Provides: p[3:]})
 	}
-	assert.Equal(t, plan.Answer{Findings: []plan.Finding{{Target: "runc.x86_64", Reason: "rpm has the versions 2:1.2-1 and 2:1.3-1, " +
-		`so an installation was interrupted: run "dnf remove --duplicates"`}}}, duplicates(all, `run "dnf remove --duplicates"`))
+	assert.Equal(t, plan.Answer{Findings: []plan.Finding{{Target: "runc.x86_64",
+		Reason: "rpm has the versions 2:1.2-1 and 2:1.3-1, " +
+			`so an installation was interrupted: run "dnf remove --duplicates"`}}}, duplicates(all, `run "dnf remove --duplicates"`))
 }
 
 // The policy file of a killed agent is removed. Any other policy stays.

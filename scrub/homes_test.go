@@ -42,7 +42,8 @@ func TestHomesInSystemFoldersAreIgnored(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"/data/u", "/home/admin", "/home/moved", "/opt/svc home", "/root", "/srv/x", "/var/lib/postgresql"}, homes)
 	before := snapshot(t, root)
-	apply(t, h, Spec{Only: []string{"mine"}, Own: []Rule{{ID: "mine", Phase: State, Verb: plan.Remove, Paths: []string{"~/kube*"}, Why: "test"}}})
+	apply(t, h, Spec{Only: []string{"mine"},
+		Own: []Rule{{ID: "mine", Phase: State, Verb: plan.Remove, Paths: []string{"~/kube*"}, Why: "test"}}})
 	assert.Equal(t, []string{
 		"- /data/moved/kube", "- /data/u/kube", "- /home/admin/kube", "- /opt/svc home/kubes", "- /srv/x/kube", "- /var/lib/postgresql/kube",
 	}, diff(before, snapshot(t, root)))

@@ -42,32 +42,51 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 		rule Rule
 		want string // error; empty if the rule runs
 	}{
-		"a package's file":             {rule: Rule{Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"a package's file, emptied":    {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg/owned"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"a parent of a package's file": {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
-		"by wildcards":                 {rule: Rule{Paths: []string{"/opt/p*/o*"}}, want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
-		"by the old name of a folder":  {rule: Rule{Paths: []string{"/usr/bin/tool"}}, want: "x: /usr/bin/tool belongs to the package tool" + belongs},
-		"through a folder's old name":  {rule: Rule{Paths: []string{"/lib/ours"}}, want: "x: /usr/lib/ours belongs to the package tool" + belongs},
-		"a package's folder":           {rule: Rule{Paths: []string{"/opt/pkg/deep"}}, want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
-		"allowed by owned":             {rule: Rule{Owned: true, Paths: []string{"/opt/pkg", "/usr/share/doc"}}},
-		"kept":                         {rule: Rule{Paths: []string{"/opt/pkg/*"}, Keep: []string{"/opt/pkg/owned", "/opt/pkg/deep"}}},
-		"in a package's folder":        {rule: Rule{Paths: []string{"/opt/pkg/free", "/opt/pkg/deep/state"}}},
-		"a package's folder, emptied":  {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg/deep"}}},
-		"a missing file":               {rule: Rule{Paths: []string{"/opt/pkg/missing"}}},
-		"through a link to /etc":       {rule: Rule{Owned: true, Paths: []string{"/opt/data/passwd"}}, want: "x: /opt/data/passwd is /etc/passwd" + needs},
-		"by wildcards through a link":  {rule: Rule{Owned: true, Paths: []string{"/opt/d*/sys*"}}, want: "x: /opt/data/systemd is /etc/systemd" + needs},
-		"a link to /etc, emptied":      {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/data"}}, want: "x: /opt/data is /etc" + needs},
-		"a link to the root, emptied":  {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/root"}}, want: "x: /opt/root is / on this machine and matches too much: the rule would remove a top folder of the system or a whole home"},
-		"a link to systemd's files":    {rule: Rule{Owned: true, Paths: []string{"/opt/init/systemd"}}, want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and matches too much: the system needs everything below /usr/lib/systemd; leave the path out"},
-		"a link to /boot":              {rule: Rule{Owned: true, Paths: []string{"/opt/kernels/*"}}, want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and matches too much: the system needs everything below /boot; leave the path out"},
-		"the link itself":              {rule: Rule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
-		"a person's home":              {rule: Rule{Paths: []string{"/srv/deploy"}}, want: `x: removing /srv/deploy would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
-		"people's homes by a link":     {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/homes"}}, want: `x: removing /opt/homes would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
-		"in a person's home":           {rule: Rule{Paths: []string{"/srv/deploy/notes"}}},
-		"a daemon's home":              {rule: Rule{Paths: []string{"/var/lib/ours"}}},
-		"a file in the manifest":       {rule: Rule{Owned: true, Paths: []string{"/opt/ours/bin"}}, want: "x: removing /opt/ours/bin would remove /opt/ours/bin/plugin, which must stay: the image's manifest records it; list other files instead"},
-		"a template of the manifest":   {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/ours/template"}}, want: "x: removing /opt/ours/template would remove /opt/ours/template, which must stay: the image's manifest records it; list other files instead"},
-		"keeping the manifest's file":  {rule: Rule{Paths: []string{"/opt/ours/bin"}, Keep: []string{"/opt/ours/bin/plugin"}}},
+		"a package's file": {rule: Rule{Paths: []string{"/opt/pkg/owned"}},
+			want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"a package's file, emptied": {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg/owned"}},
+			want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"a parent of a package's file": {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg"}},
+			want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"by wildcards": {rule: Rule{Paths: []string{"/opt/p*/o*"}},
+			want: "x: /opt/pkg/owned belongs to the package pkg" + belongs},
+		"by the old name of a folder": {rule: Rule{Paths: []string{"/usr/bin/tool"}},
+			want: "x: /usr/bin/tool belongs to the package tool" + belongs},
+		"through a folder's old name": {rule: Rule{Paths: []string{"/lib/ours"}},
+			want: "x: /usr/lib/ours belongs to the package tool" + belongs},
+		"a package's folder": {rule: Rule{Paths: []string{"/opt/pkg/deep"}},
+			want: "x: /opt/pkg/deep belongs to the package pkg" + belongs},
+		"allowed by owned": {rule: Rule{Owned: true, Paths: []string{"/opt/pkg", "/usr/share/doc"}}},
+		"kept": {rule: Rule{Paths: []string{"/opt/pkg/*"},
+			Keep: []string{"/opt/pkg/owned", "/opt/pkg/deep"}}},
+		"in a package's folder":       {rule: Rule{Paths: []string{"/opt/pkg/free", "/opt/pkg/deep/state"}}},
+		"a package's folder, emptied": {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/pkg/deep"}}},
+		"a missing file":              {rule: Rule{Paths: []string{"/opt/pkg/missing"}}},
+		"through a link to /etc": {rule: Rule{Owned: true, Paths: []string{"/opt/data/passwd"}},
+			want: "x: /opt/data/passwd is /etc/passwd" + needs},
+		"by wildcards through a link": {rule: Rule{Owned: true, Paths: []string{"/opt/d*/sys*"}},
+			want: "x: /opt/data/systemd is /etc/systemd" + needs},
+		"a link to /etc, emptied": {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/data"}},
+			want: "x: /opt/data is /etc" + needs},
+		"a link to the root, emptied": {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/root"}},
+			want: "x: /opt/root is / on this machine and matches too much: the rule would remove a top folder of the system or a whole home"},
+		"a link to systemd's files": {rule: Rule{Owned: true, Paths: []string{"/opt/init/systemd"}},
+			want: "x: /opt/init/systemd is /usr/lib/systemd/systemd on this machine and matches too much: the system needs everything below /usr/lib/systemd; leave the path out"},
+		"a link to /boot": {rule: Rule{Owned: true, Paths: []string{"/opt/kernels/*"}},
+			want: "x: /opt/kernels/vmlinuz-6.1 is /boot/vmlinuz-6.1 on this machine and matches too much: the system needs everything below /boot; leave the path out"},
+		"the link itself": {rule: Rule{Paths: []string{"/opt/data", "/opt/root", "/opt/init"}}},
+		"a person's home": {rule: Rule{Paths: []string{"/srv/deploy"}},
+			want: `x: removing /srv/deploy would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
+		"people's homes by a link": {rule: Rule{Verb: plan.Empty, Paths: []string{"/opt/homes"}},
+			want: `x: removing /opt/homes would remove /srv/deploy, which must stay: home of "deploy"; list other files instead`},
+		"in a person's home": {rule: Rule{Paths: []string{"/srv/deploy/notes"}}},
+		"a daemon's home":    {rule: Rule{Paths: []string{"/var/lib/ours"}}},
+		"a file in the manifest": {rule: Rule{Owned: true, Paths: []string{"/opt/ours/bin"}},
+			want: "x: removing /opt/ours/bin would remove /opt/ours/bin/plugin, which must stay: the image's manifest records it; list other files instead"},
+		"a template of the manifest": {rule: Rule{Owned: true, Verb: plan.Empty, Paths: []string{"/opt/ours/template"}},
+			want: "x: removing /opt/ours/template would remove /opt/ours/template, which must stay: the image's manifest records it; list other files instead"},
+		"keeping the manifest's file": {rule: Rule{Paths: []string{"/opt/ours/bin"},
+			Keep: []string{"/opt/ours/bin/plugin"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(base)
@@ -189,7 +208,8 @@ func TestKeptFilesStay(t *testing.T) {
 			t.Run(name+"/"+string(verb), func(t *testing.T) {
 				h, root := surrounded(t, files)
 				before := noted(t, root)
-				spec := Spec{Only: []string{"ours"}, Own: []Rule{{ID: "ours", Phase: State, Verb: verb, Why: "y", Paths: c.paths, Keep: c.keep}}}
+				spec := Spec{Only: []string{"ours"}, Own: []Rule{{ID: "ours", Phase: State, Verb: verb, Why: "y", Paths: c.paths,
+					Keep: c.keep}}}
 				gone := c.gone
 				switch {
 				case verb == plan.Empty && name == "a folder and its files":
@@ -239,7 +259,8 @@ func TestKeptFilesStayBehindLinksAndInHomes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := surrounded(t, files)
 			before := noted(t, root)
-			spec := Spec{Only: []string{"ours"}, Own: []Rule{{ID: "ours", Phase: State, Verb: c.verb, Why: "y", Paths: []string{c.path}, Keep: []string{c.keep}}}}
+			spec := Spec{Only: []string{"ours"}, Own: []Rule{{ID: "ours", Phase: State, Verb: c.verb, Why: "y",
+				Paths: []string{c.path}, Keep: []string{c.keep}}}}
 			apply(t, h, spec)
 			for _, g := range c.gone {
 				delete(before, g)

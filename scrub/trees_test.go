@@ -72,8 +72,9 @@ var found = map[string][]findCase{
 		{"moved away", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet/": ""}, []string{"+ " + templates.Kubeconfig}},
 		{"behind a link", map[string]string{"etc/eks/bootstrap.sh": "", "var/lib/kubelet": "-> /data", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
 		{"itself a link", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: "-> /data/kubeconfig", "data/kubeconfig": joinedKubeconfig}, []string{"~ /data/kubeconfig"}},
-		{"the kubelet's own, on an Outpost", map[string]string{amazonScript[1:]: "#!/bin/bash\n", templates.Kubeconfig[1:]: "users:\n- user:\n" +
-			"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"}, []string{"~ " + templates.Kubeconfig}},
+		{"the kubelet's own, on an Outpost", map[string]string{amazonScript[1:]: "#!/bin/bash\n",
+			templates.Kubeconfig[1:]: "users:\n- user:\n" +
+				"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"}, []string{"~ " + templates.Kubeconfig}},
 		{"without a template", map[string]string{templates.Kubeconfig[1:]: nodeadmKubeconfig}, []string{"- " + templates.Kubeconfig}},
 		{"of Amazon Linux 2, without a script", map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}, []string{"~ " + templates.Kubeconfig}},
 		{"untouched", map[string]string{"etc/eks/bootstrap.sh": "", templates.Kubeconfig[1:]: templateText(templates.Kubeconfig)}, nil},

@@ -78,9 +78,11 @@ func TestUnreadRegionsAreReported(t *testing.T) {
 		hide func(*aws.World)
 		want string
 	}{
-		"denied":  {func(w *aws.World) { w.Deny("us-east-1") }, "eksnode: in us-east-1: listing your images: the permission ec2:DescribeImages is missing"},
+		"denied": {func(w *aws.World) { w.Deny("us-east-1") },
+			"eksnode: in us-east-1: listing your images: the permission ec2:DescribeImages is missing"},
 		"cut off": {func(w *aws.World) { w.CutRegion("us-east-1") }, "eksnode: in us-east-1: listing your images: "},
-		"two":     {func(w *aws.World) { w.Deny("us-east-1"); w.Deny("eu-north-1") }, "eksnode: in eu-north-1, us-east-1: listing your images: the permission"},
+		"two": {func(w *aws.World) { w.Deny("us-east-1"); w.Deny("eu-north-1") },
+			"eksnode: in eu-north-1, us-east-1: listing your images: the permission"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := regional(t)
@@ -180,7 +182,8 @@ func TestAMIPublishSetsTheParameterInAllRegions(t *testing.T) {
 		"a derived image": {func(w *aws.World) { // made from an instance of the first image
 			w.Image("ami-20000001").SourceInstance = "i-7"
 		}, "ami-00000001 --region eu-west-1,us-east-1", 2, "", "us-east-1 has no copy of ami-00000001"},
-		"an unread region": {func(w *aws.World) { w.Deny("us-east-1") }, "eu-west-1:ami-00000001 --all-regions", 2, strings.Join(strings.SplitAfter(all, "\n")[:2], ""),
+		"an unread region": {func(w *aws.World) { w.Deny("us-east-1") }, "eu-west-1:ami-00000001 --all-regions", 2,
+			strings.Join(strings.SplitAfter(all, "\n")[:2], ""),
 			"in us-east-1: listing the images of the account " + aws.Account + ": the permission ec2:DescribeImages is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -202,7 +202,8 @@ func found(r plan.Report) string {
 
 // done counts the changes of a run.
 func done(r plan.Report) string {
-	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed, show.Count(r.Totals.Items, console.ItemName(r.Command)), show.Count(r.Totals.Actions, "action"))
+	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed,
+		show.Count(r.Totals.Items, console.ItemName(r.Command)), show.Count(r.Totals.Actions, "action"))
 	if r.Totals.Entries > 0 || r.Totals.Bytes > 0 {
 		text += fmt.Sprintf(", %s (%s) removed", show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes))
 	}

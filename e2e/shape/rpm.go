@@ -70,7 +70,8 @@ func (m rpmManager) build(ctx context.Context, folder, name, copies string, all 
 	fmt.Fprintf(&spec, "Name: shape-%s\nVersion: 1\nRelease: 1\nSummary: none\nLicense: none\nAutoReqProv: no\n%%description\nnone\n%%install\nmkdir -p %%{buildroot}\n%s", name, copies)
 	owned := map[string]bool{}
 	for _, p := range all {
-		fmt.Fprintf(&spec, "%%package -n %s\nVersion: %s\nRelease: 1\nSummary: %s\nAutoReqProv: no\n", p.name, p.version, cmp.Or(p.summary, p.name, "none"))
+		fmt.Fprintf(&spec, "%%package -n %s\nVersion: %s\nRelease: 1\nSummary: %s\nAutoReqProv: no\n", p.name, p.version,
+			cmp.Or(p.summary, p.name, "none"))
 		for _, need := range p.needs(known) {
 			fmt.Fprintf(&spec, "Requires: %s\n", need)
 		}

@@ -163,12 +163,30 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 		}, "the launch template nodes has no tag kubernetes.io/cluster/my-cluster=owned; the Auto Scaling group may add the tag",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"TagSpecifications":[{"ResourceType":"volume","Tags":[{"Key":"team","Value":"o'\''brien"}]},` +
 				`{"ResourceType":"instance","Tags":[{"Key":"kubernetes.io/cluster/my-cluster","Value":"owned"},{"Key":"team","Value":"a"}]}]}'`},
-		"no profile": {"instance-profile", "FAIL", func(f *facts) { f.launch.value.Profile, f.profile.value = "", awsapi.Profile{} }, "the launch template nodes has no instance profile: right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials; --role names the role",
+		"no profile": {"instance-profile", "FAIL",
+			func(f *facts) {
+				f.launch.value.Profile, f.profile.value = "",
+					awsapi.Profile{}
+			}, "the launch template nodes has no instance profile: right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials; --role names the role",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"IamInstanceProfile":{"Name":"PROFILE"}}'`},
-		"no image":    {"image-state", "FAIL", func(f *facts) { f.launch.value.Image, f.image = "", fact[awsapi.Image]{absent: true} }, "the launch template nodes names no image", `'{"ImageId":"AMI"}'`},
-		"no type":     {"image-architecture", "WARN", func(f *facts) { f.launch.value.Type, f.architectures = "", fact[[]string]{absent: true} }, "the launch template nodes names no instance type", "aws ec2 describe-instance-types"},
-		"no groups":   {"security-group-443", "WARN", func(f *facts) { f.launch.value.SecurityGroups, f.nodeGroups.value = nil, nil }, "its instances get the VPC's default group", `'{"SecurityGroupIds":["sg-cluster"]}'`},
-		"no metadata": {"metadata", "FAIL", func(f *facts) { f.launch.value.NoMetadata, f.launch.value.Metadata["HttpEndpoint"] = true, "disabled" }, "the metadata service is off in the launch template nodes", `'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"required"}}'`},
+		"no image": {"image-state", "FAIL", func(f *facts) {
+			f.launch.value.Image, f.image = "",
+				fact[awsapi.Image]{absent: true}
+		}, "the launch template nodes names no image", `'{"ImageId":"AMI"}'`},
+		"no type": {"image-architecture", "WARN",
+			func(f *facts) {
+				f.launch.value.Type, f.architectures = "",
+					fact[[]string]{absent: true}
+			}, "the launch template nodes names no instance type", "aws ec2 describe-instance-types"},
+		"no groups": {"security-group-443", "WARN",
+			func(f *facts) {
+				f.launch.value.SecurityGroups, f.nodeGroups.value = nil,
+					nil
+			}, "its instances get the VPC's default group", `'{"SecurityGroupIds":["sg-cluster"]}'`},
+		"no metadata": {"metadata", "FAIL", func(f *facts) {
+			f.launch.value.NoMetadata,
+				f.launch.value.Metadata["HttpEndpoint"] = true, "disabled"
+		}, "the metadata service is off in the launch template nodes", `'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"required"}}'`},
 		"other metadata options": {"metadata", "FAIL", func(f *facts) {
 			f.launch.value.NoMetadata, f.launch.value.Tokens = true, "optional"
 			f.launch.value.Metadata = map[string]any{"HttpEndpoint": "disabled", "InstanceMetadataTags": "enabled", "HttpTokens": "optional"}

@@ -61,12 +61,17 @@ func vpc(w *aws.World, fields map[string]any) {
 // endpoints: Edit supplements them.
 func networkWorlds() []scene {
 	return []scene{
-		{nated, "the NAT gateway failed", of(instance), func(w *aws.World) { w.Edit("ec2:DescribeNatGateways", "<state>available<", "<state>failed<") }, "FAIL egress", "subnet-1 routes to nat-1, which is failed", ""},
+		{nated, "the NAT gateway failed", of(instance),
+			func(w *aws.World) {
+				w.Edit("ec2:DescribeNatGateways", "<state>available<",
+					"<state>failed<")
+			}, "FAIL egress", "subnet-1 routes to nat-1, which is failed", ""},
 		{nated, "the NAT gateway is in a private subnet", of(instance), func(w *aws.World) {
 			w.NAT("nat-2", "subnet-2")
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
 		}, "FAIL egress", "nat-2, whose subnet subnet-2 routes to nat-1 instead of an internet gateway", ""},
-		{nated, "the public subnet lost its route", of(instance), func(w *aws.World) { w.Route("rtb-public", "0.0.0.0/0") }, "FAIL egress", "whose subnet subnet-3 has no route to an internet gateway", ""},
+		{nated, "the public subnet lost its route", of(instance), func(w *aws.World) { w.Route("rtb-public", "0.0.0.0/0") },
+			"FAIL egress", "whose subnet subnet-3 has no route to an internet gateway", ""},
 		{nated, "a private NAT gateway", of(instance), func(w *aws.World) {
 			w.Name("nat-2", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-3", "ConnectivityType", "private"), `<natGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
@@ -82,8 +87,16 @@ func networkWorlds() []scene {
 			w.Route("rtb-main", "0.0.0.0/0")
 			w.Edit("ec2:DescribeRouteTables", `<subnetId>subnet-1</subnetId>`, "")
 		}, "FAIL egress", "subnet-1 has no route to the internet", ""},
-		{nated, "a public subnet without public addresses", of(instance), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0", "GatewayId", "igw-1") }, "FAIL egress", "subnet-1 routes to igw-1, but its instances get no public address", ""},
-		{nated, "an endpoint with a shut security group", of(instance), func(w *aws.World) { w.Endpoint("ecr.api", "SecurityGroupId.1", "sg-extra") }, "FAIL egress", "sg-extra of the endpoint vpce-ecr.api for com.amazonaws.eu-west-1.ecr.api let nothing in to port 443 from sg-cluster", ""},
+		{nated, "a public subnet without public addresses", of(instance),
+			func(w *aws.World) {
+				w.Route("rtb-1", "0.0.0.0/0", "GatewayId",
+					"igw-1")
+			}, "FAIL egress", "subnet-1 routes to igw-1, but its instances get no public address", ""},
+		{nated, "an endpoint with a shut security group", of(instance),
+			func(w *aws.World) {
+				w.Endpoint("ecr.api", "SecurityGroupId.1",
+					"sg-extra")
+			}, "FAIL egress", "sg-extra of the endpoint vpce-ecr.api for com.amazonaws.eu-west-1.ecr.api let nothing in to port 443 from sg-cluster", ""},
 		{nated, "an S3 policy without ECR's bucket", of(instance), func(w *aws.World) {
 			w.Endpoint("s3", "PolicyDocument", `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::mine/*"}]}`)
 		}, "FAIL egress", "does not allow s3:GetObject of arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/layer", ""},
@@ -96,19 +109,44 @@ func networkWorlds() []scene {
 		{isolated, "an endpoint that waits", of(instance, isolate), func(w *aws.World) {
 			w.Edit("ec2:DescribeVpcEndpoints", `(?s)<state>available(</state>\s*<privateDnsEnabled>true</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.ec2<)`, "<state>pendingAcceptance$1")
 		}, "FAIL egress", "is pendingAcceptance", ""},
-		{isolated, "no Systems Manager", of(instance, isolate), func(w *aws.World) { w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-ssm") }, "WARN egress-ssm", "the VPC has no endpoint for com.amazonaws.eu-west-1.ssm", ""},
+		{isolated, "no Systems Manager", of(instance, isolate),
+			func(w *aws.World) {
+				w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1",
+					"vpce-ssm")
+			}, "WARN egress-ssm", "the VPC has no endpoint for com.amazonaws.eu-west-1.ssm", ""},
 		{isolated, "DNS host names are off", of(instance, isolate), func(w *aws.World) {
 			w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsHostnames.Value", "false")
 		}, "FAIL vpc-dns", "DNS host names are off in vpc-1", ""},
-		{isolated, "only public access", of(instance, isolate), func(w *aws.World) { vpc(w, nil) }, "FAIL endpoint-access", "private access is off, and subnet-1 has no route to the internet", ""},
-		{nated, "a secondary block overlaps the services", of(instance), func(w *aws.World) { w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "10.100.0.0/18") }, "FAIL service-cidr", "overlaps 10.100.0.0/18 of vpc-1", ""},
-		{nated, "a block is Docker's", of(instance), func(w *aws.World) { w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "172.17.0.0/16") }, "WARN service-cidr", "172.17.0.0/16 overlaps 172.17.0.0/16", ""},
-		{nated, "a zone hides amazonaws.com", of(instance), func(w *aws.World) { w.Zone("amazonaws.com") }, "FAIL private-zones", "hides ec2.eu-west-1.amazonaws.com", ""},
-		{nated, "a zone with records", of(instance), func(w *aws.World) { w.Zone("ec2.eu-west-1.amazonaws.com", "ec2.eu-west-1.amazonaws.com") }, "OK private-zones", "ec2.eu-west-1.amazonaws.com has records of its own", ""},
-		{nated, "STS is off in the region", of(instance), func(w *aws.World) { w.Fail("sts:GetCallerIdentity", 1, "RegionDisabledException", 403) }, "FAIL sts-region", "STS is off for your account in eu-west-1", ""},
-		{open6, "none", of(template, dualStack), none, "OK subnet-ipv6", "subnet-1 has 2001:db8:0:1::/64, subnet-2 has 2001:db8:0:2::/64", ""},
-		{open6, "security groups for both families", of(template, dualStack), none, "OK security-group-nodes", "sg-cluster", ""},
-		{open6, "no NAT gateway", of(template, dualStack), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0") }, "FAIL egress", "subnet-1 has no route to the internet", ""},
+		{isolated, "only public access", of(instance, isolate), func(w *aws.World) { vpc(w, nil) }, "FAIL endpoint-access",
+			"private access is off, and subnet-1 has no route to the internet", ""},
+		{nated, "a secondary block overlaps the services", of(instance),
+			func(w *aws.World) {
+				w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock",
+					"10.100.0.0/18")
+			}, "FAIL service-cidr", "overlaps 10.100.0.0/18 of vpc-1", ""},
+		{nated, "a block is Docker's", of(instance),
+			func(w *aws.World) {
+				w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock",
+					"172.17.0.0/16")
+			}, "WARN service-cidr", "172.17.0.0/16 overlaps 172.17.0.0/16", ""},
+		{nated, "a zone hides amazonaws.com", of(instance), func(w *aws.World) { w.Zone("amazonaws.com") },
+			"FAIL private-zones", "hides ec2.eu-west-1.amazonaws.com", ""},
+		{nated, "a zone with records", of(instance),
+			func(w *aws.World) {
+				w.Zone("ec2.eu-west-1.amazonaws.com",
+					"ec2.eu-west-1.amazonaws.com")
+			}, "OK private-zones", "ec2.eu-west-1.amazonaws.com has records of its own", ""},
+		{nated, "STS is off in the region", of(instance),
+			func(w *aws.World) {
+				w.Fail("sts:GetCallerIdentity", 1, "RegionDisabledException",
+					403)
+			}, "FAIL sts-region", "STS is off for your account in eu-west-1", ""},
+		{open6, "none", of(template, dualStack), none, "OK subnet-ipv6",
+			"subnet-1 has 2001:db8:0:1::/64, subnet-2 has 2001:db8:0:2::/64", ""},
+		{open6, "security groups for both families", of(template, dualStack), none, "OK security-group-nodes", "sg-cluster",
+			""},
+		{open6, "no NAT gateway", of(template, dualStack), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0") },
+			"FAIL egress", "subnet-1 has no route to the internet", ""},
 		{open6, "a security group for IPv4", of(template, dualStack), func(w *aws.World) {
 			w.Edit("ec2:DescribeSecurityGroups", `<cidrIpv6>::/0<`, "<cidrIpv6>2001:db8:ffff::/48<")
 		}, "FAIL security-group-nodes", "sg-cluster of the node let nothing out to port 53", ""},

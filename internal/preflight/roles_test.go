@@ -283,7 +283,8 @@ func FuzzTrust(f *testing.F) {
 	f.Fuzz(func(t *testing.T, trust string) {
 		clustersetup.Trusts(trust, "pods.eks.amazonaws.com", "sts:AssumeRole", "sts:TagSession")
 		(&facts{}).webFault(&awsapi.Role{Trust: trust})
-		r := ofRole(checkTrust)(&facts{profile: fact[awsapi.Profile]{value: awsapi.Profile{Name: "p", Role: &awsapi.Role{Name: "node", Trust: trust}}}})
+		r := ofRole(checkTrust)(&facts{profile: fact[awsapi.Profile]{value: awsapi.Profile{Name: "p",
+			Role: &awsapi.Role{Name: "node", Trust: trust}}}})
 		_, document, put := strings.Cut(r.remedy, "aws iam update-assume-role-policy --role-name node --policy-document ")
 		if !put {
 			return

@@ -69,7 +69,8 @@ func sample() *facts {
 		}),
 		architectures: known([]string{"x86_64"}),
 		types: known([]awsapi.InstanceType{{
-			Name: "m6i.large", Architectures: []string{"x86_64"}, BootModes: []string{"legacy-bios", "uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true,
+			Name: "m6i.large", Architectures: []string{"x86_64"}, BootModes: []string{"legacy-bios",
+				"uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true,
 		}}),
 		health: known(awsapi.Health{System: "ok", Instance: "ok", Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{

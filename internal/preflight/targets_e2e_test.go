@@ -165,11 +165,19 @@ func onClass(pairs ...string) func(*testing.T, *aws.World) Target {
 // worlds are those of targets and roles.
 func worlds() []scene {
 	return []scene{
-		{"managed", "EKS's image", group(func(w *aws.World) { standard(w, nil) }), none, "OK node-group", "ACTIVE, AL2023_x86_64_STANDARD, release 1.34.1-20251002, m6i.large m5.large, ON_DEMAND, 1 to 3 nodes, 2 desired", ""},
-		{"managed", "own image, no profile", group(func(w *aws.World) { ownImage(w) }), none, "OK instance-profile", "EKS makes one with the role node", ""},
-		{"managed", "profile in the template", group(func(w *aws.World) { ownImage(w, "IamInstanceProfile.Name", "nodes") }), none, "FAIL instance-profile",
+		{"managed", "EKS's image", group(func(w *aws.World) { standard(w, nil) }), none, "OK node-group",
+			"ACTIVE, AL2023_x86_64_STANDARD, release 1.34.1-20251002, m6i.large m5.large, ON_DEMAND, 1 to 3 nodes, 2 desired", ""},
+		{"managed", "own image, no profile", group(func(w *aws.World) { ownImage(w) }), none, "OK instance-profile",
+			"EKS makes one with the role node", ""},
+		{"managed", "profile in the template", group(func(w *aws.World) {
+			ownImage(w, "IamInstanceProfile.Name",
+				"nodes")
+		}), none, "FAIL instance-profile",
 			"the launch template managed has the instance profile nodes: EKS refuses it", "aws ec2 describe-launch-template-versions --launch-template-id lt-2 --versions 1"},
-		{"managed", "Spot in the template", group(func(w *aws.World) { ownImage(w, "InstanceMarketOptions.MarketType", "spot") }), none, "FAIL node-group-template",
+		{"managed", "Spot in the template", group(func(w *aws.World) {
+			ownImage(w, "InstanceMarketOptions.MarketType",
+				"spot")
+		}), none, "FAIL node-group-template",
 			"EKS refuses InstanceMarketOptions", "aws ec2 describe-launch-template-versions"},
 		{"managed", "subnet in the template", group(func(w *aws.World) {
 			ownImage(w, "NetworkInterface.1.DeviceIndex", "0", "NetworkInterface.1.SubnetId", "subnet-1")
@@ -197,19 +205,31 @@ func worlds() []scene {
 			ownImage(w)
 			w.Do("ec2:DeleteLaunchTemplate", "LaunchTemplateName", "managed")
 		}), none, "FAIL node-group-template", "does not exist", "aws eks describe-nodegroup"},
-		{"Karpenter", "-", onClass(), none, "OK node-class-selectors", "subnet-1 subnet-2; sg-cluster; ami-0123456789abcdef0", ""},
-		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none, "FAIL node-class-selectors",
+		{"Karpenter", "-", onClass(), none, "OK node-class-selectors",
+			"subnet-1 subnet-2; sg-cluster; ami-0123456789abcdef0", ""},
+		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none,
+			"FAIL node-class-selectors",
 			"spec.subnetSelectorTerms[0] selects no subnet: tag karpenter.sh/discovery=other", "kubectl get ec2nodeclass own -o yaml"},
-		{"Karpenter", "any value", onClass("karpenter.sh/discovery: my-cluster", `karpenter.sh/discovery: "*"`), none, "OK node-class-selectors", "subnet-1 subnet-2", ""},
-		{"Karpenter", "one term empty", onClass("    - name: cluster", "    - name: cluster\n    - name: other"), none, "WARN node-class-selectors", "spec.securityGroupSelectorTerms[1] selects no security group: name other", ""},
-		{"Karpenter", "image of nobody", onClass("name: node-*", "name: none-*"), none, "FAIL node-class-selectors", "spec.amiSelectorTerms[0] selects no image: name none-*", ""},
-		{"Karpenter", "no such role", onClass("role: node", "role: nobody"), none, "FAIL instance-profile", "reading the role nobody: NoSuchEntity", "aws iam create-role"},
-		{"Karpenter", "another root device", onClass("/dev/xvda", "/dev/sda1"), none, "WARN node-class", "no block device has the name /dev/xvda of the image's root device", "kubectl edit ec2nodeclass own"},
-		{"Karpenter", "another snapshot", onClass("volumeSize: 40Gi", "snapshotID: snap-9"), none, "FAIL node-class", "blockDeviceMappings[0] has the snapshot snap-9, but EC2 starts /dev/xvda only from snap-1", "kubectl edit ec2nodeclass own"},
-		{"Karpenter", "EKS's image", onClass("    - name: node-*", "    - alias: al2023@latest"), none, "OK kubelet-version", "kubelet 1.34 as the cluster", ""},
-		{"Karpenter", "Custom without user data", onClass("AL2023", "Custom"), none, "FAIL user-data", "the EC2NodeClass own has no user data, and Karpenter writes none for amiFamily Custom", "kubectl edit ec2nodeclass own"},
-		{"own policies", "-", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-worker", "node has ec2:DescribeInstances, eks:DescribeCluster, by its own policies", ""},
-		{"own policies", "CNI", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-cni", "by its own policies", ""},
+		{"Karpenter", "any value", onClass("karpenter.sh/discovery: my-cluster", `karpenter.sh/discovery: "*"`), none,
+			"OK node-class-selectors", "subnet-1 subnet-2", ""},
+		{"Karpenter", "one term empty", onClass("    - name: cluster", "    - name: cluster\n    - name: other"), none,
+			"WARN node-class-selectors", "spec.securityGroupSelectorTerms[1] selects no security group: name other", ""},
+		{"Karpenter", "image of nobody", onClass("name: node-*", "name: none-*"), none, "FAIL node-class-selectors",
+			"spec.amiSelectorTerms[0] selects no image: name none-*", ""},
+		{"Karpenter", "no such role", onClass("role: node", "role: nobody"), none, "FAIL instance-profile",
+			"reading the role nobody: NoSuchEntity", "aws iam create-role"},
+		{"Karpenter", "another root device", onClass("/dev/xvda", "/dev/sda1"), none, "WARN node-class",
+			"no block device has the name /dev/xvda of the image's root device", "kubectl edit ec2nodeclass own"},
+		{"Karpenter", "another snapshot", onClass("volumeSize: 40Gi", "snapshotID: snap-9"), none, "FAIL node-class",
+			"blockDeviceMappings[0] has the snapshot snap-9, but EC2 starts /dev/xvda only from snap-1", "kubectl edit ec2nodeclass own"},
+		{"Karpenter", "EKS's image", onClass("    - name: node-*", "    - alias: al2023@latest"), none,
+			"OK kubelet-version", "kubelet 1.34 as the cluster", ""},
+		{"Karpenter", "Custom without user data", onClass("AL2023", "Custom"), none, "FAIL user-data",
+			"the EC2NodeClass own has no user data, and Karpenter writes none for amiFamily Custom", "kubectl edit ec2nodeclass own"},
+		{"own policies", "-", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-worker",
+			"node has ec2:DescribeInstances, eks:DescribeCluster, by its own policies", ""},
+		{"own policies", "CNI", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-cni",
+			"by its own policies", ""},
 		{"an explicit denial", "-", onInstance(func(w *aws.World) {
 			w.Do("iam:PutRolePolicy", "RoleName", "node", "PolicyName", "deny", "PolicyDocument", `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Action":"ecr:*","Resource":"*"}}`)
 		}), none, "FAIL policy-registry", "ecr:GetDownloadUrlForLayer (a statement denies it)", "aws iam simulate-principal-policy --policy-source-arn " + aws.NodeRole},
@@ -232,7 +252,8 @@ func worlds() []scene {
 			detached(w, enough)
 			w.Deny(simulate)
 		}), none, "WARN policy-worker", "node has no policy AmazonEKSWorkerNodePolicy; preflight sees permissions of other policies only with iam:SimulatePrincipalPolicy", "aws iam attach-role-policy --role-name node"},
-		{"CNI by pod identity", "-", onInstance(byPodIdentity), none, "OK policy-cni", "cni has AmazonEKS_CNI_Policy, by pod identity", ""},
+		{"CNI by pod identity", "-", onInstance(byPodIdentity), none, "OK policy-cni",
+			"cni has AmazonEKS_CNI_Policy, by pod identity", ""},
 		{"CNI by pod identity", "no agent", onInstance(func(w *aws.World) {
 			byPodIdentity(w)
 			delete(w.Addons, "eks-pod-identity-agent")
@@ -264,7 +285,8 @@ func worlds() []scene {
 			byPodIdentity(w)
 			w.Associations[0].Target = "arn:aws:iam::210987654321:role/cni"
 		}), none, "WARN policy-cni", "the VPC CNI uses the role arn:aws:iam::210987654321:role/cni (pod identity) of another account, which preflight cannot read", ""},
-		{"CNI by IRSA", "-", func(t *testing.T, w *aws.World) Target { byIRSA(t, w, cniAccount); return instance }, none, "OK policy-cni", "cni has AmazonEKS_CNI_Policy, by IRSA", ""},
+		{"CNI by IRSA", "-", func(t *testing.T, w *aws.World) Target { byIRSA(t, w, cniAccount); return instance }, none,
+			"OK policy-cni", "cni has AmazonEKS_CNI_Policy, by IRSA", ""},
 		{"CNI by IRSA", "another account", func(t *testing.T, w *aws.World) Target {
 			byIRSA(t, w, "system:serviceaccount:kube-system:other")
 			return instance

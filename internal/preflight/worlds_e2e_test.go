@@ -30,7 +30,8 @@ type scene struct {
 func (s scene) judge(t *testing.T, r Report) {
 	t.Helper()
 	if s.evidence == "" {
-		assert.Equal(t, s.expected, notOK(r), "%+v", slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Verdict == OK }))
+		assert.Equal(t, s.expected, notOK(r), "%+v",
+			slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Verdict == OK }))
 		return
 	}
 	verdict, check, _ := strings.Cut(s.expected, " ")
@@ -117,23 +118,32 @@ func scenes() []scene {
 	return []scene{
 		{self, "none", of(instance), none, "", "", ""},
 		{self, "stopped", of(instance), stop, "FAIL instance-state", "", ""},
-		{self, "terminated", of(instance), func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") }, "FAIL instance-state", "", ""},
-		{self, "host impaired", of(instance), func(w *aws.World) { w.Health.System = "impaired" }, "FAIL instance-state", "", ""},
-		{self, "volume impaired", of(instance), func(w *aws.World) { w.Health.Storage = "impaired" }, "FAIL instance-state", "", ""},
+		{self, "terminated", of(instance), func(w *aws.World) { w.Do("ec2:TerminateInstances", "InstanceId.1", "i-1") },
+			"FAIL instance-state", "", ""},
+		{self, "host impaired", of(instance), func(w *aws.World) { w.Health.System = "impaired" }, "FAIL instance-state",
+			"", ""},
+		{self, "volume impaired", of(instance), func(w *aws.World) { w.Health.Storage = "impaired" }, "FAIL instance-state",
+			"", ""},
 		{self, "retirement", of(instance), func(w *aws.World) { w.Health.Event = "The instance is running on degraded hardware" }, "WARN instance-state", "", ""},
 		{self, "past event", of(instance), func(w *aws.World) { w.Health.Event = "[Completed] reboot" }, "", "", ""},
-		{self, "image deprecated", of(instance), image(func(i *aws.Image) { i.Deprecated = "2026-05-01T00:00:00.000Z" }), "WARN image-state", "", ""},
-		{self, "image disabled", of(instance), image(func(i *aws.Image) { i.State = "disabled" }), "FAIL image-state", "", ""},
-		{self, "no permission for VPCs", of(instance), func(w *aws.World) { w.Deny("ec2:DescribeVpcs") }, "UNKNOWN service-cidr", "", ""},
+		{self, "image deprecated", of(instance), image(func(i *aws.Image) { i.Deprecated = "2026-05-01T00:00:00.000Z" }),
+			"WARN image-state", "", ""},
+		{self, "image disabled", of(instance), image(func(i *aws.Image) { i.State = "disabled" }), "FAIL image-state", "",
+			""},
+		{self, "no permission for VPCs", of(instance), func(w *aws.World) { w.Deny("ec2:DescribeVpcs") },
+			"UNKNOWN service-cidr", "", ""},
 		{self, "no profile", of(instance), func(w *aws.World) {
 			w.Do("iam:RemoveRoleFromInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "node")
 			w.Do("iam:DeleteInstanceProfile", "InstanceProfileName", "nodes")
 		}, "FAIL instance-profile", "", ""},
-		{self, "NAT deleted", of(instance), func(w *aws.World) { w.Do("ec2:DeleteNatGateway", "NatGatewayId", "nat-1") }, "FAIL egress, WARN egress-ssm", "", ""},
+		{self, "NAT deleted", of(instance), func(w *aws.World) { w.Do("ec2:DeleteNatGateway", "NatGatewayId", "nat-1") },
+			"FAIL egress, WARN egress-ssm", "", ""},
 		{launch, "none", of(template), none, "", "", ""},
-		{launch, "type not in a zone", of(template), func(w *aws.World) { offerings(w, "eu-west-1a") }, "WARN instance-type-zone", "", ""},
+		{launch, "type not in a zone", of(template), func(w *aws.World) { offerings(w, "eu-west-1a") },
+			"WARN instance-type-zone", "", ""},
 		{launch, "type in no zone", of(template), func(w *aws.World) { offerings(w) }, "FAIL instance-type-zone", "", ""},
-		{launch, "paravirtual image", of(template), image(func(i *aws.Image) { i.Virtualization = "paravirtual" }), "FAIL instance-type", "", ""},
+		{launch, "paravirtual image", of(template), image(func(i *aws.Image) { i.Virtualization = "paravirtual" }),
+			"FAIL instance-type", "", ""},
 		{launch, "key without a grant", of(template), func(w *aws.World) { encrypt(w, w.Key("")) }, "FAIL disk-keys", "", ""},
 		{launch, "key with a policy", of(template), func(w *aws.World) { encrypt(w, w.Key(documented)) }, "", "", ""},
 		{launch, "key disabled", of(template), func(w *aws.World) {
@@ -142,7 +152,8 @@ func scenes() []scene {
 			encrypt(w, key)
 		}, "FAIL disk-keys", "", ""},
 		{launch, "key by default", of(template), func(w *aws.World) { w.DefaultKey = w.Key("") }, "FAIL disk-keys", "", ""},
-		{launch, "key of another account", of(template), func(w *aws.World) { encrypt(w, foreignKey) }, "WARN disk-keys", "", ""},
+		{launch, "key of another account", of(template), func(w *aws.World) { encrypt(w, foreignKey) }, "WARN disk-keys",
+			"", ""},
 		{launch, "small disk", of(template), func(w *aws.World) {
 			w.Image(aws.NodeImage).Devices[0].Size = 20
 			relaunch(w, "BlockDeviceMapping.1.DeviceName", "/dev/xvda", "BlockDeviceMapping.1.Ebs.VolumeSize", "8")
@@ -151,24 +162,32 @@ func scenes() []scene {
 		{launch, "another root device", of(template), func(w *aws.World) {
 			relaunch(w, "BlockDeviceMapping.1.DeviceName", "/dev/sda1", "BlockDeviceMapping.1.Ebs.VolumeSize", "80")
 		}, "WARN disks", "", ""},
-		{launch, "tags in the metadata", of(template), func(w *aws.World) { relaunch(w, "MetadataOptions.InstanceMetadataTags", "enabled") }, "FAIL metadata", "", ""},
+		{launch, "tags in the metadata", of(template),
+			func(w *aws.World) { relaunch(w, "MetadataOptions.InstanceMetadataTags", "enabled") }, "FAIL metadata", "", ""},
 		{"private, endpoints", "none", of(instance, isolate), none, "", "", ""},
-		{"private, endpoints", "no S3", of(instance, isolate), func(w *aws.World) { w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-s3") }, "FAIL egress", "", ""},
+		{"private, endpoints", "no S3", of(instance, isolate),
+			func(w *aws.World) { w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-s3") }, "FAIL egress", "", ""},
 		{"private, endpoints", "stopped", of(instance, isolate), stop, "FAIL instance-state", "", ""},
 		{"public endpoint", "none", of(instance, publish), none, "", "", ""},
-		{"public endpoint", "another address", of(instance, publish), func(w *aws.World) { vpc(w, map[string]any{"publicAccessCidrs": []string{"192.0.2.0/24"}}) }, "FAIL endpoint-access", "", ""},
+		{"public endpoint", "another address", of(instance, publish),
+			func(w *aws.World) { vpc(w, map[string]any{"publicAccessCidrs": []string{"192.0.2.0/24"}}) }, "FAIL endpoint-access", "", ""},
 		{"managed, EKS's image", "none", group(func(w *aws.World) { standard(w, nil) }), none, "", "", ""},
-		{"managed, EKS's image", "key by default", group(func(w *aws.World) { standard(w, nil) }), func(w *aws.World) { w.DefaultKey = w.Key("") }, "FAIL disk-keys", "", ""},
+		{"managed, EKS's image", "key by default", group(func(w *aws.World) { standard(w, nil) }),
+			func(w *aws.World) { w.DefaultKey = w.Key("") }, "FAIL disk-keys", "", ""},
 		{"managed, own image", "none", group(func(w *aws.World) { ownImage(w) }), none, "", "", ""},
-		{"managed, own image", "profile", group(func(w *aws.World) { ownImage(w, "IamInstanceProfile.Name", "nodes") }), none, "FAIL instance-profile", "", ""},
-		{"managed, own image", "key without a grant", group(func(w *aws.World) { ownImage(w) }), func(w *aws.World) { encrypt(w, w.Key("")) }, "FAIL disk-keys", "", ""},
+		{"managed, own image", "profile", group(func(w *aws.World) { ownImage(w, "IamInstanceProfile.Name", "nodes") }),
+			none, "FAIL instance-profile", "", ""},
+		{"managed, own image", "key without a grant", group(func(w *aws.World) { ownImage(w) }),
+			func(w *aws.World) { encrypt(w, w.Key("")) }, "FAIL disk-keys", "", ""},
 		{"Karpenter", "none", onClass(), none, "", "", ""},
-		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none, "FAIL node-class-selectors", "", ""},
+		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none,
+			"FAIL node-class-selectors", "", ""},
 		{"Karpenter", "root device", onClass("/dev/xvda", "/dev/sda1"), none, "WARN node-class", "", ""},
 		{"Karpenter", "own key", onClass(), func(w *aws.World) { encrypt(w, w.Key("")) }, "WARN disk-keys", "", ""},
 		{"CONFIG_MAP", "aws-auth not passed", of(instance, mode(clustersetup.ConfigMap)), none, "UNKNOWN access", "", ""},
 		{"CONFIG_MAP", "none", of(withAuth(instance, aws.NodeRole), mode(clustersetup.ConfigMap)), none, "", "", ""},
-		{"CONFIG_MAP", "instance profile", of(withAuth(instance, "arn:aws:iam::123456789012:instance-profile/nodes"), mode(clustersetup.ConfigMap)), none, "FAIL access, FAIL aws-auth", "", ""},
+		{"CONFIG_MAP", "instance profile", of(withAuth(instance, "arn:aws:iam::123456789012:instance-profile/nodes"),
+			mode(clustersetup.ConfigMap)), none, "FAIL access, FAIL aws-auth", "", ""},
 		{"API", "none", of(instance, mode("API")), none, "", "", ""},
 		{"API", "no entry", of(instance, mode("API")), func(w *aws.World) { clear(w.Entries) }, "FAIL access", "", ""},
 		{self, "no tag", of(instance), func(w *aws.World) {
@@ -188,7 +207,8 @@ func scenes() []scene {
 		{self, "no DNS", of(instance), func(w *aws.World) {
 			w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsSupport.Value", "false")
 		}, "FAIL vpc-dns", "", ""},
-		{self, "another domain", of(instance), func(w *aws.World) { w.DHCP("corp.example", "AmazonProvidedDNS") }, "WARN dhcp-domain", "", ""},
+		{self, "another domain", of(instance), func(w *aws.World) { w.DHCP("corp.example", "AmazonProvidedDNS") },
+			"WARN dhcp-domain", "", ""},
 		{self, "ACL that denies", of(instance), func(w *aws.World) {
 			w.Do("ec2:CreateNetworkAclEntry", "NetworkAclId", "acl-1", "RuleNumber", "90", "Protocol", "6", "RuleAction", "deny", "Egress", "true",
 				"CidrBlock", "10.0.2.128/25", "PortRange.From", "0", "PortRange.To", "1023")
@@ -199,20 +219,24 @@ func scenes() []scene {
 		{self, "no rule for egress", of(instance), func(w *aws.World) {
 			w.Do("ec2:RevokeSecurityGroupEgress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.IpRanges.1.CidrIp", "0.0.0.0/0")
 		}, "FAIL security-group-443, FAIL security-group-nodes, FAIL egress", "", ""},
-		{self, "STANDARD access entry", of(instance), func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" }, "FAIL access, UNKNOWN aws-auth", "", ""},
+		{self, "STANDARD access entry", of(instance), func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" },
+			"FAIL access, UNKNOWN aws-auth", "", ""},
 		{"managed, EKS's image", "no nodes", group(func(w *aws.World) {
 			standard(w, map[string]any{"scalingConfig": map[string]any{"minSize": 0, "maxSize": 0, "desiredSize": 0}})
 		}), none, "WARN node-group", "", ""},
 		{"EKS Auto Mode", "none", of(instance, auto), none, "", "", ""},
-		{"EKS Auto Mode", "no VPC CNI", of(instance, auto), func(w *aws.World) { delete(w.Addons, "vpc-cni") }, "WARN addons", "", ""},
-		{"EKS Auto Mode", "Auto Mode's access entry", of(instance, auto), func(w *aws.World) { w.Entries[aws.NodeRole] = "EC2" }, "FAIL access, UNKNOWN aws-auth", "", ""},
+		{"EKS Auto Mode", "no VPC CNI", of(instance, auto), func(w *aws.World) { delete(w.Addons, "vpc-cni") },
+			"WARN addons", "", ""},
+		{"EKS Auto Mode", "Auto Mode's access entry", of(instance, auto),
+			func(w *aws.World) { w.Entries[aws.NodeRole] = "EC2" }, "FAIL access, UNKNOWN aws-auth", "", ""},
 		{"IPv6", "none", of(template, dualStack, joins6, policy6), none, "", "", ""},
 		{"IPv6", "IPv4 user data", of(template, dualStack, policy6), none, "FAIL user-data", "", ""},
 		{"IPv6", "IPv4 policy", of(template, dualStack, joins6), none, "WARN policy-cni", "", ""},
 		{"IPv6", "no address of a subnet", of(template, dualStack, joins6, policy6), func(w *aws.World) {
 			w.Do("ec2:ModifySubnetAttribute", "SubnetId", "subnet-1", "AssignIpv6AddressOnCreation.Value", "false")
 		}, "FAIL subnet-ipv6", "", ""},
-		{"IPv6", "no egress-only gateway", of(template, dualStack, joins6, policy6), func(w *aws.World) { w.Route("rtb-1", "::/0") }, "WARN subnet-ipv6", "", ""},
+		{"IPv6", "no egress-only gateway", of(template, dualStack, joins6, policy6),
+			func(w *aws.World) { w.Route("rtb-1", "::/0") }, "WARN subnet-ipv6", "", ""},
 	}
 }
 

@@ -38,12 +38,13 @@ func TestPublishSetsTheParameters(t *testing.T) {
 		want     string // error; empty if published
 		images   map[string]string
 	}{
-		"one region":            {"eu-west-1:ami-0123456789abcdef0", func(*aws.World) {}, "", home},
-		"two regions":           {"eu-west-1:ami-0123456789abcdef0,eu-north-1:ami-22222222", func(*aws.World) {}, "", map[string]string{aws.Region: aws.NodeImage, "eu-north-1": aws.Debian}},
-		"not visible yet":       {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Fail("ec2:DescribeImages", 1, "InvalidAMIID.NotFound", 400) }, "", home},
-		"pending":               {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Image(aws.NodeImage).State = "pending" }, "in eu-west-1: publishing the image ami-0123456789abcdef0: the image is pending", nil},
-		"denied":                {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Deny("ssm:PutParameter") }, "in eu-west-1: putting ami-0123456789abcdef0 into the parameter /nodes/1.34: the permission ssm:PutParameter is missing", nil},
-		"a denied region":       {two, func(w *aws.World) { w.Deny("eu-north-1") }, "in eu-north-1: describing the image ami-22222222: the permission ec2:DescribeImages is missing", home},
+		"one region":      {"eu-west-1:ami-0123456789abcdef0", func(*aws.World) {}, "", home},
+		"two regions":     {"eu-west-1:ami-0123456789abcdef0,eu-north-1:ami-22222222", func(*aws.World) {}, "", map[string]string{aws.Region: aws.NodeImage, "eu-north-1": aws.Debian}},
+		"not visible yet": {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Fail("ec2:DescribeImages", 1, "InvalidAMIID.NotFound", 400) }, "", home},
+		"pending":         {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Image(aws.NodeImage).State = "pending" }, "in eu-west-1: publishing the image ami-0123456789abcdef0: the image is pending", nil},
+		"denied":          {"eu-west-1:ami-0123456789abcdef0", func(w *aws.World) { w.Deny("ssm:PutParameter") }, "in eu-west-1: putting ami-0123456789abcdef0 into the parameter /nodes/1.34: the permission ssm:PutParameter is missing", nil},
+		"a denied region": {two, func(w *aws.World) { w.Deny("eu-north-1") },
+			"in eu-north-1: describing the image ami-22222222: the permission ec2:DescribeImages is missing", home},
 		"an unreachable region": {two, func(w *aws.World) { w.CutRegion("eu-north-1") }, "in eu-north-1: describing the image ami-22222222: ", home},
 		"another region's AMI":  {two, func(w *aws.World) { w.Image(aws.Debian).Region = "us-east-1" }, "in eu-north-1: describing the image ami-22222222: InvalidAMIID.NotFound", home},
 		"no region":             {"ami-0123456789abcdef0", func(*aws.World) {}, `reading the artifact "ami-0123456789abcdef0": it is no image of the amazon plugin`, nil},

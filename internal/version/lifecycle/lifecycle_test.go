@@ -25,7 +25,8 @@ func TestRowsAreComplete(t *testing.T) {
 
 // What eksnode installs by itself is supported on the day on which the table was checked.
 func TestDefaultsAreSupported(t *testing.T) {
-	for id, want := range map[string]string{"kubelet": "1.36.", "containerd": "2.3.", "runc": "1.5.", "cni-plugins": "1.10.", "ecr-credential-provider": "1.37."} {
+	for id, want := range map[string]string{"kubelet": "1.36.", "containerd": "2.3.", "runc": "1.5.",
+		"cni-plugins": "1.10.", "ecr-credential-provider": "1.37."} {
 		assert.True(t, strings.HasPrefix(Default(id), want), "%s %s", id, Default(id))
 		for _, r := range Line(id, Default(id)) {
 			assert.True(t, r.Ends == "" || r.Ends > Checked, "%+v", r)
