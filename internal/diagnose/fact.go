@@ -117,8 +117,10 @@ var targets = sync.OnceValue(func() (all []target) {
 			`https://((?:ec2|eks|sts|iam|ssm|s3|sqs|api\.ecr|logs|ssmmessages|ec2messages)[a-z0-9.-]*\.amazonaws\.com)`},
 		{"kubelet", host + `:10250\b`},
 		{"Service address", `https://(\[?(?:10|172|192\.168|100|198)[0-9.]*\]?:443)/`},
-		{"API server", `https://([A-Za-z0-9.\[\]:-]+)/(?:api|healthz|livez|readyz|version|openapi|v1-k3s|v1-rke2|` +
-			`cacerts|ping)|https://([A-Za-z0-9]+\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com)`},
+		{"API server", `https://([A-Za-z0-9.\[\]:-]+)/(?:apis?(?:[?"\\]|/v1/(?:nodes|pods|services|namespaces|` +
+			`events|secrets|configmaps|endpoints|persistent)|/[a-z0-9.]+/v\d)|healthz|livez|readyz|version|openapi|v1-k3s|` +
+			`v1-rke2|cacerts|ping)|` +
+			`https://([A-Za-z0-9]+\.[a-z0-9]+\.[a-z0-9-]+\.eks\.amazonaws\.com)`},
 		{"socket", `(?:unix(?://)?[ :]?|unix @->)(/[^ "\\:]+)|(/[A-Za-z0-9._/-]+\.sock)\b`},
 		{"kernel setting", `(/proc/sys/[a-z0-9_/.-]+)`},
 		{"cgroup", `(/sys/fs/cgroup[^ "\\:]*)|(\w+) cgroup\b`},

@@ -37,7 +37,13 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		"panic: odd":                        "k3s[7]: panic: odd\nk3s[7]: goroutine 1 [running]:\nsystemd[1]: k3s.service: Failed with result 'exit-code'.",
 		"unknown filesystem type":           "mount[8]: mount: /var/lib/odd: unknown filesystem type 'odd'.\nsystemd[1]: var-lib-odd.mount: Mount process exited, code=exited, status=32/n/a\nsystemd[1]: Failed to mount var-lib-odd.mount.",
 		"the peer is odd: 503 Service":      "agent[8]: error: something failed\nkubelet[7]: the peer is odd: 503 Service Unavailable\nsystemd[1]: kubelet.service: Failed with result 'exit-code'.",
-		`msg="still waiting: 500 Internal`:  `rke2[7]: time="2026-11-20T20:11:13Z" level=info msg="still waiting: 500 Internal Server Error"`,
+		// a unit whose program has another name (kubernetes/kops#16935)
+		`:3988/bootstrap": context deadline`: `nodeup[1829]: W1106 16:08:19.263342    1829 main.go:133] got error running nodeup (will retry in 30s): failed to get node config from server: Post "https://172.20.107.157:3988/bootstrap": context deadline exceeded` + "\nsystemd[1]: kops-configuration.service: Main process exited, code=killed, status=15/TERM",
+		// the reason in a line that informs, after another program's (rancher/rke2#4478)
+		"Node password rejected": `sudo[7]: pam_systemd(sudo:session): Cannot create session: Already running in a session` + "\n" + `rke2[8]: time="2023-07-17T21:56:09-04:00" level=info msg="Waiting to retrieve agent configuration; server is not ready: Node password rejected, duplicate hostname or content>`,
+		// systemctl status (coreos/bugs#2646)
+		"odd.service: Main PID: 20886 (code=killed, signal=KILL)": "● odd.service - odd runtime\n   Active: activating (auto-restart) (Result: signal) since Wed 2019-12-18 11:57:20 UTC; 703ms ago\n Main PID: 20886 (code=killed, signal=KILL)",
+		`msg="still waiting: 500 Internal`:                        `rke2[7]: time="2026-11-20T20:11:13Z" level=info msg="still waiting: 500 Internal Server Error"`,
 	} {
 		first := report(t, strings.Split(log, "\n")...).First
 		require.NotNil(t, first, log)
@@ -59,7 +65,7 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 func TestTheMatrixGivesAFailureItsCause(t *testing.T) {
 	for line, want := range map[string]string{
 		`odd-agent[7]: I1120 20:11:13.3 7 a.go:1] "Odd, trying again" err="Get \"https://10.0.3.17:6443/api/v1/odd\": dial tcp 10.0.3.17:6443: connect: no route to host"`: "blocked",
-		`odd-agent[7]: level=info msg="odd" err="Get \"https://control:6553/apis/odd\": dial tcp 10.0.3.17:6553: connect: connection refused"`:                             "refused",
+		`odd-agent[7]: level=info msg="odd" err="Get \"https://control:6553/apis/odd/v1\": dial tcp 10.0.3.17:6553: connect: connection refused"`:                          "refused",
 		`odd: error: lookup odd.example.com on 10.0.0.2:53: server misbehaving`:                                                                                            "dns",
 		`odd: failed: Post "https://sts.eu-west-1.amazonaws.com/": dial tcp 10.0.3.17:443: i/o timeout`:                                                                    "aws-api",
 		`odd: failed: https://mirror.example.com/v2/odd/blobs/1: net/http: TLS handshake timeout`:                                                                          "registry-unreachable",

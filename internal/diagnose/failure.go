@@ -58,8 +58,9 @@ var (
 	// ended matches lines that say that a service or a script ended with an error. Its
 	// reason is in the lines before.
 	ended = sync.OnceValue(func() expressions {
-		return compile(`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
-			`Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`,
+		return compile(`: Main PID: \d+ .*code=(killed|dumped|exited, status=[1-9])`,
+			`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
+				`Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`,
 			`Failed to run module scripts[-_]user`,
 			`unning module scripts[-_]user .*failed`, `Exited with error on line`,
 			`failed because the control process exited`, `\.service failed\.`,
@@ -87,15 +88,35 @@ var (
 // asides are programs whose errors keep no node from joining.
 var asides = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|` +
-		`sshd|sudo|su|acpid|auditd|rngd|amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|snapd|multipathd|` +
-		`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|fwupd|unattended-upgr|agetty|login|falco|fluent-?bit|` +
+		`sshd|sudo|su|acpid|auditd|rngd|amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|multipathd|` +
+		`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|agetty|login|falco|fluent-?bit|` +
 		`node_exporter|osqueryd)$`)
+})
+
+// strangers are programs with a network life of their own: no cause is theirs.
+var strangers = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(snapd|pollinate|fwupd.*|unattended-upgr.*|apt.*|dnf-makecache|packagekitd|PackageKit|` +
+		`update-motd|.*motd-news|ubuntu-advantage|canonical-livepatch|landscape.*|teamviewer.*|whoopsie|avahi-daemon)$`)
 })
 
 // aside says whether a line is that of a program that keeps no node from joining. What
 // the kernel denies is the fault of another program.
 func (l seen) aside() bool {
-	return asides().MatchString(l.by()) && !strings.Contains(l.line, "avc:")
+	by := l.by()
+	return (asides().MatchString(by) || strangers().MatchString(by)) && !strings.Contains(l.line, "avc:")
+}
+
+// statusOf adds the unit to the lines of systemctl status that say how its process ended.
+// Its first line names the unit.
+func (r *reading) statusOf(line string) string {
+	text := strings.TrimLeft(line, " ")
+	switch {
+	case strings.HasPrefix(text, "● ") || strings.HasPrefix(text, "× "):
+		r.status = unitIn().FindString(text)
+	case strings.HasPrefix(text, "Main PID: ") && r.status != "":
+		return r.status + ": " + text
+	}
+	return line
 }
 
 // seen is a line with its place and what its head says.
@@ -127,7 +148,8 @@ func (r *reading) judge(now seen) {
 	}
 	if first == nil || first.rank > fatal {
 		switch {
-		case (looks || now.class != "" || strings.Contains(now.line, "ailed") || strings.Contains(now.line, "exited")) &&
+		case (looks || now.class != "" || strings.Contains(now.line, "ailed") || strings.Contains(now.line, "exited") ||
+			strings.Contains(now.line, "code=")) &&
 			ended().find(now.line) != nil:
 			reason, found := r.reasonOf(now)
 			switch {
@@ -144,6 +166,8 @@ func (r *reading) judge(now seen) {
 			r.blame(now, usual)
 		case looks && !now.aside():
 			r.blame(now, bad)
+		case now.class == "" && (now.aside() || calm(now.line)):
+			r.blame(now, usual)
 		default:
 			r.blame(now, weak)
 		}
@@ -174,13 +198,19 @@ func unitOf(l seen) string {
 // reasonOf is the line before the end of a service or a script that says why: of the
 // same program the last one with a known error, else with an error, else the last one.
 func (r *reading) reasonOf(end seen) (reason seen, found bool) {
+	if strings.Contains(end.line, ": Main PID: ") { // the unit's own lines follow
+		return reason, false
+	}
 	unit, left := strings.TrimSuffix(unitOf(end), ".service"), recentMost
-	var last, looks seen
+	var last, looks, other seen
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
 		l := r.recent[i%recentMost]
 		by := strings.Trim(strings.TrimSuffix(l.by(), ".service"), "()")
 		if by != "" && by != unit && !strings.HasPrefix(unit, by) && !strings.HasSuffix(unit, "."+by) &&
 			!(unit == "cloud-init" && end.by() == "") {
+			if other.line == "" && by != "systemd" && !l.aside() && (l.class != "" || l.looksBad()) {
+				other = l // a unit may run a program of another name
+			}
 			continue
 		}
 		if left--; strings.TrimSpace(l.line) == "" || ended().find(l.line) != nil || followers().find(l.line) != nil ||
@@ -197,8 +227,11 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 			return l, true
 		}
 	}
-	if looks.line != "" {
+	switch {
+	case looks.line != "":
 		last = looks
+	case last.line == "":
+		last = other
 	}
 	return last, last.line != ""
 }

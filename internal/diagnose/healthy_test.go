@@ -47,6 +47,9 @@ func TestAGoodStartSaysJoined(t *testing.T) {
 // Lines that look like a fault, and blame nothing.
 func TestLinesOfHealthyNodesBlameNothing(t *testing.T) {
 	for name, line := range map[string]string{
+		"snapd":                   `Jul  6 05:57:52 ubuntu snapd[1317]: stateengine.go:150: state ensure error: Get https://api.snapcraft.io/api/v1/snaps/sections: x509: certificate has expired or is not yet valid`,
+		"pollinate":               `Feb  3 18:34:24 ubuntu pollinate[7]: * Could not resolve host: entropy.ubuntu.com`,
+		"answers":                 `kubelet[7]: E0523 08:23:30.1 7 a.go:1] "Error updating node status, will retry" err="Get \"https://10.0.3.17:6443/api/v1/nodes/a\": dial tcp 10.0.3.17:6443: connect: connection refused"` + "\n" + `kubelet[7]: I0523 08:23:34.5 7 reflector.go:368] Caches populated for *v1.ConfigMap from object-"a"/"b"`,
 		"no cached configuration": `nodeadm[1901]: {"level":"warn","ts":1754300001.2,"msg":"failed to load cached config","error":"open /run/eks/nodeadm/config.json: no such file or directory"}`,
 		"the CNI checks itself":   `{"level":"info","ts":"2025-01-01T10:10:10.000Z","caller":"entrypoint.sh","msg":"Checking for IPAM connectivity ... "}`,
 		"a pod before a reboot":   `kubelet[700]: E0804 10:00:05.2 700 remote_runtime.go:222] "StopPodSandbox from runtime service failed" err="plugin type=\"calico\" failed (delete): error getting ClusterInformation: Get \"https://10.96.0.1:443/apis/x\": dial tcp 10.96.0.1:443: i/o timeout"`,

@@ -103,6 +103,7 @@ var joinLines = map[string][]string{
 		`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: /proc/sys/net/ipv6/conf/default/forwarding contents are not set to 1`,
 	},
 	"blocked": {
+		`rke2[676]: time="2023-03-18T14:55:07Z" level=error msg="failed to get CA certs: Get \"https://127.0.0.1:6444/cacerts\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"`,
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`,
 		`E0610 17:39:25.902673    1980 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": dial tcp 10.0.3.17:443: i/o timeout" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
 		`err="Get \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/apis/storage.k8s.io/v1/csinodes/a\": net/http: TLS handshake timeout"`,

@@ -40,6 +40,7 @@ var machineLines = map[string][]string{
 		`F0624 13:16:48.816177   13626 server.go:233] failed to run Kubelet: Running with swap on is not supported, please disable swap! or set --fail-swap-on`,
 	},
 	"disk-full": {
+		`kubelet[2278]: W0317 12:44:49.953485    2278 eviction_manager.go:159] Failed to admit pod kindnet-z7vcs_kube-system(d228d315-f1c8-46ea-86ba-a8750c9686cb) - node has conditions: [DiskPressure]`,
 		`I0419 15:10:13.325154   11577 eviction_manager.go:387] "Eviction manager: must evict pod(s) to reclaim" resourceName="ephemeral-storage"`,
 		`time="2026-07-01T10:00:00.000000000Z" level=error msg="PullImage \"a:b\" failed" error="failed to pull and unpack image \"a:b\": failed to extract layer sha256:0: write /var/lib/containerd/x: no space left on device"`,
 		`W0419 15:10:13.325154   11577 eviction_manager.go:360] "Eviction manager: attempting to reclaim" resourceName="ephemeral-storage"; attempting to reclaim ephemeral-storage`,
@@ -83,6 +84,8 @@ var machineLines = map[string][]string{
 		`denied: Your authorization token has expired. Reauthenticate and try again.`,
 	},
 	"network-plugin": {
+		`kubelet: E0623 15:27:16.799075   12573 cni.go:260] Error adding network: Multus: error in invoke Delegate add - "flannel": open /run/flannel/subnet.env: no such file or directory`,
+		`2023-11-07 13:17:43.431 [PANIC][18] tunnel-ip-allocator/allocateip.go 836: Failed to parse Felix environments error=Failed to parse config parameter DataplaneDriver`,
 		"W0726 08:18:06.517655    4537 cni.go:172] Unable to update cni config: No networks found in /etc/cni/net.d",
 		"NetworkReady=false reason:NetworkPluginNotReady message:docker: network plugin is not ready: cni config uninitialized",
 		`E0419 15:10:13.325154   11577 kubelet.go:2900] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"`,

@@ -12,6 +12,10 @@ type cell struct {
 	classes       []Class
 }
 
+// ofMachine are the classes of failures that have one cause, whatever program writes the
+// line.
+var ofMachine = []Class{Full, Limit, Damaged, Memory, Taken, Foreign}
+
 var (
 	unanswered = []Class{TimedOut, NoRoute, Cut, Late}
 	unreached  = append([]Class{Refused}, unanswered...)
@@ -74,8 +78,8 @@ var causes = sync.OnceValue(func() (places []int) {
 
 // causeOf is the place in Rules of a failure's cause, or -1.
 func (f Fact) causeOf() int {
-	if strings.HasPrefix(f.Value, "127.0.0.1") || strings.HasPrefix(f.Value, "localhost") || strings.HasPrefix(f.Value,
-		"[::1]") {
+	if slices.Contains(unreached, f.Class) && slices.ContainsFunc([]string{"127.0.0.1", "localhost", "[::1]"},
+		func(local string) bool { return strings.HasPrefix(f.Value, local) }) {
 		return -1 // a program of this machine, which has a failure of its own
 	}
 	for i, c := range matrix {

@@ -115,7 +115,7 @@ func (s *Search) Log(l Log) error {
 	}
 	s.keep(r.now)
 	for i := range s.rules {
-		if f := r.now.found[i]; r.ended[i] && s.rules[i].Until == joined && f.Count > 0 && f.Count < most &&
+		if f := r.now.found[i]; r.ended[i] && strings.HasPrefix(s.rules[i].Until, joined) && f.Count > 0 && f.Count < most &&
 			r.count-f.last >= recentMost {
 			r.now.found[i] = Finding{} // it has passed
 		}
@@ -145,6 +145,7 @@ type reading struct {
 	done   int   // the last rule with the present line, or -1
 	parts  broken
 	timed  string // the last line with a time
+	status string // the unit that systemctl status shows
 	recent [recentMost]seen
 	count  int // of lines
 }
@@ -163,6 +164,7 @@ func (r *reading) line(number int, line string, about journalEntry) {
 	if about.boot != "" {
 		r.id = about.boot
 	}
+	line = r.statusOf(line)
 	place := func() string { return fmt.Sprintf("%s:%d: ", r.name, number) }
 	now := seen{line: line, number: number, about: about}
 	var h hints
@@ -198,8 +200,8 @@ func (r *reading) matchFact(l seen, before string) {
 			fact, rule = whole, i
 		}
 	}
-	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil ||
-		r.s.rules[rule].Otherwise && (l.aside() || !l.looksBad() && level().MatchString(l.line)) {
+	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil || l.aside() && !slices.Contains(ofMachine,
+		l.class) || r.s.rules[rule].Otherwise && !l.looksBad() && calm(l.line) {
 		return
 	}
 	f := &r.now.found[rule]
@@ -228,8 +230,8 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 					r.now.found[i], r.ended[i] = Finding{}, true
 				}
 			}
-		case c.rule > r.done && r.s.isEvidence(c, line) &&
-			!(r.s.rules[c.rule].Otherwise && l.aside()):
+		case c.rule > r.done && r.s.isEvidence(c, line) && !strangers().MatchString(l.by()) &&
+			!(r.s.rules[c.rule].Otherwise && (l.aside() || !l.looksBad() && calm(line))):
 			r.done, known = c.rule, known || !r.s.rules[c.rule].Otherwise
 			f := &r.now.found[c.rule]
 			if f.Count == 0 && l.class != "" {
@@ -308,6 +310,19 @@ func looksBad(line string) bool {
 	}
 	return errorWords().MatchString(line)
 }
+
+// calm says whether a line has the level of one that only informs, and no word of waiting
+// for something that failed.
+func calm(line string) bool {
+	m := level().FindStringSubmatch(line[:min(len(line), longest)])
+	return m != nil && !slices.Contains([]string{"W", "warning", "warn", "WARN"}, m[1]+m[2]+m[3]) &&
+		waits().find(line) == nil
+}
+
+// waits matches lines of any level that say why something does not go on.
+var waits = sync.OnceValue(func() expressions {
+	return compile(`etry`, `etrying`, `aiting (to|for) [^"]*(;|: )`, `rror running`)
+})
 
 // klogError says whether a line, or what follows its syslog prefix, has the form of
 // klog's errors. Their texts need no word for errors.

@@ -14,6 +14,9 @@ const (
 	certified = `Certificate rotation deadline determined|Certificate expiration is `
 )
 
+// reached is what a kubelet logs when the API server answers.
+const reached = joined + `|Caches populated for (type=)?"?\*v1\.`
+
 // Rules is the table of known causes, root causes before their consequences. The
 // patterns come from the source code and logs of kubelet 1.24 to 1.36, containerd
 // 1.6 to 2.3, runc, client-go, nodeadm, the VPC CNI, Bottlerocket and this program.
@@ -358,11 +361,12 @@ func table() []Rule {
 			},
 			Commands: []string{"aws ec2 describe-vpc-attribute --vpc-id ID --attribute enableDnsSupport",
 				"aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support", "sudo cat /etc/resolv.conf"}},
-		{ID: "blocked", Until: joined,
+		{ID: "blocked", Until: reached,
 			Cause: "the node cannot reach the API server: a security group, a route or a network ACL blocks the traffic",
 			Remedy: "allow port 443 from the node to the cluster's security group, and port 10250 in the other " +
 				"direction; check the subnet's route (NAT gateway or private endpoint) and the endpoint's public access list",
 			Lines: []string{`net/http: TLS handshake timeout`, `server is not ready: failed to (get|retrieve)`,
+				`failed to get CA certs: .*(imeout|deadline)`, // k3s and RKE2 ask through an address of their own
 				`[cC]onnect to \S+\.eks\.amazonaws\.com`},
 			Not: `/v2/|: connection refused|https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|` +
 				`ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|` +
@@ -371,7 +375,7 @@ func table() []Rule {
 			Others: "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME " +
 				"--query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"}},
-		{ID: "refused", Until: joined,
+		{ID: "refused", Until: reached,
 			Cause: "nothing listens at the API server's address and port: the machine there answers and refuses the " +
 				"connection",
 			Remedy: "compare server and port in the kubeconfig with the cluster's endpoint; for a control plane of your " +
@@ -661,7 +665,7 @@ func table() []Rule {
 				`[aA]ttempting to reclaim (ephemeral-storage|imagefs|nodefs)`, `(NodeHasDiskPressure|kubelet has disk pressure)`,
 				`(FreeDiskSpaceFailed|[fF]ailed to garbage collect required amount)`, `taints?(\(s\))? ` +
 					`\{node\.kubernetes\.io/disk-pressure|Taints: +node\.kubernetes\.io/disk-pressure`,
-				`node had condition: \[.*DiskPressure`},
+				`node ha(d|s) conditions?: \[.*DiskPressure`},
 			Not:      `inotify|fsnotify`,
 			Explains: []string{"pause-image", "checkpoint"},
 			Commands: []string{"sudo df --human-readable", "sudo du --summarize --one-file-system --human-readable " +
@@ -682,7 +686,7 @@ func table() []Rule {
 				"kubeReserved)",
 			Lines: []string{`(NodeHasInsufficientMemory|kubelet has insufficient memory|System OOM encountered|low on ` +
 				`resource: memory)`, `taints?(\(s\))? \{node\.kubernetes\.io/memory-pressure|Taints: ` +
-				`+node\.kubernetes\.io/memory-pressure`, `node had condition: \[.*MemoryPressure`, `system OOM encountered`,
+				`+node\.kubernetes\.io/memory-pressure`, `node ha(d|s) conditions?: \[.*MemoryPressure`, `system OOM encountered`,
 				`result 'oom-kill'`, `killed by the OOM killer`},
 			Not:      `Memory cgroup out of memory|CONSTRAINT_MEMCG`,
 			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"}},
@@ -828,8 +832,8 @@ func table() []Rule {
 				`[cC]ontainer runtime is not up`, `PLEG is not healthy: pleg was last seen active \d{0,5}[hms.]`,
 				`failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = ` +
 					`DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated ` +
-					`too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|Start request ` +
-					`repeated)`, `Cannot connect to the Docker d`, `get remote runtime typed version failed`,
+					`too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|` +
+					`Main PID: .*code=(killed|dumped|exited, status=[1-9])|Start request repeated)`, `Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 				`validate CRI \w+ \w+ API for endpoint .*code = Unavailable`},
 			Not:    `unknown service runtime|oom-kill|last seen active 2562047h`,
 			Others: "containerd started a moment after the kubelet, and answers now",
@@ -905,11 +909,12 @@ func table() []Rule {
 					`(MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`,
 				`(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`,
 				`(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat ` +
-					`/var/lib/calico/nodename)`, `\[(ERROR|FATAL)\]\[\d+\] cni-installer`,
+					`/var/lib/calico/nodename)`, `\[(ERROR|FATAL|PANIC)\]\[\d+\] [a-z-]+/`,
 				`(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`,
 				`failed \(add\): `, `aws-node failed (liveness|readiness) probe`, `NetworkReady=false`,
 				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `SetupPodNetwork: `,
-				`rror received from AddNetwork`, `all SubConns are in TransientFailure`,
+				`rror received from AddNetwork`, `rror adding network: `, `open /run/flannel/subnet\.env`,
+				`all SubConns are in TransientFailure`,
 				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`,
 				`MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|` +
 					`retrieve primary IF|configure (IPv6 settings|system parameters))`,
@@ -922,12 +927,19 @@ func table() []Rule {
 			Not: `failed to load cni during init|iptables.*(kernel module|load match|initiali|not found in directory|` +
 				`insmod)|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`,
 			Owners: []Owner{
-				{Line: `[cC]alico|[tT]ypha|[fF]elix|cni-installer|ClusterInformation`,
+				{Line: `[cC]alico|[tT]ypha|[fF]elix|cni-installer|ClusterInformation|\]\[\d+\] [a-z-]+/`,
 					Cause: "pods have no network: Calico is not installed or has not started on this node",
 					Remedy: "read the log of Calico's pod calico-node; it must reach the API server or Typha, and its account " +
 						"may read ClusterInformation",
 					Commands: []string{"kubectl get pods --all-namespaces --selector k8s-app=calico-node --output wide",
 						"kubectl logs --namespace NAMESPACE --selector k8s-app=calico-node --tail 50"},
+				},
+				{Line: `[fF]lannel`,
+					Cause: "pods have no network: Flannel is not installed or has not started on this node",
+					Remedy: "read the log of Flannel's pod, which writes /run/flannel/subnet.env; the node needs a range of " +
+						"addresses for pods (podCIDR)",
+					Commands: []string{"kubectl get pods --all-namespaces --selector app=flannel --output wide",
+						"kubectl get nodes --output custom-columns=NAME:.metadata.name,CIDR:.spec.podCIDR"},
 				},
 				{Line: `[cC]ilium|subsys=`,
 					Cause: "pods have no network: Cilium is not installed or has not started on this node",
@@ -1099,7 +1111,7 @@ func table() []Rule {
 			Remedy: "the line names the file: see whether the image has it, whether first boot writes it, and who may " +
 				"read it",
 			Lines:    []string{`status=203/EXEC`, `: (No such file or directory|Permission denied)$`},
-			Not:      `level=(info|debug|warning)|cloud-init.*DEBUG`,
+			Not:      `level=warning`,
 			Commands: []string{"sudo ls -lZ FILE", "sudo eksnode audit --rules can-join"}},
 	}
 }
