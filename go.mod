@@ -68,6 +68,7 @@ require (
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.11.0
+	github.com/github/go-spdx/v2 v2.8.0
 	github.com/in-toto/attestation v1.2.0
 	github.com/jmespath/go-jmespath v0.4.0
 	github.com/rhysd/actionlint v1.7.12

@@ -101,6 +101,7 @@ func verifications() []struct {
 		{"statement", func(v *verifying) (string, error) { return "signed by the key " + v.statement.Key, v.failure }},
 		{"audit", (*verifying).audit},
 		{"age", (*verifying).age},
+		{"sbom", (*verifying).bill},
 		{"origin", (*verifying).origin},
 		{"tag", (*verifying).tag},
 		{"content", (*verifying).content},
@@ -117,6 +118,13 @@ func (v *verifying) audit() (string, error) {
 		text += "; skipped: " + strings.Join(names, ", ")
 	}
 	return text, nil
+}
+
+func (v *verifying) bill() (string, error) {
+	if !v.statement.Bill {
+		return "", errors.New("no line has a bill of materials; audit and attest again")
+	}
+	return "lists " + show.Count(v.statement.Components, "component"), nil
 }
 
 func (v *verifying) age() (string, error) {

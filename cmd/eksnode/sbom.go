@@ -18,12 +18,12 @@ import (
 	"github.com/spf13/cobra"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -68,7 +68,7 @@ func (d *auditedDisk) contents(cmd *cobra.Command, root string) (*manifest.Manif
 	if d.isGiven() {
 		d.whole = true
 		r, err := d.audit(cmd, spec)
-		return identified(&d.made, r.Machine), err
+		return attest.Describe(d.made, r.Machine), err
 	}
 	h, err := openHost(root)
 	if err != nil {
@@ -80,13 +80,7 @@ func (d *auditedDisk) contents(cmd *cobra.Command, root string) (*manifest.Manif
 		return nil, err
 	}
 	r, _ := eksnode.Audit(context.WithoutCancel(cmd.Context()), h, spec, eksnode.Options{}) // only its machine counts
-	return identified(m, r.Machine), nil
-}
-
-func identified(m *manifest.Manifest, of plan.Machine) *manifest.Manifest {
-	m.Distro, m.DistroVersion, m.Arch = cmp.Or(m.Distro, of.Distro), cmp.Or(m.DistroVersion, of.Version), cmp.Or(m.Arch, of.Arch)
-	m.Tool = cmp.Or(m.Tool, version.String())
-	return m
+	return attest.Describe(*m, r.Machine), nil
 }
 
 func writeBill(w io.Writer, m *manifest.Manifest, format string) error {
@@ -113,7 +107,7 @@ func spdx(m *manifest.Manifest, cyclonedx []byte) ([]byte, error) {
 		},
 		Packages: []*v2_3.Package{{
 			PackageName: cmp.Or(m.Distro, "image"), PackageSPDXIdentifier: "image", PackageVersion: m.DistroVersion,
-			PackageDownloadLocation: none, PrimaryPackagePurpose: "OPERATING-SYSTEM",
+			PackageDownloadLocation: none, PrimaryPackagePurpose: "OPERATING_SYSTEM",
 		}},
 		Relationships: []*v2_3.Relationship{{
 			RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "image"), Relationship: "DESCRIBES",
@@ -124,6 +118,14 @@ func spdx(m *manifest.Manifest, cyclonedx []byte) ([]byte, error) {
 		p := &v2_3.Package{
 			PackageName: c.Name, PackageSPDXIdentifier: id, PackageVersion: c.Version, PackageDownloadLocation: none,
 			PackageLicenseConcluded: none, PackageLicenseDeclared: none, PackageCopyrightText: none,
+		}
+		if c.Licenses != nil {
+			p.PackageLicenseDeclared = cmp.Or((*c.Licenses)[0].Expression, none)
+			for _, l := range *c.Licenses {
+				if l.License != nil {
+					p.PackageLicenseComments += l.License.Name + "\n"
+				}
+			}
 		}
 		if c.PackageURL != "" {
 			p.PackageExternalReferences = []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: c.PackageURL}}

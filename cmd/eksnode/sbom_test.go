@@ -20,9 +20,14 @@ func TestABillListsTheWholeImage(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=\"13\"\n",
-		"var/lib/dpkg/status": "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nMulti-Arch: same\nVersion: 2.41-12\n\n" +
+		"var/lib/dpkg/status": "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nMulti-Arch: same\nSource: glibc\nVersion: 2.41-12\n\n" +
 			"Package: linux-image-6.12.1-amd64\nStatus: install ok installed\nArchitecture: amd64\nVersion: 6.12.1-1\n\n" +
 			"Package: removed\nStatus: deinstall ok config-files\nVersion: 1\n",
+		"usr/share/doc/libc6/copyright": "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\n" +
+			"Files: *\nLicense: LGPL-2.1+\n\nFiles: a\nLicense: Expat\n The text.\n",
+		"usr/share/doc/linux-image-6.12.1-amd64/copyright": "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n" +
+			"License: GPL-2\n\nLicense: Unicode-data\n",
+		"usr/lib/modules/6.12.1-amd64/modules.dep": "",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
@@ -39,17 +44,27 @@ func TestABillListsTheWholeImage(t *testing.T) {
 	for _, c := range *b.Components {
 		found = append(found, c.PackageURL)
 	}
-	want := []string{"pkg:deb/debian/libc6@2.41-12?arch=amd64&distro=debian-13", "pkg:deb/debian/linux-image-6.12.1-amd64@6.12.1-1?distro=debian-13"}
+	want := []string{
+		"pkg:deb/debian/libc6@2.41-12?arch=amd64&distro=debian-13&upstream=glibc",
+		"pkg:deb/debian/linux-image-6.12.1-amd64@6.12.1-1?distro=debian-13", "",
+	}
 	assert.Equal(t, want, found)
+	assert.Equal(t, "6.12.1-amd64", (*b.Components)[2].Version)
+	assert.Equal(t, cyclonedx.Licenses{{Expression: "LGPL-2.1-or-later AND MIT"}}, *(*b.Components)[0].Licenses)
+	assert.Equal(t, "Unicode-data", (*(*b.Components)[1].Licenses)[1].License.Name)
 
 	doc, err := json.Read(strings.NewReader(bill("spdx")))
 	require.NoError(t, err)
-	require.Len(t, doc.Packages, 3)
+	require.Len(t, doc.Packages, 4)
 	assert.Equal(t, "debian", doc.Packages[0].PackageName)
-	for n, p := range doc.Packages[1:] {
+	assert.Equal(t, "OPERATING_SYSTEM", doc.Packages[0].PrimaryPackagePurpose, "the word of the schema")
+	for n, p := range doc.Packages[1:3] {
 		assert.Equal(t, want[n], p.PackageExternalReferences[0].Locator)
 	}
-	assert.Len(t, doc.Relationships, 3)
+	assert.Equal(t, "LGPL-2.1-or-later AND MIT", doc.Packages[1].PackageLicenseDeclared)
+	assert.Equal(t, "NOASSERTION", doc.Packages[2].PackageLicenseDeclared)
+	assert.Contains(t, doc.Packages[2].PackageLicenseComments, "Unicode-data")
+	assert.Len(t, doc.Relationships, 4)
 
 	code, _, errOut := command(t, "", "sbom", "--root", root, "--disk", "x.raw")
 	assert.Equal(t, 2, code)

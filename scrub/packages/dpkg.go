@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/afero"
@@ -168,6 +169,9 @@ func (d diverted) place(owner, name string) string {
 	return name
 }
 
+// sourceOf is a source package whose version is not that of its package.
+var sourceOf = regexp.MustCompile(`^(\S+) \((\S+)\)$`)
+
 // dpkgInstalled reads dpkg's status. The lists of files of a package that can be
 // installed for several architectures have the architecture in their names.
 func dpkgInstalled(_ context.Context, h *host.Host, all Installed) error {
@@ -177,7 +181,7 @@ func dpkgInstalled(_ context.Context, h *host.Host, all Installed) error {
 			name += ":" + p["Architecture"]
 		}
 		if p["Package"] != "" && isInstalled(p) {
-			all.add(name, name, p["Version"])
+			all.add(name, Package{Name: name, Version: p["Version"], Source: sourceOf.ReplaceAllString(p["Source"], "$1@$2")})
 		}
 		return nil
 	})

@@ -149,8 +149,9 @@ func isMissing(err error) bool {
 }
 
 // Package is an installed package. Of packages that are installed in several versions,
-// such as kernels, Version has all, separated by commas.
-type Package struct{ Name, Version string }
+// such as kernels, Version has all, separated by commas. Source is the name of its source
+// package, or of rpm's file, and License is the text in the database, if they are there.
+type Package struct{ Name, Version, Source, License string }
 
 // Installed are the installed packages, by the name that an owner of files has.
 type Installed map[string]Package
@@ -167,15 +168,19 @@ func ReadInstalled(ctx context.Context, h *host.Host) (Installed, error) {
 	return all, nil
 }
 
-func (all Installed) add(owner, name, version string) {
-	known := all[owner]
-	var versions []string
-	if known.Version != "" {
-		versions = strings.Split(known.Version, ", ")
-	}
-	versions = append(versions, version)
+func (all Installed) add(owner string, p Package) {
+	versions := append(all[owner].Versions(), p.Version)
 	slices.Sort(versions)
-	all[owner] = Package{name, strings.Join(slices.Compact(versions), ", ")}
+	p.Version = strings.Join(slices.Compact(versions), ", ")
+	all[owner] = p
+}
+
+// Versions are the installed versions.
+func (p Package) Versions() []string {
+	if p.Version == "" {
+		return nil
+	}
+	return strings.Split(p.Version, ", ")
 }
 
 // Of returns the package that owns a place, or "". A place that several packages own,

@@ -73,21 +73,22 @@ func FuzzLists(f *testing.F) {
 
 func TestInstalledPackagesHaveTheNamesOfOwners(t *testing.T) {
 	h, _ := imageOf(t, map[string]string{
-		"var/lib/dpkg/status": "Package: tool\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1:2.0-1\nDescription: x\n Version: 9\n\n" +
+		"var/lib/dpkg/status": "Package: tool\nStatus: install ok installed\nArchitecture: amd64\nSource: tools (2.0)\nVersion: 1:2.0-1\nDescription: x\n Version: 9\n\n" +
 			"Package: libc6\nStatus: install ok installed\nMulti-Arch: same\nArchitecture: amd64\nVersion: 2.36\n\n" +
 			"Package: libc6\nStatus: hold ok installed\nMulti-Arch: same\nArchitecture: arm64\nVersion: 2.36\n\n" +
 			"Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n\nPackage: half\nStatus: install ok half-configured\nVersion: 1\n",
 		"var/lib/dpkg/info/tool.list":        "/usr\n/usr/bin\n/usr/bin/tool\n/srv/own\n",
 		"var/lib/dpkg/info/libc6:amd64.list": "/usr\n/usr/lib\n/usr/lib/x\n",
 		"var/lib/dpkg/info/libc6:arm64.list": "/usr\n/usr/lib\n",
-		"var/lib/pacman/local/a-b-1-2/desc":  "%NAME%\na-b\n\n%VERSION%\n1-2\n\n%DESC%\n%NAME%\n",
+		"var/lib/pacman/local/a-b-1-2/desc":  "%NAME%\na-b\n\n%VERSION%\n1-2\n\n%BASE%\na\n\n%LICENSE%\nMIT\nGPL-2.0-only\n\n%DESC%\n%NAME%\n",
 		"var/lib/pacman/local/a-b-1-2/files": "%FILES%\nopt/\nopt/a\n",
 		"var/lib/pacman/local/ALPM_DB":       "9\n",
 	})
 	installed, err := ReadInstalled(t.Context(), h)
 	require.NoError(t, err)
 	assert.Equal(t, Installed{
-		"tool": {"tool", "1:2.0-1"}, "libc6:amd64": {"libc6:amd64", "2.36"}, "libc6:arm64": {"libc6:arm64", "2.36"}, "a-b-1-2": {"a-b", "1-2"},
+		"tool": {Name: "tool", Version: "1:2.0-1", Source: "tools@2.0"}, "libc6:amd64": {Name: "libc6:amd64", Version: "2.36"},
+		"libc6:arm64": {Name: "libc6:arm64", Version: "2.36"}, "a-b-1-2": {"a-b", "1-2", "a", "MIT AND GPL-2.0-only"},
 	}, installed)
 	owners, err := ReadOwners(t.Context(), h)
 	require.NoError(t, err)
@@ -98,10 +99,10 @@ func TestInstalledPackagesHaveTheNamesOfOwners(t *testing.T) {
 	}
 
 	all := Installed{}
-	all.add("kernel", "kernel", "6.2-1")
-	all.add("kernel", "kernel", "6.1-1")
-	all.add("kernel", "kernel", "6.2-1")
-	assert.Equal(t, Installed{"kernel": {"kernel", "6.1-1, 6.2-1"}}, all)
+	all.add("kernel", Package{Name: "kernel", Version: "6.2-1"})
+	all.add("kernel", Package{Name: "kernel", Version: "6.1-1"})
+	all.add("kernel", Package{Name: "kernel", Version: "6.2-1"})
+	assert.Equal(t, Installed{"kernel": {Name: "kernel", Version: "6.1-1, 6.2-1"}}, all)
 }
 
 // FuzzInstalled reads any text as the packages of dpkg and pacman.

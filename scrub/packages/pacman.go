@@ -144,11 +144,11 @@ func pacmanInstalled(_ context.Context, h *host.Host, all Installed) error {
 		}
 		value := func(field string) string {
 			_, rest, _ := strings.Cut("\n"+text, "\n%"+field+"%\n")
-			first, _, _ := strings.Cut(rest, "\n")
-			return first
+			lines, _, _ := strings.Cut(rest, "\n\n")
+			return strings.ReplaceAll(strings.TrimSpace(lines), "\n", " AND ")
 		}
 		if err == nil {
-			all.add(owner, value("NAME"), value("VERSION"))
+			all.add(owner, Package{value("NAME"), value("VERSION"), value("BASE"), value("LICENSE")})
 		}
 		return err
 	})

@@ -21,6 +21,7 @@ var rpmFolders = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/r
 type RPM struct {
 	Name, Arch, Version string
 	Provides            []string
+	source, license     string
 	files               []rpmFile
 }
 
@@ -40,7 +41,7 @@ const (
 
 // rpmFormat makes rpm print a package, what it provides, and its files, as parseRPMs
 // reads them.
-const rpmFormat = `%{NAME}\t%{ARCH}\t%{EVR}\n[\t%{PROVIDENAME}\n][%{FILEFLAGS}\t%{FILEVERIFYFLAGS}\t%{FILEDIGESTS}\t%{FILENAMES}\n]`
+const rpmFormat = `%{NAME}\t%{ARCH}\t%{EVR}\n%{SOURCERPM}\t%{LICENSE}\n[\t%{PROVIDENAME}\n][%{FILEFLAGS}\t%{FILEVERIFYFLAGS}\t%{FILEDIGESTS}\t%{FILENAMES}\n]`
 
 // RPMs returns the packages in rpm's database; none without a database. On a live
 // machine its own rpm reads it, because rpm may be running. In an image root no program
@@ -92,6 +93,10 @@ func parseRPMs(said string) ([]RPM, error) {
 			return nil, fmt.Errorf("rpm printed %.80q", line)
 		}
 		p := &all[len(all)-1]
+		if len(f) == 2 && f[0] != "" {
+			p.source, p.license = strings.TrimPrefix(f[0], "(none)"), strings.TrimPrefix(f[1], "(none)")
+			continue
+		}
 		if len(f) == 2 {
 			p.Provides = append(p.Provides, f[1])
 			continue
@@ -146,7 +151,7 @@ func rpmSums(l *lister, all Originals) error {
 func rpmInstalled(ctx context.Context, h *host.Host, all Installed) error {
 	rpms, err := RPMs(ctx, h)
 	for _, p := range rpms {
-		all.add(p.Name, p.Name, p.Version)
+		all.add(p.Name, Package{p.Name, p.Version, p.source, p.license})
 	}
 	return err
 }

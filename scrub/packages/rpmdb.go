@@ -103,6 +103,7 @@ func parseRPMDatabase(r *rpmParts, read func(*rpmParts, func([]byte) error) erro
 // Tags of a header (rpm's rpmtag.h), and the types of their values.
 const (
 	tagName, tagVersion, tagRelease, tagEpoch, tagArch = 1000, 1001, 1002, 1003, 1022
+	tagLicense, tagSource                              = 1014, 1044
 	tagDigests, tagFlags, tagVerify, tagProvides       = 1035, 1037, 1045, 1047
 	tagFolderOf, tagBase, tagFolder                    = 1116, 1117, 1118
 
@@ -148,7 +149,10 @@ func (r *rpmParts) header(header []byte) (RPM, error) {
 		}
 	}
 	first := func(tag int) string { return strings.Join(texts[tag][:min(1, len(texts[tag]))], "") }
-	p := RPM{Name: first(tagName), Arch: first(tagArch), Version: first(tagVersion) + "-" + first(tagRelease), Provides: texts[tagProvides]}
+	p := RPM{
+		Name: first(tagName), Arch: first(tagArch), Version: first(tagVersion) + "-" + first(tagRelease),
+		Provides: texts[tagProvides], source: first(tagSource), license: first(tagLicense),
+	}
 	if epoch := numbers[tagEpoch]; len(epoch) > 0 {
 		p.Version = fmt.Sprintf("%d:%s", epoch[0], p.Version)
 	}

@@ -15,11 +15,11 @@ import (
 )
 
 var sampleRPMs = []RPM{
-	{"ours", "noarch", "2:1-3", []string{"ours", "our(tool)"}, []rpmFile{
+	{"ours", "noarch", "2:1-3", []string{"ours", "our(tool)"}, "ours-1-3.src.rpm", "MIT", []rpmFile{
 		{"/opt/ours/conf", strings.Repeat("ab", 32), rpmConfig, rpmDigest}, {"/opt/ours/tool", strings.Repeat("cd", 32), 0, rpmDigest}, {"/opt/ours", "", 0, 0},
 	}},
-	{"meta", "noarch", "1-1", []string{"meta"}, nil},
-	{"long", "x86_64", "1-1", slices.Repeat([]string{"a long name of something"}, 80), nil},
+	{"meta", "noarch", "1-1", []string{"meta"}, "", "GPL-2.0-only", nil},
+	{"long", "x86_64", "1-1", slices.Repeat([]string{"a long name of something"}, 80), "", "", nil},
 }
 
 // Each form of a database has every package, whose headers are longer than a page. Of
@@ -87,9 +87,9 @@ func TestHostileRPMDatabasesEnd(t *testing.T) {
 
 // Lines that rpm does not print in its format are an error.
 func TestOutputOfRPM(t *testing.T) {
-	all, err := parseRPMs("meta\tnoarch\t1-1\n\tmeta\n(none)\t(none)\t(none)\t(none)\nours\tnoarch\t1-1\n\tours\n1\t1\tabcd\t/opt/ours\n")
+	all, err := parseRPMs("meta\tnoarch\t1-1\n(none)\tMIT\n\tmeta\n(none)\t(none)\t(none)\t(none)\nours\tnoarch\t1-1\n\tours\n1\t1\tabcd\t/opt/ours\n")
 	require.NoError(t, err)
-	assert.Equal(t, []RPM{{"meta", "noarch", "1-1", []string{"meta"}, nil}, {"ours", "noarch", "1-1", []string{"ours"}, []rpmFile{{"/opt/ours", "abcd", 1, 1}}}}, all)
+	assert.Equal(t, []RPM{{"meta", "noarch", "1-1", []string{"meta"}, "", "MIT", nil}, {"ours", "noarch", "1-1", []string{"ours"}, "", "", []rpmFile{{"/opt/ours", "abcd", 1, 1}}}}, all)
 	for _, said := range []string{"warning: x\n", "\tmeta\n", "meta\tnoarch\t1-1\nx\t1\tabcd\t/opt/ours\n"} {
 		_, err := parseRPMs(said)
 		require.ErrorContains(t, err, "rpm printed")
@@ -124,7 +124,8 @@ func (d rpmDatabase) read(t *testing.T) ([]RPM, error) {
 
 func headersOf(all []RPM) (headers [][]byte) {
 	for _, p := range all {
-		texts, numbers := map[int][]string{tagName: {p.Name}, tagArch: {p.Arch}, tagProvides: p.Provides}, map[int][]uint32{}
+		texts, numbers := map[int][]string{tagName: {p.Name}, tagArch: {p.Arch}, tagProvides: p.Provides, tagSource: {p.source},
+			tagLicense: {p.license}}, map[int][]uint32{}
 		version := p.Version
 		if epoch, rest, ok := strings.Cut(p.Version, ":"); ok {
 			version = rest

@@ -189,6 +189,7 @@ func (r *run) gate(ctx context.Context) error {
 	made := &r.result.Manifest
 	report, err := diskaudit.Audit{
 		Image: r.image, Layout: r.layout, Root: r.Spec.Partition, Spec: scrub.Spec{Skip: r.Spec.SkipRules}, Manifest: made,
+		Whole: r.Spec.StatementKey != "",
 	}.Run(ctx)
 	switch {
 	case ctx.Err() != nil:

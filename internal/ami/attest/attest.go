@@ -1,10 +1,11 @@
 // Package attest writes and verifies signed statements about the content of a disk:
-// in-toto statements in DSSE envelopes, one on each line of a file. One is SLSA's
-// provenance, the other the verification summary of an audit.
+// in-toto statements in DSSE envelopes, one on each line of a file. They are SLSA's
+// provenance, the verification summary of an audit, and the bill of materials.
 package attest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,7 @@ const (
 	payloadType    = "application/vnd.in-toto+json"
 	provenanceType = "https://slsa.dev/provenance/v1"
 	summaryType    = "https://slsa.dev/verification_summary/v1"
+	billType       = "https://cyclonedx.org/bom"
 	// auditField has the audit in a summary. SLSA names extensions after their maker.
 	auditField = "eksnode_audit"
 	// level is the verified level of a disk whose audit found nothing.
@@ -52,7 +54,7 @@ type Evidence struct {
 	Names []string
 	// Report is that of the audit. Its machine has the digest.
 	Report plan.Report
-	// Manifest is that of the image, or empty.
+	// Manifest lists everything in the image. Without a schema, the image has no manifest.
 	Manifest manifest.Manifest
 	// Materials are what the image was made from, such as the base image.
 	Materials []Material
@@ -118,7 +120,7 @@ func (e Evidence) Sign(ctx context.Context, key Key) ([]byte, error) {
 		return nil, errors.New("signing a statement: the audit has no digest of the disk")
 	}
 	list := []*intoto.Statement{}
-	for _, one := range []func() (string, *structpb.Struct, error){e.provenance, e.summary} {
+	for _, one := range []func() (string, *structpb.Struct, error){e.provenance, e.summary, e.bill} {
 		kind, predicate, err := one()
 		if err != nil {
 			return nil, fmt.Errorf("writing a statement: %w", err)
@@ -198,6 +200,23 @@ func (e Evidence) provenance() (string, *structpb.Struct, error) {
 	return provenanceType, predicate, err
 }
 
+// bill is the bill of materials.
+func (e Evidence) bill() (string, *structpb.Struct, error) {
+	text, err := Describe(e.Manifest, e.Report.Machine).SBOM()
+	if err != nil {
+		return "", nil, err
+	}
+	predicate := &structpb.Struct{}
+	return billType, predicate, protojson.Unmarshal(text, predicate)
+}
+
+// Describe adds what the audit of a machine found to a manifest that lacks it.
+func Describe(m manifest.Manifest, of plan.Machine) *manifest.Manifest {
+	m.Distro, m.DistroVersion = cmp.Or(m.Distro, of.Distro), cmp.Or(m.DistroVersion, of.Version)
+	m.Arch, m.Tool = cmp.Or(m.Arch, of.Arch), cmp.Or(m.Tool, version.String())
+	return &m
+}
+
 func (e Evidence) summary() (string, *structpb.Struct, error) {
 	s := &vsa.VerificationSummary{
 		Verifier: &vsa.VerificationSummary_Verifier{Id: version.Repository}, TimeVerified: timestamppb.New(e.Report.Finished.Truncate(time.Second)),
@@ -249,6 +268,9 @@ type Statement struct {
 	Audit    Audit     `json:"audit"`
 	// Provenance says whether a statement says what the image was made from.
 	Provenance bool `json:"provenance"`
+	// Bill says whether a statement is a bill of materials, and Components counts what it lists.
+	Bill       bool `json:"sbom"`
+	Components int  `json:"components"`
 }
 
 // Verify reads statements that the key has signed. All must be about one disk, and one
@@ -303,6 +325,8 @@ func (all *Statement) add(ctx context.Context, verifier *dsse.EnvelopeVerifier, 
 	switch s.PredicateType {
 	case provenanceType:
 		all.Provenance = true
+	case billType:
+		all.Bill, all.Components = true, len(s.Predicate.GetFields()["components"].GetListValue().GetValues())
 	case summaryType:
 		return all.summarize(s.Predicate)
 	}

@@ -92,6 +92,7 @@ func TestAStatementIsVerifiedByItsKey(t *testing.T) {
 		assert.Equal(t, Statement{
 			Key: id, Digest: digest, Names: evidence().Names, Result: Passed, Verified: time.Date(2026, 11, 1, 2, 3, 4, 0, time.UTC),
 			Audit: Audit{"0.1.0", plan.Clean, evidence().Report.Rules}, Provenance: true,
+			Bill: true, Components: 3,
 		}, got)
 		assert.Equal(t, []string{"logs"}, got.Audit.Exceptions())
 
@@ -119,7 +120,7 @@ func payloads(t *testing.T, text []byte) (all []map[string]any) {
 func TestStatementsSayWhatIsKnown(t *testing.T) {
 	key, public := edwards(t)
 	all := payloads(t, signed(t, evidence(), key))
-	require.Len(t, all, 2)
+	require.Len(t, all, 3)
 	assert.Equal(t, "https://slsa.dev/provenance/v1", all[0]["predicateType"])
 	text, err := json.Marshal(all[0]["predicate"])
 	require.NoError(t, err)
@@ -130,11 +131,15 @@ func TestStatementsSayWhatIsKnown(t *testing.T) {
 	e := evidence()
 	e.Manifest, e.Report.Result = manifest.Manifest{}, plan.Findings
 	statements := signed(t, e, key)
-	require.Len(t, payloads(t, statements), 1, "no manifest, no provenance")
+	require.Len(t, payloads(t, statements), 2, "no manifest, no provenance")
 	got, err := Verify(t.Context(), statements, public)
 	require.NoError(t, err)
 	assert.Equal(t, Failed, got.Result)
 	assert.False(t, got.Provenance)
+	summary, _, _ := bytes.Cut(statements, []byte("\n"))
+	got, err = Verify(t.Context(), summary, public)
+	require.NoError(t, err)
+	assert.False(t, got.Bill, "the line with the bill is missing")
 
 	e.Report.Machine.Digest = ""
 	_, err = e.Sign(t.Context(), key)

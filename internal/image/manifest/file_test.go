@@ -77,7 +77,7 @@ func image(t *testing.T) *host.Host {
 func full() *Manifest {
 	return &Manifest{
 		Schema: Schema, Tool: "0.1.0", Distro: "debian", DistroVersion: "12", Arch: "amd64", KubernetesVersion: "1.34.4",
-		Packages: []Package{{"containerd", "1.6.20"}, {"runc", "1.1.5"}},
+		Packages: []Package{{Name: "containerd", Version: "1.6.20"}, {Name: "runc", Version: "1.1.5"}},
 		Assets: []Asset{{ID: "kubelet", Version: "1.34.4", URL: "https://dl.k8s.io/x", Size: 3, SHA256: Sum([]byte("abc")),
 			Files: []File{{Path: "/usr/bin/kubelet", Mode: 0o755, Size: 3, SHA256: Sum([]byte("abc"))}}}},
 		Templates: []Template{{Path: "/var/lib/kubelet/kubeconfig", Mode: 0o640, UID: 1, GID: 2, SHA256: Sum([]byte("a <b> & c\n")), Content: "a <b> & c\n"}},
@@ -165,7 +165,7 @@ func TestRecordReplacesAnAsset(t *testing.T) {
 func described() *Manifest {
 	return &Manifest{
 		Tool: "0.2.0", Distro: "debian", DistroVersion: "12", Arch: "amd64", KubernetesVersion: "1.34.4", PackageManager: "apt",
-		Packages: []Package{{"containerd", "1.6.20~ds1-1+deb12u1"}},
+		Packages: []Package{{Name: "containerd", Version: "1.6.20~ds1-1+deb12u1"}},
 		Assets:   []Asset{{ID: "kubelet", Version: "1.34.4", URL: "https://dl.k8s.io/kubelet", Size: 7, SHA256: strings.Repeat("a", 64)}},
 		Images:   []Image{{Name: "registry.k8s.io/pause:3.10", Digest: "sha256:" + strings.Repeat("b", 64)}},
 	}
@@ -244,7 +244,7 @@ func TestSBOMIsCycloneDX(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, string(text), string(again))
 	changed := described()
-	changed.Packages = []Package{{"bash", "5.2"}, {"apt", "2.6"}}
+	changed.Packages = []Package{{Name: "bash", Version: "5.2"}, {Name: "apt", Version: "2.6"}}
 	more, err := changed.SBOM()
 	require.NoError(t, err)
 	assert.Less(t, strings.Index(string(more), "library/apt"), strings.Index(string(more), "library/bash"))
@@ -262,6 +262,18 @@ func serialOf(t *testing.T, text string) string {
 func replaceSerial(t *testing.T, text string) string {
 	t.Helper()
 	return strings.Replace(text, serialOf(t, text), "{serial}", 1)
+}
+
+// rpm's epoch is a qualifier (https://github.com/package-url/purl-spec), and each version
+// of a kernel is a component.
+func TestVersionsOfRPMAreComponents(t *testing.T) {
+	m := &Manifest{Distro: "fedora", PackageManager: "dnf", Packages: []Package{
+		{Name: "bash", Version: "1:5.2-1", Source: "bash-5.2-1.src.rpm"}, {Name: "kernel", Version: "6.1-1"}, {Name: "kernel", Version: "6.2-1"},
+	}}
+	all := m.Components()
+	require.Len(t, all, 3)
+	assert.Equal(t, "pkg:rpm/fedora/bash@5.2-1?epoch=1&upstream=bash-5.2-1.src.rpm", all[0].PackageURL)
+	assert.Equal(t, []string{"library/kernel", "library/kernel@6.2-1"}, []string{all[1].BOMRef, all[2].BOMRef})
 }
 
 func TestPackagesWithoutAPackageManagerHaveNoPURL(t *testing.T) {

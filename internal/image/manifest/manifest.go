@@ -50,6 +50,8 @@ type Manifest struct {
 	Assets []Asset `json:"assets,omitempty"`
 	// Images are the container images in containerd, by name.
 	Images []Image `json:"images,omitempty"`
+	// Kernels are the folders of kernel modules.
+	Kernels []string `json:"-"`
 	// Templates are the files that first boot fills in, in their state before first
 	// boot.
 	Templates []Template `json:"templates,omitempty"`
@@ -59,10 +61,15 @@ type Manifest struct {
 	Units []Unit `json:"units,omitempty"`
 }
 
-// Package is one installed package.
+// Package is one installed package. A manifest in an image has only names and versions.
 type Package struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
+	// Source is the source package.
+	Source string `json:"-"`
+	// Licenses are expressions of SPDX. UnknownLicenses are names that SPDX does not have.
+	Licenses        []string `json:"-"`
+	UnknownLicenses []string `json:"-"`
 }
 
 // Asset is one download.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
@@ -23,11 +24,20 @@ func (m *Manifest) Components() []cyclonedx.Component {
 	components := []cyclonedx.Component{}
 	add := func(c cyclonedx.Component) {
 		c.BOMRef = fmt.Sprintf("%s/%s", c.Type, c.Name)
+		if n := len(components); n > 0 && components[n-1].Name == c.Name {
+			c.BOMRef += "@" + c.Version // a kernel is installed in several versions
+		}
 		components = append(components, c)
 	}
 	for _, p := range sortedBy(m.Packages, func(p Package) string { return p.Name }) {
 		add(cyclonedx.Component{
 			Type: cyclonedx.ComponentTypeLibrary, Name: p.Name, Version: p.Version, PackageURL: m.packageURL(p),
+			Licenses: p.licenses(),
+		})
+	}
+	for _, version := range m.Kernels {
+		add(cyclonedx.Component{
+			Type: cyclonedx.ComponentTypeOS, Name: "linux", Version: version, Description: "kernel modules",
 		})
 	}
 	for _, a := range sortedBy(m.Assets, func(a Asset) string { return a.ID }) {
@@ -94,6 +104,28 @@ func serial(content []byte) string {
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
 }
 
+// licenses are one expression, or a list of which at least one is no expression.
+func (p Package) licenses() *cyclonedx.Licenses {
+	var all cyclonedx.Licenses
+	if len(p.UnknownLicenses) == 0 && len(p.Licenses) > 0 {
+		list := slices.Clone(p.Licenses)
+		for n, one := range list {
+			if len(list) > 1 && strings.Contains(one, " ") {
+				list[n] = "(" + one + ")"
+			}
+		}
+		all = append(all, cyclonedx.LicenseChoice{Expression: strings.Join(list, " AND ")})
+		return &all
+	}
+	for _, name := range append(slices.Clone(p.Licenses), p.UnknownLicenses...) {
+		all = append(all, cyclonedx.LicenseChoice{License: &cyclonedx.License{Name: name}})
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &all
+}
+
 // packageURL is empty for packages of a kind that has no such address.
 func (m *Manifest) packageURL(p Package) string {
 	kind := purlTypes[m.PackageManager]
@@ -107,6 +139,13 @@ func (m *Manifest) packageURL(p Package) string {
 	}
 	if m.DistroVersion != "" {
 		qualifiers.Set("distro", m.Distro+"-"+m.DistroVersion)
+	}
+	if p.Source != "" {
+		qualifiers.Set("upstream", p.Source)
+	}
+	if epoch, rest, found := strings.Cut(p.Version, ":"); found && kind == "rpm" {
+		qualifiers.Set("epoch", epoch)
+		p.Version = rest
 	}
 	address := fmt.Sprintf("pkg:%s/%s/%s@%s", kind, escape(m.Distro), escape(name), escape(p.Version))
 	if len(qualifiers) > 0 {
