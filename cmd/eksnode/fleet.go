@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +32,8 @@ type nodeFleet struct {
 	tags    map[string]string
 	output  string
 	dryRun  bool
+	// existing uses snapshots that others have made.
+	existing bool
 }
 
 func fleetCommand() *cobra.Command {
@@ -52,7 +56,8 @@ func fleetAuditCommand() *cobra.Command {
 snapshot of its AMI. It lists packages, programs and configuration that have changed, and
 on how many nodes. Files below /var and /home, and those of users, are only counted. Then
 it runs rules on the disk, by default those of the phase inspect. Snapshots are deleted
-at once; after a kill, the next run uses and deletes them. The exit code is 1 when a
+at once; after a kill, the next run uses and deletes them. With --existing-snapshots, the
+newest snapshot of each volume is read, and none is made or deleted. The exit code is 1 when a
 package or a program has changed or a rule found something, and 2 when a node could not
 be read. Nodes are read one by one. This needs root and Linux.`,
 		Example: `  eksnode fleet audit --cluster demo --dry-run
@@ -65,9 +70,10 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 	flags.StringVar(&f.cluster, "cluster", "", "EKS cluster whose nodes to audit")
 	flags.StringToStringVar(&f.tags, "tags", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list the nodes and the most that reading them costs, and exit")
+	flags.BoolVar(&f.existing, "existing-snapshots", false, "read the newest snapshot of each root volume, and make none")
 	options(flags, scrubHelp(), &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
-	formatFlag(cmd, &f.output, "text", "json")
+	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
 	return cmd
 }
 
@@ -86,8 +92,16 @@ type fleetNode struct {
 	Blocks int `json:"blocks"`
 	// State is the number of changed files that nodes change while they work.
 	State    int            `json:"state"`
-	Findings []plan.Finding `json:"findings"`
+	Findings []fleetFinding `json:"findings"`
 	Error    string         `json:"error,omitempty"`
+	// Taken is when the snapshot was made.
+	Taken time.Time `json:"snapshot_time"`
+}
+
+// fleetFinding is a finding of a rule.
+type fleetFinding struct {
+	Rule string `json:"rule"`
+	plan.Finding
 }
 
 // drift is a change on some of the nodes.
@@ -210,21 +224,26 @@ func (f *nodeFleet) estimate(cmd *cobra.Command, a *awsapi.AWS, nodes []awsapi.N
 // With keep, the disk of its AMI stays in the cache.
 func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, keep bool,
 	r *fleetReport) (one fleetNode, err error) {
-	one = fleetNode{Instance: node.ID, AMI: node.Image, Findings: []plan.Finding{}}
-	taken, err := a.TakeSnapshot(cmd.Context(), node)
-	if taken != "" {
-		defer func() { err = errors.Join(err, a.RemoveSnapshot(context.WithoutCancel(cmd.Context()), taken)) }()
+	one = fleetNode{Instance: node.ID, AMI: node.Image, Findings: []fleetFinding{}}
+	take, remove := a.TakeSnapshot, a.RemoveSnapshot
+	if f.existing {
+		take, remove = a.NewestSnapshot, func(context.Context, string) error { return nil }
+	}
+	taken, err := take(cmd.Context(), node)
+	if taken.ID != "" {
+		defer func() { err = errors.Join(err, remove(context.WithoutCancel(cmd.Context()), taken.ID)) }()
 	}
 	if err != nil {
 		return one, err
 	}
+	one.Taken = taken.Started
 	d := newComparison(cmd, &comparison{
 		output: "json", local: f.disk.local, partition: f.disk.partition, regions: regions{aws: f.disk.aws,
 			names: []string{a.Region}},
 	})
 	d.keep = keep
 	defer d.close(&err)
-	for n, id := range []string{node.Image, taken} {
+	for n, id := range []string{node.Image, taken.ID} {
 		if d.sides[n], err = parseSide(a.Region + ":" + id); err != nil {
 			return one, err
 		}
@@ -243,7 +262,9 @@ func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, k
 		return one, err
 	}
 	for _, p := range report.Problems() {
-		one.Findings = append(one.Findings, p.Findings...)
+		for _, found := range p.Findings {
+			one.Findings = append(one.Findings, fleetFinding{p.Item, found})
+		}
 	}
 	return one, nil
 }
@@ -310,14 +331,42 @@ func (r *fleetReport) print(cmd *cobra.Command, output string) error {
 			code = 2
 		}
 	}
-	var failed error
-	if code != 0 {
-		failed = exitError(code)
+	return judged{"fleet audit", r.verdicts(), code, r, r.text}.print(cmd, output)
+}
+
+// verdicts are the drift, the findings, and the nodes that could not be read.
+func (r *fleetReport) verdicts() []verdict {
+	list := []verdict{}
+	for _, d := range r.Drift {
+		level := isError
+		if d.Kind == "configuration" {
+			level = isWarning
+		}
+		list = append(list, verdict{
+			rule: "drift-" + d.Kind, name: "changed since the AMI: " + d.Kind, page: fleetPage, level: level, remedy: "Replace the nodes, or build a new AMI.",
+			text: fmt.Sprintf("%s (%s) on %s: %s", d.Name, d.Change, show.Count(len(d.Nodes), "node"), strings.Join(d.Nodes, ", ")),
+		})
 	}
-	if output == "json" {
-		return errors.Join(writeJSON(cmd.OutOrStdout(), r), failed)
+	for _, n := range r.Nodes {
+		for _, found := range n.Findings {
+			list = append(list, verdict{
+				rule: found.Rule, name: found.Rule, page: "reference/rules.md", level: isError,
+				text: fmt.Sprintf("%s: %s (%s)", n.Instance, found.Target, found.Reason), file: found.Target,
+			})
+		}
+		one := verdict{rule: "node", name: "node is read", page: fleetPage, text: n.AMI}
+		if n.Error != "" {
+			one.level, one.text = isUnknown, n.Instance+": "+n.Error
+		}
+		list = append(list, one)
 	}
-	p := newPrinter(cmd.OutOrStdout())
+	return list
+}
+
+const fleetPage = "amis.md"
+
+func (r *fleetReport) text(w io.Writer) error {
+	p := newPrinter(w)
 	for _, d := range r.Drift {
 		on := d.Nodes
 		if len(on) > nodesMost {
@@ -337,5 +386,5 @@ func (r *fleetReport) print(cmd *cobra.Command, output string) error {
 		p.line("%s of %s: %s changed, %s of state, %s", n.Instance, n.AMI, show.Count(n.Blocks, "block"),
 			show.Count(n.State, "file"), show.Count(len(n.Findings), "finding"))
 	}
-	return errors.Join(p.err, failed)
+	return p.err
 }

@@ -75,6 +75,14 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Equal(t, 2, code)
 	assert.Regexp(t, "unknown        "+third+": deleting the snapshot snap-.*: the permission ec2:DeleteSnapshot is missing", out)
 	w.Heal()
+	made, there := w.Count()["ec2:CreateSnapshot"], len(w.Snapshots)
+	existing := []string{"fleet", "audit", "--cluster", "demo", "--existing-snapshots", "--rules", "machine-id", "--output", "sarif"}
+	code, out, _ = inProcess(existing...)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "/etc/motd (added) on 2 nodes: "+second+", "+third)
+	assert.Contains(t, out, `"ruleId": "drift-configuration"`)
+	assert.Equal(t, made, w.Count()["ec2:CreateSnapshot"])
+	assert.Len(t, w.Snapshots, there, "the snapshots stay")
 	w.Deny("ec2:CreateSnapshot")
 	code, out, errOut = inProcess("fleet", "audit", "--tags", "team=", "--rules", "machine-id")
 	assert.Equal(t, 1, code, errOut)
@@ -84,6 +92,9 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	code, out, _ = inProcess("fleet", "audit", third, "--rules", "machine-id")
 	assert.Equal(t, 2, code)
 	assert.Contains(t, out, "unknown        "+second+": making a snapshot of the root volume of "+second+": the permission ec2:CreateSnapshot is missing")
+	code, out, _ = inProcess(existing...)
+	assert.Equal(t, 2, code)
+	assert.Contains(t, out, "could not check: "+second+": looking for a snapshot of the root volume of "+second+": vol-00000000000000001 has no")
 }
 
 func TestFleetAuditRefuses(t *testing.T) {

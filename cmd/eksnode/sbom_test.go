@@ -40,6 +40,7 @@ func TestABillListsTheWholeImage(t *testing.T) {
 	var b cyclonedx.BOM
 	require.NoError(t, cyclonedx.NewBOMDecoder(strings.NewReader(bill("cyclonedx")), cyclonedx.BOMFileFormatJSON).Decode(&b))
 	assert.Equal(t, "debian", b.Metadata.Component.Name)
+	assert.Equal(t, "libc6", (*b.Components)[0].Name, "scanners look for this name")
 	var found []string
 	for _, c := range *b.Components {
 		found = append(found, c.PackageURL)

@@ -79,6 +79,7 @@ type Share struct {
 type Snapshot struct {
 	Region string `xml:"-"`
 	ID     string `xml:"snapshotId"`
+	Volume string `xml:"volumeId,omitempty"`
 	// Started is an RFC 3339 time.
 	Started     string  `xml:"startTime,omitempty"`
 	Description string  `xml:"description,omitempty"`

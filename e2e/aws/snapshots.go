@@ -27,7 +27,7 @@ func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error
 	w.takeOver()
 	all := still(w, w.Snapshots, w.front.goneSnapshots)
 	chosen, err := selected(all, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
-		return "", map[string]string{"snapshot-id": s.ID, "description": s.Description}, s.Tags
+		return "", map[string]string{"snapshot-id": s.ID, "description": s.Description, "volume-id": s.Volume}, s.Tags
 	})
 	if err == nil {
 		chosen, err = seen(w, chosen, in.Snapshots, "InvalidSnapshot.NotFound", pendingSnapshot)
@@ -87,7 +87,7 @@ func (w *World) createSnapshot(region string, in struct {
 	}
 	defer f.Close()
 	out.ID = w.next("snap")
-	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent}
+	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent, Volume: in.Volume}
 	for _, one := range in.Specifications {
 		for _, tag := range one.Tags {
 			s.Tags = append(s.Tags, ebsdirect.Tag(tag))

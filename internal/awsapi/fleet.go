@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // FleetTag is the tag of the snapshots that an audit of nodes makes. Its value is the
@@ -63,31 +65,26 @@ func (a *AWS) Nodes(ctx context.Context, f Fleet) ([]Node, error) {
 
 // TakeSnapshot makes a snapshot of a node's root volume, or returns one that an
 // interrupted audit has left. The caller removes it, also after an error with an ID.
-func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (string, error) {
+func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 	doing := "making a snapshot of the root volume of " + n.ID
-	if n.Volume == "" {
-		return "", fmt.Errorf("%s: %w", doing, errors.New("the instance has no root volume in EBS"))
-	}
-	left, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{
-		OwnerIds: []string{"self"}, Filters: []types.Filter{{Name: aws.String("tag:" + FleetTag), Values: []string{n.ID}}},
-	})
+	left, err := a.snapshotsOf(ctx, doing, n, types.Filter{Name: aws.String("tag:" + FleetTag), Values: []string{n.ID}})
 	if err != nil {
-		return "", explain(doing, err)
+		return Snapshot{}, err
 	}
-	id := ""
-	for _, s := range left.Snapshots { // EC2 lists deleted ones for a while
-		found, err := a.Snapshot(ctx, aws.ToString(s.SnapshotId))
-		if err == nil && id != "" {
-			err = a.RemoveSnapshot(ctx, id)
+	var taken Snapshot
+	for _, s := range left { // EC2 lists deleted ones for a while
+		found, err := a.Snapshot(ctx, s.ID)
+		if err == nil && taken.ID != "" {
+			err = a.RemoveSnapshot(ctx, taken.ID)
 		}
 		switch {
 		case err == nil:
-			id = found.ID
+			taken = found
 		case !IsNotFound(err):
-			return id, err
+			return taken, err
 		}
 	}
-	if id == "" {
+	if taken.ID == "" {
 		made, err := a.ec2.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
 			VolumeId: aws.String(n.Volume), Description: aws.String("audit of " + n.ID + " by eksnode"),
 			TagSpecifications: []types.TagSpecification{{
@@ -95,12 +92,39 @@ func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (string, error) {
 			}},
 		})
 		if err != nil {
-			return "", explain(doing, err)
+			return Snapshot{}, explain(doing, err)
 		}
-		id = aws.ToString(made.SnapshotId)
+		taken.ID = aws.ToString(made.SnapshotId)
 	}
-	_, err = a.AwaitSnapshot(ctx, id)
-	return id, err
+	done, err := a.AwaitSnapshot(ctx, taken.ID)
+	done.ID = taken.ID
+	return done, err
+}
+
+// NewestSnapshot returns the newest complete snapshot of a node's root volume.
+func (a *AWS) NewestSnapshot(ctx context.Context, n Node) (Snapshot, error) {
+	doing := "looking for a snapshot of the root volume of " + n.ID
+	all, err := a.snapshotsOf(ctx, doing, n, types.Filter{Name: aws.String("volume-id"), Values: []string{n.Volume}})
+	if err != nil {
+		return Snapshot{}, err
+	}
+	all = slices.DeleteFunc(all, func(s Snapshot) bool { return s.State != SnapshotCompleted || s.Archived })
+	if len(all) == 0 {
+		return Snapshot{}, fmt.Errorf("%s: %s has no complete snapshot of yours outside the archive", doing, n.Volume)
+	}
+	return slices.MaxFunc(all, func(x, y Snapshot) int { return x.Started.Compare(y.Started) }), nil
+}
+
+// snapshotsOf lists the account's snapshots for a node.
+func (a *AWS) snapshotsOf(ctx context.Context, doing string, n Node, filter types.Filter) ([]Snapshot, error) {
+	if n.Volume == "" {
+		return nil, fmt.Errorf("%s: %w", doing, errors.New("the instance has no root volume in EBS"))
+	}
+	found, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
+	if err != nil {
+		return nil, explain(doing, err)
+	}
+	return show.Each(found.Snapshots, func(s types.Snapshot) Snapshot { return snapshotOf(s, a.Region) }), nil
 }
 
 // FleetPolicy is an IAM policy for auditing nodes.

@@ -39,6 +39,7 @@ type Snapshot struct {
 	// Key is the ARN of the KMS key of an encrypted snapshot.
 	Key     string
 	Parent  string
+	Volume  string
 	Started time.Time
 	Tags    []Tag
 

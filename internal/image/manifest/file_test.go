@@ -273,7 +273,7 @@ func TestVersionsOfRPMAreComponents(t *testing.T) {
 	all := m.Components()
 	require.Len(t, all, 3)
 	assert.Equal(t, "pkg:rpm/fedora/bash@5.2-1?epoch=1&upstream=bash-5.2-1.src.rpm", all[0].PackageURL)
-	assert.Equal(t, []string{"library/kernel", "library/kernel@6.2-1"}, []string{all[1].BOMRef, all[2].BOMRef})
+	assert.Equal(t, []string{"library/kernel", "library/kernel@6.2-1#2"}, []string{all[1].BOMRef, all[2].BOMRef})
 }
 
 func TestPackagesWithoutAPackageManagerHaveNoPURL(t *testing.T) {

@@ -24,14 +24,15 @@ func (m *Manifest) Components() []cyclonedx.Component {
 	components := []cyclonedx.Component{}
 	add := func(c cyclonedx.Component) {
 		c.BOMRef = fmt.Sprintf("%s/%s", c.Type, c.Name)
-		if n := len(components); n > 0 && components[n-1].Name == c.Name {
-			c.BOMRef += "@" + c.Version // a kernel is installed in several versions
+		if slices.ContainsFunc(components, func(o cyclonedx.Component) bool { return o.BOMRef == c.BOMRef }) {
+			c.BOMRef += fmt.Sprintf("@%s#%d", c.Version, len(components)) // of other versions or architectures
 		}
 		components = append(components, c)
 	}
 	for _, p := range sortedBy(m.Packages, func(p Package) string { return p.Name }) {
+		name, _ := p.nameOf()
 		add(cyclonedx.Component{
-			Type: cyclonedx.ComponentTypeLibrary, Name: p.Name, Version: p.Version, PackageURL: m.packageURL(p),
+			Type: cyclonedx.ComponentTypeLibrary, Name: name, Version: p.Version, PackageURL: m.packageURL(p),
 			Licenses: p.licenses(),
 		})
 	}
@@ -104,6 +105,13 @@ func serial(content []byte) string {
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
 }
 
+// nameOf takes dpkg's name of a package for one of several architectures apart. Scanners
+// look for the name alone.
+func (p Package) nameOf() (name, arch string) {
+	name, arch, _ = strings.Cut(p.Name, ":")
+	return name, arch
+}
+
 // licenses are one expression, or a list of which at least one is no expression.
 func (p Package) licenses() *cyclonedx.Licenses {
 	var all cyclonedx.Licenses
@@ -132,7 +140,7 @@ func (m *Manifest) packageURL(p Package) string {
 	if kind == "" {
 		return ""
 	}
-	name, arch, _ := strings.Cut(p.Name, ":") // dpkg's name of a package for one of several architectures
+	name, arch := p.nameOf()
 	qualifiers := url.Values{}
 	if arch != "" {
 		qualifiers.Set("arch", arch)
