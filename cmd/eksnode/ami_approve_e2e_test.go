@@ -4,6 +4,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -161,6 +163,19 @@ func TestPolicyCheckListsWhatWouldBeRefused(t *testing.T) {
 	assert.Equal(t, "eu-west-1: allowed AMIs are disabled, managed by account; the criteria allow 1 of 3 AMIs in use", lines[0])
 	assert.Regexp(t, `^  own, so EC2 does not refuse ami-0000000a \(own of 123456789012\): the instance i-\w+ running$`, lines[1])
 	assert.Regexp(t, `^  would refuse ami-0000000c \(other of 210987654321\): the instance i-\w+ running, the launch template .*nodes`, lines[2])
+
+	var classes []string
+	for name, term := range map[string]string{"ours": "id: ami-0000000c", "eks": "alias: al2023@latest"} {
+		classes = append(classes, "--nodeclass", filepath.Join(t.TempDir(), name))
+		require.NoError(t, os.WriteFile(classes[len(classes)-1], []byte(`{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: `+name+
+			`}, spec: {role: nodes, amiFamily: AL2023, amiSelectorTerms: [{`+term+`}], subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}}`), 0o644))
+	}
+	code, out, errOut = inProcess(append(args, classes...)...)
+	assert.Equal(t, 1, code, errOut)
+	assert.Regexp(t, `would refuse ami-0000000c .*: EC2NodeClass ours, the instance`, out)
+	assert.Contains(t, out, "would refuse EKS's image (Karpenter selects EKS's own image al2023@latest of amazon): EC2NodeClass eks")
+	_, out, _ = inProcess(append(append(args, classes...), "--allow", "amazon")...)
+	assert.NotContains(t, out, "EKS's image")
 
 	code, out, errOut = inProcess(append(args, "--allow", partner+","+aws.Account, "--output", "json")...)
 	assert.Zero(t, code, errOut)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 )
 
 // allowing holds the flags of `eksnode ami policy`.
@@ -23,6 +24,8 @@ type allowing struct {
 	providers                    []string
 	check                        bool
 	output                       string
+	files                        []string
+	classes                      []*preflight.NodeClass
 }
 
 func amiPolicyCommand() *cobra.Command {
@@ -37,11 +40,12 @@ their own, and share them. The service control policy is for the other accounts:
 approver may change watermarks and settings, and their own AMIs cannot start. With --check,
 policy reads the settings of the regions, and lists AMIs in use without the watermark.
 Instances, Spot requests, launch templates, Auto Scaling groups, node groups and fleets
-use AMIs. Karpenter's node classes are in the cluster and are not read; their instances are.
+use AMIs. Karpenter's node classes are in the cluster: --nodeclass reads them from files.
 The exit code of --check is 1 when an AMI has no watermark, and 2 when a region could not
 be read.`,
 		Example: `  eksnode ami policy --account 123456789012 --approver arn:aws:iam::*:role/image-approver
-  eksnode ami policy --account 123456789012 --check --all-regions --allow amazon`,
+  eksnode ami policy --account 123456789012 --check --all-regions --allow amazon
+  eksnode ami policy --account 123456789012 --check --nodeclass nodeclass.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
 	}
@@ -51,6 +55,7 @@ be read.`,
 	f.StringVar(&a.approver, "approver", "", "ARN of the role that may approve, with * as a wildcard")
 	f.StringSliceVar(&a.providers, "allow", nil, "providers whose AMIs are also allowed: account IDs, amazon or aws-marketplace")
 	f.BoolVar(&a.check, "check", false, "list what the criteria would refuse, and change nothing")
+	f.StringArrayVar(&a.files, "nodeclass", nil, "YAML file with an EC2NodeClass of Karpenter, for --check; may be repeated")
 	formatFlag(cmd, &a.output, "text", "json")
 	a.flags(cmd)
 	return cmd
@@ -71,10 +76,21 @@ func (a allowing) run(cmd *cobra.Command) error {
 			return fmt.Errorf("--allow: %q is neither an account ID nor amazon nor aws-marketplace", p)
 		}
 	}
+	for _, name := range a.files {
+		text, err := readFile(name)
+		if err != nil {
+			return fmt.Errorf("--nodeclass: %w", err)
+		}
+		c, err := preflight.ReadNodeClass(name, text)
+		if err != nil {
+			return fmt.Errorf("--nodeclass: %w", err)
+		}
+		a.classes = append(a.classes, c)
+	}
 	if a.check {
 		return a.runCheck(cmd)
 	}
-	if err := onlyWith(cmd, "check", "region", "all-regions", "profile", "assume-role", "external-id", "endpoint", "output"); err != nil {
+	if err := onlyWith(cmd, "check", "region", "all-regions", "profile", "assume-role", "external-id", "endpoint", "output", "nodeclass"); err != nil {
 		return err
 	}
 	if err := missing([3]string{"--approver", a.approver, "name the role that may approve, such as arn:aws:iam::*:role/image-approver"}); err != nil {
@@ -191,6 +207,20 @@ func (a allowing) region(ctx context.Context, aws *awsapi.AWS) (allowedRegion, e
 	used, err := aws.UsedImages(ctx)
 	if err != nil {
 		return r, err
+	}
+	for _, c := range a.classes {
+		ids, eks, err := c.SelectImages(ctx, aws)
+		if err != nil {
+			return r, err
+		}
+		if eks != "" && slices.Contains(a.providers, "amazon") {
+			r.Allowed++
+		} else if eks != "" {
+			r.Others = append(r.Others, unmarkedAMI{"EKS's image", eks, "amazon", false, []string{"EC2NodeClass " + c.Name}})
+		}
+		for _, id := range ids {
+			used[id] = append(used[id], "EC2NodeClass "+c.Name)
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(used)) {
 		i, err := aws.Present(ctx, id)

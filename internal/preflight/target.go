@@ -199,6 +199,22 @@ func selectImages(ctx context.Context, a *awsapi.AWS, t term) ([]awsapi.Image, e
 	return a.SelectImages(ctx, awsapi.Selector{ID: id})
 }
 
+// SelectImages returns the IDs of the images that a class selects in a region. With an
+// alias, the images are EKS's own: then the result is empty, and eks says which ones.
+func (c *NodeClass) SelectImages(ctx context.Context, a *awsapi.AWS) (ids []string, eks string, err error) {
+	if eks = c.publisher(); eks != "" {
+		return nil, eks, nil
+	}
+	for _, t := range c.AMIs {
+		found, err := selectImages(ctx, a, t)
+		if err != nil {
+			return nil, "", fmt.Errorf("resolving the images of the EC2NodeClass %s: %w", c.Name, err)
+		}
+		ids = append(ids, show.Each(found, func(i awsapi.Image) string { return i.ID })...)
+	}
+	return ids, "", nil
+}
+
 // newest is the image that Karpenter prefers: the newest that is not deprecated.
 func newest(images map[string]awsapi.Image, now time.Time) awsapi.Image {
 	isOld := func(i awsapi.Image) bool { return !i.Deprecated.IsZero() && !i.Deprecated.After(now) }
