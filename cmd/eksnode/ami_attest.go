@@ -35,8 +35,9 @@ func amiAttestCommand() *cobra.Command {
 		Short: "Audit a disk, a snapshot or an AMI, and sign a statement about its content",
 		Long: `SOURCE is a disk image, a snapshot ID or an AMI ID. Attest reads and audits the disk as
 eksnode audit does, which needs root. Then it writes in-toto statements in signed DSSE
-envelopes, one on each line: the verification summary of the audit, the bill of materials,
-and SLSA's provenance if the image has a manifest. Their subject is the digest of the disk.
+envelopes, one on each line. They are the verification summary of the audit, the bill of
+materials, and SLSA's provenance if the image has a manifest. Their subject is the digest
+of the disk.
 With findings, the summary says FAILED and the exit code is 1. If a rule could not run,
 there is no statement and the exit code is 2.`,
 		Example: `  sudo eksnode ami attest disk.raw --key key.pem --statement disk.intoto.jsonl

@@ -112,7 +112,7 @@ func (p Package) nameOf() (name, arch string) {
 	return name, arch
 }
 
-// licenses are one expression, or a list of which at least one is no expression.
+// licenses are one expression. With a license that SPDX does not know, they are a list.
 func (p Package) licenses() *cyclonedx.Licenses {
 	var all cyclonedx.Licenses
 	if len(p.UnknownLicenses) == 0 && len(p.Licenses) > 0 {
