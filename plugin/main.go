@@ -33,7 +33,7 @@ import (
 
 func main() {
 	// The audit and the build of a disk image start this program again.
-	if code, child := diskbuild.Child(context.Background()); child {
+	if code, child := diskbuild.OpenChild(context.Background()); child {
 		os.Exit(code)
 	}
 	set := plugin.NewSet()

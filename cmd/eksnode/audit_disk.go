@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -150,7 +151,7 @@ func (d *auditedDisk) auditFile(ctx context.Context, path string, spec scrub.Spe
 
 // auditChild runs the part of an audit that needs a process of its own.
 func auditChild(ctx context.Context) (code int, child bool) {
-	return diskaudit.Child(ctx, buildInside)
+	return diskbuild.Child(ctx, buildInside)
 }
 
 // auditCloud audits the disk of an AMI or a snapshot. Whatever can fail without the

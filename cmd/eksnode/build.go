@@ -64,7 +64,7 @@ is written.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
-	options(f, buildHelp(), &b.disk.Spec, "base", "base_checksum", "disk_size")
+	options(f, buildHelp(), &b.disk.Spec, "base", "base_checksum", "disk_size", "root_file_system")
 	f.StringVarP(&b.disk.Image, "image", "o", "", buildHelp()["image"])
 	f.BoolVar(&b.disk.Force, "force", false, "replace the disk image if there is one")
 	f.IntVar(&b.disk.Partition, "partition", 0, "number of the root partition (default: found by its type, label or content)")
@@ -120,7 +120,8 @@ func (b *building) check(cmd *cobra.Command) error {
 		}
 	}
 	if b.file != "" {
-		if err := errors.Join(alone(cmd.Flags(), append(slices.Clone(awsFlagNames), "base", "base-checksum", "image", "force", "disk-size", "partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
+		if err := errors.Join(alone(cmd.Flags(), append(slices.Clone(awsFlagNames), "base", "base-checksum", "image", "force", "disk-size", "root-file-system",
+			"partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
 			return err
 		}
 	}

@@ -110,10 +110,11 @@ func importHelp() map[string]string {
 // buildHelp returns the help texts of the flags that set options of package internal/build/diskbuild.
 func buildHelp() map[string]string {
 	return map[string]string{
-		"base":           "base image: a raw, qcow2 or VHD file, an http or https address, a name such as debian-13, or the ID of an AMI or a snapshot",
-		"image":          "disk image to write: a file that ends in .raw, .img or .qcow2",
-		"base_checksum":  "SHA-256 or SHA-512 of the base image in hexadecimal",
-		"disk_size":      "size of the disk in GiB (default: that of the base image)",
-		"root_partition": "number of the root partition (default: the partition with the type, label or content of a root)",
+		"base":             "base image: a file, an http or https address, a name such as debian-13, or the ID of an AMI or a snapshot",
+		"image":            "disk image to write: a file that ends in .raw, .img or .qcow2",
+		"base_checksum":    "SHA-256 or SHA-512 of the base image in hexadecimal",
+		"disk_size":        "size of the disk in GiB (default: that of the base image, or to 8 for a folder or tar file)",
+		"root_partition":   "number of the root partition (default: the partition with the type, label or content of a root)",
+		"root_file_system": "file system of the disk that is made of a folder or tar file: ext4 or xfs (default \"ext4\")",
 	}
 }

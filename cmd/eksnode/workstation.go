@@ -44,6 +44,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--ami-groups":                words("all"),
 		"--boot-mode":                 words(amiimport.BootModes()...),
 		"--imds-support":              words(amiimport.IMDSSupports()...),
+		"--root-file-system":          words("ext4", "xfs"),
 		"--root-device-name":          words("/dev/xvda", "/dev/sda1"),
 		"--tpm-support":               words("v2.0"),
 		"--volume-type":               words(amiimport.VolumeTypes()...),

@@ -241,6 +241,19 @@ func (d *Image) Layout() (*Layout, error) {
 	return l, nil
 }
 
+// ReadLayout reads the partitions of a raw disk that the caller is writing.
+func ReadLayout(file *os.File) (*Layout, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	l, err := inspect(file, info.Size())
+	if err != nil {
+		return nil, fmt.Errorf("reading the partitions of the new disk: %w", err)
+	}
+	return l, nil
+}
+
 // reason is the error without operation and path, which the caller adds.
 func reason(err error) error {
 	var of *fs.PathError

@@ -67,6 +67,9 @@ func (c *Config) checkKnown() error {
 	if validate.IsUnknown(s.Image) {
 		s.Image = "unknown.raw"
 	}
+	if validate.IsUnknown(s.FileSystem) {
+		s.FileSystem = ""
+	}
 	return s.Validate()
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, child := diskbuild.Child(context.Background()); child {
+	if code, child := diskbuild.OpenChild(context.Background()); child {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
@@ -51,13 +51,25 @@ dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1.par
 	return disk
 }
 
-// build builds the disk with provision as its provisioners.
-func build(t *testing.T, fields map[string]any, provision func(context.Context, packersdk.Communicator) error) (packersdk.Artifact, error) {
+// build builds the disk with provision as its provisioners. The fields are right.
+func build(t *testing.T, fields map[string]any,
+	provision func(context.Context, packersdk.Communicator) error) (packersdk.Artifact, error) {
+	t.Helper()
+	_, _, err := new(disk.Builder).Prepare(fields)
+	require.NoError(t, err)
+	return tryBuild(t, fields, provision)
+}
+
+func tryBuild(t *testing.T, fields map[string]any,
+	provision func(context.Context, packersdk.Communicator) error) (packersdk.Artifact, error) {
 	t.Helper()
 	b := new(disk.Builder)
-	_, _, err := b.Prepare(fields)
-	require.NoError(t, err)
-	hook := &packersdk.DispatchHook{Mapping: map[string][]packersdk.Hook{packersdk.HookProvision: {provisioners(provision)}}}
+	if _, _, err := b.Prepare(fields); err != nil {
+		return nil, err
+	}
+	hook := &packersdk.DispatchHook{
+		Mapping: map[string][]packersdk.Hook{packersdk.HookProvision: {provisioners(provision)}},
+	}
 	return b.Run(t.Context(), packersdk.TestUi(t), hook)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -21,18 +22,23 @@ import (
 
 // Spec holds the options of a build.
 type Spec struct {
-	// Base image: a raw, qcow2 or VHD file, an http or https address, a name such as
-	// `debian-13`, or the ID of an AMI or a snapshot.
+	// Base image: a file, an http or https address, a name such as `debian-13`, or the ID of
+	// an AMI or a snapshot. A file is a raw, qcow2 or VHD disk, or a folder or tar file with
+	// a root.
 	Base string `mapstructure:"base" required:"true"`
 	// SHA-256 or SHA-512 of the base image in hexadecimal. An address needs one.
 	Checksum string `mapstructure:"base_checksum"`
 	// Disk image to write: a file that ends in `.raw`, `.img` or `.qcow2`.
 	Image string `mapstructure:"image" required:"true"`
-	// Size of the disk in GiB. Defaults to that of the base image.
+	// Size of the disk in GiB. Defaults to that of the base image, or to 8 for a folder or
+	// tar file.
 	Size int `mapstructure:"disk_size"`
 	// Number of the root partition. Defaults to the partition with the type, label or
 	// content of a root.
 	Partition int `mapstructure:"root_partition"`
+	// File system of the disk that is made of a folder or tar file: `ext4` or `xfs`.
+	// Defaults to `ext4`.
+	FileSystem string `mapstructure:"root_file_system"`
 }
 
 // Names of the options in errors.
@@ -42,6 +48,8 @@ const (
 	image     surface.Name = "image"
 	size      surface.Name = "disk_size"
 	partition surface.Name = "root_partition"
+
+	fileSystem surface.Name = "root_file_system"
 )
 
 // Validate checks the options, and nothing of this machine. It joins all problems.
@@ -80,6 +88,9 @@ func (s Spec) Validate() error {
 	}
 	if s.Size < 0 {
 		errs = append(errs, surface.Errorf("%v: a disk of %d GiB: give a size from 1", size, s.Size))
+	}
+	if !slices.Contains([]string{"", "ext4", "xfs"}, s.FileSystem) {
+		errs = append(errs, surface.Errorf("%v: %s: give ext4 or xfs", fileSystem, show.Quote(s.FileSystem, 50)))
 	}
 	if s.Partition < 0 {
 		errs = append(errs, surface.Errorf("%v: there is no partition %d: give a number from 1", partition, s.Partition))
@@ -131,6 +142,9 @@ func (s Spec) Find(ctx context.Context, cache string, say func(string),
 	switch {
 	case s.isAddress():
 	case s.isFile():
+		if info, statErr := os.Stat(s.Base); s.Checksum != "" && statErr == nil && info.IsDir() {
+			return "", "", surface.Errorf("%v is for files and addresses; the folder %s has none", checksum, s.Base)
+		}
 		if s.Checksum != "" {
 			err = asset.CheckSum(ctx, s.Base, s.Checksum)
 		}

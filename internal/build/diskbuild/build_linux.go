@@ -24,27 +24,12 @@ func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes [
 	if err := b.Ready(); err != nil {
 		return nil, err
 	}
-	base, err := disk.Open(b.File)
-	if err != nil {
-		return nil, err
-	}
-	defer base.Close()
-	layout, err := base.Layout()
-	if err != nil {
-		return nil, err
-	}
-	work := diskaudit.Work{Layout: layout, Folder: b.Folder, Input: b.Input, Progress: b.Progress}
-	if work.Roots, err = layout.Roots(b.Partition); err != nil {
-		return nil, err
-	}
+	work := diskaudit.Work{Folder: b.Folder, Input: b.Input, Progress: b.Progress}
 	if work.Disk, err = unnamed(filepath.Dir(b.Image)); err != nil {
 		return nil, fmt.Errorf("making the disk image: %w", err)
 	}
 	defer work.Disk.Close()
-	if err := copyDisk(ctx, base, layout, work.Disk); err != nil {
-		return nil, fmt.Errorf("copying %s: %w", b.File, err)
-	}
-	if err := b.grow(base.Size(), &work); err != nil {
+	if err := b.prepare(ctx, &work); err != nil {
 		return nil, err
 	}
 	if notes, err = work.Run(ctx, output); err != nil || !passed() {
@@ -54,6 +39,40 @@ func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes [
 		return notes, fmt.Errorf("writing %s: %w", b.Image, err)
 	}
 	return notes, nil
+}
+
+// prepare makes the disk before the work.
+func (b Build) prepare(ctx context.Context, work *diskaudit.Work) error {
+	root, err := openRoot(b.File)
+	if err != nil {
+		return err
+	}
+	if root != nil {
+		defer root.Close()
+		if work.Layout, err = b.makeDisk(ctx, root, work.Disk); err != nil {
+			return fmt.Errorf("making a disk of %s: %w", b.File, err)
+		}
+		work.Roots, err = work.Layout.Roots(b.Partition)
+		return err
+	}
+	if b.FileSystem != "" {
+		return errFileSystem
+	}
+	base, err := disk.Open(b.File)
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	if work.Layout, err = base.Layout(); err != nil {
+		return err
+	}
+	if work.Roots, err = work.Layout.Roots(b.Partition); err != nil {
+		return err
+	}
+	if err := copyDisk(ctx, base, work.Layout, work.Disk); err != nil {
+		return fmt.Errorf("copying %s: %w", b.File, err)
+	}
+	return b.grow(base.Size(), work)
 }
 
 // grow makes the disk as large as the build wants it.

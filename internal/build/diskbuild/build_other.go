@@ -30,5 +30,8 @@ func (*Opened) Finish(bool) ([]string, error) { return nil, diskaudit.ErrNeedsLi
 // SameArch returns diskaudit.ErrNeedsLinux.
 func SameArch(*host.Host) error { return diskaudit.ErrNeedsLinux }
 
-// Child does the work of Open; see the Linux build.
-func Child(context.Context) (code int, child bool) { return 0, false }
+// Child does the work of Run; see the Linux build.
+func Child(context.Context, diskaudit.Worker) (code int, child bool) { return 0, false }
+
+// OpenChild does the work of Open; see the Linux build.
+func OpenChild(context.Context) (code int, child bool) { return 0, false }

@@ -3,5 +3,5 @@
 // file systems, and gives the result its name. Until then the copy has no name: nothing
 // of a failed or killed build stays. The base image is only read.
 //
-// It may import asset, disk, diskaudit, distros, sandbox, show and surface.
+// It may import asset, disk, diskaudit, distros, expand, sandbox, show and surface.
 package diskbuild

@@ -3,6 +3,7 @@ package diskbuild
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -22,7 +23,7 @@ type Opened struct {
 }
 
 // Open copies the base image, and mounts the copy. The caller has to call Finish. The
-// program's main function has to call Child.
+// program's main function has to call OpenChild.
 func (b Build) Open(ctx context.Context) (*Opened, error) {
 	commands, inside, err := sandbox.NewCommands()
 	if err != nil {
@@ -76,8 +77,23 @@ func SameArch(h *host.Host) error {
 	}
 }
 
-// Child does the work of Open in the processes that Open starts.
-func Child(ctx context.Context) (code int, child bool) {
+// Child does the work of Run in the processes that Run starts: work, after a disk that has
+// to be made first. The program's main function has to call Child or OpenChild.
+func Child(ctx context.Context, work diskaudit.Worker) (code int, child bool) {
+	if code, child := sandbox.Child(); child {
+		return code, child
+	}
+	return diskaudit.Child(ctx, func(ctx context.Context, root string, input []byte) ([]byte, error) {
+		var first struct{ Making *making }
+		if err := json.Unmarshal(input, &first); err != nil || first.Making == nil {
+			return work(ctx, root, input)
+		}
+		return []byte("null"), first.Making.fill(ctx, root)
+	})
+}
+
+// OpenChild does the work of Open in the processes that Open starts.
+func OpenChild(ctx context.Context) (code int, child bool) {
 	if sandbox.Inside() {
 		err := sandbox.Enter(true)
 		if err == nil {
@@ -89,7 +105,7 @@ func Child(ctx context.Context) (code int, child bool) {
 		}
 		return 0, true
 	}
-	return diskaudit.Child(ctx, func(ctx context.Context, root string, _ []byte) ([]byte, error) {
+	return Child(ctx, func(ctx context.Context, root string, _ []byte) ([]byte, error) {
 		h, err := host.Mounted(root)
 		if err != nil {
 			return nil, err

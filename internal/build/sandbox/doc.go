@@ -10,5 +10,9 @@
 // when the first is killed: nothing has to be cleaned up.
 package sandbox
 
-// mark is the environment variable with the root, in the process inside.
-const mark = "EKSNODE_SANDBOX"
+// mark is the environment variable with the root, in the process inside. That of Script
+// has scriptMark.
+const (
+	mark       = "EKSNODE_SANDBOX"
+	scriptMark = "EKSNODE_SANDBOX_SCRIPT"
+)

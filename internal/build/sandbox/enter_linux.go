@@ -17,18 +17,23 @@ import (
 // Enter makes the root that Run was called with the root of this process, and mounts
 // what its programs need. With ownTmp, /tmp is the root's own folder and no memory.
 func Enter(ownTmp bool) error {
-	root := os.Getenv(mark)
-	if err := os.Unsetenv(mark); err != nil {
-		return err
-	}
 	resolver, err := os.ReadFile(resolvConf)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the host's resolver: %w", err)
 	}
-	for _, step := range []func() error{
-		closeOnExec, func() error { return turn(root) }, func() error { return mountAll(ownTmp) }, makeDevices, func() error { return showResolver(resolver) },
-		func() error { return unix.Sethostname([]byte("localhost")) }, dropCapabilities,
-	} {
+	return enter(mark, func() error { return mountAll(ownTmp) }, makeDevices, func() error { return showResolver(resolver) })
+}
+
+// enter makes the root in the variable mark the root of this process. The functions of
+// fill mount what the programs need.
+func enter(mark string, fill ...func() error) error {
+	root := os.Getenv(mark)
+	if err := os.Unsetenv(mark); err != nil {
+		return err
+	}
+	steps := append([]func() error{closeOnExec, func() error { return turn(root) }}, fill...)
+	name := func() error { return unix.Sethostname([]byte("localhost")) }
+	for _, step := range append(steps, name, dropCapabilities) {
 		if err := step(); err != nil {
 			return fmt.Errorf("preparing the sandbox in %s: %w", root, err)
 		}
@@ -143,6 +148,26 @@ func makeDevices() error {
 		return fmt.Errorf("mounting /dev/pts in the root: %w", err)
 	}
 	return nil
+}
+
+// RootDevice is the device node of the root's file system in a script of Script. GRUB looks
+// for the file behind a node with the name of a loop device.
+const RootDevice = "/dev/root-file-system"
+
+// makeRootDevice makes RootDevice, and a link with the name in mountinfo.
+func makeRootDevice() error {
+	var root unix.Stat_t
+	if err := unix.Stat("/", &root); err != nil {
+		return fmt.Errorf("finding the device of the root: %w", err)
+	}
+	name, err := os.Readlink(fmt.Sprintf("/sys/dev/block/%d:%d", unix.Major(root.Dev), unix.Minor(root.Dev)))
+	if err != nil {
+		return fmt.Errorf("finding the device of the root: %w", err)
+	}
+	if err := unix.Mknod(RootDevice, unix.S_IFBLK|0o600, int(root.Dev)); err != nil {
+		return fmt.Errorf("making %s: %w", RootDevice, err)
+	}
+	return os.Symlink(RootDevice, filepath.Join("/dev", filepath.Base(name)))
 }
 
 const resolvConf = "/etc/resolv.conf"

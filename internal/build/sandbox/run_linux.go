@@ -26,6 +26,17 @@ const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 // the standard input of that process, which has to call Enter, and returns its standard
 // output. When ctx ends, the process gets SIGTERM.
 func Run(ctx context.Context, root string, input []byte, errOut io.Writer) ([]byte, error) {
+	return start(ctx, root, mark, input, errOut)
+}
+
+// Script runs a script of /bin/sh in a sandbox of the root, whose programs also see the
+// block device of the root. It returns what they write to standard output. The program's
+// main function has to call Child.
+func Script(ctx context.Context, root, script string, errOut io.Writer) ([]byte, error) {
+	return start(ctx, root, scriptMark, []byte(script), errOut)
+}
+
+func start(ctx context.Context, root, mark string, input []byte, errOut io.Writer) ([]byte, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("entering %s: eksnode runs as user %d, but only root can make a sandbox; run eksnode as root", root, os.Geteuid())
 	}
@@ -59,3 +70,22 @@ func Run(ctx context.Context, root string, input []byte, errOut io.Writer) ([]by
 
 // Inside says whether Run started this process.
 func Inside() bool { return os.Getpid() == 1 && os.Getenv(mark) != "" }
+
+// Child runs the script of Script, if Script started this process.
+func Child() (code int, child bool) {
+	if os.Getpid() != 1 || os.Getenv(scriptMark) == "" {
+		return 0, false
+	}
+	err := enter(scriptMark, func() error { return mountAll(false) }, makeDevices, makeRootDevice)
+	if err == nil {
+		cmd := exec.CommandContext(context.Background(), "/bin/sh", "-eu")
+		cmd.Env, cmd.Dir = login, "/"
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		err = cmd.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}

@@ -5,6 +5,7 @@
 package diskaudit
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/gob"
 	"errors"
@@ -34,9 +35,13 @@ type Audit struct {
 	Folder string
 }
 
-// WorkFile is the descriptor of Work.Folder in a work, and in processes that it starts.
-// WorkFolder is its path.
+// Worker does the work of Work.Run in the mounted root, and returns the answer.
+type Worker func(ctx context.Context, root string, input []byte) ([]byte, error)
+
+// DiskFile is the descriptor of the disk in a work. WorkFile is that of Work.Folder, also
+// in processes that the work starts, and WorkFolder its path.
 const (
+	DiskFile   = 3
 	WorkFile   = 4
 	WorkFolder = "/proc/self/fd/4"
 )

@@ -24,7 +24,7 @@ import (
 // Child runs the task of this process, if it is a child that this package started. work
 // does the work of Work.Run. A program calls Child first, and ends with the code when
 // child is true.
-func Child(ctx context.Context, work func(ctx context.Context, root string, input []byte) ([]byte, error)) (code int, child bool) {
+func Child(ctx context.Context, work Worker) (code int, child bool) {
 	if os.Getenv(childMark) == "" {
 		return 0, false
 	}

@@ -18,6 +18,6 @@ func (a Audit) List(context.Context) (*Listing, error) { return nil, ErrNeedsLin
 func Ready() error { return ErrNeedsLinux }
 
 // Child reports that this process is no child.
-func Child(context.Context, func(context.Context, string, []byte) ([]byte, error)) (code int, child bool) {
+func Child(context.Context, Worker) (code int, child bool) {
 	return 0, false
 }

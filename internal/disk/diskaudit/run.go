@@ -43,6 +43,7 @@ type task struct {
 	// larger than its file system.
 	Work  json.RawMessage `json:",omitempty"`
 	Grown bool
+	Make  []string `json:",omitempty"`
 
 	// copy has the parts that need a copy, or is nil. The child gets the file as childCopy.
 	copy *os.File

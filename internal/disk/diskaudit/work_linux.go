@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -28,6 +29,9 @@ type Work struct {
 	Roots  []disk.Partition
 	// Grown is the new place of the root partition, if the disk has grown.
 	Grown disk.Range
+	// Make is the program that makes the file system of the only root, with arguments
+	// before the device, or nil. The work then gets this file system alone, and empty.
+	Make  []string
 	Input any
 	// Folder is a folder or a connection that the work uses as WorkFolder or WorkFile: the
 	// process of the work may see another folder at the path of this one.
@@ -46,7 +50,7 @@ func (w Work) Run(ctx context.Context, output any) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t := task{copy: w.Disk, Work: input, folder: w.Folder, errOut: w.Progress, Grown: w.Grown.Length > 0}
+	t := task{copy: w.Disk, Work: input, folder: w.Folder, errOut: w.Progress, Grown: w.Grown.Length > 0, Make: w.Make}
 	for _, p := range w.Roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
@@ -70,7 +74,7 @@ func (w Work) Run(ctx context.Context, output any) (notes []string, err error) {
 }
 
 // work does the work in the child.
-func (t task) work(ctx context.Context, do func(ctx context.Context, root string, input []byte) ([]byte, error)) (answer, error) {
+func (t task) work(ctx context.Context, do Worker) (answer, error) {
 	m := t.machine()
 	defer m.close()
 	if err := m.prepare(); err != nil {
@@ -81,29 +85,89 @@ func (t task) work(ctx context.Context, do func(ctx context.Context, root string
 			return answer{}, fmt.Errorf("growing the root file system: %w", err)
 		}
 	}
-	h, err := m.open()
-	if err != nil {
+	if err := m.openWork(ctx); err != nil {
 		return answer{}, err
-	}
-	if err := h.Close(); err != nil {
-		return answer{}, err
-	}
-	if len(m.answer.Unchecked) > 0 { // programs would write to the wrong file system
-		return answer{}, errors.New(strings.Join(m.answer.Unchecked, "; "))
 	}
 	if t.Grown {
 		if err := grow(m.folder, m.root); err != nil {
 			return answer{}, fmt.Errorf("growing the %s file system: %w", m.root.Kind, err)
 		}
 	}
+	var err error
 	if m.answer.Work, err = do(ctx, m.folder, t.Work); err != nil {
 		return answer{}, err
 	}
 	m.trim()
+	written := slices.Collect(maps.Keys(m.at))
 	if err := m.unmount(); err != nil {
 		return answer{}, fmt.Errorf("writing the file systems: %w", err)
 	}
-	return m.answer, nil
+	return m.answer, m.check(ctx, written)
+}
+
+// checkers are the programs that check an unmounted file system, by kind.
+var checkers = map[string][]string{
+	"ext2": {"e2fsck", "-fn"}, "ext3": {"e2fsck", "-fn"}, "ext4": {"e2fsck", "-fn"}, "xfs": {"xfs_repair", "-n"},
+	"btrfs": {"btrfs", "check", "--readonly"}, disk.KindVFAT: {"fsck.vfat", "-n"},
+}
+
+// check checks the file systems that were mounted.
+func (m *machine) check(ctx context.Context, numbers []int) error {
+	again, err := os.OpenFile(childCopy, os.O_RDWR, 0) // unmount has closed the devices
+	if err != nil {
+		return err
+	}
+	m.devices, m.files = map[int]*os.File{}, map[string]*os.File{childCopy: again}
+	slices.Sort(numbers)
+	for _, number := range numbers {
+		p := m.part(number)
+		checker := checkers[p.Kind]
+		if checker == nil {
+			continue
+		}
+		if _, err := exec.LookPath(checker[0]); err != nil {
+			m.note("the %s file system of partition %s was not checked: this machine has no %s", p.Kind, p, checker[0])
+			continue
+		}
+		device, err := m.device(p)
+		if err != nil {
+			return err
+		}
+		if err := run(ctx, checker[0], append(checker[1:], device.Name())...); err != nil {
+			return fmt.Errorf("checking the %s file system of partition %s after the work: %w", p.Kind, p, err)
+		}
+	}
+	return nil
+}
+
+// openWork mounts what the work gets.
+func (m *machine) openWork(ctx context.Context) error {
+	if m.Make != nil {
+		device, err := m.device(m.part(m.Roots[0]))
+		if err != nil {
+			return err
+		}
+		if err := run(ctx, m.Make[0], append(m.Make[1:], device.Name())...); err != nil {
+			return fmt.Errorf("making the root file system: %w", err)
+		}
+		return m.mountRoot()
+	}
+	h, err := m.open()
+	if err != nil {
+		return err
+	}
+	if len(m.answer.Unchecked) > 0 { // programs would write to the wrong file system
+		err = errors.New(strings.Join(m.answer.Unchecked, "; "))
+	}
+	return errors.Join(err, h.Close())
+}
+
+// run runs a program of this machine.
+func run(ctx context.Context, program string, args ...string) error {
+	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 // trim makes the free space of the mounted file systems holes of the disk's file. What
@@ -133,10 +197,7 @@ func (m *machine) growExt(ctx context.Context) error {
 		return err
 	}
 	// -f: the copy was never mounted, so there is nothing to check.
-	if out, err := exec.CommandContext(ctx, program, "-f", device.Name()).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return run(ctx, program, "-f", device.Name())
 }
 
 // The requests with which a mounted file system grows. Linux: fs/xfs/libxfs/xfs_fs.h and
