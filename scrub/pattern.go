@@ -310,6 +310,7 @@ var words = []string{
 	"password", "passwd", "passphrase", "secret", "token", "string", "value", "required", "optional", "disabled", "enabled", "undefined", "default", "prompt", "stdin", "invalid", "expired",
 	"false", "never", "always", "integer", "boolean", "object", "number", "sufficient", "requisite", "include", "unset", "empty", "hashed", "plain", "plaintext", "files", "service", "systemd", "yescrypt",
 	"sha512", "sha256", "bcrypt", "pam_unix.so", "username", "unknown", "mypassword", "nopassword", "no-password", "define", "undef", "validate", "scram-sha-256", "peer", "trust", "opaque",
+	"legacycfg", "password_pbkdf2", // GRUB's command.lst
 }
 
 // roots begin the names of variables in several languages.

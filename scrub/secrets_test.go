@@ -161,6 +161,7 @@ PASSWORD=
 		"etc/login.defs":                 "ENCRYPT_METHOD YESCRYPT\nPASS_MAX_DAYS 99999\n",
 		"etc/ssl/openssl.cnf":            "[ req ]\n# input_password = secret\nchallengePassword = A challenge password\n",
 		"opt/app/secrets.yaml":           "kind: SecretStore\ndata:\n  name: longername1\n---\nkind: Secret\nmetadata:\n  name: longername12\n---\nkind: ConfigMap\ndata:\n  name: longername123\n",
+		"boot/grub/i386-pc/command.lst":  "legacy_password: legacycfg\npassword: password\npassword_pbkdf2: password_pbkdf2\n",
 		"opt/app/vars.tf":                "  password = var.password_of_db1\n  admin_password = \"${var.password1}\"\n",
 		"opt/app/services.yaml":          "datadog-agent:\n  image: datadog/agent:7.52.0-jmx\nsonar_sha256: " + strings.Repeat("0a1b", 16) + "\nglobal_version_of_all: 12345678901234\nsentry_url: https://sentry.corp.example/1\nmapbox_token_file: /run/secrets/mapbox1\n",
 		"usr/local/bin/run.sh":           "docker run -u 1000:1000 x\ncurl -u \"$CI_USER:$CI_PASSWORD\" https://x/\ncurl -H \"X-Api-Key: $KEY1\" https://x/\n",

@@ -4,7 +4,9 @@
 // the folder, with a /proc of its own, a small /dev, a /sys that cannot be written, and
 // empty folders in memory for /run and /tmp. The programs that it starts lack the
 // capabilities with which they could mount, load modules, make device nodes or change the
-// network. The network is the host's, because package managers need it.
+// network. The network is the host's, because package managers need it. Its abstract
+// sockets, root's keys, and the kernel's lists of disks are hidden, and programs cannot make
+// user namespaces.
 //
 // All of that ends with the second process, and that process ends with the first, also
 // when the first is killed: nothing has to be cleaned up.

@@ -21,7 +21,8 @@ func Enter(ownTmp bool) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("reading the host's resolver: %w", err)
 	}
-	return enter(mark, func() error { return mountAll(ownTmp) }, makeDevices, func() error { return showResolver(resolver) })
+	mounts, resolve := func() error { return mountAll(ownTmp) }, func() error { return showResolver(resolver) }
+	return enter(mark, mounts, makeDevices, resolve)
 }
 
 // enter makes the root in the variable mark the root of this process. The functions of
@@ -33,7 +34,7 @@ func enter(mark string, fill ...func() error) error {
 	}
 	steps := append([]func() error{closeOnExec, func() error { return turn(root) }}, fill...)
 	name := func() error { return unix.Sethostname([]byte("localhost")) }
-	for _, step := range append(steps, name, dropCapabilities) {
+	for _, step := range append(steps, hide, name, dropCapabilities, scopeSockets, filterCalls) {
 		if err := step(); err != nil {
 			return fmt.Errorf("preparing the sandbox in %s: %w", root, err)
 		}
