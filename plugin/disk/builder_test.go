@@ -154,6 +154,82 @@ func TestAFailedBuildLeavesNothing(t *testing.T) {
 	assert.Empty(t, left)
 }
 
+// A base image that cannot become a disk is refused. Nothing stays, and the base image is as
+// it was.
+func TestFaultsLeaveNothing(t *testing.T) {
+	for why, spoil := range map[string]string{
+		"the disk is truncated: the backup GPT header is at byte 71302656": `truncate -s 40M "$1"`,
+		"its checksum is": `printf x | dd of="$1" bs=1 seek=1M conv=notrunc status=none`,
+		"is for arm64, but this machine is": `dd if="$1" of="$1.part" bs=1M skip=1 count=64 status=none
+head -c 18 /bin/busybox >"$1.sh"; printf '\267\0' >>"$1.sh"; tail -c +21 /bin/busybox >>"$1.sh"
+debugfs -w -R "rm /bin/busybox" "$1.part"; debugfs -w -R "write $1.sh /bin/busybox" "$1.part"
+debugfs -w -R "set_inode_field /bin/busybox mode 0100755" "$1.part"
+dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc status=none`,
+		"LUKS": `printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --iter-time 10 --offset 8192 "$1.luks" - 2>/dev/null ||
+{ truncate -s 64M "$1.luks"; printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --iter-time 10 "$1.luks" -; }
+dd if="$1.luks" of="$1" bs=1M seek=1 conv=notrunc status=none`,
+		"in use: another process has the file open for writing": `losetup --nooverlap --show --find --offset 1M "$1"`,
+	} {
+		t.Run(why, func(t *testing.T) {
+			base, image := base(t), filepath.Join(t.TempDir(), "node.raw")
+			fields := map[string]any{"base": base, "image": image}
+			if strings.Contains(why, "checksum") {
+				out, err := exec.Command("sha512sum", base).Output()
+				require.NoError(t, err)
+				fields["base_checksum"] = strings.Fields(string(out))[0]
+			}
+			said, err := exec.Command("sh", "-ec", spoil, "sh", base).CombinedOutput()
+			require.NoError(t, err, "%s", said)
+			if device := strings.TrimSpace(string(said)); strings.HasPrefix(device, "/dev/loop") {
+				defer exec.Command("losetup", "--detach", device).Run()
+			}
+			before, err := os.ReadFile(base)
+			require.NoError(t, err)
+			_, err = tryBuild(t, fields, nil)
+			require.ErrorContains(t, err, why)
+			after, err := os.ReadFile(base)
+			require.NoError(t, err)
+			assert.True(t, bytes.Equal(before, after), "the base image has changed")
+			left, err := os.ReadDir(filepath.Dir(image))
+			require.NoError(t, err)
+			assert.Empty(t, left)
+		})
+	}
+}
+
+// What the programs write does not fit where the disk image is.
+func TestAFullFolderIsAnError(t *testing.T) {
+	folder := t.TempDir()
+	out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", folder).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	defer exec.Command("umount", folder).Run()
+	_, err = build(t, map[string]any{"base": base(t), "image": filepath.Join(folder, "node.raw")},
+		func(ctx context.Context, comm packersdk.Communicator) error {
+			command(ctx, t, comm, "busybox dd if=/dev/urandom of=/large bs=1M count=32", "")
+			return nil
+		})
+	require.ErrorContains(t, err, "the folder of the disk image may be full")
+	left, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// Two builds have one base image at the same time. The second one to end does not replace
+// the disk image of the first.
+func TestTwoBuildsAtOnce(t *testing.T) {
+	base, image := base(t), filepath.Join(t.TempDir(), "node.raw")
+	_, err := build(t, map[string]any{"base": base, "image": image},
+		func(context.Context, packersdk.Communicator) error {
+			_, err := build(t, map[string]any{"base": base, "image": image},
+				func(context.Context, packersdk.Communicator) error { return nil })
+			return err
+		})
+	require.ErrorContains(t, err, "another program has made this file since the start")
+	left, err := os.ReadDir(filepath.Dir(image))
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+}
+
 func TestFieldsAreChecked(t *testing.T) {
 	for why, fields := range map[string]map[string]any{
 		"base is missing":                  {"image": "a.raw"},

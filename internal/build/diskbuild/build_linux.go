@@ -148,7 +148,13 @@ func (b Build) keep(ctx context.Context, made *os.File) error {
 	if err := kept.Sync(); err != nil {
 		return err
 	}
-	return os.Rename(name, b.Image)
+	if b.Force {
+		return os.Rename(name, b.Image)
+	}
+	if err = os.Link(name, b.Image); errors.Is(err, fs.ErrExist) {
+		return errors.New("another program has made this file since the start; name another file")
+	}
+	return err
 }
 
 // converter writes qcow2.

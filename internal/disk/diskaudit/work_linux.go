@@ -97,12 +97,30 @@ func (t task) work(ctx context.Context, do Worker) (answer, error) {
 	if m.answer.Work, err = do(ctx, m.folder, t.Work); err != nil {
 		return answer{}, err
 	}
+	if err := m.sync(); err != nil {
+		return answer{}, fmt.Errorf("writing the file systems: %w; the folder of the disk image may be full", err)
+	}
 	m.trim()
 	written := slices.Collect(maps.Keys(m.at))
 	if err := m.unmount(); err != nil {
 		return answer{}, fmt.Errorf("writing the file systems: %w", err)
 	}
 	return m.answer, m.check(ctx, written)
+}
+
+// sync writes the mounted file systems to the disk. The kernel reports here what it could
+// not write earlier.
+func (m *machine) sync() error {
+	for _, folder := range m.at {
+		f, err := os.Open(folder)
+		if err == nil {
+			err = errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkers are the programs that check an unmounted file system, by kind.
