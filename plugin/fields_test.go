@@ -87,7 +87,7 @@ func everyField(t *testing.T) map[string]fields {
 			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",
 			"endpoint": "https://aws.example", "max_attempts": 3,
 			"base": "https://example.com/base.qcow2", "base_checksum": strings.Repeat("0a", 32), "image": "node.qcow2",
-			"disk_size": 8, "root_partition": 1, "root_file_system": "xfs", "cache_folder": "cache",
+			"disk_size": 8, "root_partition": 1, "root_file_system": "xfs", "base_arch": "arm64", "cache_folder": "cache",
 		},
 		"eksnode-ami": {
 			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -334,8 +335,12 @@ func buildInside(ctx context.Context, root string, input []byte) ([]byte, error)
 		return nil, err
 	}
 	defer h.Close()
-	if err := diskbuild.SameArch(h); err != nil {
+	if err := diskbuild.CanRun(h); err != nil {
 		return nil, err
+	}
+	if arch := h.Arch(); arch != runtime.GOARCH { // the node gets this program
+		return nil, fmt.Errorf("the base image is for %s, but this eksnode is for %s: build with the eksnode of a machine "+
+			"of that architecture, or with the Packer builder eksnode-disk", arch, runtime.GOARCH)
 	}
 	var made built
 	if made.Provision, err = provisionRoot(ctx, h, t.Provision); err != nil {

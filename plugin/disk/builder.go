@@ -67,8 +67,10 @@ func (c *Config) checkKnown() error {
 	if validate.IsUnknown(s.Image) {
 		s.Image = "unknown.raw"
 	}
-	if validate.IsUnknown(s.FileSystem) {
-		s.FileSystem = ""
+	for _, option := range []*string{&s.FileSystem, &s.Arch} {
+		if validate.IsUnknown(*option) {
+			*option = ""
+		}
 	}
 	return s.Validate()
 }

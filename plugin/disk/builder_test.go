@@ -160,8 +160,8 @@ func TestFaultsLeaveNothing(t *testing.T) {
 	for why, spoil := range map[string]string{
 		"the disk is truncated: the backup GPT header is at byte 71302656": `truncate -s 40M "$1"`,
 		"its checksum is": `printf x | dd of="$1" bs=1 seek=1M conv=notrunc status=none`,
-		"is for arm64, but this machine is": `dd if="$1" of="$1.part" bs=1M skip=1 count=64 status=none
-head -c 18 /bin/busybox >"$1.sh"; printf '\267\0' >>"$1.sh"; tail -c +21 /bin/busybox >>"$1.sh"
+		"/bin/sh of the image is no program of Linux for amd64 or arm64": `dd if="$1" of="$1.part" bs=1M skip=1 count=64 status=none
+head -c 18 /bin/busybox >"$1.sh"; printf '\026\0' >>"$1.sh"; tail -c +21 /bin/busybox >>"$1.sh"
 debugfs -w -R "rm /bin/busybox" "$1.part"; debugfs -w -R "write $1.sh /bin/busybox" "$1.part"
 debugfs -w -R "set_inode_field /bin/busybox mode 0100755" "$1.part"
 dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc status=none`,
@@ -238,6 +238,7 @@ func TestFieldsAreChecked(t *testing.T) {
 		"must end in .raw, .img or .qcow2": {"base": "debian-13", "image": "a.vmdk"},
 		"did you mean debian-13":           {"base": "debain-13", "image": "a.raw"},
 		"neither a SHA-256 nor":            {"base": "debian-13", "image": "a.raw", "base_checksum": "12"},
+		"base_arch":                        {"base": "debian-13", "image": "a.raw", "base_arch": "x86"},
 		"a disk of -1 GiB":                 {"base": "debian-13", "image": "a.raw", "disk_size": -1},
 		"unknown configuration key":        {"base": "debian-13", "image": "a.raw", "bases": "x"},
 	} {

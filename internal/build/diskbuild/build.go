@@ -1,6 +1,7 @@
 package diskbuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,9 @@ type Spec struct {
 	// an AMI or a snapshot. A file is a raw, qcow2 or VHD disk, or a folder or tar file with
 	// a root.
 	Base string `mapstructure:"base" required:"true"`
+	// Architecture of the base image that a name means: `amd64` or `arm64`. Defaults to that
+	// of this machine.
+	Arch string `mapstructure:"base_arch"`
 	// SHA-256 or SHA-512 of the base image in hexadecimal. An address needs one.
 	Checksum string `mapstructure:"base_checksum"`
 	// Disk image to write: a file that ends in `.raw`, `.img` or `.qcow2`.
@@ -44,6 +48,7 @@ type Spec struct {
 // Names of the options in errors.
 const (
 	base      surface.Name = "base"
+	arch      surface.Name = "base_arch"
 	checksum  surface.Name = "base_checksum"
 	image     surface.Name = "image"
 	size      surface.Name = "disk_size"
@@ -70,7 +75,7 @@ func (s Spec) Validate() error {
 		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one",
 			checksum, s.Base))
 	case !s.isAddress() && !s.isFile():
-		if _, err := distros.CloudImageByName(s.Base, runtime.GOARCH); err != nil {
+		if _, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH)); err != nil {
 			errs = append(errs, surface.Errorf("%v: %w", base, err))
 		}
 	}
@@ -88,6 +93,9 @@ func (s Spec) Validate() error {
 	}
 	if s.Size < 0 {
 		errs = append(errs, surface.Errorf("%v: a disk of %d GiB: give a size from 1", size, s.Size))
+	}
+	if !slices.Contains([]string{"", "amd64", "arm64"}, s.Arch) {
+		errs = append(errs, surface.Errorf("%v: %s: give amd64 or arm64", arch, show.Quote(s.Arch, 50)))
 	}
 	if !slices.Contains([]string{"", "ext4", "xfs"}, s.FileSystem) {
 		errs = append(errs, surface.Errorf("%v: %s: give ext4 or xfs", fileSystem, show.Quote(s.FileSystem, 50)))
@@ -153,7 +161,7 @@ func (s Spec) Find(ctx context.Context, cache string, say func(string),
 		}
 		return s.Base, s.Base, err
 	default:
-		published, err := distros.CloudImageByName(s.Base, runtime.GOARCH)
+		published, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH))
 		if err != nil {
 			return "", "", surface.Errorf("%v: %w", base, err)
 		}

@@ -27,8 +27,8 @@ func (Build) Open(context.Context) (*Opened, error) { return nil, diskaudit.ErrN
 // Finish returns diskaudit.ErrNeedsLinux.
 func (*Opened) Finish(bool) ([]string, error) { return nil, diskaudit.ErrNeedsLinux }
 
-// SameArch returns diskaudit.ErrNeedsLinux.
-func SameArch(*host.Host) error { return diskaudit.ErrNeedsLinux }
+// CanRun returns diskaudit.ErrNeedsLinux.
+func CanRun(*host.Host) error { return diskaudit.ErrNeedsLinux }
 
 // Child does the work of Run; see the Linux build.
 func Child(context.Context, diskaudit.Worker) (code int, child bool) { return 0, false }

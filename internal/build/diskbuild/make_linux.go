@@ -172,7 +172,7 @@ func (m making) fill(ctx context.Context, root string) error {
 	if known, err := h.Exists("/etc/os-release"); err != nil || !known {
 		return errors.Join(err, errNoRoot)
 	}
-	if err := SameArch(h); err != nil {
+	if err := CanRun(h); err != nil {
 		return err
 	}
 	if err := m.prepare(h); err != nil {

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/sandbox"
@@ -65,17 +68,34 @@ func (o *Opened) Finish(keep bool) (notes []string, err error) {
 	return o.notes, err
 }
 
-// SameArch returns an error for a disk whose programs this machine cannot run.
-func SameArch(h *host.Host) error {
+// CanRun returns an error for a disk whose programs this machine cannot run.
+func CanRun(h *host.Host) error {
 	switch arch := h.Arch(); arch {
 	case runtime.GOARCH:
 		return nil
 	case "":
 		return errors.New("/bin/sh of the image is no program of Linux for amd64 or arm64, so the image cannot be built")
 	default:
-		return fmt.Errorf("the base image is for %s, but this machine is %s: build on a machine of that architecture", arch, runtime.GOARCH)
+		return emulates("/proc/sys/fs/binfmt_misc", arch)
 	}
 }
+
+// emulates returns an error if Linux does not run programs of another architecture with
+// qemu. folder is where binfmt_misc is mounted.
+func emulates(folder, arch string) error {
+	name := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
+	text, err := os.ReadFile(filepath.Join(folder, "qemu-"+name))
+	said := string(text)
+	// F: the kernel keeps qemu open, so the image needs no copy.
+	if err == nil && strings.HasPrefix(said, "enabled\n") && fixed.MatchString(said) {
+		return nil
+	}
+	return fmt.Errorf("the base image is for %s, but this machine is %s and does not run such programs with qemu: "+
+		"apt-get install qemu-user-static binfmt-support (Fedora: dnf install qemu-user-static), or build on %s",
+		arch, runtime.GOARCH, arch)
+}
+
+var fixed = regexp.MustCompile(`(?m)^flags: .*F`)
 
 // Child does the work of Run in the processes that Run starts: work, after a disk that has
 // to be made first. The program's main function has to call Child or OpenChild.
@@ -111,7 +131,7 @@ func OpenChild(ctx context.Context) (code int, child bool) {
 			return nil, err
 		}
 		defer h.Close()
-		if err := SameArch(h); err != nil {
+		if err := CanRun(h); err != nil {
 			return nil, err
 		}
 		said, err := sandbox.Run(ctx, root, nil, os.Stderr)
