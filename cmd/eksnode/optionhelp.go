@@ -112,8 +112,9 @@ func buildHelp() map[string]string {
 	return map[string]string{
 		"base":             "base image: a file, an http or https address, a name such as debian-13, or the ID of an AMI or a snapshot",
 		"image":            "disk image to write: a file that ends in .raw, .img or .qcow2",
+		"base_arch":        "architecture of the base image that a name, a folder or a tar file means: amd64 or arm64 (default: that of this machine)",
 		"base_checksum":    "SHA-256 or SHA-512 of the base image in hexadecimal",
-		"disk_size":        "size of the disk in GiB (default: that of the base image, or to 8 for a folder or tar file)",
+		"disk_size":        "size of the disk in GiB (default: that of the base image; 8 for a folder or tar file)",
 		"root_partition":   "number of the root partition (default: the partition with the type, label or content of a root)",
 		"root_file_system": "file system of the disk that is made of a folder or tar file: ext4 or xfs (default \"ext4\")",
 	}

@@ -27,14 +27,14 @@ type Spec struct {
 	// an AMI or a snapshot. A file is a raw, qcow2 or VHD disk, or a folder or tar file with
 	// a root.
 	Base string `mapstructure:"base" required:"true"`
-	// Architecture of the base image that a name means: `amd64` or `arm64`. Defaults to that
-	// of this machine.
+	// Architecture of the base image that a name, a folder or a tar file means: `amd64` or
+	// `arm64`. Defaults to that of this machine.
 	Arch string `mapstructure:"base_arch"`
 	// SHA-256 or SHA-512 of the base image in hexadecimal. An address needs one.
 	Checksum string `mapstructure:"base_checksum"`
 	// Disk image to write: a file that ends in `.raw`, `.img` or `.qcow2`.
 	Image string `mapstructure:"image" required:"true"`
-	// Size of the disk in GiB. Defaults to that of the base image, or to 8 for a folder or
+	// Size of the disk in GiB. Defaults to that of the base image; 8 for a folder or
 	// tar file.
 	Size int `mapstructure:"disk_size"`
 	// Number of the root partition. Defaults to the partition with the type, label or

@@ -62,6 +62,7 @@ const defaultSize = 8
 type making struct {
 	// UUID is that of the root file system, and Volume the number of the ESP's.
 	UUID, Volume string
+	Arch         string
 	BIOS, ESP    disk.Range
 }
 
@@ -117,7 +118,8 @@ func (b Build) makeDisk(ctx context.Context, from, to *os.File) (*disk.Layout, e
 		sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // RFC 9562, 5.8
 		return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 	}
-	table := fmt.Sprintf(tableOf, id("disk"), id("BIOS boot"), id("ESP"), rootTypes[runtime.GOARCH], id("partition"))
+	arch := cmp.Or(b.Arch, runtime.GOARCH)
+	table := fmt.Sprintf(tableOf, id("disk"), id("BIOS boot"), id("ESP"), rootTypes[arch], id("partition"))
 	if err := onDisk(ctx, to, strings.NewReader(table), "sfdisk", "--quiet", thatDisk); err != nil {
 		return nil, err
 	}
@@ -127,7 +129,7 @@ func (b Build) makeDisk(ctx context.Context, from, to *os.File) (*disk.Layout, e
 	}
 	root := &layout.Partitions[rootNumber-1]
 	root.Kind = kind
-	input := making{UUID: id("root"), Volume: id("ESP")[:8]}
+	input := making{UUID: id("root"), Volume: id("ESP")[:8], Arch: arch}
 	input.BIOS, input.ESP = layout.Partitions[biosNumber-1].Range, layout.Partitions[espNumber-1].Range
 	if kind == "xfs" {
 		maker = append(maker, "uuid="+input.UUID)
@@ -171,6 +173,10 @@ func (m making) fill(ctx context.Context, root string) error {
 	defer h.Close()
 	if known, err := h.Exists("/etc/os-release"); err != nil || !known {
 		return errors.Join(err, errNoRoot)
+	}
+	if found := h.Arch(); found != "" && found != m.Arch {
+		return fmt.Errorf("the base image is for %s, not %s: use the Packer builder eksnode-disk with %v", found, m.Arch,
+			arch.Is(found))
 	}
 	if err := CanRun(h); err != nil {
 		return err
