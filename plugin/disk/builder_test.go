@@ -14,6 +14,7 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
@@ -30,6 +31,19 @@ func TestMain(m *testing.M) {
 func base(t *testing.T) string {
 	t.Helper()
 	root, disk := t.TempDir(), filepath.Join(t.TempDir(), "base.raw")
+	fill(t, root)
+	script := `truncate -s 64M "$1.part"; mkfs.ext4 -q -d "$2" "$1.part"; truncate -s 68M "$1"
+echo 'label: gpt
+start=2048, size=131072, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709' | sfdisk -q "$1"
+dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1.part"`
+	out, err := exec.Command("sh", "-ec", script, "sh", disk, root).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return disk
+}
+
+// fill makes a system with busybox as its only program.
+func fill(t *testing.T, root string) {
+	t.Helper()
 	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp", "root"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
@@ -42,13 +56,6 @@ func base(t *testing.T) string {
 	for name, text := range map[string]string{"etc/os-release": "ID=debian\n", "etc/resolv.conf": "", "tmp/of-the-base": ""} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 	}
-	script := `truncate -s 64M "$1.part"; mkfs.ext4 -q -d "$2" "$1.part"; truncate -s 68M "$1"
-echo 'label: gpt
-start=2048, size=131072, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709' | sfdisk -q "$1"
-dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1.part"`
-	out, err := exec.Command("sh", "-ec", script, "sh", disk, root).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return disk
 }
 
 // build builds the disk with provision as its provisioners. The fields are right.
@@ -142,6 +149,44 @@ func TestProvisionersWorkInTheCopy(t *testing.T) {
 	require.EqualError(t, err, image+" exists; name another file, or replace this one with packer build -force")
 	require.NoError(t, artifact.Destroy())
 	assert.NoFileExists(t, image)
+}
+
+// The root gets all of a larger disk, other partitions are where the fstab says, and what
+// provisioners removed takes no space.
+func TestTheDiskGrows(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs", "btrfs"} {
+		t.Run(kind, func(t *testing.T) {
+			disk, image := grown(t, kind), filepath.Join(t.TempDir(), "node.raw")
+			_, err := build(t, map[string]any{"base": disk, "image": image, "disk_size": 1},
+				func(ctx context.Context, comm packersdk.Communicator) error {
+					_, out, errOut := command(ctx, t, comm, `busybox df -m / | busybox awk 'END {print ($2 > 600)}'
+busybox grep -c " /var ext4 " /proc/mounts; busybox dd if=/dev/urandom of=/large bs=1M count=64; busybox sync; busybox rm /large`, "")
+					assert.Equal(t, "1\n1\n", out, errOut)
+					return nil
+				})
+			require.NoError(t, err)
+			var made unix.Stat_t
+			require.NoError(t, unix.Stat(image, &made))
+			assert.Less(t, made.Blocks*512, int64(60<<20))
+		})
+	}
+}
+
+// grown makes a disk with /var on its first partition, and a root of a kind on its second.
+func grown(t *testing.T, kind string) string {
+	t.Helper()
+	root, disk := t.TempDir(), filepath.Join(t.TempDir(), "base.raw")
+	script := `mkdir "$2/var" "$2/at"; echo LABEL=var /var ext4 defaults 0 2 >"$2/etc/fstab"
+truncate -s 16M "$1.var"; mkfs.ext4 -q -L var "$1.var"
+truncate -s 400M "$1.part"; mkfs.$3 -q "$1.part"; mount -o loop "$1.part" "$2/at"
+tar -C "$2" --exclude ./at -c . | tar -C "$2/at" -x; umount "$2/at"
+truncate -s 420M "$1"; printf 'label: gpt\nsize=16M\nsize=400M, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$1"
+dd if="$1.var" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none
+dd if="$1.part" of="$1" bs=1M seek=17 conv=notrunc,sparse status=none; rm "$1.part"`
+	fill(t, root)
+	out, err := exec.Command("sh", "-ec", script, "sh", disk, root, kind).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return disk
 }
 
 func TestAFailedBuildLeavesNothing(t *testing.T) {

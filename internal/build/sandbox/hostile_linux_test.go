@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is what the hostile package knows of the host.
+// target names things of the host, for the hostile package.
 type target struct {
 	Outside string // a file outside the root
 	PID     int
