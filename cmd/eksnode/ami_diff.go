@@ -19,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -144,7 +145,7 @@ func imageFacts(i awsapi.Image) map[string]string {
 // manifestFacts reads the facts in a manifest. Equal names mean the same fact in
 // both images.
 func manifestFacts(name string) (map[string]string, error) {
-	text, err := readFile(name)
+	text, err := surface.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifest: %w", err)
 	}

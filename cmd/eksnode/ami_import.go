@@ -102,10 +102,11 @@ func (i importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error)
 type imported struct {
 	Image  *importedImage  `json:"image"`
 	Copies []importedImage `json:"copies"`
-	Disk   *importedDisk   `json:"disk"`
-	Upload *importedBlocks `json:"upload"`
-	Audit  *plan.Report    `json:"audit"`
-	Error  string          `json:"error,omitempty"`
+	Disk   *amiimport.Disk `json:"disk"`
+	// Upload counts blocks of 512 KiB: sent, resumed and inherited ones.
+	Upload map[string]int `json:"upload"`
+	Audit  *plan.Report   `json:"audit"`
+	Error  string         `json:"error,omitempty"`
 }
 
 type importedImage struct {
@@ -114,35 +115,17 @@ type importedImage struct {
 	Snapshots []string `json:"snapshots"`
 }
 
-// importedDisk describes the disk. Sizes are in bytes.
-type importedDisk struct {
-	Format       string `json:"format"`
-	Size         int64  `json:"size"`
-	Used         int64  `json:"used"`
-	VolumeGiB    int64  `json:"volume_gib"`
-	Architecture string `json:"architecture"`
-	BootMode     string `json:"boot_mode"`
-	Digest       string `json:"digest"`
-}
-
-// importedBlocks counts blocks of 512 KiB.
-type importedBlocks struct {
-	Sent      int `json:"sent"`
-	Resumed   int `json:"resumed"`
-	Inherited int `json:"inherited"`
-}
-
 // importedOf is the result for JSON. After a failure, it has what was found so far.
 func importedOf(r amiimport.Result, failed error) imported {
 	out := imported{Copies: []importedImage{}, Audit: r.Audit}
 	if failed != nil {
 		out.Error = surface.InFlags(failed)
 	}
-	if d := r.Disk; d.Format != "" {
-		out.Disk = &importedDisk{d.Format, d.Size, d.Used, d.VolumeGiB, d.Architecture, d.BootMode, d.Digest}
+	if r.Disk.Format != "" {
+		out.Disk = &r.Disk
 	}
-	if r.Upload.Snapshot.ID != "" {
-		out.Upload = &importedBlocks{r.Upload.Sent, r.Upload.Resumed, r.Upload.Inherited}
+	if u := r.Upload; u.Snapshot.ID != "" {
+		out.Upload = map[string]int{"sent": u.Sent, "resumed": u.Resumed, "inherited": u.Inherited}
 	}
 	if r.Image.ID != "" {
 		out.Image = &importedImage{r.Image.ID, r.Image.Region, r.Image.Snapshots}

@@ -15,6 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // allowing holds the flags of `eksnode ami policy`.
@@ -77,7 +78,7 @@ func (a allowing) run(cmd *cobra.Command) error {
 		}
 	}
 	for _, name := range a.files {
-		text, err := readFile(name)
+		text, err := surface.ReadFile(name)
 		if err != nil {
 			return fmt.Errorf("--nodeclass: %w", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // verification holds the flags of `eksnode ami verify`.
@@ -179,13 +180,7 @@ func (v *verifying) content() (string, error) {
 	}
 	path := v.side.path
 	if v.side.cloud != nil {
-		m := newMeter(v.cmd.ErrOrStderr())
-		cache, err := diskCache(v.disk.local, m)
-		if err != nil {
-			return "", unknownError{err}
-		}
-		kept, err := cache.Get(v.cmd.Context(), volume.AWS, volume.Snapshot)
-		m.end()
+		kept, err := v.disk.fetch(v.cmd, volume)
 		if err != nil {
 			return "", unknownError{volume.Explain(err, "choose another folder with --cache-folder")}
 		}
@@ -219,7 +214,7 @@ func (v verification) verify(cmd *cobra.Command, source string) (r verified, all
 	if err != nil {
 		return r, nil, err
 	}
-	text, err := readFile(v.file)
+	text, err := surface.ReadFile(v.file)
 	if err != nil {
 		return r, nil, fmt.Errorf("reading the statement: %w", err)
 	}

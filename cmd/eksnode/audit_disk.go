@@ -199,21 +199,26 @@ func (d *auditedDisk) named() (snapshot.Named, error) {
 	return named, err
 }
 
-func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root,
-	spec scrub.Spec) (r plan.Report, err error) {
+// fetch gets the disk of a volume, from the cache or from AWS.
+func (d *auditedDisk) fetch(cmd *cobra.Command, volume snapshot.Root) (*snapshot.Disk, error) {
 	m := newMeter(cmd.ErrOrStderr())
+	defer m.end()
 	cache, err := diskCache(d.local, m)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	kept, err := cache.Get(cmd.Context(), volume.AWS, volume.Snapshot)
-	m.end()
+	return cache.Get(cmd.Context(), volume.AWS, volume.Snapshot)
+}
+
+func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root,
+	spec scrub.Spec) (r plan.Report, err error) {
+	kept, err := d.fetch(cmd, volume)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, kept.Close(d.keep)) }()
 	if d.keep {
-		m.say("disk: %s", kept.Path)
+		newPrinter(cmd.ErrOrStderr()).line("disk: %s", kept.Path)
 	}
 	if r, err = d.auditFile(cmd.Context(), kept.Path, spec); err != nil {
 		return r, err

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // errEmpty refuses an empty value: the value comes from a shell variable that is
@@ -110,8 +109,6 @@ func (v strictValue) Set(text string) error {
 	return err
 }
 
-func (v strictValue) isList() bool { return v.Value.Type() == "stringSlice" }
-
 func (v strictValue) isPairs() bool {
 	return v.Value.Type() == "stringToString" || v.Value.Type() == nameFile
 }
@@ -131,7 +128,7 @@ func (v pairsValue) GetSlice() []string { return []string{v.String()} }
 
 // check refuses a text when the flag would read only a part.
 func (v strictValue) check(text string) error {
-	isList, isPairs := v.isList(), v.Value.Type() == "stringToString"
+	isList, isPairs := v.Value.Type() == "stringSlice", v.Value.Type() == "stringToString"
 	if (isList || isPairs) && strings.ContainsAny(strings.TrimRight(text, "\r\n"), "\r\n") {
 		return errors.New("the value has more than one line; separate names by commas")
 	}
@@ -260,26 +257,6 @@ func (s *stdout) Write(text []byte) (int, error) {
 		s.failed = err
 	}
 	return n, err
-}
-
-// inputMost is the maximum size of a file or of standard input, in bytes.
-const inputMost = 64 << 20
-
-func readFile(name string) ([]byte, error) {
-	f, err := surface.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readBounded(name, f)
-}
-
-func readBounded(name string, in io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(in, inputMost+1))
-	if err == nil && len(text) > inputMost {
-		err = fmt.Errorf("%s is larger than %d MiB; name a smaller file", name, inputMost>>20)
-	}
-	return text, err
 }
 
 // standardInput returns standard input. A read ends when the command is interrupted.

@@ -36,10 +36,6 @@ func (j *joining) flags(cmd *cobra.Command) {
 }
 
 // load reads and merges the sources.
-func (j *joining) load(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (*nodeconfig.NodeConfig, error) {
-	return load(ctx, h, j.sources, service.UserData, log)
-}
-
 func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error), log func(string)) (*nodeconfig.NodeConfig, error) {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -161,7 +157,7 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 // longer have a NodeConfig.
 func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (c, cached *nodeconfig.NodeConfig, err error) {
 	cached = j.cached(h, log)
-	c, err = j.load(ctx, h, service, log)
+	c, err = load(ctx, h, j.sources, service.UserData, log)
 	if gone := errors.Is(err, nodeconfig.ErrNone) || errors.Is(err, fs.ErrNotExist); gone && cached != nil {
 		log(fmt.Sprintf("warning: %v; using the NodeConfig in the cache %s", err, j.cache))
 		return cached, cached, nil

@@ -268,16 +268,16 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			}
 			return err
 		}
-		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(old, was, locked), a.ID, locked.Version, version, arch, show.Size(locked.Size), locked.SHA256)
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(was, old == locked), a.ID, locked.Version, version, arch, show.Size(locked.Size), locked.SHA256)
 	}
 	return nil
 }
 
-func changeOf(old asset.Locked, was bool, now asset.Locked) string {
+func changeOf(was, same bool) string {
 	switch {
 	case !was:
 		return "new"
-	case old == now:
+	case same:
 		return "unchanged"
 	default:
 		return "changed"
@@ -310,14 +310,7 @@ func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer
 			return fmt.Errorf("locking the image %s: the digest of the tag is now %s; use this digest, or leave out the digest", r, digest)
 		}
 		lock.PutImage(asset.LockedImage{Name: r.Name, Digest: digest})
-		word := "unchanged"
-		switch {
-		case !was:
-			word = "new"
-		case old != digest:
-			word = "changed"
-		}
-		fmt.Fprintf(out, "%-9s image %s, %s\n", word, r.Name, digest)
+		fmt.Fprintf(out, "%-9s image %s, %s\n", changeOf(was, old == digest), r.Name, digest)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (f *textFile) Set(file string) error {
 	if err := expanded(file); err != nil {
 		return err
 	}
-	text, err := readFile(file)
+	text, err := surface.ReadFile(file)
 	if err == nil && len(text) == 0 {
 		err = errors.New("the file is empty")
 	}
@@ -103,7 +103,7 @@ func (c *contents) Set(value string) error {
 	if err := expanded(file); err != nil {
 		return err
 	}
-	text, err := readFile(file)
+	text, err := surface.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("reading the file of %q: %w", name, err)
 	}
@@ -161,7 +161,7 @@ func rewrite(list []plan.Check, errs []error) {
 }
 
 func readLock(name string) (*provisioner.Lock, error) {
-	data, err := readFile(name)
+	data, err := surface.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the lock file: %w", err)
 	}

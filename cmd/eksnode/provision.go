@@ -11,6 +11,7 @@ import (
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -109,7 +110,7 @@ func alone(set *pflag.FlagSet, others ...string) error {
 
 // readSpec reads a spec file; unknown fields are errors.
 func readSpec(name string, spec *provisioner.Spec) error {
-	text, err := readFile(name)
+	text, err := surface.ReadFile(name)
 	if err != nil {
 		return fmt.Errorf("reading the spec: %w", err)
 	}

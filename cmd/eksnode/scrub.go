@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -34,7 +35,7 @@ type selection struct {
 // check reads the rule file, and checks the flags by one of the spec's methods.
 func (s *selection) check(validate func(scrub.Spec, []scrub.Rule) error) error {
 	if file := s.local.RulesFile; file != "" {
-		text, err := readFile(file)
+		text, err := surface.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("reading the rules: %w", err)
 		}

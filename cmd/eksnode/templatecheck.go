@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 func templateCheckCommand() *cobra.Command {
@@ -70,7 +71,7 @@ func templateFiles(name string) ([]packercheck.File, error) {
 	}
 	var files []packercheck.File
 	for _, name := range names {
-		text, err := readFile(name)
+		text, err := surface.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}

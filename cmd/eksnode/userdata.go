@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -75,9 +76,9 @@ With --cluster, the cluster is read from AWS and flags describe the node.`,
 
 func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 	if name == "-" {
-		return readBounded("standard input", standardInput(cmd))
+		return surface.ReadAll("standard input", standardInput(cmd))
 	}
-	return readFile(name)
+	return surface.ReadFile(name)
 }
 
 func (f rendering) run(cmd *cobra.Command) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 // least is how many free addresses a subnet should have: a node and its pods take
@@ -57,7 +58,7 @@ func checkSubnetTag(f *facts) *result {
 	if r := f.unseen(f.cluster.err, f.subnets.err); r != nil {
 		return r
 	}
-	if n, ok := minor(f.cluster.value.Version); !ok || n > 18 {
+	if n, ok := version.Minor(f.cluster.value.Version); !ok || n > 18 {
 		return good("not needed since 1.19")
 	}
 	key := "kubernetes.io/cluster/" + f.target.Cluster

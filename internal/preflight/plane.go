@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 // learnCluster describes the cluster. The error for a cluster that does not exist
@@ -59,21 +61,11 @@ func checkCluster(f *facts) *result {
 	return good("%s, Kubernetes %s, services %s, authentication %s", c.Status, c.Version, c.ServiceCIDR, c.AuthenticationMode)
 }
 
-// minor returns the minor version of 1.34 or v1.34.4-eksbuild.2.
-func minor(version string) (int, bool) {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) < 2 || parts[0] != "1" {
-		return 0, false
-	}
-	n, err := strconv.Atoi(parts[1])
-	return n, err == nil
-}
-
 // skew says whether a component's version is allowed with a control plane's version
 // (https://kubernetes.io/releases/version-skew-policy/).
 func skew(component, plane string) (fits bool, err error) {
-	have, ok := minor(component)
-	want, alsoOK := minor(plane)
+	have, ok := version.Minor(strings.TrimPrefix(component, "v"))
+	want, alsoOK := version.Minor(plane)
 	if !ok || !alsoOK {
 		return false, fmt.Errorf("comparing the versions %q and %q: one is not a Kubernetes version", component, plane)
 	}
@@ -88,29 +80,29 @@ func checkKubelet(f *facts) *result {
 	if f.cluster.err != nil {
 		return f.unseen(f.cluster.err)
 	}
-	version, from := f.target.Kubelet, "as specified"
-	if version == "" {
-		version, from = f.publishedKubelet()
+	kubelet, from := f.target.Kubelet, "as specified"
+	if kubelet == "" {
+		kubelet, from = f.publishedKubelet()
 	}
-	if version == "" {
+	if kubelet == "" {
 		if f.image.err != nil {
 			return f.unseen(f.image.err)
 		}
-		version, from = f.image.value.Tags[KubernetesTag], "by the image's tag"
+		kubelet, from = f.image.value.Tags[KubernetesTag], "by the image's tag"
 	}
-	if version == "" {
+	if kubelet == "" {
 		return &result{verdict: Unknown, evidence: "the image has no tag " + KubernetesTag,
 			remedy: fmt.Sprintf("aws ec2 create-tags --resources %s --tags Key=%s,Value=VERSION", f.image.value.ID, KubernetesTag)}
 	}
-	fits, err := skew(version, f.cluster.value.Version)
+	fits, err := skew(kubelet, f.cluster.value.Version)
 	if err != nil {
 		return f.unseen(err)
 	}
 	if !fits {
 		return bad(fmt.Sprintf(`packer build -var 'kubernetes_versions=["%s.PATCH"]' .`, f.cluster.value.Version),
-			"the kubelet is %s %s, the control plane %s", version, from, f.cluster.value.Version)
+			"the kubelet is %s %s, the control plane %s", kubelet, from, f.cluster.value.Version)
 	}
-	return good("kubelet %s %s, control plane %s", version, from, f.cluster.value.Version)
+	return good("kubelet %s %s, control plane %s", kubelet, from, f.cluster.value.Version)
 }
 
 func checkAddons(f *facts) *result {
@@ -124,7 +116,7 @@ func checkAddons(f *facts) *result {
 			return f.unseen(err)
 		case a.Name == "kube-proxy" && !fits:
 			return bad(f.updateAddon(a), "kube-proxy is %s, the control plane %s", a.Version, f.cluster.value.Version)
-		case a.Name == "vpc-cni" && before(a.Version, 1, 13, 1):
+		case a.Name == "vpc-cni" && isOlder(a.Version, "v1.13.1"):
 			return bad(f.updateAddon(a), "vpc-cni is %s, and follows the kubelet's mode of iptables since 1.13.1", a.Version)
 		}
 		said := a.Name + " " + a.Version
@@ -163,20 +155,10 @@ func (f *facts) updateAddon(a awsapi.Addon) string {
 		a.Name, f.cluster.value.Version)
 }
 
-// before says whether a version such as v1.20.4-eksbuild.2 is older than the wanted
-// numbers.
-func before(version string, want ...int) bool {
-	core, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), "-")
-	for i, part := range strings.Split(core, ".") {
-		n, err := strconv.Atoi(part)
-		if err != nil || i >= len(want) {
-			return false
-		}
-		if n != want[i] {
-			return n < want[i]
-		}
-	}
-	return false
+// isOlder says whether a version such as v1.20.4-eksbuild.2 is older than another.
+func isOlder(version, than string) bool {
+	core, _, _ := strings.Cut("v"+strings.TrimPrefix(version, "v"), "-")
+	return semver.IsValid(core) && semver.Compare(core, than) < 0
 }
 
 // docker is the network of Docker's bridge, which AL2 images and older control

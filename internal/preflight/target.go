@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 // Validate returns the first fault of the target.
@@ -261,7 +262,7 @@ func checkClass(f *facts) *result {
 	edit := "kubectl edit ec2nodeclass " + c.Name
 	wrong, doubtful := f.deviceFaults(c)
 	alias := c.alias()
-	switch n, ok := minor(f.cluster.value.Version); {
+	switch n, ok := version.Minor(f.cluster.value.Version); {
 	case ok && strings.HasPrefix(alias, "al2@") && n >= 33:
 		wrong = append(wrong, fmt.Sprintf("the alias %s has no images for Kubernetes %s; the last are for 1.32", alias, f.cluster.value.Version))
 	case ok && strings.HasPrefix(alias, "windows2025@") && n < 35:

@@ -55,17 +55,19 @@ type Result struct {
 // Disk is what an import found on a disk.
 type Disk struct {
 	// Format is the format as qemu-img names it.
-	Format string
+	Format string `json:"format"`
 	// Size is the size of the disk, and Used what is not free, in bytes.
-	Size, Used int64
+	Size int64 `json:"size"`
+	Used int64 `json:"used"`
 	// Blocks are the blocks of 512 KiB that travel.
-	Blocks int
+	Blocks int `json:"-"`
 	// VolumeGiB is the size of the snapshot's volume.
-	VolumeGiB int64
+	VolumeGiB int64 `json:"volume_gib"`
 	// Architecture and BootMode are those of the AMI.
-	Architecture, BootMode string
+	Architecture string `json:"architecture"`
+	BootMode     string `json:"boot_mode"`
 	// Digest is the content digest of the disk.
-	Digest string
+	Digest string `json:"digest"`
 }
 
 // AuditError means that the audit kept the disk from being uploaded.

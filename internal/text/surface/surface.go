@@ -144,7 +144,7 @@ func Open(name string) (*os.File, error) {
 	return file, nil
 }
 
-// fileMost is the size of the largest file that ReadFile reads, in bytes.
+// fileMost is the size of the largest file that ReadAll reads, in bytes.
 const fileMost = 64 << 20
 
 // ReadFile reads a whole file that a person named, as Open opens it.
@@ -154,7 +154,12 @@ func ReadFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, fileMost+1))
+	return ReadAll(name, file)
+}
+
+// ReadAll reads a whole file or stream, which name names in errors.
+func ReadAll(name string, from io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(from, fileMost+1))
 	if err == nil && len(text) > fileMost {
 		err = fmt.Errorf("%s is larger than %d MiB; name a smaller file", name, fileMost>>20)
 	}
