@@ -294,43 +294,22 @@ func (c *Cache) Blob(ctx context.Context, sum string, most int64, open func(from
 	return kept, err
 }
 
-func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File, open func(from int64) (io.ReadCloser, error)) (size int64, err error) {
+func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File, open func(from int64) (io.ReadCloser, error)) (int64, error) {
 	hash := sha256.New()
-	there, err := io.Copy(hash, interruptible{ctx, file})
-	if err != nil {
-		return 0, fmt.Errorf("reading the cache: %w", err)
-	}
-	body, err := open(there)
-	if there > 0 && isBeyond(err) {
-		body, err = empty{}, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, body.Close()) }()
-	more := &counter{from: io.TeeReader(io.LimitReader(interruptible{ctx, body}, most-there+1), hash)}
-	if err := appendAll(file, more); err != nil {
-		return 0, err
-	}
-	if there+more.bytes > most {
-		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: the content has more than %d bytes", kept.SHA256, most), there > 0}
-	}
-	if got := hex.EncodeToString(hash.Sum(nil)); got != kept.SHA256 {
-		return 0, &mismatchError{fmt.Errorf("verifying the blob sha256:%s: the content has the SHA-256 %s", kept.SHA256, got), there > 0}
-	}
-	return there + more.bytes, nil
-}
-
-// counter counts the bytes read.
-type counter struct {
-	from  io.Reader
-	bytes int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.from.Read(p)
-	c.bytes += int64(n)
-	return n, err
+	return resume(ctx, file, hash, func(from int64) (content, error) {
+		body, err := open(from)
+		return sizeless{body}, err
+	}, func(body content, from int64) io.Reader {
+		return io.TeeReader(io.LimitReader(interruptible{ctx, body}, most-from+1), hash)
+	}, func(size int64) error {
+		if size > most {
+			return fmt.Errorf("verifying the blob sha256:%s: the content has more than %d bytes", kept.SHA256, most)
+		}
+		if got := hex.EncodeToString(hash.Sum(nil)); got != kept.SHA256 {
+			return fmt.Errorf("verifying the blob sha256:%s: the content has the SHA-256 %s", kept.SHA256, got)
+		}
+		return nil
+	})
 }
 
 // Scratch makes a file in the cache's folder that is removed when it is closed.

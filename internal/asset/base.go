@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -41,16 +40,8 @@ func (c *Cache) Base(ctx context.Context, b Base, progress plan.Progress) (strin
 	}
 	address.Path = path.Join(path.Dir(address.Path), name)
 	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum} // of a SHA-512, the name is longer
-	var wrong *mismatchError
-	switch err := CheckSum(ctx, kept.Path, sum); {
-	case err == nil:
-		return kept.Path, nil
-	case errors.As(err, &wrong):
-		if err := os.Remove(kept.Path); err != nil {
-			return "", fmt.Errorf("removing a damaged file of the cache: %w", err)
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return "", err
+	if _, intact, err := intactFile(ctx, kept); err != nil || intact {
+		return kept.Path, err
 	}
 	_, err = c.fetch(kept, func(file *os.File) (int64, error) { return c.resumeBase(ctx, address.String(), sum, file, progress) })
 	if err != nil {
@@ -74,12 +65,12 @@ func CheckSum(ctx context.Context, name, sum string) error {
 	if _, err := io.Copy(found, interruptible{ctx, file}); err != nil {
 		return err
 	}
-	return compare(found, sum, false)
+	return compare(found, sum)
 }
 
-func compare(found hash.Hash, sum string, resumed bool) error {
+func compare(found hash.Hash, sum string) error {
 	if got := hex.EncodeToString(found.Sum(nil)); got != sum {
-		return &mismatchError{fmt.Errorf("its checksum is %s, not %s; check the file and the checksum", got, sum), resumed}
+		return fmt.Errorf("its checksum is %s, not %s; check the file and the checksum", got, sum)
 	}
 	return nil
 }
@@ -107,30 +98,17 @@ func hashOf(sum string) hash.Hash {
 // resumeBase appends the missing bytes to a file and verifies the whole file.
 func (c *Cache) resumeBase(ctx context.Context, address, sum string, file *os.File, progress plan.Progress) (int64, error) {
 	found := hashOf(sum)
-	there, err := io.Copy(found, interruptible{ctx, file})
-	if err != nil {
-		return 0, fmt.Errorf("reading the cache: %w", err)
-	}
-	body, err := c.fetcher.open(ctx, address, there)
-	if there > 0 && isBeyond(err) {
-		body, err = empty{}, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer body.Close()
-	done, total := there, body.size()
-	counted := readerFunc(func(p []byte) (int, error) {
-		n, err := body.Read(p)
-		found.Write(p[:n])
-		done += int64(n)
-		progress(done, total)
-		return n, err
-	})
-	if err := appendAll(file, counted); err != nil {
-		return 0, err
-	}
-	return done, compare(found, sum, there > 0)
+	return resume(ctx, file, found, func(from int64) (content, error) {
+		return c.fetcher.open(ctx, address, from)
+	}, func(body content, done int64) io.Reader {
+		return readerFunc(func(p []byte) (int, error) {
+			n, err := body.Read(p)
+			found.Write(p[:n])
+			done += int64(n)
+			progress(done, body.size())
+			return n, err
+		})
+	}, func(int64) error { return compare(found, sum) })
 }
 
 // find returns the name and the checksum of a disk image.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"net/http"
@@ -81,7 +82,7 @@ func intactFile(ctx context.Context, kept Kept) (size int64, intact bool, err er
 		return 0, false, fmt.Errorf("reading the cache: %w", err)
 	}
 	defer file.Close()
-	hash := sha256.New()
+	hash := hashOf(kept.SHA256)
 	if size, err = io.Copy(hash, interruptible{ctx, file}); err != nil {
 		return 0, false, fmt.Errorf("reading the cache: %w", err)
 	}
@@ -127,28 +128,46 @@ func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int
 // resume appends the missing bytes to a file and verifies the whole file.
 func (c *Cache) resume(ctx context.Context, d Download, kept Kept, file *os.File, progress plan.Progress) (int64, error) {
 	v := &verifier{download: d, hash: sha256.New(), want: kept.SHA256, progress: progress}
-	var err error
-	if v.done, err = io.Copy(v.hash, interruptible{ctx, file}); err != nil {
+	size, err := resume(ctx, file, v.hash, func(from int64) (content, error) {
+		body, err := c.fetcher.open(ctx, d.URL, from)
+		if err != nil {
+			err = c.fetcher.explain(ctx, d, d.URL, err)
+		}
+		return body, err
+	}, func(body content, from int64) io.Reader {
+		v.body, v.done = body, from
+		return v
+	}, func(int64) error { return v.check() })
+	if errors.Is(err, errTooLarge) {
+		return 0, &mismatchError{error: err} // nothing of it is worth resuming
+	}
+	return size, err
+}
+
+// resume appends the missing bytes to a file of the cache. It hashes what is there, opens the
+// content from there on, reads it through a reader that hashes too, and verifies the whole.
+func resume(ctx context.Context, file *os.File, hash hash.Hash, open func(from int64) (content, error),
+	through func(body content, from int64) io.Reader, verify func(size int64) error) (size int64, err error) {
+	there, err := io.Copy(hash, interruptible{ctx, file})
+	if err != nil {
 		return 0, fmt.Errorf("reading the cache: %w", err)
 	}
-	there := v.done
-	v.body, err = c.fetcher.open(ctx, d.URL, there)
+	body, err := open(there)
 	if there > 0 && isBeyond(err) {
-		v.body, err = empty{}, nil
+		body, err = sizeless{http.NoBody}, nil
 	}
 	if err != nil {
-		return 0, c.fetcher.explain(ctx, d, d.URL, err)
-	}
-	defer v.body.Close()
-	if err := appendAll(file, v); errors.Is(err, errTooLarge) {
-		return 0, &mismatchError{error: err} // nothing of it is worth resuming
-	} else if err != nil {
 		return 0, err
 	}
-	if err := v.check(); err != nil {
+	defer func() { err = errors.Join(err, body.Close()) }()
+	more, err := appendAll(file, through(body, there))
+	if err != nil {
+		return 0, err
+	}
+	if err := verify(there + more); err != nil {
 		return 0, &mismatchError{err, there > 0}
 	}
-	return v.done, nil
+	return there + more, nil
 }
 
 // isBeyond says that the server's file ends before the first requested byte.
@@ -159,9 +178,9 @@ func isBeyond(err error) bool {
 
 // appendAll appends a download to a file of the cache. Errors of the download are
 // returned unchanged; the others are the disk's.
-func appendAll(file *os.File, from io.Reader) error {
+func appendAll(file *os.File, from io.Reader) (size int64, err error) {
 	var broken error
-	_, err := io.CopyBuffer(onlyWriter{file}, readerFunc(func(p []byte) (int, error) {
+	size, err = io.CopyBuffer(onlyWriter{file}, readerFunc(func(p []byte) (int, error) {
 		n, err := from.Read(p)
 		if err != nil && !errors.Is(err, io.EOF) {
 			broken = err
@@ -170,11 +189,11 @@ func appendAll(file *os.File, from io.Reader) error {
 	}), make([]byte, 256<<10))
 	switch {
 	case broken != nil:
-		return broken
+		return 0, broken
 	case err != nil:
-		return fmt.Errorf("writing to the cache: %w", explainWrite(err))
+		return 0, fmt.Errorf("writing to the cache: %w", explainWrite(err))
 	}
-	return nil
+	return size, nil
 }
 
 func (c *Cache) partialName(sum string) string { return filepath.Join(c.folder, "partial", sum) }
@@ -232,12 +251,10 @@ func rewind(file *os.File) error {
 	return err
 }
 
-// empty is a content without bytes.
-type empty struct{}
+// sizeless is a content of unknown size.
+type sizeless struct{ io.ReadCloser }
 
-func (empty) Read([]byte) (int, error) { return 0, io.EOF }
-func (empty) Close() error             { return nil }
-func (empty) size() int64              { return -1 }
+func (sizeless) size() int64 { return -1 }
 
 type readerFunc func([]byte) (int, error)
 
