@@ -106,14 +106,12 @@ func adopt(environment map[string]string) error {
 
 func (a api) InstanceLimits(ctx context.Context, region, instanceType string) (bootstrap.Limits, error) {
 	l, err := a.Node.InstanceLimits(ctx, region, instanceType)
-	return bootstrap.Limits{ENIs: l.ENIs, IPsPerENI: l.IPsPerENI, VCPUs: l.VCPUs, MemoryMiB: l.MemoryMiB}, err
+	return bootstrap.Limits(l), err
 }
 
 func (a api) DescribeCluster(ctx context.Context, region, name string, attempts int) (bootstrap.Described, error) {
 	c, err := a.Node.DescribeCluster(ctx, region, name, describeAttempts(attempts))
-	return bootstrap.Described{
-		Endpoint: c.Endpoint, CA: c.CA, IPv4CIDR: c.IPv4CIDR, IPv6CIDR: c.IPv6CIDR, IPFamily: c.IPFamily, Outpost: c.Outpost, ID: c.ID,
-	}, err
+	return bootstrap.Described(c), err
 }
 
 // describeAttempts is the number of attempts in which DescribeCluster takes as long as

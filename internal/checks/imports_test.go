@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 	"userdata": {"bootstrap", "internal/clustersetup", "internal/version", "internal/text/strictjson",
 		"internal/text/show"},
 	"internal/preflight": {"internal/awsapi", "internal/clustersetup", "internal/text/strictjson", "userdata",
-		"internal/text/show"},
+		"internal/version", "internal/text/show"},
 	"internal/clustersetup": {"internal/text/show"},
 	"internal/packercheck":  {},
 	"scrub": {"host", "plan", "internal/image/manifest", "internal/image", "internal/text/strictjson",

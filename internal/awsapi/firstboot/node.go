@@ -197,12 +197,13 @@ func (e endpoints[Parameters]) ResolveEndpoint(ctx context.Context, p Parameters
 
 // Cluster is a node's data about its cluster.
 type Cluster struct {
-	// ID identifies a local cluster on an Outpost.
-	ID, Endpoint string
+	Endpoint string
 	// CA is PEM.
 	CA                           []byte
 	IPv4CIDR, IPv6CIDR, IPFamily string
-	Outpost                      bool
+	// Outpost says that the cluster is a local one on an Outpost, identified by ID.
+	Outpost bool
+	ID      string
 }
 
 // DescribeCluster describes a cluster. While the cluster is being created, it tries
