@@ -45,7 +45,7 @@ func (n *node) planOptionUnits(ctx context.Context, h *host.Host, o option) ([]p
 			return nil, err
 		}
 		if !has && have[o.packages[i]] != "" {
-			return nil, surface.Errorf("%s: the package %s has no unit %s; choose another repository", fieldAgents,
+			return nil, surface.Errorf("{agents}: the package %s has no unit %s; choose another repository",
 				o.packages[i], unit)
 		}
 	}

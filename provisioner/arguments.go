@@ -36,10 +36,10 @@ func (n *node) kernelArguments() step {
 		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "puts kernel_arguments into the boot loader's configuration",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if !h.HasCommand(argv[0]) {
-					return surface.Errorf("this machine has no %s and does not start with its own boot loader, so %s has no effect; remove the setting", argv[0], fieldKernelArguments)
+					return surface.Errorf("this machine has no %s and does not start with its own boot loader, so {kernel_arguments} has no effect; remove the setting", argv[0])
 				}
 				if h.Offline() {
-					return surface.Errorf("%s has to read the disks of a running machine, so %s has no effect in an offline root; leave the setting out, and set the arguments in the boot loader's configuration", argv[0], fieldKernelArguments)
+					return surface.Errorf("%s has to read the disks of a running machine, so {kernel_arguments} has no effect in an offline root; leave the setting out, and set the arguments in the boot loader's configuration", argv[0])
 				}
 				_, err := h.Run(ctx, host.Command{Argv: argv})
 				return err

@@ -82,9 +82,9 @@ func (s Spec) checkArgument(name, value string) error {
 	case isSysctl:
 		return checkParameter(parameter, value)
 	case name == "fips" && value == "0" && s.FIPS != "":
-		return surface.Errorf("contradicts %s", fieldFips.Is(s.FIPS))
+		return surface.Errorf("contradicts %s", surface.Name("fips").Is(s.FIPS))
 	case name == "audit" && (value == "0" || value == "off") && slices.Contains(s.Hardening, hardenAudit):
-		return surface.Errorf("contradicts %s %q: nothing would be recorded", fieldHardening, hardenAudit)
+		return surface.Errorf("contradicts {hardening} %q: nothing would be recorded", hardenAudit)
 	}
 	return nil
 }

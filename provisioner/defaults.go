@@ -159,14 +159,14 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 	}
 	var config map[string]any
 	if err := yaml.Unmarshal([]byte(s.KubeletDefaults), &config); err != nil {
-		return nil, surface.Errorf("%s: the text is no KubeletConfiguration: %s", fieldKubeletDefaults, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, surface.Errorf("{kubelet_defaults}: the text is no KubeletConfiguration: %s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(config) == 0 {
-		return nil, surface.Errorf("%s has no fields", fieldKubeletDefaults)
+		return nil, surface.Errorf("{kubelet_defaults} has no fields")
 	}
 	for name, want := range map[string]string{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"} {
 		if has := config[name]; has != nil && has != want {
-			return nil, surface.Errorf("%s: %s is %q, not %s", fieldKubeletDefaults, name, show.Printable(fmt.Sprint(has)), want)
+			return nil, surface.Errorf("{kubelet_defaults}: %s is %q, not %s", name, show.Printable(fmt.Sprint(has)), want)
 		}
 		delete(config, name)
 	}
@@ -181,7 +181,7 @@ func (s Spec) validateKubeletDefaults() error {
 		return err
 	}
 	if s.Swap != "" && config["failSwapOn"] == true {
-		return surface.Errorf("%s: failSwapOn contradicts %s", fieldKubeletDefaults, fieldSwap.Is(s.Swap))
+		return surface.Errorf("{kubelet_defaults}: failSwapOn contradicts %s", surface.Name("swap").Is(s.Swap))
 	}
 	problems := kubelet.FieldProblems(minor, config)
 	if len(problems) == 0 {
@@ -192,7 +192,7 @@ func (s Spec) validateKubeletDefaults() error {
 	}
 	var errs []error
 	for _, p := range problems {
-		errs = append(errs, surface.Errorf("%s: %s: %s", fieldKubeletDefaults, p.Field, p.Text))
+		errs = append(errs, surface.Errorf("{kubelet_defaults}: %s: %s", p.Field, p.Text))
 	}
 	return errors.Join(errs...)
 }
@@ -204,7 +204,7 @@ func (s Spec) validateNodeDefaults() []error {
 	errs := []error{s.validateKubeletDefaults()}
 	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	for _, registry := range slices.Sorted(maps.Keys(s.RegistryMirrors)) {
-		name := fieldRegistryMirrors.Key(registry)
+		name := surface.Name("registry_mirrors").Key(registry)
 		if !registryForm.MatchString(registry) {
 			add("%s is not a registry, such as docker.io or registry.example:5000, and not *", name)
 		}
@@ -216,24 +216,25 @@ func (s Spec) validateNodeDefaults() []error {
 	}
 	if s.NodeProxy != "" {
 		if why := badAddress(s.NodeProxy, false); why != "" {
-			add("%s: %s", fieldNodeProxy, why)
+			add("{node_proxy}: %s", why)
 		}
 	}
-	errs = append(errs, validateNoProxy(fieldNodeNoProxy, s.NodeNoProxy, fieldNodeProxy, s.NodeProxy)...)
+	errs = append(errs, validateNoProxy("node_no_proxy", s.NodeNoProxy, "node_proxy", s.NodeProxy)...)
 	if s.MaxConcurrentDownloads < 0 {
-		add("%s must be at least 1", fieldMaxConcurrentDownloads)
+		add("{max_concurrent_downloads} must be at least 1")
 	}
 	if !s.joins() {
 		for _, f := range []struct {
 			field surface.Name
 			set   bool
 		}{
-			{fieldKubeletDefaults, s.KubeletDefaults != ""}, {fieldSwap, s.Swap != ""}, {fieldSoci, s.SOCI}, {fieldNodeProxy,
+			{"kubelet_defaults", s.KubeletDefaults != ""}, {"swap", s.Swap != ""}, {"soci", s.SOCI}, {"node_proxy",
 				s.NodeProxy != ""},
-			{fieldMaxConcurrentDownloads, s.MaxConcurrentDownloads > 0}, {fieldKeepUnpackedLayers, s.KeepUnpackedLayers},
+			{"max_concurrent_downloads", s.MaxConcurrentDownloads > 0}, {"keep_unpacked_layers", s.KeepUnpackedLayers},
 		} {
 			if f.set {
-				add("%s has no effect with %s: another first boot configures the node", f.field, fieldBootstrap.Is(bootNone))
+				add("%s has no effect with %s: another first boot configures the node", f.field,
+					surface.Name("bootstrap").Is(bootNone))
 			}
 		}
 	}

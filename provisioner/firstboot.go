@@ -149,7 +149,7 @@ func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 		if same, err := isBootFile(h, f, st); err != nil {
 			return err
 		} else if !same {
-			errs = append(errs, surface.Errorf(`%s belongs to another first boot: set %s to keep that first boot, or remove the file`, f.Path, fieldBootstrap.Is(bootNone)))
+			errs = append(errs, surface.Errorf(`%s belongs to another first boot: set %s to keep that first boot, or remove the file`, f.Path, surface.Name("bootstrap").Is(bootNone)))
 		}
 	}
 	return errors.Join(errs...)

@@ -73,10 +73,10 @@ func (s Spec) wanted() ([]wanted, error) {
 		all = append(all, w)
 	}
 	if s.PauseImage != "" {
-		add(fieldPauseImage, s.PauseImage, wanted{as: PauseName, archive: pauseArchive, keep: true})
+		add(surface.Name("pause_image"), s.PauseImage, wanted{as: PauseName, archive: pauseArchive, keep: true})
 	}
 	for _, text := range s.Images {
-		add(fieldImages, text, wanted{archive: imageArchive})
+		add(surface.Name("images"), text, wanted{archive: imageArchive})
 	}
 	return all, errors.Join(errs...)
 }
@@ -91,7 +91,7 @@ func (s Spec) pinned(text string) (image.Reference, error) {
 	locked, ok := s.Lock.Image(r.Name)
 	switch {
 	case s.Lock == nil && r.Digest == "":
-		return r, surface.Errorf(`%q has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images %[1]s" and set %[2]s`, text, fieldLockFile)
+		return r, surface.Errorf(`%q has no digest, and a tag may name another image tomorrow: add @sha256:DIGEST, or lock the digest with "eksnode lock --images %[1]s" and set %[2]s`, text, surface.Name("lock_file"))
 	case s.Lock == nil:
 		return r, nil
 	case !ok:

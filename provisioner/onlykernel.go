@@ -66,8 +66,8 @@ func (n *node) checkBootLoader(h *host.Host) error {
 	if err != nil || !there {
 		return err
 	}
-	return surface.Errorf("%s writes %s, and for that has to read the disks of a running machine, so %s cannot be changed in an offline root; provision a booted machine",
-		n.distro.Kernel.Default[0], config, fieldKernel)
+	return surface.Errorf("%s writes %s, and for that has to read the disks of a running machine, so {kernel} cannot be changed in an offline root; provision a booted machine",
+		n.distro.Kernel.Default[0], config)
 }
 
 // checkKernel returns an error with the kernels of the machine's repositories when none
@@ -84,6 +84,6 @@ func (n *node) checkKernel(ctx context.Context, h *host.Host, names []string) er
 	if err != nil || slices.Contains(offered, n.spec.Kernel) {
 		return err
 	}
-	return surface.Errorf("%s: %q is no kernel of this machine's repositories; they have %s", fieldKernel, n.spec.Kernel,
+	return surface.Errorf("{kernel}: %q is no kernel of this machine's repositories; they have %s", n.spec.Kernel,
 		cmp.Or(strings.Join(offered, ", "), "none"))
 }

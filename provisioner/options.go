@@ -184,8 +184,8 @@ func (n *node) fips() step {
 		return []plan.Action{{Verb: plan.Run, Target: strings.Join(how.Setup, " "), Reason: "the image starts in FIPS mode",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if !h.HasCommand(how.Setup[0]) {
-					return surface.Errorf("%s: this machine has no %s; %s, with %s", fieldFips, how.Setup[0], how.Enable,
-						fieldFips.Is(fipsCheck))
+					return surface.Errorf("{fips}: this machine has no %s; %s, with %s", how.Setup[0], how.Enable,
+						surface.Name("fips").Is(fipsCheck))
 				}
 				_, err := h.Run(ctx, host.Command{Argv: how.Setup})
 				return err

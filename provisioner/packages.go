@@ -173,7 +173,7 @@ func (n *node) install(ctx context.Context, h *host.Host, names []string) error 
 	}
 	for _, name := range names {
 		if want := n.spec.PackageVersions[name]; want != "" && have[name] != want {
-			return surface.Errorf("%s reports success, but %s is installed in version %s, not %s; write %s in the package manager's form", pm.Name(), name, have[name], want, fieldPackageVersions)
+			return surface.Errorf("%s reports success, but %s is installed in version %s, not %s; write {package_versions} in the package manager's form", pm.Name(), name, have[name], want)
 		}
 	}
 	return nil

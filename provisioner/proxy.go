@@ -43,9 +43,9 @@ func (s Spec) fetcher() *asset.Fetcher {
 func (s Spec) validateProxy() []error {
 	var errs []error
 	if why := badAddress(s.Proxy, true); s.Proxy != "" && why != "" {
-		errs = append(errs, surface.Errorf("%s: %s", fieldProxy, why))
+		errs = append(errs, surface.Errorf("{proxy}: %s", why))
 	}
-	return append(errs, validateNoProxy(fieldNoProxy, s.NoProxy, fieldProxy, s.Proxy)...)
+	return append(errs, validateNoProxy("no_proxy", s.NoProxy, "proxy", s.Proxy)...)
 }
 
 // validateNoProxy checks the names that do not use a proxy.

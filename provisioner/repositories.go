@@ -184,24 +184,25 @@ func (s Spec) validateRepositories() []error {
 		switch {
 		case !authorityForm.MatchString(name):
 			add("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit",
-				fieldRepositories.Key(name))
+				surface.Name("repositories").Key(name))
 		case strings.TrimSpace(s.Repositories[name]) == "":
-			add("%s is empty; give the text of a repository's file", fieldRepositories.Key(name))
+			add("%s is empty; give the text of a repository's file", surface.Name("repositories").Key(name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.RepositoryKeys)) {
 		key := s.RepositoryKeys[name]
 		switch _, used := s.Repositories[name]; {
 		case !used:
-			add("%s has no effect: %s has no repository of this name", fieldRepositoryKeys.Key(name), fieldRepositories)
+			add("%s has no effect: {repositories} has no repository of this name", surface.Name("repository_keys").Key(name))
 		case strings.Contains(key, "-----BEGIN PGP PRIVATE KEY BLOCK-----"):
-			add("%s is a private key, which must not leave its owner: give the public key", fieldRepositoryKeys.Key(name))
+			add("%s is a private key, which must not leave its owner: give the public key",
+				surface.Name("repository_keys").Key(name))
 		case !strings.Contains(key, "-----BEGIN PGP PUBLIC KEY BLOCK-----") || !strings.Contains(key, "-----END PGP PUBLIC KEY BLOCK-----"):
-			add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one", fieldRepositoryKeys.Key(name))
+			add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one", surface.Name("repository_keys").Key(name))
 		}
 	}
 	if s.KeepRepositories && len(s.Repositories) == 0 {
-		add("%s has no effect without %s", fieldKeepRepositories, fieldRepositories)
+		add("{keep_repositories} has no effect without {repositories}")
 	}
 	return errs
 }
@@ -213,12 +214,12 @@ func (s Spec) checkRepositories(d distros.Distro) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
 		if form.File == "" {
-			errs = append(errs, surface.Errorf("%s: %s has no package manager", fieldRepositories.Key(name), d.Name))
+			errs = append(errs, surface.Errorf("%s: %s has no package manager", surface.Name("repositories").Key(name), d.Name))
 			continue
 		}
 		_, keyed := s.RepositoryKeys[name]
 		if err := form.Check(s.Repositories[name], keyed); err != nil {
-			errs = append(errs, surface.Errorf("%s: on %s %w", fieldRepositories.Key(name), d.Name, err))
+			errs = append(errs, surface.Errorf("%s: on %s %w", surface.Name("repositories").Key(name), d.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -117,10 +117,10 @@ func (n *node) judge(f facts) error {
 		errs = append(errs, errors.New("/proc is not mounted, but the programs of packages need it; run mount -t proc proc /proc first"))
 	}
 	if f.offline && len(n.containers) > 0 {
-		errs = append(errs, surface.Errorf("%s and %s need a running containerd, which an offline root does not have; leave them out, or provision a booted machine", fieldImages, fieldPauseImage))
+		errs = append(errs, surface.Errorf("{images} and {pause_image} need a running containerd, which an offline root does not have; leave them out, or provision a booted machine"))
 	}
 	if f.offline && n.spec.FIPS != "" {
-		errs = append(errs, surface.Errorf("%s needs a running kernel in FIPS mode, which an offline root does not have; provision a booted machine", fieldFips))
+		errs = append(errs, surface.Errorf("{fips} needs a running kernel in FIPS mode, which an offline root does not have; provision a booted machine"))
 	}
 	if f.uid != 0 {
 		errs = append(errs, surface.Errorf("eksnode runs as user %d, but only root can provision; %s", f.uid,
@@ -130,11 +130,10 @@ func (n *node) judge(f facts) error {
 		errs = append(errs, fmt.Errorf("this machine is %s, but the image is for %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
 	}
 	if n.spec.FIPS == fipsCheck && !f.fips && !f.offline {
-		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but %s is set; %s", fieldFips, n.distro.FIPS.Enable))
+		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but {fips} is set; %s", n.distro.FIPS.Enable))
 	}
 	if f.noResolver {
-		errs = append(errs, surface.Errorf("%s has no effect: this machine has no %s; choose a base image with it",
-			fieldDNSServers, n.distro.Network.DNS.Unit))
+		errs = append(errs, surface.Errorf("{dns_servers} has no effect: this machine has no %s; choose a base image with it", n.distro.Network.DNS.Unit))
 	}
 	// Both have a unit of the same name, and both may be in use.
 	if version := f.replaced["containerd"]; version != "" {

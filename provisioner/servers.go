@@ -28,12 +28,12 @@ func serverOption(field surface.Name, how distros.Servers, list []string) option
 func (n *node) options() []option {
 	list := n.spec.options()
 	if len(n.spec.NTPServers) > 0 {
-		o := serverOption(fieldNTPServers, n.distro.Time.NTP, n.spec.NTPServers)
+		o := serverOption("ntp_servers", n.distro.Time.NTP, n.spec.NTPServers)
 		o.needs = distros.NTP
 		list = append(list, o)
 	}
 	if len(n.spec.DNSServers) > 0 {
-		list = append(list, serverOption(fieldDNSServers, n.distro.Network.DNS, n.spec.DNSServers))
+		list = append(list, serverOption("dns_servers", n.distro.Network.DNS, n.spec.DNSServers))
 	}
 	return list
 }
@@ -64,7 +64,7 @@ func (s Spec) validateServers() []error {
 			}
 		}
 	}
-	check(fieldNTPServers, s.NTPServers, true, "a server's name or IP address")
-	check(fieldDNSServers, s.DNSServers, false, "an IP address")
+	check("ntp_servers", s.NTPServers, true, "a server's name or IP address")
+	check("dns_servers", s.DNSServers, false, "an IP address")
 	return errs
 }

@@ -47,29 +47,29 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	if s.Distro != "" && s.Distro != d.ID {
-		add("%s is %q, but this machine is %q", fieldDistro, s.Distro, d.ID)
+		add("{distro} is %q, but this machine is %q", s.Distro, d.ID)
 	}
 	minor, known := version.Minor(s.KubernetesVersion)
 	if known && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
-		add("%s %q does not run on %s: the newest is 1.%d; %s", fieldKubernetesVersion, s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs)
+		add("{kubernetes_version} %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs)
 	}
 	errs = append(errs, s.checkArchives(d), s.checkRepositories(d))
 	if !d.HasPackages() {
 		for _, name := range s.Packages {
-			add("%s: %s has no package manager, so %q cannot be installed", fieldPackages, d.Name, name)
+			add("{packages}: %s has no package manager, so %q cannot be installed", d.Name, name)
 		}
 	}
 	for _, settings := range d.Settings() {
 		for _, r := range settings.Removed {
 			_, versioned := s.PackageVersions[r.Package]
 			if (versioned || slices.Contains(s.Packages, r.Package)) && misfits()[r.Package] == "" {
-				add("%s: %q contradicts what a node needs on %s: %s", fieldPackages, r.Package, d.Name, r.Why)
+				add("{packages}: %q contradicts what a node needs on %s: %s", r.Package, d.Name, r.Why)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
 		if _, err := d.PackageManager.Pinned(name, s.PackageVersions[name]); err != nil {
-			add("%s: %w", fieldPackageVersions.Key(name), err)
+			add("%s: %w", surface.Name("package_versions").Key(name), err)
 		}
 	}
 	for _, o := range s.options() {
@@ -78,21 +78,21 @@ func (s Spec) supportedBy(d distros.Distro) error {
 		}
 	}
 	if len(s.DNSServers) > 0 && d.Network.DNS.Unit == "" {
-		add("%s: eksnode cannot set name servers of %s on %s", fieldDNSServers, d.Network.Name, d.Name)
+		add("{dns_servers}: eksnode cannot set name servers of %s on %s", d.Network.Name, d.Name)
 	}
 	if s.ownContainerd() && len(d.Packages[distros.ContainerRuntime]) == 0 && !d.FromUpstream() {
-		add("%s: %s has containerd in its base image; leave the field out, or choose another base image", fieldContainerd,
+		add("{containerd}: %s has containerd in its base image; leave the field out, or choose another base image",
 			d.Name)
 	}
 	if s.Kernel != "" && len(d.PackageManager.Kernels().Offered) == 0 {
-		add("%s: the image of %s keeps its kernel; choose another base image", fieldKernel, d.Name)
+		add("{kernel}: the image of %s keeps its kernel; choose another base image", d.Name)
 	}
 	switch {
 	case s.FIPS != "" && d.FIPS.Enable == "":
-		add("%s: %s has no FIPS mode: %s", fieldFips, d.Name, d.FIPS.None)
+		add("{fips}: %s has no FIPS mode: %s", d.Name, d.FIPS.None)
 	case s.FIPS == fipsEnable && len(d.FIPS.Setup) == 0:
-		add("%s: %s has no tool that switches FIPS mode on by itself; %s, with %s", fieldFips, d.Name, d.FIPS.Enable,
-			fieldFips.Is(fipsCheck))
+		add("{fips}: %s has no tool that switches FIPS mode on by itself; %s, with %s", d.Name, d.FIPS.Enable,
+			surface.Name("fips").Is(fipsCheck))
 	}
 	return errors.Join(errs...)
 }
@@ -114,7 +114,7 @@ func (s Spec) checkArchives(d distros.Distro) error {
 		for _, field := range []struct {
 			name   surface.Name
 			values map[string]string
-		}{{fieldVersions, s.Versions}, {fieldChecksums, s.Checksums}} {
+		}{{"versions", s.Versions}, {"checksums", s.Checksums}} {
 			if _, set := field.values[a.ID]; set {
 				add("%s has no effect on %s, which has %s %s", field.name.Key(a.ID), d.Name, a.ID, has)
 			}
@@ -122,9 +122,9 @@ func (s Spec) checkArchives(d distros.Distro) error {
 	}
 	for _, name := range replaced(d, chosen) {
 		if _, versioned := s.PackageVersions[name]; versioned || slices.Contains(s.Packages, name) {
-			field := fieldPackages
+			field := surface.Name("packages")
 			if versioned {
-				field = fieldPackageVersions
+				field = "package_versions"
 			}
 			add("%s: the package %q contradicts %s, which takes containerd and runc from upstream archives on %s; leave the package out", field, name, s.archivesBy(), d.Name)
 		}
@@ -165,11 +165,11 @@ func (s Spec) validateContainerd() error {
 		return nil
 	}
 	if !slices.Contains(Containerds(), s.Containerd) && !containerdForm.MatchString(s.Containerd) {
-		return surface.Errorf("%s %q is not known; known are %s, and complete versions such as %s",
-			fieldContainerd, s.Containerd, strings.Join(Containerds(), ", "), lifecycle.Default("containerd"))
+		return surface.Errorf("{containerd} %q is not known; known are %s, and complete versions such as %s", s.Containerd, strings.Join(Containerds(), ", "), lifecycle.Default("containerd"))
 	}
 	if v, set := s.Versions["containerd"]; set && v != s.Containerd && !strings.HasPrefix(v, s.Containerd+".") {
-		return surface.Errorf("%s contradicts %s", fieldVersions.Entry("containerd", v), fieldContainerd.Is(s.Containerd))
+		return surface.Errorf("%s contradicts %s", surface.Name("versions").Entry("containerd", v),
+			surface.Name("containerd").Is(s.Containerd))
 	}
 	return nil
 }
@@ -213,9 +213,9 @@ func (s Spec) withContainerd(d distros.Distro) distros.Distro {
 // archivesBy is the setting by which archives replace packages.
 func (s Spec) archivesBy() surface.Words {
 	if s.Containerd != "" {
-		return fieldContainerd.Is(s.Containerd)
+		return surface.Name("containerd").Is(s.Containerd)
 	}
-	return fieldKubernetesVersion.Is(s.KubernetesVersion)
+	return surface.Name("kubernetes_version").Is(s.KubernetesVersion)
 }
 
 // replaced are the packages of the container runtime that archives replace.

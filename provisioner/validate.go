@@ -66,17 +66,17 @@ func (s Spec) validate(version error) error {
 	add(err)
 	for _, id := range slices.Sorted(maps.Keys(s.Versions)) {
 		add(validatePin(id, s.Versions[id]))
-		add(s.validateNeed(fieldVersions, id))
+		add(s.validateNeed("versions", id))
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.Checksums)) {
 		add(validateSum(id, s.Checksums[id]))
-		add(s.validateNeed(fieldChecksums, id))
+		add(s.validateNeed("checksums", id))
 	}
 	for _, name := range s.Packages {
 		if !packageForm.MatchString(name) {
-			add(surface.Errorf("%s: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", fieldPackages, name))
+			add(surface.Errorf("{packages}: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", name))
 		}
-		add(checkPackage(fieldPackages, name))
+		add(checkPackage("packages", name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
 		add(validateSysctl(name, s.Sysctls[name]))
@@ -92,60 +92,60 @@ func (s Spec) validateKubernetes() error {
 	v := s.KubernetesVersion
 	switch {
 	case v == "":
-		return surface.Errorf("%s is missing; set a complete version, such as %s", fieldKubernetesVersion, lifecycle.Kubernetes())
+		return surface.Errorf("{kubernetes_version} is missing; set a complete version, such as %s", lifecycle.Kubernetes())
 	case strings.HasPrefix(v, "v"):
-		return surface.Errorf(`%s %q must be written without the "v"`, fieldKubernetesVersion, v)
+		return surface.Errorf(`{kubernetes_version} %q must be written without the "v"`, v)
 	case !versionForm.MatchString(v):
-		return surface.Errorf(`%s %q must be complete, such as %q; nothing is resolved to "latest"`, fieldKubernetesVersion, v, lifecycle.Kubernetes())
+		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`, v, lifecycle.Kubernetes())
 	}
 	if minor, known := version.Minor(v); !known || minor < oldestMinor || minor > newestMinor {
-		return surface.Errorf("%s %q is not supported; supported are 1.%d to 1.%d", fieldKubernetesVersion, v, oldestMinor, newestMinor)
+		return surface.Errorf("{kubernetes_version} %q is not supported; supported are 1.%d to 1.%d", v, oldestMinor, newestMinor)
 	}
 	return nil
 }
 
 func (s Spec) validateSource() error {
 	if s.AllowHTTP && !strings.HasPrefix(strings.ToLower(s.SourceURL), "http://") {
-		return surface.Errorf("%s has no effect unless %s begins with http://", fieldAllowHTTP, fieldSourceURL)
+		return surface.Errorf("{allow_http} has no effect unless {source_url} begins with http://")
 	}
 	if s.SourceURL == "" {
 		return nil
 	}
 	u, err := url.Parse(s.SourceURL)
 	if err != nil {
-		return surface.Errorf("%s cannot be read as an address; allowed is http:// or https://, a host, and a path", fieldSourceURL) // the error would contain a password
+		return surface.Errorf("{source_url} cannot be read as an address; allowed is http:// or https://, a host, and a path") // the error would contain a password
 	}
 	shown := u.Redacted()
 	switch {
 	case u.Scheme == "file" && u.Host == "" && strings.HasPrefix(u.Path, "/") && u.Opaque == "" && u.User == nil:
 		// a folder
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return surface.Errorf("%s %q must begin with http:// or https:// and a host, or with file:// and an absolute path", fieldSourceURL, shown)
+		return surface.Errorf("{source_url} %q must begin with http:// or https:// and a host, or with file:// and an absolute path", shown)
 	case u.RawQuery != "" || u.Fragment != "":
-		return surface.Errorf("%s %q must not have a query or a fragment: eksnode appends the assets' paths", fieldSourceURL, shown)
+		return surface.Errorf("{source_url} %q must not have a query or a fragment: eksnode appends the assets' paths", shown)
 	}
 	return nil
 }
 
 func validatePin(id, version string) error {
-	asset, err := knownAsset(fieldVersions, id)
+	asset, err := knownAsset("versions", id)
 	switch {
 	case err != nil:
 		return err
 	case asset.Version == "":
-		return surface.Errorf("%s: %s sets this version", fieldVersions.Key(id), fieldKubernetesVersion)
+		return surface.Errorf("%s: {kubernetes_version} sets this version", surface.Name("versions").Key(id))
 	case !versionForm.MatchString(version):
-		return surface.Errorf(`%s must be complete and without "v", such as %q`, fieldVersions.Entry(id, version), asset.Version)
+		return surface.Errorf(`%s must be complete and without "v", such as %q`, surface.Name("versions").Entry(id, version), asset.Version)
 	}
 	return nil
 }
 
 func validateSum(id, sum string) error {
-	if _, err := knownAsset(fieldChecksums, id); err != nil {
+	if _, err := knownAsset("checksums", id); err != nil {
 		return err
 	}
 	if !sumForm.MatchString(sum) {
-		return surface.Errorf("%s must be a SHA-256: 64 hexadecimal digits", fieldChecksums.Entry(id, sum))
+		return surface.Errorf("%s must be a SHA-256: 64 hexadecimal digits", surface.Name("checksums").Entry(id, sum))
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (s Spec) validateNeed(field surface.Name, id string) error {
 	if err != nil || !known || minor >= asset.Since {
 		return nil // reported already, or needed
 	}
-	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and %s is %q", field.Key(id), asset.Since, fieldKubernetesVersion, s.KubernetesVersion)
+	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q", field.Key(id), asset.Since, s.KubernetesVersion)
 }
 
 func knownAsset(field surface.Name, id string) (asset.Asset, error) {
@@ -172,13 +172,13 @@ func knownAsset(field surface.Name, id string) (asset.Asset, error) {
 
 func validateSysctl(name, value string) error {
 	if !sysctlForm.MatchString(name) {
-		return surface.Errorf("%s is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward", fieldSysctls.Key(name))
+		return surface.Errorf("%s is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward", surface.Name("sysctls").Key(name))
 	}
 	if strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r\x00") {
-		return surface.Errorf("%s must be one non-empty line", fieldSysctls.Entry(name, value))
+		return surface.Errorf("%s must be one non-empty line", surface.Name("sysctls").Entry(name, value))
 	}
 	if err := checkParameter(name, strings.TrimSpace(value)); err != nil {
-		return surface.Errorf("%s %w", fieldSysctls.Entry(name, value), err)
+		return surface.Errorf("%s %w", surface.Name("sysctls").Entry(name, value), err)
 	}
 	return nil
 }

@@ -33,35 +33,35 @@ func (s Spec) validateOptions() []error {
 		version := s.PackageVersions[name]
 		switch {
 		case !packageForm.MatchString(name):
-			errs = append(errs, surface.Errorf("%s is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", fieldPackageVersions.Key(name)))
+			errs = append(errs, surface.Errorf("%s is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", surface.Name("package_versions").Key(name)))
 		case !packageVersionForm.MatchString(version):
-			errs = append(errs, surface.Errorf("%s is not a version; write it as the package manager does, such as \"1.7.24-1\"", fieldPackageVersions.Entry(name, version)))
+			errs = append(errs, surface.Errorf("%s is not a version; write it as the package manager does, such as \"1.7.24-1\"", surface.Name("package_versions").Entry(name, version)))
 		}
-		if err := checkPackage(fieldPackageVersions, name); err != nil {
+		if err := checkPackage("package_versions", name); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	if s.Kernel != "" && !packageForm.MatchString(s.Kernel) {
-		errs = append(errs, surface.Errorf("%s: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", fieldKernel, s.Kernel))
+		errs = append(errs, surface.Errorf("{kernel}: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", s.Kernel))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.CACertificates)) {
 		if !authorityForm.MatchString(name) {
-			errs = append(errs, surface.Errorf("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", fieldCaCertificates.Key(name)))
+			errs = append(errs, surface.Errorf("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", surface.Name("ca_certificates").Key(name)))
 		}
 		if _, err := authority(s.CACertificates[name]); err != nil {
-			errs = append(errs, surface.Errorf("%s: %w", fieldCaCertificates.Key(name), err))
+			errs = append(errs, surface.Errorf("%s: %w", surface.Name("ca_certificates").Key(name), err))
 		}
 	}
 	errs = append(append(errs, s.validateArguments()...),
 		slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers(),
-			validateNames(fieldAgents, s.Agents, Agents()))...)
+			validateNames("agents", s.Agents, Agents()))...)
 	for _, c := range []struct {
 		field surface.Name
 		value string
 		known []string
 	}{
-		{fieldBootstrap, s.Bootstrap, Bootstraps()}, {fieldNvidiaContainerToolkit, s.NVIDIAContainerToolkit, DeviceLists()},
-		{fieldSwap, s.Swap, Swaps()}, {fieldFips, s.FIPS, FIPSModes()},
+		{"bootstrap", s.Bootstrap, Bootstraps()}, {"nvidia_container_toolkit", s.NVIDIAContainerToolkit, DeviceLists()},
+		{"swap", s.Swap, Swaps()}, {"fips", s.FIPS, FIPSModes()},
 	} {
 		if c.value != "" && !slices.Contains(c.known, c.value) {
 			errs = append(errs, surface.Errorf("%s %q is not known; known are %s", c.field, c.value,
@@ -69,10 +69,9 @@ func (s Spec) validateOptions() []error {
 		}
 	}
 	if minor, known := version.Minor(s.KubernetesVersion); s.Swap != "" && known && minor < firstWithSwap {
-		errs = append(errs, surface.Errorf("%s needs kubelet 1.%d or newer, with which pods can use swap; %s is %q",
-			fieldSwap, firstWithSwap, fieldKubernetesVersion, s.KubernetesVersion))
+		errs = append(errs, surface.Errorf("{swap} needs kubelet 1.%d or newer, with which pods can use swap; {kubernetes_version} is %q", firstWithSwap, s.KubernetesVersion))
 	}
-	return append(errs, validateNames(fieldHardening, s.Hardening, Hardenings())...)
+	return append(errs, validateNames("hardening", s.Hardening, Hardenings())...)
 }
 
 // validateNames refuses names that are not known, and those that are listed twice.
@@ -96,12 +95,12 @@ func (s Spec) validateArguments() []error {
 		name, value, _ := strings.Cut(a, "=")
 		switch {
 		case !argumentForm.MatchString(a):
-			errs = append(errs, surface.Errorf("%s: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", fieldKernelArguments, a))
+			errs = append(errs, surface.Errorf("{kernel_arguments}: %q is not NAME or NAME=VALUE of letters, digits and . , : / @ %% + _ -", a))
 		case slices.Contains(s.KernelArguments[:i], a):
-			errs = append(errs, surface.Errorf("%s: %q is listed twice", fieldKernelArguments, a))
+			errs = append(errs, surface.Errorf("{kernel_arguments}: %q is listed twice", a))
 		default:
 			if err := s.checkArgument(name, value); err != nil {
-				errs = append(errs, surface.Errorf("%s: %q %w", fieldKernelArguments, a, err))
+				errs = append(errs, surface.Errorf("{kernel_arguments}: %q %w", a, err))
 			}
 		}
 	}

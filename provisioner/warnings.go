@@ -20,7 +20,7 @@ import (
 func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 	if last := d.Release.Last(); !s.AcceptEnded && d.Release.Ended(h.Now()) {
 		return nil, surface.Errorf("%s ended on %s (%s); choose a base image with a newer release, or accept the risk with %s",
-			last.Of, last.Day, last.Source, fieldAcceptEnded.On())
+			last.Of, last.Day, last.Source, surface.Name("accept_ended").On())
 	}
 	var list []string
 	warn := func(end distros.End, remedy string) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -114,6 +115,18 @@ func TestEveryFieldOfTheSpecIsInHCL(t *testing.T) {
 		default:
 			assert.Equal(t, strings.TrimSuffix(json, ",omitempty"), name, f.Name)
 			assert.Contains(t, hcl, name)
+		}
+	}
+	sources, err := filepath.Glob("../../provisioner/*.go")
+	require.NoError(t, err)
+	formats := regexp.MustCompile(`(?:Errorf|add)\(["\x60].*`)
+	for _, file := range sources { // errors name options in braces
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, format := range formats.FindAllString(string(text), -1) {
+			for _, option := range regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`).FindAllStringSubmatch(format, -1) {
+				assert.Contains(t, hcl, option[1], file)
+			}
 		}
 	}
 	for _, name := range []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"} {

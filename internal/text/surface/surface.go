@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,9 +72,13 @@ type failure struct {
 // Unwrap lets errors.Is and errors.As examine the error.
 func (f *failure) Unwrap() error { return f.error }
 
-// Errorf is fmt.Errorf for errors about options. Arguments of the types Name and
-// Words differ between the surfaces.
+// braced is an option in a format.
+var braced = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`)
+
+// Errorf is fmt.Errorf for errors about options. Options in braces, such as {images}, and
+// arguments of the types Name and Words differ between the surfaces.
 func Errorf(format string, args ...any) error {
+	inFlags := braced.ReplaceAllStringFunc(format, func(s string) string { return Name(strings.Trim(s, "{}")).Flag() })
 	typed := slices.Clone(args)
 	for i, arg := range typed {
 		switch arg := arg.(type) {
@@ -85,7 +90,7 @@ func Errorf(format string, args ...any) error {
 			typed[i] = errors.New(InFlags(arg))
 		}
 	}
-	return &failure{fmt.Errorf(format, args...), fmt.Errorf(format, typed...).Error()}
+	return &failure{fmt.Errorf(braced.ReplaceAllString(format, "$1"), args...), fmt.Errorf(inFlags, typed...).Error()}
 }
 
 // InFlags is an error's text for a person who uses flags.
