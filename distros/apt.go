@@ -14,9 +14,9 @@ import (
 
 // aptManager is the package manager of Debian and Ubuntu.
 type aptManager struct {
+	manager
 	// options are for every apt-get, dpkgOptions for every dpkg.
 	options, dpkgOptions []string
-	tool                 tool
 }
 
 // APT is the package manager of Debian, Ubuntu and their derivatives.
@@ -36,14 +36,29 @@ func newApt(patience time.Duration) aptManager {
 	for _, k := range keep {
 		options = append(options, "-o", "DPkg::Options::="+k)
 	}
-	return aptManager{options: options, dpkgOptions: keep, tool: tool{
-		words: 2,
-		env: []string{
-			"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true",
-			"APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_SUSPEND=1",
+	m := aptManager{options: options, dpkgOptions: keep}
+	m.manager = manager{
+		name: "apt", refreshing: "apt-get update", refresh: [][]string{m.get("update")},
+		install: m.get("install", "--no-install-recommends", "--allow-change-held-packages", "--allow-downgrades",
+			"--no-remove", "--"),
+		remove: m.get("remove", "--"), clean: m.get("clean"), pin: "=",
+		tool: tool{
+			words: 2,
+			env: []string{
+				"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true",
+				"APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_SUSPEND=1",
+			},
+			symptoms: aptSymptoms(), locked: aptLocked, patience: patience,
 		},
-		symptoms: aptSymptoms(), locked: aptLocked, patience: patience,
-	}}
+		kernels: debKernels(), repositories: debRepositories(),
+		rules: []scrub.Rule{
+			caches("apt", "/var/lib/apt/lists/*", "/var/lib/apt/periodic/*", "/var/cache/apt/*.bin",
+				"/var/cache/apt/archives/*.deb", "/var/cache/apt/archives/partial/*",
+				"/var/cache/debconf/*-old", "/var/lib/dpkg/*-old", "/var/backups/*"),
+			servicePolicy(), packageState("apt", "dpkg(1)", dpkgState, dpkgStatus, dpkgJournal+"/*"),
+		},
+	}
+	return m
 }
 
 const (
@@ -59,8 +74,6 @@ const (
 	policy = "#!/bin/sh\n# eksnode: no service starts while packages are installed\nexit 101\n"
 )
 
-func (aptManager) Name() string { return "apt" }
-
 // Installed reads dpkg's database, which works for an image root and needs no
 // command. Changes that an interrupted dpkg has not written there count as
 // missing; Install finishes them.
@@ -70,8 +83,7 @@ func (aptManager) Installed(_ context.Context, h *host.Host, names []string) (ma
 		return nil, fmt.Errorf("reading the installed packages: %w", err)
 	}
 	found, provided := map[string]string{}, map[string]string{}
-	for paragraph := range strings.SplitSeq(string(text), "\n\n") {
-		p := dpkgParagraph(paragraph)
+	for p := range dpkgParagraphs(string(text)) {
 		if !strings.HasSuffix(p["Status"], " ok installed") {
 			continue
 		}
@@ -82,19 +94,6 @@ func (aptManager) Installed(_ context.Context, h *host.Host, names []string) (ma
 		}
 	}
 	return chosen(names, found, provided), nil
-}
-
-// dpkgParagraph reads the one-line fields of deb-control(5) that Installed
-// needs.
-func dpkgParagraph(text string) map[string]string {
-	fields := map[string]string{}
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(line, ":")
-		if ok && slices.Contains([]string{"Package", "Status", "Version", "Provides"}, name) {
-			fields[name] = strings.TrimSpace(value)
-		}
-	}
-	return fields
 }
 
 // chosen returns the requested names; a real package comes before a package
@@ -111,40 +110,28 @@ func chosen(names []string, found, provided map[string]string) map[string]string
 	return versions
 }
 
-func (aptManager) Refreshing() string { return "apt-get update" }
-
 // get returns a command line of apt-get.
 func (m aptManager) get(verb string, more ...string) []string {
 	return append(append([]string{"apt-get", verb}, m.options...), more...)
 }
 
-func (m aptManager) Refresh(ctx context.Context, h *host.Host) error {
-	if err := m.tool.run(ctx, h, m.get("update")); err != nil {
-		return fmt.Errorf("refreshing the package lists: %w", err)
-	}
-	return nil
-}
-
 func (m aptManager) Install(ctx context.Context, h *host.Host, names []string) (err error) {
 	restore, err := quiet(h)
 	if err != nil {
-		return installing(err)
+		return while(installing, err)
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	// The installation may repair this failure, so it counts only if the
 	// installation fails too.
 	unfinished := m.tool.run(ctx, h, m.configure())
-	if err := m.tool.run(ctx, h, m.get("install", append([]string{"--no-install-recommends", "--allow-change-held-packages", "--allow-downgrades", "--no-remove", "--"}, names...)...)); err != nil {
-		return installing(errors.Join(err, unfinished))
+	if err := m.tool.run(ctx, h, slices.Concat(m.install, names)); err != nil {
+		return while(installing, errors.Join(err, unfinished))
 	}
 	return nil
 }
 
-// Pinned implements PackageManager.
-func (aptManager) Pinned(name, version string) (string, error) { return name + "=" + version, nil }
-
 func (m aptManager) Hold(ctx context.Context, h *host.Host, names []string) error {
-	return holding(m.tool.run(ctx, h, append([]string{"apt-mark", "hold"}, names...)))
+	return while(holding, m.tool.run(ctx, h, append([]string{"apt-mark", "hold"}, names...)))
 }
 
 // Held reads the selection of each package in dpkg's database.
@@ -154,24 +141,12 @@ func (aptManager) Held(h *host.Host, names []string) ([]string, error) {
 		return nil, fmt.Errorf("reading the held packages: %w", err)
 	}
 	var held []string
-	for paragraph := range strings.SplitSeq(string(text), "\n\n") {
-		p := dpkgParagraph(paragraph)
+	for p := range dpkgParagraphs(string(text)) {
 		if strings.HasPrefix(p["Status"], "hold ") && slices.Contains(names, p["Package"]) {
 			held = append(held, p["Package"])
 		}
 	}
 	return held, nil
-}
-
-func (m aptManager) Remove(ctx context.Context, h *host.Host, names []string) error {
-	return removing(m.tool.run(ctx, h, m.get("remove", append([]string{"--"}, names...)...)))
-}
-
-func (m aptManager) Clean(ctx context.Context, h *host.Host) error {
-	if err := m.tool.run(ctx, h, m.get("clean")); err != nil {
-		return fmt.Errorf("deleting downloaded packages: %w", err)
-	}
-	return nil
 }
 
 // quiet stops services from starting until restore is called. If the machine
@@ -216,16 +191,3 @@ func aptSymptoms() []symptom {
 // aptLocked matches the messages of apt and dpkg about another running process.
 // The lock of the lists and dpkg's own lock have no timeout of their own.
 const aptLocked = `Could not get lock|(was|is) locked by (another process|\S+ process with pid)`
-
-// RepositoryForm implements PackageManager.
-func (aptManager) RepositoryForm() RepositoryForm { return debRepositories() }
-
-// Kernels implements PackageManager.
-func (aptManager) Kernels() Kernels { return debKernels() }
-
-// ScrubRules implements PackageManager.
-func (aptManager) ScrubRules() []scrub.Rule {
-	return append(caches("apt", "/var/lib/apt/lists/*", "/var/lib/apt/periodic/*", "/var/cache/apt/*.bin", "/var/cache/apt/archives/*.deb",
-		"/var/cache/apt/archives/partial/*", "/var/cache/debconf/*-old", "/var/lib/dpkg/*-old", "/var/backups/*"),
-		servicePolicy(), packageState("apt", "dpkg(1)", dpkgState, dpkgStatus, dpkgJournal+"/*"))
-}

@@ -1,6 +1,7 @@
 package distros
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,10 +9,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// confHas returns the names that a field lists in a section of a configuration
-// file. A missing file lists none.
-func confHas(h *host.Host, file, section, field string, names []string) ([]string, error) {
-	text, err := h.Content(file)
+// holdsInConf holds packages with a list in the configuration of the package manager, which
+// then neither installs nor upgrades them. It is a field in a section of a file.
+type holdsInConf struct{ file, section, field string }
+
+// Held returns the names that the field lists. A missing file lists none.
+func (c holdsInConf) Held(h *host.Host, names []string) ([]string, error) {
+	text, err := h.Content(c.file)
 	if err != nil {
 		return nil, fmt.Errorf("reading the held packages: %w", err)
 	}
@@ -24,7 +28,7 @@ func confHas(h *host.Host, file, section, field string, names []string) ([]strin
 			continue
 		}
 		key, value, ok := strings.Cut(line, "=")
-		if !ok || at != section || strings.TrimSpace(key) != field {
+		if !ok || at != c.section || strings.TrimSpace(key) != c.field {
 			continue
 		}
 		for _, name := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }) {
@@ -36,11 +40,14 @@ func confHas(h *host.Host, file, section, field string, names []string) ([]strin
 	return found, nil
 }
 
-// extendConf adds names to the list of a field, in the section's line of that
-// field or in a new line at the beginning of the section. A missing section is
-// added.
-func extendConf(h *host.Host, file, section, field string, names []string) error {
-	have, err := confHas(h, file, section, field, names)
+// Hold adds names to the list, in the section's line of the field or in a new line at the
+// beginning of the section. A missing section is added.
+func (c holdsInConf) Hold(_ context.Context, h *host.Host, names []string) error {
+	return while(holding, c.extend(h, names))
+}
+
+func (c holdsInConf) extend(h *host.Host, names []string) error {
+	have, err := c.Held(h, names)
 	if err != nil {
 		return err
 	}
@@ -48,17 +55,17 @@ func extendConf(h *host.Host, file, section, field string, names []string) error
 	if len(more) == 0 {
 		return nil
 	}
-	text, err := h.Content(file)
+	text, err := h.Content(c.file)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", file, err)
+		return fmt.Errorf("reading %s: %w", c.file, err)
 	}
 	attr := host.Attributes{Mode: 0o644}
 	if text != nil {
-		if attr, err = h.Files.Attributes(file); err != nil {
-			return fmt.Errorf("reading %s: %w", file, err)
+		if attr, err = h.Files.Attributes(c.file); err != nil {
+			return fmt.Errorf("reading %s: %w", c.file, err)
 		}
 	}
-	return h.Files.WriteFile(file, []byte(withNames(string(text), section, field, strings.Join(more, " "))), attr)
+	return h.Files.WriteFile(c.file, []byte(withNames(string(text), c.section, c.field, strings.Join(more, " "))), attr)
 }
 
 // withNames returns the text of a configuration file with names in a field.

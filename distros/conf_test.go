@@ -26,17 +26,18 @@ func TestWithNamesEditsOneField(t *testing.T) {
 	}
 }
 
-func TestExtendConfAddsEachOnce(t *testing.T) {
+func TestHoldAddsEachOnce(t *testing.T) {
 	h := hosttest.Root(t, map[string]string{"etc/yum.conf": "[main]\nexclude=a, c\n"})
-	require.NoError(t, extendConf(h, "/etc/yum.conf", "main", "exclude", []string{"a", "b"}))
+	conf := holdsInConf{"/etc/yum.conf", "main", "exclude"}
+	require.NoError(t, conf.Hold(t.Context(), h, []string{"a", "b"}))
 	text, err := h.Content("/etc/yum.conf")
 	require.NoError(t, err)
 	assert.Equal(t, "[main]\nexclude=a, c b\n", string(text))
-	require.NoError(t, extendConf(h, "/etc/yum.conf", "main", "exclude", []string{"a", "b"}))
+	require.NoError(t, conf.Hold(t.Context(), h, []string{"a", "b"}))
 	again, err := h.Content("/etc/yum.conf")
 	require.NoError(t, err)
 	assert.Equal(t, text, again)
-	held, err := confHas(h, "/etc/yum.conf", "main", "exclude", []string{"a", "b", "d"})
+	held, err := conf.Held(h, []string{"a", "b", "d"})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b"}, held)
 }

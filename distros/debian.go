@@ -2,18 +2,34 @@ package distros
 
 // debian is Debian.
 func debian() Distro {
-	return Distro{
-		ID:        "debian",
-		Name:      "Debian",
-		OSRelease: []string{"debian"},
-		Versions:  []string{"12", "13"},
-		Tested:    Joins,
-		Differs:   "Images of 13 (`make e2e`) and 12 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in Debian 12 and 1.7 in Debian 13.",
+	d := debianFamily("debian", "Debian")
+	d.OSRelease = []string{"debian"}
+	d.Versions = []string{"12", "13"}
+	d.Tested = Joins
+	d.Differs = "Images of 13 (`make e2e`) and 12 (`make e2e-full`) join a real cluster in the tests. containerd is 1.6 in Debian 12 and 1.7 in Debian 13."
+	d.Releases = map[string]ReleaseFacts{
+		"12": {Containerd: "1.6"},
+		"13": {Containerd: "1.7"},
+	}
+	d.OptionPackages = withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"), "systemd-zram-generator")
+	d.FIPS = NoFIPS()
+	d.Time = Timesyncd()
+	d.DefaultUser = "admin"
+	d.BaseImages = []BaseImage{
+		{Owner: "136693071363", Name: "debian-{version}-{arch}-*", Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+	}
+	d.CloudImages = []CloudImage{
+		{Version: "12", URL: "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-generic-{arch}.qcow2", Sums: "https://cloud.debian.org/images/cloud/bookworm/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
+		{Version: "13", URL: "https://cloud.debian.org/images/cloud/trixie/latest/debian-13-generic-{arch}.qcow2", Sums: "https://cloud.debian.org/images/cloud/trixie/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
+	}
+	return d
+}
 
-		Releases: map[string]ReleaseFacts{
-			"12": {Containerd: "1.6"},
-			"13": {Containerd: "1.7"},
-		},
+// debianFamily is what Debian and Ubuntu share.
+func debianFamily(id, name string) Distro {
+	return Distro{
+		ID:   id,
+		Name: name,
 
 		PackageManager: APT(),
 		Packages: map[Role][]string{
@@ -23,8 +39,6 @@ func debian() Distro {
 			Storage:          {"nfs-common"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"), "systemd-zram-generator"),
-		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -35,17 +49,7 @@ func debian() Distro {
 
 		Network:  NetplanNetworkd(),
 		Security: AppArmor(),
-		Time:     Timesyncd(),
 		Kernel:   GrubDropIn(),
 		Quirks:   []Quirk{CloudInitHotplug(), ResolvedStub()},
-
-		DefaultUser: "admin",
-		BaseImages: []BaseImage{
-			{Owner: "136693071363", Name: "debian-{version}-{arch}-*", Parameter: "/aws/service/debian/release/{version}/latest/{arch}", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-		},
-		CloudImages: []CloudImage{
-			{Version: "12", URL: "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-generic-{arch}.qcow2", Sums: "https://cloud.debian.org/images/cloud/bookworm/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
-			{Version: "13", URL: "https://cloud.debian.org/images/cloud/trixie/latest/debian-13-generic-{arch}.qcow2", Sums: "https://cloud.debian.org/images/cloud/trixie/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
-		},
 	}
 }

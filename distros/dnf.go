@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,20 +15,9 @@ import (
 // dnfManager is the package manager of Amazon Linux 2023 and Red Hat's family,
 // and yum, which came before it and is called in the same way.
 type dnfManager struct {
-	transactional
-	// name is the command; refresh are the lines that learn what the
-	// repositories offer.
-	name    string
-	refresh [][]string
-	// conf is its configuration, and exclude the field that holds packages.
-	conf, exclude string
-	// options are given to every dnf.
-	options []string
-	// held is the option that installs and removes held packages too.
-	held string
-	tool tool
-	// state is the audit rule for packages that an interrupted run left half done.
-	state scrub.Rule
+	manager
+	rpmDatabase
+	holdsInConf
 }
 
 // DNF is the package manager of Amazon Linux 2023, Fedora and Red Hat's family. It
@@ -35,18 +25,19 @@ type dnfManager struct {
 func DNF() PackageManager { return newDnf(lockPatience) }
 
 func newDnf(patience time.Duration) PackageManager {
-	return dnfManager{
-		name: "dnf", refresh: [][]string{{"makecache", "--refresh"}}, conf: "/etc/dnf/dnf.conf", exclude: "excludepkgs",
-		options: []string{
+	m := newRpmManager("dnf", patience, "--setopt=disable_excludes=main", // dnf 5 has no --disableexcludes
+		[]string{
 			"--assumeyes", "--setopt=install_weak_deps=False", "--setopt=retries=3", "--setopt=timeout=60",
 			"--setopt=*.skip_if_unavailable=False", // or an unreachable repository is a mere warning
 			"--setopt=exit_on_lock=True",
 			"--setopt=protect_running_kernel=False", // the image may start with another
-		},
-		held:  "--setopt=disable_excludes=main", // dnf 5 has no --disableexcludes
-		tool:  tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, waits: dnf5Waits, log: "/var/log/dnf5.log", patience: patience},
-		state: packageState("dnf", "dnf(8), rpm(8)", rpmState(`run "dnf remove --duplicates"`), rpmPaths...),
-	}
+		}, []string{"makecache", "--refresh"})
+	m.tool.waits, m.tool.log = dnf5Waits, "/var/log/dnf5.log"
+	m.holdsInConf = holdsInConf{"/etc/dnf/dnf.conf", "main", "excludepkgs"}
+	m.kernels = rpmKernels("dnf", "repoquery", "--quiet", `--queryformat=%{name}\n`, "kernel*")
+	state := rpmState(`run "dnf remove --duplicates"`)
+	m.rules = append(m.rules, packageState("dnf", "dnf(8), rpm(8)", state, rpmPaths...))
+	return m
 }
 
 // Yum is the package manager of Amazon Linux 2. It has neither weak
@@ -54,30 +45,43 @@ func newDnf(patience time.Duration) PackageManager {
 func Yum() PackageManager { return newYum(lockPatience) }
 
 func newYum(patience time.Duration) PackageManager {
-	return dnfManager{
-		name: "yum", refresh: [][]string{{"clean", "expire-cache"}, {"makecache"}}, conf: "/etc/yum.conf", exclude: "exclude",
-		options: []string{
-			"--assumeyes", "--setopt=retries=3", "--setopt=timeout=60",
-			"--setopt=skip_missing_names_on_install=0", // or a missing package is a mere warning
-			"--setopt=exit_on_lock=1",
-		},
-		held:  "--disableexcludes=main",
-		tool:  tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
-		state: packageState("yum", "yum-complete-transaction(8), package-cleanup(1)", yumState, append([]string{yumJournal}, rpmPaths...)...),
-	}
+	m := newRpmManager("yum", patience, "--disableexcludes=main", []string{
+		"--assumeyes", "--setopt=retries=3", "--setopt=timeout=60",
+		"--setopt=skip_missing_names_on_install=0", // or a missing package is a mere warning
+		"--setopt=exit_on_lock=1",
+	}, []string{"clean", "expire-cache"}, []string{"makecache"})
+	m.holdsInConf = holdsInConf{"/etc/yum.conf", "main", "exclude"}
+	m.rules = append(m.rules, packageState("yum", "yum-complete-transaction(8), package-cleanup(1)", yumState,
+		append([]string{yumJournal}, rpmPaths...)...))
+	return m
 }
 
-func (m dnfManager) Name() string { return m.name }
+// newRpmManager is dnf or yum. The option held installs and removes held packages too, options
+// are for every command, and refresh learns what the repositories offer.
+func newRpmManager(name string, patience time.Duration, held string, options []string, refresh ...[]string) dnfManager {
+	line := func(verb string, more ...string) []string { return slices.Concat([]string{name, verb}, options, more) }
+	m := manager{
+		name: name, refreshing: name + " makecache",
+		tool:    tool{words: 2, symptoms: rpmSymptoms(), locked: dnfLocked, patience: patience},
+		install: line("install", held, "--"), remove: line("remove", held, "--"), clean: line("clean", "packages"), pin: "-",
+		repositories: rpmRepositories("/etc/yum.repos.d"), // dnf imports the keys that a repository names
+		rules: []scrub.Rule{caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*",
+			"/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*", "/var/lib/yum/history/*", "/var/lib/yum/uuid",
+			"/usr/lib/sysimage/libdnf5/transaction_history.sqlite*")},
+	}
+	for _, words := range refresh {
+		m.refresh = append(m.refresh, line(words[0], words[1:]...))
+	}
+	return dnfManager{manager: m}
+}
+
+// rpmDatabase is the database of installed packages.
+type rpmDatabase struct{}
 
 // Installed queries rpm. The form of rpm's database changes from release to
 // release, so eksnode does not read the file, and an image root has no running
 // rpm.
-func (m dnfManager) Installed(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
-	return rpmVersions(ctx, h, names)
-}
-
-// rpmVersions returns the versions of the installed packages.
-func rpmVersions(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
+func (rpmDatabase) Installed(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
 	found := map[string]string{}
 	for _, name := range names {
 		version, err := rpmVersion(ctx, h, name)
@@ -113,54 +117,6 @@ func rpmVersion(ctx context.Context, h *host.Host, name string) (string, error) 
 	return version, nil
 }
 
-func (m dnfManager) Refreshing() string { return m.name + " makecache" }
-
-// line is a command line of dnf.
-func (m dnfManager) line(verb string, more ...string) []string {
-	return append(append([]string{m.name, verb}, m.options...), more...)
-}
-
-func (m dnfManager) Refresh(ctx context.Context, h *host.Host) error {
-	for _, r := range m.refresh {
-		if err := m.tool.run(ctx, h, m.line(r[0], r[1:]...)); err != nil {
-			return fmt.Errorf("refreshing the package lists: %w", err)
-		}
-	}
-	return nil
-}
-
-// Pinned implements PackageManager.
-func (m dnfManager) Pinned(name, version string) (string, error) { return name + "-" + version, nil }
-
-// Hold needs no plug-in: dnf neither installs nor upgrades packages that its
-// configuration excludes. Install ignores the exclusion.
-func (m dnfManager) Hold(_ context.Context, h *host.Host, names []string) error {
-	return holding(extendConf(h, m.conf, "main", m.exclude, names))
-}
-
-func (m dnfManager) Held(h *host.Host, names []string) ([]string, error) {
-	return confHas(h, m.conf, "main", m.exclude, names)
-}
-
-func (m dnfManager) Remove(ctx context.Context, h *host.Host, names []string) error {
-	return removing(m.tool.run(ctx, h, m.line("remove", append([]string{m.held, "--"}, names...)...)))
-}
-
-// Install needs no repair before: dnf works in transactions.
-func (m dnfManager) Install(ctx context.Context, h *host.Host, names []string) error {
-	return installing(m.tool.run(ctx, h, m.line("install", append([]string{m.held, "--"}, names...)...)))
-}
-
-// Leftover returns nothing: packages of rpm do not start their services.
-func (dnfManager) Leftover(*host.Host) ([]string, error) { return nil, nil }
-
-func (m dnfManager) Clean(ctx context.Context, h *host.Host) error {
-	if err := m.tool.run(ctx, h, m.line("clean", "packages")); err != nil {
-		return fmt.Errorf("deleting downloaded packages: %w", err)
-	}
-	return nil
-}
-
 // dnfLocked matches the messages of dnf, dnf 5, yum and rpm about another running
 // process. rpm uses fcntl(2), and the path in its message is the locked file.
 const dnfLocked = `already locked by \d+|another app is currently holding|Existing lock \S+|Failed to obtain rpm transaction lock|` + dnf5Waits +
@@ -182,21 +138,4 @@ func rpmSymptoms() []symptom {
 		{`(package \S+ .*conflicts with \S+ provided by \S+)`, conflicts},
 		{`GPG check FAILED|OpenPGP check for package \S+ .*has failed|Signature verification failed|is not signed|enabled checking of packages via GPG keys|repomd.xml signature could not be verified`, "a package's or a repository's signature could not be verified"},
 	}...)
-}
-
-// RepositoryForm implements PackageManager. dnf imports the keys that a repository names.
-func (dnfManager) RepositoryForm() RepositoryForm { return rpmRepositories("/etc/yum.repos.d") }
-
-// Kernels implements PackageManager. yum has no repoquery of its own.
-func (m dnfManager) Kernels() Kernels {
-	if m.name == "yum" {
-		return Kernels{}
-	}
-	return rpmKernels(m.name, "repoquery", "--quiet", `--queryformat=%{name}\n`, "kernel*")
-}
-
-// ScrubRules implements PackageManager.
-func (m dnfManager) ScrubRules() []scrub.Rule {
-	return append(caches("dnf", "/var/cache/dnf/*", "/var/cache/libdnf5/*", "/var/cache/yum/*", "/var/lib/dnf/history.sqlite*", "/var/lib/dnf/repos/*",
-		"/var/lib/yum/history/*", "/var/lib/yum/uuid", "/usr/lib/sysimage/libdnf5/transaction_history.sqlite*"), m.state)
 }

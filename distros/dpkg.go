@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -57,16 +58,27 @@ func dpkgRead(h *host.Host, status []byte) (map[dpkgPackage]dpkgEntry, int, erro
 	return states, len(entries), nil
 }
 
+// dpkgParagraphs reads the one-line fields of a file of deb-control(5)'s form.
+func dpkgParagraphs(text string) iter.Seq[map[string]string] {
+	return func(yield func(map[string]string) bool) {
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			fields := map[string]string{}
+			for line := range strings.Lines(paragraph) {
+				if name, value, ok := strings.Cut(line, ":"); ok {
+					fields[name] = strings.TrimSpace(value)
+				}
+			}
+			if !yield(fields) {
+				return
+			}
+		}
+	}
+}
+
 // dpkgRecords records the states in a file of deb-control(5)'s form: the wanted
 // state, whether the package must be installed again, and the state.
 func dpkgRecords(text string, states map[dpkgPackage]dpkgEntry) {
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		fields := map[string]string{}
-		for line := range strings.Lines(paragraph) {
-			if name, value, ok := strings.Cut(line, ":"); ok {
-				fields[name] = strings.TrimSpace(value)
-			}
-		}
+	for fields := range dpkgParagraphs(text) {
 		if fields["Package"] == "" {
 			continue
 		}
@@ -224,22 +236,22 @@ func dpkgNames(states map[dpkgPackage]dpkgEntry, in func(dpkgEntry) bool) []stri
 func (m aptManager) Finish(ctx context.Context, h *host.Host) (err error) {
 	restore, err := quiet(h)
 	if err != nil {
-		return finishing(err)
+		return while(finishing, err)
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	unconfigured := m.tool.run(ctx, h, m.configure()) // perhaps for want of one that is unpacked below
 	states, _, err := dpkgUnfinished(h)
 	if err != nil {
-		return finishing(err)
+		return while(finishing, err)
 	}
 	maps.DeleteFunc(states, func(_ dpkgPackage, s dpkgEntry) bool { return !s.again })
 	if len(states) == 0 {
-		return finishing(unconfigured)
+		return while(finishing, unconfigured)
 	}
 	if err := m.unpackAgain(ctx, h, states); err != nil {
-		return finishing(err)
+		return while(finishing, err)
 	}
-	return finishing(m.tool.run(ctx, h, m.configure()))
+	return while(finishing, m.tool.run(ctx, h, m.configure()))
 }
 
 // unpackAgain installs packages again, and removes those whose removal was

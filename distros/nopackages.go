@@ -6,45 +6,38 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // packageless is for systems without a package manager: everything they need is
 // in their image or comes as an asset.
-type packageless struct{ transactional }
+type packageless struct{ manager }
 
 // NoPackageManager is for systems whose image has all packages.
-func NoPackageManager() PackageManager { return packageless{} }
-
-func (packageless) Name() string { return "none" }
+func NoPackageManager() PackageManager {
+	return packageless{manager{name: "none", refreshing: "nothing"}}
+}
 
 func (packageless) Installed(context.Context, *host.Host, []string) (map[string]string, error) {
 	return map[string]string{}, nil
 }
 
-func (packageless) Refreshing() string { return "nothing" }
-
-func (packageless) Refresh(context.Context, *host.Host) error { return nil }
-
 // Install refuses all packages; the distribution's own lists are empty.
 func (packageless) Install(_ context.Context, _ *host.Host, names []string) error {
-	return installing(none(names))
+	return while(installing, none(names))
 }
 
 // Pinned implements PackageManager.
 func (packageless) Pinned(name, _ string) (string, error) { return "", none([]string{name}) }
 
 func (packageless) Hold(_ context.Context, _ *host.Host, names []string) error {
-	return holding(none(names))
+	return while(holding, none(names))
 }
 
 func (packageless) Held(*host.Host, []string) ([]string, error) { return nil, nil }
 
 func (packageless) Remove(_ context.Context, _ *host.Host, names []string) error {
-	return removing(none(names))
+	return while(removing, none(names))
 }
-
-func (packageless) Leftover(*host.Host) ([]string, error) { return nil, nil }
 
 func (packageless) Clean(context.Context, *host.Host) error { return nil }
 
@@ -58,12 +51,3 @@ func (d Distro) HasPackages() bool {
 	_, without := d.PackageManager.(packageless)
 	return !without
 }
-
-// RepositoryForm implements PackageManager.
-func (packageless) RepositoryForm() RepositoryForm { return RepositoryForm{} }
-
-// Kernels implements PackageManager.
-func (packageless) Kernels() Kernels { return Kernels{} }
-
-// ScrubRules implements PackageManager.
-func (packageless) ScrubRules() []scrub.Rule { return nil }

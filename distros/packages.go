@@ -2,7 +2,6 @@ package distros
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -102,24 +101,3 @@ const (
 	noRepository = "the repository $1 could not be reached; check the machine's network, proxy and repositories"
 	stillRunning = "another package manager is still running"
 )
-
-func installing(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("installing packages: %w", err)
-}
-
-func removing(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("removing packages: %w", err)
-}
-
-func holding(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("holding packages: %w", err)
-}

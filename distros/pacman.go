@@ -21,26 +21,38 @@ import (
 
 // pacmanManager is the package manager of Arch Linux.
 type pacmanManager struct {
-	transactional
-	// options are for every pacman.
-	options []string
-	tool    tool
+	manager
+	holdsInConf
 }
 
 // Pacman is the package manager of Arch Linux.
-func Pacman() PackageManager {
-	return pacmanManager{
-		options: []string{"--noconfirm", "--noprogressbar"},
-		tool:    tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked, patience: lockPatience},
+func Pacman() PackageManager { return newPacman() }
+
+func newPacman() pacmanManager {
+	const keys = "/etc/pacman.d/gnupg/"
+	line := func(verb string, more ...string) []string {
+		return append([]string{"pacman", verb, "--noconfirm", "--noprogressbar"}, more...)
 	}
+	return pacmanManager{manager{
+		name: "pacman", refreshing: "pacman -Syu", refresh: [][]string{line("-Syu")},
+		install: line("-S", "--needed", "--"), remove: line("-Rc", "--"),
+		tool:    tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked, patience: lockPatience},
+		kernels: pacmanKernels(), repositories: pacmanRepositories(),
+		rules: []scrub.Rule{
+			caches("pacman", "/var/cache/pacman/pkg/*", "/var/lib/pacman/sync/*", "/var/lib/pacman/db.lck"),
+			identity("pacman-key", "pacman-key",
+				"every node would have the private key with which its package manager trusts other keys",
+				`"pacman-key --init"; packages can be installed without it`, "pacman-key(8)",
+				keys+"private-keys-v1.d/*", keys+"openpgp-revocs.d/*", keys+"secring.gpg", keys+"random_seed", keys+"S.*"),
+			packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"),
+		},
+	}, holdsInConf{"/etc/pacman.conf", "options", "IgnorePkg"}} // any number of times, see pacman.conf(5)
 }
 
 const (
 	pacmanLocal = "/var/lib/pacman/local"
 	pacmanLock  = "/var/lib/pacman/db.lck"
 )
-
-func (pacmanManager) Name() string { return "pacman" }
 
 // Installed reads pacman's local database, which works for an image root and
 // needs no command.
@@ -93,39 +105,15 @@ func pacmanDesc(text string) map[string][]string {
 	return fields
 }
 
-func (pacmanManager) Refreshing() string { return "pacman -Syu" }
-
 // Refresh also upgrades the system: Arch does not support new packages on an
 // old system.
 func (m pacmanManager) Refresh(ctx context.Context, h *host.Host) error {
-	if err := m.tool.run(ctx, h, append([]string{"pacman", "-Syu"}, m.options...)); err != nil {
-		return fmt.Errorf("refreshing the package lists and upgrading: %w", err)
-	}
-	return nil
-}
-
-// Install needs no repair before: pacman writes its database package by
-// package.
-func (m pacmanManager) Install(ctx context.Context, h *host.Host, names []string) error {
-	return installing(m.tool.run(ctx, h, append(append([]string{"pacman", "-S", "--needed"}, m.options...), append([]string{"--"}, names...)...)))
+	return while("refreshing the package lists and upgrading", m.tool.run(ctx, h, m.refresh[0]))
 }
 
 // Pinned refuses: Arch's repositories have only the newest version.
 func (pacmanManager) Pinned(name, version string) (string, error) {
 	return "", surface.Errorf("pacman cannot install %s %s: a repository has only the newest version; remove the package from %s", name, version, surface.Name("package_versions"))
-}
-
-// Hold writes IgnorePkg, which pacman.conf(5) allows any number of times.
-func (pacmanManager) Hold(_ context.Context, h *host.Host, names []string) error {
-	return holding(extendConf(h, "/etc/pacman.conf", "options", "IgnorePkg", names))
-}
-
-func (pacmanManager) Held(h *host.Host, names []string) ([]string, error) {
-	return confHas(h, "/etc/pacman.conf", "options", "IgnorePkg", names)
-}
-
-func (m pacmanManager) Remove(ctx context.Context, h *host.Host, names []string) error {
-	return removing(m.tool.run(ctx, h, append(append([]string{"pacman", "-Rc"}, m.options...), append([]string{"--"}, names...)...)))
 }
 
 // pacmanCache has the downloaded packages.
@@ -136,16 +124,10 @@ const pacmanCache = "/var/cache/pacman/pkg"
 // to the machine and is not in the image.
 func (pacmanManager) Clean(_ context.Context, h *host.Host) error {
 	foreign, err := h.Files.Foreign(pacmanCache, pacmanCache, true)
-	if err != nil {
-		return fmt.Errorf("deleting downloaded packages: %w", err)
+	if err == nil && foreign == nil {
+		_, err = h.Files.RemoveContents(pacmanCache)
 	}
-	if foreign != nil {
-		return nil
-	}
-	if _, err := h.Files.RemoveContents(pacmanCache); err != nil {
-		return fmt.Errorf("deleting downloaded packages: %w", err)
-	}
-	return nil
+	return while(cleaning, err)
 }
 
 var processFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
@@ -259,20 +241,4 @@ func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
 		}
 	}
 	return name, "", nil
-}
-
-// RepositoryForm implements PackageManager.
-func (pacmanManager) RepositoryForm() RepositoryForm { return pacmanRepositories() }
-
-// Kernels implements PackageManager.
-func (pacmanManager) Kernels() Kernels { return pacmanKernels() }
-
-// ScrubRules implements PackageManager.
-func (pacmanManager) ScrubRules() []scrub.Rule {
-	const keys = "/etc/pacman.d/gnupg/"
-	return append(append(caches("pacman", "/var/cache/pacman/pkg/*", "/var/lib/pacman/sync/*", "/var/lib/pacman/db.lck"),
-		identity("pacman-key", "pacman-key", "every node would have the private key with which its package manager trusts other keys",
-			`"pacman-key --init"; packages can be installed without it`, "pacman-key(8)",
-			keys+"private-keys-v1.d/*", keys+"openpgp-revocs.d/*", keys+"secring.gpg", keys+"random_seed", keys+"S.*")...),
-		packageState("pacman", "pacman(8)", pacmanState, pacmanLock, pacmanLocal+"/*"))
 }

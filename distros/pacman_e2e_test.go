@@ -95,7 +95,8 @@ func signPackages(t *testing.T, h *host.Host, key signer, spoil bool) {
 func TestPacmanMeetsTheContract(t *testing.T) {
 	contract(t, []string{"pacman-package-manager", "makepkg", "libarchive-tools", "zstd", "fakeroot"}, func(t *testing.T, _ *host.Host) workshop {
 		require.NoError(t, os.MkdirAll("/var/lib/pacman/local", 0o755))
-		impatient := pacmanManager{options: []string{"--noconfirm"}, tool: tool{words: 2, symptoms: pacmanSymptoms(), locked: pacmanLocked}}
+		impatient := newPacman()
+		impatient.tool.patience = 0
 		return workshop{
 			pm: Pacman(), impatient: impatient, build: buildPackage, publish: publishPackages, release: "-1", cache: "/var/cache/pacman/pkg", folder: pacmanRepository, unsigned: unverified,
 			sign: signPackages,

@@ -15,33 +15,41 @@ func rhel() Distro {
 // enterpriseLinux is what Red Hat Enterprise Linux and its rebuilds share. Their
 // repositories have no containerd, and those of release 10 also no runc.
 func enterpriseLinux(id, name string) Distro {
-	return Distro{
-		ID:        id,
-		Name:      name,
-		OSRelease: []string{id},
-		Versions:  []string{"9", "10"},
-		Differs:   "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel.",
+	d := redHatFamily(id, name)
+	d.OSRelease = []string{id}
+	d.Versions = []string{"9", "10"}
+	d.Differs = "containerd and runc come from upstream archives: the repositories have no containerd, and those of 10 also no runc. On 10, provisioning installs kernel-modules-extra, because images lack the modules for iptables. This package also installs the newest kernel."
+	d.Releases = map[string]ReleaseFacts{
+		"9":  {Caution: cgroupV1Left},
+		"10": {},
+	}
+	d.Packages[ContainerRuntime] = []string{}
+	// The kernels of release 10 have br_netfilter and the modules for iptables in
+	// a package that images lack and that iptables-nft does not require. The
+	// package also installs its kernel (kops #18724).
+	d.PackagesOf = map[string]map[Role][]string{"10": {Networking: {"kernel-modules-extra"}}}
+	d.Upstream = []string{"containerd", "runc"}
+	d.FIPS = FIPSModeSetup()
+	d.Network = NetworkManager()
+	d.Quirks = []Quirk{CloudInitHotplug()}
+	return d
+}
 
-		Releases: map[string]ReleaseFacts{
-			"9":  {Caution: cgroupV1Left},
-			"10": {},
-		},
+// redHatFamily is what the distributions that descend from Red Hat share.
+func redHatFamily(id, name string) Distro {
+	return Distro{
+		ID:   id,
+		Name: name,
 
 		PackageManager: DNF(),
 		Packages: map[Role][]string{
-			ContainerRuntime: {},
+			ContainerRuntime: {"containerd", "runc"},
 			Confinement:      {"container-selinux", "policycoreutils"},
 			Networking:       {"conntrack-tools", "ethtool", "iproute", "iptables-nft", "nftables", "socat"},
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		// The kernels of release 10 have br_netfilter and the modules for iptables in
-		// a package that images lack and that iptables-nft does not require. The
-		// package also installs its kernel (kops #18724).
-		PackagesOf:     map[string]map[Role][]string{"10": {Networking: {"kernel-modules-extra"}}},
-		Upstream:       []string{"containerd", "runc"},
 		OptionPackages: UsualOptionPackages("audit", "chrony"),
-		FIPS:           FIPSModeSetup(),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",
@@ -50,11 +58,9 @@ func enterpriseLinux(id, name string) Distro {
 		CARefresh:     []string{"update-ca-trust"},
 		CABundle:      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
 
-		Network:  NetworkManager(),
 		Security: SELinux(),
 		Time:     Chrony(),
 		Kernel:   Grubby(),
-		Quirks:   []Quirk{CloudInitHotplug()},
 	}
 }
 

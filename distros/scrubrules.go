@@ -14,22 +14,22 @@ import (
 // caches is the scrub rule of a package manager: its downloads and its records
 // of the build. The tools' own cleaning commands leave half of them (pacman
 // -Scc --noconfirm the packages, dnf clean all the history).
-func caches(manager string, paths ...string) []scrub.Rule {
-	return []scrub.Rule{{
+func caches(manager string, paths ...string) scrub.Rule {
+	return scrub.Rule{
 		ID: manager + "-caches", Phase: scrub.Caches, Groups: []string{"caches", "packages"}, Verb: plan.Remove,
 		Paths: paths, Owner: manager,
 		Why:         "old package lists and downloads make the image larger",
 		Regenerated: manager + ", when it next looks for updates", Source: "virt-sysprep, " + manager + "'s manual",
-	}}
+	}
 }
 
 // identity is the scrub rule for files with which a package manager tells one
 // machine from another.
-func identity(id, owner, why, regenerated, source string, paths ...string) []scrub.Rule {
-	return []scrub.Rule{{
+func identity(id, owner, why, regenerated, source string, paths ...string) scrub.Rule {
+	return scrub.Rule{
 		ID: id, Phase: scrub.Identity, Groups: []string{"identity", "packages"}, Verb: plan.Remove,
 		Paths: paths, Owner: owner, Why: why, Regenerated: regenerated, Source: source,
-	}}
+	}
 }
 
 // packageState is the audit rule of a package manager: packages that an

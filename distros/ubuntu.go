@@ -2,54 +2,29 @@ package distros
 
 // ubuntu is Ubuntu Server, from a base image without EKS.
 func ubuntu() Distro {
-	return Distro{
-		ID:        "ubuntu",
-		Name:      "Ubuntu",
-		OSRelease: []string{"ubuntu"},
-		Versions:  []string{"22.04", "24.04", "26.04"},
-		Tested:    ShapeTested,
-		Differs:   "chrony keeps the clock. Provisioning does not change snapd.",
-
-		Releases: map[string]ReleaseFacts{
-			"22.04": {Containerd: "1.7"},
-			"24.04": {Containerd: "1.7"},
-			"26.04": {Containerd: "2"},
-		},
-
-		PackageManager: APT(),
-		Packages: map[Role][]string{
-			ContainerRuntime: {"containerd", "runc"},
-			Confinement:      {"apparmor"},
-			Networking:       {"conntrack", "ethtool", "iproute2", "ipset", "iptables", "nftables", "socat"},
-			Storage:          {"nfs-common"},
-			Trust:            {"ca-certificates"},
-		},
-		OptionPackages: withSwap(UsualOptionPackages("auditd", "chrony"), "systemd-zram-generator"),
-		FIPS:           FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS"},
-
-		CommandFolder: "/usr/bin",
-		UnitFolder:    "/usr/lib/systemd/system",
-		CAAnchors:     "/usr/local/share/ca-certificates",
-		CASuffix:      ".crt",
-		CARefresh:     []string{"update-ca-certificates"},
-		CABundle:      "/etc/ssl/certs/ca-certificates.crt",
-
-		Network:  NetplanNetworkd(),
-		Security: AppArmor(),
-		Time:     DebianChrony(),
-		Kernel:   GrubDropIn(),
-		Quirks:   []Quirk{CloudInitHotplug(), ResolvedStub()},
-
-		DefaultUser: "ubuntu",
-		BaseImages: []BaseImage{
-			{Versions: []string{"22.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp2/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-			{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-			{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
-		},
-		CloudImages: []CloudImage{
-			{Version: "22.04", URL: "https://cloud-images.ubuntu.com/releases/jammy/release/ubuntu-22.04-server-cloudimg-{arch}.img", Sums: "https://cloud-images.ubuntu.com/releases/jammy/release/SHA256SUMS", AMD64: "amd64", ARM64: "arm64"},
-			{Version: "24.04", URL: "https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-{arch}.img", Sums: "https://cloud-images.ubuntu.com/releases/noble/release/SHA256SUMS", AMD64: "amd64", ARM64: "arm64"},
-			{Version: "26.04", URL: "https://cloud-images.ubuntu.com/releases/resolute/release/ubuntu-26.04-server-cloudimg-{arch}.img", Sums: "https://cloud-images.ubuntu.com/releases/resolute/release/SHA256SUMS", AMD64: "amd64", ARM64: "arm64"},
-		},
+	d := debianFamily("ubuntu", "Ubuntu")
+	d.OSRelease = []string{"ubuntu"}
+	d.Versions = []string{"22.04", "24.04", "26.04"}
+	d.Tested = ShapeTested
+	d.Differs = "chrony keeps the clock. Provisioning does not change snapd."
+	d.Releases = map[string]ReleaseFacts{
+		"22.04": {Containerd: "1.7"},
+		"24.04": {Containerd: "1.7"},
+		"26.04": {Containerd: "2"},
 	}
+	d.OptionPackages = withSwap(UsualOptionPackages("auditd", "chrony"), "systemd-zram-generator")
+	d.FIPS = FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS"}
+	d.Time = DebianChrony()
+	d.DefaultUser = "ubuntu"
+	d.BaseImages = []BaseImage{
+		{Versions: []string{"22.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd/ubuntu-jammy-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp2/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+		{Versions: []string{"24.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+		{Versions: []string{"26.04"}, Owner: "099720109477", ChinaOwner: "837727238323", Name: "ubuntu/images/hvm-ssd-gp3/ubuntu-resolute-{version}-{arch}-server-*", Parameter: "/aws/service/canonical/ubuntu/server/{version}/stable/current/{arch}/hvm/ebs-gp3/ami-id", AMD64: "amd64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md"}},
+	}
+	d.CloudImages = []CloudImage{
+		{Version: "22.04", URL: "https://cloud-images.ubuntu.com/releases/jammy/release/ubuntu-22.04-server-cloudimg-{arch}.img", Sums: "https://cloud-images.ubuntu.com/releases/jammy/release/SHA256SUMS", AMD64: "amd64", ARM64: "arm64"},
+		{Version: "24.04", URL: "https://cloud-images.ubuntu.com/releases/noble/release/ubuntu-24.04-server-cloudimg-{arch}.img", Sums: "https://cloud-images.ubuntu.com/releases/noble/release/SHA256SUMS", AMD64: "amd64", ARM64: "arm64"},
+		{Version: "26.04", URL: "https://cloud-images.ubuntu.com/releases/resolute/release/ubuntu-26.04-server-cloudimg-{arch}.img", Sums: "https://cloud-images.ubuntu.com/releases/resolute/release/SHA256SUMS", AMD64: "amd64", ARM64: "arm64"},
+	}
+	return d
 }

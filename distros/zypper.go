@@ -14,47 +14,41 @@ import (
 
 // zypperManager is SUSE's package manager.
 type zypperManager struct {
-	transactional
-	// options come before every command.
-	options []string
-	tool    tool
+	manager
+	rpmDatabase
 }
 
 // Zypper is the package manager of SUSE and openSUSE.
 func Zypper() PackageManager { return newZypper() }
 
 func newZypper() zypperManager {
-	return zypperManager{
-		// Two options that would seem to help do harm: --no-gpg-checks, and
-		// --gpg-auto-import-keys, which trusts any key that a repository sends.
-		options: []string{"--non-interactive"},
-		tool:    tool{words: 3, symptoms: zypperSymptoms(), locked: zypperLocked, patience: lockPatience},
-	}
+	return zypperManager{manager: manager{
+		name: "zypper", refreshing: "zypper refresh",
+		// Refresh refreshes all repositories together. Without --force, zypper skips
+		// repositories that it refreshed a moment ago.
+		refresh: [][]string{zypperLine("refresh", "--force")},
+		install: zypperLine("install", "--no-recommends", "--auto-agree-with-licenses", "--oldpackage", "--"),
+		remove:  zypperLine("remove", "--"), clean: zypperLine("clean", "--all"), pin: "=",
+		tool:         tool{words: 3, symptoms: zypperSymptoms(), locked: zypperLocked, patience: lockPatience},
+		kernels:      rpmKernels("zypper", "--quiet", "search", "--type", "package", "kernel*"),
+		repositories: rpmRepositories("/etc/zypp/repos.d", "rpm", "--import"),
+		rules: []scrub.Rule{
+			caches("zypper", "/var/cache/zypp/*", "/var/log/zypp/history", "/var/log/zypper.log"),
+			identity("zypper-id", "zypper",
+				"two machines would count as one, and the vendor could link both to the builder machine",
+				"zypper, at its next refresh", "libzypp, AnonymousUniqueId", "/var/lib/zypp/AnonymousUniqueId"),
+			packageState("zypper", "zypper(8), rpm(8)",
+				rpmState(`remove the older with "rpm --erase" and run "zypper verify"`), rpmPaths...),
+		},
+	}}
 }
 
 const zyppLocks = "/etc/zypp/locks"
 
-func (zypperManager) Name() string { return "zypper" }
-
-// Installed queries rpm, as dnf's Installed does.
-func (zypperManager) Installed(ctx context.Context, h *host.Host, names []string) (map[string]string, error) {
-	return rpmVersions(ctx, h, names)
-}
-
-func (zypperManager) Refreshing() string { return "zypper refresh" }
-
-// line is a command line of zypper.
-func (m zypperManager) line(words ...string) []string {
-	return append(append([]string{"zypper"}, m.options...), words...)
-}
-
-// Refresh refreshes all repositories together. Without --force, zypper skips
-// repositories that it refreshed a moment ago.
-func (m zypperManager) Refresh(ctx context.Context, h *host.Host) error {
-	if err := m.tool.run(ctx, h, m.line("refresh", "--force")); err != nil {
-		return fmt.Errorf("refreshing the package lists: %w", err)
-	}
-	return nil
+// zypperLine is a command line of zypper. Two options that would seem to help do harm:
+// --no-gpg-checks, and --gpg-auto-import-keys, which trusts any key that a repository sends.
+func zypperLine(words ...string) []string {
+	return append([]string{"zypper", "--non-interactive"}, words...)
 }
 
 // Install needs no repair before: zypper works in transactions. A lock also
@@ -68,21 +62,16 @@ func (m zypperManager) Install(ctx context.Context, h *host.Host, names []string
 	}
 	held, err := m.Held(h, plain)
 	if err == nil && len(held) > 0 {
-		err = m.tool.run(ctx, h, m.line(append([]string{"removelock", "--"}, held...)...))
+		err = m.tool.run(ctx, h, append(zypperLine("removelock", "--"), held...))
 	}
 	if err != nil {
-		return installing(err)
+		return while(installing, err)
 	}
-	return installing(m.tool.run(ctx, h, m.line(append([]string{
-		"install", "--no-recommends", "--auto-agree-with-licenses", "--oldpackage", "--",
-	}, names...)...)))
+	return m.manager.Install(ctx, h, names)
 }
 
-// Pinned implements PackageManager.
-func (zypperManager) Pinned(name, version string) (string, error) { return name + "=" + version, nil }
-
 func (m zypperManager) Hold(ctx context.Context, h *host.Host, names []string) error {
-	return holding(m.tool.run(ctx, h, m.line(append([]string{"addlock", "--"}, names...)...)))
+	return while(holding, m.tool.run(ctx, h, append(zypperLine("addlock", "--"), names...)))
 }
 
 var lockedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^solvable_name: (\S+)$`) })
@@ -102,20 +91,6 @@ func (zypperManager) Held(h *host.Host, names []string) ([]string, error) {
 	return held, nil
 }
 
-func (m zypperManager) Remove(ctx context.Context, h *host.Host, names []string) error {
-	return removing(m.tool.run(ctx, h, m.line(append([]string{"remove", "--"}, names...)...)))
-}
-
-// Leftover returns nothing: packages of rpm do not start their services.
-func (zypperManager) Leftover(*host.Host) ([]string, error) { return nil, nil }
-
-func (m zypperManager) Clean(ctx context.Context, h *host.Host) error {
-	if err := m.tool.run(ctx, h, m.line("clean", "--all")); err != nil {
-		return fmt.Errorf("deleting downloaded packages: %w", err)
-	}
-	return nil
-}
-
 func zypperSymptoms() []symptom {
 	return append(diskSymptoms(), []symptom{
 		{zypperLocked, stillRunning},
@@ -131,21 +106,3 @@ func zypperSymptoms() []symptom {
 
 // zypperLocked matches zypper's message about another running process.
 const zypperLocked = `System management is locked`
-
-// RepositoryForm implements PackageManager.
-func (zypperManager) RepositoryForm() RepositoryForm {
-	return rpmRepositories("/etc/zypp/repos.d", "rpm", "--import")
-}
-
-// Kernels implements PackageManager.
-func (zypperManager) Kernels() Kernels {
-	return rpmKernels("zypper", "--quiet", "search", "--type", "package", "kernel*")
-}
-
-// ScrubRules implements PackageManager.
-func (zypperManager) ScrubRules() []scrub.Rule {
-	return append(append(caches("zypper", "/var/cache/zypp/*", "/var/log/zypp/history", "/var/log/zypper.log"),
-		identity("zypper-id", "zypper", "two machines would count as one, and the vendor could link both to the builder machine",
-			"zypper, at its next refresh", "libzypp, AnonymousUniqueId", "/var/lib/zypp/AnonymousUniqueId")...),
-		packageState("zypper", "zypper(8), rpm(8)", rpmState(`remove the older with "rpm --erase" and run "zypper verify"`), rpmPaths...))
-}
