@@ -36,10 +36,7 @@ func (n *node) authorities() step {
 		}
 		refresh := n.distro.CARefresh
 		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(refresh, " "), Reason: "puts the authorities into " + n.distro.CABundle,
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				_, err := h.Run(ctx, host.Command{Argv: refresh})
-				return err
-			}}), nil
+			Do: running(h, refresh...)}), nil
 	}}
 }
 

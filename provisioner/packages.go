@@ -57,10 +57,7 @@ func (n *node) packages() step {
 		for _, argv := range n.distro.Repositories {
 			actions = append(actions, plan.Action{
 				Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "a repository with the packages",
-				Do: func(ctx context.Context, _ plan.Progress) error {
-					_, err := h.Run(ctx, host.Command{Argv: argv})
-					return err
-				},
+				Do: running(h, argv...),
 			})
 		}
 		return append(append(actions,

@@ -142,3 +142,11 @@ func (s step) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	actions, err := s.find(ctx, h)
 	return plan.Acts(actions...), err
 }
+
+// running is the act of a command that needs nothing else.
+func running(h *host.Host, argv ...string) func(context.Context, plan.Progress) error {
+	return func(ctx context.Context, _ plan.Progress) error {
+		_, err := h.Run(ctx, host.Command{Argv: argv})
+		return err
+	}
+}

@@ -32,10 +32,7 @@ func (n *node) swap() step {
 				continue
 			}
 			actions = append(actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: noSwap,
-				Do: func(ctx context.Context, _ plan.Progress) error {
-					_, err := h.Run(ctx, host.Command{Argv: []string{"swapoff", name}})
-					return err
-				}})
+				Do: running(h, "swapoff", name)})
 		}
 		return actions, err
 	}}

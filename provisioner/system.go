@@ -150,10 +150,7 @@ func planEnabled(h *host.Host, units []string, why string) ([]plan.Action, error
 		}
 		if len(links) == 0 {
 			actions = append(actions, plan.Action{Verb: plan.Enable, Target: unit, Reason: why,
-				Do: func(ctx context.Context, _ plan.Progress) error {
-					_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "enable", "--no-reload", unit}})
-					return err
-				}})
+				Do: running(h, "systemctl", "enable", "--no-reload", unit)})
 		}
 	}
 	return actions, nil
@@ -186,10 +183,7 @@ func (n *node) labels() step {
 		relabel := append(slices.Clone(n.distro.Security.Relabel), paths...)
 		return []plan.Action{{
 			Verb: plan.Run, Target: strings.Join(n.distro.Security.Relabel, " "), Reason: "the SELinux policy demands other contexts for " + relabeled(string(out)),
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				_, err := h.Run(ctx, host.Command{Argv: relabel})
-				return err
-			},
+			Do: running(h, relabel...),
 		}}, nil
 	}}
 }

@@ -123,8 +123,5 @@ func needsReload(ctx context.Context, h *host.Host, changing bool, names []strin
 		}
 	}
 	return []plan.Action{{Verb: plan.Run, Target: "systemctl daemon-reload", Reason: "systemd must read the changed units",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "daemon-reload"}})
-			return err
-		}}}, nil
+		Do: running(h, "systemctl", "daemon-reload")}}, nil
 }
