@@ -110,7 +110,7 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 		if o.Command, err = o.command(); err != nil {
 			return err
 		}
-		items, err := provisioner.SuppliedSteps(spec, d, provisioner.Inputs{
+		items, err := provisioner.Steps(spec, d, provisioner.Inputs{
 			Arch: r.Machine.Arch, Command: o.Command, Supply: o.Supply, SupplyAssets: o.SupplyAssets,
 		})
 		if err != nil {

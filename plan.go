@@ -51,7 +51,7 @@ func Plan(ctx context.Context, spec provisioner.Spec, m Machine) (planned []plan
 	if err != nil {
 		return nil, err
 	}
-	items, err := provisioner.SuppliedSteps(spec, d, provisioner.Inputs{Arch: m.Arch, Command: command})
+	items, err := provisioner.Steps(spec, d, provisioner.Inputs{Arch: m.Arch, Command: command})
 	if err != nil {
 		return nil, err
 	}

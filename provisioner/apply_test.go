@@ -106,14 +106,14 @@ func installedDebian(t *testing.T) (*host.Host, distros.Distro) {
 // apply applies all steps.
 func apply(t *testing.T, ctx context.Context, h *host.Host, d distros.Distro, spec Spec) ([]plan.Outcome, error) {
 	t.Helper()
-	items, err := Steps(spec, d, "amd64")
+	items, err := Steps(spec, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
 	return plan.Apply(ctx, h, items, nil)
 }
 
 func pending(t *testing.T, h *host.Host, d distros.Distro, spec Spec) string {
 	t.Helper()
-	items, err := Steps(spec, d, "amd64")
+	items, err := Steps(spec, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
 	list := plan.Make(t.Context(), h, items)
 	requirePlanned(t, list)

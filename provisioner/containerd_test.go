@@ -84,7 +84,7 @@ func TestContainerdOfALine(t *testing.T) {
 			assert.Contains(t, n.downloads[at].URL, "containerd-static-"+want+"-linux")
 		}
 	}
-	_, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2.3"}, releaseOf(t, "flatcar"), "amd64")
+	_, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2.3"}, releaseOf(t, "flatcar"), Inputs{Arch: "amd64"})
 	require.ErrorContains(t, err, "containerd: Flatcar Container Linux has containerd in its base image; leave the field out")
 	for _, v := range []string{"2.2.1", "2.3"} {
 		err = Spec{KubernetesVersion: "1.34.4", Containerd: "2.3", Versions: map[string]string{"containerd": v}}.Validate()
@@ -109,11 +109,12 @@ func TestContainerd2IsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.spec.KubernetesVersion, test.spec.Containerd = "1.34.4", "2"
-			_, err := Steps(test.spec, releaseOf(t, test.fixture), "amd64")
+			_, err := Steps(test.spec, releaseOf(t, test.fixture), Inputs{Arch: "amd64"})
 			require.EqualError(t, err, test.err)
 		})
 	}
-	_, err := Steps(Spec{KubernetesVersion: "1.36.3", Packages: []string{"runc"}}, releaseOf(t, "debian-13"), "amd64")
+	spec := Spec{KubernetesVersion: "1.36.3", Packages: []string{"runc"}}
+	_, err := Steps(spec, releaseOf(t, "debian-13"), Inputs{Arch: "amd64"})
 	require.EqualError(t, err, `packages: the package "runc" contradicts kubernetes_version = "1.36.3", which takes containerd and runc from upstream archives on Debian; leave the package out`)
 	for _, value := range []string{"1", "1.7", "2.1", "1.7.30", "latest", "v2", " 2", "package"} {
 		err := Spec{KubernetesVersion: "1.34.4", Containerd: value}.Validate()
@@ -150,7 +151,7 @@ func TestNothingReplacedAsksNoPackageManager(t *testing.T) {
 // The plan of a bare machine shows the difference to the package.
 func TestContainerd2InAPlan(t *testing.T) {
 	h := bareOf(t, "debian")
-	items, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), "amd64")
+	items, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), Inputs{Arch: "amd64"})
 	require.NoError(t, err)
 	list := plan.Make(t.Context(), h, items)
 	requirePlanned(t, list)

@@ -92,7 +92,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			d, err := distros.ByID(id)
 			require.NoError(t, err)
-			items, err := Steps(everything(t, d), d, "amd64")
+			items, err := Steps(everything(t, d), d, Inputs{Arch: "amd64"})
 			require.NoError(t, err)
 			var list []plan.Planned
 			for _, p := range plan.Make(t.Context(), bare(t, d), items) {
@@ -116,7 +116,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 // Every distribution accepts all options that it supports and refuses the others.
 func TestEveryDistroAcceptsItsOptions(t *testing.T) {
 	for _, d := range distros.All() {
-		_, err := Steps(everything(t, d), d, "amd64")
+		_, err := Steps(everything(t, d), d, Inputs{Arch: "amd64"})
 		require.NoError(t, err, d.ID)
 	}
 }
@@ -145,7 +145,7 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 			d, err := distros.ByID(test.distro)
 			require.NoError(t, err)
 			test.spec.KubernetesVersion = "1.34.4"
-			_, err = Steps(test.spec, d, "amd64")
+			_, err = Steps(test.spec, d, Inputs{Arch: "amd64"})
 			require.EqualError(t, err, test.err)
 		})
 	}

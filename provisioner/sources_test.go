@@ -58,7 +58,7 @@ func TestTheSpecContainsTheLock(t *testing.T) {
 	require.Equal(t, spec, arrived)
 	d, err := distros.ByID("debian")
 	require.NoError(t, err)
-	_, err = Steps(arrived, d, "amd64")
+	_, err = Steps(arrived, d, Inputs{Arch: "amd64"})
 	require.EqualError(t, err, `the lock file has no ecr-credential-provider for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`)
 	kubelet, err := asset.Table()[0].For(arrived.choice(asset.Table()[0], "amd64", "/usr/bin"))
 	require.NoError(t, err)

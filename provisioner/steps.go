@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -11,20 +12,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// Steps are the steps, in order, that turn a machine of this distribution and
-// architecture (as Go spells it) into a node. Each step is a phase of its own: it
-// starts only after the previous ones succeeded. Steps can be planned on any host,
-// also on an image root. Applying them needs the live machine, because package
-// managers do.
-func Steps(spec Spec, d distros.Distro, arch string) ([]plan.Item, error) {
-	return SuppliedSteps(spec, d, Inputs{Arch: arch, Command: selfPath})
-}
-
 // Inputs are the inputs of a spec's steps from outside the machine.
 type Inputs struct {
 	// Arch is the machine's architecture, amd64 or arm64.
 	Arch string
-	// Command is the program file that becomes the node's eksnode command.
+	// Command is the program file that becomes the node's eksnode command; empty means the
+	// running program.
 	Command string
 	// Supply delivers images; nil means none.
 	Supply Supply
@@ -40,8 +33,11 @@ type (
 	Supplied = asset.Supplied
 )
 
-// SuppliedSteps are Steps with other inputs than the defaults.
-func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
+// Steps are the steps, in order, that turn a machine of this distribution into a node. Each
+// step is a phase of its own: it starts only after the previous ones succeeded. Steps can be
+// planned on any host, also on an image root. Applying them needs the live machine, because
+// package managers do.
+func Steps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
@@ -49,7 +45,7 @@ func SuppliedSteps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) 
 	if err != nil {
 		return nil, err
 	}
-	n.self, n.supply = in.Command, in.Supply
+	n.self, n.supply = cmp.Or(in.Command, n.self), in.Supply
 	if in.SupplyAssets {
 		n.source = asset.FromSupply(in.Supply)
 	}

@@ -30,16 +30,16 @@ func debianNode(t *testing.T, spec Spec) *node {
 func TestRefusedSteps(t *testing.T) {
 	d, err := distros.ByID("debian")
 	require.NoError(t, err)
-	_, err = Steps(Spec{}, d, "amd64")
+	_, err = Steps(Spec{}, d, Inputs{Arch: "amd64"})
 	require.EqualError(t, err, `kubernetes_version is missing; set a complete version, such as 1.36.3`)
-	_, err = Steps(Spec{KubernetesVersion: "1.34.4"}, d, "386")
+	_, err = Steps(Spec{KubernetesVersion: "1.34.4"}, d, Inputs{Arch: "386"})
 	require.EqualError(t, err, `the architecture "386" is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)`)
 }
 
 func TestEachStepIsAPhase(t *testing.T) {
 	d, err := distros.ByID("debian")
 	require.NoError(t, err)
-	items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
+	items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
 	seen := map[string]bool{}
 	for _, i := range items {

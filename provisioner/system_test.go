@@ -154,7 +154,7 @@ func TestSettingsThatContradictTheDistribution(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, err := distros.ByID(test.distro)
 			require.NoError(t, err)
-			_, err = Steps(test.spec, d, "amd64")
+			_, err = Steps(test.spec, d, Inputs{Arch: "amd64"})
 			require.EqualError(t, err, test.err)
 		})
 	}

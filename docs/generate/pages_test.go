@@ -144,7 +144,7 @@ func TestASectionHasWhatDiffers(t *testing.T) {
 
 func everyStepIsDescribed(t *testing.T, generated map[string]string) {
 	for _, d := range distros.All() {
-		steps, err := provisioner.Steps(provisioner.Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
+		steps, err := provisioner.Steps(provisioner.Spec{KubernetesVersion: "1.34.4"}, d, provisioner.Inputs{Arch: "amd64"})
 		require.NoError(t, err)
 		_, after, _ := strings.Cut(generated["docs/reference/components/provisioner-eksnode.md"], "## Steps")
 		for _, s := range steps { // in the order of the page

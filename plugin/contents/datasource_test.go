@@ -46,7 +46,8 @@ func TestOutputsEqualTheProvisionedVersions(t *testing.T) {
 	require.NoError(t, err)
 	distro, err := distros.ByID("rocky")
 	require.NoError(t, err)
-	items, err := provisioner.Steps(provisioner.Spec{KubernetesVersion: "1.34.4"}, distro, "arm64")
+	spec := provisioner.Spec{KubernetesVersion: "1.34.4"}
+	items, err := provisioner.Steps(spec, distro, provisioner.Inputs{Arch: "arm64"})
 	require.NoError(t, err)
 	var fetched []string
 	for _, item := range items {
