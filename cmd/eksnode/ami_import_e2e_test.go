@@ -106,7 +106,7 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 	assert.Equal(t, "clean", string(made.Audit.Result))
 	assert.Equal(t, w.Images[0].ID, made.Image.ID)
 	assert.Equal(t, double.IDs(), made.Image.Snapshots)
-	assert.Positive(t, made.Upload.Sent)
+	assert.Positive(t, made.Upload["sent"])
 	assert.Equal(t, "x86_64", made.Disk.Architecture)
 	assert.ElementsMatch(t, []aws.Tag{
 		{Key: "eksnode:distro", Value: "mine"}, {Key: "eksnode:architecture", Value: "amd64"}, {Key: "eksnode:kubernetes-version", Value: "1.34.4"},
