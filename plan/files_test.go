@@ -142,7 +142,7 @@ func TestAClaimedReportIsUnfinishedUntilWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "report.json")
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte(`{"result":"ok"}`), 0o600))
-	f, err := ClaimReport(path, begunBy("a"))
+	f, err := ClaimReport(path, begunBy("a"), nil)
 	require.NoError(t, err)
 	r := kept(t, path)
 	assert.Equal(t, Unfinished, r.Result)
@@ -160,10 +160,10 @@ func TestAClaimedReportIsUnfinishedUntilWritten(t *testing.T) {
 // first run's report is written.
 func TestTwoRunsCannotShareAReportFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.json")
-	f, err := ClaimReport(path, begunBy("null.a"))
+	f, err := ClaimReport(path, begunBy("null.a"), nil)
 	require.NoError(t, err)
 	refused := func() {
-		_, err := ClaimReport(path, begunBy("null.b"))
+		_, err := ClaimReport(path, begunBy("null.b"), nil)
 		require.EqualError(t, err, path+" keeps the report of the scrub of the build null.a, which has not ended")
 	}
 	refused()
@@ -173,7 +173,7 @@ func TestTwoRunsCannotShareAReportFile(t *testing.T) {
 	refused()
 	assert.Equal(t, OK, kept(t, path).Result)
 	require.NoError(t, f.Close())
-	f, err = ClaimReport(path, begunBy("null.b"))
+	f, err = ClaimReport(path, begunBy("null.b"), nil)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 }
@@ -188,7 +188,7 @@ func TestUnsuitableReportPathsAreRefused(t *testing.T) {
 		filepath.Join(file, "report.json"): "mkdir " + file + ": not a directory",
 		"/proc/report.json":                "open /proc/report.json: no such file or directory",
 	} {
-		_, err := ClaimReport(path, begunBy("a"))
+		_, err := ClaimReport(path, begunBy("a"), nil)
 		require.EqualError(t, err, want)
 	}
 }
@@ -198,7 +198,7 @@ func TestReportsFollowALink(t *testing.T) {
 	link, file := filepath.Join(folder, "link"), filepath.Join(folder, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	require.NoError(t, os.Symlink(file, link))
-	f, err := ClaimReport(link, begunBy("a"))
+	f, err := ClaimReport(link, begunBy("a"), nil)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
 	assert.Equal(t, Unfinished, kept(t, file).Result)

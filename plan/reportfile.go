@@ -15,8 +15,9 @@ import (
 // ReportFile is the file of a run's report. A lock gives the file to one process at
 // a time; the lock ends with the process. On Windows there is no lock.
 type ReportFile struct {
-	path string
-	lock *os.File // on the file that lies at path
+	path   string
+	encode func(Report) ([]byte, error)
+	lock   *os.File // on the file that lies at path
 }
 
 // InUseError means that another process keeps its report in the file.
@@ -40,8 +41,8 @@ func (e *InUseError) Error() string {
 // ClaimReport makes path the report file of this process and creates the folders
 // above. It writes begun there, so that an interrupted run leaves no earlier report.
 // A link stays, and its target is replaced. The error is an *InUseError when another
-// process has the file.
-func ClaimReport(path string, begun Report) (*ReportFile, error) {
+// process has the file. The text of a report comes from encode; JSON if it is nil.
+func ClaimReport(path string, begun Report, encode func(Report) ([]byte, error)) (*ReportFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -49,7 +50,10 @@ func ClaimReport(path string, begun Report) (*ReportFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &ReportFile{path: path}
+	if encode == nil {
+		encode = func(r Report) ([]byte, error) { return EncodeJSON(r) }
+	}
+	f := &ReportFile{path: path, encode: encode}
 	for f.lock == nil {
 		if f.lock, err = claim(path); err != nil {
 			return nil, err
@@ -115,7 +119,7 @@ func holder(file *os.File) Report {
 
 // Write replaces the whole content of the file.
 func (f *ReportFile) Write(r Report) error {
-	text, err := EncodeJSON(r)
+	text, err := f.encode(r)
 	if err != nil {
 		return err
 	}

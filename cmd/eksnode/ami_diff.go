@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
@@ -30,6 +32,7 @@ type comparison struct {
 	disk      bool
 	partition int
 	local     provisioner.Local
+	report    tablePage
 }
 
 func amiDiffCommand() *cobra.Command {
@@ -66,6 +69,7 @@ instance, mounted read-only, and removed afterwards. This needs root and Linux.`
 	f.IntVar(&c.partition, "partition", 0, "number of the partition of both disks to compare (default: the root, found by its type, label or content)")
 	options(f, provisionHelp(), &c.local, "cache_folder")
 	formatFlag(cmd, &c.output, "text", "json")
+	c.report.flag(cmd)
 	c.regions.flags(cmd)
 	policyFlag(cmd, " for --disk", anywhere(awsapi.SnapshotDiffPolicy))
 	return cmd
@@ -76,9 +80,9 @@ func (c *comparison) check(cmd *cobra.Command) error {
 		return fmt.Errorf("--partition %d: partitions have numbers from 1", c.partition)
 	}
 	if c.disk {
-		return nil
+		return c.report.open(cmd)
 	}
-	return onlyWith(cmd, "disk", "partition", "cache-folder")
+	return errors.Join(onlyWith(cmd, "disk", "partition", "cache-folder"), c.report.open(cmd))
 }
 
 // compareFacts compares what AWS and manifests say about images.
@@ -88,10 +92,23 @@ func (c *comparison) compareFacts(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	list := differences(sides)
+	if err := c.report.write(differenceTitle(args), factTable(list)); err != nil {
+		return err
+	}
 	if c.output == "json" {
 		return writeJSON(cmd.OutOrStdout(), list)
 	}
 	return printDifferences(cmd.OutOrStdout(), args, list)
+}
+
+func differenceTitle(args []string) string { return args[0] + " and " + args[1] }
+
+func factTable(list []difference) page.Table {
+	t := page.Table{Title: "Facts", Head: []string{"fact", "before", "after"}}
+	for _, d := range list {
+		t.Rows = append(t.Rows, []string{d.Fact, versionText(d.Before), versionText(d.After)})
+	}
+	return t
 }
 
 // sides returns the facts of two AMIs or manifests.

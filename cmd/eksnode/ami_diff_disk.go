@@ -19,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
@@ -209,10 +210,38 @@ func (d *diskComparison) run(ctx context.Context, args []string) error {
 	} else if err := d.content(ctx, p); err != nil {
 		return err
 	}
+	if err := d.report.write(differenceTitle(args), d.tables()...); err != nil {
+		return err
+	}
 	if d.output == "json" {
 		return writeJSON(d.cmd.OutOrStdout(), d.found)
 	}
 	return d.print(p)
+}
+
+// tables are the differences for a person.
+func (d *diskComparison) tables() []page.Table {
+	packages := page.Table{Title: "Packages", Head: []string{"package", "before", "after"}}
+	for _, k := range d.found.Packages {
+		packages.Rows = append(packages.Rows, []string{k.Name, versionText(k.Before), versionText(k.After)})
+	}
+	files := page.Table{Title: "Files that no changed package explains", Head: []string{"file", "package", "difference"}}
+	for _, f := range d.found.Files {
+		if f.Group != diskdiff.OfChangedPackage {
+			files.Rows = append(files.Rows, []string{f.Path, f.Package, fileChange(f)})
+		}
+	}
+	return []page.Table{factTable(d.found.Facts), packages, files}
+}
+
+func fileChange(f diskdiff.File) string {
+	switch {
+	case f.Before == nil:
+		return "added"
+	case f.After == nil:
+		return "removed"
+	}
+	return strings.Join(f.Differs, ", ")
 }
 
 func (d *diskComparison) content(ctx context.Context, p *printer) error {

@@ -26,6 +26,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -306,14 +307,14 @@ func (b *building) next(made built) string {
 
 // report is the content of the report file.
 func (b built) report(file string) ([]byte, error) {
-	if !isPage(file) {
+	if !page.Is(file) {
 		return plan.EncodeJSON(b)
 	}
 	reports := []plan.Report{b.Provision}
 	if b.Scrub != nil {
 		reports = append(reports, *b.Scrub)
 	}
-	return page(file, "eksnode build "+filepath.Base(b.Image)+" from "+b.Base, reports...)
+	return page.Of(file, "eksnode build "+filepath.Base(b.Image)+" from "+b.Base, nil, reports...)
 }
 
 // get returns the path of the base image, and how a person knows it.

@@ -7,10 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
-	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -34,6 +30,7 @@ type nodeFleet struct {
 	dryRun  bool
 	// existing uses snapshots that others have made.
 	existing bool
+	report   tablePage
 }
 
 func fleetCommand() *cobra.Command {
@@ -71,6 +68,7 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 	flags.StringToStringVar(&f.tags, "tags", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list the nodes and the most that reading them costs, and exit")
 	flags.BoolVar(&f.existing, "existing-snapshots", false, "read the newest snapshot of each root volume, and make none")
+	f.report.flag(cmd)
 	options(flags, scrubHelp(), &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
@@ -78,49 +76,10 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 }
 
 // fleetReport is what `eksnode fleet audit --output json` prints.
-type fleetReport struct {
-	Region string      `json:"region"`
-	Nodes  []fleetNode `json:"nodes"`
-	Drift  []drift     `json:"drift"`
-}
-
 // fleetNode is the audit of a node.
-type fleetNode struct {
-	Instance string `json:"instance"`
-	AMI      string `json:"ami"`
-	// Blocks are the blocks of 512 KiB that have changed.
-	Blocks int `json:"blocks"`
-	// State is the number of changed files that nodes change while they work.
-	State    int            `json:"state"`
-	Findings []fleetFinding `json:"findings"`
-	Error    string         `json:"error,omitempty"`
-	// Taken is when the snapshot was made.
-	Taken time.Time `json:"snapshot_time"`
-}
-
 // fleetFinding is a finding of a rule.
-type fleetFinding struct {
-	Rule string `json:"rule"`
-	plan.Finding
-}
-
 // drift is a change on some of the nodes.
-type drift struct {
-	Kind   string   `json:"kind"` // one of package, program and configuration
-	Name   string   `json:"name"`
-	Change string   `json:"change"`
-	Nodes  []string `json:"nodes"`
-}
-
 // driftKinds are the folders of a kind of drift. Other files are state.
-var driftKinds = []struct {
-	kind    string
-	folders []string
-}{
-	{"configuration", []string{"/etc/"}},
-	{"program", []string{"/usr/", "/opt/", "/bin/", "/sbin/", "/lib", "/boot/"}},
-}
-
 func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
 	if err := f.choose(args); err != nil {
@@ -130,6 +89,9 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 		if err := diskaudit.Ready(); err != nil {
 			return fmt.Errorf("auditing nodes: %w", err)
 		}
+	}
+	if err := f.report.open(cmd); err != nil {
+		return err
 	}
 	a, err := awsapi.Open(ctx, f.disk.aws)
 	if err != nil {
@@ -161,9 +123,10 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	slices.SortStableFunc(r.Drift, func(x, y drift) int {
 		return cmp.Or(strings.Compare(y.Kind, x.Kind), len(x.Nodes)-len(y.Nodes), strings.Compare(x.Name, y.Name))
 	})
-	return r.print(cmd, f.output)
+	return errors.Join(r.print(cmd, f.output), f.report.write("nodes of "+a.Region, r.tables()...))
 }
 
+// tables are the report for a person.
 // choose checks the flags, and makes a tag of the cluster.
 func (f *nodeFleet) choose(args []string) error {
 	if len(args) == 0 && f.cluster == "" && len(f.tags) == 0 {
@@ -270,121 +233,5 @@ func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, k
 }
 
 // add adds what differs on a node.
-func (r *fleetReport) add(node string, one *fleetNode, found diskdiff.Result) {
-	for _, p := range found.Packages {
-		r.on(node, drift{Kind: "package", Name: p.Name, Change: versionText(p.Before) + " to " + versionText(p.After)})
-	}
-	for _, file := range found.Files {
-		kind := ""
-		for _, k := range driftKinds {
-			if slices.ContainsFunc(k.folders, func(folder string) bool { return strings.HasPrefix(file.Name, folder) }) {
-				kind = k.kind
-			}
-		}
-		change := strings.Join(file.Differs, ", ")
-		switch {
-		case kind == "" || file.Group == diskdiff.OfChangedPackage:
-			one.State++
-			continue
-		case file.Before == nil:
-			change = "added"
-		case file.After == nil:
-			change = "removed"
-		}
-		r.on(node, drift{Kind: kind, Name: file.Path, Change: change})
-	}
-}
-
-func versionText(version *string) string {
-	if version == nil {
-		return "none"
-	}
-	return *version
-}
-
-func (r *fleetReport) on(node string, d drift) {
-	same := slices.IndexFunc(r.Drift, func(o drift) bool {
-		return o.Kind == d.Kind && o.Name == d.Name &&
-			o.Change == d.Change
-	})
-	if same < 0 {
-		same, r.Drift = len(r.Drift), append(r.Drift, d)
-	}
-	r.Drift[same].Nodes = append(r.Drift[same].Nodes, node)
-}
-
 // nodesMost are the nodes that a line of drift names.
-const nodesMost = 3
-
-func (r *fleetReport) print(cmd *cobra.Command, output string) error {
-	code := 0
-	for _, d := range r.Drift {
-		if d.Kind != "configuration" {
-			code = 1
-		}
-	}
-	for _, n := range r.Nodes {
-		if len(n.Findings) > 0 {
-			code = max(code, 1)
-		}
-		if n.Error != "" {
-			code = 2
-		}
-	}
-	return judged{"fleet audit", r.verdicts(), code, r, r.text}.print(cmd, output)
-}
-
 // verdicts are the drift, the findings, and the nodes that could not be read.
-func (r *fleetReport) verdicts() []verdict {
-	list := []verdict{}
-	for _, d := range r.Drift {
-		level := isError
-		if d.Kind == "configuration" {
-			level = isWarning
-		}
-		list = append(list, verdict{
-			rule: "drift-" + d.Kind, name: "changed since the AMI: " + d.Kind, page: fleetPage, level: level, remedy: "Replace the nodes, or build a new AMI.",
-			text: fmt.Sprintf("%s (%s) on %s: %s", d.Name, d.Change, show.Count(len(d.Nodes), "node"), strings.Join(d.Nodes, ", ")),
-		})
-	}
-	for _, n := range r.Nodes {
-		for _, found := range n.Findings {
-			list = append(list, verdict{
-				rule: found.Rule, name: found.Rule, page: "reference/rules.md", level: isError,
-				text: fmt.Sprintf("%s: %s (%s)", n.Instance, found.Target, found.Reason), file: found.Target,
-			})
-		}
-		one := verdict{rule: "node", name: "node is read", page: fleetPage, text: n.AMI}
-		if n.Error != "" {
-			one.level, one.text = isUnknown, n.Instance+": "+n.Error
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-const fleetPage = "amis.md"
-
-func (r *fleetReport) text(w io.Writer) error {
-	p := newPrinter(w)
-	for _, d := range r.Drift {
-		on := d.Nodes
-		if len(on) > nodesMost {
-			on = append(slices.Clone(on[:nodesMost]), "…")
-		}
-		p.line("%-13s  %s  (%s)  %d of %d: %s", d.Kind, show.Line(d.Name), d.Change, len(d.Nodes), len(r.Nodes),
-			strings.Join(on, ", "))
-	}
-	for _, n := range r.Nodes {
-		for _, found := range n.Findings {
-			p.line("finding        %s: %s  (%s)", n.Instance, show.Line(found.Target), found.Reason)
-		}
-		if n.Error != "" {
-			p.line("unknown        %s: %s", n.Instance, show.Line(n.Error))
-			continue
-		}
-		p.line("%s of %s: %s changed, %s of state, %s", n.Instance, n.AMI, show.Count(n.Blocks, "block"),
-			show.Count(n.State, "file"), show.Count(len(n.Findings), "finding"))
-	}
-	return p.err
-}

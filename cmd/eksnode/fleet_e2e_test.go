@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -77,8 +79,12 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	w.Heal()
 	made, there := w.Count()["ec2:CreateSnapshot"], len(w.Snapshots)
 	existing := []string{"fleet", "audit", "--cluster", "demo", "--existing-snapshots", "--rules", "machine-id", "--output", "sarif"}
-	code, out, _ = inProcess(existing...)
+	file := filepath.Join(t.TempDir(), "fleet.md")
+	code, out, _ = inProcess(append(existing, "--report", file)...)
 	assert.Equal(t, 1, code)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "- ` configuration `: ` /etc/motd `: ` added `: ` "+second+", "+third+" `\n")
 	assert.Contains(t, out, "/etc/motd (added) on 2 nodes: "+second+", "+third)
 	assert.Contains(t, out, `"ruleId": "drift-configuration"`)
 	assert.Equal(t, made, w.Count()["ec2:CreateSnapshot"])

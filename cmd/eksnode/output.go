@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,11 +29,6 @@ type output struct {
 }
 
 const reportHelp = "file for the JSON report; a name with .html gets a page for a browser, with .md a summary"
-
-// isPage reports whether a report file is a page instead of JSON.
-func isPage(file string) bool {
-	return slices.Contains([]string{".html", ".md"}, strings.ToLower(filepath.Ext(file)))
-}
 
 func (o *output) flags(cmd *cobra.Command) {
 	formatFlag(cmd, &o.format, "text", "json", "sarif", "junit")
@@ -62,10 +56,7 @@ func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, l
 }
 
 func (o *output) write(r plan.Report) error {
-	text, err := plan.EncodeJSON(r)
-	if isPage(o.report) {
-		text, err = page(o.report, strings.Join(strings.Fields("eksnode "+r.Command+" "+r.Machine.Distro+" "+r.Machine.Version), " "), r)
-	}
+	text, err := reportText(o.report, r)
 	if err != nil {
 		return err
 	}

@@ -3,114 +3,51 @@
 package main
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
-	"html/template"
-	"io"
-	"path/filepath"
-	"strings"
-	text "text/template"
-	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/spf13/cobra"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-var (
-	//go:embed page.html
-	pageText string
-	//go:embed page.md.tmpl
-	summaryText string
-)
-
-// bar is a row of a picture: a share of the widest one, in percent.
-type bar struct {
-	Name, Text string
-	Percent    float64
+// tablePage is the flag --report of a command whose answer is tables.
+type tablePage struct {
+	file string
+	to   *destination
 }
 
-// bars are the rows of a picture, of values above 0.
-func bars[T any](list []T, value func(T) int64, text func(T) (name, label string)) []bar {
-	most := int64(0)
-	for _, one := range list {
-		most = max(most, value(one))
-	}
-	var all []bar
-	for _, one := range list {
-		if v := value(one); v > 0 {
-			name, label := text(one)
-			all = append(all, bar{name, label, float64(v) * 100 / float64(most)})
-		}
-	}
-	return all
+func (p *tablePage) flag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.file, "report", "", "file for a page: a name with .html for a browser, with .md for a summary")
 }
 
-// code is a text in Markdown as it is: a code span with a fence that is not in the text.
-func code(words ...string) string {
-	text := show.Line(strings.TrimSpace(strings.Join(words, " ")))
-	fence := "`"
-	for strings.Contains(text, fence) {
-		fence += "`"
+// open checks that the file can be written.
+func (p *tablePage) open(cmd *cobra.Command) (err error) {
+	switch {
+	case p.file == "":
+		return nil
+	case !page.Is(p.file):
+		return fmt.Errorf("--report %s: name a file with .html or .md; --output json prints JSON", shown(p.file))
 	}
-	return fence + " " + text + " " + fence
+	if p.to, err = openDestination(cmd.Context(), p.file); err != nil {
+		return fmt.Errorf("--report: %w", err)
+	}
+	return nil
 }
 
-// page is a report for a person, by the ending of its file. In HTML it is one file without
-// scripts that requests nothing. In Markdown it is a summary, such as for a pull request.
-// The templates escape every text.
-func page(file, title string, reports ...plan.Report) ([]byte, error) {
-	functions := template.FuncMap{
-		"code": code, "line": show.Line, "size": show.Size,
-		"time": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"phases": func(r plan.Report) []bar {
-			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Milliseconds }, func(p plan.PhaseTotals) (string, string) {
-				return p.Phase, show.Length(time.Duration(p.Milliseconds) * time.Millisecond)
-			})
-		},
-		"removed": func(r plan.Report) []bar {
-			if r.Command == string(agent.Audit) { // which counts what a scrub would remove
-				return nil
-			}
-			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Bytes }, func(p plan.PhaseTotals) (string, string) {
-				return p.Phase, show.Count(p.Entries, "file") + ", " + show.Size(p.Bytes)
-			})
-		},
-		"parts": func(r plan.Report) []bar {
-			if r.Image == nil {
-				return nil
-			}
-			return bars(r.Image.Components, func(c plan.Component) int64 { return c.Bytes }, func(c plan.Component) (string, string) {
-				return c.Name + " " + c.Version, show.Size(c.Bytes)
-			})
-		},
-		"skipped": func(r plan.Report) (list []plan.Check) {
-			for _, c := range r.Checks() {
-				if c.Outcome == plan.LeftOut {
-					list = append(list, c)
-				}
-			}
-			return list
-		},
-		"problems": func(r plan.Report) []plan.Planned { return r.Problems() },
+func (p *tablePage) write(title string, tables ...page.Table) error {
+	if p.to == nil {
+		return nil
 	}
-	var t interface {
-		Execute(w io.Writer, data any) error
-	}
-	var err error
-	if strings.EqualFold(filepath.Ext(file), ".md") {
-		t, err = text.New("summary").Funcs(functions).Parse(summaryText)
-	} else {
-		t, err = template.New("page").Funcs(functions).Parse(pageText)
+	text, err := page.Of(p.file, title, tables)
+	if err == nil {
+		err = p.to.write(text)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the page: %w", err)
+		return fmt.Errorf("writing the report: %w", err)
 	}
-	var out bytes.Buffer
-	err = t.Execute(&out, map[string]any{"Title": title, "Reports": reports})
-	if err != nil {
-		return nil, fmt.Errorf("writing the page: %w", err)
-	}
-	return out.Bytes(), nil
+	return nil
 }
+
+// reportText is what a report file gets.
+func reportText(file string, r plan.Report) ([]byte, error) { return page.Report(file, r) }

@@ -5,82 +5,12 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/net/html"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
-
-// The texts of a page are those of the report, whatever an image makes of them: the page
-// has no script, no foreign element, and no address.
-func TestAPageEscapesWhatIsForeign(t *testing.T) {
-	hostile := "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m</table>&amp;"
-	r := plan.Report{
-		Command: "audit", Tool: hostile, Started: time.Unix(0, 0), Result: plan.Findings, Error: hostile, Warnings: []string{hostile},
-		Machine: plan.Machine{Distro: hostile, Disk: hostile, Digest: "sha256:ab", AMI: hostile, Region: hostile},
-		Phases:  []plan.PhaseTotals{{Phase: hostile, Milliseconds: 3000}, {Phase: "other", Milliseconds: 1500}},
-		Plan: []plan.Planned{{Item: hostile, Error: hostile, Findings: []plan.Finding{{Target: hostile, Reason: "remove the key"}},
-			Actions: []plan.Action{{Verb: plan.Remove, Target: hostile, Reason: hostile}}}},
-		Rules: []plan.Check{{Item: hostile, Outcome: plan.LeftOut, Reason: hostile}},
-		Image: &plan.Contents{Kubernetes: hostile, Components: []plan.Component{{Name: hostile, Version: hostile, Bytes: 10}},
-			Images: []plan.ImageContents{{Name: hostile, Digest: hostile}}, Packages: []plan.Package{{Name: hostile, Version: hostile}}},
-	}
-	text, err := page("x.html", "report of "+hostile, r)
-	require.NoError(t, err)
-	root, err := html.Parse(strings.NewReader(string(text)))
-	require.NoError(t, err)
-	known := strings.Fields("html head meta title style body h1 h2 h3 span p table tbody tr th td ul li svg rect")
-	var words strings.Builder
-	var walk func(*html.Node)
-	walk = func(n *html.Node) {
-		if n.Type == html.ElementNode {
-			assert.Contains(t, known, n.Data)
-			for _, a := range n.Attr {
-				assert.NotContains(t, []string{"src", "href", "onerror", "style"}, a.Key)
-			}
-		}
-		if n.Type == html.TextNode {
-			words.WriteString(n.Data + "\n")
-		}
-		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			walk(c)
-		}
-	}
-	walk(root)
-	assert.NotContains(t, string(text), "\x1b")
-	for _, want := range []string{"remove the key", "<script>alert(1)</script>", "Exceptions", "sha256:ab", "1.5 s", "findings"} {
-		assert.Contains(t, words.String(), want)
-	}
-	assert.Contains(t, string(text), `<rect width="50.0"`)
-}
-
-// What is foreign stays in code spans of the summary: it is neither Markdown nor HTML.
-func TestASummaryQuotesWhatIsForeign(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain": "` plain `", "a ` b": "`` a ` b ``", "``": "``` `` ```", "x\n# y": "` x\\n# y `", "<img src=x>": "` <img src=x> `",
-	} {
-		assert.Equal(t, want, code(text), text)
-	}
-	hostile := "` <b>@someone</b> \n# head"
-	text, err := page("a.md", hostile, plan.Report{
-		Command: "audit", Result: plan.Findings, Machine: plan.Machine{Distro: hostile, Digest: "sha256:ab"},
-		Phases: []plan.PhaseTotals{{Phase: "identity", Totals: plan.Totals{Removal: host.Removal{Bytes: 33}}}},
-		Plan:   []plan.Planned{{Item: "machine-id", Findings: []plan.Finding{{Target: hostile, Reason: "remove it"}}}},
-		Rules:  []plan.Check{{Item: "logs", Outcome: plan.LeftOut, Reason: "kept"}},
-	})
-	require.NoError(t, err)
-	assert.Contains(t, string(text), "\n## ` audit `: findings\n")
-	assert.NotContains(t, string(text), "removed")
-	assert.Contains(t, string(text), "\n### To resolve\n\n- ` machine-id `: `` ` <b>@someone</b> \\n# head ``: ` remove it `\n\n### Exceptions\n\n- ` logs `: ` kept `\n")
-	assert.NotContains(t, regexp.MustCompile("(?s)(`+) .*? (`+)").ReplaceAllString(string(text), ""), "<b>")
-}
 
 func TestAReportCanBeAPage(t *testing.T) {
 	root := t.TempDir()

@@ -7,11 +7,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	cyclonedx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/common"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
@@ -22,6 +24,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -30,6 +33,7 @@ import (
 func sbomCommand() *cobra.Command {
 	var d auditedDisk
 	var root, format string
+	var report tablePage
 	cmd := &cobra.Command{
 		Use:   "sbom",
 		Short: "Write a bill of materials of an image: packages, downloads and container images",
@@ -41,14 +45,15 @@ needs root, or an image root, or this machine. Nothing of an image is executed.`
   eksnode sbom --root /mnt/image`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := d.check(cmd); err != nil {
+			if err := errors.Join(d.check(cmd), report.open(cmd)); err != nil {
 				return err
 			}
 			m, err := d.contents(cmd, root)
 			if err != nil {
 				return err
 			}
-			return writeBill(cmd.OutOrStdout(), m, format)
+			title := strings.TrimSpace("contents of " + m.Distro + " " + m.DistroVersion)
+			return errors.Join(writeBill(cmd.OutOrStdout(), m, format), report.write(title, billTable(m)))
 		},
 	}
 	f := cmd.Flags()
@@ -57,6 +62,7 @@ needs root, or an image root, or this machine. Nothing of an image is executed.`
 	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to read, with or without its region")
 	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to read, with or without its region")
 	formatFlag(cmd, &format, "cyclonedx", "spdx")
+	report.flag(cmd)
 	d.flags(cmd)
 	policyFlag(cmd, " for --ami and --snapshot", anywhere(awsapi.SnapshotReadPolicy))
 	return cmd
@@ -83,6 +89,29 @@ func (d *auditedDisk) contents(cmd *cobra.Command, root string) (*manifest.Manif
 	return attest.Describe(*m, r.Machine), nil
 }
 
+// billTable is a bill of materials for a person.
+func billTable(m *manifest.Manifest) page.Table {
+	t := page.Table{Title: "Components", Head: []string{"kind", "name", "version", "license"}}
+	for _, c := range m.Components() {
+		t.Rows = append(t.Rows, []string{string(c.Type), c.Name, c.Version, strings.Join(licenseNames(c), ", ")})
+	}
+	return t
+}
+
+// licenseNames are the expression, or the names of a list.
+func licenseNames(c cyclonedx.Component) (names []string) {
+	if c.Licenses == nil {
+		return nil
+	}
+	for _, l := range *c.Licenses {
+		if l.License != nil {
+			l.Expression = l.License.Name
+		}
+		names = append(names, l.Expression)
+	}
+	return names
+}
+
 func writeBill(w io.Writer, m *manifest.Manifest, format string) error {
 	text, err := m.SBOM()
 	if format == "spdx" && err == nil {
@@ -96,11 +125,11 @@ func writeBill(w io.Writer, m *manifest.Manifest, format string) error {
 
 // spdx is a bill of materials as an SPDX 2.3 document. Its namespace comes from the
 // content of the CycloneDX document.
-func spdx(m *manifest.Manifest, cyclonedx []byte) ([]byte, error) {
+func spdx(m *manifest.Manifest, bill []byte) ([]byte, error) {
 	const none = "NOASSERTION"
 	doc := &v2_3.Document{
 		SPDXVersion: v2_3.Version, DataLicense: v2_3.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: "image",
-		DocumentNamespace: fmt.Sprintf("%s/spdx/%x", version.Repository, sha256.Sum256(cyclonedx)),
+		DocumentNamespace: fmt.Sprintf("%s/spdx/%x", version.Repository, sha256.Sum256(bill)),
 		CreationInfo: &v2_3.CreationInfo{
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "eksnode-" + version.String()}},
 			Created:  time.Now().UTC().Format(time.RFC3339),
@@ -121,10 +150,8 @@ func spdx(m *manifest.Manifest, cyclonedx []byte) ([]byte, error) {
 		}
 		if c.Licenses != nil {
 			p.PackageLicenseDeclared = cmp.Or((*c.Licenses)[0].Expression, none)
-			for _, l := range *c.Licenses {
-				if l.License != nil {
-					p.PackageLicenseComments += l.License.Name + "\n"
-				}
+			if p.PackageLicenseDeclared == none {
+				p.PackageLicenseComments = strings.Join(licenseNames(c), "\n")
 			}
 		}
 		if c.PackageURL != "" {

@@ -67,7 +67,17 @@ func TestABillListsTheWholeImage(t *testing.T) {
 	assert.Contains(t, doc.Packages[2].PackageLicenseComments, "Unicode-data")
 	assert.Len(t, doc.Relationships, 4)
 
-	code, _, errOut := command(t, "", "sbom", "--root", root, "--disk", "x.raw")
+	file := filepath.Join(t.TempDir(), "bill.html")
+	code, _, errOut := command(t, "", "sbom", "--root", root, "--report", file)
+	require.Zero(t, code, errOut)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "<td>libc6</td><td>2.41-12</td><td>LGPL-2.1-or-later AND MIT</td>")
+	code, _, errOut = command(t, "", "sbom", "--root", root, "--report", "bill.json")
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "--report bill.json: name a file with .html or .md; --output json prints JSON")
+
+	code, _, errOut = command(t, "", "sbom", "--root", root, "--disk", "x.raw")
 	assert.Equal(t, 2, code)
 	assert.Contains(t, errOut, "--disk and --root exclude each other")
 }

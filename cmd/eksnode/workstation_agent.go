@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,9 +39,12 @@ func auditChild(context.Context) (code int, child bool) { return 0, false }
 // workstationValues returns nothing in the agent.
 func workstationValues() map[string]cobra.CompletionFunc { return nil }
 
-// page refuses: the agent writes only JSON.
-func page(string, string, ...plan.Report) ([]byte, error) {
-	return nil, errors.New("the eksnode of nodes writes JSON; name a file with another ending than .html or .md")
+// reportText refuses pages: the agent writes only JSON.
+func reportText(file string, r plan.Report) ([]byte, error) {
+	if ending := strings.ToLower(filepath.Ext(file)); ending == ".html" || ending == ".md" {
+		return nil, errors.New("the eksnode of nodes writes JSON; name a file with another ending than .html or .md")
+	}
+	return plan.EncodeJSON(r)
 }
 
 // checkUserData is nil: the agent has no libraries for user data of every family.

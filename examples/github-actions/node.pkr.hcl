@@ -75,7 +75,7 @@ build {
 
   # Must be the last provisioner: what runs after a scrub is in the image again.
   provisioner "eksnode-scrub" {
-    report = "${var.reports}/scrub.json"
+    report = "${var.reports}/scrub.md"
   }
 
   # Audits the disk, uploads it and registers the AMI. A finding stops the build before

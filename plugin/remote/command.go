@@ -223,7 +223,8 @@ type Config struct {
 	// Print every step, rule and action, also those that change nothing. Packer's
 	// `-debug` and the variable `PACKER_LOG` do the same. Defaults to `false`.
 	Verbose bool `mapstructure:"verbose"`
-	// Path of the JSON report on the Packer host. Missing folders are created.
+	// Path of the JSON report on the Packer host. Missing folders are created. A name
+	// with `.html` gets a page for a browser instead, and one with `.md` a summary.
 	// Before the run, a report with the result `unfinished` replaces an earlier
 	// report; an interrupted run leaves this result. A failed run also writes its
 	// report. Each provisioner of each build needs its own path, such as

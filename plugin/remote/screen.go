@@ -14,6 +14,7 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -145,7 +146,7 @@ func (k *Kept) begin(path string, begun plan.Report) error {
 		}
 		k.file = nil
 	}
-	file, err := plan.ClaimReport(path, begun)
+	file, err := plan.ClaimReport(path, begun, func(r plan.Report) ([]byte, error) { return page.Report(path, r) })
 	var used *plan.InUseError
 	switch {
 	case errors.As(err, &used):

@@ -231,3 +231,17 @@ func TestPrepareRefusesUnwritableReports(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// The ending of a report's name chooses its form, as for --report of the command.
+func TestAReportCanBeASummary(t *testing.T) {
+	for name, want := range map[string]string{"r.json": `"command": "scrub"`, "r.md": "## ` scrub `: ok", "r.html": "<h2>scrub: "} {
+		path := filepath.Join(t.TempDir(), name)
+		var k Kept
+		require.NoError(t, k.begin(path, plan.Report{Command: "scrub", Result: plan.Unfinished}))
+		require.NoError(t, k.write(plan.Report{Command: "scrub", Result: plan.OK}))
+		require.NoError(t, k.file.Close())
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Contains(t, string(text), want)
+	}
+}
