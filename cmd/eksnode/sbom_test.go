@@ -72,7 +72,7 @@ func TestABillListsTheWholeImage(t *testing.T) {
 	require.Zero(t, code, errOut)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Contains(t, string(text), "<td>libc6</td><td>2.41-12</td><td>LGPL-2.1-or-later AND MIT</td>")
+	assert.Contains(t, string(text), "<td>package</td><td>libc6</td><td>2.41-12</td><td>LGPL-2.1-or-later AND MIT</td>")
 	code, _, errOut = command(t, "", "sbom", "--root", root, "--report", "bill.json")
 	assert.Equal(t, 2, code)
 	assert.Contains(t, errOut, "--report bill.json: name a file with .html or .md; --output json prints JSON")
