@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -97,7 +96,7 @@ func (f Fact) String() string {
 // expression is the value.
 type target struct {
 	kind string
-	re   *regexp.Regexp
+	re   expressions
 }
 
 // targets are the kinds, the most particular first.
@@ -138,7 +137,7 @@ var targets = sync.OnceValue(func() (all []target) {
 		{"file", `(/[A-Za-z0-9._/+-]{3,})`},
 		{"interface", `interface '?([a-z0-9]+)`},
 	} {
-		all = append(all, target{one[0], regexp.MustCompile(one[1])})
+		all = append(all, target{one[0], compile(one[1])})
 	}
 	return all
 })
@@ -155,10 +154,11 @@ func factOf(line string, class Class, at int) Fact {
 		text = text[i:]
 	}
 	for _, one := range targets() {
-		m := one.re.FindStringSubmatch(text)
-		if m == nil {
+		e := one.re.find(text)
+		if e == nil {
 			continue
 		}
+		m := e.FindStringSubmatch(text)
 		f.Target = one.kind
 		for _, value := range m[1:] {
 			if value != "" {

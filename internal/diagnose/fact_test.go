@@ -41,6 +41,8 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		`:3988/bootstrap": context deadline`: `nodeup[1829]: W1106 16:08:19.263342    1829 main.go:133] got error running nodeup (will retry in 30s): failed to get node config from server: Post "https://172.20.107.157:3988/bootstrap": context deadline exceeded` + "\nsystemd[1]: kops-configuration.service: Main process exited, code=killed, status=15/TERM",
 		// the reason in a line that informs, after another program's (rancher/rke2#4478)
 		"Node password rejected": `sudo[7]: pam_systemd(sudo:session): Cannot create session: Already running in a session` + "\n" + `rke2[8]: time="2023-07-17T21:56:09-04:00" level=info msg="Waiting to retrieve agent configuration; server is not ready: Node password rejected, duplicate hostname or content>`,
+		// the reason follows (intel/pmem-csi#944)
+		"kubelet.conf already exists": "error execution phase preflight: [preflight] Some fatal errors occurred:\n[ERROR FileAvailable--etc-kubernetes-kubelet.conf]: /etc/kubernetes/kubelet.conf already exists",
 		// systemctl status (coreos/bugs#2646)
 		"odd.service: Main PID: 20886 (code=killed, signal=KILL)": "● odd.service - odd runtime\n   Active: activating (auto-restart) (Result: signal) since Wed 2019-12-18 11:57:20 UTC; 703ms ago\n Main PID: 20886 (code=killed, signal=KILL)",
 		`msg="still waiting: 500 Internal`:                        `rke2[7]: time="2026-11-20T20:11:13Z" level=info msg="still waiting: 500 Internal Server Error"`,
@@ -70,6 +72,9 @@ func TestTheMatrixGivesAFailureItsCause(t *testing.T) {
 		`odd: failed: Post "https://sts.eu-west-1.amazonaws.com/": dial tcp 10.0.3.17:443: i/o timeout`:                                                                    "aws-api",
 		`odd: failed: https://mirror.example.com/v2/odd/blobs/1: net/http: TLS handshake timeout`:                                                                          "registry-unreachable",
 		`odd: error: dial tcp 10.0.9.9:9999: connect: connection refused`:                                                                                                  "unreachable",
+		`odd[7]: level=info msg="Waiting to ask; the peer is not ready: dial tcp 10.0.9.9:9999: connect: connection refused"`:                                              "unreachable",
+		`odd: error: Get "https://127.0.0.1:10250/pods": x509: certificate is not valid for any names`:                                                                     "serving-certificate",
+		`odd: error: Get "https://api.example.com/api/v1/snaps": net/http: request canceled (Client.Timeout exceeded while awaiting headers)`:                              "unreachable",
 	} {
 		r := report(t, line)
 		require.Len(t, r.Findings, 1, line)
@@ -111,5 +116,7 @@ func TestALineThatWaitsComesLast(t *testing.T) {
 	assert.Equal(t, Waits, report(t, "well", waits).First.Fact.Class)
 	assert.Contains(t, report(t, waits, "odd: something failed").First.Line, "something failed")
 	assert.Equal(t, Refused, report(t, "odd: waiting for it: connection refused").First.Fact.Class)
+	assert.Contains(t, report(t, "util.py[DEBUG]: dmidata is not supported", "[    0.1] kernel[1]: odd is not supported").First.Line,
+		"odd is not")
 	assert.Contains(t, report(t, "[  OK  ] Started odd.", "[FAILED] Failed to start Kubelet.").First.Line, "Kubelet")
 }

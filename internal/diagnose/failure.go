@@ -75,7 +75,7 @@ var (
 			`skip (loading )?plugin`, `runtime status check may not have completed`,
 			`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`,
 			`factory failed: `, `failed to load cached config`, `has been deprecated`, `Scheduled restart job`,
-			`Unable to read config path`, `devmapper not configured`)
+			`Unable to read config path`, `Some fatal errors occurred`, `devmapper not configured`)
 	})
 	// nodeUnit matches the services whose end keeps a node from joining.
 	nodeUnit = sync.OnceValue(func() *regexp.Regexp {
@@ -126,6 +126,7 @@ type seen struct {
 	about  journalEntry
 	class  Class
 	at     int  // where the phrase of the class ends
+	end    bool // the line may be the end of a service
 	word   bool // the line has a word for an error, or the form of klog's errors
 }
 
@@ -142,15 +143,13 @@ func (r *reading) judge(now seen) {
 	if first != nil && len(first.Context) < contextMost && now.by() == first.by {
 		first.Context = append(first.Context, r.shown(now))
 	}
-	looks := (first == nil || first.rank > fatal || len(r.now.errors) < errorsMost) && now.looksBad()
+	looks := (first == nil || first.rank > bad || len(r.now.errors) < errorsMost) && now.looksBad()
 	if looks {
 		r.now.keepError(func() string { return fmt.Sprintf("%s:%d: ", r.name, now.number) }, now.line)
 	}
 	if first == nil || first.rank > fatal {
 		switch {
-		case (looks || now.class != "" || strings.Contains(now.line, "ailed") || strings.Contains(now.line, "exited") ||
-			strings.Contains(now.line, "code=")) &&
-			ended().find(now.line) != nil:
+		case now.end && ended().find(now.line) != nil:
 			reason, found := r.reasonOf(now)
 			switch {
 			case found && nodeUnit().MatchString(unitOf(now)):
@@ -160,13 +159,15 @@ func (r *reading) judge(now seen) {
 			default:
 				r.blame(now, bad)
 			}
+		case first != nil && first.rank <= bad: // only the end of a service says more
 		case !looks && now.class == "" && !(now.word && errorWords().MatchString(now.line)):
 		case followers().find(now.line) != nil || harmless().find(now.line) != nil ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
 		case looks && !now.aside():
 			r.blame(now, bad)
-		case now.class == "" && (now.aside() || calm(now.line)):
+		case now.class == "" && (now.aside() || calm(now.line)), strings.Contains(now.line[:min(len(now.line), longest)],
+			"DEBUG"):
 			r.blame(now, usual)
 		default:
 			r.blame(now, weak)

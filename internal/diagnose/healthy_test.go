@@ -47,6 +47,10 @@ func TestAGoodStartSaysJoined(t *testing.T) {
 // Lines that look like a fault, and blame nothing.
 func TestLinesOfHealthyNodesBlameNothing(t *testing.T) {
 	for name, line := range map[string]string{
+		"old kubelet":             `kubelet[1334]: W1103 13:31:44.305524    1334 container_manager_linux.go:205] Running with swap on is not supported, please disable swap! This will be a fatal error by default starting in K8s v1.6!`,
+		"schema":                  `2025-03-30 00:19:27,094 - schema.py[WARNING]: Invalid cloud-config provided: Please run 'sudo cloud-init schema --system' to see the schema errors.`,
+		"debconf":                 `dpkg-preconfigure: unable to re-open stdin: No such file or directory`,
+		"localhost":               `cluster-bootstrap[4418]: Still waiting for the Kubernetes API: Get "https://localhost:6443/readyz": dial tcp [::1]:6443: connect: connection refused`,
 		"snapd":                   `Jul  6 05:57:52 ubuntu snapd[1317]: stateengine.go:150: state ensure error: Get https://api.snapcraft.io/api/v1/snaps/sections: x509: certificate has expired or is not yet valid`,
 		"pollinate":               `Feb  3 18:34:24 ubuntu pollinate[7]: * Could not resolve host: entropy.ubuntu.com`,
 		"answers":                 `kubelet[7]: E0523 08:23:30.1 7 a.go:1] "Error updating node status, will retry" err="Get \"https://10.0.3.17:6443/api/v1/nodes/a\": dial tcp 10.0.3.17:6443: connect: connection refused"` + "\n" + `kubelet[7]: I0523 08:23:34.5 7 reflector.go:368] Caches populated for *v1.ConfigMap from object-"a"/"b"`,

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"html"
@@ -44,6 +45,9 @@ func oneLine(in *bufio.Reader) (string, error) {
 	var line []byte
 	for {
 		part, err := in.ReadSlice('\n')
+		if line == nil && !errors.Is(err, bufio.ErrBufferFull) { // most lines
+			return string(bytes.TrimRight(part, "\r\n")), err
+		}
 		line = append(line, part[:min(len(part), lineMost-len(line))]...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return strings.TrimRight(string(line), "\r\n"), err
@@ -66,11 +70,11 @@ func plain(line string) string {
 	for strings.HasPrefix(line, "> ") {
 		line = line[2:]
 	}
-	if strings.Contains(line, "\x1b[") || strings.Contains(line, "#033[") {
+	if strings.IndexByte(line, '[') >= 0 && (strings.Contains(line, "\x1b[") || strings.Contains(line, "#033[")) {
 		line = colours().ReplaceAllString(line, "")
 	}
-	if strings.Contains(line, "&quot;") || strings.Contains(line, "&#") || strings.Contains(line, "&lt;") ||
-		strings.Contains(line, "&amp;") {
+	if strings.IndexByte(line, '&') >= 0 && (strings.Contains(line, "&quot;") || strings.Contains(line, "&#") ||
+		strings.Contains(line, "&lt;") || strings.Contains(line, "&amp;")) {
 		line = html.UnescapeString(line)
 	}
 	if strings.Contains(line, "\xe2\x80") || strings.Contains(line, "\u00a0") {

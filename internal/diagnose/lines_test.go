@@ -103,6 +103,7 @@ var joinLines = map[string][]string{
 		`[ERROR FileContent--proc-sys-net-ipv6-conf-default-forwarding]: /proc/sys/net/ipv6/conf/default/forwarding contents are not set to 1`,
 	},
 	"blocked": {
+		`error execution phase preflight: couldn't validate the identity of the API Server: abort connecting to API servers after timeout of 5m0s`,
 		`rke2[676]: time="2023-03-18T14:55:07Z" level=error msg="failed to get CA certs: Get \"https://127.0.0.1:6444/cacerts\": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"`,
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)`,
 		`E0610 17:39:25.902673    1980 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://ABC.gr7.eu-west-1.eks.amazonaws.com/api/v1/nodes\": dial tcp 10.0.3.17:443: i/o timeout" node="ip-10-0-1-2.eu-west-1.compute.internal"`,
@@ -175,6 +176,7 @@ var joinLines = map[string][]string{
 		`Unable to register node "ip-10-0-1-2.eu-west-1.compute.internal" with API server: nodes "ip-10-0-1-2.eu-west-1.compute.internal" is forbidden: node "ip-10-0-1-2" cannot modify node "ip-10-0-1-2.eu-west-1.compute.internal"`,
 	},
 	"role-groups": {
+		`error: failed to run Kubelet: cannot create certificate signing request: User "system:anonymous" cannot create certificatesigningrequests.certificates.k8s.io at the cluster scope.`,
 		`E0609 08:37:42.146757  835105 kubelet_node_status.go:94] "Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create resource \"nodes\" in API group \"\" at the cluster scope" node="a"`,
 		`Unable to register node "worker-0" with API server: nodes "worker-0" is forbidden: could not determine node from user`,
 	},

@@ -84,6 +84,7 @@ var machineLines = map[string][]string{
 		`denied: Your authorization token has expired. Reauthenticate and try again.`,
 	},
 	"network-plugin": {
+		`E0527 02:14:05.910000       1 main.go:241] Failed to find any valid interface to use: error looking up interface 192.168.60.11`,
 		`kubelet: E0623 15:27:16.799075   12573 cni.go:260] Error adding network: Multus: error in invoke Delegate add - "flannel": open /run/flannel/subnet.env: no such file or directory`,
 		`2023-11-07 13:17:43.431 [PANIC][18] tunnel-ip-allocator/allocateip.go 836: Failed to parse Felix environments error=Failed to parse config parameter DataplaneDriver`,
 		"W0726 08:18:06.517655    4537 cni.go:172] Unable to update cni config: No networks found in /etc/cni/net.d",

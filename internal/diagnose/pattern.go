@@ -94,6 +94,14 @@ func (all expressions) find(line string) *expression {
 	return nil
 }
 
+// texts are the texts of all expressions.
+func (all expressions) texts() (texts []string) {
+	for _, e := range all {
+		texts = append(texts, e.literals...)
+	}
+	return texts
+}
+
 // required are texts: every match of an expression contains one of them. They are
 // the longest such texts.
 func required(n *syntax.Regexp) []string {
@@ -142,6 +150,8 @@ type hints struct {
 	class Class // of the last phrase
 	at    int   // where the phrase ends
 	word  bool  // the line has a word for an error
+	sign  bool  // the line may be that of a node that joined
+	end   bool  // the line may be the end of a service
 }
 
 // index finds the candidates that may match a line, in one pass over the line.
@@ -159,6 +169,7 @@ type begin struct {
 	text  string
 	at    int // in the list, or -1
 	class Class
+	hints hints
 }
 
 // candidates is the index of all rules, in their order, after that of untils.
@@ -176,18 +187,24 @@ var candidates = sync.OnceValue(func() *index {
 	}
 	for class, texts := range phrases {
 		for _, text := range texts {
-			x.begin(begin{text, -1, class})
+			x.begin(begin{text: text, at: -1, class: class})
 		}
 	}
 	for _, text := range errorParts {
-		x.begin(begin{text, -1, ""})
+		x.begin(begin{text: text, at: -1, hints: hints{word: true}})
+	}
+	for _, text := range signs().texts() {
+		x.begin(begin{text: text, at: -1, hints: hints{sign: true}})
+	}
+	for _, text := range ended().texts() {
+		x.begin(begin{text: text, at: -1, hints: hints{end: true}})
 	}
 	return x
 })
 
 func (x *index) add(c candidate) {
 	for _, text := range c.literals {
-		x.begin(begin{text, len(x.list), ""})
+		x.begin(begin{text: text, at: len(x.list)})
 	}
 	x.list = append(x.list, c)
 }
@@ -222,7 +239,7 @@ func (x *index) read(line string, places []int) ([]int, hints) {
 			case b.at >= 0:
 				places = append(places, b.at)
 			case b.class == "":
-				h.word = true
+				h.word, h.sign, h.end = h.word || b.hints.word, h.sign || b.hints.sign, h.end || b.hints.end
 			case b.class == Waits && h.class != "":
 			case h.class == Waits || i-3+len(b.text) > h.at:
 				h.class, h.at = b.class, i-3+len(b.text)

@@ -170,12 +170,14 @@ func (r *reading) line(number int, line string, about journalEntry) {
 	var h hints
 	r.places, h = candidates().read(line, r.places)
 	now.class, now.at = h.class, h.at
-	now.word = h.word || klogError(line)
+	now.word, now.end = h.word || klogError(line), h.end
 	r.judge(now)
 	if hasClock(line) {
 		r.timed = line
 	}
-	r.now.keepSign(place, line)
+	if h.sign {
+		r.now.keepSign(place, line)
+	}
 	before := r.parts.join(line)
 	if !r.match(now, place) && now.class != "" {
 		r.matchFact(now, before)
@@ -262,7 +264,8 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 // and pods from before a reboot have no network to remove. A program without rights says
 // nothing about the network.
 var harmless = sync.OnceValue(func() expressions {
-	return compile(`failed to load cached config`, `nvidia-smi not found`, `Failed to get unit file state for `,
+	return compile(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
+		`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/`, `Failed to get unit file state for `,
 		`Failed to set up mount unit: Invalid argument`,
 		`socket: (permission denied|operation not permitted)`,
 		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+

@@ -40,6 +40,8 @@ var (
 	userDataFiles   = []string{"/var/lib/cloud/instance/user-data.txt"}
 	mountFiles      = []string{"/storage/mounts.txt", "/sos_commands/filesys/mount_-l", "/proc/mounts"}
 	diskFiles       = []string{"/storage/mounts.txt", "/storage/inodes.txt", "/sos_commands/filesys/df_-al_-x_autofs"}
+	addressFiles    = []string{"/networking/ifconfig.txt", "/sos_commands/networking/ip_-o_addr"}
+	routeFiles      = []string{"/networking/iproute.txt", "/sos_commands/networking/ip_route_show_table_all"}
 	clockFiles      = []string{"/sos_commands/systemd/timedatectl", "/sos_commands/chrony/chronyc_tracking",
 		"/sos_commands/chrony/chronyc_-n_tracking"}
 )
@@ -53,6 +55,8 @@ var stateFiles = []stateFile{
 	{names: userDataFiles, cause: "captured-node", say: `(?:apiServerEndpoint:|` +
 		`--apiserver-endpoint[= ]) *["']?(https://[^/"'\s]+)`},
 	{names: resolvConfs, cause: "dns", lacks: `^nameserver\s+\S`},
+	{names: addressFiles, cause: "node-network", lacks: `inet (addr:)?([2-9]|1[013-9]|12[^7])|inet6 (addr: )?(2|fd)`},
+	{names: routeFiles, cause: "node-network", lacks: `^(default|0\.0\.0\.0/0)\b`},
 	{names: kubeletFiles, cause: "cgroup-driver", say: `"?cgroupDriver"?: *"?(systemd|cgroupfs)`},
 	{names: containerdFiles, cause: "cgroup-driver", say: `^\s*SystemdCgroup *= *(true|false)`},
 	{names: containerdFiles, cause: "cri-plugin", has: `^\s*disabled_plugins *= *\[[^\]]*"(io\.containerd\.(grpc|` +

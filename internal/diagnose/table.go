@@ -10,7 +10,7 @@ import (
 // serving certificate. Before that, much fails that needs no remedy.
 const (
 	joined    = `Successfully registered node`
-	ready     = `just became ready|event="NodeReady"`
+	ready     = `just became ready|event="NodeReady"|Recording NodeReady event`
 	certified = `Certificate rotation deadline determined|Certificate expiration is `
 )
 
@@ -366,7 +366,8 @@ func table() []Rule {
 			Remedy: "allow port 443 from the node to the cluster's security group, and port 10250 in the other " +
 				"direction; check the subnet's route (NAT gateway or private endpoint) and the endpoint's public access list",
 			Lines: []string{`net/http: TLS handshake timeout`, `server is not ready: failed to (get|retrieve)`,
-				`failed to get CA certs: .*(imeout|deadline)`, // k3s and RKE2 ask through an address of their own
+				`(failed to get CA certs|CA cert validation failed): .*(imeout|deadline)`, // k3s' own local address
+				`abort connecting to API servers after`,
 				`[cC]onnect to \S+\.eks\.amazonaws\.com`},
 			Not: `/v2/|: connection refused|https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|` +
 				`ec2messages|logs|monitoring|s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|` +
@@ -383,9 +384,9 @@ func table() []Rule {
 			Lines: []string{`dial tcp [0-9.\[\]a-f:]+:(443|6443): (connect|getsockopt): connection refused`,
 				`([uU]nable to register |[rR]egister node|[eE]nsure (node )?lease|retrieve node info|updating node status|` +
 					`CSINode publishing|[fF]ailed to (list|watch) \*v1).*connection refused`},
-			Not: `/v2/|https://(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|monitoring|` +
-				`s3)\.|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|failed to do request|` +
-				`169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
+			Not: `/v2/|https://(localhost[:/]|(ec2|eks|sts|iam|sqs|api\.pricing|api\.ecr|ssm|ssmmessages|ec2messages|logs|` +
+				`monitoring|s3)\.)|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|` +
+				`failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
 			Others: "the API server restarted at that time, or a proxy or firewall refuses on its behalf",
 			Commands: []string{"sudo grep server: /var/lib/kubelet/kubeconfig", "aws eks describe-cluster --name NAME " +
 				"--query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"}},
@@ -523,8 +524,8 @@ func table() []Rule {
 			Cause: "the cluster accepts the node's role, but not as a role of nodes",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or create an access entry of type " +
 				"EC2_LINUX",
-			Lines: []string{`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) resource ` +
-				`\\*"(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\\*"`,
+			Lines: []string{`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) ` +
+				`(resource \\*")?(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\b`,
 				`could not determine node from user`},
 			Not: `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is ` +
 				`forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User ` +
@@ -552,7 +553,7 @@ func table() []Rule {
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
 			Lines: []string{`the server could not find the requested( resource|$)`,
 				`no kind \\*"[^"]*" is registered for version`},
-			Not:    `[kK]ubelet config|failed to decode|loading config file`,
+			Not:    `[kK]ubelet config|failed to decode|loading config file|\.yaml"`,
 			Others: "a program asks for an API that the cluster removed or never had",
 			Commands: []string{"sudo kubelet --version", "aws eks describe-cluster --name NAME --query cluster.version " +
 				"--output text"}},
@@ -639,6 +640,7 @@ func table() []Rule {
 			Remedy: "turn swap off permanently: switch it off now, and remove swap from /etc/fstab and systemd's swap " +
 				"units",
 			Lines: []string{`[rR]unning with swap on is not supported`},
+			Not:   `This will be a fatal`, // kubelets that only warn
 			Commands: []string{"sudo swapoff --all", "sudo systemctl list-units --all --type swap --no-pager",
 				"sudo systemctl restart kubelet"}},
 		{ID: "checkpoint", Until: joined,
@@ -833,7 +835,8 @@ func table() []Rule {
 				`failed to reserve (sandbox|container) name`, `(Sandbox|sandbox|syncing pod|container|Container).*code = ` +
 					`DeadlineExceeded`, `[cC]ontainer runtime is down`, `(Failed to start|start-limit.*|Start request repeated ` +
 					`too quickly.*) containerd`, `containerd\.service: (Failed with result|Main process exited|` +
-					`Main PID: .*code=(killed|dumped|exited, status=[1-9])|Start request repeated)`, `Cannot connect to the Docker d`, `get remote runtime typed version failed`,
+					`Main PID: .*code=(killed|dumped|exited, status=[1-9])|Start request repeated)`,
+				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 				`validate CRI \w+ \w+ API for endpoint .*code = Unavailable`},
 			Not:    `unknown service runtime|oom-kill|last seen active 2562047h`,
 			Others: "containerd started a moment after the kubelet, and answers now",
@@ -914,6 +917,7 @@ func table() []Rule {
 				`failed \(add\): `, `aws-node failed (liveness|readiness) probe`, `NetworkReady=false`,
 				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `SetupPodNetwork: `,
 				`rror received from AddNetwork`, `rror adding network: `, `open /run/flannel/subnet\.env`,
+				`Failed to find any valid interface`,
 				`all SubConns are in TransientFailure`,
 				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`,
 				`MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|` +
