@@ -21,16 +21,12 @@ import (
 func (n *node) authorities() step {
 	return step{"authorities", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
 		files := n.authorityFiles()
-		actions, err := plan.Files(h, files)
-		if err != nil {
-			return nil, err
-		}
-		former, err := planOld(h, n.authorityPath("%s"), "ca_certificates no longer has this authority", files)
-		if err != nil {
-			return nil, err
-		}
-		actions = append(actions, former...)
+		var g gathered
+		g.add(plan.Files(h, files))
+		g.add(planOld(h, n.authorityPath("%s"), "ca_certificates no longer has this authority", files))
 		known, err := n.bundleHas(h)
+		g.add(nil, err)
+		actions, err := g.all()
 		if err != nil || known && len(actions) == 0 {
 			return nil, err
 		}

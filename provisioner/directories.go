@@ -42,15 +42,11 @@ func folders() []folder {
 // package or owner decides.
 func (n *node) directories() step {
 	return step{"directories", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		var actions []plan.Action
+		var g gathered
 		for _, f := range folders() {
-			more, err := planFolder(h, f)
-			if err != nil {
-				return nil, err
-			}
-			actions = append(actions, more...)
+			g.add(planFolder(h, f))
 		}
-		return actions, nil
+		return g.all()
 	}}
 }
 

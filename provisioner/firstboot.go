@@ -80,30 +80,21 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 	if err := n.refuseOthers(h, m); err != nil {
 		return nil, err
 	}
-	var actions []plan.Action
+	var g gathered
 	var files []plan.File
 	for _, f := range n.bootFiles() {
 		switch {
 		case f.Folder:
-			more, err := planFolder(h, folder{f.Path, f.Why})
-			if err != nil {
-				return nil, err
-			}
-			actions = append(actions, more...)
+			g.add(planFolder(h, folder{f.Path, f.Why}))
 		case f.Link == "":
 			files = append(files, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why})
 		}
 	}
-	more, err := plan.Files(h, files)
-	if err != nil {
-		return nil, err
-	}
+	g.add(plan.Files(h, files))
 	links, err := n.bootLinks(h)
-	if err != nil {
-		return nil, err
-	}
-	linking, err := plan.Links(h, links)
-	return slices.Concat(actions, more, linking), err
+	g.add(nil, err)
+	g.add(plan.Links(h, links))
+	return g.all()
 }
 
 // bootLinks are the links for first boot. eksnode replaces aws-iam-authenticator

@@ -153,18 +153,12 @@ func (n *node) images() step {
 
 // imageLeftovers plans the removal of the files of a killed import.
 func (n *node) imageLeftovers(h *host.Host) ([]plan.Action, error) {
-	actions, err := plan.Absent(h, plan.Interrupted, imageArchive)
-	if err != nil {
-		return nil, err
-	}
+	var g gathered
+	g.add(plan.Absent(h, plan.Interrupted, imageArchive))
 	for _, name := range []string{imageArchive, pauseArchive} {
-		left, err := plan.Leftovers(h, name)
-		if err != nil {
-			return nil, err
-		}
-		actions = append(actions, left...)
+		g.add(plan.Leftovers(h, name))
 	}
-	return actions, nil
+	return g.all()
 }
 
 // notDone says why an image must be fetched. Empty means that it is imported.

@@ -23,18 +23,13 @@ func (n *node) packages() step {
 	return step{"packages", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 		h = h.With(n.spec.proxyVariables()...)
 		pm := n.distro.PackageManager
-		actions, err := n.packageLeftovers(h)
-		if err != nil {
-			return nil, err
-		}
-		unfinished, err := n.unfinished(h)
-		if err != nil {
-			return nil, err
-		}
-		actions = append(actions, unfinished...)
+		var g gathered
+		g.add(n.packageLeftovers(h))
+		g.add(n.unfinished(h))
 		have, err := n.installed(ctx, h)
-		if err != nil {
-			return nil, err
+		g.add(nil, err)
+		if g.err != nil {
+			return g.all()
 		}
 		holds, err := n.planHolds(h)
 		if err != nil {
@@ -45,34 +40,33 @@ func (n *node) packages() step {
 		if err != nil {
 			return nil, err
 		}
-		actions = append(actions, before...)
+		g.add(before, nil)
 		if len(missing) == 0 {
-			return append(actions, holds...), nil
+			return append(g.actions, holds...), nil
 		}
-		overlay, err := n.keepOverlay(h)
-		if err != nil {
-			return nil, err
-		}
-		actions = append(actions, overlay...)
+		g.add(n.keepOverlay(h))
 		for _, argv := range n.distro.Repositories {
-			actions = append(actions, plan.Action{
+			g.actions = append(g.actions, plan.Action{
 				Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "a repository with the packages",
 				Do: running(h, argv...),
 			})
 		}
-		return append(append(actions,
-			plan.Action{
+		g.add([]plan.Action{
+			{
 				Verb: plan.Run, Target: pm.Refreshing(), Reason: "update the lists of the repositories",
 				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Refresh(ctx, h) },
 			},
-			plan.Action{
+			{
 				Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing), Packages: missing,
 				Do: func(ctx context.Context, _ plan.Progress) error { return n.install(ctx, h, missing) },
 			},
-			plan.Action{
+			{
 				Verb: plan.Empty, Target: pm.Name() + "'s downloads", Reason: "the image needs no package files",
 				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Clean(ctx, h) },
-			}), slices.Concat(holds, after)...), nil
+			},
+		}, nil)
+		g.add(slices.Concat(holds, after), nil)
+		return g.all()
 	}}
 }
 

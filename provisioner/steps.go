@@ -139,6 +139,26 @@ func (s step) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	return plan.Acts(actions...), err
 }
 
+// gathered are the actions of the parts of a step, or the first error of a part.
+type gathered struct {
+	actions []plan.Action
+	err     error
+}
+
+func (g *gathered) add(actions []plan.Action, err error) {
+	g.actions = append(g.actions, actions...)
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+func (g *gathered) all() ([]plan.Action, error) {
+	if g.err != nil {
+		return nil, g.err
+	}
+	return g.actions, nil
+}
+
 // running is the act of a command that needs nothing else.
 func running(h *host.Host, argv ...string) func(context.Context, plan.Progress) error {
 	return func(ctx context.Context, _ plan.Progress) error {

@@ -17,24 +17,19 @@ const fstab = "/etc/fstab"
 // offline root, the kernel's swap belongs to another machine and stays.
 func (n *node) swap() step {
 	return step{"swap", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := planFstab(h)
-		if err != nil {
-			return nil, err
-		}
-		zram, err := n.planZram(h)
-		if err != nil {
-			return nil, err
-		}
-		actions = append(actions, zram...)
+		var g gathered
+		g.add(planFstab(h))
+		g.add(n.planZram(h))
 		active, err := activeSwap(h)
+		g.add(nil, err)
 		for _, name := range active {
 			if n.spec.Swap == swapZram && strings.HasPrefix(name, "/dev/zram") {
 				continue
 			}
-			actions = append(actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: noSwap,
+			g.actions = append(g.actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: noSwap,
 				Do: running(h, "swapoff", name)})
 		}
-		return actions, err
+		return g.all()
 	}}
 }
 

@@ -17,53 +17,23 @@ import (
 // data and never its name.
 func (n *node) system() step {
 	return step{"system", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := n.planRemoved(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		files, err := plan.Files(h, slices.Concat(n.systemFiles(), n.defaultsFiles()))
-		if err != nil {
-			return nil, err
-		}
-		old, err := n.oldDefaults(h)
-		if err != nil {
-			return nil, err
-		}
-		actions = append(append(actions, files...), old...)
+		var g gathered
+		g.add(n.planRemoved(ctx, h))
+		g.add(plan.Files(h, slices.Concat(n.systemFiles(), n.defaultsFiles())))
+		g.add(n.oldDefaults(h))
 		for _, s := range n.distro.Settings() {
-			masks, err := planMasks(h, s.Masked)
-			if err != nil {
-				return nil, err
-			}
-			enabled, err := planEnabled(h, s.Enabled, "a cluster refuses a node with a wrong clock")
-			if err != nil {
-				return nil, err
-			}
-			actions = append(append(actions, masks...), enabled...)
+			g.add(planMasks(h, s.Masked))
+			g.add(planEnabled(h, s.Enabled, "a cluster refuses a node with a wrong clock"))
 		}
 		for _, o := range n.options() {
-			lines, err := planLines(h, o.lines)
-			if err != nil {
-				return nil, err
-			}
-			links, err := plan.Links(h, o.links)
-			if err != nil {
-				return nil, err
-			}
-			enabled, err := n.planOptionUnits(ctx, h, o)
-			if err != nil {
-				return nil, err
-			}
-			actions = append(append(append(actions, lines...), links...), enabled...)
+			g.add(planLines(h, o.lines))
+			g.add(plan.Links(h, o.links))
+			g.add(n.planOptionUnits(ctx, h, o))
 		}
-		if !slices.ContainsFunc(actions, changesUnits) {
-			return actions, nil
+		if slices.ContainsFunc(g.actions, changesUnits) {
+			g.add(needsReload(ctx, h, true, nil))
 		}
-		reload, err := needsReload(ctx, h, true, nil)
-		if err != nil {
-			return nil, err
-		}
-		return append(actions, reload...), nil
+		return g.all()
 	}}
 }
 

@@ -76,24 +76,19 @@ func (n *node) unitIntentions() []manifest.Unit {
 // units writes the units and disables those that packages enabled.
 func (n *node) units() step {
 	return step{"units", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := plan.Files(h, n.unitFiles())
-		if err != nil {
-			return nil, err
-		}
+		var g gathered
+		g.add(plan.Files(h, n.unitFiles()))
 		for _, u := range started {
 			links, err := h.Enablements(u)
 			if err != nil {
 				return nil, err
 			}
 			if len(links) > 0 {
-				actions = append(actions, disable(h, u, links))
+				g.actions = append(g.actions, disable(h, u, links))
 			}
 		}
-		reload, err := needsReload(ctx, h, len(actions) > 0, started)
-		if err != nil {
-			return nil, err
-		}
-		return append(actions, reload...), nil
+		g.add(needsReload(ctx, h, len(g.actions) > 0, started))
+		return g.all()
 	}}
 }
 

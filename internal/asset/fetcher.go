@@ -233,15 +233,14 @@ type Origin struct {
 	ID string
 	// Why says which files the publisher has.
 	Why string
-	// Dated says that its releases have a build date in addition to a version.
-	Dated bool
 }
 
 // Origins lists the publishers. The first is the default.
 func Origins() []Origin {
 	return []Origin{
 		{ID: Upstream, Why: "the release sites of Kubernetes and of each project"},
-		{ID: EKSBucket, Why: "the kubelet and the credential provider as EKS builds them, from its public bucket; the rest from upstream", Dated: true},
+		{ID: EKSBucket, Why: "the kubelet and the credential provider as EKS builds them, from its public bucket; " +
+			"the rest from upstream"},
 	}
 }
 
