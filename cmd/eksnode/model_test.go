@@ -4,20 +4,30 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // aged adds three builds of one kind, each with a copy: ami-0000000N and ami-1000000N.
@@ -125,5 +135,83 @@ func fleets(t *testing.T) (all []aws.Scenario) {
 func TestFleetsKeepTheirPromises(t *testing.T) {
 	for _, s := range fleets(t) {
 		t.Run(s.Name, func(t *testing.T) { s.Sample(t, 40) })
+	}
+}
+
+// approvals are the scenarios of approve and revoke, for an AMI and a statement about its
+// snapshot. Refused is approve with a statement that says FAILED.
+func approvals(t *testing.T) []aws.Scenario {
+	t.Helper()
+	aws.Environment(t)
+	key := filepath.Join(t.TempDir(), "key.pem")
+	_, secret, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	text, err := x509.MarshalPKCS8PrivateKey(secret)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), 0o600))
+	signer, err := attest.OpenSigner(t.Context(), key, nil)
+	require.NoError(t, err)
+	statement := func(result plan.Result) string {
+		file := filepath.Join(t.TempDir(), string(result))
+		_, err := attest.Evidence{Names: []string{aws.Region + ":snap-00000000"}, Report: plan.Report{
+			Machine: plan.Machine{Digest: "sha256:" + strings.Repeat("0", 64)}, Result: result, Finished: time.Now(),
+		}}.Write(t.Context(), signer, file)
+		require.NoError(t, err)
+		return file
+	}
+	mark := marking{defaultWatermark, "release 12"}
+	run := func(do func(*cobra.Command, awsapi.Options) error) func(context.Context, *http.Client, string) error {
+		return func(ctx context.Context, client *http.Client, _ string) error {
+			cmd := &cobra.Command{}
+			cmd.SetContext(ctx)
+			cmd.SetOut(io.Discard)
+			return do(cmd, awsapi.Options{HTTP: client, Settle: 1, Pause: 1})
+		}
+	}
+	approve := func(file string) func(*cobra.Command, awsapi.Options) error {
+		return func(cmd *cobra.Command, o awsapi.Options) error {
+			v := verification{disk: &auditedDisk{aws: o}, file: file, key: key, maxAge: time.Hour, output: "text"}
+			return approval{v, mark}.run(cmd, "ami-00000000")
+		}
+	}
+	passed := statement(plan.Clean)
+	signed, err := os.ReadFile(passed)
+	require.NoError(t, err)
+	sum := fmt.Sprintf("sha256:%x", sha256.Sum256(signed))
+	one := aws.Scenario{
+		Begin: aged, Refused: run(approve(statement(plan.Findings))),
+		State: func(w *aws.World) string {
+			i := w.Image("ami-00000000")
+			return fmt.Sprint(len(i.Watermarks) > 0, slices.Contains(i.Tags, aws.Tag{Key: awsapi.StatementTag, Value: sum}))
+		},
+		Moment: func(w *aws.World, _ string) error {
+			i := w.Image("ami-00000000")
+			if len(i.Watermarks) > 0 && !slices.Contains(i.Tags, aws.Tag{Key: awsapi.StatementTag, Value: sum}) {
+				return errors.New("an AMI has the watermark, but not the tag of its statement")
+			}
+			return nil
+		},
+	}
+	approved, revoked := one, one
+	approved.Name, approved.Run = "approve", run(approve(passed))
+	revoked.Name, revoked.Refused = "revoke", nil
+	revoked.Begin = func(w *aws.World, folder string) error {
+		err := aged(w, folder)
+		i := w.Image("ami-00000000")
+		i.Watermarks = []aws.Watermark{{Key: aws.Account + ":" + defaultWatermark, Image: i.ID, Region: aws.Region}}
+		i.Tags = append(i.Tags, aws.Tag{Key: awsapi.StatementTag, Value: sum})
+		return err
+	}
+	revoked.Run = run(func(cmd *cobra.Command, o awsapi.Options) error {
+		return revocation{aws: o, mark: mark, output: "text"}.run(cmd, "ami-00000000")
+	})
+	return []aws.Scenario{approved, revoked}
+}
+
+// Whatever AWS answers and whenever the run is killed, only an AMI with its verified
+// statement has the watermark, and the next run ends in the same state.
+func TestApprovalsKeepTheirPromises(t *testing.T) {
+	for _, s := range approvals(t) {
+		t.Run(s.Name, func(t *testing.T) { s.Enumerate(t, s.Cases(t, 6)) })
 	}
 }
