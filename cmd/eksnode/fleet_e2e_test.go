@@ -14,22 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 )
 
-// driftedNodes are three nodes of an AMI. On the second one, a program and a file in /etc have
+// driftedNodes are nodes of an AMI. On the second one, a program and a file in /etc have
 // changed, and on the third one only a file in /etc, in the same way.
-func driftedNodes(t *testing.T) *aws.World {
+func driftedNodes(t *testing.T, count int) (w *aws.World, double *ebsdirect.Double) {
 	t.Helper()
 	files := cleanNode(t)
-	w, _ := cloudWith(t, rootDisk(t, files), nil)
+	w, double = cloudWith(t, rootDisk(t, files), nil)
 	w.Volumes = map[string]aws.Volume{}
 	var instances strings.Builder
-	for n := range 3 {
+	for n := range count {
 		changed := map[string]string{"var/lib/kubelet/state": fmt.Sprint(n)}
-		if n > 0 {
+		if n%3 > 0 {
 			changed["etc/motd"] = "changed"
 		}
-		if n == 1 {
+		if n%3 == 1 {
 			changed["usr/bin/added"] = "#!/bin/sh\n"
 		}
 		for name, text := range files {
@@ -43,11 +44,11 @@ func driftedNodes(t *testing.T) *aws.World {
 <blockDeviceMapping><item><deviceName>/dev/xvda</deviceName><ebs><volumeId>vol-%[1]s</volumeId></ebs></item></blockDeviceMapping></item></instancesSet></item>`, id, cloudImage)
 	}
 	w.Answer("ec2:DescribeInstances", "<R><reservationSet>"+instances.String()+"</reservationSet></R>")
-	return w
+	return w, double
 }
 
 func TestDriftOfNodesIsFound(t *testing.T) {
-	w := driftedNodes(t)
+	w, double := driftedNodes(t, 3)
 	code, out, errOut := command(t, "", "fleet", "audit", "--cluster", "demo", "--dry-run")
 	require.Zero(t, code, errOut)
 	assert.Contains(t, out, "i-00000000000000001  "+cloudImage+"  vol-00000000000000001\n")
@@ -62,11 +63,15 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	second, third := "i-00000000000000001", "i-00000000000000002"
 	assert.Contains(t, r.Drift, drift{"program", "/usr/bin/added", "added", []string{second}})
 	assert.Contains(t, r.Drift, drift{"configuration", "/etc/motd", "added", []string{second, third}})
+	read := int(double.Count().Fetched/ebsdirect.BlockSize) - len(double.Blocks(cloudSnapshot))
+	changed := 0
 	for _, n := range r.Nodes {
+		changed += n.Blocks
 		assert.Empty(t, n.Error)
 		assert.Positive(t, n.Blocks)
 		assert.Positive(t, n.State)
 	}
+	assert.Less(t, read, 2*changed, "of nodes, only changed blocks are read, some again after a fault of the double")
 	assert.Len(t, w.Snapshots, 1, "only the AMI's own stays")
 	assert.Empty(t, cached(t))
 
