@@ -1,6 +1,7 @@
 package distros
 
 import (
+	"os/exec"
 	"path"
 	"strings"
 	"testing"
@@ -92,4 +93,26 @@ func matchesFilter(t *testing.T, pattern, name string) bool {
 	matched, err := path.Match(plain.Replace(pattern), strings.ReplaceAll(name, "/", "|"))
 	require.NoError(t, err)
 	return matched
+}
+
+// The fingerprints are those that publishers show on their pages.
+func TestKeysOfCloudImages(t *testing.T) {
+	fingerprints := map[string]string{
+		"fedora-43": "C6E7F081CF80E13146676E88829B606631645531", "fedora-44": "36F612DCF27F7D1A48A835E4DBFCF71C6D9F90A6",
+	}
+	seen := 0
+	for _, name := range CloudImages() {
+		image, err := CloudImageByName(name, "amd64")
+		if err != nil || image.Key == "" {
+			continue
+		}
+		seen++
+		cmd := exec.Command("gpg", "--homedir", t.TempDir(), "--show-keys", "--with-colons")
+		cmd.Stdin = strings.NewReader(image.Key)
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		require.Contains(t, fingerprints, name)
+		assert.Contains(t, string(out), "fpr:::::::::"+fingerprints[name]+":")
+	}
+	assert.Len(t, fingerprints, seen)
 }

@@ -26,6 +26,8 @@ type Base struct {
 	// Sums is the address of a checksum file. Sum, if not empty, replaces it: a SHA-256 or
 	// SHA-512 in hexadecimal.
 	Sums, Sum string
+	// Key, if not empty, is the key that has signed the checksum file in the file itself.
+	Key string
 }
 
 // Base returns the path of a verified disk image, which must not be changed.
@@ -123,6 +125,9 @@ func (f *Fetcher) find(ctx context.Context, b Base) (name, sum string, err error
 		return "", "", fmt.Errorf("the base image %s has no checksum; nothing is used without one", withoutUser(b.URL))
 	}
 	text, err := f.text(ctx, b.Sums)
+	if err == nil && b.Key != "" {
+		text, err = signed(ctx, text, b.Key)
+	}
 	if err == nil {
 		name, sum, err = listed(text, name)
 	}

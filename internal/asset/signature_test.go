@@ -1,0 +1,64 @@
+package asset
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// gpg makes a key and signs the checksum file, as Fedora does.
+func TestSignedChecksumFiles(t *testing.T) {
+	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // of abc
+	home := t.TempDir()
+	gpg := func(in string, args ...string) string {
+		t.Helper()
+		quiet := []string{"--batch", "--homedir", home, "--pinentry-mode", "loopback", "--passphrase", ""}
+		cmd := exec.Command("gpg", append(quiet, args...)...)
+		cmd.Stdin = strings.NewReader(in)
+		out, err := cmd.Output()
+		require.NoError(t, err)
+		return string(out)
+	}
+	t.Cleanup(func() { _ = exec.Command("gpgconf", "--homedir", home, "--kill", "all").Run() })
+	for _, name := range []string{"publisher", "stranger"} {
+		gpg("", "--quick-gen-key", name, "ed25519", "sign", "never")
+	}
+	key := gpg("", "--armor", "--export", "publisher")
+	text := "SHA256 (node.qcow2) = " + sum + "\n"
+	good := gpg(text, "--local-user", "publisher", "--clearsign")
+	for name, c := range map[string]struct{ text, why string }{
+		"signed":     {good, ""},
+		"not signed": {text, "the publisher's key has not signed this file"},
+		"signed by another key": {
+			gpg(text, "--local-user", "stranger", "--clearsign"), "the publisher's key has not signed this file",
+		},
+		"changed after signing": {
+			strings.Replace(good, sum[:8], "00000000", 1), "the publisher's key has not signed this file",
+		},
+		"only the rest has sums": {
+			text + gpg("nothing\n", "--local-user", "publisher", "--clearsign"), "does not list node.qcow2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = w.Write([]byte(map[string]string{"/SUMS": c.text, "/node.qcow2": "abc"}[r.URL.Path]))
+			}))
+			defer server.Close()
+			cache := NewCache(t.TempDir(), NewFetcher(Patience{Stall: time.Minute}))
+			b := Base{URL: server.URL + "/node.qcow2", Sums: server.URL + "/SUMS", Key: key}
+			path, err := cache.Base(t.Context(), b, func(int64, int64) {})
+			if c.why != "" {
+				require.ErrorContains(t, err, c.why)
+				return
+			}
+			require.NoError(t, err)
+			assert.FileExists(t, path)
+		})
+	}
+}
