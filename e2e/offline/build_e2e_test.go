@@ -125,6 +125,14 @@ func faults(t *testing.T, b *bench, run func(...string) (string, int), base, mad
 		}
 		assert.Equal(t, []string{"base.raw", "cache"}, names)
 	})
+	t.Run("package mirror away", func(t *testing.T) { // in the network of this machine
+		out, err := exec.CommandContext(b.Ctx, lab.Eksnode(t), append([]string{
+			"build", "--cache-folder", filepath.Join(folder, "cache"), "--base", base, "-o", made,
+		}, b.options...)...).CombinedOutput()
+		require.Error(t, err)
+		assert.Contains(t, string(out), "could not be reached; check the machine's network, proxy and repositories")
+		assert.NoFileExists(t, made)
+	})
 	for why, more := range map[string][]string{
 		"cannot become smaller": {"--base", base, "--disk-size", "1", "-o", made},
 		"its checksum is":       {"--base", base, "--base-checksum", strings.Repeat("0", 64), "-o", made},

@@ -35,7 +35,14 @@ type bench struct {
 
 func open(t *testing.T) *bench {
 	t.Helper()
+	return openOn(t, lab.System{})
+}
+
+// openOn is open with another base system.
+func openOn(t *testing.T, system lab.System) *bench {
+	t.Helper()
 	b := &bench{Lab: lab.Open(t, 15*time.Minute, machine.Nspawn)}
+	b.Use(t, system)
 	folder := t.TempDir()
 	b.root, b.resolver = filepath.Join(folder, "root"), filepath.Join(folder, "resolv.conf")
 	require.NoError(t, os.WriteFile(b.resolver, []byte("nameserver "+b.HostAddress()+"\n"), 0o644))
@@ -189,7 +196,9 @@ func (b *bench) equal(t *testing.T) {
 	n.Sh(t, "/root/eksnode provision %s", strings.Join(b.options, " "))
 	// GRUB's unit writes grubenv at boot, and netplan caches its modules.
 	const state = `cd %[1]s
-awk '/^Package:/ {name=$2} /^(Status|Version):/ {print name, $0}' var/lib/dpkg/status
+[ ! -e var/lib/dpkg/status ] ||
+  awk '/^Package:/ {name=$2} /^(Status|Version):/ {print name, $0}' var/lib/dpkg/status
+[ ! -e var/lib/pacman/local ] || ls var/lib/pacman/local
 find etc/systemd -type l -printf '%%p %%l\n'
 find etc/eks etc/modules-load.d etc/sysctl.d usr opt boot ! -type d ! -name grubenv ! -path "*/__pycache__/*" -printf '%%p %%m %%U:%%G\n'`
 	here, err := exec.CommandContext(b.Ctx, "sh", "-ec", fmt.Sprintf(state, b.root)).Output()

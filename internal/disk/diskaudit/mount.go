@@ -247,6 +247,10 @@ var options = map[string][]string{
 // replaying are the mount options of a copy, in which Linux replays the journal.
 var replaying = map[string][]string{"ext4": {extChecks, extCalm}, "xfs": {"nouuid,noquota"}}
 
+// working are the mount options of a work, which is lost anyway when this machine stops:
+// package managers need not wait for the disk after each file.
+var working = map[string][]string{"ext4": {extChecks + ",barrier=0"}, "btrfs": {"nobarrier"}}
+
 // mount mounts a partition on a folder of this process, read-only without a work.
 func (m *machine) mount(p source, folder, subvolume string) error {
 	if p.Elsewhere != "" {
@@ -264,6 +268,9 @@ func (m *machine) mount(p source, folder, subvolume string) error {
 	}
 	if len(tries) == 0 {
 		tries = []string{""}
+	}
+	if m.Work != nil {
+		tries = append(slices.Clone(working[driver]), tries...)
 	}
 	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
 	if m.Work != nil {
