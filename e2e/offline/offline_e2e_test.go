@@ -41,7 +41,7 @@ func open(t *testing.T) *bench {
 // openOn is open with another base system.
 func openOn(t *testing.T, system lab.System) *bench {
 	t.Helper()
-	b := &bench{Lab: lab.Open(t, 15*time.Minute, machine.Nspawn)}
+	b := &bench{Lab: lab.Open(t, 40*time.Minute, machine.Nspawn)}
 	b.Use(t, system)
 	folder := t.TempDir()
 	b.root, b.resolver = filepath.Join(folder, "root"), filepath.Join(folder, "resolv.conf")
