@@ -12,16 +12,19 @@ func amazonLinux2() Distro {
 	d.Releases = map[string]ReleaseFacts{"2": {Containerd: "1.7"}}
 	d.PackageManager = Yum()
 	d.Packages[Networking] = []string{"conntrack-tools", "ethtool", "iproute", "ipset", "iptables", "socat"}
-	d.Repositories = [][]string{{"amazon-linux-extras", "enable", "docker"}, {"amazon-linux-extras", "enable", "selinux-ng"}}
+	d.Repositories = [][]string{{"amazon-linux-extras", "enable", "docker"},
+		{"amazon-linux-extras", "enable", "selinux-ng"}}
 	d.FIPS = FIPS{Enable: "install dracut-fips, add fips=1 to kernel_arguments and restart before provisioning"}
 	d.Network = NetworkScripts()
 	d.Quirks = []Quirk{EC2NetUtils2(), CgroupV1()}
 	d.DefaultUser = "ec2-user"
 	d.BaseImages = []BaseImage{
-		{Owner: "137112412989", Name: "amzn2-ami-minimal-hvm-*-{arch}-ebs", Parameter: "/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-{arch}-ebs", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/amazon-ecs-ami/blob/main/CHANGELOG.md"}},
+		{Owner: "137112412989", Name: "amzn2-ami-minimal-hvm-*-{arch}-ebs",
+			Parameter: "/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-{arch}-ebs", AMD64: "x86_64", ARM64: "arm64", Sources: []string{"https://github.com/kubernetes/kops/blob/master/docs/operations/images.md", "https://github.com/aws/amazon-ecs-ami/blob/main/CHANGELOG.md"}},
 	}
 	d.CloudImages = []CloudImage{
-		{URL: "https://cdn.amazonlinux.com/os-images/latest/kvm/amzn2-kvm-*-{arch}.xfs.gpt.qcow2", Sums: "https://cdn.amazonlinux.com/os-images/latest/kvm/SHA256SUMS", AMD64: "x86_64"},
+		{URL: "https://cdn.amazonlinux.com/os-images/latest/kvm/amzn2-kvm-*-{arch}.xfs.gpt.qcow2",
+			Sums: "https://cdn.amazonlinux.com/os-images/latest/kvm/SHA256SUMS", AMD64: "x86_64"},
 	}
 	return d
 }

@@ -17,7 +17,8 @@ func fedora() Distro {
 	d.Quirks = []Quirk{CloudInitHotplug(), ResolvedStub()}
 	d.DefaultUser = "fedora"
 	d.BaseImages = []BaseImage{
-		{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64", Sources: []string{"https://docs.fedoraproject.org/en-US/fedora-coreos/provisioning-aws/"}},
+		{Owner: "125523088429", Name: "Fedora-Cloud-Base-AmazonEC2.{arch}-{version}-*", AMD64: "x86_64", ARM64: "aarch64",
+			Sources: []string{"https://docs.fedoraproject.org/en-US/fedora-coreos/provisioning-aws/"}},
 	}
 	d.CloudImages = []CloudImage{
 		{Version: "43", URL: "https://download.fedoraproject.org/pub/fedora/linux/releases/43/Cloud/{arch}/images/Fedora-Cloud-Base-Generic-43-1.6.{arch}.qcow2", Sums: "https://download.fedoraproject.org/pub/fedora/linux/releases/43/Cloud/{arch}/images/Fedora-Cloud-43-1.6-{arch}-CHECKSUM", Key: fedora43, AMD64: "x86_64", ARM64: "aarch64"},

@@ -159,7 +159,8 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 	}
 	var config map[string]any
 	if err := yaml.Unmarshal([]byte(s.KubeletDefaults), &config); err != nil {
-		return nil, surface.Errorf("{kubelet_defaults}: the text is no KubeletConfiguration: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, surface.Errorf("{kubelet_defaults}: the text is no KubeletConfiguration: %s",
+			strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	if len(config) == 0 {
 		return nil, surface.Errorf("{kubelet_defaults} has no fields")

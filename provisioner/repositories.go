@@ -198,7 +198,8 @@ func (s Spec) validateRepositories() []error {
 			add("%s is a private key, which must not leave its owner: give the public key",
 				surface.Name("repository_keys").Key(name))
 		case !strings.Contains(key, "-----BEGIN PGP PUBLIC KEY BLOCK-----") || !strings.Contains(key, "-----END PGP PUBLIC KEY BLOCK-----"):
-			add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one", surface.Name("repository_keys").Key(name))
+			add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one",
+				surface.Name("repository_keys").Key(name))
 		}
 	}
 	if s.KeepRepositories && len(s.Repositories) == 0 {

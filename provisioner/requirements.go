@@ -130,7 +130,8 @@ func (n *node) judge(f facts) error {
 		errs = append(errs, fmt.Errorf("this machine is %s, but the image is for %s; choose a base image and an instance type of that architecture", f.arch, n.arch))
 	}
 	if n.spec.FIPS == fipsCheck && !f.fips && !f.offline {
-		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but {fips} is set; %s", n.distro.FIPS.Enable))
+		errs = append(errs, surface.Errorf("this machine does not run in FIPS mode, but {fips} is set; %s",
+			n.distro.FIPS.Enable))
 	}
 	if f.noResolver {
 		errs = append(errs, surface.Errorf("{dns_servers} has no effect: this machine has no %s; choose a base image with it", n.distro.Network.DNS.Unit))

@@ -44,7 +44,8 @@ func (s Sources) validate(pinned map[string]string) error {
 	var errs []error
 	for _, a := range asset.Table() {
 		if _, set := pinned[a.ID]; set && a.EKS != nil && s.Source == asset.EKSBucket && a.Version != "" {
-			errs = append(errs, surface.Errorf("%s has no effect with %s, which has the asset in Kubernetes' version", surface.Name("versions").Key(a.ID), surface.Name("source").Is(s.Source)))
+			errs = append(errs, surface.Errorf("%s has no effect with %s, which has the asset in Kubernetes' version",
+				surface.Name("versions").Key(a.ID), surface.Name("source").Is(s.Source)))
 		}
 	}
 	if s.Source != "" {
@@ -56,7 +57,8 @@ func (s Sources) validate(pinned map[string]string) error {
 			errs = append(errs, surface.Errorf("{eks_build_date} %q must be a day, such as 2025-11-13", s.EKSBuildDate))
 		}
 		if s.Source != asset.EKSBucket && s.Lock == nil {
-			errs = append(errs, surface.Errorf("{eks_build_date} has no effect without %s", surface.Name("source").Is(asset.EKSBucket)))
+			errs = append(errs, surface.Errorf("{eks_build_date} has no effect without %s",
+				surface.Name("source").Is(asset.EKSBucket)))
 		}
 	}
 	if s.Lock != nil {

@@ -51,7 +51,8 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	}
 	minor, known := version.Minor(s.KubernetesVersion)
 	if known && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
-		add("{kubernetes_version} %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name, d.NewestKubernetes, d.Differs)
+		add("{kubernetes_version} %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name,
+			d.NewestKubernetes, d.Differs)
 	}
 	errs = append(errs, s.checkArchives(d), s.checkRepositories(d))
 	if !d.HasPackages() {
@@ -165,7 +166,8 @@ func (s Spec) validateContainerd() error {
 		return nil
 	}
 	if !slices.Contains(Containerds(), s.Containerd) && !containerdForm.MatchString(s.Containerd) {
-		return surface.Errorf("{containerd} %q is not known; known are %s, and complete versions such as %s", s.Containerd, strings.Join(Containerds(), ", "), lifecycle.Default("containerd"))
+		return surface.Errorf("{containerd} %q is not known; known are %s, and complete versions such as %s", s.Containerd,
+			strings.Join(Containerds(), ", "), lifecycle.Default("containerd"))
 	}
 	if v, set := s.Versions["containerd"]; set && v != s.Containerd && !strings.HasPrefix(v, s.Containerd+".") {
 		return surface.Errorf("%s contradicts %s", surface.Name("versions").Entry("containerd", v),

@@ -96,10 +96,12 @@ func (s Spec) validateKubernetes() error {
 	case strings.HasPrefix(v, "v"):
 		return surface.Errorf(`{kubernetes_version} %q must be written without the "v"`, v)
 	case !versionForm.MatchString(v):
-		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`, v, lifecycle.Kubernetes())
+		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`, v,
+			lifecycle.Kubernetes())
 	}
 	if minor, known := version.Minor(v); !known || minor < oldestMinor || minor > newestMinor {
-		return surface.Errorf("{kubernetes_version} %q is not supported; supported are 1.%d to 1.%d", v, oldestMinor, newestMinor)
+		return surface.Errorf("{kubernetes_version} %q is not supported; supported are 1.%d to 1.%d", v, oldestMinor,
+			newestMinor)
 	}
 	return nil
 }
@@ -135,7 +137,8 @@ func validatePin(id, version string) error {
 	case asset.Version == "":
 		return surface.Errorf("%s: {kubernetes_version} sets this version", surface.Name("versions").Key(id))
 	case !versionForm.MatchString(version):
-		return surface.Errorf(`%s must be complete and without "v", such as %q`, surface.Name("versions").Entry(id, version), asset.Version)
+		return surface.Errorf(`%s must be complete and without "v", such as %q`,
+			surface.Name("versions").Entry(id, version), asset.Version)
 	}
 	return nil
 }
@@ -158,7 +161,8 @@ func (s Spec) validateNeed(field surface.Name, id string) error {
 	if err != nil || !known || minor >= asset.Since {
 		return nil // reported already, or needed
 	}
-	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q", field.Key(id), asset.Since, s.KubernetesVersion)
+	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q",
+		field.Key(id), asset.Since, s.KubernetesVersion)
 }
 
 func knownAsset(field surface.Name, id string) (asset.Asset, error) {
@@ -172,7 +176,8 @@ func knownAsset(field surface.Name, id string) (asset.Asset, error) {
 
 func validateSysctl(name, value string) error {
 	if !sysctlForm.MatchString(name) {
-		return surface.Errorf("%s is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward", surface.Name("sysctls").Key(name))
+		return surface.Errorf("%s is not a sysctl's name; write it with dots, such as net.ipv4.ip_forward",
+			surface.Name("sysctls").Key(name))
 	}
 	if strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r\x00") {
 		return surface.Errorf("%s must be one non-empty line", surface.Name("sysctls").Entry(name, value))

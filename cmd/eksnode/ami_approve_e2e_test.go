@@ -167,8 +167,9 @@ func TestPolicyCheckListsWhatWouldBeRefused(t *testing.T) {
 	var classes []string
 	for name, term := range map[string]string{"ours": "id: ami-0000000c", "eks": "alias: al2023@latest"} {
 		classes = append(classes, "--nodeclass", filepath.Join(t.TempDir(), name))
-		require.NoError(t, os.WriteFile(classes[len(classes)-1], []byte(`{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: `+name+
-			`}, spec: {role: nodes, amiFamily: AL2023, amiSelectorTerms: [{`+term+`}], subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}}`), 0o644))
+		require.NoError(t, os.WriteFile(classes[len(classes)-1],
+			[]byte(`{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: `+name+
+				`}, spec: {role: nodes, amiFamily: AL2023, amiSelectorTerms: [{`+term+`}], subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}}`), 0o644))
 	}
 	code, out, errOut = inProcess(append(args, classes...)...)
 	assert.Equal(t, 1, code, errOut)

@@ -56,7 +56,8 @@ be read.`,
 	f.StringVar(&a.approver, "approver", "", "ARN of the role that may approve, with * as a wildcard")
 	f.StringSliceVar(&a.providers, "allow", nil, "providers whose AMIs are also allowed: account IDs, amazon or aws-marketplace")
 	f.BoolVar(&a.check, "check", false, "list what the criteria would refuse, and change nothing")
-	f.StringArrayVar(&a.files, "nodeclass", nil, "YAML file with an EC2NodeClass of Karpenter, for --check; may be repeated")
+	f.StringArrayVar(&a.files, "nodeclass", nil,
+		"YAML file with an EC2NodeClass of Karpenter, for --check; may be repeated")
 	formatFlag(cmd, &a.output, "text", "json")
 	a.flags(cmd)
 	return cmd
@@ -91,7 +92,8 @@ func (a allowing) run(cmd *cobra.Command) error {
 	if a.check {
 		return a.runCheck(cmd)
 	}
-	if err := onlyWith(cmd, "check", "region", "all-regions", "profile", "assume-role", "external-id", "endpoint", "output", "nodeclass"); err != nil {
+	if err := onlyWith(cmd, "check", "region", "all-regions", "profile", "assume-role", "external-id", "endpoint",
+		"output", "nodeclass"); err != nil {
 		return err
 	}
 	if err := missing([3]string{"--approver", a.approver, "name the role that may approve, such as arn:aws:iam::*:role/image-approver"}); err != nil {

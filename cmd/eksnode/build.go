@@ -122,8 +122,9 @@ func (b *building) check(cmd *cobra.Command) error {
 		}
 	}
 	if b.file != "" {
-		if err := errors.Join(alone(cmd.Flags(), append(slices.Clone(awsFlagNames), "base", "base-checksum", "image", "force", "disk-size", "root-file-system",
-			"partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
+		if err := errors.Join(alone(cmd.Flags(),
+			append(slices.Clone(awsFlagNames), "base", "base-checksum", "image", "force", "disk-size", "root-file-system",
+				"partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
 			return err
 		}
 	}

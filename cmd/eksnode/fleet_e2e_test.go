@@ -83,7 +83,8 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Regexp(t, "unknown        "+third+": deleting the snapshot snap-.*: the permission ec2:DeleteSnapshot is missing", out)
 	w.Heal()
 	made, there := w.Count()["ec2:CreateSnapshot"], len(w.Snapshots)
-	existing := []string{"fleet", "audit", "--cluster", "demo", "--existing-snapshots", "--rules", "machine-id", "--output", "sarif"}
+	existing := []string{"fleet", "audit", "--cluster", "demo", "--existing-snapshots", "--rules", "machine-id",
+		"--output", "sarif"}
 	file := filepath.Join(t.TempDir(), "fleet.md")
 	code, out, _ = inProcess(append(existing, "--report", file)...)
 	assert.Equal(t, 1, code)

@@ -139,7 +139,8 @@ func (r *fleetReport) verdicts() []verdict {
 		}
 		list = append(list, verdict{
 			rule: "drift-" + d.Kind, name: "changed since the AMI: " + d.Kind, page: fleetPage, level: level, remedy: "Replace the nodes, or build a new AMI.",
-			text: fmt.Sprintf("%s (%s) on %s: %s", d.Name, d.Change, show.Count(len(d.Nodes), "node"), strings.Join(d.Nodes, ", ")),
+			text: fmt.Sprintf("%s (%s) on %s: %s", d.Name, d.Change, show.Count(len(d.Nodes), "node"),
+				strings.Join(d.Nodes, ", ")),
 		})
 	}
 	for _, n := range r.Nodes {

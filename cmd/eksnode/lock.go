@@ -268,7 +268,8 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			}
 			return err
 		}
-		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(was, old == locked), a.ID, locked.Version, version, arch, show.Size(locked.Size), locked.SHA256)
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(was, old == locked), a.ID, locked.Version,
+			version, arch, show.Size(locked.Size), locked.SHA256)
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ type tablePage struct {
 }
 
 func (p *tablePage) flag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&p.file, "report", "", "file for a page: a name with .html for a browser, with .md for a summary")
+	cmd.Flags().StringVar(&p.file, "report", "",
+		"file for a page: a name with .html for a browser, with .md for a summary")
 }
 
 // open checks that the file can be written.

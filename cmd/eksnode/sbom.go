@@ -93,7 +93,8 @@ func (d *auditedDisk) contents(cmd *cobra.Command, root string) (*manifest.Manif
 func billTable(m *manifest.Manifest) page.Table {
 	t := page.Table{Title: "Components", Head: []string{"kind", "name", "version", "license"}}
 	for _, c := range m.Components() {
-		t.Rows = append(t.Rows, []string{strings.Replace(string(c.Type), "library", "package", 1), c.Name, c.Version, strings.Join(licenseNames(c), ", ")})
+		t.Rows = append(t.Rows, []string{strings.Replace(string(c.Type), "library", "package", 1), c.Name, c.Version,
+			strings.Join(licenseNames(c), ", ")})
 	}
 	return t
 }

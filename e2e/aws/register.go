@@ -58,7 +58,8 @@ func (w *World) takeOver() {
 		}
 		i := slices.IndexFunc(w.Snapshots, func(one *Snapshot) bool { return one.ID == id })
 		if i < 0 {
-			one := &Snapshot{Region: w.ebs.Region, ID: id, Owner: s.Owner, Size: int(s.Size), Encrypted: s.Encrypted, KMSKey: s.Key, Volume: s.Volume}
+			one := &Snapshot{Region: w.ebs.Region, ID: id, Owner: s.Owner, Size: int(s.Size), Encrypted: s.Encrypted,
+				KMSKey: s.Key, Volume: s.Volume}
 			for _, t := range s.Tags {
 				one.Tags = append(one.Tags, Tag(t))
 			}

@@ -87,7 +87,8 @@ func (w *World) createSnapshot(region string, in struct {
 	}
 	defer f.Close()
 	out.ID = w.next("snap")
-	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent, Volume: in.Volume}
+	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent,
+		Volume: in.Volume}
 	for _, one := range in.Specifications {
 		for _, tag := range one.Tags {
 			s.Tags = append(s.Tags, ebsdirect.Tag(tag))

@@ -20,7 +20,8 @@ func TestBuildOfAFolder(t *testing.T) {
 	b := open(t)
 	require.NoError(t, base.Install(b.Ctx, t.Output(), machine.Packages(machine.QEMU)...))
 	made := filepath.Join(t.TempDir(), "node.raw")
-	argv := append([]string{lab.Eksnode(t), "build", "--base", b.root, "-o", made, "--root-file-system", "xfs"}, b.options...)
+	argv := append([]string{lab.Eksnode(t), "build", "--base", b.root, "-o", made, "--root-file-system", "xfs"},
+		b.options...)
 	out, err := b.inNetwork(argv).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	n := b.Start(t, machine.Config{Kind: machine.QEMU, Image: made, InstanceID: "i-folder"})

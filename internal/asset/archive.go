@@ -294,7 +294,8 @@ func (c *Cache) Blob(ctx context.Context, sum string, most int64, open func(from
 	return kept, err
 }
 
-func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File, open func(from int64) (io.ReadCloser, error)) (int64, error) {
+func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File,
+	open func(from int64) (io.ReadCloser, error)) (int64, error) {
 	hash := sha256.New()
 	return resume(ctx, file, hash, func(from int64) (content, error) {
 		body, err := open(from)

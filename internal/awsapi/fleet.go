@@ -120,7 +120,8 @@ func (a *AWS) snapshotsOf(ctx context.Context, doing string, n Node, filter type
 	if n.Volume == "" {
 		return nil, fmt.Errorf("%s: %w", doing, errors.New("the instance has no root volume in EBS"))
 	}
-	found, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
+	found, err := a.ec2.DescribeSnapshots(ctx,
+		&ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
 	if err != nil {
 		return nil, explain(doing, err)
 	}

@@ -116,7 +116,8 @@ func TestALineThatWaitsComesLast(t *testing.T) {
 	assert.Equal(t, Waits, report(t, "well", waits).First.Fact.Class)
 	assert.Contains(t, report(t, waits, "odd: something failed").First.Line, "something failed")
 	assert.Equal(t, Refused, report(t, "odd: waiting for it: connection refused").First.Fact.Class)
-	assert.Contains(t, report(t, "util.py[DEBUG]: dmidata is not supported", "[    0.1] kernel[1]: odd is not supported").First.Line,
+	assert.Contains(t, report(t, "util.py[DEBUG]: dmidata is not supported",
+		"[    0.1] kernel[1]: odd is not supported").First.Line,
 		"odd is not")
 	assert.Contains(t, report(t, "[  OK  ] Started odd.", "[FAILED] Failed to start Kubelet.").First.Line, "Kubelet")
 }

@@ -234,7 +234,8 @@ func TestPrepareRefusesUnwritableReports(t *testing.T) {
 
 // The ending of a report's name chooses its form, as for --report of the command.
 func TestAReportCanBeASummary(t *testing.T) {
-	for name, want := range map[string]string{"r.json": `"command": "scrub"`, "r.md": "## ` scrub `: ok", "r.html": "<h2>scrub: "} {
+	for name, want := range map[string]string{"r.json": `"command": "scrub"`, "r.md": "## ` scrub `: ok",
+		"r.html": "<h2>scrub: "} {
 		path := filepath.Join(t.TempDir(), name)
 		var k Kept
 		require.NoError(t, k.begin(path, plan.Report{Command: "scrub", Result: plan.Unfinished}))

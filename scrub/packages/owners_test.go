@@ -87,7 +87,8 @@ func TestInstalledPackagesHaveTheNamesOfOwners(t *testing.T) {
 	installed, err := ReadInstalled(t.Context(), h)
 	require.NoError(t, err)
 	assert.Equal(t, Installed{
-		"tool": {Name: "tool", Version: "1:2.0-1", Source: "tools@2.0"}, "libc6:amd64": {Name: "libc6:amd64", Version: "2.36"},
+		"tool": {Name: "tool", Version: "1:2.0-1", Source: "tools@2.0"}, "libc6:amd64": {Name: "libc6:amd64",
+			Version: "2.36"},
 		"libc6:arm64": {Name: "libc6:arm64", Version: "2.36"}, "a-b-1-2": {"a-b", "1-2", "a", "MIT AND GPL-2.0-only"},
 	}, installed)
 	owners, err := ReadOwners(t.Context(), h)

@@ -89,7 +89,8 @@ func TestHostileRPMDatabasesEnd(t *testing.T) {
 func TestOutputOfRPM(t *testing.T) {
 	all, err := parseRPMs("meta\tnoarch\t1-1\n(none)\tMIT\n\tmeta\n(none)\t(none)\t(none)\t(none)\nours\tnoarch\t1-1\n\tours\n1\t1\tabcd\t/opt/ours\n")
 	require.NoError(t, err)
-	assert.Equal(t, []RPM{{"meta", "noarch", "1-1", []string{"meta"}, "", "MIT", nil}, {"ours", "noarch", "1-1", []string{"ours"}, "", "", []rpmFile{{"/opt/ours", "abcd", 1, 1}}}}, all)
+	assert.Equal(t, []RPM{{"meta", "noarch", "1-1", []string{"meta"}, "", "MIT", nil},
+		{"ours", "noarch", "1-1", []string{"ours"}, "", "", []rpmFile{{"/opt/ours", "abcd", 1, 1}}}}, all)
 	for _, said := range []string{"warning: x\n", "\tmeta\n", "meta\tnoarch\t1-1\nx\t1\tabcd\t/opt/ours\n"} {
 		_, err := parseRPMs(said)
 		require.ErrorContains(t, err, "rpm printed")
@@ -124,7 +125,8 @@ func (d rpmDatabase) read(t *testing.T) ([]RPM, error) {
 
 func headersOf(all []RPM) (headers [][]byte) {
 	for _, p := range all {
-		texts, numbers := map[int][]string{tagName: {p.Name}, tagArch: {p.Arch}, tagProvides: p.Provides, tagSource: {p.source},
+		texts, numbers := map[int][]string{tagName: {p.Name}, tagArch: {p.Arch}, tagProvides: p.Provides,
+			tagSource:  {p.source},
 			tagLicense: {p.license}}, map[int][]uint32{}
 		version := p.Version
 		if epoch, rest, ok := strings.Cut(p.Version, ":"); ok {

@@ -131,7 +131,8 @@ func licenses(h *host.Host, p packages.Package) (known, unknown []string, err er
 				words[n] = d.name.ReplaceAllString(words[n], d.spdx)
 			}
 		}
-		ok, _ := spdxexp.ValidateAndNormalizeLicensesWithOptions([]string{strings.Join(words, " ")}, spdxexp.ValidateLicensesOptions{})
+		ok, _ := spdxexp.ValidateAndNormalizeLicensesWithOptions([]string{strings.Join(words, " ")},
+			spdxexp.ValidateLicensesOptions{})
 		known = append(known, ok...)
 		if len(ok) == 0 {
 			unknown = append(unknown, one)

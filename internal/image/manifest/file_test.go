@@ -268,7 +268,8 @@ func replaceSerial(t *testing.T, text string) string {
 // of a kernel is a component.
 func TestVersionsOfRPMAreComponents(t *testing.T) {
 	m := &Manifest{Distro: "fedora", PackageManager: "dnf", Packages: []Package{
-		{Name: "bash", Version: "1:5.2-1", Source: "bash-5.2-1.src.rpm"}, {Name: "kernel", Version: "6.1-1"}, {Name: "kernel", Version: "6.2-1"},
+		{Name: "bash", Version: "1:5.2-1", Source: "bash-5.2-1.src.rpm"}, {Name: "kernel",
+			Version: "6.1-1"}, {Name: "kernel", Version: "6.2-1"},
 	}}
 	all := m.Components()
 	require.Len(t, all, 3)

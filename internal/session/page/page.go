@@ -85,9 +85,10 @@ func Of(file, title string, tables []Table, reports ...plan.Report) ([]byte, err
 		"code": code, "line": show.Line, "size": show.Size,
 		"time": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"phases": func(r plan.Report) []bar {
-			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Milliseconds }, func(p plan.PhaseTotals) (string, string) {
-				return p.Phase, show.Length(time.Duration(p.Milliseconds) * time.Millisecond)
-			})
+			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Milliseconds },
+				func(p plan.PhaseTotals) (string, string) {
+					return p.Phase, show.Length(time.Duration(p.Milliseconds) * time.Millisecond)
+				})
 		},
 		"removed": func(r plan.Report) []bar {
 			if r.Command == "audit" { // which counts what a scrub would remove
@@ -101,9 +102,10 @@ func Of(file, title string, tables []Table, reports ...plan.Report) ([]byte, err
 			if r.Image == nil {
 				return nil
 			}
-			return bars(r.Image.Components, func(c plan.Component) int64 { return c.Bytes }, func(c plan.Component) (string, string) {
-				return c.Name + " " + c.Version, show.Size(c.Bytes)
-			})
+			return bars(r.Image.Components, func(c plan.Component) int64 { return c.Bytes },
+				func(c plan.Component) (string, string) {
+					return c.Name + " " + c.Version, show.Size(c.Bytes)
+				})
 		},
 		"skipped": func(r plan.Report) (list []plan.Check) {
 			for _, c := range r.Checks() {

@@ -19,16 +19,20 @@ import (
 func TestAPageEscapesWhatIsForeign(t *testing.T) {
 	hostile := "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m</table>&amp;"
 	r := plan.Report{
-		Command: "audit", Tool: hostile, Started: time.Unix(0, 0), Result: plan.Findings, Error: hostile, Warnings: []string{hostile},
+		Command: "audit", Tool: hostile, Started: time.Unix(0,
+			0), Result: plan.Findings, Error: hostile, Warnings: []string{hostile},
 		Machine: plan.Machine{Distro: hostile, Disk: hostile, Digest: "sha256:ab", AMI: hostile, Region: hostile},
 		Phases:  []plan.PhaseTotals{{Phase: hostile, Milliseconds: 3000}, {Phase: "other", Milliseconds: 1500}},
-		Plan: []plan.Planned{{Item: hostile, Error: hostile, Findings: []plan.Finding{{Target: hostile, Reason: "remove the key"}},
-			Actions: []plan.Action{{Verb: plan.Remove, Target: hostile, Reason: hostile}}}},
+		Plan: []plan.Planned{{Item: hostile, Error: hostile,
+			Findings: []plan.Finding{{Target: hostile, Reason: "remove the key"}},
+			Actions:  []plan.Action{{Verb: plan.Remove, Target: hostile, Reason: hostile}}}},
 		Rules: []plan.Check{{Item: hostile, Outcome: plan.LeftOut, Reason: hostile}},
 		Image: &plan.Contents{Kubernetes: hostile, Components: []plan.Component{{Name: hostile, Version: hostile, Bytes: 10}},
-			Images: []plan.ImageContents{{Name: hostile, Digest: hostile}}, Packages: []plan.Package{{Name: hostile, Version: hostile}}},
+			Images: []plan.ImageContents{{Name: hostile, Digest: hostile}}, Packages: []plan.Package{{Name: hostile,
+				Version: hostile}}},
 	}
-	text, err := Of("x.html", "report of "+hostile, []Table{{hostile, []string{hostile}, [][]string{{"a cell", hostile}}}}, r)
+	text, err := Of("x.html", "report of "+hostile,
+		[]Table{{hostile, []string{hostile}, [][]string{{"a cell", hostile}}}}, r)
 	require.NoError(t, err)
 	root, err := html.Parse(strings.NewReader(string(text)))
 	require.NoError(t, err)
@@ -51,7 +55,8 @@ func TestAPageEscapesWhatIsForeign(t *testing.T) {
 	}
 	walk(root)
 	assert.NotContains(t, string(text), "\x1b")
-	for _, want := range []string{"a cell", "remove the key", "<script>alert(1)</script>", "Exceptions", "sha256:ab", "1.5 s", "findings"} {
+	for _, want := range []string{"a cell", "remove the key", "<script>alert(1)</script>", "Exceptions", "sha256:ab",
+		"1.5 s", "findings"} {
 		assert.Contains(t, words.String(), want)
 	}
 	assert.Contains(t, string(text), `<rect width="50.0"`)

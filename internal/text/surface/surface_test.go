@@ -18,7 +18,8 @@ func TestErrorsInBothSurfaces(t *testing.T) {
 		err        error
 		hcl, flags string
 	}{
-		"in braces":        {surface.Errorf("{lock_file} needs {images}; {X} and {\"a\"} stay"), `lock_file needs images; {X} and {"a"} stay`, `--lock-file needs --images; {X} and {"a"} stay`},
+		"in braces": {surface.Errorf("{lock_file} needs {images}; {X} and {\"a\"} stay"),
+			`lock_file needs images; {X} and {"a"} stay`, `--lock-file needs --images; {X} and {"a"} stay`},
 		"a name":           {distro, `distro "x" is not known`, `--distro "x" is not known`},
 		"an entry":         {surface.Errorf("%s is wrong", surface.Name("package_versions").Key("a_b")), `package_versions["a_b"] is wrong`, `--package-versions a_b=… is wrong`},
 		"an entry's value": {surface.Errorf("%s is wrong", surface.Name("versions").Entry("runc", "v1")), `versions["runc"] = "v1" is wrong`, `--versions runc=v1 is wrong`},
