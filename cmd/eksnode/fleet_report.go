@@ -34,7 +34,7 @@ type fleetNode struct {
 	Findings []fleetFinding `json:"findings"`
 	Error    string         `json:"error,omitempty"`
 	// Taken is when the snapshot was made.
-	Taken time.Time `json:"snapshot_time"`
+	Taken time.Time `json:"snapshot_time,omitzero"`
 }
 
 type fleetFinding struct {

@@ -109,18 +109,18 @@ var debianNames = []struct {
 // licenses returns the licenses of a package: expressions of SPDX, and other names. dpkg
 // has none in its database, so they come from the package's copyright file.
 func licenses(h *host.Host, p packages.Package) (known, unknown []string, err error) {
-	names := []string{}
-	if p.License != "" {
-		names = []string{p.License}
-	}
-	name, _, _ := strings.Cut(p.Name, ":")
-	text, err := h.Content(path.Join("/usr/share/doc", name, "copyright"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("reading the licenses of the package %s: %w", name, err)
-	}
-	if len(names) == 0 && bytes.Contains(text, []byte("/copyright-format/")) {
-		for _, found := range copyrightLicense.FindAllSubmatch(text, -1) {
-			names = append(names, strings.Join(strings.Fields(string(found[1])), " "))
+	names := []string{p.License}
+	if p.License == "" {
+		name, _, _ := strings.Cut(p.Name, ":")
+		text, err := h.Content(path.Join("/usr/share/doc", name, "copyright"))
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the licenses of the package %s: %w", name, err)
+		}
+		names = nil
+		if bytes.Contains(text, []byte("/copyright-format/")) {
+			for _, found := range copyrightLicense.FindAllSubmatch(text, -1) {
+				names = append(names, strings.Join(strings.Fields(string(found[1])), " "))
+			}
 		}
 	}
 	slices.Sort(names)
