@@ -261,7 +261,7 @@ mount -o ro,noload "$partition" /mnt; eksnode=$2; shift 2; "$eksnode" ami import
 // A signal deletes the pending snapshot, or keeps it for the same command.
 func TestAMIImportStopsAtSignals(t *testing.T) {
 	w, double := importWorld(t)
-	disk := nodeDisk(t, nil)
+	disk := nodeDisk(t, map[string]string{"opt/data": strings.Repeat("data", 6<<20)}) // more blocks than connections
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		for _, keep := range []bool{false, true} {
 			args := importArgs(disk, fmt.Sprintf("--keep-snapshot=%t", keep))
@@ -274,10 +274,11 @@ func TestAMIImportStopsAtSignals(t *testing.T) {
 				puts++
 				n := puts
 				mutex.Unlock()
-				if n < 5 {
+				// 32 blocks are sent at once: the next one says that one has arrived.
+				if n <= 32 {
 					return
 				}
-				if n == 5 {
+				if n == 33 {
 					_ = cmd.Process.Signal(signal) // the process may have ended
 				}
 				<-ended
