@@ -211,6 +211,7 @@ func (s Services) FromNodeConfig(ctx context.Context, h *host.Host, c *nodeconfi
 	if err != nil {
 		return nil, err
 	}
+	s.warn(m.Warnings)
 	aws, err := s.AWS(ctx, c.Spec.Instance.Environment[nodeconfig.DefaultEnvironment])
 	if err != nil {
 		return nil, err
@@ -249,6 +250,7 @@ func (s Services) FromArguments(ctx context.Context, h *host.Host, a *arguments.
 	if call.Machine, err = machine.Gather(ctx, h, s.Command); err != nil {
 		return nil, err
 	}
+	s.warn(call.Machine.Warnings)
 	aws, err := s.AWS(ctx, call.Image.Instance.Environment[nodeconfig.DefaultEnvironment])
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ func amazonLinux2023() Distro {
 	d.Packages[Networking] = []string{"conntrack-tools", "ethtool", "iproute", "ipset", "iptables-nft", "nftables",
 		"socat"}
 	d.FIPS = fipsModeSetup("install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning")
+	d.NVIDIA = nvidiaOfRedHat(nvidiaStream)
 	d.Network = Networkd()
 	d.Quirks = []Quirk{EC2NetUtils(), ResolvedStub()}
 	d.DefaultUser = "ec2-user"

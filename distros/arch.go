@@ -21,6 +21,7 @@ func arch() Distro {
 			Trust:            {"ca-certificates"},
 		},
 		OptionPackages: withSwap(UsualOptionPackages("audit"), "zram-generator"),
+		NVIDIA:         nvidiaOfArch(),
 		FIPS:           NoFIPS(),
 
 		CommandFolder: "/usr/bin",

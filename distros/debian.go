@@ -11,7 +11,8 @@ func debian() Distro {
 		"12": {Containerd: "1.6"},
 		"13": {Containerd: "1.7"},
 	}
-	d.OptionPackages = withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"), "systemd-zram-generator")
+	d.OptionPackages = withDrivers(withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"), "systemd-zram-generator"))
+	d.NVIDIA = nvidiaOfDebian()
 	d.FIPS = NoFIPS()
 	d.Time = Timesyncd()
 	d.DefaultUser = "admin"

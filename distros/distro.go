@@ -55,6 +55,8 @@ type Distro struct {
 	// OptionPackages are the packages of options. An option without an entry is
 	// not supported.
 	OptionPackages map[Option][]string
+	// NVIDIA is the driver of NVIDIA's GPUs.
+	NVIDIA Driver
 	// FIPS describes how to turn on FIPS mode.
 	FIPS FIPS
 

@@ -12,6 +12,7 @@ func fedora() Distro {
 		"44": {Containerd: "2"},
 	}
 	d.OptionPackages = withSwap(d.OptionPackages, "zram-generator")
+	d.NVIDIA = nvidiaOfRedHat(nvidiaLock)
 	d.FIPS = FIPS{Enable: fipsInstall}
 	d.Network = NetworkManagerResolved()
 	d.Quirks = []Quirk{CloudInitHotplug(), ResolvedStub()}

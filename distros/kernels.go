@@ -25,6 +25,17 @@ type Kernels struct {
 	Form      string
 	// Kept prints the packages, or the end of their names, that belong to one kernel.
 	Kept []string
+	// Flavour has a kernel's flavour as the first group; Headers are the headers of one.
+	Flavour, Headers string
+}
+
+// Named fills the placeholders of packages in for a kernel.
+func (k Kernels) Named(packages []string, kernel string) []string {
+	flavour := kernel
+	if found := regexp.MustCompile(k.Flavour).FindStringSubmatch(kernel); len(found) > 1 {
+		flavour = found[1]
+	}
+	return fill(fill(packages, aHeaders, k.Headers), aFlavour, flavour)
 }
 
 // Choices returns the kernels that the machine's repositories have.
@@ -76,6 +87,7 @@ func debKernels() Kernels {
 		Kept: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "depends", "--recurse",
 			"--installed", "--no-recommends", "--no-suggests", "--no-conflicts",
 			"--no-breaks", "--no-replaces", "--no-enhances", aKernel},
+		Flavour: `^linux-(?:image-)?(.+)$`, Headers: "linux-headers-" + aFlavour,
 	}
 }
 
@@ -89,7 +101,8 @@ func rpmKernels(offered ...string) Kernels {
 		Installed: []string{"rpm", "--query", "--all", "--queryformat=" + form, "kernel*"},
 		Form: `(?m)^(kernel(?:[0-9.]+)?(?:-(?:default|default-base|rt|azure|64k|lt|ml|lts|longterm))?` +
 			`(?:-core|-modules(?:-core|-extra)?)?-[0-9][^-\n]*-[^-\n]+)$`,
-		Kept: []string{"sh", "-c", `rpm --query --queryformat='%{INSTALLTIME} -%{VERSION}-%{RELEASE}.%{ARCH}\n' "$0" | sort -n | tail -n 1`, aKernel},
+		Kept:    []string{"sh", "-c", `rpm --query --queryformat='%{INSTALLTIME} -%{VERSION}-%{RELEASE}.%{ARCH}\n' "$0" | sort -n | tail -n 1`, aKernel},
+		Flavour: `^(.+?)(?:-core|-base)?$`, Headers: aFlavour + "-devel",
 	}
 }
 
@@ -99,6 +112,6 @@ func pacmanKernels() Kernels {
 	return Kernels{
 		Offered: []string{"pacman", "--sync", "--search", "--quiet", "^linux"}, Choice: names,
 		Installed: []string{"pacman", "--query", "--quiet"}, Form: `(?m)^(` + names + `)$`,
-		Kept: []string{"echo", aKernel},
+		Kept: []string{"echo", aKernel}, Flavour: `^(.+)$`, Headers: aFlavour + "-headers",
 	}
 }

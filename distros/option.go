@@ -13,10 +13,13 @@ const (
 	Swap   Option = "swap"                     // zram-generator
 	SOCI   Option = "soci"                     // the SOCI snapshotter
 	Agents Option = "agents"                   // programs of AWS and Kubernetes; their packages have the same name everywhere
+	Neuron Option = "neuron"                   // AWS Trainium and Inferentia
+	// EFAModule is for kernels without the module efa: the driver of Amazon's EFA installer.
+	EFAModule Option = "efa: module"
 )
 
 // Options lists them.
-var Options = []Option{NVIDIA, EFA, Audit, NTP, Swap, SOCI, Agents}
+var Options = []Option{NVIDIA, Neuron, EFA, EFAModule, Audit, NTP, Swap, SOCI, Agents}
 
 // Can reports whether the distribution supports an option.
 func (d Distro) Can(o Option) bool {
@@ -60,6 +63,13 @@ func fipsModeSetup(enable string) FIPS {
 // withSwap adds the package of zram-generator, where the repositories have it.
 func withSwap(options map[Option][]string, pkg string) map[Option][]string {
 	options[Swap] = []string{pkg}
+	return options
+}
+
+// withDrivers adds the drivers that Amazon publishes for the package manager.
+func withDrivers(options map[Option][]string) map[Option][]string {
+	options[Neuron] = []string{"aws-neuronx-dkms", "aws-neuronx-tools", aHeaders}
+	options[EFAModule] = []string{"efa", aHeaders}
 	return options
 }
 

@@ -32,6 +32,7 @@ func enterpriseLinux(id, name string) Distro {
 	d.FIPS = FIPSModeSetup()
 	d.Network = NetworkManager()
 	d.Quirks = []Quirk{CloudInitHotplug()}
+	d.NVIDIA = nvidiaOfRedHat(nvidiaStream+" || "+nvidiaLock, "python3-dnf-plugin-versionlock")
 	return d
 }
 
@@ -49,7 +50,7 @@ func redHatFamily(id, name string) Distro {
 			Storage:          {"nfs-utils"},
 			Trust:            {"ca-certificates"},
 		},
-		OptionPackages: UsualOptionPackages("audit", "chrony"),
+		OptionPackages: withDrivers(UsualOptionPackages("audit", "chrony")),
 
 		CommandFolder: "/usr/bin",
 		UnitFolder:    "/usr/lib/systemd/system",

@@ -12,7 +12,8 @@ func ubuntu() Distro {
 		"24.04": {Containerd: "1.7"},
 		"26.04": {Containerd: "2"},
 	}
-	d.OptionPackages = withSwap(UsualOptionPackages("auditd", "chrony"), "systemd-zram-generator")
+	d.OptionPackages = withDrivers(withSwap(UsualOptionPackages("auditd", "chrony"), "systemd-zram-generator"))
+	d.NVIDIA = nvidiaOfUbuntu()
 	d.FIPS = FIPS{Enable: "run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS"}
 	d.Time = DebianChrony()
 	d.DefaultUser = "ubuntu"

@@ -12,7 +12,7 @@ import (
 // mayBeEmpty lists the optional fields: most distributions need none of the first
 // ones, and the last ones only describe a distribution to people.
 var mayBeEmpty = []string{
-	"Versions", "NewestKubernetes", "Release", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub",
+	"Versions", "NewestKubernetes", "Release", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub", "NVIDIA",
 	"Tested", "Differs", "DefaultUser", "BaseImages", "CloudImages",
 }
 

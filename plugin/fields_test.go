@@ -71,7 +71,7 @@ func everyField(t *testing.T) map[string]fields {
 			"proxy": "http://proxy.example:3128", "no_proxy": []any{".example"},
 			"node_proxy": "http://proxy.example:3128", "node_no_proxy": []any{".example"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel": "linux-lts", "kernel_arguments": []any{"quiet"},
-			"nvidia_container_toolkit": "envvar", "efa": true, "agents": []any{"ssm"}, "soci": true, "swap": "zram", "fips": "check", "accept_ended": true, "bootstrap": "eksnode", "hardening": []any{"umask", "audit"},
+			"nvidia_container_toolkit": "envvar", "nvidia": "open-580", "neuron": true, "efa": true, "agents": []any{"ssm"}, "soci": true, "swap": "zram", "fips": "check", "accept_ended": true, "bootstrap": "eksnode", "hardening": []any{"umask", "audit"},
 			"dry_run": true,
 			// A lock file replaces other fields and has its own test.
 			"lock_file": "",

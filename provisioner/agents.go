@@ -39,14 +39,15 @@ func (n *node) planOptionUnits(ctx context.Context, h *host.Host, o option) ([]p
 	if err != nil {
 		return nil, err
 	}
-	for i, unit := range o.units {
+	for i, pkg := range o.packages[:min(len(o.packages), len(o.units))] {
+		unit := o.units[i]
 		has, err := h.HasUnit(unit)
 		if err != nil {
 			return nil, err
 		}
-		if !has && have[o.packages[i]] != "" {
+		if !has && have[pkg] != "" {
 			return nil, surface.Errorf("{agents}: the package %s has no unit %s; choose another repository",
-				o.packages[i], unit)
+				pkg, unit)
 		}
 	}
 	return planEnabled(h, o.units, o.why+" starts at boot")

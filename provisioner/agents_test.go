@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,28 +14,51 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// publish makes a repository of one package, with a unit, the machine's only one.
-func publish(t *testing.T, h *host.Host, name, unit string) {
+// deb is a package that a test makes.
+type deb struct {
+	name, version string
+	files         map[string]string
+}
+
+// serviceText is a unit that starts at boot.
+const serviceText = "[Service]\nExecStart=/bin/true\n\n[Install]\nWantedBy=multi-user.target\n"
+
+// publish makes a repository of packages beside the machine's.
+func publish(t *testing.T, h *host.Host, debs ...deb) {
 	t.Helper()
-	const folder = "/srv/agents"
-	tree := filepath.Join(t.TempDir(), name)
-	for _, dir := range []string{folder, filepath.Join(tree, "DEBIAN"), filepath.Join(tree, "lib/systemd/system")} {
-		require.NoError(t, os.MkdirAll(dir, 0o755))
+	const folder = "/srv/packages"
+	require.NoError(t, os.MkdirAll(folder, 0o755))
+	var index strings.Builder
+	for _, d := range debs {
+		tree := filepath.Join(t.TempDir(), d.name)
+		control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\n"+
+			"Maintainer: nobody <nobody@example.com>\nDescription: made for a test\n", d.name, d.version)
+		hosttest.Lay(t, tree, map[string]string{"DEBIAN/control": control})
+		hosttest.Lay(t, tree, d.files)
+		_, err := h.Run(t.Context(), host.Command{Argv: []string{"chmod", "-R", "0755", tree}})
+		require.NoError(t, err)
+		file := folder + "/" + d.name + "_" + d.version + ".deb"
+		_, err = h.Run(t.Context(), host.Command{Argv: []string{"dpkg-deb", "--root-owner-group", "--build", tree, file}})
+		require.NoError(t, err)
+		content, err := os.ReadFile(file)
+		require.NoError(t, err)
+		fmt.Fprintf(&index, "%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(file), len(content), sha256.Sum256(content))
 	}
-	control := "Package: " + name + "\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n"
-	service := "[Service]\nExecStart=/bin/true\n\n[Install]\nWantedBy=multi-user.target\n"
-	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(tree, "lib/systemd/system", unit), []byte(service), 0o644))
-	_, err := h.Run(t.Context(), host.Command{Argv: []string{"dpkg-deb", "--root-owner-group", "--build", tree, folder + "/" + name + ".deb"}})
-	require.NoError(t, err)
-	deb, err := os.ReadFile(folder + "/" + name + ".deb")
-	require.NoError(t, err)
-	index := fmt.Sprintf("%sFilename: ./%s.deb\nSize: %d\nSHA256: %x\n\n", control, name, len(deb), sha256.Sum256(deb))
-	require.NoError(t, os.WriteFile(folder+"/Packages", []byte(index), 0o644))
+	require.NoError(t, os.WriteFile(folder+"/Packages", []byte(index.String()), 0o644))
 	require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] file:"+folder+" ./\n"), 0o644))
+}
+
+// bareDebian is Debian without the packages of every node.
+func bareDebian(t *testing.T) distros.Distro {
+	t.Helper()
+	d, err := distros.ByID("debian")
+	require.NoError(t, err)
+	d.Packages = map[distros.Role][]string{distros.Trust: {}}
+	return d
 }
 
 // An agent's package comes from the machine's repository, by the real apt, and its unit is
@@ -46,11 +70,8 @@ func TestAgentsOfARepositoryStartAtBoot(t *testing.T) {
 		t.Run(unit, func(t *testing.T) {
 			livetest.Run(t, func(t *testing.T, h *host.Host) {
 				alone(t)
-				publish(t, h, "amazon-ssm-agent", unit)
-				d, err := distros.ByID("debian")
-				require.NoError(t, err)
-				d.Packages = map[distros.Role][]string{distros.Trust: {}}
-				n, err := newNode(Spec{KubernetesVersion: "1.34.4", Agents: []string{"ssm"}}, d, "amd64")
+				publish(t, h, deb{"amazon-ssm-agent", "1", map[string]string{"lib/systemd/system/" + unit: serviceText}})
+				n, err := newNode(Spec{KubernetesVersion: "1.34.4", Agents: []string{"ssm"}}, bareDebian(t), "amd64")
 				require.NoError(t, err)
 				items := []plan.Item{n.packages(), n.system()}
 				_, err = plan.Apply(t.Context(), h, items, nil)

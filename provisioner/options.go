@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,12 +20,17 @@ type option struct {
 	// needs is the distribution option with the packages; empty means none.
 	needs distros.Option
 	why   string
-	// packages are those that have the same name everywhere, and units start at boot.
+	// packages are those without an entry in the distribution's table, and units start at
+	// boot.
 	packages, units []string
-	files           []plan.File
-	lines           []lineInFile
-	links           []plan.SymbolicLink
-	sysctls         map[string]string
+	// module is what every kernel of the image must have, and moduleOf the distribution
+	// option with the packages for kernels that lack it.
+	module   string
+	moduleOf distros.Option
+	files    []plan.File
+	lines    []lineInFile
+	links    []plan.SymbolicLink
+	sysctls  map[string]string
 }
 
 // The values of hardening and of nvidia_container_toolkit.
@@ -59,8 +65,11 @@ func FIPSModes() []string { return []string{fipsCheck, fipsEnable} }
 // options are the options of the spec, in a fixed order.
 func (s Spec) options() []option {
 	var list []option
-	if s.NVIDIAContainerToolkit != "" {
-		list = append(list, nvidia(s.NVIDIAContainerToolkit))
+	if s.NVIDIAContainerToolkit != "" || s.NVIDIA != "" {
+		list = append(list, nvidia(cmp.Or(s.NVIDIAContainerToolkit, byVariable)))
+	}
+	if s.Neuron {
+		list = append(list, neuron())
 	}
 	if s.EFA {
 		list = append(list, efa())
@@ -109,6 +118,7 @@ func nvidia(devices string) option {
 func efa() option {
 	return option{
 		id: string(distros.EFA), needs: distros.EFA, why: "containers can use Elastic Fabric Adapter",
+		module: "efa", moduleOf: distros.EFAModule,
 		files: []plan.File{
 			{Path: "/etc/modules-load.d/eksnode-efa.conf", Content: []byte("ib_uverbs\nefa\n"), Mode: 0o644, Why: "the adapter's devices exist before its device plugin"},
 			{Path: "/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", Content: []byte("[Service]\nLimitMEMLOCK=infinity\n"), Mode: 0o644, Why: "the adapter needs locked memory"},
@@ -198,7 +208,7 @@ func (n *node) optionPackages() []string {
 	var names []string
 	for _, o := range n.options() {
 		if o.needs != "" {
-			names = append(append(names, n.distro.OptionPackages[o.needs]...), o.packages...)
+			names = append(append(names, n.named(n.distro.OptionPackages[o.needs])...), o.packages...)
 		}
 	}
 	if n.spec.FIPS == fipsEnable {

@@ -47,7 +47,10 @@ func everything(t *testing.T, d distros.Distro) Spec {
 	if d.Can(distros.NVIDIA) {
 		s.NVIDIAContainerToolkit = "volume-mounts"
 	}
-	s.EFA, s.SOCI = d.Can(distros.EFA), d.Can(distros.SOCI)
+	s.EFA, s.SOCI, s.Neuron = d.Can(distros.EFA), d.Can(distros.SOCI), d.Can(distros.Neuron)
+	if len(d.NVIDIA.Open) > 0 {
+		s.NVIDIA = "open-580"
+	}
 	if d.Can(distros.Audit) {
 		s.Hardening = append(s.Hardening, "audit")
 	}
@@ -96,7 +99,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 			require.NoError(t, err)
 			var list []plan.Planned
 			for _, p := range plan.Make(t.Context(), bare(t, d), items) {
-				if strings.Contains("packages kernel authorities system sysctls kernel-arguments fips swap", p.Item) { // the items that options change
+				if strings.Contains("packages kernel drivers authorities system sysctls kernel-arguments fips swap", p.Item) { // the items that options change
 					list = append(list, p)
 				}
 			}
@@ -127,19 +130,23 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 		spec   Spec
 		err    string
 	}{
-		"EFA":            {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not support it"},
-		"the toolkit":    {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it"},
+		"EFA":            {"flatcar", Spec{EFA: true}, "efa: Flatcar Container Linux does not support it: it has no package manager"},
+		"the toolkit":    {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it: it has no package manager"},
 		"FIPS":           {"debian", Spec{FIPS: "check"}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
 		"FIPS by a tool": {"ubuntu", Spec{FIPS: "enable"}, "fips: Ubuntu has no tool that switches FIPS mode on by itself; run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS, with fips = \"check\""},
-		"agents":         {"flatcar", Spec{Agents: []string{"ssm"}}, "agents: Flatcar Container Linux does not support it"},
-		"swap":           {"rhel", Spec{Swap: "zram"}, "swap: Red Hat Enterprise Linux does not support it"},
+		"agents":         {"flatcar", Spec{Agents: []string{"ssm"}}, "agents: Flatcar Container Linux does not support it: it has no package manager"},
+		"swap":           {"rhel", Spec{Swap: "zram"}, "swap: Red Hat Enterprise Linux does not support it: eksnode knows no packages for it"},
+		"the driver":     {"flatcar", Spec{NVIDIA: "open-580", Kernel: "linux"}, "nvidia_container_toolkit: Flatcar Container Linux does not support it: it has no package manager\nkernel: the image of Flatcar Container Linux keeps its kernel; choose another base image"},
+		"its packages":   {"sles", Spec{NVIDIA: "580", Kernel: "kernel-default"}, "nvidia: eksnode knows no packages of the driver for SUSE Linux Enterprise Server 15; use packages and nvidia_container_toolkit"},
+		"its modules":    {"arch", Spec{NVIDIA: "580", Kernel: "linux-lts"}, `nvidia: Arch Linux has no proprietary modules; write "open-580"`},
+		"Neuron":         {"arch", Spec{Neuron: true, Kernel: "linux-lts"}, "neuron: Arch Linux does not support it: eksnode knows no packages for it"},
 		"a version":      {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
 		"any version":    {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
 		"a repository":   {"flatcar", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: Flatcar Container Linux has no package manager`},
 		"another's form": {"debian", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: on Debian the text is not a deb822 source, which begins like Types: deb, URIs: https://…`},
 		"two keys": {"fedora", Spec{Repositories: map[string]string{"x": "[x]\ngpgkey=https://x\n"}, RepositoryKeys: map[string]string{"x": somePublicKey}},
 			`repositories["x"]: on Fedora the text has "gpgkey=", which contradicts its key: leave one of them out`},
-		"several wrong": {"flatcar", Spec{EFA: true, FIPS: "check"}, "efa: Flatcar Container Linux does not support it\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
+		"several wrong": {"flatcar", Spec{EFA: true, FIPS: "check"}, "efa: Flatcar Container Linux does not support it: it has no package manager\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := distros.ByID(test.distro)
@@ -170,6 +177,9 @@ func TestOptionsAreValidated(t *testing.T) {
 		"the old cgroups":        {Spec{KernelArguments: []string{"systemd.unified_cgroup_hierarchy=0"}}, `kernel_arguments: "systemd.unified_cgroup_hierarchy=0" selects cgroup v1, with which kubelets from 1.35 on do not start`},
 		"FIPS off and on":        {Spec{FIPS: "check", KernelArguments: []string{"fips=0"}}, `kernel_arguments: "fips=0" contradicts fips = "check"`},
 		"an unknown device list": {Spec{NVIDIAContainerToolkit: "yes"}, `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
+		"no driver's line":       {Spec{NVIDIA: "open", Kernel: "linux"}, `nvidia: "open" is no line of NVIDIA's driver; write open-580 for the open modules, 580 for the proprietary ones`},
+		"a driver alone":         {Spec{NVIDIA: "580"}, `nvidia needs kernel: the driver is made for one kernel`},
+		"another driver alone":   {Spec{Neuron: true}, `neuron needs kernel: the driver is made for one kernel`},
 		"an unknown hardening":   {Spec{Hardening: []string{"noexec"}}, `hardening: "noexec" is not known; known are tmp-noexec, umask, audit`},
 		"an unknown mode":        {Spec{FIPS: "true"}, `fips "true" is not known; known are check, enable`},
 		"an unknown swap":        {Spec{Swap: "file"}, `swap "file" is not known; known are zram`},

@@ -89,10 +89,14 @@ func (n *node) keepOverlay(h *host.Host) ([]plan.Action, error) {
 // missing lists the packages to install: absent ones, and those in another version
 // than the wanted one.
 func (n *node) missing(have map[string]string) []string {
-	return slices.DeleteFunc(n.packageNames(), func(name string) bool {
+	list := slices.DeleteFunc(n.packageNames(), func(name string) bool {
 		want := n.spec.PackageVersions[name]
 		return have[name] != "" && (want == "" || want == have[name])
 	})
+	if kernel := n.spec.Kernel; slices.Contains(list, n.headers()) && !slices.Contains(list, kernel) {
+		list = append(list, kernel) // headers are those of the newest kernel
+	}
+	return list
 }
 
 // planHolds plans to hold the packages with a version in the spec.
@@ -115,13 +119,14 @@ func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 		Do:     func(ctx context.Context, _ plan.Progress) error { return pm.Hold(ctx, h, free) }}}, nil
 }
 
-// heldNames are the packages with a version in the spec, and the kernel.
+// heldNames are the packages with a version in the spec, the kernel, and the driver of GPUs.
 func (n *node) heldNames() []string {
 	names := slices.Sorted(maps.Keys(n.spec.PackageVersions))
-	if k := n.spec.Kernel; k != "" && !slices.Contains(names, k) {
-		names = append(names, k)
+	more := n.driverPackages()
+	if n.spec.Kernel != "" {
+		more = append(more, n.spec.Kernel)
 	}
-	return names
+	return append(names, slices.DeleteFunc(more, func(name string) bool { return slices.Contains(names, name) })...)
 }
 
 // packageLeftovers plans the removal of the files of a killed installation.
@@ -150,6 +155,9 @@ func (n *node) unfinished(h *host.Host) ([]plan.Action, error) {
 func (n *node) install(ctx context.Context, h *host.Host, names []string) error {
 	pm := n.distro.PackageManager
 	if err := n.checkKernel(ctx, h, names); err != nil {
+		return err
+	}
+	if err := n.keepLine(ctx, h, names); err != nil {
 		return err
 	}
 	if err := pm.Install(ctx, h, n.exactly(names)); err != nil {

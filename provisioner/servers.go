@@ -27,6 +27,9 @@ func serverOption(field surface.Name, how distros.Servers, list []string) option
 // options are those of the spec, and those whose form the distribution decides.
 func (n *node) options() []option {
 	list := n.spec.options()
+	if n.spec.NVIDIA != "" {
+		list = append(list, nvidiaDriver(n.driverPackages()))
+	}
 	if len(n.spec.NTPServers) > 0 {
 		o := serverOption("ntp_servers", n.distro.Time.NTP, n.spec.NTPServers)
 		o.needs = distros.NTP

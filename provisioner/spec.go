@@ -115,12 +115,25 @@ type Spec struct {
 	// `volume-mounts`; installs the toolkit. With `volume-mounts`, an unprivileged
 	// container gets only the GPUs that the device plugin assigns. Set
 	// `deviceListStrategy` of the device plugin to the same value. The toolkit
-	// comes from a package repository that the machine already has. The base image
-	// must contain the drivers.
+	// comes from the machine's repositories or from `repositories`. Without `nvidia`, the
+	// base image must contain the drivers.
 	NVIDIAContainerToolkit string `json:"nvidia_container_toolkit,omitempty" mapstructure:"nvidia_container_toolkit"`
+	// Line of NVIDIA's driver: `open-580` has the open kernel modules, `580` the
+	// proprietary ones. Installs the driver for `kernel`, which must be set, the
+	// persistence daemon, and the container toolkit with its default strategy. All
+	// packages are held. They come from the machine's repositories or from
+	// `repositories`; an unknown line is refused with those that the repositories have.
+	// MIG stays as it is.
+	NVIDIA string `json:"nvidia,omitempty" mapstructure:"nvidia"`
+	// Install the driver and the tools of AWS Neuron, for Trainium and Inferentia, for
+	// `kernel`, which must be set. The packages aws-neuronx-dkms and aws-neuronx-tools
+	// come from `repositories`. Defaults to `false`.
+	Neuron bool `json:"neuron,omitempty" mapstructure:"neuron"`
 	// Prepare the node for Elastic Fabric Adapter. This adds rdma-core, kernel
 	// modules, lockable memory and 5128 huge pages. The huge pages take 10 GiB
-	// from the next boot; `sysctls` can change their number.
+	// from the next boot; `sysctls` can change their number. Where the kernel lacks the
+	// module efa, the package efa of Amazon's installer is added from `repositories` and
+	// built for `kernel`.
 	EFA bool `json:"efa,omitempty" mapstructure:"efa"`
 	// Swap of nodes, `zram` or nothing. With `zram`, zram-generator makes swap in
 	// memory at each boot, half of the memory and 4 GiB at most. The kubelet then

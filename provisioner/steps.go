@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -52,6 +53,9 @@ func Steps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
 	items := []plan.Item{n.requirements(), n.packages()}
 	if spec.Kernel != "" {
 		items = append(items, n.kernel())
+	}
+	if slices.ContainsFunc(n.options(), func(o option) bool { return o.module != "" }) {
+		items = append(items, n.drivers())
 	}
 	items = append(items, n.authorities(), n.directories())
 	for _, download := range n.downloads {

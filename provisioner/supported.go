@@ -75,9 +75,14 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	}
 	for _, o := range s.options() {
 		if o.needs != "" && !d.Can(o.needs) {
-			add("%s: %s does not support it", surface.Name(o.needs), d.Name)
+			why := "eksnode knows no packages for it"
+			if !d.HasPackages() {
+				why = "it has no package manager"
+			}
+			add("%s: %s does not support it: %s", surface.Name(o.needs), d.Name, why)
 		}
 	}
+	errs = append(errs, s.checkDriver(d))
 	if len(s.DNSServers) > 0 && d.Network.DNS.Unit == "" {
 		add("{dns_servers}: eksnode cannot set name servers of %s on %s", d.Network.Name, d.Name)
 	}

@@ -54,7 +54,7 @@ func (s Spec) validateOptions() []error {
 	}
 	errs = append(append(errs, s.validateArguments()...),
 		slices.Concat(s.validateRepositories(), s.validateNodeDefaults(), s.validateProxy(), s.validateServers(),
-			validateNames("agents", s.Agents, Agents()))...)
+			validateNames("agents", s.Agents, Agents()), s.validateDrivers())...)
 	for _, c := range []struct {
 		field surface.Name
 		value string

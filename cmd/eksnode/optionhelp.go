@@ -40,6 +40,8 @@ func provisionHelp() map[string]string {
 		"kernel":                   "package of the only kernel, such as kernel6.12, linux-lts or linux-image-cloud-amd64",
 		"kernel_arguments":         "additional arguments for the kernel command line, such as nvme_core.io_timeout=4294967295",
 		"nvidia_container_toolkit": "device list strategy of the NVIDIA Container Toolkit, envvar or volume-mounts; installs the toolkit",
+		"nvidia":                   "line of NVIDIA's driver: open-580 has the open kernel modules, 580 the proprietary ones",
+		"neuron":                   "install the driver and the tools of AWS Neuron, for Trainium and Inferentia, for --kernel, which must be set",
 		"efa":                      "prepare the node for Elastic Fabric Adapter",
 		"swap":                     "swap of nodes, zram or nothing",
 		"fips":                     "FIPS mode, check or enable",

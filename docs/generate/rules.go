@@ -242,6 +242,11 @@ func facts(d distros.Distro) []fact {
 		}
 		list = append(list, fact{"packages for `" + string(option) + "`", value})
 	}
+	driver := "not supported"
+	if len(d.NVIDIA.Open) > 0 {
+		driver = packages(d.NVIDIA.Open)
+	}
+	list = append(list, fact{"packages for `nvidia` with open modules", driver})
 	fips := d.FIPS.Enable
 	fips = cmp.Or(fips, "not supported: "+d.FIPS.None)
 	return append(list,

@@ -102,6 +102,9 @@ func (c *Config) known() provisioner.Spec {
 	if c.Repositories != nil && (len(c.Repositories) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(c.Repositories)), validate.IsUnknown)) {
 		s.RepositoryKeys, s.KeepRepositories = nil, false
 	}
+	if validate.IsUnknown(c.Kernel) { // whether drivers have one
+		s.NVIDIA, s.Neuron = "", false
+	}
 	if validate.IsUnknown(c.Proxy) {
 		s.NoProxy = nil
 	}

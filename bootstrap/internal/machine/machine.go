@@ -38,6 +38,8 @@ type Facts struct {
 	ResolvedStub bool `json:"resolvedStub,omitempty"`
 	// NVIDIA says that an NVIDIA device is plugged in.
 	NVIDIA bool `json:"nvidia,omitempty"`
+	// Warnings are what pods will lack: GPUs that no driver serves.
+	Warnings []string `json:"warnings,omitempty"`
 	// Runc is the path of runc. Empty means that containerd searches for runc.
 	Runc string `json:"runc,omitempty"`
 	// NVIDIARuntime says that the image has NVIDIA's container runtime.
@@ -76,6 +78,7 @@ const (
 	memory         = "/proc/meminfo"
 	pciDevices     = "/sys/bus/pci/devices"
 	nvidiaPCIID    = "0x10de"
+	displays       = "0x03"
 	stubAddress    = "127.0.0.53"
 	stubResolvConf = "/run/systemd/resolve/stub-resolv.conf"
 )
@@ -102,7 +105,7 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	if f.ResolvedStub, err = resolvedStub(h); err != nil {
 		return f, err
 	}
-	if f.NVIDIA, err = nvidia(h); err != nil {
+	if f.NVIDIA, f.Warnings, err = nvidia(h); err != nil {
 		return f, err
 	}
 	for _, look := range []struct {
@@ -221,24 +224,43 @@ func relative(to string) string {
 	return to
 }
 
-func nvidia(h *host.Host) (bool, error) {
+// nvidia says whether there is a device of NVIDIA, and warns of GPUs that no driver serves.
+// Other devices, such as switches, have another class than displays.
+func nvidia(h *host.Host) (has bool, warnings []string, err error) {
 	devices, err := afero.ReadDir(h.Files, pciDevices)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return false, nil, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("listing the machine's devices: %w", err)
-	}
+	var idle []string
 	for _, d := range devices {
-		vendor, err := h.Content(path.Join(pciDevices, d.Name(), "vendor"))
-		if err != nil {
-			return false, fmt.Errorf("listing the machine's devices: %w", err)
+		var facts [3]string
+		for i, name := range []string{"vendor", "class", "device"} {
+			text, e := h.Content(path.Join(pciDevices, d.Name(), name))
+			facts[i], err = string(bytes.TrimSpace(text)), errors.Join(err, e)
 		}
-		if string(bytes.TrimSpace(vendor)) == nvidiaPCIID {
-			return true, nil
+		if facts[0] != nvidiaPCIID {
+			continue
+		}
+		has = true
+		driven, e := h.Exists(path.Join(pciDevices, d.Name(), "driver"))
+		err = errors.Join(err, e)
+		if !driven && strings.HasPrefix(facts[1], displays) {
+			idle = append(idle, fmt.Sprintf("%s (%s)", d.Name(), facts[2]))
 		}
 	}
-	return false, nil
+	version, e := h.Content("/sys/module/nvidia/version")
+	if err = errors.Join(err, e); err != nil {
+		return false, nil, fmt.Errorf("listing the machine's devices: %w", err)
+	}
+	if len(idle) > 0 {
+		state := "the module nvidia is not loaded"
+		if version != nil {
+			state = "the module nvidia has the version " + string(bytes.TrimSpace(version))
+		}
+		warnings = []string{fmt.Sprintf("pods cannot use the GPU %s: no driver serves it, %s; "+
+			"use an image with a driver for this instance type", strings.Join(idle, ", "), state)}
+	}
+	return has, warnings, nil
 }
 
 // container exists in every container whose init is systemd

@@ -3,6 +3,8 @@
 package machine
 
 import (
+	"fmt"
+	"maps"
 	"runtime"
 	"testing"
 
@@ -41,6 +43,7 @@ func TestMachineFacts(t *testing.T) {
 		manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd",
 		"/proc/meminfo": "MemTotal:        8028284 kB\nMemFree: 1 kB\n", "/proc/sys/crypto/fips_enabled": "1\n",
 		"/sys/bus/pci/devices/0000:00:1e.0/vendor": "0x1d0f\n", "/sys/bus/pci/devices/0000:00:1f.0/vendor": "0x10de\n",
+		"/sys/bus/pci/devices/0000:00:1f.0/class": "0x030200\n", "/sys/bus/pci/devices/0000:00:1f.0/driver/bind": "",
 		"/etc/eks/image-credential-provider/ecr-credential-provider": "x", "/usr/bin/nvidia-container-runtime": "x",
 		"/usr/lib/systemd/system/soci-snapshotter.service": "[Unit]", "/sys/fs/cgroup/cgroup.controllers": "cpu",
 		"/etc/eks/pause.tar": "x", "/usr/sbin/runc": "x", "/usr/local/sbin/runc": "x",
@@ -110,4 +113,32 @@ func TestVersionsAreParsed(t *testing.T) {
 	assert.False(t, Version{1, 30, 0}.Less(1, 30))
 	assert.True(t, Version{1, 99, 0}.Less(2, 0))
 	assert.Equal(t, "1.34.4", Version{1, 34, 4}.String())
+}
+
+// A GPU without a driver is one warning, with the state of the module.
+func TestGPUsThatNoDriverServes(t *testing.T) {
+	gpu := func(address, class string) map[string]string {
+		folder := "/sys/bus/pci/devices/" + address + "/"
+		return map[string]string{folder + "vendor": "0x10de\n", folder + "class": class + "\n", folder + "device": "0x1db1\n"}
+	}
+	const want = "pods cannot use the GPU 0000:00:1e.0 (0x1db1): no driver serves it, the module nvidia %s; " +
+		"use an image with a driver for this instance type"
+	for name, c := range map[string]struct {
+		more map[string]string
+		want []string
+	}{
+		"not loaded":    {nil, []string{fmt.Sprintf(want, "is not loaded")}},
+		"another":       {map[string]string{"/sys/module/nvidia/version": "595.71.05\n"}, []string{fmt.Sprintf(want, "has the version 595.71.05")}},
+		"served":        {map[string]string{"/sys/bus/pci/devices/0000:00:1e.0/driver/bind": ""}, nil},
+		"also a switch": {gpu("0000:00:1d.0", "0x068000"), []string{fmt.Sprintf(want, "is not loaded")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := gpu("0000:00:1e.0", "0x030200")
+			maps.Copy(files, c.more)
+			has, warnings, err := nvidia(mounted(t, files, nil))
+			require.NoError(t, err)
+			assert.True(t, has)
+			assert.Equal(t, c.want, warnings)
+		})
+	}
 }

@@ -1,0 +1,226 @@
+package provisioner
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+var lineForm = regexp.MustCompile(`^(open-)?([1-9][0-9]{2})$`)
+
+// driverLine is the number of the spec's line, and whether its modules are open.
+func (s Spec) driverLine() (line string, open bool) {
+	line, open = strings.CutPrefix(s.NVIDIA, "open-")
+	return line, open
+}
+
+// validateDrivers refuses what is no line, and drivers without a kernel.
+func (s Spec) validateDrivers() []error {
+	var errs []error
+	if s.NVIDIA != "" && !lineForm.MatchString(s.NVIDIA) {
+		errs = append(errs, surface.Errorf("{nvidia}: %q is no line of NVIDIA's driver; "+
+			"write open-580 for the open modules, 580 for the proprietary ones", s.NVIDIA))
+	}
+	for _, f := range []struct {
+		field surface.Name
+		set   bool
+	}{{"nvidia", s.NVIDIA != ""}, {"neuron", s.Neuron}} {
+		if f.set && s.Kernel == "" {
+			errs = append(errs, surface.Errorf("%s needs {kernel}: the driver is made for one kernel", f.field))
+		}
+	}
+	return errs
+}
+
+// checkDriver refuses a line that the distribution does not have in the wanted form.
+func (s Spec) checkDriver(d distros.Distro) error {
+	_, open := s.driverLine()
+	switch {
+	case s.NVIDIA == "", !d.Can(distros.NVIDIA), open && len(d.NVIDIA.Open) > 0, len(d.NVIDIA.Closed) > 0:
+		return nil
+	case len(d.NVIDIA.Open) > 0:
+		return surface.Errorf("{nvidia}: %s has no proprietary modules; write %q", d.Name, "open-"+s.NVIDIA)
+	}
+	return surface.Errorf("{nvidia}: eksnode knows no packages of the driver for %s; "+
+		"use {packages} and {nvidia_container_toolkit}", d.Name)
+}
+
+// nvidiaDriver starts the persistence daemon at boot where the driver runs. Units of some
+// distributions have no section Install, or start without persistence mode. Memory of
+// coherent GPUs stays with the driver, as in Amazon's images: Kubernetes does not manage it.
+func nvidiaDriver(packages []string) option {
+	const unit, why = "nvidia-persistenced.service", "the driver keeps the GPUs ready"
+	return option{
+		id: "nvidia", why: "the driver of GPUs", packages: packages, module: "nvidia",
+		files: []plan.File{
+			{Path: "/etc/systemd/system/" + unit + ".d/10-eksnode.conf", Mode: 0o644, Why: why,
+				Content: []byte("[Unit]\nConditionPathExists=/proc/driver/nvidia/version\n\n[Service]\n" +
+					"ExecStartPost=-/usr/bin/nvidia-smi --persistence-mode=1\n")},
+			{Path: "/etc/modprobe.d/eksnode-nvidia.conf", Mode: 0o644, Why: "the driver manages coherent memory",
+				Content: []byte("options nvidia NVreg_CoherentGPUMemoryMode=driver\n")},
+		},
+		links: []plan.SymbolicLink{{Path: "/etc/systemd/system/multi-user.target.wants/" + unit,
+			To: "/usr/lib/systemd/system/" + unit, Why: why}},
+	}
+}
+
+// neuron is the driver of Trainium and Inferentia, which needs no runtime of its own.
+func neuron() option {
+	return option{
+		id: string(distros.Neuron), needs: distros.Neuron, module: "neuron",
+		why: "containers can use Trainium and Inferentia",
+		files: []plan.File{{Path: "/etc/modules-load.d/eksnode-neuron.conf", Content: []byte("neuron\n"),
+			Mode: 0o644, Why: "the devices exist before their device plugin"}},
+	}
+}
+
+// named fills the spec's kernel in the names of packages.
+func (n *node) named(packages []string) []string {
+	return n.distro.PackageManager.Kernels().Named(packages, n.spec.Kernel)
+}
+
+// headers is the package of the headers of the spec's kernel.
+func (n *node) headers() string {
+	return n.named([]string{n.distro.PackageManager.Kernels().Headers})[0]
+}
+
+// driverPackages are the packages of the spec's line of NVIDIA's driver.
+func (n *node) driverPackages() []string {
+	if n.spec.NVIDIA == "" {
+		return nil
+	}
+	line, open := n.spec.driverLine()
+	return n.distro.NVIDIA.Packages(open, line, n.spec.Kernel, n.distro.PackageManager)
+}
+
+// keepLine makes the package manager keep to the spec's line before it installs the driver.
+// An unknown line is an error with those of the machine's repositories.
+func (n *node) keepLine(ctx context.Context, h *host.Host, names []string) error {
+	if own := n.driverPackages(); len(own) == 0 || !slices.Contains(names, own[0]) {
+		return nil
+	}
+	line, open := n.spec.driverLine()
+	driver, pm := n.distro.NVIDIA, n.distro.PackageManager
+	lines, err := driver.Lines(ctx, h, open, n.spec.Kernel, pm)
+	if err == nil && !slices.Contains(lines, line) {
+		err = surface.Errorf("{nvidia}: this machine's repositories have no driver of the line %q for {kernel} %q; "+
+			"they have %s", n.spec.NVIDIA, n.spec.Kernel, cmp.Or(strings.Join(lines, ", "), "none"))
+	}
+	if err != nil {
+		return err
+	}
+	return driver.Keep(ctx, h, open, line, pm)
+}
+
+// drivers builds the modules of the options that a kernel of the image lacks.
+func (n *node) drivers() step {
+	return step{"drivers", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+		h = h.With(n.spec.proxyVariables()...)
+		var g gathered
+		for _, o := range n.options() {
+			lacking, err := kernelsWithout(h, o.module)
+			if err != nil {
+				return nil, err
+			}
+			if len(lacking) > 0 {
+				g.add(n.planModule(ctx, h, o, lacking))
+			}
+		}
+		return g.all()
+	}}
+}
+
+// planModule plans to install the packages of a module, and to build it for kernels.
+func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels []string) ([]plan.Action, error) {
+	pm, packages := n.distro.PackageManager, n.named(n.distro.OptionPackages[o.moduleOf])
+	lacks := fmt.Sprintf("the kernel %s has no module %s", strings.Join(kernels, " "), o.module)
+	var actions, after []plan.Action
+	have, err := pm.Installed(ctx, h, packages)
+	if err != nil && !errors.Is(err, host.ErrMountedRoot) { // the plan contains what a live run would look for
+		return nil, err
+	}
+	if missing := slices.DeleteFunc(packages, func(p string) bool { return have[p] != "" }); len(missing) > 0 {
+		if n.spec.Kernel == "" {
+			return nil, surface.Errorf("%s: %s; set {kernel} to one that has it, or for which the package %s is built",
+				surface.Name(o.id), lacks, packages[0])
+		}
+		if actions, after, err = n.planRepositories(h, true); err != nil {
+			return nil, err
+		}
+		actions = append(actions, plan.Action{Verb: plan.Install, Target: strings.Join(missing, " "),
+			Packages: missing, Reason: lacks, Do: func(ctx context.Context, _ plan.Progress) error {
+				if err := pm.Refresh(ctx, h); err != nil {
+					return err
+				}
+				return pm.Install(ctx, h, missing)
+			}})
+	}
+	for _, kernel := range kernels {
+		argv := []string{"dkms", "autoinstall", "-k", kernel}
+		actions = append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: lacks,
+			Do: func(ctx context.Context, _ plan.Progress) error {
+				if !h.HasCommand("dkms") {
+					return surface.Errorf("%s: %s, and no package builds it; choose another {kernel}", surface.Name(o.id), lacks)
+				}
+				out, err := h.Run(ctx, host.Command{Argv: argv})
+				if err != nil {
+					return surface.Errorf("%s: building the module %s: %w", surface.Name(o.id), o.module, err)
+				}
+				left, err := kernelsWithout(h, o.module)
+				if slices.Contains(left, kernel) {
+					err = surface.Errorf("%s: dkms built no module %s for the kernel %s: %s", surface.Name(o.id),
+						o.module, kernel, bytes.TrimSpace(out))
+				}
+				return err
+			}})
+	}
+	return append(actions, after...), nil
+}
+
+const modulesFolder = "/lib/modules"
+
+// kernelsWithout returns the installed kernels that have no such module. Of a removed
+// kernel, files of depmod may be left, but not those of its package.
+func kernelsWithout(h *host.Host, module string) ([]string, error) {
+	kernels, err := afero.ReadDir(h.Files, modulesFolder)
+	if errors.Is(err, fs.ErrNotExist) || module == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	file := regexp.MustCompile(`(?m)^([^:\n]*/)?` + module + `\.ko(\.\w+)?(:|$)`)
+	var lacking []string
+	for _, k := range kernels {
+		there, err := h.Exists(path.Join(modulesFolder, k.Name(), "modules.order"))
+		if err != nil {
+			return nil, err
+		}
+		has := !there
+		for _, list := range []string{"modules.dep", "modules.builtin"} {
+			text, err := h.Content(path.Join(modulesFolder, k.Name(), list))
+			if err != nil {
+				return nil, err
+			}
+			has = has || file.Match(text)
+		}
+		if !has {
+			lacking = append(lacking, k.Name())
+		}
+	}
+	return lacking, nil
+}
