@@ -60,7 +60,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"diagnose":     files(),
 		"help":         commands,
 	}, "--cluster-id", "--cluster-name", "--dns-servers", "--eks-build-date", "--images", "--kernel", "--kernel-arguments", "--max-concurrent-downloads",
-		"--no-proxy", "--node-no-proxy", "--node-proxy", "--ntp-servers", "--proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
+		"--no-proxy", "--node-no-proxy", "--node-proxy", "--ntp-servers", "--nvidia", "--proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
 		"--source-url", "--sysctls", "aws-iam-authenticator token", "token")
 }
 
