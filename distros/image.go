@@ -1,6 +1,7 @@
 package distros
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,8 +18,10 @@ type BaseImage struct {
 	// ChinaOwner is the account in AWS China, if it differs.
 	ChinaOwner string
 	// Parameter is the public SSM parameter with the newest image, if there is
-	// one. Parameter and Name may contain {version} and {arch}.
+	// one. Parameter and Name may contain {version}, {arch} and {kernel}.
 	Parameter string
+	// Kernels are the lines of kernels by which the publisher offers images; empty means one.
+	Kernels []string
 	// AMD64 and ARM64 are the publisher's names of the architectures.
 	AMD64, ARM64 string
 	// Sources are public pages or files of others with the account, the form of the
@@ -26,8 +29,9 @@ type BaseImage struct {
 	Sources []string
 }
 
-// For fills in a version and an architecture in Go's spelling.
-func (b BaseImage) For(version, arch string) (BaseImage, error) {
+// For fills in a version, an architecture in Go's spelling, and the line of a kernel; empty
+// means the publisher's default.
+func (b BaseImage) For(version, arch, kernel string) (BaseImage, error) {
 	spelled, ok := map[string]string{"amd64": b.AMD64, "arm64": b.ARM64}[arch]
 	if !ok || spelled == "" {
 		return BaseImage{}, fmt.Errorf("the base image %s does not exist for the architecture %q", b.Name, arch)
@@ -35,21 +39,27 @@ func (b BaseImage) For(version, arch string) (BaseImage, error) {
 	if len(b.Versions) > 0 && !slices.Contains(b.Versions, version) {
 		return BaseImage{}, fmt.Errorf("the base image %s exists for the versions %s, not %q", b.Name, strings.Join(b.Versions, ", "), version)
 	}
-	fill := strings.NewReplacer("{version}", version, "{arch}", spelled).Replace
-	b.Name, b.Parameter = fill(b.Name), fill(b.Parameter)
+	if kernel != "" && !slices.Contains(b.Kernels, kernel) {
+		return BaseImage{}, fmt.Errorf("the publisher has no images by the kernel %q; known are %s", kernel,
+			cmp.Or(strings.Join(b.Kernels, ", "), "none"))
+	}
+	fill := func(text, always string) string {
+		return strings.NewReplacer("{version}", version, "{arch}", spelled, "{kernel}", cmp.Or(kernel, always)).Replace(text)
+	}
+	b.Name, b.Parameter = fill(b.Name, "*"), fill(b.Parameter, "default")
 	return b, nil
 }
 
 // BaseImage returns the base image of a version (empty for a rolling
-// distribution) and an architecture in Go's spelling.
-func (d Distro) BaseImage(version, arch string) (BaseImage, error) {
+// distribution), an architecture in Go's spelling, and the line of a kernel.
+func (d Distro) BaseImage(version, arch, kernel string) (BaseImage, error) {
 	if len(d.Versions) > 0 && !slices.Contains(d.Versions, version) {
 		return BaseImage{}, fmt.Errorf("%s has no version %q; known are %s", d.Name, version, strings.Join(d.Versions, ", "))
 	}
 	var err error
 	for _, b := range d.BaseImages {
 		var found BaseImage
-		if found, err = b.For(version, arch); err == nil {
+		if found, err = b.For(version, arch, kernel); err == nil {
 			return found, nil
 		}
 	}

@@ -78,7 +78,7 @@ func patterns(t *testing.T, d Distro) map[string]map[string]string {
 	for _, version := range versions {
 		all[version] = map[string]string{}
 		for _, arch := range []string{"amd64", "arm64"} {
-			if b, err := d.BaseImage(version, arch); err == nil {
+			if b, err := d.BaseImage(version, arch, ""); err == nil {
 				all[version][arch] = b.Name
 			}
 		}

@@ -103,7 +103,7 @@ func TestEveryVersionHasABaseImage(t *testing.T) {
 		for _, version := range versions {
 			found := 0
 			for _, arch := range []string{"amd64", "arm64"} {
-				if b, err := d.BaseImage(version, arch); err == nil {
+				if b, err := d.BaseImage(version, arch, ""); err == nil {
 					found++
 					assert.NotContains(t, b.Name+b.Parameter, "{")
 				}
@@ -114,13 +114,13 @@ func TestEveryVersionHasABaseImage(t *testing.T) {
 }
 
 func TestBaseImageByVersionAndArchitecture(t *testing.T) {
-	b, err := ubuntu().BaseImage("24.04", "arm64")
+	b, err := ubuntu().BaseImage("24.04", "arm64", "")
 	require.NoError(t, err)
 	assert.Equal(t, "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*", b.Name)
 	assert.Equal(t, "/aws/service/canonical/ubuntu/server/24.04/stable/current/arm64/hvm/ebs-gp3/ami-id", b.Parameter)
-	_, err = ubuntu().BaseImage("20.04", "arm64")
+	_, err = ubuntu().BaseImage("20.04", "arm64", "")
 	require.EqualError(t, err, `Ubuntu has no version "20.04"; known are 22.04, 24.04, 26.04`)
-	_, err = arch().BaseImage("", "arm64")
+	_, err = arch().BaseImage("", "arm64", "")
 	require.EqualError(t, err, `the base image arch-linux-std-hvm-* does not exist for the architecture "arm64"`)
 }
 
@@ -130,7 +130,7 @@ func TestEveryRefusalHasReasonAndAlternative(t *testing.T) {
 			assert.NotEmpty(t, text, "%s: %s", u.ID, name)
 		}
 		for _, b := range u.BaseImages {
-			found, err := b.For("1.34", "amd64")
+			found, err := b.For("1.34", "amd64", "")
 			require.NoError(t, err)
 			assert.NotContains(t, found.Name+found.Parameter, "{")
 		}

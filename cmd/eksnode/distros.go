@@ -156,7 +156,7 @@ func baseImages(d distros.Distro) map[string]baseImagesByCPU {
 	for _, version := range versions {
 		all[version] = baseImagesByCPU{}
 		for _, arch := range arches() {
-			if b, err := d.BaseImage(version, arch); err == nil { // otherwise the distribution has no such architecture
+			if b, err := d.BaseImage(version, arch, ""); err == nil { // otherwise the distribution has no such architecture
 				all[version][arch] = baseImageRow{b.Owner, b.ChinaOwner, b.Name, b.Parameter}
 			}
 		}

@@ -83,7 +83,7 @@ func (w *World) publish() {
 	node := NewImage(NodeImage, "node-1.34", Account, "2026-04-01T00:00:00.000Z")
 	node.Devices = []Drive{{Name: "/dev/xvda", Snapshot: "snap-1"}}
 	node.Tags = []Tag{{"eksnode:kubernetes-version", "1.34.4"}, {"eksnode:distro", "debian"}}
-	amazon := NewImage(Amazon, "al2023-ami-minimal-2023.1-arm64", "137112412989", "2026-02-01T00:00:00.000Z")
+	amazon := NewImage(Amazon, "al2023-ami-minimal-2023.1-kernel-6.1-arm64", "137112412989", "2026-02-01T00:00:00.000Z")
 	amazon.Alias, amazon.Architecture = "amazon", "arm64"
 	w.Images = []*Image{
 		NewImage(OldDebian, "debian-12-amd64-20260101-1", "136693071363", "2026-01-01T00:00:00.000Z"),

@@ -50,6 +50,9 @@ func (d *Datasource) Configure(raws ...any) error {
 	if c.Name != "" && c.Parameter != "" && c.Parameter != noParameter {
 		errs = append(errs, errors.New("name and parameter: name one of them"))
 	}
+	if c.Kernel != "" && (c.Name != "" || c.Parameter != "" && c.Parameter != noParameter) {
+		errs = append(errs, errors.New("kernel: name and parameter choose the image already; leave kernel out"))
+	}
 	for _, owner := range validate.KnownOf(c.Owners) {
 		if !slices.Contains([]string{"self", "amazon", "aws-marketplace"}, owner) {
 			if err := awsnames.AccountID().Check(owner); err != nil {
@@ -83,7 +86,7 @@ func (c *Config) search(region string) (awsapi.Search, string, error) {
 	if version == "" && len(distro.Versions) > 0 {
 		version = distro.Versions[len(distro.Versions)-1]
 	}
-	base, err := distro.BaseImage(version, c.Architecture)
+	base, err := distro.BaseImage(version, c.Architecture, validate.Known(c.Kernel))
 	if err != nil {
 		return awsapi.Search{}, "", err
 	}
@@ -144,6 +147,9 @@ type Config struct {
 	Version string `mapstructure:"version"`
 	// Architecture, `amd64` or `arm64`. Defaults to `amd64`.
 	Architecture string `mapstructure:"architecture"`
+	// Line of the kernel, such as `6.18`, where the publisher has images by kernel: `6.1`,
+	// `6.12` and `6.18` of Amazon Linux 2023. Defaults to the publisher's default.
+	Kernel string `mapstructure:"kernel"`
 	// AMI name to search for, with the wildcards `*` and `?`. Defaults
 	// to the name pattern of the distribution.
 	Name string `mapstructure:"name"`

@@ -21,6 +21,9 @@ func TestConfigureRefusesWrongFields(t *testing.T) {
 		"version":      {map[string]any{"distro": "debian", "version": "7"}, `7`},
 		"architecture": {map[string]any{"distro": "debian", "architecture": "riscv64"}, `architecture: "riscv64" is not known; known are amd64, arm64`},
 		"both":         {map[string]any{"distro": "debian", "name": "a", "parameter": "b"}, "name and parameter: name one of them"},
+		"kernel":       {map[string]any{"distro": "amazonlinux2023", "kernel": "5.10"}, `no images by the kernel "5.10"; known are 6.1, 6.12, 6.18`},
+		"no kernels":   {map[string]any{"distro": "debian", "kernel": "6.1"}, `no images by the kernel "6.1"; known are none`},
+		"both again":   {map[string]any{"distro": "amazonlinux2023", "kernel": "6.1", "name": "a"}, "kernel: name and parameter choose the image already"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d Datasource
@@ -29,6 +32,20 @@ func TestConfigureRefusesWrongFields(t *testing.T) {
 	}
 	var d Datasource
 	require.NoError(t, d.Configure(map[string]any{"distro": "<unknown>"}))
+}
+
+// A kernel chooses the publisher's parameter, and the name without one.
+func TestTheKernelChoosesTheImage(t *testing.T) {
+	c := Config{Distro: "amazonlinux2023", Architecture: "arm64", Kernel: "6.18"}
+	s, _, err := c.search("eu-west-1")
+	require.NoError(t, err)
+	assert.Equal(t, "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-6.18-arm64", s.Parameter)
+	assert.Equal(t, "al2023-ami-minimal-2023.*-kernel-6.18-arm64", s.Name)
+	c.Kernel = ""
+	s, _, err = c.search("eu-west-1")
+	require.NoError(t, err)
+	assert.Equal(t, "/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-arm64", s.Parameter)
+	assert.Equal(t, "al2023-ami-minimal-2023.*-kernel-*-arm64", s.Name)
 }
 
 // Every distribution has a search for its base AMI, in China too.
