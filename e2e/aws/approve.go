@@ -3,6 +3,7 @@
 package aws
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -62,7 +63,7 @@ type Watermark struct {
 const watermarksMost = 5
 
 type watermarkOut struct {
-	Key string `xml:"watermarkKey"`
+	Key string `xml:"watermarkKey" query:"WatermarkKey"`
 }
 
 func (w *World) attachWatermark(region string, in struct {
@@ -103,16 +104,43 @@ type AllowedImages struct {
 	Criteria  []Criterion `xml:"imageCriterionSet>item"`
 }
 
-// Criterion allows images with one of the watermarks, by patterns of their keys.
+// Criterion allows images with one of the watermarks, by patterns of their keys, or of one of
+// the providers.
 type Criterion struct {
 	Watermarks []watermarkOut `xml:"imageWatermarkSet>item"`
+	Providers  []string       `xml:"imageProviderSet>item"`
 }
 
 func (w *World) allowedImages(string, struct{}) (AllowedImages, error) {
 	if w.Allowed.State == "" {
-		return AllowedImages{State: "disabled", ManagedBy: "account"}, nil
+		w.Allowed.State, w.Allowed.ManagedBy = "disabled", "account"
 	}
 	return w.Allowed, nil
+}
+
+type allowedState struct {
+	State string `xml:"allowedImagesSettingsState" query:"AllowedImagesSettingsState"`
+}
+
+func (w *World) setAllowedState(_ string, in allowedState) (allowedState, error) {
+	in.State = cmp.Or(in.State, "disabled")
+	w.Allowed.State, w.Allowed.ManagedBy = in.State, "account"
+	return in, nil
+}
+
+// setCriteria replaces all criteria, in any state
+// (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReplaceImageCriteriaInAllowedImagesSettings.html).
+func (w *World) setCriteria(_ string, in struct {
+	Criteria []struct {
+		Watermarks []watermarkOut `query:"ImageWatermark"`
+		Providers  []string       `query:"ImageProvider"`
+	} `query:"ImageCriterion"`
+}) (done, error) {
+	w.Allowed.Criteria = nil
+	for _, c := range in.Criteria {
+		w.Allowed.Criteria = append(w.Allowed.Criteria, Criterion{c.Watermarks, c.Providers})
+	}
+	return done{true}, nil
 }
 
 // refused is the error of a launch with an image that the settings do not allow. Images of

@@ -306,6 +306,11 @@ func (w *World) stopInstances(ctx context.Context, call endpoint.Call, in instan
 	return w.each(ctx, call, in, func(_ string, m Machine) error { return m.PowerOff(ctx) })
 }
 
+// rebootInstances is for instances without machines.
+func (w *World) rebootInstances(ctx context.Context, call endpoint.Call, in instanceIn) (any, error) {
+	return w.each(ctx, call, in, func(string, Machine) error { return endpoint.Refuse("a reboot of a machine") })
+}
+
 func (w *World) terminateInstances(ctx context.Context, call endpoint.Call, in instanceIn) (any, error) {
 	return w.each(ctx, call, in, func(id string, m Machine) error {
 		w.mutex.Lock()

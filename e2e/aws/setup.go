@@ -3,6 +3,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,9 +98,12 @@ func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct
 		return nil, err
 	}
 	w.Clusters[in.Name] = object{
-		"accessConfig": in.Access, "certificateAuthority": object{"data": CA},
+		"accessConfig": in.Access, "certificateAuthority": object{"data": cmp.Or(w.Authority, CA)},
 		"kubernetesNetworkConfig": object{"ipFamily": "ipv4", "serviceIpv4Cidr": "10.100.0.0/16"},
 		"resourcesVpcConfig":      object{"vpcId": vpc, "clusterSecurityGroupId": group, "endpointPublicAccess": true},
+	}
+	if w.APIServer != "" {
+		w.Clusters[in.Name]["endpoint"] = w.APIServer
 	}
 	w.addOns()
 	return raw, nil

@@ -60,6 +60,9 @@ type World struct {
 	// Clusters replaces fields of moto's clusters, by name and JSON key. A nil
 	// removes a key.
 	Clusters map[string]map[string]any
+	// APIServer is the endpoint of clusters that CreateCluster makes, and Authority its
+	// certificate authority; empty for those of the sample.
+	APIServer, Authority string
 	// Entries are the types of access entries, by principal.
 	Entries map[string]string
 	// Addons are add-ons by name, in EKS's JSON.

@@ -29,10 +29,10 @@ import (
 )
 
 type options struct {
-	region, other, cluster, account, only, run, disk, base, kubernetes, skip, eksnode, folder string
-	settle, console                                                                           string
-	pause                                                                                     time.Duration
-	yes, clean, policy                                                                        bool
+	region, other, cluster, account, only, run, disk, base, kubernetes, skip, eksnode, folder, share string
+	settle, console                                                                                  string
+	pause                                                                                            time.Duration
+	yes, clean, policy                                                                               bool
 }
 
 func main() {
@@ -45,7 +45,8 @@ func main() {
 	text(&o.only, "only", "", "steps to run, with those that they need (default: all)")
 	text(&o.run, "run", strings.ToLower(rand.Text()[:8]), "value of the tag eksnode-proof")
 	text(&o.disk, "disk", "", "node disk (default: a build from -base)")
-	text(&o.base, "base", "debian-13", "base of the build")
+	text(&o.base, "base", "debian-13", "base of the build, such as arch")
+	text(&o.share, "share", "", "account to share an AMI with (default: none)")
 	text(&o.kubernetes, "kubernetes", "1.36.3", "Kubernetes version of the build")
 	text(&o.skip, "skip-rules", "none", "rules that audits skip")
 	text(&o.eksnode, "eksnode", "bin/eksnode", "path of the command eksnode")
@@ -70,7 +71,7 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 	if o.only != "" {
 		only = strings.Split(o.only, ",")
 	}
-	all, err := chosen(only, o.cluster)
+	all, err := chosen(only, map[string]string{"cluster": o.cluster, "share": o.share})
 	if err != nil {
 		return err
 	}
@@ -135,6 +136,7 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	p.state = state{Begun: time.Now().UTC(), Vars: map[string]string{
 		"region": o.region, "other": o.other, "cluster": o.cluster, "run": o.run, "disk": o.disk, "base": o.base, "kubernetes": o.kubernetes,
 		"skip": o.skip, "settle": o.settle, "console": o.console, "dir": folder, "account": "unknown", "mine": o.run,
+		"eksnode": eksnode, "share": o.share, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
 	}}
 	found, err := p.shell(ctx, `aws sts get-caller-identity --query Account --output text
 aws ec2 describe-regions --region-names "$region" "$other" --query 'Regions[].RegionName' --output text`, nil)

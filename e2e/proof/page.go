@@ -65,7 +65,7 @@ func page(all []report) string {
 	fmt.Fprintf(&out, `
 ## Run it
 
-You need Linux, root, Go, make, git and AWS credentials in your environment. The AWS CLI is not needed. One run at a time may use a folder.
+You need Linux, root, Go, make, git, kubectl 1.31 or newer and AWS credentials in your environment. The AWS CLI is not needed. One run at a time may use a folder.
 
 1. Look at the plan, the least IAM policy and the estimate. Nothing is created before you answer yes:
 
@@ -85,10 +85,12 @@ You need Linux, root, Go, make, git and AWS credentials in your environment. The
 | ACCOUNT | every other account is refused |
 | CLUSTER | an existing cluster, in place of a new VPC and cluster. Its authentication mode must allow access entries |
 | ONLY | steps, such as import,launch, with those that they need |
-| DISK | a node disk, in place of a build |
+| IMAGE | base of the build, such as arch or amazonlinux2023; debian-13 unless set |
+| DISK | a node disk, in place of a build. One for arm64 starts Graviton instances |
+| SHARE | an account to share an AMI with, which adds the step share |
 | YES=1 | no question |
 
-The estimate for all steps is %d minutes and USD %.2f, rough: no price was looked up and nothing was measured. A run stops before the next step when its cost passes the estimate. A step may take three times its time. Instances and node groups are deleted at the end of their step.
+The estimate for all steps is %d minutes and USD %.2f, rough: no price was looked up and nothing was measured. A run stops before the next step when its cost passes the estimate. A step may take three times its time. Instances and node groups are deleted at the end of their step. A killed run can leave a pod or an EC2NodeClass in a cluster of yours.
 
 The workflow [aws.yml](../../.github/workflows/aws.yml) does the same with OIDC. It is off until the variables AWS_PROOF_ROLE, AWS_PROOF_ACCOUNT and AWS_PROOF_REGION of the repository are set.
 
@@ -103,9 +105,9 @@ The workflow [aws.yml](../../.github/workflows/aws.yml) does the same with OIDC.
 	out.WriteString(`
 ## What no step shows yet
 
-- builds with ` + "`amazon-ebs`" + `, other distributions than Debian, Graviton, IPv6, Karpenter
-- a pod, its logs and exec, a second boot, and the time from launch to Ready. That a node is Ready is EKS's own judgement on the node group
-- an image without a scrub, watermarks and Allowed AMIs
+- builds with ` + "`amazon-ebs`" + `: [e2e/ebs](../../e2e/ebs/doc.go) builds its example with real Packer against the doubles
+- IPv6, and an instance that Karpenter starts
+- an AMI that ` + "`ami retire`" + ` deregisters: others of the account could match
 `)
 	return out.String()
 }

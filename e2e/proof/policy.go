@@ -121,7 +121,9 @@ aws ec2 describe-regions`}
 }
 
 // unlisted are the commands of eksnode that print no policy: their steps have the actions.
-var unlisted = map[string]bool{"build": true, "ami publish": true, "ami promote": true}
+var unlisted = map[string]bool{
+	"build": true, "ami publish": true, "ami promote": true, "ami retire": true, "ami policy": true, "ami revoke": true,
+}
 
 func printedBy(eksnode string, command []string) ([]statement, error) {
 	text, err := exec.Command(eksnode, append(command, "--policy")...).Output()

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the page and the schema")
+
+// said is the sentence about AWS in README.md.
+var said = regexp.MustCompile(`> \*\*(Not tested on AWS yet\.\*\*|Tested on AWS on [0-9-]+\*\* \(\[proofs\]\([a-z/.]+\)\)\.)`)
 
 // Page, schema and README.md are those of the table and of the accepted reports.
 func TestPageOfProofs(t *testing.T) {
@@ -33,7 +37,15 @@ func TestPageOfProofs(t *testing.T) {
 	}
 	readme, err := os.ReadFile("../../README.md")
 	require.NoError(t, err)
-	assert.Contains(t, string(readme), "> "+sentence(all), "README.md")
+	written := said.ReplaceAllLiteralString(string(readme), "> "+sentence(all))
+	if *update && written != string(readme) {
+		require.NoError(t, os.WriteFile("../../README.md", []byte(written), 0o644))
+	}
+	assert.Equal(t, 1, len(said.FindAllString(string(readme), -1)), "README.md")
+	assert.Equal(t, written, string(readme), "README.md: run make generate")
+	for _, s := range []string{sentence(nil), sentence([]report{{}})} {
+		assert.Equal(t, "> "+s, said.FindString("> "+s+" More. **Bold.**"))
+	}
 	one := report{Begun: time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC), Result: ok}
 	assert.Contains(t, sentence([]report{one}), "**Tested on AWS on 2027-01-02**")
 	assert.Contains(t, page([]report{one}), "| 2027-01-02 |")
@@ -64,10 +76,12 @@ func TestTheTableOfSteps(t *testing.T) {
 			}
 		}
 	}
-	_, err := chosen([]string{"imports"}, "")
+	_, err := chosen([]string{"imports"}, nil)
 	assert.EqualError(t, err, `-only: there is no step "imports"`)
+	_, err = chosen([]string{"share"}, nil)
+	assert.EqualError(t, err, "-only: the step share needs SHARE=")
 	names := func(only []string, cluster string) (all []string) {
-		list, err := chosen(only, cluster)
+		list, err := chosen(only, map[string]string{"cluster": cluster})
 		require.NoError(t, err)
 		for _, s := range list {
 			all = append(all, s.Name)
@@ -80,7 +94,7 @@ func TestTheTableOfSteps(t *testing.T) {
 
 // A run that has cost more than its estimate begins no further step.
 func TestTheBudgetEndsARun(t *testing.T) {
-	all, err := chosen([]string{"cluster"}, "")
+	all, err := chosen([]string{"cluster"}, nil)
 	require.NoError(t, err)
 	minutes, dollars := estimate(all)
 	assert.Equal(t, 28, minutes)

@@ -33,6 +33,8 @@ type row struct {
 	Result  string    `json:"result" jsonschema:"enum=ok,enum=failed"`
 	Error   string    `json:"error,omitempty"`
 	Calls   []call    `json:"calls"`
+	// Evidence is what the step measured or saw.
+	Evidence string `json:"evidence,omitempty"`
 	// Differences are names in the answers of AWS's calls that the doubles of the tests
 	// lack, or that only they have.
 	Differences []string `json:"differences,omitempty"`
@@ -64,10 +66,11 @@ func schema() string {
 // markdown returns the report for people.
 func (r report) markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Proof on AWS: %s\n\neksnode %s, %s, %s, %.0f seconds, about USD %.2f\n\n| step | result | seconds | calls | what |\n|---|---|---|---|---|\n",
+	fmt.Fprintf(&out, "# Proof on AWS: %s\n\neksnode %s, %s, %s, %.0f seconds, about USD %.2f\n\n| step | result | seconds | calls | what | evidence |\n|---|---|---|---|---|---|\n",
 		r.Result, r.Eksnode, r.Region, r.Begun.Format(time.RFC3339), r.Seconds, r.Dollars)
 	for _, s := range r.Steps {
-		fmt.Fprintf(&out, "| %s | %s | %.0f | %d | %s |\n", s.Step, s.Result, s.Seconds, len(s.Calls), s.Does)
+		fmt.Fprintf(&out, "| %s | %s | %.0f | %d | %s | %s |\n", s.Step, s.Result, s.Seconds, len(s.Calls), s.Does,
+			strings.NewReplacer("\n", " ", "|", "/").Replace(s.Evidence))
 	}
 	for _, s := range r.Steps {
 		if s.Error != "" {

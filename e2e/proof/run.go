@@ -183,14 +183,18 @@ func (p *proof) called(action, request string, answer any) {
 }
 
 // chosen returns the steps with names, and those that they need. Without names, it
-// returns all. A cluster that exists replaces the steps that make one.
-func chosen(names []string, cluster string) ([]step, error) {
+// returns all. A cluster that exists replaces the steps that make one. Steps whose variable
+// is empty are left out.
+func chosen(names []string, vars map[string]string) ([]step, error) {
 	wanted := map[string]bool{}
 	var want func(name string) error
 	want = func(name string) error {
 		i := slices.IndexFunc(steps, func(s step) bool { return s.Name == name })
 		if i < 0 {
 			return fmt.Errorf("-only: there is no step %q", name)
+		}
+		if asks := steps[i].Asks; asks != "" && vars[asks] == "" {
+			return fmt.Errorf("-only: the step %s needs %s=", name, strings.ToUpper(asks))
 		}
 		wanted[name] = true
 		for _, needed := range steps[i].Needs {
@@ -207,7 +211,7 @@ func chosen(names []string, cluster string) ([]step, error) {
 	}
 	return slices.DeleteFunc(slices.Clone(steps), func(s step) bool {
 		made := s.Name == "network" || s.Name == "cluster"
-		return len(names) > 0 && !wanted[s.Name] || cluster != "" && made
+		return len(names) > 0 && !wanted[s.Name] || vars["cluster"] != "" && made || s.Asks != "" && vars[s.Asks] == ""
 	}), nil
 }
 
@@ -257,6 +261,7 @@ func (p *proof) run(ctx context.Context, all []step) error {
 		if err := p.save(); err != nil {
 			return err
 		}
+		delete(p.state.Vars, "evidence")
 		before := maps.Clone(p.state.Vars)
 		p.calls, p.step = []call{}, s.Name
 		limit := time.Duration(3*s.Minutes) * time.Minute
@@ -276,7 +281,7 @@ func (p *proof) run(ctx context.Context, all []step) error {
 		if at.Differences, err = p.shapes.differences(s.Name); err != nil {
 			return err
 		}
-		at.Result = ok
+		at.Result, at.Evidence = ok, strings.TrimSpace(p.state.Vars["evidence"])
 		if err := p.save(); err != nil {
 			return err
 		}

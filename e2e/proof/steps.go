@@ -13,7 +13,9 @@ type step struct {
 	// Actions are the permissions that the script's commands need in addition to those of
 	// their own names and of `eksnode … --policy`.
 	Actions []string
-	Script  string
+	// Asks is a variable of make that the step needs: without a value, the step is left out.
+	Asks   string
+	Script string
 }
 
 // prelude is the beginning of every script. Every resource gets the tag eksnode-proof.
@@ -22,7 +24,77 @@ const prelude = `set -e
 export AWS_REGION="$region"
 name=eksnode-proof-$run
 role=arn:aws:iam::$account:role/eksnode-proof/$name
-tags() { printf '[{"ResourceType":"%s","Tags":[{"Key":"eksnode-proof","Value":"%s"}]}]' "$1" "$run"; }
+tags() {
+  comma=
+  for kind in "$@"; do
+    printf '%s{"ResourceType":"%s","Tags":[{"Key":"eksnode-proof","Value":"%s"}]}' "${comma:-[}" "$kind" "$run"
+    comma=,
+  done
+  echo ']'
+}
+`
+
+// launching is what the steps share that look at a node in the cluster.
+const launching = `endpoint=$(aws eks describe-cluster --name "$cluster" --query cluster.endpoint --output text)
+authority=$(aws eks describe-cluster --name "$cluster" --query cluster.certificateAuthority.data --output text)
+subnet=$(aws eks describe-cluster --name "$cluster" --query 'cluster.resourcesVpcConfig.subnetIds[0]' --output text)
+case $(aws ec2 describe-images --image-ids "$ami" --query 'Images[0].Architecture' --output text) in
+arm64) type=t4g.medium ;;
+*) type=t3.medium ;;
+esac
+cat > "$dir/kubeconfig" <<END
+apiVersion: v1
+kind: Config
+current-context: proof
+contexts: [{name: proof, context: {cluster: proof, user: proof}}]
+clusters: [{name: proof, cluster: {server: "$endpoint", certificate-authority-data: $authority}}]
+users:
+  - name: proof
+    user:
+      exec:
+        apiVersion: client.authentication.k8s.io/v1beta1
+        command: $eksnode
+        args: [token, --cluster-name, $cluster, --region, $region]
+        interactiveMode: Never
+END
+kube() { kubectl --kubeconfig "$dir/kubeconfig" --cache-dir "$dir/kube" "$@"; }
+nodes() { kube get nodes -o 'jsonpath={range .items[*]}{.spec.providerID} {.metadata.name}{"\n"}{end}'; }
+since() { echo $(($(date -d "$1" +%s) - asked)); }
+template() {
+  contract=$1
+  shift
+  eksnode manifests --cluster "$cluster" --role "$role" --ami "$ami" --instance-type "$type" --only launch-template "$@" \
+    > "$dir/$contract.json"
+  template=$(aws ec2 create-launch-template --launch-template-name "$name-$contract" \
+    --launch-template-data "$(cat "$dir/$contract.json")" --tag-specifications "$(tags launch-template)" \
+    --query LaunchTemplate.LaunchTemplateId --output text)
+}
+launched() {
+  asked=$(date +%s)
+  instance=$(aws ec2 run-instances --launch-template "LaunchTemplateId=$template" --count 1 --subnet-id "$subnet" \
+    --tag-specifications "$(tags instance)" --query 'Instances[0].InstanceId' --output text)
+  aws ec2 wait instance-running --instance-ids "$instance"
+  evidence="seconds since RunInstances: running $(($(date +%s) - asked))"
+  node=
+  until [ "$node" ]; do
+    sleep "$pause"
+    node=$(nodes | sed -n "s|.*/$instance ||p")
+  done
+  kube wait --for=condition=Ready "node/$node" --timeout=10m
+  evidence="$evidence, registered $(since "$(kube get node "$node" -o 'jsonpath={.metadata.creationTimestamp}')")"
+  at=$(kube get node "$node" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].lastTransitionTime}')
+  evidence="$evidence, Ready $(since "$at")"
+  pod first
+}
+pod() {
+  kube wait --for=condition=Ready "node/$node" --timeout=10m
+  kube run "$name-$1" --image=public.ecr.aws/docker/library/busybox:stable --restart=Never \
+    --overrides='{"spec":{"nodeName":"'"$node"'"}}' --command -- sh -c 'echo started; sleep 3600'
+  kube wait --for=condition=Ready "pod/$name-$1" --timeout=5m
+  test "$(kube logs "$name-$1")" = started
+  test "$(kube exec "$name-$1" -- echo executed)" = executed
+  kube delete pod "$name-$1" --wait=false
+}
 `
 
 // steps is the table of the proof, in its order. A cluster that exists replaces the steps
@@ -114,19 +186,111 @@ eksnode ami promote --from "/eksnode-proof/$run/candidate" --to "/eksnode-proof/
 `,
 	},
 	{
-		Name: "launch", Does: "an instance by a launch template, with preflight before and after, and diagnose", Needs: []string{"role", "import"}, Minutes: 6, Hourly: 0.05,
+		Name: "approve", Needs: []string{"attest"}, Minutes: 4, Once: 0.01,
+		Does: "a watermark on the AMI, and Allowed AMIs in audit mode, where the account has none",
+		Script: `eksnode ami approve "$ami" --key "$dir/key.pub" --statement "$dir/node.intoto.jsonl" --watermark "eksnode-proof/$run" --reason "make aws"
+eksnode ami policy --account "$account" --watermark "eksnode-proof/$run" --allow amazon --approver "arn:aws:iam::*:role/approver" > "$dir/policy.json"
+evidence="the account has settings of its own"
+if [ "$(aws ec2 get-allowed-images-settings --query '[State, length(ImageCriteria || ` + "`[]`" + `)]' --output text | tr -d '[:space:]')" = disabled0 ]; then
+  criteria=$(sed -n '/"image_criteria"/,/^  ]/p' "$dir/policy.json" | sed '1s/.*/[/;$s/.*/]/')
+  aws ec2 replace-image-criteria-in-allowed-images-settings --image-criteria "$criteria"
+  aws ec2 enable-allowed-images-settings --allowed-images-settings-state audit-mode
+  evidence=$(aws ec2 get-allowed-images-settings --query State --output text)
+fi
+eksnode ami revoke "$ami" --watermark "eksnode-proof/$run" --reason "make aws"
+`,
+	},
+	{
+		Name: "share", Needs: []string{"import"}, Minutes: 6, Once: 0.02, Asks: "share",
+		Does: "an AMI whose instances another account may start, SHARE=",
+		Script: `eksnode ami import "$disk" --ami-name "$name-shared" --parent-ami "$ami" --ami-users "$share" --snapshot-users "$share" \
+  --tags "eksnode-proof=$run" --cache-folder "$dir/cache" --skip-rules "$skip"
+shared=$(aws ec2 describe-images --owners self --filters "Name=name,Values=$name-shared" --query 'Images[0].ImageId' --output text)
+evidence=$(aws ec2 describe-image-attribute --image-id "$shared" --attribute launchPermission --query 'LaunchPermissions[].UserId' --output text)
+test "$evidence" = "$share"
+`,
+	},
+	{
+		Name: "retire", Needs: []string{"import"}, Minutes: 2,
+		Does: "what ami retire would deregister and delete, in both regions; nothing is changed",
+		Actions: []string{
+			"autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLaunchConfigurations", "ec2:DescribeFleets", "ec2:DescribeImageAttribute",
+			"ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates", "ec2:DescribeRegions",
+			"ec2:DescribeSnapshotAttribute", "ec2:DescribeSnapshots", "ec2:DescribeSpotFleetRequests", "ec2:DescribeSpotInstanceRequests",
+			"eks:DescribeNodegroup", "eks:ListClusters", "eks:ListNodegroups", "ssm:DescribeParameters", "ssm:GetParameter",
+			"ssm:GetParameterHistory", "ssm:GetParameters",
+		},
+		Script: `eksnode ami retire --keep 1 --older-than 1 --region "$region,$other"
+eksnode ami retire --orphans --region "$region,$other"
+`,
+	},
+	{
+		Name: "launch", Needs: []string{"role", "import"}, Minutes: 14, Hourly: 0.05,
+		Does:    "an instance by a launch template with a NodeConfig: preflight, Ready, a pod with logs and exec, diagnose, a second boot",
 		Actions: []string{"ec2:CreateTags", "iam:PassRole"},
-		Script: `eksnode manifests --cluster "$cluster" --role "$role" --ami "$ami" --instance-type t3.medium --only launch-template > "$dir/template.json"
-template=$(aws ec2 create-launch-template --launch-template-name "$name" --launch-template-data "$(cat "$dir/template.json")" --tag-specifications "$(tags launch-template)" --query LaunchTemplate.LaunchTemplateId --output text)
+		Script: launching + `template nodeconfig
 eksnode preflight --cluster "$cluster" --launch-template "$template"
-subnet=$(aws eks describe-cluster --name "$cluster" --query 'cluster.resourcesVpcConfig.subnetIds[0]' --output text)
-instance=$(aws ec2 run-instances --launch-template "LaunchTemplateId=$template" --count 1 --subnet-id "$subnet" --tag-specifications "$(tags instance)" --query 'Instances[0].InstanceId' --output text)
-aws ec2 wait instance-running --instance-ids "$instance"
+launched
 eksnode preflight --cluster "$cluster" --instance "$instance"
 sleep "$console"
 eksnode diagnose "$instance"
-aws ec2 terminate-instances --instance-ids "$instance"
-aws ec2 wait instance-terminated --instance-ids "$instance"
+boot=$(kube get node "$node" -o 'jsonpath={.status.nodeInfo.bootID}')
+aws ec2 reboot-instances --instance-ids "$instance"
+while [ "$(kube get node "$node" -o 'jsonpath={.status.nodeInfo.bootID}')" = "$boot" ]; do sleep "$pause"; done
+pod second
+aws ec2 stop-instances --instance-ids "$instance"
+aws ec2 wait instance-stopped --instance-ids "$instance"
+dirty=$(aws ec2 create-image --instance-id "$instance" --name "$name-dirty" --tag-specifications "$(tags image snapshot)" \
+  --query ImageId --output text)
+aws ec2 wait image-available --image-ids "$dirty"
+`,
+	},
+	{
+		Name: "bootstrap", Needs: []string{"launch"}, Minutes: 6, Hourly: 0.05,
+		Does:    "an instance that calls bootstrap.sh: Ready, a pod with logs and exec",
+		Actions: []string{"ec2:CreateTags", "iam:PassRole"},
+		Script: launching + `template bootstrap --family al2
+launched
+`,
+	},
+	{
+		Name: "unscrubbed", Needs: []string{"launch"}, Minutes: 9, Hourly: 0.05, Once: 0.01,
+		Does:    "an image of a node without a scrub: its instance with another role is Unauthorized, and diagnose names it",
+		Actions: []string{"ec2:CreateTags", "iam:PassRole", "iam:TagRole"},
+		Script: launching + `trust='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'
+aws iam create-role --role-name "$name-stranger" --path /eksnode-proof/ --assume-role-policy-document "$trust" --tags "Key=eksnode-proof,Value=$run"
+aws iam create-instance-profile --instance-profile-name "$name-stranger"
+aws iam add-role-to-instance-profile --instance-profile-name "$name-stranger" --role-name "$name-stranger"
+sleep "$settle"
+data='#!/bin/sh
+mkdir -p /etc/systemd/journald.conf.d
+printf "[Journal]\nForwardToConsole=yes\nTTYPath=/dev/ttyS0\nMaxLevelConsole=info\n" > /etc/systemd/journald.conf.d/console.conf
+systemctl restart systemd-journald'
+instance=$(aws ec2 run-instances --image-id "$dirty" --count 1 --instance-type "$type" --subnet-id "$subnet" \
+  --iam-instance-profile "Name=$name-stranger" --user-data "$data" --tag-specifications "$(tags instance)" \
+  --query 'Instances[0].InstanceId' --output text)
+aws ec2 wait instance-running --instance-ids "$instance"
+said=
+until echo "$said" | grep -q Unauthorized; do
+  sleep "$pause"
+  said=$(eksnode diagnose "$instance" || true)
+done
+evidence=$(echo "$said" | head -n 3)
+node=$(nodes | sed -n "s|.*/$instance ||p")
+test -z "$node"
+`,
+	},
+	{
+		Name: "karpenter", Needs: []string{"role", "import"}, Minutes: 2,
+		Does: "Karpenter's EC2NodeClass for the AMI is Ready, where Karpenter is installed",
+		Script: launching + `evidence="Karpenter is not installed"
+if kube get --raw /apis/karpenter.k8s.aws/v1 > "$dir/karpenter.json"; then
+  eksnode manifests --cluster "$cluster" --role "$role" --ami "$ami" --only nodeclass > "$dir/nodeclass.yaml"
+  class=$(kube create --validate=false -f "$dir/nodeclass.yaml" -o name)
+  kube wait --for=condition=Ready "$class" --timeout=90s && evidence="$class is Ready" || evidence=
+  kube delete "$class" --wait=false
+  test "$evidence"
+fi
 `,
 	},
 	{
@@ -134,107 +298,13 @@ aws ec2 wait instance-terminated --instance-ids "$instance"
 		// EKS uses the caller's permissions for the launch template and the instances
 		// (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
 		Actions: []string{"ec2:CreateTags", "ec2:RunInstances", "eks:TagResource", "iam:CreateServiceLinkedRole", "iam:PassRole"},
-		Script: `sed '/"IamInstanceProfile"/,/}/d' "$dir/template.json" > "$dir/group.json"
+		Script: `sed '/"IamInstanceProfile"/,/}/d' "$dir/nodeconfig.json" > "$dir/group.json"
+template=$(aws ec2 describe-launch-templates --filters "Name=launch-template-name,Values=$name-nodeconfig" \
+  --query 'LaunchTemplates[0].LaunchTemplateId' --output text)
 version=$(aws ec2 create-launch-template-version --launch-template-id "$template" --launch-template-data "$(cat "$dir/group.json")" --query LaunchTemplateVersion.VersionNumber --output text)
 aws eks create-nodegroup --cluster-name "$cluster" --nodegroup-name "$name" --node-role "$role" --subnets "$subnet" --scaling-config minSize=1,maxSize=1,desiredSize=1 --launch-template "id=$template,version=$version" --tags "eksnode-proof=$run"
 aws eks wait nodegroup-active --cluster-name "$cluster" --nodegroup-name "$name"
 eksnode preflight --cluster "$cluster" --nodegroup "$name"
 `,
-	},
-}
-
-// kind is a kind of resource that a run can leave. List prints what is left, one word each.
-// Delete removes $id, which is one of them.
-type kind struct {
-	Name string
-	// Brief resources do not outlive their step. Twice says that both regions have them.
-	Brief, Twice bool
-	List, Delete string
-}
-
-// kinds is the order of the teardown. It finds resources by tag, name or path alone. $mine
-// is the run, or empty for all runs: then it also removes what a killed run left.
-var kinds = []kind{
-	{
-		Name: "node group", Brief: true,
-		List: `for cluster in $(aws eks list-clusters --query 'clusters[]' --output text); do
-  for group in $(aws eks list-nodegroups --cluster-name "$cluster" --query "nodegroups[?starts_with(@,'eksnode-proof-$mine')]" --output text); do echo "$cluster/$group"; done
-done`,
-		Delete: `aws eks delete-nodegroup --cluster-name "${id%%/*}" --nodegroup-name "${id##*/}"
-aws eks wait nodegroup-deleted --cluster-name "${id%%/*}" --nodegroup-name "${id##*/}"`,
-	},
-	{
-		Name: "instance", Brief: true,
-		List: `aws ec2 describe-instances --filters "Name=tag:eksnode-proof,Values=$mine*" --query "Reservations[].Instances[?State.Name!='terminated'][].InstanceId" --output text`,
-		Delete: `aws ec2 terminate-instances --instance-ids "$id"
-aws ec2 wait instance-terminated --instance-ids "$id"`,
-	},
-	{
-		Name:   "launch template",
-		List:   `aws ec2 describe-launch-templates --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'LaunchTemplates[].LaunchTemplateId' --output text`,
-		Delete: `aws ec2 delete-launch-template --launch-template-id "$id"`,
-	},
-	{
-		Name: "AMI", Twice: true,
-		List:   `aws ec2 describe-images --owners self --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'Images[].ImageId' --output text`,
-		Delete: `aws ec2 deregister-image --image-id "$id" --delete-associated-snapshots`,
-	},
-	{
-		Name: "snapshot", Twice: true,
-		List:   `aws ec2 describe-snapshots --owner-ids self --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'Snapshots[].SnapshotId' --output text`,
-		Delete: `aws ec2 delete-snapshot --snapshot-id "$id"`,
-	},
-	{
-		Name: "parameter", Twice: true,
-		List:   `aws ssm describe-parameters --parameter-filters "Key=Name,Option=BeginsWith,Values=/eksnode-proof/$mine" --query 'Parameters[].Name' --output text`,
-		Delete: `aws ssm delete-parameter --name "$id"`,
-	},
-	{
-		Name: "access entry",
-		List: `for cluster in $(aws eks list-clusters --query 'clusters[]' --output text); do
-  test "$(aws eks describe-cluster --name "$cluster" --query cluster.accessConfig.authenticationMode --output text)" != CONFIG_MAP || continue
-  for entry in $(aws eks list-access-entries --cluster-name "$cluster" --query "accessEntries[?contains(@,':role/eksnode-proof/eksnode-proof-$mine')]" --output text); do echo "$cluster,$entry"; done
-done`,
-		Delete: `aws eks delete-access-entry --cluster-name "${id%%,*}" --principal-arn "${id##*,}"`,
-	},
-	{
-		Name: "cluster",
-		List: `aws eks list-clusters --query "clusters[?starts_with(@,'eksnode-proof-$mine')]" --output text`,
-		Delete: `aws eks delete-cluster --name "$id"
-aws eks wait cluster-deleted --name "$id"`,
-	},
-	{
-		Name: "instance profile",
-		List: `aws iam list-instance-profiles --query "InstanceProfiles[?starts_with(InstanceProfileName,'eksnode-proof-$mine')].InstanceProfileName" --output text`,
-		Delete: `for role in $(aws iam get-instance-profile --instance-profile-name "$id" --query 'InstanceProfile.Roles[].RoleName' --output text); do
-  aws iam remove-role-from-instance-profile --instance-profile-name "$id" --role-name "$role"
-done
-aws iam delete-instance-profile --instance-profile-name "$id"`,
-	},
-	{
-		Name: "role",
-		List: `aws iam list-roles --path-prefix /eksnode-proof/ --query "Roles[?starts_with(RoleName,'eksnode-proof-$mine')].RoleName" --output text`,
-		Delete: `for policy in $(aws iam list-attached-role-policies --role-name "$id" --query 'AttachedPolicies[].PolicyArn' --output text); do
-  aws iam detach-role-policy --role-name "$id" --policy-arn "$policy"
-done
-aws iam delete-role --role-name "$id"`,
-	},
-	{
-		Name:   "subnet",
-		List:   `aws ec2 describe-subnets --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'Subnets[].SubnetId' --output text`,
-		Delete: `aws ec2 delete-subnet --subnet-id "$id"`,
-	},
-	{
-		Name: "internet gateway",
-		List: `aws ec2 describe-internet-gateways --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'InternetGateways[].InternetGatewayId' --output text`,
-		Delete: `for vpc in $(aws ec2 describe-internet-gateways --internet-gateway-ids "$id" --query 'InternetGateways[].Attachments[].VpcId' --output text); do
-  aws ec2 detach-internet-gateway --internet-gateway-id "$id" --vpc-id "$vpc"
-done
-aws ec2 delete-internet-gateway --internet-gateway-id "$id"`,
-	},
-	{
-		Name:   "VPC",
-		List:   `aws ec2 describe-vpcs --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'Vpcs[].VpcId' --output text`,
-		Delete: `aws ec2 delete-vpc --vpc-id "$id"`,
 	},
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -55,6 +56,10 @@ func (a *arguments) read() error {
 				if err := a.set(name, values); err != nil {
 					return fmt.Errorf("--count: %w", err)
 				}
+			}
+		case a.operation == "run-instances" && name == "user-data" && len(values) == 1: // awscli/customizations/paramfile.py
+			if err := a.set(name, []string{base64.StdEncoding.EncodeToString([]byte(values[0]))}); err != nil {
+				return err
 			}
 		case a.operation == "create-network-acl-entry" && (name == "ingress" || name == "egress"):
 			if err := a.set("egress", nil); err != nil {

@@ -1,0 +1,168 @@
+//go:build e2e && linux
+
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/websocket"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+)
+
+// kube is a double of an API server, for the real kubectl. Each running instance with a
+// role that the cluster lets in is a node, which is Ready. A pod runs at once, and exec runs
+// the command here.
+type kube struct {
+	w       *aws.World
+	mutex   sync.Mutex
+	objects map[string]map[string]any // by path
+}
+
+// serveKube makes a double the API server of the clusters of a world.
+func serveKube(t *testing.T, w *aws.World) {
+	t.Helper()
+	k := &kube{w: w, objects: map[string]map[string]any{}}
+	server := httptest.NewTLSServer(k)
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	w.APIServer, w.Authority = server.URL, base64.StdEncoding.EncodeToString(authority)
+}
+
+// fixed are answers of discovery (https://kubernetes.io/docs/concepts/overview/kubernetes-api/).
+var fixed = map[string]string{
+	"/api": `{"kind":"APIVersions","versions":["v1"]}`,
+	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"karpenter.k8s.aws","versions":[{"groupVersion":"karpenter.k8s.aws/v1","version":"v1"}],` +
+		`"preferredVersion":{"groupVersion":"karpenter.k8s.aws/v1","version":"v1"}}]}`,
+	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[` +
+		`{"name":"nodes","singularName":"node","kind":"Node","verbs":["get","list","watch"]},` +
+		`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["create","delete","get","list","watch"]}]}`,
+	"/apis/karpenter.k8s.aws/v1": `{"kind":"APIResourceList","groupVersion":"karpenter.k8s.aws/v1","resources":[` +
+		`{"name":"ec2nodeclasses","singularName":"ec2nodeclass","kind":"EC2NodeClass","verbs":["create","delete","get","list","watch"]}]}`,
+}
+
+var machines = regexp.MustCompile(`(?s)<instanceId>(i-\w+)</instanceId>\s*<imageId>.*?<name>(\w+)</name>.*?<launchTime>(.*?)</launchTime>`)
+
+// nodes are the running instances, without those of a stranger.
+func (k *kube) nodes() {
+	for path := range k.objects {
+		if strings.HasPrefix(path, "/api/v1/nodes/") {
+			delete(k.objects, path)
+		}
+	}
+	if k.w.Count()["ec2:RunInstances"] == 0 || strings.Contains(string(k.w.Do("ec2:DescribeInstances")), "-stranger") {
+		return
+	}
+	for _, found := range machines.FindAllStringSubmatch(string(k.w.Do("ec2:DescribeInstances")), -1) {
+		if name := "ip-" + found[1]; found[2] == "running" {
+			k.keep("/api/v1/nodes/"+name, map[string]any{
+				"kind": "Node", "apiVersion": "v1", "spec": map[string]any{"providerID": "aws:///eu-west-1a/" + found[1]},
+				"status": map[string]any{"nodeInfo": map[string]any{"bootID": fmt.Sprint(k.w.Count()["ec2:RebootInstances"])}},
+			})
+		}
+	}
+}
+
+// keep keeps an object that is Ready.
+func (k *kube) keep(path string, object map[string]any) {
+	now := time.Now().UTC().Format(time.RFC3339)
+	metadata, _ := object["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{"name": path[strings.LastIndex(path, "/")+1:]}
+	}
+	if _, of, namespaced := strings.Cut(path, "/namespaces/"); namespaced {
+		metadata["namespace"], _, _ = strings.Cut(of, "/")
+	}
+	metadata["creationTimestamp"], metadata["resourceVersion"], metadata["uid"] = now, "1", path
+	status, _ := object["status"].(map[string]any)
+	if status == nil {
+		status = map[string]any{"phase": "Running"}
+	}
+	status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": now}}
+	object["metadata"], object["status"] = metadata, status
+	k.objects[path] = object
+}
+
+func (k *kube) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	path, name := in.URL.Path, strings.TrimPrefix(in.URL.Query().Get("fieldSelector"), "metadata.name=")
+	object, command := k.objects[path], in.URL.Query()["command"]
+	answer := func(code int, value any) {
+		out.Header().Set("Content-Type", "application/json")
+		out.WriteHeader(code)
+		_ = json.NewEncoder(out).Encode(value)
+	}
+	k.nodes()
+	switch {
+	case !strings.HasPrefix(in.Header.Get("Authorization"), "Bearer k8s-aws-v1."):
+		answer(http.StatusUnauthorized, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 401, "reason": "Unauthorized"})
+	case fixed[path] != "":
+		answer(http.StatusOK, json.RawMessage(fixed[path]))
+	case in.Method == http.MethodPost:
+		made := map[string]any{}
+		_ = json.NewDecoder(in.Body).Decode(&made)
+		metadata, _ := made["metadata"].(map[string]any)
+		k.keep(path+"/"+fmt.Sprint(metadata["name"]), made)
+		answer(http.StatusCreated, made)
+	case strings.HasSuffix(path, "/log"):
+		fmt.Fprintln(out, "started") // what the pod's command prints
+	case strings.HasSuffix(path, "/exec"):
+		executed(out, in, command)
+	case in.Method == http.MethodDelete && object != nil:
+		delete(k.objects, path)
+		answer(http.StatusOK, object)
+	case k.objects[path] != nil:
+		answer(http.StatusOK, k.objects[path])
+	case regexp.MustCompile(`/(nodes|pods|ec2nodeclasses)$`).MatchString(path):
+		list := []any{}
+		for of, one := range k.objects {
+			if strings.HasPrefix(of, path+"/") && (name == "" || strings.HasSuffix(of, "/"+name)) {
+				list = append(list, one)
+			}
+		}
+		if in.URL.Query().Get("watch") == "true" { // nothing changes any more
+			out.Header().Set("Content-Type", "application/json")
+			for _, one := range list {
+				_ = json.NewEncoder(out).Encode(map[string]any{"type": "ADDED", "object": one})
+			}
+			return
+		}
+		answer(http.StatusOK, map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": list})
+	default:
+		answer(http.StatusNotFound, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"})
+	}
+}
+
+// executed answers exec with the output of a command on channel 1 and its status on channel 3
+// (https://github.com/kubernetes/kubernetes/tree/master/staging/src/k8s.io/apimachinery/pkg/util/remotecommand).
+func executed(out http.ResponseWriter, in *http.Request, command []string) {
+	websocket.Server{
+		Handshake: func(config *websocket.Config, _ *http.Request) error {
+			config.Protocol = []string{"v5.channel.k8s.io"}
+			return nil
+		},
+		Handler: func(c *websocket.Conn) {
+			said, err := exec.Command(command[0], command[1:]...).Output()
+			status := `{"status":"Success"}`
+			if err != nil {
+				status = fmt.Sprintf(`{"status":"Failure","message":%q}`, err)
+			}
+			_ = websocket.Message.Send(c, append([]byte{1}, said...))
+			_ = websocket.Message.Send(c, append([]byte{3}, status...))
+			c.PayloadType = websocket.CloseFrame
+			_, _ = c.Write([]byte{1000 >> 8, 1000 & 0xff}) // a normal end
+		},
+	}.ServeHTTP(out, in)
+}
