@@ -223,6 +223,12 @@ func (w *World) policies(region, role string) (identity, boundary []statement, b
 	return identity, boundary, true, err
 }
 
+func (w *World) deniedTo(action string) bool {
+	w.faults.Lock()
+	defer w.faults.Unlock()
+	return slices.Contains(w.denied, action)
+}
+
 type simulateIn struct {
 	Principal string `query:"PolicySourceArn"`
 	Actions   struct {
@@ -267,6 +273,17 @@ type simulateOut struct {
 
 // simulate evaluates the policies of a role.
 func (w *World) simulate(_ context.Context, call endpoint.Call, in simulateIn) (simulateOut, error) {
+	if strings.Contains(in.Principal, ":user/") { // the caller, with what Deny and Permit leave
+		out := simulateOut{}
+		for _, action := range in.Actions.List {
+			e := evaluation{Action: action, Resource: "*", Decision: "implicitDeny"}
+			if !w.deniedTo(action) && w.allowed(action, "*", nil) {
+				e.Decision = "allowed"
+			}
+			out.Results = append(out.Results, e)
+		}
+		return out, nil
+	}
 	account, name, isRole := strings.Cut(in.Principal, ":role/")
 	if !isRole || !strings.HasSuffix(account, ":"+Account) {
 		return simulateOut{}, endpoint.Fail("InvalidInput", "Invalid principal %s", in.Principal)

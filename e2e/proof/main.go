@@ -32,7 +32,7 @@ type options struct {
 	region, other, cluster, account, only, run, disk, base, kubernetes, skip, eksnode, folder, share string
 	settle, console                                                                                  string
 	pause                                                                                            time.Duration
-	yes, clean, policy                                                                               bool
+	yes, clean, policy, unchecked                                                                    bool
 }
 
 func main() {
@@ -55,6 +55,7 @@ func main() {
 	text(&o.console, "console", "180", "seconds until an instance's console has its first boot")
 	flag.DurationVar(&o.pause, "pause", 15*time.Second, "time between two looks at a resource")
 	flag.BoolVar(&o.yes, "yes", false, "do not ask")
+	flag.BoolVar(&o.unchecked, "unchecked", false, "do not ask IAM whether the caller has all permissions")
 	flag.BoolVar(&o.clean, "clean", false, "only delete what earlier runs left")
 	flag.BoolVar(&o.policy, "policy", false, "print the least IAM policy and exit")
 	flag.Parse()
@@ -103,6 +104,11 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 		fmt.Fprintf(out, "  %-10s %2d min  %s\n", s.Name, s.Minutes, s.Does)
 	}
 	fmt.Fprintf(out, "\nLeast IAM policy:\n%s\nEstimate: %d minutes with the teardown, USD %.2f.\n", least, minutes, dollars)
+	if !o.unchecked {
+		if err := p.check(ctx, least); err != nil {
+			return fmt.Errorf("nothing was created: %w", err)
+		}
+	}
 	if !o.yes {
 		fmt.Fprint(out, "Create these resources? [yes/no] ")
 		if answer, _ := bufio.NewReader(in).ReadString('\n'); strings.TrimSpace(answer) != "yes" {

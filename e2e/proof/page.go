@@ -88,6 +88,7 @@ You need Linux, root, Go, make, git, kubectl 1.31 or newer and AWS credentials i
 | IMAGE | base of the build, such as arch or amazonlinux2023; debian-13 unless set |
 | DISK | a node disk, in place of a build. One for arm64 starts Graviton instances |
 | SHARE | an account to share an AMI with, which adds the step share |
+| UNCHECKED=1 | the run does not ask IAM whether you have all permissions |
 | YES=1 | no question |
 
 The estimate for all steps is %d minutes and USD %.2f, rough: no price was looked up and nothing was measured. A run stops before the next step when its cost passes the estimate. A step may take three times its time. Instances and node groups are deleted at the end of their step. A killed run can leave a pod or an EC2NodeClass in a cluster of yours.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -62,7 +63,7 @@ func commands(script string) (all [][]string, err error) {
 func policy(eksnode string, all []step) (string, error) {
 	own, of := map[string]bool{}, map[string]bool{}
 	scripts := []string{`aws sts get-caller-identity
-aws ec2 describe-regions`}
+aws ec2 describe-regions`, lacking}
 	for _, s := range all {
 		scripts = append(scripts, s.Script)
 		for _, action := range s.Actions {
@@ -118,6 +119,38 @@ aws ec2 describe-regions`}
 	}
 	text, err := json.MarshalIndent(map[string]any{"Version": "2012-10-17", "Statement": merged}, "", "  ")
 	return string(text) + "\n", err
+}
+
+// lacking lists those of $actions that the caller's policies do not allow. The name of an assumed
+// role has no path: https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html.
+const lacking = `caller=$(aws sts get-caller-identity --query Arn --output text)
+case $caller in
+*:assumed-role/*) caller=$(aws iam get-role --role-name "$(echo "$caller" | cut -d/ -f2)" --query Role.Arn --output text) ;;
+esac
+aws iam simulate-principal-policy --policy-source-arn "$caller" --action-names $actions \
+  --query "EvaluationResults[?EvalDecision!='allowed'].EvalActionName" --output text
+`
+
+// check returns an error that names the actions of a policy that the caller may not use. Where
+// IAM does not answer, a call that is denied ends the run.
+func (p *proof) check(ctx context.Context, least string) error {
+	var document struct{ Statement []statement }
+	if err := json.Unmarshal([]byte(least), &document); err != nil {
+		return err
+	}
+	var missing []string
+	for some := range slices.Chunk(document.Statement[0].Action, 50) {
+		found, err := p.shell(ctx, lacking, map[string]string{"actions": strings.Join(some, " ")})
+		if err != nil {
+			fmt.Fprintf(p.out, "The permissions were not checked: %v\n", err)
+			return ctx.Err()
+		}
+		missing = append(missing, strings.Fields(found)...)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("your policies do not allow %s on all resources; UNCHECKED=1 runs without this check", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // unlisted are the commands of eksnode that print no policy: their steps have the actions.

@@ -198,11 +198,40 @@ func TestTheWholeProof(t *testing.T) {
 	}
 }
 
-// Every permission that is missing is named, and nothing stays.
+// Each permission of the policy, removed once, is named before anything is created.
+func TestEachPermissionIsNamedFirst(t *testing.T) {
+	w := double(t)
+	o := testOptions(t)
+	least, err := policy(o.eksnode, steps)
+	require.NoError(t, err)
+	var document struct{ Statement []statement }
+	require.NoError(t, json.Unmarshal([]byte(least), &document))
+	w.Deny("ec2:CreateVpc")
+	_, _, err = o.proven(t.Context(), t)
+	require.ErrorContains(t, err, "nothing was created: your policies do not allow ec2:CreateVpc on all resources")
+	w.Heal()
+	p, err := o.open(t.Context(), o.eksnode, io.Discard)
+	require.NoError(t, err)
+	require.NoError(t, p.check(t.Context(), least))
+	for _, action := range document.Statement[0].Action {
+		if action == "iam:SimulatePrincipalPolicy" { // then nothing is checked
+			continue
+		}
+		w.Deny(action)
+		require.EqualError(t, p.check(t.Context(), least), "your policies do not allow "+action+" on all resources; UNCHECKED=1 runs without this check")
+		w.Heal()
+	}
+	for action := range w.Count() {
+		assert.Contains(t, []string{"sts:GetCallerIdentity", "ec2:DescribeRegions", "iam:SimulatePrincipalPolicy"}, action)
+	}
+}
+
+// Every permission that is missing is named, also with UNCHECKED=1, and nothing stays.
 func TestMissingPermissionsAreNamed(t *testing.T) {
 	w := double(t)
 	before := all(w)
 	o := testOptions(t)
+	o.unchecked = true
 	for _, c := range []struct{ action, only, also string }{
 		{"ec2:DescribeRegions", "network", ""}, {"ec2:CreateVpc", "network", ""}, {"ec2:CreateSubnet", "network", ""}, {"ec2:ModifySubnetAttribute", "network", ""},
 		{"iam:CreateRole", "cluster", ""}, {"eks:CreateCluster", "cluster", ""}, {"iam:CreateInstanceProfile", "role", ""}, {"eks:CreateAccessEntry", "role", ""},
@@ -246,7 +275,7 @@ func TestNothingIsCreatedUnasked(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	for action := range w.Count() {
-		assert.Contains(t, []string{"sts:GetCallerIdentity", "ec2:DescribeRegions"}, action)
+		assert.Contains(t, []string{"sts:GetCallerIdentity", "ec2:DescribeRegions", "iam:SimulatePrincipalPolicy"}, action)
 	}
 }
 
@@ -306,21 +335,23 @@ func TestScriptsRunWithTheAWSCLI(t *testing.T) {
 }
 
 // A run is killed at random moments. The next `make aws-clean` leaves the account as before.
-func TestKilledProofsLeaveNothing(t *testing.T) {
+func TestKilledProofsLeaveNothing(t *testing.T) { killed(t, *kills) }
+
+func killed(t *testing.T, times int) {
 	w := double(t)
 	before := all(w)
 	o := testOptions(t)
 	longest := 40 * time.Second
-	for n := range *kills {
+	for n := range times {
 		o.folder = t.TempDir()
 		cmd := exec.Command("/proc/self/exe", "-region", o.region, "-run", o.run, "-disk", o.disk, "-eksnode", o.eksnode, "-folder", o.folder, "-yes",
 			"-skip-rules", o.skip, "-settle", "0", "-console", "0", "-pause", "10ms", "-kubernetes", o.kubernetes)
 		cmd.Env = append(os.Environ(), "EKSNODE_TEST_PROOF=1")
 		require.NoError(t, cmd.Start())
 		moment := time.Duration(rand.Int64N(int64(longest)))
-		killed := time.AfterFunc(moment, func() { _ = cmd.Process.Kill() })
+		end := time.AfterFunc(moment, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait() // killed, or done before
-		killed.Stop()
+		end.Stop()
 		left := len(all(w)) - len(before)
 		cleaned := o
 		cleaned.clean = true
