@@ -14,6 +14,7 @@ func amazonLinux2023() Distro {
 		"socat"}
 	d.FIPS = fipsModeSetup("install crypto-policies-scripts, run fips-mode-setup --enable and restart before provisioning")
 	d.NVIDIA = nvidiaOfRedHat(nvidiaStream)
+	d.Guide = redHatGuide("al2023", CIS1, CIS2)
 	d.Network = Networkd()
 	d.Quirks = []Quirk{EC2NetUtils(), ResolvedStub()}
 	d.DefaultUser = "ec2-user"

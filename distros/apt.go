@@ -41,7 +41,7 @@ func newApt(patience time.Duration) aptManager {
 		name: "apt", refreshing: "apt-get update", refresh: [][]string{m.get("update")},
 		install: m.get("install", "--no-install-recommends", "--allow-change-held-packages", "--allow-downgrades",
 			"--no-remove", "--"),
-		remove: m.get("remove", "--"), clean: m.get("clean"), pin: "=",
+		remove: m.get("remove", "--"), drop: []string{"--auto-remove", "--purge"}, clean: m.get("clean"), pin: "=",
 		tool: tool{
 			words: 2,
 			env: []string{

@@ -59,6 +59,8 @@ type Distro struct {
 	NVIDIA Driver
 	// FIPS describes how to turn on FIPS mode.
 	FIPS FIPS
+	// Guide is the content for hardening; empty if there is none.
+	Guide Guide
 
 	// CommandFolder is the folder for commands that no package owns, and
 	// UnitFolder the folder for their units. Both are writable when the image

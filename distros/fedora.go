@@ -14,6 +14,7 @@ func fedora() Distro {
 	d.OptionPackages = withSwap(d.OptionPackages, "zram-generator")
 	d.NVIDIA = nvidiaOfRedHat(nvidiaLock)
 	d.FIPS = FIPS{Enable: fipsInstall}
+	d.Guide = redHatGuide("fedora", CIS1, CIS2)
 	d.Network = NetworkManagerResolved()
 	d.Quirks = []Quirk{CloudInitHotplug(), ResolvedStub()}
 	d.DefaultUser = "fedora"

@@ -17,6 +17,8 @@ type manager struct {
 	refreshing             string
 	refresh                [][]string
 	install, remove, clean []string
+	// drop are additional options of remove, which ends with "--".
+	drop []string
 	// pin is between the name and the version of a package in a line of install.
 	pin          string
 	tool         tool
@@ -48,6 +50,10 @@ func (m manager) Pinned(name, version string) (string, error) { return name + m.
 
 func (m manager) Remove(ctx context.Context, h *host.Host, names []string) error {
 	return while(removing, m.tool.run(ctx, h, slices.Concat(m.remove, names)))
+}
+
+func (m manager) Drop(ctx context.Context, h *host.Host, names []string) error {
+	return while(removing, m.tool.run(ctx, h, slices.Concat(slices.Insert(slices.Clone(m.remove), len(m.remove)-1, m.drop...), names)))
 }
 
 func (m manager) Clean(ctx context.Context, h *host.Host) error {

@@ -42,6 +42,9 @@ type PackageManager interface {
 	Held(h *host.Host, names []string) ([]string, error)
 	// Remove removes packages, and those that depend on them.
 	Remove(ctx context.Context, h *host.Host, names []string) error
+	// Drop removes packages that a build needed for itself, and those that came only
+	// for them.
+	Drop(ctx context.Context, h *host.Host, names []string) error
 	// Leftover lists files of an interrupted Install that must go.
 	Leftover(h *host.Host) ([]string, error)
 	// Clean deletes downloaded packages.

@@ -4,6 +4,7 @@ package distros
 func rhel() Distro {
 	d := enterpriseLinux("rhel", "Red Hat Enterprise Linux")
 	d.Tested, d.DefaultUser = PlanTested, "ec2-user"
+	d.Guide = redHatGuide("rhel{major}", CIS1, CIS2, STIG)
 	d.BaseImages = []BaseImage{
 		// Without -Access2, whose repositories need a registration.
 		{Owner: "309956199498", ChinaOwner: "841258680906", Name: "RHEL-{version}*_HVM-*-{arch}-*-Hourly2-GP?",

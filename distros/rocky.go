@@ -4,6 +4,7 @@ package distros
 func rocky() Distro {
 	d := enterpriseLinux("rocky", "Rocky Linux")
 	d.Tested, d.DefaultUser = ShapeTested, "rocky"
+	d.Guide = redHatGuide("rl{major}", CIS1, CIS2, STIG)
 	d.BaseImages = []BaseImage{
 		{Owner: "792107900819", Name: "Rocky-{version}-EC2-Base-{version}.*.{arch}*", AMD64: "x86_64", ARM64: "aarch64",
 			Sources: []string{"https://github.com/plus3it/spel/blob/master/spel/minimal-linux.pkr.hcl",

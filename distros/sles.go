@@ -8,6 +8,8 @@ func sles() Distro {
 	d.Versions = []string{"15"}
 	d.Tested = PlanTested
 	d.FIPS = FIPS{Enable: "install the pattern fips, run fips-mode-setup --enable and restart before provisioning"}
+	d.Guide = Guide{Packages: []string{"openscap-utils", "scap-security-guide"}, Product: "sle{major}",
+		Levels: []string{CIS1, CIS2, STIG}}
 	d.Differs = "Register the module Containers, which contains containerd and runc."
 	d.Releases = map[string]ReleaseFacts{
 		"15.4": {Containerd: "1.7"},

@@ -13,6 +13,7 @@ import (
 // ones, and the last ones only describe a distribution to people.
 var mayBeEmpty = []string{
 	"Versions", "NewestKubernetes", "Release", "Repositories", "PackagesOf", "Upstream", "Quirks", "Scrub", "NVIDIA",
+	"Guide",
 	"Tested", "Differs", "DefaultUser", "BaseImages", "CloudImages",
 }
 

@@ -175,6 +175,9 @@ type Contents struct {
 	Packages []Package `json:"packages,omitempty"`
 	// Images are the container images that containerd has.
 	Images []ImageContents `json:"images,omitempty"`
+	// Tailoring is the XCCDF tailoring by which the image was hardened; empty without
+	// hardening.
+	Tailoring string `json:"tailoring,omitempty"`
 }
 
 // Origin says where a component comes from.

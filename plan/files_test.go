@@ -150,10 +150,14 @@ func TestAClaimedReportIsUnfinishedUntilWritten(t *testing.T) {
 	assert.Equal(t, "the run has not ended, or was interrupted", r.Error)
 	require.NoError(t, f.Write(Report{Result: OK}))
 	assert.Equal(t, OK, kept(t, path).Result)
-	require.NoError(t, f.Close())
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, entries, 1)
+	require.NoError(t, f.Write(Report{Result: OK, Image: &Contents{Tailoring: "<x/>"}}))
+	require.NoError(t, f.Close())
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "report.tailoring.xml"))
+	require.NoError(t, err)
+	assert.Equal(t, "<x/>", string(text))
 }
 
 // A second run is refused until the first run closes the file, also after the

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -117,10 +118,20 @@ func holder(file *os.File) Report {
 	return r
 }
 
+// WriteTailoring writes the tailoring of a hardened image beside the file of a report, such
+// as report.tailoring.xml. Without a file, nothing is written.
+func (r Report) WriteTailoring(beside string) error {
+	if r.Image == nil || r.Image.Tailoring == "" || beside == "" {
+		return nil
+	}
+	name := strings.TrimSuffix(beside, filepath.Ext(beside)) + ".tailoring.xml"
+	return os.WriteFile(name, []byte(r.Image.Tailoring), 0o644) // other users may read reports
+}
+
 // Write replaces the whole content of the file.
 func (f *ReportFile) Write(r Report) error {
 	text, err := f.encode(r)
-	if err != nil {
+	if err = errors.Join(err, r.WriteTailoring(f.path)); err != nil {
 		return err
 	}
 	temp, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+".*")

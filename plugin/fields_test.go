@@ -52,6 +52,8 @@ func everyField(t *testing.T) map[string]fields {
 	archive, rules := filepath.Join(folder, "images.tar"), filepath.Join(folder, "rules.yaml")
 	require.NoError(t, os.WriteFile(archive, nil, 0o600))
 	require.NoError(t, os.WriteFile(rules, []byte("rules:\n- {id: ours, phase: state, action: remove, paths: [/opt/x/y], why: z}\n"), 0o600))
+	content := filepath.Join(folder, "ssg-fedora-ds.xml")
+	require.NoError(t, os.WriteFile(content, []byte(`<Profile id="xccdf_org.ssgproject.content_profile_cis"/>`), 0o600))
 	digest := "@sha256:" + strings.Repeat("a", 64)
 	all := map[string]fields{
 		"eksnode": {
@@ -71,7 +73,8 @@ func everyField(t *testing.T) map[string]fields {
 			"proxy": "http://proxy.example:3128", "no_proxy": []any{".example"},
 			"node_proxy": "http://proxy.example:3128", "node_no_proxy": []any{".example"},
 			"ca_certificates": fields{"example": authority(t)}, "kernel": "linux-lts", "kernel_arguments": []any{"quiet"},
-			"nvidia_container_toolkit": "envvar", "nvidia": "open-580", "neuron": true, "efa": true, "agents": []any{"ssm"}, "soci": true, "swap": "zram", "fips": "check", "accept_ended": true, "bootstrap": "eksnode", "hardening": []any{"umask", "audit"},
+			"nvidia_container_toolkit": "envvar", "nvidia": "open-580", "neuron": true, "efa": true, "agents": []any{"ssm"}, "soci": true, "swap": "zram", "fips": "check", "accept_ended": true, "bootstrap": "eksnode",
+			"hardening": []any{"cis-l1", "audit"}, "hardening_exceptions": fields{"package_aide_installed": "a sensor"}, "hardening_content": content,
 			"dry_run": true,
 			// A lock file replaces other fields and has its own test.
 			"lock_file": "",

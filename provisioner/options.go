@@ -44,7 +44,9 @@ const (
 )
 
 // Hardenings lists the values of the field hardening.
-func Hardenings() []string { return []string{hardenTmp, hardenUmask, hardenAudit} }
+func Hardenings() []string {
+	return []string{distros.CIS1, distros.CIS2, distros.STIG, hardenTmp, hardenUmask, hardenAudit}
+}
 
 // DeviceLists lists the values of the field nvidia_container_toolkit.
 func DeviceLists() []string { return []string{byVariable, byMount} }

@@ -180,7 +180,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		"no driver's line":       {Spec{NVIDIA: "open", Kernel: "linux"}, `nvidia: "open" is no line of NVIDIA's driver; write open-580 for the open modules, 580 for the proprietary ones`},
 		"a driver alone":         {Spec{NVIDIA: "580"}, `nvidia needs kernel: the driver is made for one kernel`},
 		"another driver alone":   {Spec{Neuron: true}, `neuron needs kernel: the driver is made for one kernel`},
-		"an unknown hardening":   {Spec{Hardening: []string{"noexec"}}, `hardening: "noexec" is not known; known are tmp-noexec, umask, audit`},
+		"an unknown hardening":   {Spec{Hardening: []string{"noexec"}}, `hardening: "noexec" is not known; known are cis-l1, cis-l2, stig, tmp-noexec, umask, audit`},
 		"an unknown mode":        {Spec{FIPS: "true"}, `fips "true" is not known; known are check, enable`},
 		"an unknown swap":        {Spec{Swap: "file"}, `swap "file" is not known; known are zram`},
 		"swap that is refused":   {Spec{Swap: "zram", NodeDefaults: NodeDefaults{KubeletDefaults: "failSwapOn: true"}}, `kubelet_defaults: failSwapOn contradicts swap = "zram"`},

@@ -33,7 +33,11 @@ func Result(ctx context.Context, h *host.Host, outcomes []plan.Outcome) (*plan.C
 			fetched[a.Target] = a.Fetched
 		}
 	}
-	c := &plan.Contents{Kubernetes: m.KubernetesVersion, Components: components(ctx, h, m)}
+	tailoring, err := h.Content(manifest.TailoringPath)
+	if err != nil {
+		return nil, err
+	}
+	c := &plan.Contents{Kubernetes: m.KubernetesVersion, Components: components(ctx, h, m), Tailoring: string(tailoring)}
 	for _, p := range m.Packages {
 		c.Packages = append(c.Packages, plan.Package{Name: p.Name, Version: p.Version, Added: slices.Contains(added, p.Name)})
 	}

@@ -150,11 +150,22 @@ type Spec struct {
 	// a NodeConfig in user data or by `/etc/eks/bootstrap.sh`. Use `none` for an
 	// image with its own first boot. Defaults to `eksnode`.
 	Bootstrap string `json:"bootstrap,omitempty" mapstructure:"bootstrap"`
-	// CIS benchmark settings: `tmp-noexec`, `umask`, `audit`. With `tmp-noexec`,
-	// no program runs from `/tmp` after the next boot; a later build then needs
-	// another `remote_folder`. `umask` sets 027 for users who log in. `audit`
-	// installs auditd with rules for the files of a node.
+	// A level of hardening, `cis-l1`, `cis-l2` or `stig`, and single CIS settings,
+	// `tmp-noexec`, `umask` and `audit`. A level runs the SCAP Security Guide's own
+	// script, without the rules that break nodes. The tailoring with these exceptions is
+	// in `/usr/share/doc/eksnode/tailoring.xml` of the image and beside the report. The
+	// scanner and its content are removed afterwards. With `tmp-noexec`, no program runs
+	// from `/tmp` after the next boot; a later build then needs another
+	// `remote_folder`. `umask` sets 027 for users who log in. `audit` installs auditd
+	// with rules for the files of a node.
 	Hardening []string `json:"hardening,omitempty" mapstructure:"hardening"`
+	// More rules that a level of `hardening` leaves out, with the reason for auditors,
+	// such as `{ "package_aide_installed" = "a sensor watches files" }`. Rules have the
+	// IDs of the SCAP Security Guide. A rule that the level does not have is an error.
+	HardeningExceptions map[string]string `json:"hardening_exceptions,omitempty" mapstructure:"hardening_exceptions"`
+	// Guide is the content for a level of Hardening, packed; nil means the content of
+	// the distribution's package. Local.ReadContent sets it.
+	Guide []byte `json:"guide,omitempty" mapstructure:"-"`
 }
 
 // Local holds the options for files on the Packer host or workstation. The
@@ -172,6 +183,11 @@ type Local struct {
 	// the images and, with `download_on = "packer-host"`, all downloads. Defaults
 	// to `eksnode/assets` in the user's cache folder.
 	CacheFolder string `mapstructure:"cache_folder"`
+	// Data stream of the SCAP Security Guide for a level of `hardening`, such as
+	// `ssg-debian12-ds.xml`, instead of the one in the distribution's package. The file is
+	// on the Packer host. Debian and Ubuntu need it: packages of a stable release are
+	// older than the content for that release.
+	HardeningContent string `mapstructure:"hardening_content"`
 }
 
 // Cache returns the cache folder for downloads.

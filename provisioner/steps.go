@@ -57,6 +57,9 @@ func Steps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
 	if slices.ContainsFunc(n.options(), func(o option) bool { return o.module != "" }) {
 		items = append(items, n.drivers())
 	}
+	if spec.level() != "" {
+		items = append(items, n.hardening())
+	}
 	items = append(items, n.authorities(), n.directories())
 	for _, download := range n.downloads {
 		items = append(items, n.asset(download))

@@ -54,7 +54,7 @@ func (s Spec) supportedBy(d distros.Distro) error {
 		add("{kubernetes_version} %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name,
 			d.NewestKubernetes, d.Differs)
 	}
-	errs = append(errs, s.checkArchives(d), s.checkRepositories(d))
+	errs = append(errs, s.checkArchives(d), s.checkRepositories(d), s.checkHardening(d))
 	if !d.HasPackages() {
 		for _, name := range s.Packages {
 			add("{packages}: %s has no package manager, so %q cannot be installed", d.Name, name)

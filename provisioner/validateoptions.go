@@ -71,7 +71,7 @@ func (s Spec) validateOptions() []error {
 	if minor, known := version.Minor(s.KubernetesVersion); s.Swap != "" && known && minor < firstWithSwap {
 		errs = append(errs, surface.Errorf("{swap} needs kubelet 1.%d or newer, with which pods can use swap; {kubernetes_version} is %q", firstWithSwap, s.KubernetesVersion))
 	}
-	return append(errs, validateNames("hardening", s.Hardening, Hardenings())...)
+	return append(errs, s.validateHardening()...)
 }
 
 // validateNames refuses names that are not known, and those that are listed twice.

@@ -32,6 +32,9 @@ type Breaker struct {
 	// Note says that few nodes need what the setting takes away: the audit
 	// reports a note, which changes no result.
 	Note bool
+	// Exempts are the rules of the SCAP Security Guide that demand the setting. Hardening
+	// leaves them out.
+	Exempts []string
 }
 
 // breaker is a row: a rule about one setting.
@@ -40,7 +43,9 @@ type breaker struct {
 	reads                   reader
 	program, shows, since   string
 	fix, source, benchmarks string
-	note                    bool
+	// exempts are the rules of the SCAP Security Guide that make the setting.
+	exempts string
+	note    bool
 }
 
 // reader finds a setting on a machine. It changes nothing and runs nothing, so
@@ -60,7 +65,7 @@ func breakerRules(rows ...[]breaker) []Rule {
 			Owner: "hardened base images, administrators", Why: b.shows, Regenerated: "nothing", Source: b.source,
 			Breaks: &Breaker{
 				Cause: b.cause, Program: b.program, Shows: b.shows, Fix: b.fix, Since: b.since, Benchmarks: b.benchmarks,
-				Note: b.note,
+				Note: b.note, Exempts: strings.Fields(b.exempts),
 			},
 			look: b.look,
 		}

@@ -56,6 +56,7 @@ func confinementRows() []breaker {
 			program: "kubelet, containerd, runc", shows: `AppArmor denies what the profile does not list: apparmor="DENIED"`,
 			since: "every version",
 			fix:   "Remove the profile, or set flags=(unconfined)", source: "apparmor.d(5)", benchmarks: "CIS 1.3.1.4",
+			exempts: "all_apparmor_profiles_enforced",
 		},
 		{
 			id: "fapolicyd", cause: "may-not-run",
@@ -68,6 +69,7 @@ func confinementRows() []breaker {
 			shows:   `programs that no package installed do not run: "operation not permitted"`, since: "every version",
 			fix:    "Add the programs to a file of /etc/fapolicyd/trust.d, and allow containers in rules.d",
 			source: "rancher/rke2 #2848, #3454; fapolicyd #205", benchmarks: "V-258090",
+			exempts: "fapolicy_default_deny package_fapolicyd_installed service_fapolicyd_enabled",
 		},
 		{
 			id: "closed-programs", cause: "may-not-run",

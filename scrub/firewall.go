@@ -15,12 +15,20 @@ func firewallRows() []breaker {
 			program: "CNI plugins, kube-proxy", shows: "it drops packets of pods", since: "every version",
 			fix: groups + "allow forwarded packets and port 10250", source: "kubeadm's preflight; amazon-vpc-cni-k8s #743",
 			benchmarks: "CIS 4.1.2, CIS 4.2.3, CIS 4.3.8, CIS 3.4.1.2 for AL2023, V-257936",
+			exempts: "check_ufw_active configured_firewalld_default_deny firewall_single_service_active firewalld-backend " +
+				"firewalld_loopback_traffic_restricted firewalld_loopback_traffic_trusted firewalld_sshd_port_enabled " +
+				"package_firewalld_installed package_ufw_installed service_firewalld_enabled service_nftables_enabled " +
+				"service_ufw_enabled set_firewalld_default_zone set_nftables_base_chain set_nftables_table " +
+				"package_iptables-persistent_installed ufw_only_required_services ufw_rate_limit ufw_rules_for_open_ports",
 		},
 		{
 			id: "firewall-input", cause: "kubelet-port", reads: filters("input", "10250"),
 			program: "API server, load balancers", shows: "logs, exec, probes and NodePorts time out", since: "every version",
 			fix: groups + "allow port 10250, 30000 to 32767 and packets of pods", source: "kubernetes.io: Ports and Protocols",
 			benchmarks: "CIS 4.3.8, CIS 4.4.2.1",
+			exempts: "ip6tables_rules_for_open_ports iptables_rules_for_open_ports nftables_ensure_default_deny_policy " +
+				"nftables_rules_permanent set_ip6tables_default_rule set_iptables_default_rule set_ipv6_loopback_traffic " +
+				"set_loopback_traffic set_nftables_loopback_traffic set_ufw_default_rule set_ufw_loopback_traffic",
 		},
 		{
 			id: "firewall-output", cause: "blocked", reads: filters("output", "443"),

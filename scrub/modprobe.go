@@ -19,6 +19,7 @@ func modprobeRows() []breaker {
 			since: "every version",
 			fix:   fix, source: "containerd: snapshotter overlayfs",
 			benchmarks: "CIS 1.1.1.6 for Debian 12, Ubuntu 24.04 and RHEL 10",
+			exempts:    "kernel_module_overlayfs_disabled",
 		},
 		{
 			id: "blocked-network", cause: "kernel-modules",
@@ -49,6 +50,7 @@ func modprobeRows() []breaker {
 			program: "CSI drivers of EBS, EFS, FSx and S3", shows: `volumes of pods do not mount: "unknown filesystem type"`,
 			since: "every version",
 			fix:   fix, source: "aws-ebs-csi-driver; aws-efs-csi-driver; mountpoint-s3-csi-driver",
+			exempts: "package_gssproxy_removed package_nfs-utils_removed package_rpcbind_removed",
 		},
 		{
 			id: "blocked-sctp", cause: "kernel-modules", reads: blocked("sctp", "xt_sctp", "nf_conntrack_proto_sctp"),
@@ -64,6 +66,7 @@ func modprobeRows() []breaker {
 			since: "every version",
 			fix:   "Remove the line, or install the programs from packages", source: "snapd: system requirements",
 			benchmarks: "CIS 1.1.1.6 for RHEL 9, CIS 1.1.1.1 for AL2023",
+			exempts:    "kernel_module_squashfs_disabled",
 		},
 		{
 			id: "blocked-boot", cause: "machine-boot",

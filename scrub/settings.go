@@ -27,6 +27,8 @@ func settingRows() []breaker {
 			since: "every version",
 			fix:   "Set the action to syslog or suspend", source: "auditd.conf(5)",
 			benchmarks: "CIS 6.2.2.3, CIS 6.2.2.4, CIS 5.2.2.3 for AL2023, V-258153, V-258154",
+			exempts: "auditd_data_disk_error_action auditd_data_disk_error_action_stig auditd_data_disk_full_action " +
+				"auditd_data_disk_full_action_stig auditd_data_retention_admin_space_left_action",
 		},
 		{
 			id: "audit-keeps", cause: "disk-full", reads: lines(`^max_log_file_action\s*=\s*keep_logs`, auditConf),
@@ -34,6 +36,7 @@ func settingRows() []breaker {
 			since: "every version",
 			fix:   "Set max_log_file_action = rotate, and send the logs elsewhere", source: "auditd.conf(5)",
 			benchmarks: "CIS 6.2.2.2, CIS 6.3.2.2 for RHEL 9, CIS 5.2.2.2 for AL2023",
+			exempts:    "auditd_data_retention_max_log_file_action",
 		},
 		{
 			id: "audit-panics", cause: "machine-boot",
@@ -42,6 +45,7 @@ func settingRows() []breaker {
 			shows:   "the kernel panics and the node restarts when it loses an audit record, as under the load of many pods",
 			since:   "every version",
 			fix:     "Set -f 1", source: "auditctl(8)", benchmarks: "V-258227",
+			exempts: "audit_rules_system_shutdown",
 		},
 		{
 			id: "cgroup-v1", cause: "cgroups",
@@ -156,8 +160,11 @@ func settingRows() []breaker {
 			id: "sudo-tty", cause: "user-data-script",
 			reads:   lines(`^Defaults\S*\s+([^#]*[,\s])?requiretty\b`, "/etc/sudoers", "/etc/sudoers.d/*"),
 			program: "Packer, SSM documents, user data",
-			shows:   `sudo without a terminal fails: "sorry, you must have a tty to run sudo"`, since: "every version",
-			fix: "Add Defaults:USER !requiretty for the user that builds", source: "sudoers(5)",
+			shows: `sudo without a terminal or a password fails: "sorry, you must have a tty to run sudo", "a terminal is ` +
+				`required to read the password"`,
+			since: "every version",
+			fix:   "Add Defaults:USER !requiretty for the user that builds, and NOPASSWD", source: "sudoers(5)",
+			exempts: "sudo_remove_nopasswd sudo_require_authentication",
 		},
 		{
 			id: "root-shell", cause: "user-data-script",

@@ -32,6 +32,7 @@ func sysctlRows() []breaker {
 			fix:        fmt.Sprintf(order, "net.ipv4.ip_forward = 1"),
 			source:     "kubeadm's preflight; terraform-aws-eks #3595",
 			benchmarks: "CIS 3.3.1, CIS 3.2.1 for AL2023, V-257970",
+			exempts:    "sysctl_net_ipv4_ip_forward sysctl_net_ipv4_conf_all_forwarding",
 		},
 		{
 			id: "new-interfaces-forward", cause: "kernel-settings", reads: notForwarded(),
@@ -40,6 +41,7 @@ func sysctlRows() []breaker {
 			fix:        "Set net.ipv4.conf.default.forwarding = 1 in the same file",
 			source:     "Linux Documentation/networking/ip-sysctl: ip_forward, conf/default",
 			benchmarks: "CIS 3.3.1.3 for RHEL 10",
+			exempts:    "sysctl_net_ipv4_conf_default_forwarding",
 		},
 		{
 			id: "ipv6-forward", cause: "kernel-settings", reads: sysctl(is("0"), "net.ipv6.conf.all.forwarding"), note: true,
@@ -74,6 +76,7 @@ func sysctlRows() []breaker {
 			fix:        "Remove the line",
 			source:     "user_namespaces(7); kubernetes.io: User Namespaces",
 			benchmarks: "V-257816",
+			exempts:    "sysctl_user_max_user_namespaces sysctl_user_max_user_namespaces_no_remediation",
 		},
 		{
 			id: "modules-disabled", cause: "kernel-modules", reads: sysctl(is("1"), "kernel.modules_disabled"),

@@ -128,7 +128,7 @@ func (b *building) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := errors.Join(readLockInto(b.local.LockFile, &b.spec), b.local.Check(b.spec), b.disk.Ready()); err != nil {
+	if err := errors.Join(readLocal(b.local, &b.spec), b.disk.Ready()); err != nil {
 		return err
 	}
 	err := b.spec.Validate()
@@ -260,7 +260,7 @@ func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) er
 	var errs []error
 	if b.to != nil {
 		text, err := made.report(b.report)
-		errs = append(errs, err, b.to.write(text))
+		errs = append(errs, err, b.to.write(text), made.Provision.WriteTailoring(b.to.path))
 	}
 	out := newPrinter(cmd.OutOrStdout())
 	if b.output == "json" {

@@ -203,7 +203,7 @@ func TestCompletedValues(t *testing.T) {
 		"diagnose --output j":                                   {[]string{"json", "junit"}, noFiles},
 		"provision --distro amazonlinux2":                       {[]string{"amazonlinux2", "amazonlinux2023"}, noFiles},
 		"provision --bootstrap ":                                {[]string{"eksnode", "none"}, noFiles},
-		"provision --hardening umask,":                          {[]string{"umask,tmp-noexec", "umask,audit"}, noFilesOpen},
+		"provision --hardening umask,a":                         {[]string{"umask,audit"}, noFilesOpen},
 		"provision --nvidia-container-toolkit ":                 {[]string{"envvar", "volume-mounts"}, noFiles},
 		"provision --source ":                                   {[]string{"upstream", "eks-bucket"}, noFiles},
 		"provision --kubernetes-version 1.2":                    {[]string{"1.24.", "1.25.", "1.26.", "1.27.", "1.28.", "1.29."}, noFilesOpen},

@@ -46,10 +46,12 @@ func provisionHelp() map[string]string {
 		"swap":                     "swap of nodes, zram or nothing",
 		"fips":                     "FIPS mode, check or enable",
 		"bootstrap":                "first boot of the image, eksnode or none (default \"eksnode\")",
-		"hardening":                "CIS benchmark settings: tmp-noexec, umask, audit",
+		"hardening":                "a level of hardening, cis-l1, cis-l2 or stig, and single CIS settings, tmp-noexec, umask and audit",
+		"hardening_exceptions":     "more rules that a level of --hardening leaves out, with the reason for auditors, such as { \"package_aide_installed\" = \"a sensor watches files\" }",
 		"lock_file":                "lock file from eksnode lock",
 		"image_archives":           "OCI archives to search for images before any registry",
 		"cache_folder":             "cache folder for downloads (default: eksnode/assets in the user's cache folder)",
+		"hardening_content":        "data stream of the SCAP Security Guide for a level of --hardening, such as ssg-debian12-ds.xml, instead of the one in the distribution's package",
 	}
 }
 

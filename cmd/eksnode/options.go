@@ -172,10 +172,10 @@ func readLock(name string) (*provisioner.Lock, error) {
 	return l, nil
 }
 
-// readLockInto reads a lock file into a spec, unless the name is empty.
-func readLockInto(name string, spec *provisioner.Spec) (err error) {
-	if name != "" {
-		spec.Lock, err = readLock(name)
+// readLocal reads the local files of a spec.
+func readLocal(local provisioner.Local, spec *provisioner.Spec) (err error) {
+	if local.LockFile != "" {
+		spec.Lock, err = readLock(local.LockFile)
 	}
-	return err
+	return errors.Join(err, local.ReadContent(spec), local.Check(*spec))
 }

@@ -68,7 +68,7 @@ func (o *output) write(r plan.Report) error {
 func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 	var err error
 	if o.to != nil {
-		if err = o.write(r); err != nil {
+		if err = errors.Join(o.write(r), r.WriteTailoring(o.to.path)); err != nil {
 			err = fmt.Errorf("writing the report: %w", err)
 		}
 	}

@@ -37,6 +37,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--fips":                     words(provisioner.FIPSModes()...),
 		"--swap":                     words(provisioner.Swaps()...),
 		"--hardening":                words(provisioner.Hardenings()...),
+		"--hardening-content":        files("xml"),
 		"--image-archives":           files("tar"),
 		"--kubelet-defaults":         files("yaml", "yml", "json"),
 		"--kubernetes-version":       kubernetesVersions(),
@@ -59,7 +60,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"completion":   once(words(shells()...)),
 		"diagnose":     files(),
 		"help":         commands,
-	}, "--cluster-id", "--cluster-name", "--dns-servers", "--eks-build-date", "--images", "--kernel", "--kernel-arguments", "--max-concurrent-downloads",
+	}, "--cluster-id", "--cluster-name", "--dns-servers", "--eks-build-date", "--hardening-exceptions", "--images", "--kernel", "--kernel-arguments", "--max-concurrent-downloads",
 		"--no-proxy", "--node-no-proxy", "--node-proxy", "--ntp-servers", "--nvidia", "--proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
 		"--source-url", "--sysctls", "aws-iam-authenticator token", "token")
 }

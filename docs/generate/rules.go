@@ -250,6 +250,7 @@ func facts(d distros.Distro) []fact {
 	fips := d.FIPS.Enable
 	fips = cmp.Or(fips, "not supported: "+d.FIPS.None)
 	return append(list,
+		fact{"levels of `hardening`", levels(d.Guide)},
 		fact{"network", capability(d.Network.Name, d.Network.Settings)},
 		fact{"security module", d.Security.Name},
 		fact{"clock", capability(d.Time.Name, d.Time.Settings)},
@@ -260,6 +261,13 @@ func facts(d distros.Distro) []fact {
 		fact{"certificate authorities", fmt.Sprintf("`%s/*%s`, then `%s`", d.CAAnchors, d.CASuffix, strings.Join(d.CARefresh, " "))},
 		fact{"default user", "`" + d.DefaultUser + "`"},
 	)
+}
+
+func levels(g distros.Guide) string {
+	if len(g.Packages) == 0 {
+		return "none"
+	}
+	return code(g.Levels) + " with " + code(g.Packages)
 }
 
 func packages(names []string) string {

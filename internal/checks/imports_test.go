@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 		"internal/text/show"},
 	"internal/asset": {"host", "plan", "internal/image/manifest", "internal/text/strictjson",
 		"internal/version", "internal/text/surface", "internal/text/show"},
-	"provisioner": {"host", "plan", "internal/image/manifest", "internal/image", "distros",
+	"provisioner": {"host", "plan", "internal/image/manifest", "internal/image", "scrub", "distros",
 		"internal/asset", "internal/version", "internal/text/surface", "internal/text/show"},
 	".": {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version",
 		"internal/text/surface"},

@@ -44,6 +44,10 @@ func (p *Provisioner) Prepare(raws ...any) error {
 	}
 	lock, err := validate.Lock(&p.config.LockFile)
 	p.config.Lock = lock
+	err = errors.Join(err, validate.Home("hardening_content", &p.config.HardeningContent))
+	if err == nil && !validate.IsUnknown(p.config.HardeningContent) {
+		err = p.config.ReadContent(&p.config.Spec)
+	}
 	check := p.config.known().Validate
 	if validate.IsUnknown(p.config.KubernetesVersion) {
 		check = p.config.known().ValidateWithoutVersion
@@ -97,6 +101,10 @@ func (c *Config) known() provisioner.Spec {
 	}
 	if validate.IsUnknown(c.SourceURL) {
 		s.AllowHTTP = false
+	}
+	unknown := c.Hardening != nil && (len(c.Hardening) == 0 || slices.ContainsFunc(c.Hardening, validate.IsUnknown))
+	if unknown || validate.IsUnknown(c.HardeningContent) { // which levels there are
+		s.Hardening, s.HardeningExceptions, s.Guide = nil, nil, nil
 	}
 	// A map that is not known yet is empty, not nil.
 	if c.Repositories != nil && (len(c.Repositories) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(c.Repositories)), validate.IsUnknown)) {

@@ -15,6 +15,9 @@ import (
 // SBOMPath is the path of an image's bill of materials.
 const SBOMPath = "/etc/eks/eksnode/sbom.cdx.json"
 
+// TailoringPath is the path of the tailoring by which an image was hardened.
+const TailoringPath = "/usr/share/doc/eksnode/tailoring.xml"
+
 // purlTypes are the package URLs' types of the package managers
 // (https://github.com/package-url/purl-spec).
 var purlTypes = map[string]string{"apt": "deb", "dnf": "rpm", "yum": "rpm", "zypper": "rpm", "pacman": "alpm"}

@@ -1,0 +1,74 @@
+//go:build e2e && full
+
+package offline_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+)
+
+// guide returns the newest content for Debian 13, from Debian's package.
+func (b *bench) guide(t *testing.T) string {
+	t.Helper()
+	newest, err := base.Debian{Suite: "unstable"}.Plain(b.Ctx, []string{"ca-certificates"}, nil, []string{"ssg-debian"}, nil, t.Output())
+	require.NoError(t, err)
+	packages, err := filepath.Glob(filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))
+	require.NoError(t, err)
+	require.Len(t, packages, 1)
+	folder := t.TempDir()
+	out, err := exec.CommandContext(b.Ctx, "dpkg-deb", "--extract", packages[0], folder).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return filepath.Join(folder, "usr/share/xml/scap/ssg/content/ssg-debian13-ds.xml")
+}
+
+// TestHardenedRoot hardens a root by the real oscap and content. The audit finds nothing
+// that breaks nodes, neither scanner nor content is left, and later runs change nothing.
+func TestHardenedRoot(t *testing.T) {
+	b := open(t)
+	folder := t.TempDir()
+	options := []string{"--hardening", "cis-l2", "--hardening-content", b.guide(t), "--report", filepath.Join(folder, "report.json")}
+	out, err := b.provision(t, options...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	tailoring, err := os.ReadFile(filepath.Join(b.root, manifest.TailoringPath))
+	require.NoError(t, err)
+	t.Logf("%s", tailoring)
+	assert.Contains(t, string(tailoring), "content_rule_kernel_module_overlayfs_disabled")
+	beside, err := os.ReadFile(filepath.Join(folder, "report.tailoring.xml"))
+	require.NoError(t, err)
+	assert.Equal(t, string(tailoring), string(beside))
+	blocked, err := filepath.Glob(filepath.Join(b.root, "etc/modprobe.d/cramfs.conf"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, blocked, "rules that no node needs off are on")
+
+	nothing := func() {
+		t.Helper()
+		out, err := b.provision(t, options...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		assert.Contains(t, string(out), "DONE: 0 of ")
+	}
+	nothing()
+	said, code := b.eksnode(t, "scrub", "--yes")
+	require.Zero(t, code, said)
+	for _, rules := range [][]string{nil, {"--rules", "join-breakers"}} {
+		said, code = b.eksnode(t, append([]string{"audit"}, rules...)...)
+		require.Zero(t, code, said)
+	}
+	nothing()
+	status, err := os.ReadFile(filepath.Join(b.root, "var/lib/dpkg/status"))
+	require.NoError(t, err)
+	for _, gone := range []string{"openscap", "ssg-"} {
+		assert.NotContains(t, string(status), "Package: "+gone)
+	}
+	for _, gone := range []string{"usr/bin/oscap", "usr/share/xml/scap", "run/eksnode-hardening"} {
+		assert.NoDirExists(t, filepath.Join(b.root, gone))
+		assert.NoFileExists(t, filepath.Join(b.root, gone))
+	}
+}

@@ -1,0 +1,158 @@
+package provisioner
+
+import (
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+func TestLevelsOfHardeningAreValidated(t *testing.T) {
+	level := []string{"cis-l1"}
+	for want, s := range map[string]Spec{
+		`hardening has the levels "cis-l1" and "stig"; choose one`:                {Hardening: []string{"cis-l1", "umask", "stig"}},
+		`hardening_exceptions has no effect without a level in hardening`:         {HardeningExceptions: map[string]string{"x": "y"}},
+		`hardening_content has no effect without a level in hardening`:            {Hardening: []string{"umask"}, Guide: []byte("x")},
+		`hardening_exceptions["a b"] is not the ID of a rule`:                     {Hardening: level, HardeningExceptions: map[string]string{"a b": "y"}},
+		`hardening_exceptions["x"] has no reason; write for auditors why`:         {Hardening: level, HardeningExceptions: map[string]string{"x": " "}},
+		`hardening: the SCAP Security Guide has no "cis-l1" for Arch Linux; it h`: {Distro: "arch", Hardening: level},
+		`hardening: the SCAP Security Guide has no "stig" for Debian; it has cis-l1, cis-l2, and hardening_content`: {
+			Distro: "debian", Hardening: []string{"stig"}},
+	} {
+		s.KubernetesVersion = "1.34.4"
+		require.ErrorContains(t, s.Validate(), want)
+	}
+	ok := Spec{KubernetesVersion: "1.34.4", Distro: "debian", Hardening: []string{"stig"}, Guide: []byte("x")}
+	require.NoError(t, ok.Validate(), "the user's content may have more")
+}
+
+func TestContentIsADataStream(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "content.xml")
+	require.NoError(t, os.WriteFile(name, []byte("<html/>"), 0o600))
+	err := Local{HardeningContent: name}.ReadContent(&Spec{})
+	require.ErrorContains(t, err, "hardening_content: "+name+" is no data stream of the SCAP Security Guide")
+	require.Error(t, Local{HardeningContent: name + "x"}.ReadContent(&Spec{}))
+}
+
+// someGuide is a data stream in the form of the guide.
+func someGuide(t *testing.T) []byte {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "ds.xml")
+	rules := func(names ...string) (text string) {
+		for _, rule := range names {
+			text += `<xccdf-1.2:select idref="` + rulePrefix + rule + `" selected="true"/>`
+		}
+		return text
+	}
+	text := `<xccdf-1.2:Profile id="` + profilePrefix + `cis_level1_server">` +
+		rules("sysctl_net_ipv4_ip_forward", "package_aide_installed", "package_socat_removed") + `</xccdf-1.2:Profile>` +
+		`<xccdf-1.2:Profile id="` + profilePrefix + `cis_level2_server">` + rules("package_sudo_installed") + `</xccdf-1.2:Profile>`
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+	var s Spec
+	require.NoError(t, Local{HardeningContent: name}.ReadContent(&s))
+	return s.Guide
+}
+
+// fakeOscap replaces the scanner: its script marks the machine.
+const fakeOscap = `#!/bin/sh
+case "$*" in
+*"xccdf generate fix --fix-type bash --output /run/eksnode-hardening/fix.sh --profile xccdf_eksnode_profile_cis-l1 --tailoring-file /run/eksnode-hardening/tailoring.xml /run/eksnode-hardening/ssg-debian12-ds.xml")
+	echo 'umask > /hardened; exit 3' > /run/eksnode-hardening/fix.sh ;;
+*"xccdf eval --progress "*)
+	test ! -e /unfit || exit 0
+	test -e /hardened || exit 1
+	printf 'xccdf_org.ssgproject.content_rule_a:pass\nxccdf_org.ssgproject.content_rule_b:fail\n'
+	exit 2 ;;
+esac
+`
+
+// The tailoring leaves out what breaks nodes, and neither scanner nor work stays.
+func TestALevelHardensWithATailoring(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		alone(t)
+		publish(t, h, deb{"openscap-scanner", "1", map[string]string{"usr/share/x": "x"}})
+		require.NoError(t, os.WriteFile("/usr/local/bin/oscap", []byte(fakeOscap), 0o755))
+		guide := someGuide(t)
+		apply := func(s Spec) error {
+			s.Guide = guide
+			_, err := plan.Apply(t.Context(), h, []plan.Item{nodeOf(t, "debian", s).hardening()}, nil)
+			_, left := os.Stat("/run/eksnode-hardening")
+			require.ErrorIs(t, left, os.ErrNotExist)
+			status, reading := os.ReadFile("/var/lib/dpkg/status")
+			require.NoError(t, reading)
+			assert.NotContains(t, string(status), "Package: openscap-scanner\n")
+			return err
+		}
+		s := Spec{Hardening: []string{"cis-l1"}, HardeningExceptions: map[string]string{
+			rulePrefix + "package_aide_installed": "a sensor <watches> files", "package_sudo_installed": "x",
+		}}
+		require.ErrorContains(t, apply(s), `hardening_exceptions["package_sudo_installed"]: the profile cis_level1_server selects no such rule`)
+		require.ErrorContains(t, apply(Spec{Hardening: []string{"stig"}}),
+			`hardening: ssg-debian12-ds.xml has no profile of "stig"; its profiles are cis_level1_server, cis_level2_server`)
+		require.NoError(t, os.WriteFile("/unfit", nil, 0o644))
+		delete(s.HardeningExceptions, "package_sudo_installed")
+		require.ErrorContains(t, apply(s), "hardening: no rule of ssg-debian12-ds.xml applies to this machine")
+		require.NoError(t, os.Remove("/unfit"))
+		require.NoError(t, apply(s))
+
+		mask, err := os.ReadFile("/hardened")
+		require.NoError(t, err)
+		assert.Equal(t, "0022\n", string(mask))
+		text, err := os.ReadFile(manifest.TailoringPath)
+		require.NoError(t, err)
+		var have struct {
+			Profile struct {
+				Extends     string `xml:"extends,attr"`
+				Description string `xml:"description"`
+				Select      []struct {
+					Rule   string `xml:"idref,attr"`
+					Remark string `xml:"remark"`
+				} `xml:"select"`
+			}
+		}
+		require.NoError(t, xml.Unmarshal(text, &have))
+		assert.Equal(t, profilePrefix+"cis_level1_server", have.Profile.Extends)
+		assert.Contains(t, have.Profile.Description, "1 rules passed and 1 failed: b")
+		var rules []string
+		for _, r := range have.Profile.Select {
+			rules = append(rules, strings.TrimPrefix(r.Rule, rulePrefix)+": "+r.Remark)
+		}
+		assert.Equal(t, []string{
+			"package_aide_installed: a sensor <watches> files", "package_socat_removed: nodes need the package socat",
+			"sysctl_net_ipv4_ip_forward: CNI plugins: pods have no network (rule ip-forward of eksnode)",
+		}, rules)
+
+		s.Guide = guide
+		answer, err := nodeOf(t, "debian", s).hardening().Plan(t.Context(), h)
+		require.NoError(t, err)
+		assert.Empty(t, answer.Actions)
+		s.HardeningExceptions = nil
+		answer, err = nodeOf(t, "debian", s).hardening().Plan(t.Context(), h)
+		require.NoError(t, err)
+		assert.Len(t, answer.Actions, 1, "other exceptions are another tailoring")
+	})
+}
+
+func TestContentThatAPackageLacksIsNamed(t *testing.T) {
+	h := bareOf(t, "debian")
+	folder := filepath.Dir(distros.Guide{}.File(""))
+	require.NoError(t, h.Files.MkdirAll(folder, 0o755))
+	require.NoError(t, h.Files.WriteFile(folder+"/ssg-debian11-ds.xml", []byte("x"), host.Attributes{Mode: 0o644}))
+	_, err := nodeOf(t, "debian", Spec{}).guide(&tailoring{h: h})
+	require.ErrorContains(t, err, "hardening: the package ssg-debian of this machine has no ssg-debian12-ds.xml, only ssg-debian11-ds.xml")
+	for version, g := range map[string]distros.Guide{
+		"9.4": {Product: "rhel{major}"}, "24.04": {Product: "ubuntu{version}"},
+	} {
+		assert.Contains(t, []string{folder + "/ssg-rhel9-ds.xml", folder + "/ssg-ubuntu2404-ds.xml"}, g.File(version))
+	}
+}
