@@ -122,6 +122,22 @@ func (h *Host) Active(ctx context.Context, units ...string) ([]string, error) {
 	return active, nil
 }
 
+// Queued lists the units that systemd is about to start, as at the end of a boot.
+func (h *Host) Queued(ctx context.Context) ([]string, error) {
+	out, err := h.Run(ctx, Command{Argv: []string{"systemctl", "list-jobs", "--no-legend", "--no-pager"}})
+	if err != nil {
+		return nil, fmt.Errorf("reading systemd's jobs: %w", err)
+	}
+	var units []string
+	for line := range strings.Lines(string(out)) {
+		// The columns are number, unit, type and state. Some versions print a sentence without jobs.
+		if job := strings.Fields(line); len(job) == 4 && (job[2] == "start" || job[2] == "restart") {
+			units = append(units, job[1])
+		}
+	}
+	return units, nil
+}
+
 // IsActive says whether a unit is running, starting or stopping.
 func (h *Host) IsActive(ctx context.Context, unit string) (bool, error) {
 	active, err := h.Active(ctx, unit)

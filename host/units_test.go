@@ -43,6 +43,19 @@ done`)
 	}
 }
 
+func TestQueuedUnitsAreThoseToStart(t *testing.T) {
+	h, err := Live()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	systemctl(t, `printf '   1 a.service start waiting\n 142 b.service restart running\n143 c.service stop running\nNo jobs running.\n'`)
+	queued, err := h.Queued(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a.service", "b.service"}, queued)
+	systemctl(t, "echo no bus >&2; exit 1")
+	_, err = h.Queued(t.Context())
+	require.ErrorContains(t, err, "no bus")
+}
+
 func TestTruncatedSystemctlOutputIsAnError(t *testing.T) {
 	h, err := Live()
 	require.NoError(t, err)

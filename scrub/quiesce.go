@@ -57,10 +57,10 @@ func quiesceRules() []Rule {
 		},
 		{
 			ID: "shutdown-writers", Phase: Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "these services write when they stop: at shutdown they would write the random seed, login records and clock drift again",
+			Owner: "systemd", Why: "these services write when they start or stop: until the shutdown they would write the random seed, login records and clock drift again",
 			Regenerated: "the next boot", Source: "systemd-random-seed.service(8), systemd-update-utmp.service(8), wtmpdb(8), chronyd(8)",
 			look: stopUnits(
-				"systemd-random-seed.service", "systemd-update-utmp.service", "wtmpdb-update-boot.service",
+				"systemd-random-seed.service", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service", "wtmpdb-update-boot.service",
 				"chrony.service", "chronyd.service", "ntpd.service", "ntpsec.service",
 			),
 		},
@@ -76,7 +76,7 @@ func quiesceRules() []Rule {
 func stopUnits(units ...string) func(*draft) {
 	return func(d *draft) {
 		for _, u := range d.running(units...) {
-			d.act(plan.Action{Verb: plan.Stop, Target: u, Reason: "running, and would write again",
+			d.act(plan.Action{Verb: plan.Stop, Target: u, Reason: "running or about to start, and would write again",
 				Do: func(ctx context.Context, _ plan.Progress) error { return stopUnit(ctx, d.h, u) }})
 		}
 	}
@@ -128,12 +128,20 @@ func relinquishJournal(d *draft) {
 		}})
 }
 
-// running are those of some units that run. Without systemd, none does.
+// running are those of some units that run, or that a boot has yet to start: a scrub
+// soon after a boot meets both. Without systemd, none does.
 func (d *draft) running(units ...string) []string {
 	if !d.h.HasSystemd() {
 		return nil
 	}
 	active, err := d.h.Active(d.ctx, units...)
 	d.failed(err)
+	queued, err := d.h.Queued(d.ctx)
+	d.failed(err)
+	for _, u := range queued {
+		if slices.Contains(units, u) && !slices.Contains(active, u) {
+			active = append(active, u)
+		}
+	}
 	return active
 }

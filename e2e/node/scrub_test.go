@@ -230,6 +230,7 @@ done`
 			assert.Equal(t, plan.Done, items["agents-running"])
 			assert.Equal(t, "inactive", n.Sh(t, "systemctl is-active fluent-bit || true"))
 			assert.Equal(t, "active", n.Sh(t, "systemctl is-active tailscaled"))
+			n.Sh(t, "systemctl list-jobs | grep -q late.service; test -z \"$(systemctl list-jobs | grep filebeat)\"; systemctl stop late")
 			n.readmit(t)
 			n.Sh(t, "systemctl stop tailscaled")
 			b.build(t, n, account{}, "eksnode-scrub", noNode).succeeds(t)
@@ -247,13 +248,15 @@ done`
 // were never provisioned.
 const noNode = `skip_rules = ["not-a-node"]`
 
-// agents are two services that write when they stop.
+// agents are two services that write when they stop, and one that a boot has not started yet.
 const agents = `mkdir -p /var/fluent-bit/state /var/lib/tailscale
 for each in fluent-bit=/var/fluent-bit/state/flb.db tailscaled=/var/lib/tailscale/tailscaled.state; do
 echo before > "${each#*=}"
 printf '[Service]\nExecStart=/bin/sleep infinity\nExecStop=/bin/sh -c "echo after > %s"\n' "${each#*=}" > /run/systemd/system/${each%=*}.service
 done
-systemctl daemon-reload; systemctl start fluent-bit tailscaled`
+printf '[Unit]\nAfter=late.service\n[Service]\nExecStart=/bin/sh -c "echo late > /var/fluent-bit/state/late; sleep infinity"\n' > /run/systemd/system/filebeat.service
+printf '[Service]\nType=oneshot\nExecStart=/bin/sleep infinity\n' > /run/systemd/system/late.service
+systemctl daemon-reload; systemctl start fluent-bit tailscaled; systemctl start --no-block late filebeat`
 
 // ownInEtc matches the paths that a scrub removes from /etc by rules for /etc.
 var ownInEtc = regexp.MustCompile(`^/etc/(ssh/ssh_host_.*_key(\.pub)?|hostname|(passwd|shadow|group|gshadow|subuid|subgid)-|` +
