@@ -25,6 +25,38 @@ type InstanceType struct {
 	// TPM says whether instances can have a NitroTPM. Current is false for previous
 	// generations.
 	TPM, Current bool
+	// VCPUs are those of an instance without CPU options; 0 when unknown.
+	VCPUs int
+}
+
+// vcpuQuotas are the quotas of vCPUs of running On-Demand instances by the families of
+// instance types (https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html).
+var vcpuQuotas = []struct {
+	families   []string
+	name, code string
+}{
+	{[]string{"a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"}, "Standard (A, C, D, H, I, M, R, T, Z)", "L-1216C47A"},
+	{[]string{"g", "gr", "vt"}, "G and VT", "L-DB2E81BA"},
+	{[]string{"p"}, "P", "L-417A185B"},
+	{[]string{"f"}, "F", "L-74FC7D96"},
+	{[]string{"x"}, "X", "L-7295265B"},
+}
+
+// VCPUQuota reads the quota of vCPUs of running On-Demand instances of a type. The code of
+// a family that is not known is empty.
+func (a *AWS) VCPUQuota(ctx context.Context, name string) (q Quota, err error) {
+	family, _, _ := strings.Cut(name, ".")
+	if digit := strings.IndexAny(family, "0123456789"); digit > 0 {
+		family = family[:digit]
+	}
+	for _, one := range vcpuQuotas {
+		if slices.Contains(one.families, family) {
+			q = Quota{Name: "running On-Demand " + one.name + " instances", Service: "ec2", Code: one.code}
+			q.Limit, err = a.limit(ctx, q.Service, q.Code)
+			return q, explain("reading the quota of vCPUs of "+q.Name, err)
+		}
+	}
+	return q, nil
 }
 
 // InstanceTypes describes instance types by their names.
@@ -44,6 +76,9 @@ func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType
 		one := InstanceType{
 			Name: string(t.InstanceType), Architectures: texts(t.ProcessorInfo.SupportedArchitectures), BootModes: texts(t.SupportedBootModes),
 			Virtualization: texts(t.SupportedVirtualizationTypes), TPM: t.NitroTpmSupport == types.NitroTpmSupportSupported, Current: aws.ToBool(t.CurrentGeneration),
+		}
+		if t.VCpuInfo != nil {
+			one.VCPUs = int(aws.ToInt32(t.VCpuInfo.DefaultVCpus))
 		}
 		list = append(list, one)
 	}

@@ -72,6 +72,7 @@ type facts struct {
 	types         fact[[]awsapi.InstanceType] // absent when the target names none
 	health        fact[awsapi.Health]
 	offerings     fact[[]awsapi.Offering]
+	quotas        fact[[]awsapi.Quota] // of the types, in their order
 	keys          fact[[]awsapi.Key]
 	profile       fact[awsapi.Profile] // its role is the nodes' role, also without a profile
 	simulated     fact[[]awsapi.Decision]

@@ -209,6 +209,8 @@ func Table() []Check {
 			"otherwise EC2 does not start the instance", true, ofImage(checkArchitecture)},
 		{"instance-type", "Can the instance type boot the image?", "EC2 refuses an image whose boot mode, NitroTPM or virtualization the type does not support", false, checkTypeImage},
 		{"instance-type-zone", "Is the instance type offered in the subnets' zones?", "EC2 starts no instance in a zone without the type", false, checkTypeZone},
+		{"instance-quota", "Does the account's quota of vCPUs allow the instance type?",
+			"EC2 ends the launch with VcpuLimitExceeded", false, checkQuota},
 		{"disks", "Do the launch template's disks fit the image?", "EC2 refuses small disks, and a wrong device name makes a second disk", false, checkDisks},
 		{"disk-keys", "Can the disks' KMS keys be used?", "instances whose key cannot be used end with Client.InternalError", false, checkKeys},
 		{"cluster-tag", "Does the instance have the cluster's tag?", "the cloud controller ignores nodes without the tag", true, checkClusterTag},

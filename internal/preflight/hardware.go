@@ -26,7 +26,53 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(a.Offerings(ctx, f.typeNames(), f.zones()))
 	})
+	f.quotas = after(f.types, func(all []awsapi.InstanceType) fact[[]awsapi.Quota] {
+		if f.target.Instance != "" || len(all) == 0 || f.group.value.Capacity == "SPOT" {
+			return fact[[]awsapi.Quota]{absent: true}
+		}
+		var list []awsapi.Quota
+		for _, t := range all {
+			q, err := a.VCPUQuota(ctx, t.Name)
+			if err != nil {
+				return fact[[]awsapi.Quota]{err: err}
+			}
+			list = append(list, q)
+		}
+		return fact[[]awsapi.Quota]{value: list}
+	})
 	f.keys = f.keysOf(ctx, a)
+}
+
+// checkQuota compares the types with quotas of vCPUs. Instances that run use them too.
+func checkQuota(f *facts) *result {
+	switch {
+	case f.quotas.err != nil:
+		return f.unseen(f.quotas.err)
+	case f.quotas.absent:
+		return &result{verdict: notHere}
+	}
+	var small, fits []string
+	remedy := ""
+	for n, t := range f.types.value {
+		switch q := f.quotas.value[n]; {
+		case q.Code == "" || t.VCPUs == 0:
+			fits = append(fits, t.Name+" is of a family whose quota is not known here")
+		case q.Limit < t.VCPUs:
+			small = append(small, fmt.Sprintf("%s has %s, but the account may have %d of %s", t.Name,
+				show.Count(t.VCPUs, "vCPU"), q.Limit, q.Name))
+			remedy = fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s "+
+				"--desired-value %d", q.Code, max(32, 4*t.VCPUs))
+		default:
+			fits = append(fits, fmt.Sprintf("%s has %s of at most %d that may run", t.Name, show.Count(t.VCPUs, "vCPU"), q.Limit))
+		}
+	}
+	switch {
+	case len(small) == len(f.types.value):
+		return bad(remedy, "%s", strings.Join(small, "; "))
+	case len(small) > 0:
+		return maybe(remedy, "%s", strings.Join(small, "; "))
+	}
+	return good("%s", strings.Join(fits, "; "))
 }
 
 func (f *facts) typeNames() []string {

@@ -81,6 +81,13 @@ func TestLaunchTemplatesMustStartInstances(t *testing.T) {
 		{"instance-type-zone", "FAIL", func(f *facts) { f.offerings.value = nil }, "EC2 does not offer m6i.large in eu-west-1a, eu-west-1b", "--filters Name=instance-type,Values=m6i.large"},
 		{"instance-type-zone", "WARN", func(f *facts) { f.offerings.value = f.offerings.value[:1] }, "EC2 offers m6i.large in eu-west-1a, but not in eu-west-1b", "describe-instance-type-offerings"},
 		{"instance-type-zone", "UNKNOWN", func(f *facts) { f.offerings.err = &awsapi.DeniedError{Permission: "ec2:DescribeInstanceTypeOfferings"} }, "ec2:DescribeInstanceTypeOfferings", "--policy"},
+		{"instance-quota", "FAIL", func(f *facts) { f.quotas.value[0].Limit = 1 },
+			"m6i.large has 2 vCPUs, but the account may have 1 of running On-Demand Standard", "--quota-code L-1216C47A --desired-value 32"},
+		{"instance-quota", "WARN", func(f *facts) {
+			f.types.value = append(f.types.value, awsapi.InstanceType{Name: "m6i.metal", VCPUs: 128})
+			f.quotas.value = append(f.quotas.value, f.quotas.value[0])
+		}, "m6i.metal has 128 vCPUs, but the account may have 5", "--desired-value 512"},
+		{"instance-quota", "OK", func(f *facts) { f.quotas.value[0] = awsapi.Quota{} }, "quota is not known here", ""},
 		{"instance-type", "FAIL", func(f *facts) { f.image.value.BootMode, f.types.value[0].BootModes = "uefi", []string{"legacy-bios"} }, "the image has the boot mode uefi, but m6i.large supports only legacy-bios", "describe-instance-types"},
 		{"instance-type", "FAIL", func(f *facts) { f.image.value.BootMode, f.types.value[0].BootModes = "legacy-bios", []string{"uefi"} }, "the image has the boot mode legacy-bios, but m6i.large supports only uefi", "describe-instance-types"},
 		{"instance-type", "OK", func(f *facts) {

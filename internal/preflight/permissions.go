@@ -268,7 +268,8 @@ func Actions() []string {
 		"kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants",
 		"route53:ListHostedZonesByVPC",
 		"route53:ListResourceRecordSets", // for a zone that hides names of AWS
-		"ssm:GetParameter",               // for a launch template that names a parameter
+		"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota",
+		"ssm:GetParameter", // for a launch template that names a parameter
 		"sts:GetCallerIdentity",
 	}
 }

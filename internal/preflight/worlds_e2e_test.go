@@ -141,6 +141,8 @@ func scenes() []scene {
 		{launch, "none", of(template), none, "", "", ""},
 		{launch, "type not in a zone", of(template), func(w *aws.World) { offerings(w, "eu-west-1a") },
 			"WARN instance-type-zone", "", ""},
+		{launch, "quota of vCPUs", of(template), func(w *aws.World) { w.Limits = map[string]int{"L-1216C47A": 1} },
+			"FAIL instance-quota", "", ""},
 		{launch, "type in no zone", of(template), func(w *aws.World) { offerings(w) }, "FAIL instance-type-zone", "", ""},
 		{launch, "paravirtual image", of(template), image(func(i *aws.Image) { i.Virtualization = "paravirtual" }),
 			"FAIL instance-type", "", ""},

@@ -257,6 +257,10 @@ func (a *arguments) plain(field reflect.Value, word string) error {
 		n, err := strconv.ParseInt(word, 10, 64)
 		field.SetInt(n)
 		return err
+	case reflect.Float64:
+		n, err := strconv.ParseFloat(word, 64)
+		field.SetFloat(n)
+		return err
 	default:
 		return fmt.Errorf("the test code does not support the type %s", field.Type())
 	}
