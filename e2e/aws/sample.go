@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -146,6 +147,8 @@ func (w *World) DHCP(domain, server string) {
 
 func (w *World) role() {
 	w.Do("iam:CreateRole", "RoleName", "node", "AssumeRolePolicyDocument", ec2Trust)
+	w.Do("iam:CreateRole", "RoleName", "AWSServiceRoleForEC2Spot", "Path", "/aws-service-role/spot.amazonaws.com/",
+		"AssumeRolePolicyDocument", strings.Replace(ec2Trust, "ec2.", "spot.", 1))
 	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"} {
 		w.Do("iam:AttachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/"+policy)
 	}

@@ -73,6 +73,7 @@ type facts struct {
 	health        fact[awsapi.Health]
 	offerings     fact[[]awsapi.Offering]
 	quotas        fact[[]awsapi.Quota] // of the types, in their order
+	spotRole      fact[awsapi.Role]
 	keys          fact[[]awsapi.Key]
 	profile       fact[awsapi.Profile] // its role is the nodes' role, also without a profile
 	simulated     fact[[]awsapi.Decision]

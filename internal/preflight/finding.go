@@ -211,6 +211,8 @@ func Table() []Check {
 		{"instance-type-zone", "Is the instance type offered in the subnets' zones?", "EC2 starts no instance in a zone without the type", false, checkTypeZone},
 		{"instance-quota", "Does the account's quota of vCPUs allow the instance type?",
 			"EC2 ends the launch with VcpuLimitExceeded", false, checkQuota},
+		{"spot-role", "Is the service-linked role of EC2 Spot there?",
+			"without it and the right to create it, EC2 starts no Spot instances for Karpenter", false, checkSpotRole},
 		{"disks", "Do the launch template's disks fit the image?", "EC2 refuses small disks, and a wrong device name makes a second disk", false, checkDisks},
 		{"disk-keys", "Can the disks' KMS keys be used?", "instances whose key cannot be used end with Client.InternalError", false, checkKeys},
 		{"cluster-tag", "Does the instance have the cluster's tag?", "the cloud controller ignores nodes without the tag", true, checkClusterTag},

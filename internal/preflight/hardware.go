@@ -40,7 +40,28 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 		}
 		return fact[[]awsapi.Quota]{value: list}
 	})
+	f.spotRole = fact[awsapi.Role]{absent: true}
+	if f.target.NodeClass != nil || f.group.value.Capacity == "SPOT" {
+		f.spotRole = learn(a.Role(ctx, spotRole))
+	}
 	f.keys = f.keysOf(ctx, a)
+}
+
+// spotRole is the role that EC2 Spot needs in an account
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html).
+const spotRole = "AWSServiceRoleForEC2Spot"
+
+func checkSpotRole(f *facts) *result {
+	switch {
+	case f.spotRole.absent:
+		return &result{verdict: notHere}
+	case awsapi.IsNotFound(f.spotRole.err):
+		return maybe("aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+			"the account has no role %s, and the first Spot instance starts only if the caller may create it", spotRole)
+	case f.spotRole.err != nil:
+		return f.unseen(f.spotRole.err)
+	}
+	return good("%s is there", spotRole)
 }
 
 // checkQuota compares the types with quotas of vCPUs. Instances that run use them too.

@@ -133,6 +133,21 @@ func TestLaunchTemplatesMustStartInstances(t *testing.T) {
 	}
 }
 
+// Karpenter and node groups with Spot capacity need the role of EC2 Spot.
+func TestSpotNeedsItsRole(t *testing.T) {
+	for _, c := range []checkCase{
+		{"spot-role", "WARN", func(f *facts) { f.spotRole = fact[awsapi.Role]{err: &awsapi.APIError{Code: "NoSuchEntity"}} },
+			"the account has no role AWSServiceRoleForEC2Spot", "create-service-linked-role --aws-service-name spot.amazonaws.com"},
+		{"spot-role", "OK", func(f *facts) { f.spotRole = known(awsapi.Role{}) }, "is there", ""},
+		{"spot-role", "UNKNOWN", func(f *facts) {
+			f.spotRole.err, f.spotRole.absent = &awsapi.DeniedError{Permission: "iam:GetRole"}, false
+		},
+			"iam:GetRole", "--policy"},
+	} {
+		c.judge(t, templated())
+	}
+}
+
 func TestADenialOfAKeyPolicyWins(t *testing.T) {
 	allow := `{"Effect":"Allow","Principal":{"AWS":"` + scaling + `"},"Action":"kms:*"}`
 	allowed, sure := allows(`{"Statement":[`+allow+`]}`, scaling)

@@ -72,7 +72,8 @@ func sample() *facts {
 			Name: "m6i.large", Architectures: []string{"x86_64"}, BootModes: []string{"legacy-bios",
 				"uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true, VCPUs: 2,
 		}}),
-		health: known(awsapi.Health{System: "ok", Instance: "ok", Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
+		health: known(awsapi.Health{System: "ok", Instance: "ok", Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true},
+		spotRole: fact[awsapi.Role]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{
 			Name: "node", ARN: nodeRole, Trust: ec2Trust,
 			Policies: []string{"AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonSSMManagedInstanceCore"},

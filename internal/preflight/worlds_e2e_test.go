@@ -182,6 +182,8 @@ func scenes() []scene {
 		{"managed, own image", "key without a grant", group(func(w *aws.World) { ownImage(w) }),
 			func(w *aws.World) { encrypt(w, w.Key("")) }, "FAIL disk-keys", "", ""},
 		{"Karpenter", "none", onClass(), none, "", "", ""},
+		{"Karpenter", "no role for Spot", onClass(), func(w *aws.World) { w.Do("iam:DeleteRole", "RoleName", spotRole) },
+			"WARN spot-role", "", ""},
 		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none,
 			"FAIL node-class-selectors", "", ""},
 		{"Karpenter", "root device", onClass("/dev/xvda", "/dev/sda1"), none, "WARN node-class", "", ""},
