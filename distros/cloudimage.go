@@ -16,9 +16,9 @@ type CloudImage struct {
 	// the file may be a pattern; the last match in the checksum file counts. Sums is the
 	// address of that file.
 	URL, Sums string
-	// Key is the publisher's public key, with which the checksum file is signed in the file
-	// itself; empty without one.
-	Key string
+	// Key is the publisher's public key, which has signed the checksum file; empty without
+	// one. Signature is the address of the signature; empty if the file itself has it.
+	Key, Signature string
 	// AMD64 and ARM64 are the publisher's names of the architectures.
 	AMD64, ARM64 string
 }

@@ -100,6 +100,9 @@ func TestKeysOfCloudImages(t *testing.T) {
 	fingerprints := map[string]string{
 		"fedora-43": "C6E7F081CF80E13146676E88829B606631645531", "fedora-44": "36F612DCF27F7D1A48A835E4DBFCF71C6D9F90A6",
 	}
+	for _, version := range []string{"22.04", "24.04", "26.04"} {
+		fingerprints["ubuntu-"+version] = "D2EB44626FDDC30B513D5BB71A5D6C4C7DB87C81"
+	}
 	seen := 0
 	for _, name := range CloudImages() {
 		image, err := CloudImageByName(name, "amd64")

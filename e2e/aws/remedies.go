@@ -49,6 +49,7 @@ var remedies = map[string]string{
 	"eks:DeleteNodegroup":       "",
 	"iam:DeleteInstanceProfile": "InstanceProfileName", "iam:DeleteRole": "RoleName", "iam:DetachRolePolicy": "RoleName PolicyArn",
 	"iam:ListInstanceProfiles": "", "iam:RemoveRoleFromInstanceProfile": "InstanceProfileName RoleName", "ssm:DeleteParameter": "Name",
+	"iam:CreateServiceLinkedRole":            "AWSServiceName",
 	"iam:AddClientIDToOpenIDConnectProvider": "OpenIDConnectProviderArn ClientID",
 	"iam:CreateOpenIDConnectProvider":        "Url ClientIDList", "iam:ListOpenIDConnectProviders": "", "iam:ListRoles": "PathPrefix",
 	"kms:CreateGrant": "KeyId GranteePrincipal Operations",

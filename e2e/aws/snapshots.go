@@ -185,6 +185,7 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:DescribeInstanceStatus": handle(w, w.describeInstanceStatus), "ec2:GetEbsEncryptionByDefault": handle(w, w.encryptionByDefault),
 		"ec2:GetEbsDefaultKmsKeyId": handle(w, w.defaultKey), "ec2:GetImageBlockPublicAccessState": handle(w, w.blockPublic),
 		"servicequotas:GetServiceQuota": handle(w, w.quota), "servicequotas:GetAWSDefaultServiceQuota": handle(w, w.defaultQuota),
+		"servicequotas:RequestServiceQuotaIncrease": handle(w, w.raiseQuota),
 		"ec2:CopyImage": handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
 		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair), "ec2:CreateSnapshot": handle(w, w.createSnapshot),
 		"ec2:RegisterImage": handle(w, w.registerImage),

@@ -26,8 +26,9 @@ type Base struct {
 	// Sums is the address of a checksum file. Sum, if not empty, replaces it: a SHA-256 or
 	// SHA-512 in hexadecimal.
 	Sums, Sum string
-	// Key, if not empty, is the key that has signed the checksum file in the file itself.
-	Key string
+	// Key, if not empty, is the key that has signed the checksum file. Signature is the
+	// address of the signature; without one, the file itself has it.
+	Key, Signature string
 }
 
 // Base returns the path of a verified disk image, which must not be changed.
@@ -125,8 +126,12 @@ func (f *Fetcher) find(ctx context.Context, b Base) (name, sum string, err error
 		return "", "", fmt.Errorf("the base image %s has no checksum; nothing is used without one", withoutUser(b.URL))
 	}
 	text, err := f.text(ctx, b.Sums)
+	signature := ""
+	if err == nil && b.Signature != "" {
+		signature, err = f.text(ctx, b.Signature)
+	}
 	if err == nil && b.Key != "" {
-		text, err = signed(ctx, text, b.Key)
+		text, err = signed(ctx, text, signature, b.Key)
 	}
 	if err == nil {
 		name, sum, err = listed(text, name)

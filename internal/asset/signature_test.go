@@ -32,26 +32,35 @@ func TestSignedChecksumFiles(t *testing.T) {
 	key := gpg("", "--armor", "--export", "publisher")
 	text := "SHA256 (node.qcow2) = " + sum + "\n"
 	good := gpg(text, "--local-user", "publisher", "--clearsign")
-	for name, c := range map[string]struct{ text, why string }{
-		"signed":     {good, ""},
-		"not signed": {text, "the publisher's key has not signed this file"},
+	apart := gpg(text, "--local-user", "publisher", "--detach-sign")
+	const unsigned = "the publisher's key has not signed this file"
+	for name, c := range map[string]struct{ text, why, signature string }{
+		"signed":     {good, "", ""},
+		"not signed": {text, unsigned, ""},
 		"signed by another key": {
-			gpg(text, "--local-user", "stranger", "--clearsign"), "the publisher's key has not signed this file",
+			gpg(text, "--local-user", "stranger", "--clearsign"), unsigned, "",
 		},
 		"changed after signing": {
-			strings.Replace(good, sum[:8], "00000000", 1), "the publisher's key has not signed this file",
+			strings.Replace(good, sum[:8], "00000000", 1), unsigned, "",
 		},
 		"only the rest has sums": {
-			text + gpg("nothing\n", "--local-user", "publisher", "--clearsign"), "does not list node.qcow2",
+			text + gpg("nothing\n", "--local-user", "publisher", "--clearsign"), "does not list node.qcow2", "",
 		},
+		"signed apart":                        {text, "", apart},
+		"signed apart by another key":         {text, unsigned, gpg(text, "--local-user", "stranger", "--detach-sign")},
+		"signed apart, and changed":           {strings.Replace(text, sum[:8], "00000000", 1), unsigned, apart},
+		"another text with its own signature": {text, unsigned, good},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = w.Write([]byte(map[string]string{"/SUMS": c.text, "/node.qcow2": "abc"}[r.URL.Path]))
+				_, _ = w.Write([]byte(map[string]string{"/SUMS": c.text, "/SUMS.gpg": c.signature, "/node.qcow2": "abc"}[r.URL.Path]))
 			}))
 			defer server.Close()
 			cache := NewCache(t.TempDir(), NewFetcher(Patience{Stall: time.Minute}))
 			b := Base{URL: server.URL + "/node.qcow2", Sums: server.URL + "/SUMS", Key: key}
+			if c.signature != "" {
+				b.Signature = b.Sums + ".gpg"
+			}
 			path, err := cache.Base(t.Context(), b, func(int64, int64) {})
 			if c.why != "" {
 				require.ErrorContains(t, err, c.why)

@@ -217,7 +217,7 @@ func TestDeniedCallsMakeChecksUnknown(t *testing.T) {
 				target = template
 				w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, w.Key("")
 				w.DefaultKey = w.Snapshots[0].KMSKey
-				if action == "ec2:DescribeInstanceTypeOfferings" {
+				if action == "ec2:DescribeInstanceTypeOfferings" || strings.HasPrefix(action, "servicequotas:") {
 					w.Image(aws.NodeImage).Devices[0].Encrypted, w.DefaultKey = false, ""
 				}
 			}

@@ -81,7 +81,7 @@ func Check(line string, known ...string) error {
 // names an existing operation.
 func Operation(permission string) bool {
 	service, name, _ := strings.Cut(permission, ":")
-	client, known := clients()[service]
+	client, known := clients()[strings.Replace(service, "servicequotas", "service-quotas", 1)]
 	return known && reflect.ValueOf(client).MethodByName(name).IsValid()
 }
 

@@ -165,7 +165,7 @@ func (s Spec) Find(ctx context.Context, cache string, say func(string),
 		if err != nil {
 			return "", "", surface.Errorf("%v: %w", base, err)
 		}
-		from.URL, from.Sums, from.Key = published.URL, published.Sums, published.Key
+		from.URL, from.Sums, from.Signature, from.Key = published.URL, published.Sums, published.Signature, published.Key
 	}
 	say("base image: " + from.URL)
 	file, err = asset.NewCache(cache, asset.NewFetcher(asset.UsualPatience())).Base(ctx, from, progress)
