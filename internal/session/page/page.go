@@ -73,7 +73,7 @@ func Report(file string, r plan.Report) ([]byte, error) {
 	if !Is(file) {
 		return plan.EncodeJSON(r)
 	}
-	title := strings.Fields("eksnode " + r.Command + " " + r.Machine.Distro + " " + r.Machine.Version)
+	title := strings.Fields("eksnode " + r.Command + ": " + r.Machine.Distro + " " + r.Machine.Version)
 	return Of(file, strings.Join(title, " "), nil, r)
 }
 

@@ -14,11 +14,10 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// The texts of a page are those of the report, whatever an image makes of them: the page
-// has no script, no foreign element, and no address.
-func TestAPageEscapesWhatIsForeign(t *testing.T) {
-	hostile := "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m</table>&amp;"
-	r := plan.Report{
+const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\x1b[31m</table>&amp;"
+
+func hostileReport() plan.Report {
+	return plan.Report{
 		Command: "audit", Tool: hostile, Started: time.Unix(0,
 			0), Result: plan.Findings, Error: hostile, Warnings: []string{hostile},
 		Machine: plan.Machine{Distro: hostile, Disk: hostile, Digest: "sha256:ab", AMI: hostile, Region: hostile},
@@ -31,12 +30,17 @@ func TestAPageEscapesWhatIsForeign(t *testing.T) {
 			Images: []plan.ImageContents{{Name: hostile, Digest: hostile}}, Packages: []plan.Package{{Name: hostile,
 				Version: hostile}}},
 	}
+}
+
+// The texts of a page are those of the report, whatever an image makes of them: the page
+// has no script, no foreign element, and no address.
+func TestAPageEscapesWhatIsForeign(t *testing.T) {
 	text, err := Of("x.html", "report of "+hostile,
-		[]Table{{hostile, []string{hostile}, [][]string{{"a cell", hostile}}}}, r)
+		[]Table{{hostile, []string{hostile}, [][]string{{"a cell", hostile}}}}, hostileReport())
 	require.NoError(t, err)
 	root, err := html.Parse(strings.NewReader(string(text)))
 	require.NoError(t, err)
-	known := strings.Fields("html head meta title style body h1 h2 h3 span p table tbody tr th td ul li svg rect")
+	known := strings.Fields("html head meta title style body h1 h2 h3 span p table tbody tr th td ul li svg rect details summary")
 	var words strings.Builder
 	var walk func(*html.Node)
 	walk = func(n *html.Node) {
@@ -69,11 +73,11 @@ func TestASummaryQuotesWhatIsForeign(t *testing.T) {
 	} {
 		assert.Equal(t, want, code(text), text)
 	}
-	hostile := "` <b>@someone</b> \n# head"
-	text, err := Of("a.md", hostile, []Table{{"Nodes", nil, [][]string{{"i-1", hostile}}}}, plan.Report{
-		Command: "audit", Result: plan.Findings, Machine: plan.Machine{Distro: hostile, Digest: "sha256:ab"},
+	quoted := "` <b>@someone</b> \n# head"
+	text, err := Of("a.md", quoted, []Table{{"Nodes", nil, [][]string{{"i-1", quoted}}}}, plan.Report{
+		Command: "audit", Result: plan.Findings, Machine: plan.Machine{Distro: quoted, Digest: "sha256:ab"},
 		Phases: []plan.PhaseTotals{{Phase: "identity", Totals: plan.Totals{Removal: host.Removal{Bytes: 33}}}},
-		Plan:   []plan.Planned{{Item: "machine-id", Findings: []plan.Finding{{Target: hostile, Reason: "remove it"}}}},
+		Plan:   []plan.Planned{{Item: "machine-id", Findings: []plan.Finding{{Target: quoted, Reason: "remove it"}}}},
 		Rules:  []plan.Check{{Item: "logs", Outcome: plan.LeftOut, Reason: "kept"}},
 	})
 	require.NoError(t, err)
