@@ -49,7 +49,6 @@ var remedies = map[string]string{
 	"eks:DeleteNodegroup":       "",
 	"iam:DeleteInstanceProfile": "InstanceProfileName", "iam:DeleteRole": "RoleName", "iam:DetachRolePolicy": "RoleName PolicyArn",
 	"iam:ListInstanceProfiles": "", "iam:RemoveRoleFromInstanceProfile": "InstanceProfileName RoleName", "ssm:DeleteParameter": "Name",
-	"iam:CreateServiceLinkedRole":            "AWSServiceName",
 	"iam:AddClientIDToOpenIDConnectProvider": "OpenIDConnectProviderArn ClientID",
 	"iam:CreateOpenIDConnectProvider":        "Url ClientIDList", "iam:ListOpenIDConnectProviders": "", "iam:ListRoles": "PathPrefix",
 	"kms:CreateGrant": "KeyId GranteePrincipal Operations",
@@ -59,6 +58,29 @@ func (w *World) listAccessEntries(_ string, in struct {
 	Name string `json:"name"`
 }) (object, error) {
 	return object{"accessEntries": slices.Sorted(maps.Keys(w.Entries))}, w.entriesCount(in.Name)
+}
+
+// spotRole makes the role of EC2 Spot. moto gives it another name.
+func (w *World) spotRole() error {
+	_, err := w.try(cmp.Or(w.Region, Region), "iam:CreateRole", "RoleName", "AWSServiceRoleForEC2Spot", "Path", "/aws-service-role/spot.amazonaws.com/",
+		"AssumeRolePolicyDocument", strings.Replace(ec2Trust, "ec2.", "spot.", 1))
+	return err
+}
+
+type serviceRole struct {
+	Name string `xml:"Role>RoleName"`
+}
+
+// createServiceLinkedRole knows one service
+// (https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateServiceLinkedRole.html).
+func (w *World) createServiceLinkedRole(_ context.Context, _ endpoint.Call, in struct {
+	Service string `query:"AWSServiceName"`
+}) (out serviceRole, err error) {
+	if in.Service != "spot.amazonaws.com" {
+		return out, endpoint.Fail("InvalidInput", "The double has no role of %s.", in.Service)
+	}
+	out.Name = "AWSServiceRoleForEC2Spot"
+	return out, w.spotRole()
 }
 
 // updated is EKS's response to a change.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -147,8 +146,7 @@ func (w *World) DHCP(domain, server string) {
 
 func (w *World) role() {
 	w.Do("iam:CreateRole", "RoleName", "node", "AssumeRolePolicyDocument", ec2Trust)
-	w.Do("iam:CreateRole", "RoleName", "AWSServiceRoleForEC2Spot", "Path", "/aws-service-role/spot.amazonaws.com/",
-		"AssumeRolePolicyDocument", strings.Replace(ec2Trust, "ec2.", "spot.", 1))
+	require.NoError(w.t, w.spotRole())
 	for _, policy := range []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly", "AmazonSSMManagedInstanceCore"} {
 		w.Do("iam:AttachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/"+policy)
 	}

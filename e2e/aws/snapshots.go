@@ -197,6 +197,7 @@ func (w *World) own() map[string]endpoint.Action {
 		"eks:DescribeNodegroup":              endpoint.Handle(w.describeNodegroup),
 		"eks:DescribePodIdentityAssociation": endpoint.Handle(w.describeAssociation),
 		"eks:ListPodIdentityAssociations":    endpoint.Handle(w.listAssociations),
+		"iam:CreateServiceLinkedRole":        endpoint.Handle(w.createServiceLinkedRole),
 		"iam:SimulatePrincipalPolicy":        endpoint.Handle(w.simulate),
 		"ssm:GetParameter":                   endpoint.Handle(w.getParameter), "ssm:PutParameter": endpoint.Handle(w.putParameter),
 		"sts:AssumeRole": endpoint.Handle(w.assumeRole),
