@@ -98,6 +98,7 @@ func contractOn(t *testing.T, root string, open func(t *testing.T, h *host.Host)
 		w.cleans(t, h)
 		w.trusts(t, h)
 		w.kernels(t, h)
+		w.drivers(t, h)
 		w.proxied(t, h)
 		w.extends(t, h)
 	})
@@ -156,6 +157,22 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 	assert.Empty(t, w.versions(t, h, "eksnode-unwanted"))
 	require.NoError(t, install(right))
 	assert.NotEmpty(t, w.versions(t, h, "eksnode-unwanted"))
+}
+
+// drivers checks that the lines of NVIDIA's driver in the repositories are known.
+func (w workshop) drivers(t *testing.T, h *host.Host) {
+	t.Helper()
+	driver, known := map[string]Driver{
+		"apt": nvidiaOfDebian(), "dnf": nvidiaOfRedHat(nvidiaStream), "pacman": nvidiaOfArch()}[w.pm.Name()]
+	if !known {
+		return
+	}
+	w.build(t, h, pkg{name: driver.Open[0], version: "595.71.05"})
+	w.publish(t, h, "", false)
+	require.NoError(t, w.pm.Refresh(t.Context(), h))
+	lines, err := driver.Lines(t.Context(), h, true, "linux", w.pm)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"595"}, lines)
 }
 
 // kernels checks that the packages of all kernels but one are found and removed, and that
