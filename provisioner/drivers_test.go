@@ -18,7 +18,7 @@ import (
 func nvidiaRepository() []deb {
 	const modules, kernel = "lib/modules/6.1.0-9-cloud-amd64/", "linux-image-cloud-amd64"
 	list := []deb{
-		{kernel, "6.1", map[string]string{modules + "modules.order": ""}},
+		{kernel, "6.1", map[string]string{modules + "modules.order": ""}}, {kernel, "6.0", nil},
 		{"linux-headers-cloud-amd64", "6.1", nil}, {"nvidia-container-toolkit", "1", nil},
 		{"nvidia-driver-pinning-580", "580", map[string]string{
 			"etc/apt/preferences.d/nvidia": "Package: nvidia-*\nPin: version 580.*\nPin-Priority: 1000\n"}},
@@ -39,12 +39,15 @@ func nvidiaRepository() []deb {
 }
 
 // The driver of a line comes from a repository that also has a newer one, by the real apt,
-// and is held; its persistence daemon starts at boot.
+// and is held; its persistence daemon starts at boot. The kernel is as new as its headers.
 func TestTheDriverOfALine(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		alone(t)
 		publish(t, h, nvidiaRepository()...)
 		s := Spec{KubernetesVersion: "1.34.4", NVIDIA: "open-570", Kernel: "linux-image-cloud-amd64"}
+		pm := bareDebian(t).PackageManager
+		require.NoError(t, pm.Refresh(t.Context(), h))
+		require.NoError(t, pm.Install(t.Context(), h, []string{s.Kernel + "=6.0"}))
 		apply := func() error {
 			require.NoError(t, s.Validate())
 			n, err := newNode(s, bareDebian(t), "amd64")
@@ -67,10 +70,10 @@ func TestTheDriverOfALine(t *testing.T) {
 		require.ErrorContains(t, apply(), `they have none`, "no package has proprietary modules")
 		s.NVIDIA = "open-580"
 		require.NoError(t, apply())
-		names := []string{"nvidia-kernel-open-dkms", "nvidia-driver-cuda"}
-		have, err := bareDebian(t).PackageManager.Installed(t.Context(), h, names)
+		names := []string{"nvidia-kernel-open-dkms", "nvidia-driver-cuda", s.Kernel}
+		have, err := pm.Installed(t.Context(), h, names)
 		require.NoError(t, err)
-		assert.Equal(t, map[string]string{names[0]: "580.1.2-1", names[1]: "580.1.2-1"}, have)
+		assert.Equal(t, map[string]string{names[0]: "580.1.2-1", names[1]: "580.1.2-1", names[2]: "6.1"}, have)
 		enabled, err := h.Enablements("nvidia-persistenced.service")
 		require.NoError(t, err)
 		assert.NotEmpty(t, enabled)
