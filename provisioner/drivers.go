@@ -140,6 +140,7 @@ func (n *node) drivers() step {
 				g.add(n.planModule(ctx, h, o, lacking))
 			}
 		}
+		g.add(plan.Absent(h, "DKMS made this private key, which instances would share", dkmsKey))
 		return g.all()
 	}}
 }
@@ -181,6 +182,9 @@ func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels [
 					return surface.Errorf("%s: building the module %s: %w", surface.Name(o.id), o.module, err)
 				}
 				left, err := kernelsWithout(h, o.module)
+				if err == nil {
+					err = h.Files.RemoveAll(dkmsKey)
+				}
 				if slices.Contains(left, kernel) {
 					err = surface.Errorf("%s: dkms built no module %s for the kernel %s: %s", surface.Name(o.id),
 						o.module, kernel, bytes.TrimSpace(out))
@@ -190,6 +194,10 @@ func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels [
 	}
 	return append(actions, after...), nil
 }
+
+// dkmsKey is the private key with which DKMS signs modules. It makes another for the next
+// module.
+const dkmsKey = "/var/lib/dkms/mok.key"
 
 const modulesFolder = "/lib/modules"
 

@@ -52,6 +52,7 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 		built, err := filepath.Glob("/lib/modules/*-cloud-amd64/updates/dkms/efa.ko*")
 		require.NoError(t, err)
 		require.Len(t, built, 1)
+		assert.NoFileExists(t, dkmsKey)
 		magic, err := h.Run(t.Context(), host.Command{Argv: []string{"modinfo", "--field", "vermagic", built[0]}})
 		require.NoError(t, err)
 		assert.Contains(t, string(magic), filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(built[0])))))
