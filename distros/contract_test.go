@@ -159,22 +159,6 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 	assert.NotEmpty(t, w.versions(t, h, "eksnode-unwanted"))
 }
 
-// drivers checks that the lines of NVIDIA's driver in the repositories are known.
-func (w workshop) drivers(t *testing.T, h *host.Host) {
-	t.Helper()
-	driver, known := map[string]Driver{
-		"apt": nvidiaOfDebian(), "dnf": nvidiaOfRedHat(nvidiaStream), "pacman": nvidiaOfArch()}[w.pm.Name()]
-	if !known {
-		return
-	}
-	w.build(t, h, pkg{name: driver.Open[0], version: "595.71.05"})
-	w.publish(t, h, "", false)
-	require.NoError(t, w.pm.Refresh(t.Context(), h))
-	lines, err := driver.Lines(t.Context(), h, true, "linux", w.pm)
-	require.NoError(t, err)
-	assert.Equal(t, []string{"595"}, lines)
-}
-
 // kernels checks that the packages of all kernels but one are found and removed, and that
 // the kernels of the repositories are known. yum and Flatcar do not choose kernels.
 func (w workshop) kernels(t *testing.T, h *host.Host) {
