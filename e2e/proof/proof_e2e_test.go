@@ -339,6 +339,7 @@ func TestKilledProofsLeaveNothing(t *testing.T) { killed(t, *kills) }
 
 func killed(t *testing.T, times int) {
 	w := double(t)
+	w.MayRefuse() // the double loses the caller
 	before := all(w)
 	o := testOptions(t)
 	longest := 40 * time.Second
