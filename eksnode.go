@@ -64,6 +64,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 // Options are how a run works. The zero value runs without progress.
@@ -139,7 +140,7 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 
 // warnOfOrder warns when a provision follows a scrub, and records that for audits.
 func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
-	follows, err := scrub.Provisioned(h, dry)
+	follows, err := rules.Provisioned(h, dry)
 	if follows {
 		r.Warnings = append(r.Warnings, "this provision follows a scrub, and an audit of the image will fail: scrub again, as the last step (in Packer, the last provisioner is eksnode-scrub)")
 	}
@@ -151,18 +152,18 @@ func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
 func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "scrub")
 	return end(h, &r, plan.Failure, func() error {
-		rules, err := o.rules(h, spec.Distro, &r)
+		table, err := o.rules(h, spec.Distro, &r)
 		if err != nil {
 			return err
 		}
 		if o.DryRun {
-			items, err := spec.PlanItems(rules)
+			items, err := spec.PlanItems(table)
 			if err == nil {
 				dryScrub(ctx, h, spec, items, &r)
 			}
 			return err
 		}
-		items, err := spec.Items(rules)
+		items, err := spec.Items(table)
 		if err != nil {
 			return err
 		}
@@ -170,7 +171,7 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			return err
 		}
 		return change(h, func() error {
-			ids, err := scrub.MachineIDs(h)
+			ids, err := rules.MachineIDs(h)
 			if err != nil {
 				return err
 			}
@@ -179,10 +180,10 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 				return nil
 			}
 			// The audit looks for what follows the record.
-			if err := scrub.Ended(ctx, h, version.String(), r.Outcomes); err != nil || spec.Audit == scrub.AuditOff {
+			if err := rules.Ended(ctx, h, version.String(), r.Outcomes); err != nil || spec.Audit == scrub.AuditOff {
 				return err
 			}
-			audits, err := spec.AuditItems(rules, ids...)
+			audits, err := spec.AuditItems(table, ids...)
 			if err != nil {
 				return err
 			}
@@ -191,7 +192,7 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			}
 			list, asked := plan.Look(ctx, h, audits, nil)
 			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
-			r.Audit.Rules = spec.Checks(rules, asked)
+			r.Audit.Rules = spec.Checks(table, asked)
 			return nil
 		})
 	})

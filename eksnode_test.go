@@ -21,6 +21,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 // image is a Debian root with one thing to scrub.
@@ -257,7 +258,7 @@ func TestAProvisionAfterAScrubWarns(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, warned())
 		assert.Equal(t, plan.Clean, result())
-		follows, err := scrub.Provisioned(h, false)
+		follows, err := rules.Provisioned(h, false)
 		require.NoError(t, err)
 		assert.True(t, follows)
 		assert.Equal(t, plan.Findings, result())

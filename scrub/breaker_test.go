@@ -15,6 +15,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
 // hardenedNode is a node without a setting that breaks it. Its lines are those
@@ -212,7 +214,7 @@ func node(t *testing.T, files map[string]string) *host.Host {
 
 func breakersOf(h *host.Host, t *testing.T) map[string][]string {
 	t.Helper()
-	items, err := Spec{Only: []string{BreakersGroup}}.AuditItems(nil)
+	items, err := Spec{Only: []string{rule.BreakersGroup}}.AuditItems(nil)
 	require.NoError(t, err)
 	found := map[string][]string{}
 	for _, i := range items {
@@ -276,7 +278,7 @@ func TestEveryBreakerIsFound(t *testing.T) {
 func TestBreakersOfABaseImage(t *testing.T) {
 	image := map[string]string{"etc/passwd": passwd, "etc/fstab": "/dev/z /opt ext4 noexec 0 0\n"}
 	h, _ := tree(t, image)
-	assert.Contains(t, strings.Join(audit(t, h, BreakersGroup), "\n"), "/etc/fstab: line 1 mounts \"/opt\" with noexec")
+	assert.Contains(t, strings.Join(audit(t, h, rule.BreakersGroup), "\n"), "/etc/fstab: line 1 mounts \"/opt\" with noexec")
 	items, err := Spec{Node: NodeAuto}.AuditItems(nil)
 	require.NoError(t, err)
 	for _, p := range plan.Make(t.Context(), h, items) {

@@ -24,6 +24,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 func md5Of(text string) string {
@@ -125,7 +127,7 @@ func afterAScrub(t *testing.T) (*host.Host, string) {
 	h, root := tree(t, map[string]string{
 		"etc/passwd": passwd, "etc/machine-id": "", "etc/app.conf": "x", "usr/local/bin/": "", "usr/bin/app": "x", "opt/app/": "", "srv/": "",
 	})
-	require.NoError(t, Ended(t.Context(), h, "1.2.3", nil))
+	require.NoError(t, rules.Ended(t.Context(), h, "1.2.3", nil))
 	return h, root
 }
 
@@ -158,12 +160,12 @@ func TestWorkAfterTheScrubIsFound(t *testing.T) {
 		// Package managers give files the time of the package.
 		require.NoError(t, os.Chtimes(filepath.Join(root, name), time.Unix(0, 0), time.Unix(0, 0)))
 		assert.Equal(t, []string{"/" + name + late}, audit(t, h, "after-scrub"))
-		require.NoError(t, Ended(t.Context(), h, "1.2.3", nil))
+		require.NoError(t, rules.Ended(t.Context(), h, "1.2.3", nil))
 		assert.Empty(t, audit(t, h, "after-scrub"))
 		before := snapshot(t, root)
-		require.NoError(t, Ended(t.Context(), h, "1.2.4", nil))
+		require.NoError(t, rules.Ended(t.Context(), h, "1.2.4", nil))
 		assert.Equal(t, before, snapshot(t, root), "a scrub with nothing to do writes nothing")
-		require.NoError(t, Ended(t.Context(), h, "1.2.4", []plan.Outcome{{Actions: make([]plan.Action, 1)}}))
+		require.NoError(t, rules.Ended(t.Context(), h, "1.2.4", []plan.Outcome{{Actions: make([]plan.Action, 1)}}))
 		assert.NotEqual(t, before, snapshot(t, root))
 	}
 }
@@ -180,11 +182,11 @@ func TestManyChangesAfterTheScrubAreCounted(t *testing.T) {
 
 func TestAProvisionAfterTheScrubIsFound(t *testing.T) {
 	h, _ := afterAScrub(t)
-	follows, err := Provisioned(h, true)
+	follows, err := rules.Provisioned(h, true)
 	require.NoError(t, err)
 	assert.True(t, follows)
 	assert.Empty(t, audit(t, h, "after-scrub"), "a dry run changes nothing")
-	follows, err = Provisioned(h, false)
+	follows, err = rules.Provisioned(h, false)
 	require.NoError(t, err)
 	assert.True(t, follows)
 	assert.Equal(t, []string{recordPath + ": a provision ran after the scrub: make the scrub the last step"}, audit(t, h, "after-scrub"))
@@ -217,7 +219,7 @@ func TestCapturesAndFirstBootsAreNoWorkAfterTheScrub(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(target, "etc/machine-id"), []byte(oldID+"\n"), 0o644))
 	assert.Empty(t, audit(t, copied, "after-scrub"), "the image has booted")
-	follows, err := Provisioned(copied, false)
+	follows, err := rules.Provisioned(copied, false)
 	require.NoError(t, err)
 	assert.False(t, follows, "a base image of an earlier build was scrubbed too")
 }
@@ -245,8 +247,8 @@ func TestAgentsOfCutSessionsAreRemoved(t *testing.T) {
 		"/opt/a b/" + name + why, "/home/admin/" + name + why, "/usr/local/" + name + why,
 		"/srv/" + name + ": has the name of the agent's folder, and other files: look at them and remove the folder",
 	}, audit(t, h, "agent-folders"))
-	require.NoError(t, RemoveAgents(h, "/usr/local"))
-	require.NoError(t, RemoveAgents(h, "/srv"))
+	require.NoError(t, rules.RemoveAgents(h, "/usr/local"))
+	require.NoError(t, rules.RemoveAgents(h, "/srv"))
 	assert.NoDirExists(t, filepath.Join(root, "run/eksnode-agent"))
 	assert.NoDirExists(t, filepath.Join(root, "usr/local", name))
 	assert.FileExists(t, filepath.Join(root, "srv", name, "mine"))

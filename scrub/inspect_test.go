@@ -3,6 +3,7 @@
 package scrub
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -326,4 +327,66 @@ func TestSplunksHostNameIsReported(t *testing.T) {
 	assert.Equal(t, []string{
 		"/opt/splunkforwarder/etc/system/local/inputs.conf" + why, "/opt/splunk/etc/system/local/server.conf" + why,
 	}, audit(t, h, "host-names"))
+}
+
+// A secret in a file that another rule removes is reported by that rule alone. If
+// that rule is skipped, the secret is a finding.
+func TestSecretsInRemovedFilesAreReportedOnce(t *testing.T) {
+	key := "AK" + "IA" + strings.ToUpper(fill(16))
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd, "root/.bash_history": "export KEY=" + key, "root/.aws/credentials": key, "root/notes": key,
+		"etc/hosts":                  "127.0.0.1 localhost\n127.0.1.1 ip-10-0-0-9.eu-west-1.compute.internal\n# https://ci:" + fill(9) + "@git.corp/\n",
+		"var/lib/kubelet/kubeconfig": "server: https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
+	})
+	found := func(skip ...string) (targets []string) {
+		items, err := Spec{Skip: append(skip, "can-join", "not-a-node")}.AuditItems(nil)
+		require.NoError(t, err)
+		for range 2 { // a second plan has the same result
+			targets = nil
+			for _, p := range plan.Make(t.Context(), h, items) {
+				require.Empty(t, p.Error)
+				for _, a := range p.Actions {
+					targets = append(targets, fmt.Sprintf("%s %s (%s)", a.Verb, a.Target, p.Item))
+				}
+				for _, f := range p.Findings {
+					targets = append(targets, fmt.Sprintf("finding %s (%s)", f.Target, p.Item))
+				}
+			}
+		}
+		return targets
+	}
+	assert.ElementsMatch(t, []string{
+		"remove /root/.bash_history (histories)", "remove /root/.aws (credentials)", "finding /root/notes (secrets-left)",
+		"remove /var/lib/kubelet/kubeconfig (kubelet-kubeconfig)",
+		"write /etc/hosts (hosts)", "finding /etc/hosts (secrets-left)", // the line with the secret stays
+	}, found())
+	assert.ElementsMatch(t, []string{
+		"remove /root/.bash_history (histories)", "finding /root/.aws/credentials (secrets-left)", "finding /root/notes (secrets-left)",
+		"finding /var/lib/kubelet/kubeconfig (host-ids-left)",
+		"write /etc/hosts (hosts)", "finding /etc/hosts (secrets-left)",
+	}, found("credentials", "kubelet-kubeconfig"))
+}
+
+func TestIdentifiersOfMachineAndClusterAreFound(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 2)
+	h, _ := tree(t, map[string]string{
+		"etc/passwd": passwd, "etc/machine-id": id + "\n",
+		"etc/app/uuid":                                     "id: 01234567-89AB-CDEF-0123-456789ABCDEF\n",
+		"etc/app/name":                                     "ip-10-0-1-249.eu-west-1.compute.internal\n",
+		"etc/netplan/99-own.yaml":                          "network:\n  ethernets:\n    eth0:\n      match: {macaddress: \"06:11:22:33:44:55\"}\n",
+		"etc/systemd/network/10-eth.link":                  "[Match]\nMACAddress=06:11:22:33:44:55\n",
+		"etc/sysconfig/network-scripts/ifcfg-ens":          "DEVICE=ens5\nHWADDR=06:11:22:33:44:55\n",
+		"etc/systemd/system/kubelet.service.d/99-own.conf": "[Service]\nEnvironment=SERVER=https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
+		"etc/words":                                        "ip-10-0 trip-1-2-3-4 zip-1-2-3\nMACAddress=06:11:22:33:44:55\n",
+		"etc/udev/x":                                       "address}==\"06:11:22:33:44:55\"\n",
+		"etc/endpoint":                                     "https://NAME.gr7.REGION.eks.amazonaws.com\n",
+	})
+	assert.ElementsMatch(t, []string{
+		"/etc/app/uuid: line 1 contains this machine's id",
+		"/etc/app/name: line 1 contains an EC2 instance's host name",
+		"/etc/netplan/99-own.yaml: line 4 contains a network interface's address",
+		"/etc/systemd/network/10-eth.link: line 2 contains a network interface's address",
+		"/etc/sysconfig/network-scripts/ifcfg-ens: line 2 contains a network interface's address",
+		"/etc/systemd/system/kubelet.service.d/99-own.conf: line 2 contains an EKS cluster's endpoint",
+	}, audit(t, h, "host-ids-left"))
 }

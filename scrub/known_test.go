@@ -3,12 +3,13 @@
 package scrub
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -90,7 +91,7 @@ func TestKnownKubeconfigsAreRestoredWithoutTheirScript(t *testing.T) {
 					h, root := tree(t, files)
 					apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
 					want := template
-					if equivalent([]byte(template), []byte(templateText(templates.Kubeconfig))) && cluster != "not filled" {
+					if strings.TrimSpace(template) == strings.TrimSpace(templateText(templates.Kubeconfig)) && cluster != "not filled" {
 						want = templateText(templates.Kubeconfig)
 					}
 					assert.Equal(t, want, snapshot(t, root)[templates.Kubeconfig])
@@ -169,15 +170,11 @@ func TestKnownTemplatesAreRestoredWithoutTheScript(t *testing.T) {
 
 // reversed is a configuration of the kubelet as jq prints it.
 func reversed(text string) string {
-	o, err := parseObject([]byte(text))
-	if err != nil {
+	var out bytes.Buffer
+	if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
 		panic(err)
 	}
-	out, err := o.text()
-	if err != nil {
-		panic(err)
-	}
-	return string(out)
+	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
 // The configuration that a bootstrap copied for containerd is recognized without
@@ -196,27 +193,3 @@ func TestCopiesOfKnownTemplatesAreRemoved(t *testing.T) {
 	assert.Equal(t, []plan.Finding{{Target: "/" + name,
 		Reason: "pulls the pause image from the registry of the build's region, and no bootstrap on this machine writes the file again: name the pause image of the new node's region, or remove the file"}}, outcomes[0].Findings)
 }
-
-// FuzzKnownTemplates asks whether any text turns back into a known template. A
-// text that does is restored once, and then stays as it is.
-func FuzzKnownTemplates(f *testing.F) {
-	for _, text := range kubeconfigs() {
-		f.Add(text)
-	}
-	f.Add(joinedKubeconfig)
-	f.Add(nodeadmKubeconfig)
-	f.Add(templateText(templates.KubeletConfig))
-	f.Add(templateText(templates.ContainerdConfig))
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, tmpl := range templates.All() {
-			if !isKnown(tmpl, []byte(text)) {
-				continue
-			}
-			back, err := reversers[tmpl.Path]([]byte(text), tmpl.Content)
-			require.NoError(t, err)
-			require.True(t, isKnown(tmpl, back.Content))
-		}
-	})
-}
-
-var reversers = map[string]reverser{templates.Kubeconfig: reverseKubeconfig, templates.KubeletConfig: reverseKubeletConfig, templates.ContainerdConfig: reverseContainerdConfig}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 const oldID = "0123456789abcdef0123456789abcdef"
@@ -35,7 +37,7 @@ func TestIDsFromBeforeAScrubAreFoundAfterwards(t *testing.T) {
 		"boot/loader/entries/" + oldID + "-6.1.0-1.x86_64.conf":    "title x\nlinux /vmlinuz-6.1\n",
 		"boot/loader/entries/ffffffffffffffffffffffffffffffff-x.c": "x",
 	})
-	ids, err := MachineIDs(h)
+	ids, err := rules.MachineIDs(h)
 	require.NoError(t, err)
 	assert.Equal(t, []string{oldID, instance}, ids)
 	apply(t, h, Spec{})
@@ -131,7 +133,7 @@ func TestEC2IDsOfTheBuilderAreFound(t *testing.T) {
 		"etc/app/registry": account + ".dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.10\n", "etc/app/role": "arn:aws:iam::" + account + ":role/node\n", "etc/app/other": "987654321098\n",
 	}
 	h, _ := tree(t, files)
-	ids, err := MachineIDs(h)
+	ids, err := rules.MachineIDs(h)
 	require.NoError(t, err)
 	assert.Subset(t, ids, []string{id, eni, mac, account})
 	items, err := Spec{Only: []string{"old-ids-left", "host-ids-left"}}.AuditItems(nil, ids...)
@@ -169,7 +171,7 @@ func TestTheAPIServersOfAMachineAreSearchedAfterItsKubeconfigsAreGone(t *testing
 		"var/lib/cloud/scripts/per-boot/own": "api.corp.internal\n",
 	}
 	h, _ := tree(t, files)
-	ids, err := MachineIDs(h)
+	ids, err := rules.MachineIDs(h)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"10.20.30.40:6443", "api.corp.internal"}, ids)
 	found, err := look(t, "old-ids-left", h)
@@ -183,36 +185,4 @@ func TestTheAPIServersOfAMachineAreSearchedAfterItsKubeconfigsAreGone(t *testing
 		"/var/lib/cloud/scripts/per-boot/own: line 1 contains the old cluster's API server",
 		"/var/lib/kubelet/kubeconfig: line 1 contains the old cluster's API server",
 	}, got)
-}
-
-func TestServersInKubeconfigs(t *testing.T) {
-	for text, want := range map[string][]string{
-		"    server: https://API.corp.internal:6443\n":                                     {"api.corp.internal"},
-		"- cluster: {certificate-authority: x}\n  server: \"https://[fd00::1]:443\"":       nil,
-		"server: 'https://[fd00:1:2::1]:6443'":                                             {"[fd00:1:2::1]:6443"},
-		"server: https://10.1.2.3":                                                         {"https://10.1.2.3"},
-		"server: MASTER_ENDPOINT":                                                          nil,
-		"server: https://127.0.0.1:6443":                                                   nil,
-		"server: https://localhost.localdomain":                                            nil,
-		"server: https://kubernetes.default.svc":                                           nil,
-		"server: https://%zz":                                                              nil,
-		"server: https://short.io":                                                         {"short.io"},
-		"server: https://0123456789abcdef0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com": nil,
-		"server: https://a.b":                                                              nil,
-		"proxy-server: https://other.internal":                                             nil,
-		"":                                                                                 nil,
-	} {
-		assert.Equal(t, want, serversIn(text), text)
-	}
-}
-
-// FuzzServersIn reads any kubeconfig.
-func FuzzServersIn(f *testing.F) {
-	f.Add("server: https://api.corp.internal:6443\n")
-	f.Add("- server: \"https://[::1]:1\"\n  server: http://\xff")
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, name := range serversIn(text) {
-			require.True(t, isClustersOwn(name))
-		}
-	})
 }

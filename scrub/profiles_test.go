@@ -93,32 +93,6 @@ func TestMixedProfilesAreFindings(t *testing.T) {
 	}, said)
 }
 
-func TestNamesLeaveOtherLines(t *testing.T) {
-	v := judgeNames("", "DEVICE=eth0\nHWADDR=52:54:00:12:34:56\n#HOSTNAME=kept\nHOSTNAME=localhost\nDHCP_HOSTNAME=builder\nONBOOT=yes")
-	assert.Equal(t, "DEVICE=eth0\n#HOSTNAME=kept\nHOSTNAME=localhost\nONBOOT=yes", string(v.left))
-}
-
-// FuzzProfiles judges any text as a profile of every form. Of a profile with
-// lines of one machine, the rest is judged as one of every machine.
-func FuzzProfiles(f *testing.F) {
-	for _, c := range profileTrees {
-		for name, text := range c.files {
-			f.Add("/"+name, text)
-		}
-	}
-	f.Fuzz(func(t *testing.T, name, text string) {
-		for _, kind := range profileKinds() {
-			v := kind.judge(name, text)
-			if v.left == nil {
-				continue
-			}
-			if again := kind.judge(name, string(v.left)); again.left != nil || again.why != "" || len(v.left) >= len(text) {
-				t.Fatalf("%s: %q: %q, then %+v", kind.pattern, text, v.left, again)
-			}
-		}
-	})
-}
-
 func TestKubeadmsHostsReportTheControlPlanesSettings(t *testing.T) {
 	files := map[string]string{
 		"etc/passwd": passwd, "etc/kubernetes/audit-policy.yaml": "kind: Policy\n", "etc/kubernetes/kubelet/config.json.d/50-own.conf": "{}",

@@ -2,7 +2,6 @@ package scrub
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
 // ownPhases are the phases for rules of an operator. The other phases stop
@@ -55,7 +56,7 @@ func ParseRules(name string, text []byte) ([]Rule, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	for i, r := range f.Rules {
-		if err := errors.Join(r.checkRow(), r.checkNames(Table(), f.Rules[:i], f.Rules)); err != nil {
+		if err := errors.Join(checkRow(r), checkNames(r, Table(), f.Rules[:i], f.Rules)); err != nil {
 			errs = append(errs, placed(name, i+1, nodes.Rules[i], err))
 		}
 	}
@@ -99,7 +100,7 @@ func prefixed(prefix string, err error) error {
 var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
 
 // checkRow checks a rule without functions.
-func (r Rule) checkRow() error {
+func checkRow(r Rule) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !ownID().MatchString(r.ID) {
@@ -123,12 +124,12 @@ func (r Rule) checkRow() error {
 		wrong("paths: there are none")
 	}
 	for _, p := range r.Paths {
-		if err := checkPath(p); err != nil {
+		if err := rule.CheckPath(p); err != nil {
 			wrong("paths: %q %w", p, err)
 		}
 	}
 	for _, p := range r.Keep {
-		if err := checkPattern(p); err != nil {
+		if err := rule.CheckPattern(p); err != nil {
 			wrong("keep: %q %w", p, err)
 		}
 	}
@@ -137,10 +138,10 @@ func (r Rule) checkRow() error {
 
 // checkNames refuses names that select other rules: those of eksnode, of the
 // rules before in the file, and of all rules in the file.
-func (r Rule) checkNames(rules []Rule, before, all []Rule) error {
+func checkNames(r Rule, rules []Rule, before, all []Rule) error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if slices.ContainsFunc(rules, func(other Rule) bool { return slices.Contains(other.names(), r.ID) }) {
+	if slices.ContainsFunc(rules, func(other Rule) bool { return slices.Contains(other.Names(), r.ID) }) {
 		wrong("id: %q is a rule or group of eksnode; choose another", r.ID)
 	} else if slices.ContainsFunc(before, func(other Rule) bool { return other.ID == r.ID }) {
 		wrong("id: %q is used twice", r.ID)
@@ -158,15 +159,6 @@ func (r Rule) checkNames(rules []Rule, before, all []Rule) error {
 	return errors.Join(errs...)
 }
 
-// AsOwn returns a rule of an operator as a row of the table.
-func (r Rule) AsOwn() Rule {
-	r.own, r.Source = true, cmp.Or(r.Source, "a rule of the operator's own")
-	if !slices.Contains(r.Groups, "own") {
-		r.Groups = append([]string{"own"}, r.Groups...)
-	}
-	return r
-}
-
 // Extend adds rules that a program brings itself to the rules of a distribution. The
 // names must be new, and the rules complete: an ID, a phase, Why, and either Find or
 // Paths with the verb remove or empty. Like the rules of a rule file, they cannot
@@ -175,7 +167,7 @@ func Extend(more, own []Rule) ([]Rule, error) {
 	all := slices.Concat(Table(), more)
 	var errs []error
 	for _, r := range own {
-		if err := errors.Join(r.check(), r.checkID(all)); err != nil {
+		if err := errors.Join(check(r), checkID(r, all)); err != nil {
 			errs = append(errs, prefixed(fmt.Sprintf("own rule %q: ", r.ID), err))
 		}
 		r = r.AsOwn()
@@ -184,9 +176,9 @@ func Extend(more, own []Rule) ([]Rule, error) {
 	return more, errors.Join(errs...)
 }
 
-func (r Rule) check() error {
+func check(r Rule) error {
 	if len(r.Paths) > 0 && r.Find == nil && r.Phase != Inspect {
-		return r.checkRow()
+		return checkRow(r)
 	}
 	var errs []error
 	wrong := func(is bool, format string, args ...any) {
@@ -194,10 +186,10 @@ func (r Rule) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	for _, name := range r.names() {
+	for _, name := range r.Names() {
 		wrong(!ownID().MatchString(name), "name: %q must consist of small letters, digits and hyphens", name)
 	}
-	wrong(!slices.Contains(append(slices.Clone(Phases), Inspect), r.Phase), "phase: %q is not known", r.Phase)
+	wrong(!slices.Contains(append(slices.Clone(rule.Phases), Inspect), r.Phase), "phase: %q is not known", r.Phase)
 	wrong(r.Find == nil, "find: missing; without Find, set Paths and a phase that removes")
 	wrong(r.Find != nil && len(r.Paths) > 0 && (r.Verb == plan.Remove || r.Verb == plan.Empty), "paths: they have no effect with Find; leave them out")
 	wrong(r.Why == "", "why: missing; say what goes wrong if an image contains this")
@@ -205,8 +197,8 @@ func (r Rule) check() error {
 }
 
 // checkID refuses an ID that selects another rule.
-func (r Rule) checkID(rules []Rule) error {
-	if slices.ContainsFunc(rules, func(other Rule) bool { return slices.Contains(other.names(), r.ID) }) {
+func checkID(r Rule, rules []Rule) error {
+	if slices.ContainsFunc(rules, func(other Rule) bool { return slices.Contains(other.Names(), r.ID) }) {
 		return fmt.Errorf("id: %q is another rule or group; choose another", r.ID)
 	}
 	return nil

@@ -18,6 +18,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
 // common returns the files of every tree: accounts, files that make rules apply,
@@ -58,7 +60,7 @@ func allInstances(r Rule, names []string) []string {
 	for _, p := range r.Paths {
 		list = append(list, instances(p, names)...)
 	}
-	list = slices.DeleteFunc(list, func(n string) bool { return kept(r.Keep, n) })
+	list = slices.DeleteFunc(list, func(n string) bool { return rule.Kept(r.Keep, n) })
 	slices.Sort(list)
 	return slices.Compact(list)
 }
@@ -91,7 +93,7 @@ func emptied(note string) string {
 }
 
 func pathRules() []Rule {
-	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.look != nil })
+	return slices.DeleteFunc(Table(), func(r Rule) bool { return r.Look != nil })
 }
 
 func applied(t *testing.T, r Rule, build func(root string)) (before, after map[string]string) {
@@ -251,7 +253,7 @@ func related(others []string, dir string) bool {
 // in an empty image.
 func TestEveryRuleWithFindChangesOnlyDeclaredFiles(t *testing.T) {
 	for _, r := range Table() {
-		if r.look == nil || len(r.Paths) == 0 || r.Phase == Inspect {
+		if r.Look == nil || len(r.Paths) == 0 || r.Phase == Inspect {
 			continue
 		}
 		cases := found[r.ID]

@@ -19,7 +19,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -75,47 +74,6 @@ func TestAMountStopsLaterPhases(t *testing.T) {
 	require.NoError(t, os.Remove(volume))
 	apply(t, h, Spec{})
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
-}
-
-// On the live machine, mounts below a folder are unmounted, the deepest first.
-// Mounts may be nested, stacked, and have names that mountinfo(5) writes with \040
-// and \012. The sources of bind mounts keep their files.
-func TestNestedMountsAreUnmounted(t *testing.T) {
-	live, err := host.Live()
-	require.NoError(t, err)
-	defer live.Close()
-	folder, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	source := filepath.Join(folder, "source")
-	lay(t, source, map[string]string{"secret": "x", "deep/": ""})
-	require.NoError(t, os.MkdirAll(filepath.Join(folder, "kubelet/pods"), 0o755))
-	require.NoError(t, os.Symlink("kubelet", filepath.Join(folder, "linked")))
-	outer := filepath.Join(folder, "kubelet/pods", "new\nline \\040 x")
-	require.NoError(t, os.Mkdir(outer, 0o755))
-	var mounted []string
-	t.Cleanup(func() {
-		for range mounted {
-			_ = unix.Unmount(outer+"/deep", unix.MNT_DETACH)
-			_ = unix.Unmount(outer, unix.MNT_DETACH) // gone when the test passes
-		}
-	})
-	for _, m := range []struct{ source, at string }{{source, outer}, {source, outer}, {"/etc", outer + "/deep"}} {
-		require.NoError(t, unix.Mount(m.source, m.at, "", unix.MS_BIND, ""))
-		mounted = append(mounted, m.at)
-	}
-	etc := noted(t, "/etc")
-
-	rule := Rule{ID: "mounts", Phase: Unmount, look: unmountBelow(folder + "/linked")}
-	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{Rule: rule}}, nil)
-	require.NoError(t, err)
-	went := show.Each(outcomes[0].Actions, func(a plan.Action) string { return strings.TrimPrefix(a.Target, folder) })
-	at := strings.TrimPrefix(outer, folder+"/kubelet")
-	assert.Equal(t, []string{"/linked" + at + "/deep", "/linked" + at, "/linked" + at}, went)
-	left, err := live.Files.MountsBelow(folder)
-	require.NoError(t, err)
-	assert.Empty(t, left)
-	assert.FileExists(t, filepath.Join(source, "secret"))
-	assert.Equal(t, etc, noted(t, "/etc"))
 }
 
 // On a read-only disk, a rule that has something to do fails and nothing changes.

@@ -3,19 +3,11 @@
 package scrub
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // Spec selects the rules that run. The zero value selects all rules. Tags and
@@ -91,72 +83,4 @@ func oneOf(field surface.Name, value string, known []string) error {
 		return surface.Errorf("%s: %q is not known; known: %s", field, value, strings.Join(known, ", "))
 	}
 	return nil
-}
-
-func runRules() []Rule {
-	return []Rule{
-		{
-			ID: "run-left", Phase: Inspect, Groups: []string{"kubelet", "network"}, Verb: Report,
-			Paths: []string{"/run/**"}, Owner: "daemons, the VPC CNI",
-			Why:         "the image keeps state of another boot in /run, such as the leases in aws-node/ipam.json; a node never sees these files, but everyone with the image can read them",
-			Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
-			look: runLeft,
-		},
-	}
-}
-
-// runLeft reports files below /run of an image that does not run.
-func runLeft(d *draft) {
-	if d.h.IsLive() {
-		d.answer.NotApplicable = "the rule is for image roots: a running machine needs the files in /run"
-		return
-	}
-	for _, dir := range []string{"/run", "/var/run"} {
-		if st := d.lstat(dir); st == nil || !st.IsDir() { // a link points to the other folder
-			continue
-		}
-		foreign, err := d.h.Files.Walk(d.ctx, dir, dir, func(e host.Entry, err error) error {
-			if err != nil || e.IsDir() || e.Mode()&fs.ModeSymlink != 0 {
-				return err
-			}
-			if !e.Mode().IsRegular() || e.Size() > 0 { // a lock and a container's mount point are empty
-				d.find(e.Path, "left by an earlier boot: remove it")
-			}
-			return nil
-		})
-		d.failed(err)
-		d.found(foreignFindings(d.h, foreign)...)
-	}
-}
-
-// hashFiles hashes every regular file at and below name, following no links.
-// The folder itself may be a link if the verb empties it.
-func hashFiles(ctx context.Context, h *host.Host, verb plan.Verb, name string) ([]plan.FileHash, error) {
-	if st, err := h.Files.Lstat(name); err == nil && st.Mode()&fs.ModeSymlink != 0 && verb == plan.Remove {
-		return nil, nil
-	}
-	var files []plan.FileHash
-	_, err := h.Files.Walk(ctx, name, name, func(e host.Entry, err error) error {
-		if err != nil || !e.Mode().IsRegular() {
-			return err
-		}
-		in, err := e.Open()
-		if isMissing(err) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		f, err := hashFile(ctx, in, e.Path)
-		files = append(files, f)
-		return err
-	})
-	return files, err
-}
-
-func hashFile(ctx context.Context, in *os.File, name string) (plan.FileHash, error) {
-	defer in.Close()
-	sum := sha256.New()
-	size, err := io.Copy(sum, stoppable{ctx, in})
-	return plan.FileHash{Path: name, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
 }

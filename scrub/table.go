@@ -10,6 +10,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 // The options that errors name.
@@ -20,55 +23,7 @@ const (
 
 // Table lists the rules that apply to any distribution, in the order they run.
 // A distribution adds its own rules; see Items.
-func Table() []Rule {
-	return slices.Concat(
-		quiesceRules(),
-		containerRules(),
-		kubeletRules(),
-		instanceStoreRules(),
-		metadataRules(),
-		templateRules(),
-		credentialProviderRules(),
-		containerdConfigRules(),
-		nodeConfigRules(),
-		environmentRules(),
-		bootstrapRules(),
-		clusterRules(),
-		kubeadmRules(),
-		engineRules(),
-		iptablesRestoreRules(),
-		bootEntryRules(),
-		networkRules(),
-		profileRules(),
-		machineIDRules(),
-		hostKeyRules(),
-		hostsRules(),
-		identityRules(),
-		iscsiRules(),
-		swapRules(),
-		snapdRules(),
-		membershipRules(),
-		agentRules(),
-		cacheRules(),
-		agentFolderRules(),
-		logRules(),
-		agentLogRules(),
-		peopleRules(),
-		accessRules(),
-		secretRules(),
-		oldIDRules(),
-		changedRules(),
-		runRules(),
-		nodeRules(),
-		joinRules(),
-		originRules(),
-		proxyRules(),
-		moduleRules(),
-		breakerRules(sysctlRows(), modprobeRows(), mountRows(), unitRows(), firewallRows(), confinementRows(), settingRows()),
-		imageRules(),
-		afterScrubRules(),
-	)
-}
+func Table() []Rule { return rules.All() }
 
 // Validate checks the spec of a scrub without a machine. It accepts the rules of
 // the table and those of distributions. All errors are joined.
@@ -109,7 +64,7 @@ func (s Spec) scrubs(chosen []Rule) error {
 
 // audits refuses a selection with which an audit looks for nothing.
 func (s Spec) audits(chosen []Rule) error {
-	if slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != Quiesce }) {
+	if slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != rule.Quiesce }) {
 		return nil
 	}
 	return surface.Errorf("%s: the selected rules only stop programs, so an audit would check nothing: also select rules "+
@@ -118,7 +73,9 @@ func (s Spec) audits(chosen []Rule) error {
 
 // Items returns the selected rules of the table and of a distribution, in phase
 // order, for plan.Make and plan.Apply.
-func (s Spec) Items(more []Rule) ([]plan.Item, error) { return s.items(more, Spec.scrubs, Phases) }
+func (s Spec) Items(more []Rule) ([]plan.Item, error) {
+	return s.items(more, Spec.scrubs, rule.Phases)
+}
 
 // PlanItems returns the items of a dry run: those of Items and, unless Audit is
 // AuditOff, the rules of the inspect phase, which ignore what other rules
@@ -127,7 +84,7 @@ func (s Spec) PlanItems(more []Rule) ([]plan.Item, error) {
 	if s.Audit == AuditOff {
 		return s.Items(more)
 	}
-	return s.items(more, Spec.scrubs, append(Phases[:len(Phases):len(Phases)], Inspect))
+	return s.items(more, Spec.scrubs, append(rule.Phases[:len(rule.Phases):len(rule.Phases)], Inspect))
 }
 
 // AuditItems returns the rules that an audit runs. They include the rules of
@@ -135,7 +92,7 @@ func (s Spec) PlanItems(more []Rule) ([]plan.Item, error) {
 // and leave nothing to find. ids are the MachineIDs from before a scrub.
 func (s Spec) AuditItems(more []Rule, ids ...string) ([]plan.Item, error) {
 	s.WipeFreeSpace = false
-	return s.items(more, Spec.audits, append(Phases[1:len(Phases):len(Phases)], Inspect), ids...)
+	return s.items(more, Spec.audits, append(rule.Phases[1:len(rule.Phases):len(rule.Phases)], Inspect), ids...)
 }
 
 // Checks are the outcomes of all rules in an audit, in phase order: the outcomes
@@ -147,7 +104,7 @@ func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
 		rules = append(rules, own.AsOwn())
 	}
 	var all []plan.Check
-	for _, phase := range append(Phases[:len(Phases):len(Phases)], Inspect) {
+	for _, phase := range append(rule.Phases[:len(rule.Phases):len(rule.Phases)], Inspect) {
 		for _, r := range rules {
 			if r.Phase != phase {
 				continue
@@ -170,22 +127,22 @@ func (s Spec) items(more []Rule, use func(Spec, []Rule) error, phases []Phase, i
 		return nil, err
 	}
 	var items []plan.Item
-	shared := run{taken: taken{}, owners: &owners{}, originals: &originals{}, ids: ids}
+	shared := rule.Run{Taken: rule.Taken{}, Owners: &rule.Owners{}, Originals: &rule.Originals{}, Ids: ids}
 	for _, phase := range phases {
 		for _, r := range chosen {
 			if r.Phase != phase {
 				continue
 			}
-			r.notes = r.notes && !slices.Contains(s.Only, r.ID)
-			named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.named(s.Only)
+			r.Notes = r.Notes && !slices.Contains(s.Only, r.ID)
+			named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.Named(s.Only)
 			switch {
 			case named || s.Node == NodeYes:
 			case r.Breaks != nil: // a hardened machine that is no node breaks none
-				r.Applies = aNode
-			case r.ofNodes && s.Node == NodeAuto:
-				r.Applies = seemsNode
+				r.Applies = rules.ANode
+			case r.OfNodes && s.Node == NodeAuto:
+				r.Applies = rules.SeemsNode
 			}
-			items = append(items, item{Rule: r, hash: s.Hash, run: shared})
+			items = append(items, item{Rule: r, hash: s.Hash, Run: shared})
 		}
 	}
 	if s.WipeFreeSpace {
@@ -202,7 +159,7 @@ func (s Spec) choose(rules []Rule) ([]Rule, error) {
 	rules = append(rules, own...)
 	known := map[string]bool{}
 	for _, r := range rules {
-		for _, n := range r.names() {
+		for _, n := range r.Names() {
 			known[n] = true
 		}
 	}
@@ -220,7 +177,7 @@ func (s Spec) choose(rules []Rule) ([]Rule, error) {
 func (s Spec) ownRules(rules []Rule) ([]Rule, error) {
 	var own []Rule
 	for i, o := range s.Own {
-		err := errors.Join(o.checkRow(), o.checkNames(rules, s.Own[:i], s.Own))
+		err := errors.Join(checkRow(o), checkNames(o, rules, s.Own[:i], s.Own))
 		if err != nil {
 			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
 		}
@@ -231,13 +188,7 @@ func (s Spec) ownRules(rules []Rule) ([]Rule, error) {
 
 // Chooses reports whether the spec selects a rule.
 func (s Spec) Chooses(r Rule) bool {
-	return (len(s.Only) == 0 || r.named(s.Only)) && !r.named(s.Skip) && !(r.ofNodes && s.Node == NodeNo)
-}
-
-func (r Rule) names() []string { return append([]string{r.ID, string(r.Phase)}, r.Groups...) }
-
-func (r Rule) named(names []string) bool {
-	return slices.ContainsFunc(r.names(), func(n string) bool { return slices.Contains(names, n) })
+	return (len(s.Only) == 0 || r.Named(s.Only)) && !r.Named(s.Skip) && !(r.OfNodes && s.Node == NodeNo)
 }
 
 // checkNames refuses unknown rules and groups.

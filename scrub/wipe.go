@@ -9,6 +9,8 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
 // wipe makes removed files unreadable on the disk, after all other items. A
@@ -72,7 +74,7 @@ func diskPoints(h *host.Host) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	homes, err := Homes(h)
+	homes, err := rule.Homes(h)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	scrubrule "github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
 // rule is a rule of the scrub, as the page shows it.
@@ -45,7 +46,7 @@ func rules() []rule {
 	return list
 }
 
-func phases() []scrub.Phase { return append(slices.Clone(scrub.Phases), scrub.Inspect) }
+func phases() []scrub.Phase { return append(slices.Clone(scrubrule.Phases), scrub.Inspect) }
 
 func rulesOf(p scrub.Phase) []rule {
 	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Phase != p || r.Breaks != nil })

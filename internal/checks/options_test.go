@@ -73,18 +73,19 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 func TestRulesAndFunctionsShareAFile(t *testing.T) {
 	var files []source
 	for _, s := range sources(t) {
-		if path.Dir(s.name) == "scrub" && !s.isTest() {
+		if path.Dir(s.name) == "scrub/rules" && !s.isTest() {
 			files = append(files, s)
 		}
 	}
+	require.NotEmpty(t, files)
 	assert.Empty(t, apart(files))
 }
 
 func TestRulesApartFromFunctionsAreFound(t *testing.T) {
-	row := "package scrub\n\nvar rows = []Rule{{ID: \"a\", Find: find}, {ID: \"b\", Find: both(1)}, {ID: \"c\", Search: search}}\n\nfunc search() {}\n"
+	row := "package rules\n\nvar rows = []Rule{{ID: \"a\", Find: find}, {ID: \"b\", Find: both(1)}, {ID: \"c\", Look: search}}\n\nfunc search() {}\n"
 	assert.Equal(t, []string{"a.go: find is in b.go"}, apart([]source{
-		parsed(t, "a.go", row), parsed(t, "b.go", "package scrub\n\nfunc find() {}\n\nfunc both(int) {}\n"),
-		parsed(t, "c.go", "package scrub\n\nvar rule = Rule{Find: both(2)}\n"),
+		parsed(t, "a.go", row), parsed(t, "b.go", "package rules\n\nfunc find() {}\n\nfunc both(int) {}\n"),
+		parsed(t, "c.go", "package rules\n\nvar rule = Rule{Find: both(2)}\n"),
 	}))
 }
 
@@ -103,7 +104,7 @@ func apart(files []source) []string {
 				return true
 			}
 			key, ok := field.Key.(*ast.Ident)
-			if !ok || !slices.Contains([]string{"Applies", "Find", "Search"}, key.Name) {
+			if !ok || !slices.Contains([]string{"Applies", "Find", "Look"}, key.Name) {
 				return true
 			}
 			value := field.Value

@@ -17,7 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
-	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 // The lines that the remote commands print before and after their output, each
@@ -74,7 +74,7 @@ func probeCommand(name, folder, sudo string) string {
 		// Without links: the agent compares this path with its own.
 		"printf folder=; cd " + folder + " && pwd -P || echo",
 		"test -w . && echo writable=yes",
-		"test -d " + path.Dir(scrub.KeptAgent) + " && echo kept=yes",
+		"test -d " + path.Dir(rules.KeptAgent) + " && echo kept=yes",
 		"command -v " + program + " >/dev/null || echo sudo=missing",
 		// Not for root: sudo would write to the machine's log. env runs another
 		// program, as the agent will.
@@ -113,7 +113,7 @@ func agentCommand(name, folder string, size int, sha256, sudo string) string {
 		begin, create, exitFolder, piece, pieces, size-pieces*piece, file, exitUnpack)
 	if sha256 != "" {
 		get = fmt.Sprintf(`if %s && %s > %s && echo "%s  %s" | sha256sum -c > /dev/null; then %s; %s; else rm -rf %s; %s; fi`,
-			create, strings.TrimSpace(sudo+" cat "+scrub.KeptAgent), file, sha256, file, printMark(keptMark, name), begin, folder, get)
+			create, strings.TrimSpace(sudo+" cat "+rules.KeptAgent), file, sha256, file, printMark(keptMark, name), begin, folder, get)
 	}
 	return sh(
 		`trap "`+over+`" EXIT`,

@@ -17,7 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 // ErrHungUp is the cause when a run stops because the Packer host is gone.
@@ -43,7 +43,7 @@ func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 		err = leaveFolder(req.Folder)
 	}
 	if err == nil && req.Folder != "" && !req.DryRun {
-		err = scrub.RemoveAgents(h, filepath.Dir(req.Folder))
+		err = rules.RemoveAgents(h, filepath.Dir(req.Folder))
 	}
 	if err != nil {
 		r := plan.Report{Schema: plan.Schema, Command: string(req.Command), Tool: tool, Result: plan.Failure, Error: err.Error()}
@@ -135,13 +135,13 @@ func keep(h *host.Host) error {
 		return nil
 	}
 	if err == nil {
-		err = h.Files.Mkdir(filepath.Dir(scrub.KeptAgent), 0o700)
+		err = h.Files.Mkdir(filepath.Dir(rules.KeptAgent), 0o700)
 	}
 	if err == nil {
-		err = h.Files.Replace(scrub.KeptAgent, host.Attributes{Mode: 0o600}, copyAgent)
+		err = h.Files.Replace(rules.KeptAgent, host.Attributes{Mode: 0o600}, copyAgent)
 	}
 	if err != nil {
-		_, left := h.Files.RemoveTree(filepath.Dir(scrub.KeptAgent))
+		_, left := h.Files.RemoveTree(filepath.Dir(rules.KeptAgent))
 		return fmt.Errorf("keeping the agent for the next provisioner: %w", errors.Join(err, left))
 	}
 	return nil

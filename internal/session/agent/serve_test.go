@@ -27,6 +27,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 
 const tool = "1.2.3"
@@ -285,13 +286,13 @@ func TestAProvisionKeepsItsAgent(t *testing.T) {
 			require.Equal(t, c.kept, err == nil)
 			if c.kept {
 				assert.Equal(t, os.ModeDir|0o700, folder.Mode())
-				copied, err := os.ReadFile(filepath.Join(root, scrub.KeptAgent))
+				copied, err := os.ReadFile(filepath.Join(root, rules.KeptAgent))
 				require.NoError(t, err)
 				own, err := os.ReadFile("/proc/self/exe")
 				require.NoError(t, err)
 				assert.True(t, bytes.Equal(own, copied))
 			}
-			require.NoError(t, scrub.RemoveAgents(h, "/opt"))
+			require.NoError(t, rules.RemoveAgents(h, "/opt"))
 			assert.NoDirExists(t, filepath.Join(root, "run/eksnode-agent"))
 		})
 	}
@@ -303,6 +304,6 @@ func TestStaleAgentsAreOfTheFormThatTheScrubKnows(t *testing.T) {
 	stale := filepath.Join(root, "opt", FolderPrefix+"0123456789abcdef")
 	require.NoError(t, os.MkdirAll(stale, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(stale, "eksnode"), nil, 0o700))
-	require.NoError(t, scrub.RemoveAgents(h, "/opt"))
+	require.NoError(t, rules.RemoveAgents(h, "/opt"))
 	assert.NoDirExists(t, stale)
 }

@@ -1,0 +1,113 @@
+package scrub
+
+import (
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+// planKeeping plans one path without its kept parts.
+func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) (plan.Answer, error) {
+	names := []string{name}
+	if len(kept) > 0 {
+		// An emptied folder behind a link keeps its place.
+		_, place, err := h.Trail(name, verb == plan.Empty)
+		if err != nil {
+			return plan.Answer{}, err
+		}
+		switch {
+		case kept.cover(place):
+			return plan.Answer{}, nil
+		case kept.inside(place):
+			if names, err = kept.spare(h, place); err != nil {
+				return plan.Answer{}, err
+			}
+			verb = plan.Remove
+		}
+	}
+	var answer plan.Answer
+	var errs []error
+	for _, name := range names {
+		a, err := rule.PlanPath(h, verb, name, why)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		answer.Add(a)
+	}
+	return answer, errors.Join(errs...)
+}
+
+// keeps are the places that a rule leaves although its paths match them. A kept
+// place includes everything below it and the links that lead to it. Places are
+// resolved on the machine, after all links.
+type keeps []string
+
+func findKeeps(h *host.Host, patterns []string) (keeps, error) {
+	where, err := rule.Places(h, patterns)
+	if err != nil {
+		return nil, err
+	}
+	var found keeps
+	for _, p := range where {
+		names, _, err := p.Names(h) // foreign mounts always stay
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			_, own, err := h.Trail(name, false)
+			if err != nil {
+				return nil, err
+			}
+			links, led, err := h.Trail(name, true)
+			if err != nil {
+				return nil, err
+			}
+			found = append(append(found, own, led), links...)
+		}
+	}
+	return found, nil
+}
+
+// cover reports whether a place, or a folder above it, is kept.
+func (k keeps) cover(place string) bool {
+	return slices.ContainsFunc(k, func(kept string) bool { return rule.Within(kept, place) })
+}
+
+// inside reports whether something below a place is kept.
+func (k keeps) inside(place string) bool {
+	return slices.ContainsFunc(k, func(kept string) bool { return kept != place && rule.Within(place, kept) })
+}
+
+// spare lists what may be removed from a folder with kept contents: its other
+// entries, and those of the folders on the way to the kept ones.
+func (k keeps) spare(h *host.Host, folder string) ([]string, error) {
+	entries, err := afero.ReadDir(h.Files, folder)
+	if rule.LeadsNowhere(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		name := path.Join(folder, e.Name())
+		switch {
+		case k.cover(name):
+		case k.inside(name):
+			below, err := k.spare(h, name)
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, below...)
+		default:
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}

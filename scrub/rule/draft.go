@@ -1,0 +1,205 @@
+package rule
+
+import (
+	"context"
+	"io/fs"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Draft is the answer of a rule while the rule looks at a machine. It keeps the first error:
+// from then on, every method finds and plans nothing, so a rule asks for the error once.
+type Draft struct {
+	Ctx  context.Context
+	Host *host.Host
+	// Paths are those of the rule's row.
+	Paths []string
+	Run
+	Answer plan.Answer
+	Err    error
+}
+
+// Run is what the rules of a run share.
+type Run struct {
+	Taken     Taken
+	Owners    *Owners
+	Originals *Originals
+	// Ids are the MachineIDs from before a scrub.
+	Ids []string
+}
+
+// Failed keeps an error, and reports whether there is one.
+func (d *Draft) Failed(err error) bool {
+	if d.Err == nil {
+		d.Err = err
+	}
+	return d.Err != nil
+}
+
+// Act plans an action.
+func (d *Draft) Act(a plan.Action) {
+	if d.Err == nil {
+		d.Answer.Act(a)
+	}
+}
+
+// Find adds a finding.
+func (d *Draft) Find(target, reason string) { d.Found(plan.Finding{Target: target, Reason: reason}) }
+
+// Found adds findings.
+func (d *Draft) Found(findings ...plan.Finding) {
+	if d.Err == nil {
+		d.Answer.Findings = append(d.Answer.Findings, findings...)
+	}
+}
+
+func (d *Draft) add(a plan.Answer, err error) {
+	if !d.Failed(err) {
+		d.Answer.Add(a)
+	}
+}
+
+// Remove plans the removal of a path that exists.
+func (d *Draft) Remove(name, why string) { d.Act(removeAction(d.Host, name, why)) }
+
+// Plan plans a path, if it exists and has something to remove.
+func (d *Draft) Plan(verb plan.Verb, name, why string) { d.add(PlanPath(d.Host, verb, name, why)) }
+
+// Write plans another content of a file, which keeps its mode and owner.
+func (d *Draft) Write(verb plan.Verb, name string, text []byte, why string) {
+	attr, err := d.Host.Files.Attributes(name)
+	if !d.Failed(err) {
+		d.Act(WriteAction(d.Host, verb, name, text, attr, why))
+	}
+}
+
+// WriteAction writes a file.
+func WriteAction(h *host.Host, verb plan.Verb, name string, text []byte, attr host.Attributes, why string) plan.Action {
+	return plan.Action{Verb: verb, Target: name, Reason: why,
+		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, text, attr) }}
+}
+
+// Content is that of a regular file; nil if there is none.
+func (d *Draft) Content(name string) []byte {
+	if d.Err != nil {
+		return nil
+	}
+	text, err := d.Host.Content(name)
+	d.Failed(err)
+	return text
+}
+
+// Texts calls do with the content of each file. It leaves out folders, and links that lead
+// nowhere.
+func (d *Draft) Texts(names []string, do func(name string, text []byte)) {
+	for _, name := range names {
+		if st := d.Stat(name); st != nil && !st.IsDir() {
+			if text := d.Content(name); d.Err == nil {
+				do(name, text)
+			}
+		}
+	}
+}
+
+// OwnTexts is texts without links and special files.
+func (d *Draft) OwnTexts(names []string, do func(name string, text []byte)) {
+	for _, name := range names {
+		if d.IsFile(name) {
+			if text := d.Content(name); d.Err == nil {
+				do(name, text)
+			}
+		}
+	}
+}
+
+// Stat is what a path leads to; nil if it leads nowhere.
+func (d *Draft) Stat(name string) fs.FileInfo {
+	if d.Err != nil {
+		return nil
+	}
+	st, err := d.Host.Files.Stat(name)
+	if LeadsNowhere(err) || d.Failed(err) {
+		return nil
+	}
+	return st
+}
+
+// Lstat is an entry itself; nil if there is none.
+func (d *Draft) Lstat(name string) fs.FileInfo {
+	if d.Err != nil {
+		return nil
+	}
+	st, err := d.Host.Files.Lstat(name)
+	if d.Failed(IgnoreMissing(err)) || err != nil {
+		return nil
+	}
+	return st
+}
+
+// IsFile reports whether a path is a regular file, and no link to one.
+func (d *Draft) IsFile(name string) bool {
+	st := d.Lstat(name)
+	return st != nil && st.Mode().IsRegular()
+}
+
+// Exists reports whether a path leads to something.
+func (d *Draft) Exists(name string) bool {
+	if d.Err != nil {
+		return false
+	}
+	there, err := d.Host.Exists(name)
+	return !d.Failed(err) && there
+}
+
+// HasUnit reports whether the machine has a unit that is not masked.
+func (d *Draft) HasUnit(name string) bool {
+	there, err := d.Host.HasUnit(name)
+	return !d.Failed(err) && there
+}
+
+// Enablements are the links that start a unit at boot.
+func (d *Draft) Enablements(unit string) []string {
+	links, err := d.Host.Enablements(unit)
+	d.Failed(err)
+	return links
+}
+
+// Glob lists what matches patterns. A foreign mount on the way is an error.
+func (d *Draft) Glob(patterns ...string) []string {
+	var all []string
+	for _, pattern := range patterns {
+		names, err := glob(d.Host, pattern)
+		if d.Failed(err) {
+			return nil
+		}
+		all = append(all, names...)
+	}
+	return all
+}
+
+// Matching lists what matches patterns, each path once. A foreign mount on the way is a
+// finding.
+func (d *Draft) Matching(patterns ...string) []string {
+	names, foreign, err := matching(d.Host, patterns)
+	if d.Failed(err) {
+		return nil
+	}
+	d.Found(ForeignFindings(d.Host, foreign)...)
+	return names
+}
+
+// Known is matching without findings: another rule has them.
+func (d *Draft) Known(patterns ...string) []string {
+	names, _, err := matching(d.Host, patterns)
+	d.Failed(err)
+	return names
+}
+
+// Manifest is the image's; nil if it has none.
+func (d *Draft) Manifest() *manifest.Manifest {
+	m, err := manifest.Load(d.Host)
+	d.Failed(err)
+	return m
+}

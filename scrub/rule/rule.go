@@ -1,0 +1,159 @@
+// Package rule says what a row of the scrub is, and has what the functions of rows
+// share: the draft of an answer, paths with wildcards, accounts and homes, foreign
+// mounts, and the files of packages. It knows no row: those are in package rules.
+package rule
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+// Phase is a part of the scrub. The phases run in the order of Phases. A phase
+// starts only when the phase before it succeeded, so after a failed scrub the
+// owner can still log in.
+type Phase string
+
+// The phases.
+const (
+	Quiesce  Phase = "quiesce"         // stop programs that write
+	Unmount  Phase = "unmount"         // unmount everything below the kubelet
+	State    Phase = "state"           // remove state of the old cluster
+	Restored Phase = "restore"         // put templates and enablement back
+	Identity Phase = "identity"        // remove the identity of this machine
+	Caches   Phase = "caches and logs" // remove caches and logs of the build
+	Access   Phase = "access"          // remove logins, last of all
+)
+
+// Inspect is the phase of rules that only an audit runs: no rule may remove
+// what they find.
+const Inspect Phase = "inspect"
+
+// Phases lists the phases of a scrub in the order they run.
+var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access}
+
+// Report is the verb of rules that only have findings. No action has it.
+const Report plan.Verb = "report"
+
+// Rule is one row of the table: files or state that a node image must not
+// contain. A rule file has the fields with names.
+type Rule struct {
+	// ID names the rule in flags, reports and documentation, with lower-case letters,
+	// digits and hyphens.
+	ID string `yaml:"id" json:"id"`
+	// Phase is when the rule runs. In a rule file, it is state, identity, "caches and
+	// logs" or access.
+	Phase Phase `yaml:"phase" json:"phase"`
+	// Groups are other names that select the rule, such as "kubelet".
+	Groups []string `yaml:"groups" json:"groups,omitempty"`
+	// Verb is the action on each path: plan.Remove removes it, plan.Empty keeps
+	// the file or directory and removes its contents. Rules with a Find may use
+	// any verb; the one here is for documentation.
+	Verb plan.Verb `yaml:"action" json:"action"`
+	// Paths are absolute, may contain wildcards of path.Match, and may start
+	// with "~/" for the home folder of every account in passwd(5).
+	Paths []string `yaml:"paths" json:"paths"`
+	// Keep are paths in the form of Paths. A kept path stays with everything
+	// below it, at any depth of what Paths match, and so do the folders on the
+	// way to it.
+	Keep []string `yaml:"keep" json:"keep,omitempty"`
+	// Owned says that the rule may remove files that a package owns. Rules of the table
+	// may.
+	Owned bool `yaml:"owned" json:"owned,omitempty"`
+	// Owner is the program that writes the files.
+	Owner string `yaml:"owner" json:"owner,omitempty"`
+	// Why says what goes wrong if the image contains the files.
+	Why string `yaml:"why" json:"why"`
+	// Regenerated says what creates the files again on the new machine;
+	// "nothing" if that is not needed.
+	Regenerated string `yaml:"regenerated" json:"regenerated,omitempty"`
+	// Source is where the facts come from.
+	Source string `yaml:"source" json:"source,omitempty"`
+	// Applies reports whether the rule applies to this machine; nil means yes.
+	// A rule that does not apply may return findings instead.
+	Applies func(context.Context, *host.Host) (bool, plan.Answer, error) `yaml:"-" json:"-"`
+	// Breaks describes the setting that a rule of BreakersGroup finds; nil for
+	// other rules.
+	Breaks *Breaker `yaml:"-" json:"-"`
+	// Find plans the rule instead of Verb and Paths. It changes nothing; the actions
+	// of its answer do. host.Files never leaves the machine's root.
+	Find func(context.Context, *host.Host) (plan.Answer, error) `yaml:"-" json:"-"`
+
+	// Look is Find with a Draft: it gets the row's paths, and what the other rules of
+	// the run plan.
+	Look func(*Draft) `yaml:"-" json:"-"`
+	// OfNodes says that the rule finds what keeps a node from working. Spec.Node
+	// decides whether the rule runs.
+	OfNodes bool `yaml:"-" json:"-"`
+	// Own says that the rule is an operator's.
+	Own bool `yaml:"-" json:"-"`
+	// SparesOwned says that files of packages stay. NeverOwned are patterns of
+	// files for which the packages are not read.
+	SparesOwned bool     `yaml:"-" json:"-"`
+	NeverOwned  []string `yaml:"-" json:"-"`
+	// Notes says that findings are notes, unless rules select this rule
+	// by its ID.
+	Notes bool `yaml:"-" json:"-"`
+}
+
+// Plan returns the answer of a rule with a function, outside of a run.
+func (r Rule) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	return r.PlanIn(ctx, h, Run{})
+}
+
+// PlanIn returns the answer of a rule with a function in a run.
+func (r Rule) PlanIn(ctx context.Context, h *host.Host, run Run) (plan.Answer, error) {
+	if r.Look == nil {
+		return r.Find(ctx, h)
+	}
+	d := &Draft{Ctx: ctx, Host: h, Paths: r.Paths, Run: run}
+	r.Look(d)
+	if r.Notes || r.Breaks != nil && r.Breaks.Note {
+		d.Answer.Notes, d.Answer.Findings = d.Answer.Findings, nil
+	}
+	return d.Answer, d.Err
+}
+
+// AsOwn returns a rule of an operator as a row of the table.
+func (r Rule) AsOwn() Rule {
+	r.Own, r.Source = true, cmp.Or(r.Source, "a rule of the operator's own")
+	if !slices.Contains(r.Groups, "own") {
+		r.Groups = append([]string{"own"}, r.Groups...)
+	}
+	return r
+}
+
+// Names are the names that select the rule.
+func (r Rule) Names() []string { return append([]string{r.ID, string(r.Phase)}, r.Groups...) }
+
+// Named reports whether one of some names selects the rule.
+func (r Rule) Named(names []string) bool {
+	return slices.ContainsFunc(r.Names(), func(n string) bool { return slices.Contains(names, n) })
+}
+
+// BreakersGroup selects all rules about settings that break nodes.
+const BreakersGroup = "join-breakers"
+
+// Breaker is a setting that keeps a program of a node from working. Hardening
+// sets most of them.
+type Breaker struct {
+	// Cause is the ID by which `eksnode diagnose` names the failure.
+	Cause string
+	// Program is what fails, Shows how, and Fix the smallest exception.
+	Program, Shows, Fix string
+	// Since is the first version that fails.
+	Since string
+	// Benchmarks are the benchmarks' rules that demand the setting, such as
+	// "CIS 3.3.1" or "V-257970"; empty if none does. The numbers are those for
+	// Debian 12, Ubuntu 24.04 and RHEL 9 unless another system is named.
+	Benchmarks string
+	// Note says that few nodes need what the setting takes away: the audit
+	// reports a note, which changes no result.
+	Note bool
+	// Exempts are the rules of the SCAP Security Guide that demand the setting. Hardening
+	// leaves them out.
+	Exempts []string
+}

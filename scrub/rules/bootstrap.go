@@ -1,0 +1,312 @@
+package rules
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+func containerdConfigRules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: "containerd-config", Phase: rule.Restored, Groups: []string{"bootstrap", "containerd"}, Verb: plan.Remove,
+			Paths: []string{"/etc/containerd/config.toml"}, Owner: "bootstrap.sh, nodeadm",
+			Why:         "containerd would run with the old node's settings; a file that a package installed or a person wrote stays",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh, nodeadm",
+			Look: generatedContainerdConfig,
+		},
+	}
+}
+
+// generatedContainerdConfig removes /etc/containerd/config.toml if a first boot
+// wrote it or copied it from the template. A file that the manifest records is
+// restored. A file that a package installed or a person wrote stays.
+func generatedContainerdConfig(d *rule.Draft) {
+	name := d.Paths[0]
+	current := d.Content(name)
+	if current == nil {
+		return
+	}
+	if templateOf(d, name) != nil {
+		restoreTemplate(d, name, reverseContainerdConfig)
+		return
+	}
+	if !isNodeadmsContainerd(d, current) && !isInits(current) {
+		if !copiedFromTemplate(d, current) {
+			return
+		}
+		if !copiesTemplate(d) {
+			d.Find(name, "pulls the pause image from the registry of the build's region, and no bootstrap on this machine "+
+				"writes the file again: name the pause image of the new node's region, or remove the file")
+			return
+		}
+	}
+	d.Plan(plan.Remove, name, "first boot wrote it")
+}
+
+// copiedFromTemplate reports whether a configuration of containerd is the
+// filled-in template. The template may be that of the image or an edited one,
+// and the pause image that of a region or of the image.
+func copiedFromTemplate(d *rule.Draft, current []byte) bool {
+	tmpl := templateOf(d, templates.ContainerdConfig)
+	if tmpl == nil {
+		return isKnownContainerdConfig(current)
+	}
+	edited := d.Content(templates.ContainerdConfig)
+	back, err := reverseContainerdConfig(current, tmpl.Content)
+	if err != nil {
+		return false // not from a bootstrap: no sandbox image
+	}
+	if !bytes.Equal(back.Content, current) {
+		return true // had the pause image of a region
+	}
+	plain := withoutPause(current)
+	return equivalent(plain, withoutPause(tmpl.Content)) || edited != nil && equivalent(plain, withoutPause(edited))
+}
+
+// copiesTemplate reports whether a bootstrap on this machine copies a template
+// to containerd's configuration: the script or the template is there.
+func copiesTemplate(d *rule.Draft) bool {
+	return bootstrapScript(d) != "" || d.Exists(templates.ContainerdConfig)
+}
+
+// isKnownContainerdConfig reports whether a configuration of containerd is a
+// filled-in template of Amazon Linux 2.
+func isKnownContainerdConfig(current []byte) bool {
+	for _, t := range templates.All() {
+		if t.Path == templates.ContainerdConfig {
+			return isKnown(t, current)
+		}
+	}
+	return false
+}
+
+// withoutPause replaces every pause image with the placeholder SANDBOX_IMAGE.
+func withoutPause(text []byte) []byte {
+	lines := strings.Split(string(text), "\n")
+	for i, line := range lines {
+		if m := sandboxLine().FindStringSubmatch(line); m != nil {
+			lines[i] = m[1] + m[2] + sandboxPlaceholder + m[4] + m[5]
+		}
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
+
+// credentialProviderRules has the rule for the kubelet's list of registries.
+func credentialProviderRules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: "credential-provider-config", Phase: rule.Restored, Groups: []string{"bootstrap", "kubelet", "templates"}, Verb: plan.Restore,
+			Paths: []string{credentialProviderConfig}, Owner: "eksnode init, nodeadm",
+			Why:         "the kubelet would use the registry list of another version; a file that names registries other than ECR stays, because a person wrote it",
+			Regenerated: "first boot", Source: "amazon-eks-ami nodeadm",
+			Look: credentialProvider,
+		},
+	}
+}
+
+const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
+
+// scriptInstalls reports whether the image has the list for a bootstrap.sh, which
+// does not write the list itself.
+func scriptInstalls(d *rule.Draft) bool {
+	supported := contractOf(d)
+	// A manifest names every template that the image had.
+	return supported == withScript || supported == knownTemplate && d.Manifest() == nil
+}
+
+// credentialProvider restores the image's own list of registries if a first
+// boot wrote another. On an image without a recorded list, the rule removes the
+// list, unless Amazon Linux 2's bootstrap.sh installed it. A list that a person
+// wrote stays.
+func credentialProvider(d *rule.Draft) {
+	name := d.Paths[0]
+	current, tmpl := d.Content(name), templateOf(d, name)
+	switch {
+	case tmpl != nil && current == nil:
+		d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
+	case current == nil || !namesOnlyECR(current):
+	case tmpl == nil:
+		if !scriptInstalls(d) {
+			d.Plan(plan.Remove, name, "first boot wrote it")
+		}
+	case !bytes.Equal(current, tmpl.Content):
+		d.Write(plan.Restore, name, tmpl.Content, "first boot wrote it")
+	}
+}
+
+// namesOnlyECR reports whether a CredentialProviderConfig could come from a
+// first boot: it has one provider, without arguments or environment, and only
+// for ECR.
+func namesOnlyECR(text []byte) bool {
+	var config struct {
+		Providers []struct {
+			Name        string   `json:"name"`
+			MatchImages []string `json:"matchImages"`
+			Args        []string `json:"args"`
+			Env         []any    `json:"env"`
+		} `json:"providers"`
+	}
+	if json.Unmarshal(text, &config) != nil || len(config.Providers) != 1 {
+		return false
+	}
+	p := config.Providers[0]
+	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 && !slices.ContainsFunc(p.MatchImages, func(image string) bool {
+		return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") && !strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
+	})
+}
+
+// bootstrapRules are the rules for files that a bootstrap wrote, by either
+// contract.
+func bootstrapRules() []rule.Rule {
+	g := []string{"bootstrap"}
+	return []rule.Rule{
+		{
+			ID: "cluster-ca", Phase: rule.State, Groups: append(g, "pki"), Verb: plan.Remove,
+			Paths: []string{"/etc/kubernetes/pki/*"}, Owner: "bootstrap.sh, nodeadm, kubeadm",
+			Why:         "with the old cluster's CA the node trusts only the old cluster, not its own",
+			Regenerated: "the bootstrap", Source: "observed on a captured node: Unauthorized",
+		},
+		{
+			ID: "static-pods", Phase: rule.State, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/etc/kubernetes/manifests/*"}, Owner: "kubeadm, an administrator",
+			Why: "the old cluster's static pods would start on every node", Regenerated: "nothing", Source: "kubeadm reset",
+		},
+		{
+			ID: "kubeadm-config", Phase: rule.State, Groups: append(g, "secrets"), Verb: plan.Remove,
+			Paths: []string{
+				"/etc/kubernetes/admin.conf", "/etc/kubernetes/super-admin.conf", "/etc/kubernetes/kubelet.conf",
+				"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/controller-manager.conf", "/etc/kubernetes/scheduler.conf",
+				"/etc/kubernetes/tmp/*", rule.KubeletDir + "/kubeadm-flags.env", rule.KubeletDir + "/instance-config.yaml",
+			}, Owner: "kubeadm",
+			Why: "the files contain credentials for the old cluster, and the old node's name and flags", Regenerated: "kubeadm", Source: "kubeadm reset",
+		},
+		{
+			ID: "nodeconfig-kubelet", Phase: rule.State, Groups: append(g, "kubelet"), Verb: plan.Remove,
+			Paths: []string{
+				rule.KubeletDir + "/bootstrap-kubeconfig", "/etc/kubernetes/kubelet/config.json",
+				"/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/eks/kubelet/environment",
+			}, Owner: "nodeadm",
+			Why: "the files contain the old cluster's endpoint, name and settings", Regenerated: "each boot", Source: "eks-hybrid, amazon-eks-ami nodeadm",
+		},
+		{
+			ID: "kubelet-drop-ins", Phase: rule.State, Groups: append(g, "kubelet"), Verb: plan.Remove,
+			Paths: []string{
+				"/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf",
+				"/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
+				"/var/snap/kubelet-eks/*/args",
+			}, Owner: "bootstrap.sh, the snap kubelet-eks",
+			Why:         "the files contain the old node's address, name, labels and taints; bootstrap.sh rewrites the second file only when arguments are given",
+			Regenerated: "bootstrap.sh", Source: "amazon-eks-ami bootstrap.sh",
+		},
+		{
+			ID: "generated-drop-ins", Phase: rule.State, Groups: g, Verb: plan.Remove,
+			Paths: []string{
+				"/etc/systemd/system/containerd.service.d/http-proxy.conf", "/etc/systemd/system/crio.service.d/http-proxy.conf", "/etc/systemd/system/docker.service.d/http-proxy.conf", "/etc/systemd/system/containerd.service.d/10-kops.conf",
+				"/etc/systemd/system/amazon-ssm-agent.service.d/http-proxy.conf", "/etc/systemd/system/snap.amazon-ssm-agent.amazon-ssm-agent.service.d/http-proxy.conf", "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
+				"/etc/containerd/base-runtime-spec.json", "/etc/eks/nodeadm/udev-net-manager/*",
+			}, Owner: "nodeadm, user data",
+			Why: "the files contain the old cluster's proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
+		},
+		{
+			ID: "soci-config", Phase: rule.State, Groups: append(g, "containerd"), Verb: plan.Remove,
+			Paths: []string{sociConfig}, Owner: "nodeadm, eksnode init",
+			Why:         "the node would pull images with the old cluster's settings; a file that first boot did not write stays",
+			Regenerated: "first boot", Source: "NodeConfig, FastImagePull",
+			Look: generatedSOCI,
+		},
+		{
+			ID: "iptables-rules", Phase: rule.State, Groups: []string{"network"}, Verb: plan.Remove,
+			Paths: []string{
+				"/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6",
+				"/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules",
+			},
+			Owner: "bootstrap.sh with dockerd, iptables-save",
+			Why:   "the old cluster's KUBE-* rules would be loaded at every boot", Regenerated: "kube-proxy", Source: "amazon-eks-ami bootstrap.sh",
+			Look: savedKubeRules,
+		},
+		{
+			ID: "bootstrap-units", Phase: rule.Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Remove,
+			Paths: []string{"/etc/systemd/system/kubelet.service", "/etc/systemd/system/sandbox-image.service"}, Owner: "bootstrap.sh",
+			Why:         "old copies override the units of the image; the bootstrap made them",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
+			Look: copiedUnits,
+		},
+		{
+			ID: "kubelet-enabled", Phase: rule.Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Disable,
+			Paths: []string{"/etc/systemd/system/*.wants/kubelet.service", "/etc/systemd/system/*.wants/sandbox-image.service"}, Owner: "bootstrap.sh",
+			Why:         "an enabled kubelet starts before the bootstrap, with the old cluster's files or with none",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
+			Look: enablements(earlyStart, "kubelet.service", "sandbox-image.service"),
+		},
+	}
+}
+
+// isInits reports whether `eksnode init` wrote a file: the first line says so,
+// in file formats with comments.
+func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.InitMark+"\n")) }
+
+// generatedSOCI plans the removal of a configuration of SOCI's snapshotter that a
+// first boot wrote. A file that a package installed or a person wrote stays.
+func generatedSOCI(d *rule.Draft) {
+	text := d.Content(sociConfig)
+	if text != nil && (isInits(text) || isNodeadmsSOCI(d, text)) {
+		d.Plan(plan.Remove, sociConfig, "first boot wrote it")
+	}
+}
+
+const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"
+
+// savedKubeRules removes saved firewall rules with chains of a cluster. Other
+// saved rules belong to an administrator.
+func savedKubeRules(d *rule.Draft) {
+	d.RemoveWhere("contains the old cluster's chains", func(text []byte) bool {
+		return bytes.Contains(text, []byte("KUBE-")) || bytes.Contains(text, []byte("AWS-SNAT-CHAIN"))
+	}, d.Paths...)
+}
+
+// copiedUnits removes the units that bootstrap.sh copies from the image's own
+// folder to /etc/systemd/system. The originals stay. Where /usr is read-only, the
+// image's own unit is at that place, and is restored.
+func copiedUnits(d *rule.Draft) {
+	for i, original := range []string{
+		"/etc/eks/containerd/kubelet-containerd.service", "/etc/eks/containerd/sandbox-image.service",
+	} {
+		copied := d.Paths[i]
+		source, current, own := d.Content(original), d.Content(copied), templateOf(d, copied)
+		why := "the bootstrap copied it from " + original
+		copies := source != nil && bytes.Equal(current, source)
+		switch {
+		case own == nil && copies:
+			d.Plan(plan.Remove, copied, why)
+		case own != nil && source != nil && (current == nil || copies && !bytes.Equal(current, own.Content)):
+			d.Act(rule.WriteAction(d.Host, plan.Restore, copied, own.Content, own.Attributes, why))
+		}
+	}
+}
+
+// earlyStart is why no unit of the bootstrap is enabled.
+const earlyStart = "would start at boot, before the bootstrap"
+
+// enablements plans the removal of the links that start units at boot.
+func enablements(why string, units ...string) func(*rule.Draft) {
+	return func(d *rule.Draft) {
+		for _, u := range units {
+			for _, link := range d.Enablements(u) {
+				d.Act(plan.Action{Verb: plan.Disable, Target: link, Reason: u + " " + why, Removal: host.Removal{Entries: 1},
+					Do: func(context.Context, plan.Progress) error {
+						_, err := d.Host.Files.RemoveTree(link)
+						return err
+					}})
+			}
+		}
+	}
+}

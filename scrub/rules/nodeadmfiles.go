@@ -1,0 +1,176 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+// The files that Amazon's nodeadm renders have no mark. They are recognized by
+// settings that only nodeadm combines, on machines that have nodeadm: each first
+// boot writes the files again.
+
+// baseRuntimeSpec matches the setting of containerd's runtime that names
+// nodeadm's file of limits, in all forms that nodeadm and containerd print.
+var baseRuntimeSpec = rule.Expression(`(?m)^\s*base_runtime_spec\s*=\s*["']/etc/containerd/base-runtime-spec\.json["']`)
+
+// isNodeadmsContainerd reports whether nodeadm rendered a configuration of
+// containerd. The scrub removes the file of limits that the configuration needs.
+func isNodeadmsContainerd(d *rule.Draft, text []byte) bool {
+	return baseRuntimeSpec().Match(text) && nodeadm.there(d)
+}
+
+// sociTables are the tables of the configuration that nodeadm renders for SOCI's
+// snapshotter.
+var sociTables = []string{
+	"[content_store]", "[cri_keychain]", "[pull_modes.parallel_pull_unpack]", `[pull_modes.parallel_pull_unpack.decompress_streams."gzip"]`,
+}
+
+// isNodeadmsSOCI reports whether nodeadm rendered a configuration of SOCI's
+// snapshotter: it has nodeadm's tables and the socket of containerd, and no
+// comment.
+func isNodeadmsSOCI(d *rule.Draft, text []byte) bool {
+	lines := configLines(text)
+	for _, needed := range []string{"[cri_keychain]", "[pull_modes.parallel_pull_unpack]", `image_service_path = "/run/containerd/containerd.sock"`} {
+		if !slices.Contains(lines, needed) {
+			return false
+		}
+	}
+	other := func(line string) bool { return strings.HasPrefix(line, "[") && !slices.Contains(sociTables, line) }
+	return !strings.Contains(string(text), "#") && !slices.ContainsFunc(lines, other) && nodeadm.there(d)
+}
+
+func nodeConfigRules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: "nodeconfig-sources", Phase: rule.State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
+			Paths: []string{nodeConfigs}, Owner: "user data",
+			Why:         "NodeConfigs of the old cluster override the new node's user data; NodeConfigs that name no cluster belong to the image and stay",
+			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
+			Look: clusterNodeConfigs,
+		},
+	}
+}
+
+// nodeConfigs are the NodeConfigs that nodeadm and `eksnode init` merge with
+// those in user data. Scripts in user data write them, and so do makers of
+// images, for example to configure the handler of a container runtime.
+const nodeConfigs = "/etc/eks/nodeadm.d/*"
+
+// clusterNodeConfigs plans the removal of NodeConfigs that name a cluster. An
+// unreadable NodeConfig is a finding, because first boot fails on it.
+func clusterNodeConfigs(d *rule.Draft) {
+	names := slices.DeleteFunc(d.Glob(d.Paths...), func(name string) bool { // no first boot reads others
+		return !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
+	})
+	d.Texts(names, func(name string, text []byte) {
+		switch named, err := namesCluster(text); {
+		case err != nil:
+			d.Find(name, fmt.Sprintf("not readable as a NodeConfig, so first boot would fail (%v): repair or remove the "+
+				"file", err))
+		case named:
+			d.Remove(name, "names the old cluster, and would override a new node's user data")
+		}
+	})
+}
+
+func namesCluster(text []byte) (bool, error) {
+	if !bytes.Contains(text, []byte("NodeConfig")) {
+		return false, nil
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	for {
+		var config struct {
+			Kind string `yaml:"kind"`
+			Spec struct {
+				Cluster map[string]any `yaml:"cluster"`
+			} `yaml:"spec"`
+		}
+		if err := d.Decode(&config); errors.Is(err, io.EOF) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		if config.Kind == "NodeConfig" && len(config.Spec.Cluster) > 0 {
+			return true, nil
+		}
+	}
+}
+
+// environmentRules has the rule for the environments that a first boot gives to
+// services.
+func environmentRules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: "generated-environments", Phase: rule.State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
+			Paths: []string{"/etc/systemd/system/*.service.d/environment.conf", "/etc/systemd/system.conf.d/environment.conf", sociDropIn},
+			Owner: "nodeadm, eksnode init",
+			Why:   "services of every node would get the old cluster's environment and proxies; a drop-in that a person wrote stays", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm, instance.environment",
+			Look: generatedEnvironments,
+		},
+	}
+}
+
+// sociDropIn is the drop-in by which nodeadm starts SOCI's snapshotter before
+// containerd.
+const sociDropIn = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf"
+
+// rendered matches the whole of a drop-in as nodeadm renders it: assignments in
+// quotes, and nothing else.
+var rendered = regexp.MustCompile(`^(?:\[Service\]\n(?:Environment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+|\[Manager\]\n(?:DefaultEnvironment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+)$`)
+
+// generatedEnvironments plans the removal of drop-ins that a first boot wrote.
+// eksnode marks its files. Amazon's nodeadm does not, so its form counts only
+// where nodeadm has configured the machine.
+func generatedEnvironments(d *rule.Draft) {
+	configured := nodeadmRan(d)
+	d.Texts(d.Matching(d.Paths...), func(name string, text []byte) {
+		if isInits(text) || name == sociDropIn && isSOCIOrder(text) ||
+			configured && name != sociDropIn && isRendered(string(text)) {
+			d.Remove(name, "first boot wrote it")
+		}
+	})
+}
+
+// isRendered reports whether nodeadm could have rendered a drop-in: it sorts the
+// variables by name.
+func isRendered(text string) bool {
+	if !rendered.MatchString(text) {
+		return false
+	}
+	var names []string
+	for line := range strings.Lines(text) {
+		if _, assignment, ok := strings.Cut(line, `"`); ok {
+			name, _, _ := strings.Cut(assignment, "=")
+			names = append(names, name)
+		}
+	}
+	return slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names)
+}
+
+// isSOCIOrder reports whether a drop-in only orders containerd after SOCI's
+// snapshotter.
+func isSOCIOrder(text []byte) bool {
+	return slices.Equal(configLines(text), []string{"[Unit]", "Requires=soci-snapshotter.service", "After=soci-snapshotter.service"})
+}
+
+// nodeadmRan reports whether nodeadm has configured this machine: files that
+// only a first boot by NodeConfig writes are there. The rule runs before the one
+// that removes them.
+func nodeadmRan(d *rule.Draft) bool {
+	return slices.ContainsFunc([]string{
+		"/etc/eks/kubelet/environment", "/etc/kubernetes/kubelet/config.json",
+		"/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf",
+	}, d.Exists)
+}

@@ -1,0 +1,180 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
+)
+
+// oldIDRules has the rule for the IDs and the API servers that the machine had
+// before the scrub.
+func oldIDRules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: "old-ids-left", Phase: rule.Inspect, Groups: []string{"identity"}, Verb: rule.Report,
+			Paths: oldIDPlaces, Owner: "anybody",
+			Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
+			Regenerated: "its owner", Source: "machine-id(5)",
+			Look: oldIDsLeft,
+		},
+	}
+}
+
+// oldIDPlaces are the folders whose names are searched, in addition to homes.
+var oldIDPlaces = []string{"/boot", "/efi", "/etc", "/var", "/opt", "/srv", "/usr/local", "/usr/lib", "/root", "/home"}
+
+// MachineIDs returns the IDs of this machine: the machine ID, its copies, the
+// names by which the journal and boot entries carry it, the instance's IDs that
+// cloud-init has, and the API servers of its kubeconfigs. A scrub reads them first
+// and gives them to its audit.
+func MachineIDs(h *host.Host) ([]string, error) {
+	d := &rule.Draft{Host: h}
+	var ids []string
+	for _, name := range []string{
+		"/etc/machine-id", "/var/lib/dbus/machine-id", entryToken, "/var/lib/cloud/data/instance-id",
+		"/var/lib/cloud/data/previous-instance-id",
+	} {
+		id := strings.ToLower(strings.TrimSpace(string(d.Small(name))))
+		if isMachineID(id) || instanceUUID.MatchString(id) || ec2Instance.MatchString(id) {
+			ids = append(ids, id)
+		}
+	}
+	ids = append(ids, instanceData(d)...)
+	for _, name := range d.Known(
+		"/var/log/journal/*", "/boot/*", "/boot/efi/*", "/efi/*", "/boot/loader/entries/*.conf",
+		"/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
+	) {
+		if id, _, _ := strings.Cut(path.Base(name), "-"); isMachineID(id) {
+			ids = append(ids, id)
+		}
+	}
+	ids = append(ids, clusterHosts(d)...)
+	if d.Err != nil {
+		return nil, fmt.Errorf("listing the IDs of this machine: %w", d.Err)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+var instanceUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+var macAddress = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+
+var ec2Instance = regexp.MustCompile(`^i-([0-9a-f]{17}|[0-9a-f]{8})$`)
+
+// ofInstance match what identifies an EC2 instance, its account and its network
+// interfaces in cloud-init's copy of the metadata.
+var ofInstance = []*regexp.Regexp{
+	regexp.MustCompile(`"(i-[0-9a-f]{8,17})"`), regexp.MustCompile(`"(eni-[0-9a-f]{8,17})"`),
+	regexp.MustCompile(`"account-?[iI]d": ?"(\d{12})"`), regexp.MustCompile(`"owner-id": ?"(\d{12})"`),
+	regexp.MustCompile(`"mac": ?"((?:[0-9a-f]{2}:){5}[0-9a-f]{2})"`),
+}
+
+// instanceData returns the IDs in cloud-init's copy of the instance's metadata, which
+// only a running machine has.
+func instanceData(d *rule.Draft) []string {
+	text := d.Small("/run/cloud-init/instance-data.json")
+	var ids []string
+	for _, re := range ofInstance {
+		for _, m := range re.FindAllSubmatch(text, -1) {
+			ids = append(ids, string(m[1]))
+		}
+	}
+	return ids
+}
+
+// oldIDsLeft reports names anywhere, and contents in searchedForIDs, with an ID from before a
+// scrub, or one that the machine has now.
+func oldIDsLeft(d *rule.Draft) {
+	ids, err := MachineIDs(d.Host)
+	if d.Failed(err) {
+		return
+	}
+	ids = append(ids, d.Ids...)
+	slices.Sort(ids)
+	var patterns []secrets.Pattern
+	for _, id := range slices.Compact(ids) {
+		kind := "the machine's id from before the scrub"
+		if strings.ContainsAny(id, ".:") && !macAddress.MatchString(id) {
+			kind = "the old cluster's API server"
+		}
+		patterns = append(patterns, secrets.Pattern{Kind: kind, Hints: []string{id[:8]}, Re: secrets.AnyForm(id)})
+	}
+	homes, err := rule.Homes(d.Host)
+	if d.Failed(err) {
+		return
+	}
+	tops := append(slices.Clone(oldIDPlaces), homes...)
+	findings, err := namesWith(d.Ctx, d.Host, d.Taken, tops, append(slices.Clone(patterns), namesOfEC2))
+	d.Found(findings...)
+	d.Failed(err)
+	if id := strings.TrimSpace(string(d.Small("/etc/machine-id"))); id != "" { // the rule host-ids-left searches for it
+		patterns = slices.DeleteFunc(patterns, func(p secrets.Pattern) bool { return p.Re().MatchString(id) })
+	}
+	if len(patterns) == 0 || d.Err != nil {
+		return
+	}
+	found, err := secrets.Search{Taken: d.Taken, Words: secrets.NewIndex(patterns)}.In(d.Ctx, d.Host, searchedForIDs...)
+	d.Found(slices.DeleteFunc(found, func(f plan.Finding) bool {
+		return idsOwn(f.Target) || d.Taken.By(f.Target, plan.Restore, plan.Write) || rule.About(findings, f.Target)
+	})...)
+	d.Failed(err)
+}
+
+// namesOfEC2 matches names of an instance, an interface and a host that is not
+// known.
+var namesOfEC2 = secrets.Pattern{Re: rule.Expression(`^i-[0-9a-f]{8}$|\b(i|eni)-[0-9a-f]{17}\b|\bip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}\b`)}
+
+// namesWith reports files and folders whose names carry an ID and that no other
+// rule removes or renames.
+func namesWith(ctx context.Context, h *host.Host, taken rule.Taken, tops []string, ids []secrets.Pattern) ([]plan.Finding, error) {
+	var findings []plan.Finding
+	var errs []error
+	seen := map[string]bool{}
+	for _, top := range tops {
+		_, err := h.Files.Walk(ctx, top, path.Dir(top), func(e host.Entry, err error) error {
+			switch {
+			case err != nil:
+				errs = append(errs, err)
+				return nil
+			case e.IsDir() && (rule.Kept(namesNotSearched, e.Path) || taken.InWalk(top, e.Path)) || seen[e.Path]:
+				return skipFolder(e)
+			case taken.InWalk(top, e.Path) || taken.By(e.Path, plan.Write):
+				return nil
+			}
+			seen[e.Path] = true
+			base := path.Base(e.Path)
+			if slices.ContainsFunc(ids, func(p secrets.Pattern) bool { return p.Re().MatchString(base) }) {
+				findings = append(findings, plan.Finding{Target: e.Path, Reason: "its name carries the builder machine's ID: rename or remove it"})
+				return skipFolder(e)
+			}
+			return nil
+		})
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return findings, errors.Join(errs...)
+}
+
+// namesNotSearched are folders of data whose names are digests or people's.
+var namesNotSearched = []string{"/var/lib/containerd", "/var/lib/docker", "/var/lib/kubelet/pods", "/var/lib/containers"}
+
+// skipFolder leaves a folder's contents out.
+func skipFolder(e host.Entry) error {
+	if e.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package rules
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+// originRules has the rule for paths of the Packer host.
+func originRules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: "build-paths", Phase: rule.Inspect, Groups: []string{"assets", "identity"}, Verb: rule.Report,
+			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
+			Why:         "paths of the Packer host in the manifest or the bill of materials show who built the image and where, and exist on no node",
+			Regenerated: "provisioning the image again", Source: "the image's own manifest",
+			Look: buildPaths,
+		},
+	}
+}
+
+// localPlace matches an address or a path of a file on one computer: file://,
+// /, ~/ or a Windows drive.
+var localPlace = rule.Expression(`(?i)^(file:|/|~|[a-z]:[\\/])`)
+
+// localAddress matches file:// anywhere in a text, also with percent encoding.
+var localAddress = rule.Expression(`(?i)file(:|%3a)(/|%2f){2}`)
+
+// buildPaths reports where the manifest or the bill of materials names a folder
+// of the computer that built the image.
+func buildPaths(d *rule.Draft) {
+	found := func(file, what string) {
+		d.Find(file, what+" names a file of the computer that built the image: provision again")
+	}
+	if m := d.Manifest(); m != nil {
+		for _, a := range m.Assets {
+			if localPlace().MatchString(a.URL) {
+				found(manifest.Path, fmt.Sprintf("the address of %s", a.ID))
+			}
+		}
+		for _, i := range m.Images {
+			if localPlace().MatchString(i.Source) {
+				found(manifest.Path, fmt.Sprintf("the source of the image %s", i.Name))
+			}
+		}
+	}
+	if addresses := linesWith(localAddress(), d.Content(manifest.SBOMPath)); addresses > 0 {
+		found(manifest.SBOMPath, fmt.Sprintf("the bill of materials in %d lines", addresses))
+	}
+}
+
+func linesWith(e *regexp.Regexp, text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		if e.Match(line) {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,492 @@
+//go:build linux
+
+package rules
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+// item is a rule as a plan.Item.
+type item struct{ rule.Rule }
+
+func (i item) ID() string    { return i.Rule.ID }
+func (i item) Phase() string { return string(i.Rule.Phase) }
+
+func templateText(name string) string {
+	all := templates.All()
+	return string(all[slices.IndexFunc(all, func(t templates.Template) bool { return t.Path == name })].Content)
+}
+
+var joinedKubeconfig = strings.NewReplacer(
+	"MASTER_ENDPOINT", "https://CE0253A94B6B14215AE3282580CFA5E3.yl4.cn-north-1.eks.amazonaws.com.cn",
+	"CLUSTER_NAME", "old-cluster", "AWS_REGION", "cn-north-1",
+).Replace(templateText(templates.Kubeconfig))
+
+// registeredSnapd is the state of a snapd with a serial number and a login.
+const registeredSnapd = `{"data":{"api-download-tokens-secret":"kept","auth":{"last-id":1,` +
+	`"users":[{"id":1,"email":"a@example.org","macaroon":"M","store-macaroon":"S","store-discharges":["D"]}],` +
+	`"device":{"brand":"canonical","model":"ubuntu","serial":"07b0c1","key-id":"FjG1","session-macaroon":"MDAy"},` +
+	`"macaroon-key":"a2V5"},"seeded":true,"snaps":{"core20":{"sequence":[{"name":"core20","revision":"2318"}],` +
+	`"current":"2318"}},"big":12345678901234567890},"last-change-id":9007199254740993}`
+
+// listed are the files below /etc, with what shows a change of them.
+func listed(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("find", "/etc", "-printf", `%p %y %s %m %U %T@\n`).Output()
+	require.NoError(t, err)
+	return string(out)
+}
+
+// FuzzHosts removes lines from any hosts(5). The result has only original lines.
+func FuzzHosts(f *testing.F) {
+	f.Add("127.0.0.1 localhost\n127.0.1.1 old\n")
+	f.Add("127.0.1.1\told\n10.0.0.9\tx.example " + templates.HostsMark + "\r\n\x00")
+	f.Fuzz(func(t *testing.T, text string) {
+		left, why := withoutOwnLines(text)
+		again, still := withoutOwnLines(left)
+		if again != left || len(still) > 0 || (len(why) == 0) != (left == text) {
+			t.Fatalf("%q: %q, %q", left, why, still)
+		}
+		all := fmt.Sprint(strings.SplitAfter(text, "\n"))
+		for _, line := range strings.SplitAfter(left, "\n") {
+			if !strings.Contains(all, line) {
+				t.Fatalf("the line %q is not in the original", line)
+			}
+		}
+	})
+}
+
+// twice checks that reversing a reversed text changes nothing and reports the same
+// unknown values.
+func twice(t *testing.T, reverse reverser, text, template []byte) {
+	once, err := reverse(text, template)
+	if err != nil {
+		return
+	}
+	again, err := reverse(once.Content, template)
+	require.NoError(t, err, "%q", once.Content)
+	require.Equal(t, string(once.Content), string(again.Content))
+	require.Equal(t, once.Unknown, again.Unknown)
+}
+
+// FuzzReverseKubeconfig reverses any text without a panic; a second pass changes
+// nothing. A template filled with valid values becomes the template again.
+func FuzzReverseKubeconfig(f *testing.F) {
+	template := templateText(templates.Kubeconfig)
+	f.Add(template, "https://x.eks.amazonaws.com", "a", "us-east-1")
+	f.Add(joinedKubeconfig, "https://[::1]:443/path?q=\"'", "0_-", "us-gov-west-1")
+	f.Add("server: \n- -i\n- --region\n-", "https://", "CLUSTER_NAME", "cn-north-1")
+	f.Fuzz(func(t *testing.T, text, endpoint, cluster, region string) {
+		twice(t, reverseKubeconfig, []byte(text), []byte(template))
+		endpoint = "https://" + strings.TrimPrefix(endpoint, "https://")
+		if strings.ContainsAny(endpoint, "\n\r") || !clusterName().MatchString(cluster) || !regionName().MatchString(region) {
+			return
+		}
+		filled := strings.NewReplacer(endpointPlaceholder, endpoint, clusterPlaceholder, cluster, regionPlaceholder, region).Replace(template)
+		back, err := reverseKubeconfig([]byte(filled), []byte(template))
+		require.NoError(t, err)
+		require.Empty(t, back.Unknown)
+		if strings.TrimSpace(endpoint) == endpoint && !strings.HasSuffix(endpoint, `"`) && !strings.HasSuffix(endpoint, "'") {
+			require.Equal(t, template, string(back.Content))
+		}
+	})
+}
+
+// FuzzReverseContainerdConfig does the same as FuzzReverseKubeconfig for the pause
+// image.
+func FuzzReverseContainerdConfig(f *testing.F) {
+	template := templateText(templates.ContainerdConfig)
+	f.Add(template, "123456789012", "us-west-2", "amazonaws.com", ":3.10")
+	f.Add(strings.Replace(template, "SANDBOX_IMAGE", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5", 1), "000000000000", "cn-north-1", "amazonaws.com.cn", "@sha256:0")
+	f.Add("sandbox_image = 'x'\nsandbox = \"\" # y", "", "", "", "")
+	f.Fuzz(func(t *testing.T, text, account, region, domain, tag string) {
+		twice(t, reverseContainerdConfig, []byte(text), []byte(template))
+		image := account + ".dkr.ecr." + region + "." + domain + "/eks/pause" + tag
+		if !pauseImage().MatchString(image) || strings.ContainsAny(image, "\n\r\"'") {
+			return
+		}
+		filled := strings.Replace(template, sandboxPlaceholder, image, 1)
+		back, err := reverseContainerdConfig([]byte(filled), []byte(template))
+		require.NoError(t, err)
+		require.Empty(t, back.Unknown)
+		require.Equal(t, template, string(back.Content))
+	})
+}
+
+// FuzzReverseKubeletConfig sets the keys of a bootstrap to any JSON values. They
+// are reversed to the template's.
+func FuzzReverseKubeletConfig(f *testing.F) {
+	template := []byte(templateText(templates.KubeletConfig))
+	f.Add(string(template), `17`, uint16(0xffff))
+	f.Add(`{"maxPods":1,"maxPods":2}`, `{"cpu":"70m"}`, uint16(1))
+	f.Add(`{"a":1}{`, `["10.100.0.10"]`, uint16(0x10))
+	f.Fuzz(func(t *testing.T, text, value string, keys uint16) {
+		twice(t, reverseKubeletConfig, []byte(text), template)
+		if !json.Valid([]byte(value)) {
+			return
+		}
+		filled, err := parseObject(template)
+		require.NoError(t, err)
+		for i, key := range bootstrapKeys {
+			if keys&(1<<i) != 0 {
+				filled.set(key, json.RawMessage(value))
+			}
+		}
+		out, err := filled.text()
+		require.NoError(t, err)
+		back, err := reverseKubeletConfig(out, template)
+		require.NoError(t, err)
+		require.Empty(t, back.Unknown)
+		require.True(t, equivalent(back.Content, template), "%s", back.Content)
+	})
+}
+
+// First boot sets resolvConf to the name servers of systemd-resolved; every
+// other value, and a template's, is a user's.
+func TestResolvConfOfFirstBootIsTakenBack(t *testing.T) {
+	const first = `"/run/systemd/resolve/resolv.conf"`
+	template := []byte(templateText(templates.KubeletConfig))
+	with := func(text []byte, value string) []byte {
+		o, err := parseObject(text)
+		require.NoError(t, err)
+		o.set("resolvConf", json.RawMessage(value))
+		text, err = o.text()
+		require.NoError(t, err)
+		return text
+	}
+	for name, c := range map[string]struct{ current, template, want []byte }{
+		"first boot's":   {with(template, first), template, template},
+		"a user's":       {with(template, `"/etc/own.conf"`), template, with(template, `"/etc/own.conf"`)},
+		"the template's": {with(template, first), with(template, first), with(template, first)},
+		"no text":        {with(template, `7`), template, with(template, `7`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back, err := reverseKubeletConfig(c.current, c.template)
+			require.NoError(t, err)
+			assert.True(t, equivalent(back.Content, c.want), "%s", back.Content)
+		})
+	}
+}
+
+// keyTrees are configurations of sshd, and the files with keys that sshd reads.
+var keyTrees = map[string]struct {
+	config map[string]string
+	read   []string
+	unread []string
+}{
+	"the default": {map[string]string{"sshd_config": "Port 22\n"}, nil, []string{"/etc/ssh/keys/admin"}},
+	"by name":     {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/keys/%u\n"}, []string{"/etc/ssh/keys/admin", "/etc/ssh/keys/ldap", "/etc/ssh/keys/root"}, []string{"/etc/ssh/keys2/admin"}},
+	"in a folder of each name": {map[string]string{"sshd_config": "authorizedkeysfile=/etc/ssh/keys/%u/keys\n"},
+		[]string{"/etc/ssh/keys/admin/keys", "/etc/ssh/keys/ldap/keys"}, []string{"/etc/ssh/keys/admin/other"}},
+	"several, with quotes": {map[string]string{"sshd_config": "AuthorizedKeysFile \"/etc/ssh/my keys/%u\" .ssh/authorized_keys %h/.keys  # comment\n"},
+		[]string{"/etc/ssh/my keys/admin", "/home/admin/.keys", "/home/ldap/.keys"}, nil},
+	"one for all":       {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/authorized_keys\n"}, []string{"/etc/ssh/authorized_keys"}, nil},
+	"by number":         {map[string]string{"sshd_config": "AuthorizedKeysFile /var/lib/keys/%U.pub\n"}, []string{"/var/lib/keys/1000.pub", "/var/lib/keys/0.pub"}, []string{"/var/lib/keys/readme"}},
+	"the first counts":  {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/keys/%u\nAuthorizedKeysFile /etc/ssh/keys2/%u\n"}, []string{"/etc/ssh/keys/admin"}, []string{"/etc/ssh/keys2/admin"}},
+	"an included first": {map[string]string{"sshd_config": "Include /etc/ssh/sshd_config.d/*.conf\nAuthorizedKeysFile .ssh/authorized_keys\n", "sshd_config.d/10-b.conf": "AuthorizedKeysFile /etc/ssh/keys2/%u\n", "sshd_config.d/05-a.conf": "AuthorizedKeysFile /etc/ssh/keys/%u\n"}, []string{"/etc/ssh/keys/admin"}, []string{"/etc/ssh/keys2/admin"}},
+	"a relative Include": {map[string]string{"sshd_config": "Include sshd_config.d/*.conf more\n", "more": "AuthorizedKeysFile none\n", "sshd_config.d/x.conf": "AuthorizedKeysFile /etc/ssh/keys/%u\n", "sshd_config.d/x.conf.bak": "AuthorizedKeysFile /etc/ssh/keys2/%u\n"},
+		[]string{"/etc/ssh/keys/admin"}, []string{"/etc/ssh/keys2/admin"}},
+	"Match": {map[string]string{"sshd_config": "AuthorizedKeysFile .ssh/authorized_keys\nMatch User admin\n  AuthorizedKeysFile /etc/ssh/keys/%u\n  AuthorizedKeysFile /etc/ssh/keys2/%u\nMatch Group wheel\n\tAuthorizedKeysFile /etc/ssh/wheel/%u\n"},
+		[]string{"/etc/ssh/keys/admin", "/etc/ssh/wheel/admin"}, []string{"/etc/ssh/keys2/admin"}},
+	"Match in an included file ends with it": {map[string]string{"sshd_config": "Include sshd_config.d/*.conf\nAuthorizedKeysFile /etc/ssh/keys/%u\n", "sshd_config.d/x.conf": "Match User nobody\nAuthorizedKeysFile /etc/ssh/keys2/%u\n"},
+		[]string{"/etc/ssh/keys/admin", "/etc/ssh/keys2/admin"}, nil},
+	"Include in Match": {map[string]string{"sshd_config": "Match User admin\nInclude more\nMatch all\nAuthorizedKeysFile none\n", "more": "AuthorizedKeysFile /etc/ssh/keys/%u\n"}, []string{"/etc/ssh/keys/admin"}, nil},
+	"none":             {map[string]string{"sshd_config": "AuthorizedKeysFile none\nAuthorizedKeysFile /etc/ssh/keys/%u\n"}, nil, []string{"/etc/ssh/keys/admin"}},
+	"a percent sign":   {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/%%/%u\n"}, []string{"/etc/ssh/%/admin"}, nil},
+	"beside sshd's own files": {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/%u\n"}, []string{"/etc/ssh/admin"},
+		[]string{"/etc/ssh/ssh_host_ed25519_key.pub", "/etc/ssh/ssh_known_hosts"}},
+}
+
+func TestKeysOfAuthorizedKeysFileAreRemoved(t *testing.T) {
+	for name, c := range keyTrees {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"etc/passwd": "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n", "home/admin/": "", "home/ldap/": "", "etc/ssh/keys/README": "no key\n"}
+			if slices.ContainsFunc(c.read, func(n string) bool { return strings.HasPrefix(n, "/etc/ssh/keys/admin/") }) {
+				delete(files, "etc/ssh/keys/README")
+			}
+			for n, text := range c.config {
+				files["etc/ssh/"+n] = text
+			}
+			for _, n := range slices.Concat(c.read, c.unread) {
+				files[n[1:]] = "# comment\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPS3PCZ1 me@here\n"
+			}
+			h := hosttest.Root(t, files)
+			r := item{All()[slices.IndexFunc(All(), func(r rule.Rule) bool { return r.ID == "authorized-keys-elsewhere" })]}
+			outcomes, err := plan.Apply(t.Context(), h, []plan.Item{r}, nil)
+			require.NoError(t, err)
+			removed := show.Each(outcomes[0].Actions, func(a plan.Action) string { return a.Target })
+			assert.ElementsMatch(t, c.read, removed)
+			for _, n := range c.read {
+				assert.NoFileExists(t, filepath.Join(h.Root(), n))
+			}
+			for _, n := range c.unread {
+				assert.FileExists(t, filepath.Join(h.Root(), n))
+			}
+			answer, err := r.Plan(t.Context(), h)
+			require.NoError(t, err)
+			assert.Empty(t, append(answer.Findings, outcomes[0].Findings...))
+		})
+	}
+}
+
+// FuzzSSHDConfig reads any text as sshd's configuration. Each setting has a
+// keyword in lower case, and includes of the file by itself end with an error.
+func FuzzSSHDConfig(f *testing.F) {
+	for _, c := range keyTrees {
+		f.Add(c.config["sshd_config"])
+	}
+	f.Add("Include sshd_config\n")
+	f.Add("AuthorizedKeysFile \"a\\\" b' c\n=\n\"x\" y")
+	f.Fuzz(func(t *testing.T, text string) {
+		h := hosttest.Root(t, map[string]string{"etc/ssh/sshd_config": text})
+		for _, s := range readSSHD(&rule.Draft{Host: h}).settings {
+			require.Equal(t, strings.ToLower(s.keyword), s.keyword)
+			require.NotEmpty(t, s.keyword)
+			require.Positive(t, s.line)
+		}
+	})
+}
+
+// FuzzKnownTemplates asks whether any text turns back into a known template. A
+// text that does is restored once, and then stays as it is.
+func FuzzKnownTemplates(f *testing.F) {
+	f.Add(joinedKubeconfig)
+	f.Add("---\n" + joinedKubeconfig)
+	f.Add(strings.Replace(templateText(templates.Kubeconfig), "v1beta1", "v1alpha1", 1))
+	f.Add(templateText(templates.KubeletConfig))
+	f.Add(templateText(templates.ContainerdConfig))
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, tmpl := range templates.All() {
+			if !isKnown(tmpl, []byte(text)) {
+				continue
+			}
+			back, err := reversers[tmpl.Path]([]byte(text), tmpl.Content)
+			require.NoError(t, err)
+			require.True(t, isKnown(tmpl, back.Content))
+		}
+	})
+}
+
+var reversers = map[string]reverser{templates.Kubeconfig: reverseKubeconfig, templates.KubeletConfig: reverseKubeletConfig, templates.ContainerdConfig: reverseContainerdConfig}
+
+func TestServersInKubeconfigs(t *testing.T) {
+	for text, want := range map[string][]string{
+		"    server: https://API.corp.internal:6443\n":                                     {"api.corp.internal"},
+		"- cluster: {certificate-authority: x}\n  server: \"https://[fd00::1]:443\"":       nil,
+		"server: 'https://[fd00:1:2::1]:6443'":                                             {"[fd00:1:2::1]:6443"},
+		"server: https://10.1.2.3":                                                         {"https://10.1.2.3"},
+		"server: MASTER_ENDPOINT":                                                          nil,
+		"server: https://127.0.0.1:6443":                                                   nil,
+		"server: https://localhost.localdomain":                                            nil,
+		"server: https://kubernetes.default.svc":                                           nil,
+		"server: https://%zz":                                                              nil,
+		"server: https://short.io":                                                         {"short.io"},
+		"server: https://0123456789abcdef0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com": nil,
+		"server: https://a.b":                                                              nil,
+		"proxy-server: https://other.internal":                                             nil,
+		"":                                                                                 nil,
+	} {
+		assert.Equal(t, want, serversIn(text), text)
+	}
+}
+
+// FuzzServersIn reads any kubeconfig.
+func FuzzServersIn(f *testing.F) {
+	f.Add("server: https://api.corp.internal:6443\n")
+	f.Add("- server: \"https://[::1]:1\"\n  server: http://\xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, name := range serversIn(text) {
+			require.True(t, isClustersOwn(name))
+		}
+	})
+}
+
+func TestNamesLeaveOtherLines(t *testing.T) {
+	v := judgeNames("", "DEVICE=eth0\nHWADDR=52:54:00:12:34:56\n#HOSTNAME=kept\nHOSTNAME=localhost\nDHCP_HOSTNAME=builder\nONBOOT=yes")
+	assert.Equal(t, "DEVICE=eth0\n#HOSTNAME=kept\nHOSTNAME=localhost\nONBOOT=yes", string(v.left))
+}
+
+// FuzzProfiles judges any text as a profile of every form. Of a profile with
+// lines of one machine, the rest is judged as one of every machine.
+func FuzzProfiles(f *testing.F) {
+	for _, text := range []string{
+		"[connection]\ntype=802-3-ethernet\n[ethernet]\ncloned-mac-address=52:54:00:12:34:56\n[ipv6]\naddresses=2001:db8::5/64\n",
+		"DEVICE=eth0\nHWADDR=52:54:00:12:34:56\nIPADDR=10.0.0.5\n", "[Match]\nMACAddress=52:54:00:12:34:56\n[Network]\nAddress=10.0.0.5/24\n",
+		"network:\n  ethernets:\n    eth0: {addresses: [10.0.0.5/24], match: {macaddress: 52:54:00:12:34:56}}\n",
+		"iface eth0 inet static\n  address 10.0.0.5\n  hwaddress 52:54:00:12:34:56\n",
+	} {
+		f.Add("/x", text)
+	}
+	f.Fuzz(func(t *testing.T, name, text string) {
+		for _, kind := range profileKinds() {
+			v := kind.judge(name, text)
+			if v.left == nil {
+				continue
+			}
+			if again := kind.judge(name, string(v.left)); again.left != nil || again.why != "" || len(v.left) >= len(text) {
+				t.Fatalf("%s: %q: %q, then %+v", kind.pattern, text, v.left, again)
+			}
+		}
+	})
+}
+
+// A cancelled scrub starts the containerd that it stopped. If containerd does not
+// start, that is an error.
+func TestACancelledScrubStartsContainerdAgain(t *testing.T) {
+	for name, c := range map[string]struct{ start, calls, err string }{
+		"started":      {"0", "stop\nstart\n", "context canceled"},
+		"not starting": {"4", "stop\nstart\n", "context canceled\nrestoring a temporary change: systemctl start containerd.service: exit status 4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bin := t.TempDir()
+			calls := filepath.Join(bin, "calls")
+			script := "#!/bin/sh\ncase $1 in\nshow) echo ActiveState=active ;;\n*) echo $1 >> " + calls + " ;;\nesac\ntest $1 != start || exit " + c.start + "\n"
+			require.NoError(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(script), 0o755))
+			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+			h, err := host.Live()
+			require.NoError(t, err)
+			defer h.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			err = withoutContainerd(ctx, h, func() error { cancel(); return ctx.Err() })
+			require.EqualError(t, err, c.err)
+			text, err := os.ReadFile(calls)
+			require.NoError(t, err)
+			assert.Equal(t, c.calls, string(text))
+		})
+	}
+}
+
+// journald sends every line to syslog.socket, and the socket starts rsyslog again
+// at once. So a unit is stopped together with the units that start it.
+func TestUnitsThatStartAWriterAreStoppedWithIt(t *testing.T) {
+	bin := t.TempDir()
+	calls := filepath.Join(bin, "calls")
+	script := `#!/bin/sh
+case "$1 $2 $3" in
+"show --property=TriggeredBy rsyslog.service") echo TriggeredBy=syslog.socket other.path ;;
+"show --property=TriggeredBy "*) echo TriggeredBy= ;;
+*) echo "$@" >> ` + calls + ` ;;
+esac
+`
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(script), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	h, err := host.Live()
+	require.NoError(t, err)
+	defer h.Close()
+	for _, unit := range []string{"rsyslog.service", "cron.service"} {
+		require.NoError(t, stopUnit(t.Context(), h, unit))
+	}
+	text, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	assert.Equal(t, "stop syslog.socket other.path rsyslog.service\nstop cron.service\n", string(text))
+}
+
+func TestSnapdForgetsOnlyItsDevice(t *testing.T) {
+	left, err := withoutDevice([]byte(registeredSnapd))
+	require.NoError(t, err)
+	assert.Equal(t, `{"data":{"api-download-tokens-secret":"kept","auth":{"last-id":1,"device":{"brand":"canonical","model":"ubuntu"}},`+
+		`"seeded":true,"snaps":{"core20":{"sequence":[{"name":"core20","revision":"2318"}],"current":"2318"}},"big":12345678901234567890},"last-change-id":9007199254740993}`, string(left))
+	again, err := withoutDevice(left)
+	require.NoError(t, err)
+	assert.Nil(t, again)
+}
+
+// FuzzSnapd reads any state. What is left is an object without a registration.
+func FuzzSnapd(f *testing.F) {
+	f.Add([]byte(registeredSnapd))
+	f.Add([]byte(`{"data":{"auth":{"users":null,"device":null}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		left, err := withoutDevice(text)
+		if err != nil || left == nil {
+			return
+		}
+		again, err := withoutDevice(left)
+		if err != nil || again != nil || !json.Valid(left) {
+			t.Fatalf("%q: %q, %q, %v", text, left, again, err)
+		}
+	})
+}
+
+// FuzzNamesCluster reads any file from the folder of NodeConfigs.
+func FuzzNamesCluster(f *testing.F) {
+	f.Add("kind: NodeConfig\nspec: {cluster: {name: a}}\n---\nkind: NodeConfig\n")
+	f.Add("NodeConfig\n&a [*a, *a]")
+	f.Add("kind: NodeConfig\nspec: {cluster: x}")
+	f.Fuzz(func(_ *testing.T, text string) {
+		_, _ = namesCluster([]byte(text))
+	})
+}
+
+// On the live machine, mounts below a folder are unmounted, the deepest first.
+// Mounts may be nested, stacked, and have names that mountinfo(5) writes with \040
+// and \012. The sources of bind mounts keep their files.
+func TestNestedMountsAreUnmounted(t *testing.T) {
+	live, err := host.Live()
+	require.NoError(t, err)
+	defer live.Close()
+	folder, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	source := filepath.Join(folder, "source")
+	require.NoError(t, os.MkdirAll(filepath.Join(source, "deep"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(source, "secret"), []byte("x"), 0o600))
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "kubelet/pods"), 0o755))
+	require.NoError(t, os.Symlink("kubelet", filepath.Join(folder, "linked")))
+	outer := filepath.Join(folder, "kubelet/pods", "new\nline \\040 x")
+	require.NoError(t, os.Mkdir(outer, 0o755))
+	var mounted []string
+	t.Cleanup(func() {
+		for range mounted {
+			_ = unix.Unmount(outer+"/deep", unix.MNT_DETACH)
+			_ = unix.Unmount(outer, unix.MNT_DETACH) // gone when the test passes
+		}
+	})
+	for _, m := range []struct{ source, at string }{{source, outer}, {source, outer}, {"/etc", outer + "/deep"}} {
+		require.NoError(t, unix.Mount(m.source, m.at, "", unix.MS_BIND, ""))
+		mounted = append(mounted, m.at)
+	}
+	etc := listed(t)
+
+	r := rule.Rule{ID: "mounts", Phase: rule.Unmount, Look: unmountBelow(folder + "/linked")}
+	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{r}}, nil)
+	require.NoError(t, err)
+	went := show.Each(outcomes[0].Actions, func(a plan.Action) string { return strings.TrimPrefix(a.Target, folder) })
+	at := strings.TrimPrefix(outer, folder+"/kubelet")
+	assert.Equal(t, []string{"/linked" + at + "/deep", "/linked" + at, "/linked" + at}, went)
+	left, err := live.Files.MountsBelow(folder)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	assert.FileExists(t, filepath.Join(source, "secret"))
+	assert.Equal(t, etc, listed(t))
+}
+
+// FuzzCloudInit reads any texts as cloud-init's configuration, ds-identify's and
+// the kernel's arguments: without a panic, and with the same answer twice.
+func FuzzCloudInit(f *testing.F) {
+	f.Add("cloud_init_modules: [[ssh, always]]\nssh_genkeytypes: []\n", "policy: disabled\n", "GRUB_CMDLINE_LINUX=cloud-init=disabled\n")
+	f.Add("cloud_init_modules: x\n", "", "# cloud-init=disabled")
+	f.Fuzz(func(t *testing.T, config, identify, arguments string) {
+		h := hosttest.Root(t, map[string]string{"etc/cloud/cloud.cfg": config, "etc/cloud/ds-identify.cfg": identify, "etc/default/grub": arguments})
+		d := &rule.Draft{Host: h}
+		require.Equal(t, cloudInitOff(d), cloudInitOff(d))
+		require.NoError(t, d.Err)
+	})
+}

@@ -1,0 +1,199 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+func swapRules() []rule.Rule {
+	return []rule.Rule{
+		{
+			ID: "swap", Phase: rule.Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
+			Paths: append(slices.Clone(swapFiles), "/etc/fstab"), Owner: "an administrator",
+			Why: "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
+			Look: unusedSwapFiles,
+		},
+	}
+}
+
+// unusedSwapFiles plans the removal of swap files. A swap file in use is a
+// finding: its memory must go elsewhere first.
+func unusedSwapFiles(d *rule.Draft) {
+	active := ""
+	if d.Host.IsLive() {
+		active = string(d.Content("/proc/swaps"))
+	}
+	for _, name := range swapFiles {
+		switch {
+		case !d.IsFile(name):
+		case strings.Contains(active, name+" "):
+			d.Find(name, "in use as swap: run swapoff "+name+" and remove its line from /etc/fstab")
+		default:
+			d.Remove(name, "it holds memory of the build")
+		}
+	}
+	fstabWithoutSwapFiles(d, active)
+}
+
+// swapFiles are the usual names, and the name that EC2's hibernation agent
+// uses.
+var swapFiles = []string{"/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"}
+
+// fstabWithoutSwapFiles plans fstab(5) without the lines of removed swap files:
+// a boot would wait for them.
+func fstabWithoutSwapFiles(d *rule.Draft, active string) {
+	text := d.Content(fstab)
+	var left strings.Builder
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if len(f) > 2 && f[2] == "swap" && slices.Contains(swapFiles, f[0]) && !strings.Contains(active, f[0]+" ") {
+			continue
+		}
+		left.WriteString(line)
+	}
+	if left.Len() != len(text) {
+		d.Write(plan.Write, fstab, []byte(left.String()), "names a swap file that the scrub removes")
+	}
+}
+
+// instanceStoreRules are the rules for the instance store, where a first boot
+// puts the node's folders.
+func instanceStoreRules() []rule.Rule {
+	g := []string{"bootstrap"}
+	return []rule.Rule{
+		{
+			ID: "instance-store-mounted", Phase: rule.Unmount, Groups: g, Verb: plan.Unmount,
+			Owner:       "eksnode init, setup-local-disks",
+			Why:         "the mounts of the instance store hide folders of the image, and leftover state in them would be captured unseen",
+			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Look: instanceStore,
+		},
+		{
+			ID: "local-disks", Phase: rule.State, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
+			Owner: "eksnode init, setup-local-disks",
+			Why:   "a node would wait at boot for the instance store of another machine; other mount units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
+			Look: localDisks,
+		},
+	}
+}
+
+// mountUnit is a unit in /etc/systemd/system that mounts the disks of an
+// instance store, or a folder on them.
+type mountUnit struct {
+	path        string // of the file of the unit
+	description string
+	what, where string
+	bind        bool
+}
+
+func (u mountUnit) name() string { return path.Base(u.path) }
+
+// instanceStoreUnits returns the mount units that a first boot wrote: `eksnode
+// init` marks its units, and Amazon's setup-local-disks has its own
+// description. Bind mounts of folders on these disks are included, and come
+// first, so that units can be unmounted in this order.
+func instanceStoreUnits(d *rule.Draft) []mountUnit {
+	var all, own []mountUnit
+	d.OwnTexts(d.Glob("/etc/systemd/system/*.mount"), func(name string, text []byte) {
+		u := parseMountUnit(name, text)
+		if isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/") {
+			own = append(own, u)
+		} else {
+			all = append(all, u)
+		}
+	})
+	for _, u := range all {
+		if u.bind && slices.ContainsFunc(own, func(o mountUnit) bool { return !o.bind && strings.HasPrefix(u.what, o.where+"/") }) {
+			own = append(own, u)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b mountUnit) int {
+		switch {
+		case a.bind == b.bind:
+			return 0
+		case a.bind:
+			return -1
+		}
+		return 1
+	})
+	return own
+}
+
+// amazonMount matches the descriptions of setup-local-disks: of a disk or array,
+// and of a folder on it.
+var amazonMount = rule.Expression(`^Mount (\S+ on )?EC2 Instance Store NVMe (disk|RAID)`)
+
+// parseMountUnit reads a unit as systemd does: space around lines does not
+// count, and setup-local-disks indents every line.
+func parseMountUnit(name string, text []byte) mountUnit {
+	all := entries(string(text))
+	return mountUnit{
+		path: name, description: valueOf(all, "unit", "description"), what: valueOf(all, "mount", "what"),
+		where: path.Join(valueOf(all, "mount", "where")),
+		bind:  slices.Contains(strings.Split(valueOf(all, "mount", "options"), ","), "bind"),
+	}
+}
+
+// instanceStore unmounts the instance store, so that the other rules see the
+// image's own folders below the mounts. Leftover state in these folders would
+// be captured unseen.
+func instanceStore(d *rule.Draft) {
+	if !d.Host.IsLive() {
+		d.Answer.NotApplicable = "the rule is for running machines: an image root has no mounts of its own"
+		return
+	}
+	for _, u := range instanceStoreUnits(d) {
+		mounted, err := d.Host.Files.IsMountPoint(u.where)
+		d.Failed(err)
+		if mounted {
+			d.Act(plan.Action{Verb: plan.Unmount, Target: u.where,
+				Reason: "the instance store hides the image's own files in this folder",
+				Do:     func(ctx context.Context, _ plan.Progress) error { return u.unmount(ctx, d.Host) }})
+		}
+	}
+}
+
+// unmount stops the mount unit. It stops containerd during the unmount of
+// containerd's folder.
+func (u mountUnit) unmount(ctx context.Context, h *host.Host) error {
+	if !h.HasSystemd() {
+		return h.Unmount(u.where)
+	}
+	stop := func() error {
+		_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "stop", u.name()}})
+		if err != nil {
+			return fmt.Errorf("%w; stop what uses %s", err, u.where)
+		}
+		return nil
+	}
+	if u.where != "/var/lib/containerd" {
+		return stop()
+	}
+	return withoutContainerd(ctx, h, stop)
+}
+
+// localDisks plans the removal of the units, of the links that enable them, and
+// of the array's configuration.
+func localDisks(d *rule.Draft) {
+	const why = "mounts the disks of another machine"
+	for _, u := range instanceStoreUnits(d) {
+		for _, name := range append(d.Enablements(u.name()), u.path) {
+			d.Remove(name, why)
+		}
+	}
+	// Links without their unit are dead.
+	for _, name := range append(d.Glob("/etc/systemd/system/*.wants/mnt-k8s*disks-*.mount"), "/.aws/mdadm.conf") {
+		if !slices.ContainsFunc(d.Answer.Actions, func(a plan.Action) bool { return a.Target == name }) {
+			d.Plan(plan.Remove, name, why)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+var (
+	nodeUnits  = []string{"kubelet.service", "containerd.service"}
+	systemConf = []string{"/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf"}
+)
+
+// unitRows are settings of units and of systemd with which the kubelet or
+// containerd do not work. Drop-ins of service.d, which are for every service,
+// count too.
+func unitRows() []breaker {
+	const own = "Set the option to no in a drop-in of the unit whose name sorts last, such as " +
+		"kubelet.service.d/zz-node.conf"
+	return []breaker{
+		{
+			id: "unit-mount-namespace", cause: "file-system",
+			reads: unitHas(`^((ProtectSystem|ProtectHome)=(yes|true|1|on|full|strict|read-only|tmpfs)|` +
+				`(PrivateTmp|PrivateDevices|PrivateMounts|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups)=(yes|true|1|on|strict|disconnected)|` +
+				`(ProtectProc)=(invisible|noaccess|ptraceable)|(MountFlags)=(private|slave)|(ReadOnlyPaths|InaccessiblePaths|TemporaryFileSystem|RootDirectory|RootImage)=.+)`),
+			program: "kubelet, containerd", since: "every version",
+			shows: "the service gets its own mounts: pods do not see their volumes, and containerd leaves mounts behind",
+			fix:   own, source: "systemd.exec(5): mount propagation; systemd.unit(5): service.d",
+		},
+		{
+			id: "unit-privileges", cause: "oci-runtime",
+			reads:   unitHas(`^(NoNewPrivileges|RestrictSUIDSGID|LockPersonality|MemoryDenyWriteExecute|RestrictRealtime|ProtectHostname|ProtectClock)=(yes|true|1|on)`),
+			program: "containers",
+			shows: `containers inherit the restriction: sudo, setuid programs or JIT compilers fail with "operation not ` +
+				`permitted"`,
+			since: "every version",
+			fix:   own, source: "systemd.exec(5): seccomp filters and no_new_privs are inherited",
+		},
+		{
+			id: "unit-system-calls", cause: "oci-runtime",
+			reads:   unitHas(`^((SystemCallFilter|SystemCallArchitectures|RestrictAddressFamilies)=.+|(RestrictNamespaces)=(yes|true|1|on|[a-z]{2,} .*)|(ProtectKernelModules)=(yes|true|1|on))`),
+			program: "runc",
+			shows:   `runc cannot create namespaces, mounts or sockets, or load modules: "operation not permitted"`,
+			since:   "every version",
+			fix:     "Reset the option with an empty value in a drop-in of the unit",
+			source:  "systemd.exec(5): system call filters are inherited",
+		},
+		{
+			id: "unit-capabilities", cause: "oci-runtime",
+			reads:   unitHas(`^((CapabilityBoundingSet)=.*|(User)=[^0].*|(DynamicUser)=(yes|true|1|on))`),
+			program: "kubelet, containerd", shows: `they need all capabilities of root: "operation not permitted"`,
+			since: "every version",
+			fix:   "Remove the line", source: "capabilities(7); runc: config.json capabilities",
+		},
+		{
+			id: "unit-network", cause: "blocked",
+			reads:   unitHas(`^((PrivateNetwork|PrivateUsers)=(yes|true|1|on)|(IPAddressDeny|RestrictNetworkInterfaces|SocketBindDeny)=.+)`),
+			program: "kubelet, containerd", shows: "they reach neither the API server nor a registry", since: "every version",
+			fix:    "Reset the option with an empty value in a drop-in of the unit",
+			source: "systemd.resource-control(5): IPAddressDeny=",
+		},
+		{
+			id: "unit-umask", cause: "oci-runtime", reads: unitHas(`^(UMask)=0?[0-7]?[1-7]7$|^(UMask)=0?[0-7]?[2367][0-7]$`),
+			program: "kubelet, containerd",
+			shows:   "folders of volumes and images are closed to containers that do not run as root", since: "every version",
+			fix: "Set UMask=0022 in a drop-in of the unit", source: "systemd.exec(5): UMask=; umask(2)",
+		},
+		{
+			id: "unit-limits", cause: "limits",
+			reads: anyOf(
+				unitHas(`^((LimitNOFILE(Soft)?|LimitNPROC)=\d{1,4}(:\d+)?$|(TasksMax)=(\d{1,3}|[1-9]%)$|(MemoryMax|MemoryHigh)=.+[^y]$)`),
+				lines(`^(DefaultLimitNOFILE\s*=\s*\d{1,4}(:\d{1,4})?$|DefaultLimitNPROC\s*=\s*\d{1,4}$|DefaultTasksMax\s*=\s*(\d{1,3}|[1-9]%)$)`, systemConf...),
+			),
+			program: "kubelet, containerd",
+			shows:   `with more pods, they fail with "too many open files" or "resource temporarily unavailable"`,
+			since:   "every version",
+			fix:     "Set LimitNOFILE=infinity and TasksMax=infinity in a drop-in of the unit",
+			source:  "containerd.service of containerd; systemd-system.conf(5)",
+		},
+		{
+			id: "unit-delegate", cause: "cgroups", reads: unitHas(`^(Delegate)=(no|false|0|off)`, "containerd.service"),
+			program: "containerd", shows: "systemd takes the cgroups of containers back, and their limits are lost",
+			since: "every version",
+			fix:   "Set Delegate=yes in a drop-in of containerd.service", source: "systemd.resource-control(5): Delegate=",
+		},
+		{
+			id: "unit-masked", cause: "units",
+			reads: masked(append(slices.Clone(nodeUnits), "local-fs.target", "network-online.target",
+				"systemd-udevd.service", "dbus.service")...),
+			program: "the unit", shows: "the unit never starts, and no unit that needs it does", since: "every version",
+			fix: "Unmask the unit", source: "systemctl(1): mask",
+		},
+	}
+}
+
+// unitFolders are those of systemd.unit(5), the strongest first.
+var unitFolders = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system",
+	"/usr/lib/systemd/system", "/lib/systemd/system"}
+
+// unitSettings returns the last value of each option of a unit: of its file and
+// its drop-ins, in systemd's order. A unit without a file has none.
+func unitSettings(d *rule.Draft, unit string) map[string]rule.Setting {
+	var file string
+	var dropIns []string // the name of a drop-in decides, not its folder
+	for _, dir := range unitFolders {
+		if there := d.Files(path.Join(dir, unit)); file == "" && len(there) > 0 {
+			file = there[0]
+		}
+		dropIns = append(dropIns, path.Join(dir, unit+".d"))
+	}
+	if file == "" {
+		return nil
+	}
+	for _, dir := range unitFolders {
+		dropIns = append(dropIns, path.Join(dir, strings.TrimPrefix(path.Ext(unit), ".")+".d"))
+	}
+	files := append([]string{file}, d.ConfFiles(dropIns...)...)
+	return d.LastSettings(files, func(key string) string { return key })
+}
+
+// unitHas finds options of units, nodeUnits if none is named, whose "Option=value"
+// matches a pattern.
+func unitHas(pattern string, units ...string) reader {
+	if len(units) == 0 {
+		units = nodeUnits
+	}
+	wanted := rule.Expression(pattern)
+	paths := []string{"/etc/systemd/system/service.d/*.conf"}
+	for _, unit := range units {
+		paths = append(paths, "/etc/systemd/system/"+unit+".d/*.conf")
+	}
+	return reader{paths, func(d *rule.Draft) {
+		for _, unit := range units {
+			values := unitSettings(d, unit)
+			for _, key := range slices.Sorted(maps.Keys(values)) {
+				if s := values[key]; wanted().MatchString(key + "=" + s.Value) {
+					d.Find(s.File, fmt.Sprintf("line %d gives %s %s=%.60q", s.Line, unit, key, s.Value))
+				}
+			}
+		}
+	}}
+}

@@ -1,0 +1,357 @@
+package secrets
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
+)
+
+// Pattern is a kind of secret, or a text that belongs to one machine. It
+// matches within one line.
+type Pattern struct {
+	Kind string
+	// Hints are words in lower case. An expression runs only on lines with one
+	// of its hints, because searching for a word is much faster. A hint of a
+	// pattern that applies to programs ends with a space, which is no part of the
+	// word: else the hint and the constant behind it look like a token, in eksnode.
+	Hints []string
+	Re    func() *regexp.Regexp
+	// then must match the text after the match, also on further lines; nil
+	// matches any text.
+	then func() *regexp.Regexp
+	// sample matches examples from documentation, which are no secrets; nil for
+	// none.
+	sample func() *regexp.Regexp
+	// in selects the files that are searched; nil selects all.
+	in func(name string) bool
+	// digit says that a match without a digit is a word of a manual or of a
+	// program.
+	digit bool
+	// run is how many letters, digits, hyphens and underscores follow a hint at
+	// least: a test that is much faster than the expression.
+	run int
+	// signs are characters: one of them follows a hint in its line. Empty means no
+	// such test.
+	signs string
+	// value is the first group of the expression that may have the secret, which
+	// must be plausible; 0 for none.
+	value int
+	// text says that a match means something only in a text or a database. In
+	// other files, such as programs, it is a coincidence.
+	text bool
+	// general says that the pattern goes by a name alone. Of a line with another
+	// match, that one is reported.
+	general bool
+	// loose is re without the ends of words, for databases: they store values
+	// side by side.
+	loose func() *regexp.Regexp
+}
+
+// Index finds the hints of many patterns in one pass over a text: there are
+// many patterns, and most files contain few of their hints.
+type Index struct {
+	patterns []Pattern
+	// every are the patterns without hints, which see every line of the files that
+	// they select.
+	every []int
+	// bits has a bit for each start of a hint, and starts the number of its hints.
+	bits   [starts / 64]uint64
+	starts [starts]uint16
+	hints  [][]hint
+	// classes are those of bytes: letters in any case, digits, and signs. Every
+	// other byte has the class 0.
+	classes [256]uint8
+}
+
+// A start is three bytes of a text, by their classes of six bits.
+const starts = 1 << 18
+
+// hint is a word in lower case with its patterns.
+type hint struct {
+	word     string
+	patterns []int
+}
+
+func (x *Index) next(start uint32, b byte) uint32 {
+	return (start<<6 | uint32(x.classes[b])) & (starts - 1)
+}
+
+// NewIndex returns an index of patterns.
+func NewIndex(patterns []Pattern) *Index {
+	x := &Index{patterns: patterns, hints: [][]hint{nil}}
+	for i, b := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_.:/|=<>$+%,;~{\"'(@*&!#") {
+		x.classes[b] = uint8(i + 1)
+		if 'a' <= b && b <= 'z' {
+			x.classes[b-'a'+'A'] = uint8(i + 1)
+		}
+	}
+	users, words := map[string][]int{}, []string(nil)
+	for n := range x.patterns {
+		p := &x.patterns[n]
+		if p.Re != nil && len(p.Hints) == 0 {
+			x.every = append(x.every, n)
+		}
+		if p.Re != nil {
+			p.loose = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(strings.ReplaceAll(p.Re().String(), `\b`, "")) })
+		}
+		for _, word := range p.Hints {
+			word = strings.TrimSuffix(word, " ")
+			if users[word] == nil {
+				words = append(words, word)
+			}
+			users[word] = append(users[word], n)
+		}
+	}
+	for _, word := range words {
+		for _, start := range x.startsOf(word) {
+			if x.starts[start] == 0 {
+				x.starts[start] = uint16(len(x.hints))
+				x.hints = append(x.hints, nil)
+			}
+			x.bits[start/64] |= 1 << (start % 64)
+			list := &x.hints[x.starts[start]]
+			*list = append(*list, hint{word, users[word]})
+		}
+	}
+	return x
+}
+
+// startsOf are the starts of a word. A word of fewer than three bytes may go on
+// with any byte.
+func (x *Index) startsOf(word string) []uint32 {
+	found := []uint32{0}
+	for n := range 3 {
+		var longer []uint32
+		for _, start := range found {
+			if n < len(word) {
+				longer = append(longer, x.next(start, word[n]))
+				continue
+			}
+			for class := range uint32(64) {
+				longer = append(longer, (start<<6|class)&(starts-1))
+			}
+		}
+		found = longer
+	}
+	return found
+}
+
+func begins(text []byte, word string) bool {
+	if len(text) < len(word) {
+		return false
+	}
+	for i := range len(word) {
+		b := text[i]
+		if 'A' <= b && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		if b != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func isToken(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
+}
+
+// runs reports whether at least that many bytes of a token begin a text.
+func runs(text []byte, least int) bool {
+	if len(text) < least {
+		return false
+	}
+	for _, b := range text[:least] {
+		if !isToken(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// Limits for checking the text after matches: how far, and how often in one
+// file. They keep the time bounded for a file that consists of matches.
+const thenFar, thenMost = 4096, 1000
+
+// matches reports whether a line matches an expression of the pattern and is no example. text
+// has the line from begin to end. A match at the begin counts only if the line
+// is whole there.
+func (p *Pattern) matches(re *regexp.Regexp, text []byte, begin, end int, whole bool, tries *int) bool {
+	line := bytes.TrimSuffix(text[begin:end], []byte("\r"))
+	for _, m := range re.FindAllSubmatchIndex(line, -1) {
+		match := line[m[0]:m[1]]
+		switch {
+		case m[0] == 0 && !whole, p.digit && !bytes.ContainsAny(match, "0123456789"), p.sample != nil && p.sample().Match(match):
+			continue
+		case p.value > 0 && !plausible(submatch(line, m, p.value)):
+			continue
+		case p.then == nil:
+			return true
+		case *tries == 0:
+			return false
+		}
+		*tries--
+		from := begin + m[1]
+		if p.then().Match(text[from:min(len(text), from+thenFar)]) {
+			return true
+		}
+	}
+	return false
+}
+
+// submatch is the text of the first group that took part in a match, from the
+// group with this number.
+func submatch(line []byte, m []int, group int) string {
+	for i := 2 * group; i+1 < len(m); i += 2 {
+		if m[i] >= 0 {
+			return string(line[m[i]:m[i+1]])
+		}
+	}
+	return ""
+}
+
+// named reports whether the base name of a file matches one of these patterns
+// of path.Match.
+func named(patterns ...string) func(string) bool {
+	return func(name string) bool { return rule.Kept(patterns, path.Base(name)) }
+}
+
+func below(folders ...string) func(string) bool {
+	return func(name string) bool {
+		return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(name, f+"/") })
+	}
+}
+
+func either(a, b func(string) bool) func(string) bool {
+	return func(name string) bool { return a(name) || b(name) }
+}
+
+// sources are the ends of files that are programs or samples. There, a name
+// before a value is often a variable or an explanation.
+var sources = []string{
+	"py", "pyc", "js", "mjs", "cjs", "ts", "go", "c", "h", "cc", "cpp", "hpp", "rs", "java", "rb", "pl", "pm", "lua", "css", "html", "htm", "svg", "md", "rst", "po", "pot",
+	"tmpl", "tpl", "j2", "erb", "example", "sample", "dist", "template", "map", "vim", "el", "awk", "tcl", "proto", "scm", "tex", "adoc", "log", "te", "schema", "rules", "csv",
+}
+
+// settings selects files that may be configuration.
+func settings(name string) bool {
+	end := strings.TrimPrefix(path.Ext(name), ".")
+	return !slices.Contains(sources, strings.ToLower(end)) && !strings.HasSuffix(name, ".schema.json")
+}
+
+// samples selects files that are no samples.
+func noSamples(name string) bool {
+	return !rule.Kept([]string{"*.example", "*.sample", "*.dist", "*.tmpl", "*.tpl", "*.j2", "*.md", "*.rst", "*.html", "*.po", "*-example.*", "*.example.*", "*.sample.*"}, path.Base(name))
+}
+
+const (
+	// passwordNames end the names of settings that have a password.
+	passwordNames = `(?:passw(?:or)?d|passphrase|(?:[_.-]|\b|db|ssh|auth|root|user|smtp|mail|bind|sasl)pass|pwd|bindpw|rootpw|authtok)(?:_?(?:plain|value|text|b64|base64|\d+))?`
+	// keyNames end the names of settings that have a random value.
+	keyNames = `(?:secret|token|(?:api|access|account|auth|private|encryption|signing|secret|storage|admin|master|service|subscription|shared|blowfish)[_-]?(?:key|secret)|key[_-]?secret|secret[_-]?key[_-]?base|secret[_-]?id|app[_-]?key|authtoken)(?:_?(?:value|key|plain|b64|base64|\d+))?`
+	// before stands before the name of a setting.
+	before = `(?i)^[^#;]*?(?:^|[\s"'{,;(\[$]|[\w.-])`
+	// sets stands between the name of a setting and its value.
+	sets = `["'\])]*\s*(?:=>|:=|\+=|\?=|=|:)\s*`
+)
+
+// assignmentPatterns are settings that are recognized by their names, with any
+// value that is no placeholder.
+func assignmentPatterns() []Pattern {
+	passwordHints := []string{"passw", "passphrase", "pass", "pwd", "bindpw", "rootpw", "authtok"}
+	keyHints := []string{"secret", "token", "_key", "-key", "apikey", "accesskey", "accountkey", "authkey", "privatekey", "encryptionkey", "signingkey", "storagekey", "masterkey", "adminkey", "servicekey", "sharedkey", "appkey"}
+	return []Pattern{
+		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: settings, value: 1, signs: "=:",
+			Re: rule.Expression(before + passwordNames + sets + `(?:"([^"]{5,200})"|'([^']{5,200})')`)},
+		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: settings, value: 1, signs: "=",
+			Re: rule.Expression(before + passwordNames + `["'\])]*\s*=\s*([^\s"'#,;\[{(|>&=][^\s"',;]{4,200})`)},
+		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: settings, value: 1, signs: ":",
+			Re: rule.Expression(before + passwordNames + `["']?\s*:\s+([^\s"'#,;\[{(|>&][^\s"',;]{4,200})\s*(?:[,}\]].*|(?:#.*)?$)`)},
+		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: noSamples, value: 1, signs: "=:",
+			digit: true, Re: rule.Expression(`(?i)` + passwordNames + sets + `(?:"([^"\s]{6,200})"|'([^'\s]{6,200})')`)},
+		{Kind: "a password", text: true, general: true, Hints: passwordHints, in: noSamples, value: 1, signs: ",",
+			digit: true, Re: rule.Expression(`(?i)["']` + `[\w.-]*` + passwordNames + `["']\s*,\s*["']([^"'\s]{6,200})["']`)}, // define('DB_PASSWORD', …)
+		{Kind: "a secret of a setting", text: true, general: true, Hints: keyHints, in: noSamples, value: 1, signs: "=:",
+			digit: true, Re: rule.Expression(`(?i)` + keyNames + sets + `(?:"([^"\s]{12,400})"|'([^'\s]{12,400})')`)},
+		{Kind: "a secret of a setting", text: true, general: true, Hints: keyHints, in: settings, value: 1, signs: "=:",
+			digit: true, Re: rule.Expression(`(?i)^[^#;]*?` + keyNames + sets + `([^\s"'#,;\[{(|>&][^\s"',;]{11,400})`)},
+		{Kind: "a secret of a setting", text: true, general: true, Hints: []string{"</"}, in: noSamples, value: 1,
+			Re: rule.Expression(`(?i)<(?:[\w:.-]*(?:` + passwordNames + `|` + keyNames + `))(?:\s[^>]*)?>\s*([^<\s]{6,400})\s*</`)},
+		{Kind: "a secret of a setting", text: true, general: true, Hints: []string{"</name>"}, in: noSamples,
+			Re: rule.Expression(`(?i)<name>[^<]*(?:` + passwordNames + `|` + keyNames + `|[._-]key)</name>`), then: rule.Expression(`^\s*<value>[^<\s]{6,400}</value>`)}, // Hadoop
+		{Kind: "a secret of a setting", text: true, general: true, Hints: append(slices.Clone(passwordHints), keyHints...), in: noSamples,
+			Re:   rule.Expression(`(?i)"[\w.-]*(?:` + passwordNames + `|` + keyNames + `)"\s*:\s*\{`),
+			then: rule.Expression(`^\s*("\w+"\s*:\s*[^,{}]*,\s*)*"value"\s*:\s*"[^"\s]{5,}"`)}, // Terraform: outputs in a state
+		{Kind: "a secret of a setting", text: true, general: true, Hints: []string{"value="}, in: noSamples, value: 1, digit: true,
+			Re: rule.Expression(`(?i)(?:name|key)=["'][\w:.-]*(?:` + passwordNames + `|` + keyNames + `)["']\s+value=["']([^"'\s]{6,400})["']`)},
+		{Kind: "a password", text: true, general: true, Hints: append(slices.Clone(passwordHints), keyHints...), value: 1, // without a sign between
+			in: either(below("/etc", "/opt", "/fluent-bit"), named(".msmtprc")),
+			Re: rule.Expression(`(?i)^\s*(?:password|\w+_passw(?:or)?d|passphrase|aws_sec_key|shared_key|splunk_token|license_?key|api_?key|auth_pass|bindpw|rootpw|ldap_default_authtok|requirepass|masterauth|secret)\s+["']?([^\s"'=:\[]{5,200})["']?\s*;?\s*$`)},
+	}
+}
+
+// placeholders are parts of values that are explanations, variables or
+// references to a place with the secret.
+var placeholders = []string{
+	"example", "placeholder", "changeme", "change_me", "change-me", "redacted", "your-", "your_", "yourpass", "yoursecret", "yourtoken", "xxxx", "****", "....", "____", "dummy",
+	"${", "$(", "{{", "}}", "<%", "%>", "()", "->", "::", "arn:aws", "secretsmanager", "vault:", "op://", "enc[", "file:", "env:", "ssm:",
+}
+
+// words are values that are no secrets.
+var words = []string{
+	"password", "passwd", "passphrase", "secret", "token", "string", "value", "required", "optional", "disabled", "enabled", "undefined", "default", "prompt", "stdin", "invalid", "expired",
+	"false", "never", "always", "integer", "boolean", "object", "number", "sufficient", "requisite", "include", "unset", "empty", "hashed", "plain", "plaintext", "files", "service", "systemd", "yescrypt",
+	"sha512", "sha256", "bcrypt", "pam_unix.so", "username", "unknown", "mypassword", "nopassword", "no-password", "define", "undef", "validate", "scram-sha-256", "peer", "trust", "opaque",
+	"legacycfg", "password_pbkdf2", // GRUB's command.lst
+}
+
+// roots begin the names of variables in several languages.
+var roots = []string{"var", "local", "module", "data", "each", "self", "this", "config", "settings", "env", "process", "os", "secrets", "steps", "inputs", "vars", "values", "params", "args", "options", "request", "node", "ansible"}
+
+// plausible reports whether a value may be a secret: no variable, no path, no
+// word of a manual.
+func plausible(value string) bool {
+	small := strings.ToLower(strings.TrimRight(value, ".,;)]}>\\"))
+	if len(small) < 3 || strings.ContainsAny(small[:1], "$%<{(/~@*&|!\\`=[>") && !strings.HasPrefix(small, "!!") {
+		return false
+	}
+	if strings.Trim(small, small[:1]) == "" || slices.Contains(words, small) {
+		return false
+	}
+	if strings.ContainsRune(small, ' ') && !strings.ContainsAny(small, "0123456789") {
+		return false
+	}
+	if strings.HasPrefix(small, "./") || strings.HasPrefix(small, "../") || strings.HasPrefix(small, "-") && !strings.ContainsAny(small, "0123456789") {
+		return false
+	}
+	for _, p := range placeholders {
+		if strings.Contains(small, p) {
+			return false
+		}
+	}
+	return !isReference(small)
+}
+
+// isReference reports whether a value names another place: a file, an address,
+// or a field of a program.
+func isReference(small string) bool {
+	if strings.HasPrefix(small, "http") && strings.Contains(small, "://") || strings.Contains(small, "[") && strings.HasSuffix(small, "]") {
+		return true
+	}
+	if rule.Kept([]string{"*.pem", "*.key", "*.crt", "*.json", "*.yaml", "*.yml", "*.conf", "*.txt", "*.so", "*.service", "*.sh", "*.py"}, path.Base(small)) {
+		return true
+	}
+	before, after, dotted := strings.Cut(small, ".")
+	if dotted && slices.Contains(roots, before) {
+		return true
+	}
+	if !dotted || strings.ContainsAny(small, "0123456789!@#%^*+=/") {
+		return false
+	}
+	return before != "" && after != "" // var.password, self.token
+}
