@@ -68,8 +68,8 @@ func TestParseRulesRefuses(t *testing.T) {
 		"all of /var/lib":   {strings.Replace(goodRules, "/opt/ours/log", "/var/lib/*", 1), `r.yaml:13: rule 2: paths: "/var/lib/*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"part of /usr":      {strings.Replace(goodRules, "/opt/ours/log", `"/usr/l*"`, 1), `r.yaml:13: rule 2: paths: "/usr/l*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"the accounts":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/passwd", 1), `r.yaml:13: rule 2: paths: "/etc/passwd" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
-		"a list of texts":   {"rules: [x]\n", "r.yaml:1: cannot unmarshal !!str `x` into scrub.Rule; " + ruleFields},
-		"no list of rules":  {"rules: {id: x}\n", "r.yaml:1: cannot unmarshal !!map into []scrub.Rule; " + ruleFields},
+		"a list of texts":   {"rules: [x]\n", "r.yaml:1: cannot unmarshal !!str `x` into rule.Rule; " + ruleFields},
+		"no list of rules":  {"rules: {id: x}\n", "r.yaml:1: cannot unmarshal !!map into []rule.Rule; " + ruleFields},
 		"a list for a text": {"rules:\n  - id: [x]\n", "r.yaml:2: cannot unmarshal !!seq into string; " + ruleFields},
 		"an open wildcard":  {strings.Replace(goodRules, "/opt/ours/log", `"/opt/ours/[a"`, 1), `r.yaml:13: rule 2: paths: "/opt/ours/[a" has a wildcard without an end; see path.Match`},
 	} {
