@@ -1,17 +1,15 @@
 package scrub
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
@@ -21,76 +19,39 @@ import (
 // programs, unmount or restore, which a path cannot describe.
 var ownPhases = []Phase{State, Identity, Caches, Access}
 
-type ruleFile struct {
-	Rules []Rule `yaml:"rules"`
-}
-
 // ParseRules reads a rule file: YAML with one list, "rules". Each error names
 // file and line; an unknown field is an error.
 func ParseRules(name string, text []byte) ([]Rule, error) {
-	var f ruleFile
-	var nodes struct {
-		Rules []yaml.Node `yaml:"rules"`
+	var f struct {
+		Rules []Rule `json:"rules"`
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	var wrong *yaml.TypeError
-	var errs []error
-	if err := d.Decode(&f); errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: the file is empty; list rules under \"rules\"", name)
-	} else if errors.As(err, &wrong) {
-		for _, text := range wrong.Errors {
-			errs = append(errs, atLine(name, text))
-		}
-		return nil, fmt.Errorf("%w; %s", errors.Join(errs...), ruleFields)
-	} else if err != nil {
-		return nil, atLine(name, err.Error())
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s: the file has a second YAML document; put all rules under one \"rules\"", name)
+	lines, err := strictjson.ReadYAML(name, text, &f)
+	if err != nil {
+		return nil, err
 	}
 	if len(f.Rules) == 0 {
 		return nil, fmt.Errorf("%s: the file has no rules; list them under \"rules\"", name)
 	}
-	if err := yaml.Unmarshal(text, &nodes); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	var errs []error
 	for i, r := range f.Rules {
 		if err := errors.Join(checkRow(r), checkNames(r, Table(), f.Rules[:i], f.Rules)); err != nil {
-			errs = append(errs, placed(name, i+1, nodes.Rules[i], err))
+			errs = append(errs, placed(name, i, lines, err))
 		}
 	}
 	return f.Rules, errors.Join(errs...)
 }
 
-// ruleFields describes the form of a rule after an error of the YAML library.
-const ruleFields = "rules is a list of rules with the lists groups, paths and keep, the boolean owned, " +
-	"and the texts id, phase, action, owner, why, regenerated and source"
-
-// atLine replaces "line 3" of the YAML library by the file and the line.
-func atLine(name, text string) error {
-	if at, ok := strings.CutPrefix(strings.TrimPrefix(text, "yaml: "), "line "); ok {
-		at, _, _ = strings.Cut(at, " in type ") // a type of Go
-		return fmt.Errorf("%s:%s", name, at)
-	}
-	return fmt.Errorf("%s: %s", name, text)
-}
-
 // placed adds the position to each line of a rule's joined error: that of the
 // field which starts the line, or that of the rule if the field is missing.
-func placed(name string, number int, rule yaml.Node, err error) error {
-	lines := strings.Split(err.Error(), "\n")
-	for i, text := range lines {
+func placed(name string, index int, lines map[string]int, err error) error {
+	all := strings.Split(err.Error(), "\n")
+	for i, text := range all {
 		field, _, _ := strings.Cut(text, ":")
-		at := rule.Line
-		for k := 0; k+1 < len(rule.Content); k += 2 {
-			if rule.Content[k].Value == field {
-				at = rule.Content[k].Line
-			}
-		}
-		lines[i] = fmt.Sprintf("%s:%d: rule %d: %s", name, at, number, text)
+		rule := fmt.Sprintf("rules[%d]", index)
+		at := cmp.Or(lines[rule+"."+field], lines[rule])
+		all[i] = fmt.Sprintf("%s:%d: rule %d: %s", name, at, index+1, text)
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return errors.New(strings.Join(all, "\n"))
 }
 
 func prefixed(prefix string, err error) error {

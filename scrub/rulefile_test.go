@@ -47,13 +47,13 @@ func TestParseRules(t *testing.T) {
 
 func TestParseRulesRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":           {"", `r.yaml: the file is empty; list rules under "rules"`},
+		"nothing":           {"", "r.yaml: the text is empty"},
 		"no rules":          {"rules: []\n", `r.yaml: the file has no rules; list them under "rules"`},
-		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), "r.yaml:9: field reason not found; " + ruleFields},
-		"an unknown top":    {"rule: []\n", "r.yaml:1: field rule not found; " + ruleFields},
-		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml:2: did not find expected node content"},
-		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), "r.yaml:13: cannot unmarshal !!str `/opt/ou...` into []string; " + ruleFields},
-		"two documents":     {goodRules + "---\nrules: []\n", `r.yaml: the file has a second YAML document; put all rules under one "rules"`},
+		"an unknown field":  {strings.Replace(goodRules, "why: every", "reason: every", 1), "r.yaml:9: rules[0].reason: unknown field; known are action, groups, id, keep, owned, owner, paths, phase, regenerated, source, why"},
+		"an unknown top":    {"rule: []\n", "r.yaml:1: rule: unknown field; did you mean rules?"},
+		"broken YAML":       {"rules:\n  - id: [\n", "r.yaml: line 2: did not find expected node content"},
+		"a wrong type":      {strings.Replace(goodRules, "paths: [/opt/ours/log]", "paths: /opt/ours/log", 1), "r.yaml:13: rules[1].paths: must be a list, not text"},
+		"two documents":     {goodRules + "---\nrules: []\n", "r.yaml: more than one YAML document; keep one"},
 		"an ID of eksnode":  {strings.Replace(goodRules, "id: our-agent", "id: machine-id", 1), `r.yaml:3: rule 1: id: "machine-id" is a rule or group of eksnode; choose another`},
 		"an ID twice":       {strings.Replace(goodRules, "id: our-logs", "id: our-agent", 1), `r.yaml:10: rule 2: id: "our-agent" is used twice`},
 		"a phase":           {strings.Replace(goodRules, "phase: state", "phase: quiesce", 1), `r.yaml:4: rule 1: phase: "quiesce" is none of state, identity, caches and logs, access`},
@@ -68,9 +68,9 @@ func TestParseRulesRefuses(t *testing.T) {
 		"all of /var/lib":   {strings.Replace(goodRules, "/opt/ours/log", "/var/lib/*", 1), `r.yaml:13: rule 2: paths: "/var/lib/*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"part of /usr":      {strings.Replace(goodRules, "/opt/ours/log", `"/usr/l*"`, 1), `r.yaml:13: rule 2: paths: "/usr/l*" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
 		"the accounts":      {strings.Replace(goodRules, "/opt/ours/log", "/etc/passwd", 1), `r.yaml:13: rule 2: paths: "/etc/passwd" matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead`},
-		"a list of texts":   {"rules: [x]\n", "r.yaml:1: cannot unmarshal !!str `x` into rule.Rule; " + ruleFields},
-		"no list of rules":  {"rules: {id: x}\n", "r.yaml:1: cannot unmarshal !!map into []rule.Rule; " + ruleFields},
-		"a list for a text": {"rules:\n  - id: [x]\n", "r.yaml:2: cannot unmarshal !!seq into string; " + ruleFields},
+		"a list of texts":   {"rules: [x]\n", "r.yaml:1: rules[0]: must be an object, not text"},
+		"no list of rules":  {"rules: {id: x}\n", "r.yaml:1: rules: must be a list, not an object"},
+		"a list for a text": {"rules:\n  - id: [x]\n", "r.yaml:2: rules[0].id: must be text, not a list"},
 		"an open wildcard":  {strings.Replace(goodRules, "/opt/ours/log", `"/opt/ours/[a"`, 1), `r.yaml:13: rule 2: paths: "/opt/ours/[a" has a wildcard without an end; see path.Match`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,5 +248,5 @@ func TestOwnedInARuleFileIsABoolean(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rules, 2)
 	_, err = ParseRules("r.yaml", []byte(strings.Replace(goodRules, "action: remove", "action: remove\n    owned: perhaps", 1)))
-	require.EqualError(t, err, "r.yaml:7: cannot unmarshal !!str `perhaps` into bool; "+ruleFields)
+	require.EqualError(t, err, "r.yaml:7: rules[0].owned: must be true or false, not text")
 }

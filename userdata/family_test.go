@@ -196,7 +196,7 @@ func TestParseNodeReadsADescription(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Node{Cluster: Cluster{Name: "a", Endpoint: "b", CA: "c", CIDR: "d"}, Taints: []string{"x"}}, n)
 	_, err = ParseNode([]byte("cluster: {nam: a}\n"))
-	assert.EqualError(t, err, `reading the description: line 1: cluster.nam: unknown field; did you mean name?`)
+	assert.EqualError(t, err, `the description:1: cluster.nam: unknown field; did you mean name?`)
 }
 
 func TestCompressedUserDataIsChecked(t *testing.T) {

@@ -5,7 +5,6 @@ package userdata
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
@@ -14,7 +13,6 @@ import (
 	"maps"
 	"mime"
 	"net/netip"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,20 +101,8 @@ type Cluster struct {
 // its line and path.
 func ParseNode(text []byte) (Node, error) {
 	var n Node
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return n, fmt.Errorf("reading the description: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	var errs []error
-	left := strictjson.MaxValues
-	d := strictjson.Decoder{Left: &left, Fail: func(line int, path, text string) {
-		errs = append(errs, fmt.Errorf("line %d: %s: %s", line, cmp.Or(path, "the description"), text))
-	}}
-	if len(document.Content) > 0 {
-		d.Value(document.Content[0], "", reflect.ValueOf(&n).Elem())
-	}
-	if err := errors.Join(errs...); err != nil {
-		return Node{}, fmt.Errorf("reading the description: %w", err)
+	if _, err := strictjson.ReadYAML("the description", text, &n); err != nil {
+		return Node{}, err
 	}
 	return n, nil
 }

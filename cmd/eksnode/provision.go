@@ -111,8 +111,8 @@ func readSpec(name string, spec *provisioner.Spec) error {
 	if err != nil {
 		return fmt.Errorf("reading the spec: %w", err)
 	}
-	if err := strictjson.ReadYAML(text, spec); err != nil {
-		return fmt.Errorf("reading the spec %s: %w", name, err)
+	if _, err := strictjson.ReadYAML(name, text, spec); err != nil {
+		return fmt.Errorf("reading the spec: %w", err)
 	}
 	return nil
 }

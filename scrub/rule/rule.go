@@ -39,64 +39,64 @@ var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access
 const Report plan.Verb = "report"
 
 // Rule is one row of the table: files or state that a node image must not
-// contain. A rule file has the fields with names.
+// contain. A rule file has the fields with names in JSON.
 type Rule struct {
 	// ID names the rule in flags, reports and documentation, with lower-case letters,
 	// digits and hyphens.
-	ID string `yaml:"id" json:"id"`
+	ID string `json:"id"`
 	// Phase is when the rule runs. In a rule file, it is state, identity, "caches and
 	// logs" or access.
-	Phase Phase `yaml:"phase" json:"phase"`
+	Phase Phase `json:"phase"`
 	// Groups are other names that select the rule, such as "kubelet".
-	Groups []string `yaml:"groups" json:"groups,omitempty"`
+	Groups []string `json:"groups,omitempty"`
 	// Verb is the action on each path: plan.Remove removes it, plan.Empty keeps
 	// the file or directory and removes its contents. Rules with a Find may use
 	// any verb; the one here is for documentation.
-	Verb plan.Verb `yaml:"action" json:"action"`
+	Verb plan.Verb `json:"action"`
 	// Paths are absolute, may contain wildcards of path.Match, and may start
 	// with "~/" for the home folder of every account in passwd(5).
-	Paths []string `yaml:"paths" json:"paths"`
+	Paths []string `json:"paths"`
 	// Keep are paths in the form of Paths. A kept path stays with everything
 	// below it, at any depth of what Paths match, and so do the folders on the
 	// way to it.
-	Keep []string `yaml:"keep" json:"keep,omitempty"`
+	Keep []string `json:"keep,omitempty"`
 	// Owned says that the rule may remove files that a package owns. Rules of the table
 	// may.
-	Owned bool `yaml:"owned" json:"owned,omitempty"`
+	Owned bool `json:"owned,omitempty"`
 	// Owner is the program that writes the files.
-	Owner string `yaml:"owner" json:"owner,omitempty"`
+	Owner string `json:"owner,omitempty"`
 	// Why says what goes wrong if the image contains the files.
-	Why string `yaml:"why" json:"why"`
+	Why string `json:"why"`
 	// Regenerated says what creates the files again on the new machine;
 	// "nothing" if that is not needed.
-	Regenerated string `yaml:"regenerated" json:"regenerated,omitempty"`
+	Regenerated string `json:"regenerated,omitempty"`
 	// Source is where the facts come from.
-	Source string `yaml:"source" json:"source,omitempty"`
+	Source string `json:"source,omitempty"`
 	// Applies reports whether the rule applies to this machine; nil means yes.
 	// A rule that does not apply may return findings instead.
-	Applies func(context.Context, *host.Host) (bool, plan.Answer, error) `yaml:"-" json:"-"`
+	Applies func(context.Context, *host.Host) (bool, plan.Answer, error) `json:"-"`
 	// Breaks describes the setting that a rule of BreakersGroup finds; nil for
 	// other rules.
-	Breaks *Breaker `yaml:"-" json:"-"`
+	Breaks *Breaker `json:"-"`
 	// Find plans the rule instead of Verb and Paths. It changes nothing; the actions
 	// of its answer do. host.Files never leaves the machine's root.
-	Find func(context.Context, *host.Host) (plan.Answer, error) `yaml:"-" json:"-"`
+	Find func(context.Context, *host.Host) (plan.Answer, error) `json:"-"`
 
 	// Look is Find with a Draft: it gets the row's paths, and what the other rules of
 	// the run plan.
-	Look func(*Draft) `yaml:"-" json:"-"`
+	Look func(*Draft) `json:"-"`
 	// OfNodes says that the rule finds what keeps a node from working. Spec.Node
 	// decides whether the rule runs.
-	OfNodes bool `yaml:"-" json:"-"`
+	OfNodes bool `json:"-"`
 	// Own says that the rule is an operator's.
-	Own bool `yaml:"-" json:"-"`
+	Own bool `json:"-"`
 	// SparesOwned says that files of packages stay. NeverOwned are patterns of
 	// files for which the packages are not read.
-	SparesOwned bool     `yaml:"-" json:"-"`
-	NeverOwned  []string `yaml:"-" json:"-"`
+	SparesOwned bool     `json:"-"`
+	NeverOwned  []string `json:"-"`
 	// Notes says that findings are notes, unless rules select this rule
 	// by its ID.
-	Notes bool `yaml:"-" json:"-"`
+	Notes bool `json:"-"`
 }
 
 // Plan returns the answer of a rule with a function, outside of a run.

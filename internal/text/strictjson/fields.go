@@ -29,15 +29,15 @@ func (d *Decoder) Object(n *yaml.Node, path string, into any) {
 			d.fail(p.key, at, "unknown field; %s", show.Suggest(p.key.Value, slices.Sorted(maps.Keys(fields))))
 			continue
 		}
-		tag, failed := v.Type().Field(i).Tag, d.failed
+		tag, failed := v.Type().FieldByIndex(i).Tag, d.failed
 		if only := tag.Get("only"); only != "" && !strings.HasSuffix(d.Version, "/"+only) {
 			d.fail(p.key, at, "%s does not have this field", d.Version)
 			continue
 		}
 		d.placed(at, p.key.Line)
-		d.Value(p.value, at, v.Field(i))
+		d.Value(p.value, at, v.FieldByIndex(i))
 		if d.failed == failed {
-			d.check(p.value, at, v.Field(i), tag)
+			d.check(p.value, at, v.FieldByIndex(i), tag)
 		}
 	}
 }
@@ -58,16 +58,15 @@ func (d *Decoder) check(n *yaml.Node, path string, v reflect.Value, tag reflect.
 	}
 }
 
-// FieldsOf maps a struct's names in JSON or YAML to its fields.
-func FieldsOf(t reflect.Type) map[string]int {
-	fields := map[string]int{}
-	for i := range t.NumField() {
-		tag := t.Field(i).Tag
-		name, _, _ := strings.Cut(cmp.Or(tag.Get("json"), tag.Get("yaml")), ",")
-		if !t.Field(i).IsExported() {
-			continue
+// FieldsOf maps a struct's names in JSON or YAML to its fields, also those of embedded
+// structs.
+func FieldsOf(t reflect.Type) map[string][]int {
+	fields := map[string][]int{}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("json"), f.Tag.Get("yaml")), ",")
+		if f.IsExported() && !f.Anonymous && name != "-" {
+			fields[name] = f.Index
 		}
-		fields[name] = i
 	}
 	return fields
 }

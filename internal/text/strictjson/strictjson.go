@@ -4,6 +4,7 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,91 +35,32 @@ func Read(text []byte, to any) error {
 	return nil
 }
 
-// ReadYAML is Read for one object in YAML, or in JSON, whose errors also name the column.
-func ReadYAML(text []byte, to any) error {
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return Read(text, to)
+// ReadYAML reads one object in YAML, or in JSON, into a struct. The error lists all
+// mistakes, each with its file, line and path. lines has the line of each path.
+func ReadYAML(file string, text []byte, to any) (lines map[string]int, err error) {
+	if json.Valid(text) { // YAML has no tabs between values
+		text = bytes.ReplaceAll(text, []byte("\t"), []byte(" "))
 	}
 	var document yaml.Node
 	documents := yaml.NewDecoder(bytes.NewReader(text))
-	err := documents.Decode(&document)
-	if errors.Is(err, io.EOF) {
-		return errors.New("the text is empty")
+	if err := documents.Decode(&document); errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: the text is empty", file)
+	} else if err != nil {
+		return nil, fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	var fields map[string]yaml.Node
-	if err == nil && document.Content[0].Kind != yaml.MappingNode {
-		return errors.New("expected fields with values, such as name: value")
-	}
-	if err == nil { // also finds fields that are set twice
-		err = document.Decode(&fields)
-	}
-	if err != nil {
-		return yamlError(err)
-	}
-	if documents.Decode(new(yaml.Node)) == nil {
-		return errors.New("more than one YAML document; keep one")
+	if err := documents.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s: more than one YAML document; keep one", file)
 	}
 	var errs []error
-	for i := 0; i+1 < len(document.Content[0].Content); i += 2 {
-		name, value := document.Content[0].Content[i], document.Content[0].Content[i+1]
-		if line, err := readField(name, value, to); err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", line, err))
-		}
-	}
-	return errors.Join(errs...)
+	left := MaxValues
+	lines = map[string]int{}
+	d := Decoder{Left: &left, Full: true, Placed: func(path string, line int) { lines[path] = line },
+		Fail: func(line int, path, text string) {
+			errs = append(errs, fmt.Errorf("%s:%d: %s: %s", file, line, cmp.Or(path, "the file"), text))
+		}}
+	d.Value(document.Content[0], "", reflect.ValueOf(to).Elem())
+	return lines, errors.Join(errs...)
 }
-
-// readField reads the value of one field. An error comes with its line.
-func readField(name, value *yaml.Node, to any) (int, error) {
-	var decoded any
-	if err := value.Decode(&decoded); err != nil {
-		return name.Line, fmt.Errorf("the field %s: %w", name.Value, yamlError(err))
-	}
-	if decoded == nil {
-		return name.Line, fmt.Errorf("the field %s has no value", name.Value)
-	}
-	text, err := json.Marshal(map[string]any{name.Value: decoded})
-	if err != nil {
-		return name.Line, fmt.Errorf("the field %s: %w", name.Value, err)
-	}
-	err = Read(text, to)
-	var at *placed
-	if !errors.As(err, &at) {
-		return name.Line, err
-	}
-	// The place is that in the JSON.
-	if key := keyIn(value, at.unknown); at.unknown != "" && key != nil {
-		return key.Line, at.error
-	}
-	return name.Line, at.error
-}
-
-// keyIn returns the first key of this name in a value, or nil.
-func keyIn(value *yaml.Node, name string) *yaml.Node {
-	for i, part := range value.Content {
-		if value.Kind == yaml.MappingNode && i%2 == 0 && part.Value == name {
-			return part
-		}
-		if key := keyIn(part, name); key != nil {
-			return key
-		}
-	}
-	return nil
-}
-
-// yamlError is an error of the library without its own words.
-func yamlError(err error) error {
-	return errors.New(strings.NewReplacer("yaml: ", "", "unmarshal errors:\n  ", "").Replace(err.Error()))
-}
-
-// placed is an error with its line and column.
-type placed struct {
-	place string
-	error
-	unknown string // the field that is not known, if that is the error
-}
-
-func (p *placed) Error() string { return p.place + ": " + p.error.Error() }
 
 // ReadKnown is Read for texts with possible unknown fields, which it ignores.
 func ReadKnown(text []byte, to any) error {
@@ -173,19 +115,17 @@ func explain(text []byte, err error, known ...string) error {
 		if where == nil { // written with escapes
 			return errors.New(said)
 		}
-		unknown := at(text, int64(where[0]), "%s", said)
-		unknown.unknown = name
-		return unknown
+		return at(text, int64(where[0]), "%s", said)
 	}
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
 // at is an error with the line and column of an offset, both from 1.
-func at(text []byte, offset int64, format string, args ...any) *placed {
+func at(text []byte, offset int64, format string, args ...any) error {
 	before := text[:max(0, min(offset, int64(len(text))))]
 	line := bytes.Count(before, []byte("\n")) + 1
 	column := len(before) - bytes.LastIndexByte(before, '\n')
-	return &placed{place: fmt.Sprintf("line %d, column %d", line, column), error: fmt.Errorf(format, args...)}
+	return fmt.Errorf("line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
 
 // found names the kind of the JSON value.

@@ -1,7 +1,7 @@
 package strictjson
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,30 +17,43 @@ type sample struct {
 	Map   map[string]string `json:"map"`
 	Deep  struct {
 		Ratio float64 `json:"ratio"`
+		Inner string  `json:"inner"`
 	} `json:"deep"`
-	When time.Time `json:"when"`
+	When   time.Time `json:"when"`
+	Unread string    `json:"-"`
+	embedded
+}
+
+type embedded struct {
+	Embedded string `json:"embedded"`
 }
 
 func TestYAMLIsReadAsJSONIs(t *testing.T) {
 	var s sample
-	require.NoError(t, ReadYAML([]byte("# a comment\nname: a\nlist: [b]\nmap: {c: \"1\"}\ndeep:\n  ratio: 0.5\n"), &s))
-	assert.Equal(t, "a b 1 0.5", fmt.Sprint(s.Name, " ", s.List[0], " ", s.Map["c"], " ", s.Deep.Ratio))
+	text := "# a comment\nname: a\nlist: [b]\nmap: {c: \"1\"}\ndeep:\n  inner: d\nembedded: e\n"
+	lines, err := ReadYAML("f", []byte(text), &s)
+	require.NoError(t, err)
+	assert.Equal(t, "a b 1 d e", strings.Join([]string{s.Name, s.List[0], s.Map["c"], s.Deep.Inner, s.Embedded}, " "))
+	assert.Equal(t, 6, lines["deep.inner"])
 	for text, want := range map[string]string{
-		"":                        "the text is empty",
-		"# nothing\n":             "the text is empty",
-		"name: 5\n":               "line 1: the field name: expected a string, found a number",
-		"on: true\nname: 1.34\n":  "line 2: the field name: expected a string, found a number",
-		"on: true\ncuont: 1\n":    `line 2: the field "cuont" is not known; did you mean count?`,
-		"name: a\nname: b\n":      `line 2: mapping key "name" already defined at line 1`,
-		"map:\n  a: b\n  a: c\n":  `line 1: the field map: line 3: mapping key "a" already defined at line 2`,
-		"name:\n":                 "line 1: the field name has no value",
-		"deep:\n  ratoi: 1\n":     `line 2: the field "ratoi" is not known; did you mean ratio?`,
-		"- a\n":                   "expected fields with values, such as name: value",
-		"name: a\n---\nname: b\n": "more than one YAML document; keep one",
-		"name: [\n":               "line 1: did not find expected node content",
-		"{\"name\": 5}":           "line 1, column 10: the field name: expected a string, found a number",
+		"":                        "f: the text is empty",
+		"# nothing\n":             "f: the text is empty",
+		"name: 5\n":               "f:1: name: must be text, not a number; put 5 in quotes",
+		"on: true\nname: 1.34\n":  "f:2: name: must be text, not a number; put 1.34 in quotes",
+		"on: true\ncuont: 1\n":    "f:2: cuont: unknown field; did you mean count?",
+		"-: a\n":                  "f:1: -: unknown field; known are count, deep, embedded, list, map, name, on, when",
+		"name: a\nname: b\n":      "f:2: name: the field is set twice; first in line 1",
+		"map:\n  a: b\n  a: c\n":  "f:3: map.a: the field is set twice; first in line 2",
+		"name:\ncount: x\n":       "f:1: name: there is no value\nf:2: count: must be a whole number, not text",
+		"deep:\n  innre: 1\n":     "f:2: deep.innre: unknown field; did you mean inner?",
+		"- a\n":                   "f:1: the file: must be an object, not a list",
+		"name: a\n---\nname: b\n": "f: more than one YAML document; keep one",
+		"name: [\n":               "f: line 1: did not find expected node content",
+		"{\n\t\"name\":\t5\n}":    "f:2: name: must be text, not a number; put 5 in quotes",
+		"{\"name\": \"a\"} {}":    "f: more than one YAML document; keep one",
 	} {
-		require.EqualError(t, ReadYAML([]byte(text), &sample{}), want, text)
+		_, err := ReadYAML("f", []byte(text), new(sample))
+		require.EqualError(t, err, want, text)
 	}
 }
 

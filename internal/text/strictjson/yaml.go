@@ -26,6 +26,9 @@ type Decoder struct {
 	// Version is the group and version of the document. Fields with another version in
 	// the tag "only" are mistakes.
 	Version string
+	// Full says that a field without a value is a mistake. Otherwise it has no effect, as
+	// in Kubernetes.
+	Full bool
 	// within lists the aliases that are being followed, to detect cycles.
 	within        []*yaml.Node
 	depth, failed int
@@ -149,11 +152,17 @@ func (d *Decoder) inherited(n *yaml.Node, path string) []pair {
 	}
 }
 
-// Value fills one value. A null value has no effect, as in Kubernetes.
+// Value fills one value.
 func (d *Decoder) Value(n *yaml.Node, path string, v reflect.Value) {
 	target, done := d.follow(n, path)
 	defer done()
-	if target == nil || target.Kind == yaml.ScalarNode && target.ShortTag() == "!!null" {
+	if target == nil {
+		return
+	}
+	if target.Kind == yaml.ScalarNode && target.ShortTag() == "!!null" {
+		if d.Full {
+			d.fail(n, path, "there is no value")
+		}
 		return
 	}
 	if into, own := v.Addr().Interface().(encoding.TextUnmarshaler); own {
