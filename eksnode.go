@@ -157,13 +157,13 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			return err
 		}
 		if o.DryRun {
-			items, err := spec.PlanItems(table)
+			items, err := spec.Items(scrub.ToPlan, table)
 			if err == nil {
 				dryScrub(ctx, h, spec, items, &r)
 			}
 			return err
 		}
-		items, err := spec.Items(table)
+		items, err := spec.Items(scrub.ToScrub, table)
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			if err := rules.Ended(ctx, h, version.String(), r.Outcomes); err != nil || spec.Audit == scrub.AuditOff {
 				return err
 			}
-			audits, err := spec.AuditItems(table, ids...)
+			audits, err := spec.Items(scrub.ToAudit, table, ids...)
 			if err != nil {
 				return err
 			}
@@ -256,7 +256,7 @@ func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 		if err != nil {
 			return err
 		}
-		items, err := spec.AuditItems(rules)
+		items, err := spec.Items(scrub.ToAudit, rules)
 		if err != nil {
 			return err
 		}

@@ -47,7 +47,7 @@ func TestCachesAreRemovedAndPackagesStay(t *testing.T) {
 			h := hosttest.Mounted(t, root)
 			d, err := ByID(id)
 			require.NoError(t, err)
-			items, err := scrub.Spec{Only: []string{"packages"}}.Items(d.ScrubRules())
+			items, err := scrub.Spec{Only: []string{"packages"}}.Items(scrub.ToScrub, d.ScrubRules())
 			require.NoError(t, err)
 			_, err = plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)

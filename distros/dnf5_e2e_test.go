@@ -175,7 +175,7 @@ func TestDnf5LeavesNoHistoryAfterAScrub(t *testing.T) {
 			return run(t, h, "sh", "-c", "grep --recursive --files-with-matches -e exit_on_lock=True /var /etc /usr/lib/sysimage /root || true")
 		}
 		require.Contains(t, found(), "/usr/lib/sysimage/libdnf5/transaction_history.sqlite")
-		items, err := scrub.Spec{Only: []string{"packages", "logs"}}.Items(fedora().ScrubRules())
+		items, err := scrub.Spec{Only: []string{"packages", "logs"}}.Items(scrub.ToScrub, fedora().ScrubRules())
 		require.NoError(t, err)
 		_, err = plan.Apply(t.Context(), h, items, nil)
 		require.NoError(t, err)

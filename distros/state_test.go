@@ -32,7 +32,7 @@ func stateOf(t *testing.T, id string, h *host.Host) (found []string, unknown str
 	t.Helper()
 	d, err := ByID(id)
 	require.NoError(t, err)
-	items, err := scrub.Spec{Only: []string{"package-state"}}.AuditItems(d.ScrubRules())
+	items, err := scrub.Spec{Only: []string{"package-state"}}.Items(scrub.ToAudit, d.ScrubRules())
 	require.NoError(t, err)
 	for _, p := range plan.Make(t.Context(), h, items) {
 		assert.Empty(t, p.Actions)
@@ -145,7 +145,7 @@ func TestOnlyEksnodesPolicyIsRemoved(t *testing.T) {
 			h, root := imageOf(t, map[string]string{"etc/passwd": "", "usr/sbin/policy-rc.d": text})
 			d, err := ByID(id)
 			require.NoError(t, err)
-			items, err := scrub.Spec{}.Items(d.ScrubRules())
+			items, err := scrub.Spec{}.Items(scrub.ToScrub, d.ScrubRules())
 			require.NoError(t, err)
 			_, err = plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)

@@ -28,7 +28,7 @@ func BenchmarkDepth(b *testing.B) {
 	for _, depth := range []int{250, 500, 1000} {
 		b.Run(fmt.Sprint(depth), func(b *testing.B) {
 			h := hosttest.Root(b, map[string]string{"etc/passwd": passwd, strings.Repeat("/abc", depth) + "/": ""})
-			items, err := Spec{Only: []string{"secrets-left"}}.AuditItems(nil)
+			items, err := Spec{Only: []string{"secrets-left"}}.Items(ToAudit, nil)
 			require.NoError(b, err)
 			for b.Loop() {
 				plan.Make(b.Context(), h, items)
@@ -89,7 +89,7 @@ func TestImagesOfContainerdAreNoFinding(t *testing.T) {
 // "clean".
 func TestUnreadableContainerdMetadataIsUnknown(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, containerdMeta[1:]: "not a database"})
-	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
+	items, err := Spec{Only: []string{"containers"}}.Items(ToAudit, nil)
 	require.NoError(t, err)
 	var r plan.Report
 	r.Audited(plan.Look(t.Context(), h, items, nil))
@@ -115,7 +115,7 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 		for _, rule := range []string{"containers", "containers-metadata", "images-there"} {
 			t.Run(what+"/"+rule, func(t *testing.T) {
 				require.NoError(t, os.WriteFile(name, text, 0o600))
-				items, err := Spec{Only: []string{rule}}.AuditItems(nil)
+				items, err := Spec{Only: []string{rule}}.Items(ToAudit, nil)
 				require.NoError(t, err)
 				var r plan.Report
 				r.Audited(plan.Look(t.Context(), h, items, nil))
@@ -136,7 +136,7 @@ func TestLockedContainerdMetadataIsUnknown(t *testing.T) {
 	db, err := bbolt.Open(filepath.Join(root, containerdMeta), 0o600, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	items, err := Spec{Only: []string{"containers"}}.AuditItems(nil)
+	items, err := Spec{Only: []string{"containers"}}.Items(ToAudit, nil)
 	require.NoError(t, err)
 	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; a containerd that systemd did not start may be running",
 		plan.Make(t.Context(), h, items)[0].Error)
@@ -152,7 +152,7 @@ func TestMissingImagesAreFound(t *testing.T) {
 	metadata(t, root, []string{"k8s.io", "images", "registry.example/app:1"})
 	assert.Equal(t, []string{"image registry.example/app:1: containerd has : provision again"}, audit(t, h, "images-there"))
 	require.NoError(t, os.WriteFile(filepath.Join(root, containerdMeta), []byte("no database"), 0o600))
-	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)
+	items, err := Spec{Only: []string{"images-there"}}.Items(ToAudit, nil)
 	require.NoError(t, err)
 	_, err = items[0].Plan(t.Context(), h)
 	require.ErrorContains(t, err, "reading containerd's metadata", "unreadable metadata must be an error")
@@ -161,7 +161,7 @@ func TestMissingImagesAreFound(t *testing.T) {
 func TestAMachineWithoutRecordedImagesHasNoFinding(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	assert.Empty(t, audit(t, h, "images-there"))
-	items, err := Spec{Only: []string{"images-there"}}.AuditItems(nil)
+	items, err := Spec{Only: []string{"images-there"}}.Items(ToAudit, nil)
 	require.NoError(t, err)
 	assert.Equal(t, string(Inspect), items[0].Phase())
 }

@@ -95,7 +95,7 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 			r := c.rule
 			r.ID, r.Phase, r.Why = "x", State, "y"
 			r.Verb = cmp.Or(r.Verb, plan.Remove)
-			items, err := Spec{Only: []string{"x"}, Own: []Rule{r}}.Items(nil)
+			items, err := Spec{Only: []string{"x"}, Own: []Rule{r}}.Items(ToScrub, nil)
 			require.NoError(t, err)
 			before := noted(t, root)
 			outcomes, err := plan.Apply(t.Context(), h, items, nil)
@@ -134,13 +134,13 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 			maps.Copy(files, c.files)
 			h, root := surrounded(t, files)
 			spec := Spec{Only: []string{"x"}, Own: []Rule{withPath("/opt/ours/a")}}
-			items, err := spec.Items(nil)
+			items, err := spec.Items(ToScrub, nil)
 			require.NoError(t, err)
 			before := noted(t, root)
 			_, err = plan.Apply(t.Context(), h, items, nil)
 			require.EqualError(t, err, c.want)
 			assert.Empty(t, diff(before, noted(t, root)))
-			items, err = spec.AuditItems(nil)
+			items, err = spec.Items(ToAudit, nil)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, plan.Make(t.Context(), h, items)[0].Error)
 
@@ -160,7 +160,7 @@ func TestFilesOfPacmanPackagesAreOwned(t *testing.T) {
 		"/opt/pkg/owned":  `x: /opt/pkg/owned belongs to the package pkg-1.0-1: list the file under keep, remove the package, or set "owned: true" to let the rule remove files of packages`,
 		"/opt/pkg/backup": "",
 	} {
-		items, err := Spec{Only: []string{"x"}, Own: []Rule{withPath(name)}}.Items(nil)
+		items, err := Spec{Only: []string{"x"}, Own: []Rule{withPath(name)}}.Items(ToScrub, nil)
 		require.NoError(t, err)
 		_, err = plan.Apply(t.Context(), h, items, nil)
 		if want == "" {

@@ -58,10 +58,10 @@ func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
 		})
 	}
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
-	items, err := Spec{Skip: []string{"not-a-node"}}.AuditItems(nil)
+	items, err := Spec{Skip: []string{"not-a-node"}}.Items(ToAudit, nil)
 	require.NoError(t, err)
 	assert.Empty(t, plan.Make(t.Context(), h, items), "a plain machine with the rule skipped")
-	items, err = Spec{}.AuditItems(nil)
+	items, err = Spec{}.Items(ToAudit, nil)
 	require.NoError(t, err)
 	assert.Len(t, plan.Make(t.Context(), h, items), 1)
 }
@@ -86,7 +86,7 @@ func TestWhichMachinesMustBeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := tree(t, c.files)
-			items, err := c.spec.AuditItems(nil)
+			items, err := c.spec.Items(ToAudit, nil)
 			require.NoError(t, err)
 			findings := 0
 			for _, p := range plan.Make(t.Context(), h, items) {
@@ -98,14 +98,14 @@ func TestWhichMachinesMustBeNodes(t *testing.T) {
 			assert.Equal(t, c.found, findings)
 		})
 	}
-	_, err := Spec{Node: "maybe"}.AuditItems(nil)
+	_, err := Spec{Node: "maybe"}.Items(ToAudit, nil)
 	assert.EqualError(t, err, `node: "maybe" is not known; known: auto, yes, no`)
 }
 
 // A manifest that cannot be read is an error, not a node.
 func TestADamagedManifestIsAnError(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: `{"schema":`})
-	items, err := Spec{Only: []string{"not-a-node"}}.AuditItems(nil)
+	items, err := Spec{Only: []string{"not-a-node"}}.Items(ToAudit, nil)
 	require.NoError(t, err)
 	assert.Contains(t, plan.Make(t.Context(), h, items)[0].Error, "not-a-node: ")
 }

@@ -41,7 +41,7 @@ func TestIDsFromBeforeAScrubAreFoundAfterwards(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{oldID, instance}, ids)
 	apply(t, h, Spec{})
-	items, err := Spec{Only: []string{"identity"}}.AuditItems(nil, ids...)
+	items, err := Spec{Only: []string{"identity"}}.Items(ToAudit, nil, ids...)
 	require.NoError(t, err)
 	var found []string
 	for _, p := range plan.Make(t.Context(), h, items) {
@@ -136,7 +136,7 @@ func TestEC2IDsOfTheBuilderAreFound(t *testing.T) {
 	ids, err := rules.MachineIDs(h)
 	require.NoError(t, err)
 	assert.Subset(t, ids, []string{id, eni, mac, account})
-	items, err := Spec{Only: []string{"old-ids-left", "host-ids-left"}}.AuditItems(nil, ids...)
+	items, err := Spec{Only: []string{"old-ids-left", "host-ids-left"}}.Items(ToAudit, nil, ids...)
 	require.NoError(t, err)
 	found := map[string]bool{}
 	for _, p := range plan.Make(t.Context(), h, items) {

@@ -150,7 +150,7 @@ func check(r Rule) error {
 	for _, name := range r.Names() {
 		wrong(!ownID().MatchString(name), "name: %q must consist of small letters, digits and hyphens", name)
 	}
-	wrong(!slices.Contains(append(slices.Clone(rule.Phases), Inspect), r.Phase), "phase: %q is not known", r.Phase)
+	wrong(!slices.Contains(rule.Phases, r.Phase), "phase: %q is not known", r.Phase)
 	wrong(r.Find == nil, "find: missing; without Find, set Paths and a phase that removes")
 	wrong(r.Find != nil && len(r.Paths) > 0 && (r.Verb == plan.Remove || r.Verb == plan.Empty), "paths: they have no effect with Find; leave them out")
 	wrong(r.Why == "", "why: missing; say what goes wrong if an image contains this")

@@ -40,7 +40,7 @@ func TestParseRules(t *testing.T) {
 		Paths: []string{"/var/lib/our-agent/id", "~/.our-agent"}, Keep: []string{"/var/lib/our-agent/id.default"},
 		Why: "every node would report as one",
 	}, rules[0])
-	items, err := Spec{Own: rules, Only: []string{"agents", "our-logs"}}.Items(nil)
+	items, err := Spec{Own: rules, Only: []string{"agents", "our-logs"}}.Items(ToScrub, nil)
 	require.NoError(t, err)
 	assert.Len(t, items, 2)
 }
@@ -82,7 +82,7 @@ func TestParseRulesRefuses(t *testing.T) {
 
 // Own rules that do not come from a rule file are checked too.
 func TestOwnRulesOfASpecAreChecked(t *testing.T) {
-	_, err := Spec{Own: []Rule{{ID: "x", Phase: State, Verb: plan.Remove, Why: "y", Paths: []string{"/etc"}}}}.Items(nil)
+	_, err := Spec{Own: []Rule{{ID: "x", Phase: State, Verb: plan.Remove, Why: "y", Paths: []string{"/etc"}}}}.Items(ToScrub, nil)
 	require.EqualError(t, err, `own rule "x": paths: "/etc" matches too much: the rule would remove a top folder of the system or a whole home`)
 }
 
@@ -141,10 +141,10 @@ func TestSelectionOfRules(t *testing.T) {
 		"none left":        {spec: Spec{Only: []string{"machine-id"}, Skip: []string{"identity"}}, err: "no rule is left"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			items, err := c.spec.Items(nil)
+			items, err := c.spec.Items(ToScrub, nil)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
-				require.ErrorContains(t, c.spec.Validate(nil), c.err)
+				require.ErrorContains(t, c.spec.Validate(ToScrub, nil), c.err)
 				return
 			}
 			require.NoError(t, err)

@@ -25,7 +25,7 @@ import (
 // attempt scrubs and returns the status of each rule, except unchanged ones.
 func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, error) {
 	t.Helper()
-	items, err := spec.Items(nil)
+	items, err := spec.Items(ToScrub, nil)
 	require.NoError(t, err)
 	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	ended := map[string]plan.Status{}
@@ -183,7 +183,7 @@ func TestFoldersThatCannotBeListedAreUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := tree(t, joinedNode())
 			require.NoError(t, os.Chmod(filepath.Join(root, c.locked), 0))
-			items, err := Spec{Only: []string{c.rule}}.AuditItems(nil)
+			items, err := Spec{Only: []string{c.rule}}.Items(ToAudit, nil)
 			require.NoError(t, err)
 			var r plan.Report
 			withoutCapabilities(t, func() { r.Audited(plan.Look(t.Context(), h, items, nil)) })
@@ -228,7 +228,7 @@ func TestDeepTreesAreRemoved(t *testing.T) {
 		}
 		require.NoError(t, unix.Close(fd))
 	}
-	items, err := Spec{}.Items(nil)
+	items, err := Spec{}.Items(ToScrub, nil)
 	require.NoError(t, err)
 	for _, p := range plan.Make(t.Context(), h, items) {
 		assert.Empty(t, p.Error)

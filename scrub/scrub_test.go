@@ -83,7 +83,7 @@ func look(t *testing.T, rule string, h *host.Host) (plan.Answer, error) {
 
 func apply(t *testing.T, h *host.Host, spec Spec) []plan.Outcome {
 	t.Helper()
-	items, err := spec.Items(nil)
+	items, err := spec.Items(ToScrub, nil)
 	require.NoError(t, err)
 	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestTheNextRunCompletesAnInterruptedScrub(t *testing.T) {
 	want := snapshot(t, wholeRoot)
 	for stop := range total {
 		h, root := tree(t, joinedNode())
-		items, err := Spec{}.Items(nil)
+		items, err := Spec{}.Items(ToScrub, nil)
 		require.NoError(t, err)
 		done := 0
 		for _, i := range items {

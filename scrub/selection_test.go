@@ -37,17 +37,17 @@ func TestSelectionsThatDoNothingAreRefused(t *testing.T) {
 		"everything":                  {Spec{}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, items := c.spec.Items(nil)
-			_, planned := c.spec.PlanItems(nil)
-			_, audited := c.spec.AuditItems(nil)
-			for _, err := range []error{items, planned, c.spec.Validate(nil)} {
+			_, items := c.spec.Items(ToScrub, nil)
+			_, planned := c.spec.Items(ToPlan, nil)
+			_, audited := c.spec.Items(ToAudit, nil)
+			for _, err := range []error{items, planned, c.spec.Validate(ToScrub, nil)} {
 				if c.scrub == "" {
 					require.NoError(t, err)
 				} else {
 					require.EqualError(t, err, c.scrub)
 				}
 			}
-			for _, err := range []error{audited, c.spec.ValidateAudit(nil)} {
+			for _, err := range []error{audited, c.spec.Validate(ToAudit, nil)} {
 				if c.audit == "" {
 					require.NoError(t, err)
 				} else {
@@ -90,7 +90,7 @@ func TestNamesOfOwnRulesAreChecked(t *testing.T) {
 		"a built-in group": {[]Rule{rule("x", "kubelet", "agents")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Spec{Own: c.own}.Items(more)
+			_, err := Spec{Own: c.own}.Items(ToScrub, more)
 			if c.err == "" {
 				require.NoError(t, err)
 				return
@@ -266,7 +266,7 @@ func TestFunctionsOfOwnRulesAreJudged(t *testing.T) {
 		return plan.Acts(plan.Action{Verb: plan.Remove, Target: "/etc/shadow", Take: func(context.Context) (host.Removal, error) { return h.Files.RemoveTree("/etc/shadow") }}), nil
 	}}})
 	require.NoError(t, err)
-	items, err := Spec{Only: []string{"x"}}.Items(more)
+	items, err := Spec{Only: []string{"x"}}.Items(ToScrub, more)
 	require.NoError(t, err)
 	_, err = items[0].Plan(t.Context(), h)
 	require.ErrorContains(t, err, "/etc/shadow")

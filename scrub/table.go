@@ -25,74 +25,77 @@ const (
 // A distribution adds its own rules; see Items.
 func Table() []Rule { return rules.All() }
 
-// Validate checks the spec of a scrub without a machine. It accepts the rules of
-// the table and those of distributions. All errors are joined.
-func (s Spec) Validate(more []Rule) error {
-	_, err := s.chosen(more, Spec.scrubs)
-	return err
-}
+// Mode says what the selected rules are for.
+type Mode int
 
-// ValidateAudit checks the spec of an audit in the same way.
-func (s Spec) ValidateAudit(more []Rule) error {
-	_, err := s.chosen(more, Spec.audits)
-	return err
-}
+// The modes. An audit has the rules of the inspect phase, but not those of the
+// quiesce phase, which stop programs and leave nothing to find.
+const (
+	ToList  Mode = iota // nothing runs
+	ToScrub             // all phases but inspect
+	ToPlan              // a dry run: also inspect, unless Audit is AuditOff
+	ToAudit             // all phases but quiesce
+)
 
-// ValidateSelection checks a spec that only lists rules.
-func (s Spec) ValidateSelection(more []Rule) error {
-	_, err := s.chosen(more, func(Spec, []Rule) error { return nil })
+// Validate checks the spec without a machine. It accepts the rules of the table
+// and those of distributions. All errors are joined.
+func (s Spec) Validate(m Mode, more []Rule) error {
+	_, err := s.chosen(m, more)
 	return err
 }
 
 // chosen are the selected rules, if they have a use.
-func (s Spec) chosen(more []Rule, use func(Spec, []Rule) error) ([]Rule, error) {
+func (s Spec) chosen(m Mode, more []Rule) ([]Rule, error) {
 	chosen, err := s.choose(append(Table(), more...))
-	if err == nil {
-		err = use(s, chosen)
+	idle, why := Inspect, "only report, so a scrub would change nothing: run an audit with these rules, or also select rules that "+
+		"remove something"
+	if m == ToAudit {
+		idle, why = rule.Quiesce, "only stop programs, so an audit would check nothing: also select rules that look for leftover state"
+	}
+	used := m == ToList || s.WipeFreeSpace && m != ToAudit ||
+		slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != idle })
+	if err == nil && !used {
+		err = surface.Errorf("%s: the selected rules %s", fieldRules, why)
 	}
 	return chosen, errors.Join(err, s.check())
 }
 
-// scrubs refuses a selection with which a scrub changes nothing.
-func (s Spec) scrubs(chosen []Rule) error {
-	if s.WipeFreeSpace || slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != Inspect }) {
-		return nil
-	}
-	return surface.Errorf("%s: the selected rules only report, so a scrub would change nothing: run an audit with these "+
-		"rules, or also select rules that remove something", fieldRules)
-}
-
-// audits refuses a selection with which an audit looks for nothing.
-func (s Spec) audits(chosen []Rule) error {
-	if slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != rule.Quiesce }) {
-		return nil
-	}
-	return surface.Errorf("%s: the selected rules only stop programs, so an audit would check nothing: also select rules "+
-		"that look for leftover state", fieldRules)
-}
-
 // Items returns the selected rules of the table and of a distribution, in phase
-// order, for plan.Make and plan.Apply.
-func (s Spec) Items(more []Rule) ([]plan.Item, error) {
-	return s.items(more, Spec.scrubs, rule.Phases)
-}
-
-// PlanItems returns the items of a dry run: those of Items and, unless Audit is
-// AuditOff, the rules of the inspect phase, which ignore what other rules
-// remove.
-func (s Spec) PlanItems(more []Rule) ([]plan.Item, error) {
-	if s.Audit == AuditOff {
-		return s.Items(more)
+// order, for plan.Make and plan.Apply. ids are the MachineIDs from before a scrub.
+func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
+	chosen, err := s.chosen(m, more)
+	if err != nil {
+		return nil, err
 	}
-	return s.items(more, Spec.scrubs, append(rule.Phases[:len(rule.Phases):len(rule.Phases)], Inspect))
+	var items []plan.Item
+	shared := rule.Run{Taken: rule.Taken{}, Owners: &rule.Owners{}, Originals: &rule.Originals{}, IDs: ids}
+	for _, r := range inPhases(chosen) {
+		if r.Phase == rule.Quiesce && m == ToAudit || r.Phase == Inspect && (m == ToScrub || m == ToPlan && s.Audit == AuditOff) {
+			continue
+		}
+		r.Notes = r.Notes && !slices.Contains(s.Only, r.ID)
+		named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.Named(s.Only)
+		switch {
+		case named || s.Node == NodeYes:
+		case r.Breaks != nil: // a hardened machine that is no node breaks none
+			r.Applies = rules.ANode
+		case r.OfNodes && s.Node == NodeAuto:
+			r.Applies = rules.SeemsNode
+		}
+		items = append(items, item{Rule: r, hash: s.Hash, Run: shared})
+	}
+	if s.WipeFreeSpace && m != ToAudit {
+		items = append(items, &wipe{})
+	}
+	return items, nil
 }
 
-// AuditItems returns the rules that an audit runs. They include the rules of
-// the inspect phase, but not those of the quiesce phase, which stop programs
-// and leave nothing to find. ids are the MachineIDs from before a scrub.
-func (s Spec) AuditItems(more []Rule, ids ...string) ([]plan.Item, error) {
-	s.WipeFreeSpace = false
-	return s.items(more, Spec.audits, append(rule.Phases[1:len(rule.Phases):len(rule.Phases)], Inspect), ids...)
+// inPhases are rules in the order of their phases.
+func inPhases(rules []Rule) []Rule {
+	slices.SortStableFunc(rules, func(a, b Rule) int {
+		return slices.Index(rule.Phases, a.Phase) - slices.Index(rule.Phases, b.Phase)
+	})
+	return rules
 }
 
 // Checks are the outcomes of all rules in an audit, in phase order: the outcomes
@@ -104,51 +107,16 @@ func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
 		rules = append(rules, own.AsOwn())
 	}
 	var all []plan.Check
-	for _, phase := range append(rule.Phases[:len(rule.Phases):len(rule.Phases)], Inspect) {
-		for _, r := range rules {
-			if r.Phase != phase {
-				continue
-			}
-			c := plan.Check{Item: r.ID, Phase: string(phase), Outcome: plan.LeftOut, Reason: "the options leave the rule out"}
-			if i := slices.IndexFunc(asked, func(a plan.Check) bool { return a.Item == r.ID }); i >= 0 {
-				c = asked[i]
-			} else if s.Chooses(r) {
-				c.Outcome, c.Reason = plan.NotApplicable, "the rule is for a scrub: it stops running programs and leaves nothing to find"
-			}
-			all = append(all, c)
+	for _, r := range inPhases(rules) {
+		c := plan.Check{Item: r.ID, Phase: string(r.Phase), Outcome: plan.LeftOut, Reason: "the options leave the rule out"}
+		if i := slices.IndexFunc(asked, func(a plan.Check) bool { return a.Item == r.ID }); i >= 0 {
+			c = asked[i]
+		} else if s.Chooses(r) {
+			c.Outcome, c.Reason = plan.NotApplicable, "the rule is for a scrub: it stops running programs and leaves nothing to find"
 		}
+		all = append(all, c)
 	}
 	return all
-}
-
-func (s Spec) items(more []Rule, use func(Spec, []Rule) error, phases []Phase, ids ...string) ([]plan.Item, error) {
-	chosen, err := s.chosen(more, use)
-	if err != nil {
-		return nil, err
-	}
-	var items []plan.Item
-	shared := rule.Run{Taken: rule.Taken{}, Owners: &rule.Owners{}, Originals: &rule.Originals{}, Ids: ids}
-	for _, phase := range phases {
-		for _, r := range chosen {
-			if r.Phase != phase {
-				continue
-			}
-			r.Notes = r.Notes && !slices.Contains(s.Only, r.ID)
-			named := slices.Contains(s.Only, r.ID) || r.Breaks != nil && r.Named(s.Only)
-			switch {
-			case named || s.Node == NodeYes:
-			case r.Breaks != nil: // a hardened machine that is no node breaks none
-				r.Applies = rules.ANode
-			case r.OfNodes && s.Node == NodeAuto:
-				r.Applies = rules.SeemsNode
-			}
-			items = append(items, item{Rule: r, hash: s.Hash, Run: shared})
-		}
-	}
-	if s.WipeFreeSpace {
-		items = append(items, &wipe{})
-	}
-	return items, nil
 }
 
 func (s Spec) choose(rules []Rule) ([]Rule, error) {

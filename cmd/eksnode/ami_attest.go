@@ -71,7 +71,7 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(a.check(scrub.Spec.ValidateAudit), mayCreate(a.statement, filepath.Dir(a.statement))); err != nil {
+	if err := errors.Join(a.check(scrub.ToAudit), mayCreate(a.statement, filepath.Dir(a.statement))); err != nil {
 		return err
 	}
 	key, err := attest.OpenSigner(ctx, a.key, connecting(a.disk.options(side)))

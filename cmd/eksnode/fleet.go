@@ -152,7 +152,7 @@ func (f *nodeFleet) choose(args []string) error {
 	if len(f.spec.Only) == 0 {
 		f.spec.Only = []string{"inspect"}
 	}
-	return f.check(scrub.Spec.ValidateAudit)
+	return f.check(scrub.ToAudit)
 }
 
 // perThousand is the price of 1,000 blocks in US dollars

@@ -32,8 +32,8 @@ type selection struct {
 	out   output
 }
 
-// check reads the rule file, and checks the flags by one of the spec's methods.
-func (s *selection) check(validate func(scrub.Spec, []scrub.Rule) error) error {
+// check reads the rule file, and checks the flags.
+func (s *selection) check(mode scrub.Mode) error {
 	if file := s.local.RulesFile; file != "" {
 		text, err := surface.ReadFile(file)
 		if err != nil {
@@ -43,17 +43,7 @@ func (s *selection) check(validate func(scrub.Spec, []scrub.Rule) error) error {
 			return err
 		}
 	}
-	return validate(s.spec, distroRules())
-}
-
-// validScrub checks the spec of a scrub. An audit reports an unknown --distro
-// instead, in the format of --output.
-func validScrub(spec scrub.Spec, rules []scrub.Rule) error {
-	var unknown error
-	if spec.Distro != "" {
-		_, unknown = distros.ByID(spec.Distro)
-	}
-	return errors.Join(unknown, spec.Validate(rules))
+	return s.spec.Validate(mode, distroRules())
 }
 
 // distroRules are the rules of all distributions. The distribution of the machine
@@ -120,12 +110,16 @@ the exit code is 1 when the audit reports something.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if list {
-				if err := s.check(scrub.Spec.ValidateSelection); err != nil {
+				if err := s.check(scrub.ToList); err != nil {
 					return err
 				}
 				return s.list(cmd.OutOrStdout())
 			}
-			if err := s.check(validScrub); err != nil {
+			var unknown error // an audit reports it in the format of --output
+			if s.spec.Distro != "" {
+				_, unknown = distros.ByID(s.spec.Distro)
+			}
+			if err := errors.Join(unknown, s.check(scrub.ToScrub)); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Scrub, dryRun); err != nil {
@@ -192,7 +186,7 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(disk.check(cmd), s.check(scrub.Spec.ValidateAudit)); err != nil {
+			if err := errors.Join(disk.check(cmd), s.check(scrub.ToAudit)); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Audit, true); err != nil {

@@ -115,7 +115,7 @@ func ruleNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra
 	rules := append(scrub.Table(), distroRules()...)
 	if file := cmd.Flag("rules-file"); file != nil && file.Changed {
 		s := selection{local: scrub.Local{RulesFile: file.Value.String()}}
-		if err := s.check(scrub.Spec.ValidateSelection); err == nil { // otherwise the command reports the error
+		if err := s.check(scrub.ToList); err == nil { // otherwise the command reports the error
 			for _, own := range s.spec.Own {
 				rules = append(rules, own.AsOwn())
 			}

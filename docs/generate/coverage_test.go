@@ -103,7 +103,7 @@ func scrubbed(t *testing.T, list []covered) cleaned {
 			more = append(more, r.Rule)
 		}
 	}
-	items, err := scrub.Spec{}.Items(more)
+	items, err := scrub.Spec{}.Items(scrub.ToScrub, more)
 	require.NoError(t, err)
 	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func scrubbed(t *testing.T, list []covered) cleaned {
 			s.by[a.Target] = append(s.by[a.Target], o.Item)
 		}
 	}
-	items, err = scrub.Spec{}.AuditItems(more)
+	items, err = scrub.Spec{}.Items(scrub.ToAudit, more)
 	require.NoError(t, err)
 	for _, planned := range plan.Make(t.Context(), h, items) {
 		assert.Empty(t, planned.Error, planned.Item)

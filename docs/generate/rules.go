@@ -46,7 +46,7 @@ func rules() []rule {
 	return list
 }
 
-func phases() []scrub.Phase { return append(slices.Clone(scrubrule.Phases), scrub.Inspect) }
+func phases() []scrub.Phase { return scrubrule.Phases }
 
 func rulesOf(p scrub.Phase) []rule {
 	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Phase != p || r.Breaks != nil })

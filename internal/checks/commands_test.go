@@ -40,7 +40,7 @@ func TestEksnodeItselfHasNoSecrets(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc", "passwd"), nil, 0o644))
 	require.NoError(t, os.Rename(newJudge(t).eksnode(), filepath.Join(root, "eksnode")))
 	h := hosttest.Mounted(t, root)
-	items, err := scrub.Spec{Only: []string{"secrets-left"}}.AuditItems(nil)
+	items, err := scrub.Spec{Only: []string{"secrets-left"}}.Items(scrub.ToAudit, nil)
 	require.NoError(t, err)
 	require.Empty(t, plan.Make(t.Context(), h, items))
 }

@@ -38,7 +38,7 @@ func (a *Audit) Prepare(raws ...any) error {
 			}
 		}
 	}
-	err := a.prepare("eksnode-audit", scrub.Spec.ValidateAudit, raws)
+	err := a.prepare("eksnode-audit", scrub.ToAudit, raws)
 	a.config.Node = scrub.NodeAuto
 	return err
 }

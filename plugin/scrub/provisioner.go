@@ -36,15 +36,15 @@ func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.co
 // known yet, and again before Provision and each retry: nothing of an earlier call
 // may remain.
 func (p *Provisioner) Prepare(raws ...any) error {
-	return p.prepare("eksnode-scrub", scrub.Spec.Validate, raws)
+	return p.prepare("eksnode-scrub", scrub.ToScrub, raws)
 }
 
-func (p *Provisioner) prepare(name string, check func(scrub.Spec, []scrub.Rule) error, raws []any) error {
+func (p *Provisioner) prepare(name string, mode scrub.Mode, raws []any) error {
 	p.config = Config{}
 	if err := validate.DecodeRendered(&p.config, name, &p.config.ctx, raws...); err != nil {
 		return err
 	}
-	return validate.All(p.config.validate(check), p.config.Config.Prepare())
+	return validate.All(p.config.validate(mode), p.config.Config.Prepare())
 }
 
 // Provision sends the agent to the machine, which scrubs the machine.
@@ -84,7 +84,7 @@ func (c *Config) ownRules() ([]scrub.Rule, error) {
 
 // validate checks the fields that are known before the machine is. Without
 // distro, the rules of all distributions are allowed.
-func (c *Config) validate(check func(scrub.Spec, []scrub.Rule) error) error {
+func (c *Config) validate(mode scrub.Mode) error {
 	var err error
 	if c.Own, err = c.ownRules(); err != nil {
 		return err
@@ -97,11 +97,11 @@ func (c *Config) validate(check func(scrub.Spec, []scrub.Rule) error) error {
 	if known.Distro != "" {
 		distro, err := distros.ByID(known.Distro)
 		if err != nil {
-			return errors.Join(err, check(known, rulesOf(candidates)))
+			return errors.Join(err, known.Validate(mode, rulesOf(candidates)))
 		}
 		candidates = []distros.Distro{distro}
 	}
-	return check(known, rulesOf(candidates))
+	return known.Validate(mode, rulesOf(candidates))
 }
 
 func rulesOf(candidates []distros.Distro) []scrub.Rule {

@@ -23,7 +23,7 @@ func TestAuditsOfRootsWithRPMNeedNoRPM(t *testing.T) {
 	folder := packages.RootWithRPM(t, root)
 	h := hosttest.Mounted(t, root)
 	audit := func() []plan.Planned {
-		items, err := scrub.Spec{Only: []string{"changed-files"}}.AuditItems(nil)
+		items, err := scrub.Spec{Only: []string{"changed-files"}}.Items(scrub.ToAudit, nil)
 		require.NoError(t, err)
 		return plan.Make(t.Context(), h, items)
 	}

@@ -26,8 +26,8 @@ type Run struct {
 	Taken     Taken
 	Owners    *Owners
 	Originals *Originals
-	// Ids are the MachineIDs from before a scrub.
-	Ids []string
+	// IDs are the MachineIDs from before a scrub.
+	IDs []string
 }
 
 // Failed keeps an error, and reports whether there is one.

@@ -32,8 +32,8 @@ const (
 // what they find.
 const Inspect Phase = "inspect"
 
-// Phases lists the phases of a scrub in the order they run.
-var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access}
+// Phases lists the phases in the order they run.
+var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access, Inspect}
 
 // Report is the verb of rules that only have findings. No action has it.
 const Report plan.Verb = "report"

@@ -101,7 +101,7 @@ func oldIDsLeft(d *rule.Draft) {
 	if d.Failed(err) {
 		return
 	}
-	ids = append(ids, d.Ids...)
+	ids = append(ids, d.IDs...)
 	slices.Sort(ids)
 	var patterns []secrets.Pattern
 	for _, id := range slices.Compact(ids) {

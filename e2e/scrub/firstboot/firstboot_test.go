@@ -160,7 +160,7 @@ func assertEmpty(t *testing.T, folder string) {
 // clean scrubs the running machine. The scrub must have no findings.
 func clean(t *testing.T, h *host.Host) {
 	t.Helper()
-	items, err := scrub.Spec{}.Items(nil)
+	items, err := scrub.Spec{}.Items(scrub.ToScrub, nil)
 	require.NoError(t, err)
 	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)

@@ -100,7 +100,7 @@ func (s Spec) checkWords(f *faults) {
 	for _, d := range distros.All() {
 		rules = append(rules, d.ScrubRules()...)
 	}
-	if err := (scrub.Spec{Skip: s.SkipRules}).ValidateAudit(rules); err != nil {
+	if err := (scrub.Spec{Skip: s.SkipRules}).Validate(scrub.ToAudit, rules); err != nil {
 		f.errs = append(f.errs, err)
 	}
 }
