@@ -199,6 +199,9 @@ func Nearest(name string, known []string) string {
 		if len(b) > 2 && strings.Contains(a, b) || len(a) > 2 && strings.Contains(b, a) {
 			d = min(d, len(name)/2) // clusterName means name
 		}
+		if len(a) > 2 && strings.HasPrefix(b, a) {
+			d = min(d, len(name)/3) // kubernetes means kubernetes_version, not kernel
+		}
 		if d < distance {
 			best, distance = n, d
 		}
