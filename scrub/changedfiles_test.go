@@ -24,7 +24,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )
 

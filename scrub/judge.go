@@ -5,7 +5,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

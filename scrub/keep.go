@@ -5,10 +5,10 @@ import (
 	"path"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/spf13/afero"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

@@ -18,7 +18,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

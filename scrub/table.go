@@ -10,7 +10,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rules"
 )

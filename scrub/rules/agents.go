@@ -11,7 +11,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

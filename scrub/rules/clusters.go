@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
 )

@@ -9,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

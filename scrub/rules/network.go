@@ -8,7 +8,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
 )

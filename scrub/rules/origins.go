@@ -6,7 +6,6 @@ import (
 	"regexp"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

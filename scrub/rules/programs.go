@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

@@ -4,7 +4,6 @@ import (
 	"io/fs"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
