@@ -38,7 +38,7 @@ func neededHere(h *host.Host) (neededPlaces, error) {
 	if err != nil || m == nil {
 		return needed, err
 	}
-	for _, name := range rule.RecordedPaths(m) {
+	for _, name := range m.Paths() {
 		if err := add(name, "the image's manifest records it", false); err != nil {
 			return nil, err
 		}

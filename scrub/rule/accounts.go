@@ -13,13 +13,13 @@ import (
 // Places are the patterns of a rule with "~/" replaced by the home folder of
 // every account. The homes come from passwd(5), not from a listing of /home:
 // service accounts have keys too.
-func Places(h *host.Host, patterns []string) ([]place, error) {
+func Places(h *host.Host, patterns []string) ([]Place, error) {
 	var homes []string
-	var out []place
+	var out []Place
 	for _, p := range patterns {
 		rest, ok := strings.CutPrefix(p, "~/")
 		if !ok {
-			out = append(out, place{pattern: p, named: literal(p)})
+			out = append(out, Place{pattern: p, named: literal(p)})
 			continue
 		}
 		if homes == nil {
@@ -30,7 +30,7 @@ func Places(h *host.Host, patterns []string) ([]place, error) {
 		}
 		for _, home := range homes {
 			// A disk that is mounted at or in a home has a person's data.
-			out = append(out, place{pattern: path.Join(QuoteGlob(home), rest), named: path.Dir(home)})
+			out = append(out, Place{pattern: path.Join(QuoteGlob(home), rest), named: path.Dir(home)})
 		}
 	}
 	return out, nil

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -195,11 +194,4 @@ func (d *Draft) Known(patterns ...string) []string {
 	names, _, err := matching(d.Host, patterns)
 	d.Failed(err)
 	return names
-}
-
-// Manifest is the image's; nil if it has none.
-func (d *Draft) Manifest() *manifest.Manifest {
-	m, err := manifest.Load(d.Host)
-	d.Failed(err)
-	return m
 }

@@ -12,8 +12,6 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
@@ -29,20 +27,6 @@ type Owners struct {
 func (o *Owners) Read(ctx context.Context, h *host.Host) (*packages.Owners, error) {
 	o.once.Do(func() { o.have, o.err = packages.ReadOwners(ctx, h) })
 	return o.have, o.err
-}
-
-// RecordedPaths returns the files that provisioning installed.
-func RecordedPaths(m *manifest.Manifest) []string {
-	names := show.Each(m.Files, func(f manifest.File) string { return f.Path })
-	for _, a := range m.Assets {
-		for _, f := range a.Files {
-			names = append(names, f.Path)
-		}
-	}
-	for _, t := range m.Templates {
-		names = append(names, t.Path)
-	}
-	return names
 }
 
 // Originals are the files of packages as they were installed. The rules of a run

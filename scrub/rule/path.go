@@ -110,7 +110,7 @@ func IgnoreMissing(err error) error {
 // and so is a foreign mount on the way. afero.Glob and filepath.Glob skip such
 // folders, so their contents would count as clean.
 func glob(h *host.Host, pattern string) ([]string, error) {
-	names, foreign, err := place{pattern: pattern, named: literal(pattern)}.Names(h)
+	names, foreign, err := Place{pattern: pattern, named: literal(pattern)}.Names(h)
 	for _, m := range foreign {
 		if err == nil && !(h.IsLive() && Kept(lent, m.Path)) {
 			err = fmt.Errorf("looking for %s: %w", pattern, &host.MountedError{Path: m.Path})
@@ -130,13 +130,13 @@ func literal(pattern string) string {
 	return path.Clean("/" + unquoteGlob(pattern))
 }
 
-// place is a pattern and the folder before its first wildcard: see
+// Place is a pattern and the folder before its first wildcard: see
 // host.Files.Foreign.
-type place struct{ pattern, named string }
+type Place struct{ pattern, named string }
 
 // Names returns the matching paths, and the foreign mounts that were not
 // searched.
-func (p place) Names(h *host.Host) ([]string, []*host.ForeignMount, error) {
+func (p Place) Names(h *host.Host) ([]string, []*host.ForeignMount, error) {
 	found := []string{"/"}
 	var foreign []*host.ForeignMount
 	parts := strings.Split(strings.Trim(p.pattern, "/"), "/")
@@ -160,7 +160,7 @@ func (p place) Names(h *host.Host) ([]string, []*host.ForeignMount, error) {
 // matching lists the entries of a directory that match one part of a pattern. A
 // part without wildcards is looked up only if it is the last. Foreign mounts
 // are not searched.
-func (p place) matching(h *host.Host, dir, part string, last bool) ([]string, *host.ForeignMount, error) {
+func (p Place) matching(h *host.Host, dir, part string, last bool) ([]string, *host.ForeignMount, error) {
 	if !strings.ContainsAny(part, `*?[`) {
 		name := path.Join(dir, unquoteGlob(part))
 		if !last {

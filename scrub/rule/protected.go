@@ -84,6 +84,7 @@ func alsoWithoutUsr(places []string) []string {
 }
 
 var (
+	// ErrTooHigh is the error of a place above all that a rule may remove.
 	ErrTooHigh = errors.New("matches too much: the rule would remove a top folder of the system or a whole home")
 	errNeeded  = errors.New("matches too much: the rule would remove a folder or file that the system needs; list files inside the folder instead")
 )

@@ -119,7 +119,7 @@ const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json
 func scriptInstalls(d *rule.Draft) bool {
 	supported := contractOf(d)
 	// A manifest names every template that the image had.
-	return supported == withScript || supported == knownTemplate && d.Manifest() == nil
+	return supported == withScript || supported == knownTemplate && loaded(d) == nil
 }
 
 // credentialProvider restores the image's own list of registries if a first

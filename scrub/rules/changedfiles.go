@@ -65,8 +65,8 @@ func changedFiles(d *rule.Draft) {
 		return
 	}
 	var recorded []string
-	if m := d.Manifest(); m != nil {
-		recorded = rule.RecordedPaths(m)
+	if m := loaded(d); m != nil {
+		recorded = m.Paths()
 	}
 	var programs, settings []plan.Finding
 	var errs []error

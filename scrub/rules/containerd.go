@@ -216,7 +216,7 @@ func namelessStore(d *rule.Draft) {
 	if len(names) == 0 {
 		return
 	}
-	if lists := d.Manifest(); lists != nil && len(lists.Images) > 0 {
+	if lists := loaded(d); lists != nil && len(lists.Images) > 0 {
 		d.Find("/var/lib/containerd", containerdMeta+" is missing, and the manifest lists images: provision again, or "+
 			"remove the folder")
 		return
@@ -312,7 +312,7 @@ func imageRules() []rule.Rule {
 // containerd no longer has, or has changed. If containerd does not run,
 // imagesLost reads its metadata.
 func imagesLost(d *rule.Draft) {
-	m := d.Manifest()
+	m := loaded(d)
 	if m == nil || len(m.Images) == 0 {
 		return
 	}

@@ -61,7 +61,7 @@ func (p nodePart) there(d *rule.Draft) bool {
 // notANode reports a machine that is no node: it has neither eksnode's manifest
 // nor the parts of another node.
 func notANode(d *rule.Draft) {
-	if d.Manifest() != nil || d.Err != nil {
+	if loaded(d) != nil || d.Err != nil {
 		return // the rule can-join covers machines with a manifest
 	}
 	if missing := missingParts(d); missing != nil {
@@ -132,7 +132,7 @@ func joinRules() []rule.Rule {
 // is unchanged. On an image without a manifest, canJoin only checks the
 // programs that every node needs.
 func canJoin(d *rule.Draft) {
-	m := d.Manifest()
+	m := loaded(d)
 	if m == nil {
 		programsThere(d)
 		return

@@ -22,6 +22,13 @@ func originRules() []rule.Rule {
 	}
 }
 
+// loaded is the image's manifest; nil if it has none.
+func loaded(d *rule.Draft) *manifest.Manifest {
+	m, err := manifest.Load(d.Host)
+	d.Failed(err)
+	return m
+}
+
 // localPlace matches an address or a path of a file on one computer: file://,
 // /, ~/ or a Windows drive.
 var localPlace = rule.Expression(`(?i)^(file:|/|~|[a-z]:[\\/])`)
@@ -35,7 +42,7 @@ func buildPaths(d *rule.Draft) {
 	found := func(file, what string) {
 		d.Find(file, what+" names a file of the computer that built the image: provision again")
 	}
-	if m := d.Manifest(); m != nil {
+	if m := loaded(d); m != nil {
 		for _, a := range m.Assets {
 			if localPlace().MatchString(a.URL) {
 				found(manifest.Path, fmt.Sprintf("the address of %s", a.ID))

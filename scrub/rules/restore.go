@@ -300,7 +300,7 @@ func reverseKubeletConfig(current, template []byte) (reversal, error) {
 // supports the bootstrap.sh contract, Amazon Linux 2. nil means that the image
 // has no such template.
 func templateOf(d *rule.Draft, name string) *template {
-	if m := d.Manifest(); m != nil {
+	if m := loaded(d); m != nil {
 		t, ok := m.Template(name)
 		if !ok {
 			return nil

@@ -216,7 +216,7 @@ func bootArgument(pattern string) reader {
 // 1. Without a manifest, the version is unknown.
 func kubeletBefore(minor int) reader {
 	return reader{nil, func(d *rule.Draft) {
-		m := d.Manifest()
+		m := loaded(d)
 		if m == nil {
 			return
 		}

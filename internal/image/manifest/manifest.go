@@ -363,3 +363,20 @@ func (m *Manifest) Tags() map[string]string {
 	}
 	return Tags(m.KubernetesVersion, m.Distro, m.Arch, assets)
 }
+
+// Paths returns the files that provisioning installed.
+func (m *Manifest) Paths() []string {
+	var names []string
+	for _, f := range m.Files {
+		names = append(names, f.Path)
+	}
+	for _, a := range m.Assets {
+		for _, f := range a.Files {
+			names = append(names, f.Path)
+		}
+	}
+	for _, t := range m.Templates {
+		names = append(names, t.Path)
+	}
+	return names
+}
