@@ -14,7 +14,8 @@ func debian() Distro {
 	d.OptionPackages = withDrivers(withSwap(UsualOptionPackages("auditd", "systemd-timesyncd"), "systemd-zram-generator"))
 	d.NVIDIA = nvidiaOfDebian()
 	d.FIPS = NoFIPS()
-	d.Guide = Guide{Packages: []string{"openscap-scanner", "ssg-debian"}, Product: "debian{major}", Levels: []string{CIS1, CIS2}}
+	d.Guide = Guide{Packages: []string{"openscap-scanner", "ssg-debian"}, Product: "debian{major}",
+		Levels: []string{CIS1, CIS2}}
 	d.Time = Timesyncd()
 	d.DefaultUser = "admin"
 	d.BaseImages = []BaseImage{

@@ -53,7 +53,8 @@ func (m manager) Remove(ctx context.Context, h *host.Host, names []string) error
 }
 
 func (m manager) Drop(ctx context.Context, h *host.Host, names []string) error {
-	return while(removing, m.tool.run(ctx, h, slices.Concat(slices.Insert(slices.Clone(m.remove), len(m.remove)-1, m.drop...), names)))
+	return while(removing, m.tool.run(ctx, h,
+		slices.Concat(slices.Insert(slices.Clone(m.remove), len(m.remove)-1, m.drop...), names)))
 }
 
 func (m manager) Clean(ctx context.Context, h *host.Host) error {

@@ -46,7 +46,8 @@ func publish(t *testing.T, h *host.Host, debs ...deb) {
 		require.NoError(t, err)
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
-		fmt.Fprintf(&index, "%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(file), len(content), sha256.Sum256(content))
+		fmt.Fprintf(&index, "%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(file), len(content),
+			sha256.Sum256(content))
 	}
 	require.NoError(t, os.WriteFile(folder+"/Packages", []byte(index.String()), 0o644))
 	require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] file:"+folder+" ./\n"), 0o644))

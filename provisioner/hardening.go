@@ -29,7 +29,8 @@ import (
 // profiles are the profiles of the SCAP Security Guide for the levels of hardening: the
 // names in the content for Debian and Ubuntu, and those in the other content.
 var profiles = map[string][]string{
-	distros.CIS1: {"cis_level1_server", "cis_server_l1"}, distros.CIS2: {"cis_level2_server", "cis"}, distros.STIG: {"stig"},
+	distros.CIS1: {"cis_level1_server", "cis_server_l1"}, distros.CIS2: {"cis_level2_server",
+		"cis"}, distros.STIG: {"stig"},
 }
 
 const (
@@ -215,7 +216,8 @@ func (n *node) harden(ctx context.Context, t *tailoring) (err error) {
 		// A rule whose script fails is a rule that the scan names.
 		{"bash", "-c", `umask 022; bash "$0" < /dev/null > /dev/null 2>&1 || true`, script},
 	} {
-		if _, err := h.Run(ctx, host.Command{Argv: argv, Env: []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8"}}); err != nil {
+		if _, err := h.Run(ctx, host.Command{Argv: argv,
+			Env: []string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C.UTF-8"}}); err != nil {
 			return fmt.Errorf("hardening the machine: %w", err)
 		}
 	}

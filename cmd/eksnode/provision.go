@@ -92,7 +92,8 @@ container build, provision works in the same way without --root.`,
 }
 
 // besideSpec are the flags of provision that a spec file does not replace.
-var besideSpec = []string{"spec", "root", "lock-file", "image-archives", "cache-folder", "hardening-content", "dry-run", "output", "report", "verbose"}
+var besideSpec = []string{"spec", "root", "lock-file", "image-archives", "cache-folder", "hardening-content",
+	"dry-run", "output", "report", "verbose"}
 
 // alone refuses flags that the spec file replaces. others are further flags of the command.
 func alone(set *pflag.FlagSet, others ...string) error {

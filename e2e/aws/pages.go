@@ -243,7 +243,8 @@ func (w *World) blockPublic(region string, _ struct{}) (blockOut, error) {
 // defaultLimits are AWS's defaults by code
 // (https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
 // https://docs.aws.amazon.com/general/latest/gr/ebs-service.html).
-var defaultLimits = map[string]int{"ec2 L-B665C33B": 50000, "ec2 L-0E3CBAB9": 5, "ebs L-309BACF6": 100000, "ec2 L-1216C47A": 5}
+var defaultLimits = map[string]int{"ec2 L-B665C33B": 50000, "ec2 L-0E3CBAB9": 5, "ebs L-309BACF6": 100000,
+	"ec2 L-1216C47A": 5}
 
 type quotaIn struct{ ServiceCode, QuotaCode string }
 

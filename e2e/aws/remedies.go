@@ -62,7 +62,8 @@ func (w *World) listAccessEntries(_ string, in struct {
 
 // spotRole makes the role of EC2 Spot. moto gives it another name.
 func (w *World) spotRole() error {
-	_, err := w.try(cmp.Or(w.Region, Region), "iam:CreateRole", "RoleName", "AWSServiceRoleForEC2Spot", "Path", "/aws-service-role/spot.amazonaws.com/",
+	_, err := w.try(cmp.Or(w.Region, Region), "iam:CreateRole", "RoleName", "AWSServiceRoleForEC2Spot", "Path",
+		"/aws-service-role/spot.amazonaws.com/",
 		"AssumeRolePolicyDocument", strings.Replace(ec2Trust, "ec2.", "spot.", 1))
 	return err
 }

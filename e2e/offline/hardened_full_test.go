@@ -18,7 +18,8 @@ import (
 // guide returns the newest content for Debian 13, from Debian's package.
 func (b *bench) guide(t *testing.T) string {
 	t.Helper()
-	newest, err := base.Debian{Suite: "unstable"}.Plain(b.Ctx, []string{"ca-certificates"}, nil, []string{"ssg-debian"}, nil, t.Output())
+	newest, err := base.Debian{Suite: "unstable"}.Plain(b.Ctx, []string{"ca-certificates"}, nil, []string{"ssg-debian"},
+		nil, t.Output())
 	require.NoError(t, err)
 	packages, err := filepath.Glob(filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))
 	require.NoError(t, err)
@@ -34,7 +35,8 @@ func (b *bench) guide(t *testing.T) string {
 func TestHardenedRoot(t *testing.T) {
 	b := open(t)
 	folder := t.TempDir()
-	options := []string{"--hardening", "cis-l2", "--hardening-content", b.guide(t), "--report", filepath.Join(folder, "report.json")}
+	options := []string{"--hardening", "cis-l2", "--hardening-content", b.guide(t), "--report",
+		filepath.Join(folder, "report.json")}
 	out, err := b.provision(t, options...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	tailoring, err := os.ReadFile(filepath.Join(b.root, manifest.TailoringPath))

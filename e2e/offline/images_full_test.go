@@ -69,7 +69,8 @@ func image(t *testing.T, name string) string {
 		disk := filepath.Join(folder, name+".raw")
 		require.NoError(t, machine.MakeDisk(b.Ctx, b.Root, disk))
 		require.NoError(t, b.Serve(b.Ctx, b.Port("8090"), http.FileServer(http.Dir(folder))))
-		build = b.inNetwork(append(append(argv, "--cache-folder", filepath.Join(folder, "cache"), "--base", "http://"+b.Port("8090")+"/"+name+".raw",
+		build = b.inNetwork(append(append(argv, "--cache-folder", filepath.Join(folder, "cache"), "--base",
+			"http://"+b.Port("8090")+"/"+name+".raw",
 			"--base-checksum", fmt.Sprintf("%x", sum(t, disk))), b.options...))
 	default:
 		t.Fatalf("-from %s: must be publishers or lab", *from)
@@ -85,5 +86,6 @@ func image(t *testing.T, name string) string {
 	assert.Equal(t, "Kubernetes v"+lab.Kubelet, n.Sh(t, "kubelet --version"))
 	said := strings.Split(n.Sh(t, ". /etc/os-release; echo \"$PRETTY_NAME\"; uname -r"), "\n")
 	require.Len(t, said, 2)
-	return fmt.Sprintf("built and booted with %s | %.0f s | %.0f s | %s | %s |", kind, built.Seconds(), booted.Seconds(), said[0], said[1])
+	return fmt.Sprintf("built and booted with %s | %.0f s | %.0f s | %s | %s |", kind, built.Seconds(), booted.Seconds(),
+		said[0], said[1])
 }

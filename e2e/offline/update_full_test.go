@@ -86,7 +86,8 @@ func TestFromALockToAnAMI(t *testing.T) {
 	began := time.Now()
 	second, marks := image("second", first.Image.ID, "--versions", "runc="+fixed)
 	assert.Equal(t, 1, marks)
-	t.Logf("from a lock file to an AMI: %v; %d of %d blocks were sent", time.Since(began), second.Upload.Sent, first.Upload.Sent)
+	t.Logf("from a lock file to an AMI: %v; %d of %d blocks were sent", time.Since(began), second.Upload.Sent,
+		first.Upload.Sent)
 	assert.Less(t, second.Upload.Sent, first.Upload.Sent, "blocks of the parent are not sent")
 }
 

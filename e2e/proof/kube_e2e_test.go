@@ -107,7 +107,8 @@ func (k *kube) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	k.nodes()
 	switch {
 	case !strings.HasPrefix(in.Header.Get("Authorization"), "Bearer k8s-aws-v1."):
-		answer(http.StatusUnauthorized, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 401, "reason": "Unauthorized"})
+		answer(http.StatusUnauthorized, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure",
+			"code": 401, "reason": "Unauthorized"})
 	case fixed[path] != "":
 		answer(http.StatusOK, json.RawMessage(fixed[path]))
 	case in.Method == http.MethodPost:
@@ -139,9 +140,11 @@ func (k *kube) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 			}
 			return
 		}
-		answer(http.StatusOK, map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": "1"}, "items": list})
+		answer(http.StatusOK, map[string]any{"kind": "List", "apiVersion": "v1",
+			"metadata": map[string]any{"resourceVersion": "1"}, "items": list})
 	default:
-		answer(http.StatusNotFound, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "reason": "NotFound"})
+		answer(http.StatusNotFound, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
+			"reason": "NotFound"})
 	}
 }
 

@@ -148,7 +148,8 @@ func (p *proof) check(ctx context.Context, least string) error {
 		missing = append(missing, strings.Fields(found)...)
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("your policies do not allow %s on all resources; UNCHECKED=1 runs without this check", strings.Join(missing, ", "))
+		return fmt.Errorf("your policies do not allow %s on all resources; UNCHECKED=1 runs without this check",
+			strings.Join(missing, ", "))
 	}
 	return nil
 }

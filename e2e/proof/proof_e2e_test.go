@@ -218,7 +218,8 @@ func TestEachPermissionIsNamedFirst(t *testing.T) {
 			continue
 		}
 		w.Deny(action)
-		require.EqualError(t, p.check(t.Context(), least), "your policies do not allow "+action+" on all resources; UNCHECKED=1 runs without this check")
+		require.EqualError(t, p.check(t.Context(), least),
+			"your policies do not allow "+action+" on all resources; UNCHECKED=1 runs without this check")
 		w.Heal()
 	}
 	for action := range w.Count() {

@@ -42,7 +42,8 @@ func TestThePolicyIsLeast(t *testing.T) {
 		switch {
 		case i >= 0:
 			o.only = steps[i].Name
-		case strings.HasPrefix(operation, "List") || strings.HasPrefix(operation, "Describe") || strings.HasPrefix(operation, "Get"):
+		case strings.HasPrefix(operation, "List") || strings.HasPrefix(operation, "Describe") ||
+			strings.HasPrefix(operation, "Get"):
 			o.only = "network"
 		default:
 			o.only = ""

@@ -297,7 +297,8 @@ fi
 		Name: "nodegroup", Does: "a managed node group, which is ACTIVE when its node is Ready", Needs: []string{"launch"}, Minutes: 12, Hourly: 0.05,
 		// EKS uses the caller's permissions for the launch template and the instances
 		// (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
-		Actions: []string{"ec2:CreateTags", "ec2:RunInstances", "eks:TagResource", "iam:CreateServiceLinkedRole", "iam:PassRole"},
+		Actions: []string{"ec2:CreateTags", "ec2:RunInstances", "eks:TagResource", "iam:CreateServiceLinkedRole",
+			"iam:PassRole"},
 		Script: `sed '/"IamInstanceProfile"/,/}/d' "$dir/nodeconfig.json" > "$dir/group.json"
 template=$(aws ec2 describe-launch-templates --filters "Name=launch-template-name,Values=$name-nodeconfig" \
   --query 'LaunchTemplates[0].LaunchTemplateId' --output text)

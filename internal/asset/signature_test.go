@@ -53,7 +53,8 @@ func TestSignedChecksumFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = w.Write([]byte(map[string]string{"/SUMS": c.text, "/SUMS.gpg": c.signature, "/node.qcow2": "abc"}[r.URL.Path]))
+				_, _ = w.Write([]byte(map[string]string{"/SUMS": c.text, "/SUMS.gpg": c.signature,
+					"/node.qcow2": "abc"}[r.URL.Path]))
 			}))
 			defer server.Close()
 			cache := NewCache(t.TempDir(), NewFetcher(Patience{Stall: time.Minute}))

@@ -35,7 +35,8 @@ var vcpuQuotas = []struct {
 	families   []string
 	name, code string
 }{
-	{[]string{"a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"}, "Standard (A, C, D, H, I, M, R, T, Z)", "L-1216C47A"},
+	{[]string{"a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"}, "Standard (A, C, D, H, I, M, R, T, Z)",
+		"L-1216C47A"},
 	{[]string{"g", "gr", "vt"}, "G and VT", "L-DB2E81BA"},
 	{[]string{"p"}, "P", "L-417A185B"},
 	{[]string{"f"}, "F", "L-74FC7D96"},

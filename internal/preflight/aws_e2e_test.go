@@ -211,7 +211,8 @@ func TestDeniedCallsMakeChecksUnknown(t *testing.T) {
 				target.Cluster = "none"
 			}
 			target = needing(t, w, action, target)
-			later := []string{"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSnapshots", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault",
+			later := []string{"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSnapshots", "ec2:GetEbsDefaultKmsKeyId",
+				"ec2:GetEbsEncryptionByDefault",
 				"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"}
 			if slices.Contains(later, action) || strings.HasPrefix(action, "kms:") {
 				target = template

@@ -84,7 +84,8 @@ func checkQuota(f *facts) *result {
 			remedy = fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s "+
 				"--desired-value %d", q.Code, max(32, 4*t.VCPUs))
 		default:
-			fits = append(fits, fmt.Sprintf("%s has %s of at most %d that may run", t.Name, show.Count(t.VCPUs, "vCPU"), q.Limit))
+			fits = append(fits, fmt.Sprintf("%s has %s of at most %d that may run", t.Name, show.Count(t.VCPUs, "vCPU"),
+				q.Limit))
 		}
 	}
 	switch {

@@ -248,7 +248,8 @@ func TestTheSamplePassesEveryCheck(t *testing.T) {
 		assert.NotEmpty(t, f.Evidence)
 		assert.Empty(t, f.Remedy)
 	}
-	assert.Len(t, r.Findings, len(Table())-9, "five checks are for node groups and EC2NodeClasses, four for nodes that are started later")
+	assert.Len(t, r.Findings, len(Table())-9,
+		"five checks are for node groups and EC2NodeClasses, four for nodes that are started later")
 	assert.Empty(t, r.LeftOut)
 	assert.Equal(t, 0, r.ExitCode())
 }

@@ -72,7 +72,8 @@ func sample() *facts {
 			Name: "m6i.large", Architectures: []string{"x86_64"}, BootModes: []string{"legacy-bios",
 				"uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true, VCPUs: 2,
 		}}),
-		health: known(awsapi.Health{System: "ok", Instance: "ok", Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true},
+		health: known(awsapi.Health{System: "ok", Instance: "ok",
+			Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true},
 		spotRole: fact[awsapi.Role]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{
 			Name: "node", ARN: nodeRole, Trust: ec2Trust,
@@ -110,7 +111,8 @@ func templated() *facts {
 	l.AllTags, l.Metadata = []awsapi.Tagging{{Kind: "instance", Tags: l.Tags}}, map[string]any{"HttpTokens": "required"}
 	l.State, f.health, f.keys = "", fact[awsapi.Health]{absent: true}, fact[[]awsapi.Key]{}
 	f.offerings = known([]awsapi.Offering{{Type: "m6i.large", Zone: "eu-west-1a"}, {Type: "m6i.large", Zone: "eu-west-1b"}})
-	f.quotas = known([]awsapi.Quota{{Name: "running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", Service: "ec2", Code: "L-1216C47A", Limit: 5}})
+	f.quotas = known([]awsapi.Quota{{Name: "running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+		Service: "ec2", Code: "L-1216C47A", Limit: 5}})
 	f.subnets.value = slices.Clone(f.planeSubnets.value)
 	return f
 }

@@ -21,9 +21,12 @@ func TestConfigureRefusesWrongFields(t *testing.T) {
 		"version":      {map[string]any{"distro": "debian", "version": "7"}, `7`},
 		"architecture": {map[string]any{"distro": "debian", "architecture": "riscv64"}, `architecture: "riscv64" is not known; known are amd64, arm64`},
 		"both":         {map[string]any{"distro": "debian", "name": "a", "parameter": "b"}, "name and parameter: name one of them"},
-		"kernel":       {map[string]any{"distro": "amazonlinux2023", "kernel": "5.10"}, `no images by the kernel "5.10"; known are 6.1, 6.12, 6.18`},
-		"no kernels":   {map[string]any{"distro": "debian", "kernel": "6.1"}, `no images by the kernel "6.1"; known are none`},
-		"both again":   {map[string]any{"distro": "amazonlinux2023", "kernel": "6.1", "name": "a"}, "kernel: name and parameter choose the image already"},
+		"kernel": {map[string]any{"distro": "amazonlinux2023", "kernel": "5.10"},
+			`no images by the kernel "5.10"; known are 6.1, 6.12, 6.18`},
+		"no kernels": {map[string]any{"distro": "debian", "kernel": "6.1"},
+			`no images by the kernel "6.1"; known are none`},
+		"both again": {map[string]any{"distro": "amazonlinux2023", "kernel": "6.1", "name": "a"},
+			"kernel: name and parameter choose the image already"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d Datasource

@@ -48,7 +48,8 @@ func TestPrepareReadsTheRuleFile(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(name, []byte("rules:\n- {id: ours, fase: state}\n"), 0o600))
 	t.Setenv("HOME", filepath.Dir(name))
-	require.ErrorContains(t, p.Prepare(fields{"rules_file": "~/rules.yaml"}), "rules_file: "+name+`:2: rules[0].fase: unknown field; did you mean phase?`)
+	require.ErrorContains(t, p.Prepare(fields{"rules_file": "~/rules.yaml"}),
+		"rules_file: "+name+`:2: rules[0].fase: unknown field; did you mean phase?`)
 	require.ErrorContains(t, p.Prepare(fields{"rules_file": name + ".not"}), "rules_file: open "+name+".not: no such file or directory")
 	require.NoError(t, p.Prepare(fields{"rules_file": "<unknown>", "rules": []any{"ours"}}))
 }

@@ -127,8 +127,9 @@ func TestGPUsThatNoDriverServes(t *testing.T) {
 		more map[string]string
 		want []string
 	}{
-		"not loaded":    {nil, []string{fmt.Sprintf(want, "is not loaded")}},
-		"another":       {map[string]string{"/sys/module/nvidia/version": "595.71.05\n"}, []string{fmt.Sprintf(want, "has the version 595.71.05")}},
+		"not loaded": {nil, []string{fmt.Sprintf(want, "is not loaded")}},
+		"another": {map[string]string{"/sys/module/nvidia/version": "595.71.05\n"},
+			[]string{fmt.Sprintf(want, "has the version 595.71.05")}},
 		"served":        {map[string]string{"/sys/bus/pci/devices/0000:00:1e.0/driver/bind": ""}, nil},
 		"also a switch": {gpu("0000:00:1d.0", "0x068000"), []string{fmt.Sprintf(want, "is not loaded")}},
 	} {

@@ -35,6 +35,9 @@ func TestYAMLIsReadAsJSONIs(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "a b 1 d e", strings.Join([]string{s.Name, s.List[0], s.Map["c"], s.Deep.Inner, s.Embedded}, " "))
 	assert.Equal(t, 6, lines["deep.inner"])
+	_, err = ReadYAML("f", []byte(`{"name": "\ud83d\uDE00 \\ud83d\u00e4\"\/"}`), &s)
+	require.NoError(t, err)
+	assert.Equal(t, "😀 \\ud83dä\"/", s.Name)
 	for text, want := range map[string]string{
 		"":                        "f: the text is empty",
 		"# nothing\n":             "f: the text is empty",
