@@ -187,12 +187,6 @@ func (n *node) harden(ctx context.Context, t *tailoring) (err error) {
 	if n.spec.Guide != nil {
 		tools = tools[:1]
 	}
-	if _, err := h.Files.RemoveTree(guideWork); err != nil {
-		return err
-	}
-	if err := h.Files.MkdirAll(guideWork, 0o700); err != nil {
-		return fmt.Errorf("making a folder for the hardening: %w", err)
-	}
 	if err := pm.Refresh(ctx, h); err != nil {
 		return err
 	}
@@ -203,6 +197,12 @@ func (n *node) harden(ctx context.Context, t *tailoring) (err error) {
 		_, removing := h.Files.RemoveTree(guideWork)
 		err = errors.Join(err, pm.Drop(ctx, h, tools), pm.Clean(ctx, h), removing)
 	}()
+	if _, err := h.Files.RemoveTree(guideWork); err != nil {
+		return err
+	}
+	if err := h.Files.MkdirAll(guideWork, 0o700); err != nil {
+		return fmt.Errorf("making a folder for the hardening: %w", err)
+	}
 	text, err := n.guide(t)
 	if err != nil {
 		return err
