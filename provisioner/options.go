@@ -77,7 +77,7 @@ func (s Spec) options() []option {
 		list = append(list, efa())
 	}
 	if s.SOCI {
-		list = append(list, option{id: string(distros.SOCI), needs: distros.SOCI, why: "pulls images in parallel"})
+		list = append(list, soci())
 	}
 	if s.Swap != "" {
 		list = append(list, option{id: s.Swap, needs: distros.Swap, why: "swap in memory"})
@@ -126,6 +126,28 @@ func efa() option {
 			{Path: "/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", Content: []byte("[Service]\nLimitMEMLOCK=infinity\n"), Mode: 0o644, Why: "the adapter needs locked memory"},
 		},
 		sysctls: map[string]string{"vm.nr_hugepages": "5128"},
+	}
+}
+
+// soci replaces the unit of the package, if there is one: some listen on a socket unit that
+// must be enabled too. First boot starts the snapshotter before containerd.
+func soci() option {
+	const text = `[Unit]
+Description=SOCI snapshotter
+Documentation=https://github.com/awslabs/soci-snapshotter
+Before=containerd.service
+
+[Service]
+Type=notify
+ExecStart=soci-snapshotter-grpc
+Restart=always
+RestartSec=5
+Slice=runtime.slice
+`
+	return option{
+		id: string(distros.SOCI), needs: distros.SOCI, why: "pulls images in parallel",
+		files: []plan.File{{Path: "/etc/systemd/system/soci-snapshotter.service", Content: []byte(text), Mode: 0o644,
+			Why: "first boot starts the SOCI snapshotter before containerd"}},
 	}
 }
 

@@ -48,6 +48,10 @@ func Warnings(s Spec, d distros.Distro, h *host.Host) ([]string, error) {
 	if s.FIPS == fipsEnable {
 		list = append(list, "the image starts in FIPS mode, which this build did not: start an instance and read /proc/sys/crypto/fips_enabled")
 	}
+	if s.SOCI && len(s.RegistryMirrors) > 0 {
+		list = append(list, "the SOCI snapshotter fetches layers from the registry itself: it does not read "+mirrorsFolder+
+			", where registry_mirrors are")
+	}
 	legacy, err := cgroupWarning(d, h)
 	errs = append(errs, err)
 	list = append(append(list, legacy), s.repositoryWarnings(d)...)

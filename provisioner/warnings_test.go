@@ -30,6 +30,10 @@ func TestWarnings(t *testing.T) {
 		"containerd 2 as package": {"ubuntu-26.04", "2026-11-24", Spec{KubernetesVersion: "1.35.4"}, nil},
 		"an old archive": {"rocky-10", "2026-11-24", Spec{KubernetesVersion: "1.36.3", Versions: map[string]string{"containerd": "2.1.6"}}, []string{
 			"support of containerd 2.1 ended on 2026-07-03" + newer}},
+		"SOCI with mirrors": {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.36.3", SOCI: true,
+			NodeDefaults: NodeDefaults{RegistryMirrors: map[string]string{"docker.io": "https://a.example"}}}, []string{
+			"the SOCI snapshotter fetches layers from the registry itself: it does not read /etc/containerd/certs.d, " +
+				"where registry_mirrors are"}},
 		"an accepted end": {"amazonlinux2", "2026-11-24", Spec{KubernetesVersion: "1.34.4", Containerd: "2", AcceptEnded: true}, []string{
 			"support of Amazon Linux 2 ended on 2026-06-30; choose a base image with a newer release (https://aws.amazon.com/amazon-linux-2/faqs/)",
 			"publication of AWS's EKS images of Amazon Linux 2 ended on 2025-11-26; choose a base image with a newer release (https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html)",

@@ -241,7 +241,7 @@ func packContainerd(from archiveSource) error {
 }
 
 // KubeBenchBenchmark is the benchmark whose checks are packed with kube-bench.
-const KubeBenchBenchmark = "eks-1.7.0"
+const KubeBenchBenchmark = "eks-1.8.0"
 
 // packKubeBench writes the program and, below cfg, the checks of one benchmark.
 func packKubeBench(from archiveSource) error {

@@ -27,9 +27,16 @@ const (
 	NameKubeadm            = "kubeadm"
 	NameEtcd               = "etcd"
 	NameKubeBench          = "kube-bench"
+	NameSOCI               = "soci-snapshotter-grpc"
 	NameCritest            = "critest"
 	NameToxiproxy          = "toxiproxy-server"
 	NameGitleaks           = "gitleaks"
+)
+
+// The library module of the SOCI snapshotter, whose program is a module of its own.
+const (
+	sociModule  = "github.com/awslabs/soci-snapshotter"
+	sociVersion = "0.16.1"
 )
 
 // Tool is one row of the table of tools.
@@ -223,7 +230,7 @@ func Table() []Tool {
 		},
 		{
 			Name:      NameKubeBench,
-			Versions:  []string{"0.12.0"},
+			Versions:  []string{"0.15.6"},
 			Node:      true,
 			module:    "github.com/aquasecurity/kube-bench",
 			packages:  []string{"."},
@@ -231,6 +238,18 @@ func Table() []Tool {
 			archive:   packKubeBench,
 			output:    named("kube-bench.tgz"),
 			probe:     probe{[]string{"version"}, format("v%s")},
+		},
+		{
+			Name:      NameSOCI,
+			Versions:  []string{"0.0.0-20260930233240-61147fe7c929"}, // the commit of sociVersion, which tags only sociModule
+			Node:      true,
+			module:    sociModule + "/cmd",
+			packages:  []string{"soci-snapshotter-grpc"},
+			tags:      []string{"osusergo", "netgo", "static_build"}, // as upstream's static build
+			libraries: []string{"gcc", "libc6-dev", "zlib1g-dev"},
+			variables: []variable{{sociModule + "/version.Version", format("v" + sociVersion)}},
+			output:    named(NameSOCI),
+			probe:     probe{[]string{"--version"}, format("v" + sociVersion)},
 		},
 		{
 			Name:     NameCritest,

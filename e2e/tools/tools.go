@@ -216,9 +216,12 @@ func requires(file *modfile.File, path string) bool {
 	return slices.ContainsFunc(file.Require, func(r *modfile.Require) bool { return r.Mod.Path == path })
 }
 
-// published returns the released module for one of Kubernetes' staging folders,
-// or for one of etcd's modules, which are released together under one version.
+// published returns the released module for one of Kubernetes' staging folders, for one
+// of etcd's modules, which are released together under one version, or for SOCI's.
 func published(staged module.Version, version string) (module.Version, error) {
+	if staged.Path == sociModule {
+		return module.Version{Path: staged.Path, Version: "v" + sociVersion}, nil
+	}
 	if strings.HasPrefix(staged.Path, "go.etcd.io/etcd/") {
 		return module.Version{Path: staged.Path, Version: "v" + version}, nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -83,7 +84,7 @@ func (s State) reservesStrictly() bool {
 // otherProcessors reports a static CPU manager state whose processors differ from
 // those of the machine.
 func otherProcessors(h *host.Host, text []byte) (string, error) {
-	online, err := h.Content("/sys/devices/system/cpu/online")
+	online, err := h.Content(machine.OnlineCPUs)
 	if err != nil || online == nil {
 		return "", err
 	}
@@ -94,33 +95,16 @@ func otherProcessors(h *host.Host, text []byte) (string, error) {
 	if json.Unmarshal(text, &state) != nil {
 		return "", nil // unknown format; the kubelet reports its own errors
 	}
-	machine, divided := cpuSet(string(online)), cpuSet(state.Default)
+	has, divided := machine.CPUSet(string(online)), machine.CPUSet(state.Default)
 	for _, containers := range state.Entries {
 		for _, list := range containers {
-			maps.Copy(divided, cpuSet(list))
+			maps.Copy(divided, machine.CPUSet(list))
 		}
 	}
-	if maps.Equal(machine, divided) {
+	if maps.Equal(has, divided) {
 		return "", nil
 	}
 	return fmt.Sprintf("the file divides %d processors among pods, but the machine has processors %s; the kubelet does not start with this file", len(divided), strings.TrimSpace(string(online))), nil
-}
-
-// cpuSet returns the processors in a list such as "0-3,8".
-func cpuSet(list string) map[int]bool {
-	set := map[int]bool{}
-	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		from, err := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		for n := from; err == nil && err2 == nil && n <= to && n < 1<<16; n++ {
-			set[n] = true
-		}
-	}
-	return set
 }
 
 // strayKubeconfig reports a kubeconfig that the kubelet of an Outpost did not write

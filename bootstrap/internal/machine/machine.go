@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,6 +71,10 @@ const (
 	// SOCIFolder is the SOCI snapshotter's folder of images.
 	SOCIFolder = "/var/lib/soci-snapshotter-grpc"
 
+	// OnlineCPUs is the kernel's list of processors. The kubelet counts these, also where
+	// systemd's CPUAffinity keeps programs off some of them.
+	OnlineCPUs = "/sys/devices/system/cpu/online"
+
 	resolvConf     = "/etc/resolv.conf"
 	cgroupV2       = "/sys/fs/cgroup/cgroup.controllers"
 	fipsEnabled    = "/proc/sys/crypto/fips_enabled"
@@ -85,7 +88,7 @@ const (
 
 // Gather returns the facts about the machine. command is the path of eksnode itself.
 func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
-	f := Facts{CPUs: runtime.NumCPU(), Command: command}
+	f := Facts{Command: command}
 	m, err := manifest.Load(h)
 	if err != nil {
 		return f, err
@@ -99,6 +102,11 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	if f.MemoryMiB, err = memoryMiB(h); err != nil {
 		return f, err
 	}
+	online, err := h.Content(OnlineCPUs)
+	if err != nil {
+		return f, fmt.Errorf("reading the machine's processors: %w", err)
+	}
+	f.CPUs = len(CPUSet(string(online)))
 	if f.FIPS, err = fips(h); err != nil {
 		return f, err
 	}
@@ -188,6 +196,23 @@ func memoryMiB(h *host.Host) (int, error) {
 		}
 	}
 	return 0, nil // an image root has no /proc/meminfo
+}
+
+// CPUSet returns the processors in a list such as "0-3,8".
+func CPUSet(list string) map[int]bool {
+	set := map[int]bool{}
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		for n := from; err == nil && err2 == nil && n <= to && n < 1<<16; n++ {
+			set[n] = true
+		}
+	}
+	return set
 }
 
 func fips(h *host.Host) (bool, error) {

@@ -5,7 +5,6 @@ package machine
 import (
 	"fmt"
 	"maps"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +41,7 @@ func TestMachineFacts(t *testing.T) {
 	h := mounted(t, map[string]string{
 		manifest.Path: image(t), "/usr/bin/kubelet": "kubelet", "/usr/bin/containerd": "containerd",
 		"/proc/meminfo": "MemTotal:        8028284 kB\nMemFree: 1 kB\n", "/proc/sys/crypto/fips_enabled": "1\n",
+		OnlineCPUs: "0-3,6-7\n",
 		"/sys/bus/pci/devices/0000:00:1e.0/vendor": "0x1d0f\n", "/sys/bus/pci/devices/0000:00:1f.0/vendor": "0x10de\n",
 		"/sys/bus/pci/devices/0000:00:1f.0/class": "0x030200\n", "/sys/bus/pci/devices/0000:00:1f.0/driver/bind": "",
 		"/etc/eks/image-credential-provider/ecr-credential-provider": "x", "/usr/bin/nvidia-container-runtime": "x",
@@ -51,7 +51,7 @@ func TestMachineFacts(t *testing.T) {
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
 	assert.Equal(t, Facts{
-		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: runtime.NumCPU(), MemoryMiB: 7840,
+		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: 6, MemoryMiB: 7840,
 		FIPS: true, ResolvedStub: true, NVIDIA: true, NVIDIARuntime: true, SOCI: true, CredentialProvider: true,
 		HasPause: true, Runc: "/usr/local/sbin/runc", Command: "/usr/bin/eksnode",
 	}, f)
@@ -62,7 +62,7 @@ func TestFactsOfAMinimalMachine(t *testing.T) {
 	f, err := Gather(t.Context(), h, "/usr/bin/eksnode")
 	require.NoError(t, err)
 	assert.Equal(t, Facts{
-		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CPUs: runtime.NumCPU(), CgroupV1: true, Command: "/usr/bin/eksnode",
+		Kubelet: Version{1, 34, 4}, Containerd: Version{2, 1, 4}, CgroupV1: true, Command: "/usr/bin/eksnode",
 	}, f)
 }
 
