@@ -10,8 +10,9 @@ import (
 
 // CloudImage is a distribution's own disk image, for builds without a machine.
 type CloudImage struct {
-	// Version is the version of the distribution; empty for a rolling one.
-	Version string
+	// Version is the version of the distribution; empty for a rolling one. Kernel names
+	// the publisher's second image, with another kernel; empty for the usual one.
+	Version, Kernel string
 	// URL is the publisher's address. {arch} means the architecture, and the name of
 	// the file may be a pattern; the last match in the checksum file counts. Sums is the
 	// address of that file.
@@ -23,9 +24,9 @@ type CloudImage struct {
 	AMD64, ARM64 string
 }
 
-// imageName is the name of a cloud image, such as debian-13 or arch.
-func (d Distro) imageName(version string) string {
-	return strings.TrimSuffix(d.ID+"-"+version, "-")
+// imageName is the name of a cloud image, such as debian-13, debian-13-cloud or arch.
+func (d Distro) imageName(i CloudImage) string {
+	return strings.TrimRight(d.ID+"-"+i.Version+"-"+i.Kernel, "-")
 }
 
 // CloudImages lists the names of all cloud images.
@@ -33,7 +34,7 @@ func CloudImages() []string {
 	var names []string
 	for _, d := range All() {
 		for _, i := range d.CloudImages {
-			names = append(names, d.imageName(i.Version))
+			names = append(names, d.imageName(i))
 		}
 	}
 	return slices.Compact(names)
@@ -45,7 +46,7 @@ func CloudImageByName(name, arch string) (CloudImage, error) {
 	known := false
 	for _, d := range All() {
 		for _, image := range slices.Backward(d.CloudImages) {
-			if name != d.ID && name != d.imageName(image.Version) {
+			if name != d.imageName(image) && (name != d.ID || image.Kernel != "") {
 				continue
 			}
 			known = true

@@ -1,5 +1,7 @@
 package distros
 
+import "strings"
+
 // debian is Debian.
 func debian() Distro {
 	d := debianFamily("debian", "Debian")
@@ -27,6 +29,10 @@ func debian() Distro {
 			Sums: "https://cloud.debian.org/images/cloud/bookworm/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
 		{Version: "13", URL: "https://cloud.debian.org/images/cloud/trixie/latest/debian-13-generic-{arch}.qcow2",
 			Sums: "https://cloud.debian.org/images/cloud/trixie/latest/SHA512SUMS", AMD64: "amd64", ARM64: "arm64"},
+	}
+	for _, usual := range d.CloudImages { // genericcloud has linux-image-cloud
+		usual.Kernel, usual.URL = "cloud", strings.Replace(usual.URL, "-generic-", "-genericcloud-", 1)
+		d.CloudImages = append(d.CloudImages, usual)
 	}
 	return d
 }

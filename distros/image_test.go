@@ -95,6 +95,23 @@ func matchesFilter(t *testing.T, pattern, name string) bool {
 	return matched
 }
 
+func TestCloudImagesByName(t *testing.T) {
+	for name, want := range map[string]string{
+		"debian":          "/trixie/latest/debian-13-generic-arm64.qcow2",
+		"debian-12":       "/bookworm/latest/debian-12-generic-arm64.qcow2",
+		"debian-13-cloud": "/trixie/latest/debian-13-genericcloud-arm64.qcow2",
+		"arch":            "the publisher has no cloud image arch for the architecture arm64",
+		"debian-14":       `"debian-14" is neither a file, nor an address, nor the name of a cloud image; known are `,
+	} {
+		image, err := CloudImageByName(name, "arm64")
+		if err != nil {
+			assert.ErrorContains(t, err, want)
+			continue
+		}
+		assert.Equal(t, "https://cloud.debian.org/images/cloud"+want, image.URL)
+	}
+}
+
 // The fingerprints are those that publishers show on their pages.
 func TestKeysOfCloudImages(t *testing.T) {
 	fingerprints := map[string]string{

@@ -3,6 +3,7 @@
 package provisioner
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,16 +16,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-const (
-	toyModule = "#include <linux/module.h>\nMODULE_LICENSE(\"GPL\");\n"
-	toyDKMS   = `PACKAGE_NAME="efa"
-PACKAGE_VERSION="3.0"
-BUILT_MODULE_NAME[0]="efa"
-DEST_MODULE_LOCATION[0]="/updates/dkms"
-MAKE[0]="make -C ${kernel_source_dir} M=${dkms_tree}/efa/3.0/build modules"
-AUTOINSTALL="yes"
-`
-)
+// moduleSource is a package of a module's source, which dkms builds. more are lines of dkms.conf.
+func moduleSource(pkg, version, folder, module, more string) deb {
+	at := "usr/src/" + folder + "-" + version + "/"
+	return deb{pkg, version, map[string]string{
+		at + module + ".c": "#include <linux/module.h>\nMODULE_LICENSE(\"GPL\");\n", at + "Makefile": "obj-m := " + module + ".o\n",
+		at + "dkms.conf": fmt.Sprintf("PACKAGE_NAME=%[1]s\nPACKAGE_VERSION=%[2]s\nBUILT_MODULE_NAME[0]=%[3]s\nAUTOINSTALL=yes\n"+
+			"MAKE[0]=\"make -C ${kernel_source_dir} M=${dkms_tree}/%[1]s/%[2]s/build modules\"\n%[4]s", folder, version, module, more),
+		// As the package of Neuron does: the running kernel is the host's.
+		at + "postinstall": "#!/bin/sh -e\necho neuron > /etc/modules-load.d/neuron.conf\nfind /lib/modules/`uname -r` -name neuron.ko\n",
+		"DEBIAN/postinst":  "#!/bin/sh\nset -e\ndkms add " + folder + "/" + version + "\n",
+	}}
+}
 
 // Debian's kernel for clouds has no module efa. A package of the module's source comes from
 // a repository, and the real dkms builds it with the real headers of that kernel. An
@@ -35,27 +38,30 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 		if !os.IsNotExist(err) {
 			require.NoError(t, err)
 		}
-		publish(t, h, deb{"efa", "3.0", map[string]string{
-			"usr/src/efa-3.0/dkms.conf": toyDKMS, "usr/src/efa-3.0/efa.c": toyModule,
-			"usr/src/efa-3.0/Makefile": "obj-m := efa.o\n", "DEBIAN/postinst": "#!/bin/sh\nset -e\ndkms add efa/3.0\n"}})
+		publish(t, h, moduleSource("efa", "3.0", "efa", "efa", "DEST_MODULE_LOCATION[0]=/updates/dkms\n"),
+			moduleSource("aws-neuronx-dkms", "2.27.4.0", "aws-neuronx", "neuron",
+				"DEST_MODULE_LOCATION[0]=/kernel/drivers/neuron/\nPOST_INSTALL=./postinstall\n"),
+			deb{"aws-neuronx-tools", "2.27.0", map[string]string{"opt/aws/neuron/bin/neuron-ls": "#!/bin/sh\n"}})
 		own, err := os.ReadFile("/etc/apt/sources.list")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile("/etc/apt/sources.list", append(sources, own...), 0o644))
-		s := Spec{KubernetesVersion: "1.34.4", EFA: true, Kernel: "linux-image-cloud-amd64", Packages: []string{"dkms"}}
+		s := Spec{KubernetesVersion: "1.34.4", EFA: true, Neuron: true, Kernel: "linux-image-cloud-amd64", Packages: []string{"dkms"}}
 		require.NoError(t, s.Validate())
 		n, err := newNode(s, bareDebian(t), "amd64")
 		require.NoError(t, err)
 		items := []plan.Item{n.packages(), n.kernel(), n.drivers()}
 		outcomes, err := plan.Apply(t.Context(), h, items, nil)
 		require.NoError(t, err)
-		assert.Len(t, outcomes[2].Actions, 2, "the package and its module")
-		built, err := filepath.Glob("/lib/modules/*-cloud-amd64/updates/dkms/efa.ko*")
-		require.NoError(t, err)
-		require.Len(t, built, 1)
+		t.Log(outcomes[2].Actions)
+		for _, module := range []string{"efa", "neuron"} {
+			built, err := filepath.Glob("/lib/modules/*-cloud-amd64/updates/dkms/" + module + ".ko*")
+			require.NoError(t, err)
+			require.Len(t, built, 1, module)
+			magic, err := h.Run(t.Context(), host.Command{Argv: []string{"modinfo", "--field", "vermagic", built[0]}})
+			require.NoError(t, err)
+			assert.Contains(t, string(magic), filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(built[0])))))
+		}
 		assert.NoFileExists(t, dkmsKey)
-		magic, err := h.Run(t.Context(), host.Command{Argv: []string{"modinfo", "--field", "vermagic", built[0]}})
-		require.NoError(t, err)
-		assert.Contains(t, string(magic), filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(built[0])))))
 		for _, p := range plan.Make(t.Context(), h, items) {
 			assert.Empty(t, p.Actions, "a second run changes nothing")
 			assert.Empty(t, p.Error)

@@ -10,7 +10,6 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -115,35 +114,6 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 			assert.Equal(t, string(want), text(list))
 		})
 	}
-}
-
-// What the page says of an image for users of Amazon's recipe is in the plan, the kernel
-// settings, or a field.
-func TestRowsOfAmazonsRecipe(t *testing.T) {
-	page, err := os.ReadFile("../docs/reference/options.md")
-	require.NoError(t, err)
-	fields, err := os.ReadFile("../docs/reference/components/provisioner-eksnode.md")
-	require.NoError(t, err)
-	d, err := distros.ByID("amazonlinux2023")
-	require.NoError(t, err)
-	s := everything(t, d)
-	items, err := Steps(s, d, Inputs{Arch: "amd64"})
-	require.NoError(t, err)
-	n := &node{spec: Spec{}, distro: d}
-	has := text(plan.Make(t.Context(), bare(t, d), items)) + string(n.sysctlFile().Content) + string(modulesConf) + string(fields)
-	_, rows, _ := strings.Cut(string(page), "| what | Amazon's recipe | eksnode |\n|---|---|---|\n")
-	count := 0
-	for row := range strings.Lines(rows) {
-		cells := strings.Split(row, " | ")
-		require.Len(t, cells, 3, row)
-		for i, span := range strings.Split(cells[2], "`") {
-			if i%2 == 1 && !strings.HasPrefix(span, "cni-") {
-				count++
-				assert.Regexp(t, `(?m)(^|[ `+"`"+`])`+regexp.QuoteMeta(span)+`($|[ `+"`"+`])`, has)
-			}
-		}
-	}
-	assert.Greater(t, count, 40)
 }
 
 // Every distribution accepts all options that it supports and refuses the others.

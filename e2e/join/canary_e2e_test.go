@@ -96,6 +96,7 @@ func (e *exceptions) names() []string {
 func (e *exceptions) allow(name, why string) {
 	e.w.t.Helper()
 	known := false
+	e.w.step("%s: %s", name, why)
 	for _, one := range e.all {
 		if strings.Contains(name, one.Name) {
 			known, e.used[one.Name] = true, true
