@@ -131,11 +131,10 @@ func exitCode(err error) (int, error) {
 	code := 0
 	var rest []error
 	for _, one := range joined.Unwrap() {
-		if exit, ok := one.(exitError); ok {
-			code = int(exit)
-		} else {
-			rest = append(rest, one)
+		if exit := exitError(0); errors.As(one, &exit) { // also in joined errors of its own
+			code, one = exitCode(one)
 		}
+		rest = append(rest, one)
 	}
 	if code == 0 {
 		return usageCode, err // some messages join errors differently

@@ -213,6 +213,9 @@ dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc status=none`,
 		"LUKS": `printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --iter-time 10 --offset 8192 "$1.luks" - 2>/dev/null ||
 { truncate -s 64M "$1.luks"; printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --iter-time 10 "$1.luks" -; }
 dd if="$1.luks" of="$1" bs=1M seek=1 conv=notrunc status=none`,
+		"partition 1 (LVM physical volume, 67.1 MB) may have it, but a file system inside LVM physical volume is not read": `
+device=$(losetup --show --find --offset 1M --sizelimit 64M "$1")
+pvcreate -qq -y --config 'devices{use_devicesfile=0}' "$device" 2>&1; losetup --detach "$device"`,
 		"in use: another process has the file open for writing": `losetup --nooverlap --show --find --offset 1M "$1"`,
 	} {
 		t.Run(why, func(t *testing.T) {
