@@ -307,7 +307,7 @@ const (
 	limit    = 8 * time.Minute
 	patience = 2 * time.Minute
 
-	newer = "1.15.0" // versions of packer
+	newer = "1.16.0" // versions of packer
 	older = "1.12.0"
 
 	// slowly is a bandwidth in bytes per second and connection. It is enough for

@@ -107,7 +107,7 @@ func (b builder) make(ctx context.Context, folder string, start time.Time) error
 	}
 	final := filepath.Join(folder, b.tool.output(b.version, b.arch))
 	if b.tool.archive != nil {
-		return b.tool.archive(archiveSource{programs: programs, upstream: upstream, final: final})
+		return b.tool.archive.pack(programs, upstream, final)
 	}
 	if err := os.Rename(filepath.Join(programs, program(b.importPath(b.tool.packages[0]))+b.suffix()), final); err != nil {
 		return fmt.Errorf("moving the program into place: %w", err)

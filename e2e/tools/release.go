@@ -188,11 +188,12 @@ func writeProgram(name string, from io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// archiveSource holds the inputs of a tool's archive.
-type archiveSource struct {
-	programs string // folder of the built programs
-	upstream source
-	final    string // path of the archive to write
+// archive says what upstream's archive of a tool has.
+type archive struct {
+	// programs is the folder of the programs, which ends in a slash; empty means the root.
+	programs string
+	// files are patterns of files of the module.
+	files []string
 }
 
 // member is one file of an archive.
@@ -202,66 +203,33 @@ type member struct {
 	mode int64
 }
 
-// packCNIPlugins writes the tarball like upstream's release workflow: the
-// programs, README.md and LICENSE below "./".
-func packCNIPlugins(from archiveSource) error {
-	entries, err := os.ReadDir(from.programs)
-	if err != nil {
-		return fmt.Errorf("listing the built plugins: %w", err)
-	}
-	members := []member{
-		{"LICENSE", filepath.Join(from.upstream.Dir, "LICENSE"), 0o644},
-		{"README.md", filepath.Join(from.upstream.Dir, "README.md"), 0o644},
-	}
-	for _, entry := range entries {
-		members = append(members, member{entry.Name(), filepath.Join(from.programs, entry.Name()), 0o755})
-	}
-	released, err := from.upstream.released()
-	if err != nil {
-		return err
-	}
-	return writeTarball(from.final, members, released)
-}
-
-// packContainerd writes the programs below bin, as in upstream's archive.
-func packContainerd(from archiveSource) error {
-	entries, err := os.ReadDir(from.programs)
-	if err != nil {
-		return fmt.Errorf("listing the built programs: %w", err)
-	}
-	var members []member
-	for _, entry := range entries {
-		members = append(members, member{"bin/" + entry.Name(), filepath.Join(from.programs, entry.Name()), 0o755})
-	}
-	released, err := from.upstream.released()
-	if err != nil {
-		return err
-	}
-	return writeTarball(from.final, members, released)
-}
-
 // KubeBenchBenchmark is the benchmark whose checks are packed with kube-bench.
 const KubeBenchBenchmark = "eks-1.8.0"
 
-// packKubeBench writes the program and, below cfg, the checks of one benchmark.
-func packKubeBench(from archiveSource) error {
-	checks, err := filepath.Glob(filepath.Join(from.upstream.Dir, "cfg", KubeBenchBenchmark, "*.yaml"))
-	if err != nil {
-		return fmt.Errorf("listing the checks: %w", err)
-	}
-	members := []member{{"kube-bench", filepath.Join(from.programs, "kube-bench"), 0o755}}
-	for _, path := range append(checks, filepath.Join(from.upstream.Dir, "cfg", "config.yaml")) {
-		name, err := filepath.Rel(from.upstream.Dir, path)
-		if err != nil {
-			return fmt.Errorf("listing the checks: %w", err)
+// pack writes the archive of the built programs.
+func (a archive) pack(programs string, upstream source, final string) error {
+	var members []member
+	for _, pattern := range a.files {
+		paths, _ := filepath.Glob(filepath.Join(upstream.Dir, pattern)) // the patterns of the table are well formed
+		if len(paths) == 0 {
+			return fmt.Errorf("packing: the module has no %s", pattern)
 		}
-		members = append(members, member{name, path, 0o644})
+		for _, path := range paths {
+			members = append(members, member{strings.TrimPrefix(path, upstream.Dir+"/"), path, 0o644})
+		}
 	}
-	released, err := from.upstream.released()
+	entries, err := os.ReadDir(programs)
+	if err != nil {
+		return fmt.Errorf("listing the built programs: %w", err)
+	}
+	for _, entry := range entries {
+		members = append(members, member{a.programs + entry.Name(), filepath.Join(programs, entry.Name()), 0o755})
+	}
+	released, err := upstream.released()
 	if err != nil {
 		return err
 	}
-	return writeTarball(from.final, members, released)
+	return writeTarball(final, members, released)
 }
 
 // writeTarball writes the members in their order as a gzipped tar. The result

@@ -89,7 +89,7 @@ func TestPackerOnSearchPath(t *testing.T) {
 		fits                  bool
 	}{
 		{"the wanted version", "echo Packer v1.12.0", "1.12.0", true},
-		{"another version", "echo Packer v1.14.0", "1.15.0", false},
+		{"another version", "echo Packer v1.14.0", "1.16.0", false},
 		{"any new enough", "echo Packer v1.14.0", "", true},
 		{"with an update message", "echo Packer v1.14.0; echo; echo Your version of Packer is out of date", "", true},
 		{"too old", "echo Packer v1.9.9", "", false},
@@ -132,10 +132,10 @@ func TestCacheKeysDifferByBuildArguments(t *testing.T) {
 	tagged.tags = []string{"extra"}
 	keys := map[string]bool{}
 	for _, one := range []builder{
-		{tool: packer, version: "1.15.0", arch: "amd64"},
+		{tool: packer, version: "1.16.0", arch: "amd64"},
 		{tool: packer, version: "1.12.0", arch: "amd64"},
-		{tool: packer, version: "1.15.0", arch: "arm64"},
-		{tool: tagged, version: "1.15.0", arch: "amd64"},
+		{tool: packer, version: "1.16.0", arch: "arm64"},
+		{tool: tagged, version: "1.16.0", arch: "amd64"},
 	} {
 		keys[one.key("go1.26.0")] = true
 		keys[one.key("go1.26.1")] = true

@@ -66,8 +66,8 @@ type Tool struct {
 	// variables are set through the linker (-X); each value is a function of the
 	// version without its "v".
 	variables []variable
-	// archive, when set, packs the built programs into one file.
-	archive func(source archiveSource) error
+	// archive, when set, is the one file of the built programs.
+	archive *archive
 	// output is the file's name in the cache folder.
 	output func(version, arch string) string
 	probe  probe
@@ -91,7 +91,7 @@ func Table() []Tool {
 	return []Tool{
 		{
 			Name:     NamePacker,
-			Versions: []string{"1.15.0", "1.12.0"},
+			Versions: []string{"1.16.0", "1.12.0"},
 			release: release{
 				url: "https://releases.hashicorp.com/packer/{version}/packer_{version}_linux_{arch}.zip",
 				sum: "https://releases.hashicorp.com/packer/{version}/packer_{version}_SHA256SUMS", form: asset.Listed, member: "packer",
@@ -168,7 +168,7 @@ func Table() []Tool {
 			variables: []variable{
 				{"github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion", format("v%s")},
 			},
-			archive: packCNIPlugins,
+			archive: &archive{files: []string{"LICENSE", "README.md"}},
 			output: func(version, arch string) string {
 				return fmt.Sprintf("cni-plugins-linux-%s-v%s.tgz", arch, version)
 			},
@@ -188,7 +188,7 @@ func Table() []Tool {
 			packages:  prefixed("cmd/", "containerd", "containerd-shim-runc-v2", "ctr"), // not containerd-stress, which raises limits at start
 			tags:      []string{"urfave_cli_no_docs", "static_build"},                   // as upstream's static build
 			variables: []variable{{"github.com/containerd/containerd/v2/version.Version", format("v%s")}},
-			archive:   packContainerd,
+			archive:   &archive{programs: "bin/"},
 			output: func(version, arch string) string {
 				return fmt.Sprintf("containerd-static-%s-linux-%s.tar.gz", version, arch)
 			},
@@ -235,7 +235,7 @@ func Table() []Tool {
 			module:    "github.com/aquasecurity/kube-bench",
 			packages:  []string{"."},
 			variables: []variable{{"github.com/aquasecurity/kube-bench/cmd.KubeBenchVersion", format("v%s")}},
-			archive:   packKubeBench,
+			archive:   &archive{files: []string{"cfg/" + KubeBenchBenchmark + "/*.yaml", "cfg/config.yaml"}},
 			output:    named("kube-bench.tgz"),
 			probe:     probe{[]string{"version"}, format("v%s")},
 		},

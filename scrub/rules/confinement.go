@@ -26,7 +26,7 @@ func confinementRows() []breaker {
 			program: "containerd, containers", shows: `SELinux denies them files and sockets: "avc: denied"`,
 			since: "every version",
 			fix:   "Install container-selinux", source: "container-selinux; awslabs/amazon-eks-ami #2006",
-			benchmarks: "CIS 1.3.1.5, CIS 1.6.1.5 for AL2023, V-258078",
+			benchmarks: "CIS 1.3.1.5 for RHEL 9, CIS 1.6.1.5 for AL2023, V-258078",
 		},
 		{
 			id: "selinux-labels", cause: "may-not-run", reads: labelled(
@@ -37,13 +37,13 @@ func confinementRows() []breaker {
 				`denied"`,
 			since: "every version",
 			fix:   "Run restorecon on the programs, as `eksnode provision` does", source: "awslabs/amazon-eks-ami #2123",
-			benchmarks: "CIS 1.3.1.5, V-258078",
+			benchmarks: "CIS 1.3.1.5 for RHEL 9, V-258078",
 		},
 		{
 			id: "selinux-mls", cause: "may-not-run",
 			reads:   lines(`^SELINUXTYPE\s*=\s*(mls|minimum)`, selinuxConfig).where(enforcing()),
 			program: "containerd", shows: "this policy has no rules for containers", since: "every version",
-			fix: "Set SELINUXTYPE=targeted", source: "container-selinux", benchmarks: "CIS 1.3.1.3, V-258079",
+			fix: "Set SELINUXTYPE=targeted", source: "container-selinux", benchmarks: "CIS 1.3.1.3 for RHEL 9, V-258079",
 		},
 		{
 			id: "selinux-relabel", cause: "first-boot", reads: there("/.autorelabel"), note: true,
@@ -56,7 +56,7 @@ func confinementRows() []breaker {
 				`(flags=\((enforce|attach_disconnected|mediate_deleted|[,\s])+\)\s+)?\{`, "/etc/apparmor.d/*"),
 			program: "kubelet, containerd, runc", shows: `AppArmor denies what the profile does not list: apparmor="DENIED"`,
 			since: "every version",
-			fix:   "Remove the profile, or set flags=(unconfined)", source: "apparmor.d(5)", benchmarks: "CIS 1.3.1.4",
+			fix:   "Remove the profile, or set flags=(unconfined)", source: "apparmor.d(5)", benchmarks: "CIS 1.3.1.4 for Debian 12 and Ubuntu 24.04",
 			exempts: "all_apparmor_profiles_enforced",
 		},
 		{

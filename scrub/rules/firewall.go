@@ -16,7 +16,7 @@ func firewallRows() []breaker {
 			id: "host-firewall", cause: "network-plugin", reads: filters("forward", ""),
 			program: "CNI plugins, kube-proxy", shows: "it drops packets of pods", since: "every version",
 			fix: groups + "allow forwarded packets and port 10250", source: "kubeadm's preflight; amazon-vpc-cni-k8s #743",
-			benchmarks: "CIS 4.1.2, CIS 4.2.3, CIS 4.3.8, CIS 3.4.1.2 for AL2023, V-257936",
+			benchmarks: "CIS 4.1.2 for RHEL 9, CIS 4.2.3, CIS 4.3.8, CIS 3.4.1.2 for AL2023, V-257936",
 			exempts: "check_ufw_active configured_firewalld_default_deny firewall_single_service_active firewalld-backend " +
 				"firewalld_loopback_traffic_restricted firewalld_loopback_traffic_trusted firewalld_sshd_port_enabled " +
 				"package_firewalld_installed package_ufw_installed service_firewalld_enabled service_nftables_enabled " +

@@ -27,7 +27,8 @@ func settingRows() []breaker {
 			program: "auditd", shows: "auditd stops the instance when its disk is full, which pods' system calls fill",
 			since: "every version",
 			fix:   "Set the action to syslog or suspend", source: "auditd.conf(5)",
-			benchmarks: "CIS 6.2.2.3, CIS 6.2.2.4, CIS 5.2.2.3 for AL2023, V-258153, V-258154",
+			benchmarks: "CIS 6.2.2.3-4 for Debian 12 and Ubuntu 24.04, CIS 6.3.2.3-4 for RHEL 9, CIS 5.2.2.3 for AL2023, " +
+				"V-258153, V-258154",
 			exempts: "auditd_data_disk_error_action auditd_data_disk_error_action_stig auditd_data_disk_full_action " +
 				"auditd_data_disk_full_action_stig auditd_data_retention_admin_space_left_action",
 		},
@@ -36,7 +37,7 @@ func settingRows() []breaker {
 			program: "kubelet", shows: "the audit logs fill the disk, and the kubelet evicts pods: DiskPressure",
 			since: "every version",
 			fix:   "Set max_log_file_action = rotate, and send the logs elsewhere", source: "auditd.conf(5)",
-			benchmarks: "CIS 6.2.2.2, CIS 6.3.2.2 for RHEL 9, CIS 5.2.2.2 for AL2023",
+			benchmarks: "CIS 6.2.2.2 for Debian 12 and Ubuntu 24.04, CIS 6.3.2.2 for RHEL 9, CIS 5.2.2.2 for AL2023",
 			exempts:    "auditd_data_retention_max_log_file_action",
 		},
 		{
@@ -131,7 +132,7 @@ func settingRows() []breaker {
 			program: "first boot, kubelet",
 			shows:   `no program sets the clock: "SignatureDoesNotMatch", "certificate is not yet valid"`,
 			since:   "every version",
-			fix:     "Enable one of them", source: "EC2 User Guide: Set the time", benchmarks: "CIS 2.3.1.1",
+			fix:     "Enable one of them", source: "EC2 User Guide: Set the time", benchmarks: "CIS 2.3.1.1, CIS 2.3.1 for RHEL 9, V-257943",
 		},
 		{
 			id: "time-servers", cause: "clock", note: true,
@@ -140,7 +141,7 @@ func settingRows() []breaker {
 			program: "chrony, systemd-timesyncd",
 			shows:   "the clock depends on servers that a VPC without internet access may not reach", since: "every version",
 			fix: "Add 169.254.169.123, which works in every VPC", source: "EC2 User Guide: Set the time",
-			benchmarks: "CIS 2.3.2.1, CIS 2.1.2 for AL2023, V-257945",
+			benchmarks: "CIS 2.3.2.1, CIS 2.3.2 for RHEL 9, CIS 2.1.2 for AL2023, V-257945",
 		},
 		{
 			id: "log-rotation", cause: "file",

@@ -1,7 +1,7 @@
 // Command tools gets the named tools: from the cache, downloaded or built. It
 // prints their paths on standard output, one a line, in the order of the names:
 //
-//	go run ./e2e/tools/cmd/tools packer@1.15.0 kubelet@1.36.3
+//	go run ./e2e/tools/cmd/tools packer@1.16.0 kubelet@1.36.3
 //
 // A name without a version means the newest version in the table. Progress goes
 // to standard error.
