@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -24,6 +25,7 @@ type attestation struct {
 	statement string
 	key       string
 	materials []string
+	templates []string
 }
 
 const keyHelp = "file with a key in PEM, or the ARN or alias of a KMS key, such as alias/images"
@@ -49,6 +51,7 @@ there is no statement and the exit code is 2.`,
 	f.StringVar(&a.key, "key", "", keyHelp)
 	f.StringVar(&a.statement, "statement", "", "file for the statements")
 	f.StringArrayVar(&a.materials, "material", nil, "what the image was made from, as URI=sha256:DIGEST; may be repeated")
+	f.StringArrayVar(&a.templates, "template", nil, importHelp()["templates"]+"; may be repeated")
 	a.auditFlags(cmd)
 	a.disk = sourceFlags(cmd, awsapi.AttestPolicy)
 	return cmd
@@ -66,6 +69,10 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 			return fmt.Errorf("--material: %w", err)
 		}
 		materials = append(materials, m)
+	}
+	templates, err := packercheck.Record(a.templates)
+	if err != nil {
+		return fmt.Errorf("--template: %w", err)
 	}
 	side, err := a.disk.choose(source)
 	if err != nil {
@@ -91,7 +98,8 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 	}
 	r = inFlags(r)
 	if r.Result == plan.Clean || r.Result == plan.Findings {
-		e := attest.Evidence{Names: namesOf(r.Machine), Report: r, Manifest: a.disk.made, Materials: materials}
+		e := attest.Evidence{Names: namesOf(r.Machine), Report: r, Manifest: a.disk.made, Materials: materials,
+			Templates: templates}
 		if _, err := e.Write(ctx, key, a.statement); err != nil {
 			return err
 		}

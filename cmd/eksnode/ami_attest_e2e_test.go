@@ -122,12 +122,30 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 		assert.Regexp(t, "^failed: the audit is from .*, older than .*; audit and attest again$", checksOf(t, 1, append(with, ami, "--max-age", "1ns")...)["age"])
 	})
 	t.Run("from a node", func(t *testing.T) {
-		w.Image(ami).SourceInstance = "i-0123456789abcdef0"
-		defer func() { w.Image(ami).SourceInstance = "" }()
-		assert.Contains(t, checksOf(t, 1, append(with, ami)...)["origin"], "failed: the AMI was made from the instance i-0123456789abcdef0")
-		code, out, errOut := inProcess("audit", "--ami", ami, "--skip-rules", noNode)
+		node := *w.Image(ami)
+		node.ID, node.Name, node.SourceInstance, node.Source = "ami-0000000000000c0de", "captured", "i-0123456789abcdef0", ami
+		w.Images = append(w.Images, &node)
+		w.Copy("captured", "us-east-1", "ami-00000000000c0de01", true).Name = "copy"
+		w.Copy("copy", aws.Region, "ami-00000000000c0de02", true).Name = "copy of a copy"
+		made := "was made from the instance i-0123456789abcdef0, so its disk"
+		for source, want := range map[string]string{
+			node.ID: "failed: the AMI " + made, "us-east-1:ami-00000000000c0de01": "failed: the AMI is a copy of " + node.ID + ", which " + made,
+			"ami-00000000000c0de02": "failed: the AMI is a copy of " + node.ID + ", which " + made,
+		} {
+			assert.Contains(t, checksOf(t, 1, append(with, source)...)["origin"], want)
+		}
+		w.Image("copy of a copy").Devices = w.Image(ami).Devices
+		code, out, errOut := inProcess("audit", "--ami", "ami-00000000000c0de02", "--skip-rules", noNode)
 		assert.Zero(t, code, errOut)
-		assert.Contains(t, out, "the AMI was made from the instance i-0123456789abcdef0")
+		assert.Contains(t, out, "the AMI is a copy of "+node.ID+", which "+made)
+		// What is audited after its capture is not the node any more.
+		code, out, errOut = inProcess("ami", "attest", node.ID, "--key", private, "--statement", statement+".2", "--skip-rules", noNode)
+		require.Zero(t, code, out+errOut)
+		assert.Equal(t, "ok: "+node.ID+" was made from the instance i-0123456789abcdef0 before the audit",
+			checksOf(t, 0, "--statement", statement+".2", "--key", public, node.ID)["origin"])
+		w.Deny("ec2:GetImageAncestry")
+		defer w.Heal()
+		assert.Contains(t, checksOf(t, 2, append(with, "ami-00000000000c0de02")...)["origin"], "unknown: reading the ancestry of ")
 	})
 	t.Run("findings", func(t *testing.T) {
 		dirty := nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"})
@@ -147,6 +165,12 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	code, out, errOut := inProcess(importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
 	require.Zero(t, code, out+errOut)
 	require.Len(t, w.Images, 2)
+	sums, err := filepath.Glob(os.Getenv("XDG_CACHE_HOME") + "/eksnode/ami-import/*.sums")
+	require.NoError(t, err)
+	require.Len(t, sums, 1)
+	text, err := os.ReadFile(sums[0])
+	require.NoError(t, err)
+	assert.Regexp(t, "^eksnode-sums 1 snap-[0-9a-f]+ sha256:[0-9a-f]{64}\n", string(text))
 	for _, i := range w.Images {
 		got := checksOf(t, 0, "--statement", statement, "--key", public, i.Region+":"+i.ID)
 		assert.Equal(t, "ok: the statement names "+i.Devices[0].Snapshot, got["content"])
@@ -164,6 +188,8 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	assert.Equal(t, 1, code)
 	assert.Empty(t, w.Images)
 	for want, args := range map[string][]string{
+		"--templates has no effect without --statement":              {"--templates", "a.pkr.hcl"},
+		"--templates: " + path + " is not a template whose":          append(with[:4:4], "--templates", path),
 		"--statement and --statement-key belong together":            {"--statement-key", private},
 		"--statement has no effect without an audit":                 append(with, "--audit", "off"),
 		"--watermark needs --audit fail":                             append(with, "--audit", "warn"),

@@ -139,23 +139,35 @@ func (v *verifying) age() (string, error) {
 	return "audited " + at.Format(time.RFC3339), nil
 }
 
-// origin finds an AMI that was made from an instance: the AMI inherits watermarks, but its
-// content is that of a node.
+// origin finds an AMI that was made from an instance, and its copies: they inherit
+// watermarks, but their content is that of a node. A statement about such an AMI itself
+// comes after the node.
 func (v *verifying) origin() (string, error) {
 	i := v.side.volume.Image
-	switch {
-	case i.ID == "":
+	if i.ID == "" {
 		return "", errSkipped
-	case i.Instance != "":
-		return "", errors.New(fromInstance(i.Instance))
+	}
+	captured, err := v.side.volume.AWS.Captured(v.cmd.Context(), i)
+	switch {
+	case err != nil:
+		return "", unknownError{err}
+	case captured.ID != "" && !slices.Contains(v.statement.Names, captured.Region+":"+captured.ID):
+		return "", errors.New(fromInstance(i, captured))
+	case captured.ID != "":
+		return captured.ID + " was made from the instance " + captured.Instance + " before the audit", nil
 	case i.Source != "":
 		return "a copy of " + i.Source + " in " + i.SourceRegion, nil
 	}
 	return "no copy, and not made from an instance", nil
 }
 
-func fromInstance(id string) string {
-	return fmt.Sprintf("the AMI was made from the instance %s, so its disk has what happened there; watermarks are inherited, statements are not", id)
+func fromInstance(i, captured awsapi.Image) string {
+	what := "the AMI"
+	if i.ID != captured.ID {
+		what = "the AMI is a copy of " + captured.ID + ", which"
+	}
+	return what + " was made from the instance " + captured.Instance +
+		", so its disk has what happened there; watermarks are inherited, statements are not"
 }
 
 func (v *verifying) tag() (string, error) {

@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
-	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -137,16 +136,7 @@ func (d *auditedDisk) audit(cmd *cobra.Command, spec scrub.Spec) (plan.Report, e
 }
 
 func (d *auditedDisk) auditFile(ctx context.Context, path string, spec scrub.Spec) (plan.Report, error) {
-	image, err := disk.Open(path)
-	if err != nil {
-		return plan.Report{}, err
-	}
-	defer image.Close()
-	layout, err := image.Layout()
-	if err != nil {
-		return plan.Report{}, err
-	}
-	return diskaudit.Audit{Image: image, Layout: layout, Root: d.partition, Spec: spec, Manifest: &d.made, Whole: d.whole}.Run(ctx)
+	return diskaudit.Audit{Root: d.partition, Spec: spec, Manifest: &d.made, Whole: d.whole}.File(ctx, path)
 }
 
 // auditChild runs the part of an audit that needs a process of its own.
@@ -224,8 +214,10 @@ func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root,
 		return r, err
 	}
 	r.Machine.Disk, r.Machine.AMI, r.Machine.Snapshot, r.Machine.Region = "", volume.Image.ID, volume.Snapshot, volume.AWS.Region
-	if i := volume.Image.Instance; i != "" {
-		r.Warnings = append(r.Warnings, fromInstance(i))
+	if captured, err := volume.AWS.Captured(cmd.Context(), volume.Image); err != nil {
+		r.Warnings = append(r.Warnings, "whether the AMI comes from an instance is unknown: "+err.Error())
+	} else if captured.ID != "" {
+		r.Warnings = append(r.Warnings, fromInstance(volume.Image, captured))
 	}
 	for _, other := range volume.Others {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.Image.RootDevice))

@@ -105,6 +105,7 @@ func importHelp() map[string]string {
 		"statement":                  "file for a signed statement about the AMI and its copies, with --statement-key",
 		"statement_key":              "key that signs the statement: a file with a key in PEM, or the ARN or alias of a KMS key, such as alias/images",
 		"watermark":                  "watermark to attach to the AMI and its copies, such as eksnode/audited, after an audit without findings",
+		"templates":                  "packer templates that the statement records, without comments and secrets",
 		"force_deregister":           "replace your AMI of the same name, in every region of the new AMI",
 		"force_delete_snapshot":      "delete the snapshots of the AMIs that --force-deregister replaces, as the last step",
 		"keep_snapshot":              "keep the pending snapshot after a failure, so that the next run continues the upload",

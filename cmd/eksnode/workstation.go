@@ -53,6 +53,8 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--key":           files("pem", "pub"),
 		"--statement":     files("jsonl"),
 		"--statement-key": files("pem"),
+		"--template":      files("pkr.hcl"),
+		"--templates":     files("pkr.hcl"),
 		"ami attest":      once(files()),
 		"ami diff":        files(),
 		"ami export":      files("raw", "img"),

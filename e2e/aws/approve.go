@@ -51,7 +51,8 @@ func (w *World) sign(_ string, in struct {
 	return out, err
 }
 
-// Watermark is a mark of an image, which copies and images of instances inherit.
+// Watermark is a mark of an image, which copies and images of instances inherit
+// (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AttachImageWatermark.html).
 type Watermark struct {
 	Key    string `xml:"watermarkKey"`
 	Image  string `xml:"sourceImageId"`
@@ -75,12 +76,48 @@ func (w *World) attachWatermark(region string, in struct {
 		return out, err
 	}
 	out.Key = Account + ":" + in.Name
+	if slices.Contains(i.Watermarks, Watermark{out.Key, in.ID, region}) { // the answer was lost
+		return out, nil
+	}
 	public := slices.ContainsFunc(i.Shares, func(s Share) bool { return s.Group == "all" })
 	if i.Public || public || len(i.Watermarks) == watermarksMost {
 		return out, endpoint.Fail("OperationNotPermitted", "The image %s cannot have another watermark", in.ID)
 	}
 	i.Watermarks = append(slices.Clone(i.Watermarks), Watermark{out.Key, in.ID, region})
 	return out, nil
+}
+
+// ancestor is an image with the one that it was made from.
+type ancestor struct {
+	ID     string `xml:"imageId"`
+	Alias  string `xml:"imageOwnerAlias,omitempty"`
+	Source string `xml:"sourceImageId,omitempty"`
+	Region string `xml:"sourceImageRegion,omitempty"`
+}
+
+type ancestryOut struct {
+	Entries []ancestor `xml:"imageAncestryEntrySet>item"`
+}
+
+// ancestryMost is the limit of entries. The list ends with it, with an image of a verified
+// provider, or with one that RegisterImage made. An image of an instance descends from the
+// image of the instance (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
+const ancestryMost = 50
+
+func (w *World) imageAncestry(region string, in struct {
+	ID string `query:"ImageId"`
+}) (out ancestryOut, err error) {
+	i, err := find(w.Images, region, in.ID, "InvalidAMIID.NotFound")
+	for err == nil && len(out.Entries) < ancestryMost {
+		out.Entries = append(out.Entries, ancestor{i.ID, i.Alias, i.Source, i.SourceRegion})
+		if i.Alias != "" || i.Source == "" {
+			break
+		}
+		if i, err = find(w.Images, cmp.Or(i.SourceRegion, region), i.Source, "InvalidAMIID.NotFound"); err != nil {
+			return out, nil // the source is gone; the entry still names it
+		}
+	}
+	return out, err
 }
 
 func (w *World) detachWatermark(region string, in struct {

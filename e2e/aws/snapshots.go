@@ -175,6 +175,7 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:ModifyImageAttribute": handle(w, w.modifyImage), "ec2:ModifySnapshotAttribute": handle(w, w.modifySnapshot),
 		"kms:EnableKey": w.byKeyID, "kms:CancelKeyDeletion": w.byKeyID,
 		"ec2:AttachImageWatermark": handle(w, w.attachWatermark), "ec2:DetachImageWatermark": handle(w, w.detachWatermark),
+		"ec2:GetImageAncestry":            handle(w, w.imageAncestry),
 		"ec2:GetAllowedImagesSettings":    handle(w, w.allowedImages),
 		"ec2:EnableAllowedImagesSettings": handle(w, w.setAllowedState), "ec2:DisableAllowedImagesSettings": handle(w,
 			w.setAllowedState),

@@ -227,7 +227,7 @@ func uploadDisk(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	return r.Sums.Save(filepath.Join(one.Folder, r.Snapshot.ID), r.Snapshot.ID)
+	return r.Sums.Save(filepath.Join(one.Folder, r.Snapshot.ID), r.Snapshot.ID, "")
 }
 
 // eksnode chooses the blocks that the file system does not call free.

@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -38,6 +39,36 @@ func watermarksOf(list []types.ImageWatermark) []Watermark {
 	return show.Each(list, func(w types.ImageWatermark) Watermark {
 		return Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)}
 	})
+}
+
+// Captured finds an image that was made from an instance: the image itself, or the nearest
+// one that it is a copy of. Without one, the result has no ID. An ancestor that this
+// account does not see is passed over
+// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
+func (a *AWS) Captured(ctx context.Context, i Image) (Image, error) {
+	if i.Instance != "" || i.Source == "" {
+		if i.Instance == "" {
+			i = Image{}
+		}
+		return i, nil
+	}
+	out, err := a.ec2.GetImageAncestry(ctx, &ec2.GetImageAncestryInput{ImageId: aws.String(i.ID)})
+	if err != nil {
+		return Image{}, explain("reading the ancestry of "+i.ID, err)
+	}
+	for _, e := range out.ImageAncestryEntries {
+		if e.SourceImageId == nil {
+			continue
+		}
+		from, err := a.In(cmp.Or(aws.ToString(e.SourceImageRegion), a.Region)).Image(ctx, *e.SourceImageId)
+		if err != nil && !IsGone(err) {
+			return Image{}, err
+		}
+		if err == nil && from.Instance != "" {
+			return from, nil
+		}
+	}
+	return Image{}, nil
 }
 
 // Approve tags an image with the SHA-256 of its statement and the reason, and attaches a

@@ -144,18 +144,18 @@ func (s Scope) find(more ...string) []statement {
 
 // read are the permissions for reading snapshots. EBS decrypts with the caller's
 // permission (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-faq.html).
-func (s Scope) read(actions ...string) []statement {
+func (s Scope) read(find []statement, actions ...string) []statement {
 	decrypt := allow("EksnodeDecrypt", s.keys(), "kms:Decrypt")
 	decrypt.Condition = byEBS()
-	return append(s.find(), allow("EksnodeReadBlocks", s.snapshots(), actions...), decrypt)
+	return append(find, allow("EksnodeReadBlocks", s.snapshots(), actions...), decrypt)
 }
 
 func (s Scope) readForAudit() []statement {
-	return s.read("ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks")
+	return s.read(s.find("ec2:GetImageAncestry"), "ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks")
 }
 
 func (s Scope) readForDiff() []statement {
-	return s.read("ebs:GetSnapshotBlock", "ebs:ListChangedBlocks", "ebs:ListSnapshotBlocks")
+	return s.read(s.find(), "ebs:GetSnapshotBlock", "ebs:ListChangedBlocks", "ebs:ListSnapshotBlocks")
 }
 
 // encryptActions are the permissions for a KMS key with which EBS encrypts

@@ -19,7 +19,7 @@ func TestPoliciesOfSnapshotsHaveTheirScope(t *testing.T) {
 	text, err := awsapi.SnapshotReadPolicy(awsapi.Scope{Regions: []string{"cn-north-1", "cn-northwest-1"}, Keys: []string{"arn:aws-cn:kms:cn-north-1:123456789012:key/mine"}})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"Version": "2012-10-17", "Statement": [
-		{"Sid": "EksnodeFind", "Effect": "Allow", "Action": ["ec2:DescribeImages", "ec2:DescribeSnapshots"], "Resource": "*"},
+		{"Sid": "EksnodeFind", "Effect": "Allow", "Action": ["ec2:DescribeImages", "ec2:DescribeSnapshots", "ec2:GetImageAncestry"], "Resource": "*"},
 		{"Sid": "EksnodeParameters", "Effect": "Allow", "Action": ["ssm:GetParameter"], "Resource": ["arn:aws-cn:ssm:cn-north-1:*:parameter/*", "arn:aws-cn:ssm:cn-northwest-1:*:parameter/*"]},
 		{"Sid": "EksnodeReadBlocks", "Effect": "Allow", "Action": ["ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks"], "Resource": ["arn:aws-cn:ec2:cn-north-1::snapshot/*", "arn:aws-cn:ec2:cn-northwest-1::snapshot/*"]},
 		{"Sid": "EksnodeDecrypt", "Effect": "Allow", "Action": ["kms:Decrypt"], "Resource": "arn:aws-cn:kms:cn-north-1:123456789012:key/mine", "Condition": {"StringLike": {"kms:ViaService": "ec2.*"}}}

@@ -5,6 +5,7 @@ package awsapi_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -155,7 +156,10 @@ func TestThePoliciesForSnapshotsAreTheLeast(t *testing.T) {
 		policy func(awsapi.Scope) (string, error)
 		calls  func(*testing.T, *awsapi.AWS) error
 	}{
-		{awsapi.SnapshotReadPolicy, reading},
+		{awsapi.SnapshotReadPolicy, func(t *testing.T, a *awsapi.AWS) error {
+			_, err := a.Captured(t.Context(), awsapi.Image{ID: i.ID, Source: i.ID})
+			return errors.Join(reading(t, a), err)
+		}},
 		{awsapi.SnapshotDiffPolicy, comparing},
 	} {
 		text, err := one.policy(awsapi.Scope{Regions: []string{aws.Region}})

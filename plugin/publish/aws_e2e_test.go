@@ -4,22 +4,125 @@ package publish
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 )
 
 const two = "eu-north-1:ami-22222222,eu-west-1:ami-0123456789abcdef0"
 
 // TestMain runs all tests in a network namespace with only loopback.
-func TestMain(m *testing.M) { os.Exit(aws.Alone(m.Run)) }
+func TestMain(m *testing.M) {
+	if code, child := diskaudit.Child(context.Background(), nil); child {
+		os.Exit(code)
+	}
+	os.Exit(aws.Alone(m.Run))
+}
+
+func quick(t *testing.T) context.Context { return awsapi.WithPauses(t.Context(), time.Millisecond) }
+
+// imported makes an AMI of a disk with a manifest and a file, and a copy of the AMI.
+func imported(t *testing.T, file string) artifact {
+	t.Helper()
+	folder := t.TempDir()
+	out, err := exec.Command("sh", "-ec", `cd "$1"; mkdir -p "root/etc/eks/eksnode" "root/$(dirname "$2")"; echo 'a text' > "root/$2"
+printf 'ID=debian\nVERSION_ID="12"\n' > root/etc/os-release; : > root/etc/machine-id
+echo '{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64", "kubernetes_version": "1.34.4"}' > root/etc/eks/eksnode/manifest.json
+truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
+printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q disk.raw
+dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none`, "sh", folder, file).CombinedOutput()
+	require.NoError(t, err, string(out))
+	r, err := amiimport.Import{
+		Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "legacy-bios", Regions: []string{"eu-north-1"}},
+		Disk: filepath.Join(folder, "disk.raw"), Folder: folder, Say: t.Logf,
+		Open: func(ctx context.Context) (*awsapi.AWS, error) {
+			return awsapi.Open(ctx, awsapi.Options{})
+		},
+	}.Run(quick(t))
+	require.NoError(t, err)
+	return artifact("eu-north-1:" + r.Copies[0].ID + ",eu-west-1:" + r.Image.ID)
+}
+
+// Nothing is published before its disk was audited and its statement signed.
+func TestPublishSignsAStatement(t *testing.T) {
+	for name, c := range map[string]struct {
+		file   string
+		change func(*aws.World)
+		want   string
+	}{
+		"clean":              {file: "srv/a"},
+		"findings":           {file: "etc/ssh/ssh_host_rsa_key", want: "the audit of the disk found what an image must not have"},
+		"another AMI":        {"srv/a", func(w *aws.World) { w.Images[1].Source = "" }, "is no copy of ami-"},
+		"no right to attach": {"srv/a", func(w *aws.World) { w.Deny("ec2:AttachImageWatermark") }, "the permission ec2:AttachImageWatermark is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := aws.New(t).Prompt("the disk is what matters")
+			w.Folder = t.TempDir()
+			w.Serve()
+			w.ServeEBS()
+			made, folder := imported(t, c.file), t.TempDir()
+			if c.change != nil {
+				c.change(w)
+			}
+			out, err := exec.Command("sh", "-ec", `cd "$1"; openssl genpkey -quiet -algorithm ed25519 -out key.pem
+printf 'source "amazon-ebs" "a" {\n  ssh_password = "hunter2-zebra"\n  region = "eu-west-1"\n}\n' > node.pkr.hcl`, "sh", folder).CombinedOutput()
+			require.NoError(t, err, string(out))
+			var p PostProcessor
+			require.NoError(t, p.Configure(map[string]any{
+				"parameter": "/nodes/1.34", "statement": folder + "/s.jsonl", "statement_key": folder + "/key.pem",
+				"watermark": "eksnode/audited", "templates": []string{folder + "/node.pkr.hcl"}, "cache_folder": folder + "/cache",
+				"skip_rules": []string{"not-a-node", "can-join", "changed-files", "assets", "units"},
+			}))
+			ui := &packersdk.BasicUi{Reader: new(bytes.Buffer), Writer: io.Discard, ErrorWriter: io.Discard}
+			_, keep, _, err := p.PostProcess(quick(t), ui, made)
+			assert.True(t, keep)
+			disks, _ := filepath.Glob(folder + "/cache/snapshots/*")
+			assert.Empty(t, disks)
+			if c.want != "" {
+				require.ErrorContains(t, err, c.want)
+				assert.Empty(t, slices.Concat(w.Images[0].Watermarks, w.Images[1].Watermarks))
+				assert.Empty(t, w.Parameter(aws.Region, "/nodes/1.34"))
+				return
+			}
+			require.NoError(t, err)
+			text, err := os.ReadFile(folder + "/s.jsonl")
+			require.NoError(t, err)
+			key, err := attest.Open(t.Context(), folder+"/key.pem", nil)
+			require.NoError(t, err)
+			s, err := attest.Verify(t.Context(), text, key)
+			require.NoError(t, err)
+			assert.Equal(t, attest.Passed, s.Result)
+			for _, i := range w.Images {
+				assert.Contains(t, s.Names, i.Region+":"+i.ID)
+				assert.Contains(t, s.Names, i.Region+":"+i.Devices[0].Snapshot)
+				assert.Len(t, i.Watermarks, 1)
+				assert.Equal(t, i.ID, w.Parameter(i.Region, "/nodes/1.34").Value)
+			}
+			first, _, _ := bytes.Cut(text, []byte("\n"))
+			var envelope struct{ Payload []byte }
+			require.NoError(t, json.Unmarshal(first, &envelope))
+			assert.Contains(t, string(envelope.Payload), `region = \"eu-west-1\"`)
+			assert.NotContains(t, string(envelope.Payload), "zebra")
+		})
+	}
+}
 
 type artifact string
 
@@ -60,7 +163,7 @@ func TestPublishSetsTheParameters(t *testing.T) {
 			require.NoError(t, p.Configure(map[string]any{"parameter": "/nodes/1.34"}))
 			var said bytes.Buffer
 			ui := &packersdk.BasicUi{Reader: new(bytes.Buffer), Writer: &said, ErrorWriter: io.Discard}
-			kept, keep, _, err := p.PostProcess(t.Context(), ui, c.artifact)
+			kept, keep, _, err := p.PostProcess(quick(t), ui, c.artifact)
 			assert.Equal(t, c.artifact, kept)
 			assert.True(t, keep)
 			w.Heal()

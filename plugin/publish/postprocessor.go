@@ -6,16 +6,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 // PostProcessor implements packersdk.PostProcessor.
@@ -42,45 +49,79 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	if p.config.Region != "" {
 		errs = append(errs, errors.New("region: the image's regions are taken; leave it out"))
 	}
-	return validate.All(append(errs, p.config.Config.Prepare())...)
+	known := validate.KnownFields(p.config.Signing)
+	if validate.IsUnknown(p.config.Statement) || validate.IsUnknown(p.config.StatementKey) {
+		known = amiimport.Signing{}
+	}
+	errs = append(errs, known.Validate(), p.config.Config.Prepare())
+	if p.config.Statement == "" && (len(p.config.SkipRules) > 0 || p.config.CacheFolder != "") {
+		errs = append(errs, errors.New("skip_rules and cache_folder have no effect without statement"))
+	}
+	errs = append(errs, validate.Home("statement", &p.config.Statement), validate.Home("cache_folder", &p.config.CacheFolder))
+	return validate.All(errs...)
 }
 
-// PostProcess publishes the artifact's images. It tries every region before it
-// fails, and keeps the artifact.
+// PostProcess publishes the artifact's images, after their statement. It tries every
+// region before it fails, and keeps the artifact.
 func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, artifact packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
 	images, err := imagesOf(artifact.Id())
 	if err != nil {
 		return artifact, true, false, err
 	}
+	if p.config.Statement != "" {
+		if err := p.attest(ctx, ui, images); err != nil {
+			return artifact, true, false, err
+		}
+	}
 	var errs []error
 	for _, i := range images {
-		in := p.config
-		in.Region = i.region
-		a, err := in.Open(ctx)
+		a, err := i.Open(ctx, p.config.Options())
 		if err == nil {
-			err = a.Publish(ctx, p.config.Parameter, i.id)
+			err = a.Publish(ctx, p.config.Parameter, i.ID)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("in %s: %w", i.region, err))
+			errs = append(errs, fmt.Errorf("in %s: %w", i.Region, err))
 			continue
 		}
-		ui.Say(fmt.Sprintf("%s in %s is %s", p.config.Parameter, i.region, i.id))
+		ui.Say(fmt.Sprintf("%s in %s is %s", p.config.Parameter, i.Region, i.ID))
 	}
 	return artifact, true, false, errors.Join(errs...)
 }
 
-type image struct{ region, id string }
+// attest signs the statement about the images.
+func (p *PostProcessor) attest(ctx context.Context, ui packersdk.Ui, images []snapshot.Named) error {
+	folder, err := provisioner.Local{CacheFolder: p.config.CacheFolder}.Cache()
+	if err != nil {
+		return err
+	}
+	a, err := images[0].Open(ctx, p.config.Options())
+	if err != nil {
+		return err
+	}
+	ui.Say("Reading the disk of the AMI for its audit and statement")
+	report, err := amiimport.Attestation{
+		Signing: p.config.Signing, SkipRules: p.config.SkipRules,
+		Cache: snapshot.Cache{
+			Folder: filepath.Join(folder, "snapshots"),
+			Say:    func(format string, args ...any) { ui.Say(fmt.Sprintf(format, args...)) },
+		},
+	}.Run(ctx, a, images)
+	if report != nil {
+		console.New(remote.Screen(ui), console.Options{Command: "audit", Now: time.Now}).Finish(report)
+	}
+	return err
+}
 
 // imagesOf reads the id that the builders of the amazon plugin give their
 // artifacts: eu-west-1:ami-1,eu-north-1:ami-2.
-func imagesOf(id string) ([]image, error) {
-	var images []image
+func imagesOf(id string) ([]snapshot.Named, error) {
+	var images []snapshot.Named
 	for one := range strings.SplitSeq(id, ",") {
 		region, ami, _ := strings.Cut(one, ":")
 		if awsnames.Region().Check(region) != nil || awsnames.ImageID().Check(ami) != nil {
 			return nil, fmt.Errorf("reading the artifact %q: it is no image of the amazon plugin", id)
 		}
-		images = append(images, image{region, ami})
+		images = append(images, snapshot.Named{Region: region, ID: ami})
 	}
 	return images, nil
 }
@@ -93,6 +134,13 @@ type Config struct {
 	// SSM parameter for the AMI ID, such as `/eksnode/debian/1.34/amd64`. The
 	// post-processor writes the parameter in every region of the AMI.
 	Parameter string `mapstructure:"parameter" required:"true"`
+
+	amiimport.Signing `mapstructure:",squash"`
+	// Rules that the audit for the statement skips. The post-processor reads the disk of
+	// the AMI and audits it, which needs root and Linux. With findings, it publishes nothing.
+	SkipRules []string `mapstructure:"skip_rules"`
+	// Cache folder for the disk. Defaults to `eksnode/assets` in the user's cache folder.
+	CacheFolder string `mapstructure:"cache_folder"`
 
 	ctx interpolate.Context
 }

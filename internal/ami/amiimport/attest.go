@@ -3,75 +3,175 @@ package amiimport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// checkStatement checks the fields of the statement and the watermark.
-func (s Spec) checkStatement(f *faults) {
+// Signing are the options of a statement about an AMI.
+type Signing struct {
+	// File for a signed statement about the AMI and its copies, with `statement_key`.
+	Statement string `mapstructure:"statement"`
+	// Key that signs the statement: a file with a key in PEM, or the ARN or alias of a KMS
+	// key, such as `alias/images`.
+	StatementKey string `mapstructure:"statement_key"`
+	// Watermark to attach to the AMI and its copies, such as `eksnode/audited`, after an
+	// audit without findings. Needs `statement`.
+	Watermark string `mapstructure:"watermark"`
+	// Packer templates that the statement records, without comments and secrets. Needs
+	// `statement`.
+	Templates []string `mapstructure:"templates"`
+}
+
+// Validate returns the faults of the fields, joined.
+func (s Signing) Validate() error {
+	var f faults
+	s.check(&f)
+	return errors.Join(f.errs...)
+}
+
+func (s Signing) check(f *faults) {
 	f.when((s.Statement == "") != (s.StatementKey == ""), "%s belong together",
 		surface.Name("statement and statement_key"))
+	f.when(s.Statement == "" && s.Watermark != "", "%s has no effect without %s", surface.Name("watermark"),
+		surface.Name("statement"))
+	f.when(s.Statement == "" && len(s.Templates) > 0, "%s has no effect without %s", surface.Name("templates"),
+		surface.Name("statement"))
+	if s.Watermark != "" {
+		f.check("watermark", awsnames.ImageName(s.Watermark))
+	}
+}
+
+// checkStatement checks the fields of the statement and the watermark.
+func (s Spec) checkStatement(f *faults) {
+	s.Signing.check(f)
 	f.when(s.Statement != "" && s.Audit == string(scrub.AuditOff), "%s has no effect without an audit",
 		surface.Name("statement"))
 	if s.Watermark == "" {
 		return
 	}
-	f.check("watermark", awsnames.ImageName(s.Watermark))
-	f.when(s.Statement == "", "%s has no effect without %s", surface.Name("watermark"), surface.Name("statement"))
 	f.when(s.Audit == string(scrub.AuditWarns), "%s needs %s", surface.Name("watermark"),
 		surface.Name("audit").Is(string(scrub.AuditFails)))
 	f.when(len(s.Groups) > 0, "%s: EC2 attaches no watermarks to public AMIs", surface.Name("watermark"))
 }
 
-// openKey opens the key of the statement, and checks that its file can be written.
-func (r *run) openKey(ctx context.Context) (err error) {
-	if r.Spec.StatementKey == "" {
-		return nil
-	}
-	r.key, err = attest.OpenSigner(ctx, r.Spec.StatementKey,
-		func(context.Context) (*awsapi.AWS, error) { return r.aws, nil })
-	if err != nil {
-		return surface.Errorf("%s: %w", surface.Name("statement_key"), err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(r.Spec.Statement), ".eksnode-")
-	if err != nil {
-		return surface.Errorf("%s: the folder cannot be written: %w", surface.Name("statement"), err)
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+// signer has what a statement needs, before there is an AMI.
+type signer struct {
+	Signing
+	key       attest.Key
+	templates map[string]string
 }
 
-// attest signs the statement about the AMI and its copies. Then it attaches the watermark,
-// if the statement says that the audit passed.
-func (r *run) attest(ctx context.Context) error {
-	if r.key == nil {
-		return nil
+// open opens the key of the statement, reads the templates, and checks that the file can be
+// written. It returns nil without a statement.
+func (s Signing) open(ctx context.Context, a *awsapi.AWS) (*signer, error) {
+	if s.StatementKey == "" {
+		return nil, nil
 	}
-	made := append([]awsapi.Image{r.result.Image}, r.result.Copies...)
+	key, err := attest.OpenSigner(ctx, s.StatementKey, func(context.Context) (*awsapi.AWS, error) { return a, nil })
+	if err != nil {
+		return nil, surface.Errorf("%s: %w", surface.Name("statement_key"), err)
+	}
+	templates, err := packercheck.Record(s.Templates)
+	if err != nil {
+		return nil, surface.Errorf("%s: %w", surface.Name("templates"), err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(s.Statement), ".eksnode-")
+	if err != nil {
+		return nil, surface.Errorf("%s: the folder cannot be written: %w", surface.Name("statement"), err)
+	}
+	return &signer{s, key, templates}, errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// sign signs the statement about an AMI and its copies. Then it attaches the watermark, if
+// the statement says that the audit passed.
+func (s *signer) sign(ctx context.Context, a *awsapi.AWS, made []awsapi.Image, audit plan.Report,
+	m manifest.Manifest) error {
 	var names []string
 	for _, i := range made {
 		for _, id := range append([]string{i.ID}, i.Snapshots...) {
 			names = append(names, i.Region+":"+id)
 		}
 	}
-	text, err := attest.Evidence{Names: names, Report: *r.result.Audit, Manifest: r.result.Manifest}.Write(ctx, r.key,
-		r.Spec.Statement)
-	if err != nil || r.Spec.Watermark == "" {
+	text, err := attest.Evidence{Names: names, Report: audit, Manifest: m, Templates: s.templates}.Write(ctx, s.key,
+		s.Statement)
+	if err != nil || s.Watermark == "" {
 		return err
 	}
-	if s, err := attest.Verify(ctx, text, r.key); err != nil || s.Result != attest.Passed {
+	if v, err := attest.Verify(ctx, text, s.key); err != nil || v.Result != attest.Passed {
 		return errors.Join(err, surface.Errorf("%s: the statement does not say that the audit passed",
 			surface.Name("watermark")))
 	}
 	for _, i := range made {
-		if err := r.aws.In(i.Region).Approve(ctx, i, text, r.Spec.Watermark, "imported by eksnode"); err != nil {
+		if err := a.In(i.Region).Approve(ctx, i, text, s.Watermark, "imported by eksnode"); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Attestation signs a statement about AMIs that another builder made.
+type Attestation struct {
+	Signing
+	// SkipRules are rules that the audit skips.
+	SkipRules []string
+	// Cache gets the disk of the AMI, which is removed at the end.
+	Cache snapshot.Cache
+}
+
+// Run audits the disk of an AMI and signs a statement about the AMI and its copies, which
+// the images name. An audit with findings is an AuditError, and signs nothing.
+func (t Attestation) Run(ctx context.Context, a *awsapi.AWS, images []snapshot.Named) (*plan.Report, error) {
+	if err := diskaudit.Ready(); err != nil {
+		return nil, surface.Errorf("%s: %w", surface.Name("statement"), err)
+	}
+	s, err := t.open(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	made := make([]awsapi.Image, len(images))
+	for n, i := range images {
+		if made[n], err = a.In(i.Region).Image(ctx, i.ID); err != nil {
+			return nil, err
+		}
+	}
+	// The builder made one AMI, and copied it.
+	first := max(0, slices.IndexFunc(made, func(i awsapi.Image) bool { return i.Source == "" }))
+	made[0], made[first] = made[first], made[0]
+	for _, i := range made[1:] {
+		if i.Source != made[0].ID && (i.Source == "" || i.Source != made[0].Source) {
+			return nil, fmt.Errorf("%s in %s is no copy of %s in %s, so one statement cannot be about both", i.ID, i.Region,
+				made[0].ID, made[0].Region)
+		}
+	}
+	volume, err := snapshot.Named{ID: made[0].ID}.Find(ctx, a.In(made[0].Region))
+	if err != nil {
+		return nil, err
+	}
+	kept, err := t.Cache.Get(ctx, volume.AWS, volume.Snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("auditing %s: %w", volume, err)
+	}
+	var m manifest.Manifest
+	report, err := diskaudit.Audit{Spec: scrub.Spec{Skip: t.SkipRules}, Manifest: &m, Whole: true}.File(ctx, kept.Path)
+	if err = errors.Join(err, kept.Close(false)); err != nil {
+		return nil, fmt.Errorf("auditing %s: %w", volume, err)
+	}
+	report.Machine.Disk, report.Machine.AMI, report.Machine.Region = "", made[0].ID, made[0].Region
+	if report.Result != plan.Clean {
+		return &report, &AuditError{report}
+	}
+	return &report, s.sign(ctx, a, made, report, m)
 }

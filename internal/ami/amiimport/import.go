@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
@@ -96,8 +95,8 @@ type run struct {
 	named map[string]awsapi.Image
 	// replaced are the AMIs that were deregistered, by region.
 	replaced replaced
-	// key signs the statement; nil without one.
-	key    attest.Key
+	// signer signs the statement; nil without one.
+	signer *signer
 	result Result
 }
 
@@ -167,7 +166,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if r.aws, err = r.Open(ctx); err != nil {
 		return err
 	}
-	if err := r.openKey(ctx); err != nil {
+	if r.signer, err = r.Spec.open(ctx, r.aws); err != nil {
 		return err
 	}
 	if r.journal, err = r.journalPath(); err != nil {
@@ -306,14 +305,7 @@ type Spec struct {
 	// Time at which EC2 deprecates the AMI and its copies, such as
 	// `2027-01-31T00:00:00Z`.
 	DeprecateAt string `mapstructure:"deprecate_at"`
-	// File for a signed statement about the AMI and its copies, with `statement_key`.
-	Statement string `mapstructure:"statement"`
-	// Key that signs the statement: a file with a key in PEM, or the ARN or alias of a KMS
-	// key, such as `alias/images`.
-	StatementKey string `mapstructure:"statement_key"`
-	// Watermark to attach to the AMI and its copies, such as `eksnode/audited`, after an
-	// audit without findings. Needs `statement`.
-	Watermark string `mapstructure:"watermark"`
+	Signing     `mapstructure:",squash"`
 	// Replace your AMI of the same name, in every region of the new AMI. If the new AMI
 	// cannot be registered, the old one is registered again, with another ID.
 	ForceDeregister bool `mapstructure:"force_deregister"`

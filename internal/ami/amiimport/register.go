@@ -39,8 +39,11 @@ func (r *run) register(ctx context.Context) (err error) {
 	if err := r.copy(ctx); err != nil {
 		return err
 	}
-	if err := r.attest(ctx); err != nil {
-		return err
+	if r.signer != nil {
+		made := append([]awsapi.Image{r.result.Image}, r.result.Copies...)
+		if err := r.signer.sign(ctx, r.aws, made, *r.result.Audit, r.result.Manifest); err != nil {
+			return err
+		}
 	}
 	return r.removeReplaced(ctx)
 }

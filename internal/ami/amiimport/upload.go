@@ -57,7 +57,7 @@ func (r *run) upload(ctx context.Context) error {
 		return fmt.Errorf("uploading the disk %s: %w", r.Disk, err)
 	}
 	id := r.result.Upload.Snapshot.ID
-	if err := r.result.Upload.Sums.Save(r.sumsFile(id), id); err != nil {
+	if err := r.result.Upload.Sums.Save(r.sumsFile(id), id, r.result.Disk.Digest); err != nil {
 		r.Say("%v; an import with the parent %s will read the snapshot instead", err, id)
 	}
 	return nil

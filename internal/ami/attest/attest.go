@@ -58,6 +58,9 @@ type Evidence struct {
 	Manifest manifest.Manifest
 	// Materials are what the image was made from, such as the base image.
 	Materials []Material
+	// Templates are the texts of Packer templates by the names of their files, without
+	// secrets.
+	Templates map[string]string
 }
 
 // Material is something that an image was made from.
@@ -163,9 +166,17 @@ func (e Evidence) provenance() (string, *structpb.Struct, error) {
 	if m.Schema == "" {
 		return provenanceType, nil, nil
 	}
-	parameters, err := structpb.NewStruct(map[string]any{
+	fields := map[string]any{
 		"distro": m.Distro, "distro_version": m.DistroVersion, "architecture": m.Arch, "kubernetes_version": m.KubernetesVersion,
-	})
+	}
+	if len(e.Templates) > 0 {
+		templates := map[string]any{}
+		for name, text := range e.Templates {
+			templates[name] = text
+		}
+		fields["templates"] = templates
+	}
+	parameters, err := structpb.NewStruct(fields)
 	if err != nil {
 		return "", nil, err
 	}

@@ -67,7 +67,7 @@ func (c Cache) Get(ctx context.Context, a *awsapi.AWS, id string) (*Disk, error)
 		}
 	}
 	if err == nil {
-		err = d.Sums.Save(d.sums(), id)
+		err = d.Sums.Save(d.sums(), id, "")
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.unlock())

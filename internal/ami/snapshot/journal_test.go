@@ -137,7 +137,7 @@ func FuzzSums(f *testing.F) {
 		}
 		// The same sums, saved again, are read again.
 		path := filepath.Join(t.TempDir(), "sums")
-		require.NoError(t, sums.Save(path, "snap-1"))
+		require.NoError(t, sums.Save(path, "snap-1", "sha256:ab"))
 		again, err := LoadSums(path, "snap-1")
 		require.NoError(t, err)
 		require.Equal(t, sums, again)

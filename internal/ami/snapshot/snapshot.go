@@ -41,10 +41,11 @@ func (s Sums) linear() Sum {
 }
 
 // Save writes the checksums of a snapshot to a file. A later upload with this snapshot
-// as its parent reads them from there, instead of reading the whole snapshot.
-func (s Sums) Save(path, snapshot string) error {
+// as its parent reads them from there, instead of reading the whole snapshot. The content
+// digest of the disk is in the file if it is known.
+func (s Sums) Save(path, snapshot, digest string) error {
 	err := Replace(path, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s %s\n", sumsHead, snapshot)
+		_, err := fmt.Fprintln(w, strings.TrimRight(sumsHead+" "+snapshot+" "+digest, " "))
 		for _, index := range slices.Sorted(maps.Keys(s)) {
 			writeSum(w, index, s[index])
 		}
@@ -79,8 +80,8 @@ func Replace(path string, fill func(io.Writer) error) error {
 	return err
 }
 
-// sumsHead begins the first line of a file of checksums. The ID of the snapshot
-// follows.
+// sumsHead begins the first line of a file of checksums. The ID of the snapshot and the
+// digest of the disk follow.
 const sumsHead = "eksnode-sums 1"
 
 // LoadSums reads the checksums of a snapshot from a file.
@@ -100,7 +101,7 @@ func LoadSums(path, snapshot string) (Sums, error) {
 // readSums reads the checksums. Its error goes on from the name of the file.
 func readSums(from io.Reader, snapshot string) (Sums, error) {
 	lines := bufio.NewScanner(from)
-	if !lines.Scan() || lines.Text() != sumsHead+" "+snapshot {
+	if !lines.Scan() || !strings.HasPrefix(lines.Text()+" ", sumsHead+" "+snapshot+" ") {
 		return nil, fmt.Errorf(", line 1: the file has no checksums of the snapshot %s", snapshot)
 	}
 	sums, last := Sums{}, int32(-1)

@@ -109,7 +109,7 @@ func TestWithAParentOnlyChangedBlocksAreSent(t *testing.T) {
 	require.NoError(t, err)
 
 	path := filepath.Join(t.TempDir(), "sums")
-	require.NoError(t, old.Sums.Save(path, old.Snapshot.ID))
+	require.NoError(t, old.Sums.Save(path, old.Snapshot.ID, ""))
 	sums, err := snapshot.LoadSums(path, old.Snapshot.ID)
 	require.NoError(t, err)
 	second := disk{0: 1, 1: 2, 2: 0, 3: 1, 8: 1} // 1 changed, 2 became zeros, 8 is new, 9 is free

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
@@ -33,6 +34,20 @@ type Audit struct {
 	// Folder is for a copy of the root partition when Linux cannot mount the image's
 	// format. Empty is the folder for temporary files.
 	Folder string
+}
+
+// File audits the disk image in a file.
+func (a Audit) File(ctx context.Context, path string) (plan.Report, error) {
+	image, err := disk.Open(path)
+	if err != nil {
+		return plan.Report{}, err
+	}
+	defer image.Close()
+	if a.Layout, err = image.Layout(); err != nil {
+		return plan.Report{}, err
+	}
+	a.Image = image
+	return a.Run(ctx)
 }
 
 // Worker does the work of Work.Run in the mounted root, and returns the answer.
