@@ -48,7 +48,7 @@ var phrases = map[Class][]string{
 	Late:    {"imed out", "imed-out", "eadline exceeded", "eadline has elapsed"},
 	Cut:     {"connection reset", "unexpected EOF", "broken pipe", `": EOF`},
 	NoRoute: {"o route to host", "etwork is unreachable", "host is unreachable", "ost is down"},
-	Unresolved: {"no such host", "server misbehaving", "ould not resolve host", "name resolution", "ervice not known",
+	Unresolved: {"no such host", "server misbehaving", "ould not resolve host", "in name resolution", "ervice not known",
 		"ailure resolving"},
 	Missing: {"o such file or directory", "o such device", "o such process", "does not exist", "doesn't exist",
 		" not found", "No package ", "Unable to locate package", "Unable to find a match", "Cannot find a valid",

@@ -96,7 +96,9 @@ var asides = sync.OnceValue(func() *regexp.Regexp {
 // strangers are programs with a network life of their own: no cause is theirs.
 var strangers = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(snapd|pollinate|fwupd.*|unattended-upgr.*|apt.*|dnf-makecache|packagekitd|PackageKit|` +
-		`update-motd|.*motd-news|ubuntu-advantage|canonical-livepatch|landscape.*|teamviewer.*|whoopsie|avahi-daemon)$`)
+		`update-motd|.*motd-news|ubuntu-advantage|canonical-livepatch|landscape.*|teamviewer.*|whoopsie|avahi-daemon|` +
+		`apache.*|httpd|nginx|tomcat.*|java|web|server|mysqld?|mariadbd?|postgres.*|php.*|named|dovecot|postfix.*|exim\d?|` +
+		`cups.*|[sn]mbd)$`)
 })
 
 // aside says whether a line is that of a program that keeps no node from joining. What

@@ -262,11 +262,13 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 // harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
 // first boot, bootstrap.sh looks for a GPU, systemd scans mounts, scripts ask for units,
 // and pods from before a reboot have no network to remove. A program without rights says
-// nothing about the network.
+// nothing about the network. SELinux denies nothing in permissive mode, and the clients of
+// web servers and programs in Java are no part of a node.
 var harmless = sync.OnceValue(func() expressions {
 	return compile(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
 		`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/`, `Failed to get unit file state for `,
-		`Failed to set up mount unit: Invalid argument`,
+		`Failed to set up mount unit: Invalid argument`, `avc: .*permissive=1`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
+		`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `,
 		`socket: (permission denied|operation not permitted)`,
 		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
 			`connection refused|TransientFailure)`)
@@ -288,7 +290,7 @@ var (
 	// that write it in brackets.
 	level = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
-			`WARNING|ERROR|CRITICAL)\]`)
+			`WARNING|ERROR|CRITICAL)\]|\d\d:\d\d:\d\d[.,]\d+Z? +(DEBUG|INFO|WARN|ERROR)\b`)
 	})
 	errorWords = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refused|unauthorized|forbidden|` +
@@ -309,7 +311,7 @@ var badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR",
 func looksBad(line string) bool {
 	line = line[:min(len(line), longest)]
 	if m := level().FindStringSubmatch(line); m != nil {
-		return slices.Contains(badLevels, m[1]+m[2]+m[3])
+		return slices.Contains(badLevels, strings.Join(m[1:], ""))
 	}
 	return errorWords().MatchString(line)
 }
@@ -318,7 +320,7 @@ func looksBad(line string) bool {
 // for something that failed.
 func calm(line string) bool {
 	m := level().FindStringSubmatch(line[:min(len(line), longest)])
-	return m != nil && !slices.Contains([]string{"W", "warning", "warn", "WARN"}, m[1]+m[2]+m[3]) &&
+	return m != nil && !slices.Contains([]string{"W", "warning", "warn", "WARN"}, strings.Join(m[1:], "")) &&
 		waits().find(line) == nil
 }
 

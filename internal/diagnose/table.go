@@ -203,7 +203,7 @@ func table() []Rule {
 				`Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
 				`Dependency failed for [^/]*\(/\S+\)`, `\[FAILED\].* Failed to mount `, `BUG: soft lockup`,
 				`blocked for more than \d+ seconds`, `rcu: INFO: rcu_\w+ .*detected stalls`,
-				`NMI watchdog: .*(LOCKUP|lockup)`},
+				`NMI watchdog: .*LOCKUP`},
 			Not:      `(BOTTLEROCKET|[Bb]ottlerocket)`,
 			Explains: []string{"containerd"},
 			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID",
