@@ -47,16 +47,25 @@ var patterns = sync.OnceValue(func() []pattern {
 type expression struct {
 	*regexp.Regexp
 	literals []string
+	// others are more such lists: a match contains a text of each.
+	others [][]string
 }
 
 // match says whether a line matches.
-func (e *expression) match(line string) bool {
-	for _, text := range e.literals {
-		if strings.Contains(line, text) {
-			return e.MatchString(line)
+func (e *expression) match(line string) bool { return hasOne(line, e.literals) && e.MatchString(line) }
+
+// MatchString says whether a line matches that contains one of the literals.
+func (e *expression) MatchString(line string) bool {
+	for _, texts := range e.others {
+		if !hasOne(line, texts) {
+			return false
 		}
 	}
-	return false
+	return e.Regexp.MatchString(line)
+}
+
+func hasOne(line string, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) })
 }
 
 type expressions []expression
@@ -78,7 +87,15 @@ func compile(texts ...string) expressions {
 			alternatives = tree.Sub
 		}
 		for _, one := range alternatives {
-			all = append(all, expression{regexp.MustCompile(one.String()), required(one)})
+			e := expression{Regexp: regexp.MustCompile(one.String()), literals: required(one)}
+			if one.Op == syntax.OpConcat {
+				for _, part := range one.Sub {
+					if texts := required(part); shortest(texts) > 1 && !slices.Equal(texts, e.literals) {
+						e.others = append(e.others, texts)
+					}
+				}
+			}
+			all = append(all, e)
 		}
 	}
 	return all

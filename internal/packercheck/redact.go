@@ -17,17 +17,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
 )
 
-// secretNames match the names of fields and variables whose literal values are hidden, and
-// secretTexts match strings that are hidden whole.
-var (
-	secretNames = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|credential|bearer|cookie|(^|[_-])(token|pwd|auth|psk|pin)\b|` +
-		`(private|access|api|auth|license|activation|encryption|signing|deploy)[_-]?key|connection_string|webhook`)
-	secretTexts = []*regexp.Regexp{
-		regexp.MustCompile(`(?i)(pass(word|wd|phrase)|secret|token|credential|(api|access|private|activation)_?key)\w*\\?["']?\s*[=:]\s*\\?["']?[^\s"'$\\]`),
-		regexp.MustCompile(`(?i)--?[\w-]*(pass(word|wd|phrase)|secret|token|credential|key)[= ]+[^\s$]`),
-		regexp.MustCompile(`(?i)://[^/\s:@]*:[^/\s@$]+@|(-u|--user)[= ]*[^\s:]+:[^\s$]|authorization:|bearer [^\s$]`),
-	}
-)
+// secretNames match the names of fields and variables whose literal values are hidden.
+var secretNames = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|credential|bearer|cookie|(^|[_-])(token|pwd|auth|` +
+	`psk|pin)\b|(private|access|api|auth|license|activation|encryption|signing|deploy)[_-]?key|connection_string|webhook`)
 
 // hidden stands where a secret was.
 const hidden = `"REDACTED"`
@@ -84,24 +76,22 @@ func Redacted(f File) (string, error) {
 		}
 	}
 	slices.SortStableFunc(r.ranges, func(a, b hcl.Range) int { return a.Start.Byte - b.Start.Byte })
-	var out strings.Builder
+	var out []byte
 	at := 0
 	for _, one := range r.ranges {
 		if one.Start.Byte < at {
-			at = max(at, one.End.Byte)
 			continue
 		}
-		out.Write(f.Text[at:one.Start.Byte])
+		out = append(out, f.Text[at:one.Start.Byte]...)
 		at = one.End.Byte
-		switch text := one.SliceBytes(f.Text); {
-		case !bytes.HasPrefix(text, []byte("#")) && !bytes.HasPrefix(text, []byte("/")):
-			out.WriteString(hidden)
-		case bytes.HasSuffix(text, []byte("\n")):
-			out.WriteByte('\n')
+		switch f.Text[one.Start.Byte] {
+		case '#', '/': // a comment, which may have the end of its line
+			at -= len(one.SliceBytes(f.Text)) - len(bytes.TrimRight(one.SliceBytes(f.Text), "\r\n"))
+		default:
+			out = append(out, hidden...)
 		}
 	}
-	out.Write(f.Text[at:])
-	return out.String(), nil
+	return string(append(out, f.Text[at:]...)), nil
 }
 
 // named hides the values that a name declares as secret.
@@ -157,10 +147,9 @@ func (r *redaction) formed(n hclsyntax.Node) hcl.Diagnostics {
 		places = n.LabelRanges
 	}
 	for _, p := range places {
-		text := p.SliceBytes(r.text)
-		if slices.ContainsFunc(r.known, func(k string) bool { return len(k) > 3 && bytes.Contains(text, []byte(k)) }) ||
-			slices.ContainsFunc(secretTexts, func(e *regexp.Regexp) bool { return e.Match(text) }) ||
-			slices.ContainsFunc(r.patterns, func(p secrets.Pattern) bool { return p.Re != nil && p.Re().Match(text) }) {
+		text := strings.ReplaceAll(string(p.SliceBytes(r.text)), `\"`, `"`)
+		if slices.ContainsFunc(r.known, func(k string) bool { return len(k) > 3 && strings.Contains(text, k) }) ||
+			slices.ContainsFunc(r.patterns, func(p secrets.Pattern) bool { return p.Re != nil && p.Re().MatchString(text) }) {
 			r.ranges = append(r.ranges, p)
 		}
 	}
