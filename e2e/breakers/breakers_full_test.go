@@ -20,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -36,51 +37,56 @@ const (
 )
 
 // breaks are settings: the rule that finds each in files, what makes it in the test's
-// namespaces, the command that then fails, and what it says.
+// namespaces, the command that then fails, what it says, and the cause that diagnose finds
+// in its words. A kubelet of these worlds has no cluster, which diagnose says too.
 var breaks = []struct {
 	rule    string
 	files   map[string]string
 	setting string
 	command string
 	says    string
+	cause   string
 }{
 	{"noexec-cni", fstab("/opt", "noexec"), `remount /opt noexec`, container,
-		"fork/exec /opt/cni/bin/ptp: permission denied"},
+		"fork/exec /opt/cni/bin/ptp: permission denied", "may-not-run"},
 	{"noexec-programs", fstab("/usr/local", "noexec"), `remount /usr/local noexec`, container,
-		"containerd: Permission denied"},
+		"containerd: Permission denied", "file"},
 	{"read-only-state", fstab("/var/lib/kubelet", "ro"), `remount /var/lib/kubelet ro`, kubelet,
-		"/var/lib/kubelet/pki: read-only file system"},
+		"/var/lib/kubelet/pki: read-only file system", "disk-errors"},
 	{
 		"read-only-state", fstab("/var/lib", "ro"), `remount /var/lib/containerd ro`, container,
-		"containerd: chmod /var/lib/containerd: read-only file system",
+		"containerd: chmod /var/lib/containerd: read-only file system", "disk-errors",
 	},
 	{
 		"closed-programs", map[string]string{"usr/bin/runc": "#!/bin/sh\n"},
 		`chmod 0644 /usr/local/bin/runc`, container,
-		`exec: "runc": executable file not found`,
+		`exec: "runc": executable file not found`, "units",
 	},
 	{
 		"closed-programs", map[string]string{"opt/cni/bin/loopback": "#!/bin/sh\n"}, `chmod 0644 /opt/cni/bin/ptp`, container,
-		"fork/exec /opt/cni/bin/ptp: permission denied",
+		"fork/exec /opt/cni/bin/ptp: permission denied", "may-not-run",
 	},
 	{
 		"unit-capabilities", dropIn("containerd", "CapabilityBoundingSet=CAP_NET_ADMIN"),
 		`containerd_with='setpriv --bounding-set=-all,+net_admin'`, container,
-		"unshare remaining namespaces: Operation not permitted",
+		"unshare remaining namespaces: Operation not permitted", "oci-runtime",
 	},
-	{"unit-limits", dropIn("kubelet", "LimitNOFILE=16"), `with='prlimit --nofile=16'`, kubelet, "too many open files"},
+	{
+		"unit-limits", dropIn("kubelet", "LimitNOFILE=16"), `with='prlimit --nofile=16'`, kubelet, "too many open files",
+		"limits",
+	},
 	{
 		"unit-masked", map[string]string{"etc/systemd/system/containerd.service": "-> /dev/null"}, `no_containerd=1`, kubelet,
-		"validate CRI v1 runtime API for endpoint",
+		"validate CRI v1 runtime API for endpoint", "containerd",
 	},
 	{
 		"unit-network", dropIn("kubelet", "PrivateNetwork=yes"), `with='unshare --net'; api=192.0.2.1`, kubelet,
-		"dial tcp 192.0.2.1:443: connect: network is unreachable",
+		"dial tcp 192.0.2.1:443: connect: network is unreachable", "node-network",
 	},
 	{
 		"kernel-settings", map[string]string{"etc/sysctl.d/60-cis.conf": "vm.overcommit_memory = 0\n"},
 		`settle; echo 0 > /run/vm.overcommit_memory; config='protectKernelDefaults: true'`, kubelet,
-		"invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0",
+		"invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0", "kernel-settings",
 	},
 	{
 		"resolver-missing", map[string]string{
@@ -88,12 +94,12 @@ var breaks = []struct {
 			"etc/systemd/system/systemd-resolved.service": "-> /dev/null",
 		},
 		`pod=1; rm /run/systemd/resolve/resolv.conf`, kubelet,
-		"open /run/systemd/resolve/resolv.conf: no such file or directory",
+		"open /run/systemd/resolve/resolv.conf: no such file or directory", "resolv-conf",
 	},
 	{
 		"new-interfaces-forward", map[string]string{"etc/sysctl.d/99-cis.conf": "net.ipv4.ip_forward = 1\nnet.ipv4.conf.default.forwarding = 0\n"},
 		`sysctl -qw net.ipv4.conf.default.forwarding=0`, `outside; run_container /bin/busybox ping -c 1 -W 2 198.51.100.2`,
-		"100% packet loss",
+		"100% packet loss", "",
 	},
 }
 
@@ -127,6 +133,9 @@ func TestBreakersBreakRealPrograms(t *testing.T) {
 			out := said(t, programs, b.setting, b.command)
 			assert.Contains(t, out, b.says)
 			t.Logf("%s: %.200s", b.rule, lineWith(out, b.says))
+			if b.cause != "" { // a program that drops packets says nothing
+				assert.Contains(t, diagnosed(t, out), b.cause)
+			}
 		})
 	}
 }
@@ -154,6 +163,16 @@ func said(t *testing.T, programs, setting, command string) string {
 		"sh", script, programs, setting, command)
 	out, _ := cmd.CombinedOutput() // the words say more than the code
 	return string(out)
+}
+
+// diagnosed are the causes that diagnose finds in what a program says.
+func diagnosed(t *testing.T, text string) (causes []string) {
+	s := diagnose.NewSearch(t.Context())
+	require.NoError(t, s.Log(diagnose.Log{Name: "node", Text: strings.NewReader(text)}))
+	for _, f := range s.Report().Findings {
+		causes = append(causes, f.Rule.ID)
+	}
+	return causes
 }
 
 func lineWith(text, part string) string {

@@ -78,7 +78,8 @@ var mayImport = map[string][]string{
 		"internal/diagnose", "internal/version"},
 	"internal/checks": {},
 	"e2e": {"host", "plan", "internal/image/manifest", "internal/image", "scrub", "distros",
-		"internal/asset", "provisioner", "internal/session/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version", "internal/text/show"},
+		"internal/asset", "provisioner", "internal/session/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version", "internal/text/show",
+		"internal/diagnose"},
 }
 
 // onlyIn lists, by module, the rooms that may import it, in addition to the
