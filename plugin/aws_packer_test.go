@@ -196,7 +196,7 @@ func buildPlugin(t *testing.T, version, prerelease string) string {
 }
 
 func build(t *testing.T, args ...string) {
-	out, err := exec.Command("go", append([]string{"build", "-trimpath"}, args...)...).CombinedOutput()
+	out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 

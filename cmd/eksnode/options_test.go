@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -182,16 +181,5 @@ func TestTheHelpMarksCommandsThatNeedLinux(t *testing.T) {
 	}
 	for name := range linuxNeeds() {
 		assert.True(t, marked[name], name)
-	}
-}
-
-// The test compiles one architecture per system. The release compiles the others.
-func TestTheCommandCompilesForWorkstations(t *testing.T) {
-	for _, system := range []string{"darwin/arm64", "windows/amd64"} {
-		goos, goarch, _ := strings.Cut(system, "/")
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", os.DevNull, ".")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
-		out, err := build.CombinedOutput()
-		require.NoError(t, err, "%s: %s", system, out)
 	}
 }

@@ -208,7 +208,7 @@ func build(t *testing.T) programs {
 
 func goBuild(t *testing.T, args ...string) {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", append([]string{"build", "-trimpath"}, args...)...)
+	command := exec.CommandContext(t.Context(), "go", append([]string{"build"}, args...)...)
 	command.Dir = repository
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := command.CombinedOutput()
