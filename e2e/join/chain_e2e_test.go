@@ -42,10 +42,14 @@ const firstID = "i-first-4c1f9e"
 // scrubbed. An instance of the unscrubbed image contacts cluster A and is
 // Unauthorized, although it should join B. Every instance of the scrubbed image
 // joins B, by either contract.
-func TestChain(t *testing.T) { chain(t, lab.System{}, "chain") }
+func TestChain(t *testing.T) {
+	w := chain(t, lab.System{})
+	t.Run("a disk becomes an AMI", func(t *testing.T) { w.in(t).becomesAMI() })
+	w.report("chain")
+}
 
-func chain(t *testing.T, system lab.System, report string) {
-	w := openWorld(t, system, 20*time.Minute)
+func chain(t *testing.T, system lab.System) *world {
+	w := openWorld(t, system, 30*time.Minute)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	var first *instance
 	w.phase("an instance joins cluster A and runs a pod", func() {
@@ -63,9 +67,9 @@ func chain(t *testing.T, system lab.System, report string) {
 
 	w.phase("an instance of the image without the scrub", func() { t.Run("without the scrub", func(t *testing.T) { w.in(t).unauthorized(dirty) }) })
 	w.phase("two instances of the scrubbed image", func() {
-		t.Run("scrubbed", func(t *testing.T) { w.in(t).authorized("captured after the scrub", clean) })
+		t.Run("scrubbed", func(t *testing.T) { w.in(t).authorized("captured after the scrub", clean, "i") })
 	})
-	w.report(report)
+	return w
 }
 
 // unauthorized requires that an instance of the unscrubbed image contacts
@@ -86,15 +90,16 @@ func (w *world) unauthorized(dirty string) {
 }
 
 // authorized requires that two instances of an image join cluster B, by either
-// contract. name is the image's name in the report.
-func (w *world) authorized(name, image string) {
-	one := w.launch("i-one", image, w.b.role, w.b.nodeConfig())
+// contract. name is the image's name in the report; the instances' names begin with
+// prefix.
+func (w *world) authorized(name, image, prefix string) {
+	one := w.launch(prefix+"-one", image, w.b.role, w.b.nodeConfig())
 	defer w.end(one)
-	two := w.launch("i-two", image, w.b.role, w.b.bootstrapScript())
+	two := w.launch(prefix+"-two", image, w.b.role, w.b.bootstrapScript())
 	defer w.end(two)
-	w.works(w.b, one, "one", "word-of-b-one")
+	w.works(w.b, one, prefix+"-one", "word-of-b-one")
 	w.record(name, "NodeConfig", "joins", "")
-	w.works(w.b, two, "two", "word-of-b-two")
+	w.works(w.b, two, prefix+"-two", "word-of-b-two")
 	w.record(name, "bootstrap.sh", "joins", "")
 	w.areStrangers(one, two)
 }
@@ -149,8 +154,8 @@ func TestOnlyOwnServingCertificatesAreSigned(t *testing.T) {
 // AMI join, and have identities of their own. Another instance joins whose volume is
 // encrypted: blocks that were not uploaded read as garbage there. The next version of the
 // disk becomes an AMI with the first as its parent.
-func TestDiskBecomesAMI(t *testing.T) {
-	w := openWorld(t, lab.System{}, 20*time.Minute)
+func (w *world) becomesAMI() {
+	t := w.t
 	require.NoError(t, base.Install(w.Ctx, t.Output(), machine.CloudPackages()...))
 	source := filepath.Join(w.Folder(), "disk.raw")
 	w.phase("a disk that BIOS and UEFI boot", func() {
@@ -166,7 +171,7 @@ func TestDiskBecomesAMI(t *testing.T) {
 		id, volume = made.Upload.Snapshot.ID, a.Image("node").Disk.Image
 	})
 	w.phase("the volume is compared with the disk", func() { assert.Empty(t, w.faults(source, volume)) })
-	w.phase("two instances of the AMI", func() { w.authorized("AMI of a disk", volume) })
+	w.phase("two instances of the AMI", func() { w.authorized("AMI of a disk", volume, "i-ami") })
 	require.NoError(t, os.Remove(volume))
 
 	encrypted := filepath.Join(a.Folder, "encrypted.raw")
@@ -192,7 +197,6 @@ func TestDiskBecomesAMI(t *testing.T) {
 		assert.Less(t, w.imports(source, "next", id).Upload.Sent, 100)
 		assert.Empty(t, w.faults(source, a.Image("next").Disk.Image))
 	})
-	w.report("disk")
 }
 
 // zeros is a file that consists of zeros. changing becomes such a file in the next

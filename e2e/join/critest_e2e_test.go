@@ -247,7 +247,9 @@ func TestScrubRestoresForeignTemplates(t *testing.T) {
 }
 
 // The chain of TestChain on an older release, with its own systemd.
-func TestChainOnDebian12(t *testing.T) { chain(t, lab.System{Suite: "bookworm"}, "chain-debian-12") }
+func TestChainOnDebian12(t *testing.T) {
+	chain(t, lab.System{Suite: "bookworm"}).report("chain-debian-12")
+}
 
 // An instance of the image passes the checks of other projects: kubeadm before
 // it joins, kube-bench on the running node, kubectl drain and a reboot, and
