@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -185,7 +186,7 @@ func build(t *testing.T) programs {
 	var err error
 	all.packer, err = tools.Packer(t.Context(), "", t.Output())
 	require.NoError(t, err)
-	all.amazon, err = tools.PackerAmazon(t.Context(), "", t.Output())
+	all.amazon, err = tools.Build(t.Context(), tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
 	require.NoError(t, err)
 
 	folder := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ func newBuilder(t *testing.T) *workstation {
 	var all programs
 	all.packer, err = tools.Packer(ctx, "", t.Output())
 	require.NoError(t, err)
-	all.amazon, err = tools.PackerAmazon(ctx, "", t.Output())
+	all.amazon, err = tools.Build(ctx, tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
 	require.NoError(t, err)
 	return newWorkstation(t, c, all)
 }

@@ -4,6 +4,7 @@ package join_test
 
 import (
 	"archive/tar"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -183,41 +184,9 @@ func (w *world) serveRuntimeImages() (script string) {
 // foreign turns an image that eksnode provisioned into an image of another
 // maker. The image has no record of its templates. The templates have comments
 // and settings of the maker, and another form of the token command.
-const foreign = `rm -r /etc/eks/eksnode
-cat > /var/lib/kubelet/kubeconfig <<'EOF'
-# Of the platform team's images; nodes fill it in.
-apiVersion: v1
-kind: Config
-clusters:
-- cluster:
-    certificate-authority: /etc/kubernetes/pki/ca.crt
-    server: MASTER_ENDPOINT
-  name: kubernetes
-contexts:
-- context: {cluster: kubernetes, user: kubelet}
-  name: kubelet
-current-context: kubelet
-users:
-- name: kubelet
-  user:
-    exec:
-      apiVersion: client.authentication.k8s.io/v1beta1
-      command: /usr/bin/aws-iam-authenticator
-      args:
-        - token
-        - -i
-        - 'CLUSTER_NAME'
-        - --region
-        - AWS_REGION
-EOF
-sed -i 's|"clusterDomain"|"containerLogMaxFiles": 7,\n  "clusterDomain"|' /etc/kubernetes/kubelet/kubelet-config.json
-sed -i '1i # Of the platform team.\n' /etc/eks/containerd/containerd-config.toml
-cd / && sha256sum $templates > /root/templates.sum
-`
-
-// foreignTemplates are the files that Amazon Linux 2's script edits with sed.
-const foreignTemplates = `templates="/var/lib/kubelet/kubeconfig /etc/kubernetes/kubelet/kubelet-config.json /etc/eks/containerd/containerd-config.toml"
-`
+//
+//go:embed testdata/foreign.sh
+var foreign string
 
 // An image of another maker, with templates of its own, joins cluster A by
 // Amazon's steps, which fill in the templates with sed. The scrub replaces the
@@ -227,7 +196,7 @@ func TestScrubRestoresForeignTemplates(t *testing.T) {
 	w := openWorld(t, lab.System{}, 20*time.Minute)
 	theirs, clean := filepath.Join(w.Folder(), "theirs.raw"), filepath.Join(w.Folder(), "clean.raw")
 	maker := w.launch("i-maker", w.image, w.a.role, nil)
-	maker.Sh(w.t, foreignTemplates+foreign)
+	maker.Sh(w.t, foreign)
 	maker.CaptureTo(t, theirs)
 
 	first := w.launch(firstID, theirs, w.a.role, w.a.amazonScript("--node-labels=cluster=a"))

@@ -4,6 +4,7 @@ package join_test
 
 import (
 	"context"
+	_ "embed"
 	"encoding/pem"
 	"io"
 	"log"
@@ -28,18 +29,9 @@ import (
 
 // sociPackage makes the package of the snapshotter, and a pause image as pause_image does.
 // The kernel's list of processors is one of an instance that is large enough.
-const sociPackage = `mkdir -p /run/p/DEBIAN /run/p/usr/bin /etc/systemd/system/eksnode-.service.d
-mv /run/soci-snapshotter-grpc /run/p/usr/bin/
-printf 'Package: soci-snapshotter\nVersion: 1\nArchitecture: all\nMaintainer: lab\nDescription: SOCI\n' > /run/p/DEBIAN/control
-dpkg-deb --build /run/p /run/p.deb > /dev/null
-dpkg --install /run/p.deb
-echo 0-3 > /etc/processors
-printf '[Service]\nBindReadOnlyPaths=/etc/processors:/sys/devices/system/cpu/online\n' > /etc/systemd/system/eksnode-.service.d/lab.conf
-systemctl start containerd
-ctr --namespace k8s.io images tag %[1]s localhost/kubernetes/pause:latest
-ctr --namespace k8s.io images export /etc/eks/pause.tar localhost/kubernetes/pause:latest
-eksnode provision --soci --kubernetes-version %[2]s --source-url %[3]s --allow-http
-`
+//
+//go:embed testdata/soci.sh
+var sociPackage string
 
 // An image with soci joins. The snapshotter has the pause image before the kubelet starts,
 // and fetches the layers of a pod's image itself.
@@ -48,7 +40,7 @@ func TestSOCIPullsAndRuns(t *testing.T) {
 	image := filepath.Join(w.Folder(), "soci.raw")
 	maker := w.launch("i-maker", w.image, "nobody", nil)
 	maker.Upload(t, fetch(t, []string{tools.NameSOCI})[tools.NameSOCI], "/run/soci-snapshotter-grpc")
-	w.step("%s", maker.Sh(t, sociPackage, pauseImage(), lab.Kubelet, w.slowMirror())) // has all programs
+	w.step("%s", maker.Sh(t, "set -- %s %s %s\n%s", pauseImage(), lab.Kubelet, w.slowMirror(), sociPackage)) // has all programs
 	w.scrubbed(maker, image)
 
 	i := w.launch("i-soci", image, w.b.role, w.b.nodeConfig())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -177,4 +178,20 @@ func Busybox(t *testing.T, names ...string) []File {
 		files = append(files, File{Header: tar.Header{Name: "bin/" + name, Typeflag: tar.TypeLink, Linkname: "bin/busybox", Mode: 0o755}})
 	}
 	return files
+}
+
+// Guide returns the newest content of the SCAP Security Guide for Debian 13, from Debian's
+// package.
+func Guide(t *testing.T) string {
+	t.Helper()
+	newest, err := base.Debian{Suite: "unstable"}.Plain(t.Context(), []string{"ca-certificates"}, nil, []string{"ssg-debian"},
+		nil, t.Output())
+	require.NoError(t, err)
+	packages, err := filepath.Glob(filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))
+	require.NoError(t, err)
+	require.Len(t, packages, 1)
+	folder := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--extract", packages[0], folder).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return filepath.Join(folder, "usr/share/xml/scap/ssg/content/ssg-debian13-ds.xml")
 }

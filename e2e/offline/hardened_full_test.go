@@ -4,38 +4,22 @@ package offline_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
-
-// guide returns the newest content for Debian 13, from Debian's package.
-func (b *bench) guide(t *testing.T) string {
-	t.Helper()
-	newest, err := base.Debian{Suite: "unstable"}.Plain(b.Ctx, []string{"ca-certificates"}, nil, []string{"ssg-debian"},
-		nil, t.Output())
-	require.NoError(t, err)
-	packages, err := filepath.Glob(filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))
-	require.NoError(t, err)
-	require.Len(t, packages, 1)
-	folder := t.TempDir()
-	out, err := exec.CommandContext(b.Ctx, "dpkg-deb", "--extract", packages[0], folder).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return filepath.Join(folder, "usr/share/xml/scap/ssg/content/ssg-debian13-ds.xml")
-}
 
 // TestHardenedRoot hardens a root by the real oscap and content. The audit finds nothing
 // that breaks nodes, neither scanner nor content is left, and later runs change nothing.
 func TestHardenedRoot(t *testing.T) {
 	b := open(t)
 	folder := t.TempDir()
-	options := []string{"--hardening", "cis-l2", "--hardening-content", b.guide(t), "--report",
+	options := []string{"--hardening", "cis-l2", "--hardening-content", lab.Guide(t), "--report",
 		filepath.Join(folder, "report.json")}
 	out, err := b.provision(t, options...).CombinedOutput()
 	require.NoError(t, err, "%s", out)

@@ -60,7 +60,7 @@ apt-get install -yq --no-install-recommends containerd runc >/dev/null
 mkdir -p /etc/containerd /etc/kubernetes/manifests /var/log/journal
 containerd config default | sed -e 's,sandbox_image = .*,sandbox_image = "`+imageName+`",' -e 's,SystemdCgroup = false,SystemdCgroup = true,' -e 's,restrict_oom_score_adj = false,restrict_oom_score_adj = true,' > /etc/containerd/config.toml
 systemctl restart containerd`)
-	kubelet, err := tools.Kubelet(t.Context(), "", "amd64", t.Output())
+	kubelet, err := tools.Build(t.Context(), tools.NameKubelet, "", "amd64", t.Output())
 	require.NoError(t, err)
 	n.Upload(t, kubelet, "/usr/bin/kubelet")
 	n.Upload(t, lab.Eksnode(t), "/usr/bin/eksnode")

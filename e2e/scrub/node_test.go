@@ -3,6 +3,7 @@
 package scrub_test
 
 import (
+	_ "embed"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -24,112 +25,20 @@ const canary = "canary-5f1c9d27-of-the-old-cluster"
 
 // kubeletSetup starts a kubelet without an API server. It runs the static pods
 // in a folder.
-const kubeletSetup = `cat > /etc/kubernetes/kubelet-standalone.yaml <<'EOF'
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
-authorization: {mode: AlwaysAllow}
-staticPodPath: /etc/kubernetes/manifests
-cgroupDriver: systemd
-failSwapOn: false
-enableControllerAttachDetach: false
-podLogsDir: /var/log/pods
-containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
-cpuManagerPolicy: static
-reservedSystemCPUs: "0"
-EOF
-cat > /etc/systemd/system/kubelet.service <<'EOF'
-[Unit]
-After=containerd.service
-[Service]
-ExecStart=/usr/bin/kubelet --config=/etc/kubernetes/kubelet-standalone.yaml --hostname-override=old-node --v=1
-KillMode=process
-Restart=on-failure
-RestartSec=2
-[Install]
-WantedBy=multi-user.target
-EOF
-cat > /etc/kubernetes/manifests/old.yaml <<'EOF'
-apiVersion: v1
-kind: Pod
-metadata: {name: old, namespace: default, annotations: {note: ` + canary + `}}
-spec:
-  hostNetwork: true
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: app
-    image: ` + imageName + `
-    imagePullPolicy: Never
-    args: ["` + canary + `"]
-    env: [{name: SECRET, value: ` + canary + `}]
-    volumeMounts:
-    - {name: memory, mountPath: /memory}
-    - {name: scratch, mountPath: /scratch}
-    - {name: etc, mountPath: /host-etc}
-    - {name: words, mountPath: /words}
-  volumes:
-  - {name: memory, emptyDir: {medium: Memory}}
-  - {name: scratch, emptyDir: {}}
-  - {name: etc, hostPath: {path: /etc}}
-  - name: words
-    downwardAPI: {items: [{path: note, fieldRef: {fieldPath: "metadata.annotations['note']"}}]}
-EOF
-systemctl daemon-reload
-systemctl enable kubelet
-`
+//
+//go:embed testdata/kubelet.sh
+var kubeletSetup string
 
 // plant writes the canary into every file of the old cluster's and machine's
 // state, and into logs through the programs that write them.
-const plant = `
-c=` + canary + `
-mkdir -p /etc/cni/net.d /var/lib/cni/results /etc/kubernetes/pki /etc/eks /var/lib/kubelet/pki /etc/kubernetes/kubelet /root/.aws /root/.kube /etc/iptables
-echo "#!/bin/sh" > /etc/eks/bootstrap.sh
-for f in /etc/cni/net.d/10-aws.conflist /var/lib/cni/results/old /etc/kubernetes/pki/ca.crt /etc/kubernetes/admin.conf \
-  /var/lib/kubelet/pki/kubelet-client-current.pem /var/lib/kubelet/config.json /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint \
-  /var/lib/kubelet/memory_manager_state /root/.aws/credentials /root/.kube/config /root/.bash_history /home/admin/.bash_history \
-  /tmp/script.sh /var/tmp/token /var/lib/systemd/random-seed /etc/machine-info /var/log/old.log /var/log/old.log.1 \
-  /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf /var/lib/dhcp/dhclient.leases; do
-  mkdir -p "$(dirname "$f")"
-  echo "$c" >> "$f"
-done
-cat > /var/lib/kubelet/kubeconfig <<EOF
-apiVersion: v1
-kind: Config
-clusters:
-- cluster:
-    certificate-authority: /etc/kubernetes/pki/ca.crt
-    server: https://$c.gr7.us-east-1.eks.amazonaws.com
-  name: kubernetes
-contexts:
-- context: {cluster: kubernetes, user: kubelet}
-  name: kubelet
-current-context: kubelet
-users:
-- name: kubelet
-  user:
-    exec:
-      apiVersion: client.authentication.k8s.io/v1beta1
-      command: /usr/bin/aws-iam-authenticator
-      args:
-      - token
-      - -i
-      - $c
-      - --region
-      - us-east-1
-EOF
-for dir in /var/lib/kubelet/pods /var/lib/cloud/instances /var/lib/cloud/data /var/log/pods; do
-  find "$dir" -xdev -type f -exec sh -c 'for f; do echo "$0" >> "$f"; done' "$c" {} +
-done
-echo "$c" > "$(ls -d /var/lib/kubelet/pods/*/volumes/kubernetes.io~empty-dir/scratch | head -1)/file"
-echo "127.0.1.1 $c" >> /etc/hosts
-echo "ssh-ed25519 AAAA $c" >> /root/.ssh/authorized_keys
-hostnamectl set-hostname "$c"
-logger -t old "$c"
-ctr -n k8s.io leases create --id "$c" >/dev/null
-ctr -n k8s.io run -d --env SECRET="$c" --label note="$c" ` + imageName + ` old-run /bin/sh -c 'exec tail -f /dev/null' "$c" >/dev/null
-journalctl --flush --sync
-sync
-`
+//
+//go:embed testdata/plant.sh
+var plant string
+
+// ofTheOld fills a script with the canary and the image.
+func ofTheOld(script string) string {
+	return strings.NewReplacer("{canary}", canary, "{image}", imageName).Replace(script)
+}
 
 // state lists the state that a scrub has to find.
 const state = `echo containers $(ctr -n k8s.io containers ls -q | wc -l)
@@ -148,7 +57,7 @@ func TestScrubRunningNodeAndCapture(t *testing.T) {
 	l := lab.Open(t, limit, machine.Nspawn, machine.QEMU)
 	builder := l.Start(t, machine.Config{Root: l.Root, InstanceID: "i-equip"})
 	equip(t, builder)
-	builder.Sh(t, kubeletSetup+"systemctl stop containerd; rm -rf /var/lib/containerd")
+	builder.Sh(t, ofTheOld(kubeletSetup)+"systemctl stop containerd; rm -rf /var/lib/containerd")
 	equipped := filepath.Join(l.Folder(), "equipped.raw")
 	builder.CaptureTo(t, equipped)
 
@@ -158,7 +67,7 @@ func TestScrubRunningNodeAndCapture(t *testing.T) {
 	n.Import(t, "", pause(t))
 	n.Await(t, "the static pod's container runs", patience, "ctr -n k8s.io tasks ls | grep -c RUNNING | grep -qx 2")
 	n.Await(t, "the static pod's volumes are mounted", patience, `test "$(grep -c ' /var/lib/kubelet/pods/' /proc/self/mountinfo)" -ge 2`)
-	n.Sh(t, plant)
+	n.Sh(t, ofTheOld(plant))
 	before := n.Sh(t, state)
 	t.Logf("before:\n%s", before)
 	assert.Contains(t, before, "containers 3\ntasks 3\nleases 1\nmounts ")

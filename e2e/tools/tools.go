@@ -32,19 +32,6 @@ func Packer(ctx context.Context, version string, log io.Writer) (string, error) 
 	return Build(ctx, NamePacker, version, runtime.GOARCH, log)
 }
 
-// PackerAmazon returns the path of a packer-plugin-amazon program for this
-// machine, for `packer plugins install --path PATH
-// github.com/hashicorp/amazon`.
-func PackerAmazon(ctx context.Context, version string, log io.Writer) (string, error) {
-	return Build(ctx, NamePackerAmazon, version, runtime.GOARCH, log)
-}
-
-// Kubelet returns the path of a static kubelet for a Linux node of the
-// architecture arch ("amd64" or "arm64").
-func Kubelet(ctx context.Context, version, arch string, log io.Writer) (string, error) {
-	return Build(ctx, NameKubelet, version, arch, log)
-}
-
 // Build returns the path of the tool. If the cache below os.UserCacheDir()
 // lacks it, Build downloads the publisher's release. If the publisher's site
 // does not respond or has no release, Build builds the tool from its module. An

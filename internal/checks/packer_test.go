@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,7 +61,7 @@ func newWorkstation(t *testing.T) workstation {
 	t.Helper()
 	packer, err := tools.Packer(t.Context(), "", t.Output())
 	require.NoError(t, err)
-	amazon, err := tools.PackerAmazon(t.Context(), "", t.Output())
+	amazon, err := tools.Build(t.Context(), tools.NamePackerAmazon, "", runtime.GOARCH, t.Output())
 	require.NoError(t, err)
 	home := t.TempDir()
 	plugin := filepath.Join(home, "packer-plugin-eksnode")

@@ -221,7 +221,7 @@ func TestKubeletFlagsAreThoseOfKubelets(t *testing.T) {
 	require.NoError(t, err)
 	for _, version := range kubelet.Versions {
 		t.Run(version, func(t *testing.T) {
-			program, err := tools.Kubelet(t.Context(), version, runtime.GOARCH, t.Output())
+			program, err := tools.Build(t.Context(), tools.NameKubelet, version, runtime.GOARCH, t.Output())
 			require.NoError(t, err)
 			help, err := exec.CommandContext(t.Context(), program, "--help").CombinedOutput()
 			require.NoError(t, err, "%s", help)
