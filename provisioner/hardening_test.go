@@ -71,7 +71,7 @@ func someGuide(t *testing.T) []byte {
 const fakeOscap = `#!/bin/sh
 case "$*" in
 *"xccdf generate fix --fix-type bash --output /run/eksnode-hardening/fix.sh --profile xccdf_eksnode_profile_cis-l1 --tailoring-file /run/eksnode-hardening/tailoring.xml /run/eksnode-hardening/ssg-debian12-ds.xml")
-	echo 'umask > /hardened; exit 3' > /run/eksnode-hardening/fix.sh ;;
+	echo 'umask > /hardened; apt-config dump APT::Install-Recommends >> /hardened; exit 3' > /run/eksnode-hardening/fix.sh ;;
 *"xccdf eval --progress "*)
 	test ! -e /unfit || exit 0
 	test -e /hardened || exit 1
@@ -111,7 +111,7 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 
 		mask, err := os.ReadFile("/hardened")
 		require.NoError(t, err)
-		assert.Equal(t, "0022\n", string(mask))
+		assert.Equal(t, "0022\nAPT::Install-Recommends \"false\";\n", string(mask))
 		text, err := os.ReadFile(manifest.TailoringPath)
 		require.NoError(t, err)
 		var have struct {

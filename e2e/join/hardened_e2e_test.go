@@ -4,7 +4,6 @@ package join_test
 
 import (
 	_ "embed"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -43,25 +42,4 @@ func TestPlainHardeningBreaksTheNodeAsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, ":10250: ")
 	enter("ufw disable")
 	assert.Equal(t, "word from word", w.b.await(t, "logs", "plain"))
-}
-
-// A running machine is hardened by eksnode. Its image joins by both contracts, runs pods,
-// and survives a restart.
-func TestHardenedImageJoins(t *testing.T) {
-	w := openWorld(t, lab.System{}, time.Hour)
-	image := filepath.Join(w.Folder(), "hardened.raw")
-	i := w.launch("i-maker", w.image, "nobody", nil)
-	i.KeepRoot(t, w.Key)
-	i.Upload(t, lab.Guide(t), "/run/guide.xml")
-	w.step("%s", i.Sh(t, `eksnode provision --hardening cis-l1 --hardening-content /run/guide.xml \
-  --hardening-exceptions aide_build_database='the first database takes minutes' --source-url %s --allow-http \
-  --kubernetes-version %s`, w.slowMirror(), lab.Kubelet))
-	w.scrubbed(i, image)
-
-	one := w.launch("i-one", image, w.b.role, w.b.nodeConfig())
-	defer w.end(one)
-	w.works(w.b, one, "one", "word-of-b")
-	w.reboot(w.b, one)
-	w.works(w.b, one, "again", "word-after-the-restart")
-	w.joinsB("i-two", image, w.b.bootstrapScript())
 }
