@@ -25,7 +25,8 @@ func amazonLinux2() Distro {
 	}
 	d.CloudImages = []CloudImage{
 		{URL: "https://cdn.amazonlinux.com/os-images/latest/kvm/amzn2-kvm-*-{arch}.xfs.gpt.qcow2",
-			Sums: "https://cdn.amazonlinux.com/os-images/latest/kvm/SHA256SUMS", AMD64: "x86_64"},
+			Sums:      "https://cdn.amazonlinux.com/os-images/latest/kvm/SHA256SUMS",
+			Signature: "{sums}.gpg", Key: "amazonlinux2", AMD64: "x86_64"},
 	}
 	return d
 }

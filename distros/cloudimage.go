@@ -1,6 +1,7 @@
 package distros
 
 import (
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,12 +18,20 @@ type CloudImage struct {
 	// the file may be a pattern; the last match in the checksum file counts. Sums is the
 	// address of that file.
 	URL, Sums string
-	// Key is the publisher's public key, which has signed the checksum file; empty without
-	// one. Signature is the address of the signature; empty if the file itself has it.
-	Key, Signature string
+	// Key is the publisher's public key: the name of a file in the folder keys here, and its
+	// content from CloudImageByName; empty without a signature that can be checked. The key
+	// has signed the checksum file. Signature is the address of the signature; empty if the
+	// file itself has it. With ImageSignature, the key has signed the image instead. {sums}
+	// and {url} mean the other addresses.
+	Key, Signature, ImageSignature string
 	// AMD64 and ARM64 are the publisher's names of the architectures.
 	AMD64, ARM64 string
 }
+
+// keys has the publishers' public keys. Each has its fingerprint and source as a comment.
+//
+//go:embed keys
+var keys embed.FS
 
 // imageName is the name of a cloud image, such as debian-13, debian-13-cloud or arch.
 func (d Distro) imageName(i CloudImage) string {
@@ -51,8 +60,15 @@ func CloudImageByName(name, arch string) (CloudImage, error) {
 			}
 			known = true
 			if spelled := map[string]string{"amd64": image.AMD64, "arm64": image.ARM64}[arch]; spelled != "" {
-				image.URL, image.Sums = strings.ReplaceAll(image.URL, "{arch}", spelled), strings.ReplaceAll(image.Sums, "{arch}", spelled)
-				return image, nil
+				for _, address := range []*string{&image.URL, &image.Sums, &image.Signature, &image.ImageSignature} {
+					*address = strings.NewReplacer("{arch}", spelled, "{sums}", image.Sums, "{url}", image.URL).Replace(*address)
+				}
+				if image.Key == "" {
+					return image, nil
+				}
+				key, err := keys.ReadFile("keys/" + image.Key + ".asc")
+				image.Key = string(key)
+				return image, err
 			}
 		}
 	}

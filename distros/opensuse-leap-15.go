@@ -15,7 +15,10 @@ func openSUSELeap15() Distro {
 		{Owner: "679593333241", Name: "openSUSE-Leap-15-6-v*-hvm-ssd-{arch}-*", AMD64: "x86_64", ARM64: "arm64"},
 	}
 	d.CloudImages = []CloudImage{
-		{URL: "https://download.opensuse.org/distribution/leap/15.6/appliances/openSUSE-Leap-15.6-Minimal-VM.{arch}-Cloud.qcow2", Sums: "https://download.opensuse.org/distribution/leap/15.6/appliances/openSUSE-Leap-15.6-Minimal-VM.{arch}-Cloud.qcow2.sha256", AMD64: "x86_64", ARM64: "aarch64"},
+		{URL: "https://download.opensuse.org/distribution/leap/15.6/appliances/openSUSE-Leap-15.6-Minimal-VM.{arch}-Cloud.qcow2",
+			Sums:      "https://download.opensuse.org/distribution/leap/15.6/appliances/openSUSE-Leap-15.6-Minimal-VM.{arch}-Cloud.qcow2.sha256",
+			Signature: "{sums}.asc", Key: "opensuse",
+			AMD64: "x86_64", ARM64: "aarch64"},
 	}
 	return d
 }

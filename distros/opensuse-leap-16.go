@@ -16,7 +16,9 @@ func openSUSELeap16() Distro {
 	}
 	d.CloudImages = []CloudImage{
 		{URL: "https://download.opensuse.org/distribution/leap/16.0/appliances/Leap-16.0-Minimal-VM.{arch}-Cloud.qcow2",
-			Sums: "https://download.opensuse.org/distribution/leap/16.0/appliances/Leap-16.0-Minimal-VM.{arch}-Cloud.qcow2.sha256", AMD64: "x86_64", ARM64: "aarch64"},
+			Sums:      "https://download.opensuse.org/distribution/leap/16.0/appliances/Leap-16.0-Minimal-VM.{arch}-Cloud.qcow2.sha256",
+			Signature: "{sums}.asc", Key: "opensuse",
+			AMD64: "x86_64", ARM64: "aarch64"},
 	}
 	return d
 }

@@ -27,8 +27,9 @@ type Base struct {
 	// SHA-512 in hexadecimal.
 	Sums, Sum string
 	// Key, if not empty, is the key that has signed the checksum file. Signature is the
-	// address of the signature; without one, the file itself has it.
-	Key, Signature string
+	// address of the signature; without one, the file itself has it. With ImageSignature, the
+	// key has signed the image instead.
+	Key, Signature, ImageSignature string
 }
 
 // Base returns the path of a verified disk image, which must not be changed.
@@ -43,10 +44,15 @@ func (c *Cache) Base(ctx context.Context, b Base, progress plan.Progress) (strin
 	}
 	address.Path = path.Join(path.Dir(address.Path), name)
 	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum} // of a SHA-512, the name is longer
-	if _, intact, err := intactFile(ctx, kept); err != nil || intact {
-		return kept.Path, err
+	_, intact, err := intactFile(ctx, kept)
+	if err == nil && !intact {
+		_, err = c.fetch(kept, func(file *os.File) (int64, error) {
+			return c.resumeBase(ctx, address.String(), sum, file, progress)
+		})
 	}
-	_, err = c.fetch(kept, func(file *os.File) (int64, error) { return c.resumeBase(ctx, address.String(), sum, file, progress) })
+	if err == nil && b.ImageSignature != "" {
+		err = c.fetcher.signedImage(ctx, b, kept.Path)
+	}
 	if err != nil {
 		return "", fmt.Errorf("fetching the base image %s: %w", withoutUser(address.String()), err)
 	}
@@ -130,7 +136,7 @@ func (f *Fetcher) find(ctx context.Context, b Base) (name, sum string, err error
 	if err == nil && b.Signature != "" {
 		signature, err = f.text(ctx, b.Signature)
 	}
-	if err == nil && b.Key != "" {
+	if err == nil && b.Key != "" && b.ImageSignature == "" {
 		text, err = signed(ctx, text, signature, b.Key)
 	}
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,34 @@ import (
 // signed returns the content of a signed text. The key, as gpg --armor exports it, must
 // have signed it. Without a signature, the text is clear-signed.
 func signed(ctx context.Context, text, signature, key string) (string, error) {
+	content, err := gpgv(ctx, strings.NewReader(text), signature, key)
+	if signature != "" {
+		content = text
+	}
+	return content, err
+}
+
+// signedImage returns an error unless the key has signed an image.
+func (f *Fetcher) signedImage(ctx context.Context, b Base, image string) error {
+	signature, err := f.text(ctx, b.ImageSignature)
+	if err != nil {
+		return fmt.Errorf("fetching its signature %s: %w", withoutUser(b.ImageSignature), err)
+	}
+	if signature == "" {
+		return fmt.Errorf("its signature %s is empty", withoutUser(b.ImageSignature))
+	}
+	file, err := os.Open(image)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = gpgv(ctx, file, signature, b.Key)
+	return err
+}
+
+// gpgv verifies a content by its signature. Without one, it returns what a clear-signed
+// content has.
+func gpgv(ctx context.Context, content io.Reader, signature, key string) (string, error) {
 	const program = "gpgv"
 	if _, err := exec.LookPath(program); err != nil {
 		return "", errors.New("verifying the signature needs gpgv: install it (Debian: gpgv, Fedora: gnupg2)")
@@ -24,30 +53,24 @@ func signed(ctx context.Context, text, signature, key string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(folder)
-	ring, file, detached := filepath.Join(folder, "key"), filepath.Join(folder, "text"), filepath.Join(folder, "signature")
+	ring, detached := filepath.Join(folder, "key"), filepath.Join(folder, "signature")
 	binary, err := unarmored(key)
 	if err == nil {
-		err = errors.Join(os.WriteFile(ring, binary, 0o600), os.WriteFile(file, []byte(text), 0o600))
+		err = errors.Join(os.WriteFile(ring, binary, 0o600), os.WriteFile(detached, []byte(signature), 0o600))
 	}
 	if err != nil {
 		return "", err
 	}
-	args := []string{"--homedir", folder, "--keyring", ring, "--output", "-", file}
+	args := []string{"--homedir", folder, "--keyring", ring, "--output", "-"}
 	if signature != "" {
-		args = []string{"--homedir", folder, "--keyring", ring, detached, file}
-		if err := os.WriteFile(detached, []byte(signature), 0o600); err != nil {
-			return "", err
-		}
+		args = []string{"--homedir", folder, "--keyring", ring, detached, "-"}
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
 	var out, errOut bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errOut
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = content, &out, &errOut
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("the publisher's key has not signed this file, so it is not used: %w: %s", err,
 			strings.TrimSpace(errOut.String()))
-	}
-	if signature != "" {
-		return text, nil
 	}
 	return out.String(), nil
 }

@@ -32,7 +32,8 @@ func TestSignedChecksumFiles(t *testing.T) {
 	key := gpg("", "--armor", "--export", "publisher")
 	text := "SHA256 (node.qcow2) = " + sum + "\n"
 	good := gpg(text, "--local-user", "publisher", "--clearsign")
-	apart := gpg(text, "--local-user", "publisher", "--detach-sign")
+	of := func(content, signer string) string { return gpg(content, "--local-user", signer, "--detach-sign") }
+	apart := of(text, "publisher")
 	const unsigned = "the publisher's key has not signed this file"
 	for name, c := range map[string]struct{ text, why, signature string }{
 		"signed":     {good, "", ""},
@@ -47,8 +48,12 @@ func TestSignedChecksumFiles(t *testing.T) {
 			text + gpg("nothing\n", "--local-user", "publisher", "--clearsign"), "does not list node.qcow2", "",
 		},
 		"signed apart":                        {text, "", apart},
-		"signed apart by another key":         {text, unsigned, gpg(text, "--local-user", "stranger", "--detach-sign")},
+		"signed apart by another key":         {text, unsigned, of(text, "stranger")},
 		"signed apart, and changed":           {strings.Replace(text, sum[:8], "00000000", 1), unsigned, apart},
+		"image signed":                        {text, "", of("abc", "publisher")},
+		"image signed by another key":         {text, unsigned, of("abc", "stranger")},
+		"image with the signature of another": {text, unsigned, apart},
+		"image with no signature":             {text, unsigned, "none"},
 		"another text with its own signature": {text, unsigned, good},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,6 +66,9 @@ func TestSignedChecksumFiles(t *testing.T) {
 			b := Base{URL: server.URL + "/node.qcow2", Sums: server.URL + "/SUMS", Key: key}
 			if c.signature != "" {
 				b.Signature = b.Sums + ".gpg"
+			}
+			if strings.HasPrefix(name, "image") {
+				b.ImageSignature, b.Signature = b.Signature, ""
 			}
 			path, err := cache.Base(t.Context(), b, func(int64, int64) {})
 			if c.why != "" {

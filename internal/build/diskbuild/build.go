@@ -165,7 +165,8 @@ func (s Spec) Find(ctx context.Context, cache string, say func(string),
 		if err != nil {
 			return "", "", surface.Errorf("%v: %w", base, err)
 		}
-		from.URL, from.Sums, from.Signature, from.Key = published.URL, published.Sums, published.Signature, published.Key
+		from = asset.Base{URL: published.URL, Sums: published.Sums, Key: published.Key,
+			Signature: published.Signature, ImageSignature: published.ImageSignature}
 	}
 	say("base image: " + from.URL)
 	file, err = asset.NewCache(cache, asset.NewFetcher(asset.UsualPatience())).Base(ctx, from, progress)
