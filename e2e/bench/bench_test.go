@@ -122,22 +122,24 @@ func goal(b *testing.B, unit string, value, most float64) {
 // noFigures is the run or check of a way without figures.
 func noFigures() figures { return nil }
 
-// measured runs a program and counts its CPU time and peak memory. time(1)
+// measured runs a program and counts its CPU time, the bytes that it writes to files, and
+// the peak memory of its largest process. time(1)
 // starts the program: a direct child of this process would start with this
 // process's memory as its peak, from before exec.
 func measured(b *testing.B, folder string, env []string, args ...string) figures {
 	b.Helper()
 	peak := filepath.Join(b.TempDir(), "peak")
-	cmd := exec.CommandContext(b.Context(), "/usr/bin/time", append([]string{"-f", "%M", "-o", peak}, args...)...)
+	cmd := exec.CommandContext(b.Context(), "/usr/bin/time", append([]string{"-f", "%M %O", "-o", peak}, args...)...)
 	cmd.Dir, cmd.Env = folder, env
 	out, err := cmd.CombinedOutput()
 	require.NoError(b, err, "%.200q: %.2000s", args, out)
 	text, err := os.ReadFile(peak)
 	require.NoError(b, err)
-	kib, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	var kib, sectors float64
+	_, err = fmt.Sscan(string(text), &kib, &sectors)
 	require.NoError(b, err)
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return figures{"CPU-s": used.Seconds(), "MiB": kib / 1024}
+	return figures{"CPU-s": used.Seconds(), "MiB": kib / 1024, "written": sectors * 512}
 }
 
 // sh runs a script on this machine, also during cleanup, and returns its

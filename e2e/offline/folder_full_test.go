@@ -3,6 +3,7 @@
 package offline_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -15,16 +16,22 @@ import (
 )
 
 // TestBuildOfAFolder makes a disk of the folder with the base system, with GRUB of that
-// system. A virtual machine boots from the disk by its BIOS.
+// system. Virtual machines boot from the disk by BIOS and by UEFI.
 func TestBuildOfAFolder(t *testing.T) {
 	b := open(t)
 	require.NoError(t, base.Install(b.Ctx, t.Output(), machine.Packages(machine.QEMU)...))
+	out, err := b.provision(t, "--packages", "grub-efi-amd64-bin").CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	made := filepath.Join(t.TempDir(), "node.raw")
 	argv := append([]string{lab.Eksnode(t), "build", "--base", b.root, "-o", made, "--root-file-system", "xfs"},
 		b.options...)
-	out, err := b.inNetwork(argv).CombinedOutput()
+	out, err = b.inNetwork(argv).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	n := b.Start(t, machine.Config{Kind: machine.QEMU, Image: made, InstanceID: "i-folder"})
-	assert.Equal(t, "Kubernetes v"+lab.Kubelet, n.Sh(t, "kubelet --version"))
-	assert.Equal(t, "xfs\nvfat", n.Sh(t, "findmnt -no FSTYPE /; findmnt -no FSTYPE /boot/efi"))
+	for _, uefi := range []bool{false, true} {
+		n := b.Start(t, machine.Config{Kind: machine.QEMU, Image: made, UEFI: uefi, InstanceID: fmt.Sprint("i-uefi-", uefi)})
+		assert.Equal(t, "Kubernetes v"+lab.Kubelet, n.Sh(t, "kubelet --version"))
+		assert.Equal(t, "xfs\nvfat", n.Sh(t, "findmnt -no FSTYPE /; findmnt -no FSTYPE /boot/efi"))
+		assert.Equal(t, fmt.Sprint(uefi), n.Sh(t, "[ ! -d /sys/firmware/efi ] && echo false || echo true"))
+		assert.NoError(t, n.Close())
+	}
 }
