@@ -45,7 +45,8 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 		own, err := os.ReadFile("/etc/apt/sources.list")
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile("/etc/apt/sources.list", append(sources, own...), 0o644))
-		s := Spec{KubernetesVersion: "1.34.4", EFA: true, Neuron: true, Kernel: "linux-image-cloud-amd64", Packages: []string{"dkms"}}
+		s := Spec{KubernetesVersion: "1.34.4", EFA: true, Neuron: true, Kernel: "linux-image-cloud-amd64",
+			Packages: []string{"dkms"}}
 		require.NoError(t, s.Validate())
 		n, err := newNode(s, bareDebian(t), "amd64")
 		require.NoError(t, err)

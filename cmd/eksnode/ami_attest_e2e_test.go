@@ -139,13 +139,15 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 		assert.Zero(t, code, errOut)
 		assert.Contains(t, out, "the AMI is a copy of "+node.ID+", which "+made)
 		// What is audited after its capture is not the node any more.
-		code, out, errOut = inProcess("ami", "attest", node.ID, "--key", private, "--statement", statement+".2", "--skip-rules", noNode)
+		code, out, errOut = inProcess("ami", "attest", node.ID, "--key", private, "--statement", statement+".2",
+			"--skip-rules", noNode)
 		require.Zero(t, code, out+errOut)
 		assert.Equal(t, "ok: "+node.ID+" was made from the instance i-0123456789abcdef0 before the audit",
 			checksOf(t, 0, "--statement", statement+".2", "--key", public, node.ID)["origin"])
 		w.Deny("ec2:GetImageAncestry")
 		defer w.Heal()
-		assert.Contains(t, checksOf(t, 2, append(with, "ami-00000000000c0de02")...)["origin"], "unknown: reading the ancestry of ")
+		assert.Contains(t, checksOf(t, 2, append(with, "ami-00000000000c0de02")...)["origin"],
+			"unknown: reading the ancestry of ")
 	})
 	t.Run("findings", func(t *testing.T) {
 		dirty := nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"})

@@ -184,7 +184,8 @@ func Busybox(t *testing.T, names ...string) []File {
 // package.
 func Guide(t *testing.T) string {
 	t.Helper()
-	newest, err := base.Debian{Suite: "unstable"}.Plain(t.Context(), []string{"ca-certificates"}, nil, []string{"ssg-debian"},
+	newest, err := base.Debian{Suite: "unstable"}.Plain(t.Context(), []string{"ca-certificates"}, nil,
+		[]string{"ssg-debian"},
 		nil, t.Output())
 	require.NoError(t, err)
 	packages, err := filepath.Glob(filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))

@@ -50,7 +50,8 @@ printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF9
 dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none`, "sh", folder, file).CombinedOutput()
 	require.NoError(t, err, string(out))
 	r, err := amiimport.Import{
-		Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "legacy-bios", Regions: []string{"eu-north-1"}},
+		Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "legacy-bios",
+			Regions: []string{"eu-north-1"}},
 		Disk: filepath.Join(folder, "disk.raw"), Folder: folder, Say: t.Logf,
 		Open: func(ctx context.Context) (*awsapi.AWS, error) {
 			return awsapi.Open(ctx, awsapi.Options{})
@@ -67,10 +68,12 @@ func TestPublishSignsAStatement(t *testing.T) {
 		change func(*aws.World)
 		want   string
 	}{
-		"clean":              {file: "srv/a"},
-		"findings":           {file: "etc/ssh/ssh_host_rsa_key", want: "the audit of the disk found what an image must not have"},
-		"another AMI":        {"srv/a", func(w *aws.World) { w.Images[1].Source = "" }, "is no copy of ami-"},
-		"no right to attach": {"srv/a", func(w *aws.World) { w.Deny("ec2:AttachImageWatermark") }, "the permission ec2:AttachImageWatermark is missing"},
+		"clean": {file: "srv/a"},
+		"findings": {file: "etc/ssh/ssh_host_rsa_key",
+			want: "the audit of the disk found what an image must not have"},
+		"another AMI": {"srv/a", func(w *aws.World) { w.Images[1].Source = "" }, "is no copy of ami-"},
+		"no right to attach": {"srv/a", func(w *aws.World) { w.Deny("ec2:AttachImageWatermark") },
+			"the permission ec2:AttachImageWatermark is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aws.New(t).Prompt("the disk is what matters")

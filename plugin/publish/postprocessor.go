@@ -57,7 +57,8 @@ func (p *PostProcessor) Configure(raws ...any) error {
 	if p.config.Statement == "" && (len(p.config.SkipRules) > 0 || p.config.CacheFolder != "") {
 		errs = append(errs, errors.New("skip_rules and cache_folder have no effect without statement"))
 	}
-	errs = append(errs, validate.Home("statement", &p.config.Statement), validate.Home("cache_folder", &p.config.CacheFolder))
+	errs = append(errs, validate.Home("statement", &p.config.Statement),
+		validate.Home("cache_folder", &p.config.CacheFolder))
 	return validate.All(errs...)
 }
 
