@@ -28,7 +28,7 @@ const hidden = `"REDACTED"`
 type redaction struct {
 	text     []byte
 	patterns []secrets.Pattern
-	known    []string // values that a name declares as secret
+	known    []*regexp.Regexp // values that a name declares as secret
 	ranges   []hcl.Range
 }
 
@@ -120,20 +120,29 @@ func (r *redaction) named(n hclsyntax.Node) hcl.Diagnostics {
 }
 
 func (r *redaction) hideIf(secret bool, e hclsyntax.Expression) {
-	before := len(r.known)
 	if !secret {
 		return
 	}
+	literals := 0
 	_ = hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
 		if l, ok := n.(*hclsyntax.LiteralValueExpr); ok && !l.Val.IsNull() && l.Val.Type() != cty.Bool {
 			if text, err := convert.Convert(l.Val, cty.String); err == nil {
-				r.known = append(r.known, strings.TrimSpace(text.AsString()))
+				literals++
+				r.know(strings.TrimSpace(text.AsString()))
 			}
 		}
 		return nil
 	})
-	if len(r.known) > before {
+	if literals > 0 {
 		r.ranges = append(r.ranges, e.Range())
+	}
+}
+
+// know searches for a value elsewhere, too, but not in a longer word: the password alpine
+// is not in the name iso_alpine_3.
+func (r *redaction) know(value string) {
+	if len(value) > 3 {
+		r.known = append(r.known, regexp.MustCompile(`(?:^|\W|\b)`+regexp.QuoteMeta(value)+`(?:$|\W|\b)`))
 	}
 }
 
@@ -148,7 +157,7 @@ func (r *redaction) formed(n hclsyntax.Node) hcl.Diagnostics {
 	}
 	for _, p := range places {
 		text := strings.ReplaceAll(string(p.SliceBytes(r.text)), `\"`, `"`)
-		if slices.ContainsFunc(r.known, func(k string) bool { return len(k) > 3 && strings.Contains(text, k) }) ||
+		if slices.ContainsFunc(r.known, func(k *regexp.Regexp) bool { return k.MatchString(text) }) ||
 			slices.ContainsFunc(r.patterns, func(p secrets.Pattern) bool { return p.Re != nil && p.Re().MatchString(text) }) {
 			r.ranges = append(r.ranges, p)
 		}
