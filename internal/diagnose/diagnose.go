@@ -134,7 +134,8 @@ func (f Finding) commands() (list []string) {
 		if settings != "" {
 			command = strings.ReplaceAll(command, "SETTING", settings)
 		}
-		if word.word != "" && plainValue().MatchString(f.fact.Value) {
+		userData := strings.HasPrefix(command, "eksnode userdata check") // its file is another
+		if word.word != "" && !userData && plainValue().MatchString(f.fact.Value) {
 			command = strings.ReplaceAll(command, word.word, word.before+f.fact.Value)
 		}
 		list = append(list, command)

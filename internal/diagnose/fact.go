@@ -134,7 +134,7 @@ var targets = sync.OnceValue(func() (all []target) {
 		{"device", `(/dev/[a-z0-9/_-]+)`},
 		{"file", `(?:open|stat|lstat|read|mkdir|chdir|exec|spawning|executable|execute|access|line \d+:|file|` +
 			`directory:?|path) \\*['"]?(/[^ '"\\:,]+)`},
-		{"file", `(/[A-Za-z0-9._/+-]{3,})`},
+		{"file", `(?:^|[^A-Za-z0-9._/+-])(/[A-Za-z0-9._/+-]{3,})`}, // nodeadm/main.go:36 is a line of source
 		{"interface", `interface '?([a-z0-9]+)`},
 	} {
 		all = append(all, target{one[0], compile(one[1])})

@@ -94,6 +94,13 @@ func TestCommandsNameWhatFailed(t *testing.T) {
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo curl --insecure --max-time 5 https://10.0.3.17:6443/livez")
 	r = report(t, `odd: error: open /etc/odd;reboot: no such file or directory`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo ls -lZ FILE")
+	r = report(t, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "failed to load kubelet config file, path: /var/lib/kubelet/config.yaml, `+
+		`error: open /var/lib/kubelet/config.yaml: no such file or directory"`)
+	assert.Contains(t, r.Findings[0].Rule.Commands, "eksnode userdata check FILE", "it is not the kubelet's file")
+	r = report(t, `{"level":"fatal","caller":"odd/main.go:36","msg":"failed","error":"no such file or directory"}`)
+	assert.Empty(t, r.Findings, "a line of source is no file of the node")
+	r = report(t, `kubelet[7]: could not restore state from checkpoint: open /var/lib/kubelet/memory_manager_state: no such device`)
+	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo mv --no-clobber /var/lib/kubelet/memory_manager_state /root/")
 	r = report(t, `[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`)
 	assert.Equal(t, "sudo sysctl --write net.ipv4.ip_forward=1", r.Findings[0].Rule.Commands[0])
 	r = report(t, machineLines["kernel-settings"][0])

@@ -651,7 +651,7 @@ func table() []Rule {
 				`checkpoint is corrupted`, `could not restore state from checkpoint`,
 				`the expected machine state is different from the real one`,
 				`remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
-			Commands: []string{"sudo mv --no-clobber /var/lib/kubelet/FILE /root/", "sudo systemctl restart kubelet"}},
+			Commands: []string{"sudo mv --no-clobber FILE /root/", "sudo systemctl restart kubelet"}},
 		{ID: "limits",
 			Cause: "the machine has too few file handles, inotify watches or process numbers",
 			Remedy: "raise fs.inotify.max_user_instances, fs.inotify.max_user_watches or fs.file-max in /etc/sysctl.d; " +
