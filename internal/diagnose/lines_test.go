@@ -293,6 +293,7 @@ var joinLines = map[string][]string{
 		`Get "https://ABC.gr7.eu-west-1.eks.amazonaws.com/api": proxyconnect tcp: dial tcp 10.0.9.9:3128: i/o timeout`,
 		`curl: (56) Received HTTP code 407 from proxy after CONNECT: Proxy Authentication Required`,
 		`Failed to connect to proxy URL: "http://10.0.9.9:3128"`,
+		`"Unable to register node with API server" err="Post \"https://10.1.2.3:6443/api/v1/nodes\": Forbidden" node="a"`,
 	},
 	"client-certificate": {
 		`The currently active client certificate has expired, but the server is not responsive.`,

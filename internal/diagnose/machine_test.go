@@ -193,6 +193,7 @@ var machineLines = map[string][]string{
 	},
 	"nvidia": {
 		`nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown`,
+		`nvidia-container-cli.real: initialization error: driver error: failed to process request: unknown`,
 		`Failed to initialize NVML: could not load NVML library.`,
 		`NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.`,
 		`nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.0`,

@@ -290,7 +290,9 @@ func table() []Rule {
 			Remedy: "correct the proxy's address in spec.instance.environment and in the units' environment; exclude the " +
 				"cluster's endpoint, the Service range, 169.254.169.254 and the VPC from the proxy",
 			Lines: []string{`Proxy Authentication Required`, `(Tunnel connection failed|[cC]annot connect to proxy|` +
-				`Failed to connect to proxy URL|Received HTTP code \d+ from proxy)`},
+				`Failed to connect to proxy URL|Received HTTP code \d+ from proxy)`,
+				// Go's answer to a CONNECT that a proxy refuses. Servers' own answers have more words.
+				`"https://[^ "\\]+\\*": (Forbidden|Bad Gateway|Gateway Timeout|Service Unavailable)\b`},
 			Explains: []string{"blocked", "aws-api", "registry-unreachable"},
 			Commands: []string{"sudo systemctl cat kubelet containerd", "sudo cat /etc/environment"}},
 		{ID: "aws-api", Until: joined,
@@ -1007,7 +1009,7 @@ func table() []Rule {
 			Remedy: "see whether nvidia-smi works on the node; reboot after a driver update; use an image with the " +
 				"driver for the instance type, and install the device plugin on nodes with a GPU only",
 			Lines: []string{`nvml error`, `driverdog\[\d+\]: .*([fF]ailed|[eE]rror)`, `[iI]nitialize NVML`,
-				`NVIDIA-SMI has failed`, `nvidia-container-cli: (\S+ )?error`, `NVRM: API mismatch`,
+				`NVIDIA-SMI has failed`, `nvidia-container-cli(\.real)?: (\S+ )?error`, `NVRM: API mismatch`,
 				`RuntimeHandler "nvidia" not supported`, `no runtime for .{1,3}nvidia.{1,3} is configured`,
 				`nvidia-container-runtime[^ ]*: (no such file|permission denied)`,
 				`(start nvml|could not load NVML|libnvidia-ml\.so)`, `NVRM: (Xid|.*(RmInitAdapter failed|rm_init_adapter ` +
