@@ -298,6 +298,7 @@ func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
 	w, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	code, _, errOut := command(t, "", "ami", "publish", cloudImage, "--parameter", "/node")
 	require.Equal(t, 0, code, errOut)
+	w.Image(cloudImage).Source = "ami-00000000000c0de01"
 	before := w.Count()
 	code, _, errOut = command(t, "", "audit", "--ami", "resolve:ssm:/node", "--skip-rules", "not-a-node")
 	require.Equal(t, 0, code, errOut)
@@ -316,7 +317,11 @@ func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
 	for _, args := range [][]string{{"audit", "--policy"}, {"ami", "export", "--policy"}} {
 		code, out, errOut := command(t, "", args...)
 		require.Equal(t, 0, code, errOut)
-		assert.Equal(t, made, aws.ActionsOf(t, out))
+		want := made
+		if args[0] == "ami" { // only an audit asks where an AMI comes from
+			want = slices.DeleteFunc(slices.Clone(made), func(one string) bool { return one == "ec2:GetImageAncestry" })
+		}
+		assert.Equal(t, want, aws.ActionsOf(t, out))
 	}
 	for _, action := range []string{"ec2:DescribeImages", "ec2:DescribeSnapshots"} {
 		w.Deny(action)

@@ -53,7 +53,7 @@ func diskFlags(cmd *cobra.Command) *auditedDisk {
 	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to audit, with or without its region, such as eu-west-1:ami-0123456789abcdef0")
 	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to audit, with or without its region")
 	d.flags(cmd)
-	policyFlag(cmd, " for --ami and --snapshot", anywhere(awsapi.SnapshotReadPolicy))
+	policyFlag(cmd, " for --ami and --snapshot", anywhere(awsapi.AuditPolicy))
 	cmd.Long += "\n" + diskHelp
 	cmd.Example += diskExample
 	return &d

@@ -151,8 +151,10 @@ func (s Scope) read(find []statement, actions ...string) []statement {
 }
 
 func (s Scope) readForAudit() []statement {
-	return s.read(s.find("ec2:GetImageAncestry"), "ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks")
+	return s.read(s.find("ec2:GetImageAncestry"), readActions()...)
 }
+
+func readActions() []string { return []string{"ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks"} }
 
 func (s Scope) readForDiff() []statement {
 	return s.read(s.find(), "ebs:GetSnapshotBlock", "ebs:ListChangedBlocks", "ebs:ListSnapshotBlocks")
@@ -210,8 +212,11 @@ func ApprovePolicy(s Scope) (string, error) {
 // ec2:CreateTags and those of KMS for calls with other names.
 func ImportPolicy(s Scope) (string, error) { return policy(s.importing()) }
 
-// SnapshotReadPolicy is an IAM policy for auditing and exporting an AMI or a snapshot.
-func SnapshotReadPolicy(s Scope) (string, error) { return policy(s.readForAudit()) }
+// AuditPolicy is an IAM policy for auditing an AMI or a snapshot.
+func AuditPolicy(s Scope) (string, error) { return policy(s.readForAudit()) }
+
+// SnapshotReadPolicy is an IAM policy for reading an AMI or a snapshot.
+func SnapshotReadPolicy(s Scope) (string, error) { return policy(s.read(s.find(), readActions()...)) }
 
 // SnapshotDiffPolicy is an IAM policy for comparing the content of two AMIs.
 func SnapshotDiffPolicy(s Scope) (string, error) { return policy(s.readForDiff()) }

@@ -16,7 +16,7 @@ import (
 
 // A policy names the partition, regions and keys of its scope.
 func TestPoliciesOfSnapshotsHaveTheirScope(t *testing.T) {
-	text, err := awsapi.SnapshotReadPolicy(awsapi.Scope{Regions: []string{"cn-north-1", "cn-northwest-1"}, Keys: []string{"arn:aws-cn:kms:cn-north-1:123456789012:key/mine"}})
+	text, err := awsapi.AuditPolicy(awsapi.Scope{Regions: []string{"cn-north-1", "cn-northwest-1"}, Keys: []string{"arn:aws-cn:kms:cn-north-1:123456789012:key/mine"}})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"Version": "2012-10-17", "Statement": [
 		{"Sid": "EksnodeFind", "Effect": "Allow", "Action": ["ec2:DescribeImages", "ec2:DescribeSnapshots", "ec2:GetImageAncestry"], "Resource": "*"},
@@ -57,7 +57,7 @@ func TestOnlyDescriptionsAreForAllResources(t *testing.T) {
 		assert.Equal(t, s.Sid == "EksnodeFind", s.Resource == "*", s.Sid)
 		assert.Equal(t, slices.Contains(s.Action, "kms:CreateGrant"), s.Condition["Bool"]["kms:GrantIsForAWSResource"] == "true", s.Sid)
 	}
-	for _, policy := range []func(awsapi.Scope) (string, error){awsapi.SnapshotReadPolicy, awsapi.SnapshotDiffPolicy} {
+	for _, policy := range []func(awsapi.Scope) (string, error){awsapi.AuditPolicy, awsapi.SnapshotDiffPolicy} {
 		text, err := policy(awsapi.Scope{})
 		require.NoError(t, err)
 		assert.NotRegexp(t, ":(Put|Start|Delete|Register|Create|Modify)", text)

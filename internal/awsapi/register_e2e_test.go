@@ -156,7 +156,8 @@ func TestThePoliciesForSnapshotsAreTheLeast(t *testing.T) {
 		policy func(awsapi.Scope) (string, error)
 		calls  func(*testing.T, *awsapi.AWS) error
 	}{
-		{awsapi.SnapshotReadPolicy, func(t *testing.T, a *awsapi.AWS) error {
+		{awsapi.SnapshotReadPolicy, reading},
+		{awsapi.AuditPolicy, func(t *testing.T, a *awsapi.AWS) error {
 			_, err := a.Captured(t.Context(), awsapi.Image{ID: i.ID, Source: i.ID})
 			return errors.Join(reading(t, a), err)
 		}},
