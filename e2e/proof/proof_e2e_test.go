@@ -145,10 +145,11 @@ func (o options) proven(ctx context.Context, t *testing.T) (string, report, erro
 }
 
 // unseen are actions of the policy that no call has, because AWS itself makes them, or that
-// only happen in other accounts, such as those with AMIs to retire, on failures or with KMS keys.
+// only happen in other accounts, such as those with AMIs to retire, on failures, with KMS keys or
+// for audits of copies.
 var unseen = regexp.MustCompile(`^(ebs:|kms:|iam:(CreateServiceLinkedRole|PassRole|TagRole|GetOpenIDConnectProvider|GetPolicy|GetPolicyVersion)$|eks:(TagResource|DescribePodIdentityAssociation)$|` +
 	`autoscaling:|ssm:(GetParameterHistory|GetParameters)$|ec2:(DescribeFleets|DescribeSnapshotAttribute|DescribeSpotFleetRequests|DescribeSpotInstanceRequests)$|` +
-	`servicequotas:|ec2:(CreateTags|DeleteSnapshot|ModifyImageAttribute|ModifySnapshotAttribute|EnableImageDeprecation|DescribeImageAttribute|GetEbsDefaultKmsKeyId|GetImageBlockPublicAccessState|DescribeInstanceAttribute|DescribeNatGateways)$|route53:)`)
+	`servicequotas:|ec2:(CreateTags|DeleteSnapshot|ModifyImageAttribute|ModifySnapshotAttribute|EnableImageDeprecation|DescribeImageAttribute|GetEbsDefaultKmsKeyId|GetImageAncestry|GetImageBlockPublicAccessState|DescribeInstanceAttribute|DescribeNatGateways)$|route53:)`)
 
 // The whole proof runs with its own policy, and the policy has no action without a call.
 func TestTheWholeProof(t *testing.T) {
