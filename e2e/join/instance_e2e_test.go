@@ -192,7 +192,8 @@ func allowCgroupV1() string {
 	if _, version, err := tools.Find(tools.NameKubelet, ""); err == nil && strings.HasPrefix(version, "1.34.") {
 		return ""
 	}
-	return `sed -i '0,/{/s//{"failCgroupV1": false,/' /etc/kubernetes/kubelet/kubelet-config.json` + "\n"
+	const file = "/etc/kubernetes/kubelet/kubelet-config.json"
+	return "grep -q failCgroupV1 " + file + ` || sed -i '1s/{/{\n  "failCgroupV1": false,/' ` + file + "\n"
 }
 
 //go:embed testdata/node-config.mime

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The files that Amazon Linux 2's script edits with sed.
-templates="/var/lib/kubelet/kubeconfig /etc/kubernetes/kubelet/kubelet-config.json /etc/eks/containerd/containerd-config.toml"
+set -- /var/lib/kubelet/kubeconfig /etc/kubernetes/kubelet/kubelet-config.json /etc/eks/containerd/containerd-config.toml
 rm -r /etc/eks/eksnode
 cat > /var/lib/kubelet/kubeconfig <<'EOF'
 # Of the platform team's images; nodes fill it in.
@@ -30,4 +30,4 @@ users:
 EOF
 sed -i 's|"clusterDomain"|"containerLogMaxFiles": 7,\n  "clusterDomain"|' /etc/kubernetes/kubelet/kubelet-config.json
 sed -i '1i # Of the platform team.\n' /etc/eks/containerd/containerd-config.toml
-cd / && sha256sum $templates > /root/templates.sum
+mkdir /root/maker && cp --parents "$@" /root/maker

@@ -224,9 +224,15 @@ func TestAKilledAuditLeavesNothing(t *testing.T) {
 			child += strings.TrimSpace(string(text))
 		}
 		mounts, _ := os.ReadFile(filepath.Join("/proc", child, "mountinfo"))
-		return child != "" && strings.Contains(string(mounts), "/dev/loop")
-	}, time.Minute, time.Millisecond)
-	assert.Contains(t, loops(t), folder, "the copy is mounted")
+		_, device, _ := strings.Cut(run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE,NAME"), folder)
+		fields := strings.Fields(device) // the rest of the path, perhaps (deleted), and the device
+		for _, field := range fields {
+			if strings.HasPrefix(field, "/dev/loop") {
+				return child != "" && strings.Contains(string(mounts), " "+field+" ")
+			}
+		}
+		return false
+	}, time.Minute, time.Millisecond, "the copy is mounted")
 	left := func() []os.DirEntry {
 		entries, err := os.ReadDir(folder)
 		require.NoError(t, err)
