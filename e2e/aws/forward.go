@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -47,6 +48,13 @@ func (n *names) add(name, real string) {
 	n.pattern = regexp.MustCompile(`\b(` + strings.Join(all, "|") + `)\b`)
 }
 
+// clone returns the same names for another world.
+func (n *names) clone() *names {
+	n.mutex.RLock()
+	defer n.mutex.RUnlock()
+	return &names{pairs: slices.Clone(n.pairs), toMoto: maps.Clone(n.toMoto), pattern: n.pattern, fromMoto: n.fromMoto}
+}
+
 func (n *names) in(text string) string {
 	n.mutex.RLock()
 	defer n.mutex.RUnlock()
@@ -73,6 +81,13 @@ func (w *World) Name(name string, answer []byte, pattern string) {
 	found := regexp.MustCompile(pattern).FindSubmatch(answer)
 	require.NotNil(w.t, found, "%s in %s", pattern, answer)
 	w.names.add(name, string(found[1]))
+}
+
+// Alias gives an object a further name. Responses use the newest name. Commands
+// refuse names that do not have the form of AWS, such as i-1.
+func (w *World) Alias(name, also string) {
+	w.t.Helper()
+	w.names.add(also, w.names.in(name))
 }
 
 // crashes maps actions on which moto crashes to the errors of AWS.
@@ -112,9 +127,6 @@ func mend(service string, text []byte) []byte {
 func (w *World) forward(ctx context.Context, call endpoint.Call) (*endpoint.Raw, error) {
 	if w.light != nil {
 		return w.lightly(call)
-	}
-	if !looks.MatchString(call.Action) {
-		w.moto.sample = nil
 	}
 	in := call.Request
 	url := w.moto.url + w.names.in(in.URL.RequestURI())

@@ -5,7 +5,9 @@ package aws
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -83,11 +85,13 @@ func onlyLoopback() error {
 // accounts.
 type moto struct {
 	url     string
-	said    words
+	said    *words
 	command *exec.Cmd
 	ended   chan error
-	sample  *kept // moto's state of the unchanged sample
 }
+
+//go:embed moto.py
+var server string
 
 // words collects a program's output.
 type words struct {
@@ -113,8 +117,8 @@ func (w *words) last() string {
 // while on a machine under load.
 const patience = 2 * time.Minute
 
-// started is the one server of a test process. The tests run one after the
-// other.
+// started is the one server of a test process. It has an account with only the default
+// networks, and every World has a copy of it or of its copy with the sample.
 var started = sync.OnceValues(func() (*moto, error) {
 	if root := os.Getenv(alone); root != "" {
 		return startMoto(root)
@@ -137,8 +141,8 @@ func startMoto(root string) (*moto, error) {
 	if err := listener.Close(); err != nil {
 		return nil, fmt.Errorf("starting moto: %w", err)
 	}
-	m := &moto{url: "http://" + address.String(), ended: make(chan error, 1)}
-	m.command = exec.Command("/usr/bin/python3", "/usr/bin/moto_server", "-H", "127.0.0.1", "-p", fmt.Sprint(address.Port))
+	m := &moto{url: "http://" + address.String(), said: &words{}, ended: make(chan error, 1)}
+	m.command = exec.Command("/usr/bin/python3", "-c", server, fmt.Sprint(address.Port))
 	m.command.Err = nil // the program is inside the root
 	m.command.Dir = "/"
 	m.command.Env = []string{
@@ -146,7 +150,7 @@ func startMoto(root string) (*moto, error) {
 		"MOTO_IAM_LOAD_MANAGED_POLICIES=true", "MOTO_EC2_LOAD_DEFAULT_AMIS=false",
 		"MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION=true", "MOTO_ENABLE_KEYPAIR_VALIDATION=true",
 	}
-	m.command.Stdout, m.command.Stderr = &m.said, &m.said
+	m.command.Stdout, m.command.Stderr = m.said, m.said
 	m.command.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Pdeathsig: syscall.SIGKILL}
 	up := make(chan error, 1)
 	go func() {
@@ -181,27 +185,27 @@ func (m *moto) wait() error {
 	}
 }
 
-// reset deletes moto's whole state.
-func (m *moto) reset() error {
-	m.sample = nil
-	answer, err := http.Post(m.url+"/moto-api/reset", "", nil)
-	if err != nil {
-		return fmt.Errorf("resetting moto: %w", err)
+// copy returns a server with the same state. Only a copy that is for copies can be copied.
+func (m *moto) copy(forCopies bool) (*moto, error) {
+	path := "/copy"
+	if forCopies {
+		path += "?of=copies"
 	}
-	return answer.Body.Close()
+	answer, err := http.Get(m.url + path)
+	if err != nil {
+		return nil, fmt.Errorf("copying moto: %w", err)
+	}
+	defer answer.Body.Close()
+	port, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("copying moto: %s: %s (%v): %s", answer.Status, port, err, m.said.last())
+	}
+	return &moto{url: "http://" + net.JoinHostPort("127.0.0.1", string(port)), said: m.said}, nil
 }
 
-// Alias gives an object a further name. Responses use the newest name. Commands
-// refuse names that do not have the form of AWS, such as i-1.
-func (w *World) Alias(name, also string) {
-	w.t.Helper()
-	real := w.names.in(name)
-	own := &names{}
-	w.names.mutex.RLock()
-	for known, moto := range w.names.toMoto {
-		own.add(known, moto)
+// end ends a copy.
+func (m *moto) end() {
+	if answer, err := http.Get(m.url + "/end"); err == nil { // it ends without an answer
+		_ = answer.Body.Close()
 	}
-	w.names.mutex.RUnlock()
-	own.add(also, real)
-	w.names = own // the sample's names stay for the next test
 }

@@ -161,7 +161,7 @@ func (w *World) modifyMetadata(_ string, in struct {
 			text = metadataField[field].ReplaceAllString(text, name+">"+value+"<")
 		}
 	}
-	w.metadata[id], w.moto.sample = text, nil
+	w.metadata[id] = text
 	return done{true}, nil
 }
 

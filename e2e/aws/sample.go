@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -56,27 +57,27 @@ const (
 // respect.
 func Sample(t *testing.T) *World {
 	t.Helper()
-	w := newWorld(t)
+	if sampled == nil {
+		server, err := started()
+		require.NoError(t, err)
+		w := newWorld(t, server, true)
+		w.publish()
+		w.fields()
+		w.network()
+		w.role()
+		w.cluster()
+		w.nodes()
+		sampled = w
+	}
+	w := newWorld(t, sampled.moto, false)
+	w.names, w.metadata = sampled.names.clone(), maps.Clone(sampled.metadata)
 	w.publish()
 	w.fields()
-	if k := w.moto.sample; k != nil { // moto still has the unchanged sample
-		w.names, w.metadata = k.names, k.metadata
-		return w
-	}
-	require.NoError(t, w.moto.reset())
-	w.network()
-	w.role()
-	w.cluster()
-	w.nodes()
-	w.moto.sample = &kept{w.names, w.metadata}
 	return w
 }
 
-// kept is the part of a World that belongs to moto's state.
-type kept struct {
-	names    *names
-	metadata map[string]string
-}
+// sampled is the world of which every sample is a copy.
+var sampled *World
 
 // publish adds the publishers' images and a node image.
 func (w *World) publish() {

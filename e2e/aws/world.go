@@ -124,24 +124,27 @@ type World struct {
 }
 
 // New returns an account with only the default networks, until the test ends.
-// One World exists at a time.
 func New(t *testing.T) *World {
-	t.Helper()
-	w := newWorld(t)
-	require.NoError(t, w.moto.reset())
-	return w
-}
-
-// newWorld returns a proxy in front of moto's present state.
-func newWorld(t *testing.T) *World {
 	t.Helper()
 	server, err := started()
 	require.NoError(t, err)
+	return newWorld(t, server, false)
+}
+
+// newWorld returns a proxy in front of a copy of moto. Of a copy for copies, the test
+// does not end it.
+func newWorld(t *testing.T, server *moto, forCopies bool) *World {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := blank(ctx, t)
-	w.moto = server
+	var err error
+	w.moto, err = server.copy(forCopies)
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		cancel()
+		if !forCopies {
+			defer w.moto.end()
+		}
 		for _, m := range w.running {
 			if err := m.Close(); err != nil {
 				t.Errorf("closing a machine: %v", err)
