@@ -161,7 +161,7 @@ func (r *setupReader) cni() error {
 		return r.unread(err, id)
 	}
 	if len(associations) > 0 { // a service account has at most one
-		cni.PodIdentity = associations[0].Role
+		cni.PodIdentity = *associations[0].RoleArn
 		return nil
 	}
 	role, err := r.aws.Role(r.ctx, clustersetup.CNIRole)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -48,8 +49,10 @@ func uploaded(t *testing.T, a *awsapi.AWS) string {
 
 func registered(t *testing.T, a *awsapi.AWS, id string) awsapi.Image {
 	t.Helper()
+	root := types.BlockDeviceMapping{DeviceName: new("/dev/xvda"), Ebs: &types.EbsBlockDevice{SnapshotId: &id}}
 	i, err := a.Register(t.Context(), awsapi.NewImage{
-		Name: "node", Architecture: "x86_64", BootMode: "uefi", RootDevice: "/dev/xvda", Snapshot: id, VolumeType: "gp3",
+		Name: new("node"), Architecture: "x86_64", BootMode: "uefi", RootDeviceName: root.DeviceName,
+		BlockDeviceMappings: []types.BlockDeviceMapping{root},
 	})
 	require.NoError(t, err)
 	return i

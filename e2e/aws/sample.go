@@ -76,7 +76,7 @@ func Sample(t *testing.T) *World {
 	return w
 }
 
-// sampled is the world of which every sample is a copy.
+// sampled is the world that all samples copy.
 var sampled *World
 
 // publish adds the publishers' images and a node image.

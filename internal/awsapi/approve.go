@@ -102,7 +102,7 @@ func (a *AWS) DetachWatermark(ctx context.Context, image, key string) error {
 
 // TagImage sets tags of an image.
 func (a *AWS) TagImage(ctx context.Context, image string, set map[string]string) error {
-	in := &ec2.CreateTagsInput{Resources: []string{image}, Tags: tagged(types.ResourceTypeImage, set)[0].Tags}
+	in := &ec2.CreateTagsInput{Resources: []string{image}, Tags: Tagged(types.ResourceTypeImage, set)[0].Tags}
 	_, err := a.ec2.CreateTags(ctx, in)
 	return explain("tagging "+image, err)
 }

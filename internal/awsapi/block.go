@@ -173,21 +173,13 @@ func IsStaleToken(err error) bool {
 // ChangedBlocks lists the blocks that differ between two snapshots of one volume, in
 // order. IsUnrelated tells that the snapshots have no common ancestor.
 func (a *AWS) ChangedBlocks(ctx context.Context, first, second string) ([]Block, error) {
-	var all []Block
-	in := &ebs.ListChangedBlocksInput{FirstSnapshotId: aws.String(first), SecondSnapshotId: aws.String(second), MaxResults: aws.Int32(10000)}
-	for {
-		out, err := a.ebs.ListChangedBlocks(ctx, in, fewAttempts)
-		if err != nil {
-			return nil, explain("comparing the snapshots "+first+" and "+second, err)
-		}
-		for _, b := range out.ChangedBlocks {
-			all = append(all, Block{Index: aws.ToInt32(b.BlockIndex), Token: aws.ToString(b.SecondBlockToken), First: aws.ToString(b.FirstBlockToken)})
-		}
-		if aws.ToString(out.NextToken) == "" {
-			return all, nil
-		}
-		in.NextToken = out.NextToken
-	}
+	pages := ebs.NewListChangedBlocksPaginator(a.ebs, &ebs.ListChangedBlocksInput{
+		FirstSnapshotId: &first, SecondSnapshotId: &second, MaxResults: new(int32(10000)),
+	})
+	doing := "comparing the snapshots " + first + " and " + second
+	return collect(each[ebstypes.ChangedBlock](ctx, doing, pages, fewAttempts), func(b ebstypes.ChangedBlock) Block {
+		return Block{aws.ToInt32(b.BlockIndex), aws.ToString(b.SecondBlockToken), aws.ToString(b.FirstBlockToken)}
+	})
 }
 
 // IsUnrelated says that two snapshots have no common ancestor.

@@ -1,8 +1,8 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,8 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // FleetTag is the tag of the snapshots that an audit of nodes makes. Its value is the
@@ -34,14 +32,10 @@ type Node struct{ ID, Image, Volume string }
 func (a *AWS) Nodes(ctx context.Context, f Fleet) ([]Node, error) {
 	in := &ec2.DescribeInstancesInput{InstanceIds: f.Instances}
 	if len(f.Instances) == 0 {
-		in.Filters = []types.Filter{{Name: aws.String("instance-state-name"), Values: []string{"running", "stopped"}}}
+		in.Filters = []types.Filter{{Name: new("instance-state-name"), Values: []string{"running", "stopped"}}}
 	}
 	for key, value := range f.Tags {
-		filter := types.Filter{Name: aws.String("tag:" + key), Values: []string{value}}
-		if value == "" {
-			filter = types.Filter{Name: aws.String("tag-key"), Values: []string{key}}
-		}
-		in.Filters = append(in.Filters, filter)
+		in.Filters = append(in.Filters, tagFilter(key, cmp.Or(value, "*"))...)
 	}
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2, in)
 	var all []Node
@@ -67,7 +61,7 @@ func (a *AWS) Nodes(ctx context.Context, f Fleet) ([]Node, error) {
 // interrupted audit has left. The caller removes it, also after an error with an ID.
 func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 	doing := "making a snapshot of the root volume of " + n.ID
-	left, err := a.snapshotsOf(ctx, doing, n, types.Filter{Name: aws.String("tag:" + FleetTag), Values: []string{n.ID}})
+	left, err := a.nodeSnapshots(ctx, doing, n, "tag:"+FleetTag, n.ID)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -87,9 +81,7 @@ func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 	if taken.ID == "" {
 		made, err := a.ec2.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
 			VolumeId: aws.String(n.Volume), Description: aws.String("audit of " + n.ID + " by eksnode"),
-			TagSpecifications: []types.TagSpecification{{
-				ResourceType: types.ResourceTypeSnapshot, Tags: []types.Tag{{Key: aws.String(FleetTag), Value: aws.String(n.ID)}},
-			}},
+			TagSpecifications: Tagged(types.ResourceTypeSnapshot, map[string]string{FleetTag: n.ID}),
 		})
 		if err != nil {
 			return Snapshot{}, explain(doing, err)
@@ -104,7 +96,7 @@ func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 // NewestSnapshot returns the newest complete snapshot of a node's root volume.
 func (a *AWS) NewestSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 	doing := "looking for a snapshot of the root volume of " + n.ID
-	all, err := a.snapshotsOf(ctx, doing, n, types.Filter{Name: aws.String("volume-id"), Values: []string{n.Volume}})
+	all, err := a.nodeSnapshots(ctx, doing, n, "volume-id", n.Volume)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -115,17 +107,12 @@ func (a *AWS) NewestSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 	return slices.MaxFunc(all, func(x, y Snapshot) int { return x.Started.Compare(y.Started) }), nil
 }
 
-// snapshotsOf lists the account's snapshots for a node.
-func (a *AWS) snapshotsOf(ctx context.Context, doing string, n Node, filter types.Filter) ([]Snapshot, error) {
+// nodeSnapshots lists the account's snapshots for a node.
+func (a *AWS) nodeSnapshots(ctx context.Context, doing string, n Node, filter ...string) ([]Snapshot, error) {
 	if n.Volume == "" {
-		return nil, fmt.Errorf("%s: %w", doing, errors.New("the instance has no root volume in EBS"))
+		return nil, fmt.Errorf("%s: the instance has no root volume in EBS", doing)
 	}
-	found, err := a.ec2.DescribeSnapshots(ctx,
-		&ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: []types.Filter{filter}})
-	if err != nil {
-		return nil, explain(doing, err)
-	}
-	return show.Each(found.Snapshots, func(s types.Snapshot) Snapshot { return snapshotOf(s, a.Region) }), nil
+	return a.ownSnapshots(ctx, doing, filters(filter...)...)
 }
 
 // FleetPolicy is an IAM policy for auditing nodes.

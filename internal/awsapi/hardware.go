@@ -94,19 +94,14 @@ func texts[T ~string](values []T) []string {
 	return show.Each(values, func(v T) string { return string(v) })
 }
 
-// Offering is an instance type that EC2 has in an availability zone.
-type Offering struct{ Type, Zone string }
-
-// Offerings lists which of some instance types EC2 has in which of some zones.
-func (a *AWS) Offerings(ctx context.Context, names, zones []string) ([]Offering, error) {
+// OfferingZones lists those of some zones in which EC2 has one of some instance types.
+func (a *AWS) OfferingZones(ctx context.Context, names, zones []string) ([]string, error) {
 	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(a.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: types.LocationTypeAvailabilityZone,
 		Filters:      []types.Filter{{Name: aws.String("instance-type"), Values: names}, {Name: aws.String("location"), Values: zones}},
 	})
 	return collect(each[types.InstanceTypeOffering](ctx, "listing the offerings of "+strings.Join(names, ", "), pages),
-		func(o types.InstanceTypeOffering) Offering {
-			return Offering{string(o.InstanceType), aws.ToString(o.Location)}
-		})
+		func(o types.InstanceTypeOffering) string { return aws.ToString(o.Location) })
 }
 
 // Health is the result of EC2's checks of a running instance.
@@ -163,13 +158,7 @@ type NodeGroup struct {
 	// Capacity is ON_DEMAND, SPOT or CAPACITY_BLOCK.
 	Capacity          string
 	Min, Desired, Max int
-	Issues            []Issue
-}
-
-// Issue is a problem that EKS found.
-type Issue struct {
-	Code, Message string
-	Resources     []string
+	Issues            []ekstypes.Issue
 }
 
 // NodeGroup describes a managed node group.
@@ -192,19 +181,14 @@ func groupOf(in *ekstypes.Nodegroup) NodeGroup {
 		InstanceTypes: in.InstanceTypes, Capacity: string(in.CapacityType),
 	}
 	if t := in.LaunchTemplate; t != nil {
-		g.Template, g.TemplateVersion = aws.ToString(t.Id), aws.ToString(t.Version)
-		g.Template = cmp.Or(g.Template, aws.ToString(t.Name))
-		if g.TemplateVersion == "" {
-			g.TemplateVersion = "$Default"
-		}
+		g.Template = cmp.Or(aws.ToString(t.Id), aws.ToString(t.Name))
+		g.TemplateVersion = cmp.Or(aws.ToString(t.Version), "$Default")
 	}
 	if s := in.ScalingConfig; s != nil {
 		g.Min, g.Desired, g.Max = int(aws.ToInt32(s.MinSize)), int(aws.ToInt32(s.DesiredSize)), int(aws.ToInt32(s.MaxSize))
 	}
 	if in.Health != nil {
-		g.Issues = show.Each(in.Health.Issues, func(i ekstypes.Issue) Issue {
-			return Issue{string(i.Code), aws.ToString(i.Message), i.ResourceIds}
-		})
+		g.Issues = in.Health.Issues
 	}
 	return g
 }

@@ -34,11 +34,9 @@ func (a *AWS) images(ctx context.Context, owner string, disabled bool) ([]Image,
 	if owner != "self" {
 		doing = "listing the images of the account " + owner
 	}
-	in := &ec2.DescribeImagesInput{Owners: []string{owner}, IncludeDeprecated: aws.Bool(true)}
-	if disabled {
-		in.IncludeDisabled = aws.Bool(true)
-	}
-	return a.described(ctx, doing, in)
+	return a.described(ctx, doing, &ec2.DescribeImagesInput{
+		Owners: []string{owner}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: Some(disabled),
+	})
 }
 
 func (a *AWS) described(ctx context.Context, doing string, in *ec2.DescribeImagesInput) ([]Image, error) {
@@ -177,7 +175,7 @@ func imageOf(in types.Image, region string) Image {
 		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
 		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
 		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
-		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: imageDevices(in.BlockDeviceMappings),
+		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: devicesOf(in.BlockDeviceMappings),
 		Watermarks: watermarksOf(in.ImageWatermarks),
 	}
 	if in.StateReason != nil {

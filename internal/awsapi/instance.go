@@ -29,7 +29,7 @@ type Launch struct {
 	Type  string
 	// Tags are the instance's tags. AllTags are all tags that the template sets.
 	Tags    map[string]string
-	AllTags []Tagging
+	AllTags []types.LaunchTemplateTagSpecification
 	// Subnet is empty in templates that leave it to their group.
 	Subnet         string
 	SecurityGroups []string
@@ -66,13 +66,6 @@ type Launch struct {
 	// IPv6Address says whether the instance has or gets an IPv6 address. nil leaves
 	// the decision to the subnet.
 	IPv6Address *bool
-}
-
-// Tagging are the tags of all resources of one kind that a template creates.
-type Tagging struct {
-	// Kind is the kind of resource: instance, volume, network-interface …
-	Kind string
-	Tags map[string]string
 }
 
 // Instance reads the configuration with which an instance was started.
@@ -147,10 +140,12 @@ func (a *AWS) Template(ctx context.Context, template, version string) (Launch, e
 	}
 	data := out.LaunchTemplateVersions[0].LaunchTemplateData
 	l := launchOf(data)
-	if err := errors.Join(bare(data.MetadataOptions, &l.Metadata),
-		bare(data.NetworkInterfaces, &l.Interfaces)); err != nil {
+	var disks []types.BlockDeviceMapping
+	if err := errors.Join(bare(data.MetadataOptions, &l.Metadata), bare(data.NetworkInterfaces, &l.Interfaces),
+		bare(data.BlockDeviceMappings, &disks)); err != nil {
 		return Launch{}, fmt.Errorf("%s: %w", doing, err)
 	}
+	l.Devices = devicesOf(disks)
 	delete(l.Metadata, "State") // which EC2 adds
 	l.From, l.Template = "the launch template "+template, aws.ToString(out.LaunchTemplateVersions[0].LaunchTemplateId)
 	l.Version = strconv.FormatInt(aws.ToInt64(out.LaunchTemplateVersions[0].VersionNumber), 10)
@@ -163,11 +158,9 @@ func (a *AWS) Template(ctx context.Context, template, version string) (Launch, e
 func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	l := Launch{
 		Image: aws.ToString(data.ImageId), Type: string(data.InstanceType), Tags: map[string]string{}, SecurityGroups: data.SecurityGroupIds,
-		Unmanaged: unmanaged(data),
+		Unmanaged: unmanaged(data), Requirements: data.InstanceRequirements != nil, AllTags: data.TagSpecifications,
 	}
-	l.Devices, l.Requirements = templateDevices(data.BlockDeviceMappings), data.InstanceRequirements != nil
 	for _, s := range data.TagSpecifications {
-		l.AllTags = append(l.AllTags, Tagging{string(s.ResourceType), tagsOf(s.Tags)})
 		if s.ResourceType == types.ResourceTypeInstance {
 			l.Tags = tagsOf(s.Tags)
 		}
@@ -220,11 +213,7 @@ func (a *AWS) Console(ctx context.Context, id string) ([]byte, error) {
 
 // console returns the console output, latest or as of the last start and stop.
 func (a *AWS) console(ctx context.Context, id string, latest bool) ([]byte, error) {
-	in := &ec2.GetConsoleOutputInput{InstanceId: aws.String(id)}
-	if latest {
-		in.Latest = aws.Bool(true)
-	}
-	out, err := a.ec2.GetConsoleOutput(ctx, in)
+	out, err := a.ec2.GetConsoleOutput(ctx, &ec2.GetConsoleOutputInput{InstanceId: &id, Latest: Some(latest)})
 	if err != nil {
 		return nil, explain("ec2:GetConsoleOutput", err)
 	}

@@ -23,26 +23,12 @@ type BlockDevice struct {
 	Encrypted bool
 }
 
-func imageDevices(mappings []types.BlockDeviceMapping) []BlockDevice {
+func devicesOf(mappings []types.BlockDeviceMapping) []BlockDevice {
 	var list []BlockDevice
 	for _, m := range mappings {
 		if e := m.Ebs; e != nil {
-			list = append(list, deviceOf(m.DeviceName, e.SnapshotId, e.KmsKeyId, e.VolumeSize, e.Encrypted))
-		}
-	}
-	return list
-}
-
-func deviceOf(name, snapshot, key *string, size *int32, encrypted *bool) BlockDevice {
-	return BlockDevice{aws.ToString(name), aws.ToString(snapshot), aws.ToString(key), int(aws.ToInt32(size)),
-		aws.ToBool(encrypted)}
-}
-
-func templateDevices(mappings []types.LaunchTemplateBlockDeviceMapping) []BlockDevice {
-	var list []BlockDevice
-	for _, m := range mappings {
-		if e := m.Ebs; e != nil {
-			list = append(list, deviceOf(m.DeviceName, e.SnapshotId, e.KmsKeyId, e.VolumeSize, e.Encrypted))
+			list = append(list, BlockDevice{aws.ToString(m.DeviceName), aws.ToString(e.SnapshotId), aws.ToString(e.KmsKeyId),
+				int(aws.ToInt32(e.VolumeSize)), aws.ToBool(e.Encrypted)})
 		}
 	}
 	return list
@@ -50,17 +36,15 @@ func templateDevices(mappings []types.LaunchTemplateBlockDeviceMapping) []BlockD
 
 // SnapshotKeys returns the KMS keys of encrypted snapshots, in ARNs.
 func (a *AWS) SnapshotKeys(ctx context.Context, ids []string) ([]string, error) {
-	out, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: ids})
-	if err != nil {
-		return nil, explain("describing the snapshots "+strings.Join(ids, ", "), err)
-	}
+	found, err := a.snapshotsOf(ctx, "describing the snapshots "+strings.Join(ids, ", "),
+		&ec2.DescribeSnapshotsInput{SnapshotIds: ids})
 	var keys []string
-	for _, s := range out.Snapshots {
-		if aws.ToBool(s.Encrypted) && aws.ToString(s.KmsKeyId) != "" {
-			keys = append(keys, *s.KmsKeyId)
+	for _, s := range found {
+		if s.Encrypted && s.Key != "" {
+			keys = append(keys, s.Key)
 		}
 	}
-	return keys, nil
+	return keys, err
 }
 
 // VolumeKey is the KMS key with which EBS encrypts what has no other key: an ARN, or
@@ -85,14 +69,7 @@ type Key struct {
 	// Policy is the key policy as JSON. It is empty for keys of other accounts, as
 	// only their own account can read it.
 	Policy string
-	Grants []Grant
-}
-
-// Grant lets a principal use a key.
-type Grant struct {
-	// Grantee is the ARN of the principal. Operations are such as Decrypt.
-	Grantee    string
-	Operations []string
+	Grants []kmstypes.GrantListEntry
 }
 
 // DescribeKey describes a key without its policy and its grants.
@@ -136,9 +113,7 @@ func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
 		if err != nil { // another account may refuse, and its grants stay unknown
 			break
 		}
-		for _, g := range page.Grants {
-			k.Grants = append(k.Grants, Grant{aws.ToString(g.GranteePrincipal), texts(g.Operations)})
-		}
+		k.Grants = append(k.Grants, page.Grants...)
 	}
 	return k, nil
 }

@@ -67,10 +67,11 @@ type pager[Page, Option any] interface {
 }
 
 // each yields the items of all pages. An error ends the list.
-func each[Item, Page, Option any](ctx context.Context, doing string, pages pager[Page, Option]) iter.Seq2[Item, error] {
+func each[Item, Page, Option any](ctx context.Context, doing string, pages pager[Page, Option],
+	options ...func(Option)) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for pages.HasMorePages() {
-			page, err := pages.NextPage(ctx)
+			page, err := pages.NextPage(ctx, options...)
 			if err != nil {
 				var none Item
 				yield(none, explain(doing, err))

@@ -140,27 +140,15 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	}
 	// The providers of credentials get this retryer, the services another one below.
 	// The SDK's own warnings would stand between the lines for a person.
-	load := []func(*config.LoadOptions) error{config.WithRetryer(Options{Attempts: 3, Pause: time.Second}.retryer), config.WithLogger(logging.Nop{})}
-	if o.Region != "" {
-		load = append(load, config.WithRegion(o.Region))
-	}
-	if o.defaultRegion != "" {
-		load = append(load, config.WithDefaultRegion(o.defaultRegion))
-	}
-	if o.Profile != "" {
-		load = append(load, config.WithSharedConfigProfile(o.Profile))
-	}
+	var client config.HTTPClient = quickClient().WithReadTimeout(cmp.Or(o.Stall, silence))
 	if o.HTTP != nil {
-		load = append(load, config.WithHTTPClient(o.HTTP))
-	} else {
-		load = append(load, config.WithHTTPClient(quickClient().WithReadTimeout(cmp.Or(o.Stall, silence))))
-	}
-	if o.Endpoint != "" {
-		load = append(load, config.WithBaseEndpoint(o.Endpoint))
+		client = o.HTTP
 	}
 	var profileRole roleClient
-	load = append(load, config.WithAssumeRoleCredentialOptions(profileRole.wrap))
-	c, err := config.LoadDefaultConfig(ctx, load...)
+	c, err := config.LoadDefaultConfig(ctx, config.WithRetryer(Options{Attempts: 3, Pause: time.Second}.retryer),
+		config.WithLogger(logging.Nop{}), config.WithRegion(o.Region), config.WithDefaultRegion(o.defaultRegion),
+		config.WithSharedConfigProfile(o.Profile), config.WithHTTPClient(client), config.WithBaseEndpoint(o.Endpoint),
+		config.WithAssumeRoleCredentialOptions(profileRole.wrap))
 	if err != nil {
 		return c, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
@@ -175,10 +163,7 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	}
 	if o.AssumeRole != "" {
 		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(o.quick(c)), o.AssumeRole, func(a *stscreds.AssumeRoleOptions) {
-			a.RoleSessionName = "eksnode"
-			if o.ExternalID != "" {
-				a.ExternalID = aws.String(o.ExternalID)
-			}
+			a.RoleSessionName, a.ExternalID = "eksnode", Some(o.ExternalID)
 		})
 		c.Credentials = aws.NewCredentialsCache(role)
 	}

@@ -90,7 +90,7 @@ func registration(was types.Image) *ec2.RegisterImageInput {
 			delete(tags, key)
 		}
 	}
-	in.TagSpecifications = tagged(types.ResourceTypeImage, tags)
+	in.TagSpecifications = Tagged(types.ResourceTypeImage, tags)
 	return in
 }
 

@@ -16,70 +16,24 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
-// NewImage is an image to register. Every instance type of EKS nodes needs hardware
-// virtualization and ENA, so both are always set.
-type NewImage struct {
-	Name, Description string
-	// Architecture is x86_64 or arm64.
-	Architecture string
-	// BootMode is legacy-bios, uefi or uefi-preferred.
-	BootMode string
-	// RootDevice is the name of the root volume, such as /dev/xvda.
-	RootDevice string
-	// Snapshot is the ID of the root volume's snapshot.
-	Snapshot string
-	// Size is the size of the root volume, in GiB. 0 is the snapshot's size.
-	Size int32
-	// VolumeType is the type of the root volume, such as gp3.
-	VolumeType string
-	// IOPS, Throughput (in MiB/s) and InitializationRate (in MiB/s, 100 to 300) of the
-	// root volume. 0 is AWS's default.
-	IOPS, Throughput, InitializationRate int32
-	// SRIOV says that the image has the driver ixgbevf, for old instance types.
-	SRIOV bool
-	// IMDSv2 makes instances require tokens for the metadata service, with a hop limit
-	// of 2.
-	IMDSv2 bool
-	// TPM gives instances a TPM 2.0. It needs the boot mode uefi.
-	TPM bool
-	// UEFIData is the content of the UEFI variable store in Base64, or empty.
-	UEFIData string
-	Tags     map[string]string
-}
+// NewImage is an image to register.
+type NewImage = ec2.RegisterImageInput
 
 // Register registers an image and waits until it is available. If the answer to the
-// call was lost, it finds the image by its name and snapshot.
+// call was lost, it finds the image by its name and snapshot. Every instance type of EKS
+// nodes needs hardware virtualization and ENA, so both are always set.
 func (a *AWS) Register(ctx context.Context, n NewImage) (Image, error) {
-	root := &types.EbsBlockDevice{SnapshotId: aws.String(n.Snapshot), VolumeType: types.VolumeType(n.VolumeType), DeleteOnTermination: aws.Bool(true)}
-	for _, one := range []struct {
-		value int32
-		field **int32
-	}{{n.Size, &root.VolumeSize}, {n.IOPS, &root.Iops}, {n.Throughput, &root.Throughput}, {n.InitializationRate, &root.VolumeInitializationRate}} {
-		if one.value > 0 {
-			*one.field = aws.Int32(one.value)
-		}
+	n.VirtualizationType, n.EnaSupport = new("hvm"), new(true)
+	root := aws.ToString(n.BlockDeviceMappings[0].Ebs.SnapshotId)
+	return a.register(ctx, &n, func(i Image) bool { return slices.Contains(i.Snapshots, root) })
+}
+
+// Some is a pointer to a value, or nil for the zero value, for which AWS has a default.
+func Some[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
 	}
-	in := &ec2.RegisterImageInput{
-		Name: aws.String(n.Name), Architecture: types.ArchitectureValues(n.Architecture), BootMode: types.BootModeValues(n.BootMode),
-		VirtualizationType: aws.String("hvm"), EnaSupport: aws.Bool(true), RootDeviceName: aws.String(n.RootDevice),
-		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: aws.String(n.RootDevice), Ebs: root}}, TagSpecifications: tagged(types.ResourceTypeImage, n.Tags),
-	}
-	if n.Description != "" {
-		in.Description = aws.String(n.Description)
-	}
-	if n.SRIOV {
-		in.SriovNetSupport = aws.String("simple")
-	}
-	if n.IMDSv2 {
-		in.ImdsSupport = types.ImdsSupportValuesV20
-	}
-	if n.TPM {
-		in.TpmSupport = types.TpmSupportValuesV20
-	}
-	if n.UEFIData != "" {
-		in.UefiData = aws.String(n.UEFIData)
-	}
-	return a.register(ctx, in, func(i Image) bool { return slices.Contains(i.Snapshots, n.Snapshot) })
+	return &value
 }
 
 // register registers an image. RegisterImage has no client token: ours says whether the
@@ -95,7 +49,8 @@ func (a *AWS) register(ctx context.Context, in *ec2.RegisterImageInput, ours fun
 	})
 }
 
-func tagged(kind types.ResourceType, tags map[string]string) []types.TagSpecification {
+// Tagged gives a new resource tags.
+func Tagged(kind types.ResourceType, tags map[string]string) []types.TagSpecification {
 	if len(tags) == 0 {
 		return nil
 	}
@@ -144,18 +99,9 @@ type Copy struct {
 func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image, error) {
 	doing := fmt.Sprintf("copying the image %s from %s to %s", image, region, a.Region)
 	in := &ec2.CopyImageInput{
-		ClientToken:  aws.String(c.Token),
-		SourceRegion: aws.String(region), SourceImageId: aws.String(image), Name: aws.String(c.Name),
-		TagSpecifications: append(tagged(types.ResourceTypeImage, c.Tags), tagged(types.ResourceTypeSnapshot, c.Tags)...),
-	}
-	if c.Description != "" {
-		in.Description = aws.String(c.Description)
-	}
-	if c.Encrypted {
-		in.Encrypted = aws.Bool(true)
-	}
-	if c.Key != "" {
-		in.KmsKeyId = aws.String(c.Key)
+		ClientToken: &c.Token, SourceRegion: &region, SourceImageId: &image, Name: &c.Name,
+		Description: Some(c.Description), Encrypted: Some(c.Encrypted), KmsKeyId: Some(c.Key),
+		TagSpecifications: append(Tagged(types.ResourceTypeImage, c.Tags), Tagged(types.ResourceTypeSnapshot, c.Tags)...),
 	}
 	ours := func(i Image) bool { return i.Source == image && i.SourceRegion == region }
 	return a.create(ctx, c.Name, ours, func() (*string, error) {
@@ -178,43 +124,19 @@ func (a *AWS) CopiedSnapshots(ctx context.Context, i Image) (ids []string, err e
 			ids = now.Snapshots
 			return err
 		}
-		out, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{
-			OwnerIds: []string{"self"}, Filters: filters("description", "*DestinationAmi "+i.ID+" *"),
-		})
-		if err != nil {
-			return explain(doing, err)
-		}
-		ids = show.Each(out.Snapshots, func(s types.Snapshot) string { return aws.ToString(s.SnapshotId) })
-		if len(ids) == 0 {
+		found, err := a.ownSnapshots(ctx, doing, filters("description", "*DestinationAmi "+i.ID+" *")...)
+		ids = show.Each(found, func(s Snapshot) string { return s.ID })
+		if err == nil && len(ids) == 0 {
 			return none
 		}
-		return nil
+		return err
 	})
 	return ids, err
 }
 
-// Shares are the accounts and organizations that may use an image.
-type Shares struct {
-	// Accounts are account IDs. Groups is "all" or nothing.
-	Accounts, Groups []string
-	// Organizations and Units are ARNs of organizations and organizational units.
-	Organizations, Units []string
-}
-
-// permissions are the shares as EC2 has them.
-func (s Shares) permissions() []types.LaunchPermission {
-	type one = types.LaunchPermission
-	return slices.Concat(
-		show.Each(s.Accounts, func(id string) one { return one{UserId: &id} }),
-		show.Each(s.Groups, func(name string) one { return one{Group: types.PermissionGroup(name)} }),
-		show.Each(s.Organizations, func(arn string) one { return one{OrganizationArn: &arn} }),
-		show.Each(s.Units, func(arn string) one { return one{OrganizationalUnitArn: &arn} }),
-	)
-}
-
 // Share lets others use an image, and accounts read its snapshots.
-func (a *AWS) Share(ctx context.Context, i Image, s Shares, snapshots []string) error {
-	errs := []error{a.permit(ctx, i.ID, s.permissions())}
+func (a *AWS) Share(ctx context.Context, i Image, with []types.LaunchPermission, snapshots []string) error {
+	errs := []error{a.permit(ctx, i.ID, with)}
 	for _, account := range snapshots {
 		for _, id := range i.Snapshots {
 			errs = append(errs, a.settled(ctx, func() error {
@@ -310,7 +232,7 @@ func (a *AWS) Usage(ctx context.Context) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	snapshots, err := a.snapshots(ctx)
+	snapshots, err := a.ownSnapshots(ctx, listing)
 	u.Images, u.Snapshots = len(images), len(snapshots)
 	for _, i := range images {
 		if i.Public {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -27,6 +28,15 @@ func snapshotOf(t *testing.T, a *awsapi.AWS, text string) awsapi.Snapshot {
 	return s
 }
 
+// node is an image to register.
+func node(snapshot string) awsapi.NewImage {
+	root := &types.EbsBlockDevice{SnapshotId: &snapshot, VolumeType: "gp3"}
+	return awsapi.NewImage{
+		Name: new("node"), Architecture: "x86_64", BootMode: "uefi", RootDeviceName: new("/dev/xvda"),
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: new("/dev/xvda"), Ebs: root}},
+	}
+}
+
 func ebsWorld(t *testing.T) (*aws.World, *awsapi.AWS) {
 	t.Helper()
 	w := aws.New(t)
@@ -40,10 +50,13 @@ func TestRegisteredImagesHaveTheirProperties(t *testing.T) {
 	w, a := ebsWorld(t)
 	s := snapshotOf(t, a, "root")
 	require.Equal(t, map[string]string{"eksnode:distro": "debian"}, s.Tags)
-	i, err := a.Register(t.Context(), awsapi.NewImage{
-		Name: "node", Description: "a node", Architecture: "x86_64", BootMode: "uefi", RootDevice: "/dev/xvda", Snapshot: s.ID, Size: 8, VolumeType: "gp3",
-		Throughput: 250, IOPS: 3000, InitializationRate: 200, SRIOV: true, IMDSv2: true, TPM: true, Tags: map[string]string{"eksnode:distro": "debian"},
-	})
+	n := node(s.ID)
+	n.Description, n.SriovNetSupport, n.ImdsSupport, n.TpmSupport = new("a node"), new("simple"), "v2.0", "v2.0"
+	root := n.BlockDeviceMappings[0].Ebs
+	root.VolumeSize, root.Throughput, root.Iops = new(int32(8)), new(int32(250)), new(int32(3000))
+	root.VolumeInitializationRate = new(int32(200))
+	n.TagSpecifications = awsapi.Tagged(types.ResourceTypeImage, map[string]string{"eksnode:distro": "debian"})
+	i, err := a.Register(t.Context(), n)
 	require.NoError(t, err)
 	require.Equal(t, "v2.0", i.IMDS)
 	require.True(t, i.ENA)
@@ -53,7 +66,8 @@ func TestRegisteredImagesHaveTheirProperties(t *testing.T) {
 	require.True(t, bytes.HasPrefix(disk, []byte("root")))
 	require.Len(t, disk, 1<<30)
 
-	require.NoError(t, a.Share(t.Context(), i, awsapi.Shares{Accounts: []string{"210987654321"}}, []string{"210987654321"}))
+	with := []types.LaunchPermission{{UserId: new("210987654321")}}
+	require.NoError(t, a.Share(t.Context(), i, with, []string{"210987654321"}))
 	require.Equal(t, []aws.Share{{Account: "210987654321"}}, w.Image("node").Shares)
 	other := open(t, awsapi.Options{Region: "us-east-1", Settle: time.Millisecond})
 	c, err := other.CopyFrom(t.Context(), aws.Region, i.ID, awsapi.Copy{Name: "node", Encrypted: true})
@@ -71,31 +85,32 @@ func TestImagesThatAreRefused(t *testing.T) {
 	w, a := ebsWorld(t)
 	w.MayRefuse()
 	s := snapshotOf(t, a, "root")
-	right := awsapi.NewImage{Name: "node", Architecture: "x86_64", BootMode: "legacy-bios", RootDevice: "/dev/xvda", Snapshot: s.ID, VolumeType: "gp3"}
 	for name, one := range map[string]struct {
-		change func(*awsapi.NewImage)
+		change func(*awsapi.NewImage, *types.EbsBlockDevice)
 		says   string
 	}{
-		"name":       {func(n *awsapi.NewImage) { n.Name = "a" }, "InvalidAMIName.Malformed"},
-		"boot mode":  {func(n *awsapi.NewImage) { n.Architecture = "arm64" }, "boot mode legacy-bios for arm64"},
-		"TPM":        {func(n *awsapi.NewImage) { n.TPM = true }, "tpmSupport"},
-		"throughput": {func(n *awsapi.NewImage) { n.Throughput = 100 }, "Volume throughput of 100"},
-		"rate":       {func(n *awsapi.NewImage) { n.InitializationRate = 400 }, "volumeInitializationRate 400"},
-		"UEFI data":  {func(n *awsapi.NewImage) { n.UEFIData = "%" }, "uefiData"},
-		"snapshot":   {func(n *awsapi.NewImage) { n.Snapshot = "snap-0123456789abcdef0" }, "InvalidSnapshot.NotFound"},
+		"name":      {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.Name = new("a") }, "InvalidAMIName.Malformed"},
+		"boot mode": {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.BootMode, n.Architecture = "legacy-bios", "arm64" }, "boot mode legacy-bios for arm64"},
+		"TPM":       {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.BootMode, n.TpmSupport = "legacy-bios", "v2.0" }, "tpmSupport"},
+		"throughput": {func(_ *awsapi.NewImage, root *types.EbsBlockDevice) { root.Throughput = new(int32(100)) },
+			"Volume throughput of 100"},
+		"rate": {func(_ *awsapi.NewImage, root *types.EbsBlockDevice) { root.VolumeInitializationRate = new(int32(400)) },
+			"volumeInitializationRate 400"},
+		"UEFI data": {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.UefiData = new("%") }, "uefiData"},
+		"snapshot": {func(_ *awsapi.NewImage, root *types.EbsBlockDevice) { root.SnapshotId = new("snap-0123456789abcdef0") },
+			"InvalidSnapshot.NotFound"},
 	} {
-		n := right
-		one.change(&n)
+		n := node(s.ID)
+		one.change(&n, n.BlockDeviceMappings[0].Ebs)
 		_, err := a.Register(t.Context(), n)
 		require.ErrorContains(t, err, one.says, name)
-		require.ErrorContains(t, err, "registering the image "+n.Name)
+		require.ErrorContains(t, err, "registering the image "+*n.Name)
 	}
-	_, err := a.Register(t.Context(), right)
+	_, err := a.Register(t.Context(), node(s.ID))
 	require.NoError(t, err)
-	_, err = a.Register(t.Context(), right)
+	_, err = a.Register(t.Context(), node(s.ID))
 	require.NoError(t, err, "the image is that of a call without an answer")
-	right.Snapshot = snapshotOf(t, a, "another").ID
-	_, err = a.Register(t.Context(), right)
+	_, err = a.Register(t.Context(), node(snapshotOf(t, a, "another").ID))
 	require.ErrorContains(t, err, "InvalidAMIName.Duplicate")
 }
 
@@ -140,9 +155,7 @@ func TestThePoliciesForSnapshotsAreTheLeast(t *testing.T) {
 	w.Folder = "" // the image needs no disk
 	first := written(t, a, awsapi.NewSnapshot{Token: "first", Encrypted: true})
 	second := written(t, a, awsapi.NewSnapshot{Token: "second", Parent: first})
-	i, err := a.Register(t.Context(), awsapi.NewImage{
-		Name: "node", Architecture: "x86_64", BootMode: "uefi", RootDevice: "/dev/xvda", Snapshot: first, VolumeType: "gp3",
-	})
+	i, err := a.Register(t.Context(), node(first))
 	require.NoError(t, err)
 	w.Put("/node", i.ID)
 	comparing := func(t *testing.T, a *awsapi.AWS) error {

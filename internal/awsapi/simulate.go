@@ -164,16 +164,9 @@ func (a *AWS) Account(ctx context.Context) (string, error) {
 	return aws.ToString(out.Account), nil
 }
 
-// PodIdentity gives the pods of a service account a role.
-type PodIdentity struct {
-	// Role is the ARN of the role. Target is the ARN of another role that Role
-	// assumes for the pods, or empty.
-	Role, Target string
-}
-
 // PodIdentities lists the pod identity associations of a service account.
-func (a *AWS) PodIdentities(ctx context.Context, cluster, namespace, account string) ([]PodIdentity, error) {
-	var all []PodIdentity
+func (a *AWS) PodIdentities(ctx context.Context, cluster, namespace, account string) ([]*ekstypes.PodIdentityAssociation, error) {
+	var all []*ekstypes.PodIdentityAssociation
 	pages := eks.NewListPodIdentityAssociationsPaginator(a.eks, &eks.ListPodIdentityAssociationsInput{
 		ClusterName: aws.String(cluster), Namespace: aws.String(namespace), ServiceAccount: aws.String(account),
 	})
@@ -192,7 +185,7 @@ func (a *AWS) PodIdentities(ctx context.Context, cluster, namespace, account str
 		if out.Association == nil || aws.ToString(out.Association.RoleArn) == "" {
 			return nil, errIncomplete(doing, "role")
 		}
-		all = append(all, PodIdentity{aws.ToString(out.Association.RoleArn), aws.ToString(out.Association.TargetRoleArn)})
+		all = append(all, out.Association)
 	}
 	return all, nil
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
+const listing = "listing your snapshots"
+
 // The states of a snapshot.
 const (
 	SnapshotPending   = "pending"
@@ -67,20 +69,32 @@ type NewSnapshot struct {
 
 // Snapshot reads a snapshot. EC2 may not find a new one at once.
 func (a *AWS) Snapshot(ctx context.Context, id string) (Snapshot, error) {
-	var found Snapshot
+	var found []Snapshot
 	doing := "reading the snapshot " + id
-	err := a.settled(ctx, func() error {
-		out, err := a.ec2.DescribeSnapshots(ctx, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
-		if err != nil {
-			return explain(doing, err)
-		}
-		if len(out.Snapshots) != 1 {
+	err := a.settled(ctx, func() (err error) {
+		found, err = a.snapshotsOf(ctx, doing, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+		if err == nil && len(found) != 1 {
 			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidSnapshot.NotFound", Said: "the answer has no snapshot"})
 		}
-		found = snapshotOf(out.Snapshots[0], a.Region)
-		return nil
+		return err
 	})
-	return found, err
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return found[0], nil
+}
+
+func (a *AWS) snapshotsOf(ctx context.Context, doing string, in *ec2.DescribeSnapshotsInput) ([]Snapshot, error) {
+	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2, in)
+	return collect(each[types.Snapshot](ctx, doing, pages),
+		func(in types.Snapshot) Snapshot { return snapshotOf(in, a.Region) })
+}
+
+// ownSnapshots lists the caller's snapshots in the region. Without a page size, EC2 reads
+// all at once, and may not answer in time.
+func (a *AWS) ownSnapshots(ctx context.Context, doing string, by ...types.Filter) ([]Snapshot, error) {
+	return a.snapshotsOf(ctx, doing,
+		&ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, Filters: by, MaxResults: new(int32(1000))})
 }
 
 func snapshotOf(s types.Snapshot, region string) Snapshot {
@@ -94,18 +108,10 @@ func snapshotOf(s types.Snapshot, region string) Snapshot {
 
 // StartSnapshot starts a snapshot and returns its ID.
 func (a *AWS) StartSnapshot(ctx context.Context, n NewSnapshot) (string, error) {
-	in := &ebs.StartSnapshotInput{VolumeSize: aws.Int64(n.Size), ClientToken: aws.String(n.Token), Timeout: aws.Int32(int32(n.Timeout / time.Minute))}
-	if n.Description != "" {
-		in.Description = aws.String(n.Description)
-	}
-	if n.Parent != "" {
-		in.ParentSnapshotId = aws.String(n.Parent)
-	}
-	if n.Encrypted {
-		in.Encrypted = aws.Bool(true)
-	}
-	if n.Key != "" {
-		in.KmsKeyArn = aws.String(n.Key)
+	in := &ebs.StartSnapshotInput{
+		VolumeSize: &n.Size, ClientToken: &n.Token, Timeout: new(int32(n.Timeout / time.Minute)),
+		Description: Some(n.Description), ParentSnapshotId: Some(n.Parent), Encrypted: Some(n.Encrypted),
+		KmsKeyArn: Some(n.Key),
 	}
 	for _, key := range slices.Sorted(maps.Keys(n.Tags)) {
 		in.Tags = append(in.Tags, ebstypes.Tag{Key: aws.String(key), Value: aws.String(n.Tags[key])})
@@ -194,11 +200,7 @@ func (a *AWS) DefaultEncryption(ctx context.Context) (on bool, key string, err e
 // snapshots that no image names. Stays has an error for each free snapshot that stays.
 func (a *AWS) Retire(ctx context.Context, i Image, free []string) (stays map[string]error, err error) {
 	all := len(free) > 0 && !slices.ContainsFunc(i.Snapshots, func(id string) bool { return !slices.Contains(free, id) })
-	in := &ec2.DeregisterImageInput{ImageId: aws.String(i.ID)}
-	if all {
-		in.DeleteAssociatedSnapshots = aws.Bool(true)
-	}
-	out, err := a.ec2.DeregisterImage(ctx, in)
+	out, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: &i.ID, DeleteAssociatedSnapshots: Some(all)})
 	if err = explain("deregistering the image "+i.ID, err); err != nil && !IsGone(err) {
 		return nil, err // a first call may have lost its answer
 	}
@@ -236,7 +238,7 @@ func Orphans(ctx context.Context, regions []*AWS) ([]Orphan, error) {
 	}
 	read, err := Each(ctx, regions, func(ctx context.Context, a *AWS) (c content, err error) {
 		// Snapshots first: one that gets its image meanwhile is no orphan.
-		if c.snapshots, err = a.snapshots(ctx); err == nil {
+		if c.snapshots, err = a.ownSnapshots(ctx, listing); err == nil {
 			c.images, err = a.images(ctx, "self", true)
 		}
 		return c, err
@@ -246,14 +248,6 @@ func Orphans(ctx context.Context, regions []*AWS) ([]Orphan, error) {
 		all.snapshots, all.images = append(all.snapshots, read[region].snapshots...), append(all.images, read[region].images...)
 	}
 	return orphans(all.images, all.snapshots), err
-}
-
-// snapshots lists the caller's snapshots in the region. Without a page size, EC2 reads
-// all at once, and may not answer in time.
-func (a *AWS) snapshots(ctx context.Context) ([]Snapshot, error) {
-	pages := ec2.NewDescribeSnapshotsPaginator(a.ec2, &ec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}, MaxResults: aws.Int32(1000)})
-	return collect(each[types.Snapshot](ctx, "listing your snapshots", pages),
-		func(in types.Snapshot) Snapshot { return snapshotOf(in, a.Region) })
 }
 
 // copied is how EC2 describes the snapshot of an image's copy, and made how it describes

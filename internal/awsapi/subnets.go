@@ -203,13 +203,17 @@ func (s Selector) filters(id, name string) []types.Filter {
 		list = append(list, filters(name, s.Name)...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
-		if value := s.Tags[key]; value == "*" {
-			list = append(list, filters("tag-key", key)...)
-		} else {
-			list = append(list, filters("tag:"+key, value)...)
-		}
+		list = append(list, tagFilter(key, s.Tags[key])...)
 	}
 	return list
+}
+
+// tagFilter selects by a tag. The value * is any.
+func tagFilter(key, value string) []types.Filter {
+	if value == "*" {
+		return filters("tag-key", key)
+	}
+	return filters("tag:"+key, value)
 }
 
 // SelectSubnets returns the IDs of the selected subnets.

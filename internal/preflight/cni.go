@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
@@ -56,8 +58,8 @@ func (f *facts) cniOf(ctx context.Context, a *awsapi.AWS) fact[cni] {
 	addon := f.addon("vpc-cni")
 	switch {
 	case len(associations) > 0:
-		c = cni{by: podIdentity, arn: associations[0].Role}
-		if target := associations[0].Target; target != "" {
+		c = cni{by: podIdentity, arn: aws.ToString(associations[0].RoleArn)}
+		if target := aws.ToString(associations[0].TargetRoleArn); target != "" {
 			c.arn, c.source = target, c.arn
 		}
 	case addon != nil && addon.Role != "":

@@ -71,7 +71,7 @@ type facts struct {
 	architectures fact[[]string]
 	types         fact[[]awsapi.InstanceType] // absent when the target names none
 	health        fact[awsapi.Health]
-	offerings     fact[[]awsapi.Offering]
+	offerings     fact[[]string]       // zones
 	quotas        fact[[]awsapi.Quota] // of the types, in their order
 	spotRole      fact[awsapi.Role]
 	keys          fact[[]awsapi.Key]

@@ -20,11 +20,11 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 		}
 		return learn(a.Health(ctx, f.target.Instance))
 	})
-	f.offerings = after(f.types, func(all []awsapi.InstanceType) fact[[]awsapi.Offering] {
+	f.offerings = after(f.types, func(all []awsapi.InstanceType) fact[[]string] {
 		if f.subnets.err != nil || f.target.Instance != "" || len(all) == 0 {
-			return fact[[]awsapi.Offering]{err: f.subnets.err, absent: f.subnets.err == nil}
+			return fact[[]string]{err: f.subnets.err, absent: f.subnets.err == nil}
 		}
-		return learn(a.Offerings(ctx, f.typeNames(), f.zones()))
+		return learn(a.OfferingZones(ctx, f.typeNames(), f.zones()))
 	})
 	f.quotas = after(f.types, func(all []awsapi.InstanceType) fact[[]awsapi.Quota] {
 		if f.target.Instance != "" || len(all) == 0 || f.group.value.Capacity == "SPOT" {
@@ -190,7 +190,7 @@ func checkTypeZone(f *facts) *result {
 	names := strings.Join(f.typeNames(), ", ")
 	var with, without []string
 	for _, zone := range f.zones() {
-		if slices.ContainsFunc(f.offerings.value, func(o awsapi.Offering) bool { return o.Zone == zone }) {
+		if slices.Contains(f.offerings.value, zone) {
 			with = append(with, zone)
 		} else {
 			without = append(without, zone)

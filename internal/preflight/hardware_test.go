@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
 	"github.com/stretchr/testify/assert"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -108,9 +109,11 @@ func TestLaunchTemplatesMustStartInstances(t *testing.T) {
 		}), "does not clearly let Auto Scaling use the key", "create-grant"},
 		{"disk-keys", "WARN", key(func(k *awsapi.Key) { k.Policy = "{" }), "does not clearly let Auto Scaling use the key", "create-grant"},
 		{"disk-keys", "OK", key(func(k *awsapi.Key) {
-			k.Grants = []awsapi.Grant{{Grantee: scaling, Operations: []string{"Decrypt", "GenerateDataKeyWithoutPlaintext", "CreateGrant"}}}
+			k.Grants = []types.GrantListEntry{{GranteePrincipal: new(scaling), Operations: []types.GrantOperation{"Decrypt", "GenerateDataKeyWithoutPlaintext", "CreateGrant"}}}
 		}), ownKey + ", by a grant", ""},
-		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.Grants = []awsapi.Grant{{Grantee: scaling, Operations: []string{"Decrypt"}}} }), "Client.InternalError", "create-grant"},
+		{"disk-keys", "FAIL", key(func(k *awsapi.Key) {
+			k.Grants = []types.GrantListEntry{{GranteePrincipal: new(scaling), Operations: []types.GrantOperation{"Decrypt"}}}
+		}), "Client.InternalError", "create-grant"},
 		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.State = "Disabled" }), "is disabled", "aws kms enable-key --key-id " + ownKey},
 		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.State = "PendingDeletion" }), "will be deleted", "aws kms cancel-key-deletion --key-id " + ownKey},
 		{"disk-keys", "FAIL", key(func(k *awsapi.Key) { k.Symmetric = false }), "is not symmetric", "aws kms create-key"},
@@ -181,10 +184,10 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 	for name, c := range map[string]checkCase{
 		"another tag": {"cluster-tag", "WARN", func(f *facts) {
 			f.launch.value.Tags = map[string]string{"team": "a"}
-			f.launch.value.AllTags = []awsapi.Tagging{{Kind: "volume", Tags: map[string]string{"team": "o'brien"}}, {Kind: "instance", Tags: f.launch.value.Tags}}
+			f.launch.value.AllTags = append(tagging("volume", "team", "o'brien"), tagging("instance", "team", "a")...)
 		}, "the launch template nodes has no tag kubernetes.io/cluster/my-cluster=owned; the Auto Scaling group may add the tag",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"TagSpecifications":[{"ResourceType":"volume","Tags":[{"Key":"team","Value":"o'\''brien"}]},` +
-				`{"ResourceType":"instance","Tags":[{"Key":"kubernetes.io/cluster/my-cluster","Value":"owned"},{"Key":"team","Value":"a"}]}]}'`},
+				`{"ResourceType":"instance","Tags":[{"Key":"team","Value":"a"},{"Key":"kubernetes.io/cluster/my-cluster","Value":"owned"}]}]}'`},
 		"no profile": {"instance-profile", "FAIL",
 			func(f *facts) {
 				f.launch.value.Profile, f.profile.value = "",

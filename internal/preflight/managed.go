@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
@@ -216,8 +219,8 @@ func checkNodeGroup(f *facts) *result {
 	}
 	g := f.group.value
 	describe := fmt.Sprintf("aws eks describe-nodegroup --cluster-name %s --nodegroup-name %s --query nodegroup.health", f.target.Cluster, g.Name)
-	issues := show.Each(g.Issues, func(i awsapi.Issue) string {
-		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", i.Code, i.Message, strings.Join(i.Resources, ", ")))
+	issues := show.Each(g.Issues, func(i ekstypes.Issue) string {
+		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
 	})
 	size := fmt.Sprintf("%d to %d nodes, %d desired", g.Min, g.Max, g.Desired)
 	switch {

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -144,25 +147,15 @@ func checkClusterTag(f *facts) *result {
 }
 
 // tagged are all tags of the launch template, with one more tag for its instances.
-func (f *facts) tagged(key, value string) []map[string]any {
-	var list []map[string]any
-	all := f.launch.value.AllTags
-	if !slices.ContainsFunc(all, func(t awsapi.Tagging) bool { return t.Kind == "instance" }) {
-		all = append(slices.Clone(all), awsapi.Tagging{Kind: "instance"})
+func (f *facts) tagged(key, value string) []types.LaunchTemplateTagSpecification {
+	all := slices.Clone(f.launch.value.AllTags)
+	i := slices.IndexFunc(all, func(t types.LaunchTemplateTagSpecification) bool { return t.ResourceType == types.ResourceTypeInstance })
+	if i < 0 {
+		i, all = len(all), append(all, types.LaunchTemplateTagSpecification{ResourceType: types.ResourceTypeInstance})
 	}
-	for _, t := range all {
-		tags := map[string]string{}
-		maps.Copy(tags, t.Tags)
-		if t.Kind == "instance" {
-			tags[key] = value
-		}
-		var pairs []map[string]string
-		for _, k := range slices.Sorted(maps.Keys(tags)) {
-			pairs = append(pairs, map[string]string{"Key": k, "Value": tags[k]})
-		}
-		list = append(list, map[string]any{"ResourceType": t.Kind, "Tags": pairs})
-	}
-	return list
+	others := slices.DeleteFunc(slices.Clone(all[i].Tags), func(t types.Tag) bool { return aws.ToString(t.Key) == key })
+	all[i].Tags = append(others, types.Tag{Key: &key, Value: &value})
+	return all
 }
 
 func checkMetadata(f *facts) *result {

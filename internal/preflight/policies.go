@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms/types"
+
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
@@ -143,17 +146,11 @@ func (f *facts) grant(k awsapi.Key) string {
 }
 
 // granted says whether a grant lets a role attach encrypted disks.
-func granted(grants []awsapi.Grant, role string) bool {
-	return slices.ContainsFunc(grants, func(g awsapi.Grant) bool {
-		if g.Grantee != role {
-			return false
-		}
-		for _, operation := range []string{"Decrypt", "GenerateDataKeyWithoutPlaintext", "CreateGrant"} {
-			if !slices.Contains(g.Operations, operation) {
-				return false
-			}
-		}
-		return true
+func granted(grants []types.GrantListEntry, role string) bool {
+	needed := []types.GrantOperation{"Decrypt", "GenerateDataKeyWithoutPlaintext", "CreateGrant"}
+	return slices.ContainsFunc(grants, func(g types.GrantListEntry) bool {
+		lacks := func(o types.GrantOperation) bool { return !slices.Contains(g.Operations, o) }
+		return aws.ToString(g.GranteePrincipal) == role && !slices.ContainsFunc(needed, lacks)
 	})
 }
 

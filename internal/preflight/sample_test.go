@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -73,7 +74,7 @@ func sample() *facts {
 				"uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true, VCPUs: 2,
 		}}),
 		health: known(awsapi.Health{System: "ok", Instance: "ok",
-			Storage: "ok"}), offerings: fact[[]awsapi.Offering]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true},
+			Storage: "ok"}), offerings: fact[[]string]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true},
 		spotRole: fact[awsapi.Role]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{
 			Name: "node", ARN: nodeRole, Trust: ec2Trust,
@@ -108,13 +109,18 @@ func templated() *facts {
 	l := &f.launch.value
 	l.From, l.Template, l.Version, l.Profile = "the launch template nodes", "lt-1", "1", "nodes"
 	l.Subnet, l.PublicAddress, l.IPv6Address, l.HopLimit = "", nil, nil, 0
-	l.AllTags, l.Metadata = []awsapi.Tagging{{Kind: "instance", Tags: l.Tags}}, map[string]any{"HttpTokens": "required"}
+	l.AllTags, l.Metadata = tagging("instance", "kubernetes.io/cluster/my-cluster", "owned"), map[string]any{"HttpTokens": "required"}
 	l.State, f.health, f.keys = "", fact[awsapi.Health]{absent: true}, fact[[]awsapi.Key]{}
-	f.offerings = known([]awsapi.Offering{{Type: "m6i.large", Zone: "eu-west-1a"}, {Type: "m6i.large", Zone: "eu-west-1b"}})
+	f.offerings = known([]string{"eu-west-1a", "eu-west-1b"})
 	f.quotas = known([]awsapi.Quota{{Name: "running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
 		Service: "ec2", Code: "L-1216C47A", Limit: 5}})
 	f.subnets.value = slices.Clone(f.planeSubnets.value)
 	return f
+}
+
+// tagging are the tags of a launch template for one kind of resource.
+func tagging(kind types.ResourceType, key, value string) []types.LaunchTemplateTagSpecification {
+	return []types.LaunchTemplateTagSpecification{{ResourceType: kind, Tags: []types.Tag{{Key: &key, Value: &value}}}}
 }
 
 // lacking is what a simulation returns when a role lacks actions on all resources.

@@ -15,10 +15,12 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // register registers the AMI of the snapshot, copies it and shares it. The snapshots of
@@ -49,13 +51,26 @@ func (r *run) register(ctx context.Context) (err error) {
 }
 
 func (r *run) registerNew(ctx context.Context) (err error) {
-	s := r.Spec
-	r.result.Image, err = r.aws.Register(ctx, awsapi.NewImage{
-		Name: s.Name, Description: s.Description, Architecture: s.Architecture, BootMode: s.BootMode, RootDevice: cmp.Or(s.RootDevice, "/dev/xvda"),
-		Snapshot: r.result.Upload.Snapshot.ID, Size: int32(s.VolumeSize), VolumeType: cmp.Or(s.VolumeType, defaultVolume), IOPS: int32(s.IOPS),
-		Throughput: int32(s.Throughput), InitializationRate: int32(s.InitializationRate), SRIOV: s.SRIOV, IMDSv2: s.IMDS != imdsOptional, TPM: s.TPM != "",
-		UEFIData: strings.Join(strings.Fields(s.UEFIData), ""), Tags: s.Tags,
-	})
+	s, device := r.Spec, cmp.Or(r.Spec.RootDevice, "/dev/xvda")
+	root := types.EbsBlockDevice{
+		SnapshotId: &r.result.Upload.Snapshot.ID, VolumeType: types.VolumeType(cmp.Or(s.VolumeType, defaultVolume)),
+		DeleteOnTermination: new(true), VolumeSize: awsapi.Some(int32(s.VolumeSize)), Iops: awsapi.Some(int32(s.IOPS)),
+		Throughput: awsapi.Some(int32(s.Throughput)), VolumeInitializationRate: awsapi.Some(int32(s.InitializationRate)),
+	}
+	n := awsapi.NewImage{
+		Name: &s.Name, Description: awsapi.Some(s.Description), Architecture: types.ArchitectureValues(s.Architecture),
+		BootMode: types.BootModeValues(s.BootMode), TpmSupport: types.TpmSupportValues(s.TPM), RootDeviceName: &device,
+		UefiData:            awsapi.Some(strings.Join(strings.Fields(s.UEFIData), "")),
+		BlockDeviceMappings: []types.BlockDeviceMapping{{DeviceName: &device, Ebs: &root}},
+		TagSpecifications:   awsapi.Tagged(types.ResourceTypeImage, s.Tags),
+	}
+	if s.SRIOV { // for instance types that have the driver ixgbevf
+		n.SriovNetSupport = new("simple")
+	}
+	if s.IMDS != imdsOptional { // tokens, with a hop limit of 2
+		n.ImdsSupport = types.ImdsSupportValuesV20
+	}
+	r.result.Image, err = r.aws.Register(ctx, n)
 	return err
 }
 
@@ -97,8 +112,13 @@ func (r *run) copyTo(ctx context.Context, a *awsapi.AWS, made *awsapi.Image) (er
 // finish shares and deprecates an AMI.
 func (r *run) finish(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error {
 	a, s := a.ForNew(), r.Spec
-	shares := awsapi.Shares{Accounts: s.Users, Groups: s.Groups, Organizations: s.Organizations, Units: s.Units}
-	if err := a.Share(ctx, i, shares, s.SnapshotUsers); err != nil {
+	type one = types.LaunchPermission
+	with := slices.Concat(
+		show.Each(s.Users, func(id string) one { return one{UserId: &id} }),
+		show.Each(s.Groups, func(name string) one { return one{Group: types.PermissionGroup(name)} }),
+		show.Each(s.Organizations, func(arn string) one { return one{OrganizationArn: &arn} }),
+		show.Each(s.Units, func(arn string) one { return one{OrganizationalUnitArn: &arn} }))
+	if err := a.Share(ctx, i, with, s.SnapshotUsers); err != nil {
 		return err
 	}
 	at, err := s.deprecation()

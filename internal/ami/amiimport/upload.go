@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
@@ -33,9 +34,10 @@ func (r *run) upload(ctx context.Context) error {
 		return fmt.Errorf("making the folder for the journal of the upload: %w", err)
 	}
 	tidy(r.Folder, time.Now())
-	u := snapshot.Upload{
-		Description: r.Spec.Description, Tags: joined(r.Spec.Tags, r.Spec.SnapshotTags), Encrypted: r.Spec.Encrypt, Key: r.Spec.KMSKey,
-		Parent: r.Spec.ParentSnapshot, Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep, Say: r.Say,
+	u := snapshot.Upload{Journal: r.journal, LeaveJournal: true, Keep: r.Spec.Keep, Say: r.Say}
+	u.NewSnapshot = awsapi.NewSnapshot{
+		Description: r.Spec.Description, Tags: joined(r.Spec.Tags, r.Spec.SnapshotTags), Encrypted: r.Spec.Encrypt,
+		Key: r.Spec.KMSKey, Parent: r.Spec.ParentSnapshot,
 	}
 	if u.Parent != "" {
 		if u.ParentSums, err = r.parentSums(ctx, source.Blocks); err != nil && !r.over(err) {

@@ -33,16 +33,11 @@ type Source struct {
 
 // Upload says how to upload a disk. Zero values of numbers mean the defaults.
 type Upload struct {
-	Description string
-	Tags        map[string]string
-	// Encrypted encrypts the snapshot with Key, the ARN of a KMS key. An empty Key is
-	// the account's default key.
-	Encrypted bool
-	Key       string
-	// Parent is the ID of a snapshot with blocks that need not travel, and
-	// ParentSums are its checksums. Blocks of the parent that the disk does not use
-	// become zeros: else the snapshot would keep what was deleted.
-	Parent     string
+	// NewSnapshot gets its token and size here. Its timeout is how long an interrupted
+	// upload can go on; the default is 1 hour. Blocks of the parent that the disk does not
+	// use become zeros: else the snapshot would keep what was deleted.
+	awsapi.NewSnapshot
+	// ParentSums are the checksums of the parent, whose blocks need not travel.
 	ParentSums Sums
 	// Journal is the path of the file that lets an interrupted upload go on.
 	Journal string
@@ -52,9 +47,6 @@ type Upload struct {
 	// Keep keeps the pending snapshot and the journal after Ctrl-C, or before a block was
 	// sent. After other failures they stay if the snapshot can still become the disk.
 	Keep bool
-	// Timeout is how long an interrupted upload can go on, from 10 minutes to 3 days;
-	// the default is 1 hour.
-	Timeout time.Duration
 	// Connections is the number of blocks that are read and sent at the same time; the
 	// default is 32.
 	Connections int
@@ -232,10 +224,9 @@ func (u *upload) readBlock(index int32, into []byte) error {
 
 // start starts the snapshot, or finds the one that the client token started.
 func (u *upload) start(ctx context.Context) error {
-	id, err := u.aws.StartSnapshot(ctx, awsapi.NewSnapshot{
-		Token: u.journal.head.Token, Description: u.Description, Size: u.source.Size, Parent: u.Parent, Encrypted: u.Encrypted, Key: u.Key,
-		Tags: u.Tags, Timeout: u.Timeout,
-	})
+	n := u.NewSnapshot
+	n.Token, n.Size = u.journal.head.Token, u.source.Size
+	id, err := u.aws.StartSnapshot(ctx, n)
 	if err != nil {
 		return err
 	}
