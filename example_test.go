@@ -151,16 +151,12 @@ func ExampleScrub() {
 
 	enrollment := scrub.Rule{
 		ID: "enrollment", Phase: scrub.Identity, Owner: "enroll",
-		Why: "every instance would be the same machine for the inventory",
-		Find: func(_ context.Context, h *host.Host) (plan.Answer, error) {
-			text, err := h.Content(id) // nil if there is no such file
-			if err != nil || !strings.HasPrefix(string(text), "serial ") {
-				return plan.Answer{}, err
+		Paths: []string{id},
+		Why:   "every instance would be the same machine for the inventory",
+		Look: func(d *scrub.Draft) {
+			if strings.HasPrefix(string(d.Content(d.Paths[0])), "serial ") { // no text if there is no such file
+				d.Remove(d.Paths[0], "it names the builder machine")
 			}
-			return plan.Acts(plan.Action{
-				Verb: plan.Remove, Target: id, Reason: "it names the builder machine",
-				Take: func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(id) },
-			}), nil
 		},
 	}
 	image, err := host.Mounted(root)

@@ -52,7 +52,7 @@ func newYum(patience time.Duration) PackageManager {
 	}, []string{"clean", "expire-cache"}, []string{"makecache"})
 	m.holdsInConf = holdsInConf{"/etc/yum.conf", "main", "exclude"}
 	m.rules = append(m.rules, packageState("yum", "yum-complete-transaction(8), package-cleanup(1)", yumState,
-		append([]string{yumJournal}, rpmPaths...)...))
+		append([]string{"/var/lib/yum/transaction-all.*"}, rpmPaths...)...))
 	return m
 }
 

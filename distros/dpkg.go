@@ -128,21 +128,12 @@ func servicePolicy() scrub.Rule {
 		Paths: []string{policyPath}, Owner: "eksnode",
 		Why:         "an agent that was killed while it installed packages leaves a policy that stops packages from starting services",
 		Regenerated: "nothing", Source: "invoke-rc.d(8)",
-		Find: func(_ context.Context, h *host.Host) (plan.Answer, error) {
-			st, err := h.Files.Lstat(policyPath)
-			if errors.Is(err, fs.ErrNotExist) || err == nil && (!st.Mode().IsRegular() || st.Size() != int64(len(policy))) {
-				return plan.Answer{}, nil
-			}
-			if err != nil {
-				return plan.Answer{}, err
-			}
-			text, err := h.Content(policyPath)
-			if err != nil || string(text) != policy {
-				return plan.Answer{}, err
-			}
-			return plan.Acts(plan.Action{Verb: plan.Remove, Target: policyPath, Reason: "an agent that was killed left this policy, which stops packages from starting services",
-				Count: func() (host.Removal, error) { return h.Files.Measure(policyPath, false) },
-				Take:  func(context.Context) (host.Removal, error) { return h.Files.RemoveTree(policyPath) }}), nil
+		Look: func(d *scrub.Draft) {
+			d.OwnTexts(d.Paths, func(name string, text []byte) {
+				if string(text) == policy {
+					d.Remove(name, "an agent that was killed left this policy, which stops packages from starting services")
+				}
+			})
 		},
 	}
 }
@@ -158,28 +149,27 @@ var dpkgHeals = map[string]string{
 
 // dpkgState reports packages that dpkg left half done, and a journal that it
 // has not processed.
-func dpkgState(_ context.Context, h *host.Host) (plan.Answer, error) {
-	status, err := database(h, dpkgStatus)
-	if err != nil {
-		return plan.Answer{}, err
+func dpkgState(d *scrub.Draft) {
+	status, err := database(d.Host, dpkgStatus)
+	if d.Failed(err) {
+		return
 	}
 	if len(status) == 0 {
-		listed, err := h.Exists(dpkgInfo)
-		if err == nil && listed {
-			err = fmt.Errorf("reading the state of packages: %s is missing or empty; copy %s-old over it", dpkgStatus, dpkgStatus)
+		if d.Exists(dpkgInfo) {
+			d.Failed(fmt.Errorf("reading the state of packages: %s is missing or empty; copy %s-old over it", dpkgStatus, dpkgStatus))
 		}
-		return plan.Answer{}, err
+		return
 	}
-	states, entries, err := dpkgRead(h, status)
-	if err != nil {
-		return plan.Answer{}, err
+	states, entries, err := dpkgRead(d.Host, status)
+	if d.Failed(err) {
+		return
 	}
-	var answer plan.Answer
 	for _, p := range slices.SortedFunc(maps.Keys(states), dpkgPackage.compare) {
 		s := states[p]
 		heal, known := dpkgHeals[s.state]
 		if !known {
-			return plan.Answer{}, fmt.Errorf("reading the state of packages: %s has %s in the state %.80q, which dpkg does not know", dpkgStatus, plainName(p.name), s.state)
+			d.Failed(fmt.Errorf("reading the state of packages: %s has %s in the state %.80q, which dpkg does not know", dpkgStatus, plainName(p.name), s.state))
+			return
 		}
 		if s.again {
 			heal = dpkgHeals["half-installed"]
@@ -188,13 +178,12 @@ func dpkgState(_ context.Context, h *host.Host) (plan.Answer, error) {
 			heal = `run "dpkg --remove --force-remove-reinstreq %s"`
 		}
 		if heal != "" {
-			answer.Find(plainName(p.name), fmt.Sprintf("dpkg left the package %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
+			d.Find(plainName(p.name), fmt.Sprintf("dpkg left the package %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
 		}
 	}
 	if entries > 0 {
-		answer.Find(dpkgJournal, `dpkg was interrupted before it processed its journal: run "dpkg --configure -a"`)
+		d.Find(dpkgJournal, `dpkg was interrupted before it processed its journal: run "dpkg --configure -a"`)
 	}
-	return answer, nil
 }
 
 // Unfinished lists packages that a killed apt or dpkg left half installed.

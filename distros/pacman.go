@@ -15,7 +15,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -185,41 +184,29 @@ const pacmanLocked = `unable to lock database`
 // pacmanState reports the lock of a killed or running pacman, and packages that
 // it left half done: their entry is incomplete, or the entry of another version
 // still exists.
-func pacmanState(_ context.Context, h *host.Host) (plan.Answer, error) {
-	var answer plan.Answer
-	locked, err := h.Exists(pacmanLock)
-	if err != nil {
-		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
-	}
-	if locked {
-		answer.Find(pacmanLock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`, pacmanLock))
-	}
-	entries, err := afero.ReadDir(h.Files, pacmanLocal)
-	if errors.Is(err, fs.ErrNotExist) {
-		return answer, nil
-	}
-	if err != nil {
-		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
+func pacmanState(d *scrub.Draft) {
+	if lock := d.Paths[0]; d.Exists(lock) {
+		d.Find(lock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`, lock))
 	}
 	seen := map[string]string{}
-	for _, e := range entries {
-		if !e.IsDir() {
+	for _, folder := range d.Matching(d.Paths[1]) {
+		if st := d.Lstat(folder); st == nil || !st.IsDir() {
 			continue
 		}
-		name, lacks, err := pacmanEntry(h, path.Join(pacmanLocal, e.Name()))
-		if err != nil {
-			return plan.Answer{}, err
+		name, lacks, err := pacmanEntry(d.Host, folder)
+		if d.Failed(err) {
+			return
 		}
+		entry := path.Base(folder)
 		before, twice := seen[name]
-		seen[name] = e.Name()
+		seen[name] = entry
 		switch {
 		case lacks != "":
-			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman left the package half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
+			d.Find(plainName(entry), fmt.Sprintf(`pacman left the package half installed, without its %s: run "pacman -S --overwrite '*' %s"`, lacks, plainName(name)))
 		case twice:
-			answer.Find(plainName(e.Name()), fmt.Sprintf(`pacman also has %s, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
+			d.Find(plainName(entry), fmt.Sprintf(`pacman also has %s, so an upgrade was interrupted: remove the older folder from %s and run "pacman -S %s"`, plainName(before), pacmanLocal, plainName(name)))
 		}
 	}
-	return answer, nil
 }
 
 // pacmanEntry returns the name of the package of an entry, and the missing

@@ -1,42 +1,32 @@
 package distros
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/spf13/afero"
-
-	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
 // rpmPaths are the folders of rpm's database.
 var rpmPaths = []string{"/var/lib/rpm", "/usr/lib/sysimage/rpm"}
 
-// yumJournal matches yum's list of remaining actions in a transaction; yum
-// removes the file at the end.
-const yumJournal = "/var/lib/yum/transaction-all.*"
-
 // rpmState reports packages that rpm has in several versions: rpm installs the
 // new version first, and a killed rpm does not remove the old one.
-func rpmState(heal string) func(context.Context, *host.Host) (plan.Answer, error) {
-	return func(ctx context.Context, h *host.Host) (plan.Answer, error) {
-		rpms, err := packages.RPMs(ctx, h)
+func rpmState(heal string) func(*scrub.Draft) {
+	return func(d *scrub.Draft) {
+		rpms, err := packages.RPMs(d.Ctx, d.Host)
 		if err != nil {
-			return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
+			d.Failed(fmt.Errorf("reading the state of packages: %w", err))
 		}
-		return duplicates(rpms, heal), nil
+		duplicates(d, rpms, heal)
 	}
 }
 
-func duplicates(rpms []packages.RPM, heal string) plan.Answer {
+func duplicates(d *scrub.Draft, rpms []packages.RPM, heal string) {
 	versions := map[string][]string{}
 	for _, p := range rpms {
 		if !besideEachOther(p) {
@@ -44,14 +34,12 @@ func duplicates(rpms []packages.RPM, heal string) plan.Answer {
 			versions[name] = append(versions[name], plainName(p.Version))
 		}
 	}
-	var answer plan.Answer
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if have := versions[name]; len(have) > 1 {
 			slices.Sort(have)
-			answer.Find(plainName(name), fmt.Sprintf("rpm has the versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
+			d.Find(plainName(name), fmt.Sprintf("rpm has the versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
 		}
 	}
-	return answer
 }
 
 // besideEachOther reports whether several versions of a package belong
@@ -62,19 +50,11 @@ func besideEachOther(p packages.RPM) bool {
 	})
 }
 
-// yumState is rpmState with yum's own journals.
-func yumState(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	files, err := afero.ReadDir(h.Files, path.Dir(yumJournal))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return plan.Answer{}, fmt.Errorf("reading the state of packages: %w", err)
+// yumState is rpmState with yum's own journals: a list of remaining actions in a
+// transaction, which yum removes at the end.
+func yumState(d *scrub.Draft) {
+	for _, journal := range d.Matching(d.Paths[0]) {
+		d.Find(path.Join(path.Dir(journal), plainName(path.Base(journal))), `yum was interrupted: run "yum-complete-transaction" of the package yum-utils`)
 	}
-	var answer plan.Answer
-	for _, f := range files {
-		if ok, err := path.Match(path.Base(yumJournal), f.Name()); err == nil && ok {
-			answer.Find(path.Join(path.Dir(yumJournal), plainName(f.Name())), `yum was interrupted: run "yum-complete-transaction" of the package yum-utils`)
-		}
-	}
-	more, err := rpmState(`run "package-cleanup --cleandupes" of the package yum-utils`)(ctx, h)
-	answer.Add(more)
-	return answer, err
+	rpmState(`run "package-cleanup --cleandupes" of the package yum-utils`)(d)
 }

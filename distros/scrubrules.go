@@ -1,7 +1,6 @@
 package distros
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"sync"
@@ -34,13 +33,13 @@ func identity(id, owner, why, regenerated, source string, paths ...string) scrub
 
 // packageState is the audit rule of a package manager: packages that an
 // interrupted run left half done. It reads the database, also on an image root.
-func packageState(manager, source string, find func(context.Context, *host.Host) (plan.Answer, error), paths ...string) scrub.Rule {
+func packageState(manager, source string, look func(*scrub.Draft), paths ...string) scrub.Rule {
 	return scrub.Rule{
 		ID: manager + "-state", Phase: scrub.Inspect, Groups: []string{"packages", "package-state"}, Verb: scrub.Report,
 		Paths: paths, Owner: manager,
 		Why:         "a package that is half installed or not configured does not work, and blocks the next installation",
 		Regenerated: manager, Source: source,
-		Find: find,
+		Look: look,
 	}
 }
 

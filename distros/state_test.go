@@ -130,9 +130,11 @@ func TestDuplicateVersionsAreFindings(t *testing.T) {
 	} {
 		all = append(all, packages.RPM{Name: p[0], Arch: p[1], Version: p[2], Provides: p[3:]})
 	}
+	var d scrub.Draft
+	duplicates(&d, all, `run "dnf remove --duplicates"`)
 	assert.Equal(t, plan.Answer{Findings: []plan.Finding{{Target: "runc.x86_64",
 		Reason: "rpm has the versions 2:1.2-1 and 2:1.3-1, " +
-			`so an installation was interrupted: run "dnf remove --duplicates"`}}}, duplicates(all, `run "dnf remove --duplicates"`))
+			`so an installation was interrupted: run "dnf remove --duplicates"`}}}, d.Answer)
 }
 
 // The policy file of a killed agent is removed. Any other policy stays.
@@ -164,9 +166,10 @@ func TestOnlyEksnodesPolicyIsRemoved(t *testing.T) {
 func TestALinkToAPolicyStays(t *testing.T) {
 	h, root := imageOf(t, map[string]string{"opt/policy": policy, "usr/sbin/": ""})
 	require.NoError(t, os.Symlink("/opt/policy", filepath.Join(root, "usr/sbin/policy-rc.d")))
-	actions, err := servicePolicy().Find(t.Context(), h)
-	require.NoError(t, err)
-	assert.Empty(t, actions)
+	d := scrub.Draft{Host: h}
+	servicePolicy().Plan(&d, nil)
+	require.NoError(t, d.Err)
+	assert.Empty(t, d.Answer)
 }
 
 // FuzzPackageState reads any text as package databases.

@@ -213,8 +213,7 @@ func node(t *testing.T, files map[string]string) *host.Host {
 
 func breakersOf(h *host.Host, t *testing.T) map[string][]string {
 	t.Helper()
-	items, err := Spec{Only: []string{rule.BreakersGroup}}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{rule.BreakersGroup}}, ToAudit)
 	found := map[string][]string{}
 	for _, i := range items {
 		answer, err := i.Plan(t.Context(), h)
@@ -278,8 +277,7 @@ func TestBreakersOfABaseImage(t *testing.T) {
 	image := map[string]string{"etc/passwd": passwd, "etc/fstab": "/dev/z /opt ext4 noexec 0 0\n"}
 	h, _ := tree(t, image)
 	assert.Contains(t, strings.Join(audit(t, h, rule.BreakersGroup), "\n"), "/etc/fstab: line 1 mounts \"/opt\" with noexec")
-	items, err := Spec{Node: NodeAuto}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Node: NodeAuto}, ToAudit)
 	for _, p := range plan.Make(t.Context(), h, items) {
 		assert.False(t, p.Item == "noexec-cni" && len(p.Findings) > 0, "not a node")
 	}

@@ -100,8 +100,7 @@ func TestChangedFilesOfPackagesAreNotes(t *testing.T) {
 		{Target: "/etc/tool.conf", Reason: `configuration of the package "tool", changed since installation; now a link or a special file`},
 	}
 	look := func(only ...string) (plan.Report, []plan.Check) {
-		items, err := Spec{Only: only}.Items(ToAudit, nil)
-		require.NoError(t, err)
+		items := selected(t, Spec{Only: only}, ToAudit)
 		var r plan.Report
 		list, checks := plan.Look(t.Context(), h, items, nil)
 		r.Audited(list, checks)

@@ -89,8 +89,7 @@ func TestImagesOfContainerdAreNoFinding(t *testing.T) {
 // "clean".
 func TestUnreadableContainerdMetadataIsUnknown(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, containerdMeta[1:]: "not a database"})
-	items, err := Spec{Only: []string{"containers"}}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{"containers"}}, ToAudit)
 	var r plan.Report
 	r.Audited(plan.Look(t.Context(), h, items, nil))
 	assert.Equal(t, plan.Unknown, r.Result)
@@ -115,8 +114,7 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 		for _, rule := range []string{"containers", "containers-metadata", "images-there"} {
 			t.Run(what+"/"+rule, func(t *testing.T) {
 				require.NoError(t, os.WriteFile(name, text, 0o600))
-				items, err := Spec{Only: []string{rule}}.Items(ToAudit, nil)
-				require.NoError(t, err)
+				items := selected(t, Spec{Only: []string{rule}}, ToAudit)
 				var r plan.Report
 				r.Audited(plan.Look(t.Context(), h, items, nil))
 				assert.Equal(t, plan.Unknown, r.Result)
@@ -136,8 +134,7 @@ func TestLockedContainerdMetadataIsUnknown(t *testing.T) {
 	db, err := bbolt.Open(filepath.Join(root, containerdMeta), 0o600, nil)
 	require.NoError(t, err)
 	defer db.Close()
-	items, err := Spec{Only: []string{"containers"}}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{"containers"}}, ToAudit)
 	assert.Equal(t, "containers: reading containerd's metadata "+containerdMeta+": locking the file: resource temporarily unavailable; a containerd that systemd did not start may be running",
 		plan.Make(t.Context(), h, items)[0].Error)
 }
@@ -152,8 +149,7 @@ func TestMissingImagesAreFound(t *testing.T) {
 	metadata(t, root, []string{"k8s.io", "images", "registry.example/app:1"})
 	assert.Equal(t, []string{"image registry.example/app:1: containerd has : provision again"}, audit(t, h, "images-there"))
 	require.NoError(t, os.WriteFile(filepath.Join(root, containerdMeta), []byte("no database"), 0o600))
-	items, err := Spec{Only: []string{"images-there"}}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{"images-there"}}, ToAudit)
 	_, err = items[0].Plan(t.Context(), h)
 	require.ErrorContains(t, err, "reading containerd's metadata", "unreadable metadata must be an error")
 }
@@ -161,8 +157,7 @@ func TestMissingImagesAreFound(t *testing.T) {
 func TestAMachineWithoutRecordedImagesHasNoFinding(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	assert.Empty(t, audit(t, h, "images-there"))
-	items, err := Spec{Only: []string{"images-there"}}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{"images-there"}}, ToAudit)
 	assert.Equal(t, string(Inspect), items[0].Phase())
 }
 

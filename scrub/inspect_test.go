@@ -21,8 +21,7 @@ import (
 // audit returns the findings of rules as "path: reason".
 func audit(t *testing.T, h *host.Host, only ...string) []string {
 	t.Helper()
-	items, err := Spec{Only: only}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: only}, ToAudit)
 	var got []string
 	for _, p := range plan.Make(t.Context(), h, items) {
 		require.Empty(t, p.Error)
@@ -339,8 +338,7 @@ func TestSecretsInRemovedFilesAreReportedOnce(t *testing.T) {
 		"var/lib/kubelet/kubeconfig": "server: https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
 	})
 	found := func(skip ...string) (targets []string) {
-		items, err := Spec{Skip: append(skip, "can-join", "not-a-node")}.Items(ToAudit, nil)
-		require.NoError(t, err)
+		items := selected(t, Spec{Skip: append(skip, "can-join", "not-a-node")}, ToAudit)
 		for range 2 { // a second plan has the same result
 			targets = nil
 			for _, p := range plan.Make(t.Context(), h, items) {

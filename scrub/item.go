@@ -17,6 +17,9 @@ import (
 // The check needs the machine, because links lead to other places than the rule
 // names, and only the machine knows which files packages own.
 func (i item) judge(ctx context.Context, h *host.Host, actions []plan.Action) error {
+	actions = slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool {
+		return !path.IsAbs(a.Target) || a.Verb != plan.Remove && a.Verb != plan.Empty
+	})
 	if len(actions) == 0 {
 		return nil
 	}
@@ -108,55 +111,32 @@ func (i item) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 }
 
 func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	if i.Applies != nil {
-		ok, findings, err := i.Applies(ctx, h)
-		if err != nil || !ok {
-			findings.NotApplicable = "the rule is not for this machine"
-			return findings, err
-		}
-	}
-	if i.Find == nil && i.Look == nil {
-		return i.planPaths(ctx, h)
-	}
-	answer, err := i.Rule.PlanIn(ctx, h, i.Run)
+	d := &rule.Draft{Ctx: ctx, Host: h, Run: i.Run}
+	i.Rule.Plan(d, i.planPaths)
 	if i.Own {
-		if refused := i.judge(ctx, h, removals(answer.Actions)); refused != nil {
-			return plan.Answer{}, errors.Join(err, refused)
+		if refused := i.judge(ctx, h, d.Answer.Actions); refused != nil {
+			return plan.Answer{}, errors.Join(d.Err, refused)
 		}
 	}
-	return answer, err
+	return d.Answer, d.Err
 }
 
-func (i item) planPaths(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	d := &rule.Draft{Ctx: ctx, Host: h}
-	names := d.Matching(i.Paths...)
-	kept, err := findKeeps(h, i.Keep)
+func (i item) planPaths(d *rule.Draft) {
+	names := d.Matching(d.Paths...)
+	kept, err := findKeeps(d.Host, i.Keep)
 	if d.Failed(err) {
-		return plan.Answer{}, d.Err
+		return
 	}
 	var errs []error
 	for _, name := range names {
-		found, err := planKeeping(h, i.Verb, name, i.Why, kept)
+		found, err := planKeeping(d.Host, i.Verb, name, i.Why, kept)
 		d.Answer.Add(found)
 		errs = append(errs, err)
 	}
-	err = errors.Join(errs...)
-	if i.SparesOwned && err == nil {
-		d.Answer.Actions, err = i.spareOwned(ctx, h, d.Answer.Actions)
+	if !d.Failed(errors.Join(errs...)) && i.NeverOwned != nil {
+		d.Answer.Actions, err = i.spareOwned(d.Ctx, d.Host, d.Answer.Actions)
+		d.Failed(err)
 	}
-	if i.Own {
-		if refused := i.judge(ctx, h, d.Answer.Actions); refused != nil {
-			return plan.Answer{}, errors.Join(err, refused)
-		}
-	}
-	return d.Answer, err
-}
-
-// removals are the actions that remove files, for judge.
-func removals(actions []plan.Action) []plan.Action {
-	return slices.DeleteFunc(slices.Clone(actions), func(a plan.Action) bool {
-		return !path.IsAbs(a.Target) || a.Verb != plan.Remove && a.Verb != plan.Empty
-	})
 }
 
 // hashFiles hashes every regular file at and below name, following no links.

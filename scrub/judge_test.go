@@ -95,8 +95,7 @@ func TestRulesThatMatchNeededFilesFail(t *testing.T) {
 			r := c.rule
 			r.ID, r.Phase, r.Why = "x", State, "y"
 			r.Verb = cmp.Or(r.Verb, plan.Remove)
-			items, err := Spec{Only: []string{"x"}, Own: []Rule{r}}.Items(ToScrub, nil)
-			require.NoError(t, err)
+			items := selected(t, Spec{Only: []string{"x"}, Own: []Rule{r}}, ToScrub)
 			before := noted(t, root)
 			outcomes, err := plan.Apply(t.Context(), h, items, nil)
 			if c.want != "" {
@@ -134,14 +133,12 @@ func TestRulesFailIfOwnersCannotBeRead(t *testing.T) {
 			maps.Copy(files, c.files)
 			h, root := surrounded(t, files)
 			spec := Spec{Only: []string{"x"}, Own: []Rule{withPath("/opt/ours/a")}}
-			items, err := spec.Items(ToScrub, nil)
-			require.NoError(t, err)
+			items := selected(t, spec, ToScrub)
 			before := noted(t, root)
-			_, err = plan.Apply(t.Context(), h, items, nil)
+			_, err := plan.Apply(t.Context(), h, items, nil)
 			require.EqualError(t, err, c.want)
 			assert.Empty(t, diff(before, noted(t, root)))
-			items, err = spec.Items(ToAudit, nil)
-			require.NoError(t, err)
+			items = selected(t, spec, ToAudit)
 			assert.Equal(t, c.want, plan.Make(t.Context(), h, items)[0].Error)
 
 			spec.Own[0].Owned = true
@@ -160,9 +157,8 @@ func TestFilesOfPacmanPackagesAreOwned(t *testing.T) {
 		"/opt/pkg/owned":  `x: /opt/pkg/owned belongs to the package pkg-1.0-1: list the file under keep, remove the package, or set "owned: true" to let the rule remove files of packages`,
 		"/opt/pkg/backup": "",
 	} {
-		items, err := Spec{Only: []string{"x"}, Own: []Rule{withPath(name)}}.Items(ToScrub, nil)
-		require.NoError(t, err)
-		_, err = plan.Apply(t.Context(), h, items, nil)
+		items := selected(t, Spec{Only: []string{"x"}, Own: []Rule{withPath(name)}}, ToScrub)
+		_, err := plan.Apply(t.Context(), h, items, nil)
 		if want == "" {
 			assert.NoError(t, err)
 			continue

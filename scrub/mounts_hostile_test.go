@@ -44,12 +44,10 @@ func partition(t *testing.T, at, kind string, files map[string]string) {
 func result(t *testing.T, root string, spec Spec) (scrubbed, audited plan.Report) {
 	t.Helper()
 	h := lay(t, root, nil)
-	items, err := spec.Items(ToScrub, nil)
-	require.NoError(t, err)
+	items := selected(t, spec, ToScrub)
 	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	scrubbed.Applied(outcomes, err)
-	items, err = spec.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items = selected(t, spec, ToAudit)
 	audited.Audited(plan.Look(t.Context(), h, items, nil))
 	return scrubbed, audited
 }

@@ -58,11 +58,9 @@ func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
 		})
 	}
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
-	items, err := Spec{Skip: []string{"not-a-node"}}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Skip: []string{"not-a-node"}}, ToAudit)
 	assert.Empty(t, plan.Make(t.Context(), h, items), "a plain machine with the rule skipped")
-	items, err = Spec{}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items = selected(t, Spec{}, ToAudit)
 	assert.Len(t, plan.Make(t.Context(), h, items), 1)
 }
 
@@ -86,8 +84,7 @@ func TestWhichMachinesMustBeNodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := tree(t, c.files)
-			items, err := c.spec.Items(ToAudit, nil)
-			require.NoError(t, err)
+			items := selected(t, c.spec, ToAudit)
 			findings := 0
 			for _, p := range plan.Make(t.Context(), h, items) {
 				require.Empty(t, p.Error)
@@ -105,8 +102,7 @@ func TestWhichMachinesMustBeNodes(t *testing.T) {
 // A manifest that cannot be read is an error, not a node.
 func TestADamagedManifestIsAnError(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: `{"schema":`})
-	items, err := Spec{Only: []string{"not-a-node"}}.Items(ToAudit, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{"not-a-node"}}, ToAudit)
 	assert.Contains(t, plan.Make(t.Context(), h, items)[0].Error, "not-a-node: ")
 }
 

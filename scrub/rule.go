@@ -2,10 +2,11 @@ package scrub
 
 import "github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 
-// Rule and Phase are those of package rule.
+// Rule, Phase and Draft are those of package rule.
 type (
 	Rule  = rule.Rule
 	Phase = rule.Phase
+	Draft = rule.Draft
 )
 
 // The phases that rules of other programs have, and the verb of findings.

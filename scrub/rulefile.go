@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -57,7 +55,7 @@ func prefixed(prefix string, err error) error {
 	return errors.New(prefix + strings.ReplaceAll(err.Error(), "\n", "\n"+prefix))
 }
 
-var ownID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]*$`) })
+var ownID = rule.Expression(`^[a-z0-9][a-z0-9-]*$`)
 
 // checkRow checks a rule without functions.
 func checkRow(r Rule) error {
@@ -120,14 +118,18 @@ func checkNames(r Rule, rules []Rule, before, all []Rule) error {
 }
 
 // Extend adds rules that a program brings itself to the rules of a distribution. The
-// names must be new, and the rules complete: an ID, a phase, Why, and either Find or
+// names must be new, and the rules complete: an ID, a phase, Why, and either Look or
 // Paths with the verb remove or empty. Like the rules of a rule file, they cannot
 // remove files that the machine needs.
 func Extend(more, own []Rule) ([]Rule, error) {
 	all := slices.Concat(Table(), more)
 	var errs []error
 	for _, r := range own {
-		if err := errors.Join(check(r), checkID(r, all)); err != nil {
+		err := check(r)
+		if slices.ContainsFunc(all, func(other Rule) bool { return slices.Contains(other.Names(), r.ID) }) {
+			err = errors.Join(err, fmt.Errorf("id: %q is another rule or group; choose another", r.ID))
+		}
+		if err != nil {
 			errs = append(errs, prefixed(fmt.Sprintf("own rule %q: ", r.ID), err))
 		}
 		r = r.AsOwn()
@@ -137,7 +139,7 @@ func Extend(more, own []Rule) ([]Rule, error) {
 }
 
 func check(r Rule) error {
-	if len(r.Paths) > 0 && r.Find == nil && r.Phase != Inspect {
+	if len(r.Paths) > 0 && r.Look == nil && r.Phase != Inspect {
 		return checkRow(r)
 	}
 	var errs []error
@@ -150,16 +152,11 @@ func check(r Rule) error {
 		wrong(!ownID().MatchString(name), "name: %q must consist of small letters, digits and hyphens", name)
 	}
 	wrong(!slices.Contains(rule.Phases, r.Phase), "phase: %q is not known", r.Phase)
-	wrong(r.Find == nil, "find: missing; without Find, set Paths and a phase that removes")
-	wrong(r.Find != nil && len(r.Paths) > 0 && (r.Verb == plan.Remove || r.Verb == plan.Empty), "paths: they have no effect with Find; leave them out")
+	wrong(r.Look == nil, "look: missing; without Look, set Paths and a phase that removes")
 	wrong(r.Why == "", "why: missing; say what goes wrong if an image contains this")
-	return errors.Join(errs...)
-}
-
-// checkID refuses an ID that selects another rule.
-func checkID(r Rule, rules []Rule) error {
-	if slices.ContainsFunc(rules, func(other Rule) bool { return slices.Contains(other.Names(), r.ID) }) {
-		return fmt.Errorf("id: %q is another rule or group; choose another", r.ID)
+	for _, p := range r.Paths {
+		err := rule.CheckPattern(strings.ReplaceAll(p, "/**", "/*"))
+		wrong(err != nil, "paths: %q %v", p, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }

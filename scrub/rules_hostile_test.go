@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
@@ -248,14 +249,16 @@ func related(others []string, dir string) bool {
 	})
 }
 
-// Rules with a Find function make exactly the changes listed in found, and none
-// in an empty image.
-func TestEveryRuleWithFindChangesOnlyDeclaredFiles(t *testing.T) {
+// Rules with a function make exactly the changes listed in found, and none in an empty
+// image. They take their paths from the row: with those of another folder, they change nothing.
+func TestEveryRuleWithLookChangesOnlyDeclaredFiles(t *testing.T) {
 	for _, r := range Table() {
 		if r.Look == nil || len(r.Paths) == 0 || r.Phase == Inspect {
 			continue
 		}
 		cases := found[r.ID]
+		elsewhere := r
+		elsewhere.Paths = show.Each(r.Paths, func(p string) string { return "/elsewhere/" + strings.TrimLeft(p, "~/") })
 		require.NotEmpty(t, cases, "the rule %s has no case in found", r.ID)
 		t.Run(r.ID+"/absent", func(t *testing.T) {
 			before, after := applied(t, r, func(string) {})
@@ -268,6 +271,11 @@ func TestEveryRuleWithFindChangesOnlyDeclaredFiles(t *testing.T) {
 						defer func() { assert.ElementsMatch(t, want, audit(t, hosttest.Mounted(t, root), r.ID)) }()
 					}
 					lay(t, root, c.files)
+					answer, err := item{Rule: elsewhere}.Plan(t.Context(), hosttest.Mounted(t, root))
+					require.NoError(t, err)
+					for _, a := range answer.Actions {
+						assert.True(t, strings.HasPrefix(a.Target, "/elsewhere/"), "%s is no file of the row", a.Target)
+					}
 				})
 				got := diff(before, after)
 				if c.want == nil {

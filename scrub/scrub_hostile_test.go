@@ -25,8 +25,7 @@ import (
 // attempt scrubs and returns the status of each rule, except unchanged ones.
 func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, error) {
 	t.Helper()
-	items, err := spec.Items(ToScrub, nil)
-	require.NoError(t, err)
+	items := selected(t, spec, ToScrub)
 	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	ended := map[string]plan.Status{}
 	for _, o := range outcomes {
@@ -173,7 +172,7 @@ func TestFoldersThatCannotBeListedAreUnknown(t *testing.T) {
 		},
 		"logs": {
 			"log-files", "var/log",
-			"log-files: looking for logs: open /var/log: permission denied",
+			"log-files: open /var/log: permission denied",
 		},
 		"searched for secrets": {
 			"secrets-left", "etc/eks",
@@ -183,8 +182,7 @@ func TestFoldersThatCannotBeListedAreUnknown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, root := tree(t, joinedNode())
 			require.NoError(t, os.Chmod(filepath.Join(root, c.locked), 0))
-			items, err := Spec{Only: []string{c.rule}}.Items(ToAudit, nil)
-			require.NoError(t, err)
+			items := selected(t, Spec{Only: []string{c.rule}}, ToAudit)
 			var r plan.Report
 			withoutCapabilities(t, func() { r.Audited(plan.Look(t.Context(), h, items, nil)) })
 			assert.Equal(t, plan.Unknown, r.Result)
@@ -228,8 +226,7 @@ func TestDeepTreesAreRemoved(t *testing.T) {
 		}
 		require.NoError(t, unix.Close(fd))
 	}
-	items, err := Spec{}.Items(ToScrub, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{}, ToScrub)
 	for _, p := range plan.Make(t.Context(), h, items) {
 		assert.Empty(t, p.Error)
 		for _, a := range p.Actions {

@@ -77,14 +77,22 @@ func diff(before, after map[string]string) []string {
 
 // look returns the answer of a rule of the table.
 func look(t *testing.T, rule string, h *host.Host) (plan.Answer, error) {
-	all := Table()
-	return all[slices.IndexFunc(all, func(r Rule) bool { return r.ID == rule })].Plan(t.Context(), h)
+	all, d := Table(), Draft{Ctx: t.Context(), Host: h}
+	all[slices.IndexFunc(all, func(r Rule) bool { return r.ID == rule })].Plan(&d, nil)
+	return d.Answer, d.Err
+}
+
+// selected are the rules of a spec as items.
+func selected(t *testing.T, spec Spec, m Mode, more ...Rule) []plan.Item {
+	t.Helper()
+	items, err := spec.Items(m, more)
+	require.NoError(t, err)
+	return items
 }
 
 func apply(t *testing.T, h *host.Host, spec Spec) []plan.Outcome {
 	t.Helper()
-	items, err := spec.Items(ToScrub, nil)
-	require.NoError(t, err)
+	items := selected(t, spec, ToScrub)
 	outcomes, err := plan.Apply(t.Context(), h, items, nil)
 	require.NoError(t, err)
 	for _, l := range plan.Make(t.Context(), h, items) {
@@ -236,8 +244,7 @@ func TestTheNextRunCompletesAnInterruptedScrub(t *testing.T) {
 	want := snapshot(t, wholeRoot)
 	for stop := range total {
 		h, root := tree(t, joinedNode())
-		items, err := Spec{}.Items(ToScrub, nil)
-		require.NoError(t, err)
+		items := selected(t, Spec{}, ToScrub)
 		done := 0
 		for _, i := range items {
 			answer, err := i.Plan(t.Context(), h)

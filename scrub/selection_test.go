@@ -3,7 +3,6 @@
 package scrub
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -223,25 +221,25 @@ func TestHostKeysInOtherPlacesAreReported(t *testing.T) {
 
 // Rules of a program must be complete and have names of their own.
 func TestExtendChecksRules(t *testing.T) {
-	find := func(context.Context, *host.Host) (plan.Answer, error) { return plan.Answer{}, nil }
-	whole := Rule{ID: "x", Phase: State, Why: "x", Find: find}
+	whole := Rule{ID: "x", Phase: State, Why: "x", Look: func(*Draft) {}}
 	for name, c := range map[string]struct {
 		spoil func(*Rule)
 		want  string
 	}{
 		"whole":               {func(*Rule) {}, ""},
-		"paths":               {func(r *Rule) { r.Find, r.Paths, r.Verb = nil, []string{"/opt/x"}, plan.Remove }, ""},
+		"paths":               {func(r *Rule) { r.Look, r.Paths, r.Verb = nil, []string{"/opt/x"}, plan.Remove }, ""},
 		"a known ID":          {func(r *Rule) { r.ID = "machine-id" }, `own rule "machine-id": id: "machine-id" is another rule or group; choose another`},
 		"a distribution's ID": {func(r *Rule) { r.ID = "apt-caches" }, `is another rule or group`},
 		"no ID":               {func(r *Rule) { r.ID = "" }, `name: "" must consist of small letters`},
 		"no phase":            {func(r *Rule) { r.Phase = "" }, `phase: "" is not known`},
 		"no reason":           {func(r *Rule) { r.Why = "" }, "why: missing"},
-		"nothing to do":       {func(r *Rule) { r.Find = nil }, "find: missing"},
-		"both":                {func(r *Rule) { r.Paths, r.Verb = []string{"/opt/x"}, plan.Remove }, "paths: they have no effect with Find"},
+		"nothing to do":       {func(r *Rule) { r.Look = nil }, "look: missing"},
+		"both":                {func(r *Rule) { r.Paths, r.Verb = []string{"/opt/**", "~/x*"}, plan.Remove }, ""},
+		"both, wrong":         {func(r *Rule) { r.Paths = []string{"opt/x"} }, `paths: "opt/x" must be absolute`},
 		"removal in an audit": {func(r *Rule) {
-			r.Find, r.Phase, r.Paths, r.Verb = nil, Inspect, []string{"/opt/x"}, plan.Remove
-		}, "find: missing"},
-		"a relative path": {func(r *Rule) { r.Find, r.Paths, r.Verb = nil, []string{"opt/x"}, plan.Remove }, `paths: "opt/x"`},
+			r.Look, r.Phase, r.Paths, r.Verb = nil, Inspect, []string{"/opt/x"}, plan.Remove
+		}, "look: missing"},
+		"a relative path": {func(r *Rule) { r.Look, r.Paths, r.Verb = nil, []string{"opt/x"}, plan.Remove }, `paths: "opt/x"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := whole
@@ -262,12 +260,10 @@ func TestExtendChecksRules(t *testing.T) {
 // A function cannot remove what the machine needs, as the paths of a rule file cannot.
 func TestFunctionsOfOwnRulesAreJudged(t *testing.T) {
 	h := hosttest.Root(t, map[string]string{"/etc/passwd": passwd, "/etc/shadow": "root:*:1::::::\n"})
-	more, err := Extend(nil, []Rule{{ID: "x", Phase: State, Why: "x", Find: func(context.Context, *host.Host) (plan.Answer, error) {
-		return plan.Acts(plan.Action{Verb: plan.Remove, Target: "/etc/shadow", Take: func(context.Context) (host.Removal, error) { return h.Files.RemoveTree("/etc/shadow") }}), nil
-	}}})
+	more, err := Extend(nil, []Rule{{ID: "x", Phase: State, Why: "x", Paths: []string{"/etc/shadow"},
+		Look: func(d *Draft) { d.Remove(d.Paths[0], "x") }}})
 	require.NoError(t, err)
-	items, err := Spec{Only: []string{"x"}}.Items(ToScrub, more)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{"x"}}, ToScrub, more...)
 	_, err = items[0].Plan(t.Context(), h)
 	require.ErrorContains(t, err, "/etc/shadow")
 }

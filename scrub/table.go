@@ -39,37 +39,36 @@ const (
 // Validate checks the spec without a machine. It accepts the rules of the table
 // and those of distributions. All errors are joined.
 func (s Spec) Validate(m Mode, more []Rule) error {
-	_, err := s.chosen(m, more)
+	_, err := s.Items(m, more)
 	return err
 }
 
-// chosen are the selected rules, if they have a use.
-func (s Spec) chosen(m Mode, more []Rule) ([]Rule, error) {
-	chosen, err := s.choose(append(Table(), more...))
+// Items returns the selected rules of the table and of a distribution, in phase
+// order, for plan.Make and plan.Apply. ids are the MachineIDs from before a scrub.
+// A selection that leaves the mode nothing to do is an error.
+func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
+	all, err := s.all(more)
+	if err == nil {
+		err = s.checkNames(all)
+	}
+	if err = errors.Join(err, s.check()); err != nil {
+		return nil, err
+	}
+	chosen := slices.DeleteFunc(all, func(r Rule) bool { return !s.Chooses(r) })
+	if len(chosen) == 0 {
+		return nil, surface.Errorf("selecting rules: no rule is left; change %s or %s", fieldRules, fieldSkipRules)
+	}
 	idle, why := Inspect, "only report, so a scrub would change nothing: run an audit with these rules, or also select rules that "+
 		"remove something"
 	if m == ToAudit {
 		idle, why = rule.Quiesce, "only stop programs, so an audit would check nothing: also select rules that look for leftover state"
 	}
-	used := m == ToList || s.WipeFreeSpace && m != ToAudit ||
-		slices.ContainsFunc(chosen, func(r Rule) bool { return r.Phase != idle })
-	if err == nil && !used {
-		err = surface.Errorf("%s: the selected rules %s", fieldRules, why)
-	}
-	return chosen, errors.Join(err, s.check())
-}
-
-// Items returns the selected rules of the table and of a distribution, in phase
-// order, for plan.Make and plan.Apply. ids are the MachineIDs from before a scrub.
-func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
-	chosen, err := s.chosen(m, more)
-	if err != nil {
-		return nil, err
-	}
+	used := m == ToList || s.WipeFreeSpace && m != ToAudit
 	var items []plan.Item
 	shared := rule.Run{Taken: rule.Taken{}, Owners: &rule.Owners{}, Originals: &rule.Originals{}, IDs: ids}
-	for _, r := range inPhases(chosen) {
-		if r.Phase == rule.Quiesce && m == ToAudit || r.Phase == Inspect && (m == ToScrub || m == ToPlan && s.Audit == AuditOff) {
+	for _, r := range chosen {
+		used = used || r.Phase != idle
+		if r.Phase == idle && (m == ToAudit || m == ToScrub || m == ToPlan && s.Audit == AuditOff) {
 			continue
 		}
 		r.Notes = r.Notes && !slices.Contains(s.Only, r.ID)
@@ -77,11 +76,14 @@ func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
 		switch {
 		case named || s.Node == NodeYes:
 		case r.Breaks != nil: // a hardened machine that is no node breaks none
-			r.Applies = rules.ANode
+			r.Applies = rules.IsNode
 		case r.OfNodes && s.Node == NodeAuto:
 			r.Applies = rules.SeemsNode
 		}
 		items = append(items, item{Rule: r, hash: s.Hash, Run: shared})
+	}
+	if !used {
+		return nil, surface.Errorf("%s: the selected rules %s", fieldRules, why)
 	}
 	if s.WipeFreeSpace && m != ToAudit {
 		items = append(items, &wipe{})
@@ -89,68 +91,38 @@ func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
 	return items, nil
 }
 
-// inPhases are rules in the order of their phases.
-func inPhases(rules []Rule) []Rule {
-	slices.SortStableFunc(rules, func(a, b Rule) int {
+// all are the rules of the table, of a distribution and of the operator, in the order of
+// their phases.
+func (s Spec) all(more []Rule) ([]Rule, error) {
+	all := append(Table(), more...)
+	for i, o := range s.Own {
+		err := errors.Join(checkRow(o), checkNames(o, all[:len(all)-i], s.Own[:i], s.Own))
+		if err != nil {
+			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
+		}
+		all = append(all, o.AsOwn())
+	}
+	slices.SortStableFunc(all, func(a, b Rule) int {
 		return slices.Index(rule.Phases, a.Phase) - slices.Index(rule.Phases, b.Phase)
 	})
-	return rules
+	return all, nil
 }
 
 // Checks are the outcomes of all rules in an audit, in phase order: the outcomes
 // of the rules that looked, the rules that the spec leaves out, and the rules of
 // the quiesce phase, which have nothing to look for.
-func (s Spec) Checks(more []Rule, asked []plan.Check) []plan.Check {
-	rules := append(Table(), more...)
-	for _, own := range s.Own {
-		rules = append(rules, own.AsOwn())
-	}
-	var all []plan.Check
-	for _, r := range inPhases(rules) {
+func (s Spec) Checks(more []Rule, asked []plan.Check) (checks []plan.Check) {
+	all, _ := s.all(more) // Items has refused wrong ones
+	for _, r := range all {
 		c := plan.Check{Item: r.ID, Phase: string(r.Phase), Outcome: plan.LeftOut, Reason: "the options leave the rule out"}
 		if i := slices.IndexFunc(asked, func(a plan.Check) bool { return a.Item == r.ID }); i >= 0 {
 			c = asked[i]
 		} else if s.Chooses(r) {
 			c.Outcome, c.Reason = plan.NotApplicable, "the rule is for a scrub: it stops running programs and leaves nothing to find"
 		}
-		all = append(all, c)
+		checks = append(checks, c)
 	}
-	return all
-}
-
-func (s Spec) choose(rules []Rule) ([]Rule, error) {
-	own, err := s.ownRules(rules)
-	if err != nil {
-		return nil, err
-	}
-	rules = append(rules, own...)
-	known := map[string]bool{}
-	for _, r := range rules {
-		for _, n := range r.Names() {
-			known[n] = true
-		}
-	}
-	if err := s.checkNames(known); err != nil {
-		return nil, err
-	}
-	chosen := slices.DeleteFunc(rules, func(r Rule) bool { return !s.Chooses(r) })
-	if len(chosen) == 0 {
-		return nil, surface.Errorf("selecting rules: no rule is left; change %s or %s", fieldRules, fieldSkipRules)
-	}
-	return chosen, nil
-}
-
-// ownRules checks the operator's rules beside all others.
-func (s Spec) ownRules(rules []Rule) ([]Rule, error) {
-	var own []Rule
-	for i, o := range s.Own {
-		err := errors.Join(checkRow(o), checkNames(o, rules, s.Own[:i], s.Own))
-		if err != nil {
-			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
-		}
-		own = append(own, o.AsOwn())
-	}
-	return own, nil
+	return checks
 }
 
 // Chooses reports whether the spec selects a rule.
@@ -158,8 +130,14 @@ func (s Spec) Chooses(r Rule) bool {
 	return (len(s.Only) == 0 || r.Named(s.Only)) && !r.Named(s.Skip) && !(r.OfNodes && s.Node == NodeNo)
 }
 
-// checkNames refuses unknown rules and groups.
-func (s Spec) checkNames(known map[string]bool) error {
+// checkNames refuses names that no rule has.
+func (s Spec) checkNames(all []Rule) error {
+	known := map[string]bool{}
+	for _, r := range all {
+		for _, n := range r.Names() {
+			known[n] = true
+		}
+	}
 	var unknown []error
 	for _, chosen := range []struct {
 		field surface.Name

@@ -10,7 +10,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
-// findCase is a tree for a rule with a Find function, and its changes.
+// findCase is a tree for a rule with a function, and its changes.
 type findCase = struct {
 	name  string
 	files map[string]string
@@ -19,7 +19,7 @@ type findCase = struct {
 
 const sandbox = "/var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/0123"
 
-// found has trees for rules with a Find function, and the changes of each.
+// found has trees for rules with a function, and the changes of each.
 var found = map[string][]findCase{
 	"kubelet-unknown": {
 		{"present", map[string]string{"var/lib/kubelet/new_state": "x", "var/lib/kubelet/pods/": ""}, nil},

@@ -65,8 +65,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 			command(t, "sync", "-f", root)
 			h, err := host.Mounted(root)
 			require.NoError(t, err)
-			items, err := Spec{Only: []string{"hostname", "cni-state"}, WipeFreeSpace: wipes}.Items(ToScrub, nil)
-			require.NoError(t, err)
+			items := selected(t, Spec{Only: []string{"hostname", "cni-state"}, WipeFreeSpace: wipes}, ToScrub)
 			outcomes, err := plan.Apply(t.Context(), h, items, nil)
 			require.NoError(t, err)
 			if wipes {
@@ -100,9 +99,8 @@ func TestZeroFileIsRemovedAfterFillingTheDisk(t *testing.T) {
 
 func TestAFolderOnThisMachinesDiskIsNotWiped(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
-	items, err := Spec{Only: []string{"hostname"}, WipeFreeSpace: true}.Items(ToScrub, nil)
-	require.NoError(t, err)
-	_, err = plan.Apply(t.Context(), h, items, nil)
+	items := selected(t, Spec{Only: []string{"hostname"}, WipeFreeSpace: true}, ToScrub)
+	_, err := plan.Apply(t.Context(), h, items, nil)
 	assert.ErrorContains(t, err, "wiping would fill that file system")
 }
 
@@ -175,8 +173,7 @@ func TestHashingStopsWithTheContext(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, "var/lib/cni/huge": ""})
 	huge := filepath.Join(root, "var/lib/cni/huge")
 	require.NoError(t, os.Truncate(huge, 1<<40))
-	items, err := Spec{Only: []string{"cni-state"}, Hash: true}.Items(ToScrub, nil)
-	require.NoError(t, err)
+	items := selected(t, Spec{Only: []string{"cni-state"}, Hash: true}, ToScrub)
 	gone := errors.New("terminated")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error, 1)

@@ -82,10 +82,10 @@ func TestRulesAndFunctionsShareAFile(t *testing.T) {
 }
 
 func TestRulesApartFromFunctionsAreFound(t *testing.T) {
-	row := "package rules\n\nvar rows = []Rule{{ID: \"a\", Find: find}, {ID: \"b\", Find: both(1)}, {ID: \"c\", Look: search}}\n\nfunc search() {}\n"
+	row := "package rules\n\nvar rows = []Rule{{ID: \"a\", Look: find}, {ID: \"b\", Applies: both(1)}, {ID: \"c\", Look: search}}\n\nfunc search() {}\n"
 	assert.Equal(t, []string{"a.go: find is in b.go"}, apart([]source{
 		parsed(t, "a.go", row), parsed(t, "b.go", "package rules\n\nfunc find() {}\n\nfunc both(int) {}\n"),
-		parsed(t, "c.go", "package rules\n\nvar rule = Rule{Find: both(2)}\n"),
+		parsed(t, "c.go", "package rules\n\nvar rule = Rule{Look: both(2)}\n"),
 	}))
 }
 
@@ -104,7 +104,7 @@ func apart(files []source) []string {
 				return true
 			}
 			key, ok := field.Key.(*ast.Ident)
-			if !ok || !slices.Contains([]string{"Applies", "Find", "Look"}, key.Name) {
+			if !ok || !slices.Contains([]string{"Applies", "Look"}, key.Name) {
 				return true
 			}
 			value := field.Value

@@ -195,11 +195,12 @@ func (s *Search) Machine(ctx context.Context, h *host.Host, shown string) error 
 		if r.Breaks == nil || r.Breaks.Note {
 			continue
 		}
-		answer, err := r.Plan(ctx, h)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("looking for %s: %w", r.ID, err))
+		d := &scrub.Draft{Ctx: ctx, Host: h}
+		r.Plan(d, nil)
+		if d.Err != nil {
+			errs = append(errs, fmt.Errorf("looking for %s: %w", r.ID, d.Err))
 		}
-		for _, f := range answer.Findings {
+		for _, f := range d.Answer.Findings {
 			s.state(r.Breaks.Cause, "%s: %s: %s", r.ID, shown+f.Target, f.Reason)
 		}
 	}

@@ -1,8 +1,12 @@
 package rule
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -54,7 +58,8 @@ func (d *Draft) Found(findings ...plan.Finding) {
 	}
 }
 
-func (d *Draft) add(a plan.Answer, err error) {
+// Add adds an answer, unless it failed.
+func (d *Draft) Add(a plan.Answer, err error) {
 	if !d.Failed(err) {
 		d.Answer.Add(a)
 	}
@@ -64,7 +69,7 @@ func (d *Draft) add(a plan.Answer, err error) {
 func (d *Draft) Remove(name, why string) { d.Act(removeAction(d.Host, name, why)) }
 
 // Plan plans a path, if it exists and has something to remove.
-func (d *Draft) Plan(verb plan.Verb, name, why string) { d.add(PlanPath(d.Host, verb, name, why)) }
+func (d *Draft) Plan(verb plan.Verb, name, why string) { d.Add(PlanPath(d.Host, verb, name, why)) }
 
 // Write plans another content of a file, which keeps its mode and owner.
 func (d *Draft) Write(verb plan.Verb, name string, text []byte, why string) {
@@ -158,24 +163,49 @@ func (d *Draft) HasUnit(name string) bool {
 	return !d.Failed(err) && there
 }
 
-// Enablements are the links that start a unit at boot.
-func (d *Draft) Enablements(unit string) []string {
-	links, err := d.Host.Enablements(unit)
-	d.Failed(err)
-	return links
+// Tops are the folders before "/**" in the row's paths, with every home for "~".
+func (d *Draft) Tops() (tops []string) {
+	for _, p := range d.Paths {
+		switch top, _, deep := strings.Cut(p, "/**"); {
+		case deep && top == "~":
+			homes, err := Homes(d.Host)
+			d.Failed(err)
+			tops = append(tops, homes...)
+		case deep:
+			tops = append(tops, cmp.Or(top, "/"))
+		}
+	}
+	return tops
+}
+
+// Walk calls do for everything below the row's Tops, without following links. It goes on after an entry that cannot be read, and returns the foreign
+// mounts, which it does not enter.
+func (d *Draft) Walk(do func(e host.Entry) error) (foreign []*host.ForeignMount) {
+	var errs []error
+	for _, top := range d.Tops() {
+		mounts, err := d.Host.Files.Walk(d.Ctx, top, top, func(e host.Entry, err error) error {
+			if err != nil {
+				errs = append(errs, err)
+				return nil
+			}
+			return do(e)
+		})
+		foreign, errs = append(foreign, mounts...), append(errs, err)
+	}
+	d.Failed(errors.Join(errs...))
+	return foreign
 }
 
 // Glob lists what matches patterns. A foreign mount on the way is an error.
 func (d *Draft) Glob(patterns ...string) []string {
-	var all []string
-	for _, pattern := range patterns {
-		names, err := glob(d.Host, pattern)
-		if d.Failed(err) {
-			return nil
-		}
-		all = append(all, names...)
+	names, foreign, err := matching(d.Host, patterns)
+	for _, f := range ForeignFindings(d.Host, foreign) {
+		err = fmt.Errorf("looking for %s: %w", strings.Join(patterns, ", "), &host.MountedError{Path: f.Target})
 	}
-	return all
+	if d.Failed(err) {
+		return nil
+	}
+	return names
 }
 
 // Matching lists what matches patterns, each path once. A foreign mount on the way is a

@@ -105,20 +105,6 @@ func IgnoreMissing(err error) error {
 	return err
 }
 
-// glob returns the sorted paths that match a pattern of path.Match; links in
-// the last part are not followed. A folder that cannot be listed is an error,
-// and so is a foreign mount on the way. afero.Glob and filepath.Glob skip such
-// folders, so their contents would count as clean.
-func glob(h *host.Host, pattern string) ([]string, error) {
-	names, foreign, err := Place{pattern: pattern, named: literal(pattern)}.Names(h)
-	for _, m := range foreign {
-		if err == nil && !(h.IsLive() && Kept(lent, m.Path)) {
-			err = fmt.Errorf("looking for %s: %w", pattern, &host.MountedError{Path: m.Path})
-		}
-	}
-	return names, err
-}
-
 // literal is the file or folder before the first wildcard of a pattern.
 func literal(pattern string) string {
 	parts := strings.Split(pattern, "/")
@@ -232,11 +218,6 @@ func unquoteGlob(s string) string {
 	return b.String()
 }
 
-// Matches returns a test of contents by an expression.
-func Matches(re func() *regexp.Regexp) func([]byte) bool {
-	return func(content []byte) bool { return re().Match(content) }
-}
-
 // Expression compiles an expression when it is first used, because only an
 // audit searches.
 func Expression(text string) func() *regexp.Regexp {
@@ -248,8 +229,10 @@ func Within(folder, place string) bool {
 	return place == folder || strings.HasPrefix(place, strings.TrimSuffix(folder, "/")+"/")
 }
 
-// matching lists the paths on this machine that match patterns, and the foreign
-// mounts that were not searched.
+// matching lists the paths on this machine that match patterns of path.Match, in order, and
+// the foreign mounts that were not searched. Links in the last part are not followed. A folder
+// that cannot be listed is an error: afero.Glob and filepath.Glob skip such folders, so their
+// contents would count as clean.
 func matching(h *host.Host, paths []string) ([]string, []*host.ForeignMount, error) {
 	patterns, err := Places(h, paths)
 	if err != nil {

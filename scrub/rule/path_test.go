@@ -34,12 +34,13 @@ func TestGlob(t *testing.T) {
 		"/up/a/file":               {"/up/a/file"}, // ".." at the root stays there
 		"/*/b":                     {"/a/b"},
 	} {
-		got, err := glob(h, pattern)
-		require.NoError(t, err, pattern)
-		assert.Equal(t, want, got, pattern)
+		d := Draft{Host: h}
+		assert.Equal(t, want, d.Glob(pattern), pattern)
+		require.NoError(t, d.Err, pattern)
 	}
-	_, err := glob(h, "/a/[")
-	assert.EqualError(t, err, "looking for /a/[: syntax error in pattern")
+	d := Draft{Host: h}
+	assert.Empty(t, d.Glob("/a/["))
+	assert.EqualError(t, d.Err, "looking for /a/[: syntax error in pattern")
 }
 
 // FuzzHomes reads any text as passwd(5). Homes are absolute, clean, sorted and

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
@@ -196,7 +194,7 @@ func matchesMost(part string) bool {
 	return strings.Trim(wildcardClass().ReplaceAllString(part, ""), "*?") == ""
 }
 
-var wildcardClass = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[[^\]]*\]`) })
+var wildcardClass = Expression(`\[[^\]]*\]`)
 
 // ProgramFolders are the folders of a node's programs; /opt/bin is Flatcar's.
 var ProgramFolders = []string{"/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin", "/bin"}

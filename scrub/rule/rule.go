@@ -5,10 +5,8 @@ package rule
 
 import (
 	"cmp"
-	"context"
 	"slices"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -50,11 +48,12 @@ type Rule struct {
 	// Groups are other names that select the rule, such as "kubelet".
 	Groups []string `json:"groups,omitempty"`
 	// Verb is the action on each path: plan.Remove removes it, plan.Empty keeps
-	// the file or directory and removes its contents. Rules with a Find may use
-	// any verb; the one here is for documentation.
+	// the file or directory and removes its contents. A Look may plan any action;
+	// the verb then says what the rule mostly does.
 	Verb plan.Verb `json:"action"`
 	// Paths are absolute, may contain wildcards of path.Match, and may start
-	// with "~/" for the home folder of every account in passwd(5).
+	// with "~/" for the home folder of every account in passwd(5). The paths of a
+	// Look may contain "/**": it searches that folder at any depth, see Draft.Walk.
 	Paths []string `json:"paths"`
 	// Keep are paths in the form of Paths. A kept path stays with everything
 	// below it, at any depth of what Paths match, and so do the folders on the
@@ -73,48 +72,42 @@ type Rule struct {
 	// Source is where the facts come from.
 	Source string `json:"source,omitempty"`
 	// Applies reports whether the rule applies to this machine; nil means yes.
-	// A rule that does not apply may return findings instead.
-	Applies func(context.Context, *host.Host) (bool, plan.Answer, error) `json:"-"`
+	// It may add findings.
+	Applies func(*Draft) bool `json:"-"`
 	// Breaks describes the setting that a rule of BreakersGroup finds; nil for
 	// other rules.
 	Breaks *Breaker `json:"-"`
-	// Find plans the rule instead of Verb and Paths. It changes nothing; the actions
+	// Look plans the rule where Verb, Paths and Keep do not say everything. It gets the
+	// row's paths in the draft, and acts on nothing else. It changes nothing; the actions
 	// of its answer do. host.Files never leaves the machine's root.
-	Find func(context.Context, *host.Host) (plan.Answer, error) `json:"-"`
-
-	// Look is Find with a Draft: it gets the row's paths, and what the other rules of
-	// the run plan.
 	Look func(*Draft) `json:"-"`
 	// OfNodes says that the rule finds what keeps a node from working. Spec.Node
 	// decides whether the rule runs.
 	OfNodes bool `json:"-"`
 	// Own says that the rule is an operator's.
 	Own bool `json:"-"`
-	// SparesOwned says that files of packages stay. NeverOwned are patterns of
-	// files for which the packages are not read.
-	SparesOwned bool     `json:"-"`
-	NeverOwned  []string `json:"-"`
+	// NeverOwned says that files of packages stay, and are patterns of files that no
+	// package has: for those, the packages are not read. nil lets files of packages go.
+	NeverOwned []string `json:"-"`
 	// Notes says that findings are notes, unless rules select this rule
 	// by its ID.
 	Notes bool `json:"-"`
 }
 
-// Plan returns the answer of a rule with a function, outside of a run.
-func (r Rule) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
-	return r.PlanIn(ctx, h, Run{})
-}
-
-// PlanIn returns the answer of a rule with a function in a run.
-func (r Rule) PlanIn(ctx context.Context, h *host.Host, run Run) (plan.Answer, error) {
-	if r.Look == nil {
-		return r.Find(ctx, h)
+// Plan fills a draft with the row's paths: by Look or, without one, by paths.
+func (r Rule) Plan(d *Draft, paths func(*Draft)) {
+	d.Paths = r.Paths
+	if r.Applies != nil && (!r.Applies(d) || d.Err != nil) {
+		d.Answer.NotApplicable = "the rule is not for this machine"
+		return
 	}
-	d := &Draft{Ctx: ctx, Host: h, Paths: r.Paths, Run: run}
-	r.Look(d)
+	if r.Look != nil {
+		paths = r.Look
+	}
+	paths(d)
 	if r.Notes || r.Breaks != nil && r.Breaks.Note {
 		d.Answer.Notes, d.Answer.Findings = d.Answer.Findings, nil
 	}
-	return d.Answer, d.Err
 }
 
 // AsOwn returns a rule of an operator as a row of the table.

@@ -95,6 +95,17 @@ func (d *Draft) RemoveWhere(why string, so func([]byte) bool, names ...string) {
 	}
 }
 
+// WithoutLines returns a text without the lines that drop names.
+func WithoutLines(text string, drop func(line string) bool) string {
+	var left strings.Builder
+	for line := range strings.Lines(text) {
+		if !drop(line) {
+			left.WriteString(line)
+		}
+	}
+	return left.String()
+}
+
 // Accounts are the machine's.
 func (d *Draft) Accounts() []Account {
 	lines, err := accountLines(d.Host)

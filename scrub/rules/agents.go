@@ -14,8 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// agentRules are the rules for a machine's identity in systems of monitoring
-// and security.
+// agentRules are the rules for a machine's identity in systems of monitoring and security, for
+// their logs, and for eksnode's own agent.
 func agentRules() []rule.Rule {
 	g := []string{"identity", "secrets"}
 	return []rule.Rule{
@@ -94,6 +94,31 @@ func agentRules() []rule.Rule {
 			Why:         "all nodes would be one machine in the console; only the agent's own program can remove its ID and keep its settings",
 			Regenerated: "the agent, when it starts", Source: "the agents' documentation on golden images",
 		}, enrolledAgents),
+		{
+			ID: "agent-folders", Phase: rule.Caches, Groups: []string{"caches"}, Verb: plan.Remove,
+			Paths: []string{path.Dir(KeptAgent), "/**/" + agentFolder}, Owner: "the Packer plugin",
+			Why:         "a session that was cut leaves a copy of eksnode in remote_folder, and a provision one for the next provisioner; a folder with other files is a finding",
+			Regenerated: "nothing", Source: "the Packer plugin, which makes the folder",
+			Look: agentFolders,
+		},
+		of(rule.Rule{
+			ID: "agent-logs", Phase: rule.Caches, Groups: []string{"logs"}, Verb: plan.Remove,
+			Why:         "the logs name the builder machine, its cluster and the agent's server",
+			Regenerated: "the agent", Source: "the agents' own documentation",
+		},
+			program{"Splunk", []string{"/opt/splunkforwarder/var/log/splunk/*", "/opt/splunk/var/log/splunk/*"}},
+			program{"Wazuh, OSSEC", []string{"/var/ossec/logs/*"}},
+			program{"Elastic Agent", []string{"/opt/Elastic/Agent/data/elastic-agent-*/logs/*"}},
+			program{"Rapid7", []string{"/opt/rapid7/ir_agent/components/*/common/*.log*"}},
+			program{"Tenable", []string{"/opt/nessus_agent/var/nessus/logs/*"}},
+			program{"Sysdig", []string{"/opt/draios/logs/*"}},
+			program{"SentinelOne", []string{"/opt/sentinelone/log/*"}},
+		),
+		reports(rule.Rule{
+			ID: "host-names", Phase: rule.Identity, Groups: []string{"identity"},
+			Why:         "every node would have the builder machine's name for its mail, its events or its server; a name that each start decides stays",
+			Regenerated: "the program, when it starts or is installed", Source: "Splunk: clone-prep-clear-config; postconf(5), myhostname; the programs' own documentation",
+		}, hostNames),
 	}
 }
 
@@ -150,18 +175,6 @@ var enrolledAgents = []leftover{
 	{program: "a Kerberos key server", paths: []string{"/var/kerberos/krb5kdc/principal*", "/var/kerberos/krb5kdc/.k5*", "/var/lib/krb5kdc/principal*", "/etc/krb5kdc/stash", "/etc/krb5kdc/.k5*"}, advice: "run kdb5_util destroy"},
 }
 
-func agentFolderRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "agent-folders", Phase: rule.Caches, Groups: []string{"caches"}, Verb: plan.Remove,
-			Paths: []string{"/**/" + agentFolder, path.Dir(KeptAgent)}, Owner: "the Packer plugin",
-			Why:         "a session that was cut leaves a copy of eksnode in remote_folder, and a provision one for the next provisioner; a folder with other files is a finding",
-			Regenerated: "nothing", Source: "the Packer plugin, which makes the folder",
-			Look: agentFolders,
-		},
-	}
-}
-
 // KeptAgent is the agent that a provision leaves for the next provisioner of a build. Only
 // root can enter its folder.
 const KeptAgent = "/run/eksnode-agent/eksnode"
@@ -174,15 +187,10 @@ const hex4 = "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]"
 var noAgents = []string{"/proc", "/sys", "/dev", "/run", "/var/lib/containerd", "/var/lib/docker", "/var/lib/containers"}
 
 func agentFolders(d *rule.Draft) {
-	if d.Lstat(path.Dir(KeptAgent)) != nil {
-		d.Remove(path.Dir(KeptAgent), "the agent that a provision kept")
-	}
+	d.Plan(plan.Remove, d.Paths[0], "the agent that a provision kept")
 	var errs []error
-	_, err := d.Host.Files.Walk(d.Ctx, "/", "/", func(e host.Entry, err error) error {
+	d.Walk(func(e host.Entry) error {
 		switch {
-		case err != nil:
-			errs = append(errs, err)
-			return nil
 		case !e.IsDir():
 			return nil
 		case slices.Contains(noAgents, e.Path):
@@ -201,7 +209,7 @@ func agentFolders(d *rule.Draft) {
 		}
 		return fs.SkipDir
 	})
-	d.Failed(errors.Join(append(errs, err)...))
+	d.Failed(errors.Join(errs...))
 }
 
 func onlyAgent(h *host.Host, folder string) (bool, error) {
@@ -229,31 +237,6 @@ func RemoveAgents(h *host.Host, folder string) error {
 	}
 	_, failed := h.Files.RemoveTree(path.Dir(KeptAgent))
 	return errors.Join(err, rule.IgnoreMissing(failed))
-}
-
-// agentLogRules are the rules for agents that log outside /var/log, or that
-// write the machine's name into their settings.
-func agentLogRules() []rule.Rule {
-	return []rule.Rule{
-		of(rule.Rule{
-			ID: "agent-logs", Phase: rule.Caches, Groups: []string{"logs"}, Verb: plan.Remove,
-			Why:         "the logs name the builder machine, its cluster and the agent's server",
-			Regenerated: "the agent", Source: "the agents' own documentation",
-		},
-			program{"Splunk", []string{"/opt/splunkforwarder/var/log/splunk/*", "/opt/splunk/var/log/splunk/*"}},
-			program{"Wazuh, OSSEC", []string{"/var/ossec/logs/*"}},
-			program{"Elastic Agent", []string{"/opt/Elastic/Agent/data/elastic-agent-*/logs/*"}},
-			program{"Rapid7", []string{"/opt/rapid7/ir_agent/components/*/common/*.log*"}},
-			program{"Tenable", []string{"/opt/nessus_agent/var/nessus/logs/*"}},
-			program{"Sysdig", []string{"/opt/draios/logs/*"}},
-			program{"SentinelOne", []string{"/opt/sentinelone/log/*"}},
-		),
-		reports(rule.Rule{
-			ID: "host-names", Phase: rule.Identity, Groups: []string{"identity"},
-			Why:         "every node would have the builder machine's name for its mail, its events or its server; a name that each start decides stays",
-			Regenerated: "the program, when it starts or is installed", Source: "Splunk: clone-prep-clear-config; postconf(5), myhostname; the programs' own documentation",
-		}, hostNames),
-	}
 }
 
 // hostNames are settings into which a program or its package writes the machine's

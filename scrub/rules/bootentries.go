@@ -50,17 +50,18 @@ func isMachineID(text string) bool {
 // folders with the name of a machine ID. A folder with kernels is a finding,
 // because the machine boots from these kernels.
 func bootEntries(d *rule.Draft) {
-	kernels := bootFoldersOfIDs(d)
-	for _, name := range d.Matching(d.Paths...) {
+	names := d.Matching(d.Paths...)
+	kernels := bootFoldersOfIDs(d, names)
+	for _, name := range names {
 		bootFile(d, name, kernels)
 	}
 }
 
 // bootFoldersOfIDs plans the removal of empty folders, and returns the IDs whose
 // folders have files.
-func bootFoldersOfIDs(d *rule.Draft) map[string]bool {
+func bootFoldersOfIDs(d *rule.Draft, names []string) map[string]bool {
 	kernels := map[string]bool{}
-	for _, name := range d.Known("/boot/*", "/boot/efi/*", "/efi/*") {
+	for _, name := range names {
 		if st := d.Lstat(name); st == nil || !st.IsDir() || !isMachineID(path.Base(name)) {
 			continue
 		}

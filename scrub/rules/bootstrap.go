@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"path"
 	"slices"
 	"strings"
 
@@ -12,18 +13,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
-
-func containerdConfigRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "containerd-config", Phase: rule.Restored, Groups: []string{"bootstrap", "containerd"}, Verb: plan.Remove,
-			Paths: []string{"/etc/containerd/config.toml"}, Owner: "bootstrap.sh, nodeadm",
-			Why:         "containerd would run with the old node's settings; a file that a package installed or a person wrote stays",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh, nodeadm",
-			Look: generatedContainerdConfig,
-		},
-	}
-}
 
 // generatedContainerdConfig removes /etc/containerd/config.toml if a first boot
 // wrote it or copied it from the template. A file that the manifest records is
@@ -38,11 +27,11 @@ func generatedContainerdConfig(d *rule.Draft) {
 		restoreTemplate(d, name, reverseContainerdConfig)
 		return
 	}
-	if !isNodeadmsContainerd(d, current) && !isInits(current) {
+	if !(baseRuntimeSpec().Match(current) && nodeadm.there(d)) && !isInits(current) {
 		if !copiedFromTemplate(d, current) {
 			return
 		}
-		if !copiesTemplate(d) {
+		if bootstrapScript(d) == "" && !d.Exists(templates.ContainerdConfig) { // nothing here copies a template
 			d.Find(name, "pulls the pause image from the registry of the build's region, and no bootstrap on this machine "+
 				"writes the file again: name the pause image of the new node's region, or remove the file")
 			return
@@ -57,7 +46,9 @@ func generatedContainerdConfig(d *rule.Draft) {
 func copiedFromTemplate(d *rule.Draft, current []byte) bool {
 	tmpl := templateOf(d, templates.ContainerdConfig)
 	if tmpl == nil {
-		return isKnownContainerdConfig(current)
+		return slices.ContainsFunc(templates.All(), func(t templates.Template) bool { // of Amazon Linux 2
+			return t.Path == templates.ContainerdConfig && isKnown(t, current)
+		})
 	}
 	edited := d.Content(templates.ContainerdConfig)
 	back, err := reverseContainerdConfig(current, tmpl.Content)
@@ -71,23 +62,6 @@ func copiedFromTemplate(d *rule.Draft, current []byte) bool {
 	return equivalent(plain, withoutPause(tmpl.Content)) || edited != nil && equivalent(plain, withoutPause(edited))
 }
 
-// copiesTemplate reports whether a bootstrap on this machine copies a template
-// to containerd's configuration: the script or the template is there.
-func copiesTemplate(d *rule.Draft) bool {
-	return bootstrapScript(d) != "" || d.Exists(templates.ContainerdConfig)
-}
-
-// isKnownContainerdConfig reports whether a configuration of containerd is a
-// filled-in template of Amazon Linux 2.
-func isKnownContainerdConfig(current []byte) bool {
-	for _, t := range templates.All() {
-		if t.Path == templates.ContainerdConfig {
-			return isKnown(t, current)
-		}
-	}
-	return false
-}
-
 // withoutPause replaces every pause image with the placeholder SANDBOX_IMAGE.
 func withoutPause(text []byte) []byte {
 	lines := strings.Split(string(text), "\n")
@@ -99,75 +73,24 @@ func withoutPause(text []byte) []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
-// credentialProviderRules has the rule for the kubelet's list of registries.
-func credentialProviderRules() []rule.Rule {
+// bootstrapRules are the rules for files that a bootstrap wrote, by either contract.
+func bootstrapRules() []rule.Rule {
+	g := []string{"bootstrap"}
 	return []rule.Rule{
 		{
 			ID: "credential-provider-config", Phase: rule.Restored, Groups: []string{"bootstrap", "kubelet", "templates"}, Verb: plan.Restore,
-			Paths: []string{credentialProviderConfig}, Owner: "eksnode init, nodeadm",
+			Paths: []string{"/etc/eks/image-credential-provider/config.json"}, Owner: "eksnode init, nodeadm",
 			Why:         "the kubelet would use the registry list of another version; a file that names registries other than ECR stays, because a person wrote it",
 			Regenerated: "first boot", Source: "amazon-eks-ami nodeadm",
 			Look: credentialProvider,
 		},
-	}
-}
-
-const credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
-
-// scriptInstalls reports whether the image has the list for a bootstrap.sh, which
-// does not write the list itself.
-func scriptInstalls(d *rule.Draft) bool {
-	supported := contractOf(d)
-	// A manifest names every template that the image had.
-	return supported == withScript || supported == knownTemplate && loaded(d) == nil
-}
-
-// credentialProvider restores the image's own list of registries if a first
-// boot wrote another. On an image without a recorded list, the rule removes the
-// list, unless Amazon Linux 2's bootstrap.sh installed it. A list that a person
-// wrote stays.
-func credentialProvider(d *rule.Draft) {
-	name := d.Paths[0]
-	current, tmpl := d.Content(name), templateOf(d, name)
-	switch {
-	case tmpl != nil && current == nil:
-		d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
-	case current == nil || !namesOnlyECR(current):
-	case tmpl == nil:
-		if !scriptInstalls(d) {
-			d.Plan(plan.Remove, name, "first boot wrote it")
-		}
-	case !bytes.Equal(current, tmpl.Content):
-		d.Write(plan.Restore, name, tmpl.Content, "first boot wrote it")
-	}
-}
-
-// namesOnlyECR reports whether a CredentialProviderConfig could come from a
-// first boot: it has one provider, without arguments or environment, and only
-// for ECR.
-func namesOnlyECR(text []byte) bool {
-	var config struct {
-		Providers []struct {
-			Name        string   `json:"name"`
-			MatchImages []string `json:"matchImages"`
-			Args        []string `json:"args"`
-			Env         []any    `json:"env"`
-		} `json:"providers"`
-	}
-	if json.Unmarshal(text, &config) != nil || len(config.Providers) != 1 {
-		return false
-	}
-	p := config.Providers[0]
-	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 && !slices.ContainsFunc(p.MatchImages, func(image string) bool {
-		return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") && !strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
-	})
-}
-
-// bootstrapRules are the rules for files that a bootstrap wrote, by either
-// contract.
-func bootstrapRules() []rule.Rule {
-	g := []string{"bootstrap"}
-	return []rule.Rule{
+		{
+			ID: "containerd-config", Phase: rule.Restored, Groups: []string{"bootstrap", "containerd"}, Verb: plan.Remove,
+			Paths: []string{"/etc/containerd/config.toml"}, Owner: "bootstrap.sh, nodeadm",
+			Why:         "containerd would run with the old node's settings; a file that a package installed or a person wrote stays",
+			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh, nodeadm",
+			Look: generatedContainerdConfig,
+		},
 		{
 			ID: "cluster-ca", Phase: rule.State, Groups: append(g, "pki"), Verb: plan.Remove,
 			Paths: []string{"/etc/kubernetes/pki/*"}, Owner: "bootstrap.sh, nodeadm, kubeadm",
@@ -217,7 +140,7 @@ func bootstrapRules() []rule.Rule {
 		},
 		{
 			ID: "soci-config", Phase: rule.State, Groups: append(g, "containerd"), Verb: plan.Remove,
-			Paths: []string{sociConfig}, Owner: "nodeadm, eksnode init",
+			Paths: []string{"/etc/soci-snapshotter-grpc/config.toml"}, Owner: "nodeadm, eksnode init",
 			Why:         "the node would pull images with the old cluster's settings; a file that first boot did not write stays",
 			Regenerated: "first boot", Source: "NodeConfig, FastImagePull",
 			Look: generatedSOCI,
@@ -230,7 +153,7 @@ func bootstrapRules() []rule.Rule {
 			},
 			Owner: "bootstrap.sh with dockerd, iptables-save",
 			Why:   "the old cluster's KUBE-* rules would be loaded at every boot", Regenerated: "kube-proxy", Source: "amazon-eks-ami bootstrap.sh",
-			Look: savedKubeRules,
+			Look: removesWhere("contains the old cluster's chains", `KUBE-|AWS-SNAT-CHAIN`), // others are an administrator's
 		},
 		{
 			ID: "bootstrap-units", Phase: rule.Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Remove,
@@ -241,12 +164,54 @@ func bootstrapRules() []rule.Rule {
 		},
 		{
 			ID: "kubelet-enabled", Phase: rule.Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Disable,
-			Paths: []string{"/etc/systemd/system/*.wants/kubelet.service", "/etc/systemd/system/*.wants/sandbox-image.service"}, Owner: "bootstrap.sh",
+			Paths: []string{starts + "kubelet.service", starts + "sandbox-image.service"}, Owner: "bootstrap.sh",
 			Why:         "an enabled kubelet starts before the bootstrap, with the old cluster's files or with none",
 			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Look: enablements(earlyStart, "kubelet.service", "sandbox-image.service"),
+			Look: func(d *rule.Draft) { disable(d, "would start at boot, before the bootstrap", d.Paths...) },
 		},
 	}
+}
+
+// credentialProvider restores the image's own list of registries if a first
+// boot wrote another. On an image without a recorded list, the rule removes the
+// list, unless Amazon Linux 2's bootstrap.sh installed it. A list that a person
+// wrote stays.
+func credentialProvider(d *rule.Draft) {
+	name := d.Paths[0]
+	current, tmpl := d.Content(name), templateOf(d, name)
+	switch {
+	case tmpl != nil && current == nil:
+		d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
+	case current == nil || !namesOnlyECR(current):
+	case tmpl == nil:
+		// bootstrap.sh does not write the list itself. A manifest names every template that the image had.
+		if c := contractOf(d); c != withScript && (c != knownTemplate || loaded(d) != nil) {
+			d.Plan(plan.Remove, name, "first boot wrote it")
+		}
+	case !bytes.Equal(current, tmpl.Content):
+		d.Write(plan.Restore, name, tmpl.Content, "first boot wrote it")
+	}
+}
+
+// namesOnlyECR reports whether a CredentialProviderConfig could come from a
+// first boot: it has one provider, without arguments or environment, and only
+// for ECR.
+func namesOnlyECR(text []byte) bool {
+	var config struct {
+		Providers []struct {
+			Name        string   `json:"name"`
+			MatchImages []string `json:"matchImages"`
+			Args        []string `json:"args"`
+			Env         []any    `json:"env"`
+		} `json:"providers"`
+	}
+	if json.Unmarshal(text, &config) != nil || len(config.Providers) != 1 {
+		return false
+	}
+	p := config.Providers[0]
+	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 && !slices.ContainsFunc(p.MatchImages, func(image string) bool {
+		return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") && !strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
+	})
 }
 
 // isInits reports whether `eksnode init` wrote a file: the first line says so,
@@ -256,20 +221,7 @@ func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.I
 // generatedSOCI plans the removal of a configuration of SOCI's snapshotter that a
 // first boot wrote. A file that a package installed or a person wrote stays.
 func generatedSOCI(d *rule.Draft) {
-	text := d.Content(sociConfig)
-	if text != nil && (isInits(text) || isNodeadmsSOCI(d, text)) {
-		d.Plan(plan.Remove, sociConfig, "first boot wrote it")
-	}
-}
-
-const sociConfig = "/etc/soci-snapshotter-grpc/config.toml"
-
-// savedKubeRules removes saved firewall rules with chains of a cluster. Other
-// saved rules belong to an administrator.
-func savedKubeRules(d *rule.Draft) {
-	d.RemoveWhere("contains the old cluster's chains", func(text []byte) bool {
-		return bytes.Contains(text, []byte("KUBE-")) || bytes.Contains(text, []byte("AWS-SNAT-CHAIN"))
-	}, d.Paths...)
+	d.RemoveWhere("first boot wrote it", func(text []byte) bool { return isInits(text) || isNodeadmsSOCI(d, text) }, d.Paths...)
 }
 
 // copiedUnits removes the units that bootstrap.sh copies from the image's own
@@ -292,20 +244,13 @@ func copiedUnits(d *rule.Draft) {
 	}
 }
 
-// earlyStart is why no unit of the bootstrap is enabled.
-const earlyStart = "would start at boot, before the bootstrap"
-
-// enablements plans the removal of the links that start units at boot.
-func enablements(why string, units ...string) func(*rule.Draft) {
-	return func(d *rule.Draft) {
-		for _, u := range units {
-			for _, link := range d.Enablements(u) {
-				d.Act(plan.Action{Verb: plan.Disable, Target: link, Reason: u + " " + why, Removal: host.Removal{Entries: 1},
-					Do: func(context.Context, plan.Progress) error {
-						_, err := d.Host.Files.RemoveTree(link)
-						return err
-					}})
-			}
-		}
+// disable plans the removal of the links that start units at boot.
+func disable(d *rule.Draft, why string, links ...string) {
+	for _, link := range d.Matching(links...) {
+		d.Act(plan.Action{Verb: plan.Disable, Target: link, Reason: path.Base(link) + " " + why, Removal: host.Removal{Entries: 1},
+			Do: func(context.Context, plan.Progress) error {
+				_, err := d.Host.Files.RemoveTree(link)
+				return err
+			}})
 	}
 }

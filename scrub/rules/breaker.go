@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
@@ -13,7 +15,8 @@ import (
 type breaker struct {
 	id, cause               string
 	reads                   reader
-	program, shows, since   string
+	program, shows          string
+	since                   string // empty for every version
 	fix, source, benchmarks string
 	// exempts are the rules of the SCAP Security Guide that make the setting.
 	exempts string
@@ -36,8 +39,8 @@ func breakerRules(rows ...[]breaker) []rule.Rule {
 			Paths: b.reads.paths,
 			Owner: "hardened base images, administrators", Why: b.shows, Regenerated: "nothing", Source: b.source,
 			Breaks: &rule.Breaker{
-				Cause: b.cause, Program: b.program, Shows: b.shows, Fix: b.fix, Since: b.since, Benchmarks: b.benchmarks,
-				Note: b.note, Exempts: strings.Fields(b.exempts),
+				Cause: b.cause, Program: b.program, Shows: b.shows, Fix: b.fix, Since: cmp.Or(b.since, "every version"),
+				Benchmarks: b.benchmarks, Note: b.note, Exempts: strings.Fields(b.exempts),
 			},
 			Look: b.look,
 		}
@@ -96,13 +99,9 @@ func lines(pattern string, files ...string) reader {
 
 // enabled finds units that are enabled and not masked.
 func enabled(units ...string) reader {
-	var paths []string
-	for _, unit := range units {
-		paths = append(paths, "/etc/systemd/system/*.wants/"+unit)
-	}
-	return reader{paths, func(d *rule.Draft) {
+	return reader{show.Each(units, func(unit string) string { return starts + unit }), func(d *rule.Draft) {
 		for _, unit := range units {
-			if links := d.Enablements(unit); len(links) > 0 && !isMasked(d, unit) {
+			if links := d.Known(starts + unit); len(links) > 0 && !isMasked(d, unit) {
 				d.Find(links[0], unit+" starts at boot")
 			}
 		}

@@ -70,12 +70,9 @@ func changedFiles(d *rule.Draft) {
 	}
 	var programs, settings []plan.Finding
 	var errs []error
-	_, err := d.Host.Files.Walk(d.Ctx, "/", "/", func(e host.Entry, err error) error {
+	d.Walk(func(e host.Entry) error {
 		name := e.Path
 		switch {
-		case err != nil:
-			errs = append(errs, err)
-			return nil
 		case e.IsDir() && (slices.Contains([]string{"/proc", "/sys", "/dev", "/run", "/var"}, name) ||
 			d.Taken.InWalk("/", name)):
 			return fs.SkipDir
@@ -94,8 +91,8 @@ func changedFiles(d *rule.Draft) {
 		}
 		return nil
 	})
-	d.Found(append(programs, settings...)...)
-	d.Failed(errors.Join(append(errs, err)...))
+	d.Answer.Findings = append(programs, settings...)
+	d.Failed(errors.Join(errs...))
 }
 
 func changed(ctx context.Context, e host.Entry, known *rule.Originals) (*plan.Finding, error) {
@@ -133,7 +130,7 @@ func afterScrubRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "after-scrub", Phase: rule.Inspect, Groups: []string{"order"}, Verb: rule.Report,
-			Paths: slices.Concat([]string{recordPath}, provisionedFolders), Owner: "a provisioner after eksnode-scrub",
+			Paths: []string{recordPath, "/etc/**", "/opt/**", "/srv/**", "/usr/**"}, Owner: "a provisioner after eksnode-scrub",
 			Why:         "what is made after the scrub is in the image without a scrub; a machine that has started since its scrub is left out",
 			Regenerated: "a scrub as the last step", Source: "Packer: provisioners run in the order of the template",
 			Look: afterScrub,
@@ -155,12 +152,8 @@ type record struct {
 	Provisioned bool `json:"provisioned,omitempty"`
 }
 
-// provisionedFolders are where provisioners put files, and neither a shutdown nor a
-// capture does.
-var provisionedFolders = []string{"/etc", "/opt", "/srv", "/usr"}
-
-// writtenLater are files in provisionedFolders that a running machine writes by
-// itself, and the folder of the record.
+// writtenLater are files that a running machine writes by itself where provisioners put
+// theirs, and the folder of the record.
 var writtenLater = []string{
 	"/etc", "/etc/.pwd.lock", "/etc/.updated", "/etc/adjtime", "/etc/fake-hwclock.data", "/etc/hostname", "/etc/hosts",
 	"/etc/lvm", "/etc/machine-id", "/etc/mtab", "/etc/resolv.conf*", path.Dir(recordPath), path.Dir(path.Dir(recordPath)),
@@ -178,7 +171,7 @@ const changedMost = 20
 func Ended(ctx context.Context, h *host.Host, tool string, outcomes []plan.Outcome) error {
 	if !slices.ContainsFunc(outcomes, func(o plan.Outcome) bool { return len(o.Actions) > 0 }) {
 		d := &rule.Draft{Ctx: ctx, Host: h}
-		afterScrub(d)
+		afterScrubRules()[0].Plan(d, nil)
 		if d.Err == nil && d.Answer.NotApplicable == "" && len(d.Answer.Findings) == 0 {
 			return nil
 		}
@@ -253,29 +246,25 @@ func afterScrub(d *rule.Draft) {
 		at, ended = fs.FileInfo.ModTime, st.ModTime()
 	}
 	changed := 0
-	for _, top := range provisionedFolders {
-		_, err := d.Host.Files.Walk(d.Ctx, top, top, func(e host.Entry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case rule.Kept(writtenLater, e.Path):
-				if e.IsDir() && e.Path != "/etc" && e.Path != path.Dir(path.Dir(recordPath)) {
-					return fs.SkipDir
-				}
-				return nil
-			case e.IsDir() && path.Base(e.Path) == "__pycache__":
-				return fs.SkipDir
-			// The time of a folder shows packages in a copy, whose files are older.
-			case e.IsDir() && !copied, !at(e.FileInfo).After(ended):
-				return nil
-			}
-			if changed++; changed <= changedMost {
-				d.Find(e.Path, "changed after the scrub: make the scrub the last step")
+	// Neither a shutdown nor a capture puts files into these folders, but provisioners do.
+	d.Walk(func(e host.Entry) error {
+		switch {
+		case rule.Kept(writtenLater, e.Path):
+			if e.Path != "/etc" && e.Path != path.Dir(path.Dir(recordPath)) {
+				return skipFolder(e)
 			}
 			return nil
-		})
-		d.Failed(err)
-	}
+		case e.IsDir() && path.Base(e.Path) == "__pycache__":
+			return fs.SkipDir
+		// The time of a folder shows packages in a copy, whose files are older.
+		case e.IsDir() && !copied, !at(e.FileInfo).After(ended):
+			return nil
+		}
+		if changed++; changed <= changedMost {
+			d.Find(e.Path, "changed after the scrub: make the scrub the last step")
+		}
+		return nil
+	})
 	if changed > changedMost {
 		d.Find(recordPath, fmt.Sprintf("%d more files changed after the scrub", changed-changedMost))
 	}

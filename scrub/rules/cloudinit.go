@@ -20,7 +20,7 @@ var kernelArguments = []string{
 	"/boot/grub/grub.cfg", "/boot/grub2/grub.cfg", "/boot/grub/menu.lst", "/boot/grub*/grubenv", "/boot/efi/EFI/*/grub.cfg", "/boot/loader/entries/*.conf", "/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
 }
 
-var disabledByKernel = rule.Expression(`(?m)^[^#]*\bcloud-init=disabled\b`)
+var disabledByKernel = saying(`(?m)^[^#]*\bcloud-init=disabled\b`)
 
 // cloudInitOff returns why cloud-init creates no SSH host keys at the next boot,
 // or "". The ways are those of cloud-init's documentation: a file, an argument
@@ -30,16 +30,16 @@ func cloudInitOff(d *rule.Draft) string {
 	if d.Exists(file) {
 		return file + " exists"
 	}
-	if name := fileWith(d, kernelArguments, rule.Matches(disabledByKernel)); name != "" {
+	if name := fileWith(d, kernelArguments, disabledByKernel); name != "" {
 		return name + " has cloud-init=disabled"
 	}
-	if name := fileWith(d, []string{"/etc/cloud/ds-identify.cfg"}, rule.Matches(identifyOff)); name != "" {
+	if name := fileWith(d, []string{"/etc/cloud/ds-identify.cfg"}, identifyOff); name != "" {
 		return name + " has policy: disabled"
 	}
 	return cmp.Or(cloudInitUnitsOff(d), cloudInitWithoutKeys(d))
 }
 
-var identifyOff = rule.Expression(`(?m)^\s*policy:\s*["']?disabled`)
+var identifyOff = saying(`(?m)^\s*policy:\s*["']?disabled`)
 
 // fileWith returns the first regular file of some patterns whose content
 // matches.
@@ -77,7 +77,7 @@ func isDisabled(d *rule.Draft, unit string) bool {
 	if fileWith(d, files, func(text []byte) bool { return bytes.Contains(text, []byte("[Install]")) }) == "" {
 		return false
 	}
-	links := d.Known("/etc/systemd/system/*.*s/"+unit, "/usr/lib/systemd/system/*.*s/"+unit,
+	links := d.Known(starts+unit, "/usr/lib/systemd/system/*.*s/"+unit,
 		"/lib/systemd/system/*.*s/"+unit)
 	return d.Err == nil && len(links) == 0
 }

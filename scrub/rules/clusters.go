@@ -70,6 +70,13 @@ func clusterRules() []rule.Rule {
 			Why:         "the machine's own settings trust, or lead to, the old cluster; the files may also have the operator's lines",
 			Regenerated: "nothing", Source: "kubespray: role reset; kops: nodeup",
 		}, clusterSettings),
+		{
+			ID: "kubeadm-unknown", Phase: rule.State, Groups: []string{"clusters"}, Verb: rule.Report,
+			Paths: []string{"/etc/kubernetes/*"}, Owner: "an administrator",
+			Why:         "configurations of a control plane, such as for audits, webhooks and encryption, belong to the old cluster; on machines without kubeadm the folder's files stay",
+			Regenerated: "nothing", Source: "kubeadm: extraArgs and extraVolumes of the control plane",
+			Look: unknownToKubeadm,
+		},
 	}
 }
 
@@ -89,27 +96,12 @@ var clusterSettings = []leftover{
 	{program: "kOps", paths: []string{"/etc/sysconfig/kubelet", "/etc/default/kubelet"}, says: saying(`--(hostname-override|kubeconfig|cloud-config|node-labels|register-with-taints|cluster-dns)`), advice: "remove the flags of the old cluster"},
 }
 
-func saying(text string) func([]byte) bool { return rule.Matches(rule.Expression(text)) }
-
 // rancherState are the paths of k3s or RKE2 for one node and its cluster.
 func rancherState(name string) []string {
 	dir, etc := "/var/lib/rancher/"+name, "/etc/rancher/"+name
 	return []string{
 		dir + "/server/*", dir + "/agent/*.crt", dir + "/agent/*.key", dir + "/agent/*.kubeconfig", dir + "/agent/etc/*load-balancer.json",
 		dir + "/agent/etc/cni/*", dir + "/agent/etc/flannel/*", etc + "/" + name + ".yaml",
-	}
-}
-
-func kubeadmRules() []rule.Rule {
-	g := []string{"clusters"}
-	return []rule.Rule{
-		{
-			ID: "kubeadm-unknown", Phase: rule.State, Groups: g, Verb: rule.Report,
-			Paths: []string{"/etc/kubernetes/*"}, Owner: "an administrator",
-			Why:         "configurations of a control plane, such as for audits, webhooks and encryption, belong to the old cluster; on machines without kubeadm the folder's files stay",
-			Regenerated: "nothing", Source: "kubeadm: extraArgs and extraVolumes of the control plane",
-			Look: unknownToKubeadm,
-		},
 	}
 }
 

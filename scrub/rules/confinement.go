@@ -24,8 +24,7 @@ func confinementRows() []breaker {
 				"/usr/share/selinux/packages/container.pp*",
 			)),
 			program: "containerd, containers", shows: `SELinux denies them files and sockets: "avc: denied"`,
-			since: "every version",
-			fix:   "Install container-selinux", source: "container-selinux; awslabs/amazon-eks-ami #2006",
+			fix: "Install container-selinux", source: "container-selinux; awslabs/amazon-eks-ami #2006",
 			benchmarks: "CIS 1.3.1.5 for RHEL 9, CIS 1.6.1.5 for AL2023, V-258078",
 		},
 		{
@@ -35,19 +34,18 @@ func confinementRows() []breaker {
 			program: "nodeadm, kubelet, containerd",
 			shows: `systemd starts no program that was moved from a home or /tmp: "Failed to locate executable: Permission ` +
 				`denied"`,
-			since: "every version",
-			fix:   "Run restorecon on the programs, as `eksnode provision` does", source: "awslabs/amazon-eks-ami #2123",
+			fix: "Run restorecon on the programs, as `eksnode provision` does", source: "awslabs/amazon-eks-ami #2123",
 			benchmarks: "CIS 1.3.1.5 for RHEL 9, V-258078",
 		},
 		{
 			id: "selinux-mls", cause: "may-not-run",
 			reads:   lines(`^SELINUXTYPE\s*=\s*(mls|minimum)`, selinuxConfig).where(enforcing()),
-			program: "containerd", shows: "this policy has no rules for containers", since: "every version",
+			program: "containerd", shows: "this policy has no rules for containers",
 			fix: "Set SELINUXTYPE=targeted", source: "container-selinux", benchmarks: "CIS 1.3.1.3 for RHEL 9, V-258079",
 		},
 		{
 			id: "selinux-relabel", cause: "first-boot", reads: there("/.autorelabel"), note: true,
-			program: "first boot", shows: "every node labels its whole disk at first boot and restarts", since: "every version",
+			program: "first boot", shows: "every node labels its whole disk at first boot and restarts",
 			fix: "Label the image before the capture, and remove the file", source: "selinux-autorelabel(8)",
 		},
 		{
@@ -55,8 +53,7 @@ func confinementRows() []breaker {
 			reads: lines(`^(profile\s+\S+\s+)?"?/\S*/(kubelet|containerd|containerd-shim-runc-v2|runc|crun)"?\s+`+
 				`(flags=\((enforce|attach_disconnected|mediate_deleted|[,\s])+\)\s+)?\{`, "/etc/apparmor.d/*"),
 			program: "kubelet, containerd, runc", shows: `AppArmor denies what the profile does not list: apparmor="DENIED"`,
-			since: "every version",
-			fix:   "Remove the profile, or set flags=(unconfined)", source: "apparmor.d(5)", benchmarks: "CIS 1.3.1.4 for Debian 12 and Ubuntu 24.04",
+			fix: "Remove the profile, or set flags=(unconfined)", source: "apparmor.d(5)", benchmarks: "CIS 1.3.1.4 for Debian 12 and Ubuntu 24.04",
 			exempts: "all_apparmor_profiles_enforced",
 		},
 		{
@@ -67,16 +64,16 @@ func confinementRows() []breaker {
 					"/etc/fapolicyd/rules.d/*"),
 			)),
 			program: "kubelet, containerd, runc, CNI plugins, eksnode",
-			shows:   `programs that no package installed do not run: "operation not permitted"`, since: "every version",
-			fix:    "Add the programs to a file of /etc/fapolicyd/trust.d, and allow containers in rules.d",
-			source: "rancher/rke2 #2848, #3454; fapolicyd #205", benchmarks: "V-258090",
+			shows:   `programs that no package installed do not run: "operation not permitted"`,
+			fix:     "Add the programs to a file of /etc/fapolicyd/trust.d, and allow containers in rules.d",
+			source:  "rancher/rke2 #2848, #3454; fapolicyd #205", benchmarks: "V-258090",
 			exempts: "fapolicy_default_deny package_fapolicyd_installed service_fapolicyd_enabled",
 		},
 		{
 			id: "closed-programs", cause: "may-not-run",
 			reads: closedPrograms(0o100, append(programs("kubelet", "containerd", "containerd-shim-runc-v2", "runc", "nodeadm"),
 				pluginsCNI...)...),
-			program: "systemd, containerd", shows: `the program does not start: "permission denied"`, since: "every version",
+			program: "systemd, containerd", shows: `the program does not start: "permission denied"`,
 			fix: "Set the mode to 0755", source: "execve(2)",
 		},
 		{
@@ -84,16 +81,15 @@ func confinementRows() []breaker {
 			reads: anyOf(closed(0o005, "/etc", "/usr", "/usr/bin", "/usr/lib", "/var", "/var/lib", "/usr/local", "/opt"),
 				closed(0o004, sharedFiles...)),
 			program: "chrony, D-Bus, systemd-resolved, polkit",
-			shows:   "programs that do not run as root cannot read what they need", since: "every version",
-			fix:    "Set the mode to 0755 for folders and 0644 for files; install with umask 022",
-			source: "systemd: users of its services; awslabs/amazon-eks-ami #1804",
+			shows:   "programs that do not run as root cannot read what they need",
+			fix:     "Set the mode to 0755 for folders and 0644 for files; install with umask 022",
+			source:  "systemd: users of its services; awslabs/amazon-eks-ami #1804",
 		},
 		{
 			id: "closed-cni", cause: "network-plugin",
 			reads: closed(0o005, "/opt/cni", "/opt/cni/bin", "/etc/cni", "/etc/cni/net.d", "/etc/eks"), note: true,
 			program: "pods of CNI plugins and agents that do not run as root", shows: "they cannot read these folders",
-			since: "every version",
-			fix:   "Set the mode to 0755; install with umask 022", source: "umask(2)", benchmarks: "CIS 5.4.3.3",
+			fix: "Set the mode to 0755; install with umask 022", source: "umask(2)", benchmarks: "CIS 5.4.3.3",
 		},
 	}
 }

@@ -26,10 +26,19 @@ func containerRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "containers", Phase: rule.Unmount, Groups: []string{"kubelet", "containerd"}, Verb: plan.Run,
-			Paths: storeFolders, Owner: "containerd",
+			Paths: []string{ // what containerd keeps for its metadata: blobs, snapshots, tasks and sandboxes
+				"/var/lib/containerd/io.containerd.*/*", "/var/lib/containerd/tmpmounts/*", "/var/lib/soci-snapshotter-grpc/snapshotter/*",
+			}, Owner: "containerd",
 			Why:         "the old cluster's containers and sandboxes would start again, or block their names; images and their snapshots stay, so that first boot need not pull them again",
 			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
 			Look: containers,
+		},
+		{
+			ID: "images-there", Phase: rule.Inspect, Groups: []string{"assets", "containerd"}, Verb: rule.Report, OfNodes: true,
+			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
+			Why:         "every node would pull an image again that containerd has lost or has not pinned; without the pause image no pod starts",
+			Regenerated: "provisioning the image again", Source: "amazon-eks-ami #2061 #2066 #2122",
+			Look: imagesLost,
 		},
 	}
 }
@@ -203,12 +212,6 @@ func storedContainers(d *rule.Draft) {
 	d.Failed(m.Close())
 }
 
-// storeFolders are what containerd keeps for its metadata: blobs, snapshots, tasks
-// and sandboxes, with host names and tokens of the old cluster.
-var storeFolders = []string{
-	"/var/lib/containerd/io.containerd.*/*", "/var/lib/containerd/tmpmounts/*", "/var/lib/soci-snapshotter-grpc/snapshotter/*",
-}
-
 // namelessStore plans the removal of a store without metadata: no program can name
 // an image in it. An image that the manifest lists is lost, which is a finding.
 func namelessStore(d *rule.Draft) {
@@ -256,15 +259,12 @@ func freedContainers(d *rule.Draft) {
 	}
 	d.Act(plan.Action{Verb: plan.Wipe, Target: containerdMeta,
 		Reason: "removed containers and their environment stay readable in its free pages",
-		Do:     func(ctx context.Context, _ plan.Progress) error { return wipeMetadata(ctx, d.Host) }})
-}
-
-// wipeMetadata fills the free pages with zeros.
-func wipeMetadata(ctx context.Context, h *host.Host) error {
-	if !h.HasSystemd() {
-		return fillFreePages(h)
-	}
-	return withoutContainerd(ctx, h, func() error { return fillFreePages(h) })
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			if !d.Host.HasSystemd() {
+				return fillFreePages(d.Host)
+			}
+			return withoutContainerd(ctx, d.Host, func() error { return fillFreePages(d.Host) })
+		}})
 }
 
 // withoutContainerd calls a function while containerd is stopped, and then
@@ -294,18 +294,6 @@ func fillFreePages(h *host.Host) error {
 		return err
 	}
 	return errors.Join(m.WipeFree(), m.Close()) // no other program opens the copy before
-}
-
-func imageRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "images-there", Phase: rule.Inspect, Groups: []string{"assets", "containerd"}, Verb: rule.Report, OfNodes: true,
-			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
-			Why:         "every node would pull an image again that containerd has lost or has not pinned; without the pause image no pod starts",
-			Regenerated: "provisioning the image again", Source: "amazon-eks-ami #2061 #2066 #2122",
-			Look: imagesLost,
-		},
-	}
 }
 
 // imagesLost reports container images that the manifest records but that

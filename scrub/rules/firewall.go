@@ -14,7 +14,7 @@ func firewallRows() []breaker {
 	return []breaker{
 		{
 			id: "host-firewall", cause: "network-plugin", reads: filters("forward", ""),
-			program: "CNI plugins, kube-proxy", shows: "it drops packets of pods", since: "every version",
+			program: "CNI plugins, kube-proxy", shows: "it drops packets of pods",
 			fix: groups + "allow forwarded packets and port 10250", source: "kubeadm's preflight; amazon-vpc-cni-k8s #743",
 			benchmarks: "CIS 4.1.2 for RHEL 9, CIS 4.2.3, CIS 4.3.8, CIS 3.4.1.2 for AL2023, V-257936",
 			exempts: "check_ufw_active configured_firewalld_default_deny firewall_single_service_active firewalld-backend " +
@@ -25,7 +25,7 @@ func firewallRows() []breaker {
 		},
 		{
 			id: "firewall-input", cause: "kubelet-port", reads: filters("input", "10250"),
-			program: "API server, load balancers", shows: "logs, exec, probes and NodePorts time out", since: "every version",
+			program: "API server, load balancers", shows: "logs, exec, probes and NodePorts time out",
 			fix: groups + "allow port 10250, 30000 to 32767 and packets of pods", source: "kubernetes.io: Ports and Protocols",
 			benchmarks: "CIS 4.3.8, CIS 4.4.2.1",
 			exempts: "ip6tables_rules_for_open_ports iptables_rules_for_open_ports nftables_ensure_default_deny_policy " +
@@ -35,8 +35,8 @@ func firewallRows() []breaker {
 		{
 			id: "firewall-output", cause: "blocked", reads: filters("output", "443"),
 			program: "kubelet, containerd, first boot",
-			shows:   "the node reaches neither the API server, nor DNS, nor a registry", since: "every version",
-			fix: groups + "allow ports 443 and 53 and 169.254.0.0/16", source: "kubernetes.io: Ports and Protocols",
+			shows:   "the node reaches neither the API server, nor DNS, nor a registry",
+			fix:     groups + "allow ports 443 and 53 and 169.254.0.0/16", source: "kubernetes.io: Ports and Protocols",
 			benchmarks: "CIS 4.3.8, CIS 4.4.2.1",
 		},
 		{
@@ -48,7 +48,6 @@ func firewallRows() []breaker {
 					"/etc/nftables/*", "/etc/nftables.d/*")...),
 			),
 			program: "first boot, VPC CNI, amazon-ssm-agent", shows: "the instance metadata service does not answer",
-			since:  "every version",
 			fix:    "Remove the line; to keep pods away, set the instance's hop limit to 1",
 			source: "EC2 User Guide: Limit access to the IMDS",
 		},
@@ -56,7 +55,6 @@ func firewallRows() []breaker {
 			id: "no-iptables", cause: "network-plugin",
 			reads:   there("/opt/cni/bin/portmap").unless(there(programs("iptables", "iptables-nft")...)),
 			program: "CNI plugin portmap", shows: `pods with a hostPort do not start: "failed to locate iptables"`,
-			since:  "every version",
 			fix:    "Install iptables; its variant that writes to nftables is enough",
 			source: "containernetworking/plugins: portmap",
 		},
@@ -109,7 +107,7 @@ func filters(chain, port string) reader {
 	var paths []string
 	for _, f := range firewalls {
 		if _, blocks := f.blocks[chain]; blocks {
-			paths = append(append(paths, "/etc/systemd/system/*.wants/"+f.unit), f.files...)
+			paths = append(append(paths, starts+f.unit), f.files...)
 		}
 	}
 	return reader{paths, func(d *rule.Draft) {

@@ -16,6 +16,20 @@ func identityRules() []rule.Rule {
 	g := []string{"identity"}
 	return []rule.Rule{
 		{
+			ID: "machine-id", Phase: rule.Identity, Groups: g, Verb: plan.Empty,
+			Paths: []string{"/etc/machine-id"}, Owner: "systemd",
+			Why:         "every node would have the same machine ID",
+			Regenerated: "systemd, at boot", Source: "machine-id(5)",
+			Look: emptyMachineID,
+		},
+		{
+			ID: "dbus-machine-id", Phase: rule.Identity, Groups: g, Verb: plan.Remove,
+			Paths: []string{"/var/lib/dbus/machine-id"}, Owner: "D-Bus",
+			Why:         "an empty machine ID is filled from this file, the same on every node; a link stays",
+			Regenerated: "D-Bus, systemd-tmpfiles", Source: "machine-id(5)",
+			Look: dbusMachineID,
+		},
+		{
 			ID: "random-seed", Phase: rule.Identity, Groups: g, Verb: plan.Remove,
 			Paths: []string{
 				"/var/lib/systemd/random-seed", "/var/lib/systemd/credential.secret", "/boot/loader/random-seed",
@@ -89,25 +103,28 @@ func identityRules() []rule.Rule {
 			Why:         "the installer's answers contain password hashes; on Ubuntu they also stop cloud-init from reading EC2's metadata",
 			Regenerated: "nothing", Source: "image-builder",
 		},
-	}
-}
-
-func machineIDRules() []rule.Rule {
-	g := []string{"identity"}
-	return []rule.Rule{
 		{
-			ID: "machine-id", Phase: rule.Identity, Groups: g, Verb: plan.Empty,
-			Paths: []string{"/etc/machine-id"}, Owner: "systemd",
-			Why:         "every node would have the same machine ID",
-			Regenerated: "systemd, at boot", Source: "machine-id(5)",
-			Look: emptyMachineID,
+			ID: "iscsi-initiator", Phase: rule.Identity, Groups: []string{"identity"}, Verb: plan.Remove,
+			Paths: []string{"/etc/iscsi/initiatorname.iscsi"}, Owner: "open-iscsi",
+			Why:         "nodes with the same initiator name take each other's volumes",
+			Regenerated: "iscsi-init.service; without it, the file stays and the rule reports it", Source: "gardenlinux #3188",
+			Look: staleInitiator,
 		},
 		{
-			ID: "dbus-machine-id", Phase: rule.Identity, Groups: g, Verb: plan.Remove,
-			Paths: []string{"/var/lib/dbus/machine-id"}, Owner: "D-Bus",
-			Why:         "an empty machine ID is filled from this file, the same on every node; a link stays",
-			Regenerated: "D-Bus, systemd-tmpfiles", Source: "machine-id(5)",
-			Look: dbusMachineID,
+			ID: "snapd-device", Phase: rule.Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
+			Paths: []string{
+				"/var/lib/snapd/device/*", "/var/lib/snapd/assertions/asserts-v0/serial/*", "/var/lib/snapd/assertions/asserts-v0/device-session-request/*",
+				"/var/lib/snapd/cookie/*", "/var/lib/snapd/cache/*", "/var/lib/snapd/snapshots/*", "/var/lib/snapd/errtracker.db",
+			}, Owner: "snapd",
+			Why:         "all nodes would be one device at the Snap Store, with the builder machine's private key and serial number",
+			Regenerated: "snapd, which creates a key and requests a serial number", Source: "snapd: overlord/devicestate, ensureOperational",
+		},
+		{
+			ID: "snapd-state", Phase: rule.Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Write,
+			Paths: []string{"/var/lib/snapd/state.json"}, Owner: "snapd",
+			Why:         "the file has the device's serial number and sessions, and the store logins of people; the list of installed snaps stays",
+			Regenerated: "snapd, when it registers the device again", Source: "snapd: overlord/auth, data.auth",
+			Look: snapdWithoutDevice,
 		},
 	}
 }
@@ -125,7 +142,12 @@ func emptyMachineID(d *rule.Draft) {
 	target, err := d.Host.Files.ReadlinkIfPossible(name)
 	switch isLink := err == nil; {
 	case isLink && st != nil:
-		emptyLinkedMachineID(d, name, target)
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(name), target)
+		}
+		if !strings.HasPrefix(target, "/run/") && len(d.Content(name)) > 0 { // each boot creates what is in /run
+			d.Write(plan.Write, name, nil, "points to this machine's ID; every node would have the same ID")
+		}
 	case st != nil:
 		d.Plan(plan.Empty, name, "this machine's ID; every node would have the same ID")
 	case d.Exists("/etc/systemd"):
@@ -139,7 +161,7 @@ func dbusMachineID(d *rule.Draft) {
 	name := d.Paths[0]
 	st := d.Lstat(name)
 	if st == nil || !st.IsDir() {
-		regularFile(d)
+		removesFiles(ofBuilder)(d)
 		return
 	}
 	empty, err := rule.IsEmpty(d.Host, name)
@@ -151,83 +173,35 @@ func dbusMachineID(d *rule.Draft) {
 	d.Remove(name, "an empty folder stands in place of the file")
 }
 
-// emptyLinkedMachineID plans the target of a link. A target in /run is created
-// by each boot.
-func emptyLinkedMachineID(d *rule.Draft, name, target string) {
-	if !path.IsAbs(target) {
-		target = path.Join(path.Dir(name), target)
-	}
-	if !strings.HasPrefix(target, "/run/") && len(d.Content(name)) > 0 {
-		d.Write(plan.Write, name, nil, "points to this machine's ID; every node would have the same ID")
-	}
-}
-
-// iscsiRules has the rule for the name of the iSCSI initiator.
-func iscsiRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "iscsi-initiator", Phase: rule.Identity, Groups: []string{"identity"}, Verb: plan.Remove,
-			Paths: []string{initiatorName}, Owner: "open-iscsi",
-			Why:         "nodes with the same initiator name take each other's volumes",
-			Regenerated: "iscsi-init.service; without it, the file stays and the rule reports it", Source: "gardenlinux #3188",
-			Look: staleInitiator,
-		},
-	}
-}
-
-const initiatorName = "/etc/iscsi/initiatorname.iscsi"
-
 // staleInitiator plans the removal of the iSCSI initiator's name if a unit
 // creates a new name at boot: iscsid does not start without a name. Debian's
 // file may request a new name (GenerateName=yes), and then contains none.
 func staleInitiator(d *rule.Draft) {
-	if !d.IsFile(initiatorName) || !bytes.Contains(d.Content(initiatorName), []byte("InitiatorName=")) {
+	name := d.Paths[0]
+	if !d.IsFile(name) || !bytes.Contains(d.Content(name), []byte("InitiatorName=")) {
 		return
 	}
 	if d.HasUnit("iscsi-init.service") {
-		d.Remove(initiatorName, "belongs to the builder machine")
+		d.Remove(name, ofBuilder)
 		return
 	}
-	d.Find(initiatorName, "no unit on this machine creates a new name at boot, and iscsid needs one: "+
+	d.Find(name, "no unit on this machine creates a new name at boot, and iscsid needs one: "+
 		"on Debian, write GenerateName=yes into the file; otherwise remove the package of iscsid")
-}
-
-const snapdState = "/var/lib/snapd/state.json"
-
-func snapdRules() []rule.Rule {
-	g := []string{"identity", "secrets"}
-	return []rule.Rule{
-		{
-			ID: "snapd-device", Phase: rule.Identity, Groups: g, Verb: plan.Remove,
-			Paths: []string{
-				"/var/lib/snapd/device/*", "/var/lib/snapd/assertions/asserts-v0/serial/*", "/var/lib/snapd/assertions/asserts-v0/device-session-request/*",
-				"/var/lib/snapd/cookie/*", "/var/lib/snapd/cache/*", "/var/lib/snapd/snapshots/*", "/var/lib/snapd/errtracker.db",
-			}, Owner: "snapd",
-			Why:         "all nodes would be one device at the Snap Store, with the builder machine's private key and serial number",
-			Regenerated: "snapd, which creates a key and requests a serial number", Source: "snapd: overlord/devicestate, ensureOperational",
-		},
-		{
-			ID: "snapd-state", Phase: rule.Identity, Groups: g, Verb: plan.Write,
-			Paths: []string{snapdState}, Owner: "snapd",
-			Why:         "the file has the device's serial number and sessions, and the store logins of people; the list of installed snaps stays",
-			Regenerated: "snapd, when it registers the device again", Source: "snapd: overlord/auth, data.auth",
-			Look: snapdWithoutDevice,
-		},
-	}
 }
 
 // snapdWithoutDevice plans snapd's state without the device's registration and
 // without logins.
 func snapdWithoutDevice(d *rule.Draft) {
-	if st := d.Stat(snapdState); st == nil || !st.Mode().IsRegular() || st.Size() == 0 {
+	name := d.Paths[0]
+	if st := d.Stat(name); st == nil || !st.Mode().IsRegular() || st.Size() == 0 {
 		return
 	}
-	left, err := withoutDevice(d.Content(snapdState))
+	left, err := withoutDevice(d.Content(name))
 	if err != nil {
-		d.Find(snapdState, fmt.Sprintf("not readable as snapd's state (%v), so its serial number and logins stay: "+
+		d.Find(name, fmt.Sprintf("not readable as snapd's state (%v), so its serial number and logins stay: "+
 			"repair the file, or remove snapd with its data", err))
 	} else if left != nil {
-		d.Write(plan.Write, snapdState, left, "has the builder machine's registration and logins")
+		d.Write(plan.Write, name, left, "has the builder machine's registration and logins")
 	}
 }
 

@@ -91,7 +91,11 @@ func kubeletRules() []rule.Rule {
 		},
 		{
 			ID: "pod-volumes", Phase: rule.State, Groups: append(g, "volumes"), Verb: rule.Report,
-			Paths: volumeFolders, Owner: "Longhorn, Rook, Ceph, OpenEBS, Portworx, LINSTOR, Gluster, local-path-provisioner",
+			Paths: []string{
+				"/var/lib/longhorn", "/var/lib/rook", "/var/openebs", "/var/local/openebs", "/var/local/mayastor", "/opt/local-path-provisioner",
+				"/var/lib/rancher/k3s/storage", "/var/lib/rancher/rke2/storage", "/var/lib/ceph", "/var/lib/osd", "/etc/pwx", "/var/lib/storageos",
+				"/var/lib/linstor", "/var/lib/linstor.d", "/var/lib/drbd.d", "/var/lib/glusterd", "/var/lib/heketi", "/var/jfsCache",
+			}, Owner: "Longhorn, Rook, Ceph, OpenEBS, Portworx, LINSTOR, Gluster, local-path-provisioner",
 			Why:         "every node would carry the data of the old cluster's volumes; only the owner can decide to delete it",
 			Regenerated: "nothing", Source: "the provisioners' documentation",
 			Look: volumesOfPods,
@@ -101,7 +105,7 @@ func kubeletRules() []rule.Rule {
 			Paths: []string{"/etc/cni/net.d/*"}, Owner: "the CNI plugin's daemon",
 			Why:         "an old configuration makes the node Ready before its network plugin runs, and its pods fail; a file of a package stays",
 			Regenerated: "the CNI plugin's daemon", Source: "amazon-vpc-cni-k8s",
-			SparesOwned: true, NeverOwned: daemonsCNI,
+			NeverOwned: daemonsCNI,
 		},
 		{
 			ID: "cni-state", Phase: rule.State, Groups: []string{"network", "cni"}, Verb: plan.Empty,
@@ -126,13 +130,6 @@ func kubeletRules() []rule.Rule {
 var daemonsCNI = []string{
 	"/etc/cni/net.d/10-aws.conflist*", "/etc/cni/net.d/aws.conf", "/etc/cni/net.d/*calico*", "/etc/cni/net.d/*cilium*", "/etc/cni/net.d/*flannel*",
 	"/etc/cni/net.d/*multus*", "/etc/cni/net.d/*ovn*", "/etc/cni/net.d/*weave*", "/etc/cni/net.d/*antrea*", "/etc/cni/net.d/whereabouts.d",
-}
-
-// volumeFolders are the default folders in which provisioners keep volumes of
-// pods.
-var volumeFolders = []string{
-	"/var/lib/longhorn", "/var/lib/rook", "/var/openebs", "/var/local/openebs", "/var/local/mayastor", "/opt/local-path-provisioner", "/var/lib/rancher/k3s/storage", "/var/lib/rancher/rke2/storage",
-	"/var/lib/ceph", "/var/lib/osd", "/etc/pwx", "/var/lib/storageos", "/var/lib/linstor", "/var/lib/linstor.d", "/var/lib/drbd.d", "/var/lib/glusterd", "/var/lib/heketi", "/var/jfsCache",
 }
 
 func volumesOfPods(d *rule.Draft) {

@@ -1,12 +1,9 @@
 package rules
 
 import (
-	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -28,17 +25,17 @@ func logRules() []rule.Rule {
 		},
 		{
 			ID: "login-records", Phase: rule.Caches, Groups: append(logs, "people"), Verb: plan.Remove,
-			Paths: loginRecords, Owner: "login programs, systemd",
+			Paths: []string{"/var/log/wtmp", "/var/log/btmp", "/var/log/lastlog"}, Owner: "login programs, systemd",
 			Why:         "the records show who logged in to the builder machine, and from where",
 			Regenerated: "systemd-tmpfiles, at boot; without it, the files stay and are emptied", Source: "image-builder, utmp(5)",
 			Look: logins,
 		},
 		{
 			ID: "login-databases", Phase: rule.Caches, Groups: append(logs, "people"), Verb: plan.Remove,
-			Paths: loginDatabases, Owner: "wtmpdb, lastlog2",
+			Paths: []string{"/var/log/wtmp.db*", "/var/lib/wtmpdb/*", "/var/lib/lastlog/*"}, Owner: "wtmpdb, lastlog2",
 			Why:         "the databases show who logged in to the builder machine, and from where; they are wtmp and lastlog for dates after 2038, and a link to them stays",
 			Regenerated: "wtmpdb, pam_lastlog2", Source: "wtmpdb(8), lastlog2(8)",
-			Look: loginDatabaseFiles,
+			Look: removesFiles("it says who logged in to the build machine"),
 		},
 		{
 			ID: "log-files", Phase: rule.Caches, Groups: logs, Verb: plan.Empty,
@@ -51,23 +48,7 @@ func logRules() []rule.Rule {
 }
 
 // rotated are the names that logrotate, journald and savelog give to old logs.
-var rotated = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(\.gz|\.xz|\.bz2|\.zst|\.old|\.\d+|-\d{8}(-\d+)?|\.\d{8})$`)
-})
-
-// loginRecords are the files of utmp(5) on disk.
-var loginRecords = []string{"/var/log/wtmp", "/var/log/btmp", "/var/log/lastlog"}
-
-// loginDatabases are files of SQLite; Debian has a link to the first.
-var loginDatabases = []string{"/var/log/wtmp.db*", "/var/lib/wtmpdb/*", "/var/lib/lastlog/*"}
-
-func loginDatabaseFiles(d *rule.Draft) {
-	for _, name := range d.Glob(d.Paths...) {
-		if d.IsFile(name) {
-			d.Remove(name, "it says who logged in to the build machine")
-		}
-	}
-}
+var rotated = rule.Expression(`(\.gz|\.xz|\.bz2|\.zst|\.old|\.\d+|-\d{8}(-\d+)?|\.\d{8})$`)
 
 // logins plans the removal of login records. At shutdown, systemd records the
 // end of every getty, but only in existing files. So a file that tmpfiles.d(5)
@@ -93,17 +74,20 @@ func madeAtBoot(d *rule.Draft, name string) (made bool) {
 
 // logFiles plans every file below /var/log that no other rule covers.
 func logFiles(d *rule.Draft) {
-	settled := append([]string{"/var/log/journal", "/var/log/pods", "/var/log/containers", "/var/log/aws-routed-eni", "/var/log/amazon/ssm"}, loginRecords...)
-	isSettled := func(name string) bool {
-		return slices.ContainsFunc(settled, func(s string) bool { return rule.Within(s, name) })
+	var others []string
+	for _, r := range logRules() {
+		if r.Look == nil || !slices.Equal(r.Paths, d.Paths) {
+			others = append(others, r.Paths...)
+		}
 	}
-	foreign, err := d.Host.Files.Walk(d.Ctx, "/var/log", "/var/log", func(e host.Entry, err error) error {
+	isSettled := func(name string) bool {
+		return rule.Kept(others, name) || slices.ContainsFunc(others, func(p string) bool { return rule.Within(strings.TrimSuffix(p, "/*"), name) })
+	}
+	foreign := d.Walk(func(e host.Entry) error {
 		switch {
-		case err != nil:
-			return fmt.Errorf("looking for logs: %w", err)
 		case isSettled(e.Path):
 			return skipFolder(e)
-		case !e.Mode().IsRegular() || rule.Kept(loginDatabases, e.Path):
+		case !e.Mode().IsRegular():
 			return nil
 		}
 		verb := plan.Empty
@@ -113,7 +97,6 @@ func logFiles(d *rule.Draft) {
 		d.Plan(verb, e.Path, "it holds what the build logged")
 		return d.Err
 	})
-	d.Failed(err)
 	foreign = slices.DeleteFunc(foreign, func(m *host.ForeignMount) bool { return isSettled(m.Path) })
 	d.Found(rule.ForeignFindings(d.Host, foreign)...)
 }

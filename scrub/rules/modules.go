@@ -17,16 +17,13 @@ func moduleRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "kernel-modules", Phase: rule.Inspect, Groups: []string{"assets", "network"}, Verb: rule.Report, OfNodes: true,
-			Paths: []string{moduleFolder}, Owner: "the distribution's kernel packages",
+			Paths: []string{"/lib/modules"}, Owner: "the distribution's kernel packages",
 			Why:         "without the kernel modules of kube-proxy and the VPC CNI the node joins, but its pods have no network; some releases have them in a separate package",
 			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
 			Look: modulesMissing,
 		},
 	}
 }
-
-// moduleFolder has a folder for each kernel, possibly behind a link.
-const moduleFolder = "/lib/modules"
 
 // nodeModules are the kernel modules that containerd, the kubelet, kube-proxy
 // and the VPC CNI need, each with its other names: in rules, in older kernels,
@@ -41,7 +38,7 @@ var nodeModules = [][]string{
 // modulesMissing reports modules that the image's kernel lacks. A machine
 // without a kernel is a container and uses the kernel of its host.
 func modulesMissing(d *rule.Draft) {
-	if !isNode(d) {
+	if !IsNode(d) {
 		return
 	}
 	kernel, have := bootedKernel(d)
@@ -55,7 +52,7 @@ func modulesMissing(d *rule.Draft) {
 		}
 	}
 	if missing != nil {
-		d.Find(path.Join(moduleFolder, kernel), fmt.Sprintf("this kernel lacks the modules %s: install the package that "+
+		d.Find(path.Join(d.Paths[0], kernel), fmt.Sprintf("this kernel lacks the modules %s: install the package that "+
 			"contains "+
 			"them, such as kernel-modules-extra; without them pods have no network", strings.Join(missing, ", ")))
 	}
@@ -66,7 +63,7 @@ func modulesMissing(d *rule.Draft) {
 // empty if there is no kernel.
 func bootedKernel(d *rule.Draft) (kernel string, modules map[string]bool) {
 	entry := savedEntry.FindSubmatch(d.Content("/boot/grub2/grubenv"))
-	entries, err := afero.ReadDir(d.Host.Files, moduleFolder)
+	entries, err := afero.ReadDir(d.Host.Files, d.Paths[0])
 	if rule.IsMissing(err) || d.Failed(err) {
 		return "", nil
 	}
@@ -74,12 +71,12 @@ func bootedKernel(d *rule.Draft) (kernel string, modules map[string]bool) {
 		if !e.IsDir() {
 			continue
 		}
-		dep := d.Content(path.Join(moduleFolder, e.Name(), "modules.dep"))
+		dep := d.Content(path.Join(d.Paths[0], e.Name(), "modules.dep"))
 		named := entry != nil && strings.HasSuffix(string(entry[1]), "-"+e.Name())
 		if len(dep) == 0 || !named && kernel != "" && slices.Compare(numbers(e.Name()), numbers(kernel)) < 0 {
 			continue // remains of a removed kernel, or an older kernel
 		}
-		builtin := d.Content(path.Join(moduleFolder, e.Name(), "modules.builtin"))
+		builtin := d.Content(path.Join(d.Paths[0], e.Name(), "modules.builtin"))
 		kernel, modules = e.Name(), map[string]bool{}
 		for line := range strings.Lines(string(dep) + "\n" + string(builtin)) {
 			file, _, _ := strings.Cut(line, ":")

@@ -12,7 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
 )
 
-// networkRules are the rules for interfaces and leases of the builder machine.
+// networkRules are the rules for interfaces, leases and names of the builder machine.
 func networkRules() []rule.Rule {
 	g := []string{"network"}
 	return []rule.Rule{
@@ -39,7 +39,20 @@ func networkRules() []rule.Rule {
 			Paths: []string{"/etc/resolv.conf"}, Owner: "DHCP clients",
 			Why:         "every node would use the build's name servers and search domain; a link to a generated file stays",
 			Regenerated: "the DHCP client, cloud-init", Source: "amazon-eks-ami #182",
-			Look: regularFile,
+			Look: removesFiles(ofBuilder),
+		},
+		{
+			ID: "iptables-restore", Phase: rule.Restored, Groups: []string{"bootstrap", "network", "units"}, Verb: plan.Disable,
+			Paths: []string{"/etc/systemd/system/iptables-restore.service", starts + "iptables-restore.service"}, Owner: "bootstrap.sh with dockerd",
+			Why:         "without its file of rules, the unit fails on every node; with a file of rules, it stays",
+			Regenerated: "bootstrap.sh with dockerd", Source: "amazon-eks-ami bootstrap.sh",
+			Look: restoresNothing,
+		},
+		{
+			ID: "hosts", Phase: rule.Identity, Groups: []string{"identity"}, Verb: plan.Write,
+			Paths: []string{"/etc/hosts"}, Owner: "cloud-init, eksnode init, kOps, kubespray",
+			Why: "every node would resolve the builder machine's name to 127.0.1.1, and an old Outpost's control plane to its old addresses; other lines stay", Regenerated: "cloud-init, with manage_etc_hosts; first boot", Source: "hosts(5); amazon-eks-ami nodeadm",
+			Look: ownLinesInHosts,
 		},
 	}
 }
@@ -55,22 +68,6 @@ var cloudProfiles = []string{
 	"/etc/udev/rules.d/*-persistent-net.rules", "/etc/udev/rules.d/85-persistent-net-cloud-init.rules", "/etc/udev/rules.d/70-persistent-cd.rules", "/etc/udev/rules.d/75-persistent-net-generator.rules.gen",
 }
 
-// iptablesRestoreRules has the rule for the unit that loads saved firewall rules
-// on Amazon Linux 2.
-func iptablesRestoreRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "iptables-restore", Phase: rule.Restored, Groups: []string{"bootstrap", "network", "units"}, Verb: plan.Disable,
-			Paths: []string{iptablesRestore, "/etc/systemd/system/*.wants/iptables-restore.service"}, Owner: "bootstrap.sh with dockerd",
-			Why:         "without its file of rules, the unit fails on every node; with a file of rules, it stays",
-			Regenerated: "bootstrap.sh with dockerd", Source: "amazon-eks-ami bootstrap.sh",
-			Look: restoresNothing,
-		},
-	}
-}
-
-const iptablesRestore = "/etc/systemd/system/iptables-restore.service"
-
 // restoresNothing plans the removal of the unit's copy and enablement if the
 // file that it loads is missing. The original in /etc/eks stays.
 func restoresNothing(d *rule.Draft) {
@@ -78,21 +75,9 @@ func restoresNothing(d *rule.Draft) {
 	if d.Exists(rules) {
 		return
 	}
-	enablements("would start at boot, and "+rules+" is missing", "iptables-restore.service")(d)
+	disable(d, "would start at boot, and "+rules+" is missing", d.Paths[1])
 	d.RemoveWhere("bootstrap.sh copied it from /etc/eks, and "+rules+" is missing",
-		func(unit []byte) bool { return bytes.Contains(unit, []byte("iptables-restore < "+rules)) }, iptablesRestore)
-}
-
-// hostsRules has the rule for hosts(5).
-func hostsRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "hosts", Phase: rule.Identity, Groups: []string{"identity"}, Verb: plan.Write,
-			Paths: []string{"/etc/hosts"}, Owner: "cloud-init, eksnode init, kOps, kubespray",
-			Why: "every node would resolve the builder machine's name to 127.0.1.1, and an old Outpost's control plane to its old addresses; other lines stay", Regenerated: "cloud-init, with manage_etc_hosts; first boot", Source: "hosts(5); amazon-eks-ami nodeadm",
-			Look: ownLinesInHosts,
-		},
-	}
+		func(unit []byte) bool { return bytes.Contains(unit, []byte("iptables-restore < "+rules)) }, d.Paths[0])
 }
 
 // ownLinesInHosts removes three kinds of lines from /etc/hosts: those that map
@@ -109,33 +94,32 @@ func ownLinesInHosts(d *rule.Draft) {
 // withoutOwnLines returns a hosts(5) without the machine's own lines, and a
 // description of the removed lines.
 func withoutOwnLines(text string) (left string, why []string) {
-	var kept strings.Builder
-	drop := func(reason string) {
+	drop := func(reason string) bool {
 		if !slices.Contains(why, reason) {
 			why = append(why, reason)
 		}
+		return true
 	}
 	end, at := "", 0 // the end of a tool's block, and the place in the text
-	for line := range strings.Lines(text) {
+	left = rule.WithoutLines(text, func(line string) bool {
 		if last := hostBlocks[strings.TrimSpace(line)]; end == "" && strings.Contains(text[at:], last) {
 			end = last
 		}
 		at += len(line)
 		switch f := strings.Fields(line); {
 		case end != "":
-			drop("a cluster's tool wrote where its machines are")
 			if strings.TrimSpace(line) == end {
 				end = ""
 			}
+			return drop("a cluster's tool wrote where its machines are")
 		case len(f) > 1 && f[0] == "127.0.1.1":
-			drop("127.0.1.1 has this machine's name")
+			return drop("127.0.1.1 has this machine's name")
 		case strings.HasSuffix(strings.TrimSpace(line), templates.HostsMark), namesEndpoint(f):
-			drop("first boot wrote where the old cluster's control plane is")
-		default:
-			kept.WriteString(line)
+			return drop("first boot wrote where the old cluster's control plane is")
 		}
-	}
-	return kept.String(), why
+		return false
+	})
+	return left, why
 }
 
 // hostBlocks are the first and last lines of the blocks that kOps and kubespray
@@ -157,10 +141,16 @@ func namesEndpoint(fields []string) bool {
 	})
 }
 
-// regularFile plans the removal of a rule's file, but not of a link: a link means that
-// another program generates the file.
-func regularFile(d *rule.Draft) {
-	if d.IsFile(d.Paths[0]) {
-		d.Remove(d.Paths[0], "belongs to the builder machine")
+// removesFiles removes the row's files, but no links: a link means that another program
+// generates the file.
+func removesFiles(why string) func(*rule.Draft) {
+	return func(d *rule.Draft) {
+		for _, name := range d.Matching(d.Paths...) {
+			if d.IsFile(name) {
+				d.Remove(name, why)
+			}
+		}
 	}
 }
+
+const ofBuilder = "belongs to the builder machine"

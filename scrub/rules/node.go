@@ -12,11 +12,10 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// nodeRules has the rule for machines that are no nodes.
+// nodeRules are the rules for machines that are no nodes, or cannot join.
 func nodeRules() []rule.Rule {
 	return []rule.Rule{
 		{
@@ -25,6 +24,13 @@ func nodeRules() []rule.Rule {
 			Why:         "an image without a kubelet, a container runtime and a bootstrap cannot join; an image with eksnode's manifest is checked by the rule can-join",
 			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
 			Look: notANode,
+		},
+		{
+			ID: "can-join", Phase: rule.Inspect, Groups: []string{"assets"}, Verb: rule.Report, OfNodes: true,
+			Paths: []string{manifest.Path}, Owner: "eksnode",
+			Why:         "a node cannot join if a part is missing or differs from the image's manifest",
+			Regenerated: "provisioning the image again", Source: "the image's own manifest",
+			Look: canJoin,
 		},
 	}
 }
@@ -82,20 +88,12 @@ func missingParts(d *rule.Draft) []string {
 }
 
 // SeemsNode reports whether a machine has something of a node.
-func SeemsNode(ctx context.Context, h *host.Host) (bool, plan.Answer, error) {
-	d := &rule.Draft{Ctx: ctx, Host: h}
-	node := isNode(d) || slices.ContainsFunc(nodeParts, func(p nodePart) bool { return !p.common && p.there(d) })
-	return node && d.Err == nil, plan.Answer{}, d.Err
+func SeemsNode(d *rule.Draft) bool {
+	return IsNode(d) || slices.ContainsFunc(nodeParts, func(p nodePart) bool { return !p.common && p.there(d) })
 }
 
-// ANode is isNode as a condition of rules.
-func ANode(ctx context.Context, h *host.Host) (bool, plan.Answer, error) {
-	d := &rule.Draft{Ctx: ctx, Host: h}
-	return isNode(d), plan.Answer{}, d.Err
-}
-
-// isNode reports whether the image supports one of the bootstrap contracts.
-func isNode(d *rule.Draft) bool {
+// IsNode reports whether the image supports one of the bootstrap contracts.
+func IsNode(d *rule.Draft) bool {
 	if d.Exists("/var/lib/kubelet") {
 		return true
 	}
@@ -114,18 +112,6 @@ func isNode(d *rule.Draft) bool {
 		}
 	}
 	return false
-}
-
-func joinRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "can-join", Phase: rule.Inspect, Groups: []string{"assets"}, Verb: rule.Report, OfNodes: true,
-			Paths: []string{manifest.Path}, Owner: "eksnode",
-			Why:         "a node cannot join if a part is missing or differs from the image's manifest",
-			Regenerated: "provisioning the image again", Source: "the image's own manifest",
-			Look: canJoin,
-		},
-	}
 }
 
 // canJoin compares the image with its manifest: every recorded part exists and

@@ -24,12 +24,6 @@ import (
 // nodeadm's file of limits, in all forms that nodeadm and containerd print.
 var baseRuntimeSpec = rule.Expression(`(?m)^\s*base_runtime_spec\s*=\s*["']/etc/containerd/base-runtime-spec\.json["']`)
 
-// isNodeadmsContainerd reports whether nodeadm rendered a configuration of
-// containerd. The scrub removes the file of limits that the configuration needs.
-func isNodeadmsContainerd(d *rule.Draft, text []byte) bool {
-	return baseRuntimeSpec().Match(text) && nodeadm.there(d)
-}
-
 // sociTables are the tables of the configuration that nodeadm renders for SOCI's
 // snapshotter.
 var sociTables = []string{
@@ -50,22 +44,29 @@ func isNodeadmsSOCI(d *rule.Draft, text []byte) bool {
 	return !strings.Contains(string(text), "#") && !slices.ContainsFunc(lines, other) && nodeadm.there(d)
 }
 
+// nodeConfigRules are the rules for NodeConfigs, and for the environments that a first boot gives
+// to services.
 func nodeConfigRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "nodeconfig-sources", Phase: rule.State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
-			Paths: []string{nodeConfigs}, Owner: "user data",
+			Paths: []string{"/etc/eks/nodeadm.d/*"}, Owner: "user data",
 			Why:         "NodeConfigs of the old cluster override the new node's user data; NodeConfigs that name no cluster belong to the image and stay",
 			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
 			Look: clusterNodeConfigs,
 		},
+		{
+			ID: "generated-environments", Phase: rule.State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
+			Paths: []string{
+				"/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf", // starts SOCI's snapshotter before containerd
+				"/etc/systemd/system/*.service.d/environment.conf", "/etc/systemd/system.conf.d/environment.conf",
+			},
+			Owner: "nodeadm, eksnode init",
+			Why:   "services of every node would get the old cluster's environment and proxies; a drop-in that a person wrote stays", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm, instance.environment",
+			Look: generatedEnvironments,
+		},
 	}
 }
-
-// nodeConfigs are the NodeConfigs that nodeadm and `eksnode init` merge with
-// those in user data. Scripts in user data write them, and so do makers of
-// images, for example to configure the handler of a container runtime.
-const nodeConfigs = "/etc/eks/nodeadm.d/*"
 
 // clusterNodeConfigs plans the removal of NodeConfigs that name a cluster. An
 // unreadable NodeConfig is a finding, because first boot fails on it.
@@ -107,24 +108,6 @@ func namesCluster(text []byte) (bool, error) {
 	}
 }
 
-// environmentRules has the rule for the environments that a first boot gives to
-// services.
-func environmentRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "generated-environments", Phase: rule.State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
-			Paths: []string{"/etc/systemd/system/*.service.d/environment.conf", "/etc/systemd/system.conf.d/environment.conf", sociDropIn},
-			Owner: "nodeadm, eksnode init",
-			Why:   "services of every node would get the old cluster's environment and proxies; a drop-in that a person wrote stays", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm, instance.environment",
-			Look: generatedEnvironments,
-		},
-	}
-}
-
-// sociDropIn is the drop-in by which nodeadm starts SOCI's snapshotter before
-// containerd.
-const sociDropIn = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf"
-
 // rendered matches the whole of a drop-in as nodeadm renders it: assignments in
 // quotes, and nothing else.
 var rendered = regexp.MustCompile(`^(?:\[Service\]\n(?:Environment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+|\[Manager\]\n(?:DefaultEnvironment="[^"=\n]+=(?:[^"\\\n]|\\.)*"\n)+)$`)
@@ -133,10 +116,17 @@ var rendered = regexp.MustCompile(`^(?:\[Service\]\n(?:Environment="[^"=\n]+=(?:
 // eksnode marks its files. Amazon's nodeadm does not, so its form counts only
 // where nodeadm has configured the machine.
 func generatedEnvironments(d *rule.Draft) {
-	configured := nodeadmRan(d)
+	// Only a first boot by NodeConfig writes these files. The rule runs before the one that removes them.
+	configured := slices.ContainsFunc([]string{
+		"/etc/eks/kubelet/environment", "/etc/kubernetes/kubelet/config.json",
+		"/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf",
+	}, d.Exists)
 	d.Texts(d.Matching(d.Paths...), func(name string, text []byte) {
-		if isInits(text) || name == sociDropIn && isSOCIOrder(text) ||
-			configured && name != sociDropIn && isRendered(string(text)) {
+		form := configured && isRendered(string(text))
+		if name == d.Paths[0] {
+			form = slices.Equal(configLines(text), []string{"[Unit]", "Requires=soci-snapshotter.service", "After=soci-snapshotter.service"})
+		}
+		if isInits(text) || form {
 			d.Remove(name, "first boot wrote it")
 		}
 	})
@@ -156,20 +146,4 @@ func isRendered(text string) bool {
 		}
 	}
 	return slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names)
-}
-
-// isSOCIOrder reports whether a drop-in only orders containerd after SOCI's
-// snapshotter.
-func isSOCIOrder(text []byte) bool {
-	return slices.Equal(configLines(text), []string{"[Unit]", "Requires=soci-snapshotter.service", "After=soci-snapshotter.service"})
-}
-
-// nodeadmRan reports whether nodeadm has configured this machine: files that
-// only a first boot by NodeConfig writes are there. The rule runs before the one
-// that removes them.
-func nodeadmRan(d *rule.Draft) bool {
-	return slices.ContainsFunc([]string{
-		"/etc/eks/kubelet/environment", "/etc/kubernetes/kubelet/config.json",
-		"/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf",
-	}, d.Exists)
 }

@@ -22,16 +22,15 @@ func oldIDRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "old-ids-left", Phase: rule.Inspect, Groups: []string{"identity"}, Verb: rule.Report,
-			Paths: oldIDPlaces, Owner: "anybody",
+			Paths: []string{
+				"/boot/**", "/efi/**", "/etc/**", "/var/**", "/opt/**", "/srv/**", "/usr/local/**", "/usr/lib/**", "/root/**", "/home/**", "~/**",
+			}, Owner: "anybody",
 			Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
 			Regenerated: "its owner", Source: "machine-id(5)",
 			Look: oldIDsLeft,
 		},
 	}
 }
-
-// oldIDPlaces are the folders whose names are searched, in addition to homes.
-var oldIDPlaces = []string{"/boot", "/efi", "/etc", "/var", "/opt", "/srv", "/usr/local", "/usr/lib", "/root", "/home"}
 
 // MachineIDs returns the IDs of this machine: the machine ID, its copies, the
 // names by which the journal and boot entries carry it, the instance's IDs that
@@ -110,12 +109,7 @@ func oldIDsLeft(d *rule.Draft) {
 		}
 		patterns = append(patterns, secrets.Pattern{Kind: kind, Hints: []string{id[:8]}, Re: secrets.AnyForm(id)})
 	}
-	homes, err := rule.Homes(d.Host)
-	if d.Failed(err) {
-		return
-	}
-	tops := append(slices.Clone(oldIDPlaces), homes...)
-	findings, err := namesWith(d.Ctx, d.Host, d.Taken, tops, append(slices.Clone(patterns), namesOfEC2))
+	findings, err := namesWith(d.Ctx, d.Host, d.Taken, d.Tops(), append(slices.Clone(patterns), namesOfEC2))
 	d.Found(findings...)
 	d.Failed(err)
 	if id := strings.TrimSpace(string(d.Small("/etc/machine-id"))); id != "" { // the rule host-ids-left searches for it

@@ -1,9 +1,7 @@
 package rules
 
 import (
-	"bytes"
 	"fmt"
-	"regexp"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
@@ -33,8 +31,8 @@ func loaded(d *rule.Draft) *manifest.Manifest {
 // /, ~/ or a Windows drive.
 var localPlace = rule.Expression(`(?i)^(file:|/|~|[a-z]:[\\/])`)
 
-// localAddress matches file:// anywhere in a text, also with percent encoding.
-var localAddress = rule.Expression(`(?i)file(:|%3a)(/|%2f){2}`)
+// localAddress matches lines with file://, also with percent encoding.
+var localAddress = rule.Expression(`(?im)^.*file(:|%3a)(/|%2f){2}`)
 
 // buildPaths reports where the manifest or the bill of materials names a folder
 // of the computer that built the image.
@@ -54,17 +52,7 @@ func buildPaths(d *rule.Draft) {
 			}
 		}
 	}
-	if addresses := linesWith(localAddress(), d.Content(manifest.SBOMPath)); addresses > 0 {
+	if addresses := len(localAddress().FindAll(d.Content(manifest.SBOMPath), -1)); addresses > 0 {
 		found(manifest.SBOMPath, fmt.Sprintf("the bill of materials in %d lines", addresses))
 	}
-}
-
-func linesWith(e *regexp.Regexp, text []byte) int {
-	n := 0
-	for line := range bytes.Lines(text) {
-		if e.Match(line) {
-			n++
-		}
-	}
-	return n
 }

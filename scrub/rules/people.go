@@ -8,16 +8,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// peopleRules are the rules for files that name the people who built the image.
+// peopleRules are the rules for files that name the people who built the image, for their data and
+// their logins. Those of logins run last, because they remove the key that the build itself logged
+// in with.
 func peopleRules() []rule.Rule {
 	g := []string{"people"}
 	return []rule.Rule{
 		{
 			ID: "names-in-configs", Phase: rule.Caches, Groups: g, Verb: plan.Remove,
-			Paths: namedConfigs, Owner: "Git, Mercurial, makepkg",
+			Paths: []string{"~/.gitconfig", "~/.config/git/config", "~/.hgrc", "~/.makepkg.conf"}, Owner: "Git, Mercurial, makepkg",
 			Why:         "commits made on every node would have the name and address of the person who built the image; a configuration without a name stays",
 			Regenerated: "nothing", Source: "git-config(1), user.name; hgrc(5), ui.username; makepkg.conf(5), PACKAGER",
-			Look: configsWithNames,
+			Look: removesWhere("names the person who built the image", `(?im)^\s*(name|email|username|PACKAGER)\s*=\s*\S`),
 		},
 		{
 			ID: "old-passwords", Phase: rule.Caches, Groups: append(g, "secrets"), Verb: plan.Empty,
@@ -27,64 +29,18 @@ func peopleRules() []rule.Rule {
 		},
 		{
 			ID: "homes-left", Phase: rule.Access, Groups: g, Verb: rule.Report,
-			Paths: []string{"/home/*", homedHomes[0], homedHomes[1]}, Owner: "pam_mkhomedir, useradd, systemd-homed",
+			Paths: []string{"/home/*", "/home/*.home", "/var/lib/systemd/home/*.identity"}, Owner: "pam_mkhomedir, useradd, systemd-homed",
 			Why:         "the name of the folder is that of a person from a domain, or of an account that was removed",
 			Regenerated: "pam_mkhomedir, when the person logs in", Source: "pam_mkhomedir(8), systemd-homed.service(8)",
 			Look: homesWithoutAccount,
 		},
 		{
 			ID: "lingering", Phase: rule.Access, Groups: g, Verb: plan.Remove,
-			Paths: []string{lingerFolder + "/*"}, Owner: "loginctl enable-linger",
+			Paths: []string{"/var/lib/systemd/linger/*"}, Owner: "loginctl enable-linger",
 			Why:         "the file names a person without an account; for an account of the image, it is the operator's decision and stays",
 			Regenerated: "nothing", Source: "loginctl(1)",
 			Look: lingering,
 		},
-	}
-}
-
-var homedHomes = []string{"/home/*.home", "/var/lib/systemd/home/*.identity"}
-
-const lingerFolder = "/var/lib/systemd/linger"
-
-// lingering plans the removal of the marks of people without an account.
-func lingering(d *rule.Draft) {
-	accounts := d.Accounts()
-	for _, name := range d.Glob(d.Paths...) {
-		if !slices.ContainsFunc(accounts, func(a rule.Account) bool { return a.Name == path.Base(name) }) {
-			d.Remove(name, "names a person without an account")
-		}
-	}
-}
-
-var namedConfigs = []string{"~/.gitconfig", "~/.config/git/config", "~/.hgrc", "~/.makepkg.conf"}
-
-var namesAPerson = rule.Expression(`(?im)^\s*(name|email|username|PACKAGER)\s*=\s*\S`)
-
-func configsWithNames(d *rule.Draft) {
-	d.RemoveWhere("names the person who built the image", rule.Matches(namesAPerson), d.Matching(d.Paths...)...)
-}
-
-// homesWithoutAccount reports homes of people who have no account on this
-// machine.
-func homesWithoutAccount(d *rule.Draft) {
-	for _, name := range d.Known(homedHomes...) {
-		d.Find(name, "home of a person of systemd-homed: run homectl remove, or remove the file")
-	}
-	for _, a := range strangerHomes(d, d.Accounts()) {
-		attr, err := d.Host.Files.Attributes(a.Home)
-		d.Failed(err)
-		// Programs have folders in /home, but no skeleton of a home.
-		if attr.UID >= 1000 || len(d.Glob(rule.QuoteGlob(a.Home)+"/.[a-z]*")) > 0 {
-			d.Find(a.Home, "home of an account that this machine does not know: move what the image needs, and remove the "+
-				"folder")
-		}
-	}
-}
-
-// accessRules are the rules for people's data and logins. They run last,
-// because they remove the key that the build itself logged in with.
-func accessRules() []rule.Rule {
-	return []rule.Rule{
 		{
 			ID: "histories", Phase: rule.Caches, Groups: []string{"secrets", "people"}, Verb: plan.Remove,
 			Paths: []string{
@@ -134,10 +90,10 @@ func accessRules() []rule.Rule {
 		},
 		{
 			ID: "ssh-passwords", Phase: rule.Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
-			Paths: []string{sshdCloudInit}, Owner: "cloud-init",
+			Paths: []string{"/etc/ssh/sshd_config.d/50-cloud-init.conf"}, Owner: "cloud-init",
 			Why:         "the build's user data lets people log in to every node with a password; a file that forbids passwords stays",
 			Regenerated: "cloud-init, if ssh_pwauth is set", Source: "cloud-init clean --configs ssh_config",
-			Look: sshPasswords,
+			Look: removesWhere("user data allow logins with passwords", `(?im)^\s*PasswordAuthentication\s+"?yes`),
 		},
 		{
 			ID: "sudo-of-default-user", Phase: rule.Access, Groups: []string{"people"}, Verb: plan.Remove,
@@ -154,12 +110,29 @@ func accessRules() []rule.Rule {
 	}
 }
 
-const sshdCloudInit = "/etc/ssh/sshd_config.d/50-cloud-init.conf"
+// lingering plans the removal of the marks of people without an account.
+func lingering(d *rule.Draft) {
+	accounts := d.Accounts()
+	for _, name := range d.Glob(d.Paths...) {
+		if !slices.ContainsFunc(accounts, func(a rule.Account) bool { return a.Name == path.Base(name) }) {
+			d.Remove(name, "names a person without an account")
+		}
+	}
+}
 
-var allowsPasswords = rule.Expression(`(?im)^\s*PasswordAuthentication\s+"?yes`)
-
-// sshPasswords plans the removal of the files in which cloud-init allows logins
-// with passwords (ssh_pwauth).
-func sshPasswords(d *rule.Draft) {
-	d.RemoveWhere("user data allow logins with passwords", rule.Matches(allowsPasswords), d.Paths...)
+// homesWithoutAccount reports homes of people who have no account on this
+// machine.
+func homesWithoutAccount(d *rule.Draft) {
+	for _, name := range d.Known(d.Paths[1:]...) {
+		d.Find(name, "home of a person of systemd-homed: run homectl remove, or remove the file")
+	}
+	for _, a := range strangerHomes(d, d.Accounts()) {
+		attr, err := d.Host.Files.Attributes(a.Home)
+		d.Failed(err)
+		// Programs have folders in /home, but no skeleton of a home.
+		if attr.UID >= 1000 || len(d.Glob(rule.QuoteGlob(a.Home)+"/.[a-z]*")) > 0 {
+			d.Find(a.Home, "home of an account that this machine does not know: move what the image needs, and remove the "+
+				"folder")
+		}
+	}
 }

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -19,7 +20,7 @@ func profileRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "network-addresses", Phase: rule.Identity, Groups: []string{"network", "identity"}, Verb: plan.Remove,
-			Paths: profilePaths(), Owner: "the installer, an administrator",
+			Paths: slices.Sorted(maps.Keys(judges())), Owner: "the installer, an administrator",
 			Why:         "a profile with a fixed address fits one machine only; other profiles stay, without the builder machine's names and hardware addresses",
 			Regenerated: "NetworkManager, systemd-networkd or cloud-init, by DHCP", Source: "virt-sysprep: net-nmconn, net-hostname, net-hwaddr; image-builder, sysprep role",
 			Look: machineProfiles,
@@ -37,38 +38,30 @@ type verdict struct {
 	left []byte
 }
 
-type profileKind struct {
-	pattern string
-	judge   func(name, text string) verdict
-}
-
-func profileKinds() []profileKind {
-	return []profileKind{
-		{"/etc/NetworkManager/system-connections/*", judgeKeyfile},
-		{"/etc/sysconfig/network-scripts/ifcfg-*", judgeIfcfg},
-		{"/etc/sysconfig/network/ifcfg-*", judgeIfcfg},
-		{"/etc/sysconfig/network", judgeNames},
-		{"/etc/systemd/network/*.network", judgeNetworkd},
-		{"/etc/systemd/network/*.link", judgeNetworkd},
-		{"/etc/netplan/*.yaml", judgeNetplan},
-		{"/etc/netplan/*.yml", judgeNetplan},
-		{"/etc/network/interfaces", judgeInterfaces},
-		{"/etc/network/interfaces.d/*", judgeInterfaces},
+// judges are the forms of profiles, by the files that have them.
+func judges() map[string]func(name, text string) verdict {
+	return map[string]func(name, text string) verdict{
+		"/etc/NetworkManager/system-connections/*": judgeKeyfile,
+		"/etc/sysconfig/network-scripts/ifcfg-*":   judgeIfcfg,
+		"/etc/sysconfig/network/ifcfg-*":           judgeIfcfg,
+		"/etc/sysconfig/network":                   judgeNames,
+		"/etc/systemd/network/*.network":           judgeNetworkd,
+		"/etc/systemd/network/*.link":              judgeNetworkd,
+		"/etc/netplan/*.yaml":                      judgeNetplan,
+		"/etc/netplan/*.yml":                       judgeNetplan,
+		"/etc/network/interfaces":                  judgeInterfaces,
+		"/etc/network/interfaces.d/*":              judgeInterfaces,
 	}
-}
-
-func profilePaths() []string {
-	return show.Each(profileKinds(), func(k profileKind) string { return k.pattern })
 }
 
 // machineProfiles plans each profile by its verdict. Links stay: their targets
 // belong to packages or to another place of the configuration. The rule
 // network-profiles covers the profiles that cloud-init wrote.
 func machineProfiles(d *rule.Draft) {
-	for _, kind := range profileKinds() {
-		names := slices.DeleteFunc(d.Glob(kind.pattern), func(name string) bool { return rule.Kept(cloudProfiles, name) })
+	for _, pattern := range d.Paths {
+		names := slices.DeleteFunc(d.Glob(pattern), func(name string) bool { return rule.Kept(cloudProfiles, name) })
 		d.OwnTexts(names, func(name string, text []byte) {
-			switch v := kind.judge(name, string(text)); {
+			switch v := judges()[pattern](name, string(text)); {
 			case v.why != "" && v.advice != "":
 				d.Find(name, v.why+": "+v.advice)
 			case v.why != "":
@@ -177,16 +170,14 @@ var oneMachinesLine = rule.Expression(`(?i)^(?:\s*(?:export\s+)?(?:HOSTNAME|DHCP
 
 // judgeNames drops the lines with names and hardware addresses of one machine.
 func judgeNames(_, text string) verdict {
-	var left strings.Builder
-	for line := range strings.Lines(text) {
-		if m := oneMachinesLine().FindStringSubmatch(line); m == nil || everyones(m[1]) {
-			left.WriteString(line)
-		}
-	}
-	if left.Len() == len(text) {
+	left := rule.WithoutLines(text, func(line string) bool {
+		m := oneMachinesLine().FindStringSubmatch(line)
+		return m != nil && !everyones(m[1])
+	})
+	if left == text {
 		return verdict{}
 	}
-	return verdict{left: []byte(left.String())}
+	return verdict{left: []byte(left)}
 }
 
 // everyones reports whether a name is no machine's own.

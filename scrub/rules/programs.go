@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
@@ -22,39 +21,37 @@ type leftover struct {
 	advice string
 }
 
-func pathsOf(all []leftover) []string {
-	var paths []string
-	for _, l := range all {
-		paths = append(paths, l.paths...)
-	}
-	return paths
+// removesWhere removes the row's files whose content matches.
+func removesWhere(why, pattern string) func(*rule.Draft) {
+	so := saying(pattern)
+	return func(d *rule.Draft) { d.RemoveWhere(why, so, d.Matching(d.Paths...)...) }
 }
 
-// ofWhatStays returns the rule without findings about files that other rules remove.
-func ofWhatStays(r rule.Rule) rule.Rule {
-	look := r.Look
-	r.Look = func(d *rule.Draft) {
-		look(d)
-		d.Answer.Findings = slices.DeleteFunc(d.Answer.Findings, func(f plan.Finding) bool { return d.Taken.Has(f.Target) })
-	}
-	return r
+func saying(pattern string) func([]byte) bool {
+	re := rule.Expression(pattern)
+	return func(text []byte) bool { return re().Match(text) }
 }
+
+// starts matches the links by which systemd starts a unit at boot: those in folders that end in
+// .wants, .requires or .upholds.
+const starts = "/etc/systemd/system/*.*s/"
 
 // reports returns the rule with the paths of these leftovers, and with their
-// programs as owners. It reports every match.
+// programs as owners. It reports every match that no other rule removes.
 func reports(r rule.Rule, all []leftover) rule.Rule {
 	var owners []string
 	for _, l := range all {
+		r.Paths = append(r.Paths, l.paths...)
 		if !slices.Contains(owners, l.program) {
 			owners = append(owners, l.program)
 		}
 	}
-	r.Verb, r.Paths, r.Owner = rule.Report, pathsOf(all), strings.Join(owners, ", ")
+	r.Verb, r.Owner = rule.Report, strings.Join(owners, ", ")
 	r.Look = func(d *rule.Draft) {
 		for _, l := range all {
 			for _, pattern := range l.paths {
 				for _, name := range d.Matching(pattern) {
-					if l.in(d, name) {
+					if !d.Taken.Has(name) && l.in(d, name) {
 						d.Find(name, "state of "+l.program+" on the builder machine: "+l.advice)
 					}
 				}

@@ -7,11 +7,11 @@ import (
 // proxyRules have the rule for proxies of the build.
 func proxyRules() []rule.Rule {
 	return []rule.Rule{
-		ofWhatStays(reports(rule.Rule{
+		reports(rule.Rule{
 			ID: "proxy-left", Phase: rule.Inspect, Groups: []string{"network"},
 			Why:         "every node would send its requests to a proxy of the build, which it may not reach; the proxy of nodes is set by node_proxy or by user data",
 			Regenerated: "nothing", Source: "apt.conf(5), dnf.conf(5), systemd-system.conf(5), curl(1), wget(1)",
-		}, proxies)),
+		}, proxies),
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -63,6 +62,18 @@ type reversal struct {
 	Unknown []string
 }
 
+// restore puts a placeholder in place of the value in a line, if the value is one that a bootstrap
+// writes.
+func (r *reversal) restore(lines []string, i int, m []string, placeholder string, filled bool, what string) {
+	switch {
+	case m[3] == placeholder:
+	case filled:
+		lines[i] = m[1] + m[2] + placeholder + m[4] + m[5]
+	default:
+		r.Unknown = append(r.Unknown, fmt.Sprintf("line %d: %s", i+1, what))
+	}
+}
+
 // reverser replaces values that a bootstrap filled in with placeholders, and
 // changes nothing else. The template shows the original values.
 type reverser func(current, template []byte) (reversal, error)
@@ -75,12 +86,6 @@ type reverser func(current, template []byte) (reversal, error)
 //   - a file of an image without a template comes from a boot, and is removed.
 func restore(reverse reverser) func(*rule.Draft) {
 	return func(d *rule.Draft) { restoreTemplate(d, d.Paths[0], reverse) }
-}
-
-// isKubelets reports whether the kubelet wrote a kubeconfig, with its own
-// certificate: on an Outpost, bootstrap.sh moves the template to another file.
-func isKubelets(kubeconfig []byte) bool {
-	return bytes.Contains(kubeconfig, []byte("client-certificate: "+rule.KubeletDir+"/pki/"))
 }
 
 func planReversal(d *rule.Draft, name string, reverse reverser, current []byte, tmpl *template) {
@@ -137,22 +142,16 @@ const (
 )
 
 var (
-	serverLine  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\s*server:\s*)(["']?)(.*?)(["']?)(\s*)$`) })
-	listItem    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\s*-\s*)(["']?)(.*?)(["']?)(\s*)$`) })
-	sandboxLine = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(\s*(?:sandbox_image|sandbox)\s*=\s*)(["'])(.*?)(["'])(\s*(?:#.*)?)$`)
-	})
+	serverLine  = rule.Expression(`^(\s*server:\s*)(["']?)(.*?)(["']?)(\s*)$`)
+	listItem    = rule.Expression(`^(\s*-\s*)(["']?)(.*?)(["']?)(\s*)$`)
+	sandboxLine = rule.Expression(`^(\s*(?:sandbox_image|sandbox)\s*=\s*)(["'])(.*?)(["'])(\s*(?:#.*)?)$`)
 
 	// pauseImage matches EKS's pause image in the registry of any partition.
-	pauseImage = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\d{12}\.dkr[.-]ecr(-fips)?\.[a-z0-9-]+\.[a-z0-9.-]+/eks/pause(:|@)`)
-	})
+	pauseImage = rule.Expression(`^\d{12}\.dkr[.-]ecr(-fips)?\.[a-z0-9-]+\.[a-z0-9.-]+/eks/pause(:|@)`)
 	// harmlessPause are pause images that name no account and no region.
-	harmlessPause = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(registry\.k8s\.io|k8s\.gcr\.io|public\.ecr\.aws|localhost)/`)
-	})
-	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`) })
-	regionName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-\d+$`) })
+	harmlessPause = rule.Expression(`^(registry\.k8s\.io|k8s\.gcr\.io|public\.ecr\.aws|localhost)/`)
+	clusterName   = rule.Expression(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`)
+	regionName    = rule.Expression(`^[a-z]{2,4}(-[a-z]+)+-\d+$`)
 )
 
 // argumentPlaceholders has the placeholder of the value after each argument of
@@ -178,13 +177,7 @@ func reverseKubeconfig(current, _ []byte) (reversal, error) {
 	for i, line := range lines {
 		if m := serverLine().FindStringSubmatch(line); m != nil {
 			seen[endpointPlaceholder] = true
-			switch {
-			case m[3] == endpointPlaceholder:
-			case strings.HasPrefix(m[3], "https://"):
-				lines[i] = m[1] + m[2] + endpointPlaceholder + m[4] + m[5]
-			default:
-				back.Unknown = append(back.Unknown, fmt.Sprintf("line %d: the server", i+1))
-			}
+			back.restore(lines, i, m, endpointPlaceholder, strings.HasPrefix(m[3], "https://"), "the server")
 		}
 		m := listItem().FindStringSubmatch(line)
 		if m == nil {
@@ -193,13 +186,7 @@ func reverseKubeconfig(current, _ []byte) (reversal, error) {
 		}
 		if p, ok := argumentPlaceholders[argument]; ok {
 			seen[p.placeholder] = true
-			switch {
-			case m[3] == p.placeholder:
-			case p.valid().MatchString(m[3]):
-				lines[i] = m[1] + m[2] + p.placeholder + m[4] + m[5]
-			default:
-				back.Unknown = append(back.Unknown, fmt.Sprintf("line %d: the value of %s", i+1, argument))
-			}
+			back.restore(lines, i, m, p.placeholder, p.valid().MatchString(m[3]), "the value of "+argument)
 		}
 		argument = m[3]
 	}
@@ -232,12 +219,8 @@ func reverseContainerdConfig(current, template []byte) (reversal, error) {
 			continue
 		}
 		found = true
-		switch {
-		case m[3] == sandboxPlaceholder, harmlessPause().MatchString(m[3]):
-		case pauseImage().MatchString(m[3]):
-			lines[i] = m[1] + m[2] + sandboxPlaceholder + m[4] + m[5]
-		default:
-			back.Unknown = append(back.Unknown, fmt.Sprintf("line %d: the pause image", i+1))
+		if !harmlessPause().MatchString(m[3]) {
+			back.restore(lines, i, m, sandboxPlaceholder, pauseImage().MatchString(m[3]), "the pause image")
 		}
 	}
 	if !found {
@@ -320,6 +303,8 @@ func templateOf(d *rule.Draft, name string) *template {
 
 func restoreTemplate(d *rule.Draft, name string, reverse reverser) {
 	tmpl, current := templateOf(d, name), d.Content(name)
+	// On an Outpost, bootstrap.sh moves the template, and the kubelet writes a file with its own certificate.
+	kubelets := name == templates.Kubeconfig && bytes.Contains(current, []byte("client-certificate: "+rule.KubeletDir+"/pki/"))
 	switch {
 	case current == nil && (tmpl == nil || tmpl.Guessed):
 		return
@@ -327,7 +312,7 @@ func restoreTemplate(d *rule.Draft, name string, reverse reverser) {
 		d.Plan(plan.Remove, name, "a boot generated it for the old cluster")
 	case len(bytes.TrimSpace(current)) == 0:
 		d.Act(rule.WriteAction(d.Host, plan.Restore, name, tmpl.Content, tmpl.Attributes, "the template is missing"))
-	case isInits(current) || name == templates.Kubeconfig && isKubelets(current):
+	case isInits(current) || kubelets:
 		planRestore(d, name, tmpl.Content, tmpl, tmpl.Recorded, "first boot wrote it")
 	default:
 		planReversal(d, name, reverse, current, tmpl)

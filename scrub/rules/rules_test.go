@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -25,6 +27,12 @@ type item struct{ rule.Rule }
 
 func (i item) ID() string    { return i.Rule.ID }
 func (i item) Phase() string { return string(i.Rule.Phase) }
+
+func (i item) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
+	d := &rule.Draft{Ctx: ctx, Host: h}
+	i.Rule.Plan(d, nil)
+	return d.Answer, d.Err
+}
 
 func templateText(name string) string {
 	all := templates.All()
@@ -317,13 +325,13 @@ func FuzzProfiles(f *testing.F) {
 		f.Add("/x", text)
 	}
 	f.Fuzz(func(t *testing.T, name, text string) {
-		for _, kind := range profileKinds() {
-			v := kind.judge(name, text)
+		for pattern, judge := range judges() {
+			v := judge(name, text)
 			if v.left == nil {
 				continue
 			}
-			if again := kind.judge(name, string(v.left)); again.left != nil || again.why != "" || len(v.left) >= len(text) {
-				t.Fatalf("%s: %q: %q, then %+v", kind.pattern, text, v.left, again)
+			if again := judge(name, string(v.left)); again.left != nil || again.why != "" || len(v.left) >= len(text) {
+				t.Fatalf("%s: %q: %q, then %+v", pattern, text, v.left, again)
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
@@ -21,7 +22,7 @@ func secretRules() []rule.Rule {
 		},
 		{
 			ID: "host-ids-left", Phase: rule.Inspect, Groups: []string{"identity"}, Verb: rule.Report,
-			Paths: searchedForIDs, Owner: "anybody",
+			Paths: show.Each(searchedForIDs, func(top string) string { return top + "/**" }), Owner: "anybody",
 			Why:         "with an instance ID or a machine's UUID in a file, every node claims to be the builder machine",
 			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
 			Look: hostIDsLeft,
@@ -36,7 +37,7 @@ func secretsLeft(d *rule.Draft) {
 	if known.Read(d.Ctx, d.Host) != nil {
 		known = nil // the rule changed-files has the error
 	}
-	found, err := secrets.Search{Taken: d.Taken, Words: secrets.NewIndex(secrets.All()), Keys: true, Known: known}.In(d.Ctx, d.Host, "/")
+	found, err := secrets.Search{Taken: d.Taken, Words: secrets.NewIndex(secrets.All()), Keys: true, Known: known}.In(d.Ctx, d.Host, d.Tops()...)
 	d.Found(found...)
 	d.Failed(err)
 }
@@ -54,7 +55,7 @@ func hostIDsLeft(d *rule.Draft) {
 	if d.Err != nil {
 		return
 	}
-	found, err := secrets.Search{Taken: d.Taken, Words: secrets.NewIndex(patterns)}.In(d.Ctx, d.Host, searchedForIDs...)
+	found, err := secrets.Search{Taken: d.Taken, Words: secrets.NewIndex(patterns)}.In(d.Ctx, d.Host, d.Tops()...)
 	d.Found(slices.DeleteFunc(found, func(a plan.Finding) bool {
 		return idsOwn(a.Target) || d.Taken.By(a.Target, plan.Restore, plan.Write) || reportedIn(d.Host, a.Target)
 	})...)

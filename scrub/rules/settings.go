@@ -25,8 +25,7 @@ func settingRows() []breaker {
 			id: "audit-halts", cause: "machine-boot",
 			reads:   lines(`^(disk_full_action|disk_error_action|admin_space_left_action|space_left_action)\s*=\s*(halt|single)`, auditConf),
 			program: "auditd", shows: "auditd stops the instance when its disk is full, which pods' system calls fill",
-			since: "every version",
-			fix:   "Set the action to syslog or suspend", source: "auditd.conf(5)",
+			fix: "Set the action to syslog or suspend", source: "auditd.conf(5)",
 			benchmarks: "CIS 6.2.2.3-4 for Debian 12 and Ubuntu 24.04, CIS 6.3.2.3-4 for RHEL 9, CIS 5.2.2.3 for AL2023, " +
 				"V-258153, V-258154",
 			exempts: "auditd_data_disk_error_action auditd_data_disk_error_action_stig auditd_data_disk_full_action " +
@@ -35,8 +34,7 @@ func settingRows() []breaker {
 		{
 			id: "audit-keeps", cause: "disk-full", reads: lines(`^max_log_file_action\s*=\s*keep_logs`, auditConf),
 			program: "kubelet", shows: "the audit logs fill the disk, and the kubelet evicts pods: DiskPressure",
-			since: "every version",
-			fix:   "Set max_log_file_action = rotate, and send the logs elsewhere", source: "auditd.conf(5)",
+			fix: "Set max_log_file_action = rotate, and send the logs elsewhere", source: "auditd.conf(5)",
 			benchmarks: "CIS 6.2.2.2 for Debian 12 and Ubuntu 24.04, CIS 6.3.2.2 for RHEL 9, CIS 5.2.2.2 for AL2023",
 			exempts:    "auditd_data_retention_max_log_file_action",
 		},
@@ -45,7 +43,6 @@ func settingRows() []breaker {
 			reads:   lines(`^-f\s*2\b`, "/etc/audit/audit.rules", "/etc/audit/rules.d/*.rules"),
 			program: "the kernel",
 			shows:   "the kernel panics and the node restarts when it loses an audit record, as under the load of many pods",
-			since:   "every version",
 			fix:     "Set -f 1", source: "auditctl(8)", benchmarks: "V-258227",
 			exempts: "audit_rules_system_shutdown",
 		},
@@ -73,7 +70,6 @@ func settingRows() []breaker {
 		{
 			id: "vsyscall-none", cause: "oci-runtime", reads: bootArgument(`vsyscall=none`), note: true,
 			program: "containers", shows: "containers with a glibc before 2.14, such as CentOS 6, end with SIGSEGV",
-			since:  "every version",
 			fix:    "For such containers, set vsyscall=emulate",
 			source: "Linux Documentation/admin-guide/kernel-parameters: vsyscall", benchmarks: "V-257792",
 		},
@@ -124,14 +120,13 @@ func settingRows() []breaker {
 		{
 			id: "hosts-without-dns", cause: "dns",
 			reads:   lines(`^hosts:.*`, "/etc/nsswitch.conf").unless(lines(`^hosts:.*\b(dns|resolve)\b`, "/etc/nsswitch.conf")),
-			program: "programs with glibc's resolver", shows: "no name resolves", since: "every version",
+			program: "programs with glibc's resolver", shows: "no name resolves",
 			fix: "Add dns to the line", source: "nsswitch.conf(5)",
 		},
 		{
 			id: "no-clock", cause: "clock", reads: masked(timeUnits...).unless(enabled(timeUnits...)),
 			program: "first boot, kubelet",
 			shows:   `no program sets the clock: "SignatureDoesNotMatch", "certificate is not yet valid"`,
-			since:   "every version",
 			fix:     "Enable one of them", source: "EC2 User Guide: Set the time", benchmarks: "CIS 2.3.1.1, CIS 2.3.1 for RHEL 9, V-257943",
 		},
 		{
@@ -139,8 +134,8 @@ func settingRows() []breaker {
 			reads: lines(`^(server|pool|NTP=)\s*\S+`,
 				timeConf...).unless(lines(`169\.254\.169\.123|fd00:ec2::123|\bpool\.ntp\.org|\.(ubuntu|amazon|archlinux)\.|aws\.com`, timeConf...)),
 			program: "chrony, systemd-timesyncd",
-			shows:   "the clock depends on servers that a VPC without internet access may not reach", since: "every version",
-			fix: "Add 169.254.169.123, which works in every VPC", source: "EC2 User Guide: Set the time",
+			shows:   "the clock depends on servers that a VPC without internet access may not reach",
+			fix:     "Add 169.254.169.123, which works in every VPC", source: "EC2 User Guide: Set the time",
 			benchmarks: "CIS 2.3.2.1, CIS 2.3.2 for RHEL 9, CIS 2.1.2 for AL2023, V-257945",
 		},
 		{
@@ -155,8 +150,7 @@ func settingRows() []breaker {
 			id: "no-journal", cause: "silent",
 			reads: lines(`^Storage\s*=\s*none`, "/etc/systemd/journald.conf", "/etc/systemd/journald.conf.d/*.conf"), note: true,
 			program: "eksnode diagnose", shows: "the kubelet's and containerd's logs are not kept, so no cause can be found",
-			since: "every version",
-			fix:   "Set Storage=persistent", source: "journald.conf(5)",
+			fix: "Set Storage=persistent", source: "journald.conf(5)",
 		},
 		{
 			id: "sudo-tty", cause: "user-data-script",
@@ -164,8 +158,7 @@ func settingRows() []breaker {
 			program: "Packer, SSM documents, user data",
 			shows: `sudo without a terminal or a password fails: "sorry, you must have a tty to run sudo", "a terminal is ` +
 				`required to read the password"`,
-			since: "every version",
-			fix:   "Add Defaults:USER !requiretty for the user that builds, and NOPASSWD", source: "sudoers(5)",
+			fix: "Add Defaults:USER !requiretty for the user that builds, and NOPASSWD", source: "sudoers(5)",
 			exempts: "sudo_remove_nopasswd sudo_require_authentication",
 		},
 		{
@@ -173,7 +166,6 @@ func settingRows() []breaker {
 			reads: lines(`^root:[^:]*:0:\d+:[^:]*:[^:]*:\S*(nologin|false)$`, "/etc/passwd"), note: true,
 			program: "su, sudo -i, sessions as root",
 			shows:   `they end at once: "This account is currently not available"; services are not affected`,
-			since:   "every version",
 			fix:     "Give root the shell /bin/bash; lock its password instead", source: "nologin(8)",
 		},
 		{
@@ -182,8 +174,7 @@ func settingRows() []breaker {
 			program: "cron, su",
 			shows: `some time after the build of the image, root's password expires, and jobs of root fail: "Authentication ` +
 				`token is no longer valid"`,
-			since: "every version",
-			fix:   "Run chage --maxdays -1 root before the capture", source: "shadow(5); pam_unix(8)",
+			fix: "Run chage --maxdays -1 root before the capture", source: "shadow(5); pam_unix(8)",
 			benchmarks: "CIS 5.4.1.1, CIS 4.6.1.1 for AL2023, V-258042",
 		},
 		{
@@ -192,17 +183,16 @@ func settingRows() []breaker {
 				"/etc/security/limits.d/*"),
 			note:    true,
 			program: "sessions of SSH and sudo",
-			shows:   `installers and scripts fail with "too many open files"; services are not affected`, since: "every version",
-			fix:    "Raise the limit, or leave out the user that builds",
-			source: "limits.conf(5); systemd.exec(5): services do not use pam_limits",
+			shows:   `installers and scripts fail with "too many open files"; services are not affected`,
+			fix:     "Raise the limit, or leave out the user that builds",
+			source:  "limits.conf(5); systemd.exec(5): services do not use pam_limits",
 		},
 		{
 			id: "closed-umask", cause: "network-plugin", reads: lines(`^UMASK\s+0?[0-7]?[2367]7`, "/etc/login.defs"), note: true,
 			program: "installers",
 			shows: "files that installers make are closed to programs that do not run as root; eksnode sets the modes of its " +
 				"files",
-			since: "every version",
-			fix:   "Install with umask 022", source: "login.defs(5); awslabs/amazon-eks-ami #1804",
+			fix: "Install with umask 022", source: "login.defs(5); awslabs/amazon-eks-ami #1804",
 			benchmarks: "CIS 5.4.3.3, CIS 4.6.5 for AL2023, V-258074",
 		},
 	}

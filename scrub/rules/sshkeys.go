@@ -1,13 +1,11 @@
 package rules
 
 import (
-	"context"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
@@ -47,7 +45,11 @@ func keysElsewhere(d *rule.Draft) {
 				"with them, or skip the rule", s.line, command))
 		}
 	}
-	names := strangersKeys(d, strangers)
+	var patterns []string
+	for _, s := range strangers { // a directory server may know their owners
+		patterns = append(patterns, rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys*", rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys.d/*")
+	}
+	names := d.Known(patterns...)
 	for _, s := range config.effective("authorizedkeysfile") {
 		for _, pattern := range s.args {
 			names = append(names, keyFiles(d, pattern, accounts)...)
@@ -64,16 +66,6 @@ func keysElsewhere(d *rule.Draft) {
 			d.Remove(name, "sshd accepts its keys")
 		}
 	}
-}
-
-// strangersKeys lists the files of keys in homes that no account has: a directory
-// server may know their owners.
-func strangersKeys(d *rule.Draft, strangers []rule.Account) []string {
-	var patterns []string
-	for _, s := range strangers {
-		patterns = append(patterns, rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys*", rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys.d/*")
-	}
-	return d.Known(patterns...)
 }
 
 // keyFiles lists the existing files that a pattern of AuthorizedKeysFile names:
@@ -153,38 +145,32 @@ var hostKeyMakers = slices.Concat(cloudInitUnits, []string{"sshdgenkeys.service"
 
 // hostKeysComeBack reports whether a unit creates new host keys at boot.
 // Without one, removing the keys would lock everybody out.
-func hostKeysComeBack(ctx context.Context, h *host.Host) (bool, plan.Answer, error) {
-	d := &rule.Draft{Ctx: ctx, Host: h}
+func hostKeysComeBack(d *rule.Draft) bool {
 	off := cloudInitOff(d)
 	makers := hostKeyMakers
 	if off != "" {
 		makers = makers[len(cloudInitUnits):]
 	}
-	if slices.ContainsFunc(makers, d.HasUnit) || sshdMakesKeys(d) {
-		return true, plan.Answer{}, d.Err
+	// SUSE's own unit creates missing keys before it starts sshd.
+	if slices.ContainsFunc(makers, d.HasUnit) || fileWith(d, []string{
+		"/etc/systemd/system/ssh*.service", "/usr/lib/systemd/system/ssh*.service", "/lib/systemd/system/ssh*.service",
+		"/etc/systemd/system/ssh*.service.d/*.conf", "/usr/lib/systemd/system/ssh*.service.d/*.conf",
+	}, makesKeys) != "" {
+		return true
 	}
 	searched, remedy := strings.Join(hostKeyMakers, ", "), "install cloud-init"
 	if off != "" {
 		searched, remedy = searched+"; cloud-init creates none: "+off, "let cloud-init run"
 	}
-	if keys := d.Glob(hostKeyGlob); len(keys) > 0 {
+	if keys := d.Glob(d.Paths...); len(keys) > 0 {
 		d.Find(keys[0], fmt.Sprintf("no unit on this machine creates SSH host keys at boot (searched for %s), so the "+
 			"keys stay: "+
 			"%s, or skip the rule to accept shared keys", searched, remedy))
 	}
-	return false, d.Answer, d.Err
+	return false
 }
 
-// sshdMakesKeys reports whether sshd's own unit creates missing keys before it
-// starts sshd, as on SUSE.
-func sshdMakesKeys(d *rule.Draft) bool {
-	return fileWith(d, []string{
-		"/etc/systemd/system/ssh*.service", "/usr/lib/systemd/system/ssh*.service", "/lib/systemd/system/ssh*.service",
-		"/etc/systemd/system/ssh*.service.d/*.conf", "/usr/lib/systemd/system/ssh*.service.d/*.conf",
-	}, rule.Matches(makesKeys)) != ""
-}
-
-var makesKeys = rule.Expression(`(?m)^\s*ExecStart(Pre)?\s*=.*(sshd-gen-keys-start|ssh-keygen\s+-A)`)
+var makesKeys = saying(`(?m)^\s*ExecStart(Pre)?\s*=.*(sshd-gen-keys-start|ssh-keygen\s+-A)`)
 
 // hostKeysElsewhere reports host keys that HostKey names in other places than
 // sshd's default.

@@ -12,17 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-func swapRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "swap", Phase: rule.Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
-			Paths: append(slices.Clone(swapFiles), "/etc/fstab"), Owner: "an administrator",
-			Why: "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
-			Look: unusedSwapFiles,
-		},
-	}
-}
-
 // unusedSwapFiles plans the removal of swap files. A swap file in use is a
 // finding: its memory must go elsewhere first.
 func unusedSwapFiles(d *rule.Draft) {
@@ -30,7 +19,7 @@ func unusedSwapFiles(d *rule.Draft) {
 	if d.Host.IsLive() {
 		active = string(d.Content("/proc/swaps"))
 	}
-	for _, name := range swapFiles {
+	for _, name := range d.Paths[1:] {
 		switch {
 		case !d.IsFile(name):
 		case strings.Contains(active, name+" "):
@@ -42,24 +31,16 @@ func unusedSwapFiles(d *rule.Draft) {
 	fstabWithoutSwapFiles(d, active)
 }
 
-// swapFiles are the usual names, and the name that EC2's hibernation agent
-// uses.
-var swapFiles = []string{"/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"}
-
 // fstabWithoutSwapFiles plans fstab(5) without the lines of removed swap files:
 // a boot would wait for them.
 func fstabWithoutSwapFiles(d *rule.Draft, active string) {
-	text := d.Content(fstab)
-	var left strings.Builder
-	for line := range strings.Lines(string(text)) {
+	text := string(d.Content(d.Paths[0]))
+	left := rule.WithoutLines(text, func(line string) bool {
 		f := strings.Fields(line)
-		if len(f) > 2 && f[2] == "swap" && slices.Contains(swapFiles, f[0]) && !strings.Contains(active, f[0]+" ") {
-			continue
-		}
-		left.WriteString(line)
-	}
-	if left.Len() != len(text) {
-		d.Write(plan.Write, fstab, []byte(left.String()), "names a swap file that the scrub removes")
+		return len(f) > 2 && f[2] == "swap" && slices.Contains(d.Paths[1:], f[0]) && !strings.Contains(active, f[0]+" ")
+	})
+	if left != text {
+		d.Write(plan.Write, d.Paths[0], []byte(left), "names a swap file that the scrub removes")
 	}
 }
 
@@ -77,13 +58,21 @@ func instanceStoreRules() []rule.Rule {
 		},
 		{
 			ID: "local-disks", Phase: rule.State, Groups: g, Verb: plan.Remove,
-			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", "/etc/systemd/system/*.wants/*.mount"},
+			Paths: []string{"/.aws/mdadm.conf", mountUnits, starts + "*.mount"},
 			Owner: "eksnode init, setup-local-disks",
 			Why:   "a node would wait at boot for the instance store of another machine; other mount units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
 			Look: localDisks,
 		},
+		{
+			ID: "swap", Phase: rule.Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
+			Paths: []string{fstab, "/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"}, Owner: "an administrator",
+			Why: "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
+			Look: unusedSwapFiles,
+		},
 	}
 }
+
+const mountUnits = "/etc/systemd/system/*.mount"
 
 // mountUnit is a unit in /etc/systemd/system that mounts the disks of an
 // instance store, or a folder on them.
@@ -100,9 +89,9 @@ func (u mountUnit) name() string { return path.Base(u.path) }
 // init` marks its units, and Amazon's setup-local-disks has its own
 // description. Bind mounts of folders on these disks are included, and come
 // first, so that units can be unmounted in this order.
-func instanceStoreUnits(d *rule.Draft) []mountUnit {
+func instanceStoreUnits(d *rule.Draft, files string) []mountUnit {
 	var all, own []mountUnit
-	d.OwnTexts(d.Glob("/etc/systemd/system/*.mount"), func(name string, text []byte) {
+	d.OwnTexts(d.Glob(files), func(name string, text []byte) {
 		u := parseMountUnit(name, text)
 		if isInits(text) || amazonMount().MatchString(u.description) || strings.HasPrefix(u.where, "/mnt/k8s-disks/") {
 			own = append(own, u)
@@ -150,7 +139,7 @@ func instanceStore(d *rule.Draft) {
 		d.Answer.NotApplicable = "the rule is for running machines: an image root has no mounts of its own"
 		return
 	}
-	for _, u := range instanceStoreUnits(d) {
+	for _, u := range instanceStoreUnits(d, mountUnits) {
 		mounted, err := d.Host.Files.IsMountPoint(u.where)
 		d.Failed(err)
 		if mounted {
@@ -183,16 +172,15 @@ func (u mountUnit) unmount(ctx context.Context, h *host.Host) error {
 // localDisks plans the removal of the units, of the links that enable them, and
 // of the array's configuration.
 func localDisks(d *rule.Draft) {
-	const why = "mounts the disks of another machine"
-	for _, u := range instanceStoreUnits(d) {
-		for _, name := range append(d.Enablements(u.name()), u.path) {
-			d.Remove(name, why)
-		}
+	units := instanceStoreUnits(d, d.Paths[1])
+	names := slices.DeleteFunc(d.Glob(d.Paths[2]), func(link string) bool {
+		dead := rule.Kept([]string{"mnt-k8s*disks-*.mount"}, path.Base(link)) // also without its unit
+		return !dead && !slices.ContainsFunc(units, func(u mountUnit) bool { return u.name() == path.Base(link) })
+	})
+	for _, u := range units {
+		names = append(names, u.path)
 	}
-	// Links without their unit are dead.
-	for _, name := range append(d.Glob("/etc/systemd/system/*.wants/mnt-k8s*disks-*.mount"), "/.aws/mdadm.conf") {
-		if !slices.ContainsFunc(d.Answer.Actions, func(a plan.Action) bool { return a.Target == name }) {
-			d.Plan(plan.Remove, name, why)
-		}
+	for _, name := range append(names, d.Paths[0]) {
+		d.Plan(plan.Remove, name, "mounts the disks of another machine")
 	}
 }

@@ -30,7 +30,7 @@ func sysctlRows() []breaker {
 		{
 			id: "ip-forward", cause: "kernel-settings",
 			reads:   sysctl(not("1"), "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding"),
-			program: "CNI plugins", shows: "pods have no network", since: "every version",
+			program: "CNI plugins", shows: "pods have no network",
 			fix:        fmt.Sprintf(order, "net.ipv4.ip_forward = 1"),
 			source:     "kubeadm's preflight; terraform-aws-eks #3595",
 			benchmarks: "CIS 3.3.1, CIS 3.2.1 for AL2023, V-257970",
@@ -39,7 +39,6 @@ func sysctlRows() []breaker {
 		{
 			id: "new-interfaces-forward", cause: "kernel-settings", reads: notForwarded(),
 			program: "CNI plugins", shows: "interfaces of pods are made after boot and do not forward, so pods have no network",
-			since:      "every version",
 			fix:        "Set net.ipv4.conf.default.forwarding = 1 in the same file",
 			source:     "Linux Documentation/networking/ip-sysctl: ip_forward, conf/default",
 			benchmarks: "CIS 3.3.1.3 for RHEL 10",
@@ -48,7 +47,6 @@ func sysctlRows() []breaker {
 		{
 			id: "ipv6-forward", cause: "kernel-settings", reads: sysctl(is("0"), "net.ipv6.conf.all.forwarding"), note: true,
 			program: "CNI plugins", shows: "pods of an IPv6 cluster have no network, unless the CNI plugin turns forwarding on",
-			since: "every version",
 			fix: "For IPv6 clusters, " + strings.ToLower(order[:1]) + fmt.Sprintf(order[1:],
 				"net.ipv6.conf.all.forwarding = 1"),
 			source:     "amazon-vpc-cni-k8s: IPv6",
@@ -57,7 +55,7 @@ func sysctlRows() []breaker {
 		{
 			id: "bridge-filter", cause: "kernel-settings",
 			reads:   sysctl(is("0"), "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"),
-			program: "kube-proxy", shows: "pods behind bridges cannot reach Services", since: "every version",
+			program: "kube-proxy", shows: "pods behind bridges cannot reach Services",
 			fix:    fmt.Sprintf(order, "net.bridge.bridge-nf-call-iptables = 1"),
 			source: "kubernetes.io: Network Plugins, sysctl requirements",
 		},
@@ -83,15 +81,14 @@ func sysctlRows() []breaker {
 		{
 			id: "modules-disabled", cause: "kernel-modules", reads: sysctl(is("1"), "kernel.modules_disabled"),
 			program: "kube-proxy, CNI plugins",
-			shows:   "no module loads after boot, and iptables fails with \"missing kernel module\"", since: "every version",
-			fix:    "Remove the line",
-			source: "Linux Documentation/admin-guide/sysctl/kernel: modules_disabled",
+			shows:   "no module loads after boot, and iptables fails with \"missing kernel module\"",
+			fix:     "Remove the line",
+			source:  "Linux Documentation/admin-guide/sysctl/kernel: modules_disabled",
 		},
 		{
 			id: "bpf-hardened", cause: "network-plugin",
 			reads: anyOf(sysctl(is("2"), "net.core.bpf_jit_harden"), sysctl(is("0"), "net.core.bpf_jit_enable")), note: true,
 			program: "Cilium, other CNI plugins with eBPF", shows: "eBPF programs of pods' networks are slower",
-			since:      "every version",
 			fix:        "If the CNI plugin uses eBPF, remove the line",
 			source:     "Linux Documentation/admin-guide/sysctl/net: bpf_jit_harden",
 			benchmarks: "V-257942",
@@ -105,7 +102,6 @@ func sysctlRows() []breaker {
 			program: "EKS Pod Identity Agent, nodes of IPv6 clusters",
 			shows: `the agent of an older add-on exits with "bind: cannot assign requested address"; nodes of an IPv6 ` +
 				`cluster do not join`,
-			since:      "every version",
 			fix:        "Leave IPv6 on, or turn it off in the add-on's configuration and skip this rule",
 			source:     "eks-pod-identity-agent #16; EKS User Guide: Disable IPv6 in the Pod Identity Agent",
 			benchmarks: "CIS 3.1.1",
@@ -114,7 +110,6 @@ func sysctlRows() []breaker {
 			id: "router-advertisements", cause: "node-network",
 			reads: sysctl(is("0"), "net.ipv6.conf.all.accept_ra", "net.ipv6.conf.default.accept_ra"), note: true,
 			program: "nodes of IPv6 clusters", shows: "without systemd-networkd or NetworkManager, the node has no IPv6 route",
-			since:      "every version",
 			fix:        "For IPv6 clusters, set net.ipv6.conf.all.accept_ra = 2",
 			source:     "Linux Documentation/networking/ip-sysctl: accept_ra",
 			benchmarks: "CIS 3.3.11, V-257975",
@@ -122,7 +117,6 @@ func sysctlRows() []breaker {
 		{
 			id: "log-martians", cause: "disk-full", reads: sysctl(is("1"), "net.ipv4.conf.all.log_martians"), note: true,
 			program: "the kernel's log", shows: "packets of pods that the kernel does not expect fill the log",
-			since:      "every version",
 			fix:        "If the log fills, remove the line",
 			source:     "Linux Documentation/networking/ip-sysctl: log_martians",
 			benchmarks: "CIS 3.3.9, V-257960",
@@ -135,9 +129,9 @@ func sysctlRows() []breaker {
 				sysctl(under(65536), "fs.file-max", "fs.nr_open"),
 			),
 			program: "kubelet, containerd",
-			shows:   `they fail with "too many open files" or "fork: resource temporarily unavailable"`, since: "every version",
-			fix:    "Remove the line, or raise the value",
-			source: "awslabs/amazon-eks-ami: nodeadm sysctls",
+			shows:   `they fail with "too many open files" or "fork: resource temporarily unavailable"`,
+			fix:     "Remove the line, or raise the value",
+			source:  "awslabs/amazon-eks-ami: nodeadm sysctls",
 		},
 	}
 }
