@@ -65,6 +65,7 @@ func TestIrregularFilesAreNamed(t *testing.T) {
 					assert.Contains(t, done.Error, name)
 				}
 				assert.Contains(t, said, name)
+				assert.NotContains(t, audit.Error, "host-ids-left") // it looks for the ID in other files
 			})
 		}
 	}

@@ -263,21 +263,6 @@ func TestFirewallsThatDropPodTrafficAreFound(t *testing.T) {
 	}
 }
 
-func TestReportsHaveHashesOfRemovedFiles(t *testing.T) {
-	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/hostname": "builder\n", "var/lib/cni/a/b": "lease"})
-	outcomes := apply(t, h, Spec{Only: []string{"hostname", "cni-state"}, Hash: true})
-	var files []plan.FileHash
-	for _, o := range outcomes {
-		for _, a := range o.Actions {
-			files = append(files, a.Files...)
-		}
-	}
-	assert.ElementsMatch(t, []plan.FileHash{
-		{Path: "/etc/hostname", Size: 8, SHA256: manifest.Sum([]byte("builder\n"))},
-		{Path: "/var/lib/cni/a/b", Size: 5, SHA256: manifest.Sum([]byte("lease"))},
-	}, files)
-}
-
 func TestFilesOfAnEarlierBootAreReported(t *testing.T) {
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/adduser": "", "run/lock/": "", "var/run": "-> /run"})
 	assert.Equal(t, []string{"/run/aws-node/ipam.json: left by an earlier boot: remove it"}, audit(t, h, "run-left"))

@@ -266,17 +266,6 @@ func TestKeptFilesStayBehindLinksAndInHomes(t *testing.T) {
 	}
 }
 
-// Keep works the same in built-in rules.
-func TestKeepInBuiltInRules(t *testing.T) {
-	h, root := surrounded(t, map[string]string{"etc/passwd": passwd, "opt/ours/a": "gone", "opt/ours/deep/ca.pem": "x"})
-	r := Rule{ID: "x", Phase: State, Verb: plan.Remove, Paths: []string{"/opt/ours"}, Keep: []string{"/opt/ours/deep"}, Why: "y"}
-	before := noted(t, root)
-	_, err := plan.Apply(t.Context(), h, []plan.Item{item{Rule: r}}, nil)
-	require.NoError(t, err)
-	delete(before, "/opt/ours/a")
-	assert.Empty(t, diff(before, noted(t, root)))
-}
-
 // Files that an image has on purpose lie next to leftover state. No rule removes
 // them.
 func TestFilesThatTheImageNeedsStay(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -102,34 +103,11 @@ func TestKnownKubeconfigsAreRestoredWithoutTheirScript(t *testing.T) {
 	}
 }
 
-// Kubeconfigs of other forms are removed as before, and so is that of nodeadm
-// beside the bootstrap.sh of Amazon Linux 2023, which only prints an error.
-func TestKubeconfigsOfOtherFormsAreRemoved(t *testing.T) {
-	stub := "#!/usr/bin/env bash\necho >&2 'ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs.\nEKS nodes are now initialized by nodeadm.'\nexit 1\n"
-	for name, files := range map[string]map[string]string{
-		"nodeadm's":            {templates.Kubeconfig[1:]: nodeadmKubeconfig},
-		"nodeadm's and a stub": {templates.Kubeconfig[1:]: nodeadmKubeconfig, "etc/eks/bootstrap.sh": stub},
-		"the kubelet's own": {templates.Kubeconfig[1:]: "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://x\n  name: c\nusers:\n- name: n\n  user:\n" +
-			"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"},
-		"no YAML":         {templates.Kubeconfig[1:]: "a: b: c"},
-		"another command": {templates.Kubeconfig[1:]: strings.Replace(joinedKubeconfig, "/usr/bin/aws-iam-authenticator", "/opt/token", 1)},
-		"more arguments":  {templates.Kubeconfig[1:]: joinedKubeconfig + "        - --role\n        - arn:aws:iam::111122223333:role/old\n"},
-		"another user":    {templates.Kubeconfig[1:]: joinedKubeconfig + "- name: admin\n  user:\n    token: abc\n"},
-		"empty":           {templates.Kubeconfig[1:]: "\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files["etc/passwd"] = passwd
-			h, root := tree(t, files)
-			apply(t, h, Spec{Only: []string{"templates"}})
-			assert.NotContains(t, snapshot(t, root), templates.Kubeconfig)
-			assert.NotContains(t, snapshot(t, root), templates.KubeletConfig)
-		})
-	}
-}
-
-// The other templates are restored without a script too. With one known
-// template, a person's edits of the others stay. Missing files stay missing.
-func TestKnownTemplatesAreRestoredWithoutTheScript(t *testing.T) {
+// Templates are restored without a script too: those of the manifest, and known ones. With one
+// known template, a person's edits of the others stay. Missing files of no manifest stay missing,
+// and kubeconfigs of other forms are removed, also nodeadm's beside the bootstrap.sh of Amazon
+// Linux 2023, which only prints an error.
+func TestTemplatesAreRestoredWithoutTheScript(t *testing.T) {
 	pause := "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.5"
 	dockershim := strings.NewReplacer("containerd/containerd.sock", "dockershim.sock", "# Put additional settings into files of this folder; they are merged in.\n", "",
 		"imports = [\"/etc/containerd/config.d/*.toml\"]\n", "").Replace(templateText(templates.ContainerdConfig))
@@ -138,10 +116,38 @@ func TestKnownTemplatesAreRestoredWithoutTheScript(t *testing.T) {
 	fill := func(config string) string {
 		return strings.Replace(config, `"cgroupfs"`, `"systemd", "maxPods": 17, "clusterDNS": ["10.100.0.10"], "providerID": "aws:///a/i-1"`, 1)
 	}
+	stub := map[string]string{"etc/eks/bootstrap.sh": "#!/usr/bin/env bash\necho >&2 'ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs.\nEKS nodes are now initialized by nodeadm.'\nexit 1\n"}
+	ours := strings.Replace(templateText(templates.Kubeconfig), "kind: Config\n", "kind: Config # ours\n", 1)
+	filled := strings.NewReplacer("MASTER_ENDPOINT", "https://a.eks.amazonaws.com", "CLUSTER_NAME", "a", "AWS_REGION", "us-east-1").Replace(ours)
+	oursRecorded := map[string]string{manifest.Path[1:]: recorded(templates.Kubeconfig, ours)}
+	// bootstrap.sh edits the kubelet's configuration with jq, which rewrites the whole file.
+	spaced := "{\n\t\"kind\": \"KubeletConfiguration\",   \"evictionHard\": {\"memory.available\": \"100Mi\"},\n\t\"cgroupDriver\": \"systemd\"\n}"
+	jq := "{\n  \"kind\": \"KubeletConfiguration\",\n  \"cgroupDriver\": \"systemd\",\n  \"evictionHard\": {\n    \"memory.available\": \"200Mi\"\n  },\n  \"maxPods\": 17\n}\n"
+	plain := strings.NewReplacer("200Mi", "100Mi", ",\n  \"maxPods\": 17", "").Replace(jq)
+	mine := func(text string) string { return strings.Replace(text, "{\n", "{\n  \"registryPullQPS\": 7,\n", 1) }
+	spacedRecorded := map[string]string{manifest.Path[1:]: recorded(templates.KubeletConfig, spaced)}
 	for name, c := range map[string]struct {
 		file, now, want string
 		more            map[string]string
 	}{
+		"recorded, filled in":             {templates.Kubeconfig, filled, ours, oursRecorded},
+		"recorded, missing":               {templates.Kubeconfig, "", ours, oursRecorded},
+		"recorded, empty":                 {templates.Kubeconfig, " \n", ours, oursRecorded},
+		"recorded, untouched":             {templates.Kubeconfig, ours, ours, oursRecorded},
+		"recorded, edited and filled in":  {templates.Kubeconfig, filled + "# mine\n", ours + "# mine\n", oursRecorded},
+		"recorded, edited, not filled in": {templates.Kubeconfig, ours + "# mine\n", ours + "# mine\n", oursRecorded},
+		"recorded, by jq":                 {templates.KubeletConfig, jq, spaced, spacedRecorded},
+		"recorded, only rewritten":        {templates.KubeletConfig, plain, spaced, spacedRecorded},
+		"recorded, edited and by jq":      {templates.KubeletConfig, mine(jq), mine(plain), spacedRecorded},
+		"nodeadm's":                       {templates.Kubeconfig, nodeadmKubeconfig, "", nil},
+		"nodeadm's and a stub":            {templates.Kubeconfig, nodeadmKubeconfig, "", stub},
+		"the kubelet's own": {templates.Kubeconfig, "apiVersion: v1\nkind: Config\nclusters:\n- cluster:\n    server: https://x\n  name: c\nusers:\n- name: n\n  user:\n" +
+			"    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n", "", nil},
+		"no YAML":               {templates.Kubeconfig, "a: b: c", "", nil},
+		"another command":       {templates.Kubeconfig, strings.Replace(joinedKubeconfig, "/usr/bin/aws-iam-authenticator", "/opt/token", 1), "", nil},
+		"more arguments":        {templates.Kubeconfig, joinedKubeconfig + "        - --role\n        - arn:aws:iam::111122223333:role/old\n", "", nil},
+		"another user":          {templates.Kubeconfig, joinedKubeconfig + "- name: admin\n  user:\n    token: abc\n", "", nil},
+		"empty":                 {templates.Kubeconfig, "\n", "", nil},
 		"containerd's":          {templates.ContainerdConfig, strings.Replace(templateText(templates.ContainerdConfig), "SANDBOX_IMAGE", pause, 1), templateText(templates.ContainerdConfig), nil},
 		"containerd's, 2021":    {templates.ContainerdConfig, strings.Replace(dockershim, "SANDBOX_IMAGE", pause, 1), dockershim, nil},
 		"containerd's, v3":      {templates.ContainerdConfig, strings.Replace(three, "SANDBOX_IMAGE", pause, 1), three, nil},
@@ -155,15 +161,22 @@ func TestKnownTemplatesAreRestoredWithoutTheScript(t *testing.T) {
 			reversed(strings.Replace(templateText(templates.KubeletConfig), "{", `{"registryPullQPS": 7,`, 1)), map[string]string{templates.Kubeconfig[1:]: joinedKubeconfig}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := map[string]string{"etc/passwd": passwd, c.file[1:]: c.now}
+			files := map[string]string{"etc/passwd": passwd, "var/lib/kubelet/": "", c.file[1:]: c.now}
+			if c.now == "" {
+				delete(files, c.file[1:])
+			}
 			maps.Copy(files, c.more)
 			h, root := tree(t, files)
 			before := snapshot(t, root)
 			apply(t, h, Spec{Only: []string{"templates"}})
 			after := snapshot(t, root)
-			assert.Equal(t, c.want, after[c.file])
+			if c.want == "" {
+				assert.NotContains(t, after, c.file)
+			} else {
+				assert.Equal(t, c.want, after[c.file])
+			}
 			for _, change := range diff(before, after) {
-				assert.NotContains(t, change, "+ ")
+				assert.False(t, strings.HasPrefix(change, "+ ") && change != "+ "+c.file, change)
 			}
 		})
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -259,60 +258,6 @@ func TestTheNextRunCompletesAnInterruptedScrub(t *testing.T) {
 		}
 		apply(t, h, Spec{})
 		require.Empty(t, diff(want, snapshot(t, root)), "stopped after %d actions", stop)
-	}
-}
-
-func TestTemplatesOfTheManifestAreRestored(t *testing.T) {
-	recorded := strings.Replace(templateText(templates.Kubeconfig), "kind: Config\n", "kind: Config # ours\n", 1)
-	m := manifest.Manifest{Templates: []manifest.Template{{
-		Path: templates.Kubeconfig, Mode: 0o600, UID: os.Getuid(), GID: os.Getgid(), Content: recorded, SHA256: manifest.Sum([]byte(recorded)),
-	}}}
-	text, err := m.Encode()
-	require.NoError(t, err)
-	fill := strings.NewReplacer("MASTER_ENDPOINT", "https://a.eks.amazonaws.com", "CLUSTER_NAME", "a", "AWS_REGION", "us-east-1")
-	for name, c := range map[string]struct{ now, want string }{
-		"filled in":             {now: fill.Replace(recorded), want: recorded},
-		"missing":               {want: recorded},
-		"empty":                 {now: " \n", want: recorded},
-		"untouched":             {now: recorded, want: recorded},
-		"edited and filled in":  {now: fill.Replace(recorded) + "# mine\n", want: recorded + "# mine\n"},
-		"edited, not filled in": {now: recorded + "# mine\n", want: recorded + "# mine\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files := map[string]string{"etc/eks/eksnode/manifest.json": string(text), "etc/passwd": passwd}
-			if c.now != "" {
-				files["var/lib/kubelet/kubeconfig"] = c.now
-			}
-			h, root := tree(t, files)
-			apply(t, h, Spec{Only: []string{"kubelet-kubeconfig"}})
-			assert.Equal(t, c.want, snapshot(t, root)["/var/lib/kubelet/kubeconfig"])
-		})
-	}
-}
-
-// bootstrap.sh edits the kubelet's configuration with jq, which rewrites the whole
-// file. The template's spaces and order are restored, and a user's keys stay.
-func TestKubeletConfigRewrittenByJqIsRestored(t *testing.T) {
-	recorded := "{\n\t\"kind\": \"KubeletConfiguration\",   \"evictionHard\": {\"memory.available\": \"100Mi\"},\n\t\"cgroupDriver\": \"systemd\"\n}"
-	m := manifest.Manifest{Templates: []manifest.Template{{
-		Path: templates.KubeletConfig, Mode: 0o644, UID: os.Getuid(), GID: os.Getgid(), Content: recorded, SHA256: manifest.Sum([]byte(recorded)),
-	}}}
-	text, err := m.Encode()
-	require.NoError(t, err)
-	now := "{\n  \"kind\": \"KubeletConfiguration\",\n  \"cgroupDriver\": \"systemd\",\n  \"evictionHard\": {\n    \"memory.available\": \"200Mi\"\n  },\n  \"maxPods\": 17\n}\n"
-	for name, c := range map[string]struct{ now, want string }{
-		"filled in":      {now, recorded},
-		"only rewritten": {strings.NewReplacer("200Mi", "100Mi", ",\n  \"maxPods\": 17", "").Replace(now), recorded},
-		"edited and filled in": {
-			strings.Replace(now, "{\n", "{\n  \"registryPullQPS\": 7,\n", 1),
-			strings.NewReplacer("200Mi", "100Mi", ",\n  \"maxPods\": 17", "", "{\n  \"kind", "{\n  \"registryPullQPS\": 7,\n  \"kind").Replace(now),
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, root := tree(t, map[string]string{"etc/eks/eksnode/manifest.json": string(text), "etc/passwd": passwd, templates.KubeletConfig[1:]: c.now})
-			apply(t, h, Spec{Only: []string{"kubelet-config"}})
-			assert.Equal(t, c.want, snapshot(t, root)[templates.KubeletConfig])
-		})
 	}
 }
 

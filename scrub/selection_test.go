@@ -98,40 +98,6 @@ func TestNamesOfOwnRulesAreChecked(t *testing.T) {
 	}
 }
 
-// A folder in place of a machine ID is a finding of the rule, and the rest of the
-// scrub and the audit goes on.
-func TestAFolderInPlaceOfTheMachineID(t *testing.T) {
-	const irregular = "/etc/machine-id: the file is not a regular file, and systemd needs an empty regular file: remove /etc/machine-id"
-	for name, c := range map[string]struct {
-		files    map[string]string
-		want     []string
-		findings []string
-	}{
-		"empty":              {map[string]string{"etc/machine-id/": ""}, nil, []string{irregular}},
-		"with files":         {map[string]string{"etc/machine-id/x": "x"}, nil, []string{irregular}},
-		"a link to a folder": {map[string]string{"etc/machine-id": "-> /var/lib/ids", "var/lib/ids/x": "x"}, nil, []string{irregular}},
-		"D-Bus, empty":       {map[string]string{"etc/machine-id": "", "var/lib/dbus/machine-id/": ""}, []string{"- /var/lib/dbus/machine-id"}, nil},
-		"D-Bus, with files": {map[string]string{"etc/machine-id": "", "var/lib/dbus/machine-id/x": "x"}, nil, []string{
-			"/var/lib/dbus/machine-id: a folder with files stands in place of the file: remove /var/lib/dbus/machine-id",
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.files["etc/passwd"] = passwd
-			h, root := tree(t, c.files)
-			before := snapshot(t, root)
-			var findings []string
-			for _, o := range apply(t, h, Spec{Only: []string{"machine-id", "dbus-machine-id"}}) {
-				for _, f := range o.Findings {
-					findings = append(findings, f.Target+": "+f.Reason)
-				}
-			}
-			assert.Equal(t, c.findings, findings)
-			assert.Equal(t, c.want, diff(before, snapshot(t, root)))
-			assert.ElementsMatch(t, c.findings, audit(t, h, "machine-id", "dbus-machine-id", "host-ids-left"))
-		})
-	}
-}
-
 // A CNI configuration that a package owns stays; that of a cluster goes, also
 // where packages cannot be read.
 func TestCNIConfigurationsOfPackagesStay(t *testing.T) {

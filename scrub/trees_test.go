@@ -213,11 +213,15 @@ var found = map[string][]findCase{
 		{"missing", map[string]string{"etc/systemd/": ""}, []string{"+ /etc/machine-id"}},
 		{"a link", map[string]string{"etc/systemd/": "", "run/": "", "etc/machine-id": "-> /run/machine-id"}, []string{"+ /run/machine-id"}},
 		{"a link to the boot's own", map[string]string{"etc/machine-id": "-> /run/machine-id", "run/machine-id": "0123456789abcdef0123456789abcdef\n"}, nil},
+		{"a folder", map[string]string{"etc/machine-id/x": "x"}, nil},
+		{"a link to a folder", map[string]string{"etc/machine-id": "-> /var/lib/ids", "var/lib/ids/": ""}, nil},
 		{"a link elsewhere", map[string]string{"etc/machine-id": "-> ../data/machine-id", "data/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"~ /data/machine-id"}},
 	},
 	"dbus-machine-id": {
 		{"a file", map[string]string{"var/lib/dbus/machine-id": "0123456789abcdef0123456789abcdef\n"}, []string{"- /var/lib/dbus/machine-id"}},
 		{"a link", map[string]string{"var/lib/dbus/machine-id": "-> /etc/machine-id"}, nil},
+		{"an empty folder", map[string]string{"var/lib/dbus/machine-id/": ""}, []string{"- /var/lib/dbus/machine-id"}},
+		{"a folder", map[string]string{"var/lib/dbus/machine-id/x": "x"}, nil},
 	},
 	"hosts": {
 		{"with a name", map[string]string{"etc/hosts": "127.0.0.1 localhost\n127.0.1.1 old\n"}, []string{"~ /etc/hosts"}},
@@ -265,7 +269,10 @@ var told = map[string][]string{
 	},
 	"boot-entries/kernels in a folder": {"/efi/" + oldID + ": the machine boots from a folder with the builder machine's ID as its name: " +
 		"write another name, such as the distribution's ID, into /etc/kernel/entry-token, run kernel-install add-all, and remove the folder"},
-	"iscsi-initiator/requested": {},
+	"machine-id/a folder":           {"/etc/machine-id: the file is not a regular file, and systemd needs an empty regular file: remove /etc/machine-id"},
+	"machine-id/a link to a folder": {"/etc/machine-id: the file is not a regular file, and systemd needs an empty regular file: remove /etc/machine-id"},
+	"dbus-machine-id/a folder":      {"/var/lib/dbus/machine-id: a folder with files stands in place of the file: remove /var/lib/dbus/machine-id"},
+	"iscsi-initiator/requested":     {},
 	"iscsi-initiator/not created at boot": {"/etc/iscsi/initiatorname.iscsi: no unit on this machine creates a new name at boot, and iscsid needs one: " +
 		"on Debian, write GenerateName=yes into the file; otherwise remove the package of iscsid"},
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -211,14 +212,13 @@ func TestOnlyRemovedFilesAreHashed(t *testing.T) {
 	})
 	require.NoError(t, unix.Mkfifo(filepath.Join(root, "root/.kube/fifo"), 0o600))
 	outcomes := apply(t, h, Spec{Only: []string{"credentials", "cni-state"}, Hash: true})
-	var hashed []string
+	var hashed []plan.FileHash
 	for _, o := range outcomes {
 		for _, a := range o.Actions {
-			for _, f := range a.Files {
-				hashed = append(hashed, f.Path)
-			}
+			hashed = append(hashed, a.Files...)
 		}
 	}
-	assert.ElementsMatch(t, []string{"/root/.kube/config", "/var/lib/cni/lease"}, hashed)
+	sum := manifest.Sum([]byte("x"))
+	assert.ElementsMatch(t, []plan.FileHash{{Path: "/root/.kube/config", Size: 1, SHA256: sum}, {Path: "/var/lib/cni/lease", Size: 1, SHA256: sum}}, hashed)
 	assert.FileExists(t, filepath.Join(root, "kept/file"))
 }
