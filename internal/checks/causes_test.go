@@ -142,9 +142,9 @@ func TestEveryCauseAndCheckHasASymptom(t *testing.T) {
 func finds(t *testing.T, cause string, lines []string) bool {
 	t.Helper()
 	for _, line := range lines {
-		found, err := diagnose.Logs(diagnose.Log{Name: "log", Text: strings.NewReader(line + "\n")})
-		require.NoError(t, err)
-		if slices.ContainsFunc(found, func(f diagnose.Finding) bool { return f.Rule.ID == cause }) {
+		s := diagnose.NewSearch(t.Context())
+		require.NoError(t, s.Log(diagnose.Log{Name: "log", Text: strings.NewReader(line + "\n")}))
+		if slices.ContainsFunc(s.Report().Findings, func(f diagnose.Finding) bool { return f.Rule.ID == cause }) {
 			return true
 		}
 	}

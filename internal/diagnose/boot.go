@@ -64,7 +64,9 @@ func (b *boot) keepError(place func() string, line string) {
 // keepSign keeps the first line of each kind that shows that the node joined.
 func (b *boot) keepSign(place func() string, line string) {
 	e := signs().find(line)
-	if e != nil && !slices.ContainsFunc(b.joined, func(s sign) bool { return s.kind == e }) {
+	if strings.Contains(line, "NodeNotReady") { // it was ready before
+		b.joined = slices.DeleteFunc(b.joined, func(s sign) bool { return s.kind == e })
+	} else if e != nil && !slices.ContainsFunc(b.joined, func(s sign) bool { return s.kind == e }) {
 		b.joined = append(b.joined, sign{e, place() + shorten(line, e.FindStringIndex(line)[0])})
 		b.first = nil // the node joined in spite of it
 	}

@@ -50,7 +50,7 @@ func (r *reading) matchBroken(before, line string, place func() string) {
 	line = line[:min(len(line), wrapsMost)]
 	for _, space := range []string{"", " "} {
 		whole, done := before+space+line, -1
-		r.places = candidates().in(whole, r.places)
+		r.places, _ = candidates().read(whole, r.places)
 		for _, at := range r.places {
 			c := candidates().list[at]
 			if c.rule <= done || !r.s.isEvidence(c, whole) {

@@ -5,8 +5,6 @@ package diagnose
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -106,17 +104,6 @@ type Log struct {
 	Text io.Reader
 }
 
-// Logs searches texts for the lines of every rule. Findings come in the table's
-// order, consequences last.
-func Logs(logs ...Log) ([]Finding, error) {
-	s := NewSearch(context.Background())
-	var errs []error
-	for _, l := range logs {
-		errs = append(errs, s.Log(l))
-	}
-	return s.Report().Findings, errors.Join(errs...)
-}
-
 // plainValue matches values that may stand in a command: logs can contain anything.
 var plainValue = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:/\[\]-]*$`)
@@ -185,6 +172,11 @@ func (f *Finding) join(more Finding) {
 func shorten(line string, at int) string {
 	if len(line) <= longest {
 		return show.Printable(strings.TrimSpace(line))
+	}
+	for _, field := range []string{` err=`, ` error=`, `"error":`} {
+		if at == 0 {
+			at = max(0, strings.LastIndex(line, field))
+		}
 	}
 	// The innermost error is at the end.
 	from := max(0, min(at-longest/4, len(line)-longest))

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,12 +16,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// inLogs are the findings in texts.
+func inLogs(logs ...Log) ([]Finding, error) {
+	s := NewSearch(context.Background())
+	var errs []error
+	for _, l := range logs {
+		errs = append(errs, s.Log(l))
+	}
+	return s.Report().Findings, errors.Join(errs...)
+}
+
 func TestEveryRuleMatchesItsSampleLines(t *testing.T) {
 	for _, r := range Rules() {
 		t.Run(r.ID, func(t *testing.T) {
 			require.NotEmpty(t, lines[r.ID], "the rule has no sample line")
 			for _, line := range lines[r.ID] {
-				found, err := Logs(Log{"kubelet", strings.NewReader("I0419 15:10:12.000000 an ordinary line\n" + line + "\n")})
+				found, err := inLogs(Log{"kubelet", strings.NewReader("I0419 15:10:12.000000 an ordinary line\n" + line + "\n")})
 				require.NoError(t, err)
 				var ids []string
 				for _, f := range found {
@@ -85,7 +96,7 @@ func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 			continue // visible in the node's object, not in its logs
 		}
 		looked++
-		found, err := Logs(Log{"kubelet", strings.NewReader(said)})
+		found, err := inLogs(Log{"kubelet", strings.NewReader(said)})
 		require.NoError(t, err)
 		require.Len(t, found, 1, "%s: %s", r.Rule, said)
 		assert.Contains(t, want[r.Rule], found[0].Rule.ID, said)
@@ -143,7 +154,7 @@ func TestResolvedProblemsAreNoFindings(t *testing.T) {
 	const ready = `I1122 06:51:54.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"` + "\n"
 	const certified = `I1122 06:51:55.576016     640 certificate_manager.go:715] "Certificate rotation deadline determined" logger="kubernetes.io/kubelet-serving"` + "\n"
 	ids := func(logs ...Log) (all []string) {
-		found, err := Logs(logs...)
+		found, err := inLogs(logs...)
 		require.NoError(t, err)
 		for _, f := range found {
 			all = append(all, f.Rule.ID)
@@ -166,14 +177,14 @@ func TestResolvedProblemsAreNoFindings(t *testing.T) {
 
 // A rule that only points to other logs is left out if a cause is found.
 func TestGeneralRulesAreLeftOutWithACause(t *testing.T) {
-	found, err := Logs(Log{"console", strings.NewReader(lines["first-boot"][0] + "\n" + lines["node-config"][2] + "\n")})
+	found, err := inLogs(Log{"console", strings.NewReader(lines["first-boot"][0] + "\n" + lines["node-config"][2] + "\n")})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	assert.Equal(t, "node-config", found[0].Rule.ID)
 }
 
 func TestLongLinesAreCutAroundTheMatch(t *testing.T) {
-	found, err := Logs(Log{"kubelet", strings.NewReader(lines["unauthorized"][0])})
+	found, err := inLogs(Log{"kubelet", strings.NewReader(lines["unauthorized"][0])})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	assert.Less(t, len(found[0].Evidence[0]), 400)
@@ -181,7 +192,7 @@ func TestLongLinesAreCutAroundTheMatch(t *testing.T) {
 }
 
 func TestUnreadableLogsAreNamed(t *testing.T) {
-	found, err := Logs(Log{"kubelet", iotest.ErrReader(errors.New("gone"))}, Log{"init", strings.NewReader(lines["swap"][0])})
+	found, err := inLogs(Log{"kubelet", iotest.ErrReader(errors.New("gone"))}, Log{"init", strings.NewReader(lines["swap"][0])})
 	assert.EqualError(t, err, "reading kubelet: gone")
 	assert.Len(t, found, 1, "the other logs must still be read")
 }

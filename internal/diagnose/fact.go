@@ -44,7 +44,7 @@ const (
 var phrases = map[Class][]string{
 	Refused: {"onnection refused", "actively refused"},
 	TimedOut: {"i/o timeout", "onnection timed out", "peration timed out", "handshake timeout", "awaiting headers",
-		"onnect timeout on", "onnection timeout", "ead timeout on", "ould not connect to"},
+		"onnect timeout on", "onnection timeout", "ead timeout on", "ould not connect to", "ax retries exceeded", "ax retries achieved"},
 	Late:    {"imed out", "imed-out", "eadline exceeded", "eadline has elapsed"},
 	Cut:     {"connection reset", "unexpected EOF", "broken pipe", `": EOF`},
 	NoRoute: {"o route to host", "etwork is unreachable", "host is unreachable", "ost is down"},
@@ -56,7 +56,7 @@ var phrases = map[Class][]string{
 	Denied: {"ermission denied", "peration not permitted", "is forbidden", "nauthorized", "ot authorized",
 		"ccessDenied", "ccess denied", "403 Forbidden", "no basic auth credentials", "avc:  denied", "avc: denied",
 		" rejected", "EACCES", "EPERM"},
-	Malformed: {"unmarshal", "yaml: ", "toml: ", "yntax error", "unexpected EOF while looking", "unexpected end of ",
+	Malformed: {"unmarshal", " yaml: ", "\"yaml: ", " toml: ", "yntax error", "unexpected EOF while looking", "unexpected end of ",
 		"nvalid character", "unknown flag", "unknown field", "failed to parse", "cannot parse", "nvalid value",
 		"nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable",
 		"is not absolute"},

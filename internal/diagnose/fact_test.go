@@ -56,9 +56,9 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 	r := report(t, `containerd[7]: operation of the odd disk: no space left on device`, `systemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE`)
 	require.Len(t, r.Findings, 1)
 	assert.Equal(t, "disk-full", r.Findings[0].Rule.ID)
-	// With only a general cause the first failure follows, and not with a certain one.
+	// Without a certain cause the first failure follows.
 	general := report(t, `kubelet[7]: something else failed at last`, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Odd" err="Kubelet stopped posting node status"`)
-	assert.Equal(t, Possible, general.Findings[0].Certainty)
+	assert.Equal(t, Likely, general.Findings[0].Certainty)
 	assert.NotNil(t, general.Unexplained())
 	assert.Nil(t, report(t, `kubelet[7]: something failed`, `err="running with swap on is not supported"`).Unexplained())
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,7 +75,7 @@ var (
 			`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
 			`skip (loading )?plugin`, `runtime status check may not have completed`,
 			`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`,
-			`factory failed: `, `failed to load cached config`, `has been deprecated`, `Scheduled restart job`,
+			`factory failed: `, `has been deprecated`, `Scheduled restart job`,
 			`Unable to read config path`, `Some fatal errors occurred`, `devmapper not configured`)
 	})
 	// nodeUnit matches the services whose end keeps a node from joining.
@@ -163,6 +164,9 @@ func (r *reading) judge(now seen) {
 			}
 		case first != nil && first.rank <= bad: // only the end of a service says more
 		case !looks && now.class == "" && !(now.word && errorWords().MatchString(now.line)):
+			if first == nil && slices.Contains(warnings, levelOf(now.line)) { // better than nothing
+				r.blame(now, usual)
+			}
 		case followers().find(now.line) != nil || harmless().find(now.line) != nil ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)

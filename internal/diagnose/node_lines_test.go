@@ -18,6 +18,8 @@ var nodeLines = map[string][]string{
 	"machine-boot": {
 		`[    2.1] VFS: Cannot open root device "nvme0n1p1" or unknown-block(0,0): error -6`,
 		`ALERT!  UUID=1 does not exist.  Dropping to a shell!`,
+		`kernel: nvme nvme0: I/O 29 QID 1 timeout, aborting`,
+		`ena 0000:00:05.0 eth0: The number of lost tx completions is above the threshold (129 > 128). Reset the device`,
 	},
 	"registry-unreachable": {`failed to pull and unpack image "docker.io/a/b:c": failed to read expected number of bytes: unexpected EOF`},
 	"containerd-state":     {`time="2026-11-26T15:20:39.1Z" level=warning msg="failed to load plugin io.containerd.metadata.v1.bolt" error="invalid database"`, `failed to create temp dir: stat /data/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots: no such file or directory`},
@@ -45,6 +47,7 @@ var nodeLines = map[string][]string{
 		`"message": "Kubelet stopped posting node status."`,
 		`  Ready            Unknown   Mon, 23 Nov 2026 05:27:19 +0000   Mon, 23 Nov 2026 05:27:19 +0000   NodeStatusUnknown   unknown`,
 		`NodeStatusNeverUpdated   Kubelet never posted node status.`,
+		`0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }.`,
 	},
 	"unreachable": {
 		`agent[7]: dial tcp 10.0.0.9:8443: i/o timeout`,
@@ -57,6 +60,21 @@ var nodeLines = map[string][]string{
 		`agent[7]: x509: certificate has an unknown extension`,
 		`agent[7]: remote error: tls: handshake failure`,
 		`agent[7]: certificate verify failed`,
+	},
+	"limits": {`nf_conntrack: nf_conntrack: table full, dropping packet`},
+	"user-data-script": {
+		`ToolError: Command b-bootstrap failed`,
+		`yum.Errors.RepoError: failure: repodata/primary.xml.gz from a: [Errno 256] No more mirrors to try.`,
+	},
+	"volume": {
+		`  Warning  FailedAttachVolume  15s   attachdetach-controller  Multi-Attach error for volume "pvc-1" Volume is already exclusively attached`,
+		`AttachVolume.Attach failed for volume "pvc-1" : attachment timeout for volume vol-0`,
+		`Unable to mount volumes for pod "a": the volumes are gone`,
+	},
+	"scheduling": {
+		`  Warning  FailedScheduling  2m  default-scheduler  0/3 nodes are available: 3 Too many pods.`,
+		`W0906 00:15:33.674846       1 scale_up.go:307] Node group a is not ready for scaleup - backoff`,
+		`pod didn't trigger scale-up: 1 max node group size reached`,
 	},
 	"image-pull": {
 		`  Warning  Failed     8m37s (x4 over 10m)   kubelet            Error: ErrImagePull`,

@@ -34,7 +34,7 @@ func (s *Search) File(name string) error {
 	case st.IsDir():
 		return s.folder(name)
 	case st.Mode().IsRegular():
-		return s.read(source{name: name, in: f, whole: io.NewSectionReader(f, 0, st.Size()), named: true, file: name})
+		return s.opened(source{name: name, named: true, file: name}, f)
 	}
 	return s.Input(name, f)
 }
@@ -46,11 +46,17 @@ func (s *Search) Input(name string, in io.Reader) error {
 
 // Member searches a file of a folder. inner is its name inside the folder.
 func (s *Search) Member(name, inner string, f *os.File) error {
+	return s.opened(source{name: name, inner: inner}, f)
+}
+
+// opened searches a file.
+func (s *Search) opened(from source, f *os.File) error {
 	st, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("reading the log: %w", err)
 	}
-	return s.read(source{name: name, in: f, whole: io.NewSectionReader(f, 0, st.Size()), inner: inner})
+	from.in, from.whole = f, io.NewSectionReader(f, 0, st.Size())
+	return s.read(from)
 }
 
 // folder searches the regular files of a folder. It follows no links.
@@ -74,13 +80,8 @@ func (s *Search) folder(name string) error {
 			return nil
 		}
 		defer f.Close()
-		st, err := f.Stat()
-		if err == nil {
-			shown := filepath.Join(name, path[len(root):])
-			err = s.read(source{name: shown, in: f, whole: io.NewSectionReader(f, 0, st.Size()), file: path,
-				inner: strings.TrimPrefix(path[len(root):], "/")})
-		}
-		errs = append(errs, err)
+		errs = append(errs, s.opened(source{name: filepath.Join(name, path[len(root):]), file: path,
+			inner: strings.TrimPrefix(path[len(root):], "/")}, f))
 		return s.ctx.Err()
 	}
 	if err := filepath.WalkDir(root, walk); err != nil {
@@ -168,8 +169,8 @@ func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
 	case len(head) == 0:
 		return nil, "the file is empty"
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
-		_, err := in.Discard(3)
-		return in, errorText(err)
+		_, _ = in.Discard(3) // it is in the buffer
+		return in, ""
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
 		return utf16.UTF16(utf16.LittleEndian, utf16.UseBOM).NewDecoder().Reader(in), ""
 	}
@@ -191,13 +192,6 @@ func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
 			"xz, tar, zip)"
 	}
 	return in, ""
-}
-
-func errorText(err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 // isText says whether bytes look like a log. A part may be in another encoding, or

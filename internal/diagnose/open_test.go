@@ -286,7 +286,7 @@ the first lines that look like errors:
 
 // Evidence contains no terminal escapes.
 func TestEvidenceIsPrintable(t *testing.T) {
-	found, err := Logs(Log{"x", strings.NewReader("\a" + lines["swap"][0] + "\u202e\n")})
+	found, err := inLogs(Log{"x", strings.NewReader("\a" + lines["swap"][0] + "\u202e\n")})
 	require.NoError(t, err)
 	require.Len(t, found, 1)
 	assert.Contains(t, found[0].Evidence[0], `x:1: \a`)

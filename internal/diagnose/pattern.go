@@ -234,14 +234,8 @@ func (x *index) begin(b begin) {
 
 func hash(four uint32) uint16 { return uint16(four * 2654435761 >> 16) }
 
-// in lists the places of the candidates whose text a line contains, in order. It
-// reuses the memory of a list.
-func (x *index) in(line string, places []int) []int {
-	places, _ = x.read(line, places)
-	return places
-}
-
-// read is in, and tells what else the texts in a line say.
+// read lists the places of the candidates whose text a line contains, in order, and what
+// else the texts in it say. It reuses the memory of a list.
 func (x *index) read(line string, places []int) ([]int, hints) {
 	places = places[:0]
 	var h hints

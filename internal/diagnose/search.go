@@ -282,46 +282,54 @@ const errorsMost = 10
 var errorParts = []string{
 	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized",
 	"orbidden", "imed out", "imeout", "annot",
-	"an't ", "nable to", "o such",
+	"an't ", "nable to", "o such", "NotReady", "Warning",
 }
 
 var (
-	// level matches the level of a line from klog, logrus or zap, and from programs
-	// that write it in brackets.
+	// level matches the level of a line from klog, logrus or zap, from programs that
+	// write it in brackets, and from Kubernetes events.
 	level = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
-			`WARNING|ERROR|CRITICAL)\]|\d\d:\d\d:\d\d[.,]\d+Z? +(DEBUG|INFO|WARN|ERROR)\b`)
+			`WARNING|ERROR|CRITICAL)\]|\d\d:\d\d:\d\d[.,]\d+Z?\s+(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
 	})
 	errorWords = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refused|unauthorized|forbidden|` +
-			`timed out|timeout|cannot|can't|unable to|no such)\b`)
+			`timed out|timeout|cannot|can't|unable to|no such)\b|NodeNotReady`)
 	})
 	// varying matches the parts that differ between lines of one kind.
 	varying = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`) })
 	// signs matches the lines that only a node that joined has.
 	signs = sync.OnceValue(func() expressions {
-		return compile(joined, ready, `status is now: NodeReady`, `Successfully copied CNI plugin binary and config file`)
+		return compile(joined, ready, `status is now: Node(Not)?Ready`, `Successfully copied CNI plugin binary and config file`)
 	})
 )
 
-// badLevels are the levels of errors. Cloud-init writes WARNING about modules that failed.
-var badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING"}
+// badLevels are the levels of errors, of cloud-init's modules that failed, and of events.
+// Lines with one of warnings may say why something fails.
+var (
+	badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING", "Warning"}
+	warnings  = []string{"W", "warning", "warn", "WARN"}
+)
+
+// levelOf is a line's level, or empty.
+func levelOf(line string) string {
+	m := level().FindStringSubmatch(line[:min(len(line), longest)])
+	return strings.Join(m[min(1, len(m)):], "")
+}
 
 // looksBad says whether a line looks like an error.
 func looksBad(line string) bool {
-	line = line[:min(len(line), longest)]
-	if m := level().FindStringSubmatch(line); m != nil {
-		return slices.Contains(badLevels, strings.Join(m[1:], ""))
+	if level := levelOf(line); level != "" {
+		return slices.Contains(badLevels, level)
 	}
-	return errorWords().MatchString(line)
+	return errorWords().MatchString(line[:min(len(line), longest)])
 }
 
 // calm says whether a line has the level of one that only informs, and no word of waiting
 // for something that failed.
 func calm(line string) bool {
-	m := level().FindStringSubmatch(line[:min(len(line), longest)])
-	return m != nil && !slices.Contains([]string{"W", "warning", "warn", "WARN"}, strings.Join(m[1:], "")) &&
-		waits().find(line) == nil
+	level := levelOf(line)
+	return level != "" && !slices.Contains(warnings, level) && waits().find(line) == nil
 }
 
 // waits matches lines of any level that say why something does not go on.

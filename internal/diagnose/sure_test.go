@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -13,9 +12,7 @@ import (
 // report searches lines.
 func report(t *testing.T, lines ...string) Report {
 	t.Helper()
-	s := NewSearch(context.Background())
-	require.NoError(t, s.Log(Log{Name: "log", Text: strings.NewReader(strings.Join(lines, "\n"))}))
-	return s.Report()
+	return searched(t, "log\n"+strings.Join(lines, "\n"))
 }
 
 func TestEveryCauseSaysHowSureItIs(t *testing.T) {

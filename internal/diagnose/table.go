@@ -148,7 +148,7 @@ func table() []Rule {
 					`count exceeded|requested more (vCPU|instances))`, `\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|` +
 					`Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`,
 				`[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`, `[rR]eached (your|the) (quota|limit) for`,
-				`[iI]nsufficient capacity`, `(all|All) (requested |available )?instance types were unavailable`,
+				`([iI]nsufficient capacity|too few instances returned)`, `(all|All) (requested |available )?instance types were unavailable`,
 				`(VolumeLimitExceeded|ReservationCapacityExceeded)`, `accessing resources in this region is being validated`,
 				`PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`, `is not subscribed to this ` +
 					`service|need to accept terms and subscribe`},
@@ -194,8 +194,8 @@ func table() []Rule {
 				`KMS(KeyDisabled|InvalidState)Exception`, `ot authorized to perform: kms:`},
 			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].BlockDeviceMappings'"}},
 		{ID: "machine-boot", Until: joined,
-			Cause: "the machine does not boot or hangs: its kernel panics or waits, or a file system that /etc/fstab " +
-				"names cannot be mounted",
+			Cause: "the machine does not boot or hangs: its kernel panics or waits, such as for a disk or a network card, " +
+				"or a file system that /etc/fstab names cannot be mounted",
 			Remedy: "read the console's output; remove the entries of volumes that the instance lacks from /etc/fstab, " +
 				"or add nofail; when the kernel waits, use an image with another kernel, or a volume with more throughput",
 			Lines: []string{`Kernel panic - not syncing`, `VFS: (Unable to mount|Cannot open) root`,
@@ -203,7 +203,8 @@ func table() []Rule {
 				`Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
 				`Dependency failed for [^/]*\(/\S+\)`, `\[FAILED\].* Failed to mount `, `BUG: soft lockup`,
 				`blocked for more than \d+ seconds`, `rcu: INFO: rcu_\w+ .*detected stalls`,
-				`NMI watchdog: .*LOCKUP`},
+				`NMI watchdog: .*LOCKUP`, `nvme\d+: I/O \d+ .*timeout`, `(NETDEV WATCHDOG: |lost tx completions is above|` +
+					`Keep alive watchdog timeout)`},
 			Not:      `(BOTTLEROCKET|[Bb]ottlerocket)`,
 			Explains: []string{"containerd"},
 			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID",
@@ -492,7 +493,7 @@ func table() []Rule {
 				"refuses",
 			Remedy: "turn on enableDnsSupport and enableDnsHostnames in the VPC, and start a new instance; give the " +
 				"machine a host name in lower case with letters, digits, dots and hyphens, or correct --hostname-override",
-			Lines: []string{`metadata\.name: Invalid value`, `Node \\*"\\*"(:| is invalid)`,
+			Lines: []string{`(metadata|nodeRegistration)\.name: Invalid value`, `Node \\*"\\*"(:| is invalid)`,
 				`Unable to register node \\*"\\*" with API server`, `"Attempting to register node" node=""`,
 				`(private_dns_name|PrivateDnsName)' in EC2 response`, `User \\*"system:node:\\*"`, `InstanceCondition waiter`},
 			Commands: []string{"sudo hostnamectl", "sudo systemctl cat kubelet",
@@ -514,8 +515,8 @@ func table() []Rule {
 			Remedy: "the node's name must be EC2's private DNS name, or the kubelet must set providerID; check the VPC's " +
 				"DHCP options; tag the instance with kubernetes.io/cluster/NAME and the value owned",
 			Lines: []string{`failed to get (provider|instance) ID (for node|from cloud provider)`,
-				`(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `untolerated taint\(?s?\)? ` +
-					`\{node\.cloudprovider\.kubernetes\.io/uninitialized`, `error finding instance \S+: .*not found`,
+				`(providerID empty|node has no providerID|[pP]rovider ID is empty)`, `(taints?(\(s\))? \{|Taints: +)` +
+					`node\.cloudprovider\.kubernetes\.io/uninitialized`, `error finding instance \S+: .*not found`,
 				`failed to get (external ID|instance type|zone) from cloud provider`,
 				`([fF]ailed to|did not|could not) find ClusterID`},
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID",
@@ -655,13 +656,16 @@ func table() []Rule {
 				`remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
 			Commands: []string{"sudo mv --no-clobber FILE /root/", "sudo systemctl restart kubelet"}},
 		{ID: "limits",
-			Cause: "the machine has too few file handles, inotify watches or process numbers",
-			Remedy: "raise fs.inotify.max_user_instances, fs.inotify.max_user_watches or fs.file-max in /etc/sysctl.d; " +
-				"`eksnode provision` sets the first two to 8192 and 524288",
+			Cause: "the machine has too few file handles, inotify watches or process numbers, or a table of the kernel's " +
+				"network is full",
+			Remedy: "raise fs.inotify.max_user_instances, fs.inotify.max_user_watches, fs.file-max, " +
+				"net.netfilter.nf_conntrack_max or net.ipv4.neigh.default.gc_thresh3 in /etc/sysctl.d; `eksnode provision` " +
+				"sets the first two to 8192 and 524288",
 			Lines: []string{`(fork[^:]*|clone[^:]*|pthread_create failed): [rR]esource temporarily unavailable`,
-				`failed to create new OS thread`, `insufficient PID available|NodeHasInsufficientPID`},
+				`failed to create new OS thread`, `insufficient PID available|NodeHasInsufficientPID`,
+				`(table full, dropping packet|neighbou?r table overflow|arp_cache: .*overflow)`},
 			Commands: []string{"sudo sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches fs.file-nr " +
-				"kernel.pid_max kernel.threads-max"}},
+				"kernel.pid_max kernel.threads-max net.netfilter.nf_conntrack_max"}},
 		{ID: "disk-full",
 			Cause:  "the disk is full",
 			Remedy: "use a larger root volume, or find out what fills it",
@@ -752,7 +756,7 @@ func table() []Rule {
 			Remedy: "the role needs AmazonEC2ContainerRegistryPullOnly, the registry's account must allow the role, and " +
 				"the image must have ecr-credential-provider where the kubelet looks for it",
 			Lines: []string{`no basic auth credentials`, `pull access denied`, `(authorization token has expired|` +
-				`insufficient_scope|failed to fetch (anonymous|oauth) token)`},
+				`insufficient_scope|failed to fetch (anonymous|oauth) token)`, `no pull access|authentication required`},
 			Not:    `sandbox image|: 50\d |i/o timeout|dial tcp`,
 			Others: "the registry has no image of this name, or the policy of a VPC endpoint denies it",
 			Commands: []string{"eksnode manifests --cluster NAME --role ARN --only policies",
@@ -762,7 +766,7 @@ func table() []Rule {
 			Remedy: "correct the image's name, tag and region; ECR has an own address for each region and account",
 			Lines: []string{`manifest unknown`, `(repository (with name )?\S+ (does not exist in the registry|not found)|` +
 				`RepositoryNotFoundException)`},
-			Not:      `sandbox image`,
+			Not:      `sandbox image|no pull access`,
 			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"}},
 		{ID: "containerd-config", Until: ready,
 			Cause: "containerd's configuration, or a hosts.toml below its config_path, is not valid, or a plugin refuses " +
@@ -1020,7 +1024,7 @@ func table() []Rule {
 				`[dD]river/library version mismatch`, `devices? (present|unavailable).*nvidia\.com/`, `nvidia\.com/gpu\\*" ` +
 					`(didn't register|was requested but not registered)`, `Incompatible (platform|strategy) detected`,
 				`nvidia-smi.*([fF]ailed|not found|No such file)`,
-				`nvidia-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror)`},
+				`nv(idia)?-(persistenced|fabricmanager)\S*: .*([fF]ailed|[eE]rror|n't match|exited)`},
 			Explains: []string{"containerd"},
 			Commands: []string{"sudo nvidia-smi", "sudo journalctl --dmesg --grep NVRM --no-pager"}},
 		{ID: "units", Until: ready,
@@ -1055,7 +1059,8 @@ func table() []Rule {
 			Lines: []string{`Failed running /var/lib/cloud/instance/scripts/`, `Failed to run module scripts[-_]user`,
 				`scripts_user.*Runparts: \d+ failures`, `Failed to start .*[eE]xecute (cloud|Cloud) user/final scripts`,
 				`Boothooks? script \S+ execution e`, `failed (run of )?stage \w+`,
-				`(Failed loading yaml blob|Invalid cloud-config provided)`, `Exited with error on line \d+`,
+				`(Failed loading yaml blob|Invalid cloud-config |config schema errors: )`, `Exited with error on line \d+`,
+				`(ToolError: |Error encountered during build of )`, `(No more mirrors to try|does not match checksum)`,
 				`(Could not get lock /var/lib/|dpkg: error: |Sub-process /usr/bin/dpkg returned an error|Unable to locate ` +
 					`package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot ` +
 					`download repomd|Failed to download metadata for repo)`, `Failed to start .*[bB]ootstrap [cC]ontainer`,
@@ -1074,25 +1079,45 @@ func table() []Rule {
 				`pluto\[\d+\]: .*([fF]ailed|Error|Timed|Missing|Unable)`},
 			Commands: []string{"sudo journalctl --boot --no-pager --unit 'eksnode-*' --unit 'nodeadm-*'",
 				"eksnode userdata check FILE"}},
+		{ID: "volume", Otherwise: true,
+			Cause: "a volume cannot be attached or mounted, so its pod does not start",
+			Remedy: "the line says why: for EBS see the volume's state, zone and instance; for EFS and NFS allow port 2049 " +
+				"from the node to the mount target; read the log of the driver's pod on this node",
+			Lines: []string{`Failed(AttachVolume|Mount)\b`, `(AttachVolume\.Attach|MountVolume\.\w+) failed`,
+				`Multi-Attach error`, `Unable to (attach or )?mount volumes`},
+			Not: `not registered|configmap|secret|kube-api-access`,
+			Commands: []string{"kubectl get volumeattachments", "kubectl describe pods",
+				"aws ec2 describe-volumes --volume-ids ID"}},
+		{ID: "scheduling", Otherwise: true,
+			Cause: "no node takes the pod: none has the room, or each has a taint or lacks what the pod selects",
+			Remedy: "the line counts the nodes by reason: add nodes, or change the pod's requests, tolerations or selectors; " +
+				"for `Too many pods` raise the limit with prefix delegation, or use a larger instance type",
+			Lines: []string{`\d+/\d+ nodes are available: `, `is not ready for scale-?up`, `(didn't|did not) trigger scale-up`},
+			Commands: []string{"kubectl describe nodes",
+				"kubectl get nodes --output custom-columns=NAME:.metadata.name,TAINTS:.spec.taints,PODS:.status.allocatable.pods"}},
 		{ID: "denied", Until: joined, Otherwise: true,
 			Cause: "AWS, the API server or a registry denies a request",
 			Remedy: "the line names the action, and often the caller: add the permission to the policies of that role, " +
 				"or map the role in the cluster",
-			Not: `amazon-ssm-agent|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|ECR PUBLIC`,
+			Not:      `amazon-ssm-agent|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|ECR PUBLIC`,
+			Explains: []string{"first-boot"},
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID",
 				"aws iam list-attached-role-policies --role-name ROLE", "aws eks list-access-entries --cluster-name NAME"}},
 		{ID: "unreachable", Until: joined, Otherwise: true,
 			Cause: "a program on the node cannot reach another machine",
 			Remedy: "the line names the address: check its name in DNS, the route, the security groups and the network " +
 				"ACLs between both, and that a program listens there",
-			Not: `amazon-ssm-agent|localhost|127\.0\.0\.1|\[::1\]|\.sock|healthz|probe failed`,
+			Not:      `amazon-ssm-agent|localhost|127\.0\.0\.1|\[::1\]|\.sock|healthz|probe failed`,
+			Explains: []string{"first-boot"},
 			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "sudo ip route",
 				"sudo cat /etc/resolv.conf"}},
-		{ID: "silent", Otherwise: true,
+		{ID: "silent", Until: ready,
 			Cause: "the kubelet no longer reports the node's state to the API server",
 			Remedy: "read the instance's status checks and console: the instance may hang, lack memory or have lost its " +
 				"network; on a running node read the kubelet's journal",
-			Lines: []string{`Kubelet stopped posting node status`, `NodeStatusUnknown`, `Kubelet never posted node status`},
+			Lines: []string{`Kubelet stopped posting node status`, `NodeStatusUnknown`, `Kubelet never posted node status`,
+				`(taints?(\(s\))? \{|Taints: +)node\.kubernetes\.io/unreachable`},
+			Others: "the instance was stopped, deleted or reclaimed",
 			Commands: []string{"aws ec2 describe-instance-status --instance-ids ID",
 				"aws ec2 get-console-output --latest --instance-id ID", "sudo journalctl --unit kubelet --no-pager"}},
 		{ID: "tls", Until: joined, Otherwise: true,
@@ -1100,6 +1125,7 @@ func table() []Rule {
 			Remedy: "the line names the address, or the service that wrote it: see which certificate that address shows, " +
 				"and which authority the program trusts",
 			Not:      `TLS handshake error from`,
+			Explains: []string{"first-boot"},
 			Commands: []string{"sudo timedatectl", "sudo journalctl --boot --priority err --no-pager"}},
 		{ID: "image-pull", Otherwise: true,
 			Cause:  "an image cannot be pulled",
@@ -1111,6 +1137,7 @@ func table() []Rule {
 		{ID: "syntax", Until: joined, Otherwise: true,
 			Cause:    "a configuration file, a manifest or the user data has an error of form",
 			Remedy:   "the line names the file or the place: correct it; check user data before the next instance starts",
+			Explains: []string{"first-boot"},
 			Commands: []string{"eksnode userdata check FILE", "sudo journalctl --boot --priority err --no-pager"}},
 		{ID: "file", Until: joined, Otherwise: true,
 			Cause: "a program of the node does not find a file, or may not read or execute it",
@@ -1118,6 +1145,7 @@ func table() []Rule {
 				"read it",
 			Lines:    []string{`status=203/EXEC`, `: (No such file or directory|Permission denied)$`},
 			Not:      `level=warning`,
+			Explains: []string{"first-boot"},
 			Commands: []string{"sudo ls -lZ FILE", "sudo eksnode audit --rules can-join"}},
 	}
 }
