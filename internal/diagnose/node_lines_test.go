@@ -61,7 +61,8 @@ var nodeLines = map[string][]string{
 		`agent[7]: remote error: tls: handshake failure`,
 		`agent[7]: certificate verify failed`,
 	},
-	"limits": {`nf_conntrack: nf_conntrack: table full, dropping packet`},
+	"serving-certificate": {`Error from server: error dialing backend: x509: certificate is valid for system:node:a, not a`},
+	"limits":              {`nf_conntrack: nf_conntrack: table full, dropping packet`},
 	"user-data-script": {
 		`ToolError: Command b-bootstrap failed`,
 		`yum.Errors.RepoError: failure: repodata/primary.xml.gz from a: [Errno 256] No more mirrors to try.`,
@@ -69,6 +70,7 @@ var nodeLines = map[string][]string{
 	"volume": {
 		`  Warning  FailedAttachVolume  15s   attachdetach-controller  Multi-Attach error for volume "pvc-1" Volume is already exclusively attached`,
 		`AttachVolume.Attach failed for volume "pvc-1" : attachment timeout for volume vol-0`,
+		`rpc error: code = Internal desc = Could not mount "fs-0:/" at "/var/lib/kubelet/pods/x/mount"`,
 		`Unable to mount volumes for pod "a": the volumes are gone`,
 	},
 	"scheduling": {

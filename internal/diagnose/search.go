@@ -280,9 +280,9 @@ const errorsMost = 10
 // errorParts are texts: every line that looks like an error contains at least one.
 // Searching for them costs a small part of what the expressions cost.
 var errorParts = []string{
-	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efused", "authorized",
+	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efus", "authorized",
 	"orbidden", "imed out", "imeout", "annot",
-	"an't ", "nable to", "o such", "NotReady", "Warning",
+	"an't ", "nable to", "o such", "NotReady", "Warning", "not registered",
 }
 
 var (
@@ -293,8 +293,8 @@ var (
 			`WARNING|ERROR|CRITICAL)\]|\d\d:\d\d:\d\d[.,]\d+Z?\s+(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
 	})
 	errorWords = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refused|unauthorized|forbidden|` +
-			`timed out|timeout|cannot|can't|unable to|no such)\b|NodeNotReady`)
+		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refus(?:ed|ing)|unauthorized|forbidden|` +
+			`timed out|timeout|cannot|can't|unable to|no such|not registered)\b|NodeNotReady`)
 	})
 	// varying matches the parts that differ between lines of one kind.
 	varying = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`) })

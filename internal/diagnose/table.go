@@ -148,7 +148,8 @@ func table() []Rule {
 					`count exceeded|requested more (vCPU|instances))`, `\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|` +
 					`Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`,
 				`[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`, `[rR]eached (your|the) (quota|limit) for`,
-				`([iI]nsufficient capacity|too few instances returned)`, `(all|All) (requested |available )?instance types were unavailable`,
+				`([iI]nsufficient capacity|too few instances returned)`,
+				`(all|All) (requested |available )?instance types were unavailable`,
 				`(VolumeLimitExceeded|ReservationCapacityExceeded)`, `accessing resources in this region is being validated`,
 				`PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`, `is not subscribed to this ` +
 					`service|need to accept terms and subscribe`},
@@ -194,8 +195,8 @@ func table() []Rule {
 				`KMS(KeyDisabled|InvalidState)Exception`, `ot authorized to perform: kms:`},
 			Commands: []string{"aws ec2 describe-images --image-ids AMI --query 'Images[].BlockDeviceMappings'"}},
 		{ID: "machine-boot", Until: joined,
-			Cause: "the machine does not boot or hangs: its kernel panics or waits, such as for a disk or a network card, " +
-				"or a file system that /etc/fstab names cannot be mounted",
+			Cause: "the machine does not boot or hangs: its kernel panics, or waits for a disk or a network card, or " +
+				"a file system that /etc/fstab names cannot be mounted",
 			Remedy: "read the console's output; remove the entries of volumes that the instance lacks from /etc/fstab, " +
 				"or add nofail; when the kernel waits, use an image with another kernel, or a volume with more throughput",
 			Lines: []string{`Kernel panic - not syncing`, `VFS: (Unable to mount|Cannot open) root`,
@@ -424,7 +425,7 @@ func table() []Rule {
 			Lines: []string{`certificate signed by unknown authority`, `x509: (certificate is valid for .*, not |cannot ` +
 				`validate certificate for|certificate relies on legacy)`, `(CERTIFICATE_VERIFY_FAILED|SSL validation failed|` +
 				`SSL certificate problem: (unable|self))`},
-			Not: `failed to do request|failed to resolve reference|:10250/|level"?[=:] ?"?info`,
+			Not: `failed to do request|failed to resolve reference|:10250/|dialing backend|level"?[=:] ?"?info`,
 			Commands: []string{"aws eks describe-cluster --name NAME --query " +
 				"'cluster.[endpoint,certificateAuthority.data]'", "sudo eksnode init"}},
 		{ID: "ca-file", Until: joined,
@@ -967,7 +968,7 @@ func table() []Rule {
 			Cause: "the kubelet has no serving certificate, so logs and exec fail",
 			Remedy: "the certificate request must be approved; remove /var/lib/kubelet/pki when it came with the image, " +
 				"and restart the kubelet",
-			Lines:    []string{`remote error: tls: internal error`, `no (serving )?certificate available`},
+			Lines:    []string{`remote error: tls: internal error`, `no (serving )?certificate available`, `dialing backend: x509: `},
 			Commands: []string{"kubectl get csr", "kubectl describe csr NAME"}},
 		{ID: "may-not-run", Until: ready,
 			Cause: "systemd may not execute a service's program",
@@ -1084,7 +1085,7 @@ func table() []Rule {
 			Remedy: "the line says why: for EBS see the volume's state, zone and instance; for EFS and NFS allow port 2049 " +
 				"from the node to the mount target; read the log of the driver's pod on this node",
 			Lines: []string{`Failed(AttachVolume|Mount)\b`, `(AttachVolume\.Attach|MountVolume\.\w+) failed`,
-				`Multi-Attach error`, `Unable to (attach or )?mount volumes`},
+				`Multi-Attach error`, `Unable to (attach or )?mount volumes|Could not mount "`},
 			Not: `not registered|configmap|secret|kube-api-access`,
 			Commands: []string{"kubectl get volumeattachments", "kubectl describe pods",
 				"aws ec2 describe-volumes --volume-ids ID"}},
@@ -1092,9 +1093,8 @@ func table() []Rule {
 			Cause: "no node takes the pod: none has the room, or each has a taint or lacks what the pod selects",
 			Remedy: "the line counts the nodes by reason: add nodes, or change the pod's requests, tolerations or selectors; " +
 				"for `Too many pods` raise the limit with prefix delegation, or use a larger instance type",
-			Lines: []string{`\d+/\d+ nodes are available: `, `is not ready for scale-?up`, `(didn't|did not) trigger scale-up`},
-			Commands: []string{"kubectl describe nodes",
-				"kubectl get nodes --output custom-columns=NAME:.metadata.name,TAINTS:.spec.taints,PODS:.status.allocatable.pods"}},
+			Lines:    []string{`\d+/\d+ nodes are available: `, `is not ready for scale-?up`, `(didn't|did not) trigger scale-up`},
+			Commands: []string{"kubectl describe nodes", "kubectl describe pods"}},
 		{ID: "denied", Until: joined, Otherwise: true,
 			Cause: "AWS, the API server or a registry denies a request",
 			Remedy: "the line names the action, and often the caller: add the permission to the policies of that role, " +
