@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +30,29 @@ const BlockSize = 512 << 10
 // of calls must all succeed.
 const blockAttempts = 12
 
+// The limits of connections for blocks. Many of them use a line at the same time, and a
+// block may take minutes on a slow one.
+const (
+	// blockSilence is how long a call may wait for its response.
+	blockSilence = 5 * time.Minute
+	// blockConnect is the limit for a connection, and also for the TLS handshake.
+	blockConnect = 12 * time.Second
+	// blockConnections is how many stay open. The SDK closes all but 10 after each call.
+	blockConnections = 256
+)
+
+// forBlocks changes a client of the SDK for blocks. HTTP/1.1 gives each call a
+// connection of its own, so the calls do not share a TCP window.
+func forBlocks(b *awshttp.BuildableClient, silence time.Duration) *awshttp.BuildableClient {
+	dial := func(d *net.Dialer) { d.Timeout = blockConnect }
+	return b.WithReadTimeout(silence).WithDialerOptions(dial).WithTransportOptions(func(t *http.Transport) {
+		t.TLSHandshakeTimeout = blockConnect
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = blockConnections, blockConnections
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetHTTP1(true)
+	})
+}
+
 // crowded are the services' error codes for too many calls that the SDK does not slow
 // down for by itself.
 var crowded = map[string]struct{}{"ConcurrentLimitExceededException": {}, "ServiceQuotaExceededException": {}}
@@ -37,7 +62,7 @@ var crowded = map[string]struct{}{"ConcurrentLimitExceededException": {}, "Servi
 // calls together.
 func (o Options) blocks(e *ebs.Options) {
 	if b, ok := e.HTTPClient.(*awshttp.BuildableClient); ok {
-		e.HTTPClient = forBlocks(b, cmp.Or(o.Stall, blockStall))
+		e.HTTPClient = forBlocks(b, cmp.Or(o.Stall, blockSilence))
 	}
 	e.Retryer = newPacer(retry.NewStandard(func(s *retry.StandardOptions) {
 		s.MaxAttempts = blockAttempts

@@ -49,8 +49,8 @@ type Options struct {
 	// Settle is the first pause before another lookup of a resource that AWS does not
 	// find: a new resource is not visible everywhere at once. 0 means 2 seconds.
 	Settle time.Duration
-	// Stall is how long a connection may move no data before the call fails; 0 means
-	// 20 seconds for blocks of snapshots, and 1 minute for other calls.
+	// Stall is how long a server may send nothing before the call fails; 0 means
+	// 5 minutes for blocks of snapshots, and 1 minute for other calls.
 	Stall time.Duration
 	// HTTP sends the requests; nil means the SDK's own client.
 	HTTP *http.Client
