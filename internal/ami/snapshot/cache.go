@@ -32,11 +32,11 @@ type Disk struct {
 	// Path is a sparse file with the size of the volume.
 	Path string
 	// Sums are the checksums of the snapshot's blocks.
-	Sums   Sums
-	folder *os.File // with the lock
+	Sums Sums
+	lock *os.File
 }
 
-// lockPause is the pause between two attempts to lock a folder.
+// lockPause is the pause between two attempts to lock a snapshot.
 const lockPause = 200 * time.Millisecond
 
 // Get returns the disk of a snapshot. A disk that the cache has is verified by its
@@ -103,46 +103,32 @@ func (d *Disk) remove() error {
 	return errors.Join(errs...)
 }
 
-// unlock ends the use of the folder and removes an empty one.
+// unlock ends the use of the disk and removes an empty folder.
 func (d *Disk) unlock() error {
-	_ = os.Remove(d.folder.Name()) // fails when there are files in the folder
-	return d.folder.Close()
+	_ = os.Remove(filepath.Dir(d.Path)) // fails when there are files in the folder
+	return removeLocked(d.lock)
 }
 
-// lock locks the folder of a snapshot and waits for another process that has the lock.
+// lock locks a snapshot and waits for another process that has the lock.
 func (c Cache) lock(ctx context.Context, id string) (*Disk, error) {
 	name := filepath.Join(c.Folder, id)
-	said := false
-	for {
-		if err := makeFolder(c.Folder); err != nil {
+	if err := makeFolder(c.Folder); err != nil {
+		return nil, err
+	}
+	for said := false; ; said = true {
+		lock, err := lockedFile(name + ".lock")
+		if err == nil {
+			d := &Disk{Path: filepath.Join(name, "disk.raw"), lock: lock}
+			if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, errors.Join(err, d.unlock())
+			}
+			return d, nil
+		}
+		if !errors.Is(err, errInUse) {
 			return nil, err
-		}
-		if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-		folder, err := os.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // the other process has just removed the folder
-		}
-		if err != nil {
-			return nil, err
-		}
-		locked, err := tryLock(folder)
-		if err == nil && locked && sameFile(folder, name) {
-			return &Disk{Path: filepath.Join(name, "disk.raw"), folder: folder}, nil
-		}
-		if closing := folder.Close(); err == nil {
-			err = closing
-		}
-		if err != nil {
-			return nil, err
-		}
-		if locked {
-			continue
 		}
 		if !said {
 			c.Say("another eksnode uses the snapshot %s in %s; waiting for its end", id, c.Folder)
-			said = true
 		}
 		select {
 		case <-ctx.Done():
@@ -170,15 +156,6 @@ func makeFolder(path string) error {
 		err = giveOwner(path, parent)
 	}
 	return err
-}
-
-func sameFile(folder *os.File, name string) bool {
-	open, err := folder.Stat()
-	if err != nil {
-		return false
-	}
-	now, err := os.Stat(name)
-	return err == nil && os.SameFile(open, now)
 }
 
 // verified returns the checksums of the disk of a snapshot after it has compared them

@@ -27,15 +27,6 @@ func giveOwner(path, of string) error {
 	return os.Lchown(path, int(st.Uid), int(st.Gid))
 }
 
-// tryLock locks an open folder for this process, unless another process has the lock.
-func tryLock(folder *os.File) (locked bool, err error) {
-	err = unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // nextData is where a sparse file has the next data from a place on, or io.EOF.
 func nextData(f *os.File, from int64) (int64, error) {
 	at, err := unix.Seek(int(f.Fd()), from, unix.SEEK_DATA)

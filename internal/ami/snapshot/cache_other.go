@@ -10,11 +10,8 @@ import (
 // freeSpace is not known. A full disk ends the download with an error.
 func freeSpace(string) (bytes int64, known bool) { return 0, false }
 
-// giveOwner changes nothing, for the same reason as tryLock.
+// giveOwner changes nothing: only audits use a cache, and audits need Linux.
 func giveOwner(_, _ string) error { return nil }
-
-// tryLock locks nothing: only audits use a cache, and audits need Linux.
-func tryLock(*os.File) (locked bool, err error) { return true, nil }
 
 // nextData is the place itself, up to the end of the file.
 func nextData(f *os.File, from int64) (int64, error) {

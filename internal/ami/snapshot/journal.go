@@ -64,6 +64,9 @@ const (
 	flushEach = 16
 )
 
+// errInUse says that another process has a locked file.
+var errInUse = errors.New("in use: another eksnode works on the same disk or snapshot; wait until that process ends")
+
 // openJournal opens and locks the journal of a transfer. It returns the head of an
 // interrupted transfer, or nil. If that is the same as the wanted transfer, the journal
 // has its token and its blocks.

@@ -21,7 +21,7 @@ func lockedFile(path string) (*os.File, error) {
 		}
 		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = fmt.Errorf("the journal %s is in use: another eksnode works on the same disk or snapshot; wait until that process ends", path)
+			err = fmt.Errorf("the journal %s is %w", path, errInUse)
 		}
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
