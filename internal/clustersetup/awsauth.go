@@ -105,6 +105,25 @@ func (n Node) MergeAuth() string {
 	return PrintAuth + " | eksnode manifests --cluster " + n.Cluster + " --role " + n.Role + " --only aws-auth --aws-auth -" + flags + " | kubectl apply -f -"
 }
 
+// MappedRole is a line of mapRoles.
+type MappedRole struct {
+	ARN      string `yaml:"rolearn"`
+	Username string
+	Groups   []string
+}
+
+// MappedRoles reads the lines of a ConfigMap.
+func MappedRoles(text []byte) (lines []MappedRole, err error) {
+	document, err := readAuth(text)
+	if err == nil {
+		err = yaml.Unmarshal([]byte(value(find(document.Content[0], "data"), "mapRoles")), &lines)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading aws-auth: %w", err)
+	}
+	return lines, nil
+}
+
 func readAuth(text []byte) (*yaml.Node, error) {
 	switch {
 	case len(text) > mostAuth:

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -204,11 +202,11 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 	case f.target.AWSAuth == nil:
 		return f.unread(role.ARN + " has no access entry: aws-auth decides, and only the Kubernetes API can read aws-auth")
 	}
-	lines, err := mapRoles(f.target.AWSAuth)
+	lines, err := clustersetup.MappedRoles(f.target.AWSAuth)
 	if err != nil {
 		return f.unseen(err)
 	}
-	if !slices.ContainsFunc(lines, func(l mappedRole) bool { return strings.EqualFold(l.ARN, pathless(role.ARN)) }) {
+	if !slices.ContainsFunc(lines, func(l clustersetup.MappedRole) bool { return strings.EqualFold(l.ARN, pathless(role.ARN)) }) {
 		return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
 	}
 	return good("by aws-auth")
@@ -217,31 +215,6 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 // merge is the command that adds a role to aws-auth and keeps the other lines.
 func (f *facts) merge(role string) string {
 	return clustersetup.Node{Cluster: f.target.Cluster, Role: role, Windows: f.windows()}.MergeAuth()
-}
-
-// mappedRole is a line of aws-auth's mapRoles.
-type mappedRole struct {
-	ARN      string   `json:"rolearn"`
-	Username string   `json:"username"`
-	Groups   []string `json:"groups"`
-}
-
-func mapRoles(text []byte) ([]mappedRole, error) {
-	var m struct {
-		Kind string            `json:"kind"`
-		Data map[string]string `json:"data"`
-	}
-	if err := yaml.Unmarshal(text, &m); err != nil {
-		return nil, fmt.Errorf("reading aws-auth: %w", err)
-	}
-	if m.Kind != "ConfigMap" {
-		return nil, fmt.Errorf("reading aws-auth: the text is no ConfigMap; `kubectl get configmap aws-auth -n kube-system -o yaml` prints the ConfigMap")
-	}
-	var lines []mappedRole
-	if err := yaml.Unmarshal([]byte(m.Data["mapRoles"]), &lines); err != nil {
-		return nil, fmt.Errorf("reading mapRoles of aws-auth: %w", err)
-	}
-	return lines, nil
 }
 
 // unread is the result when aws-auth decides and was not passed.
@@ -267,7 +240,7 @@ func checkAWSAuth(f *facts) *result {
 	case f.target.AWSAuth == nil:
 		return f.unread("aws-auth was not passed; only the Kubernetes API can read aws-auth")
 	}
-	lines, err := mapRoles(f.target.AWSAuth)
+	lines, err := clustersetup.MappedRoles(f.target.AWSAuth)
 	if err != nil {
 		return f.unseen(err)
 	}
@@ -288,7 +261,7 @@ func checkAWSAuth(f *facts) *result {
 }
 
 // line checks the node role's line.
-func (f *facts) line(l mappedRole, role string) *result {
+func (f *facts) line(l clustersetup.MappedRole, role string) *result {
 	if l.Username != clustersetup.Username {
 		return bad("kubectl edit configmap aws-auth -n kube-system",
 			"the username of %s is %q, but must be %s: if that username is in use, give these nodes their own role", l.ARN, l.Username, clustersetup.Username)

@@ -139,7 +139,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		{"aws-auth", "UNKNOWN", func(f *facts) {
 			f.entry.value = awsapi.AccessEntry{}
 			f.target.AWSAuth = []byte("kind: Secret\n")
-		}, "the text is no ConfigMap", "eksnode preflight"},
+		}, "the input is not a ConfigMap", "eksnode preflight"},
 		{"subnet-vpc", "FAIL", func(f *facts) { nodeSubnet(f).VPC = "vpc-2" }, "subnet-1 is in vpc-2, but the cluster is in vpc-1", "aws ec2 describe-subnets"},
 		{"subnet-vpc", "WARN", func(f *facts) { nodeSubnet(f).Free = 3 }, "subnet-1 with 3 addresses", "aws ec2 create-subnet"},
 		{"subnet-tag", "FAIL", func(f *facts) { f.cluster.value.Version = "1.18" }, "subnet-1 has no tag kubernetes.io/cluster/my-cluster=shared", "Value=shared"},
