@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -63,25 +61,21 @@ eksnode's tags, pending ones too, and those of copies of your AMIs.`,
 			}
 			images := append([]awsapi.Image{}, slices.Concat(awsapi.NodeBuilds(all)...)...)
 			slices.SortStableFunc(images, func(x, y awsapi.Image) int { return y.Created.Compare(x.Created) })
-			if output == "json" {
-				return errors.Join(writeJSON(cmd.OutOrStdout(), images), err)
-			}
-			return errors.Join(printImages(cmd.OutOrStdout(), images), err)
+			return errors.Join(answer(cmd, output, images, func(p *printer) {
+				rows := [][]string{{"IMAGE", "REGION", "MADE", "PROCESSOR", "STATE", "CARRIES"}}
+				for _, i := range images {
+					rows = append(rows, []string{
+						i.ID, i.Region, i.Created.Format(time.DateOnly), i.Architecture, imageState(i), strings.Join(carried(i), " "),
+					})
+				}
+				p.table(rows)
+			}), err)
 		},
 	}
 	cmd.Flags().BoolVar(&orphans, "orphans", false, "list snapshots of builds, imports and copies that no AMI has")
 	formatFlag(cmd, &output, "text", "json")
 	r.flags(cmd)
 	return cmd
-}
-
-func printImages(w io.Writer, images []awsapi.Image) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "IMAGE\tREGION\tMADE\tPROCESSOR\tSTATE\tCARRIES")
-	for _, i := range images {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", i.ID, i.Region, i.Created.Format(time.DateOnly), i.Architecture, imageState(i), strings.Join(carried(i), " "))
-	}
-	return t.Flush()
 }
 
 func imageState(i awsapi.Image) string {

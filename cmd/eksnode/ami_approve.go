@@ -56,12 +56,10 @@ type marked struct {
 }
 
 func (m marked) print(cmd *cobra.Command, output string) error {
-	if output == "json" {
-		return writeJSON(cmd.OutOrStdout(), m)
-	}
-	p := newPrinter(cmd.OutOrStdout())
-	p.line("%s %s in %s: the watermark %s is %s", m.Action, m.Image, m.Region, m.Watermark, map[string]string{"approved": "attached", "revoked": "gone"}[m.Action])
-	return p.err
+	return answer(cmd, output, m, func(p *printer) {
+		p.line("%s %s in %s: the watermark %s is %s", m.Action, m.Image, m.Region, m.Watermark,
+			map[string]string{"approved": "attached", "revoked": "gone"}[m.Action])
+	})
 }
 
 func amiApproveCommand() *cobra.Command {

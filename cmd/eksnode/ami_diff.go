@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -95,10 +94,7 @@ func (c *comparison) compareFacts(cmd *cobra.Command, args []string) error {
 	if err := c.report.write(differenceTitle(args), factTable(list)); err != nil {
 		return err
 	}
-	if c.output == "json" {
-		return writeJSON(cmd.OutOrStdout(), list)
-	}
-	return printDifferences(cmd.OutOrStdout(), args, list)
+	return answer(cmd, c.output, list, func(p *printer) { p.differences(args, list) })
 }
 
 func differenceTitle(args []string) string { return args[0] + " and " + args[1] }
@@ -225,8 +221,7 @@ func differences(sides [2]map[string]string) []difference {
 	return list
 }
 
-func printDifferences(w io.Writer, names []string, list []difference) error {
-	p := newPrinter(w)
+func (p *printer) differences(names []string, list []difference) {
 	for _, d := range list {
 		switch {
 		case d.Before == nil:
@@ -238,11 +233,10 @@ func printDifferences(w io.Writer, names []string, list []difference) error {
 		}
 	}
 	p.line("%s between %s and %s", show.Count(len(list), "difference"), names[0], names[1])
-	return p.err
 }
 
 // print prints the summary, then packages, then files that no changed package explains.
-func (d *diskComparison) print(p *printer) error {
+func (d *diskComparison) print(p *printer) {
 	r := d.found.Result
 	if both := slices.Compact(slices.Clone(d.found.Digests)); len(both) > 0 {
 		p.line("digest: %s", strings.Join(both, " -> "))
@@ -276,7 +270,6 @@ func (d *diskComparison) print(p *printer) error {
 	for _, note := range d.found.Notes {
 		p.line("note: %s", line(note))
 	}
-	return p.err
 }
 
 // signs counts what was changed, added and removed.

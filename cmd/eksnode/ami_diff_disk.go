@@ -199,9 +199,7 @@ func (d *diskComparison) run(ctx context.Context, args []string) error {
 	if first.volume.Image.ID != "" && second.volume.Image.ID != "" {
 		d.found.Facts = differences([2]map[string]string{imageFacts(first.volume.Image), imageFacts(second.volume.Image)})
 		if d.output == "text" {
-			if err := printDifferences(d.cmd.OutOrStdout(), args, d.found.Facts); err != nil {
-				return err
-			}
+			p.differences(args, d.found.Facts)
 		}
 	}
 	if first.volume.Snapshot != "" && first.volume.Snapshot == second.volume.Snapshot {
@@ -213,10 +211,7 @@ func (d *diskComparison) run(ctx context.Context, args []string) error {
 	if err := d.report.write(differenceTitle(args), d.tables()...); err != nil {
 		return err
 	}
-	if d.output == "json" {
-		return writeJSON(d.cmd.OutOrStdout(), d.found)
-	}
-	return d.print(p)
+	return errors.Join(p.err, answer(d.cmd, d.output, d.found, d.print))
 }
 
 // tables are the differences for a person.

@@ -105,17 +105,14 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	if out.Digest, err = digestOf(ctx, file); err != nil {
 		newPrinter(cmd.ErrOrStderr()).line("no digest: %v", err)
 	}
-	if e.output == "json" {
-		return writeJSON(cmd.OutOrStdout(), out)
-	}
-	p := newPrinter(cmd.OutOrStdout())
-	p.line("%s is %s: a disk of %d GiB with %s (%s), %s fetched in %s", shown(file), volume, out.Size>>30,
-		show.Count(len(sums), "block"), show.Size(out.Used), show.Size(fetched), show.Length(time.Since(began)))
-	if out.Digest != "" {
-		p.line("digest: %s", out.Digest)
-	}
-	p.line("for qcow2: %s", disk.ToQcow2(file))
-	return p.err
+	return answer(cmd, e.output, out, func(p *printer) {
+		p.line("%s is %s: a disk of %d GiB with %s (%s), %s fetched in %s", shown(file), volume, out.Size>>30,
+			show.Count(len(sums), "block"), show.Size(out.Used), show.Size(fetched), show.Length(time.Since(began)))
+		if out.Digest != "" {
+			p.line("digest: %s", out.Digest)
+		}
+		p.line("for qcow2: %s", disk.ToQcow2(file))
+	})
 }
 
 // digestOf returns the content digest of a disk image.

@@ -106,13 +106,18 @@ func (p promotion) run(cmd *cobra.Command) error {
 		}
 		return entry, a.Publish(ctx, p.to, s.image.ID)
 	})
-	list := []promoted{}
+	return errors.Join(p.print(cmd, inOrder(opened, done)), failed, unread)
+}
+
+// inOrder lists the results of regions in the order of the regions.
+func inOrder[T any](opened []*awsapi.AWS, done map[string]T) []T {
+	list := []T{}
 	for _, a := range opened {
-		if entry, ok := done[a.Region]; ok {
-			list = append(list, entry)
+		if one, ok := done[a.Region]; ok {
+			list = append(list, one)
 		}
 	}
-	return errors.Join(p.print(cmd, list), failed, unread)
+	return list
 }
 
 // read reads both parameters of a region and their AMIs.
@@ -205,28 +210,27 @@ func (p promotion) problems(s stage) []string {
 }
 
 func (p promotion) print(cmd *cobra.Command, list []promoted) error {
-	if p.output == "json" {
-		return writeJSON(cmd.OutOrStdout(), list)
-	}
-	out := newPrinter(cmd.OutOrStdout())
+	return answer(cmd, p.output, list, func(out *printer) { out.promoted(list) })
+}
+
+func (p *printer) promoted(list []promoted) {
 	var undo []string
 	for _, one := range list {
 		switch {
 		case !one.Changed:
-			out.line("%s in %s is already %s", one.Parameter, one.Region, one.Image)
+			p.line("%s in %s is already %s", one.Parameter, one.Region, one.Image)
 		case one.Before == "":
-			out.line("%s in %s is %s", one.Parameter, one.Region, one.Image)
+			p.line("%s in %s is %s", one.Parameter, one.Region, one.Image)
 		default:
-			out.line("%s in %s is %s; it was %s", one.Parameter, one.Region, one.Image, one.Before)
+			p.line("%s in %s is %s; it was %s", one.Parameter, one.Region, one.Image, one.Before)
 		}
 		if one.Changed && awsnames.ImageID().Check(one.Before) == nil {
 			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before, one.Parameter))
 		}
 	}
 	if len(undo) > 0 {
-		out.line("to undo, with the same credentials:\n%s", strings.Join(undo, "\n"))
+		p.line("to undo, with the same credentials:\n%s", strings.Join(undo, "\n"))
 	}
-	return out.err
 }
 
 // publishing holds the flags of `eksnode ami publish`.
@@ -287,29 +291,22 @@ func (p publishing) run(cmd *cobra.Command, arg string) error {
 	done, failed := awsapi.Each(cmd.Context(), opened, func(ctx context.Context, a *awsapi.AWS) (published, error) {
 		return published{p.parameter, a.Region, ids[a.Region]}, a.Publish(ctx, p.parameter, ids[a.Region])
 	})
-	list := []published{}
-	for _, a := range opened {
-		if one, ok := done[a.Region]; ok {
-			list = append(list, one)
-		}
-	}
-	return errors.Join(p.print(cmd, list), failed, unread)
+	return errors.Join(p.print(cmd, inOrder(opened, done)), failed, unread)
 }
 
 func (p publishing) print(cmd *cobra.Command, list []published) error {
-	switch {
-	case p.output == "json" && p.several():
-		return writeJSON(cmd.OutOrStdout(), list)
-	case p.output == "json" && len(list) > 0:
-		return writeJSON(cmd.OutOrStdout(), list[0])
-	case p.output == "json":
-		return nil // the error has the reason
+	var value any = list
+	if !p.several() {
+		if len(list) == 0 {
+			return nil // the error has the reason
+		}
+		value = list[0]
 	}
-	out := newPrinter(cmd.OutOrStdout())
-	for _, one := range list {
-		out.line("%s in %s is %s", one.Parameter, one.Region, one.Image)
-	}
-	return out.err
+	return answer(cmd, p.output, value, func(out *printer) {
+		for _, one := range list {
+			out.line("%s in %s is %s", one.Parameter, one.Region, one.Image)
+		}
+	})
 }
 
 // copies returns the ID of an AMI's copy in each region. unread are the errors of

@@ -6,10 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -271,23 +269,14 @@ func (r *regions) listOrphans(cmd *cobra.Command, output string) error {
 	if len(list) == 0 && unread != nil {
 		return unread
 	}
-	if output == "json" {
-		all := []orphan{}
-		for _, o := range list {
-			all = append(all, orphan{o.ID, o.Region, o.State, o.Started, o.Size, o.Why, o.Tags})
-		}
-		return errors.Join(writeJSON(cmd.OutOrStdout(), all), unread)
-	}
-	return errors.Join(printOrphans(cmd.OutOrStdout(), list), unread)
-}
-
-func printOrphans(w io.Writer, list []awsapi.Orphan) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SNAPSHOT\tREGION\tSTARTED\tSIZE\tSTATE\tWHY")
+	all, rows := []orphan{}, [][]string{{"SNAPSHOT", "REGION", "STARTED", "SIZE", "STATE", "WHY"}}
 	for _, o := range list {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d GiB\t%s\t%s\n", o.ID, o.Region, o.Started.Format(time.DateOnly), o.Size, o.State, o.Why)
+		all = append(all, orphan{o.ID, o.Region, o.State, o.Started, o.Size, o.Why, o.Tags})
+		rows = append(rows, []string{
+			o.ID, o.Region, o.Started.Format(time.DateOnly), fmt.Sprintf("%d GiB", o.Size), o.State, o.Why,
+		})
 	}
-	return t.Flush()
+	return errors.Join(answer(cmd, output, all, func(p *printer) { p.table(rows) }), unread)
 }
 
 // runOrphans deletes orphans that are old enough and not shared.

@@ -3,10 +3,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
+	"cmp"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,55 +21,42 @@ func distrosCommand() *cobra.Command {
 		Example: "  eksnode distros\n  eksnode distros --output json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output == "json" {
-				return writeJSON(cmd.OutOrStdout(), describeDistros())
-			}
-			return printDistros(cmd.OutOrStdout())
+			return answer(cmd, output, describeDistros(), printDistros)
 		},
 	}
 	formatFlag(cmd, &output, "text", "json")
 	return cmd
 }
 
-func printDistros(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "DISTRO\tVERSIONS\tSUPPORT ENDS\tPACKAGES\tNETWORK\tSECURITY\tUSER\tKNOWN TO WORK")
+func printDistros(p *printer) {
+	rows := [][]string{{"DISTRO", "VERSIONS", "SUPPORT ENDS", "PACKAGES", "NETWORK", "SECURITY", "USER", "KNOWN TO WORK"}}
 	current, ended := distros.ByEnd(time.Now())
 	for _, d := range current {
-		versions := "rolling"
-		if len(d.Versions) > 0 {
-			versions = strings.Join(d.Versions, ", ")
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, versions, d.SupportEnds(), d.PackageManager.Name(), d.Network.Name, d.Security.Name, d.DefaultUser, d.Tested)
+		rows = append(rows, []string{
+			d.ID, cmp.Or(strings.Join(d.Versions, ", "), "rolling"), d.SupportEnds(), d.PackageManager.Name(), d.Network.Name,
+			d.Security.Name, d.DefaultUser, string(d.Tested),
+		})
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w, "\nEnded, provisioned only with --accept-ended:")
+	p.table(rows)
+	p.line("\nEnded, provisioned only with --accept-ended:")
 	for _, d := range ended {
-		fmt.Fprintf(w, "  %s %s\n", d.ID, d.SupportEnds())
+		p.line("  %s %s", d.ID, d.SupportEnds())
 	}
-	printNotes(w)
-	fmt.Fprintln(w, "\nRefused:")
-	for _, u := range distros.AllUnprovisioned() {
-		fmt.Fprintf(w, "  %s\n", u.Err())
-	}
-	return nil
-}
-
-// printNotes prints the other ends, and what people should check in base images.
-func printNotes(w io.Writer) {
-	fmt.Fprintln(w, "\nNotes:")
+	p.line("\nNotes:") // the other ends, and what people should check in base images
 	for _, d := range distros.All() {
 		for _, version := range d.ReleaseNames() {
 			f := d.Releases[version]
 			for _, e := range f.Ends[min(1, len(f.Ends)):] {
-				fmt.Fprintf(w, "  %s %s: last day of the %s: %s\n", d.ID, version, e.Of, e.Day)
+				p.line("  %s %s: last day of the %s: %s", d.ID, version, e.Of, e.Day)
 			}
 			if f.Caution != "" {
-				fmt.Fprintf(w, "  %s %s: %s\n", d.ID, version, f.Caution)
+				p.line("  %s %s: %s", d.ID, version, f.Caution)
 			}
 		}
+	}
+	p.line("\nRefused:")
+	for _, u := range distros.AllUnprovisioned() {
+		p.line("  %s", u.Err())
 	}
 }
 

@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -113,7 +111,7 @@ the exit code is 1 when the audit reports something.`,
 				if err := s.check(scrub.ToList); err != nil {
 					return err
 				}
-				return s.list(cmd.OutOrStdout())
+				return s.list(cmd)
 			}
 			var unknown error // an audit reports it in the format of --output
 			if s.spec.Distro != "" {
@@ -237,7 +235,7 @@ type listed struct {
 
 // list prints the selected rules: those of the table, of distributions, and of
 // --rules-file.
-func (s *selection) list(w io.Writer) error {
+func (s *selection) list(cmd *cobra.Command) error {
 	if s.out.format != "text" && s.out.format != "json" {
 		return fmt.Errorf("--output: --list prints text or json, not %s", s.out.format)
 	}
@@ -260,17 +258,15 @@ func (s *selection) list(w io.Writer) error {
 	for _, own := range s.spec.Own {
 		add("", []scrub.Rule{own.AsOwn()})
 	}
-	if s.out.format == "json" {
-		return writeJSON(w, all)
-	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tPHASE\tACTION\tGROUPS\tPATHS")
-	for _, r := range all {
-		name := r.ID
-		if r.Distro != "" {
-			name += " (" + r.Distro + ")"
+	return answer(cmd, s.out.format, all, func(p *printer) {
+		rows := [][]string{{"RULE", "PHASE", "ACTION", "GROUPS", "PATHS"}}
+		for _, r := range all {
+			name := r.ID
+			if r.Distro != "" {
+				name += " (" + r.Distro + ")"
+			}
+			rows = append(rows, []string{name, r.Phase, r.Action, strings.Join(r.Groups, ","), strings.Join(r.Paths, " ")})
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, r.Phase, r.Action, strings.Join(r.Groups, ","), strings.Join(r.Paths, " "))
-	}
-	return t.Flush()
+		p.table(rows)
+	})
 }

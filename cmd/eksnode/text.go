@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -8,7 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
@@ -16,6 +19,25 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
+
+// answer prints a value as JSON, or a text for a person.
+func answer(cmd *cobra.Command, output string, value any, text func(*printer)) error {
+	if output == "json" {
+		return writeJSON(cmd.OutOrStdout(), value)
+	}
+	p := newPrinter(cmd.OutOrStdout())
+	text(p)
+	return p.err
+}
+
+// table prints aligned columns.
+func (p *printer) table(rows [][]string) {
+	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(t, strings.Join(row, "\t"))
+	}
+	p.err = errors.Join(p.err, t.Flush())
+}
 
 // printReport prints a report for a person: warnings, the plan, what needs attention, a
 // line for each phase of an audit, the closing table, and the result. verbose

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -76,13 +74,8 @@ func printImage(w io.Writer, m *manifest.Manifest, format string) error {
 }
 
 func summarize(w io.Writer, m *manifest.Manifest) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(words ...string) { // an image may contain any text
-		for i := range words {
-			words[i] = show.Line(words[i])
-		}
-		fmt.Fprintln(t, strings.Join(words, "\t"))
-	}
+	var rows [][]string
+	row := func(words ...string) { rows = append(rows, show.Each(words, show.Line)) } // an image may contain any text
 	row("kubernetes", m.KubernetesVersion)
 	row("distro", m.Distro+" "+m.DistroVersion)
 	row("arch", m.Arch)
@@ -96,5 +89,7 @@ func summarize(w io.Writer, m *manifest.Manifest) error {
 	for _, p := range m.Packages {
 		row("package", p.Name+" "+p.Version)
 	}
-	return t.Flush()
+	p := newPrinter(w)
+	p.table(rows)
+	return p.err
 }
