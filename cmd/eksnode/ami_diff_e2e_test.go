@@ -67,8 +67,7 @@ files of no package:
 
 func importDisk(t *testing.T, disk string, args ...string) string {
 	t.Helper()
-	code, out, errOut := command(t, "", append([]string{"ami", "import", disk, "--audit", "off", "--ami-architecture", "x86_64", "--output", "json"}, args...)...)
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, append([]string{"ami", "import", disk, "--audit", "off", "--ami-architecture", "x86_64", "--output", "json"}, args...)...)
 	var made imported
 	require.NoError(t, json.Unmarshal([]byte(out), &made))
 	return made.Image.ID
@@ -89,21 +88,18 @@ func TestAMIDiffComparesDisks(t *testing.T) {
 	third := importDisk(t, after, "--ami-name", "three")
 
 	start := double.Count()
-	code, out, errOut := command(t, "", "ami", "diff", "--disk", first, second)
-	require.Equal(t, 0, code, errOut)
+	out, errOut := exits(t, 0, "ami", "diff", "--disk", first, second)
 	require.Regexp(t, `^~ tag eksnode:digest: (.*)\n1 difference between `+first+` and `+second+`\ndigest: sha256:\w{64} -> sha256:\w{64}\nblocks: \d+ changed \([0-9.]+ MiB\), \d+ added \([0-9.]+ MiB\), 0 removed \(0.0 MiB\), as EBS lists them\n`, out)
 	_, files, _ := strings.Cut(out, "as EBS lists them\n")
 	assert.Equal(t, diskChanges, files)
 	assert.Contains(t, errOut, "reading the changes of the root volume /dev/xvda of "+second)
 	assert.Equal(t, whole+changed, double.Count().Fetched-start.Fetched)
 
-	code, out, errOut = command(t, "", "ami", "diff", "--disk", first, third)
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, "ami", "diff", "--disk", first, third)
 	_, files, _ = strings.Cut(out, "by content, without free space\n")
 	assert.Equal(t, diskChanges, files)
 
-	code, out, errOut = command(t, "", "ami", "diff", "--disk", second, third)
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, "ami", "diff", "--disk", second, third)
 	assert.Regexp(t, `\ndigest: sha256:\w{64}\n`, out, "the same content")
 	assert.Contains(t, out, "blocks: 0 changed (0.0 MiB), 0 added (0.0 MiB), 0 removed (0.0 MiB), by content, without free space\npackages: 0 changed, 0 added, 0 removed\nfiles: 0 changed, 0 added, 0 removed\n")
 
@@ -113,8 +109,7 @@ func TestAMIDiffComparesDisks(t *testing.T) {
 	assert.Equal(t, diskChanges, files, "a file and an AMI")
 
 	start = double.Count()
-	code, out, errOut = command(t, "", "ami", "diff", "--disk", first, first, "--output", "json")
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, "ami", "diff", "--disk", first, first, "--output", "json")
 	assert.Equal(t, start.Fetched, double.Count().Fetched)
 	assert.Regexp(t, `both disks are the snapshot snap-`, out)
 	left, err := filepath.Glob(os.Getenv("XDG_CACHE_HOME") + "/eksnode/assets/snapshots/*")
@@ -130,12 +125,10 @@ func TestAMIDiffOfSnapshotsInJSON(t *testing.T) {
 	second := w.Image(importDisk(t, after, "--ami-name", "two", "--parent-snapshot", first.Devices[0].Snapshot))
 	args := []string{"ami", "diff", "--disk", first.Devices[0].Snapshot, "eu-west-1:" + second.Devices[0].Snapshot, "--output", "json"}
 	double.Fail("GetSnapshotBlock", 1, ebsdirect.Failure{Status: 403, Code: "AccessDeniedException", Message: "no"})
-	code, _, errOut := command(t, "", args...)
-	assert.Equal(t, 2, code)
+	_, errOut := exits(t, 2, args...)
 	assert.Contains(t, errOut, "eksnode: comparing the snapshot "+first.Devices[0].Snapshot+" in eu-west-1: downloading the snapshot ")
 
-	code, out, errOut := command(t, "", args...)
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, args...)
 	var found struct {
 		Facts  []any
 		Blocks struct {
@@ -191,8 +184,7 @@ func TestAMIDiffOfEncryptedSnapshots(t *testing.T) {
 		defer f.Close()
 		require.NoError(t, double.Add(ebsdirect.Snapshot{ID: id, Owner: aws.Account, State: ebsdirect.Completed, Size: 1, Encrypted: one.key != "", Key: one.key}, f))
 	}
-	code, out, errOut := command(t, "", "ami", "diff", "--disk", "snap-0000000000000000b", "snap-0000000000000000a")
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, "ami", "diff", "--disk", "snap-0000000000000000b", "snap-0000000000000000a")
 	_, files, _ := strings.Cut(out, "by content, without free space\n")
 	assert.Equal(t, diskChanges, files)
 	assert.Zero(t, double.Count().Calls["ListChangedBlocks"])
@@ -227,8 +219,7 @@ func TestAMIDiffOfDisksThatCannotBeRead(t *testing.T) {
 		first + " " + disk:                                                         "reading the manifest " + disk + ": the file is not JSON; add --disk to compare disk images",
 		"--disk snap-0123456789abcdef0 " + first + " --region eu-west-1,us-east-1": "snap-0123456789abcdef0: several regions are open; name the region of the snapshot, such as eu-west-1:snap-0123456789abcdef0",
 	} {
-		code, _, errOut := command(t, "", append([]string{"ami", "diff"}, strings.Fields(args)...)...)
-		assert.Equal(t, 2, code, args)
+		_, errOut := exits(t, 2, append([]string{"ami", "diff"}, strings.Fields(args)...)...)
 		assert.Contains(t, errOut, want, args)
 	}
 	assert.Equal(t, fetched, double.Count().Fetched, "all errors come before the download")

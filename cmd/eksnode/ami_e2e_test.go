@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -40,8 +39,7 @@ func fleet(t *testing.T) *aws.World {
 
 func TestAMIListShowsOwnImages(t *testing.T) {
 	fleet(t)
-	code, out, errOut := command(t, "", "ami", "list")
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, "ami", "list")
 	assert.Contains(t, out, "x86_64     available  distro=debian kubernetes-version=1.34.9\n")
 	assert.NotContains(t, out, "ami-99999999", "the image was not made by eksnode")
 	_, out, _ = command(t, "", "ami", "list", "--output", "json")
@@ -67,8 +65,7 @@ func TestAMIsOfTheSmallestTemplateAreFound(t *testing.T) {
 		"ami promote --from /candidate --to /stable":            "/stable in eu-west-1 is " + aws.NodeImage + "; it was ami-00000001\n",
 		"preflight --cluster my-cluster --ami " + aws.NodeImage: "kubelet 1.34.4 by the image's tag",
 	} {
-		code, out, errOut := command(t, "", strings.Fields(args)...)
-		assert.Equal(t, 0, code, out+errOut)
+		out, _ := exits(t, 0, strings.Fields(args)...)
 		assert.Contains(t, out, want)
 	}
 }
@@ -116,15 +113,13 @@ func TestAMIRetireDeprecatesAndDeregisters(t *testing.T) {
 	_, out, _ = command(t, "", "ami", "retire", "--keep", "2", "--older-than", "85", "--deregister")
 	assert.Equal(t, notSeen+"deregister "+made(w, "debian-3")+"\nderegister "+made(w, "debian-4")+"\n2 of 6 images would be retired; --yes makes the changes\n", out)
 	assert.Empty(t, w.Count()["ec2:DeregisterImage"])
-	code, out, errOut := command(t, "", "ami", "retire", "--keep", "2", "--older-than", "115", "--deregister", "--yes")
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, "ami", "retire", "--keep", "2", "--older-than", "115", "--deregister", "--yes")
 	assert.Contains(t, out, "deregister ami-00000004 (debian-4, made ")
 	assert.Equal(t, []string{"snap-0", "snap-1", "snap-2", "snap-3", "snap-9"}, w.SnapshotIDs())
 	assert.Len(t, w.Images, 6)
 
 	w.Deny("ec2:DescribeImages")
-	code, _, errOut = command(t, "", "ami", "retire", "--yes")
-	assert.Equal(t, 2, code)
+	_, errOut := exits(t, 2, "ami", "retire", "--yes")
 	assert.Contains(t, errOut, "the permission ec2:DescribeImages is missing")
 	_, _, errOut = command(t, "", "ami", "retire", "--keep", "0")
 	assert.Equal(t, "eksnode: --keep must be at least 1, and --older-than at least 0\n", errOut)
@@ -176,8 +171,7 @@ func TestOrphansAreFoundInAllRegions(t *testing.T) {
 	disabled.State, disabled.Devices = "disabled", []aws.Drive{{Name: "/dev/xvda", Snapshot: "snap-15"}}
 	w.Images = append(w.Images, disabled)
 
-	code, out, errOut := command(t, "", "ami", "list", "--orphans")
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, "ami", "list", "--orphans")
 	var found []string
 	for line := range strings.Lines(out) {
 		found = append(found, strings.Join(strings.Fields(line)[:2], " "))
@@ -189,8 +183,7 @@ func TestOrphansAreFoundInAllRegions(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(out, `"snapshot"`))
 
 	before := len(w.Snapshots)
-	code, out, errOut = command(t, "", "ami", "retire", "--orphans")
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, "ami", "retire", "--orphans")
 	assert.Contains(t, out, "delete the snapshot snap-0b in us-east-1 (no AMI has it, pending, started ")
 	assert.Regexp(t, `keep the snapshot snap-0d .*; used by: a permission for the account 111111111111\n`, out)
 	assert.Contains(t, out, "keep the snapshot snap-0e in eu-west-1 (no AMI has it, younger than 3 days, completed, started ")
@@ -198,15 +191,13 @@ func TestOrphansAreFoundInAllRegions(t *testing.T) {
 	assert.Len(t, w.Snapshots, before)
 
 	w.Fail("ec2:DeleteSnapshot", 1, "OperationNotPermitted", 400)
-	code, out, errOut = command(t, "", "ami", "retire", "--orphans", "--yes")
-	assert.Equal(t, 1, code)
+	out, errOut := exits(t, 1, "ami", "retire", "--orphans", "--yes")
 	assert.Contains(t, errOut, "eksnode: in eu-west-1: deleting the snapshot snap-0a: OperationNotPermitted: as the test wants it (AWS request ID: ")
 	assert.Contains(t, out, "\n2 of 5 orphans retired\n")
 	assert.Len(t, w.Snapshots, before-2)
 
 	w.Deny("us-east-1")
-	code, out, errOut = command(t, "", "ami", "retire", "--orphans", "--older-than", "0", "--yes", "--output", "json")
-	assert.Equal(t, 2, code)
+	out, errOut = exits(t, 2, "ami", "retire", "--orphans", "--older-than", "0", "--yes", "--output", "json")
 	assert.Contains(t, errOut, "in us-east-1: listing your snapshots: the permission ec2:DescribeSnapshots is missing")
 	assert.Contains(t, out, `"action": "delete",`)
 	assert.Contains(t, out, `"orphans": 3,`)
@@ -220,8 +211,7 @@ func TestOrphansAreFoundInAllRegions(t *testing.T) {
 func TestAnAMIIsRetiredByOneCall(t *testing.T) {
 	w := fleet(t)
 	args := strings.Fields("ami retire --deregister --keep 2 --older-than 115 --yes")
-	code, _, errOut := command(t, "", args...)
-	require.Equal(t, 0, code, errOut)
+	succeeds(t, args...)
 	assert.NotContains(t, w.SnapshotIDs(), "snap-4")
 	assert.Equal(t, 1, w.Count()["ec2:DeregisterImage"])
 	assert.Zero(t, w.Count()["ec2:DeleteSnapshot"])
@@ -229,8 +219,7 @@ func TestAnAMIIsRetiredByOneCall(t *testing.T) {
 	// The answer of the call is lost, and its repeat finds nothing.
 	w = fleet(t)
 	w.Behave(aws.Behaviour{Faults: map[string]aws.Fault{"ec2:DeregisterImage eu-west-1 #1": aws.Lost}})
-	code, out, errOut := command(t, "", args...)
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, args...)
 	assert.Contains(t, out, "\n1 of 6 images retired\n")
 	assert.NotContains(t, w.SnapshotIDs(), "snap-4")
 	assert.Nil(t, w.Image("debian-4"))
@@ -254,20 +243,17 @@ func TestAMIPromoteCopiesTheParameter(t *testing.T) {
 		north = "/n/stable in eu-north-1 is ami-10000000; it was ami-10000001\n"
 	)
 	w := staged(t)
-	code, out, errOut := command(t, "", strings.Fields(args)...)
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, strings.Fields(args)...)
 	undo := "to undo, with the same credentials:\n  eksnode ami publish eu-west-1:ami-00000001 --parameter /n/stable\n"
 	assert.Equal(t, west+undo, out)
 	assert.Equal(t, "ami-00000000", w.Parameter(aws.Region, "/n/stable").Value)
 	assert.Equal(t, "ami-10000001", w.Parameter("eu-north-1", "/n/stable").Value)
 
-	code, out, errOut = command(t, "", strings.Fields(args+" --all-regions")...)
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, strings.Fields(args+" --all-regions")...)
 	undo = "to undo, with the same credentials:\n  eksnode ami publish eu-north-1:ami-10000001 --parameter /n/stable\n"
 	assert.Equal(t, north+"/n/stable in eu-west-1 is already ami-00000000\n"+undo, out)
 	assert.Equal(t, "ami-10000000", w.Parameter("eu-north-1", "/n/stable").Value)
-	code, out, errOut = command(t, "", strings.Fields(strings.TrimPrefix(strings.TrimSpace(strings.Split(undo, "\n")[1]), "eksnode "))...)
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, strings.Fields(strings.TrimPrefix(strings.TrimSpace(strings.Split(undo, "\n")[1]), "eksnode "))...)
 	assert.Equal(t, "/n/stable in eu-north-1 is ami-10000001\n", out)
 
 	_, out, _ = command(t, "", strings.Fields("ami promote --from /n/candidate --to /n/beta --all-regions --output json")...)
@@ -334,8 +320,7 @@ func TestAMIPromoteWithoutAnOldImage(t *testing.T) {
 	w := staged(t)
 	w.PutIn("eu-north-1", "/n/stable", "ami-77777777")
 	w.Deny("us-east-1")
-	code, out, errOut := command(t, "", strings.Fields("ami promote --from /n/candidate --to /n/stable --all-regions")...)
-	assert.Equal(t, 2, code)
+	out, errOut := exits(t, 2, strings.Fields("ami promote --from /n/candidate --to /n/stable --all-regions")...)
 	assert.Contains(t, errOut, "eksnode: in us-east-1: reading the parameter /n/candidate: the permission ssm:GetParameter is missing")
 	assert.Contains(t, out, "/n/stable in eu-north-1 is ami-10000000; it was ami-77777777\n/n/stable in eu-west-1 is ami-00000000; ")
 }

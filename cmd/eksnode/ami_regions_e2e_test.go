@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 )
@@ -50,8 +49,7 @@ func rows(out string) []string {
 func TestAMIListShowsAllRegions(t *testing.T) {
 	w := regional(t)
 	w.Images = w.Images[:3]
-	code, out, errOut := command(t, "", "ami", "list", "--all-regions")
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, "ami", "list", "--all-regions")
 	assert.Equal(t, []string{"ami-10000000 eu-north-1", "ami-00000000 eu-west-1", "ami-20000000 us-east-1"}, rows(out))
 	assert.Contains(t, out, "copy of eu-west-1:ami-00000000\n")
 	for args, want := range map[string][]string{
@@ -87,8 +85,7 @@ func TestUnreadRegionsAreReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := regional(t)
 			c.hide(w)
-			code, out, errOut := command(t, "", "ami", "list", "--all-regions")
-			assert.Equal(t, 2, code)
+			out, errOut := exits(t, 2, "ami", "list", "--all-regions")
 			assert.Contains(t, errOut, c.want)
 			assert.Contains(t, rows(out), "ami-00000000 eu-west-1")
 			assert.NotContains(t, out, "us-east-1 ")
@@ -96,11 +93,9 @@ func TestUnreadRegionsAreReported(t *testing.T) {
 	}
 	w := regional(t)
 	w.Deny("ec2:DescribeRegions")
-	code, _, errOut := command(t, "", "ami", "list", "--all-regions")
-	assert.Equal(t, 2, code)
+	_, errOut := exits(t, 2, "ami", "list", "--all-regions")
 	assert.Contains(t, errOut, "eksnode: listing the regions: the permission ec2:DescribeRegions is missing")
-	code, out, errOut := command(t, "", "ami", "list", "--region", "eu-west-1,us-east-1")
-	assert.Equal(t, 0, code, errOut)
+	out := succeeds(t, "ami", "list", "--region", "eu-west-1,us-east-1")
 	assert.Len(t, rows(out), 8)
 }
 
@@ -123,8 +118,7 @@ func TestWrongRegionsAreRefused(t *testing.T) {
 		"promote --from /a --to b:c":                       `--to: "b:c" is not a parameter name such as /eksnode/debian/1.34/amd64`,
 		"retire --keep 1 --region eu-west-1 --all-regions": "--region and --all-regions exclude each other",
 	} {
-		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
-		assert.Equal(t, 2, code, args)
+		_, errOut := exits(t, 2, strings.Fields("ami "+args)...)
 		assert.Contains(t, errOut, want, args)
 	}
 	for action := range w.Count() {
@@ -140,16 +134,13 @@ func TestAMIDiffFindsTheRegion(t *testing.T) {
 		"ami-10000000 ami-00000000 --all-regions":                 "0 differences between ami-10000000 and ami-00000000\n",
 		"ami-10000000 ami-00000001 --region eu-west-1,eu-north-1": "1 difference between ",
 	} {
-		code, out, errOut := command(t, "", strings.Fields("ami diff "+args)...)
-		assert.Equal(t, 0, code, errOut)
+		out := succeeds(t, strings.Fields("ami diff "+args)...)
 		assert.Contains(t, out, want, args)
 	}
-	code, _, errOut := command(t, "", "ami", "diff", "ami-10000000", "ami-77777777", "--all-regions")
-	assert.Equal(t, 2, code)
+	_, errOut := exits(t, 2, "ami", "diff", "ami-10000000", "ami-77777777", "--all-regions")
 	assert.Equal(t, "eksnode: describing the image ami-77777777: the image is in none of the 3 regions that could be read\n", errOut)
 	t.Setenv("AWS_REGION", "")
-	code, _, errOut = command(t, "", "ami", "diff", "eu-west-1:ami-00000000", "eu-north-1:ami-10000000")
-	assert.Equal(t, 0, code, errOut)
+	succeeds(t, "ami", "diff", "eu-west-1:ami-00000000", "eu-north-1:ami-10000000")
 	assert.Empty(t, w.Refusals())
 }
 
@@ -224,8 +215,7 @@ func changed(out string) []string {
 
 func TestAMIRetireWorksInAllRegions(t *testing.T) {
 	w := regional(t)
-	code, out, errOut := command(t, "", strings.Fields(everywhere)...)
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, strings.Fields(everywhere)...)
 	assert.ElementsMatch(t, []string{
 		"deprecate ami-00000002", "deprecate ami-10000002", "deprecate ami-20000002", "deprecate ami-00000003", "deprecate ami-10000003", "deprecate ami-20000003",
 	}, changed(out))
@@ -239,8 +229,7 @@ func TestAMIRetireWorksInAllRegions(t *testing.T) {
 	assert.NotEmpty(t, w.Image("ami-20000003").Deprecated)
 	assert.Empty(t, w.Image("ami-20000001").Deprecated)
 
-	code, out, errOut = command(t, "", strings.Fields(everywhere+"--deregister --yes")...)
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, strings.Fields(everywhere+"--deregister --yes")...)
 	assert.Len(t, changed(out), 6)
 	assert.NotContains(t, out, "other regions")
 	assert.Nil(t, w.Image("ami-20000002"))
@@ -272,8 +261,7 @@ func TestBuildsInUseAreKeptInAllRegions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := regional(t)
 			c.use(w)
-			code, out, errOut := command(t, "", strings.Fields(everywhere+"--deregister --yes")...)
-			require.Equal(t, 0, code, errOut)
+			out := succeeds(t, strings.Fields(everywhere+"--deregister --yes")...)
 			for _, id := range []string{"ami-00000003", "ami-10000003", "ami-20000003"} {
 				assert.Equal(t, c.want == "", w.Image(id) == nil, id)
 			}
@@ -308,18 +296,15 @@ func TestUnreadRegionsKeepAllImages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := regional(t)
 			hide(w)
-			code, out, errOut := command(t, "", strings.Fields(everywhere+"--deregister --yes")...)
-			assert.Equal(t, 2, code)
+			out, errOut := exits(t, 2, strings.Fields(everywhere+"--deregister --yes")...)
 			assert.Contains(t, errOut, "eksnode: in us-east-1: listing your images: ")
 			assert.Contains(t, errOut, "all AMIs count as used while a region cannot be read; to leave it out, use --region eu-north-1,eu-west-1\n")
 			assert.Contains(t, out, "; used by: unknown, because a list could not be read\n")
 			assert.Len(t, w.Images, 13)
 
-			code, out, _ = command(t, "", strings.Fields(everywhere+"--yes")...)
-			assert.Equal(t, 2, code)
+			out, _ = exits(t, 2, strings.Fields(everywhere+"--yes")...)
 			assert.Contains(t, out, "\n4 of 8 images retired\n")
-			code, out, errOut = command(t, "", strings.Fields("ami retire --region eu-north-1,eu-west-1 --keep 2 --older-than 30 --deregister --yes")...)
-			assert.Equal(t, 0, code, errOut)
+			out = succeeds(t, strings.Fields("ami retire --region eu-north-1,eu-west-1 --keep 2 --older-than 30 --deregister --yes")...)
 			assert.Contains(t, out, "\n4 of 8 images retired\n")
 		})
 	}
@@ -330,8 +315,7 @@ func TestFailedChangesAreReported(t *testing.T) {
 	w := regional(t)
 	w.Fail("ec2:DeleteSnapshot", 2, "OperationNotPermitted", 400) // with the AMI, and alone
 	w.Fail("ec2:DeregisterImage", 1, "InternalError", 400)
-	code, out, errOut := command(t, "", strings.Fields(everywhere+"--deregister --yes")...)
-	assert.Equal(t, 1, code, errOut)
+	out, errOut := exits(t, 1, strings.Fields(everywhere+"--deregister --yes")...)
 	assert.Contains(t, errOut, "deregistering the image ami-")
 	assert.Contains(t, errOut, "deleting the snapshot snap-")
 	assert.Contains(t, out, "; used by: unknown, because the snapshot could not be deleted\n")
@@ -341,8 +325,7 @@ func TestFailedChangesAreReported(t *testing.T) {
 
 	w = regional(t)
 	w.Fail("ec2:EnableImageDeprecation", 1, "InternalError", 400)
-	code, out, errOut = command(t, "", strings.Fields(everywhere+"--yes")...)
-	assert.Equal(t, 1, code)
+	out, errOut = exits(t, 1, strings.Fields(everywhere+"--yes")...)
 	assert.Contains(t, errOut, "deprecating the image ami-")
 	assert.Contains(t, out, "\n5 of 12 images retired\n")
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
@@ -152,8 +151,7 @@ func TestImagesInUseAreKept(t *testing.T) {
 			w.PageSize = 1
 			c.use(w)
 			for _, yes := range []string{"", "--yes"} {
-				code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 1 --older-than 1 "+yes)...)
-				require.Equal(t, 0, code, errOut)
+				out := succeeds(t, strings.Fields("ami retire --deregister --keep 1 --older-than 1 "+yes)...)
 				assert.True(t, strings.HasPrefix(out, notSeen), out)
 				if c.want == "" {
 					assert.Contains(t, out, "deregister "+third)
@@ -230,8 +228,7 @@ func TestUnreadableListsKeepAllImages(t *testing.T) {
 			t.Run(action+"/"+name, func(t *testing.T) {
 				w.Heal()
 				c.hide(w)
-				code, out, errOut := command(t, "", "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
-				assert.Equal(t, 2, code)
+				out, errOut := exits(t, 2, "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
 				assert.Contains(t, errOut, c.want)
 				assert.Contains(t, out, "keep "+third+" (debian-3, made ")
 				assert.Contains(t, out, "; used by: unknown, because a list could not be read\n")
@@ -251,8 +248,7 @@ func TestImagesChangedDuringRetireAreKept(t *testing.T) {
 			w.Launch("i-9", third)
 		}
 	})
-	code, out, errOut := command(t, "", "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
-	assert.Equal(t, 2, code, out)
+	_, errOut := exits(t, 2, "ami", "retire", "--deregister", "--keep", "1", "--older-than", "1", "--yes")
 	assert.Equal(t, "eksnode: AMIs or their users changed during the search, and nothing was deregistered; run eksnode ami retire again\n", errOut)
 	assert.Len(t, w.Images, 7)
 }
@@ -268,8 +264,7 @@ func TestSnapshotsInUseAreKept(t *testing.T) {
 	}
 	want := "keep the snapshot snap-1 of ami-00000001; used by: a permission for the account 111111111111\n"
 	for _, yes := range []string{"", "--yes"} {
-		code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 1 --older-than 1 "+yes)...)
-		require.Equal(t, 0, code, errOut)
+		out := succeeds(t, strings.Fields("ami retire --deregister --keep 1 --older-than 1 "+yes)...)
 		assert.Contains(t, out, want)
 		assert.Contains(t, out, "keep the snapshot snap-0 of ami-00000002; used by: ami-00000000\n")
 		assert.Contains(t, out, "keep the snapshot snap-4 of ami-00000003; used by: ami-00000004\n")
@@ -281,8 +276,7 @@ func TestSnapshotsInUseAreKept(t *testing.T) {
 func TestSnapshotsThatStayAreReported(t *testing.T) {
 	w := fleet(t)
 	w.Fail("ec2:DeleteSnapshot", 2, "OperationNotPermitted", 400) // with the AMI, and alone
-	code, out, errOut := command(t, "", strings.Fields("ami retire --deregister --keep 2 --older-than 115 --yes")...)
-	assert.Equal(t, 1, code)
+	out, errOut := exits(t, 1, strings.Fields("ami retire --deregister --keep 2 --older-than 115 --yes")...)
 	assert.Contains(t, errOut, "eksnode: deleting the snapshot snap-4 of ami-00000004: OperationNotPermitted: as the test wants it (AWS request ID: ")
 	assert.Contains(t, out, "deregister ami-00000004 (debian-4, made ")
 	assert.Contains(t, out, "\nkeep the snapshot snap-4 of ami-00000004; used by: unknown, because the snapshot could not be deleted\n1 of 6 images retired\n")
@@ -302,14 +296,12 @@ func TestTheImagePolicyEqualsTheCalls(t *testing.T) {
 	everything(w)
 	orphaned(w, "snap-0f", "eu-west-1", "", 0)
 	for _, args := range []string{"list --region eu-west-1", "publish ami-00000000 --parameter /n", "retire --older-than 1 --yes", "retire --deregister --keep 1 --older-than 1 --yes", "retire --orphans --older-than 0 --yes"} {
-		code, _, errOut := command(t, "", strings.Fields("ami "+args)...)
-		require.Equal(t, 0, code, errOut)
+		succeeds(t, strings.Fields("ami "+args)...)
 	}
 	assert.Equal(t, awsapi.ImageActions(), slices.Sorted(maps.Keys(w.Count())))
 	for _, action := range awsapi.ImageActions() {
 		assert.True(t, cli.Operation(action), action)
 	}
-	code, out, _ := command(t, "", "ami", "--policy")
-	assert.Equal(t, 0, code)
+	out, _ := exits(t, 0, "ami", "--policy")
 	assert.Contains(t, out, `"ssm:GetParameterHistory",`)
 }

@@ -95,8 +95,7 @@ func TestSnapshotsThatCannotBeReadAreErrors(t *testing.T) {
 			}
 			file := filepath.Join(t.TempDir(), "x.raw")
 			for _, args := range [][]string{{"audit", "--ami", cloudImage}, {"audit", "--snapshot", cloudSnapshot}, {"ami", "export", cloudSnapshot, file}} {
-				code, out, errOut := command(t, "", args...)
-				assert.Equal(t, 2, code)
+				out, errOut := exits(t, 2, args...)
 				assert.Empty(t, out)
 				assert.Contains(t, errOut, cloudSnapshot)
 				assert.Contains(t, errOut, one.says)
@@ -115,8 +114,7 @@ func TestAnEncryptedSnapshotIsAuditedWithItsKey(t *testing.T) {
 	double.Keys = []string{key}
 	double.Fail("ListSnapshotBlocks", 2, ebsdirect.Failure{Status: http.StatusInternalServerError, Code: "InternalServerException", Message: "try again"})
 	double.Fail("GetSnapshotBlock", 3, ebsdirect.Failure{Status: http.StatusBadRequest, Code: "RequestThrottledException", Message: "slower"})
-	code, out, errOut := command(t, "", "audit", "--ami", cloudImage)
-	assert.Equal(t, 1, code, errOut)
+	out, _ := exits(t, 1, "audit", "--ami", cloudImage)
 	assert.Contains(t, out, "/etc/machine-id")
 }
 
@@ -133,8 +131,7 @@ func TestDisksWithoutOneRootAreErrors(t *testing.T) {
 		out, err := exec.Command("sh", "-ec", script, "sh", disk).CombinedOutput()
 		require.NoError(t, err, string(out))
 		cloudWith(t, disk, nil)
-		code, text, errOut := command(t, "", "audit", "--ami", cloudImage)
-		assert.Equal(t, 2, code)
+		text, errOut := exits(t, 2, "audit", "--ami", cloudImage)
 		assert.Empty(t, text)
 		assert.Contains(t, errOut, "auditing the root volume /dev/xvda of "+cloudImage+" ("+cloudSnapshot+" in eu-west-1): ")
 		assert.Contains(t, errOut, says)
@@ -151,12 +148,10 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 	folder := t.TempDir()
 	require.NoError(t, syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=32m"))
 	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
-	code, _, errOut := command(t, "", "audit", "--ami", cloudImage, "--cache-folder", folder)
-	assert.Equal(t, 2, code)
+	_, errOut := exits(t, 2, "audit", "--ami", cloudImage, "--cache-folder", folder)
 	assert.Regexp(t, `the folder `+folder+`/snapshots/`+cloudSnapshot+` has 33\.\d MB free, but 67\.1 MB are still to be read: no space left on device; make space, or choose another folder with --cache-folder\n$`, errOut)
 	assert.Zero(t, double.Count().Calls["GetSnapshotBlock"])
-	code, _, errOut = command(t, "", "ami", "export", cloudImage, filepath.Join(folder, "x.raw"))
-	assert.Equal(t, 2, code)
+	_, errOut = exits(t, 2, "ami", "export", cloudImage, filepath.Join(folder, "x.raw"))
 	assert.Contains(t, errOut, "make space, or name a file on another disk")
 	left, err := os.ReadDir(filepath.Join(folder, "snapshots"))
 	require.NoError(t, err)
@@ -170,8 +165,7 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 			assert.ErrorIs(t, os.WriteFile(filepath.Join(folder, "other"), make([]byte, 72<<20), 0o600), syscall.ENOSPC)
 		}
 	})
-	code, _, errOut = command(t, "", "audit", "--ami", cloudImage, "--cache-folder", folder)
-	assert.Equal(t, 2, code)
+	_, errOut = exits(t, 2, "audit", "--ami", cloudImage, "--cache-folder", folder)
 	assert.Contains(t, errOut, "disk.raw.part: no space left on device; the next run reads the rest; make space, or choose another folder with --cache-folder")
 }
 
@@ -192,8 +186,7 @@ func TestAnExportIsTheDisk(t *testing.T) {
 	w, double := cloudWith(t, disk, nil)
 	w.Prompt("the test counts calls")
 	file := filepath.Join(t.TempDir(), "node.raw")
-	code, out, errOut := command(t, "", "ami", "export", cloudImage, file)
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, "ami", "export", cloudImage, file)
 	assert.Regexp(t, `^`+file+` is the root volume /dev/xvda of `+cloudImage+` \(`+cloudSnapshot+` in eu-west-1\): a disk of 1 GiB with 128 blocks \(67\.1 MB\), 67\.1 MB fetched in .*
 digest: sha256:[0-9a-f]{64}
 for qcow2: qemu-img convert -f raw -O qcow2 `+file+` .*/node\.qcow2\n$`, out)
@@ -216,13 +209,11 @@ for qcow2: qemu-img convert -f raw -O qcow2 `+file+` .*/node\.qcow2\n$`, out)
 		"eksnode ami export needs an AMI or a snapshot, and a file":         {cloudImage},
 		"--region us-east-1: eu-west-1:" + cloudImage + " is in another":    {"eu-west-1:" + cloudImage, "x.raw", "--region", "us-east-1"},
 	} {
-		code, _, errOut := command(t, "", append([]string{"ami", "export"}, args...)...)
-		assert.Equal(t, 2, code)
+		_, errOut := exits(t, 2, append([]string{"ami", "export"}, args...)...)
 		assert.Contains(t, errOut, want)
 	}
 	calls := double.Count().Calls["GetSnapshotBlock"]
-	code, out, errOut = command(t, "", "ami", "export", "eu-west-1:"+cloudSnapshot, file, "--force", "--output", "json")
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, "ami", "export", "eu-west-1:"+cloudSnapshot, file, "--force", "--output", "json")
 	assert.Equal(t, calls+128, double.Count().Calls["GetSnapshotBlock"])
 	assert.JSONEq(t, `{"file": "`+file+`", "size": 1073741824, "used": 67108864, "fetched": 67108864, "snapshot": "`+cloudSnapshot+`", "region": "eu-west-1",
 		"digest": "`+digest+`"}`, out)
@@ -259,8 +250,7 @@ func TestExportsReadWhatBoto3Wrote(t *testing.T) {
 	words := strings.Fields(out)
 	require.Len(t, words, 2, out)
 	file := filepath.Join(t.TempDir(), "x.raw")
-	code, _, errOut := command(t, "", "ami", "export", words[0], file)
-	require.Equal(t, 0, code, errOut)
+	succeeds(t, "ami", "export", words[0], file)
 	assert.Equal(t, words[1], fmt.Sprintf("%x", hashOf(t, file, 0)))
 }
 
@@ -287,8 +277,7 @@ func TestAStoppedExportGoesOn(t *testing.T) {
 	double.Before("GetSnapshotBlock", nil)
 	require.NoFileExists(t, file)
 	before := double.Count().Calls["GetSnapshotBlock"]
-	code, _, errOut := command(t, "", "ami", "export", cloudImage, file)
-	require.Equal(t, 0, code, errOut)
+	succeeds(t, "ami", "export", cloudImage, file)
 	assert.Less(t, double.Count().Calls["GetSnapshotBlock"]-before, 100)
 	assert.Equal(t, hashOf(t, disk, 1<<30), hashOf(t, file, 0))
 }
@@ -296,14 +285,11 @@ func TestAStoppedExportGoesOn(t *testing.T) {
 // The printed policy has the permissions for the calls, and those of KMS.
 func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
 	w, double := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
-	code, _, errOut := command(t, "", "ami", "publish", cloudImage, "--parameter", "/node")
-	require.Equal(t, 0, code, errOut)
+	succeeds(t, "ami", "publish", cloudImage, "--parameter", "/node")
 	w.Image(cloudImage).Source = "ami-00000000000c0de01"
 	before := w.Count()
-	code, _, errOut = command(t, "", "audit", "--ami", "resolve:ssm:/node", "--skip-rules", "not-a-node")
-	require.Equal(t, 0, code, errOut)
-	code, _, errOut = command(t, "", "ami", "export", cloudImage, filepath.Join(t.TempDir(), "x.raw"))
-	require.Equal(t, 0, code, errOut)
+	succeeds(t, "audit", "--ami", "resolve:ssm:/node", "--skip-rules", "not-a-node")
+	succeeds(t, "ami", "export", cloudImage, filepath.Join(t.TempDir(), "x.raw"))
 	made := []string{"kms:Decrypt"} // EBS calls KMS itself
 	for call, n := range w.Count() {
 		if n > before[call] {
@@ -315,8 +301,7 @@ func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
 	}
 	slices.Sort(made)
 	for _, args := range [][]string{{"audit", "--policy"}, {"ami", "export", "--policy"}} {
-		code, out, errOut := command(t, "", args...)
-		require.Equal(t, 0, code, errOut)
+		out := succeeds(t, args...)
 		want := made
 		if args[0] == "ami" { // only an audit asks where an AMI comes from
 			want = slices.DeleteFunc(slices.Clone(made), func(one string) bool { return one == "ec2:GetImageAncestry" })

@@ -40,35 +40,30 @@ func checksOfAnInstance() int { return len(preflight.Table()) - 9 }
 
 func TestPreflightOutput(t *testing.T) {
 	w := sampled(t)
-	code, out, errOut := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node)
-	assert.Equal(t, 0, code, out+errOut)
+	out, _ := exits(t, 0, "preflight", "--cluster", "my-cluster", "--instance", node)
 	assert.Contains(t, out, "OK       cluster               ACTIVE, Kubernetes 1.34, services 10.100.0.0/16,\n                               authentication API_AND_CONFIG_MAP\n")
 	assert.True(t, strings.HasSuffix(out, fmt.Sprintf("\n%d OK, 0 FAIL, 0 WARN, 0 UNKNOWN\n", checksOfAnInstance())), out)
 
 	untag(w)
-	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node)
-	assert.Equal(t, 1, code)
+	out, _ = exits(t, 1, "preflight", "--cluster", "my-cluster", "--instance", node)
 	assert.Contains(t, out, "FAIL     cluster-tag           the instance "+node+" has no tag\n                               kubernetes.io/cluster/my-cluster=owned\n"+
 		"  aws ec2 create-tags --resources "+node+" --tags \\\n    Key=kubernetes.io/cluster/my-cluster,Value=owned\n")
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node, "--output", "junit")
 	assert.Contains(t, out, fmt.Sprintf(`<testsuite name="eksnode preflight" tests="%d" failures="1" errors="0" skipped="0">`, checksOfAnInstance()))
 	_, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--output", "json")
 	assert.Contains(t, out, `"target": "launch template nodes, version $Default"`)
-	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
-	assert.Equal(t, 0, code)
+	out, _ = exits(t, 0, "preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0")
 	assert.Contains(t, out, "left out, as they need settings of nodes, which an AMI alone does not have:\n")
 
 	w.Deny("ec2:DescribeVpcs")
-	code, out, _ = command(t, "", "preflight", "--cluster", "my-cluster", "--launch-template", "nodes")
-	assert.Equal(t, 2, code, out)
+	out, _ = exits(t, 2, "preflight", "--cluster", "my-cluster", "--launch-template", "nodes")
 	clear(w.Entries)
 	auth := "kind: ConfigMap\ndata: {mapRoles: '[{rolearn: \"arn:aws:iam::123456789012:role/node\", username: \"system:node:{{EC2PrivateDNSName}}\", groups: [system:bootstrappers, system:nodes]}]'}\n"
 	_, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--aws-auth", "-")
 	assert.Contains(t, out, "OK       access                by aws-auth\n")
 	assert.Contains(t, out, "OK       aws-auth              arn:aws:iam::123456789012:role/node is a node\n")
 
-	code, out, _ = command(t, "", "preflight", "--policy")
-	assert.Equal(t, 0, code)
+	out, _ = exits(t, 0, "preflight", "--policy")
 	assert.Contains(t, out, `"eks:DescribeCluster",`)
 }
 
@@ -137,11 +132,9 @@ func TestUserDataFromTheCluster(t *testing.T) {
 		require.Equal(t, 0, code, "%s: %s", f.ID, errOut)
 		file := t.TempDir() + "/user-data"
 		require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
-		code, out, _ = command(t, "", "userdata", "check", file)
-		assert.Equal(t, 0, code, out)
+		out, _ = exits(t, 0, "userdata", "check", file)
 	}
-	code, _, errOut := command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "other")
-	assert.Equal(t, 2, code)
+	_, errOut := exits(t, 2, "userdata", "render", "--family", "al2023", "--cluster", "other")
 	assert.Regexp(t, `^eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other\. \(AWS request ID: \w+\)\n$`, errOut)
 	_, _, errOut = command(t, "", "userdata", "render", "--family", "al2023", "--cluster", "a", "--description", "b")
 	assert.Equal(t, "eksnode: --description and --cluster exclude each other; use one of them\n", errOut)
@@ -150,8 +143,7 @@ func TestUserDataFromTheCluster(t *testing.T) {
 func TestManifestsOutput(t *testing.T) {
 	w := sampled(t)
 	const role = "arn:aws:iam::123456789012:role/node"
-	code, out, errOut := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--ami", "ami-0123456789abcdef0", "--instance-profile", "nodes")
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, "manifests", "--cluster", "my-cluster", "--role", role, "--ami", "ami-0123456789abcdef0", "--instance-profile", "nodes")
 	for _, heading := range []string{"# role: ", "\n\n# policies: ", "\n\n# cni-role: ", "\n\n# access-entry: ", "\n\n# aws-auth: ", "\n\n# launch-template: ", "\n\n# nodeclass: ", "\n\n# tags: "} {
 		assert.Contains(t, out, heading)
 	}
@@ -162,12 +154,11 @@ func TestManifestsOutput(t *testing.T) {
 	// The printed aws-auth ConfigMap passes the preflight.
 	_, auth, _ := command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth")
 	clear(w.Entries)
-	code, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--instance", node, "--aws-auth", "-")
+	code, out, _ := command(t, auth, "preflight", "--cluster", "my-cluster", "--instance", node, "--aws-auth", "-")
 	assert.Equal(t, 0, code, out)
 	_, out, _ = command(t, auth, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-", "--windows")
 	assert.Contains(t, out, "# + ")
-	code, out, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
-	assert.Equal(t, 2, code)
+	out, errOut := exits(t, 2, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
 	assert.Empty(t, out, "without the live ConfigMap, kubectl must get no manifest")
 	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: the input is empty; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
 
@@ -180,8 +171,7 @@ func TestManifestsOutput(t *testing.T) {
 	_, out, _ = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni", "--windows")
 	assert.Contains(t, out, `enable-windows-ipam: "true"`)
 
-	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
-	assert.Equal(t, 2, code)
+	_, errOut = exits(t, 2, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "vpc-cni")
 	assert.Equal(t, "eksnode: --only vpc-cni: not needed for these nodes; launch-template and nodeclass need --ami, vpc-cni needs --windows, cni-role needs --cni-permissions pod-identity\n", errOut)
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
 	assert.Contains(t, errOut, `--only: the manifest "x" is unknown`)

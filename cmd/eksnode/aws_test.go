@@ -31,6 +31,21 @@ func command(t *testing.T, in string, args ...string) (code int, out, errOut str
 	return code, o.String(), e.String()
 }
 
+// exits runs eksnode, which must end with an exit code.
+func exits(t *testing.T, want int, args ...string) (out, errOut string) {
+	t.Helper()
+	code, out, errOut := command(t, "", args...)
+	require.Equal(t, want, code, "%q: %s%s", args, out, errOut)
+	return out, errOut
+}
+
+// succeeds runs eksnode, and returns what it prints.
+func succeeds(t *testing.T, args ...string) string {
+	t.Helper()
+	out, _ := exits(t, 0, args...)
+	return out
+}
+
 // unreachableAWS points the SDK to a server that only counts calls.
 func unreachableAWS(t *testing.T) *atomic.Int64 {
 	t.Helper()
@@ -94,8 +109,7 @@ func TestWrongUsageNamesTheRemedy(t *testing.T) {
 		"completion tcsh":     `eksnode completion: "tcsh" is not known; known: bash, zsh, fish, powershell`,
 		"completion bash zsh": `eksnode completion takes only a shell (bash, zsh, fish, powershell); "zsh" is one argument too many; eksnode completion --help shows the usage`,
 	} {
-		code, out, errOut := command(t, "", strings.Fields(args)...)
-		assert.Equal(t, 2, code, args)
+		out, errOut := exits(t, 2, strings.Fields(args)...)
 		assert.Empty(t, out, args)
 		assert.Equal(t, want+"\n", errOut, args)
 	}
@@ -109,15 +123,13 @@ func TestMissingCredentialsOrConnectionIsOneError(t *testing.T) {
 	preflight := []string{"preflight", "--cluster", "my-cluster", "--ami", "ami-0123456789abcdef0"}
 	t.Run("no credentials", func(t *testing.T) {
 		t.Setenv("AWS_ACCESS_KEY_ID", "")
-		code, out, errOut := command(t, "", preflight...)
-		assert.Equal(t, 2, code)
+		out, errOut := exits(t, 2, preflight...)
 		assert.Empty(t, out)
 		assert.Contains(t, errOut, "eksnode: credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: ")
 	})
 	t.Run("no connection", func(t *testing.T) {
 		t.Setenv("AWS_MAX_ATTEMPTS", "1")
-		code, out, errOut := command(t, "", append(preflight, "--endpoint", "http://127.0.0.1:1")...)
-		assert.Equal(t, 2, code)
+		out, errOut := exits(t, 2, append(preflight, "--endpoint", "http://127.0.0.1:1")...)
 		assert.Empty(t, out)
 		assert.Contains(t, errOut, "eksnode: reading the caller's identity: ")
 		assert.Contains(t, errOut, "connection refused")

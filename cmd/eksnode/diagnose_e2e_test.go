@@ -29,12 +29,11 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 	w := aws.New(t)
 	w.Serve()
 	says(w, "booting\r\n"+swapIsOn)
-	code, out, errOut := command(t, "", "diagnose", silentNode)
-	assert.Equal(t, 1, code, errOut)
+	out, errOut := exits(t, 1, "diagnose", silentNode)
 	assert.Contains(t, out, "swap: swap is on\n  "+silentNode+":2: [   12.3] kubelet[1]: ")
 	calls := w.Calls()
 	require.Len(t, calls, 1)
-	code, out, errOut = command(t, swapIsOn, "diagnose", silentNode, "-", "--output", "json")
+	code, out, errOut := command(t, swapIsOn, "diagnose", silentNode, "-", "--output", "json")
 	assert.Equal(t, 1, code, errOut)
 	assert.Contains(t, out, `"count": 2`)
 
@@ -42,8 +41,7 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 	for _, refusal := range []string{"UnsupportedOperation", "InvalidParameterCombination"} {
 		w.Fail("ec2:GetConsoleOutput", 1, refusal, 400)
 		before := w.Count()["ec2:GetConsoleOutput"]
-		code, out, errOut = command(t, "", "diagnose", silentNode)
-		assert.Equal(t, 1, code, errOut)
+		out, errOut = exits(t, 1, "diagnose", silentNode)
 		assert.Contains(t, out, "swap: ")
 		assert.Equal(t, before+2, w.Count()["ec2:GetConsoleOutput"])
 	}
@@ -54,8 +52,7 @@ func TestDiagnoseReadsTheConsoleFromMoto(t *testing.T) {
 	w := aws.Sample(t)
 	w.Serve()
 	w.Name(silentNode, w.Do("ec2:RunInstances", "ImageId", aws.NodeImage, "MinCount", "1", "MaxCount", "1"), `<instanceId>(i-[0-9a-f]+)</instanceId>`)
-	code, out, errOut := command(t, "", "diagnose", silentNode)
-	assert.Equal(t, 0, code, errOut)
+	out := succeeds(t, "diagnose", silentNode)
 	assert.Contains(t, out, "unknown: no known cause was found\n")
 }
 
@@ -86,8 +83,7 @@ func TestDiagnoseRefusesInstances(t *testing.T) {
 			w := aws.New(t)
 			w.Serve()
 			c.change(w)
-			code, out, errOut := command(t, "", append([]string{"diagnose"}, c.args...)...)
-			assert.Equal(t, 2, code)
+			out, errOut := exits(t, 2, append([]string{"diagnose"}, c.args...)...)
 			assert.Empty(t, out)
 			assert.True(t, strings.HasPrefix(errOut, c.want), errOut)
 			assert.Equal(t, 1, strings.Count(errOut, "\n"), "the last line has the cause")
@@ -104,16 +100,14 @@ func TestDiagnoseReadsAFileThatLooksLikeAnInstance(t *testing.T) {
 	require.NoError(t, os.WriteFile(silentNode, []byte(swapIsOn), 0o600))
 	require.NoError(t, os.WriteFile("i-logs", []byte(swapIsOn), 0o600))
 	for _, name := range []string{"./" + silentNode, filepath.Join(mustWd(t), silentNode), "i-logs"} {
-		code, out, errOut := command(t, "", "diagnose", name)
-		assert.Equal(t, 1, code, errOut)
+		out, _ := exits(t, 1, "diagnose", name)
 		assert.Contains(t, out, name+":1: ")
 	}
 	assert.Empty(t, w.Calls())
 }
 
 func TestDiagnosePrintsItsPolicy(t *testing.T) {
-	code, out, errOut := command(t, "", "diagnose", "--policy")
-	assert.Equal(t, 0, code, errOut)
+	out := succeeds(t, "diagnose", "--policy")
 	assert.Contains(t, out, `"ec2:GetConsoleOutput"`)
 	assert.NotContains(t, out, "ec2:Describe")
 }

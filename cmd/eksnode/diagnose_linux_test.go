@@ -36,22 +36,19 @@ func TestDiagnoseReadsJournals(t *testing.T) {
 	root := t.TempDir()
 	journal := filepath.Join(root, "var/log/journal/0123456789abcdef0123456789abcdef/system.journal")
 	putJournal(t, journal)
-	code, out, errOut := command(t, "", "diagnose", "--root", root)
-	assert.Equal(t, 1, code, errOut)
+	out, _ := exits(t, 1, "diagnose", "--root", root)
 	assert.Contains(t, out, "\n  "+root+"/var/log/journal:")
 	assert.Contains(t, out, "unauthorized: ")
 	assert.NotContains(t, out, "swap: ")
 
-	code, out, errOut = command(t, "", "diagnose", journal)
-	assert.Equal(t, 1, code, errOut)
+	out, _ = exits(t, 1, "diagnose", journal)
 	assert.Contains(t, out, "\n  "+journal+":")
 
 	// A link to the journal of another machine is not followed.
 	other := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(other, "var/log"), 0o755))
 	require.NoError(t, os.Symlink(filepath.Join(root, "var/log/journal"), filepath.Join(other, "var/log/journal")))
-	code, out, _ = command(t, "", "diagnose", "--root", other)
-	assert.Equal(t, 2, code, out)
+	out, _ = exits(t, 2, "diagnose", "--root", other)
 	assert.Empty(t, out)
 }
 

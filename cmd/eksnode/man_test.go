@@ -340,8 +340,7 @@ func TestMalformedNamesAreRefusedBeforeAnyCall(t *testing.T) {
 		"userdata render --family al2023 --cluster a.b":                               "--cluster: \"a.b\" is not a cluster name such as my-cluster: a name has letters, digits, dashes and underscores, and begins with a letter or a digit",
 		"userdata render --family karpenter --cluster c --ami x":                      "--ami: \"x\" is not an AMI ID such as ami-0123456789abcdef0",
 	} {
-		code, out, errOut := command(t, "", strings.Fields(args)...)
-		assert.Equal(t, 2, code, args)
+		out, errOut := exits(t, 2, strings.Fields(args)...)
 		assert.Empty(t, out, args)
 		assert.Equal(t, "eksnode: "+want+"\n", errOut, args)
 	}

@@ -236,20 +236,17 @@ func TestManifestsWithoutPermissions(t *testing.T) {
 			w.Deny(action)
 		}
 	}
-	code, out, errOut := command(t, "", "manifests", "--cluster", "my-cluster", "--role", sampleRole)
-	require.Equal(t, 0, code, errOut)
+	out := succeeds(t, "manifests", "--cluster", "my-cluster", "--role", sampleRole)
 	assert.Contains(t, out, "nothing exists: reading\n# the role node: the permission iam:GetRole is missing: User:")
 	assert.Contains(t, out, "aws iam create-role --role-name node ")
 	assert.Contains(t, out, "aws eks create-access-entry ")
 	w.Heal()
 
 	w.Do("iam:CreateRole", "RoleName", "deep", "Path", "/eks/", "AssumeRolePolicyDocument", "{}")
-	code, _, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", "arn:aws:iam::123456789012:role/deep")
-	assert.Equal(t, 2, code)
+	_, errOut := exits(t, 2, "manifests", "--cluster", "my-cluster", "--role", "arn:aws:iam::123456789012:role/deep")
 	assert.Equal(t, "eksnode: --role: the account has no role arn:aws:iam::123456789012:role/deep; the role deep is arn:aws:iam::123456789012:role/eks/deep\n", errOut)
 
-	code, out, errOut = command(t, "", "manifests", "--cluster", "my-cluster", "--role", "arn:aws:iam::999999999999:role/node")
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, "manifests", "--cluster", "my-cluster", "--role", "arn:aws:iam::999999999999:role/node")
 	assert.Contains(t, out, "# Not possible: the role arn:aws:iam::999999999999:role/node is in another\n# account than the cluster my-cluster,")
 	assert.Contains(t, out, "Run the commands with credentials of 999999999999.")
 	assert.NotContains(t, out, "Nothing to do: the role node", "the role of that name in this account is another role")
@@ -263,8 +260,7 @@ func TestThePolicyOfManifestsEqualsTheCalls(t *testing.T) {
 	manifests := []string{"manifests", "--cluster", "my-cluster", "--role", sampleRole, "--ami", aws.NodeImage}
 	ok := func(more ...string) {
 		t.Helper()
-		code, _, errOut := command(t, "", append(manifests, more...)...)
-		require.Equal(t, 0, code, errOut)
+		succeeds(t, append(manifests, more...)...)
 	}
 	ok()
 	w.Clusters["my-cluster"]["version"] = "1.34"
@@ -274,8 +270,7 @@ func TestThePolicyOfManifestsEqualsTheCalls(t *testing.T) {
 	ok("--instance-profile", "other")
 	w.Put("/eksnode/debian", aws.NodeImage)
 	ok("--ami", "resolve:ssm:/eksnode/debian", "--volume-initialization-rate", "100")
-	code, out, _ := command(t, "", "manifests", "--policy")
-	require.Equal(t, 0, code)
+	out, _ := exits(t, 0, "manifests", "--policy")
 	var policy struct{ Statement []struct{ Action []string } }
 	require.NoError(t, json.Unmarshal([]byte(out), &policy))
 	assert.Equal(t, slices.Sorted(maps.Keys(w.Count())), policy.Statement[0].Action)
@@ -291,13 +286,12 @@ func TestAnInitializationRatePinsTheParameter(t *testing.T) {
 	assert.Contains(t, out, "    - ssmParameter: /eksnode/debian\n")
 	assert.NotContains(t, out, "snapshotID")
 	w.Put("/eksnode/debian", aws.NodeImage)
-	code, out, errOut := command(t, "", append(args, "nodeclass", "--volume-initialization-rate", "300")...)
-	require.Equal(t, 0, code, errOut)
+	out = succeeds(t, append(args, "nodeclass", "--volume-initialization-rate", "300")...)
 	assert.Contains(t, out, "    - ssmParameter: /eksnode/debian:2\n")
 	assert.Contains(t, out, "        snapshotID: snap-1\n        volumeInitializationRate: 300\n")
 	_, out, _ = command(t, "", append(args, "launch-template", "--volume-initialization-rate", "300")...)
 	assert.Contains(t, out, `"ImageId": "resolve:ssm:/eksnode/debian:2"`)
 	assert.Contains(t, out, `"VolumeInitializationRate": 300`)
-	_, _, errOut = command(t, "", append(args, "nodeclass", "--cni-permissions", "irsa")...)
+	_, _, errOut := command(t, "", append(args, "nodeclass", "--cni-permissions", "irsa")...)
 	assert.Equal(t, "eksnode: --cni-permissions: \"irsa\" is not known; known: pod-identity, node\n", errOut)
 }

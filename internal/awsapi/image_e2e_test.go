@@ -52,13 +52,6 @@ func TestNewestFindsTheImage(t *testing.T) {
 	}
 }
 
-func TestATruncatedImageListIsAnError(t *testing.T) {
-	w := served(t)
-	w.Break("ec2:DescribeImages")
-	_, err := open(t, awsapi.Options{}).Image(t.Context(), "ami-22222222")
-	require.ErrorContains(t, err, "describing the image ami-22222222: ")
-}
-
 // SSM validates an image ID before the parameter changes, so Publish waits.
 func TestPublishWaitsForTheParameter(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -160,22 +153,6 @@ func open(t *testing.T, o awsapi.Options) *awsapi.AWS {
 	return a
 }
 
-func TestClusterIsDescribed(t *testing.T) {
-	served(t)
-	c, err := open(t, awsapi.Options{}).Cluster(t.Context(), "my-cluster")
-	require.NoError(t, err)
-	assert.Regexp(t, `^https://oidc\.eks\.eu-west-1\.amazonaws\.com/id/.+$`, c.Issuer)
-	c.Issuer = ""
-	assert.Equal(t, awsapi.Cluster{
-		Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
-		Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: aws.CA, ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
-		AuthenticationMode: "API_AND_CONFIG_MAP", VPC: "vpc-1", Subnets: []string{"subnet-1", "subnet-2"},
-		ClusterSecurityGroup: "sg-cluster", SecurityGroups: []string{"sg-extra"}, PrivateAccess: true,
-		Role: "arn:aws:iam::123456789012:role/cluster",
-	}, c)
-	assert.True(t, c.Active())
-}
-
 // Errors name the call and the missing permission. Throttled calls are retried.
 func TestErrorsOfClusterCalls(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -201,24 +178,6 @@ func TestErrorsOfClusterCalls(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-}
-
-func TestAccessEntriesAndAddonsAreRead(t *testing.T) {
-	w := served(t)
-	w.PageSize = 1
-	a := open(t, awsapi.Options{})
-	entry, err := a.AccessEntry(t.Context(), "my-cluster", "arn:aws:iam::123456789012:role/node")
-	require.NoError(t, err)
-	assert.Equal(t, "EC2_LINUX", entry.Type)
-	_, err = a.AccessEntry(t.Context(), "my-cluster", "arn:aws:iam::123456789012:role/other")
-	assert.True(t, awsapi.IsNotFound(err), "%v", err)
-	addons, err := a.Addons(t.Context(), "my-cluster")
-	require.NoError(t, err)
-	assert.Equal(t, []awsapi.Addon{
-		{Name: "coredns", Version: "v1.12.1-eksbuild.2", Status: "ACTIVE"}, {Name: "kube-proxy", Version: "v1.34.0-eksbuild.2", Status: "ACTIVE"},
-		{Name: "vpc-cni", Version: "v1.20.4-eksbuild.2", Status: "ACTIVE"},
-	}, addons)
-	assert.Equal(t, 3, w.Count()["eks:ListAddons"], "all pages must be requested")
 }
 
 func TestOptionsOfOpen(t *testing.T) {
@@ -250,11 +209,6 @@ func TestOptionsOfOpen(t *testing.T) {
 		t.Setenv("AWS_REGION", "")
 		_, err := awsapi.Open(t.Context(), awsapi.Options{})
 		require.EqualError(t, err, "region is missing; also AWS_REGION and the profile set no region")
-	})
-	t.Run("account", func(t *testing.T) {
-		account, err := open(t, awsapi.Options{}).Account(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, aws.Account, account)
 	})
 }
 

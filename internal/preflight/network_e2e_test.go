@@ -62,10 +62,8 @@ func vpc(w *aws.World, fields map[string]any) {
 func networkWorlds() []scene {
 	return []scene{
 		{nated, "the NAT gateway failed", of(instance),
-			func(w *aws.World) {
-				w.Edit("ec2:DescribeNatGateways", "<state>available<",
-					"<state>failed<")
-			}, "FAIL egress", "subnet-1 routes to nat-1, which is failed", ""},
+			edits("ec2:DescribeNatGateways", "<state>available<", "<state>failed<"), "FAIL egress",
+			"subnet-1 routes to nat-1, which is failed", ""},
 		{nated, "the NAT gateway is in a private subnet", of(instance), func(w *aws.World) {
 			w.NAT("nat-2", "subnet-2")
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
@@ -76,9 +74,9 @@ func networkWorlds() []scene {
 			w.Name("nat-2", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-3", "ConnectivityType", "private"), `<natGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
 		}, "FAIL egress", "nat-2, a private NAT gateway without a public address", ""},
-		{nated, "a blackhole", of(instance), func(w *aws.World) {
-			w.Edit("ec2:DescribeRouteTables", `(?s)(<natGatewayId>nat-1</natGatewayId>\s*<origin>CreateRoute</origin>\s*<state>)active`, "${1}blackhole")
-		}, "FAIL egress", "(blackhole)", ""},
+		{nated, "a blackhole", of(instance),
+			edits("ec2:DescribeRouteTables", `(?s)(<natGatewayId>nat-1</natGatewayId>\s*<origin>CreateRoute</origin>\s*<state>)active`, "${1}blackhole"),
+			"FAIL egress", "(blackhole)", ""},
 		{nated, "a transit gateway instead", of(instance), func(w *aws.World) {
 			w.Name("tgw-1", w.Do("ec2:CreateTransitGateway", "Description", "d"), `<transitGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "TransitGatewayId", "tgw-1")
@@ -88,10 +86,8 @@ func networkWorlds() []scene {
 			w.Edit("ec2:DescribeRouteTables", `<subnetId>subnet-1</subnetId>`, "")
 		}, "FAIL egress", "subnet-1 has no route to the internet", ""},
 		{nated, "a public subnet without public addresses", of(instance),
-			func(w *aws.World) {
-				w.Route("rtb-1", "0.0.0.0/0", "GatewayId",
-					"igw-1")
-			}, "FAIL egress", "subnet-1 routes to igw-1, but its instances get no public address", ""},
+			routes("rtb-1", "0.0.0.0/0", "GatewayId", "igw-1"), "FAIL egress",
+			"subnet-1 routes to igw-1, but its instances get no public address", ""},
 		{nated, "an endpoint with a shut security group", of(instance),
 			func(w *aws.World) {
 				w.Endpoint("ecr.api", "SecurityGroupId.1",
@@ -100,35 +96,29 @@ func networkWorlds() []scene {
 		{nated, "an S3 policy without ECR's bucket", of(instance), func(w *aws.World) {
 			w.Endpoint("s3", "PolicyDocument", `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::mine/*"}]}`)
 		}, "FAIL egress", "does not allow s3:GetObject of arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/layer", ""},
-		{isolated, "S3 without the route", of(instance, isolate), func(w *aws.World) {
-			w.Do("ec2:ModifyVpcEndpoint", "VpcEndpointId", "vpce-s3", "RemoveRouteTableId.1", "rtb-1")
-		}, "FAIL egress", "the route table rtb-1 has no route to the endpoint vpce-s3", ""},
-		{isolated, "no private DNS", of(instance, isolate), func(w *aws.World) {
-			w.Edit("ec2:DescribeVpcEndpoints", `(?s)<privateDnsEnabled>true(</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.sts)`, "<privateDnsEnabled>false$1")
-		}, "FAIL egress", "the name of com.amazonaws.eu-west-1.sts does not resolve to the endpoint vpce-sts", ""},
-		{isolated, "an endpoint that waits", of(instance, isolate), func(w *aws.World) {
-			w.Edit("ec2:DescribeVpcEndpoints", `(?s)<state>available(</state>\s*<privateDnsEnabled>true</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.ec2<)`, "<state>pendingAcceptance$1")
-		}, "FAIL egress", "is pendingAcceptance", ""},
+		{isolated, "S3 without the route", of(instance, isolate),
+			does("ec2:ModifyVpcEndpoint", "VpcEndpointId", "vpce-s3", "RemoveRouteTableId.1", "rtb-1"), "FAIL egress",
+			"the route table rtb-1 has no route to the endpoint vpce-s3", ""},
+		{isolated, "no private DNS", of(instance, isolate),
+			edits("ec2:DescribeVpcEndpoints", `(?s)<privateDnsEnabled>true(</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.sts)`, "<privateDnsEnabled>false$1"),
+			"FAIL egress", "the name of com.amazonaws.eu-west-1.sts does not resolve to the endpoint vpce-sts", ""},
+		{isolated, "an endpoint that waits", of(instance, isolate),
+			edits("ec2:DescribeVpcEndpoints", `(?s)<state>available(</state>\s*<privateDnsEnabled>true</privateDnsEnabled>\s*<serviceName>com.amazonaws.eu-west-1.ec2<)`, "<state>pendingAcceptance$1"),
+			"FAIL egress", "is pendingAcceptance", ""},
 		{isolated, "no Systems Manager", of(instance, isolate),
-			func(w *aws.World) {
-				w.Do("ec2:DeleteVpcEndpoints", "VpcEndpointId.1",
-					"vpce-ssm")
-			}, "WARN egress-ssm", "the VPC has no endpoint for com.amazonaws.eu-west-1.ssm", ""},
-		{isolated, "DNS host names are off", of(instance, isolate), func(w *aws.World) {
-			w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsHostnames.Value", "false")
-		}, "FAIL vpc-dns", "DNS host names are off in vpc-1", ""},
+			does("ec2:DeleteVpcEndpoints", "VpcEndpointId.1", "vpce-ssm"), "WARN egress-ssm",
+			"the VPC has no endpoint for com.amazonaws.eu-west-1.ssm", ""},
+		{isolated, "DNS host names are off", of(instance, isolate),
+			does("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsHostnames.Value", "false"), "FAIL vpc-dns",
+			"DNS host names are off in vpc-1", ""},
 		{isolated, "only public access", of(instance, isolate), func(w *aws.World) { vpc(w, nil) }, "FAIL endpoint-access",
 			"private access is off, and subnet-1 has no route to the internet", ""},
 		{nated, "a secondary block overlaps the services", of(instance),
-			func(w *aws.World) {
-				w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock",
-					"10.100.0.0/18")
-			}, "FAIL service-cidr", "overlaps 10.100.0.0/18 of vpc-1", ""},
+			does("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "10.100.0.0/18"), "FAIL service-cidr",
+			"overlaps 10.100.0.0/18 of vpc-1", ""},
 		{nated, "a block is Docker's", of(instance),
-			func(w *aws.World) {
-				w.Do("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock",
-					"172.17.0.0/16")
-			}, "WARN service-cidr", "172.17.0.0/16 overlaps 172.17.0.0/16", ""},
+			does("ec2:AssociateVpcCidrBlock", "VpcId", "vpc-1", "CidrBlock", "172.17.0.0/16"), "WARN service-cidr",
+			"172.17.0.0/16 overlaps 172.17.0.0/16", ""},
 		{nated, "a zone hides amazonaws.com", of(instance), func(w *aws.World) { w.Zone("amazonaws.com") },
 			"FAIL private-zones", "hides ec2.eu-west-1.amazonaws.com", ""},
 		{nated, "a zone with records", of(instance),
@@ -147,9 +137,9 @@ func networkWorlds() []scene {
 			""},
 		{open6, "no NAT gateway", of(template, dualStack), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0") },
 			"FAIL egress", "subnet-1 has no route to the internet", ""},
-		{open6, "a security group for IPv4", of(template, dualStack), func(w *aws.World) {
-			w.Edit("ec2:DescribeSecurityGroups", `<cidrIpv6>::/0<`, "<cidrIpv6>2001:db8:ffff::/48<")
-		}, "FAIL security-group-nodes", "sg-cluster of the node let nothing out to port 53", ""},
+		{open6, "a security group for IPv4", of(template, dualStack),
+			edits("ec2:DescribeSecurityGroups", `<cidrIpv6>::/0<`, "<cidrIpv6>2001:db8:ffff::/48<"),
+			"FAIL security-group-nodes", "sg-cluster of the node let nothing out to port 53", ""},
 		{nated, "an IPv6 cluster without IPv6", of(instance), func(w *aws.World) {
 			w.Clusters["my-cluster"]["kubernetesNetworkConfig"] = map[string]any{"ipFamily": "ipv6", "serviceIpv6Cidr": "fd00::/108"}
 		}, "FAIL subnet-ipv6", "neither subnet-1 nor vpc-1 has an IPv6 network", ""},

@@ -22,7 +22,7 @@ const (
 	podsTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"]}]}`
 )
 
-var nodeGroupTarget = Target{Cluster: "my-cluster", NodeGroup: "workers"}
+var group = Target{Cluster: "my-cluster", NodeGroup: "workers"}
 
 // byPodIdentity gives the VPC CNI its own role by pod identity.
 func byPodIdentity(w *aws.World) {
@@ -51,7 +51,7 @@ func needing(t *testing.T, w *aws.World, action string, target Target) Target {
 	switch action {
 	case "eks:DescribeNodegroup", "iam:GetRole":
 		w.NodeGroup("workers", map[string]any{"amiType": "AL2023_x86_64_STANDARD", "version": "1.34", "releaseVersion": "1.34.1-20251002"})
-		return nodeGroupTarget
+		return group
 	case "eks:DescribePodIdentityAssociation":
 		byPodIdentity(w)
 	case "iam:GetOpenIDConnectProvider":
@@ -76,16 +76,20 @@ func managedTemplate(w *aws.World, data ...string) {
 	w.Name("lt-2", w.Do("ec2:CreateLaunchTemplate", parameters...), `<launchTemplateId>(.*?)<`)
 }
 
-// ownImage makes a managed node group with the sample's image.
-func ownImage(w *aws.World, data ...string) {
-	managedTemplate(w, append([]string{"ImageId", aws.NodeImage, "InstanceType", "m6i.large", "UserData", base64.StdEncoding.EncodeToString([]byte(aws.UserData))}, data...)...)
-	w.NodeGroup("workers", map[string]any{"amiType": "CUSTOM", "launchTemplate": map[string]any{"name": "managed", "version": "1"}})
+// owns makes a managed node group with the sample's image.
+func owns(data ...string) func(*aws.World) {
+	return func(w *aws.World) {
+		managedTemplate(w, append([]string{"ImageId", aws.NodeImage, "InstanceType", "m6i.large",
+			"UserData", base64.StdEncoding.EncodeToString([]byte(aws.UserData))}, data...)...)
+		w.NodeGroup("workers", map[string]any{"amiType": "CUSTOM", "launchTemplate": map[string]any{"name": "managed", "version": "1"}})
+	}
 }
 
-func standard(w *aws.World, change map[string]any) {
+// managed makes a managed node group with EKS's image.
+func managed(change map[string]any) func(*aws.World) {
 	fields := map[string]any{"amiType": "AL2023_x86_64_STANDARD", "version": "1.34", "releaseVersion": "1.34.1-20251002", "instanceTypes": []string{"m6i.large", "m5.large"}}
 	maps.Copy(fields, change)
-	w.NodeGroup("workers", fields)
+	return func(w *aws.World) { w.NodeGroup("workers", fields) }
 }
 
 // classText is an EC2NodeClass for the sample's network.
@@ -141,20 +145,6 @@ const enough = `{"Version":"2012-10-17","Statement":[
 	{"Effect":"Allow","Action":"ecr:*","Resource":"arn:aws:ecr:*:*:repository/*"},
 	{"Effect":"Allow","Action":["ec2:*NetworkInterface*","ec2:*PrivateIpAddresses"],"Resource":"arn:aws:ec2:*:*:network-interface/*"}]}`
 
-func group(make func(*aws.World)) func(*testing.T, *aws.World) Target {
-	return func(_ *testing.T, w *aws.World) Target {
-		make(w)
-		return nodeGroupTarget
-	}
-}
-
-func onInstance(change func(*aws.World)) func(*testing.T, *aws.World) Target {
-	return func(_ *testing.T, w *aws.World) Target {
-		change(w)
-		return instance
-	}
-}
-
 func onClass(pairs ...string) func(*testing.T, *aws.World) Target {
 	return func(t *testing.T, w *aws.World) Target {
 		discovered(w)
@@ -165,44 +155,40 @@ func onClass(pairs ...string) func(*testing.T, *aws.World) Target {
 // worlds are those of targets and roles.
 func worlds() []scene {
 	return []scene{
-		{"managed", "EKS's image", group(func(w *aws.World) { standard(w, nil) }), none, "OK node-group",
+		{"managed", "EKS's image", of(group, managed(nil)), none, "OK node-group",
 			"ACTIVE, AL2023_x86_64_STANDARD, release 1.34.1-20251002, m6i.large m5.large, ON_DEMAND, 1 to 3 nodes, 2 desired", ""},
-		{"managed", "own image, no profile", group(func(w *aws.World) { ownImage(w) }), none, "OK instance-profile",
+		{"managed", "own image, no profile", of(group, owns()), none, "OK instance-profile",
 			"EKS makes one with the role node", ""},
-		{"managed", "profile in the template", group(func(w *aws.World) {
-			ownImage(w, "IamInstanceProfile.Name",
-				"nodes")
-		}), none, "FAIL instance-profile",
+		{"managed", "profile in the template", of(group, owns("IamInstanceProfile.Name", "nodes")), none, "FAIL instance-profile",
 			"the launch template managed has the instance profile nodes: EKS refuses it", "aws ec2 describe-launch-template-versions --launch-template-id lt-2 --versions 1"},
-		{"managed", "Spot in the template", group(func(w *aws.World) {
-			ownImage(w, "InstanceMarketOptions.MarketType",
-				"spot")
-		}), none, "FAIL node-group-template",
+		{"managed", "Spot in the template", of(group, owns("InstanceMarketOptions.MarketType", "spot")), none, "FAIL node-group-template",
 			"EKS refuses InstanceMarketOptions", "aws ec2 describe-launch-template-versions"},
-		{"managed", "subnet in the template", group(func(w *aws.World) {
-			ownImage(w, "NetworkInterface.1.DeviceIndex", "0", "NetworkInterface.1.SubnetId", "subnet-1")
-		}), none, "FAIL node-group-template", "EKS refuses NetworkInterfaces[0].SubnetId", "aws ec2 describe-launch-template-versions"},
-		{"managed", "image without CUSTOM", group(func(w *aws.World) {
+		{"managed", "subnet in the template",
+			of(group, owns("NetworkInterface.1.DeviceIndex", "0", "NetworkInterface.1.SubnetId", "subnet-1")), none,
+			"FAIL node-group-template", "EKS refuses NetworkInterfaces[0].SubnetId",
+			"aws ec2 describe-launch-template-versions"},
+		{"managed", "image without CUSTOM", of(group, func(w *aws.World) {
 			managedTemplate(w, "ImageId", aws.NodeImage)
-			standard(w, map[string]any{"launchTemplate": map[string]any{"name": "managed", "version": "1"}, "instanceTypes": []string{}})
+			managed(map[string]any{"launchTemplate": map[string]any{"name": "managed", "version": "1"}, "instanceTypes": []string{}})(w)
 		}), none, "FAIL node-group-template", "the AMI type is AL2023_x86_64_STANDARD instead of CUSTOM", "describe-launch-template-versions"},
-		{"managed", "instance type twice", group(func(w *aws.World) {
+		{"managed", "instance type twice", of(group, func(w *aws.World) {
 			managedTemplate(w, "InstanceType", "m6i.large")
-			standard(w, map[string]any{"launchTemplate": map[string]any{"name": "managed"}})
+			managed(map[string]any{"launchTemplate": map[string]any{"name": "managed"}})(w)
 		}), none, "FAIL node-group-template", "EKS refuses InstanceType (the node group names m6i.large, m5.large)", "describe-launch-template-versions"},
-		{"managed", "shell script as user data", group(func(w *aws.World) {
+		{"managed", "shell script as user data", of(group, func(w *aws.World) {
 			managedTemplate(w, "UserData", base64.StdEncoding.EncodeToString([]byte("#!/bin/bash\necho hello\n")))
-			standard(w, map[string]any{"launchTemplate": map[string]any{"name": "managed"}})
+			managed(map[string]any{"launchTemplate": map[string]any{"name": "managed"}})(w)
 		}), none, "FAIL user-data", "EKS merges user data with its own only as a MIME message", "eksnode userdata render --family al2023"},
-		{"managed", "health issue", group(func(w *aws.World) {
-			standard(w, map[string]any{"status": "DEGRADED", "health": map[string]any{"issues": []any{map[string]any{"code": "AccessDenied", "message": "nodes cannot authenticate"}}}})
-		}), none, "FAIL node-group", "the node group is DEGRADED: AccessDenied: nodes cannot authenticate", "aws eks describe-nodegroup --cluster-name my-cluster --nodegroup-name workers --query nodegroup.health"},
-		{"managed", "arm64 image type", group(func(w *aws.World) {
-			ownImage(w)
+		{"managed", "health issue",
+			of(group, managed(map[string]any{"status": "DEGRADED", "health": map[string]any{"issues": []any{map[string]any{"code": "AccessDenied", "message": "nodes cannot authenticate"}}}})),
+			none, "FAIL node-group", "the node group is DEGRADED: AccessDenied: nodes cannot authenticate",
+			"aws eks describe-nodegroup --cluster-name my-cluster --nodegroup-name workers --query nodegroup.health"},
+		{"managed", "arm64 image type", of(group, func(w *aws.World) {
+			owns()(w)
 			w.Image(aws.NodeImage).Architecture = "arm64"
 		}), none, "FAIL image-architecture", "the image is for arm64, but m6i.large runs x86_64", "describe-instance-types"},
-		{"managed", "template gone", group(func(w *aws.World) {
-			ownImage(w)
+		{"managed", "template gone", of(group, func(w *aws.World) {
+			owns()(w)
 			w.Do("ec2:DeleteLaunchTemplate", "LaunchTemplateName", "managed")
 		}), none, "FAIL node-group-template", "does not exist", "aws eks describe-nodegroup"},
 		{"Karpenter", "-", onClass(), none, "OK node-class-selectors",
@@ -226,62 +212,63 @@ func worlds() []scene {
 			"OK kubelet-version", "kubelet 1.34 as the cluster", ""},
 		{"Karpenter", "Custom without user data", onClass("AL2023", "Custom"), none, "FAIL user-data",
 			"the EC2NodeClass own has no user data, and Karpenter writes none for amiFamily Custom", "kubectl edit ec2nodeclass own"},
-		{"own policies", "-", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-worker",
+		{"own policies", "-", of(instance, func(w *aws.World) { detached(w, enough) }), none, "OK policy-worker",
 			"node has ec2:DescribeInstances, eks:DescribeCluster, by its own policies", ""},
-		{"own policies", "CNI", onInstance(func(w *aws.World) { detached(w, enough) }), none, "OK policy-cni",
+		{"own policies", "CNI", of(instance, func(w *aws.World) { detached(w, enough) }), none, "OK policy-cni",
 			"by its own policies", ""},
-		{"an explicit denial", "-", onInstance(func(w *aws.World) {
-			w.Do("iam:PutRolePolicy", "RoleName", "node", "PolicyName", "deny", "PolicyDocument", `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Action":"ecr:*","Resource":"*"}}`)
-		}), none, "FAIL policy-registry", "ecr:GetDownloadUrlForLayer (a statement denies it)", "aws iam simulate-principal-policy --policy-source-arn " + aws.NodeRole},
-		{"a permissions boundary", "-", onInstance(func(w *aws.World) {
+		{"an explicit denial", "-",
+			of(instance, does("iam:PutRolePolicy", "RoleName", "node", "PolicyName", "deny", "PolicyDocument", `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Action":"ecr:*","Resource":"*"}}`)),
+			none, "FAIL policy-registry", "ecr:GetDownloadUrlForLayer (a statement denies it)",
+			"aws iam simulate-principal-policy --policy-source-arn " + aws.NodeRole},
+		{"a permissions boundary", "-", of(instance, func(w *aws.World) {
 			w.Do("iam:CreatePolicy", "PolicyName", "limit", "PolicyDocument", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["ecr:*","ssm:*"],"Resource":"*"}}`)
 			w.Do("iam:PutRolePermissionsBoundary", "RoleName", "node", "PermissionsBoundary", "arn:aws:iam::"+aws.Account+":policy/limit")
 		}), none, "FAIL policy-worker", "ec2:DescribeInstances, eks:DescribeCluster (the permissions boundary does not allow it)", "simulate-principal-policy"},
-		{"a service control policy", "-", onInstance(func(w *aws.World) {
+		{"a service control policy", "-", of(instance, func(w *aws.World) {
 			w.Guardrails = []string{`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"ec2:DescribeInstances","Resource":"*"}]}`}
 		}), none, "FAIL policy-worker", "ec2:DescribeInstances (a policy of the organization does not allow it)", "simulate-principal-policy"},
-		{"an unknown condition", "-", onInstance(func(w *aws.World) {
+		{"an unknown condition", "-", of(instance, func(w *aws.World) {
 			detached(w, strings.Replace(enough, `"Resource":"*"}`, `"Resource":"*","Condition":{"StringEquals":{"aws:SourceVpc":"vpc-1"}}}`, 1))
 		}), none, "WARN policy-worker", "the condition keys aws:SourceVpc decide, and the simulation does not know them", "simulate-principal-policy"},
-		{"only EKS's minimal policy", "-", onInstance(func(w *aws.World) {
+		{"only EKS's minimal policy", "-", of(instance, func(w *aws.World) {
 			w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 			w.Do("iam:AttachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKSWorkerNodeMinimalPolicy")
 			w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
 		}), none, "FAIL policy-worker", "node lacks ec2:DescribeInstances", "AmazonEKSWorkerNodePolicy"},
-		{"names only", "-", onInstance(func(w *aws.World) {
+		{"names only", "-", of(instance, func(w *aws.World) {
 			detached(w, enough)
 			w.Deny(simulate)
 		}), none, "WARN policy-worker", "node has no policy AmazonEKSWorkerNodePolicy; preflight sees permissions of other policies only with iam:SimulatePrincipalPolicy", "aws iam attach-role-policy --role-name node"},
-		{"CNI by pod identity", "-", onInstance(byPodIdentity), none, "OK policy-cni",
+		{"CNI by pod identity", "-", of(instance, byPodIdentity), none, "OK policy-cni",
 			"cni has AmazonEKS_CNI_Policy, by pod identity", ""},
-		{"CNI by pod identity", "no agent", onInstance(func(w *aws.World) {
+		{"CNI by pod identity", "no agent", of(instance, func(w *aws.World) {
 			byPodIdentity(w)
 			delete(w.Addons, "eks-pod-identity-agent")
 		}), none, "WARN policy-cni", "EKS does not manage the add-on eks-pod-identity-agent", "aws eks create-addon --cluster-name my-cluster --addon-name eks-pod-identity-agent"},
-		{"CNI by pod identity", "other trust", onInstance(func(w *aws.World) {
+		{"CNI by pod identity", "other trust", of(instance, func(w *aws.World) {
 			byPodIdentity(w)
 			w.Do("iam:UpdateAssumeRolePolicy", "RoleName", "cni", "PolicyDocument", strings.Replace(podsTrust, `,"sts:TagSession"`, "", 1))
 		}), none, "FAIL policy-cni", "the VPC CNI's role cni does not trust pods.eks.amazonaws.com for sts:AssumeRole and sts:TagSession", "aws iam get-role --role-name cni"},
-		{"CNI by pod identity", "no policy", onInstance(func(w *aws.World) {
+		{"CNI by pod identity", "no policy", of(instance, func(w *aws.World) {
 			byPodIdentity(w)
 			w.Do("iam:DetachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
 		}), none, "FAIL policy-cni", "cni lacks ec2:DescribeInstances", "aws iam attach-role-policy --role-name cni"},
-		{"CNI by pod identity", "no role", onInstance(func(w *aws.World) {
+		{"CNI by pod identity", "no role", of(instance, func(w *aws.World) {
 			byPodIdentity(w)
 			w.Do("iam:DetachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
 			w.Do("iam:DeleteRole", "RoleName", "cni")
 		}), none, "FAIL policy-cni", "the VPC CNI's role " + cniRole + " (pod identity) does not exist", "aws eks list-pod-identity-associations"},
-		{"CNI by pod identity", "node without it", onInstance(func(w *aws.World) {
+		{"CNI by pod identity", "node without it", of(instance, func(w *aws.World) {
 			byPodIdentity(w)
 			detached(w, enough)
 		}), none, "FAIL policy-worker", "node lacks eks-auth:AssumeRoleForPodIdentity", "aws iam attach-role-policy --role-name node"},
-		{"CNI by pod identity", "role with a path", onInstance(func(w *aws.World) {
+		{"CNI by pod identity", "role with a path", of(instance, func(w *aws.World) {
 			w.Do("iam:CreateRole", "RoleName", "cni", "Path", "/eks/", "AssumeRolePolicyDocument", podsTrust)
 			w.Do("iam:AttachRolePolicy", "RoleName", "cni", "PolicyArn", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy")
 			w.Associations = []aws.Association{{ID: "a-1", Namespace: "kube-system", Account: "aws-node", Role: "arn:aws:iam::" + aws.Account + ":role/eks/cni"}}
 			w.Addons["eks-pod-identity-agent"] = map[string]any{"addonVersion": "v1.3.8-eksbuild.2"}
 		}), none, "OK policy-cni", "cni has AmazonEKS_CNI_Policy, by pod identity", ""},
-		{"CNI by pod identity", "role of another account", onInstance(func(w *aws.World) {
+		{"CNI by pod identity", "role of another account", of(instance, func(w *aws.World) {
 			byPodIdentity(w)
 			w.Associations[0].Target = "arn:aws:iam::210987654321:role/cni"
 		}), none, "WARN policy-cni", "the VPC CNI uses the role arn:aws:iam::210987654321:role/cni (pod identity) of another account, which preflight cannot read", ""},
@@ -303,7 +290,7 @@ func worlds() []scene {
 			w.Do("iam:CreateRole", "RoleName", "other", "AssumeRolePolicyDocument", ec2Trust)
 			return Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Default", Role: "other"}
 		}, none, "FAIL instance-profile", "the instance profile nodes has the role node, but --role names other", "aws iam get-instance-profile"},
-		{"Auto Mode", "-", onInstance(func(w *aws.World) {
+		{"Auto Mode", "-", of(instance, func(w *aws.World) {
 			w.Clusters["my-cluster"]["computeConfig"] = map[string]any{"enabled": true}
 			delete(w.Addons, "vpc-cni")
 		}), none, "WARN addons", "the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy", "aws eks list-addons --cluster-name my-cluster"},

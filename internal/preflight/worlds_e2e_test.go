@@ -106,6 +106,21 @@ func encrypt(w *aws.World, key string) {
 	w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, key
 }
 
+// does, edits and routes are changes of a world.
+func does(action string, parameters ...string) func(*aws.World) {
+	return func(w *aws.World) { w.Do(action, parameters...) }
+}
+
+func edits(action, pattern, by string) func(*aws.World) {
+	return func(w *aws.World) { w.Edit(action, pattern, by) }
+}
+
+func routes(table, network string, target ...string) func(*aws.World) {
+	return func(w *aws.World) { w.Route(table, network, target...) }
+}
+
+func encrypts(w *aws.World) { encrypt(w, w.Key("")) }
+
 func none(*aws.World) {}
 
 // scenes are the worlds. Every list is complete: a false alarm fails too.
@@ -138,7 +153,18 @@ func scenes() []scene {
 		}, "FAIL instance-profile", "", ""},
 		{self, "NAT deleted", of(instance), func(w *aws.World) { w.Do("ec2:DeleteNatGateway", "NatGatewayId", "nat-1") },
 			"FAIL egress, WARN egress-ssm", "", ""},
+		{self, "no image", of(instance), func(w *aws.World) { w.Images = nil }, "UNKNOWN kubelet-version",
+			"InvalidAMIID.NotFound", ""},
+		{self, "no access entry", of(instance), func(w *aws.World) { clear(w.Entries) }, "UNKNOWN access", "", ""},
+		{self, "no add-ons", of(instance), func(w *aws.World) { clear(w.Addons) }, "WARN addons",
+			"EKS manages no add-ons", ""},
+		{self, "no role", of(instance), does("iam:RemoveRoleFromInstanceProfile", "InstanceProfileName", "nodes", "RoleName", "node"),
+			"FAIL instance-profile", "the instance profile nodes has no role", ""},
 		{launch, "none", of(template), none, "", "", ""},
+		{launch, "latest version", of(Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Latest"}),
+			none, "", "", ""},
+		{"an image", "none", of(Target{Cluster: "my-cluster", AMI: aws.NodeImage, Subnets: []string{"subnet-2"}}),
+			none, "", "", ""},
 		{launch, "type not in a zone", of(template), func(w *aws.World) { offerings(w, "eu-west-1a") },
 			"WARN instance-type-zone", "", ""},
 		{launch, "quota of vCPUs", of(template), func(w *aws.World) { w.Limits = map[string]int{"L-1216C47A": 1} },
@@ -146,7 +172,7 @@ func scenes() []scene {
 		{launch, "type in no zone", of(template), func(w *aws.World) { offerings(w) }, "FAIL instance-type-zone", "", ""},
 		{launch, "paravirtual image", of(template), image(func(i *aws.Image) { i.Virtualization = "paravirtual" }),
 			"FAIL instance-type", "", ""},
-		{launch, "key without a grant", of(template), func(w *aws.World) { encrypt(w, w.Key("")) }, "FAIL disk-keys", "", ""},
+		{launch, "key without a grant", of(template), encrypts, "FAIL disk-keys", "", ""},
 		{launch, "key with a policy", of(template), func(w *aws.World) { encrypt(w, w.Key(documented)) }, "", "", ""},
 		{launch, "key disabled", of(template), func(w *aws.World) {
 			key := w.Key(documented)
@@ -173,61 +199,60 @@ func scenes() []scene {
 		{"public endpoint", "none", of(instance, publish), none, "", "", ""},
 		{"public endpoint", "another address", of(instance, publish),
 			func(w *aws.World) { vpc(w, map[string]any{"publicAccessCidrs": []string{"192.0.2.0/24"}}) }, "FAIL endpoint-access", "", ""},
-		{"managed, EKS's image", "none", group(func(w *aws.World) { standard(w, nil) }), none, "", "", ""},
-		{"managed, EKS's image", "key by default", group(func(w *aws.World) { standard(w, nil) }),
+		{"managed, EKS's image", "none", of(group, managed(nil)), none, "", "", ""},
+		{"managed, EKS's image", "key by default", of(group, managed(nil)),
 			func(w *aws.World) { w.DefaultKey = w.Key("") }, "FAIL disk-keys", "", ""},
-		{"managed, own image", "none", group(func(w *aws.World) { ownImage(w) }), none, "", "", ""},
-		{"managed, own image", "profile", group(func(w *aws.World) { ownImage(w, "IamInstanceProfile.Name", "nodes") }),
+		{"managed, own image", "none", of(group, owns()), none, "", "", ""},
+		{"managed, own image", "profile", of(group, owns("IamInstanceProfile.Name", "nodes")),
 			none, "FAIL instance-profile", "", ""},
-		{"managed, own image", "key without a grant", group(func(w *aws.World) { ownImage(w) }),
-			func(w *aws.World) { encrypt(w, w.Key("")) }, "FAIL disk-keys", "", ""},
+		{"managed, own image", "key without a grant", of(group, owns()),
+			encrypts, "FAIL disk-keys", "", ""},
 		{"Karpenter", "none", onClass(), none, "", "", ""},
 		{"Karpenter", "no role for Spot", onClass(), func(w *aws.World) { w.Do("iam:DeleteRole", "RoleName", spotRole) },
 			"WARN spot-role", "", ""},
 		{"Karpenter", "no subnet", onClass("karpenter.sh/discovery: my-cluster", "karpenter.sh/discovery: other"), none,
 			"FAIL node-class-selectors", "", ""},
 		{"Karpenter", "root device", onClass("/dev/xvda", "/dev/sda1"), none, "WARN node-class", "", ""},
-		{"Karpenter", "own key", onClass(), func(w *aws.World) { encrypt(w, w.Key("")) }, "WARN disk-keys", "", ""},
+		{"Karpenter", "own key", onClass(), encrypts, "WARN disk-keys", "", ""},
 		{"CONFIG_MAP", "aws-auth not passed", of(instance, mode(clustersetup.ConfigMap)), none, "UNKNOWN access", "", ""},
 		{"CONFIG_MAP", "none", of(withAuth(instance, aws.NodeRole), mode(clustersetup.ConfigMap)), none, "", "", ""},
 		{"CONFIG_MAP", "instance profile", of(withAuth(instance, "arn:aws:iam::123456789012:instance-profile/nodes"),
 			mode(clustersetup.ConfigMap)), none, "FAIL access, FAIL aws-auth", "", ""},
 		{"API", "none", of(instance, mode("API")), none, "", "", ""},
 		{"API", "no entry", of(instance, mode("API")), func(w *aws.World) { clear(w.Entries) }, "FAIL access", "", ""},
-		{self, "no tag", of(instance), func(w *aws.World) {
-			w.Do("ec2:DeleteTags", "ResourceId.1", "i-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster")
-		}, "FAIL cluster-tag", "", ""},
-		{self, "metadata off", of(instance), func(w *aws.World) {
-			w.Do("ec2:ModifyInstanceMetadataOptions", "InstanceId", "i-1", "HttpEndpoint", "disabled")
-		}, "FAIL metadata", "", ""},
-		{self, "no trust", of(instance), func(w *aws.World) {
-			w.Do("iam:UpdateAssumeRolePolicy", "RoleName", "node", "PolicyDocument", podsTrust)
-		}, "FAIL role-trust", "", ""},
+		{self, "no tag", of(instance),
+			does("ec2:DeleteTags", "ResourceId.1", "i-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster"),
+			"FAIL cluster-tag", "", ""},
+		{self, "metadata off", of(instance),
+			does("ec2:ModifyInstanceMetadataOptions", "InstanceId", "i-1", "HttpEndpoint", "disabled"),
+			"FAIL metadata", "", ""},
+		{self, "no trust", of(instance),
+			does("iam:UpdateAssumeRolePolicy", "RoleName", "node", "PolicyDocument", podsTrust), "FAIL role-trust",
+			"", ""},
 		{self, "no policies", of(instance), func(w *aws.World) {
 			for _, policy := range sample().profile.value.Role.Policies {
 				w.Do("iam:DetachRolePolicy", "RoleName", "node", "PolicyArn", "arn:aws:iam::aws:policy/"+policy)
 			}
 		}, "FAIL policy-worker, WARN policy-cni, FAIL policy-registry, WARN policy-ssm", "", ""},
-		{self, "no DNS", of(instance), func(w *aws.World) {
-			w.Do("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsSupport.Value", "false")
-		}, "FAIL vpc-dns", "", ""},
+		{self, "no DNS", of(instance),
+			does("ec2:ModifyVpcAttribute", "VpcId", "vpc-1", "EnableDnsSupport.Value", "false"), "FAIL vpc-dns", "",
+			""},
 		{self, "another domain", of(instance), func(w *aws.World) { w.DHCP("corp.example", "AmazonProvidedDNS") },
 			"WARN dhcp-domain", "", ""},
-		{self, "ACL that denies", of(instance), func(w *aws.World) {
-			w.Do("ec2:CreateNetworkAclEntry", "NetworkAclId", "acl-1", "RuleNumber", "90", "Protocol", "6", "RuleAction", "deny", "Egress", "true",
-				"CidrBlock", "10.0.2.128/25", "PortRange.From", "0", "PortRange.To", "1023")
-		}, "FAIL network-acl", "", ""},
-		{self, "no rule for ingress", of(instance), func(w *aws.World) {
-			w.Do("ec2:RevokeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster")
-		}, "FAIL security-group-443, FAIL security-group-10250, FAIL security-group-nodes", "", ""},
-		{self, "no rule for egress", of(instance), func(w *aws.World) {
-			w.Do("ec2:RevokeSecurityGroupEgress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.IpRanges.1.CidrIp", "0.0.0.0/0")
-		}, "FAIL security-group-443, FAIL security-group-nodes, FAIL egress", "", ""},
+		{self, "ACL that denies", of(instance),
+			does("ec2:CreateNetworkAclEntry", "NetworkAclId", "acl-1", "RuleNumber", "90", "Protocol", "6", "RuleAction", "deny", "Egress", "true", "CidrBlock", "10.0.2.128/25", "PortRange.From", "0", "PortRange.To", "1023"),
+			"FAIL network-acl", "", ""},
+		{self, "no rule for ingress", of(instance),
+			does("ec2:RevokeSecurityGroupIngress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", "sg-cluster"),
+			"FAIL security-group-443, FAIL security-group-10250, FAIL security-group-nodes", "", ""},
+		{self, "no rule for egress", of(instance),
+			does("ec2:RevokeSecurityGroupEgress", "GroupId", "sg-cluster", "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.IpRanges.1.CidrIp", "0.0.0.0/0"),
+			"FAIL security-group-443, FAIL security-group-nodes, FAIL egress", "", ""},
 		{self, "STANDARD access entry", of(instance), func(w *aws.World) { w.Entries[aws.NodeRole] = "STANDARD" },
 			"FAIL access, UNKNOWN aws-auth", "", ""},
-		{"managed, EKS's image", "no nodes", group(func(w *aws.World) {
-			standard(w, map[string]any{"scalingConfig": map[string]any{"minSize": 0, "maxSize": 0, "desiredSize": 0}})
-		}), none, "WARN node-group", "", ""},
+		{"managed, EKS's image", "no nodes",
+			of(group, managed(map[string]any{"scalingConfig": map[string]any{"minSize": 0, "maxSize": 0, "desiredSize": 0}})),
+			none, "WARN node-group", "", ""},
 		{"EKS Auto Mode", "none", of(instance, auto), none, "", "", ""},
 		{"EKS Auto Mode", "no VPC CNI", of(instance, auto), func(w *aws.World) { delete(w.Addons, "vpc-cni") },
 			"WARN addons", "", ""},
@@ -236,9 +261,9 @@ func scenes() []scene {
 		{"IPv6", "none", of(template, dualStack, joins6, policy6), none, "", "", ""},
 		{"IPv6", "IPv4 user data", of(template, dualStack, policy6), none, "FAIL user-data", "", ""},
 		{"IPv6", "IPv4 policy", of(template, dualStack, joins6), none, "WARN policy-cni", "", ""},
-		{"IPv6", "no address of a subnet", of(template, dualStack, joins6, policy6), func(w *aws.World) {
-			w.Do("ec2:ModifySubnetAttribute", "SubnetId", "subnet-1", "AssignIpv6AddressOnCreation.Value", "false")
-		}, "FAIL subnet-ipv6", "", ""},
+		{"IPv6", "no address of a subnet", of(template, dualStack, joins6, policy6),
+			does("ec2:ModifySubnetAttribute", "SubnetId", "subnet-1", "AssignIpv6AddressOnCreation.Value", "false"),
+			"FAIL subnet-ipv6", "", ""},
 		{"IPv6", "no egress-only gateway", of(template, dualStack, joins6, policy6),
 			func(w *aws.World) { w.Route("rtb-1", "::/0") }, "WARN subnet-ipv6", "", ""},
 	}

@@ -142,22 +142,6 @@ func found(t *testing.T, d *ebsdirect.Double, r amiimport.Result, text string) i
 	return bytes.Count(all, []byte(text))
 }
 
-func TestFindingsStopTheImport(t *testing.T) {
-	_, double := world(t)
-	files := clean(t)
-	files["var/lib/kubelet/pki/kubelet-client-current.pem"] = "certificate"
-	path := image(t, files)
-	r, err := imported(t, path, nil)
-	var found *amiimport.AuditError
-	require.True(t, errors.As(err, &found), "%v", err)
-	require.Equal(t, 1, found.Report.Result.ExitCode())
-	require.Equal(t, path, r.Audit.Machine.Disk)
-	require.Empty(t, double.IDs(), "nothing is uploaded")
-
-	_, err = imported(t, path, func(i *amiimport.Import) { i.Spec.Audit = string(scrub.AuditWarns) })
-	require.NoError(t, err)
-}
-
 func TestFailedImportsLeaveNothing(t *testing.T) {
 	w, double := world(t)
 	path := image(t, clean(t))

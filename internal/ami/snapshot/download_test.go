@@ -244,17 +244,6 @@ func TestAnOlderPartIsEmptied(t *testing.T) {
 	require.Equal(t, int64(4*snapshot.BlockSize), info.Sys().(*syscall.Stat_t).Blocks*512, "blocks of zeros are holes")
 }
 
-func TestTwoDownloadsOfOneFileExcludeEachOther(t *testing.T) {
-	double, a := served(t)
-	_, r := stored(t, a, 3)
-	path := filepath.Join(t.TempDir(), "disk")
-	var second error
-	double.Before("GetSnapshotBlock", sync.OnceFunc(func() { _, second = snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path) }))
-	_, err := snapshot.Download{}.Run(t.Context(), a, r.Snapshot.ID, path)
-	require.NoError(t, err)
-	require.EqualError(t, second, "the journal "+path+".journal is in use: another eksnode works on the same disk or snapshot; wait until that process ends")
-}
-
 // The second snapshot comes from the file of the first one and the blocks that changed.
 func TestOnlyChangedBlocksAreFetched(t *testing.T) {
 	double, a := served(t)

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -192,48 +191,4 @@ func TestTroubleOnTheWay(t *testing.T) {
 			require.Len(t, double.IDs(), 1)
 		})
 	}
-}
-
-func TestAnInterruptedUploadGoesOn(t *testing.T) {
-	double, a := served(t)
-	d := disk{}
-	for index := range int32(200) {
-		d[index] = 1
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	u := upload(t)
-	u.Keep = true
-	u.Progress = func(p snapshot.Progress) {
-		if p.Sent >= 100 {
-			cancel()
-		}
-	}
-	_, err := u.Run(ctx, a, d.source())
-	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, double.IDs(), 1)
-	text, err := os.ReadFile(u.Journal)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(u.Journal, text[:len(text)-20], 0o600)) // a line is cut off
-
-	u.Progress = nil
-	r, err := u.Run(t.Context(), a, d.source())
-	require.NoError(t, err)
-	require.Equal(t, 200, r.Sent+r.Resumed)
-	require.GreaterOrEqual(t, r.Resumed, 90)
-	require.Len(t, double.IDs(), 1)
-	require.Equal(t, d.sums(), double.Blocks(r.Snapshot.ID))
-
-	// Another disk does not go on with the snapshot of this one.
-	ctx, cancel = context.WithCancel(t.Context())
-	u.Progress = func(snapshot.Progress) { cancel() }
-	d[0] = 9
-	_, err = u.Run(ctx, a, d.source())
-	require.Error(t, err)
-	u.Progress = nil
-	d[0] = 8
-	r, err = u.Run(t.Context(), a, d.source())
-	require.NoError(t, err)
-	require.Zero(t, r.Resumed)
-	require.Len(t, double.IDs(), 2, "the pending snapshot of the other disk is deleted")
-	require.Equal(t, d.sums(), double.Blocks(r.Snapshot.ID))
 }

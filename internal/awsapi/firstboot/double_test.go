@@ -116,6 +116,27 @@ func serveAWS(t *testing.T) (*double, string) {
 	return a, s.URL
 }
 
+// withAWS serves an instance's metadata, and EC2 and EKS at the address in a variable.
+func withAWS(t *testing.T, variable string) *double {
+	t.Helper()
+	instanceAt(t)
+	a, address := serveAWS(t)
+	t.Setenv(variable, address)
+	return a
+}
+
+// fails gives the first requests another answer.
+func (a *double) fails(times, status int, body string) {
+	a.before = func(w http.ResponseWriter, _ string, nth int) bool {
+		if nth > times {
+			return false
+		}
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body)) // the client may have gone
+		return true
+	}
+}
+
 // proxy is a proxy that records the targets of connections. It always connects to
 // one server, or to none.
 type proxy struct {

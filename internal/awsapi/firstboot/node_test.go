@@ -52,17 +52,8 @@ func TestRetriesOfTemporaryFailures(t *testing.T) {
 		"too much":      {200, 99, 0, "<r>" + strings.Repeat("x", maxAnswer) + "</r>", "the response has more than 4194304 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			instanceAt(t)
-			a, address := serveAWS(t)
-			t.Setenv("AWS_ENDPOINT_URL", address)
-			a.before = func(w http.ResponseWriter, _ string, nth int) bool {
-				if nth > c.failures {
-					return false
-				}
-				w.WriteHeader(c.status)
-				_, _ = w.Write([]byte(c.body)) // the client may have gone
-				return true
-			}
+			a := withAWS(t, "AWS_ENDPOINT_URL")
+			a.fails(c.failures, c.status, c.body)
 			_, err := node(t).InstanceLimits(t.Context(), "eu-west-1", "z9.large")
 			if c.err == "" {
 				assert.NoError(t, err)
@@ -95,10 +86,8 @@ func TestUnreachableAPIs(t *testing.T) {
 // The caller sets the number of attempts, as with --aws-api-retry-attempts.
 func TestAttemptsForACluster(t *testing.T) {
 	for _, attempts := range []int{1, 4, 6, 9} {
-		instanceAt(t)
-		a, address := serveAWS(t)
-		t.Setenv("AWS_ENDPOINT_URL_EKS", address)
-		a.before = func(w http.ResponseWriter, _ string, _ int) bool { w.WriteHeader(http.StatusBadGateway); return true }
+		a := withAWS(t, "AWS_ENDPOINT_URL_EKS")
+		a.fails(99, http.StatusBadGateway, "")
 		_, err := node(t).DescribeCluster(t.Context(), "eu-west-1", "c", attempts)
 		require.ErrorContains(t, err, "operation error EKS: DescribeCluster, ")
 		assert.Len(t, a.requests(), attempts)
@@ -107,9 +96,7 @@ func TestAttemptsForACluster(t *testing.T) {
 
 func TestNewClusterIsAwaited(t *testing.T) {
 	for status, want := range map[string]string{"CREATING": "", "PENDING": "", "FAILED": "the cluster is FAILED", "DELETING": "the cluster is DELETING"} {
-		instanceAt(t)
-		a, address := serveAWS(t)
-		t.Setenv("AWS_ENDPOINT_URL_EKS", address)
+		a := withAWS(t, "AWS_ENDPOINT_URL_EKS")
 		a.status = status
 		a.before = func(_ http.ResponseWriter, _ string, nth int) bool {
 			if want == "" && nth > 2 {
@@ -125,9 +112,7 @@ func TestNewClusterIsAwaited(t *testing.T) {
 			assert.EqualError(t, err, want)
 		}
 	}
-	instanceAt(t)
-	a, address := serveAWS(t)
-	t.Setenv("AWS_ENDPOINT_URL_EKS", address)
+	a := withAWS(t, "AWS_ENDPOINT_URL_EKS")
 	a.status = "CREATING"
 	ctx, cancel := context.WithCancelCause(t.Context())
 	a.before = func(_ http.ResponseWriter, _ string, nth int) bool {
@@ -149,10 +134,8 @@ func TestIncompleteClusters(t *testing.T) {
 		`{"cluster": {"status": "RESTING"}}`: "the cluster is RESTING",
 		`{"cluster": {"status"`:              "deserialization failed",
 	} {
-		instanceAt(t)
-		a, address := serveAWS(t)
-		t.Setenv("AWS_ENDPOINT_URL_EKS", address)
-		a.before = func(w http.ResponseWriter, _ string, _ int) bool { _, _ = w.Write([]byte(body)); return true }
+		a := withAWS(t, "AWS_ENDPOINT_URL_EKS")
+		a.fails(99, http.StatusOK, body)
 		_, err := node(t).DescribeCluster(t.Context(), "eu-west-1", "c", 1)
 		assert.ErrorContains(t, err, want, body)
 	}
@@ -174,18 +157,9 @@ func TestPrivateDNSNameIsAwaitedLongerThanOtherResponses(t *testing.T) {
 		"a user's bounds": {503, 99, 2, "", "2", "exceeded maximum number of attempts, 2, "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			instanceAt(t)
-			a, address := serveAWS(t)
-			t.Setenv("AWS_ENDPOINT_URL", address)
+			a := withAWS(t, "AWS_ENDPOINT_URL")
 			t.Setenv("AWS_MAX_ATTEMPTS", c.attempts)
-			a.before = func(w http.ResponseWriter, _ string, nth int) bool {
-				if nth > c.failures {
-					return false
-				}
-				w.WriteHeader(c.status)
-				_, _ = w.Write([]byte(c.body)) // the client may have gone
-				return true
-			}
+			a.fails(c.failures, c.status, c.body)
 			n := node(t)
 			n.longest = 2 * time.Millisecond
 			var lines []string
@@ -205,14 +179,11 @@ func TestPrivateDNSNameIsAwaitedLongerThanOtherResponses(t *testing.T) {
 	}
 }
 
+const nameless = `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><privateDnsName/></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`
+
 func TestWaitForPrivateDNSNameEnds(t *testing.T) {
-	instanceAt(t)
-	a, address := serveAWS(t)
-	t.Setenv("AWS_ENDPOINT_URL_EC2", address)
-	a.before = func(w http.ResponseWriter, _ string, _ int) bool {
-		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><privateDnsName/></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`)
-		return true
-	}
+	a := withAWS(t, "AWS_ENDPOINT_URL_EC2")
+	a.fails(99, http.StatusOK, nameless)
 	n := node(t)
 	n.namePatience = 50 * time.Millisecond
 	_, err := n.PrivateDNSName(t.Context(), "eu-west-1", "i-1")
@@ -220,16 +191,8 @@ func TestWaitForPrivateDNSNameEnds(t *testing.T) {
 }
 
 func TestPrivateDNSNameIsAwaited(t *testing.T) {
-	instanceAt(t)
-	a, address := serveAWS(t)
-	t.Setenv("AWS_ENDPOINT_URL_EC2", address)
-	a.before = func(w http.ResponseWriter, _ string, nth int) bool {
-		if nth > 3 {
-			return false
-		}
-		fmt.Fprint(w, `<DescribeInstancesResponse><reservationSet><item><instancesSet><item><privateDnsName/></item></instancesSet></item></reservationSet></DescribeInstancesResponse>`)
-		return true
-	}
+	a := withAWS(t, "AWS_ENDPOINT_URL_EC2")
+	a.fails(3, http.StatusOK, nameless)
 	name, err := node(t).PrivateDNSName(t.Context(), "eu-west-1", "i-1")
 	require.NoError(t, err)
 	assert.Equal(t, "name-of-i-1", name)
