@@ -27,6 +27,12 @@ var unmatched = map[string]string{
 	"generic-api-key": "any value after any name with key, token, auth or api in it: on a provisioned Debian the rule finds only 11 names of packages",
 }
 
+// shape is the form of a secret that one of gitleaks' rules finds. {h:32} means
+// 32 random hexadecimal digits; alphabets lists the other letters. testdata/shapes.json
+// has one for each rule, in the form in which a configuration file contains the issuer's
+// secret.
+type shape struct{ Rule, File, Text string }
+
 // TestGitleaksFindsNoMore compares the table of secrets with gitleaks: eksnode
 // must find a secret in every file in which a rule of gitleaks does. No secrets
 // are stored here: the samples are generated from their shapes.
@@ -37,9 +43,13 @@ func TestGitleaksFindsNoMore(t *testing.T) {
 	root := t.TempDir()
 	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n"}
 	source := rand.New(rand.NewPCG(1, 2))
-	for i, s := range shapes() {
-		folder := filepath.Join("srv", strconv.Itoa(i)+"-"+s.rule)
-		files[filepath.Join(folder, cmp.Or(s.file, "config"))] = s.sample(t, source)
+	var shapes []shape
+	text, err := os.ReadFile("testdata/shapes.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &shapes))
+	for i, s := range shapes {
+		folder := filepath.Join("srv", strconv.Itoa(i)+"-"+s.Rule)
+		files[filepath.Join(folder, cmp.Or(s.File, "config"))] = s.sample(t, source)
 		for form, text := range s.forms(t, source) {
 			files[filepath.Join("opt", folder, form)] = text
 		}
@@ -116,7 +126,7 @@ func (s shape) sample(t *testing.T, source *rand.Rand) string {
 		"d": digits, "h": digits + "abcdef", "H": digits + "ABCDEF", "a": digits + small, "A": digits + small + large, "U": digits + large,
 		"l": small + large, "2": large + "234567", "b": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
 	}
-	return regexp.MustCompile(`\{(\w):(\d+)\}`).ReplaceAllStringFunc(s.text, func(blank string) string {
+	return regexp.MustCompile(`\{(\w):(\d+)\}`).ReplaceAllStringFunc(s.Text, func(blank string) string {
 		letter, length, _ := strings.Cut(strings.Trim(blank, "{}"), ":")
 		n, err := strconv.Atoi(length)
 		require.NoError(t, err)
