@@ -28,3 +28,8 @@ const (
 
 // fill is a secret's random part.
 func fill(n int) string { return strings.Repeat("Zx7Q", n/4+1)[:n] }
+
+func pemKey(kind string) string {
+	const dashes = "-----"
+	return dashes + "BEGIN " + kind + dashes + "\n" + fill(64) + "\n" + fill(64) + "\n" + dashes + "END " + kind + dashes + "\n"
+}
