@@ -85,14 +85,18 @@ func WriteAction(h *host.Host, verb plan.Verb, name string, text []byte, attr ho
 		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(name, text, attr) }}
 }
 
+// found is what a look at the machine found, and nothing after an error.
+func found[T any](d *Draft, v T, err error) (none T) {
+	if d.Failed(err) {
+		return none
+	}
+	return v
+}
+
 // Content is that of a regular file; nil if there is none.
 func (d *Draft) Content(name string) []byte {
-	if d.Err != nil {
-		return nil
-	}
 	text, err := d.Host.Content(name)
-	d.Failed(err)
-	return text
+	return found(d, text, err)
 }
 
 // Texts calls do with the content of each file. It leaves out folders, and links that lead
@@ -120,26 +124,20 @@ func (d *Draft) OwnTexts(names []string, do func(name string, text []byte)) {
 
 // Stat is what a path leads to; nil if it leads nowhere.
 func (d *Draft) Stat(name string) fs.FileInfo {
-	if d.Err != nil {
-		return nil
-	}
 	st, err := d.Host.Files.Stat(name)
-	if LeadsNowhere(err) || d.Failed(err) {
+	if LeadsNowhere(err) {
 		return nil
 	}
-	return st
+	return found(d, st, err)
 }
 
 // Lstat is an entry itself; nil if there is none.
 func (d *Draft) Lstat(name string) fs.FileInfo {
-	if d.Err != nil {
-		return nil
-	}
 	st, err := d.Host.Files.Lstat(name)
-	if d.Failed(IgnoreMissing(err)) || err != nil {
+	if IsMissing(err) {
 		return nil
 	}
-	return st
+	return found(d, st, err)
 }
 
 // IsFile reports whether a path is a regular file, and no link to one.
@@ -150,17 +148,14 @@ func (d *Draft) IsFile(name string) bool {
 
 // Exists reports whether a path leads to something.
 func (d *Draft) Exists(name string) bool {
-	if d.Err != nil {
-		return false
-	}
 	there, err := d.Host.Exists(name)
-	return !d.Failed(err) && there
+	return found(d, there, err)
 }
 
 // HasUnit reports whether the machine has a unit that is not masked.
 func (d *Draft) HasUnit(name string) bool {
 	there, err := d.Host.HasUnit(name)
-	return !d.Failed(err) && there
+	return found(d, there, err)
 }
 
 // Tops are the folders before "/**" in the row's paths, with every home for "~".
@@ -202,26 +197,19 @@ func (d *Draft) Glob(patterns ...string) []string {
 	for _, f := range ForeignFindings(d.Host, foreign) {
 		err = fmt.Errorf("looking for %s: %w", strings.Join(patterns, ", "), &host.MountedError{Path: f.Target})
 	}
-	if d.Failed(err) {
-		return nil
-	}
-	return names
+	return found(d, names, err)
 }
 
 // Matching lists what matches patterns, each path once. A foreign mount on the way is a
 // finding.
 func (d *Draft) Matching(patterns ...string) []string {
 	names, foreign, err := matching(d.Host, patterns)
-	if d.Failed(err) {
-		return nil
-	}
 	d.Found(ForeignFindings(d.Host, foreign)...)
-	return names
+	return found(d, names, err)
 }
 
 // Known is matching without findings: another rule has them.
 func (d *Draft) Known(patterns ...string) []string {
 	names, _, err := matching(d.Host, patterns)
-	d.Failed(err)
-	return names
+	return found(d, names, err)
 }

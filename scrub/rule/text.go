@@ -76,8 +76,7 @@ const idMost = 64 << 10
 // Small reads a file with an ID, or nothing if a folder, a device or a large file is in
 // its place, or a mount that is not of the machine. The rule of that file handles it.
 func (d *Draft) Small(name string) []byte {
-	m, err := d.Host.Files.Foreign(name, "", true)
-	if d.Failed(err) || m != nil {
+	if m, err := d.Host.Files.Foreign(name, "", true); d.Failed(err) || m != nil {
 		return nil
 	}
 	if st := d.Stat(name); st == nil || !st.Mode().IsRegular() || st.Size() > idMost {

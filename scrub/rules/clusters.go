@@ -130,18 +130,6 @@ func unknownToKubeadm(d *rule.Draft) {
 
 var serverOf = regexp.MustCompile(`(?m)(?:^|[\s{,"'])server["']?\s*:\s*["']?(https?://[^\s"'},]+)`)
 
-// clusterHosts returns the names and addresses of the API servers in the
-// machine's kubeconfigs. A scrub removes the kubeconfigs, and its audit searches
-// other files for these hosts.
-func clusterHosts(d *rule.Draft) []string {
-	var hosts []string
-	for _, name := range d.Known(secrets.NamingServers...) {
-		hosts = append(hosts, serversIn(string(d.Small(name)))...)
-	}
-	slices.Sort(hosts)
-	return slices.Compact(hosts)
-}
-
 // serversIn returns the hosts of a kubeconfig that identify a cluster: names, and
 // IP addresses with the port or the scheme.
 func serversIn(kubeconfig string) []string {

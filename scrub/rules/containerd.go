@@ -119,7 +119,15 @@ func namespaceActions(d *rule.Draft, ns string) {
 // removeThrough removes one object, and verifies that no image disappears with
 // it.
 func removeThrough(ctx context.Context, h *host.Host, ns string, kind containerKind, id string, images []string) error {
-	if err := remove(ctx, h, ns, kind, id); err != nil {
+	ended := false
+	var err error
+	if kind.runs {
+		ended, err = endTask(ctx, h, ns, id)
+	}
+	if err == nil && !ended {
+		_, err = ctr(ctx, h, append(append([]string{"-n", ns}, kind.remove...), id)...)
+	}
+	if err != nil && !strings.Contains(err.Error(), "not found") {
 		return err
 	}
 	left, err := ctr(ctx, h, "-n", ns, "images", "ls", "-q")
@@ -130,19 +138,6 @@ func removeThrough(ctx context.Context, h *host.Host, ns string, kind containerK
 		if !slices.Contains(left, image) {
 			return fmt.Errorf("the removal also removed the image %s: import the image again, or first boot has to pull it", image)
 		}
-	}
-	return nil
-}
-
-func remove(ctx context.Context, h *host.Host, ns string, kind containerKind, id string) error {
-	if kind.runs {
-		if ended, err := endTask(ctx, h, ns, id); ended || err != nil {
-			return err
-		}
-	}
-	_, err := ctr(ctx, h, append(append([]string{"-n", ns}, kind.remove...), id)...)
-	if err != nil && !strings.Contains(err.Error(), "not found") {
-		return err
 	}
 	return nil
 }

@@ -48,7 +48,12 @@ func MachineIDs(h *host.Host) ([]string, error) {
 			ids = append(ids, id)
 		}
 	}
-	ids = append(ids, instanceData(d)...)
+	instance := d.Small("/run/cloud-init/instance-data.json") // only a running machine has it
+	for _, re := range ofInstance {
+		for _, m := range re.FindAllSubmatch(instance, -1) {
+			ids = append(ids, string(m[1]))
+		}
+	}
 	for _, name := range d.Known(
 		"/var/log/journal/*", "/boot/*", "/boot/efi/*", "/efi/*", "/boot/loader/entries/*.conf",
 		"/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
@@ -57,7 +62,10 @@ func MachineIDs(h *host.Host) ([]string, error) {
 			ids = append(ids, id)
 		}
 	}
-	ids = append(ids, clusterHosts(d)...)
+	// A scrub removes the kubeconfigs, and its audit searches other files for their hosts.
+	for _, name := range d.Known(secrets.NamingServers...) {
+		ids = append(ids, serversIn(string(d.Small(name)))...)
+	}
 	if d.Err != nil {
 		return nil, fmt.Errorf("listing the IDs of this machine: %w", d.Err)
 	}
@@ -77,19 +85,6 @@ var ofInstance = []*regexp.Regexp{
 	regexp.MustCompile(`"(i-[0-9a-f]{8,17})"`), regexp.MustCompile(`"(eni-[0-9a-f]{8,17})"`),
 	regexp.MustCompile(`"account-?[iI]d": ?"(\d{12})"`), regexp.MustCompile(`"owner-id": ?"(\d{12})"`),
 	regexp.MustCompile(`"mac": ?"((?:[0-9a-f]{2}:){5}[0-9a-f]{2})"`),
-}
-
-// instanceData returns the IDs in cloud-init's copy of the instance's metadata, which
-// only a running machine has.
-func instanceData(d *rule.Draft) []string {
-	text := d.Small("/run/cloud-init/instance-data.json")
-	var ids []string
-	for _, re := range ofInstance {
-		for _, m := range re.FindAllSubmatch(text, -1) {
-			ids = append(ids, string(m[1]))
-		}
-	}
-	return ids
 }
 
 // oldIDsLeft reports names anywhere, and contents in searchedForIDs, with an ID from before a
