@@ -10,6 +10,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
 // aptManager is the package manager of Debian and Ubuntu.
@@ -83,7 +84,7 @@ func (aptManager) Installed(_ context.Context, h *host.Host, names []string) (ma
 		return nil, fmt.Errorf("reading the installed packages: %w", err)
 	}
 	found, provided := map[string]string{}, map[string]string{}
-	for p := range dpkgParagraphs(string(text)) {
+	for p := range packages.Paragraphs(string(text)) {
 		if !strings.HasSuffix(p["Status"], " ok installed") {
 			continue
 		}
@@ -141,7 +142,7 @@ func (aptManager) Held(h *host.Host, names []string) ([]string, error) {
 		return nil, fmt.Errorf("reading the held packages: %w", err)
 	}
 	var held []string
-	for p := range dpkgParagraphs(string(text)) {
+	for p := range packages.Paragraphs(string(text)) {
 		if strings.HasPrefix(p["Status"], "hold ") && slices.Contains(names, p["Package"]) {
 			held = append(held, p["Package"])
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
 // dpkgPackage is a package; a machine may have it for several architectures.
@@ -58,27 +58,10 @@ func dpkgRead(h *host.Host, status []byte) (map[dpkgPackage]dpkgEntry, int, erro
 	return states, len(entries), nil
 }
 
-// dpkgParagraphs reads the one-line fields of a file of deb-control(5)'s form.
-func dpkgParagraphs(text string) iter.Seq[map[string]string] {
-	return func(yield func(map[string]string) bool) {
-		for paragraph := range strings.SplitSeq(text, "\n\n") {
-			fields := map[string]string{}
-			for line := range strings.Lines(paragraph) {
-				if name, value, ok := strings.Cut(line, ":"); ok {
-					fields[name] = strings.TrimSpace(value)
-				}
-			}
-			if !yield(fields) {
-				return
-			}
-		}
-	}
-}
-
 // dpkgRecords records the states in a file of deb-control(5)'s form: the wanted
 // state, whether the package must be installed again, and the state.
 func dpkgRecords(text string, states map[dpkgPackage]dpkgEntry) {
-	for fields := range dpkgParagraphs(text) {
+	for fields := range packages.Paragraphs(text) {
 		if fields["Package"] == "" {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
 // pacmanManager is the package manager of Arch Linux.
@@ -72,7 +73,7 @@ func (pacmanManager) Installed(_ context.Context, h *host.Host, names []string) 
 		if err != nil {
 			return nil, fmt.Errorf("reading the installed packages: %w", err)
 		}
-		d := pacmanDesc(string(text))
+		d := packages.PacmanFields(string(text))
 		if len(d["NAME"]) == 0 || len(d["VERSION"]) == 0 {
 			continue
 		}
@@ -83,25 +84,6 @@ func (pacmanManager) Installed(_ context.Context, h *host.Host, names []string) 
 		}
 	}
 	return chosen(names, found, provided), nil
-}
-
-// pacmanDesc reads a desc file: fields named %NAME%, one value per line, and an
-// empty line after each field.
-func pacmanDesc(text string) map[string][]string {
-	fields := map[string][]string{}
-	field := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "":
-			field = ""
-		case field == "" && len(line) > 2 && strings.HasPrefix(line, "%") && strings.HasSuffix(line, "%"):
-			field = strings.Trim(line, "%")
-		case field != "":
-			fields[field] = append(fields[field], line)
-		}
-	}
-	return fields
 }
 
 // Refresh also upgrades the system: Arch does not support new packages on an
@@ -219,7 +201,7 @@ func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		d := pacmanDesc(string(text))
+		d := packages.PacmanFields(string(text))
 		if len(text) == 0 || file == "desc" && (len(d["NAME"]) == 0 || len(d["VERSION"]) == 0) {
 			return name, file, nil
 		}

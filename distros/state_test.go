@@ -178,6 +178,6 @@ func FuzzPackageState(f *testing.F) {
 	f.Add("%NAME%\nrunc\n\n%VERSION%\n1.3-1\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		dpkgRecords(text, map[dpkgPackage]dpkgEntry{})
-		pacmanDesc(text)
+		packages.PacmanFields(text)
 	})
 }

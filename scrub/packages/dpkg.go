@@ -3,6 +3,7 @@ package packages
 import (
 	"context"
 	"fmt"
+	"iter"
 	"path"
 	"regexp"
 	"strings"
@@ -45,8 +46,7 @@ func dpkgFiles(l *lister) error {
 	})
 }
 
-// eachDpkg calls do with the fields of each package in dpkg's status. The lines of a field
-// stay apart.
+// eachDpkg calls do with the fields of each package in dpkg's status.
 func eachDpkg(h *host.Host, do func(map[string]string) error) error {
 	status, err := content(h, dpkgStatus)
 	if isMissing(err) {
@@ -55,22 +55,33 @@ func eachDpkg(h *host.Host, do func(map[string]string) error) error {
 	if err != nil {
 		return fmt.Errorf("reading dpkg's status: %w", err)
 	}
-	for paragraph := range strings.SplitSeq(status, "\n\n") {
-		fields, name := map[string]string{}, ""
-		for line := range strings.Lines(paragraph) {
-			if first, value, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
-				name, line = first, value
-			}
-			fields[name] += strings.TrimSpace(line) + "\n"
-		}
-		for name, value := range fields {
-			fields[name] = strings.TrimSpace(value)
-		}
+	for fields := range Paragraphs(status) {
 		if err := do(fields); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Paragraphs reads the fields of a file of deb-control(5)'s form. The lines of a field stay apart.
+func Paragraphs(text string) iter.Seq[map[string]string] {
+	return func(yield func(map[string]string) bool) {
+		for paragraph := range strings.SplitSeq(text, "\n\n") {
+			fields, name := map[string]string{}, ""
+			for line := range strings.Lines(paragraph) {
+				if first, value, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
+					name, line = first, value
+				}
+				fields[name] += strings.TrimSpace(line) + "\n"
+			}
+			for name, value := range fields {
+				fields[name] = strings.TrimSpace(value)
+			}
+			if !yield(fields) {
+				return
+			}
+		}
+	}
 }
 
 func isInstalled(p map[string]string) bool { return strings.HasSuffix(p["Status"], " installed") }

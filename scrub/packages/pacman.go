@@ -142,14 +142,30 @@ func pacmanInstalled(_ context.Context, h *host.Host, all Installed) error {
 		if isMissing(err) {
 			return nil
 		}
-		value := func(field string) string {
-			_, rest, _ := strings.Cut("\n"+text, "\n%"+field+"%\n")
-			lines, _, _ := strings.Cut(rest, "\n\n")
-			return strings.ReplaceAll(strings.TrimSpace(lines), "\n", " AND ")
-		}
 		if err == nil {
+			fields := PacmanFields(text)
+			value := func(field string) string { return strings.Join(fields[field], " AND ") }
 			all.add(owner, Package{value("NAME"), value("VERSION"), value("BASE"), value("LICENSE")})
 		}
 		return err
 	})
+}
+
+// PacmanFields reads a desc file: fields named %NAME%, one value per line, and an empty line
+// after each field.
+func PacmanFields(text string) map[string][]string {
+	fields := map[string][]string{}
+	field := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			field = ""
+		case field == "" && len(line) > 2 && strings.HasPrefix(line, "%") && strings.HasSuffix(line, "%"):
+			field = strings.Trim(line, "%")
+		case field != "":
+			fields[field] = append(fields[field], line)
+		}
+	}
+	return fields
 }
