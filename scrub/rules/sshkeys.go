@@ -41,8 +41,7 @@ func keysElsewhere(d *rule.Draft) {
 	for _, s := range config.effective("authorizedkeyscommand") {
 		if command := s.args[0]; command != "none" && !slices.Contains(keyCommands, path.Base(command)) {
 			d.Find(s.file, fmt.Sprintf("line %d: sshd accepts the keys that %s prints: check that nobody of the build can "+
-				"log in "+
-				"with them, or skip the rule", s.line, command))
+				"log in with them, or skip the rule", s.line, command))
 		}
 	}
 	var patterns []string
@@ -164,8 +163,7 @@ func hostKeysComeBack(d *rule.Draft) bool {
 	}
 	if keys := d.Glob(d.Paths...); len(keys) > 0 {
 		d.Find(keys[0], fmt.Sprintf("no unit on this machine creates SSH host keys at boot (searched for %s), so the "+
-			"keys stay: "+
-			"%s, or skip the rule to accept shared keys", searched, remedy))
+			"keys stay: %s, or skip the rule to accept shared keys", searched, remedy))
 	}
 	return false
 }
