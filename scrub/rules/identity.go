@@ -212,48 +212,40 @@ func withoutDevice(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed, err := state.within("data", func(data *object) (bool, error) {
-		return data.within("auth", func(auth *object) (bool, error) {
-			return auth.within("device", func(device *object) (bool, error) {
-				return device.removeAll("serial", "key-id", "session-macaroon"), nil
-			}, "users", "macaroon-key")
-		})
-	})
-	if err != nil || !changed {
+	ofPeople, err := state.drop([]string{"data", "auth"}, "users", "macaroon-key")
+	if err != nil {
+		return nil, err
+	}
+	ofDevice, err := state.drop([]string{"data", "auth", "device"}, "serial", "key-id", "session-macaroon")
+	if err != nil || !ofPeople && !ofDevice {
 		return nil, err
 	}
 	return state.compact()
 }
 
-func (o *object) within(key string, change func(*object) (bool, error), beside ...string) (bool, error) {
-	changed := o.removeAll(beside...)
-	raw, ok := o.get(key)
-	if !ok || string(raw) == "null" {
+// drop removes keys from the object at a path, if there is one.
+func (o *object) drop(at []string, keys ...string) (changed bool, err error) {
+	if len(at) == 0 {
+		for _, key := range keys {
+			changed = o.remove(key) || changed
+		}
 		return changed, nil
+	}
+	raw, ok := o.values[at[0]]
+	if !ok || string(raw) == "null" {
+		return false, nil
 	}
 	inner, err := parseObject(raw)
+	if err == nil {
+		changed, err = inner.drop(at[1:], keys...)
+	}
+	if err == nil && changed {
+		o.values[at[0]], err = inner.compact()
+	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", key, err)
+		return false, fmt.Errorf("%s: %w", at[0], err)
 	}
-	inside, err := change(inner)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", key, err)
-	}
-	if !inside {
-		return changed, nil
-	}
-	if o.values[key], err = inner.compact(); err != nil {
-		return false, fmt.Errorf("%s: %w", key, err)
-	}
-	return true, nil
-}
-
-func (o *object) removeAll(keys ...string) bool {
-	changed := false
-	for _, key := range keys {
-		changed = o.remove(key) || changed
-	}
-	return changed
+	return changed, nil
 }
 
 // compact returns the object as snapd writes it: in one line.

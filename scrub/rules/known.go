@@ -172,13 +172,13 @@ func knownKubeletConfig(text, template []byte) bool {
 		return false
 	}
 	for _, key := range have.keys {
-		value, _ := have.get(key)
-		now, known := want.get(key)
+		value, _ := have.values[key]
+		now, known := want.values[key]
 		if !(known && sameJSON(value, now)) && !slices.ContainsFunc(olderKubeletKeys[key], func(old string) bool { return sameJSON(value, json.RawMessage(old)) }) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(neededKubeletKeys, func(key string) bool { _, there := have.get(key); return !there })
+	return !slices.ContainsFunc(neededKubeletKeys, func(key string) bool { _, there := have.values[key]; return !there })
 }
 
 // otherContainerdLines are lines that only some years, or the template in

@@ -54,11 +54,6 @@ func parseObject(text []byte) (*object, error) {
 	return o, nil
 }
 
-func (o *object) get(key string) (json.RawMessage, bool) {
-	v, ok := o.values[key]
-	return v, ok
-}
-
 func (o *object) set(key string, v json.RawMessage) bool {
 	old, ok := o.values[key]
 	if ok && sameJSON(old, v) {

@@ -257,13 +257,13 @@ func reverseKubeletConfig(current, template []byte) (reversal, error) {
 		return reversal{}, fmt.Errorf("the template is not a JSON object: %w", err)
 	}
 	changed := false
-	if _, ok := want.get(resolvConfKey); !ok {
-		if value, _ := have.get(resolvConfKey); string(value) == resolvConfValue {
+	if _, ok := want.values[resolvConfKey]; !ok {
+		if value, _ := have.values[resolvConfKey]; string(value) == resolvConfValue {
 			changed = have.remove(resolvConfKey)
 		}
 	}
 	for _, key := range bootstrapKeys {
-		value, ok := want.get(key)
+		value, ok := want.values[key]
 		switch {
 		case !ok:
 			changed = have.remove(key) || changed
