@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
@@ -31,7 +32,7 @@ func ParseRules(name string, text []byte) ([]Rule, error) {
 	}
 	var errs []error
 	for i, r := range f.Rules {
-		if err := errors.Join(checkRow(r), checkNames(r, Table(), f.Rules[:i], f.Rules)); err != nil {
+		if err := errors.Join(check(r), checkNames(r, Table(), f.Rules[:i], f.Rules)); err != nil {
 			errs = append(errs, placed(name, i, lines, err))
 		}
 	}
@@ -57,39 +58,35 @@ func prefixed(prefix string, err error) error {
 
 var ownID = rule.Expression(`^[a-z0-9][a-z0-9-]*$`)
 
-// checkRow checks a rule without functions.
-func checkRow(r Rule) error {
+// check checks a rule of an operator. One with a function may have any phase and verb.
+func check(r Rule) error {
 	var errs []error
-	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !ownID().MatchString(r.ID) {
-		wrong("id: %q must consist of small letters, digits and hyphens", r.ID)
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
 	}
+	wrong(!ownID().MatchString(r.ID), "id: %q must consist of small letters, digits and hyphens", r.ID)
 	for _, g := range r.Groups {
-		if !ownID().MatchString(g) {
-			wrong("groups: %q must consist of small letters, digits and hyphens", g)
-		}
+		wrong(!ownID().MatchString(g), "groups: %q must consist of small letters, digits and hyphens", g)
 	}
-	if !slices.Contains(ownPhases, r.Phase) {
-		wrong("phase: %q is none of state, identity, caches and logs, access", r.Phase)
+	phases, checkPath := ownPhases, rule.CheckPath
+	if r.Look != nil {
+		phases = rule.Phases
+		checkPath = func(p string) error { return rule.CheckPattern(strings.ReplaceAll(p, "/**", "/*")) }
 	}
-	if r.Verb != plan.Remove && r.Verb != plan.Empty {
-		wrong("action: %q is neither %q nor %q", r.Verb, plan.Remove, plan.Empty)
-	}
-	if r.Why == "" {
-		wrong("why: missing; say what goes wrong if an image contains these files")
-	}
-	if len(r.Paths) == 0 {
-		wrong("paths: there are none")
-	}
+	names := show.Each(phases, func(p Phase) string { return string(p) })
+	wrong(!slices.Contains(phases, r.Phase), "phase: %q is none of %s", r.Phase, strings.Join(names, ", "))
+	wrong(r.Look == nil && r.Verb != plan.Remove && r.Verb != plan.Empty, "action: %q is neither %q nor %q", r.Verb, plan.Remove, plan.Empty)
+	wrong(r.Why == "", "why: missing; say what goes wrong if an image contains these files")
+	wrong(r.Look == nil && len(r.Paths) == 0, "paths: there are none")
 	for _, p := range r.Paths {
-		if err := rule.CheckPath(p); err != nil {
-			wrong("paths: %q %w", p, err)
-		}
+		err := checkPath(p)
+		wrong(err != nil, "paths: %q %w", p, err)
 	}
 	for _, p := range r.Keep {
-		if err := rule.CheckPattern(p); err != nil {
-			wrong("keep: %q %w", p, err)
-		}
+		err := rule.CheckPattern(p)
+		wrong(err != nil, "keep: %q %w", p, err)
 	}
 	return errors.Join(errs...)
 }
@@ -136,27 +133,4 @@ func Extend(more, own []Rule) ([]Rule, error) {
 		all, more = append(all, r), append(more[:len(more):len(more)], r)
 	}
 	return more, errors.Join(errs...)
-}
-
-func check(r Rule) error {
-	if len(r.Paths) > 0 && r.Look == nil && r.Phase != Inspect {
-		return checkRow(r)
-	}
-	var errs []error
-	wrong := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	for _, name := range r.Names() {
-		wrong(!ownID().MatchString(name), "name: %q must consist of small letters, digits and hyphens", name)
-	}
-	wrong(!slices.Contains(rule.Phases, r.Phase), "phase: %q is not known", r.Phase)
-	wrong(r.Look == nil, "look: missing; without Look, set Paths and a phase that removes")
-	wrong(r.Why == "", "why: missing; say what goes wrong if an image contains this")
-	for _, p := range r.Paths {
-		err := rule.CheckPattern(strings.ReplaceAll(p, "/**", "/*"))
-		wrong(err != nil, "paths: %q %v", p, err)
-	}
-	return errors.Join(errs...)
 }

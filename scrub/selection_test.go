@@ -196,15 +196,15 @@ func TestExtendChecksRules(t *testing.T) {
 		"paths":               {func(r *Rule) { r.Look, r.Paths, r.Verb = nil, []string{"/opt/x"}, plan.Remove }, ""},
 		"a known ID":          {func(r *Rule) { r.ID = "machine-id" }, `own rule "machine-id": id: "machine-id" is another rule or group; choose another`},
 		"a distribution's ID": {func(r *Rule) { r.ID = "apt-caches" }, `is another rule or group`},
-		"no ID":               {func(r *Rule) { r.ID = "" }, `name: "" must consist of small letters`},
-		"no phase":            {func(r *Rule) { r.Phase = "" }, `phase: "" is not known`},
+		"no ID":               {func(r *Rule) { r.ID = "" }, `id: "" must consist of small letters`},
+		"no phase":            {func(r *Rule) { r.Phase = "" }, `phase: "" is none of quiesce, unmount, state, `},
 		"no reason":           {func(r *Rule) { r.Why = "" }, "why: missing"},
-		"nothing to do":       {func(r *Rule) { r.Look = nil }, "look: missing"},
+		"nothing to do":       {func(r *Rule) { r.Look = nil }, "paths: there are none"},
 		"both":                {func(r *Rule) { r.Paths, r.Verb = []string{"/opt/**", "~/x*"}, plan.Remove }, ""},
 		"both, wrong":         {func(r *Rule) { r.Paths = []string{"opt/x"} }, `paths: "opt/x" must be absolute`},
 		"removal in an audit": {func(r *Rule) {
 			r.Look, r.Phase, r.Paths, r.Verb = nil, Inspect, []string{"/opt/x"}, plan.Remove
-		}, "look: missing"},
+		}, `phase: "inspect" is none of state, identity, caches and logs, access`},
 		"a relative path": {func(r *Rule) { r.Look, r.Paths, r.Verb = nil, []string{"opt/x"}, plan.Remove }, `paths: "opt/x"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,7 +96,7 @@ func (s Spec) Items(m Mode, more []Rule, ids ...string) ([]plan.Item, error) {
 func (s Spec) all(more []Rule) ([]Rule, error) {
 	all := append(Table(), more...)
 	for i, o := range s.Own {
-		err := errors.Join(checkRow(o), checkNames(o, all[:len(all)-i], s.Own[:i], s.Own))
+		err := errors.Join(check(o), checkNames(o, all[:len(all)-i], s.Own[:i], s.Own))
 		if err != nil {
 			return nil, prefixed(fmt.Sprintf("own rule %q: ", o.ID), err)
 		}

@@ -25,10 +25,12 @@ var found = map[string][]findCase{
 		{"present", map[string]string{"var/lib/kubelet/new_state": "x", "var/lib/kubelet/pods/": ""}, nil},
 		{"left by a killed run", map[string]string{"var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef": "half"}, []string{"- /var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef"}},
 	},
-	"pod-volumes":         {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""}, nil}},
-	"containers-metadata": {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
-	"engine-containers":   {{"containers of every engine", map[string]string{"var/lib/docker/containers/0123/config.v2.json": "{}", "var/lib/containers/storage/overlay-containers/containers.json": "[]"}, nil}},
-	"enrolled-agents":     {{"CrowdStrike Falcon", map[string]string{"opt/CrowdStrike/falconstore": "x"}, nil}},
+	"kubelet-mounts":         {{"nothing mounted", map[string]string{"var/lib/kubelet/pods/x": "x"}, nil}}, // see its own tests
+	"instance-store-mounted": {{"an image root", map[string]string{"etc/systemd/system/local-0.mount": templates.InitMark + "\n[Mount]\nWhere=/local/0\n"}, nil}},
+	"pod-volumes":            {{"a replica", map[string]string{"var/lib/longhorn/replicas/pvc-1/volume-head-000.img": "data", "var/openebs/local/": "", "var/lib/rook/": ""}, nil}},
+	"containers-metadata":    {{"another file", map[string]string{"var/lib/containerd/x": containerMark}, nil}}, // see its own test
+	"engine-containers":      {{"containers of every engine", map[string]string{"var/lib/docker/containers/0123/config.v2.json": "{}", "var/lib/containers/storage/overlay-containers/containers.json": "[]"}, nil}},
+	"enrolled-agents":        {{"CrowdStrike Falcon", map[string]string{"opt/CrowdStrike/falconstore": "x"}, nil}},
 	"snapd-state": {
 		{"registered", map[string]string{snapdState[1:]: registeredSnapd}, []string{"~ " + snapdState}},
 		{"not registered", map[string]string{snapdState[1:]: `{"data":{"auth":{"last-id":0,"device":{"brand":"generic","model":"generic-classic"}}}}`}, nil},

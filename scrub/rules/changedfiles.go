@@ -21,15 +21,13 @@ import (
 // installed.
 const changedFilesID = "changed-files"
 
-func changedRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: changedFilesID, Phase: rule.Inspect, Groups: []string{"packages"}, Verb: rule.Report,
-			Paths: []string{"/**"}, Owner: "anybody",
-			Why:         "an edit of a package's file reaches every node, and no list of the build names it; findings are notes unless this rule is selected by its name",
-			Regenerated: "reinstalling the package", Source: "dpkg(1) --verify, rpm(8) --verify, pacman(8) -Qkk",
-			Look: changedFiles, Notes: true,
-		},
+func changedRule() rule.Rule {
+	return rule.Rule{
+		ID: changedFilesID, Phase: rule.Inspect, Groups: []string{"packages"}, Verb: rule.Report,
+		Paths: []string{"/**"}, Owner: "anybody",
+		Why:         "an edit of a package's file reaches every node, and no list of the build names it; findings are notes unless this rule is selected by its name",
+		Regenerated: "reinstalling the package", Source: "dpkg(1) --verify, rpm(8) --verify, pacman(8) -Qkk",
+		Look: changedFiles, Notes: true,
 	}
 }
 
@@ -126,15 +124,13 @@ func changed(ctx context.Context, e host.Entry, known *rule.Originals) (*plan.Fi
 	return &plan.Finding{Target: e.Path, Reason: what}, nil
 }
 
-func afterScrubRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "after-scrub", Phase: rule.Inspect, Groups: []string{"order"}, Verb: rule.Report,
-			Paths: []string{recordPath, "/etc/**", "/opt/**", "/srv/**", "/usr/**"}, Owner: "a provisioner after eksnode-scrub",
-			Why:         "what is made after the scrub is in the image without a scrub; a machine that has started since its scrub is left out",
-			Regenerated: "a scrub as the last step", Source: "Packer: provisioners run in the order of the template",
-			Look: afterScrub,
-		},
+func afterScrubRule() rule.Rule {
+	return rule.Rule{
+		ID: "after-scrub", Phase: rule.Inspect, Groups: []string{"order"}, Verb: rule.Report,
+		Paths: []string{recordPath, "/etc/**", "/opt/**", "/srv/**", "/usr/**"}, Owner: "a provisioner after eksnode-scrub",
+		Why:         "what is made after the scrub is in the image without a scrub; a machine that has started since its scrub is left out",
+		Regenerated: "a scrub as the last step", Source: "Packer: provisioners run in the order of the template",
+		Look: afterScrub,
 	}
 }
 
@@ -171,7 +167,7 @@ const changedMost = 20
 func Ended(ctx context.Context, h *host.Host, tool string, outcomes []plan.Outcome) error {
 	if !slices.ContainsFunc(outcomes, func(o plan.Outcome) bool { return len(o.Actions) > 0 }) {
 		d := &rule.Draft{Ctx: ctx, Host: h}
-		afterScrubRules()[0].Plan(d, nil)
+		afterScrubRule().Plan(d, nil)
 		if d.Err == nil && d.Answer.NotApplicable == "" && len(d.Answer.Findings) == 0 {
 			return nil
 		}

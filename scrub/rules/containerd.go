@@ -224,16 +224,14 @@ func namelessStore(d *rule.Draft) {
 	}
 }
 
-// metadataRules has the rule for removed containers in containerd's database.
-func metadataRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "containers-metadata", Phase: rule.Unmount, Groups: []string{"kubelet", "containerd", "secrets"}, Verb: plan.Wipe,
-			Paths: []string{containerdMeta}, Owner: "containerd",
-			Why:         "removed containers and their environment, which may contain secrets, stay readable in free pages of containerd's database; the rule stops containerd for a moment",
-			Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
-			Look: freedContainers,
-		},
+// metadataRule is the rule for removed containers in containerd's database.
+func metadataRule() rule.Rule {
+	return rule.Rule{
+		ID: "containers-metadata", Phase: rule.Unmount, Groups: []string{"kubelet", "containerd", "secrets"}, Verb: plan.Wipe,
+		Paths: []string{containerdMeta}, Owner: "containerd",
+		Why:         "removed containers and their environment, which may contain secrets, stay readable in free pages of containerd's database; the rule stops containerd for a moment",
+		Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
+		Look: freedContainers,
 	}
 }
 

@@ -19,10 +19,10 @@ func kubeletRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "kubelet-mounts", Phase: rule.Unmount, Groups: g, Verb: plan.Unmount,
-			Paths: nil, Owner: "kubelet",
+			Paths: []string{rule.KubeletDir + "/**"}, Owner: "kubelet",
 			Why:         "deleting the kubelet's state would also delete the data of volumes that are mounted there",
 			Regenerated: "nothing", Source: "eks-hybrid #664, rke2 #8296, kubernetes #120376",
-			Look: unmountBelow(rule.KubeletDir),
+			Look: unmountBelow,
 		},
 		{
 			ID: "kubelet-pki", Phase: rule.State, Groups: append(g, "pki"), Verb: plan.Remove,
@@ -147,7 +147,7 @@ func knownToRules(entry string) bool {
 		for _, p := range r.Paths {
 			rest, below := strings.CutPrefix(p, rule.KubeletDir+"/")
 			first, _, _ := strings.Cut(rest, "/")
-			if known, err := path.Match(first, entry); below && first != "*" && known && err == nil {
+			if known, err := path.Match(first, entry); below && strings.Trim(first, "*") != "" && known && err == nil {
 				return true
 			}
 		}
@@ -169,19 +169,16 @@ func unknownKubeletFiles(d *rule.Draft) {
 	}
 }
 
-// unmountBelow unmounts everything below the folders, the deepest mount first.
+// unmountBelow unmounts everything below the row's folders, the deepest mount first.
 // On an image root it only reports the mounts, because the image does not own
 // them; rules that would have to cross them fail.
-func unmountBelow(dirs ...string) func(*rule.Draft) {
-	return func(d *rule.Draft) {
-		for _, dir := range dirs {
-			mounts, err := d.Host.Files.MountsBelow(dir)
-			d.Failed(err)
-			for _, m := range mounts {
-				d.Act(plan.Action{Verb: plan.Unmount, Target: m.Path,
-					Reason: m.Type + " of " + m.Source + " is mounted there",
-					Do:     func(context.Context, plan.Progress) error { return d.Host.Unmount(m.Path) }})
-			}
+func unmountBelow(d *rule.Draft) {
+	for _, dir := range d.Tops() {
+		mounts, err := d.Host.Files.MountsBelow(dir)
+		d.Failed(err)
+		for _, m := range mounts {
+			d.Act(plan.Action{Verb: plan.Unmount, Target: m.Path, Reason: m.Type + " of " + m.Source + " is mounted there",
+				Do: func(context.Context, plan.Progress) error { return d.Host.Unmount(m.Path) }})
 		}
 	}
 }

@@ -13,15 +13,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-func moduleRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "kernel-modules", Phase: rule.Inspect, Groups: []string{"assets", "network"}, Verb: rule.Report, OfNodes: true,
-			Paths: []string{"/lib/modules"}, Owner: "the distribution's kernel packages",
-			Why:         "without the kernel modules of kube-proxy and the VPC CNI the node joins, but its pods have no network; some releases have them in a separate package",
-			Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
-			Look: modulesMissing,
-		},
+func moduleRule() rule.Rule {
+	return rule.Rule{
+		ID: "kernel-modules", Phase: rule.Inspect, Groups: []string{"assets", "network"}, Verb: rule.Report, OfNodes: true,
+		Paths: []string{"/lib/modules"}, Owner: "the distribution's kernel packages",
+		Why:         "without the kernel modules of kube-proxy and the VPC CNI the node joins, but its pods have no network; some releases have them in a separate package",
+		Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
+		Look: modulesMissing,
 	}
 }
 

@@ -16,19 +16,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
 )
 
-// oldIDRules has the rule for the IDs and the API servers that the machine had
+// oldIDRule is the rule for the IDs and the API servers that the machine had
 // before the scrub.
-func oldIDRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "old-ids-left", Phase: rule.Inspect, Groups: []string{"identity"}, Verb: rule.Report,
-			Paths: []string{
-				"/boot/**", "/efi/**", "/etc/**", "/var/**", "/opt/**", "/srv/**", "/usr/local/**", "/usr/lib/**", "/root/**", "/home/**", "~/**",
-			}, Owner: "anybody",
-			Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
-			Regenerated: "its owner", Source: "machine-id(5)",
-			Look: oldIDsLeft,
-		},
+func oldIDRule() rule.Rule {
+	return rule.Rule{
+		ID: "old-ids-left", Phase: rule.Inspect, Groups: []string{"identity"}, Verb: rule.Report,
+		Paths: []string{
+			"/boot/**", "/efi/**", "/etc/**", "/var/**", "/opt/**", "/srv/**", "/usr/local/**", "/usr/lib/**", "/root/**", "/home/**", "~/**",
+		}, Owner: "anybody",
+		Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
+		Regenerated: "its owner", Source: "machine-id(5)",
+		Look: oldIDsLeft,
 	}
 }
 

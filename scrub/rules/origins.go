@@ -7,16 +7,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// originRules has the rule for paths of the Packer host.
-func originRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "build-paths", Phase: rule.Inspect, Groups: []string{"assets", "identity"}, Verb: rule.Report,
-			Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
-			Why:         "paths of the Packer host in the manifest or the bill of materials show who built the image and where, and exist on no node",
-			Regenerated: "provisioning the image again", Source: "the image's own manifest",
-			Look: buildPaths,
-		},
+// originRule is the rule for paths of the Packer host.
+func originRule() rule.Rule {
+	return rule.Rule{
+		ID: "build-paths", Phase: rule.Inspect, Groups: []string{"assets", "identity"}, Verb: rule.Report,
+		Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
+		Why:         "paths of the Packer host in the manifest or the bill of materials show who built the image and where, and exist on no node",
+		Regenerated: "provisioning the image again", Source: "the image's own manifest",
+		Look: buildPaths,
 	}
 }
 

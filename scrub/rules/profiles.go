@@ -15,16 +15,14 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// profileRules has the rule for network profiles that fit one machine only.
-func profileRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "network-addresses", Phase: rule.Identity, Groups: []string{"network", "identity"}, Verb: plan.Remove,
-			Paths: slices.Sorted(maps.Keys(judges())), Owner: "the installer, an administrator",
-			Why:         "a profile with a fixed address fits one machine only; other profiles stay, without the builder machine's names and hardware addresses",
-			Regenerated: "NetworkManager, systemd-networkd or cloud-init, by DHCP", Source: "virt-sysprep: net-nmconn, net-hostname, net-hwaddr; image-builder, sysprep role",
-			Look: machineProfiles,
-		},
+// profileRule is the rule for network profiles that fit one machine only.
+func profileRule() rule.Rule {
+	return rule.Rule{
+		ID: "network-addresses", Phase: rule.Identity, Groups: []string{"network", "identity"}, Verb: plan.Remove,
+		Paths: slices.Sorted(maps.Keys(judges())), Owner: "the installer, an administrator",
+		Why:         "a profile with a fixed address fits one machine only; other profiles stay, without the builder machine's names and hardware addresses",
+		Regenerated: "NetworkManager, systemd-networkd or cloud-init, by DHCP", Source: "virt-sysprep: net-nmconn, net-hostname, net-hwaddr; image-builder, sysprep role",
+		Look: machineProfiles,
 	}
 }
 

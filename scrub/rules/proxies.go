@@ -4,15 +4,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// proxyRules have the rule for proxies of the build.
-func proxyRules() []rule.Rule {
-	return []rule.Rule{
-		reports(rule.Rule{
-			ID: "proxy-left", Phase: rule.Inspect, Groups: []string{"network"},
-			Why:         "every node would send its requests to a proxy of the build, which it may not reach; the proxy of nodes is set by node_proxy or by user data",
-			Regenerated: "nothing", Source: "apt.conf(5), dnf.conf(5), systemd-system.conf(5), curl(1), wget(1)",
-		}, proxies),
-	}
+// proxyRule is the rule for proxies of the build.
+func proxyRule() rule.Rule {
+	return reports(rule.Rule{
+		ID: "proxy-left", Phase: rule.Inspect, Groups: []string{"network"},
+		Why:         "every node would send its requests to a proxy of the build, which it may not reach; the proxy of nodes is set by node_proxy or by user data",
+		Regenerated: "nothing", Source: "apt.conf(5), dnf.conf(5), systemd-system.conf(5), curl(1), wget(1)",
+	}, proxies)
 }
 
 // proxies are files in which programs keep their proxies beside other settings.

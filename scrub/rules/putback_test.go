@@ -152,7 +152,7 @@ func TestNestedMountsAreUnmounted(t *testing.T) {
 	}
 	etc := listed(t)
 
-	r := rule.Rule{ID: "mounts", Phase: rule.Unmount, Look: unmountBelow(folder + "/linked")}
+	r := rule.Rule{ID: "mounts", Phase: rule.Unmount, Paths: []string{folder + "/linked/**"}, Look: unmountBelow}
 	outcomes, err := plan.Apply(t.Context(), live, []plan.Item{item{r}}, nil)
 	require.NoError(t, err)
 	went := show.Each(outcomes[0].Actions, func(a plan.Action) string { return strings.TrimPrefix(a.Target, folder) })

@@ -51,14 +51,14 @@ func instanceStoreRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "instance-store-mounted", Phase: rule.Unmount, Groups: g, Verb: plan.Unmount,
-			Owner:       "eksnode init, setup-local-disks",
+			Paths: []string{"/etc/systemd/system/*.mount"}, Owner: "eksnode init, setup-local-disks",
 			Why:         "the mounts of the instance store hide folders of the image, and leftover state in them would be captured unseen",
 			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
 			Look: instanceStore,
 		},
 		{
 			ID: "local-disks", Phase: rule.State, Groups: g, Verb: plan.Remove,
-			Paths: []string{"/.aws/mdadm.conf", mountUnits, starts + "*.mount"},
+			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", starts + "*.mount"},
 			Owner: "eksnode init, setup-local-disks",
 			Why:   "a node would wait at boot for the instance store of another machine; other mount units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
 			Look: localDisks,
@@ -71,8 +71,6 @@ func instanceStoreRules() []rule.Rule {
 		},
 	}
 }
-
-const mountUnits = "/etc/systemd/system/*.mount"
 
 // mountUnit is a unit in /etc/systemd/system that mounts the disks of an
 // instance store, or a folder on them.
@@ -139,7 +137,7 @@ func instanceStore(d *rule.Draft) {
 		d.Answer.NotApplicable = "the rule is for running machines: an image root has no mounts of its own"
 		return
 	}
-	for _, u := range instanceStoreUnits(d, mountUnits) {
+	for _, u := range instanceStoreUnits(d, d.Paths[0]) {
 		mounted, err := d.Host.Files.IsMountPoint(u.where)
 		d.Failed(err)
 		if mounted {
