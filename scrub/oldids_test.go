@@ -21,7 +21,8 @@ const oldID = "0123456789abcdef0123456789abcdef"
 func TestIDsFromBeforeAScrubAreFoundAfterwards(t *testing.T) {
 	instance := "5c7d1e1a-0f3c-4d6e-9d3b-aa55bb66cc77"
 	h, root := tree(t, map[string]string{
-		"etc/passwd": passwd, "etc/systemd/": "", "etc/machine-id": oldID + "\n", "var/lib/dbus/machine-id": oldID + "\n",
+		"etc/passwd": passwd + "far:x:1002:1002::/data/far:/bin/sh\n", "data/far/" + oldID + "-x": "x",
+		"etc/systemd/": "", "etc/machine-id": oldID + "\n", "var/lib/dbus/machine-id": oldID + "\n",
 		"var/lib/cloud/data/instance-id": instance + "\n",
 		"etc/app/id":                     "id=" + strings.ToUpper(oldID) + "\n",
 		"etc/app/instance":               "uuid " + instance + "\n",
@@ -57,7 +58,7 @@ func TestIDsFromBeforeAScrubAreFoundAfterwards(t *testing.T) {
 		"old-ids-left /var/lib/app/state-" + oldID + name,
 		"old-ids-left /var/spool/app/01234567-89ab-cdef-0123-456789abcdef" + name,
 		"old-ids-left /home/admin/.config/pulse/" + oldID + "-default-sink" + name,
-		"old-ids-left /opt/app/" + oldID + ".d" + name,
+		"old-ids-left /opt/app/" + oldID + ".d" + name, "old-ids-left /data/far/" + oldID + "-x" + name,
 	}, found)
 	for name, content := range snapshot(t, root) {
 		assert.False(t, strings.HasPrefix(name, "/boot") && strings.Contains(name+content, oldID), name)
