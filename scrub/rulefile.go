@@ -77,7 +77,8 @@ func check(r Rule) error {
 	}
 	names := show.Each(phases, func(p Phase) string { return string(p) })
 	wrong(!slices.Contains(phases, r.Phase), "phase: %q is none of %s", r.Phase, strings.Join(names, ", "))
-	wrong(r.Look == nil && r.Verb != plan.Remove && r.Verb != plan.Empty, "action: %q is neither %q nor %q", r.Verb, plan.Remove, plan.Empty)
+	removes := r.Verb == plan.Remove || r.Verb == plan.Empty
+	wrong(r.Look == nil && !removes, "action: %q is neither %q nor %q", r.Verb, plan.Remove, plan.Empty)
 	wrong(r.Why == "", "why: missing; say what goes wrong if an image contains these files")
 	wrong(r.Look == nil && len(r.Paths) == 0, "paths: there are none")
 	for _, p := range r.Paths {
