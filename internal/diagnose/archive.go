@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -53,7 +51,7 @@ func (s *Search) compressed(from source) error {
 }
 
 // compression matches the extension of a compressed file.
-var compression = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\.(gz|zst|bz2|xz)$`) })
+var compression = once(`(?i)\.(gz|zst|bz2|xz)$`)
 
 // expanded is content of an archive. It counts against the search's budget.
 type expanded struct {

@@ -1,10 +1,8 @@
 package diagnose
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // boot is what a log says about one boot. Logs of several boots are about the last
@@ -33,9 +31,7 @@ func (b *boot) says() bool {
 }
 
 // kernelStart matches the first line of the kernel.
-var kernelStart = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?:^|\] |kernel: )Linux version \d+\.\d+\S* \(`)
-})
+var kernelStart = once(`(?:^|\] |kernel: )Linux version \d+\.\d+\S* \(`)
 
 // startsBoot says whether a line is the first one of another boot: journalctl writes
 // a separator, and the kernel begins with its version.

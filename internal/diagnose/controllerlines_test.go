@@ -4,6 +4,7 @@ package diagnose
 // in their less frequent failures.
 var controllerLines = map[string][]string{
 	"launch": {
+		`ERROR	controller.provisioning	Launching node, getting launch templates, getting ssm parameter, ParameterNotFound: `,
 		`getting launch templates, neither spec.provider.instanceProfile nor --aws-default-instance-profile is specified`,
 		`InvalidRequestException: Cannot specify instance types in launch template and API Request`,
 		`api error InvalidSnapshot.NotFound: The snapshot 'snap-0' does not exist.`,
@@ -23,6 +24,7 @@ var controllerLines = map[string][]string{
 		`The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances.`,
 	},
 	"node-pool": {
+		`"message": "creating node claim, NodeClaim.karpenter.sh \"burstable-9ns7l\" is invalid: [spec.requirements: Too many: 33: must have at most 30 items]"`,
 		`"error":"incompatible with nodepool \"default\", daemonset overhead={\"cpu\":\"150m\"}, no instance type satisfied resources"`,
 		`incompatible requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone In [eu-west-1a] not in`,
 		`no instance type met all requirements`,
@@ -165,6 +167,7 @@ var controllerLines = map[string][]string{
 		`The node had condition: [DiskPressure].`,
 	},
 	"memory": {
+		`[  147.401644] oom_reaper: reaped process 989 (kubelet), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB`,
 		`system OOM encountered, victim process: kubelet`,
 		`containerd.service: Failed with result 'oom-kill'.`,
 		`kubelet.service: A process of this unit has been killed by the OOM killer.`,

@@ -6,10 +6,8 @@ package diagnose
 import (
 	"cmp"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -105,9 +103,7 @@ type Log struct {
 }
 
 // plainValue matches values that may stand in a command: logs can contain anything.
-var plainValue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z0-9/][A-Za-z0-9._:/\[\]-]*$`)
-})
+var plainValue = once(`^[A-Za-z0-9/][A-Za-z0-9._:/\[\]-]*$`)
 
 // placeholders are the words in commands that the value of a kind of target replaces.
 var placeholders = map[string]struct{ word, before string }{"API server": {"ENDPOINT", "https://"}, "file": {"FILE",
@@ -131,10 +127,8 @@ func (f Finding) commands() (list []string) {
 }
 
 // demanded matches the kernel settings that a program names, with their values.
-var demanded = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`nvalid kernel flag: ([a-z0-9_/.]+), expected value: (\d+)|` +
-		`/proc/sys/([a-z0-9_/.]+) contents are not set to (\d+)`)
-})
+var demanded = once(`nvalid kernel flag: ([a-z0-9_/.]+), expected value: (\d+)|` +
+	`/proc/sys/([a-z0-9_/.]+) contents are not set to (\d+)`)
 
 // settings are the kernel settings that the evidence demands, as sysctl takes them.
 func (f Finding) settings() string {

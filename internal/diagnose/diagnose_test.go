@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,25 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inLogs are the findings in texts.
-func inLogs(logs ...Log) ([]Finding, error) {
-	s := NewSearch(context.Background())
-	var errs []error
-	for _, l := range logs {
-		errs = append(errs, s.Log(l))
-	}
-	return s.Report().Findings, errors.Join(errs...)
-}
-
 func TestEveryRuleMatchesItsSampleLines(t *testing.T) {
 	for _, r := range Rules() {
 		t.Run(r.ID, func(t *testing.T) {
 			require.NotEmpty(t, lines[r.ID], "the rule has no sample line")
 			for _, line := range lines[r.ID] {
-				found, err := inLogs(Log{"kubelet", strings.NewReader("I0419 15:10:12.000000 an ordinary line\n" + line + "\n")})
-				require.NoError(t, err)
 				var ids []string
-				for _, f := range found {
+				for _, f := range searched(t, "kubelet\nI0419 15:10:12.000000 an ordinary line\n"+line+"\n").Findings {
 					ids = append(ids, f.Rule.ID)
 					assert.Equal(t, 1, f.Count)
 				}
@@ -96,8 +83,7 @@ func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 			continue // visible in the node's object, not in its logs
 		}
 		looked++
-		found, err := inLogs(Log{"kubelet", strings.NewReader(said)})
-		require.NoError(t, err)
+		found := searched(t, "kubelet\n"+said).Findings
 		require.Len(t, found, 1, "%s: %s", r.Rule, said)
 		assert.Contains(t, want[r.Rule], found[0].Rule.ID, said)
 	}
@@ -106,23 +92,21 @@ func TestCausesOfLeftoverStateAreFound(t *testing.T) {
 
 // A node that joined has no finding.
 func TestAHealthyNodeHasNoFinding(t *testing.T) {
-	s := NewSearch(t.Context())
-	require.NoError(t, s.Log(Log{"kubelet", strings.NewReader(`I0419 15:10:10.000000   11577 server.go:1376] "Started kubelet"
+	r := searched(t, `kubelet
+I0419 15:10:10.000000   11577 server.go:1376] "Started kubelet"
 I0419 15:10:11.000000   11577 kubelet_node_status.go:75] "Attempting to register node" node="ip-10-0-1-2.eu-west-1.compute.internal"
 I0419 15:10:11.000000   11577 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
 leftover-state: nothing to do
 configuration: write /etc/kubernetes/pki/ca.crt (the cluster's certificate authority)
 services: run systemctl start kubelet.service (the node needs it)
-`)}))
+`)
 	assert.Equal(t, `joined: the node joined its cluster, and no known cause was found
   kubelet:3: I0419 15:10:11.000000   11577 kubelet_node_status.go:78] "Successfully registered node" node="ip-10-0-1-2.eu-west-1.compute.internal"
-`, printed(t, s))
+`, printed(t, r))
 }
 
 func TestConsequencesAreListedAfterTheirCause(t *testing.T) {
-	s := NewSearch(t.Context())
-	require.NoError(t, s.Log(Log{"kubelet", strings.NewReader(strings.Repeat(lines["unauthorized"][1]+"\n", 5))}))
-	require.NoError(t, s.Log(Log{"init", strings.NewReader(lines["captured-node"][1] + "\n")}))
+	r := searched(t, "kubelet\n"+strings.Repeat(lines["unauthorized"][1]+"\n", 5), "init\n"+lines["captured-node"][1])
 	assert.Equal(t, `captured-node: this image was captured from a joined node: it contains another cluster's endpoint, certificates or state
   init:1: leftover-state: remove /var/lib/kubelet/pki (the file belongs to the cluster at https://CE02.yl4.cn-north-1.eks.amazonaws.com.cn)
   certain: the lines say what is wrong
@@ -142,7 +126,7 @@ unauthorized: the API server cannot identify the node: the node's role is not ma
     aws eks list-access-entries --cluster-name NAME
     eksnode manifests --cluster NAME --role ARN --only access-entry
   page: https://github.com/eksnode/packer-plugin-eksnode/blob/main/docs/reference/causes.md#unauthorized
-`, printed(t, s))
+`, printed(t, r))
 }
 
 // A problem is a finding only if no later line shows that the problem ended.
@@ -153,23 +137,20 @@ func TestResolvedProblemsAreNoFindings(t *testing.T) {
 	const joins = `I1122 06:51:44.576016     640 kubelet_node_status.go:78] "Successfully registered node" node="a"` + "\n"
 	const ready = `I1122 06:51:54.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"` + "\n"
 	const certified = `I1122 06:51:55.576016     640 certificate_manager.go:715] "Certificate rotation deadline determined" logger="kubernetes.io/kubelet-serving"` + "\n"
-	ids := func(logs ...Log) (all []string) {
-		found, err := inLogs(logs...)
-		require.NoError(t, err)
-		for _, f := range found {
+	ids := func(logs ...string) (all []string) {
+		for _, f := range searched(t, logs...).Findings {
 			all = append(all, f.Rule.ID)
 		}
 		return all
 	}
-	kubelet := func(text string) Log { return Log{"kubelet", strings.NewReader(text)} }
+	kubelet := func(text string) string { return "kubelet\n" + text }
 	assert.Len(t, ids(kubelet(ill)), 7)
 	assert.ElementsMatch(t, []string{"network-plugin", "containerd", "serving-certificate"}, ids(kubelet(ill+joins)))
 	assert.Equal(t, []string{"serving-certificate"}, ids(kubelet(ill+joins+ready)))
 	assert.Empty(t, ids(kubelet(ill+joins+ready+certified)))
 	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(ill+joins+ready+certified+lines["unauthorized"][1])))
-	before := Log{"init", strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])}
+	before := "init\n" + lines["metadata"][0] + "\n" + lines["unauthorized"][1]
 	assert.Empty(t, ids(before, kubelet(joins)))
-	before.Text = strings.NewReader(lines["metadata"][0] + "\n" + lines["unauthorized"][1])
 	assert.Empty(t, ids(kubelet(joins), before), "the order of the logs must not matter")
 	assert.Equal(t, []string{"unauthorized"}, ids(kubelet(joins+lines["unauthorized"][1]), kubelet(ill+joins+ready+certified)))
 	assert.Empty(t, ids(kubelet(`level=error msg="failed to load cni during init, please check CRI plugin status before setting up network for pods" error="cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"`)))
@@ -177,24 +158,23 @@ func TestResolvedProblemsAreNoFindings(t *testing.T) {
 
 // A rule that only points to other logs is left out if a cause is found.
 func TestGeneralRulesAreLeftOutWithACause(t *testing.T) {
-	found, err := inLogs(Log{"console", strings.NewReader(lines["first-boot"][0] + "\n" + lines["node-config"][2] + "\n")})
-	require.NoError(t, err)
+	found := searched(t, "console\n"+lines["first-boot"][0]+"\n"+lines["node-config"][2]+"\n").Findings
 	require.Len(t, found, 1)
 	assert.Equal(t, "node-config", found[0].Rule.ID)
 }
 
 func TestLongLinesAreCutAroundTheMatch(t *testing.T) {
-	found, err := inLogs(Log{"kubelet", strings.NewReader(lines["unauthorized"][0])})
-	require.NoError(t, err)
+	found := searched(t, "kubelet\n"+lines["unauthorized"][0]).Findings
 	require.Len(t, found, 1)
 	assert.Less(t, len(found[0].Evidence[0]), 400)
 	assert.Contains(t, found[0].Evidence[0], "'Unauthorized' (will not retry!)")
 }
 
 func TestUnreadableLogsAreNamed(t *testing.T) {
-	found, err := inLogs(Log{"kubelet", iotest.ErrReader(errors.New("gone"))}, Log{"init", strings.NewReader(lines["swap"][0])})
-	assert.EqualError(t, err, "reading kubelet: gone")
-	assert.Len(t, found, 1, "the other logs must still be read")
+	s := NewSearch(t.Context())
+	assert.EqualError(t, s.Log(Log{"kubelet", iotest.ErrReader(errors.New("gone"))}), "reading kubelet: gone")
+	require.NoError(t, s.Log(Log{"init", strings.NewReader(lines["swap"][0])}))
+	assert.Len(t, s.Report().Findings, 1, "the other logs must still be read")
 }
 
 func FuzzLogs(f *testing.F) {

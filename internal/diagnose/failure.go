@@ -2,10 +2,8 @@ package diagnose
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -58,49 +56,39 @@ func (f *Failure) before(other *Failure) bool {
 var (
 	// ended matches lines that say that a service or a script ended with an error. Its
 	// reason is in the lines before.
-	ended = sync.OnceValue(func() expressions {
-		return compile(`: Main PID: \d+ .*code=(killed|dumped|exited, status=[1-9])`,
-			`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
-				`Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`,
-			`Failed to run module scripts[-_]user`,
-			`unning module scripts[-_]user .*failed`, `Exited with error on line`,
-			`failed because the control process exited`, `\.service failed\.`,
-			`Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
-	})
+	ended = onceAll(`: Main PID: \d+ .*code=(killed|dumped|exited, status=[1-9])`,
+		`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
+			`Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`,
+		`Failed to run module scripts[-_]user`,
+		`unning module scripts[-_]user .*failed`, `Exited with error on line`,
+		`failed because the control process exited`, `\.service failed\.`,
+		`Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
 	// followers match what a kubelet writes as long as something else fails, and what
 	// healthy nodes write while they start.
-	followers = sync.OnceValue(func() expressions {
-		return compile(`node \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
-			`failed to get summary stats`, `NetworkReady=false`, `cni plugin not initialized`,
-			`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
-			`skip (loading )?plugin`, `runtime status check may not have completed`,
-			`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`,
-			`factory failed: `, `has been deprecated`, `Scheduled restart job`,
-			`Unable to read config path`, `Some fatal errors occurred`, `devmapper not configured`)
-	})
+	followers = onceAll(`node \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
+		`failed to get summary stats`, `NetworkReady=false`, `cni plugin not initialized`,
+		`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
+		`skip (loading )?plugin`, `runtime status check may not have completed`,
+		`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`,
+		`factory failed: `, `has been deprecated`, `Scheduled restart job`,
+		`Unable to read config path`, `Some fatal errors occurred`, `devmapper not configured`)
 	// nodeUnit matches the services whose end keeps a node from joining.
-	nodeUnit = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|var-lib-|` +
-			`kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|` +
-			`systemd-networkd|NetworkManager)`)
-	})
+	nodeUnit = once(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|var-lib-|` +
+		`kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|` +
+		`systemd-networkd|NetworkManager)`)
 )
 
 // asides are programs whose errors keep no node from joining.
-var asides = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|` +
-		`sshd|sudo|su|acpid|auditd|rngd|amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|multipathd|` +
-		`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|agetty|login|falco|fluent-?bit|` +
-		`node_exporter|osqueryd)$`)
-})
+var asides = once(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|` +
+	`sshd|sudo|su|acpid|auditd|rngd|amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|multipathd|` +
+	`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|agetty|login|falco|fluent-?bit|` +
+	`node_exporter|osqueryd)$`)
 
 // strangers are programs with a network life of their own: no cause is theirs.
-var strangers = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(snapd|pollinate|fwupd.*|unattended-upgr.*|apt.*|dnf-makecache|packagekitd|PackageKit|` +
-		`update-motd|.*motd-news|ubuntu-advantage|canonical-livepatch|landscape.*|teamviewer.*|whoopsie|avahi-daemon|` +
-		`apache.*|httpd|nginx|tomcat.*|java|web|server|mysqld?|mariadbd?|postgres.*|php.*|named|dovecot|postfix.*|exim\d?|` +
-		`cups.*|[sn]mbd)$`)
-})
+var strangers = once(`^(snapd|pollinate|fwupd.*|unattended-upgr.*|apt.*|dnf-makecache|packagekitd|PackageKit|` +
+	`update-motd|.*motd-news|ubuntu-advantage|canonical-livepatch|landscape.*|teamviewer.*|whoopsie|avahi-daemon|` +
+	`apache.*|httpd|nginx|tomcat.*|java|web|server|mysqld?|mariadbd?|postgres.*|php.*|named|dovecot|postfix.*|exim\d?|` +
+	`cups.*|[sn]mbd)$`)
 
 // aside says whether a line is that of a program that keeps no node from joining. What
 // the kernel denies is the fault of another program.

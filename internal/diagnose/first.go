@@ -64,7 +64,7 @@ func entryOf(fields map[string]json.RawMessage) (e journalEntry) {
 const unitText = `[A-Za-z0-9@_:\\-][A-Za-z0-9@_:.\\-]*`
 
 var (
-	unitName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + unitText + `$`) })
+	unitName = once(`^` + unitText + `$`)
 	// program matches the identifier of a syslog line: with its process at the start of
 	// a line or after a console's seconds, or after the time and the host.
 	program = sync.OnceValue(func() *regexp.Regexp {
@@ -73,9 +73,7 @@ var (
 			`|^(?:[^ ]+ +\d\d? |\d{4}-\d\d-\d\dT)\d\d:\d\d:\d\d[^ ]* [^ ]+ ` + name + `(?:\[\d+\])?: `)
 	})
 	// unitIn matches the unit that a line of systemd is about.
-	unitIn = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\b(` + unitText + `\.(?:service|mount|socket|target|device|swap))\b`)
-	})
+	unitIn = once(`\b(` + unitText + `\.(?:service|mount|socket|target|device|swap))\b`)
 	// moments matches the time at the start of a line.
 	moments = sync.OnceValue(func() *regexp.Regexp {
 		const clock = `(\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)`

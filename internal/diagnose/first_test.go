@@ -19,10 +19,10 @@ const collect = `collect the whole logs: the first two commands on the node, the
 `
 
 // printed is the text of a report.
-func printed(t *testing.T, s *Search) string {
+func printed(t *testing.T, r Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	require.NoError(t, s.Report().Print(&b))
+	require.NoError(t, r.Print(&b))
 	return b.String()
 }
 
@@ -80,9 +80,8 @@ func TestTheFirstFailureIsTheEarliest(t *testing.T) {
 }
 
 func TestTheReportOfAnUnknownCauseNamesTheFirstFailure(t *testing.T) {
-	s := NewSearch(t.Context())
-	require.NoError(t, s.Log(Log{"kubelet", strings.NewReader("E1120 20:11:13.325154   11577 strange.go:1] \"Nobody has seen this before\"\nE1120 20:11:13.325154   11577 strange.go:2] \"Another error\"")}))
-	require.NoError(t, s.Log(Log{"journal", strings.NewReader("Nov 20 20:11:10 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.")}))
+	r := searched(t, "kubelet\nE1120 20:11:13.325154   11577 strange.go:1] \"Nobody has seen this before\"\nE1120 20:11:13.325154   11577 strange.go:2] \"Another error\"",
+		"journal\nNov 20 20:11:10 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.")
 	assert.Equal(t, `unknown: no known cause was found
 the first failure, of odd.service:
   journal:1: Nov 20 20:11:10 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.
@@ -90,19 +89,18 @@ the first lines that look like errors:
   kubelet:1: E1120 20:11:13.325154   11577 strange.go:1] "Nobody has seen this before"
   kubelet:2: E1120 20:11:13.325154   11577 strange.go:2] "Another error"
   journal:1: Nov 20 20:11:10 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.
-`+collect, printed(t, s))
+`+collect, printed(t, r))
 }
 
 // A log of a node that joined says so, even if it has lines that look like errors.
 func TestTheReportOfAJoinedNodeSaysSo(t *testing.T) {
 	const registered = `Nov 20 20:11:14 ip-10-0-1-2 kubelet[640]: I1120 20:11:14.576016     640 kubelet_node_status.go:78] "Successfully registered node" node="a"` + "\n"
-	s := NewSearch(t.Context())
-	require.NoError(t, s.Log(Log{"journal", strings.NewReader(lines["unauthorized"][1] + "\n" + registered + registered +
-		`I1120 20:11:24.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"` + "\n")}))
+	r := searched(t, "journal\n"+lines["unauthorized"][1]+"\n"+registered+registered+
+		`I1120 20:11:24.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"`+"\n")
 	assert.Equal(t, `joined: the node joined its cluster, and no known cause was found
   journal:2: `+registered+`  journal:4: I1120 20:11:24.576016     640 kubelet_node_status.go:439] "Fast updating node status as it just became ready"
 lines that look like errors:
-  journal:1: `+lines["unauthorized"][1]+"\n", printed(t, s))
+  journal:1: `+lines["unauthorized"][1]+"\n", printed(t, r))
 	for _, line := range []string{
 		`{"level":"info","ts":"2026-11-20T20:11:14.993Z","caller":"entrypoint.sh","msg":"Successfully copied CNI plugin binary and config file."}`,
 		`{"__REALTIME_TIMESTAMP":"1795205472000000","MESSAGE":"I1120 20:11:14.576016     640 kubelet_node_status.go:78] \"Successfully registered node\" node=\"a\""}`,

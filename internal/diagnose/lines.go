@@ -7,7 +7,6 @@ import (
 	"errors"
 	"html"
 	"io"
-	"regexp"
 	"strings"
 	"sync"
 )
@@ -57,7 +56,7 @@ func oneLine(in *bufio.Reader) (string, error) {
 
 var (
 	// colours matches what terminals and rsyslog make of colours.
-	colours = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:\x1b|#033)\[[0-9;?]*[A-Za-z]`) })
+	colours = once(`(?:\x1b|#033)\[[0-9;?]*[A-Za-z]`)
 	// typed are the characters that word processors put in the place of others.
 	typed = sync.OnceValue(func() *strings.Replacer {
 		return strings.NewReplacer("\u201c", `"`, "\u201d", `"`, "\u2018", "'", "\u2019", "'", "\u00a0", " ")

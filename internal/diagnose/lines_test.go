@@ -176,6 +176,7 @@ var joinLines = map[string][]string{
 		`Unable to register node "ip-10-0-1-2.eu-west-1.compute.internal" with API server: nodes "ip-10-0-1-2.eu-west-1.compute.internal" is forbidden: node "ip-10-0-1-2" cannot modify node "ip-10-0-1-2.eu-west-1.compute.internal"`,
 	},
 	"role-groups": {
+		`"Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create r`,
 		`error: failed to run Kubelet: cannot create certificate signing request: User "system:anonymous" cannot create certificatesigningrequests.certificates.k8s.io at the cluster scope.`,
 		`E0609 08:37:42.146757  835105 kubelet_node_status.go:94] "Unable to register node with API server" err="nodes is forbidden: User \"system:anonymous\" cannot create resource \"nodes\" in API group \"\" at the cluster scope" node="a"`,
 		`Unable to register node "worker-0" with API server: nodes "worker-0" is forbidden: could not determine node from user`,

@@ -57,15 +57,13 @@ var nodeLines = map[string][]string{
 		`could not connect to server: the queue is closed`,
 	},
 	"tls": {
-		`agent[7]: x509: certificate has an unknown extension`,
-		`agent[7]: remote error: tls: handshake failure`,
+		`agent[7]: x509: certificate has an unknown extension`, `agent[7]: remote error: tls: handshake failure`,
 		`agent[7]: certificate verify failed`,
 	},
 	"serving-certificate": {`Error from server: error dialing backend: x509: certificate is valid for system:node:a, not a`},
 	"limits":              {`nf_conntrack: nf_conntrack: table full, dropping packet`},
 	"user-data-script": {
-		`ToolError: Command b-bootstrap failed`,
-		`yum.Errors.RepoError: failure: repodata/primary.xml.gz from a: [Errno 256] No more mirrors to try.`,
+		`ToolError: Command b-bootstrap failed`, `user_data.py[WARNING]: No such file: '/a'`, `yum.Errors.RepoError: failure: repodata/primary.xml.gz from a: [Errno 256] No more mirrors to try.`,
 	},
 	"volume": {
 		`  Warning  FailedAttachVolume  15s   attachdetach-controller  Multi-Attach error for volume "pvc-1" Volume is already exclusively attached`,

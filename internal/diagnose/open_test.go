@@ -258,14 +258,14 @@ func TestAFolderIsReadCompletely(t *testing.T) {
 }
 
 func TestFirstErrorsAreShownIfNoCauseIsFound(t *testing.T) {
-	s := NewSearch(t.Context())
-	require.NoError(t, s.Input("x", strings.NewReader(`I1120 20:11:12.325154   11577 a.go:1] "Failed to do what need not be done"
+	r := searched(t, `x
+I1120 20:11:12.325154   11577 a.go:1] "Failed to do what need not be done"
 time="2026-11-22T06:51:44Z" level=warning msg="no such thing"
 E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
 E1120 20:11:14.325154   11577 a.go:2] "Something is wrong" err="it is"
 the mirror is available
 systemd[1]: ordinary.service: Failed with result 'exit-code'.
-`)))
+`)
 	assert.Equal(t, `unknown: no known cause was found
 the first failure, of x:
   x:3: E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
@@ -277,17 +277,14 @@ lines around it:
 the first lines that look like errors:
   x:3: E1120 20:11:13.325154   11577 a.go:2] "Something is wrong" err="it is"
   x:6: systemd[1]: ordinary.service: Failed with result 'exit-code'.
-`+collect, printed(t, s))
-
-	s = NewSearch(t.Context())
-	require.NoError(t, s.Input("x", strings.NewReader("all\nis\nwell\n")))
-	assert.Equal(t, "unknown: no known cause was found\nnone of the 3 lines looks like an error\n"+collect, printed(t, s))
+`+collect, printed(t, r))
+	assert.Equal(t, "unknown: no known cause was found\nnone of the 3 lines looks like an error\n"+collect,
+		printed(t, searched(t, "x\nall\nis\nwell\n")))
 }
 
 // Evidence contains no terminal escapes.
 func TestEvidenceIsPrintable(t *testing.T) {
-	found, err := inLogs(Log{"x", strings.NewReader("\a" + lines["swap"][0] + "\u202e\n")})
-	require.NoError(t, err)
+	found := searched(t, "x\n\a"+lines["swap"][0]+"\u202e\n").Findings
 	require.Len(t, found, 1)
 	assert.Contains(t, found[0].Evidence[0], `x:1: \a`)
 	assert.Contains(t, found[0].Evidence[0], `\u202e`)

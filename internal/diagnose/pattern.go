@@ -6,37 +6,21 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// pattern is the compiled form of a rule.
-type pattern struct {
-	lines, not expressions
-	until      int // a place in untils, or -1
-}
-
-// untils are the expressions of Until, each once: most rules end with the same lines.
-var untils = sync.OnceValue(func() (all []expressions) {
-	for _, text := range untilTexts() {
-		all = append(all, compile(text))
-	}
-	return all
-})
-
-func untilTexts() (texts []string) {
-	for _, r := range Rules() {
-		if r.Until != "" && !slices.Contains(texts, r.Until) {
-			texts = append(texts, r.Until)
-		}
-	}
-	return texts
-}
+// pattern is the compiled form of a rule. Most rules end with the same lines.
+type pattern struct{ lines, not, ends expressions }
 
 // patterns are those of Rules, in their order.
-var patterns = sync.OnceValue(func() []pattern {
-	var all []pattern
-	ends := untilTexts()
+var patterns = sync.OnceValue(func() (all []pattern) {
+	ends := map[string]expressions{}
 	for _, r := range Rules() {
-		all = append(all, pattern{lines: compile(r.Lines...), not: compile(r.Not), until: slices.Index(ends, r.Until)})
+		if ends[r.Until] == nil {
+			ends[r.Until] = compile(r.Until)
+		}
+		all = append(all, pattern{compile(r.Lines...), compile(r.Not), ends[r.Until]})
 	}
 	return all
 })
@@ -101,6 +85,13 @@ func compile(texts ...string) expressions {
 	return all
 }
 
+// once compiles an expression at its first use, and onceAll several.
+var once = rule.Expression
+
+func onceAll(texts ...string) func() expressions {
+	return sync.OnceValue(func() expressions { return compile(texts...) })
+}
+
 // find is the first expression that matches a line, or nil.
 func (all expressions) find(line string) *expression {
 	for i := range all {
@@ -155,10 +146,11 @@ func shortest(texts []string) int {
 	return least
 }
 
-// candidate is an expression of a rule, or of untils.
+// candidate is an expression of a rule.
 type candidate struct {
-	// rule is a place in Rules, or -1. Then until is a place in untils.
-	rule, until int
+	// rule is a place in Rules, or -1. Then the expression is of this Until.
+	rule  int
+	until string
 	*expression
 }
 
@@ -189,17 +181,21 @@ type begin struct {
 	hints hints
 }
 
-// candidates is the index of all rules, in their order, after that of untils.
+// candidates is the index of all rules, in their order, after that of Until.
 var candidates = sync.OnceValue(func() *index {
 	x := &index{texts: map[uint32][]begin{}}
-	for i, all := range untils() {
-		for j := range all {
-			x.add(candidate{-1, i, &all[j]})
+	added := map[string]bool{"": true}
+	for i, r := range Rules() {
+		for _, e := range patterns()[i].ends {
+			if !added[r.Until] {
+				x.add(candidate{-1, r.Until, &e})
+			}
 		}
+		added[r.Until] = true
 	}
 	for i, p := range patterns() {
-		for j := range p.lines {
-			x.add(candidate{i, -1, &p.lines[j]})
+		for _, e := range p.lines {
+			x.add(candidate{i, "", &e})
 		}
 	}
 	for class, texts := range phrases {

@@ -3,10 +3,8 @@ package diagnose
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Search searches logs one by one for the lines of every rule.
@@ -227,8 +225,8 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 		switch c := candidates().list[at]; {
 		case c.rule < 0 && c.MatchString(line):
 			known = true
-			for i, p := range r.s.patterns {
-				if p.until == c.until {
+			for i, rule := range r.s.rules {
+				if rule.Until == c.until {
 					r.now.found[i], r.ended[i] = Finding{}, true
 				}
 			}
@@ -255,8 +253,7 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 // resolves a rule is none.
 func (s *Search) isEvidence(c candidate, line string) bool {
 	p := s.patterns[c.rule]
-	return c.MatchString(line) && p.not.find(line) == nil && (p.until < 0 || untils()[p.until].find(line) == nil) &&
-		harmless().find(line) == nil
+	return c.MatchString(line) && p.not.find(line) == nil && p.ends.find(line) == nil && harmless().find(line) == nil
 }
 
 // harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
@@ -264,15 +261,13 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 // and pods from before a reboot have no network to remove. A program without rights says
 // nothing about the network. SELinux denies nothing in permissive mode, and the clients of
 // web servers and programs in Java are no part of a node.
-var harmless = sync.OnceValue(func() expressions {
-	return compile(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
-		`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/`, `Failed to get unit file state for `,
-		`Failed to set up mount unit: Invalid argument`, `avc: .*permissive=1`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
-		`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `,
-		`socket: (permission denied|operation not permitted)`,
-		`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
-			`connection refused|TransientFailure)`)
-})
+var harmless = onceAll(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
+	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/`, `Failed to get unit file state for `,
+	`Failed to set up mount unit: Invalid argument`, `avc: .*permissive=1`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
+	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `,
+	`socket: (permission denied|operation not permitted)`,
+	`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
+		`connection refused|TransientFailure)`)
 
 // errorsMost is how many lines that look like errors are kept.
 const errorsMost = 10
@@ -288,20 +283,14 @@ var errorParts = []string{
 var (
 	// level matches the level of a line from klog, logrus or zap, from programs that
 	// write it in brackets, and from Kubernetes events.
-	level = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
-			`WARNING|ERROR|CRITICAL)\]|\d\d:\d\d:\d\d[.,]\d+Z?\s+(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
-	})
-	errorWords = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)\b(error|failed|failure|fatal|panic|denied|refus(?:ed|ing)|unauthorized|forbidden|` +
-			`timed out|timeout|cannot|can't|unable to|no such|not registered)\b|NodeNotReady`)
-	})
+	level = once(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
+		`WARNING|ERROR|CRITICAL)\]|\d\d:\d\d:\d\d[.,]\d+Z?\s+(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
+	errorWords = once(`(?i)\b(error|failed|failure|fatal|panic|denied|refus(?:ed|ing)|unauthorized|forbidden|` +
+		`timed out|timeout|cannot|can't|unable to|no such|not registered)\b|NodeNotReady`)
 	// varying matches the parts that differ between lines of one kind.
-	varying = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]*[0-9][0-9a-f]*`) })
+	varying = once(`[0-9a-f]*[0-9][0-9a-f]*`)
 	// signs matches the lines that only a node that joined has.
-	signs = sync.OnceValue(func() expressions {
-		return compile(joined, ready, `status is now: Node(Not)?Ready`, `Successfully copied CNI plugin binary and config file`)
-	})
+	signs = onceAll(joined, ready, `status is now: Node(Not)?Ready`, `Successfully copied CNI plugin binary and config file`)
 )
 
 // badLevels are the levels of errors, of cloud-init's modules that failed, and of events.
@@ -333,9 +322,7 @@ func calm(line string) bool {
 }
 
 // waits matches lines of any level that say why something does not go on.
-var waits = sync.OnceValue(func() expressions {
-	return compile(`etry`, `etrying`, `aiting (to|for) [^"]*(;|: )`, `rror running`)
-})
+var waits = onceAll(`etry`, `etrying`, `aiting (to|for) [^"]*(;|: )`, `rror running`)
 
 // klogError says whether a line, or what follows its syslog prefix, has the form of
 // klog's errors. Their texts need no word for errors.

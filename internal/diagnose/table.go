@@ -17,6 +17,16 @@ const (
 // reached is what a kubelet logs when the API server answers.
 const reached = joined + `|Caches populated for (type=)?"?\*v1\.`
 
+// Commands of several causes.
+const (
+	preflight         = "eksnode preflight --cluster NAME --instance ID"
+	checkUserData     = "eksnode userdata check FILE"
+	renderUserData    = "eksnode userdata render --family al2023 --cluster NAME"
+	kubeletUnit       = "sudo systemctl cat kubelet"
+	containerdJournal = "sudo journalctl --unit containerd --boot --no-pager"
+	pullImage         = "sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"
+)
+
 // Rules is the table of known causes, root causes before their consequences. The
 // patterns come from the source code and logs of kubelet 1.24 to 1.36, containerd
 // 1.6 to 2.3, runc, client-go, nodeadm, the VPC CNI, Bottlerocket and this program.
@@ -56,7 +66,7 @@ func table() []Rule {
 			Remedy: "first boot configured nothing: check eksnode-config.service and the user data; an image must not " +
 				"have the kubelet enabled",
 			Lines:    []string{`MASTER_ENDPOINT`, `open \S*kubelet/\S*config\S*: no such file or directory`},
-			Commands: []string{"sudo systemctl status eksnode-config.service --no-pager", "eksnode userdata check FILE"}},
+			Commands: []string{"sudo systemctl status eksnode-config.service --no-pager", checkUserData}},
 		{ID: "user-data-form", Until: joined,
 			Cause: "cloud-init does not know the form of the user data, so nothing in the user data ran",
 			Remedy: "start a script with #!/bin/bash; combine a script and a NodeConfig as MIME parts with the types " +
@@ -65,7 +75,7 @@ func table() []Rule {
 				`[uU]ser data was not in the MIME multipart format`},
 			Not:      `node\.eks\.aws`, // cloud-init leaves a NodeConfig to first boot
 			Others:   "another program, such as nodeadm, reads this part of the user data",
-			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"}},
+			Commands: []string{checkUserData, renderUserData}},
 		{ID: "node-config", Until: joined,
 			Cause:  "the user data's NodeConfig is not valid",
 			Remedy: "correct the named fields, and check the user data before the next instance starts",
@@ -78,7 +88,7 @@ func table() []Rule {
 					`ID|ip-family|wrong Kind|unexpected group|GZIP)`, `Do not manually call nodeadm from user data`,
 				`Command failed.*(no config (in chain|found)|valid IP family|max pods expression)`},
 			Not:      `asking the instance metadata service`,
-			Commands: []string{"eksnode userdata check FILE", "eksnode userdata render --family al2023 --cluster NAME"}},
+			Commands: []string{checkUserData, renderUserData}},
 		{ID: "bottlerocket-settings", Until: joined,
 			Cause: "Bottlerocket has no valid settings: its user data is not valid TOML, names an unknown setting, or " +
 				"was not read because the volume has the settings of another instance",
@@ -93,8 +103,7 @@ func table() []Rule {
 			Not:      `with result 'dependency'`,
 			Others:   "the instance metadata service did not answer early-boot-config",
 			Explains: []string{"containerd"},
-			Commands: []string{"eksnode userdata check FILE",
-				"eksnode userdata render --family bottlerocket --cluster NAME"}},
+			Commands: []string{checkUserData, "eksnode userdata render --family bottlerocket --cluster NAME"}},
 		{ID: "node-group-issue", Until: joined,
 			Cause: "EKS cannot use the managed node group: its Auto Scaling group, launch template, role or security " +
 				"group was changed outside of EKS, or its public subnets assign no addresses",
@@ -106,9 +115,9 @@ func table() []Rule {
 				`does not automatically assign (public IP|IPv6) addresses`,
 				`Ec2Subnet(InvalidConfiguration|MissingIpv6Assignment)`},
 			Explains: []string{"launch"},
-			Commands: []string{"aws eks describe-nodegroup --cluster-name NAME --nodegroup-name GROUP --query " +
-				"nodegroup.health", "aws ec2 modify-subnet-attribute --subnet-id ID --map-public-ip-on-launch",
-				"aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=ID"}},
+			Commands: []string{"aws eks describe-nodegroup --cluster-name NAME --nodegroup-name GROUP --query nodegroup.health",
+				"aws ec2 modify-subnet-attribute --subnet-id ID --map-public-ip-on-launch", "aws ec2 describe-route-tables " +
+					"--filters Name=association.subnet-id,Values=ID"}},
 		{ID: "launch", Until: joined,
 			Cause: "EC2 refuses to start the instance: a parameter of the launch template, the EC2NodeClass or the node " +
 				"group is wrong",
@@ -130,13 +139,12 @@ func table() []Rule {
 					`UnsupportedOperation)`, `(SubnetSelector|SecurityGroupSelector|AMISelector) did not match any`,
 				`(SubnetsNotFound|SecurityGroupsNotFound|AMINotFound|AMIsNotFound|NodeRoleAuthFailure)`,
 				`[iI]nstance [pP]rofile \S+ (cannot be found|not found|does not exist)`,
-				`architecture '\w+' of the specified instance type does not match`},
+				`architecture '\w+' of the specified instance type does not match`, `ssm parameter.*ParameterNotFound`},
 			Not: `Insufficient|sufficient \S+ capacity|enough free addresses|KMS|Client\.InternalError|LimitExceeded|` +
 				`QuotaExceeded|your quota|maximum number of|MIME multipart`,
 			Others: "the caller lacks ec2:RunInstances, ec2:CreateTags or iam:PassRole, or the organization does not " +
 				"allow the instance type",
-			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID",
-				"eksnode preflight --cluster NAME --instance ID"}},
+			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", preflight}},
 		{ID: "capacity", Until: joined,
 			Cause: "EC2 has no capacity for the instance type, a quota of the account is used up, or AWS has not " +
 				"validated, or blocked, the account",
@@ -172,12 +180,11 @@ func table() []Rule {
 				`incompatible requirements, (key|label)`, `no instance type (satisfied|which|met|has)`, `(all available ` +
 					`instance types exceed limits|exceed limits for (nodepool|provisioner))`,
 				`no nodepools found|[nN]o provisioners? found`, `nodepool requirements filtered out all`,
-				`resolving ec2nodeclass, object is awaiting reconciliation`, `(nodeClass isn't ready|[nN]ode[cC]lass .*(is ` +
-					`)?not ready|ignoring nodepool, not ready)`},
+				`resolving ec2nodeclass, object is awaiting reconciliation`, `NodeClaim\S* \\*"[^"]*" is invalid`,
+				`(nodeClass isn't ready|[nN]ode[cC]lass .*(is )?not ready|ignoring nodepool, not ready)`},
 			Others: "the controller has just started, and has not looked at its objects yet",
-			Commands: []string{"kubectl get nodepools --output yaml", "kubectl describe pods",
-				"kubectl describe ec2nodeclasses", "kubectl get customresourcedefinitions ec2nodeclasses.karpenter.k8s.aws " +
-					"--output yaml"}},
+			Commands: []string{"kubectl get nodepools --output yaml", "kubectl describe pods", "kubectl describe ec2nodeclasses",
+				"kubectl get customresourcedefinitions ec2nodeclasses.karpenter.k8s.aws --output yaml"}},
 		{ID: "startup-taint",
 			Cause: "Karpenter does not accept the node: it registered without the taint karpenter.sh/unregistered, or a " +
 				"startup taint stays on it",
@@ -208,8 +215,8 @@ func table() []Rule {
 					`Keep alive watchdog timeout)`},
 			Not:      `(BOTTLEROCKET|[Bb]ottlerocket)`,
 			Explains: []string{"containerd"},
-			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID",
-				"sudo findmnt --verify", "sudo uname --kernel-release", "sudo journalctl --dmesg --priority err --no-pager"}},
+			Commands: []string{"aws ec2 get-console-output --latest --output text --instance-id ID", "sudo findmnt --verify",
+				"sudo uname --kernel-release", "sudo journalctl --dmesg --priority err --no-pager"}},
 		{ID: "node-network", Until: joined,
 			Cause: "the machine's own network is not configured: it has no address, no route, or its interface has " +
 				"another name",
@@ -222,15 +229,15 @@ func table() []Rule {
 					`select an IP|find any default route)`},
 			Others:   "the network was not up yet, and the program tries again",
 			Explains: []string{"blocked", "aws-api", "dns", "metadata"},
-			Commands: []string{"sudo ip address", "sudo ip route", "sudo journalctl --boot --unit systemd-networkd " +
-				"--unit NetworkManager --no-pager"}},
+			Commands: []string{"sudo ip address", "sudo ip route", "sudo journalctl --boot --unit systemd-networkd --unit " +
+				"NetworkManager --no-pager"}},
 		{ID: "arguments", Until: joined,
 			Cause:  "the user data calls bootstrap.sh with invalid arguments",
 			Remedy: "correct the call in the user data",
 			Lines: []string{`bootstrap\.sh: --[a-z0-9-]+ "`, `checking the arguments:`, `the cluster's name is missing`,
 				`: --[a-z0-9-]+: command not found`, `Invalid IpFamily`, `Service Ipv6 Cidr must be provided`,
 				`No entry for type '[^']*' in `, `ERROR: .*container runtime`},
-			Commands: []string{"eksnode userdata check FILE", "sudo /etc/eks/bootstrap.sh --help"}},
+			Commands: []string{checkUserData, "sudo /etc/eks/bootstrap.sh --help"}},
 		{ID: "templates", Until: joined,
 			Cause: "the user data calls bootstrap.sh, which the image does not have, or whose templates it lacks",
 			Remedy: "use a NodeConfig on Amazon's images of Amazon Linux 2023, or make the image with `eksnode " +
@@ -238,8 +245,7 @@ func table() []Rule {
 			Lines: []string{`sed: can't read /(var/lib/kubelet|etc/containerd|etc/eks)/`, `(jq: error: Could not open ` +
 				`file|jq: error \(at) /etc/kubernetes/kubelet/`, `cp: cannot stat '/etc/eks/`, `/etc/eks/bootstrap\.sh: (No ` +
 				`such file or directory|not found|command not found)`, `bootstrap\.sh has been removed from AL2023`},
-			Commands: []string{"sudo eksnode audit --rules can-join",
-				"eksnode userdata render --family al2023 --cluster NAME"}},
+			Commands: []string{"sudo eksnode audit --rules can-join", renderUserData}},
 		{ID: "cluster-name", Until: joined,
 			Cause:    "the node's region and account have no cluster of that name",
 			Remedy:   "correct the name in the user data, or start the node in the region and account of the cluster",
@@ -252,8 +258,7 @@ func table() []Rule {
 			Lines:    []string{`TooManyRequestsException`},
 			Not:      `retryable error`,
 			Explains: []string{"registry", "pause-image", "user-data-script"},
-			Commands: []string{"sudo journalctl --boot --no-pager --grep TooManyRequests",
-				"eksnode userdata render --family al2023 --cluster NAME"}},
+			Commands: []string{"sudo journalctl --boot --no-pager --grep TooManyRequests", renderUserData}},
 		{ID: "permissions", Until: joined,
 			Cause: "the node's role lacks a permission",
 			Remedy: "attach AmazonEKSWorkerNodePolicy, AmazonEC2ContainerRegistryPullOnly and AmazonEKS_CNI_Policy to " +
@@ -263,8 +268,7 @@ func table() []Rule {
 			Not:      `AssumeRoleWithWebIdentity|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|kms:`,
 			Others:   "a service control policy, a permissions boundary or the policy of a VPC endpoint denies the call",
 			Explains: []string{"network-plugin"},
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID",
-				"eksnode manifests --cluster NAME --role ARN --only policies"}},
+			Commands: []string{preflight, "eksnode manifests --cluster NAME --role ARN --only policies"}},
 		{ID: "irsa",
 			Cause: "a service account's role cannot be assumed: the cluster has no OIDC provider in the account, or the " +
 				"role's trust policy names another cluster, namespace or service account",
@@ -285,8 +289,8 @@ func table() []Rule {
 			Lines: []string{`(eks-auth|EKS ?Auth).*(AccessDenied|ResourceNotFoundException|is not authorized)`,
 				`(fd00:ec2::23|169\.254\.170\.23)\S*: bind`},
 			Explains: []string{"network-plugin"},
-			Commands: []string{"aws eks list-pod-identity-associations --cluster-name NAME", "kubectl --namespace " +
-				"kube-system get pods --selector app.kubernetes.io/name=eks-pod-identity-agent --output wide"}},
+			Commands: []string{"aws eks list-pod-identity-associations --cluster-name NAME", "kubectl --namespace kube-system " +
+				"get pods --selector app.kubernetes.io/name=eks-pod-identity-agent --output wide"}},
 		{ID: "proxy", Until: joined,
 			Cause: "the proxy does not answer the node, or refuses its requests",
 			Remedy: "correct the proxy's address in spec.instance.environment and in the units' environment; exclude the " +
@@ -308,9 +312,8 @@ func table() []Rule {
 				`RequestError: send request failed`, `EKS Describe Cluster API response: `},
 			Not: `(lookup|LookupHost) .*(no such host|server misbehaving)|UnauthorizedOperation|AccessDenied|network is ` +
 				`unreachable|dial tcp: i/o timeout|ec2imds: `,
-			Others: "a proxy refuses the connection, or DNS gives the address of an endpoint in another VPC",
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID",
-				"aws ec2 describe-vpc-endpoints --filters Name=vpc-id,Values=ID"}},
+			Others:   "a proxy refuses the connection, or DNS gives the address of an endpoint in another VPC",
+			Commands: []string{preflight, "aws ec2 describe-vpc-endpoints --filters Name=vpc-id,Values=ID"}},
 		{ID: "metadata", Until: joined,
 			Cause: "the instance metadata service does not answer",
 			Remedy: "set the instance's metadata options to http-endpoint=enabled, and check the node's network; a " +
@@ -336,8 +339,7 @@ func table() []Rule {
 				`Datasource DataSourceNone`, `(Used fallback datasource|No instance datasource found)`},
 			Others:   "the metadata service did not answer",
 			Explains: []string{"user-data-script"},
-			Commands: []string{"sudo cat /run/cloud-init/ds-identify.log",
-				"sudo grep --recursive datasource_list /etc/cloud"}},
+			Commands: []string{"sudo cat /run/cloud-init/ds-identify.log", "sudo grep --recursive datasource_list /etc/cloud"}},
 		{ID: "clock", Until: joined,
 			Cause:  "the machine's clock is wrong",
 			Remedy: "let the time service reach 169.254.169.123 or another source, then restart the kubelet",
@@ -378,8 +380,8 @@ func table() []Rule {
 				`\.s3[.-])|failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the ` +
 				`condition`,
 			Others: "the endpoint in the user data is not that of the cluster, or the API server restarted at that time",
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "aws eks describe-cluster --name NAME " +
-				"--query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"}},
+			Commands: []string{preflight, "aws eks describe-cluster --name NAME --query cluster.endpoint --output text",
+				"sudo curl --insecure --max-time 5 ENDPOINT/livez"}},
 		{ID: "refused", Until: reached,
 			Cause: "nothing listens at the API server's address and port: the machine there answers and refuses the " +
 				"connection",
@@ -392,8 +394,8 @@ func table() []Rule {
 				`monitoring|s3)\.)|https?://([0-9.]+|\[[0-9a-f:]+\]):443/|https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])|` +
 				`failed to do request|169\.254\.169\.254|lookup |x509: |dial tcp :|timed out waiting for the condition`,
 			Others: "the API server restarted at that time, or a proxy or firewall refuses on its behalf",
-			Commands: []string{"sudo grep server: /var/lib/kubelet/kubeconfig", "aws eks describe-cluster --name NAME " +
-				"--query cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"}},
+			Commands: []string{"sudo grep server: /var/lib/kubelet/kubeconfig", "aws eks describe-cluster --name NAME --query " +
+				"cluster.endpoint --output text", "sudo curl --insecure --max-time 5 ENDPOINT/livez"}},
 		{ID: "kube-proxy", Until: `Successful communication with the Cluster`,
 			Cause: "the Service address of the API server does not answer on this node: kube-proxy does not run, or its " +
 				"rules do not work; the security groups are not the cause when the kubelet itself reaches the endpoint",
@@ -416,7 +418,7 @@ func table() []Rule {
 			Cause:    "the API server cannot reach the kubelet's port 10250, so logs and exec fail",
 			Remedy:   "allow port 10250 from the cluster's security group to the node's",
 			Others:   "the kubelet did not run at that time",
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID"}},
+			Commands: []string{preflight}},
 		{ID: "other-ca", Until: joined,
 			Cause: "the authority in the node's ca.crt did not sign the API server's certificate: the certificate " +
 				"authority and the endpoint belong to different clusters, or a proxy intercepts TLS",
@@ -426,8 +428,8 @@ func table() []Rule {
 				`validate certificate for|certificate relies on legacy)`, `(CERTIFICATE_VERIFY_FAILED|SSL validation failed|` +
 				`SSL certificate problem: (unable|self))`},
 			Not: `failed to do request|failed to resolve reference|:10250/|dialing backend|level"?[=:] ?"?info`,
-			Commands: []string{"aws eks describe-cluster --name NAME --query " +
-				"'cluster.[endpoint,certificateAuthority.data]'", "sudo eksnode init"}},
+			Commands: []string{"aws eks describe-cluster --name NAME --query 'cluster.[endpoint,certificateAuthority.data]'",
+				"sudo eksnode init"}},
 		{ID: "ca-file", Until: joined,
 			Cause: "the cluster's certificate authority is missing or is not a certificate",
 			Remedy: "set spec.cluster.certificateAuthority, or --b64-cluster-ca, as base64 of the PEM text, and run init " +
@@ -436,8 +438,8 @@ func table() []Rule {
 				`data does not contain any valid RSA or ECDSA certificates`, `illegal base64 data at input byte`,
 				`base64: invalid input`, `unable to (read|load) certificate-authority`, `failed to find any PEM data`,
 				`failed to run Kubelet: open \S+\.(crt|pem): no such file`},
-			Commands: []string{"aws eks describe-cluster --name NAME --query cluster.certificateAuthority.data --output " +
-				"text", "sudo eksnode init"}},
+			Commands: []string{"aws eks describe-cluster --name NAME --query cluster.certificateAuthority.data --output text",
+				"sudo eksnode init"}},
 		{ID: "no-kubeconfig", Until: joined,
 			Cause: "the kubelet has no kubeconfig, or one without the API server's address or with a token command of " +
 				"another API version",
@@ -451,7 +453,7 @@ func table() []Rule {
 				`no client provided, cannot use webhook`, `exec plugin: invalid apiVersion`, `exec plugin is configured to ` +
 					`use API version [^,]+, plugin returned version`},
 			Not:      `illegal base64|certificate-authority`,
-			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", "sudo systemctl cat kubelet", "sudo eksnode init"}},
+			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", kubeletUnit, "sudo eksnode init"}},
 		{ID: "client-certificate", Until: joined,
 			Cause: "the kubelet's client certificate has expired",
 			Remedy: "nodes of EKS identify themselves by the role and need no such certificate: remove " +
@@ -473,8 +475,8 @@ func table() []Rule {
 				`SSM activation expired|InvalidActivation|register machine with SSM`},
 			Not:    `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole|not the owner of`,
 			Others: "EC2 may not assume the role of the profile, or the profile was attached after the node started",
-			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE",
-				"aws ec2 associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"}},
+			Commands: []string{"aws iam get-instance-profile --instance-profile-name PROFILE", "aws ec2 " +
+				"associate-iam-instance-profile --instance-id ID --iam-instance-profile Name=PROFILE"}},
 		{ID: "other-node", Until: joined,
 			Cause: "the node's name differs from the name that the authenticator gives the instance",
 			Remedy: "the name must be EC2's private DNS name: remove --hostname-override from the kubelet's flags; check " +
@@ -497,10 +499,9 @@ func table() []Rule {
 			Lines: []string{`(metadata|nodeRegistration)\.name: Invalid value`, `Node \\*"\\*"(:| is invalid)`,
 				`Unable to register node \\*"\\*" with API server`, `"Attempting to register node" node=""`,
 				`(private_dns_name|PrivateDnsName)' in EC2 response`, `User \\*"system:node:\\*"`, `InstanceCondition waiter`},
-			Commands: []string{"sudo hostnamectl", "sudo systemctl cat kubelet",
-				"aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support",
-				"aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-hostnames", "aws ec2 describe-instances " +
-					"--instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'"}},
+			Commands: []string{"sudo hostnamectl", kubeletUnit, "aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-support",
+				"aws ec2 modify-vpc-attribute --vpc-id ID --enable-dns-hostnames", "aws ec2 describe-instances --instance-ids ID " +
+					"--query 'Reservations[].Instances[].PrivateDnsName'"}},
 		{ID: "node-ip", Until: joined,
 			Cause: "the kubelet's node IP is not an address of this machine",
 			Remedy: "remove --node-ip from the kubelet's flags, or give the address of the primary interface; an image " +
@@ -509,7 +510,7 @@ func table() []Rule {
 				`(bad --node-ip|nodeIP (can't|must) be)`, `can't get ip address of node`,
 				`is not in any of the remote network CIDR blocks`},
 			Explains: []string{"blocked"},
-			Commands: []string{"sudo ip address", "sudo systemctl cat kubelet"}},
+			Commands: []string{"sudo ip address", kubeletUnit}},
 		{ID: "provider-id",
 			Cause: "the cloud controller does not find the instance of a node, or the instance's tag with the cluster's " +
 				"name, so the node stays uninitialized or is deleted",
@@ -522,15 +523,16 @@ func table() []Rule {
 				`([fF]ailed to|did not|could not) find ClusterID`},
 			Commands: []string{"kubectl get nodes --output custom-columns=NAME:.metadata.name,ID:.spec.providerID",
 				"aws ec2 describe-instances --instance-ids ID --query 'Reservations[].Instances[].PrivateDnsName'",
-				"aws ec2 describe-tags --filters Name=resource-id,Values=ID",
-				"eksnode manifests --cluster NAME --role ARN --only tags"}},
+				"aws ec2 describe-tags --filters Name=resource-id,Values=ID", "eksnode manifests --cluster NAME --role ARN " +
+					"--only tags"}},
 		{ID: "role-groups", Until: joined,
 			Cause: "the cluster accepts the node's role, but not as a role of nodes",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or create an access entry of type " +
 				"EC2_LINUX",
 			Lines: []string{`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) ` +
 				`(resource \\*")?(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\b`,
-				`could not determine node from user`},
+				`could not determine node from user`, `(nodes is forbidden: User \\*"system:anonymous|aws-auth ConfigMap in your ` +
+					`cluster is invalid)`},
 			Not: `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is ` +
 				`forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User ` +
 				`\\*"system:node:[^"\\.]+\\*"`,
@@ -549,9 +551,8 @@ func table() []Rule {
 				`sts getCallerIdentity failed`}, // the authenticator's log
 			Not:    `re-listing nodes|ClusterInformation`, // eksctl's and Calico's own tokens
 			Others: "the clock of the node is wrong, or the security token service is off in the region",
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID",
-				"aws eks list-access-entries --cluster-name NAME",
-				"eksnode manifests --cluster NAME --role ARN --only access-entry"}},
+			Commands: []string{preflight, "aws eks list-access-entries --cluster-name NAME", "eksnode manifests --cluster " +
+				"NAME --role ARN --only access-entry"}},
 		{ID: "version-skew",
 			Cause:  "the kubelet is newer than the control plane, or more than three minor versions older",
 			Remedy: "use an image whose kubelet has the control plane's version or is up to three minor versions older",
@@ -570,15 +571,14 @@ func table() []Rule {
 				`--node-labels in the 'kubernetes\.io' namespace must begin with`,
 				`(invalid node labels|metadata\.labels: Invalid value)`,
 				`is not allowed to (modify|set) (the following )?(labels|taints)`},
-			Commands: []string{"eksnode userdata check FILE", "kubectl label node NODE node-role.kubernetes.io/ROLE="}},
+			Commands: []string{checkUserData, "kubectl label node NODE node-role.kubernetes.io/ROLE="}},
 		{ID: "runtime-endpoint", Until: joined,
 			Cause: "the kubelet or a tool asks a socket where no container runtime listens, such as that of dockershim",
 			Remedy: "set containerRuntimeEndpoint: unix:///run/containerd/containerd.sock in the kubelet's " +
 				"configuration, and for crictl in /etc/crictl.yaml",
 			Lines: []string{`container runtime endpoint address was not specified or empty`, `dial unix: missing address`,
 				`dial unix \S*(dockershim|cri-dockerd)\.sock: connect: `},
-			Commands: []string{"sudo crictl --runtime-endpoint unix:///run/containerd/containerd.sock info",
-				"sudo systemctl cat kubelet"}},
+			Commands: []string{"sudo crictl --runtime-endpoint unix:///run/containerd/containerd.sock info", kubeletUnit}},
 		{ID: "kubelet-flags", Until: joined,
 			Cause: "the kubelet refuses a flag or a setting: its version does not support it, the value is invalid, or " +
 				"settings contradict each other",
@@ -597,7 +597,7 @@ func table() []Rule {
 				`invalid configuration: cgroups-per-qos`, `[tT]opology [mM]anager policy options? .*(require|not supported|` +
 					`unknown)`, `unknown (cpu|memory|topology) ?manager policy|[uU]nknown policy: `, `forbidden sysctl: `},
 			Not:      `: no such file or directory|not run on a host using cgroup v1`,
-			Commands: []string{"sudo systemctl cat kubelet", "eksnode userdata check FILE"}},
+			Commands: []string{kubeletUnit, checkUserData}},
 		{ID: "cgroup-driver",
 			Cause: "the kubelet and containerd use different cgroup drivers",
 			Remedy: "set both to systemd: cgroupDriver in the kubelet's configuration, SystemdCgroup = true in " +
@@ -613,7 +613,7 @@ func table() []Rule {
 				"its suffix",
 			Lines: []string{`Failed to enforce (System|Kube) Reserved Cgroup Limits`,
 				`invalid configuration: cgroup-root .* doesn't exist`},
-			Commands: []string{"sudo systemd-cgls --no-pager", "sudo systemctl cat kubelet"}},
+			Commands: []string{"sudo systemd-cgls --no-pager", kubeletUnit}},
 		{ID: "cgroups", Until: joined,
 			Cause: "the kernel lacks cgroup controllers that the kubelet needs, or has cgroup v1, which kubelet 1.35 and " +
 				"newer refuse",
@@ -696,7 +696,7 @@ func table() []Rule {
 			Lines: []string{`(NodeHasInsufficientMemory|kubelet has insufficient memory|System OOM encountered|low on ` +
 				`resource: memory)`, `taints?(\(s\))? \{node\.kubernetes\.io/memory-pressure|Taints: ` +
 				`+node\.kubernetes\.io/memory-pressure`, `node ha(d|s) conditions?: \[.*MemoryPressure`, `system OOM encountered`,
-				`result 'oom-kill'`, `killed by the OOM killer`},
+				`result 'oom-kill'`, `killed by the OOM killer`, `oom_reaper: reaped process \d+ \((kubelet|containerd|dockerd)\)`},
 			Not:      `Memory cgroup out of memory|CONSTRAINT_MEMCG`,
 			Commands: []string{"sudo free --human", "sudo journalctl --dmesg --grep oom --no-pager"}},
 		{ID: "soci",
@@ -719,15 +719,13 @@ func table() []Rule {
 			Not:      `no such host|server misbehaving|https://localhost/`,
 			Others:   "a proxy or a firewall ends the connection, or the registry is overloaded",
 			Explains: []string{"pause-image"},
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID",
-				"aws ec2 describe-vpc-endpoints --filters Name=vpc-id,Values=ID"}},
+			Commands: []string{preflight, "aws ec2 describe-vpc-endpoints --filters Name=vpc-id,Values=ID"}},
 		{ID: "registry-ca",
 			Cause: "the node does not trust the certificate of a registry",
 			Remedy: "put the registry's authority into the machine's trust store, or into ca of its hosts.toml below " +
 				"/etc/containerd/certs.d; a proxy that intercepts TLS must let the registry through",
-			Lines: []string{`server gave HTTP response to HTTPS client`},
-			Commands: []string{"sudo ls -R /etc/containerd/certs.d",
-				"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"}},
+			Lines:    []string{`server gave HTTP response to HTTPS client`},
+			Commands: []string{"sudo ls -R /etc/containerd/certs.d", pullImage}},
 		{ID: "pause-image", Until: ready,
 			Cause: "containerd has no pause image and cannot pull it, so no pod starts",
 			Remedy: "run init again: init pulls the image with the node's credentials; the role needs " +
@@ -751,7 +749,7 @@ func table() []Rule {
 				`image credential provider binary was not found`},
 			Not:      `ECR PUBLIC`,
 			Explains: []string{"registry"},
-			Commands: []string{"sudo eksnode audit --rules can-join", "sudo systemctl cat kubelet"}},
+			Commands: []string{"sudo eksnode audit --rules can-join", kubeletUnit}},
 		{ID: "registry",
 			Cause: "a registry refuses the node, so images cannot be pulled",
 			Remedy: "the role needs AmazonEC2ContainerRegistryPullOnly, the registry's account must allow the role, and " +
@@ -760,15 +758,15 @@ func table() []Rule {
 				`insufficient_scope|failed to fetch (anonymous|oauth) token)`, `no pull access|authentication required`},
 			Not:    `sandbox image|: 50\d |i/o timeout|dial tcp`,
 			Others: "the registry has no image of this name, or the policy of a VPC endpoint denies it",
-			Commands: []string{"eksnode manifests --cluster NAME --role ARN --only policies",
-				"aws iam list-attached-role-policies --role-name ROLE"}},
+			Commands: []string{"eksnode manifests --cluster NAME --role ARN --only policies", "aws iam " +
+				"list-attached-role-policies --role-name ROLE"}},
 		{ID: "no-image",
 			Cause:  "a registry has no image of that name, tag or platform",
 			Remedy: "correct the image's name, tag and region; ECR has an own address for each region and account",
 			Lines: []string{`manifest unknown`, `(repository (with name )?\S+ (does not exist in the registry|not found)|` +
 				`RepositoryNotFoundException)`},
 			Not:      `sandbox image|no pull access`,
-			Commands: []string{"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"}},
+			Commands: []string{pullImage}},
 		{ID: "containerd-config", Until: ready,
 			Cause: "containerd's configuration, or a hosts.toml below its config_path, is not valid, or a plugin refuses " +
 				"its part",
@@ -785,8 +783,7 @@ func table() []Rule {
 				"invalid `host` tree"},
 			Not:      `.nvidia.{1,3} (is configured|not supported)`,
 			Explains: []string{"cri-plugin", "containerd"},
-			Commands: []string{"sudo containerd config dump", "sudo journalctl --unit containerd --boot --no-pager",
-				"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"}},
+			Commands: []string{"sudo containerd config dump", containerdJournal, pullImage}},
 		{ID: "containerd-state", Until: ready,
 			Cause: "containerd's data on disk is damaged or incomplete, so images or containers cannot be made from it",
 			Remedy: "stop the kubelet and containerd, move /var/lib/containerd away, and start both; an image must be " +
@@ -801,8 +798,7 @@ func table() []Rule {
 			Not:      `no space left|sandbox image`,
 			Others:   "the disk is broken, or a clean-up removed files below /var/lib/containerd",
 			Explains: []string{"containerd-config", "containerd", "cri-plugin"},
-			Commands: []string{"sudo systemctl status containerd --no-pager",
-				"sudo journalctl --unit containerd --boot --no-pager"}},
+			Commands: []string{"sudo systemctl status containerd --no-pager", containerdJournal}},
 		{ID: "file-system", Until: ready,
 			Cause: "the file system of /var/lib/containerd or /var/lib/kubelet does not suit: containerd cannot mount " +
 				"overlays on it, or the kubelet cannot measure it",
@@ -823,8 +819,8 @@ func table() []Rule {
 				"run; the node's taints need tolerations",
 			Lines:  []string{`not found in the list of registered CSI drivers`, `CSINode \S+ does not contain driver`},
 			Others: "the driver's pod is still starting",
-			Commands: []string{"kubectl get csinode NODE --output yaml", "kubectl --namespace kube-system get pods " +
-				"--selector app=ebs-csi-node --output wide"}},
+			Commands: []string{"kubectl get csinode NODE --output yaml", "kubectl --namespace kube-system get pods --selector " +
+				"app=ebs-csi-node --output wide"}},
 		{ID: "cri-plugin", Until: ready,
 			Cause: "containerd runs without its cri plugin, which the kubelet needs",
 			Remedy: "remove cri from `disabled_plugins` in /etc/containerd/config.toml, which the package containerd.io " +
@@ -832,8 +828,7 @@ func table() []Rule {
 			Lines:    []string{`unknown service runtime\.v1(alpha2)?\.(RuntimeService|ImageService)`},
 			Explains: []string{"containerd"},
 			Commands: []string{"sudo grep disabled_plugins /etc/containerd/config.toml", "sudo sed --in-place=.orig " +
-				"'/^disabled_plugins/s/\"cri\",* *//' /etc/containerd/config.toml",
-				"sudo systemctl restart containerd kubelet"}},
+				"'/^disabled_plugins/s/\"cri\",* *//' /etc/containerd/config.toml", "sudo systemctl restart containerd kubelet"}},
 		{ID: "containerd", Until: ready,
 			Cause:  "containerd does not run or does not answer the kubelet",
 			Remedy: "read containerd's journal: its last error says why it ended",
@@ -845,10 +840,9 @@ func table() []Rule {
 					`Main PID: .*code=(killed|dumped|exited, status=[1-9])|Start request repeated)`,
 				`Cannot connect to the Docker d`, `get remote runtime typed version failed`,
 				`validate CRI \w+ \w+ API for endpoint .*code = Unavailable`},
-			Not:    `unknown service runtime|oom-kill|last seen active 2562047h`,
-			Others: "containerd started a moment after the kubelet, and answers now",
-			Commands: []string{"sudo systemctl status containerd --no-pager",
-				"sudo journalctl --unit containerd --boot --no-pager"}},
+			Not:      `unknown service runtime|oom-kill|last seen active 2562047h`,
+			Others:   "containerd started a moment after the kubelet, and answers now",
+			Commands: []string{"sudo systemctl status containerd --no-pager", containerdJournal}},
 		{ID: "cni-config", Until: ready,
 			Cause: "a configuration in /etc/cni/net.d is not valid, or names a plugin that the node does not have",
 			Remedy: "remove the image's files from that folder, as `eksnode scrub` does before the capture; for " +
@@ -857,8 +851,8 @@ func table() []Rule {
 				`(sandbox|plugin).*invalid CIDR address`, `([eE]rror|[fF]ailed to|to) (load|loading|parse|parsing) (CNI ` +
 					`)?(config|configuration)( list)?( file)? /etc/cni`,
 				`(does not support config version|incompatible CNI versions)`},
-			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs " +
-				"--selector k8s-app=aws-node --all-containers --tail 50"}},
+			Commands: []string{"sudo ls -l /etc/cni/net.d /opt/cni/bin", "kubectl --namespace kube-system logs --selector " +
+				"k8s-app=aws-node --all-containers --tail 50"}},
 		{ID: "kernel-modules",
 			Cause: "kernel modules that kube-proxy and the VPC CNI need are missing or not loaded, so pods have no network",
 			Remedy: "install the package that contains them, such as kernel-modules-extra on Enterprise Linux 10, and " +
@@ -870,8 +864,8 @@ func table() []Rule {
 					`device|modprobe overlay failed|bridge-nf-call-iptables does not exist)`, `unable to initialize table`,
 				`Table does not exist \(do you need to insmod`},
 			Explains: []string{"network-plugin", "kube-proxy"},
-			Commands: []string{"sudo modprobe --all br_netfilter nf_conntrack overlay",
-				"sudo eksnode audit --rules kernel-modules"}},
+			Commands: []string{"sudo modprobe --all br_netfilter nf_conntrack overlay", "sudo eksnode audit --rules " +
+				"kernel-modules"}},
 		{ID: "eni-config",
 			Cause: "the VPC CNI uses custom networking, but the cluster has no ENIConfig for this node",
 			Remedy: "create an ENIConfig with the name that ENI_CONFIG_LABEL_DEF takes from the node, usually its zone, " +
@@ -880,8 +874,8 @@ func table() []Rule {
 				`to attach any ENIs for custom networking`, `Failed to get (pod )?ENI [cC]onfig`,
 				`No ENIConfig could be found`},
 			Explains: []string{"network-plugin", "addresses"},
-			Commands: []string{"kubectl get eniconfigs.crd.k8s.amazonaws.com", "kubectl --namespace kube-system get " +
-				"daemonset aws-node --output yaml"}},
+			Commands: []string{"kubectl get eniconfigs.crd.k8s.amazonaws.com", "kubectl --namespace kube-system get daemonset " +
+				"aws-node --output yaml"}},
 		{ID: "pod-eni",
 			Cause: "the VPC resource controller gives a pod no network interface or address: the pod has its own " +
 				"security groups, or runs on Windows",
@@ -962,8 +956,7 @@ func table() []Rule {
 			},
 			Others: "the network's pod is still starting: a node writes these lines in its first minute",
 			Commands: []string{"kubectl --namespace kube-system get pods --selector k8s-app=aws-node --output wide",
-				"kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50",
-				"eksnode preflight --cluster NAME --instance ID"}},
+				"kubectl --namespace kube-system logs --selector k8s-app=aws-node --all-containers --tail 50", preflight}},
 		{ID: "serving-certificate", Until: certified,
 			Cause: "the kubelet has no serving certificate, so logs and exec fail",
 			Remedy: "the certificate request must be approved; remove /var/lib/kubelet/pki when it came with the image, " +
@@ -989,8 +982,8 @@ func table() []Rule {
 			Others:   "a script has no first line that names its interpreter, or a file is cut off",
 			Explains: []string{"containerd", "units"},
 			Not:      `Loaded: error \(Reason`,
-			Commands: []string{"sudo uname --machine", "aws ec2 describe-images --image-ids AMI --query " +
-				"'Images[].Architecture'", "sudo ldd FILE", "sudo cat /etc/os-release"}},
+			Commands: []string{"sudo uname --machine", "aws ec2 describe-images --image-ids AMI --query 'Images[].Architecture'",
+				"sudo ldd FILE", "sudo cat /etc/os-release"}},
 		{ID: "ordering-cycle", Until: joined,
 			Cause: "systemd skipped first boot because of an ordering cycle: the unit waits for cloud-final.service, " +
 				"since cloud-init 24.4 cloud-final.service waits for multi-user.target, and multi-user.target waits for the " +
@@ -1006,8 +999,8 @@ func table() []Rule {
 			Remedy: "with systemd-resolved, start it; otherwise set resolvConf: /etc/resolv.conf in the kubelet's " +
 				"configuration, and make sure that the file exists",
 			Lines: []string{`open \S*resolv\.conf: no such file or directory`, `ResolvConfPath .*does not exist`},
-			Commands: []string{"sudo ls -l /etc/resolv.conf /run/systemd/resolve",
-				"sudo systemctl status systemd-resolved --no-pager"}},
+			Commands: []string{"sudo ls -l /etc/resolv.conf /run/systemd/resolve", "sudo systemctl status systemd-resolved " +
+				"--no-pager"}},
 		{ID: "nvidia",
 			Cause: "the NVIDIA driver, its library or its runtime does not work on this node: not loaded, of another " +
 				"version, or for another GPU",
@@ -1037,8 +1030,7 @@ func table() []Rule {
 				`finding the version of (kubelet|containerd): `, `status=200/CHDIR|Failed at step CHDIR`,
 				`binary not installed "?containerd-shim`, `exec: \\*"(runc|containerd-shim-runc-v2)\\*": executable file ` +
 					`not found`, `(kubelet|containerd)\.service is masked`},
-			Commands: []string{"sudo systemctl status containerd kubelet --no-pager",
-				"sudo eksnode audit --rules can-join"}},
+			Commands: []string{"sudo systemctl status containerd kubelet --no-pager", "sudo eksnode audit --rules can-join"}},
 		{ID: "oci-runtime", Until: ready,
 			Cause: "runc cannot start containers on this node",
 			Remedy: "the text after the last colon says why; update runc and containerd together, and compare with a " +
@@ -1050,9 +1042,8 @@ func table() []Rule {
 				`AppArmor.*(is not loaded|enabled on system)`},
 			Not: `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context ` +
 				`canceled|cannot allocate memory`,
-			Others: "the container's own configuration is the reason, such as its command or a mount",
-			Commands: []string{"sudo runc --version", "sudo containerd --version",
-				"sudo journalctl --unit containerd --boot --no-pager"}},
+			Others:   "the container's own configuration is the reason, such as its command or a mount",
+			Commands: []string{"sudo runc --version", "sudo containerd --version", containerdJournal}},
 		{ID: "user-data-script", Until: joined, Otherwise: true,
 			Cause: "a script of the user data failed, so what follows in it did not run",
 			Remedy: "read /var/log/cloud-init-output.log, which has the script's own output: the last command before the " +
@@ -1066,9 +1057,9 @@ func table() []Rule {
 					`package)`, `(doesn't have enough cached data to continue|Cannot find a valid baseurl for repo|Cannot ` +
 					`download repomd|Failed to download metadata for repo)`, `Failed to start .*[bB]ootstrap [cC]ontainer`,
 				`unning module (scripts[-_]\w+|runcmd|bootcmd|write[-_]files|package\S*|mounts|disk_setup) \(.*failed`,
-				`(at merging in cloud config part|Failed fetching userdata)`, `Failed to start .*(cloud-init job|settings ` +
-					`specified in cloud-config)`},
-			Commands: []string{"sudo tail --lines 50 /var/log/cloud-init-output.log", "eksnode userdata check FILE"}},
+				`(at merging in cloud config part|Failed fetching userdata|user_data\.py\[WARNING\]: )`,
+				`Failed to start .*(cloud-init job|settings specified in cloud-config)`},
+			Commands: []string{"sudo tail --lines 50 /var/log/cloud-init-output.log", checkUserData}},
 		{ID: "first-boot", Until: joined, Otherwise: true,
 			Cause:  "first boot failed before the kubelet started",
 			Remedy: "read the journal of first boot, and check the user data",
@@ -1078,8 +1069,7 @@ func table() []Rule {
 				`nodeadm\S*\.service: (Failed with result|Main process exited)`, `sundog\[\d+\]: .*[fF]ailed`,
 				`"caller":"[^"]*main\.go:\d+","msg":"Command failed"`,
 				`pluto\[\d+\]: .*([fF]ailed|Error|Timed|Missing|Unable)`},
-			Commands: []string{"sudo journalctl --boot --no-pager --unit 'eksnode-*' --unit 'nodeadm-*'",
-				"eksnode userdata check FILE"}},
+			Commands: []string{"sudo journalctl --boot --no-pager --unit 'eksnode-*' --unit 'nodeadm-*'", checkUserData}},
 		{ID: "volume", Otherwise: true,
 			Cause: "a volume cannot be attached or mounted, so its pod does not start",
 			Remedy: "the line says why: for EBS see the volume's state, zone and instance; for EFS and NFS allow port 2049 " +
@@ -1087,8 +1077,8 @@ func table() []Rule {
 			Lines: []string{`Failed(AttachVolume|Mount)\b`, `(AttachVolume\.Attach|MountVolume\.\w+) failed`,
 				`Multi-Attach error`, `Unable to (attach or )?mount volumes|Could not mount "`},
 			Not: `not registered|configmap|secret|kube-api-access`,
-			Commands: []string{"kubectl get volumeattachments", "kubectl describe pods",
-				"aws ec2 describe-volumes --volume-ids ID"}},
+			Commands: []string{"kubectl get volumeattachments", "kubectl describe pods", "aws ec2 describe-volumes " +
+				"--volume-ids ID"}},
 		{ID: "scheduling", Otherwise: true,
 			Cause: "no node takes the pod: none has the room, or each has a taint or lacks what the pod selects",
 			Remedy: "the line counts the nodes by reason: add nodes, or change the pod's requests, tolerations or selectors; " +
@@ -1101,16 +1091,15 @@ func table() []Rule {
 				"or map the role in the cluster",
 			Not:      `amazon-ssm-agent|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|ECR PUBLIC`,
 			Explains: []string{"first-boot"},
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID",
-				"aws iam list-attached-role-policies --role-name ROLE", "aws eks list-access-entries --cluster-name NAME"}},
+			Commands: []string{preflight, "aws iam list-attached-role-policies --role-name ROLE", "aws eks " +
+				"list-access-entries --cluster-name NAME"}},
 		{ID: "unreachable", Until: joined, Otherwise: true,
 			Cause: "a program on the node cannot reach another machine",
 			Remedy: "the line names the address: check its name in DNS, the route, the security groups and the network " +
 				"ACLs between both, and that a program listens there",
 			Not:      `amazon-ssm-agent|localhost|127\.0\.0\.1|\[::1\]|\.sock|healthz|probe failed`,
 			Explains: []string{"first-boot"},
-			Commands: []string{"eksnode preflight --cluster NAME --instance ID", "sudo ip route",
-				"sudo cat /etc/resolv.conf"}},
+			Commands: []string{preflight, "sudo ip route", "sudo cat /etc/resolv.conf"}},
 		{ID: "silent", Until: ready,
 			Cause: "the kubelet no longer reports the node's state to the API server",
 			Remedy: "read the instance's status checks and console: the instance may hang, lack memory or have lost its " +
@@ -1118,8 +1107,8 @@ func table() []Rule {
 			Lines: []string{`Kubelet stopped posting node status`, `NodeStatusUnknown`, `Kubelet never posted node status`,
 				`(taints?(\(s\))? \{|Taints: +)node\.kubernetes\.io/unreachable`},
 			Others: "the instance was stopped, deleted or reclaimed",
-			Commands: []string{"aws ec2 describe-instance-status --instance-ids ID",
-				"aws ec2 get-console-output --latest --instance-id ID", "sudo journalctl --unit kubelet --no-pager"}},
+			Commands: []string{"aws ec2 describe-instance-status --instance-ids ID", "aws ec2 get-console-output --latest " +
+				"--instance-id ID", "sudo journalctl --unit kubelet --no-pager"}},
 		{ID: "tls", Until: joined, Otherwise: true,
 			Cause: "a TLS connection fails: one side does not accept the other's certificate or versions",
 			Remedy: "the line names the address, or the service that wrote it: see which certificate that address shows, " +
@@ -1132,13 +1121,12 @@ func table() []Rule {
 			Remedy: "containerd's journal has the reason: the name, the credentials, the way to the registry, or the disk",
 			Lines: []string{`ErrImagePull|ImagePullBackOff`, `([fF]ailed to|[bB]ack-off) pull(ing)? image`,
 				`failed to (extract layer|unpack image)`},
-			Commands: []string{"sudo journalctl --unit containerd --boot --no-pager",
-				"sudo ctr images pull --hosts-dir /etc/containerd/certs.d IMAGE"}},
+			Commands: []string{containerdJournal, pullImage}},
 		{ID: "syntax", Until: joined, Otherwise: true,
 			Cause:    "a configuration file, a manifest or the user data has an error of form",
 			Remedy:   "the line names the file or the place: correct it; check user data before the next instance starts",
 			Explains: []string{"first-boot"},
-			Commands: []string{"eksnode userdata check FILE", "sudo journalctl --boot --priority err --no-pager"}},
+			Commands: []string{checkUserData, "sudo journalctl --boot --priority err --no-pager"}},
 		{ID: "file", Until: joined, Otherwise: true,
 			Cause: "a program of the node does not find a file, or may not read or execute it",
 			Remedy: "the line names the file: see whether the image has it, whether first boot writes it, and who may " +

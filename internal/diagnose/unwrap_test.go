@@ -41,7 +41,7 @@ func TestTheFormsOfOtherProgramsAreRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewSearch(t.Context())
-			require.NoError(t, s.Input("x", strings.NewReader(c.text)))
+			require.NoError(t, s.Input("x", strings.NewReader(c.text))) // may be compressed
 			r := s.Report()
 			require.Len(t, r.Findings, 1)
 			assert.Equal(t, "swap", r.Findings[0].Rule.ID)
@@ -60,9 +60,7 @@ func TestOtherFieldsAreNoEvidence(t *testing.T) {
 		"__CURSOR=s=1\n_CMDLINE=" + said + "\nMESSAGE=one\n\n",
 		`{"events":[{"message":"one","tag":` + quoted(said) + `}]}`,
 	} {
-		s := NewSearch(t.Context())
-		require.NoError(t, s.Input("x", strings.NewReader(text)))
-		assert.Empty(t, s.Report().Findings, text)
+		assert.Empty(t, searched(t, "x\n"+text).Findings, text)
 	}
 }
 
@@ -74,11 +72,10 @@ func TestJSONSaysUnitAndTime(t *testing.T) {
 		"kubelet":             `{"items":[{"kind":"Event","lastTimestamp":"2026-11-20T20:11:13Z","reportingComponent":"kubelet","message":"a strange failure"}]}`,
 		"nodeadm-run.service": "__CURSOR=s=1\n__REALTIME_TIMESTAMP=1795205473325154\n_SYSTEMD_UNIT=nodeadm-run.service\nMESSAGE=a strange failure\n\n",
 	} {
-		s := NewSearch(t.Context())
-		require.NoError(t, s.Input("x", strings.NewReader(text)))
-		require.NotNil(t, s.Report().First, text)
-		assert.Equal(t, unit, s.Report().First.Unit)
-		assert.True(t, s.Report().First.timed, text)
+		first := searched(t, "x\n"+text).First
+		require.NotNil(t, first, text)
+		assert.Equal(t, unit, first.Unit)
+		assert.True(t, first.timed, text)
 	}
 }
 
