@@ -11,8 +11,7 @@ var nodeLines = map[string][]string{
 		`I1204 06:26:09.828470   29219 kubelet.go:1735] Skipping pod synchronization, container runtime is not up.`,
 	},
 	"permissions": {
-		`Message: Controller isn't authorized to call ec2:RunInstances`,
-		`Reason: RunInstancesAuthCheckFailed`,
+		`Message: Controller isn't authorized to call ec2:RunInstances`, `Reason: RunInstancesAuthCheckFailed`,
 		`AuthFailure: You are not the owner of network interface 'eni-0'.`,
 	},
 	"machine-boot": {
@@ -37,9 +36,7 @@ var nodeLines = map[string][]string{
 	"arguments": {`/var/lib/cloud/instance/scripts/part-001: line 5: --b64-cluster-ca: command not found`},
 	"denied": {
 		`level=error msg="describing load balancers" error="AccessDenied: no policy allows it"`,
-		`the mirror answered 403 Forbidden`,
-		`this agent is not authorized`,
-		`the mirror answered 401 Unauthorized`,
+		`the mirror answered 403 Forbidden`, `this agent is not authorized`, `the mirror answered 401 Unauthorized`,
 		`leases.coordination.k8s.io "a" is forbidden: User "a" cannot update resource "leases"`,
 	},
 	"silent": {
@@ -50,10 +47,8 @@ var nodeLines = map[string][]string{
 		`0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }.`,
 	},
 	"unreachable": {
-		`agent[7]: dial tcp 10.0.0.9:8443: i/o timeout`,
-		`Ncat: Connection refused.`,
-		`ssh: connect to host 10.0.0.9 port 22: No route to host`,
-		`agent[7]: TLS handshake timeout`,
+		`agent[7]: dial tcp 10.0.0.9:8443: i/o timeout`, `Ncat: Connection refused.`,
+		`ssh: connect to host 10.0.0.9 port 22: No route to host`, `agent[7]: TLS handshake timeout`,
 		`could not connect to server: the queue is closed`,
 	},
 	"tls": {
