@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
@@ -112,7 +113,7 @@ func (r *regions) sides(ctx context.Context, args []string) (sides [2]map[string
 	var named []string
 	ids := [2]string{}
 	for n, arg := range args {
-		if isCloudSnapshot(arg) {
+		if n, err := snapshot.ParseNamed(arg); err == nil && snapshot.IsNamed(arg) && n.IsSnapshot() {
 			return sides, fmt.Errorf("%s: without --disk, diff compares what AWS says about images, but not snapshots; add --disk to compare the disks", arg)
 		}
 		if !namesImage.MatchString(arg) {

@@ -97,11 +97,6 @@ func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error)
 	return d.run(cmd.Context(), args)
 }
 
-func isCloudSnapshot(arg string) bool {
-	n, err := snapshot.ParseNamed(arg)
-	return err == nil && snapshot.IsNamed(arg) && n.IsSnapshot()
-}
-
 // parseSide finds out what an argument names.
 func parseSide(arg string) (*comparedDisk, error) {
 	s := &comparedDisk{arg: arg}

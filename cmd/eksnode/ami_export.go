@@ -79,11 +79,7 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	a, err := from.Open(ctx, e.aws)
-	if err != nil {
-		return err
-	}
-	volume, err := from.Find(ctx, a)
+	volume, err := from.Locate(ctx, e.aws)
 	if err != nil {
 		return err
 	}
@@ -131,13 +127,11 @@ func digestOf(ctx context.Context, file string) (string, error) {
 }
 
 // otherFormats are the endings of files that are no raw disks.
-func otherFormats() []string {
-	return []string{".qcow2", ".qcow", ".vmdk", ".vhd", ".vhdx", ".vdi", ".ova", ".gz", ".xz", ".zst"}
-}
+var otherFormats = []string{".qcow2", ".qcow", ".vmdk", ".vhd", ".vhdx", ".vdi", ".ova", ".gz", ".xz", ".zst"}
 
 // check checks the file before any call to AWS.
 func (e export) check(file string) error {
-	if ending := strings.ToLower(filepath.Ext(file)); slices.Contains(otherFormats(), ending) {
+	if ending := strings.ToLower(filepath.Ext(file)); slices.Contains(otherFormats, ending) {
 		return fmt.Errorf("%s: an export is a raw disk, not %s; name the file .raw, and convert it afterwards, for example with qemu-img convert", shown(file), ending)
 	}
 	info, err := os.Lstat(file)

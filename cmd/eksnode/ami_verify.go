@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -235,24 +234,12 @@ func (v verification) verify(cmd *cobra.Command, source string) (r verified, all
 		return r, nil, fmt.Errorf("--key: %w", err)
 	}
 	all = &verifying{verification: v, cmd: cmd, now: time.Now(), side: side, text: text}
-	if all.statement, all.failure = attest.Verify(ctx, text, key); all.failure == nil {
-		if err := all.find(ctx); err != nil {
+	if all.statement, all.failure = attest.Verify(ctx, text, key); all.failure == nil && side.cloud != nil {
+		if side.volume, err = side.cloud.Locate(ctx, v.disk.aws); err != nil {
 			return r, nil, err
 		}
 	}
 	return all.check(source), all, nil
-}
-
-// find finds the snapshot of an AMI.
-func (v *verifying) find(ctx context.Context) error {
-	if v.side.cloud == nil {
-		return nil
-	}
-	a, err := v.side.cloud.Open(ctx, v.disk.aws)
-	if err == nil {
-		v.side.volume, err = v.side.cloud.Find(ctx, a)
-	}
-	return err
 }
 
 func (v *verifying) check(source string) verified {

@@ -157,12 +157,7 @@ func (d *auditedDisk) auditCloud(cmd *cobra.Command, spec scrub.Spec) (r plan.Re
 		}
 		return r, fmt.Errorf("auditing %s: %w", named.ID, err)
 	}
-	ctx := cmd.Context()
-	a, err := named.Open(ctx, d.aws)
-	if err != nil {
-		return r, err
-	}
-	volume, err := named.Find(ctx, a)
+	volume, err := named.Locate(cmd.Context(), d.aws)
 	if err != nil {
 		return r, err
 	}

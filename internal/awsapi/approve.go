@@ -12,8 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Tags of images that were approved or revoked: the SHA-256 of the statement, and what was
@@ -34,12 +32,6 @@ type Watermark struct {
 
 // Named reports whether the mark has a name, of any account.
 func (w Watermark) Named(name string) bool { return strings.HasSuffix(w.Key, ":"+name) }
-
-func watermarksOf(list []types.ImageWatermark) []Watermark {
-	return show.Each(list, func(w types.ImageWatermark) Watermark {
-		return Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)}
-	})
-}
 
 // Captured finds an image that was made from an instance: the image itself, or the nearest
 // one that it is a copy of. Without one, the result has no ID. An ancestor that this

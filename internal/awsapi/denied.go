@@ -121,17 +121,13 @@ func denied(operation *smithy.OperationError, api *APIError) error {
 		return api
 	}
 	if strings.HasPrefix(d.Permission, "kms:") || found == nil && api.Reason != "" {
-		d.Hint = "allow " + strings.Join(keyActions(operation.Operation()), ", ") + " for the key, in a policy of the caller and in the policy of the key"
+		actions := slices.Concat(encryptActions(), []string{"kms:CreateGrant", "kms:DescribeKey"})
+		if name := operation.Operation(); strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List") {
+			actions = []string{"kms:Decrypt"}
+		}
+		d.Hint = "allow " + strings.Join(actions, ", ") + " for the key, in a policy of the caller and in the policy of the key"
 	}
 	return d
-}
-
-// keyActions are the permissions for a KMS key that a call needs.
-func keyActions(operation string) []string {
-	if strings.HasPrefix(operation, "Get") || strings.HasPrefix(operation, "List") {
-		return []string{"kms:Decrypt"}
-	}
-	return slices.Concat(encryptActions(), []string{"kms:CreateGrant", "kms:DescribeKey"})
 }
 
 // APIError is an error that AWS returned.

@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // TagPrefix begins the names of the tags that builds give their images.
@@ -176,7 +178,9 @@ func imageOf(in types.Image, region string) Image {
 		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
 		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
 		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: devicesOf(in.BlockDeviceMappings),
-		Watermarks: watermarksOf(in.ImageWatermarks),
+		Watermarks: show.Each(in.ImageWatermarks, func(w types.ImageWatermark) Watermark {
+			return Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)}
+		}),
 	}
 	if in.StateReason != nil {
 		i.StateReason = aws.ToString(in.StateReason.Message)

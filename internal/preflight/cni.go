@@ -100,7 +100,11 @@ func checkPolicyCNI(f *facts) *result {
 	case c.role == nil:
 		return maybe("aws sts get-caller-identity", "the VPC CNI uses the role %s (%s) of another account, which preflight cannot read", c.arn, c.by)
 	}
-	if not := f.cniTrust(c); not != nil {
+	trust := f.webTrust // the fault that keeps the VPC CNI from assuming its role
+	if c.by == podIdentity {
+		trust = f.podTrust
+	}
+	if not := trust(c); not != nil {
 		return not
 	}
 	r := f.judge(f.cniGrant(c.role, c.simulated, ""))
@@ -144,14 +148,6 @@ func (f *facts) newCNIRole(c cni) string {
 		return fmt.Sprintf("aws eks describe-addon --cluster-name %s --addon-name vpc-cni --query addon.serviceAccountRoleArn", f.target.Cluster)
 	}
 	return fmt.Sprintf("aws eks list-pod-identity-associations --cluster-name %s --namespace kube-system --service-account aws-node", f.target.Cluster)
-}
-
-// cniTrust returns the fault that keeps the VPC CNI from assuming its role, or nil.
-func (f *facts) cniTrust(c cni) *result {
-	if c.by == podIdentity {
-		return f.podTrust(c)
-	}
-	return f.webTrust(c)
 }
 
 func (f *facts) podTrust(c cni) *result {

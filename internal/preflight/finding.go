@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
 
 // Verdict is the result of a check.
@@ -223,19 +224,24 @@ func Table() []Check {
 		{"role-separate", "Does the node's role differ from the cluster's?", "the authenticator refuses one role for both",
 			false, ofRole(checkRoleSeparate)},
 		{"policy-worker", "May the role describe the cluster and its instances?",
-			"the node needs the permissions of AmazonEKSWorkerNodePolicy to join", false, ofRole(checkPolicyWorker)},
+			"the node needs the permissions of AmazonEKSWorkerNodePolicy to join", false,
+			permits((*facts).workerNeeds, "", "AmazonEKSWorkerNodePolicy")},
 		{"policy-cni", "May the VPC CNI manage addresses?", "otherwise pods get no addresses; the VPC CNI may have its own role, by pod identity or IRSA", false, checkPolicyCNI},
 		{"policy-registry", "May the role pull images?", "the pause image and the add-ons come from ECR", false,
-			ofRole(checkPolicyRegistry)},
+			permits(func(f *facts) []need { return f.registryNeeds(f.simulated.value) }, "", clustersetup.RegistryPolicies...)},
 		{"policy-ssm", "May Systems Manager reach the node?",
-			"a person must inspect a node that does not join, and the image may not allow SSH", false, ofRole(checkPolicySSM)},
+			"a person must inspect a node that does not join, and the image may not allow SSH", false,
+			permits((*facts).ssmNeeds, "the node still joins, but Session Manager reaches it only with the account's default host management",
+				clustersetup.SessionPolicies...)},
 		{"access", "Does the cluster accept the role?", "otherwise the API server answers Unauthorized", false,
 			ofRole(checkAccess)},
 		{"aws-auth", "Is aws-auth right?", "a wrong line keeps the node out or gives the node a wrong name", false, checkAWSAuth},
 		{"subnet-vpc", "Are the subnets in the cluster's VPC, with free addresses?", "nodes and pods get addresses from the subnets", false, checkSubnets},
 		{"subnet-tag", "Do the subnets have the cluster's tag, where it is needed?", "clusters up to 1.18 need the tag", false, checkSubnetTag},
-		{"security-group-443", "Do security groups let nodes reach the API server?", "the kubelet registers over port 443", true, checkPort443},
-		{"security-group-10250", "Do security groups let the API server reach the kubelet?", "logs, exec and metrics use port 10250", true, checkPort10250},
+		{"security-group-443", "Do security groups let nodes reach the API server?", "the kubelet registers over port 443", true,
+			func(f *facts) *result { return f.path(f.nodeSide("the node"), f.planeSide(), port{"tcp", 443}) }},
+		{"security-group-10250", "Do security groups let the API server reach the kubelet?", "logs, exec and metrics use port 10250", true,
+			func(f *facts) *result { return f.path(f.planeSide(), f.nodeSide("the node"), port{"tcp", 10250}) }},
 		{"security-group-nodes", "Do security groups let nodes reach each other?", "DNS and services run on other nodes", true, checkNodeToNode},
 		{"network-acl", "Do network ACLs allow the traffic between nodes and control plane?", "network ACLs filter traffic between subnets in addition to security groups, and replies need their own rule", false, checkACL},
 		{"service-cidr", "Does the service network differ from the other networks?", "nodes send traffic for addresses of the service network to services, so other machines with such addresses are out of reach", false, checkServiceCIDR},

@@ -139,14 +139,6 @@ func (f *facts) path(from, to side, ports ...port) *result {
 	return good("%s to %s", strings.Join(ids(from.groups), ", "), strings.Join(ids(to.groups), ", "))
 }
 
-func checkPort443(f *facts) *result {
-	return f.path(f.nodeSide("the node"), f.planeSide(), port{"tcp", 443})
-}
-
-func checkPort10250(f *facts) *result {
-	return f.path(f.planeSide(), f.nodeSide("the node"), port{"tcp", 10250})
-}
-
 // DNS uses both protocols, and metrics-server connects to kubelets.
 func checkNodeToNode(f *facts) *result {
 	return f.path(f.nodeSide("the node"), f.nodeSide("other nodes"), port{"udp", 53}, port{"tcp", 53}, port{"tcp", 10250})

@@ -114,7 +114,8 @@ func checkInstanceState(f *facts) *result {
 	case f.target.Instance == "":
 		return &result{verdict: notHere}
 	case errors.As(f.launch.err, &ended):
-		return bad(f.stateReason(), "the instance is %s%s", ended.State, reason(ended.Reason)).because(causeOf(f.launch.err))
+		why := " --query Reservations[].Instances[].[State.Name,StateReason.Message,StateTransitionReason]"
+		return bad("aws ec2 describe-instances --instance-ids "+f.target.Instance+why, "the instance is %s%s", ended.State, reason(ended.Reason)).because(causeOf(f.launch.err))
 	case f.launch.err != nil && strings.Contains(f.launch.err.Error(), "InvalidInstanceID.NotFound"):
 		r := f.unseen(f.launch.err)
 		r.evidence += "; EC2 forgets instances about an hour after their end"
@@ -129,11 +130,6 @@ func checkInstanceState(f *facts) *result {
 		return maybe("aws ec2 wait instance-running --instance-ids "+f.target.Instance, "the instance is pending%s", reason(l.StateReason))
 	}
 	return f.healthy()
-}
-
-// stateReason is the command that shows why an instance ended.
-func (f *facts) stateReason() string {
-	return "aws ec2 describe-instances --instance-ids " + f.target.Instance + " --query Reservations[].Instances[].[State.Name,StateReason.Message,StateTransitionReason]"
 }
 
 // reason explains the reasons of EC2 that have one frequent cause

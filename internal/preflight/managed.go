@@ -311,10 +311,11 @@ func (f *facts) unmergeable() *result {
 	text := string(f.launch.value.UserData)
 	family := familyOf(f.group.value.AMIType)
 	linux := isAmazonLinux(f.group.value.AMIType)
+	head, _, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
 	switch {
 	case !f.managed() || f.publisher() == "":
 		return nil
-	case linux && !isMIME(text):
+	case linux && !strings.Contains(strings.ToLower(head), "content-type: multipart/"):
 		return bad(f.userDataOf(family), "EKS merges user data with its own only as a MIME message, and this is none")
 	case linux && strings.Contains(text, "/etc/eks/bootstrap.sh"):
 		return bad(f.userDataOf(family), "the user data calls bootstrap.sh, and so does the user data of EKS: leave the call out")
@@ -322,11 +323,6 @@ func (f *facts) unmergeable() *result {
 		return maybe(f.userDataOf(family), "EKS documents merged user data only for Amazon Linux and Bottlerocket, not for Windows")
 	}
 	return nil
-}
-
-func isMIME(text string) bool {
-	head, _, _ := strings.Cut(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n")
-	return strings.Contains(strings.ToLower(head), "content-type: multipart/")
 }
 
 // publishedKubelet is the kubelet's version in one of EKS's own images, or empty.

@@ -114,8 +114,11 @@ func checkDNS(f *facts) *result {
 	// resolver is the address of AWS's resolver in every VPC, in addition to the
 	// one in each network.
 	const resolver = "169.254.169.253"
+	named := func(e awsapi.Endpoint) bool { return e.Interface && e.PrivateDNS }
+	// Without such names, nodes need no name that only AWS's own name server answers.
+	onlyPublic := f.cluster.err == nil && !f.cluster.value.PrivateAccess && !slices.ContainsFunc(v.Endpoints, named)
 	for _, server := range v.NameServers {
-		if f.onlyPublic() {
+		if onlyPublic {
 			break
 		}
 		if server != "AmazonProvidedDNS" && server != resolver && !slices.Contains(v.Resolvers(), server) {
@@ -123,13 +126,6 @@ func checkDNS(f *facts) *result {
 		}
 	}
 	return good("support and host names are on in %s", v.ID)
-}
-
-// onlyPublic says whether nodes need no name that only AWS's own name server answers:
-// neither the cluster nor an endpoint has private names.
-func (f *facts) onlyPublic() bool {
-	named := func(e awsapi.Endpoint) bool { return e.Interface && e.PrivateDNS }
-	return f.cluster.err == nil && !f.cluster.value.PrivateAccess && !slices.ContainsFunc(f.vpc.value.Endpoints, named)
 }
 
 // seeDHCP is the command that shows the VPC's DHCP options. Replacing them would

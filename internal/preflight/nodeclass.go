@@ -52,7 +52,7 @@ func (r *classReader) rules(c *NodeClass) {
 	}
 	r.family(c)
 	for key := range c.Tags {
-		if strings.HasPrefix(key, "kubernetes.io/cluster") || slices.Contains(reservedTags(), key) {
+		if strings.HasPrefix(key, "kubernetes.io/cluster") || slices.Contains(reservedTags, key) {
 			r.wrong("spec.tags."+key, "this tag is Karpenter's own; leave it out")
 		}
 		if key == "" {
@@ -238,6 +238,4 @@ func (c *NodeClass) keys() []string {
 
 // reservedTags are the tags that Karpenter sets itself. A class with one of them
 // is refused.
-func reservedTags() []string {
-	return []string{"eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.sh/managed-by", "karpenter.k8s.aws/ec2nodeclass"}
-}
+var reservedTags = []string{"eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.sh/managed-by", "karpenter.k8s.aws/ec2nodeclass"}

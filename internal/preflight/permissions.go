@@ -10,7 +10,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
-	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -160,7 +159,7 @@ func (f *facts) judge(g grant) *result {
 		missing = append(missing, d)
 	}
 	if len(missing) == 0 {
-		return good("%s", g.granted())
+		return good("%s", g.permits())
 	}
 	said := fmt.Sprintf("%s lacks %s", g.role.Name, reasons(missing))
 	if g.otherwise != "" {
@@ -170,7 +169,7 @@ func (f *facts) judge(g grant) *result {
 }
 
 // granted says which policy or which permissions the role has.
-func (g grant) granted() string {
+func (g grant) permits() string {
 	for _, name := range g.names {
 		if slices.Contains(g.role.Policies, name) {
 			return g.role.Name + " has " + name
@@ -243,16 +242,11 @@ func (g grant) attach() string {
 	return fmt.Sprintf("aws iam attach-role-policy --role-name %s --policy-arn arn:%s:iam::aws:policy/%s", g.role.Name, partition(g.role.ARN), g.names[0])
 }
 
-func checkPolicyWorker(f *facts, role *awsapi.Role) *result {
-	return f.judge(grant{role, f.simulated, f.workerNeeds(), "", []string{"AmazonEKSWorkerNodePolicy"}})
-}
-
-func checkPolicyRegistry(f *facts, role *awsapi.Role) *result {
-	return f.judge(grant{role, f.simulated, f.registryNeeds(f.simulated.value), "", clustersetup.RegistryPolicies})
-}
-
-func checkPolicySSM(f *facts, role *awsapi.Role) *result {
-	return f.judge(grant{role, f.simulated, f.ssmNeeds(), "the node still joins, but Session Manager reaches it only with the account's default host management", clustersetup.SessionPolicies})
+// permits is a check of the role's permissions for some needs.
+func permits(needs func(*facts) []need, note string, policies ...string) func(*facts) *result {
+	return ofRole(func(f *facts, role *awsapi.Role) *result {
+		return f.judge(grant{role, f.simulated, needs(f), note, policies})
+	})
 }
 
 // Actions are the permissions that a preflight needs, and no others. A test

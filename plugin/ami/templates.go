@@ -28,14 +28,11 @@ func withData() []string {
 
 // functions are the functions of templates in addition to those of Packer.
 func functions() map[string]any {
-	return map[string]any{"clean_resource_name": cleanName}
+	return map[string]any{"clean_resource_name": func(name string) string { return notInNames.ReplaceAllString(name, "-") }}
 }
 
-// notInNames matches what the name of an AMI cannot have.
+// notInNames matches what the name of an AMI cannot have, and what amazon-ebs replaces.
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9()\[\] ./'@_-]`)
-
-// cleanName replaces what the name of an AMI cannot have, as amazon-ebs does.
-func cleanName(name string) string { return notInNames.ReplaceAllString(name, "-") }
 
 // noValue is what a template becomes that refers to data that does not exist.
 const noValue = "<no value>"

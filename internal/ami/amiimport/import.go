@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -108,9 +110,11 @@ func (i Import) Run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if i.Folder == "" {
-		if i.Folder, err = defaultFolder(); err != nil {
-			return Result{}, err
+		home, err := os.UserCacheDir()
+		if err != nil {
+			return Result{}, fmt.Errorf("finding the folder for the journal of the upload: %w", err)
 		}
+		i.Folder = filepath.Join(home, "eksnode", "ami-import")
 	}
 	image, err := disk.Open(i.Disk)
 	if err != nil {

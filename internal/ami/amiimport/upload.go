@@ -16,15 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
-// defaultFolder is the folder for journals and checksums.
-func defaultFolder() (string, error) {
-	home, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("finding the folder for the journal of the upload: %w", err)
-	}
-	return filepath.Join(home, "eksnode", "ami-import"), nil
-}
-
 func (r *run) upload(ctx context.Context) error {
 	source, err := r.source()
 	if err != nil {

@@ -78,6 +78,15 @@ type Root struct {
 	Others []awsapi.BlockDevice
 }
 
+// Locate connects to the region of the disk, and finds its snapshot.
+func (n Named) Locate(ctx context.Context, o awsapi.Options) (Root, error) {
+	a, err := n.Open(ctx, o)
+	if err != nil {
+		return Root{}, err
+	}
+	return n.Find(ctx, a)
+}
+
 // Find finds the snapshot of the disk.
 func (n Named) Find(ctx context.Context, a *awsapi.AWS) (Root, error) {
 	if n.IsSnapshot() {

@@ -168,7 +168,9 @@ func eachOf(ctx context.Context, n, workers int, do func(ctx context.Context, i 
 
 // block sends a block, unless the snapshot has it.
 func (u *upload) block(ctx context.Context, id string, index int32, data []byte) error {
-	if err := u.readBlock(index, data); err != nil {
+	if u.free[index] {
+		clear(data)
+	} else if err := u.source.Read(index, data); err != nil {
 		return err
 	}
 	sum := sha256.Sum256(data)

@@ -214,14 +214,6 @@ func (u *upload) over(ctx context.Context, err error) (awsapi.Snapshot, bool) {
 	return s, err == nil && s.State == awsapi.SnapshotCompleted
 }
 
-func (u *upload) readBlock(index int32, into []byte) error {
-	if u.free[index] {
-		clear(into)
-		return nil
-	}
-	return u.source.Read(index, into)
-}
-
 // start starts the snapshot, or finds the one that the client token started.
 func (u *upload) start(ctx context.Context) error {
 	n := u.NewSnapshot
