@@ -42,14 +42,13 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	private, public, statement := signing(t)
 	path := nodeDisk(t, nil)
 	ami := importDisk(t, path, "--ami-name", "node")
-	code, out, errOut := inProcess("ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
-	require.Zero(t, code, out+errOut)
+	out, errOut := spawned(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
 	approve := func(image string, more ...string) (int, string, string) {
 		args := []string{"ami", "approve", image, "--statement", statement, "--key", public, "--reason", "release 12"}
 		return inProcess(append(args, more...)...)
 	}
 	for range 2 { // a repeated command ends in the same state
-		code, out, errOut = approve(ami)
+		code, out, errOut := approve(ami)
 		require.Zero(t, code, out+errOut)
 		assert.Equal(t, "approved "+ami+" in eu-west-1: the watermark eksnode/audited is attached\n", out)
 		assert.Equal(t, []string{audited}, marks(w, ami))
@@ -58,7 +57,7 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	assert.Regexp(t, `^sha256:[0-9a-f]{64}$`, valueOf(w.Image(ami), awsapi.StatementTag))
 
 	planted := importDisk(t, nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "key"}), "--ami-name", "planted")
-	code, out, errOut = approve(planted, "--full")
+	code, out, errOut := approve(planted, "--full")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, "failed   content ")
 	assert.Contains(t, errOut, "eksnode: "+planted+" is not approved: the verification failed\n")
@@ -75,8 +74,7 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	w.Images = append(w.Images, &node)
 	assert.Contains(t, checksOf(t, 1, "--statement", statement, "--key", public, node.ID)["origin"], "failed: the AMI was made from the instance ")
 	for image, source := range map[string]string{node.ID: "eu-west-1:" + node.ID, ami: ami} {
-		code, out, errOut = inProcess("ami", "revoke", source, "--reason", "a key was left", "--output", "json")
-		require.Zero(t, code, errOut)
+		out, errOut = spawned(t, 0, "ami", "revoke", source, "--reason", "a key was left", "--output", "json")
 		assert.Contains(t, out, `"action": "revoked"`)
 		assert.Empty(t, marks(w, image))
 		assert.Regexp(t, `^revoked 20\S+Z a key was left$`, valueOf(w.Image(image), awsapi.ApprovalTag))
@@ -107,8 +105,7 @@ func TestApprovalsThatAreRefused(t *testing.T) {
 }
 
 func TestPolicyPrintsTheSettings(t *testing.T) {
-	code, out, errOut := inProcess(strings.Fields("ami policy --account 123456789012 --approver arn:aws:iam::*:role/approver --allow amazon")...)
-	require.Zero(t, code, errOut)
+	out, _ := spawned(t, 0, strings.Fields("ami policy --account 123456789012 --approver arn:aws:iam::*:role/approver --allow amazon")...)
 	var got struct {
 		Criteria []struct {
 			ImageWatermarks []struct{ WatermarkKey string }
@@ -132,8 +129,7 @@ func TestPolicyPrintsTheSettings(t *testing.T) {
 	for _, s := range got.Policy.Statement {
 		assert.Equal(t, "Deny", s.Effect)
 	}
-	code, out, _ = inProcess("ami", "approve", "--policy")
-	assert.Zero(t, code)
+	out, _ = spawned(t, 0, "ami", "approve", "--policy")
 	for _, action := range []string{"ec2:AttachImageWatermark", "ec2:CreateTags", "ec2:GetAllowedImagesSettings", "kms:GetPublicKey"} {
 		assert.Contains(t, out, action)
 	}
@@ -157,8 +153,7 @@ func TestPolicyCheckListsWhatWouldBeRefused(t *testing.T) {
 	}
 	w.Template("lt-1", "nodes", "ami-0000000c")
 	args := []string{"ami", "policy", "--account", partner, "--check"}
-	code, out, errOut := inProcess(args...)
-	require.Equal(t, 1, code, errOut)
+	out, _ := spawned(t, 1, args...)
 	lines := strings.Split(out, "\n")
 	assert.Equal(t, "eu-west-1: allowed AMIs are disabled, managed by account; the criteria allow 1 of 3 AMIs in use", lines[0])
 	assert.Regexp(t, `^  own, so EC2 does not refuse ami-0000000a \(own of 123456789012\): the instance i-\w+ running$`, lines[1])
@@ -171,15 +166,13 @@ func TestPolicyCheckListsWhatWouldBeRefused(t *testing.T) {
 			[]byte(`{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: `+name+
 				`}, spec: {role: nodes, amiFamily: AL2023, amiSelectorTerms: [{`+term+`}], subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}}`), 0o644))
 	}
-	code, out, errOut = inProcess(append(args, classes...)...)
-	assert.Equal(t, 1, code, errOut)
+	out, _ = spawned(t, 1, append(args, classes...)...)
 	assert.Regexp(t, `would refuse ami-0000000c .*: EC2NodeClass ours, the instance`, out)
 	assert.Contains(t, out, "would refuse EKS's image (Karpenter selects EKS's own image al2023@latest of amazon): EC2NodeClass eks")
 	_, out, _ = inProcess(append(append(args, classes...), "--allow", "amazon")...)
 	assert.NotContains(t, out, "EKS's image")
 
-	code, out, errOut = inProcess(append(args, "--allow", partner+","+aws.Account, "--output", "json")...)
-	assert.Zero(t, code, errOut)
+	out, _ = spawned(t, 0, append(args, "--allow", partner+","+aws.Account, "--output", "json")...)
 	assert.Contains(t, out, `"others": []`)
 
 	w.Allowed = aws.AllowedImages{State: "enabled", ManagedBy: "declarative-policy", Criteria: aws.WithWatermarks("*:other")}

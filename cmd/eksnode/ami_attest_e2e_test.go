@@ -66,8 +66,7 @@ func TestAnAMIIsAttestedAndVerified(t *testing.T) {
 	path := nodeDisk(t, nil)
 	ami := importDisk(t, path, "--ami-name", "node")
 	private, public, statement := signing(t)
-	code, out, errOut := inProcess("ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
-	require.Zero(t, code, out+errOut)
+	out, _ := spawned(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
 	digest := regexp.MustCompile(`(?m)^digest: (.*)$`).FindStringSubmatch(out)[1]
 	with := []string{"--statement", statement, "--key", public}
 
@@ -79,8 +78,7 @@ func TestAnAMIIsAttestedAndVerified(t *testing.T) {
 		got = checksOf(t, 0, append(with, source, "--full")...)
 		assert.Equal(t, "ok: the content has the digest "+digest, got["content"])
 	}
-	code, out, _ = inProcess(append([]string{"ami", "verify", ami}, with...)...)
-	assert.Zero(t, code)
+	out, _ = spawned(t, 0, append([]string{"ami", "verify", ami}, with...)...)
 	assert.Regexp(t, `(?m)^ok       statement  signed by the key \w+$`, out)
 
 	t.Run("by openssl", func(t *testing.T) {
@@ -135,11 +133,10 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 			assert.Contains(t, checksOf(t, 1, append(with, source)...)["origin"], want)
 		}
 		w.Image("copy of a copy").Devices = w.Image(ami).Devices
-		code, out, errOut := inProcess("audit", "--ami", "ami-00000000000c0de02", "--skip-rules", noNode)
-		assert.Zero(t, code, errOut)
+		out, errOut := spawned(t, 0, "audit", "--ami", "ami-00000000000c0de02", "--skip-rules", noNode)
 		assert.Contains(t, out, "the AMI is a copy of "+node.ID+", which "+made)
 		// What is audited after its capture is not the node any more.
-		code, out, errOut = inProcess("ami", "attest", node.ID, "--key", private, "--statement", statement+".2",
+		code, out, errOut := inProcess("ami", "attest", node.ID, "--key", private, "--statement", statement+".2",
 			"--skip-rules", noNode)
 		require.Zero(t, code, out+errOut)
 		assert.Equal(t, "ok: "+node.ID+" was made from the instance i-0123456789abcdef0 before the audit",
@@ -152,8 +149,7 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 	t.Run("findings", func(t *testing.T) {
 		dirty := nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"})
 		failed := filepath.Join(t.TempDir(), "failed.jsonl")
-		code, out, errOut := inProcess("ami", "attest", dirty, "--key", private, "--statement", failed, "--skip-rules", noNode)
-		require.Equal(t, 1, code, out+errOut)
+		spawned(t, 1, "ami", "attest", dirty, "--key", private, "--statement", failed, "--skip-rules", noNode)
 		assert.Equal(t, "failed: the audit has the result FAILED: findings", checksOf(t, 1, "--statement", failed, "--key", public, dirty)["audit"])
 	})
 }
@@ -164,8 +160,7 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	private, public, statement := signing(t)
 	path := nodeDisk(t, nil)
 	with := []string{"--statement-key", private, "--statement", statement, "--watermark", "eksnode/audited"}
-	code, out, errOut := inProcess(importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
-	require.Zero(t, code, out+errOut)
+	out, errOut := spawned(t, 0, importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
 	require.Len(t, w.Images, 2)
 	sums, err := filepath.Glob(os.Getenv("XDG_CACHE_HOME") + "/eksnode/ami-import/*.sums")
 	require.NoError(t, err)
@@ -181,13 +176,11 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	}
 	w.Images = nil
 	w.Deny("ec2:AttachImageWatermark")
-	code, _, errOut = inProcess(importArgs(path, with...)...)
-	assert.Equal(t, 2, code)
+	_, errOut = spawned(t, 2, importArgs(path, with...)...)
 	assert.Contains(t, errOut, "the permission ec2:AttachImageWatermark is missing")
 	assert.Empty(t, w.Images, "an AMI without its watermark is removed")
 	w.Heal()
-	code, _, _ = inProcess(importArgs(nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"}), with...)...)
-	assert.Equal(t, 1, code)
+	spawned(t, 1, importArgs(nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"}), with...)...)
 	assert.Empty(t, w.Images)
 	for want, args := range map[string][]string{
 		"--templates has no effect without --statement":              {"--templates", "a.pkr.hcl"},
@@ -205,8 +198,7 @@ func TestAnImportSignsAStatement(t *testing.T) {
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errOut, want)
 	}
-	code, out, _ = inProcess(append([]string{"ami", "import", "--policy"}, with...)...)
-	assert.Zero(t, code)
+	out, _ = spawned(t, 0, append([]string{"ami", "import", "--policy"}, with...)...)
 	assert.Contains(t, out, "kms:Sign")
 	assert.Contains(t, out, "ec2:AttachImageWatermark")
 }
@@ -216,12 +208,10 @@ func TestAStatementIsSignedByKMS(t *testing.T) {
 	const key = aws.SigningKey
 	path := nodeDisk(t, nil)
 	statement := filepath.Join(t.TempDir(), "node.intoto.jsonl")
-	code, out, errOut := inProcess("ami", "attest", path, "--key", key, "--statement", statement, "--skip-rules", noNode)
-	require.Zero(t, code, out+errOut)
+	_, errOut := spawned(t, 0, "ami", "attest", path, "--key", key, "--statement", statement, "--skip-rules", noNode)
 	assert.Contains(t, checksOf(t, 0, "--statement", statement, "--key", key, path)["statement"], "ok: signed by the key ")
 
-	code, _, errOut = inProcess("ami", "attest", path, "--key", "alias/other", "--statement", statement)
-	assert.Equal(t, 2, code)
+	_, errOut = spawned(t, 2, "ami", "attest", path, "--key", "alias/other", "--statement", statement)
 	assert.Contains(t, errOut, "eksnode: --key: reading the public part of the KMS key alias/other: ")
 }
 
@@ -243,8 +233,7 @@ func TestAttestAndVerifyRefuse(t *testing.T) {
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errOut, want)
 	}
-	code, out, _ := inProcess("ami", "attest", "--policy")
-	assert.Zero(t, code)
+	out, _ := spawned(t, 0, "ami", "attest", "--policy")
 	assert.Contains(t, out, "kms:Sign")
 }
 
@@ -252,11 +241,9 @@ func TestABillOfAnAMIIsThatOfItsDisk(t *testing.T) {
 	importWorld(t)
 	path := nodeDisk(t, map[string]string{"var/lib/dpkg/status": "Package: bash\nStatus: install ok installed\nArchitecture: amd64\nVersion: 5.2\n"})
 	ami := importDisk(t, path, "--ami-name", "node")
-	code, want, errOut := inProcess("sbom", "--disk", path)
-	require.Zero(t, code, errOut)
+	want, _ := spawned(t, 0, "sbom", "--disk", path)
 	assert.Contains(t, want, `"purl": "pkg:deb/debian/bash@5.2?distro=debian-12"`)
 	assert.Contains(t, want, `"name": "kubelet"`)
-	code, got, errOut := inProcess("sbom", "--ami", ami)
-	require.Zero(t, code, errOut)
+	got, _ := spawned(t, 0, "sbom", "--ami", ami)
 	assert.Equal(t, want, got)
 }

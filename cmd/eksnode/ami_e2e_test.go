@@ -37,15 +37,6 @@ func fleet(t *testing.T) *aws.World {
 	return w
 }
 
-func TestAMIListShowsOwnImages(t *testing.T) {
-	fleet(t)
-	out := succeeds(t, "ami", "list")
-	assert.Contains(t, out, "x86_64     available  distro=debian kubernetes-version=1.34.9\n")
-	assert.NotContains(t, out, "ami-99999999", "the image was not made by eksnode")
-	_, out, _ = command(t, "", "ami", "list", "--output", "json")
-	assert.Contains(t, out, `"ID": "ami-00000009"`)
-}
-
 // The commands find AMIs by the tags that README's template takes from eksnode-contents.
 func TestAMIsOfTheSmallestTemplateAreFound(t *testing.T) {
 	w := sampled(t)

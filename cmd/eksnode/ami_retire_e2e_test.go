@@ -272,16 +272,6 @@ func TestSnapshotsInUseAreKept(t *testing.T) {
 	assert.Equal(t, []string{"snap-0", "snap-1", "snap-9"}, w.SnapshotIDs())
 }
 
-// An AMI is gone even if its snapshot stays, and the output says both.
-func TestSnapshotsThatStayAreReported(t *testing.T) {
-	w := fleet(t)
-	w.Fail("ec2:DeleteSnapshot", 2, "OperationNotPermitted", 400) // with the AMI, and alone
-	out, errOut := exits(t, 1, strings.Fields("ami retire --deregister --keep 2 --older-than 115 --yes")...)
-	assert.Contains(t, errOut, "eksnode: deleting the snapshot snap-4 of ami-00000004: OperationNotPermitted: as the test wants it (AWS request ID: ")
-	assert.Contains(t, out, "deregister ami-00000004 (debian-4, made ")
-	assert.Contains(t, out, "\nkeep the snapshot snap-4 of ami-00000004; used by: unknown, because the snapshot could not be deleted\n1 of 6 images retired\n")
-}
-
 // The age of an image without a valid date is unknown.
 func TestImagesWithoutADateAreKept(t *testing.T) {
 	w := fleet(t)

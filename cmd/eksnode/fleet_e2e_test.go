@@ -54,8 +54,7 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Contains(t, out, "3 nodes; reading all blocks of 1 AMI costs at most 0.02 USD")
 	assert.Zero(t, w.Count()["ec2:CreateSnapshot"])
 
-	code, out, errOut := inProcess("fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
-	require.Equal(t, 1, code, out+errOut)
+	out, _ = spawned(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
 	var r fleetReport
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	require.Len(t, r.Nodes, 3)
@@ -77,16 +76,14 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	// A snapshot that cannot be deleted is named, and the next run uses and deletes it. A
 	// node that cannot be read is named too.
 	w.Deny("ec2:DeleteSnapshot")
-	code, out, _ = inProcess("fleet", "audit", third, "--rules", "machine-id")
-	assert.Equal(t, 2, code)
+	out, _ = spawned(t, 2, "fleet", "audit", third, "--rules", "machine-id")
 	assert.Regexp(t, "unknown        "+third+": deleting the snapshot snap-.*: the permission ec2:DeleteSnapshot is missing", out)
 	w.Heal()
 	made, there := w.Count()["ec2:CreateSnapshot"], len(w.Snapshots)
 	existing := []string{"fleet", "audit", "--cluster", "demo", "--existing-snapshots", "--rules", "machine-id",
 		"--output", "sarif"}
 	file := filepath.Join(t.TempDir(), "fleet.md")
-	code, out, _ = inProcess(append(existing, "--report", file)...)
-	assert.Equal(t, 1, code)
+	out, _ = spawned(t, 1, append(existing, "--report", file)...)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Contains(t, string(text), "- ` configuration `: ` /etc/motd `: ` added `: ` "+second+", "+third+" `\n")
@@ -95,16 +92,13 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Equal(t, made, w.Count()["ec2:CreateSnapshot"])
 	assert.Len(t, w.Snapshots, there, "the snapshots stay")
 	w.Deny("ec2:CreateSnapshot")
-	code, out, errOut = inProcess("fleet", "audit", "--tags", "team=", "--rules", "machine-id")
-	assert.Equal(t, 1, code, errOut)
+	out, _ = spawned(t, 1, "fleet", "audit", "--tags", "team=", "--rules", "machine-id")
 	assert.Contains(t, out, "program        /usr/bin/added  (added)  1 of 3: "+second+"\n")
 	assert.Contains(t, out, third+" of "+cloudImage+": ")
 	assert.Len(t, w.Snapshots, 1)
-	code, out, _ = inProcess("fleet", "audit", third, "--rules", "machine-id")
-	assert.Equal(t, 2, code)
+	out, _ = spawned(t, 2, "fleet", "audit", third, "--rules", "machine-id")
 	assert.Contains(t, out, "unknown        "+second+": making a snapshot of the root volume of "+second+": the permission ec2:CreateSnapshot is missing")
-	code, out, _ = inProcess(existing...)
-	assert.Equal(t, 2, code)
+	out, _ = spawned(t, 2, existing...)
 	assert.Contains(t, out, "could not check: "+second+": looking for a snapshot of the root volume of "+second+": vol-00000000000000001 has no")
 }
 
