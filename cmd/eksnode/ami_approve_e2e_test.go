@@ -42,7 +42,7 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	private, public, statement := signing(t)
 	path := nodeDisk(t, nil)
 	ami := importDisk(t, path, "--ami-name", "node")
-	out, errOut := spawned(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
+	spawned(t, 0, "ami", "attest", ami, "--key", private, "--statement", statement, "--skip-rules", noNode)
 	approve := func(image string, more ...string) (int, string, string) {
 		args := []string{"ami", "approve", image, "--statement", statement, "--key", public, "--reason", "release 12"}
 		return inProcess(append(args, more...)...)
@@ -74,7 +74,7 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	w.Images = append(w.Images, &node)
 	assert.Contains(t, checksOf(t, 1, "--statement", statement, "--key", public, node.ID)["origin"], "failed: the AMI was made from the instance ")
 	for image, source := range map[string]string{node.ID: "eu-west-1:" + node.ID, ami: ami} {
-		out, errOut = spawned(t, 0, "ami", "revoke", source, "--reason", "a key was left", "--output", "json")
+		out, _ = spawned(t, 0, "ami", "revoke", source, "--reason", "a key was left", "--output", "json")
 		assert.Contains(t, out, `"action": "revoked"`)
 		assert.Empty(t, marks(w, image))
 		assert.Regexp(t, `^revoked 20\S+Z a key was left$`, valueOf(w.Image(image), awsapi.ApprovalTag))

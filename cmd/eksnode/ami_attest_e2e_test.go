@@ -133,7 +133,7 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 			assert.Contains(t, checksOf(t, 1, append(with, source)...)["origin"], want)
 		}
 		w.Image("copy of a copy").Devices = w.Image(ami).Devices
-		out, errOut := spawned(t, 0, "audit", "--ami", "ami-00000000000c0de02", "--skip-rules", noNode)
+		out, _ := spawned(t, 0, "audit", "--ami", "ami-00000000000c0de02", "--skip-rules", noNode)
 		assert.Contains(t, out, "the AMI is a copy of "+node.ID+", which "+made)
 		// What is audited after its capture is not the node any more.
 		code, out, errOut := inProcess("ami", "attest", node.ID, "--key", private, "--statement", statement+".2",
@@ -160,7 +160,7 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	private, public, statement := signing(t)
 	path := nodeDisk(t, nil)
 	with := []string{"--statement-key", private, "--statement", statement, "--watermark", "eksnode/audited"}
-	out, errOut := spawned(t, 0, importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
+	spawned(t, 0, importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
 	require.Len(t, w.Images, 2)
 	sums, err := filepath.Glob(os.Getenv("XDG_CACHE_HOME") + "/eksnode/ami-import/*.sums")
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	}
 	w.Images = nil
 	w.Deny("ec2:AttachImageWatermark")
-	_, errOut = spawned(t, 2, importArgs(path, with...)...)
+	_, errOut := spawned(t, 2, importArgs(path, with...)...)
 	assert.Contains(t, errOut, "the permission ec2:AttachImageWatermark is missing")
 	assert.Empty(t, w.Images, "an AMI without its watermark is removed")
 	w.Heal()
@@ -198,7 +198,7 @@ func TestAnImportSignsAStatement(t *testing.T) {
 		assert.Equal(t, 2, code, args)
 		assert.Contains(t, errOut, want)
 	}
-	out, _ = spawned(t, 0, append([]string{"ami", "import", "--policy"}, with...)...)
+	out, _ := spawned(t, 0, append([]string{"ami", "import", "--policy"}, with...)...)
 	assert.Contains(t, out, "kms:Sign")
 	assert.Contains(t, out, "ec2:AttachImageWatermark")
 }
@@ -208,10 +208,10 @@ func TestAStatementIsSignedByKMS(t *testing.T) {
 	const key = aws.SigningKey
 	path := nodeDisk(t, nil)
 	statement := filepath.Join(t.TempDir(), "node.intoto.jsonl")
-	_, errOut := spawned(t, 0, "ami", "attest", path, "--key", key, "--statement", statement, "--skip-rules", noNode)
+	spawned(t, 0, "ami", "attest", path, "--key", key, "--statement", statement, "--skip-rules", noNode)
 	assert.Contains(t, checksOf(t, 0, "--statement", statement, "--key", key, path)["statement"], "ok: signed by the key ")
 
-	_, errOut = spawned(t, 2, "ami", "attest", path, "--key", "alias/other", "--statement", statement)
+	_, errOut := spawned(t, 2, "ami", "attest", path, "--key", "alias/other", "--statement", statement)
 	assert.Contains(t, errOut, "eksnode: --key: reading the public part of the KMS key alias/other: ")
 }
 

@@ -100,11 +100,11 @@ func importArgs(disk string, more ...string) []string {
 func TestAMIImportMakesAnAMI(t *testing.T) {
 	w, double := importWorld(t)
 	disk := nodeDisk(t, nil)
-	out, errOut := spawned(t, 0, importArgs(disk, "--dry-run")...)
+	out, _ := spawned(t, 0, importArgs(disk, "--dry-run")...)
 	assert.Regexp(t, `(?m)^disk: raw, volume of 1 GiB, [0-9.]+ MB in use \(\d+ blocks of 512 KiB\), x86_64, boot mode legacy-bios$`, out)
 	assert.Empty(t, double.IDs())
 
-	out, errOut = spawned(t, 0, importArgs(disk, "--tags", "team=a,eksnode:distro=mine", "--output", "json")...)
+	out, _ = spawned(t, 0, importArgs(disk, "--tags", "team=a,eksnode:distro=mine", "--output", "json")...)
 	var made imported
 	require.NoError(t, json.Unmarshal([]byte(out), &made))
 	assert.Empty(t, made.Error)
@@ -121,16 +121,16 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 	assert.Regexp(t, "^sha256:[0-9a-f]{64}$", made.Disk.Digest)
 	assert.Equal(t, made.Disk.Digest, made.Audit.Machine.Digest)
 	exported := filepath.Join(t.TempDir(), "node.raw")
-	out, errOut = spawned(t, 0, "ami", "export", made.Image.ID, exported)
+	out, _ = spawned(t, 0, "ami", "export", made.Image.ID, exported)
 	assert.Contains(t, out, "\ndigest: "+made.Disk.Digest+"\n")
 
 	// The AMI is one of yours, and its name is taken.
 	_, out, _ = inProcess("ami", "list")
 	assert.Contains(t, out, made.Image.ID)
-	_, errOut = spawned(t, 2, importArgs(disk)...)
+	_, errOut := spawned(t, 2, importArgs(disk)...)
 	assert.Equal(t, `eksnode: --ami-name: the name "node" belongs to your AMI `+made.Image.ID+" in eu-west-1; choose another name, or replace the AMI with --force-deregister\n", errOut)
 
-	out, errOut = spawned(t, 0, append(importArgs(disk, "--parent-ami", made.Image.ID), "--ami-name", "child")...)
+	out, _ = spawned(t, 0, append(importArgs(disk, "--parent-ami", made.Image.ID), "--ami-name", "child")...)
 	assert.Regexp(t, `(?m)^snapshot: snap-\w+, 0 B sent, 0 B from an earlier run, [0-9.]+ MB from the parent$`, out)
 	assert.Contains(t, out, "\nAMI: "+w.Image("child").ID+" in eu-west-1\n")
 }
@@ -159,7 +159,7 @@ func TestAMIImportStopsAtFindings(t *testing.T) {
 	assert.Contains(t, out, `"image": null,`)
 	assert.Contains(t, out, `"result": "findings"`)
 	for _, effect := range []string{"warn", "off"} {
-		out, errOut = spawned(t, 0, "ami", "import", disk, "--ami-name", effect, "--audit", effect)
+		spawned(t, 0, "ami", "import", disk, "--ami-name", effect, "--audit", effect)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestPreflightOutput(t *testing.T) {
 	assert.Contains(t, out, "left out, as they need settings of nodes, which an AMI alone does not have:\n")
 
 	w.Deny("ec2:DescribeVpcs")
-	out, _ = exits(t, 2, "preflight", "--cluster", "my-cluster", "--launch-template", "nodes")
+	exits(t, 2, "preflight", "--cluster", "my-cluster", "--launch-template", "nodes")
 	clear(w.Entries)
 	auth := "kind: ConfigMap\ndata: {mapRoles: '[{rolearn: \"arn:aws:iam::123456789012:role/node\", username: \"system:node:{{EC2PrivateDNSName}}\", groups: [system:bootstrappers, system:nodes]}]'}\n"
 	_, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--aws-auth", "-")
@@ -132,7 +132,7 @@ func TestUserDataFromTheCluster(t *testing.T) {
 		require.Equal(t, 0, code, "%s: %s", f.ID, errOut)
 		file := t.TempDir() + "/user-data"
 		require.NoError(t, os.WriteFile(file, []byte(out), 0o600))
-		out, _ = exits(t, 0, "userdata", "check", file)
+		exits(t, 0, "userdata", "check", file)
 	}
 	_, errOut := exits(t, 2, "userdata", "render", "--family", "al2023", "--cluster", "other")
 	assert.Regexp(t, `^eksnode: describing the cluster other: ResourceNotFoundException: No cluster found for name: other\. \(AWS request ID: \w+\)\n$`, errOut)

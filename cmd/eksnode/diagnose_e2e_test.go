@@ -29,7 +29,7 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 	w := aws.New(t)
 	w.Serve()
 	says(w, "booting\r\n"+swapIsOn)
-	out, errOut := exits(t, 1, "diagnose", silentNode)
+	out, _ := exits(t, 1, "diagnose", silentNode)
 	assert.Contains(t, out, "swap: swap is on\n  "+silentNode+":2: [   12.3] kubelet[1]: ")
 	calls := w.Calls()
 	require.Len(t, calls, 1)
@@ -41,7 +41,7 @@ func TestDiagnoseReadsTheConsoleOfAnInstance(t *testing.T) {
 	for _, refusal := range []string{"UnsupportedOperation", "InvalidParameterCombination"} {
 		w.Fail("ec2:GetConsoleOutput", 1, refusal, 400)
 		before := w.Count()["ec2:GetConsoleOutput"]
-		out, errOut = exits(t, 1, "diagnose", silentNode)
+		out, _ = exits(t, 1, "diagnose", silentNode)
 		assert.Contains(t, out, "swap: ")
 		assert.Equal(t, before+2, w.Count()["ec2:GetConsoleOutput"])
 	}
