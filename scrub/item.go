@@ -123,8 +123,8 @@ func (i item) plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 
 func (i item) planPaths(d *rule.Draft) {
 	names := d.Matching(d.Paths...)
-	kept, err := findKeeps(d.Host, i.Keep)
-	if d.Failed(err) {
+	kept := findKeeps(d, i.Keep)
+	if d.Err != nil {
 		return
 	}
 	var errs []error
@@ -134,8 +134,9 @@ func (i item) planPaths(d *rule.Draft) {
 		errs = append(errs, err)
 	}
 	if !d.Failed(errors.Join(errs...)) && i.NeverOwned != nil {
-		d.Answer.Actions, err = i.spareOwned(d.Ctx, d.Host, d.Answer.Actions)
+		left, err := i.spareOwned(d.Ctx, d.Host, d.Answer.Actions)
 		d.Failed(err)
+		d.Answer.Actions = left
 	}
 }
 

@@ -48,30 +48,14 @@ func planKeeping(h *host.Host, verb plan.Verb, name, why string, kept keeps) (pl
 // resolved on the machine, after all links.
 type keeps []string
 
-func findKeeps(h *host.Host, patterns []string) (keeps, error) {
-	where, err := rule.Places(h, patterns)
-	if err != nil {
-		return nil, err
+func findKeeps(d *rule.Draft, patterns []string) (found keeps) {
+	for _, name := range d.Known(patterns...) { // foreign mounts always stay
+		_, own, err := d.Host.Trail(name, false)
+		links, led, errLed := d.Host.Trail(name, true)
+		d.Failed(errors.Join(err, errLed))
+		found = append(append(found, own, led), links...)
 	}
-	var found keeps
-	for _, p := range where {
-		names, _, err := p.Names(h) // foreign mounts always stay
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			_, own, err := h.Trail(name, false)
-			if err != nil {
-				return nil, err
-			}
-			links, led, err := h.Trail(name, true)
-			if err != nil {
-				return nil, err
-			}
-			found = append(append(found, own, led), links...)
-		}
-	}
-	return found, nil
+	return found
 }
 
 // cover reports whether a place, or a folder above it, is kept.
