@@ -10,16 +10,16 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// Places are the patterns of a rule with "~/" replaced by the home folder of
+// places are the patterns of a rule with "~/" replaced by the home folder of
 // every account. The homes come from passwd(5), not from a listing of /home:
 // service accounts have keys too.
-func Places(h *host.Host, patterns []string) ([]Place, error) {
+func places(h *host.Host, patterns []string) ([]place, error) {
 	var homes []string
-	var out []Place
+	var out []place
 	for _, p := range patterns {
 		rest, ok := strings.CutPrefix(p, "~/")
 		if !ok {
-			out = append(out, Place{pattern: p, named: literal(p)})
+			out = append(out, place{pattern: p, named: literal(p)})
 			continue
 		}
 		if homes == nil {
@@ -30,7 +30,7 @@ func Places(h *host.Host, patterns []string) ([]Place, error) {
 		}
 		for _, home := range homes {
 			// A disk that is mounted at or in a home has a person's data.
-			out = append(out, Place{pattern: path.Join(QuoteGlob(home), rest), named: path.Dir(home)})
+			out = append(out, place{pattern: path.Join(QuoteGlob(home), rest), named: path.Dir(home)})
 		}
 	}
 	return out, nil

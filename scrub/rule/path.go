@@ -116,13 +116,13 @@ func literal(pattern string) string {
 	return path.Clean("/" + unquoteGlob(pattern))
 }
 
-// Place is a pattern and the folder before its first wildcard: see
+// place is a pattern and the folder before its first wildcard: see
 // host.Files.Foreign.
-type Place struct{ pattern, named string }
+type place struct{ pattern, named string }
 
-// Names returns the matching paths, and the foreign mounts that were not
+// names returns the matching paths, and the foreign mounts that were not
 // searched.
-func (p Place) Names(h *host.Host) ([]string, []*host.ForeignMount, error) {
+func (p place) names(h *host.Host) ([]string, []*host.ForeignMount, error) {
 	found := []string{"/"}
 	var foreign []*host.ForeignMount
 	parts := strings.Split(strings.Trim(p.pattern, "/"), "/")
@@ -146,7 +146,7 @@ func (p Place) Names(h *host.Host) ([]string, []*host.ForeignMount, error) {
 // matching lists the entries of a directory that match one part of a pattern. A
 // part without wildcards is looked up only if it is the last. Foreign mounts
 // are not searched.
-func (p Place) matching(h *host.Host, dir, part string, last bool) ([]string, *host.ForeignMount, error) {
+func (p place) matching(h *host.Host, dir, part string, last bool) ([]string, *host.ForeignMount, error) {
 	if !strings.ContainsAny(part, `*?[`) {
 		name := path.Join(dir, unquoteGlob(part))
 		if !last {
@@ -234,14 +234,14 @@ func Within(folder, place string) bool {
 // that cannot be listed is an error: afero.Glob and filepath.Glob skip such folders, so their
 // contents would count as clean.
 func matching(h *host.Host, paths []string) ([]string, []*host.ForeignMount, error) {
-	patterns, err := Places(h, paths)
+	patterns, err := places(h, paths)
 	if err != nil {
 		return nil, nil, err
 	}
 	var names []string
 	var foreign []*host.ForeignMount
 	for _, p := range patterns {
-		found, mounts, err := p.Names(h)
+		found, mounts, err := p.names(h)
 		if err != nil {
 			return nil, nil, err
 		}
