@@ -50,7 +50,7 @@ type Options struct {
 	// find: a new resource is not visible everywhere at once. 0 means 2 seconds.
 	Settle time.Duration
 	// Stall is how long a server may send nothing before the call fails; 0 means
-	// 5 minutes for blocks of snapshots, and 1 minute for other calls.
+	// 2 minutes for blocks of snapshots, and 1 minute for other calls.
 	Stall time.Duration
 	// HTTP sends the requests; nil means the SDK's own client.
 	HTTP *http.Client
