@@ -139,7 +139,8 @@ func dpkgState(d *scrub.Draft) {
 	}
 	if len(status) == 0 {
 		if d.Exists(dpkgInfo) {
-			d.Failed(fmt.Errorf("reading the state of packages: %s is missing or empty; copy %s-old over it", dpkgStatus, dpkgStatus))
+			d.Failed(fmt.Errorf("reading the state of packages: %s is missing or empty; copy %s-old over it",
+				dpkgStatus, dpkgStatus))
 		}
 		return
 	}
@@ -151,7 +152,8 @@ func dpkgState(d *scrub.Draft) {
 		s := states[p]
 		heal, known := dpkgHeals[s.state]
 		if !known {
-			d.Failed(fmt.Errorf("reading the state of packages: %s has %s in the state %.80q, which dpkg does not know", dpkgStatus, plainName(p.name), s.state))
+			d.Failed(fmt.Errorf("reading the state of packages: %s has %s in the state %.80q, which dpkg does not know",
+				dpkgStatus, plainName(p.name), s.state))
 			return
 		}
 		if s.again {
@@ -161,7 +163,8 @@ func dpkgState(d *scrub.Draft) {
 			heal = `run "dpkg --remove --force-remove-reinstreq %s"`
 		}
 		if heal != "" {
-			d.Find(plainName(p.name), fmt.Sprintf("dpkg left the package %s: %s", s.state, strings.ReplaceAll(heal, "%s", plainName(p.name))))
+			d.Find(plainName(p.name), fmt.Sprintf("dpkg left the package %s: %s", s.state,
+				strings.ReplaceAll(heal, "%s", plainName(p.name))))
 		}
 	}
 	if entries > 0 {

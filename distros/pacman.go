@@ -168,7 +168,8 @@ const pacmanLocked = `unable to lock database`
 // still exists.
 func pacmanState(d *scrub.Draft) {
 	if lock := d.Paths[0]; d.Exists(lock) {
-		d.Find(lock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`, lock))
+		d.Find(lock, fmt.Sprintf(`pacman was interrupted or is running: if no pacman runs, run "rm %s" and "pacman -Syu"`,
+			lock))
 	}
 	seen := map[string]string{}
 	for _, folder := range d.Matching(d.Paths[1]) {

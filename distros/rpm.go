@@ -37,7 +37,8 @@ func duplicates(d *scrub.Draft, rpms []packages.RPM, heal string) {
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		if have := versions[name]; len(have) > 1 {
 			slices.Sort(have)
-			d.Find(plainName(name), fmt.Sprintf("rpm has the versions %s, so an installation was interrupted: %s", strings.Join(have, " and "), heal))
+			d.Find(plainName(name), fmt.Sprintf("rpm has the versions %s, so an installation was interrupted: %s",
+				strings.Join(have, " and "), heal))
 		}
 	}
 }
@@ -54,7 +55,8 @@ func besideEachOther(p packages.RPM) bool {
 // transaction, which yum removes at the end.
 func yumState(d *scrub.Draft) {
 	for _, journal := range d.Matching(d.Paths[0]) {
-		d.Find(path.Join(path.Dir(journal), plainName(path.Base(journal))), `yum was interrupted: run "yum-complete-transaction" of the package yum-utils`)
+		d.Find(path.Join(path.Dir(journal), plainName(path.Base(journal))),
+			`yum was interrupted: run "yum-complete-transaction" of the package yum-utils`)
 	}
 	rpmState(`run "package-cleanup --cleandupes" of the package yum-utils`)(d)
 }

@@ -180,7 +180,8 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	assert.Contains(t, errOut, "the permission ec2:AttachImageWatermark is missing")
 	assert.Empty(t, w.Images, "an AMI without its watermark is removed")
 	w.Heal()
-	spawned(t, 1, importArgs(nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"}), with...)...)
+	spawned(t, 1, importArgs(nodeDisk(t, map[string]string{"root/.ssh/id_rsa": "-----BEGIN OPENSSH PRIVATE KEY-----\n"}),
+		with...)...)
 	assert.Empty(t, w.Images)
 	for want, args := range map[string][]string{
 		"--templates has no effect without --statement":              {"--templates", "a.pkr.hcl"},

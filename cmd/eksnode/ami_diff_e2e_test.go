@@ -67,7 +67,8 @@ files of no package:
 
 func importDisk(t *testing.T, disk string, args ...string) string {
 	t.Helper()
-	out := succeeds(t, append([]string{"ami", "import", disk, "--audit", "off", "--ami-architecture", "x86_64", "--output", "json"}, args...)...)
+	out := succeeds(t, append([]string{"ami", "import", disk, "--audit", "off", "--ami-architecture", "x86_64",
+		"--output", "json"}, args...)...)
 	var made imported
 	require.NoError(t, json.Unmarshal([]byte(out), &made))
 	return made.Image.ID

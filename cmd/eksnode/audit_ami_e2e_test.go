@@ -175,7 +175,8 @@ func TestAKilledAuditGoesOn(t *testing.T) {
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	double.Before("GetSnapshotBlock", nil)
-	assert.Equal(t, []string{cloudSnapshot, cloudSnapshot + "/disk.raw.journal", cloudSnapshot + "/disk.raw.part", cloudSnapshot + ".lock"}, cached(t))
+	assert.Equal(t, []string{cloudSnapshot, cloudSnapshot + "/disk.raw.journal", cloudSnapshot + "/disk.raw.part",
+		cloudSnapshot + ".lock"}, cached(t))
 	before := double.Count().Fetched
 	out, _ := exits(t, 1, "audit", "--ami", cloudImage)
 	assert.Contains(t, out, "/etc/machine-id")

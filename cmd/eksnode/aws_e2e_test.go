@@ -143,7 +143,8 @@ func TestUserDataFromTheCluster(t *testing.T) {
 func TestManifestsOutput(t *testing.T) {
 	w := sampled(t)
 	const role = "arn:aws:iam::123456789012:role/node"
-	out := succeeds(t, "manifests", "--cluster", "my-cluster", "--role", role, "--ami", "ami-0123456789abcdef0", "--instance-profile", "nodes")
+	out := succeeds(t, "manifests", "--cluster", "my-cluster", "--role", role, "--ami", "ami-0123456789abcdef0",
+		"--instance-profile", "nodes")
 	for _, heading := range []string{"# role: ", "\n\n# policies: ", "\n\n# cni-role: ", "\n\n# access-entry: ", "\n\n# aws-auth: ", "\n\n# launch-template: ", "\n\n# nodeclass: ", "\n\n# tags: "} {
 		assert.Contains(t, out, heading)
 	}
@@ -158,7 +159,8 @@ func TestManifestsOutput(t *testing.T) {
 	assert.Equal(t, 0, code, out)
 	_, out, _ = command(t, auth, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-", "--windows")
 	assert.Contains(t, out, "# + ")
-	out, errOut := exits(t, 2, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth", "--aws-auth", "-")
+	out, errOut := exits(t, 2, "manifests", "--cluster", "my-cluster", "--role", role, "--only", "aws-auth",
+		"--aws-auth", "-")
 	assert.Empty(t, out, "without the live ConfigMap, kubectl must get no manifest")
 	assert.Equal(t, "eksnode: writing aws-auth: reading the ConfigMap: the input is empty; `kubectl get configmap aws-auth -n kube-system -o yaml` prints it, and a cluster without aws-auth needs no --aws-auth\n", errOut)
 

@@ -125,7 +125,8 @@ func denied(operation *smithy.OperationError, api *APIError) error {
 		if name := operation.Operation(); strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List") {
 			actions = []string{"kms:Decrypt"}
 		}
-		d.Hint = "allow " + strings.Join(actions, ", ") + " for the key, in a policy of the caller and in the policy of the key"
+		d.Hint = "allow " + strings.Join(actions, ", ") +
+			" for the key, in a policy of the caller and in the policy of the key"
 	}
 	return d
 }

@@ -165,7 +165,9 @@ func (a *AWS) Account(ctx context.Context) (string, error) {
 }
 
 // PodIdentities lists the pod identity associations of a service account.
-func (a *AWS) PodIdentities(ctx context.Context, cluster, namespace, account string) ([]*ekstypes.PodIdentityAssociation, error) {
+func (a *AWS) PodIdentities(
+	ctx context.Context, cluster, namespace, account string,
+) ([]*ekstypes.PodIdentityAssociation, error) {
 	var all []*ekstypes.PodIdentityAssociation
 	pages := eks.NewListPodIdentityAssociationsPaginator(a.eks, &eks.ListPodIdentityAssociationsInput{
 		ClusterName: aws.String(cluster), Namespace: aws.String(namespace), ServiceAccount: aws.String(account),

@@ -109,7 +109,8 @@ lines that look like errors:
 		assert.Equal(t, Joined, searched(t, "log\n"+line).Result(), line)
 	}
 	assert.Equal(t, Found, searched(t, "log\n"+registered+lines["unauthorized"][1]).Result())
-	events := []string{"Node a status is now: NodeReady", "Node a status is now: NodeNotReady", "Node a status is now: NodeReady"}
+	events := []string{"Node a status is now: NodeReady", "Node a status is now: NodeNotReady",
+		"Node a status is now: NodeReady"}
 	assert.Equal(t, Joined, searched(t, "events\n"+strings.Join(events, "\n")).Result())
 	assert.Equal(t, Unknown, searched(t, "events\n"+strings.Join(events[:2], "\n")).Result(), "it was ready before")
 }

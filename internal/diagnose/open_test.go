@@ -280,7 +280,8 @@ the first lines that look like errors:
 `+collect, printed(t, r))
 	assert.Equal(t, "unknown: no known cause was found\nnone of the 3 lines looks like an error\n"+collect,
 		printed(t, searched(t, "x\nall\nis\nwell\n")))
-	assert.Equal(t, "x:2: W0217 14:19:11.4 1 a.go:1] \"Odd\"", searched(t, "x\nwell\nW0217 14:19:11.4 1 a.go:1] \"Odd\"").First.Line)
+	assert.Equal(t, "x:2: W0217 14:19:11.4 1 a.go:1] \"Odd\"",
+		searched(t, "x\nwell\nW0217 14:19:11.4 1 a.go:1] \"Odd\"").First.Line)
 }
 
 // Evidence contains no terminal escapes.

@@ -290,7 +290,8 @@ var (
 	// varying matches the parts that differ between lines of one kind.
 	varying = once(`[0-9a-f]*[0-9][0-9a-f]*`)
 	// signs matches the lines that only a node that joined has.
-	signs = onceAll(joined, ready, `status is now: Node(Not)?Ready`, `Successfully copied CNI plugin binary and config file`)
+	signs = onceAll(joined, ready, `status is now: Node(Not)?Ready`,
+		`Successfully copied CNI plugin binary and config file`)
 )
 
 // badLevels are the levels of errors, of cloud-init's modules that failed, and of events.

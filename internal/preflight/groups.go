@@ -198,7 +198,9 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 	if err != nil {
 		return f.unseen(err)
 	}
-	if !slices.ContainsFunc(lines, func(l clustersetup.MappedRole) bool { return strings.EqualFold(l.ARN, pathless(role.ARN)) }) {
+	if !slices.ContainsFunc(lines, func(l clustersetup.MappedRole) bool {
+		return strings.EqualFold(l.ARN, pathless(role.ARN))
+	}) {
 		return bad(f.merge(role.ARN), "aws-auth has no line for %s", pathless(role.ARN))
 	}
 	return good("by aws-auth")

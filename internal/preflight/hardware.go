@@ -115,7 +115,8 @@ func checkInstanceState(f *facts) *result {
 		return &result{verdict: notHere}
 	case errors.As(f.launch.err, &ended):
 		why := " --query Reservations[].Instances[].[State.Name,StateReason.Message,StateTransitionReason]"
-		return bad("aws ec2 describe-instances --instance-ids "+f.target.Instance+why, "the instance is %s%s", ended.State, reason(ended.Reason)).because(causeOf(f.launch.err))
+		return bad("aws ec2 describe-instances --instance-ids "+f.target.Instance+why, "the instance is %s%s", ended.State,
+			reason(ended.Reason)).because(causeOf(f.launch.err))
 	case f.launch.err != nil && strings.Contains(f.launch.err.Error(), "InvalidInstanceID.NotFound"):
 		r := f.unseen(f.launch.err)
 		r.evidence += "; EC2 forgets instances about an hour after their end"

@@ -238,4 +238,5 @@ func (c *NodeClass) keys() []string {
 
 // reservedTags are the tags that Karpenter sets itself. A class with one of them
 // is refused.
-var reservedTags = []string{"eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.sh/managed-by", "karpenter.k8s.aws/ec2nodeclass"}
+var reservedTags = []string{"eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim",
+	"karpenter.sh/managed-by", "karpenter.k8s.aws/ec2nodeclass"}

@@ -209,9 +209,11 @@ func namesOnlyECR(text []byte) bool {
 		return false
 	}
 	p := config.Providers[0]
-	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 && !slices.ContainsFunc(p.MatchImages, func(image string) bool {
-		return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") && !strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
-	})
+	return p.Name == "ecr-credential-provider" && len(p.Args)+len(p.Env) == 0 &&
+		!slices.ContainsFunc(p.MatchImages, func(image string) bool {
+			return !strings.HasPrefix(image, "*.dkr.ecr") && !strings.HasPrefix(image, "*.dkr-ecr") &&
+				!strings.HasPrefix(image, "public.ecr.") && !strings.HasPrefix(image, "ecr-public.")
+		})
 }
 
 // isInits reports whether `eksnode init` wrote a file: the first line says so,
@@ -221,7 +223,8 @@ func isInits(text []byte) bool { return bytes.HasPrefix(text, []byte(templates.I
 // generatedSOCI plans the removal of a configuration of SOCI's snapshotter that a
 // first boot wrote. A file that a package installed or a person wrote stays.
 func generatedSOCI(d *rule.Draft) {
-	d.RemoveWhere("first boot wrote it", func(text []byte) bool { return isInits(text) || isNodeadmsSOCI(d, text) }, d.Paths...)
+	d.RemoveWhere("first boot wrote it", func(text []byte) bool { return isInits(text) || isNodeadmsSOCI(d, text) },
+		d.Paths...)
 }
 
 // copiedUnits removes the units that bootstrap.sh copies from the image's own
@@ -247,7 +250,8 @@ func copiedUnits(d *rule.Draft) {
 // disable plans the removal of the links that start units at boot.
 func disable(d *rule.Draft, why string, links ...string) {
 	for _, link := range d.Matching(links...) {
-		d.Act(plan.Action{Verb: plan.Disable, Target: link, Reason: path.Base(link) + " " + why, Removal: host.Removal{Entries: 1},
+		d.Act(plan.Action{Verb: plan.Disable, Target: link, Reason: path.Base(link) + " " + why,
+			Removal: host.Removal{Entries: 1},
 			Do: func(context.Context, plan.Progress) error {
 				_, err := d.Host.Files.RemoveTree(link)
 				return err

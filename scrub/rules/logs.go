@@ -81,7 +81,8 @@ func logFiles(d *rule.Draft) {
 		}
 	}
 	isSettled := func(name string) bool {
-		return rule.Kept(others, name) || slices.ContainsFunc(others, func(p string) bool { return rule.Within(strings.TrimSuffix(p, "/*"), name) })
+		return rule.Kept(others, name) || slices.ContainsFunc(others,
+			func(p string) bool { return rule.Within(strings.TrimSuffix(p, "/*"), name) })
 	}
 	foreign := d.Walk(func(e host.Entry) error {
 		switch {

@@ -43,7 +43,8 @@ func networkRules() []rule.Rule {
 		},
 		{
 			ID: "iptables-restore", Phase: rule.Restored, Groups: []string{"bootstrap", "network", "units"}, Verb: plan.Disable,
-			Paths: []string{"/etc/systemd/system/iptables-restore.service", starts + "iptables-restore.service"}, Owner: "bootstrap.sh with dockerd",
+			Paths:       []string{"/etc/systemd/system/iptables-restore.service", starts + "iptables-restore.service"},
+			Owner:       "bootstrap.sh with dockerd",
 			Why:         "without its file of rules, the unit fails on every node; with a file of rules, it stays",
 			Regenerated: "bootstrap.sh with dockerd", Source: "amazon-eks-ami bootstrap.sh",
 			Look: restoresNothing,

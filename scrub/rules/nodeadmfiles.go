@@ -124,7 +124,8 @@ func generatedEnvironments(d *rule.Draft) {
 	d.Texts(d.Matching(d.Paths...), func(name string, text []byte) {
 		form := configured && isRendered(string(text))
 		if name == d.Paths[0] {
-			form = slices.Equal(configLines(text), []string{"[Unit]", "Requires=soci-snapshotter.service", "After=soci-snapshotter.service"})
+			form = slices.Equal(configLines(text),
+				[]string{"[Unit]", "Requires=soci-snapshotter.service", "After=soci-snapshotter.service"})
 		}
 		if isInits(text) || form {
 			d.Remove(name, "first boot wrote it")

@@ -16,7 +16,8 @@ func peopleRules() []rule.Rule {
 	return []rule.Rule{
 		{
 			ID: "names-in-configs", Phase: rule.Caches, Groups: g, Verb: plan.Remove,
-			Paths: []string{"~/.gitconfig", "~/.config/git/config", "~/.hgrc", "~/.makepkg.conf"}, Owner: "Git, Mercurial, makepkg",
+			Paths:       []string{"~/.gitconfig", "~/.config/git/config", "~/.hgrc", "~/.makepkg.conf"},
+			Owner:       "Git, Mercurial, makepkg",
 			Why:         "commits made on every node would have the name and address of the person who built the image; a configuration without a name stays",
 			Regenerated: "nothing", Source: "git-config(1), user.name; hgrc(5), ui.username; makepkg.conf(5), PACKAGER",
 			Look: removesWhere("names the person who built the image", `(?im)^\s*(name|email|username|PACKAGER)\s*=\s*\S`),
@@ -29,7 +30,8 @@ func peopleRules() []rule.Rule {
 		},
 		{
 			ID: "homes-left", Phase: rule.Access, Groups: g, Verb: rule.Report,
-			Paths: []string{"/home/*", "/home/*.home", "/var/lib/systemd/home/*.identity"}, Owner: "pam_mkhomedir, useradd, systemd-homed",
+			Paths:       []string{"/home/*", "/home/*.home", "/var/lib/systemd/home/*.identity"},
+			Owner:       "pam_mkhomedir, useradd, systemd-homed",
 			Why:         "the name of the folder is that of a person from a domain, or of an account that was removed",
 			Regenerated: "pam_mkhomedir, when the person logs in", Source: "pam_mkhomedir(8), systemd-homed.service(8)",
 			Look: homesWithoutAccount,

@@ -304,7 +304,8 @@ func templateOf(d *rule.Draft, name string) *template {
 func restoreTemplate(d *rule.Draft, name string, reverse reverser) {
 	tmpl, current := templateOf(d, name), d.Content(name)
 	// On an Outpost, bootstrap.sh moves the template, and the kubelet writes a file with its own certificate.
-	kubelets := name == templates.Kubeconfig && bytes.Contains(current, []byte("client-certificate: "+rule.KubeletDir+"/pki/"))
+	kubelets := name == templates.Kubeconfig &&
+		bytes.Contains(current, []byte("client-certificate: "+rule.KubeletDir+"/pki/"))
 	switch {
 	case current == nil && (tmpl == nil || tmpl.Guessed):
 		return

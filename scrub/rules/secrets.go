@@ -37,7 +37,8 @@ func secretsLeft(d *rule.Draft) {
 	if known.Read(d.Ctx, d.Host) != nil {
 		known = nil // the rule changed-files has the error
 	}
-	found, err := secrets.Search{Taken: d.Taken, Words: secrets.NewIndex(secrets.All()), Keys: true, Known: known}.In(d.Ctx, d.Host, d.Tops()...)
+	found, err := secrets.Search{Taken: d.Taken, Words: secrets.NewIndex(secrets.All()), Keys: true,
+		Known: known}.In(d.Ctx, d.Host, d.Tops()...)
 	d.Found(found...)
 	d.Failed(err)
 }

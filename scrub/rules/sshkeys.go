@@ -46,7 +46,8 @@ func keysElsewhere(d *rule.Draft) {
 	}
 	var patterns []string
 	for _, s := range strangers { // a directory server may know their owners
-		patterns = append(patterns, rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys*", rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys.d/*")
+		patterns = append(patterns, rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys*",
+			rule.QuoteGlob(s.Home)+"/.ssh/authorized_keys.d/*")
 	}
 	names := d.Known(patterns...)
 	for _, s := range config.effective("authorizedkeysfile") {

@@ -65,8 +65,9 @@ func instanceStoreRules() []rule.Rule {
 		},
 		{
 			ID: "swap", Phase: rule.Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
-			Paths: []string{fstab, "/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"}, Owner: "an administrator",
-			Why: "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
+			Paths: []string{fstab, "/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"},
+			Owner: "an administrator",
+			Why:   "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
 			Look: unusedSwapFiles,
 		},
 	}
