@@ -280,6 +280,7 @@ func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, 
 		Name: spec.Cluster.Name, Endpoint: spec.Cluster.APIServerEndpoint, CA: encode(spec.Cluster.CertificateAuthority),
 		CIDR: spec.Cluster.CIDR, DNSAddresses: dnsOf(spec.Kubelet), Outpost: spec.Cluster.ID,
 	}
+	c.report.NamedByID = spec.Feature(nodeconfig.InstanceIDNodeName)
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
 	c.taints = append(c.taints, taintsOfConfig(spec.Kubelet.Config)...)
 	c.kubeletStarts(spec.Kubelet, places)

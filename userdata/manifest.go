@@ -203,7 +203,7 @@ func (c *checker) carriedAs(f Family, field string, n *yaml.Node, text string, c
 	for _, p := range inner.report.Problems {
 		c.add(p)
 	}
-	c.report.Cluster = inner.report.Cluster
+	c.report.Cluster, c.report.NamedByID = inner.report.Cluster, inner.report.NamedByID
 	c.maxPods = append(c.maxPods, inner.maxPods...)
 	return inner.taints
 }

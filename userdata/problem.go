@@ -42,8 +42,11 @@ type Report struct {
 	// Family is the ID of the family that the user data was checked as.
 	Family string `json:"family"`
 	// Cluster holds the values of the cluster that the user data has.
-	Cluster  Cluster   `json:"cluster"`
-	Problems []Problem `json:"problems"`
+	Cluster Cluster `json:"cluster"`
+	// NamedByID says that the node's name is the instance ID, by the feature gate
+	// InstanceIdNodeName.
+	NamedByID bool      `json:"named_by_id,omitempty"`
+	Problems  []Problem `json:"problems"`
 	// Readers has a verdict for each image that reads NodeConfigs; empty for other
 	// families.
 	Readers []Reader `json:"readers,omitempty"`

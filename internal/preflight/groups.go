@@ -154,7 +154,22 @@ func (f *facts) withAuth() string {
 	return clustersetup.PrintAuth + " | " + f.target.command("--aws-auth -")
 }
 
-func (f *facts) entryType() string { return clustersetup.Node{Windows: f.windows()}.EntryType() }
+// entryType is the type of access entry for these nodes. Users of the type EC2 have the name
+// of their session, an instance ID.
+func (f *facts) entryType() string {
+	if f.userData.value.NamedByID {
+		return "EC2"
+	}
+	return clustersetup.Node{Windows: f.windows()}.EntryType()
+}
+
+// username is the template of the nodes' name in aws-auth.
+func (f *facts) username() string {
+	if f.userData.value.NamedByID {
+		return "system:node:{{SessionName}}"
+	}
+	return clustersetup.Username
+}
 
 // entryUsers says which nodes or users need an access entry of a type.
 func entryUsers(kind string) string {
@@ -183,8 +198,12 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 	case kind == f.entryType():
 		return good("by the access entry of type %s", kind)
 	case kind != "":
-		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s: %s, so keep the entry and give these nodes their own role",
-			role.ARN, kind, f.entryType(), entryUsers(kind))
+		why := ""
+		if f.userData.value.NamedByID {
+			why = ", because InstanceIdNodeName in the user data names nodes by instance ID"
+		}
+		return bad(f.newRole(), "the access entry of %s has the type %s, but must have %s%s: %s, so keep the entry and give these nodes their own role",
+			role.ARN, kind, f.entryType(), why, entryUsers(kind))
 	case mode == "API":
 		return bad(create, "%s has no access entry, and the cluster uses nothing else", role.ARN)
 	case f.target.AWSAuth == nil && f.managed():
@@ -206,8 +225,13 @@ func checkAccess(f *facts, role *awsapi.Role) *result {
 	return good("by aws-auth")
 }
 
+const editAuth = "kubectl edit configmap aws-auth -n kube-system"
+
 // merge is the command that adds a role to aws-auth and keeps the other lines.
 func (f *facts) merge(role string) string {
+	if f.userData.value.NamedByID { // the command's line has the private DNS name
+		return editAuth
+	}
 	return clustersetup.Node{Cluster: f.target.Cluster, Role: role, Windows: f.windows()}.MergeAuth()
 }
 
@@ -256,9 +280,9 @@ func checkAWSAuth(f *facts) *result {
 
 // line checks the node role's line.
 func (f *facts) line(l clustersetup.MappedRole, role string) *result {
-	if l.Username != clustersetup.Username {
-		return bad("kubectl edit configmap aws-auth -n kube-system",
-			"the username of %s is %q, but must be %s: if that username is in use, give these nodes their own role", l.ARN, l.Username, clustersetup.Username)
+	if l.Username != f.username() {
+		return bad(editAuth, "the username of %s is %q, but must be %s: if that username is in use, give these nodes their own role",
+			l.ARN, l.Username, f.username())
 	}
 	for _, g := range clustersetup.Groups(f.windows()) {
 		if !slices.Contains(l.Groups, g) {

@@ -43,6 +43,7 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			say(f, strings.Replace(joining, old, new, 1))
 		}
 	}
+	byID := userData("  cluster:\n", "  featureGates: {InstanceIdNodeName: true}\n  cluster:\n")
 	refuse := func(actions ...string) func(*facts) {
 		return func(f *facts) { f.simulated = lacking(f, actions...) }
 	}
@@ -124,6 +125,15 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 			f.cluster.value.AuthenticationMode = "API"
 		}, role + " has no access entry", "aws eks create-access-entry --cluster-name my-cluster --principal-arn " + role + " --type EC2_LINUX"},
 		{"access", "FAIL", func(f *facts) { f.entry.value.Type = "STANDARD" }, "has the type STANDARD, but must have EC2_LINUX: people or programs sign in with it, so keep the entry and give these nodes their own role", "aws iam create-role --role-name NODE-ROLE"},
+		{"access", "FAIL", byID, "has the type EC2_LINUX, but must have EC2, because InstanceIdNodeName in the user data names nodes by instance ID: Linux nodes", "aws iam create-role --role-name NODE-ROLE"},
+		{"access", "FAIL", func(f *facts) {
+			byID(f)
+			f.entry.value, f.cluster.value.AuthenticationMode = awsapi.AccessEntry{}, "API"
+		}, role + " has no access entry", "aws eks create-access-entry --cluster-name my-cluster --principal-arn " + role + " --type EC2"},
+		{"aws-auth", "FAIL", func(f *facts) {
+			byID(f)
+			wrongAuth(role, nodeName, "system:bootstrappers, system:nodes")(f)
+		}, "must be system:node:{{SessionName}}", "kubectl edit configmap aws-auth -n kube-system"},
 		{"access", "UNKNOWN", func(f *facts) { f.entry.value = awsapi.AccessEntry{} }, "aws-auth decides, and only the Kubernetes API can read aws-auth", "kubectl get configmap aws-auth -n kube-system -o yaml | eksnode preflight --cluster my-cluster --instance i-1 --aws-auth -"},
 		{"access", "UNKNOWN", mode("CONFIG_MAP"), "the authentication mode is CONFIG_MAP: aws-auth decides", "--aws-auth -"},
 		{"access", "FAIL", func(f *facts) {
