@@ -31,6 +31,8 @@ func filled(command string) string {
 		id = "subnet-1"
 	case strings.Contains(command, "--launch-template-id"):
 		id = "lt-1"
+	case strings.Contains(command, "--volume-ids"):
+		id = "vol-1"
 	}
 	names := strings.NewReplacer("NAME", "my-cluster", "ID", id, "ARN", aws.NodeRole, "REGION", aws.Region, "PROFILE", "nodes", "ROLE", "node", "AMI", aws.NodeImage, "GROUP", "managed")
 	words := strings.Fields(command)
@@ -87,8 +89,11 @@ func runs(t *testing.T, command string) {
 		if prepare != nil {
 			prepare(w)
 		}
-		if name == "aws eks describe-nodegroup" {
+		switch name {
+		case "aws eks describe-nodegroup":
 			w.NodeGroup("managed", map[string]any{"health": map[string]any{"issues": []any{}}})
+		case "aws ec2 describe-volumes":
+			w.Name("vol-1", w.Do("ec2:CreateVolume", "AvailabilityZone", aws.Region+"a", "Size", "1"), `<volumeId>(.*?)<`)
 		}
 		_, err := w.Shell(command, nil)
 		assert.NoError(t, err)
