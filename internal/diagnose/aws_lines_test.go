@@ -22,6 +22,7 @@ var awsLines = map[string][]string{
 	},
 	"capacity": {
 		`CREATE_FAILED – "Your request for accessing resources in this region is being validated, and you will not be able to launch additional resources"`,
+		`Status Reason: The specified instance type is not eligible for Free Tier. For a list of Free Tier instance types`,
 		`PendingVerification: Your request for accessing resources is being validated`,
 		`OptInRequired: In order to use this AWS Marketplace product you need to accept terms and subscribe`,
 		`Blocked: This account is currently blocked and not recognized as a valid account.`,

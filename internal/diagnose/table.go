@@ -146,10 +146,10 @@ func table() []Rule {
 				"allow the instance type",
 			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", preflight}},
 		{ID: "capacity", Until: joined,
-			Cause: "EC2 has no capacity for the instance type, a quota of the account is used up, or AWS has not " +
-				"validated, or blocked, the account",
+			Cause: "EC2 has no capacity for the instance type, a quota is used up, AWS has not validated, or blocked, " +
+				"the account, or its free plan lacks the type",
 			Remedy: "allow more instance types and zones, or have the quota of vCPUs raised; ask AWS Support about the " +
-				"account; accept the terms of a Marketplace image",
+				"account; accept the terms of a Marketplace image; name a type of the free plan, or leave the plan",
 			Lines: []string{`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|` +
 				`InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
 				`do not have sufficient \S+ capacity`, `(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance ` +
@@ -159,8 +159,8 @@ func table() []Rule {
 				`([iI]nsufficient capacity|too few instances returned)`,
 				`(all|All) (requested |available )?instance types were unavailable`,
 				`(VolumeLimitExceeded|ReservationCapacityExceeded)`, `accessing resources in this region is being validated`,
-				`PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`, `is not subscribed to this ` +
-					`service|need to accept terms and subscribe`},
+				`not eligible for Free Tier`, `PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`,
+				`is not subscribed to this service|need to accept terms and subscribe`},
 			Explains: []string{"launch"},
 			Not:      `InvalidParameterValue`,
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone",
