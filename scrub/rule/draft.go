@@ -173,8 +173,8 @@ func (d *Draft) Tops() (tops []string) {
 	return tops
 }
 
-// Walk calls do for everything below the row's Tops, without following links. It goes on after an entry that cannot be read, and returns the foreign
-// mounts, which it does not enter.
+// Walk calls do for everything below the row's Tops, without following links. It goes on
+// after an entry that cannot be read, and returns the foreign mounts, which it does not enter.
 func (d *Draft) Walk(do func(e host.Entry) error) (foreign []*host.ForeignMount) {
 	var errs []error
 	for _, top := range d.Tops() {
