@@ -299,7 +299,7 @@ func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File,
 	hash := sha256.New()
 	return resume(ctx, file, hash, func(from int64) (content, error) {
 		body, err := open(from)
-		return sizeless{body}, err
+		return content{body, -1}, err
 	}, func(body content, from int64) io.Reader {
 		return io.TeeReader(io.LimitReader(interruptible{ctx, body}, most-from+1), hash)
 	}, func(size int64) error {

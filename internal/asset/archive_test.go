@@ -101,7 +101,7 @@ func FuzzArchive(f *testing.F) {
 		require.NoError(t, h.Files.MkdirAll("/opt/cni/bin", 0o755))
 		sum := sumOf(zipped(t, data))
 		v := &verifier{download: Download{ID: "fuzz", Target: "/opt/cni/bin"}, hash: sha256.New(), want: sum, progress: quietly,
-			body: &stream{body: io.NopCloser(bytes.NewReader(zipped(t, data))), timer: time.NewTimer(time.Hour), fetcher: hasty(), total: -1}}
+			body: content{ReadCloser: &stream{body: io.NopCloser(bytes.NewReader(zipped(t, data))), timer: time.NewTimer(time.Hour), fetcher: hasty(), total: -1}}}
 		files, err := installArchive(h, v.download, v)
 		m := machine{h, root}
 		inside := 0

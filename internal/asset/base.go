@@ -114,7 +114,7 @@ func (c *Cache) resumeBase(ctx context.Context, address, sum string, file *os.Fi
 			n, err := body.Read(p)
 			found.Write(p[:n])
 			done += int64(n)
-			progress(done, body.size())
+			progress(done, body.size)
 			return n, err
 		})
 	}, func(int64) error { return compare(found, sum) })

@@ -154,7 +154,7 @@ func resume(ctx context.Context, file *os.File, hash hash.Hash, open func(from i
 	}
 	body, err := open(there)
 	if there > 0 && isBeyond(err) {
-		body, err = sizeless{http.NoBody}, nil
+		body, err = content{http.NoBody, -1}, nil
 	}
 	if err != nil {
 		return 0, err
@@ -251,11 +251,6 @@ func rewind(file *os.File) error {
 	return err
 }
 
-// sizeless is a content of unknown size.
-type sizeless struct{ io.ReadCloser }
-
-func (sizeless) size() int64 { return -1 }
-
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
@@ -316,15 +311,10 @@ type supplied struct{ Supply }
 func (s supplied) begin(ctx context.Context, d Download) (content, string, error) {
 	got, err := s.Supply.Supply(ctx, Wanted{Asset: d.ID})
 	if err != nil {
-		return nil, "", err
+		return content{}, "", err
 	}
 	if d.SHA256 != "" && got.SHA256 != d.SHA256 {
-		return nil, "", errors.Join(fmt.Errorf("verifying %s: the Packer host sends the SHA-256 %s, but %s is pinned; nothing was installed", d, got.SHA256, d.SHA256), got.Close())
+		return content{}, "", errors.Join(fmt.Errorf("verifying %s: the Packer host sends the SHA-256 %s, but %s is pinned; nothing was installed", d, got.SHA256, d.SHA256), got.Close())
 	}
-	return sent{got}, got.SHA256, nil
+	return content{got, got.Size}, got.SHA256, nil
 }
-
-// sent is a file from the session, as content.
-type sent struct{ *Supplied }
-
-func (s sent) size() int64 { return s.Size }

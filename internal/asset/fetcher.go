@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -277,22 +276,14 @@ func filePath(address string) (string, error) {
 	return u.Path, nil
 }
 
-// localFile is a file of a folder, as content.
-type localFile struct {
-	*os.File
-	bytes int64
-}
-
-func (l localFile) size() int64 { return l.bytes }
-
 func openFile(address string, from int64) (content, error) {
 	name, err := filePath(address)
 	if err != nil {
-		return nil, err
+		return content{}, err
 	}
 	file, err := surface.Open(name)
 	if err != nil {
-		return nil, err
+		return content{}, err
 	}
 	st, err := file.Stat()
 	if err == nil && !st.Mode().IsRegular() {
@@ -303,7 +294,7 @@ func openFile(address string, from int64) (content, error) {
 	}
 	if err != nil {
 		_ = file.Close() // opened for reading only
-		return nil, err
+		return content{}, err
 	}
-	return localFile{file, st.Size()}, nil
+	return content{file, st.Size()}, nil
 }

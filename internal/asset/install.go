@@ -48,7 +48,7 @@ func Install(ctx context.Context, h *host.Host, from Source, d Download, progres
 		return manifest.Asset{}, err
 	}
 	record := manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), SumFrom: d.sumFrom(), Size: v.done, SHA256: sum, Files: files}
-	if _, ok := body.(sent); ok {
+	if _, ok := from.(supplied); ok {
 		record.FetchedFrom = "Packer host"
 		if d.SHA256 == "" {
 			record.SumFrom = record.FetchedFrom
@@ -70,11 +70,11 @@ type Source interface {
 func (f *Fetcher) begin(ctx context.Context, d Download) (content, string, error) {
 	sum, err := f.sum(ctx, d)
 	if err != nil {
-		return nil, "", err
+		return content{}, "", err
 	}
 	body, err := f.open(ctx, d.URL, 0)
 	if err != nil {
-		return nil, "", f.explain(ctx, d, d.URL, err)
+		return content{}, "", f.explain(ctx, d, d.URL, err)
 	}
 	return body, sum, nil
 }
@@ -152,7 +152,7 @@ const progressStep = 1 << 20
 
 // Read implements io.Reader. Its errors are those of the download.
 func (v *verifier) Read(p []byte) (int, error) {
-	if max(v.done, v.body.size()) > mostDownload {
+	if max(v.done, v.body.size) > mostDownload {
 		return 0, v.download.explain(v.download.URL, errTooLarge)
 	}
 	n, err := v.body.Read(p)
@@ -160,7 +160,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 	_, _ = v.hash.Write(p[:n]) // a hash never fails
 	if v.done-v.told >= progressStep || errors.Is(err, io.EOF) && v.told < v.done {
 		v.told = v.done
-		v.progress(v.done, max(v.body.size(), 0))
+		v.progress(v.done, max(v.body.size, 0))
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = v.download.explain(v.download.URL, err)
@@ -306,7 +306,7 @@ func (d Download) judge(name, arch string) error {
 	if d.Kind == Program {
 		err = judgeProgram(file, arch)
 	} else {
-		body := localFile{file, st.Size()}
+		body := content{file, st.Size()}
 		err = (&unpacker{target: d.Target, kinds: map[string]byte{}, arch: arch}).judgeAll(
 			&verifier{download: d, body: body, hash: sha256.New(), progress: func(int64, int64) {}})
 	}

@@ -13,13 +13,11 @@ import (
 )
 
 // content is a file that is being fetched.
-type content interface {
+type content struct {
 	io.ReadCloser
 	// size is the file's length in bytes, or -1 when it is unknown.
-	size() int64
+	size int64
 }
-
-func (s *stream) size() int64 { return s.total }
 
 // open fetches a file from a byte on. When the server supports ranges, it fetches
 // several pieces at once. The caller closes the content.
@@ -31,7 +29,7 @@ func (f *Fetcher) open(ctx context.Context, address string, from int64) (content
 	first, err := f.stream(ctx, address, from, from+pieceSize)
 	if err != nil {
 		cancel()
-		return nil, err
+		return content{}, err
 	}
 	p := &pieces{fetcher: f, cancel: cancel, first: first, ahead: make(chan chan piece, connections-2)}
 	if first.ranges && first.until < first.total {
@@ -39,7 +37,7 @@ func (f *Fetcher) open(ctx context.Context, address string, from int64) (content
 	} else {
 		close(p.ahead)
 	}
-	return p, nil
+	return content{p, first.total}, nil
 }
 
 // openText fetches a small file with one request.
@@ -47,7 +45,8 @@ func (f *Fetcher) openText(ctx context.Context, address string) (content, error)
 	if isFile(address) {
 		return openFile(address, 0)
 	}
-	return f.stream(ctx, address, 0, -1)
+	s, err := f.stream(ctx, address, 0, -1)
+	return content{s, -1}, err
 }
 
 // piece is a part of a file.
@@ -73,8 +72,6 @@ type pieces struct {
 	// is closed: without it, an interrupted file looks like a short whole file.
 	cut error
 }
-
-func (p *pieces) size() int64 { return p.first.size() }
 
 // fetch starts the pieces between two places in order.
 func (p *pieces) fetch(ctx context.Context, address string, from, until int64) {
