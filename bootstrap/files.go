@@ -246,13 +246,7 @@ func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 				return plan.Answer{}, fmt.Errorf("spec.instance.network needs systemd-resolved, which is not installed")
 			}
 		}
-		answer.Act(plan.Action{Verb: plan.Run, Target: host.Command{Argv: r.argv}.String(), Reason: r.why,
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				if _, err := h.Run(ctx, host.Command{Argv: r.argv}); err != nil {
-					return err
-				}
-				return service.RecordStart(h, string(r.service), sum)
-			}})
+		answer.Act(service.Recorded(h, plan.Command(h, r.why, r.argv...), string(r.service), sum))
 	}
 	return answer, nil
 }
@@ -295,9 +289,5 @@ func (bpf) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if mounted {
 		return plan.Answer{}, nil
 	}
-	c := host.Command{Argv: []string{"mount", "-t", "bpf", "bpf", where}}
-	return plan.Acts(plan.Action{Verb: plan.Run, Target: c.String(), Reason: "network policies keep their eBPF programs there", Do: func(ctx context.Context, _ plan.Progress) error {
-		_, err := h.Run(ctx, c)
-		return err
-	}}), nil
+	return plan.Acts(plan.Command(h, "network policies keep their eBPF programs there", "mount", "-t", "bpf", "bpf", where)), nil
 }

@@ -232,7 +232,7 @@ func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	for _, state := range states {
 		if state.reload == "yes" {
-			answer.Act(service.Systemctl(h, "systemd must read the changed units", "daemon-reload"))
+			answer.Act(plan.Command(h, "systemd must read the changed units", "systemctl", "daemon-reload"))
 			break
 		}
 	}
@@ -243,9 +243,9 @@ func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		}
 		switch enabled := state.file == "enabled"; {
 		case s.node.Form == node.BootstrapScript && !enabled:
-			answer.Act(as(plan.Enable, unit, service.Systemctl(h, "bootstrap.sh does not run again after a reboot", "enable", unit)))
+			answer.Act(as(plan.Enable, unit, plan.Command(h, "bootstrap.sh does not run again after a reboot", "systemctl", "enable", unit)))
 		case s.node.Form == node.NodeConfig && enabled && name == render.Kubelet:
-			answer.Act(as(plan.Disable, unit, service.Systemctl(h, "first boot configures and starts the kubelet at every boot", "disable", unit)))
+			answer.Act(as(plan.Disable, unit, plan.Command(h, "first boot configures and starts the kubelet at every boot", "systemctl", "disable", unit)))
 		}
 		start, err := s.start(h, name, state)
 		if err != nil {
@@ -273,18 +273,15 @@ func (s services) start(h *host.Host, name render.Service, state unitState) ([]p
 	case state.running():
 		verb, why = "restart", "a file that the service reads has changed"
 	}
-	a := service.Systemctl(h, why, verb, unit)
+	a := plan.Command(h, why, "systemctl", verb, unit)
 	run := a.Do
 	a.Do = func(ctx context.Context, p plan.Progress) error {
 		if err := s.checkConfig(ctx, h, name); err != nil {
 			return err
 		}
-		if err := run(ctx, p); err != nil {
-			return err
-		}
-		return service.RecordStart(h, string(name), sum)
+		return run(ctx, p)
 	}
-	return []plan.Action{a}, nil
+	return []plan.Action{service.Recorded(h, a, string(name), sum)}, nil
 }
 
 // checkConfig lets containerd read a configuration with a user's part before containerd

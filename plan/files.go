@@ -123,6 +123,15 @@ func Absent(h *host.Host, why string, names ...string) ([]Action, error) {
 	return actions, nil
 }
 
+// Command plans to run a command.
+func Command(h *host.Host, why string, argv ...string) Action {
+	c := host.Command{Argv: argv}
+	return Action{Verb: Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ Progress) error {
+		_, err := h.Run(ctx, c)
+		return err
+	}}
+}
+
 // SymbolicLink is the wanted state of a symbolic link.
 type SymbolicLink struct{ Path, To, Why string }
 

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -30,9 +29,7 @@ func (n *node) authorities() step {
 		if err != nil || known && len(actions) == 0 {
 			return nil, err
 		}
-		refresh := n.distro.CARefresh
-		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(refresh, " "), Reason: "puts the authorities into " + n.distro.CABundle,
-			Do: running(h, refresh...)}), nil
+		return append(actions, plan.Command(h, "puts the authorities into "+n.distro.CABundle, n.distro.CARefresh...)), nil
 	}}
 }
 

@@ -1,7 +1,6 @@
 package provisioner
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,26 +129,14 @@ func hostsTOML(mirrors string) []byte {
 // longer has and that nobody changed.
 func (n *node) oldDefaults(h *host.Host) ([]plan.Action, error) {
 	m, err := manifest.Load(h)
-	if err != nil || m == nil {
+	if err != nil {
 		return nil, err
 	}
 	wanted := n.defaultsFiles()
-	var actions []plan.Action
-	for _, f := range m.Files {
-		ours := f.Path == manifest.DefaultsPath || strings.HasPrefix(f.Path, mirrorsFolder+"/")
-		if !ours || slices.ContainsFunc(wanted, func(w plan.File) bool { return w.Path == f.Path }) {
-			continue
-		}
-		same, _, err := f.Is(h)
-		if err != nil {
-			return nil, err
-		}
-		if same {
-			actions = append(actions, plan.Action{Verb: plan.Remove, Target: f.Path, Reason: "the spec no longer has these settings",
-				Do: func(context.Context, plan.Progress) error { return h.Files.Remove(f.Path) }})
-		}
-	}
-	return actions, nil
+	return planUnwanted(h, m, "the spec no longer has these settings", func(name string) bool {
+		ours := name == manifest.DefaultsPath || strings.HasPrefix(name, mirrorsFolder+"/")
+		return ours && !slices.ContainsFunc(wanted, func(f plan.File) bool { return f.Path == name })
+	})
 }
 
 // kubeletDefaults reads the field kubelet_defaults.

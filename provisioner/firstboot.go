@@ -50,7 +50,11 @@ func (n *node) firstBoot() step {
 		if n.spec.joins() {
 			actions, err = n.planBoot(h, m)
 		} else {
-			actions, err = n.planNoBoot(h, m)
+			// another program's first boot stays
+			actions, err = planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
+				return name == path.Join(n.distro.CommandFolder, authenticator) ||
+					slices.ContainsFunc(n.bootFiles(), func(f bootunits.File) bool { return f.Path == name && !f.Folder })
+			})
 		}
 		if err != nil {
 			return nil, err
@@ -160,33 +164,6 @@ func isBootFile(h *host.Host, f bootunits.File, st fs.FileInfo) (bool, error) {
 
 func recorded(m *manifest.Manifest, name string) bool {
 	return m != nil && slices.ContainsFunc(m.Files, func(f manifest.File) bool { return f.Path == name })
-}
-
-// planNoBoot removes the files that an earlier provision installed and that are
-// unchanged.
-func (n *node) planNoBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
-	if m == nil {
-		return nil, nil
-	}
-	ours := map[string]bool{path.Join(n.distro.CommandFolder, authenticator): true}
-	for _, f := range n.bootFiles() {
-		ours[f.Path] = !f.Folder
-	}
-	var actions []plan.Action
-	for _, f := range m.Files {
-		if !ours[f.Path] {
-			continue
-		}
-		same, _, err := f.Is(h)
-		if err != nil {
-			return nil, err
-		}
-		if same {
-			actions = append(actions, plan.Action{Verb: plan.Remove, Target: f.Path, Reason: `bootstrap is "none"`,
-				Do: func(context.Context, plan.Progress) error { return h.Files.Remove(f.Path) }})
-		}
-	}
-	return actions, nil
 }
 
 // bootRecords are the files and links of first boot for the manifest.

@@ -46,10 +46,7 @@ func (n *node) packages() step {
 		}
 		g.add(n.keepOverlay(h))
 		for _, argv := range n.distro.Repositories {
-			g.actions = append(g.actions, plan.Action{
-				Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "a repository with the packages",
-				Do: running(h, argv...),
-			})
+			g.actions = append(g.actions, plan.Command(h, "a repository with the packages", argv...))
 		}
 		g.add([]plan.Action{
 			{

@@ -89,8 +89,7 @@ func (n *node) planRepositories(h *host.Host, installs bool) (before, after []pl
 		return before, nil, err
 	}
 	for _, f := range files {
-		after = append(after, plan.Action{Verb: plan.Remove, Target: f.Path, Reason: "the repository is for the build alone",
-			Do: func(context.Context, plan.Progress) error { return h.Files.Remove(f.Path) }})
+		after = append(after, removal(h, f.Path, "the repository is for the build alone"))
 	}
 	if form.Conf != "" {
 		after = append(after, withoutLine(h, form))
@@ -169,8 +168,7 @@ func planOld(h *host.Host, pattern, why string, wanted []plan.File) ([]plan.Acti
 		if has || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), suffix) {
 			continue
 		}
-		actions = append(actions, plan.Action{Verb: plan.Remove, Target: name, Reason: why,
-			Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }})
+		actions = append(actions, removal(h, name, why))
 	}
 	return actions, nil
 }

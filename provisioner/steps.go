@@ -9,6 +9,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
+	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -166,10 +167,30 @@ func (g *gathered) all() ([]plan.Action, error) {
 	return g.actions, nil
 }
 
-// running is the act of a command that needs nothing else.
-func running(h *host.Host, argv ...string) func(context.Context, plan.Progress) error {
-	return func(ctx context.Context, _ plan.Progress) error {
-		_, err := h.Run(ctx, host.Command{Argv: argv})
-		return err
+// removal plans to remove a file.
+func removal(h *host.Host, name, why string) plan.Action {
+	return plan.Action{Verb: plan.Remove, Target: name, Reason: why,
+		Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }}
+}
+
+// planUnwanted plans to remove the files of an earlier provision that are no longer wanted
+// and that nobody changed. The manifest may be nil.
+func planUnwanted(h *host.Host, m *manifest.Manifest, why string, unwanted func(name string) bool) ([]plan.Action, error) {
+	if m == nil {
+		return nil, nil
 	}
+	var actions []plan.Action
+	for _, f := range m.Files {
+		if !unwanted(f.Path) {
+			continue
+		}
+		same, _, err := f.Is(h)
+		if err != nil {
+			return nil, err
+		}
+		if same {
+			actions = append(actions, removal(h, f.Path, why))
+		}
+	}
+	return actions, nil
 }

@@ -26,8 +26,7 @@ func (n *node) swap() step {
 			if n.spec.Swap == swapZram && strings.HasPrefix(name, "/dev/zram") {
 				continue
 			}
-			g.actions = append(g.actions, plan.Action{Verb: plan.Run, Target: "swapoff " + name, Reason: noSwap,
-				Do: running(h, "swapoff", name)})
+			g.actions = append(g.actions, plan.Command(h, noSwap, "swapoff", name))
 		}
 		return g.all()
 	}}

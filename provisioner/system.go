@@ -119,8 +119,9 @@ func planEnabled(h *host.Host, units []string, why string) ([]plan.Action, error
 			return nil, err
 		}
 		if len(links) == 0 {
-			actions = append(actions, plan.Action{Verb: plan.Enable, Target: unit, Reason: why,
-				Do: running(h, "systemctl", "enable", "--no-reload", unit)})
+			enable := plan.Command(h, why, "systemctl", "enable", "--no-reload", unit)
+			enable.Verb, enable.Target = plan.Enable, unit
+			actions = append(actions, enable)
 		}
 	}
 	return actions, nil
@@ -150,11 +151,10 @@ func (n *node) labels() step {
 		if strings.TrimSpace(string(out)) == "" {
 			return nil, nil
 		}
-		relabel := append(slices.Clone(n.distro.Security.Relabel), paths...)
-		return []plan.Action{{
-			Verb: plan.Run, Target: strings.Join(n.distro.Security.Relabel, " "), Reason: "the SELinux policy demands other contexts for " + relabeled(string(out)),
-			Do: running(h, relabel...),
-		}}, nil
+		relabel := plan.Command(h, "the SELinux policy demands other contexts for "+relabeled(string(out)),
+			append(slices.Clone(n.distro.Security.Relabel), paths...)...)
+		relabel.Target = strings.Join(n.distro.Security.Relabel, " ")
+		return []plan.Action{relabel}, nil
 	}}
 }
 

@@ -117,6 +117,5 @@ func needsReload(ctx context.Context, h *host.Host, changing bool, names []strin
 			return nil, err
 		}
 	}
-	return []plan.Action{{Verb: plan.Run, Target: "systemctl daemon-reload", Reason: "systemd must read the changed units",
-		Do: running(h, "systemctl", "daemon-reload")}}, nil
+	return []plan.Action{plan.Command(h, "systemd must read the changed units", "systemctl", "daemon-reload")}, nil
 }

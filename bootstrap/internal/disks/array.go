@@ -49,11 +49,11 @@ func array(h *host.Host, members []string, level string) (string, []plan.Action,
 	}
 	if made {
 		argv := []string{"mdadm", "--assemble", "--run", arrayDevice}
-		return arrayDevice, []plan.Action{run(h, "the disks are an array that was not assembled at boot", append(argv, members...)...)}, nil
+		return arrayDevice, []plan.Action{plan.Command(h, "the disks are an array that was not assembled at boot", append(argv, members...)...)}, nil
 	}
 	argv := []string{"mdadm", "--create", "--run", "--force", arrayDevice, "--level=" + level, "--name=" + arrayName,
 		fmt.Sprintf("--raid-devices=%d", len(members))}
-	create := run(h, "creates one array from the instance store's disks", append(argv, members...)...)
+	create := plan.Command(h, "creates one array from the instance store's disks", append(argv, members...)...)
 	// mdadm --run overwrites without a question, so check the disks again.
 	return arrayDevice, []plan.Action{after(create, func() (bool, error) {
 		made, err := areOneArray(h, members)
@@ -194,12 +194,12 @@ func bind(h *host.Host, on string, f carried) ([]plan.Action, error) {
 		return mountUnit(h, u, false)
 	}
 	m := &move{h: h, from: f, on: on}
-	stop := run(h, "no program may write to "+f.path+" during the copy", "systemctl", "stop", m.unit())
+	stop := plan.Command(h, "no program may write to "+f.path+" during the copy", "systemctl", "stop", m.unit())
 	stop.Do = func(ctx context.Context, _ plan.Progress) error { return m.stop(ctx) }
-	copying := run(h, "the folder moves to the array", "cp", "--archive", f.path+"/.", on)
+	copying := plan.Command(h, "the folder moves to the array", "cp", "--archive", f.path+"/.", on)
 	copying.Do = func(ctx context.Context, _ plan.Progress) error { return m.copy(ctx) }
 	mount, err := mountUnit(h, u, true)
-	actions := append([]plan.Action{stop, run(h, "the folder moves to the array", "mkdir", "-p", f.path, on), copying}, mount...)
+	actions := append([]plan.Action{stop, plan.Command(h, "the folder moves to the array", "mkdir", "-p", f.path, on), copying}, mount...)
 	for i, a := range actions {
 		actions[i] = m.orStart(a)
 	}

@@ -99,19 +99,12 @@ func (d Disks) delegate(h *host.Host) (plan.Answer, error) {
 			nodeconfig.DisableSOCI:       "--no-bind-soci",
 		}[mount])
 	}
-	action := run(h, "the image has its own program for the instance store", argv...)
+	action := plan.Command(h, "the image has its own program for the instance store", argv...)
 	done, err := service.IsStartedWith(h, program, action.Target)
 	if err != nil || done {
 		return plan.Answer{}, err
 	}
-	do := action.Do
-	action.Do = func(ctx context.Context, p plan.Progress) error {
-		if err := do(ctx, p); err != nil {
-			return err
-		}
-		return service.RecordStart(h, program, action.Target)
-	}
-	return plan.Acts(action), nil
+	return plan.Acts(service.Recorded(h, action, program, action.Target)), nil
 }
 
 // array returns the actions that create one array of all disks, mount the array at
@@ -227,7 +220,7 @@ func (d Disks) volume(h *host.Host, device, where string, number int, made bool)
 // format returns the action that creates a file system on an empty device. An array
 // that was only assembled may already have this file system.
 func format(h *host.Host, want content, device string) plan.Action {
-	return after(run(h, "creates a file system on "+device, mkfs(want, device)...), func() (bool, error) {
+	return after(plan.Command(h, "creates a file system on "+device, mkfs(want, device)...), func() (bool, error) {
 		has, err := probe(h, device)
 		if err == nil && has.name != "" && has != want {
 			err = refusal(device, has)
@@ -279,9 +272,9 @@ WantedBy=multi-user.target
 		return nil, nil
 	}
 	return append(actions,
-		run(h, "systemd must read the unit", "systemctl", "daemon-reload"),
-		run(h, "mounts "+u.where+" at every boot", "systemctl", "enable", name),
-		run(h, "mounts "+u.where+" now", "systemctl", "start", name), // enable --now came with systemd 220
+		plan.Command(h, "systemd must read the unit", "systemctl", "daemon-reload"),
+		plan.Command(h, "mounts "+u.where+" at every boot", "systemctl", "enable", name),
+		plan.Command(h, "mounts "+u.where+" now", "systemctl", "start", name), // enable --now came with systemd 220
 	), nil
 }
 
@@ -301,12 +294,4 @@ func escape(name string) string {
 		}
 	}
 	return b.String()
-}
-
-func run(h *host.Host, why string, argv ...string) plan.Action {
-	c := host.Command{Argv: argv}
-	return plan.Action{Verb: plan.Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ plan.Progress) error {
-		_, err := h.Run(ctx, c)
-		return err
-	}}
 }

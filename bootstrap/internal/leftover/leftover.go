@@ -16,7 +16,6 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -111,7 +110,7 @@ func (s State) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	if units && h.HasSystemd() {
 		// Needed too if systemd has queued the start of the kubelet.
-		actions = append(actions, service.Systemctl(h, "systemd must forget the removed units", "daemon-reload"))
+		actions = append(actions, plan.Command(h, "systemd must forget the removed units", "systemctl", "daemon-reload"))
 	}
 	if actions, err = s.stopFirst(ctx, h, actions); err != nil {
 		return plan.Answer{}, err
@@ -171,9 +170,9 @@ func end(ctx context.Context, h *host.Host, unit string, actions []plan.Action) 
 	case "inactive":
 		return actions, nil
 	case "failed":
-		return slices.Insert(actions, 0, service.Systemctl(h, "the unit failed, and its file is removed", "reset-failed", unit)), nil
+		return slices.Insert(actions, 0, plan.Command(h, "the unit failed, and its file is removed", "systemctl", "reset-failed", unit)), nil
 	default:
-		return slices.Insert(actions, 0, service.Systemctl(h, "the unit's file is removed", "stop", unit)), nil
+		return slices.Insert(actions, 0, plan.Command(h, "the unit's file is removed", "systemctl", "stop", unit)), nil
 	}
 }
 

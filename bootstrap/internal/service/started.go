@@ -55,11 +55,14 @@ func RecordStart(h *host.Host, subject, sum string) error {
 	return nil
 }
 
-// Systemctl returns the action that runs systemctl with these arguments.
-func Systemctl(h *host.Host, why string, args ...string) plan.Action {
-	c := host.Command{Argv: append([]string{"systemctl"}, args...)}
-	return plan.Action{Verb: plan.Run, Target: c.String(), Reason: why, Do: func(ctx context.Context, _ plan.Progress) error {
-		_, err := h.Run(ctx, c)
-		return err
-	}}
+// Recorded is an action after whose success the start of subject is recorded.
+func Recorded(h *host.Host, a plan.Action, subject, sum string) plan.Action {
+	do := a.Do
+	a.Do = func(ctx context.Context, p plan.Progress) error {
+		if err := do(ctx, p); err != nil {
+			return err
+		}
+		return RecordStart(h, subject, sum)
+	}
+	return a
 }
