@@ -80,12 +80,12 @@ func TestOldNodeDefaultsAreRemoved(t *testing.T) {
 
 func TestNodeDefaultsAreValidated(t *testing.T) {
 	for want, d := range map[string]NodeDefaults{
-		"kubelet_defaults: maxPod: the kubelet has no such field; did you mean maxPods?":                    {KubeletDefaults: "maxPod: 1"},
-		"kubelet_defaults: maxPods: must be an integer":                                                     {KubeletDefaults: `{"maxPods": "x"}`},
-		"kubelet_defaults: defaultPodSysctls.net.x: kubelets before 1.37 do not have this field":            {KubeletDefaults: `{"defaultPodSysctls": {"net.x": "1"}}`},
-		"kubelet_defaults: featureGates.NoSuch: the kubelet has no such feature gate and does not start":    {KubeletDefaults: `{"featureGates": {"NoSuch": true}}`},
-		"kubelet_defaults: providerID: names one instance, but every node would have it":                    {KubeletDefaults: `{"providerID": "x"}`},
-		"kubelet_defaults: the text is no KubeletConfiguration: ":                                           {KubeletDefaults: "["},
+		"kubelet_defaults: maxPod: unknown field of the kubelet, which ignores it; did you mean maxPods?": {KubeletDefaults: "maxPod: 1"},
+		`kubelet_defaults: maxPods: must be an integer of 32 bits, not the text "x"`:                      {KubeletDefaults: `{"maxPods": "x"}`},
+		"kubelet_defaults: defaultPodSysctls.net.x: kubelets before 1.37 do not have this field":          {KubeletDefaults: `{"defaultPodSysctls": {"net.x": "1"}}`},
+		"kubelet_defaults: featureGates.NoSuch: the kubelet has no such feature gate and does not start":  {KubeletDefaults: `{"featureGates": {"NoSuch": true}}`},
+		"kubelet_defaults: providerID: names one instance, but every node would have it":                  {KubeletDefaults: `{"providerID": "x"}`},
+		"kubelet_defaults: the text is no KubeletConfiguration: ":                                         {KubeletDefaults: "["},
 		"kubelet_defaults has no fields":                                                                    {KubeletDefaults: "{}"},
 		`kubelet_defaults: kind is "NodeConfig", not KubeletConfiguration`:                                  {KubeletDefaults: "kind: NodeConfig"},
 		`registry_mirrors["https://docker.io"] is not a registry`:                                           {RegistryMirrors: map[string]string{"https://docker.io": "https://x"}},

@@ -79,7 +79,7 @@ func (n Node) bootstrapCommand() (string, error) {
 func (n Node) files() (files []writtenFile, commands []string) {
 	add := func(path, text string) { files = append(files, writtenFile{path, text}) }
 	if n.Containerd.Config != "" {
-		add("/etc/containerd/config.d/eksnode.toml", n.Containerd.Config)
+		add("/etc/containerd/config.d/eksnode.toml", string(n.Containerd.Config))
 	}
 	services := n.environment()
 	for _, service := range sortedNames(services) {

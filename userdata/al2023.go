@@ -33,32 +33,7 @@ func renderAL2023(n Node, _ Family) ([]byte, error) {
 	return message(parts...), err
 }
 
-func (n Node) nodeConfig() any {
-	type cluster struct {
-		Name     string `yaml:"name"`
-		Endpoint string `yaml:"apiServerEndpoint"`
-		CA       string `yaml:"certificateAuthority"`
-		CIDR     string `yaml:"cidr"`
-		Outpost  bool   `yaml:"enableOutpost,omitempty"`
-		ID       string `yaml:"id,omitempty"`
-	}
-	type kubelet struct {
-		Config            map[string]any `yaml:"config,omitempty"`
-		Flags             []string       `yaml:"flags,omitempty"`
-		MaxPodsExpression string         `yaml:"maxPodsExpression,omitempty"`
-	}
-	type instance struct {
-		LocalStorage LocalStorage                 `yaml:"localStorage,omitempty"`
-		Environment  map[string]map[string]string `yaml:"environment,omitempty"`
-		Network      Network                      `yaml:"network,omitempty"`
-	}
-	type spec struct {
-		Cluster      cluster         `yaml:"cluster"`
-		Containerd   Containerd      `yaml:"containerd,omitempty"`
-		Instance     instance        `yaml:"instance,omitempty"`
-		Kubelet      kubelet         `yaml:"kubelet,omitempty"`
-		FeatureGates map[string]bool `yaml:"featureGates,omitempty"`
-	}
+func (n Node) nodeConfig() nodeconfig.NodeConfig {
 	config := n.kubeletSettings()
 	if len(n.Cluster.DNSAddresses) > 0 {
 		config["clusterDNS"] = n.Cluster.DNSAddresses
@@ -71,17 +46,21 @@ func (n Node) nodeConfig() any {
 			}
 		}
 	}
-	return struct {
-		APIVersion string `yaml:"apiVersion"`
-		Kind       string `yaml:"kind"`
-		Spec       spec   `yaml:"spec"`
-	}{nodeconfig.APIVersion, nodeconfig.Kind, spec{
-		Cluster:      cluster{n.Cluster.Name, n.Cluster.Endpoint, n.Cluster.CA, n.Cluster.CIDR, n.Cluster.Outpost != "", n.Cluster.Outpost},
+	ca, _ := nodeconfig.Unbase64(n.Cluster.CA) // Validate has refused other texts
+	c := nodeconfig.NodeConfig{APIVersion: nodeconfig.APIVersion, Kind: nodeconfig.Kind, Spec: nodeconfig.Spec{
+		Cluster: nodeconfig.Cluster{
+			Name: n.Cluster.Name, APIServerEndpoint: n.Cluster.Endpoint, CertificateAuthority: ca,
+			CIDR: n.Cluster.CIDR, ID: n.Cluster.Outpost,
+		},
 		Containerd:   n.Containerd,
-		Instance:     instance{n.LocalStorage, n.environment(), n.Network},
-		Kubelet:      kubelet{config, n.kubeletFlags(), n.MaxPodsExpression},
+		Instance:     nodeconfig.Instance{LocalStorage: n.LocalStorage, Environment: n.environment(), Network: n.Network},
+		Kubelet:      nodeconfig.Kubelet{Config: config, Flags: n.kubeletFlags(), MaxPodsExpression: n.MaxPodsExpression},
 		FeatureGates: n.FeatureGates,
 	}}
+	if n.Cluster.Outpost != "" {
+		c.Spec.Cluster.EnableOutpost = new(true)
+	}
+	return c
 }
 
 func toYAML(document any) (string, error) {
@@ -246,7 +225,7 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 	if yaml.Unmarshal(text, place.node) == nil && len(place.node.Content) > 0 {
 		c.in(place.at, func() {
 			if kubelet := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
-				c.kubeletConfig("spec.kubelet.config", kubelet)
+				c.kubeletConfig("spec.kubelet.config", kubelet, config.Spec.Kubelet.Config)
 				if pods := strictjson.Child(kubelet, "maxPods"); pods != nil {
 					c.maxPods = []string{pods.Value} // the later NodeConfig wins
 				}
@@ -377,17 +356,26 @@ func dnsOf(kubelet nodeconfig.Kubelet) []string {
 	return addresses
 }
 
-func taintsOfConfig(config nodeconfig.Document) []string {
+// taintsOfConfig returns the taints of a KubeletConfiguration in kubectl's form.
+func taintsOfConfig(config map[string]any) []string {
 	list, _ := config["registerWithTaints"].([]any)
 	var taints []string
 	for _, entry := range list {
-		if t, ok := entry.(map[string]any); ok {
-			text := fmt.Sprint(t["key"])
-			if value, there := t["value"]; there && value != "" {
-				text += "=" + fmt.Sprint(value)
-			}
-			taints = append(taints, text+":"+fmt.Sprint(t["effect"]))
+		t, ok := entry.(map[string]any)
+		if !ok {
+			continue
 		}
+		get := func(name string) string {
+			if t[name] == nil {
+				return ""
+			}
+			return scalarText(t[name])
+		}
+		text := get("key")
+		if value := get("value"); value != "" {
+			text += "=" + value
+		}
+		taints = append(taints, text+":"+get("effect"))
 	}
 	return taints
 }

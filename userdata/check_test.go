@@ -272,7 +272,8 @@ func TestUserDataThatFailsOnNodesIsRefused(t *testing.T) {
 		"image collection":        {kubelet("imageGCHighThresholdPercent: 101"), "7: spec.kubelet.config.imageGCHighThresholdPercent: 101 must be from 0 to 100"},
 		"a choice":                {kubelet("cpuManagerPolicy: Static"), `7: spec.kubelet.config.cpuManagerPolicy: unknown value "Static"; did you mean static?`},
 		"a taint":                 {kubelet("registerWithTaints:\n- {key: a, effect: Never}"), `8: spec.kubelet.config.registerWithTaints[0]: "a:Never" must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},
-		"another kind":            {kubelet("apiVersion: kubelet.config.k8s.io/v1\nkind: Kubelet"), `7: spec.kubelet.config.apiVersion: "kubelet.config.k8s.io/v1" is not kubelet.config.k8s.io/v1beta1|8: spec.kubelet.config.kind: "Kubelet" is not KubeletConfiguration`},
+		"another kind": {kubelet("apiVersion: kubelet.config.k8s.io/v1\nkind: Kubelet"), `7: spec.kubelet.config.apiVersion: unknown value "kubelet.config.k8s.io/v1"; ` +
+			`did you mean kubelet.config.k8s.io/v1beta1?|8: spec.kubelet.config.kind: unknown value "Kubelet"; did you mean KubeletConfiguration?`},
 		"Bottlerocket's choice":   {toml3 + "cloud-provider = 'gce'\n", `5: settings.kubernetes.cloud-provider: unknown value "gce"; known are aws, external`},
 		"Bottlerocket's eviction": {toml3 + "[settings.kubernetes.eviction-hard]\n\"memory.available\" = '12%%'\n", `6: settings.kubernetes.eviction-hard."memory.available": "12%%" must be a percentage such as 10% or a quantity such as 100Mi`},
 		"Bottlerocket's percent":  {toml3 + "image-gc-high-threshold-percent = '85%'\n", "5: settings.kubernetes.image-gc-high-threshold-percent: it must be a number, not text"},

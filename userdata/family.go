@@ -207,8 +207,8 @@ func firstLine(text string) string {
 	return strings.TrimSpace(line)
 }
 
-// amazonConfig is a NodeConfig with the types of Amazon's nodeadm
-// (awslabs/amazon-eks-ami, nodeadm/api/v1alpha1).
+// amazonConfig is a NodeConfig with the types of Amazon's nodeadm, which takes no base64
+// without padding (awslabs/amazon-eks-ami, nodeadm/api/v1alpha1).
 type amazonConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -218,36 +218,11 @@ type amazonConfig struct {
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
+		nodeconfig.Spec
 		Cluster struct {
-			Name                 string `json:"name"`
-			APIServerEndpoint    string `json:"apiServerEndpoint"`
+			nodeconfig.Cluster
 			CertificateAuthority []byte `json:"certificateAuthority"`
-			CIDR                 string `json:"cidr"`
-			EnableOutpost        *bool  `json:"enableOutpost"`
-			ID                   string `json:"id"`
 		} `json:"cluster"`
-		Containerd struct {
-			Config          string                     `json:"config"`
-			BaseRuntimeSpec map[string]json.RawMessage `json:"baseRuntimeSpec"`
-		} `json:"containerd"`
-		Instance struct {
-			LocalStorage struct {
-				Strategy       string   `json:"strategy"`
-				MountPath      string   `json:"mountPath"`
-				DisabledMounts []string `json:"disabledMounts"`
-			} `json:"localStorage"`
-			Environment map[string]map[string]string `json:"environment"`
-			Network     struct {
-				Nameservers []string `json:"nameservers"`
-				Domains     []string `json:"domains"`
-			} `json:"network"`
-		} `json:"instance"`
-		Kubelet struct {
-			Config            map[string]json.RawMessage `json:"config"`
-			Flags             []string                   `json:"flags"`
-			MaxPodsExpression string                     `json:"maxPodsExpression"`
-		} `json:"kubelet"`
-		FeatureGates map[string]bool `json:"featureGates"`
 	} `json:"spec"`
 }
 
@@ -264,7 +239,7 @@ func readByAmazon(text []byte, whole bool) error {
 	switch {
 	case cluster.Name == "", cluster.APIServerEndpoint == "", cluster.CertificateAuthority == nil, cluster.CIDR == "":
 		return errors.New("spec.cluster has no name, apiServerEndpoint, certificateAuthority or cidr")
-	case cluster.EnableOutpost != nil && *cluster.EnableOutpost && cluster.ID == "":
+	case cluster.Outpost() && cluster.ID == "":
 		return errors.New("spec.cluster.id is missing for an Outpost")
 	default:
 		return nil

@@ -305,14 +305,12 @@ func (c *checker) scriptArguments(line int, field string, arguments []string) {
 	})
 }
 
-// classStart reports why kubelets do not start with an EC2NodeClass' spec.kubelet.
-func (c *checker) classStart(known *yaml.Node) {
-	var settings map[string]any
-	if known.Decode(&settings) == nil {
-		kubeletStart(settings, nil, kubelet.Base, func(warning bool, field string, _ int, said string) {
-			if line, _ := lineOf(known, field); !c.refused("spec.kubelet." + field) {
-				c.either(warning, line, "spec.kubelet."+field, said)
-			}
-		})
-	}
+// classStart reports why kubelets do not start with an EC2NodeClass' spec.kubelet, which is
+// settings in Go.
+func (c *checker) classStart(known *yaml.Node, settings map[string]any) {
+	kubeletStart(settings, nil, kubelet.Base, func(warning bool, field string, _ int, said string) {
+		if line, _ := lineOf(known, field); !c.refused("spec.kubelet." + field) {
+			c.either(warning, line, "spec.kubelet."+field, said)
+		}
+	})
 }

@@ -247,8 +247,13 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 		}
 		known.Content = append(known.Content, n.Content[i], n.Content[i+1])
 	}
-	c.kubeletConfig("spec.kubelet", known)
-	c.classStart(known)
+	settings := strictjson.Free(known, func(line int, path, text string) {
+		if field := "spec.kubelet." + path; !c.refused(field) {
+			c.fail(line, field, "%s", text)
+		}
+	})
+	c.kubeletConfig("spec.kubelet", known, settings)
+	c.classStart(known, settings)
 	if pods := strictjson.Child(n, "maxPods"); pods != nil {
 		c.maxPods = []string{pods.Value}
 	}

@@ -166,12 +166,13 @@ func (n Node) Validate() error {
 func (n Node) validateMore(add func(field, format string, args ...any)) {
 	if len(n.Kubelet) > 0 {
 		var document yaml.Node
-		if err := document.Encode(n.Kubelet); err != nil {
+		var config map[string]any // with the types of a text
+		if err := errors.Join(document.Encode(n.Kubelet), document.Decode(&config)); err != nil {
 			add("kubelet", "%v", err)
 			return
 		}
 		c := &checker{report: &Report{}}
-		c.kubeletConfig("kubelet", &document)
+		c.kubeletConfig("kubelet", &document, config)
 		for _, p := range c.report.Problems {
 			add(p.Field, "%s", p.Text)
 		}

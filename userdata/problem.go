@@ -254,21 +254,6 @@ type Part struct {
 	Content     string `json:"content"`
 }
 
-// LocalStorage is the use of the instance store, as in NodeConfig.
-type LocalStorage struct {
-	// Strategy is RAID0, RAID10 or Mount.
-	Strategy       string   `json:"strategy,omitempty" yaml:"strategy,omitempty"`
-	MountPath      string   `json:"mountPath,omitempty" yaml:"mountPath,omitempty"`
-	DisabledMounts []string `json:"disabledMounts,omitempty" yaml:"disabledMounts,omitempty"`
-}
-
-// Containerd is containerd's configuration.
-type Containerd struct {
-	// Config is TOML that is merged over the machine's own.
-	Config          string         `json:"config,omitempty" yaml:"config,omitempty"`
-	BaseRuntimeSpec map[string]any `json:"baseRuntimeSpec,omitempty" yaml:"baseRuntimeSpec,omitempty"`
-}
-
 // Proxy is a proxy for HTTP.
 type Proxy struct {
 	HTTP  string `json:"http,omitempty"`
@@ -277,11 +262,14 @@ type Proxy struct {
 	None []string `json:"noProxy,omitempty"`
 }
 
-// Network is the resolution of names.
-type Network struct {
-	Nameservers []string `json:"nameservers,omitempty" yaml:"nameservers,omitempty"`
-	Domains     []string `json:"domains,omitempty" yaml:"domains,omitempty"`
-}
+type (
+	// LocalStorage is the use of the instance store.
+	LocalStorage = nodeconfig.LocalStorage
+	// Containerd is containerd's configuration.
+	Containerd = nodeconfig.Containerd
+	// Network is the resolution of names.
+	Network = nodeconfig.Network
+)
 
 // environment is the description's environment with the proxy.
 func (n Node) environment() map[string]map[string]string {

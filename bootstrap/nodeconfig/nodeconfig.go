@@ -34,11 +34,11 @@ const (
 // NodeConfig is one document, or the result of merging several documents. The fields
 // and their meaning are those of amazon-eks-ami's nodeadm.
 type NodeConfig struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
+	APIVersion string `json:"apiVersion" yaml:"apiVersion"`
+	Kind       string `json:"kind" yaml:"kind"`
 	// Metadata has no effect. Karpenter writes this field.
-	Metadata Document `json:"metadata,omitempty"`
-	Spec     Spec     `json:"spec,omitzero"`
+	Metadata Document `json:"metadata,omitempty" yaml:"metadata,omitempty"`
+	Spec     Spec     `json:"spec,omitzero" yaml:"spec"`
 
 	// places maps the path of each value to its source and line.
 	places map[string]place
@@ -83,27 +83,27 @@ func fill(object map[string]json.RawMessage, names ...string) {
 
 // Spec holds all settings of a node.
 type Spec struct {
-	Cluster      Cluster         `json:"cluster,omitzero"`
-	Containerd   Containerd      `json:"containerd,omitzero"`
-	Instance     Instance        `json:"instance,omitzero"`
-	Kubelet      Kubelet         `json:"kubelet,omitzero"`
-	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+	Cluster      Cluster         `json:"cluster,omitzero" yaml:"cluster,omitempty"`
+	Containerd   Containerd      `json:"containerd,omitzero" yaml:"containerd,omitempty"`
+	Instance     Instance        `json:"instance,omitzero" yaml:"instance,omitempty"`
+	Kubelet      Kubelet         `json:"kubelet,omitzero" yaml:"kubelet,omitempty"`
+	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
 }
 
 // Cluster identifies the cluster. Name, APIServerEndpoint, CertificateAuthority and
 // CIDR are required, because first boot does not request them from EKS.
 type Cluster struct {
-	Name              string `json:"name,omitempty"`
-	APIServerEndpoint string `json:"apiServerEndpoint,omitempty"`
+	Name              string `json:"name,omitempty" yaml:"name,omitempty"`
+	APIServerEndpoint string `json:"apiServerEndpoint,omitempty" yaml:"apiServerEndpoint,omitempty"`
 	// CertificateAuthority is base64 in the document, PEM here.
-	CertificateAuthority Base64 `json:"certificateAuthority,omitempty"`
+	CertificateAuthority Base64 `json:"certificateAuthority,omitempty" yaml:"certificateAuthority,omitempty"`
 	// CIDR is the network of the cluster's services. Its address family is the
 	// node's, and its tenth address is the cluster's DNS server.
-	CIDR string `json:"cidr,omitempty"`
+	CIDR string `json:"cidr,omitempty" yaml:"cidr,omitempty"`
 	// EnableOutpost joins a local cluster on an Outpost. ID then identifies the
 	// cluster.
-	EnableOutpost *bool  `json:"enableOutpost,omitempty"`
-	ID            string `json:"id,omitempty"`
+	EnableOutpost *bool  `json:"enableOutpost,omitempty" yaml:"enableOutpost,omitempty"`
+	ID            string `json:"id,omitempty" yaml:"id,omitempty"`
 }
 
 // Outpost reports whether the cluster is a local cluster on an Outpost.
@@ -112,29 +112,29 @@ func (c Cluster) Outpost() bool { return c.EnableOutpost != nil && *c.EnableOutp
 // Containerd holds containerd's settings.
 type Containerd struct {
 	// Config is TOML that overrides the generated configuration.
-	Config TOML `json:"config,omitempty"`
+	Config TOML `json:"config,omitempty" yaml:"config,omitempty"`
 	// BaseRuntimeSpec overrides the generated OCI specification.
-	BaseRuntimeSpec Document `json:"baseRuntimeSpec,omitempty"`
+	BaseRuntimeSpec Document `json:"baseRuntimeSpec,omitempty" yaml:"baseRuntimeSpec,omitempty"`
 }
 
 // Kubelet holds the kubelet's settings.
 type Kubelet struct {
 	// Config is a KubeletConfiguration that overrides the generated one.
-	Config Document `json:"config,omitempty"`
+	Config Document `json:"config,omitempty" yaml:"config,omitempty"`
 	// Flags follow the generated flags and override them.
-	Flags Flags `json:"flags,omitempty"`
+	Flags Flags `json:"flags,omitempty" yaml:"flags,omitempty"`
 	// MaxPodsExpression is an expression of the Common Expression Language
 	// (CEL) over DefaultENIs, IPsPerENI, MaxPods, VCPUs and PhysicalMemoryMiB.
-	MaxPodsExpression string `json:"maxPodsExpression,omitempty"`
+	MaxPodsExpression string `json:"maxPodsExpression,omitempty" yaml:"maxPodsExpression,omitempty"`
 }
 
 // Instance holds the machine's settings.
 type Instance struct {
-	LocalStorage LocalStorage `json:"localStorage,omitzero"`
+	LocalStorage LocalStorage `json:"localStorage,omitzero" yaml:"localStorage,omitempty"`
 	// Environment maps each service to its environment variables; "default" means all
 	// services of the machine.
-	Environment map[string]map[string]string `json:"environment,omitempty"`
-	Network     Network                      `json:"network,omitzero"`
+	Environment map[string]map[string]string `json:"environment,omitempty" yaml:"environment,omitempty"`
+	Network     Network                      `json:"network,omitzero" yaml:"network,omitempty"`
 }
 
 // DefaultEnvironment is the key of Instance.Environment for every service.
@@ -142,16 +142,16 @@ const DefaultEnvironment = "default"
 
 // LocalStorage configures the instance store.
 type LocalStorage struct {
-	Strategy string `json:"strategy,omitempty"`
+	Strategy string `json:"strategy,omitempty" yaml:"strategy,omitempty"`
 	// MountPath is the folder of the mounts; empty means /mnt/k8s-disks.
-	MountPath      string   `json:"mountPath,omitempty"`
-	DisabledMounts []string `json:"disabledMounts,omitempty"`
+	MountPath      string   `json:"mountPath,omitempty" yaml:"mountPath,omitempty"`
+	DisabledMounts []string `json:"disabledMounts,omitempty" yaml:"disabledMounts,omitempty"`
 }
 
 // Network configures the machine's DNS servers and search domains.
 type Network struct {
-	Nameservers []string `json:"nameservers,omitempty"`
-	Domains     []string `json:"domains,omitempty"`
+	Nameservers []string `json:"nameservers,omitempty" yaml:"nameservers,omitempty"`
+	Domains     []string `json:"domains,omitempty" yaml:"domains,omitempty"`
 }
 
 // The known values of LocalStorage.Strategy.
@@ -187,6 +187,9 @@ func (b *Base64) UnmarshalText(text []byte) (err error) {
 	}
 	return nil
 }
+
+// MarshalText implements encoding.TextMarshaler.
+func (b Base64) MarshalText() ([]byte, error) { return base64.StdEncoding.AppendEncode(nil, b), nil }
 
 // Unbase64 decodes base64 with any line breaks and with or without padding.
 func Unbase64(text string) ([]byte, error) {

@@ -70,3 +70,11 @@ func FieldsOf(t reflect.Type) map[string][]int {
 	}
 	return fields
 }
+
+// Free returns an object of any fields in Go. fail takes the mistakes, as of Decoder.
+func Free(n *yaml.Node, fail func(line int, path, text string)) map[string]any {
+	left := MaxValues
+	d := Decoder{Left: &left, Fail: fail}
+	object, _ := d.free(n, "").(map[string]any)
+	return object
+}

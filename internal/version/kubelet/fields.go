@@ -4,10 +4,12 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -38,7 +40,7 @@ var fieldTypes = sync.OnceValue(func() map[string]fieldType {
 })
 
 // FieldProblems returns the fields of a configuration that a kubelet of a minor version
-// does not have, and those of another type.
+// does not have, and those of another type. A kubelet ignores Unknown ones.
 func FieldProblems(minor int, config map[string]any) []Problem {
 	return fieldProblems(minor, "", "", config)
 }
@@ -54,25 +56,18 @@ func fieldProblems(minor int, path, pattern string, value any) []Problem {
 		case f.since > minor:
 			return wrong("kubelets before 1.%d do not have this field", f.since)
 		case value != nil && !fits(f.kind, value):
-			return wrong("must be %s", map[string]string{
-				"bool": "true or false", "integer": "an integer", "number": "a number", "string": "a string", "text": "a text or a number",
-			}[f.kind])
+			return wrong("must be %s, not %s", wanted[f.kind], kindOf(value, true))
 		}
 		return nil
 	}
 	below := namesBelow(pattern)
 	switch {
-	case len(below) == 0:
-		if path == "" {
-			return nil
-		}
-		return wrong("the kubelet has no such field")
-	case value == nil:
+	case value == nil || path == "" && len(below) == 0:
 		return nil
 	case slices.Equal(below, []string{"[]"}):
 		list, isList := value.([]any)
 		if !isList {
-			return wrong("must be a list")
+			return wrong("must be a list, not %s", kindOf(value, false))
 		}
 		var problems []Problem
 		for i, entry := range list {
@@ -82,7 +77,7 @@ func fieldProblems(minor int, path, pattern string, value any) []Problem {
 	}
 	object, isObject := value.(map[string]any)
 	if !isObject {
-		return wrong("must be an object")
+		return wrong("must be an object, not %s", kindOf(value, false))
 	}
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -90,11 +85,13 @@ func fieldProblems(minor int, path, pattern string, value any) []Problem {
 		if slices.Equal(below, []string{"*"}) {
 			as = pattern + ".*"
 		} else if !slices.Contains(below, name) {
-			text := "the kubelet has no such field"
+			hint := "see the fields of KubeletConfiguration in kubelet.config.k8s.io/v1beta1"
 			if best := show.Nearest(name, below); best != "" {
-				text += "; did you mean " + best + "?"
+				hint = "did you mean " + best + "?"
 			}
-			problems = append(problems, Problem{Field: at, Text: text})
+			problems = append(problems, Problem{
+				Field: at, Text: "unknown field of the kubelet, which ignores it; " + hint, Unknown: true,
+			})
 			continue
 		}
 		problems = append(problems, fieldProblems(minor, at, as, object[name])...)
@@ -122,18 +119,67 @@ func namesBelow(pattern string) []string {
 	return names
 }
 
+// wanted describes the kinds of values for messages.
+var wanted = map[string]string{
+	"bool": "true or false", "string": "text in quotes", "number": "a number", "text": "a text or a number",
+	"duration": "a duration in quotes, such as 30s or 5m", "quantity": "a quantity such as 100m or 512Mi",
+	"int32": "an integer of 32 bits", "int64": "an integer of 64 bits", "uint32": "an integer of 32 bits",
+}
+
+// quantityForm is the form of a Quantity (k8s.io/apimachinery, pkg/api/resource).
+var quantityForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$`)
+})
+
+// fits reports whether the kubelet's decoder takes a value for a kind.
 func fits(kind string, value any) bool {
-	_, whole := integer(value)
+	number, whole := integer(value)
 	_, broken := value.(float64)
-	_, text := value.(string)
-	_, truth := value.(bool)
+	text, isText := value.(string)
 	switch kind {
 	case "bool":
+		_, truth := value.(bool)
 		return truth
-	case "integer":
+	case "int32":
+		return whole && number == int64(int32(number))
+	case "uint32":
+		return whole && number == int64(uint32(number))
+	case "int64":
 		return whole
 	case "number":
 		return whole || broken
+	case "duration":
+		_, err := time.ParseDuration(text)
+		return isText && err == nil
+	case "quantity":
+		return whole || broken || quantityForm().MatchString(text)
+	case "text":
+		return isText || whole || broken
+	default:
+		return isText
 	}
-	return text || kind == "text" && (whole || broken)
+}
+
+// kindOf describes a value for messages, with the value of a scalar if exact.
+func kindOf(value any, exact bool) string {
+	switch v := value.(type) {
+	case map[string]any:
+		return "an object"
+	case []any:
+		return "a list"
+	case string:
+		if exact {
+			return fmt.Sprintf("the text %q", show.Short(v, 500))
+		}
+		return "text"
+	case bool:
+		if !exact {
+			return "a boolean"
+		}
+	default:
+		if !exact {
+			return "a number"
+		}
+	}
+	return fmt.Sprintf("%q", fmt.Sprint(value))
 }

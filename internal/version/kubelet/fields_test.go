@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -18,8 +19,8 @@ func typed(path string, t reflect.Type) []string {
 		t = t.Elem()
 	}
 	if _, own := reflect.New(t).Interface().(json.Unmarshaler); own {
-		number := slices.Contains([]string{"Quantity", "QuantityValue", "TimeOrMetaDuration"}, t.Name())
-		return []string{path + " " + map[bool]string{true: "text", false: "string"}[number]}
+		kind := map[string]string{"Quantity": "quantity", "Duration": "duration"}[t.Name()]
+		return []string{path + " " + cmp.Or(kind, "text")}
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -45,7 +46,7 @@ func typed(path string, t reflect.Type) []string {
 	case reflect.Float32, reflect.Float64:
 		return []string{path + " number"}
 	default:
-		return []string{path + " integer"}
+		return []string{path + " " + t.Kind().String()}
 	}
 }
 
@@ -70,17 +71,22 @@ func TestFieldProblems(t *testing.T) {
 		`{"maxPods": 110, "containerLogMaxSize": "50Mi", "evictionHard": {"memory.available": "5%"}, "clusterDNS": ["1.2.3.4"],
 			"featureGates": {"NodeSwap": true}, "logging": {"verbosity": 3}, "serializeImagePulls": null,
 			"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}]}`: nil,
-		`{"maxPod": 110}`:                      {"maxPod: the kubelet has no such field; did you mean maxPods?"},
-		`{"maxPods": "110"}`:                   {"maxPods: must be an integer"},
-		`{"maxPods": 1.5}`:                     {"maxPods: must be an integer"},
-		`{"logging": 1}`:                       {"logging: must be an object"},
-		`{"logging": {"level": 1}}`:            {"logging.level: the kubelet has no such field"},
-		`{"clusterDNS": "1.2.3.4"}`:            {"clusterDNS: must be a list"},
-		`{"clusterDNS": [1]}`:                  {"clusterDNS[0]: must be a string"},
-		`{"evictionHard": {"x": 1}}`:           {"evictionHard.x: must be a string"},
-		`{"featureGates": {"NodeSwap": "on"}}`: {"featureGates.NodeSwap: must be true or false"},
-		`{"podLogsDir": "/x"}`:                 {"podLogsDir: kubelets before 1.30 do not have this field"},
-		`{"reservedMemory": [{"node": 0}]}`:    {"reservedMemory[0].node: the kubelet has no such field; did you mean numaNode?"},
+		`{"maxPod": 110}`:    {"maxPod: unknown field of the kubelet, which ignores it; did you mean maxPods?"},
+		`{"maxPods": "110"}`: {`maxPods: must be an integer of 32 bits, not the text "110"`},
+		`{"maxPods": 1.5}`:   {`maxPods: must be an integer of 32 bits, not "1.5"`},
+		`{"logging": 1}`:     {"logging: must be an object, not a number"},
+		`{"logging": {"level": 1}}`: {"logging.level: unknown field of the kubelet, which ignores it; " +
+			"see the fields of KubeletConfiguration in kubelet.config.k8s.io/v1beta1"},
+		`{"clusterDNS": "1.2.3.4"}`:            {"clusterDNS: must be a list, not text"},
+		`{"clusterDNS": [1]}`:                  {`clusterDNS[0]: must be text in quotes, not "1"`},
+		`{"evictionHard": {"x": 1}}`:           {`evictionHard.x: must be text in quotes, not "1"`},
+		`{"featureGates": {"NodeSwap": "on"}}`: {`featureGates.NodeSwap: must be true or false, not the text "on"`},
+		`{"port": 99999999999}`:                {`port: must be an integer of 32 bits, not "9.9999999999e+10"`},
+		`{"imageMinimumGCAge": "30"}`:          {`imageMinimumGCAge: must be a duration in quotes, such as 30s or 5m, not the text "30"`},
+		`{"reservedMemory": [{"numaNode": 0, "limits": {"memory": "1GB"}}]}`: {
+			`reservedMemory[0].limits.memory: must be a quantity such as 100m or 512Mi, not the text "1GB"`},
+		`{"podLogsDir": "/x"}`:              {"podLogsDir: kubelets before 1.30 do not have this field"},
+		`{"reservedMemory": [{"node": 0}]}`: {"reservedMemory[0].node: unknown field of the kubelet, which ignores it; did you mean numaNode?"},
 	} {
 		var config map[string]any
 		require.NoError(t, json.Unmarshal([]byte(text), &config))

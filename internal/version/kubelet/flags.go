@@ -140,7 +140,7 @@ func readFlags(minor int, arguments []string) (problems []Problem, fields map[st
 		}
 		said = cmp.Or(said, f.Problem(value))
 		if said != "" {
-			problems = append(problems, Problem{name, said, true})
+			problems = append(problems, Problem{Field: name, Text: said, Flag: true})
 		} else if f.Field != "" {
 			f.apply(c, value)
 		}

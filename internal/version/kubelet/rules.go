@@ -19,6 +19,8 @@ type Problem struct {
 	Text  string
 	// Flag says that the argument itself is wrong, not the configuration.
 	Flag bool
+	// Unknown says that the kubelet ignores the field.
+	Unknown bool
 }
 
 // rule is a condition of the kubelet's validation.
