@@ -186,7 +186,8 @@ func (w *world) equip(built string) {
 
 func podImages(t *testing.T) map[string]v1.Image {
 	t.Helper()
-	files := lab.Busybox(t, "sh", "sleep", "cat", "cp", "echo", "true", "ls", "grep", "wget", "hostname", "tail")
+	files := lab.Busybox(t, "sh", "sleep", "cat", "cp", "echo", "true", "ls", "grep", "wget", "hostname", "tail",
+		"mount", "mkdir", "httpd")
 	images := map[string]v1.Image{}
 	for _, name := range []string{pauseImage(), busyboxImage} {
 		config := idle
