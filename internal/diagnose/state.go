@@ -24,8 +24,8 @@ type stateFile struct {
 	cause string
 	// has matches a line that shows the cause, and lacks one without which a file does.
 	has, lacks string
-	// say matches a value that another file must not contradict.
-	say string
+	// say matches a value of a kind that another file must not contradict.
+	say, kind string
 }
 
 var (
@@ -38,6 +38,7 @@ var (
 		"/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf", "/kubelet/kubelet_service.txt"}
 	containerdFiles = []string{"/etc/containerd/config.toml", "/containerd/containerd-config.txt"}
 	userDataFiles   = []string{"/var/lib/cloud/instance/user-data.txt"}
+	instanceFiles   = []string{"/var/lib/cloud/data/instance-id", "/system/instance-id.txt"}
 	mountFiles      = []string{"/storage/mounts.txt", "/sos_commands/filesys/mount_-l", "/proc/mounts"}
 	diskFiles       = []string{"/storage/mounts.txt", "/storage/inodes.txt", "/sos_commands/filesys/df_-al_-x_autofs"}
 	addressFiles    = []string{"/networking/ifconfig.txt", "/sos_commands/networking/ip_-o_addr"}
@@ -51,9 +52,11 @@ var (
 var stateFiles = []stateFile{
 	{names: kubeconfigs, cause: "template", has: `server: *\S*MASTER_ENDPOINT`},
 	{names: kubeconfigs, cause: "no-kubeconfig", lacks: `\bserver: *\S`},
-	{names: kubeconfigs, cause: "captured-node", say: `\bserver: *"?(https://[^/"\s]+)`},
-	{names: userDataFiles, cause: "captured-node", say: `(?:apiServerEndpoint:|` +
+	{names: kubeconfigs, cause: "captured-node", kind: "endpoint", say: `\bserver: *"?(https://[^/"\s]+)`},
+	{names: userDataFiles, cause: "captured-node", kind: "endpoint", say: `(?:apiServerEndpoint:|` +
 		`--apiserver-endpoint[= ]) *["']?(https://[^/"'\s]+)`},
+	{names: kubeletFiles, cause: "captured-node", kind: "instance", say: `"?providerID"?: *"?aws:///[^/"]*/(i-[0-9a-z-]+)`},
+	{names: instanceFiles, cause: "captured-node", kind: "instance", say: `^(i-[0-9a-z-]+)$`},
 	{names: resolvConfs, cause: "dns", lacks: `^nameserver\s+\S`},
 	{names: addressFiles, cause: "node-network", lacks: `inet (addr:)?([2-9]|1[013-9]|12[^7])|inet6 (addr: )?(2|fd)`},
 	{names: routeFiles, cause: "node-network", lacks: `^(default|0\.0\.0\.0/0)\b`},
@@ -126,7 +129,7 @@ func (s *Search) look(shown, name, text string) {
 				s.state(f.cause, "%s:%d: %s", shown, number+1, shorten(line, 0))
 			case f.say != "":
 				if m := patternOf()[f.say].FindStringSubmatch(line); m != nil {
-					s.compare(f.cause, fmt.Sprintf("%s:%d", shown, number+1), m[1])
+					s.compare(f.cause, f.kind, fmt.Sprintf("%s:%d", shown, number+1), m[1])
 				}
 			}
 		}
@@ -143,14 +146,14 @@ func (s *Search) look(shown, name, text string) {
 var sayings = map[string]string{"true": "systemd", "false": "cgroupfs"}
 
 // compare keeps the first value of a kind, and states the cause if a later one differs.
-func (s *Search) compare(cause, place, value string) {
+func (s *Search) compare(cause, kind, place, value string) {
 	if other := sayings[value]; other != "" {
 		value = other
 	}
-	before, known := s.said[cause]
+	before, known := s.said[cause+kind]
 	switch {
 	case !known:
-		s.said[cause] = [2]string{place, value}
+		s.said[cause+kind] = [2]string{place, value}
 	case !strings.EqualFold(before[1], value):
 		s.state(cause, "%s says %s, and %s says %s", before[0], before[1], place, value)
 	}

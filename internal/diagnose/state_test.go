@@ -24,6 +24,9 @@ var states = []struct {
 	{"captured-node", "says https://ABC.gr7", []string{
 		"var/lib/kubelet/kubeconfig", "    server: https://ABC.gr7.eu-west-1.eks.amazonaws.com\n",
 		"var/lib/cloud/instance/user-data.txt", "#!/bin/bash\n/etc/eks/bootstrap.sh a --apiserver-endpoint https://DEF.gr7.eu-west-1.eks.amazonaws.com\n"}},
+	{"captured-node", "says i-0000000000000000a, and", []string{
+		"kubelet/config.json", `{"providerID": "aws:///eu-west-1a/i-0000000000000000a"}`,
+		"system/instance-id.txt", "i-0000000000000000b\n"}},
 	{"dns", "resolv.conf: no line has", []string{"networking/resolv.conf", "search ec2.internal\n#nameserver 10.0.0.2\n"}},
 	{"node-network", "ip_-o_addr: no line has", []string{"sos_commands/networking/ip_-o_addr",
 		"1: lo    inet 127.0.0.1/8 scope host lo\n2: eth0    inet6 fe80::1/64 scope link\n"}},
@@ -76,7 +79,8 @@ func TestFilesOfAGoodMachineShowNothing(t *testing.T) {
 		"var/lib/cloud/instance/user-data.txt", "#!/bin/bash\n/etc/eks/bootstrap.sh a --apiserver-endpoint https://ABC.gr7.eu-west-1.eks.amazonaws.com\n",
 		"networking/ifconfig.txt", "eth0: flags=4163<UP>  mtu 9001\n        inet 10.0.1.2  netmask 255.255.255.0\n",
 		"networking/iproute.txt", "default via 10.0.1.1 dev eth0 proto dhcp src 10.0.1.2 metric 512\n",
-		"networking/resolv.conf", "nameserver 10.0.0.2\n", "kubelet/config.json", `{"cgroupDriver": "systemd"}`,
+		"networking/resolv.conf", "nameserver 10.0.0.2\n", "kubelet/config.json", `{"cgroupDriver": "systemd", "providerID": "aws:///eu-west-1a/i-0000000000000000a"}`,
+		"system/instance-id.txt", "i-0000000000000000a\n",
 		"containerd/containerd-config.txt", "disabled_plugins = []\n  SystemdCgroup = true\n", "sysctls/sysctl_all.txt", "net.ipv4.ip_forward = 1\n",
 		"storage/mounts.txt", "/dev/nvme0n1p1 on / type xfs (rw,noatime)\n/dev/nvme0n1p1   20G   2G   18G 10% /\n",
 		"kubelet/kubelet_service.txt", "ExecStart=/usr/bin/kubelet --container-runtime-endpoint=unix:///run/containerd/containerd.sock\n")))

@@ -58,7 +58,7 @@ func table() []Rule {
 				"state",
 			Remedy:   "run `eksnode scrub` before the image is captured; init has removed the leftover state on this node",
 			Lines:    []string{`leftover-state: (remove|stop) `},
-			Explains: []string{"unauthorized", "other-ca", "other-node", "checkpoint"},
+			Explains: []string{"unauthorized", "other-ca", "other-node", "node-ip", "checkpoint"},
 			Commands: []string{"sudo eksnode scrub --dry-run"}},
 		{ID: "template", Until: joined,
 			Cause: "the kubelet started before first boot wrote its configuration: the file is missing, or still a " +
