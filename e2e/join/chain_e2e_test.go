@@ -81,8 +81,10 @@ func (w *world) unauthorized(dirty string) {
 	defer w.end(i)
 	said := w.says(i, "Server rejected event .will not retry!.*Unauthorized")
 	w.record("captured without the scrub", "none yet", "does not join", said)
+	assert.Equal(w.t, "captured-node", w.blamed(i))
 	i.Sh(w.t, string(w.b.amazonScript("--node-labels=cluster=b")))
 	said = w.says(i, "certificate signed by unknown authority")
+	assert.Equal(w.t, "captured-node", w.blamed(i))
 	w.record("captured without the scrub", "Amazon's bootstrap.sh", "does not join", said)
 	w.b.hasNo(w.t, "node", i.PrivateDNSName)
 	assert.Contains(w.t, strings.Join(w.a.authenticator.Refusals(), "\n"),
@@ -172,6 +174,7 @@ func (w *world) becomesAMI() {
 	})
 	w.phase("the volume is compared with the disk", func() { assert.Empty(t, w.faults(source, volume)) })
 	w.phase("two instances of the AMI", func() { w.authorized("AMI of a disk", volume, "i-ami") })
+	w.phase("the road to a permission", func() { w.takesTheRoad(a, a.Image("node")) })
 	require.NoError(t, os.Remove(volume))
 
 	encrypted := filepath.Join(a.Folder, "encrypted.raw")

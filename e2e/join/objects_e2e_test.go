@@ -133,6 +133,15 @@ func (w *world) works(c *cluster, i *instance, pod, word string) {
 	assert.Contains(w.t, i.Sh(w.t, "eksnode diagnose"), "no known cause was found")
 }
 
+// runsBare makes an instance without the images of pods a ready node that runs one. Until it
+// has the images, pods fail for them, and a diagnosis would say so.
+func (w *world) runsBare(i *instance, pod string) {
+	w.t.Helper()
+	i.Await(w.t, "containerd runs", patience, "systemctl is-active containerd")
+	i.Import(w.t, "", podImages(w.t))
+	require.NoError(w.t, w.b.runs(w.Ctx, pod, w.ready(w.b, i, time.Time{}), "word-of-b"))
+}
+
 // ready waits until an instance reports, after a point in time, that it is a
 // ready node.
 func (w *world) ready(c *cluster, i *instance, since time.Time) node {
@@ -160,6 +169,19 @@ func (w *world) reboot(c *cluster, i *instance) {
 func (w *world) says(i *instance, pattern string) string {
 	w.t.Helper()
 	return i.Await(w.t, "the kubelet says "+pattern, patience, "journalctl --no-pager --output=cat --boot --unit=kubelet --grep='%s' | head -1 | grep .", pattern)
+}
+
+// blamed is the cause that a diagnosis of an instance's whole journal names first, or empty.
+func (w *world) blamed(i *instance) string {
+	w.t.Helper()
+	out := i.Sh(w.t, "eksnode diagnose --output json || [ $? = 1 ]")
+	var report struct{ Findings []struct{ ID string } }
+	require.NoError(w.t, json.Unmarshal([]byte(out), &report), out)
+	if len(report.Findings) == 0 {
+		w.step("%s", out)
+		return ""
+	}
+	return report.Findings[0].ID
 }
 
 func (w *world) diagnose(i *instance) {

@@ -31,10 +31,7 @@ func TestQEMUBuilder(t *testing.T) {
 	w.phase("an instance of the AMI", func() {
 		i := w.launch("i-one", volume, w.b.role, w.b.nodeConfig())
 		defer w.end(i)
-		i.Await(t, "containerd runs", patience, "systemctl is-active containerd")
-		// Until now, pods have failed for their images, and a diagnosis would say so.
-		i.Import(t, "", podImages(t))
-		require.NoError(t, w.b.runs(w.Ctx, "one", w.ready(w.b, i, time.Time{}), "word-of-b-one"))
+		w.runsBare(i, "one")
 		w.record("AMI of the qemu builder's disk", "NodeConfig", "joins", "")
 	})
 	w.phase("a virtual machine with UEFI", func() {
