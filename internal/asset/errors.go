@@ -1,7 +1,6 @@
 package asset
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/xml"
@@ -15,9 +14,10 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
@@ -365,20 +365,10 @@ func nearest(names []string, want string) string {
 	return strings.Join(alike, ", ") + more
 }
 
-// compareVersions orders versions and dates by their numbers.
+// compareVersions orders versions, or dates such as 2025-11-13.
 func compareVersions(a, b string) int {
-	split := func(r rune) bool { return r == '.' || r == '-' }
-	as, bs := strings.FieldsFunc(a, split), strings.FieldsFunc(b, split)
-	for i := range min(len(as), len(bs)) {
-		x, errX := strconv.Atoi(as[i])
-		y, errY := strconv.Atoi(bs[i])
-		order := cmp.Compare(x, y)
-		if errX != nil || errY != nil {
-			order = cmp.Compare(as[i], bs[i])
-		}
-		if order != 0 {
-			return order
-		}
+	if semver.IsValid("v"+a) && semver.IsValid("v"+b) {
+		return semver.Compare("v"+a, "v"+b)
 	}
-	return cmp.Compare(len(bs), len(as)) // 1.34.0-rc.1 comes before 1.34.0
+	return strings.Compare(a, b)
 }
