@@ -16,7 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -164,8 +163,8 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 // validateKubeletDefaults checks the configuration for the spec's kubelet.
 func (s Spec) validateKubeletDefaults() error {
 	config, err := s.kubeletDefaults()
-	minor, known := version.Minor(s.KubernetesVersion)
-	if err != nil || len(config) == 0 || !known {
+	minor := s.minor()
+	if err != nil || len(config) == 0 || minor == 0 {
 		return err
 	}
 	if s.Swap != "" && config["failSwapOn"] == true {

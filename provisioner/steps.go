@@ -10,7 +10,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
-	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -91,15 +90,12 @@ type node struct {
 // selfPath is the running program, also after its file was removed.
 const selfPath = "/proc/self/exe"
 
-// newNode makes a node from a valid spec.
+// newNode makes a node from a spec that Validate accepts.
 func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if arch != "amd64" && arch != "arm64" {
 		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
 	}
 	n := &node{spec: spec, distro: d, arch: arch, source: spec.fetcher(), self: selfPath}
-	if _, known := version.Minor(spec.KubernetesVersion); !known {
-		return nil, fmt.Errorf("%q is not a version of Kubernetes 1", spec.KubernetesVersion)
-	}
 	if err := spec.supportedBy(d); err != nil {
 		return nil, err
 	}

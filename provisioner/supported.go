@@ -11,7 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
@@ -49,8 +48,7 @@ func (s Spec) supportedBy(d distros.Distro) error {
 	if s.Distro != "" && s.Distro != d.ID {
 		add("{distro} is %q, but this machine is %q", s.Distro, d.ID)
 	}
-	minor, known := version.Minor(s.KubernetesVersion)
-	if known && d.NewestKubernetes > 0 && minor > d.NewestKubernetes {
+	if d.NewestKubernetes > 0 && s.minor() > d.NewestKubernetes {
 		add("{kubernetes_version} %q does not run on %s: the newest is 1.%d; %s", s.KubernetesVersion, d.Name,
 			d.NewestKubernetes, d.Differs)
 	}
@@ -210,8 +208,7 @@ func (s Spec) withContainerd(d distros.Distro) distros.Distro {
 	if s.ownContainerd() {
 		return d.WithContainerd(math.MaxInt)
 	}
-	minor, known := version.Minor(s.KubernetesVersion)
-	if s.Containerd != newestContainerd && (!known || minor <= lastWithContainerd1) {
+	if s.Containerd != newestContainerd && s.minor() <= lastWithContainerd1 {
 		return d
 	}
 	return d.WithContainerd(2)

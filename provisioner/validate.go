@@ -40,6 +40,12 @@ var (
 	sysctlForm  = regexp.MustCompile(`^[0-9A-Za-z_][0-9A-Za-z_-]*(\.[0-9A-Za-z_-][0-9A-Za-z_/-]*)+$`)
 )
 
+// minor is the minor version of the kubelet; 0 while it is not known.
+func (s Spec) minor() int {
+	minor, _ := version.Minor(s.KubernetesVersion)
+	return minor
+}
+
 // Validate checks a spec without a machine, and with the field distro also against
 // that distribution. It returns all problems, each with its field and the allowed
 // values.
@@ -73,9 +79,7 @@ func (s Spec) validate(version error) error {
 		add(s.validateNeed("checksums", id))
 	}
 	for _, name := range s.Packages {
-		if !packageForm.MatchString(name) {
-			add(surface.Errorf("{packages}: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", name))
-		}
+		add(checkName("packages", name))
 		add(checkPackage("packages", name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Sysctls)) {
@@ -99,7 +103,7 @@ func (s Spec) validateKubernetes() error {
 		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`, v,
 			lifecycle.Kubernetes())
 	}
-	if minor, known := version.Minor(v); !known || minor < oldestMinor || minor > newestMinor {
+	if minor := s.minor(); minor < oldestMinor || minor > newestMinor {
 		return surface.Errorf("{kubernetes_version} %q is not supported; supported are 1.%d to 1.%d", v, oldestMinor,
 			newestMinor)
 	}
@@ -157,8 +161,7 @@ func validateSum(id, sum string) error {
 // would have no effect.
 func (s Spec) validateNeed(field surface.Name, id string) error {
 	asset, err := knownAsset(field, id)
-	minor, known := version.Minor(s.KubernetesVersion)
-	if err != nil || !known || minor >= asset.Since {
+	if minor := s.minor(); err != nil || minor == 0 || minor >= asset.Since {
 		return nil // reported already, or needed
 	}
 	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q",
@@ -172,6 +175,15 @@ func knownAsset(field surface.Name, id string) (asset.Asset, error) {
 		}
 	}
 	return asset.Asset{}, surface.Errorf("%s: there is no such asset; known are %s", field.Key(id), strings.Join(asset.IDs(), ", "))
+}
+
+// checkName refuses what is no package's name.
+func checkName(field surface.Name, name string) error {
+	if packageForm.MatchString(name) {
+		return nil
+	}
+	return surface.Errorf("%s: %q is not a package's name; allowed are letters, digits and + . _ -, "+
+		"beginning with a letter or digit", field, name)
 }
 
 func validateSysctl(name, value string) error {

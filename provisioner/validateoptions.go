@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 var (
@@ -29,27 +28,24 @@ const firstWithSwap = 30
 // validateOptions checks the optional fields.
 func (s Spec) validateOptions() []error {
 	var errs []error
+	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
-		version := s.PackageVersions[name]
-		switch {
-		case !packageForm.MatchString(name):
-			errs = append(errs, surface.Errorf("%s is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", surface.Name("package_versions").Key(name)))
-		case !packageVersionForm.MatchString(version):
-			errs = append(errs, surface.Errorf("%s is not a version; write it as the package manager does, such as \"1.7.24-1\"", surface.Name("package_versions").Entry(name, version)))
-		}
-		if err := checkPackage("package_versions", name); err != nil {
-			errs = append(errs, err)
+		errs = append(errs, checkName("package_versions", name), checkPackage("package_versions", name))
+		if version := s.PackageVersions[name]; !packageVersionForm.MatchString(version) {
+			add(`%s is not a version; write it as the package manager does, such as "1.7.24-1"`,
+				surface.Name("package_versions").Entry(name, version))
 		}
 	}
-	if s.Kernel != "" && !packageForm.MatchString(s.Kernel) {
-		errs = append(errs, surface.Errorf("{kernel}: %q is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit", s.Kernel))
+	if s.Kernel != "" {
+		errs = append(errs, checkName("kernel", s.Kernel))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.CACertificates)) {
+		key := surface.Name("ca_certificates").Key(name)
 		if !authorityForm.MatchString(name) {
-			errs = append(errs, surface.Errorf("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", surface.Name("ca_certificates").Key(name)))
+			add("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit", key)
 		}
 		if _, err := authority(s.CACertificates[name]); err != nil {
-			errs = append(errs, surface.Errorf("%s: %w", surface.Name("ca_certificates").Key(name), err))
+			add("%s: %w", key, err)
 		}
 	}
 	errs = append(append(errs, s.validateArguments()...),
@@ -64,12 +60,11 @@ func (s Spec) validateOptions() []error {
 		{"swap", s.Swap, Swaps()}, {"fips", s.FIPS, FIPSModes()},
 	} {
 		if c.value != "" && !slices.Contains(c.known, c.value) {
-			errs = append(errs, surface.Errorf("%s %q is not known; known are %s", c.field, c.value,
-				strings.Join(c.known, ", ")))
+			add("%s %q is not known; known are %s", c.field, c.value, strings.Join(c.known, ", "))
 		}
 	}
-	if minor, known := version.Minor(s.KubernetesVersion); s.Swap != "" && known && minor < firstWithSwap {
-		errs = append(errs, surface.Errorf("{swap} needs kubelet 1.%d or newer, with which pods can use swap; {kubernetes_version} is %q", firstWithSwap, s.KubernetesVersion))
+	if minor := s.minor(); s.Swap != "" && minor > 0 && minor < firstWithSwap {
+		add("{swap} needs kubelet 1.%d or newer, with which pods can use swap; {kubernetes_version} is %q", firstWithSwap, s.KubernetesVersion)
 	}
 	return append(errs, s.validateHardening()...)
 }
