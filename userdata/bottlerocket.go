@@ -74,9 +74,9 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	kubernetes := map[string]any{}
 	more := map[string]any{}
 	var errs []error
-	table := kubeletFieldTable()
+	table := bottlerocketFields()
 	for _, name := range sortedNames(n.Kubelet) {
-		setting := table[name].setting
+		setting := table[name]
 		switch value := n.Kubelet[name].(type) {
 		case map[string]any:
 			texts := map[string]any{}

@@ -2,6 +2,7 @@ package userdata
 
 import (
 	"encoding/base64"
+	"errors"
 	"mime"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func (c *checker) topNode(text string, kind yaml.Kind, wrong string) (top *yaml.
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
+		c.lines(errors.New("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
 		return nil, 1
 	}
 	if len(document.Content) == 0 || document.Content[0].Kind != kind {

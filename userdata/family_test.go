@@ -172,7 +172,7 @@ func TestInvalidDescriptionsAreRefused(t *testing.T) {
 		"family":              {"suse", "", func(*Node) {}, `user data of the family "suse" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2`},
 		"carries nothing":     {"karpenter", "", func(*Node) {}, `user data of the family "" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2`},
 		"carries a carrier":   {"karpenter", "eksctl", func(*Node) {}, "karpenter carries user data of a machine, and eksctl is none"},
-		"name":                {"al2", "", func(n *Node) { n.Cluster.Name = "a b" }, `cluster.name: "a b" must be up to 100 letters, digits, - and _`},
+		"name":                {"al2", "", func(n *Node) { n.Cluster.Name = "a b" }, `cluster.name: "a b" is not a cluster name: up to 100 letters, digits, - and _`},
 		"all at once":         {"al2", "", func(n *Node) { n.Cluster = Cluster{Name: "a"} }, "cluster.endpoint: \"\" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com\ncluster.certificateAuthority: it must be base64, as DescribeCluster gives it\ncluster.cidr: \"\" is no network such as 10.100.0.0/16 or fd00:1234::/108"},
 		"label":               {"al2", "", func(n *Node) { n.Labels = map[string]string{"a b": "c d"} }, "labels: \"a b\" is no label's name\nlabels: \"c d\" is no value for a b: up to 63 letters, digits, -, _ and ."},
 		"taint":               {"al2", "", func(n *Node) { n.Taints = []string{"a=b:Never"} }, `taints: "a=b:Never" must be key=value:Effect or key:Effect, with NoSchedule, PreferNoSchedule or NoExecute`},

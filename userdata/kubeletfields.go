@@ -15,65 +15,30 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
 
-type kubeletField struct {
-	// flag is the kubelet's flag, and setting the one of Bottlerocket's
-	// settings.kubernetes; empty for none.
-	flag, setting string
-	// between is what separates name and value of a member, for an object.
-	between string
-}
-
-// kubeletFieldTable are the fields that families without KubeletConfiguration
-// can express. Sources: cmd/kubelet/app/options/options.go of k8s.io/kubernetes,
-// settings-extensions/kubernetes of bottlerocket-settings-sdk.
-func kubeletFieldTable() map[string]kubeletField {
-	return map[string]kubeletField{
-		"allowedUnsafeSysctls":            {flag: "allowed-unsafe-sysctls", setting: "allowed-unsafe-sysctls"},
-		"clusterDNS":                      {flag: "cluster-dns", setting: "cluster-dns-ip"},
-		"clusterDomain":                   {flag: "cluster-domain", setting: "cluster-domain"},
-		"containerLogMaxFiles":            {flag: "container-log-max-files", setting: "container-log-max-files"},
-		"containerLogMaxSize":             {flag: "container-log-max-size", setting: "container-log-max-size"},
-		"cpuCFSQuota":                     {flag: "cpu-cfs-quota", setting: "cpu-cfs-quota-enforced"},
-		"cpuManagerPolicy":                {flag: "cpu-manager-policy", setting: "cpu-manager-policy"},
-		"cpuManagerReconcilePeriod":       {flag: "cpu-manager-reconcile-period", setting: "cpu-manager-reconcile-period"},
-		"enforceNodeAllocatable":          {flag: "enforce-node-allocatable"},
-		"eventBurst":                      {flag: "event-burst", setting: "event-burst"},
-		"eventRecordQPS":                  {flag: "event-qps", setting: "event-qps"},
-		"evictionHard":                    {flag: "eviction-hard", setting: "eviction-hard", between: "<"},
-		"evictionMaxPodGracePeriod":       {flag: "eviction-max-pod-grace-period", setting: "eviction-max-pod-grace-period"},
-		"evictionMinimumReclaim":          {flag: "eviction-minimum-reclaim", between: "="},
-		"evictionSoft":                    {flag: "eviction-soft", setting: "eviction-soft", between: "<"},
-		"evictionSoftGracePeriod":         {flag: "eviction-soft-grace-period", setting: "eviction-soft-grace-period", between: "="},
-		"failSwapOn":                      {flag: "fail-swap-on"},
-		"featureGates":                    {flag: "feature-gates", between: "="},
-		"imageGCHighThresholdPercent":     {flag: "image-gc-high-threshold", setting: "image-gc-high-threshold-percent"},
-		"imageGCLowThresholdPercent":      {flag: "image-gc-low-threshold", setting: "image-gc-low-threshold-percent"},
-		"imageMinimumGCAge":               {flag: "minimum-image-ttl-duration", setting: "image-minimum-gc-age"},
-		"kubeAPIBurst":                    {flag: "kube-api-burst", setting: "kube-api-burst"},
-		"kubeAPIQPS":                      {flag: "kube-api-qps", setting: "kube-api-qps"},
-		"kubeReserved":                    {flag: "kube-reserved", setting: "kube-reserved", between: "="},
-		"kubeReservedCgroup":              {flag: "kube-reserved-cgroup"},
-		"maxParallelImagePulls":           {setting: "max-parallel-image-pulls"},
-		"maxPods":                         {flag: "max-pods", setting: "max-pods"},
-		"memoryManagerPolicy":             {flag: "memory-manager-policy", setting: "memory-manager-policy"},
-		"nodeStatusUpdateFrequency":       {flag: "node-status-update-frequency"},
-		"podPidsLimit":                    {flag: "pod-max-pids", setting: "pod-pids-limit"},
-		"podsPerCore":                     {flag: "pods-per-core"},
-		"protectKernelDefaults":           {flag: "protect-kernel-defaults"},
-		"readOnlyPort":                    {flag: "read-only-port"},
-		"registryBurst":                   {flag: "registry-burst", setting: "registry-burst"},
-		"registryPullQPS":                 {flag: "registry-qps", setting: "registry-qps"},
-		"reservedSystemCPUs":              {flag: "reserved-cpus", setting: "reserved-cpus"},
-		"resolvConf":                      {flag: "resolv-conf"},
-		"seccompDefault":                  {flag: "seccomp-default", setting: "seccomp-default"},
-		"serializeImagePulls":             {flag: "serialize-image-pulls"},
-		"serverTLSBootstrap":              {flag: "rotate-server-certificates", setting: "server-tls-bootstrap"},
-		"shutdownGracePeriod":             {setting: "shutdown-grace-period"},
-		"shutdownGracePeriodCriticalPods": {setting: "shutdown-grace-period-for-critical-pods"},
-		"systemReserved":                  {flag: "system-reserved", setting: "system-reserved", between: "="},
-		"systemReservedCgroup":            {flag: "system-reserved-cgroup"},
-		"topologyManagerPolicy":           {flag: "topology-manager-policy", setting: "topology-manager-policy"},
-		"topologyManagerScope":            {flag: "topology-manager-scope", setting: "topology-manager-scope"},
+// bottlerocketFields are the fields of KubeletConfiguration for which Bottlerocket has a
+// setting in settings.kubernetes (settings-extensions/kubernetes of
+// bottlerocket-settings-sdk).
+func bottlerocketFields() map[string]string {
+	return map[string]string{
+		"allowedUnsafeSysctls": "allowed-unsafe-sysctls", "clusterDNS": "cluster-dns-ip",
+		"clusterDomain": "cluster-domain", "containerLogMaxFiles": "container-log-max-files",
+		"containerLogMaxSize": "container-log-max-size", "cpuCFSQuota": "cpu-cfs-quota-enforced",
+		"cpuManagerPolicy": "cpu-manager-policy", "cpuManagerReconcilePeriod": "cpu-manager-reconcile-period",
+		"eventBurst": "event-burst", "eventRecordQPS": "event-qps", "evictionHard": "eviction-hard",
+		"evictionMaxPodGracePeriod": "eviction-max-pod-grace-period", "evictionSoft": "eviction-soft",
+		"evictionSoftGracePeriod":     "eviction-soft-grace-period",
+		"imageGCHighThresholdPercent": "image-gc-high-threshold-percent",
+		"imageGCLowThresholdPercent":  "image-gc-low-threshold-percent",
+		"imageMinimumGCAge":           "image-minimum-gc-age", "kubeAPIBurst": "kube-api-burst",
+		"kubeAPIQPS": "kube-api-qps", "kubeReserved": "kube-reserved",
+		"maxParallelImagePulls": "max-parallel-image-pulls", "maxPods": "max-pods",
+		"memoryManagerPolicy": "memory-manager-policy", "podPidsLimit": "pod-pids-limit",
+		"registryBurst": "registry-burst", "registryPullQPS": "registry-qps",
+		"reservedSystemCPUs": "reserved-cpus", "seccompDefault": "seccomp-default",
+		"serverTLSBootstrap": "server-tls-bootstrap", "shutdownGracePeriod": "shutdown-grace-period",
+		"shutdownGracePeriodCriticalPods": "shutdown-grace-period-for-critical-pods",
+		"systemReserved":                  "system-reserved", "topologyManagerPolicy": "topology-manager-policy",
+		"topologyManagerScope": "topology-manager-scope",
 	}
 }
 
@@ -95,39 +60,39 @@ func (n Node) kubeletSettings() map[string]any {
 func (n Node) kubeletConfigFlags() ([]string, error) {
 	var flags []string
 	var errs []error
-	table := kubeletFieldTable()
 	fields := n.kubeletSettings()
 	for _, name := range sortedNames(fields) {
-		field := table[name]
-		if field.flag == "" {
+		flag, ok := kubelet.SetBy(name)
+		if !ok {
 			errs = append(errs, fmt.Errorf("kubelet.%s: the kubelet has no flag for it, and this family takes only flags", name))
 			continue
 		}
-		value, err := field.flagValue(fields[name])
+		value, err := flagValue(flag, fields[name])
 		if err != nil {
 			errs = append(errs, fmt.Errorf("kubelet.%s: %w", name, err))
 			continue
 		}
 		if value != "" {
-			flags = append(flags, "--"+field.flag+"="+value)
+			flags = append(flags, "--"+flag.Name+"="+value)
 		}
 	}
 	return flags, errors.Join(errs...)
 }
 
-func (f kubeletField) flagValue(value any) (string, error) {
+// flagValue is the value of a flag for a field.
+func flagValue(f kubelet.Flag, value any) (string, error) {
 	switch v := value.(type) {
 	case map[string]any:
-		if f.between == "" {
+		if f.Between() == "" {
 			return "", errors.New("must not be an object")
 		}
-		pairs := show.Each(sortedNames(v), func(name string) string { return name + f.between + scalarText(v[name]) })
+		pairs := show.Each(sortedNames(v), func(name string) string { return name + f.Between() + scalarText(v[name]) })
 		return strings.Join(pairs, ","), nil
 	case []any:
 		values := show.Each(v, scalarText)
 		return strings.Join(values, ","), nil
 	default:
-		if f.between != "" {
+		if f.Between() != "" {
 			return "", errors.New("must be an object")
 		}
 		return scalarText(v), nil
@@ -144,7 +109,6 @@ func scalarText(value any) string {
 // contradictions reports settings that the description makes in two ways with
 // two values.
 func (n Node) contradictions(add func(field, format string, args ...any)) {
-	table := kubeletFieldTable()
 	fields := n.kubeletSettings()
 	if v, there := n.Kubelet["maxPods"]; there && n.MaxPods > 0 && scalarText(v) != strconv.Itoa(n.MaxPods) {
 		add("maxPods", "%d contradicts kubelet.maxPods %s", n.MaxPods, scalarText(v))
@@ -153,14 +117,14 @@ func (n Node) contradictions(add func(field, format string, args ...any)) {
 		add("maxPodsExpression", "contradicts maxPods; give one of them")
 	}
 	if v, there := n.Kubelet["clusterDNS"]; there && len(n.Cluster.DNSAddresses) > 0 {
-		if value, _ := table["clusterDNS"].flagValue(v); value != strings.Join(n.Cluster.DNSAddresses, ",") {
+		if value, _ := flagValue(kubelet.Flags()["cluster-dns"], v); value != strings.Join(n.Cluster.DNSAddresses, ",") {
 			add("cluster.dns", "%s contradicts kubelet.clusterDNS %s", strings.Join(n.Cluster.DNSAddresses, ","), value)
 		}
 	}
 	byFlag := map[string]string{}
-	for name, field := range table {
-		if value, there := fields[name]; there && field.flag != "" {
-			byFlag[field.flag], _ = field.flagValue(value)
+	for name, value := range fields {
+		if flag, ok := kubelet.SetBy(name); ok {
+			byFlag[flag.Name], _ = flagValue(flag, value)
 		}
 	}
 	if len(n.Cluster.DNSAddresses) > 0 {
@@ -201,10 +165,8 @@ func (n Node) whatSets(flag, value string) string {
 	if flag == "cluster-dns" && len(n.Cluster.DNSAddresses) > 0 {
 		return "cluster.dns: " + value
 	}
-	for name, field := range kubeletFieldTable() {
-		if field.flag == flag {
-			return "kubelet." + name + ": " + value
-		}
+	if field := kubelet.Flags()[flag].Field; field != "" {
+		return "kubelet." + field + ": " + value
 	}
 	return value
 }

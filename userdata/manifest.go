@@ -163,7 +163,7 @@ func (c *checker) documents(text, kind string) []*yaml.Node {
 		var document yaml.Node
 		if err := d.Decode(&document); err != nil {
 			if err.Error() != "EOF" {
-				c.lines(errorOf("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
+				c.lines(errors.New("reading the YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")))
 			}
 			return found
 		}

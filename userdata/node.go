@@ -108,11 +108,9 @@ func ParseNode(text []byte) (Node, error) {
 }
 
 var (
-	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
-	labelName   = sync.OnceValue(func() *regexp.Regexp {
+	labelName = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	})
-	outpostID  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z-]{1,100}$`) })
 	labelValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`) })
 	kubeletArg = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`) })
 )
@@ -211,8 +209,8 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 }
 
 func (c Cluster) validate(add func(field, format string, args ...any)) {
-	if !clusterName().MatchString(c.Name) {
-		add("cluster.name", "%q must be up to 100 letters, digits, - and _", c.Name)
+	if err := nodeconfig.CheckClusterName(c.Name); err != nil {
+		add("cluster.name", "%v", err)
 	}
 	if err := nodeconfig.CheckEndpoint(c.Endpoint); err != nil {
 		add("cluster.endpoint", "%v", err)
@@ -225,8 +223,10 @@ func (c Cluster) validate(add func(field, format string, args ...any)) {
 	if _, err := netip.ParsePrefix(c.CIDR); err != nil {
 		add("cluster.cidr", "%q is no network such as 10.100.0.0/16 or fd00:1234::/108", c.CIDR)
 	}
-	if c.Outpost != "" && !outpostID().MatchString(c.Outpost) {
-		add("cluster.outpost", "%q is not an ID of a local cluster", c.Outpost)
+	if c.Outpost != "" {
+		if err := nodeconfig.CheckOutpostID(c.Outpost); err != nil {
+			add("cluster.outpost", "%v", err)
+		}
 	}
 }
 
@@ -276,11 +276,7 @@ func (c Cluster) DNS() string {
 	if err != nil {
 		return ""
 	}
-	address := prefix.Masked().Addr()
-	for range 10 {
-		address = address.Next()
-	}
-	return address.String()
+	return nodeconfig.ClusterDNS(prefix.Masked().Addr())
 }
 
 // taint is one taint taken apart.

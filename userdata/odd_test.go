@@ -114,7 +114,7 @@ func TestCommonMistakesAreFound(t *testing.T) {
 		"a NodeConfig of no cluster": {head + "  kubelet: {config: {maxPods: 10}}\n", "3: spec.cluster: is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom"},
 		// Others.
 		"nodeadm in a script":       {script + "cat > /etc/node.yaml <<EOF\nx\nEOF\nnodeadm init --config-source file:///etc/node.yaml\n", ""},
-		"PowerShell's own words":    {"<powershell>\npowershell.exe -ExecutionPolicy Bypass -File 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName 'it''s' -Nope x\n</powershell>\n", `2: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime|2: -EKSClusterName: "it's" must be up to 100 letters, digits, - and _`},
+		"PowerShell's own words":    {"<powershell>\npowershell.exe -ExecutionPolicy Bypass -File 'C:\\Program Files\\Amazon\\EKS\\Start-EKSBootstrap.ps1' -EKSClusterName 'it''s' -Nope x\n</powershell>\n", `2: -Nope: Start-EKSBootstrap.ps1 takes no such parameter; known are EKSClusterName, KubeletExtraArgs, KubeProxyExtraArgs, Endpoint, APIServerEndpoint, Base64ClusterCA, DNSClusterIP, ServiceCIDR, ExcludedSnatCIDRs, ContainerRuntime|2: -EKSClusterName: "it's" is not a cluster name: up to 100 letters, digits, - and _`},
 		"Windows on IPv6":           {powers + "-ServiceCIDR fd00::/108" + powersEnd, "2: -ServiceCIDR: EKS has no Windows nodes in clusters of IPv6"},
 		"IPv6 without its network":  {script + "/etc/eks/bootstrap.sh c --apiserver-endpoint https://a --b64-cluster-ca YQ== \\\n --ip-family ipv6\n", "3: --ip-family: ipv6 needs --service-ipv6-cidr or --dns-cluster-ip"},
 		"an Outpost without its id": {head + "  cluster: {name: a, apiServerEndpoint: 'https://a', certificateAuthority: YQ==, cidr: 10.0.0.0/16, enableOutpost: true}\n", "4: spec.cluster.id: is missing; a local cluster on an Outpost is identified by this ID"},
@@ -193,7 +193,7 @@ func TestOutpostClustersAreRendered(t *testing.T) {
 	}
 	n.Cluster.Outpost = "a b"
 	_, err = Render("al2023", "", n)
-	assert.EqualError(t, err, `cluster.outpost: "a b" is not an ID of a local cluster`)
+	assert.EqualError(t, err, `cluster.outpost: "a b" is not an ID of a local cluster: up to 100 letters, digits, - and _`)
 }
 
 // Values with quotes and dots are read back unchanged.

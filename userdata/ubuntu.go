@@ -135,10 +135,6 @@ func (c *checker) cloudCommands(field string, list *yaml.Node) int {
 	return called
 }
 
-type errorOf string
-
-func (e errorOf) Error() string { return string(e) }
-
 // cloudCommand checks one entry of runcmd: a line for a shell, or a list of
 // arguments.
 func (c *checker) cloudCommand(field string, n *yaml.Node) int {

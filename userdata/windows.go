@@ -293,18 +293,16 @@ func (c *checker) windowsValues(given map[string]word) {
 			}
 		}
 	}
-	check("EKSClusterName", func(v string) string {
-		if !clusterName().MatchString(v) {
-			return strconv.Quote(v) + " must be up to 100 letters, digits, - and _"
+	says := func(wrong func(string) error) func(string) string {
+		return func(v string) string {
+			if err := wrong(v); err != nil {
+				return err.Error()
+			}
+			return ""
 		}
-		return ""
-	})
-	check("APIServerEndpoint", func(v string) string {
-		if err := nodeconfig.CheckEndpoint(v); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	}
+	check("EKSClusterName", says(nodeconfig.CheckClusterName))
+	check("APIServerEndpoint", says(nodeconfig.CheckEndpoint))
 	check("Base64ClusterCA", func(v string) string {
 		ca, err := nodeconfig.Unbase64(v)
 		if err != nil || len(ca) == 0 {

@@ -101,7 +101,7 @@ func TestValuesAreChecked(t *testing.T) {
 		"--service-ipv4-cidr", "fd00::/108", "--service-ipv6-cidr", "fd00::/108", "--ip-family", "ipv4", "--pause-container-version", "3 5",
 	})
 	require.NoError(t, err)
-	assert.EqualError(t, a.Validate(), `the cluster's name: "a/b" must be up to 100 letters, digits, - and _
+	assert.EqualError(t, a.Validate(), `the cluster's name: "a/b" is not a cluster name: up to 100 letters, digits, - and _
 --apiserver-endpoint: "api-server-endpoint" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com
 --b64-cluster-ca: the value is not base64: illegal base64 data at input byte 0
 --pause-container-version: "3 5" is not an image tag

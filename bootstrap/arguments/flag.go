@@ -204,9 +204,8 @@ func Usage(program string) string {
 }
 
 var (
-	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
-	imageName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,400}[A-Za-z0-9]$`) })
-	imageTag    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
+	imageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,400}[A-Za-z0-9]$`) })
+	imageTag  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
 )
 
 // Validate checks all values and returns the joined errors. Values that
@@ -216,8 +215,8 @@ func (a *Arguments) Validate() error {
 	add := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%s: %s", flag, fmt.Sprintf(format, args...)))
 	}
-	if !clusterName().MatchString(a.Cluster) {
-		add("the cluster's name", "%q must be up to 100 letters, digits, - and _", a.Cluster)
+	if err := nodeconfig.CheckClusterName(a.Cluster); err != nil {
+		add("the cluster's name", "%v", err)
 	}
 	if a.Endpoint != "" {
 		if _, err := nodeconfig.ReadEndpoint(a.Endpoint); err != nil {

@@ -3,7 +3,6 @@ package nodeconfig
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,7 +55,7 @@ func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []st
 	if left.yaml -= len(text); left.yaml < 0 {
 		return nil, nil, fmt.Errorf("the NodeConfigs have more than %d KiB", maxYAML>>10)
 	}
-	dec := yaml.NewDecoder(bytes.NewReader(withoutEscapedSlashes(text)))
+	dec := yaml.NewDecoder(bytes.NewReader(strictjson.AsYAML(text)))
 	for c == nil {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
@@ -83,14 +82,6 @@ func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []st
 		warnings = append(warnings, fmt.Sprintf("line %d: a second YAML document is ignored: Amazon's nodeadm reads the first document only; put the second into a MIME part of its own", next.Line+before))
 	}
 	return c, warnings, nil
-}
-
-// withoutEscapedSlashes returns JSON without \/, which the YAML library does not know.
-func withoutEscapedSlashes(text []byte) []byte {
-	if !bytes.Contains(text, []byte(`\/`)) || !json.Valid(text) {
-		return text
-	}
-	return []byte(strings.NewReplacer(`\\`, `\\`, `\/`, `/`).Replace(string(text)))
 }
 
 func isEmpty(doc *yaml.Node) bool {
@@ -169,7 +160,7 @@ func strategy(text string) string {
 // checkKind runs before all other checks, because every field of a document of another
 // kind is unknown.
 func checkKind(root *yaml.Node) error {
-	version, kind := scalarAt(root, "apiVersion"), scalarAt(root, "kind")
+	version, kind := strictjson.Text(root, "apiVersion"), strictjson.Text(root, "kind")
 	switch {
 	case version == APIVersion && kind == Kind:
 		return nil
@@ -180,15 +171,6 @@ func checkKind(root *yaml.Node) error {
 	default:
 		return fmt.Errorf("line %d: apiVersion %s, kind %s is not a NodeConfig (%s)", root.Line, version, kind, APIVersion)
 	}
-}
-
-func scalarAt(object *yaml.Node, name string) string {
-	for i := 0; i+1 < len(object.Content); i += 2 {
-		if object.Content[i].Value == name && object.Content[i+1].Kind == yaml.ScalarNode {
-			return object.Content[i+1].Value
-		}
-	}
-	return ""
 }
 
 // Merge merges a later document into c. Values of the later document override those of

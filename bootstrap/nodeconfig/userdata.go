@@ -202,7 +202,7 @@ func IsNodeConfig(text []byte) bool {
 	case err != nil:
 		return looksLikeNodeConfig().Match(text)
 	default:
-		return root != nil && scalarAt(root, "apiVersion")+scalarAt(root, "kind") == "" && looksLikeSpec(root)
+		return root != nil && strictjson.Text(root, "apiVersion")+strictjson.Text(root, "kind") == "" && looksLikeSpec(root)
 	}
 }
 
@@ -210,7 +210,7 @@ func IsNodeConfig(text []byte) bool {
 // whatever its first line says to other programs: to YAML, the line is a comment.
 func declares(text []byte) bool {
 	root, err := firstObject(text)
-	return err == nil && root != nil && (strings.HasPrefix(scalarAt(root, "apiVersion"), Group) || scalarAt(root, "kind") == Kind)
+	return err == nil && root != nil && (strings.HasPrefix(strictjson.Text(root, "apiVersion"), Group) || strictjson.Text(root, "kind") == Kind)
 }
 
 // firstObject reads the first document that is not empty; nil if it is not an object.
@@ -218,7 +218,7 @@ func firstObject(text []byte) (*yaml.Node, error) {
 	if len(text) > maxYAML {
 		return nil, tooLarge()
 	}
-	d := yaml.NewDecoder(bytes.NewReader(withoutEscapedSlashes(text)))
+	d := yaml.NewDecoder(bytes.NewReader(strictjson.AsYAML(text)))
 	for range maxDocuments {
 		var doc yaml.Node
 		if err := d.Decode(&doc); err != nil {

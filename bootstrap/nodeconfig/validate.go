@@ -81,8 +81,10 @@ func (p *problems) cluster(c Cluster) {
 			p.add(at+f.name, "is missing; `aws eks describe-cluster` shows the value")
 		}
 	}
-	if c.Name != "" && !clusterName.fits(c.Name) {
-		p.add(at+"name", "%q is not a cluster name: up to 100 letters, digits, - and _", c.Name)
+	if c.Name != "" {
+		if err := CheckClusterName(c.Name); err != nil {
+			p.add(at+"name", "%v", err)
+		}
 	}
 	if c.APIServerEndpoint != "" {
 		if _, err := ReadEndpoint(c.APIServerEndpoint); err != nil {
@@ -102,6 +104,14 @@ func (p *problems) cluster(c Cluster) {
 			p.add(at+"id", "%v", err)
 		}
 	}
+}
+
+// CheckClusterName checks the name of a cluster.
+func CheckClusterName(name string) error {
+	if !clusterName.fits(name) {
+		return fmt.Errorf("%q is not a cluster name: up to 100 letters, digits, - and _", name)
+	}
+	return nil
 }
 
 // CheckOutpostID checks the ID of a local cluster.
@@ -310,4 +320,17 @@ func isNameserver(server string) bool {
 		_, err = netip.ParseAddrPort(address)
 	}
 	return err == nil
+}
+
+// ClusterDNS returns the address of the cluster's DNS in the services' network, in Amazon's
+// form: the last group of the network's address becomes 10, or a for IPv6.
+func ClusterDNS(network netip.Addr) string {
+	if network.Is4() {
+		b := network.As4()
+		b[3] = 10
+		return netip.AddrFrom4(b).String()
+	}
+	b := network.As16()
+	b[14], b[15] = 0, 10
+	return netip.AddrFrom16(b).String()
 }

@@ -334,7 +334,7 @@ func (c Call) dns() ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the services' network: %w", err)
 		}
-		return []string{tenth(network)}, nil
+		return []string{nodeconfig.ClusterDNS(network)}, nil
 	}
 	// EKS's service network is 172.20.0.0/16 if the VPC lies in 10.0.0.0/8, otherwise
 	// 10.100.0.0/16.

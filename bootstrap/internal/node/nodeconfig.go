@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
@@ -52,7 +51,7 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 		Form: NodeConfig, Instance: i, Machine: m,
 		Cluster: Cluster{
 			Name: c.Spec.Cluster.Name, Endpoint: c.Spec.Cluster.APIServerEndpoint, CA: c.Spec.Cluster.CertificateAuthority,
-			DNS: []string{tenth(prefix.Addr())}, IPv6: prefix.Addr().Is6(), Outpost: c.Spec.Cluster.Outpost(), ID: c.Spec.Cluster.ID,
+			DNS: []string{nodeconfig.ClusterDNS(prefix.Addr())}, IPv6: prefix.Addr().Is6(), Outpost: c.Spec.Cluster.Outpost(), ID: c.Spec.Cluster.ID,
 		},
 		Kubelet: Kubelet{
 			Config: c.Spec.Kubelet.Config, Flags: c.Spec.Kubelet.Flags,
@@ -139,23 +138,9 @@ func (n *Node) reservedPods(k nodeconfig.Kubelet, failed []string) int {
 	if k.MaxPodsExpression != "" && len(failed) == 0 {
 		return n.Kubelet.MaxPods
 	}
-	pods := int64(n.Kubelet.MaxPods)
-	take := func(text string) {
-		if number, err := strconv.ParseInt(text, 10, 32); err == nil && number > 0 {
-			pods = number
-		}
-	}
-	take(fmt.Sprint(k.Config["maxPods"]))
-	words := nodeconfig.Split(strings.Join(k.Flags, " "))
-	for i, word := range words { // the last flag overrides earlier ones and the configuration
-		name, value, attached := strings.Cut(word, "=")
-		switch {
-		case name != "--max-pods":
-		case attached:
-			take(value)
-		case i+1 < len(words):
-			take(words[i+1])
-		}
+	pods, ok := kubelet.MaxPods(n.Machine.Kubelet.Minor, k.Config, nodeconfig.Split(strings.Join(k.Flags, " ")))
+	if !ok || pods < 1 || pods > math.MaxInt32 {
+		return n.Kubelet.MaxPods
 	}
 	return int(pods)
 }
@@ -181,18 +166,4 @@ func (n *Node) warnings() []string {
 		list = append(list, "the machine uses cgroup v1, but kubelet 1.35 and later needs cgroup v2; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config")
 	}
 	return list
-}
-
-// tenth returns the address of the cluster's DNS in the services' network, in
-// upstream's form: the last group of an IPv4 network's address becomes 10, and "a"
-// is appended to an IPv6 network's address.
-func tenth(ip netip.Addr) string {
-	if ip.Is4() {
-		b := ip.As4()
-		b[3] = 10
-		return netip.AddrFrom4(b).String()
-	}
-	b := ip.As16()
-	b[14], b[15] = 0, 10
-	return netip.AddrFrom16(b).String()
 }

@@ -40,21 +40,27 @@ var escape = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\\(u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|.)`)
 })
 
+// AsYAML returns JSON as the YAML library reads it: without tabs between values, without
+// \/, and without characters in two halves. Other texts stay.
+func AsYAML(text []byte) []byte {
+	if !json.Valid(text) {
+		return text
+	}
+	return escape().ReplaceAllFunc(bytes.ReplaceAll(text, []byte("\t"), []byte(" ")), func(found []byte) []byte {
+		var whole string
+		if len(found) == 2 && found[1] != '/' {
+			return found
+		}
+		_ = json.Unmarshal(slices.Concat([]byte{'"'}, found, []byte{'"'}), &whole) // the text is valid
+		return []byte(whole)
+	})
+}
+
 // ReadYAML reads one object in YAML, or in JSON, into a struct. The error lists all
 // mistakes, each with its file, line and path. lines has the line of each path.
 func ReadYAML(file string, text []byte, to any) (lines map[string]int, err error) {
-	if json.Valid(text) { // YAML has no tabs between values, and no character in two halves
-		text = escape().ReplaceAllFunc(bytes.ReplaceAll(text, []byte("\t"), []byte(" ")), func(found []byte) []byte {
-			var whole string
-			if len(found) == 2 && found[1] != '/' { // which the YAML library does not know
-				return found
-			}
-			_ = json.Unmarshal(slices.Concat([]byte{'"'}, found, []byte{'"'}), &whole) // the text is valid
-			return []byte(whole)
-		})
-	}
 	var document yaml.Node
-	documents := yaml.NewDecoder(bytes.NewReader(text))
+	documents := yaml.NewDecoder(bytes.NewReader(AsYAML(text)))
 	if err := documents.Decode(&document); errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s: the text is empty", file)
 	} else if err != nil {

@@ -87,9 +87,9 @@ func (f Flag) Problem(value string) string {
 			}
 		}
 	case "mapStringString":
-		form = fmt.Sprintf("a list such as name%svalue", f.between())
+		form = fmt.Sprintf("a list such as name%svalue", f.Between())
 		for pair := range strings.SplitSeq(value, ",") {
-			if pair != "" && !strings.Contains(pair, f.between()) {
+			if pair != "" && !strings.Contains(pair, f.Between()) {
 				err = strconv.ErrSyntax
 			}
 		}
@@ -100,12 +100,27 @@ func (f Flag) Problem(value string) string {
 	return fmt.Sprintf("%q must be %s", value, form)
 }
 
-// between separates name and value of a member.
-func (f Flag) between() string {
-	if f.Name == "eviction-hard" || f.Name == "eviction-soft" {
-		return "<"
+// SetBy returns the flag that sets a field of KubeletConfiguration; ok is false where no
+// kubelet of today has one. A flag of its own sets seccompDefault too.
+func SetBy(field string) (f Flag, ok bool) {
+	for _, f := range Flags() {
+		if f.Field == field && f.Last == "" {
+			return f, true
+		}
 	}
-	return "="
+	f, ok = Flags()["seccomp-default"]
+	return f, ok && field == "seccompDefault"
+}
+
+// Between separates name and value of a member. It is empty for flags without members.
+func (f Flag) Between() string {
+	switch {
+	case f.Name == "eviction-hard", f.Name == "eviction-soft":
+		return "<"
+	case strings.HasPrefix(f.Type, "mapString"):
+		return "="
+	}
+	return ""
 }
 
 func splitList(value string) ([]string, error) {
@@ -148,6 +163,13 @@ func readFlags(minor int, arguments []string) (problems []Problem, fields map[st
 	return problems, c.fields
 }
 
+// MaxPods returns the number of pods that a configuration and arguments set; ok is false
+// where none does. Arguments override the configuration.
+func MaxPods(minor int, config map[string]any, arguments []string) (pods int64, ok bool) {
+	_, fields := readFlags(minor, arguments)
+	return integer(newConfig(minor, nil, config, fields).get("maxPods"))
+}
+
 // apply sets the flag's field. A list or an object that is given twice grows.
 func (f Flag) apply(c config, value string) {
 	switch f.Type {
@@ -166,7 +188,7 @@ func (f Flag) apply(c config, value string) {
 			members = merge(members, old)
 		}
 		for pair := range strings.SplitSeq(value, ",") {
-			name, v, found := strings.Cut(pair, f.between())
+			name, v, found := strings.Cut(pair, f.Between())
 			on, err := strconv.ParseBool(strings.TrimSpace(v))
 			switch {
 			case !found:
