@@ -138,7 +138,7 @@ func (d Debian) build(ctx context.Context, recipe recipe, folder string, log io.
 		return err
 	}
 	root := filepath.Join(folder, "root")
-	if err := d.bootstrap(ctx, recipe, root, log); err != nil {
+	if err := d.bootstrap(ctx, recipe, root); err != nil {
 		return err
 	}
 	if err := recipe.layDown(root); err != nil {
@@ -151,7 +151,7 @@ func (d Debian) build(ctx context.Context, recipe recipe, folder string, log io.
 }
 
 // bootstrap runs mmdebstrap against the mirror, served on a loopback port.
-func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log io.Writer) error {
+func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string) error {
 	mirror := d.Mirror
 	if mirror == nil {
 		upstream, err := aptmirror.HostUpstream(ctx)
@@ -211,10 +211,9 @@ func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string, log i
 	// The kernel sends Pdeathsig when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "TMPDIR="+filepath.Dir(root), "LC_ALL=C.UTF-8")
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("running mmdebstrap (its output is in the log): %w", errors.Join(context.Cause(ctx), err))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running mmdebstrap: %w:\n%s", errors.Join(context.Cause(ctx), err), out)
 	}
 	return nil
 }

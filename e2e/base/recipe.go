@@ -200,8 +200,8 @@ const lockPause = 2 * time.Second
 
 // Install makes sure that Debian packages are installed on the host, for
 // harnesses that need their programs. If packages are missing, it runs apt-get
-// as root. It refreshes the package lists only after a first failure. The
-// output of apt-get goes to log.
+// as root. It refreshes the package lists only after a first failure. The error
+// has the output of apt-get.
 func Install(ctx context.Context, log io.Writer, packages ...string) error {
 	missing, err := missing(ctx, packages)
 	if err != nil || len(missing) == 0 {
@@ -213,13 +213,13 @@ func Install(ctx context.Context, log io.Writer, packages ...string) error {
 	}
 	fmt.Fprintf(log, "installing host packages: %s\n", strings.Join(missing, " "))
 	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
-	if err := aptGet(ctx, log, install...); err == nil {
+	if err := aptGet(ctx, install...); err == nil {
 		return nil
 	}
-	if err := aptGet(ctx, log, "update"); err != nil {
+	if err := aptGet(ctx, "update"); err != nil {
 		return fmt.Errorf("installing %s: %w", strings.Join(missing, ", "), err)
 	}
-	if err := aptGet(ctx, log, install...); err != nil {
+	if err := aptGet(ctx, install...); err != nil {
 		return fmt.Errorf("installing %s: %w", strings.Join(missing, ", "), err)
 	}
 	return nil
@@ -254,19 +254,16 @@ func absent(packages []string, status string) []string {
 	return names
 }
 
-func aptGet(ctx context.Context, log io.Writer, args ...string) error {
+func aptGet(ctx context.Context, args ...string) error {
 	for {
-		var tail bytes.Buffer
 		cmd := exec.CommandContext(ctx, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=600"}, args...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-		cmd.Stdout = log
-		cmd.Stderr = io.MultiWriter(log, &tail)
-		err := cmd.Run()
+		out, err := cmd.CombinedOutput()
 		if err == nil {
 			return nil
 		}
-		if !strings.Contains(tail.String(), "Could not get lock") {
-			return fmt.Errorf("running apt-get %s: %w: %s", args[0], err, strings.TrimSpace(tail.String()))
+		if !bytes.Contains(out, []byte("Could not get lock")) {
+			return fmt.Errorf("running apt-get %s: %w:\n%s", args[0], err, out)
 		}
 		select {
 		case <-ctx.Done():
