@@ -13,7 +13,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -275,4 +277,17 @@ func TestSwapFileAndItsFstabLineAreRemoved(t *testing.T) {
 	apply(t, h, Spec{Only: []string{"swap"}})
 	assert.NoFileExists(t, filepath.Join(root, "swapfile"))
 	assert.Equal(t, "UUID=1 / ext4 defaults 0 1\n/dev/sdb none swap sw 0 0\n", snapshot(t, root)["/etc/fstab"])
+}
+
+// TestAnOfflineRootHasNoKernelState: swap and mounts are those of the machine around it.
+func TestAnOfflineRootHasNoKernelState(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		hosttest.Lay(t, "/", map[string]string{"swapfile": "memory", "etc/fstab": "", "var/lib/kubelet/": "", "tmp/swaps": "/swapfile file 1 1 1\n"})
+		require.NoError(t, unix.Mount("/tmp/swaps", "/proc/swaps", "", unix.MS_BIND, ""))
+		require.NoError(t, unix.Mount("tmpfs", "/var/lib/kubelet", "tmpfs", unix.MS_NOEXEC, ""))
+		apply(t, h, Spec{Only: []string{"swap"}})
+		assert.NoFileExists(t, "/swapfile")
+		_, checks := plan.Look(t.Context(), h, selected(t, Spec{Only: []string{"noexec-volumes"}}, ToAudit), nil)
+		assert.Empty(t, checks[0].Notes)
+	})
 }

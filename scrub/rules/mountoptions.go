@@ -97,7 +97,7 @@ type mountLine struct {
 func mountLines(d *rule.Draft) []mountLine {
 	var all []mountLine
 	tables := []string{fstab}
-	if d.Host.IsLive() {
+	if d.Host.HasSystemd() {
 		tables = append(tables, "/proc/self/mounts")
 	}
 	d.EachLine(tables, func(name string, number int, line string) {

@@ -16,7 +16,7 @@ import (
 // finding: its memory must go elsewhere first.
 func unusedSwapFiles(d *rule.Draft) {
 	active := ""
-	if d.Host.IsLive() {
+	if d.Host.HasSystemd() {
 		active = string(d.Content("/proc/swaps"))
 	}
 	for _, name := range d.Paths[1:] {
