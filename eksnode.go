@@ -50,6 +50,7 @@
 package eksnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -253,6 +254,12 @@ func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			return errors.New("Options.DryRun has no effect on an audit, which changes nothing")
 		}
 		rules, err := o.rules(h, spec.Distro, &r)
+		if spec.Node == scrub.NodeNo && spec.Distro == "" && errors.Is(err, distros.ErrUnknown) {
+			rules, err = scrub.Extend(distros.ScrubRules(), o.Rules)
+		}
+		if errors.Is(err, distros.ErrUnknown) {
+			return surface.Errorf("%w; an audit of what is no node needs no known distribution: set %s", err, surface.Name("node").Is("no"))
+		}
 		if err != nil {
 			return err
 		}
@@ -296,11 +303,8 @@ func (o Options) detect(h *host.Host, override string, r *plan.Report) (d distro
 	default:
 		d, release, err = o.Distro.ForHost(h)
 	}
-	if err != nil {
-		return d, err
-	}
-	r.Machine.Distro, r.Machine.Version = d.ID, release.VersionID
-	return d, nil
+	r.Machine.Distro, r.Machine.Version = cmp.Or(d.ID, release.ID), release.VersionID
+	return d, err
 }
 
 // rules returns the machine's rules beside those of scrub.Table.

@@ -77,7 +77,11 @@ func TestUnknownDistributionsAreRefused(t *testing.T) {
 			_, err = eksnode.Scrub(t.Context(), h, scrub.Spec{}, eksnode.Options{})
 			require.EqualError(t, err, test.want)
 			_, err = eksnode.Audit(t.Context(), h, scrub.Spec{}, eksnode.Options{})
-			require.EqualError(t, err, test.want)
+			require.EqualError(t, err, test.want+`; an audit of what is no node needs no known distribution: set node = "no"`)
+			r, err = eksnode.Audit(t.Context(), h, scrub.Spec{Node: scrub.NodeNo}, eksnode.Options{})
+			require.NoError(t, err)
+			assert.NotEmpty(t, r.Machine.Distro)
+			assert.Equal(t, plan.Findings, r.Result)
 			assert.Equal(t, before, tree(t, root))
 		})
 	}

@@ -1,6 +1,7 @@
 package distros
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
+// ErrUnknown means that os-release(5) of a machine names no known distribution.
+var ErrUnknown = errors.New("the distribution is not known")
+
+// unknownError is an error of Detect that is ErrUnknown.
+type unknownError struct{ error }
+
+func (unknownError) Is(target error) bool { return target == ErrUnknown }
+func (e unknownError) Unwrap() error      { return e.error }
+
 // byName is the option that overrides os-release(5).
 const byName = surface.Name("distro")
 
@@ -16,7 +26,7 @@ const byName = surface.Name("distro")
 // distribution and wins over os-release(5). Without override, ID and VERSION_ID
 // of os-release(5) must both be known. ID_LIKE is never used, because it would
 // confuse Amazon Linux 2 with a Red Hat that has NetworkManager; only the hint
-// in the error names it.
+// in the error names it. Where os-release(5) does not help, the error is ErrUnknown.
 func Detect(h *host.Host, override string) (Distro, Release, error) {
 	release, err := ReadRelease(h)
 	if override != "" {
@@ -24,10 +34,14 @@ func Detect(h *host.Host, override string) (Distro, Release, error) {
 		return d.of(release.VersionID), release, err
 	}
 	if err != nil {
-		return Distro{}, release, surface.Errorf("%w; name the distribution with %s, one of %s", err, surface.Words{HCL: `distro = "…"`, Flags: "--distro …"}, strings.Join(IDs(), ", "))
+		err = surface.Errorf("%w; name the distribution with %s, one of %s", err, surface.Words{HCL: `distro = "…"`, Flags: "--distro …"}, strings.Join(IDs(), ", "))
+		return Distro{}, release, unknownError{err}
 	}
 	d, err := match(release)
-	return d.of(release.VersionID), release, err
+	if err != nil {
+		return Distro{}, release, unknownError{err}
+	}
+	return d.of(release.VersionID), release, nil
 }
 
 // ForHost returns the distribution as the release that a machine has. It is for a

@@ -7,6 +7,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
+	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
 // All returns the known distributions, sorted by ID. Each is a function in its
@@ -40,6 +41,20 @@ func All() []Distro {
 	}
 	slices.SortFunc(all, func(a, b Distro) int { return strings.Compare(a.ID, b.ID) })
 	return all
+}
+
+// ScrubRules returns the rules of all distributions, for a machine whose distribution is
+// not known.
+func ScrubRules() []scrub.Rule {
+	var rules []scrub.Rule
+	for _, d := range All() {
+		for _, r := range d.ScrubRules() {
+			if !slices.ContainsFunc(rules, func(other scrub.Rule) bool { return other.ID == r.ID }) {
+				rules = append(rules, r)
+			}
+		}
+	}
+	return rules
 }
 
 // AllUnprovisioned returns the systems that are refused by name, sorted by ID.

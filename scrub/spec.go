@@ -29,8 +29,10 @@ type Spec struct {
 	// zeros where discard is not supported. Without this, removed files stay readable in a
 	// snapshot. Filling makes the snapshot as large as the disk.
 	WipeFreeSpace bool `json:"wipe_free_space,omitempty" mapstructure:"wipe_free_space"`
-	// Whether the machine must be a node; see Node. Defaults to `yes`.
-	Node Node `json:"node,omitempty" mapstructure:"-"`
+	// Effect of the rules for nodes: `yes`, `no` for what is no node, or `auto` for what
+	// may be one. With `no`, an audit needs no known distribution. Defaults to `yes`, or
+	// `auto` without a scrub.
+	Node Node `json:"node,omitempty" mapstructure:"node"`
 	// Effect of the final audit on the result: `fail`, `warn` or `off`. With
 	// `fail`, the scrub fails when the audit finds something or a rule could not
 	// run. With `off`, no audit runs. The audit runs the rules that `rules` and

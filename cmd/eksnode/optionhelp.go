@@ -63,6 +63,7 @@ func scrubHelp() map[string]string {
 		"skip_rules":      "rules, phases or groups to skip",
 		"hash":            "record the SHA-256 of each removed file in the report",
 		"wipe_free_space": "discard the free space of the machine's disks at the end, or fill it with zeros where discard is not supported",
+		"node":            "effect of the rules for nodes: yes, no for what is no node, or auto for what may be one (default: yes, or auto without a scrub)",
 		"audit":           "effect of the final audit on the result: fail, warn or off (default \"fail\")",
 		"rules_file":      "YAML file with additional rules to run",
 	}
@@ -75,6 +76,7 @@ func importHelp() map[string]string {
 		"ami_description":            "description of the AMI",
 		"audit":                      "effect of an audit of the disk before the upload: fail, warn or off (default \"fail\")",
 		"skip_rules":                 "rules, phases or groups that the audit skips",
+		"node":                       "effect of the audit's rules for nodes: yes, no for a disk of any Linux that is no node, or auto for a disk that may be one (default \"yes\")",
 		"root_partition":             "number of the root partition (default: the partition with the type, label or content of a root)",
 		"ami_architecture":           "architecture, x86_64 or arm64 (default: that of the boot loader or of the programs on the disk)",
 		"boot_mode":                  "boot mode, legacy-bios, uefi or uefi-preferred (default: what the disk can boot)",

@@ -41,17 +41,7 @@ func (s *selection) check(mode scrub.Mode) error {
 			return err
 		}
 	}
-	return s.spec.Validate(mode, distroRules())
-}
-
-// distroRules are the rules of all distributions. The distribution of the machine
-// is not known yet.
-func distroRules() []scrub.Rule {
-	var rules []scrub.Rule
-	for _, d := range distros.All() {
-		rules = append(rules, d.ScrubRules()...)
-	}
-	return rules
+	return s.spec.Validate(mode, distros.ScrubRules())
 }
 
 // flags makes the flags; with chosen names, of those options alone.
@@ -67,15 +57,13 @@ func (s *selection) rootFlag(cmd *cobra.Command) {
 
 // auditFlags makes the flags of an audit.
 func (s *selection) auditFlags(cmd *cobra.Command) {
-	s.flags(cmd, "distro", "rules", "skip_rules")
 	s.spec.Node = scrub.NodeAuto
-	cmd.Flags().StringVar((*string)(&s.spec.Node), "node", string(scrub.NodeAuto),
-		"yes: a machine that is not a node is a finding; no: no rules for nodes; auto: only on a machine with something of a node")
+	s.flags(cmd, "distro", "rules", "skip_rules", "node")
 }
 
 // begin prepares the output of a scrub or an audit.
 func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool) error {
-	s.out.rules = slices.Concat(scrub.Table(), distroRules())
+	s.out.rules = slices.Concat(scrub.Table(), distros.ScrubRules())
 	for _, own := range s.spec.Own {
 		s.out.rules = append(s.out.rules, own.AsOwn())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -196,6 +197,9 @@ func next(r plan.Report) string {
 			command += " on the machine before its capture"
 		case r.Machine.Root != "/":
 			command += " --root " + shown(r.Machine.Root)
+		}
+		if !slices.Contains(distros.IDs(), r.Machine.Distro) {
+			command += ", with the name of a similar distribution as --distro,"
 		}
 		steps = append(steps, fmt.Sprintf("%s settles %s", command, show.Count(scrubs, "finding")))
 	}

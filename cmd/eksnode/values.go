@@ -112,7 +112,7 @@ func pairs(names []string) []string {
 
 // ruleNames completes rules and groups, also those of the file of --rules-file.
 func ruleNames(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-	rules := append(scrub.Table(), distroRules()...)
+	rules := append(scrub.Table(), distros.ScrubRules()...)
 	if file := cmd.Flag("rules-file"); file != nil && file.Changed {
 		s := selection{local: scrub.Local{RulesFile: file.Value.String()}}
 		if err := s.check(scrub.ToList); err == nil { // otherwise the command reports the error

@@ -166,6 +166,7 @@ type extra struct {
 // Links to related pages.
 const (
 	seeAMIs       = "[Keep AMIs in regions and accounts](../../amis.md)"
+	seeDisks      = "[Disks and AMIs of any Linux](../../disks.md)"
 	seeAWS        = "[Quickstart on AWS](../../quickstart-aws.md)"
 	seeBuild      = "[Build an image](../../build.md)"
 	seeScrub      = "[Scrub and audit](../../scrub-and-audit.md)"
@@ -203,7 +204,9 @@ func extras() map[string]extra {
 			[]string{seeJoin, seeTrouble}},
 		"ami": {usual, []string{seeAWS, seePublish}},
 		"ami import": {[3]string{"success, or a plan was printed", "the audit found something, and nothing was uploaded", "wrong usage, the command failed, or some checks of the audit could not run"},
-			[]string{seeAMIs, seeScrub}},
+			[]string{seeDisks, seeScrub}},
+		"ami export": {usual, []string{seeDisks}},
+		"ami diff":   {usual, []string{seeDisks}},
 		"ami promote": {[3]string{"success", "a check failed, and nothing was changed", "wrong usage, the command failed, or a region could not be read"},
 			[]string{seeAMIs, seePublish}},
 		"ami retire":     {[3]string{"success, or a plan was printed", "an AMI or a snapshot could not be changed", "wrong usage, the command failed, or some references could not be read"}, []string{seeAMIs, seeAWS}},

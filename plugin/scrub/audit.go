@@ -1,6 +1,7 @@
 package scrub
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -39,7 +40,7 @@ func (a *Audit) Prepare(raws ...any) error {
 		}
 	}
 	err := a.prepare("eksnode-audit", scrub.ToAudit, raws)
-	a.config.Node = scrub.NodeAuto
+	a.config.Node = cmp.Or(a.config.Node, scrub.NodeAuto)
 	return err
 }
 

@@ -26,6 +26,10 @@ func TestAuditChecksItsRules(t *testing.T) {
 	var a Audit
 	require.NoError(t, a.Prepare(fields{"rules": []any{"inspect"}, "distro": "debian"}), "a scrub would change nothing")
 	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"inspect"}, Node: scrub.NodeAuto}, a.config.Spec)
+	a = Audit{}
+	require.NoError(t, a.Prepare(fields{"node": "no"}))
+	assert.Equal(t, scrub.NodeNo, a.config.Node)
+	require.ErrorContains(t, a.Prepare(fields{"node": "none"}), `node: "none" is not known; known: auto, yes, no`)
 	require.ErrorContains(t, a.Prepare(fields{"rules": []any{"quiesce"}}), "so an audit would check nothing")
 	require.ErrorContains(t, a.Prepare(fields{"rulez": []any{"x"}}), `unknown configuration key: '"rulez"'`)
 	require.ErrorContains(t, a.Prepare(fields{"distro": "slackware"}), `distro "slackware" is not known`)

@@ -84,6 +84,9 @@ func (e *AuditError) Error() string {
 	return "the audit of the disk found what an image must not have; scrub the machine before its capture"
 }
 
+// Unwrap returns the error of the audit.
+func (e *AuditError) Unwrap() error { return e.Report.Err }
+
 // run is a running import.
 type run struct {
 	Import
@@ -193,8 +196,9 @@ func (r *run) gate(ctx context.Context) error {
 	}
 	made := &r.result.Manifest
 	report, err := diskaudit.Audit{
-		Image: r.image, Layout: r.layout, Root: r.Spec.Partition, Spec: scrub.Spec{Skip: r.Spec.SkipRules}, Manifest: made,
-		Whole: r.Spec.StatementKey != "",
+		Image: r.image, Layout: r.layout, Root: r.Spec.Partition,
+		Spec:     scrub.Spec{Skip: r.Spec.SkipRules, Node: scrub.Node(r.Spec.Node)},
+		Manifest: made, Whole: r.Spec.StatementKey != "",
 	}.Run(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -240,6 +244,9 @@ type Spec struct {
 	Audit string `mapstructure:"audit"`
 	// Rules, phases or groups that the audit skips.
 	SkipRules []string `mapstructure:"skip_rules"`
+	// Effect of the audit's rules for nodes: `yes`, `no` for a disk of any Linux that is
+	// no node, or `auto` for a disk that may be one. Defaults to `yes`.
+	Node string `mapstructure:"node"`
 	// Number of the root partition. Defaults to the partition with the type, label or
 	// content of a root.
 	Partition int `mapstructure:"root_partition"`

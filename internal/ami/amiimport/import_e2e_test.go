@@ -64,7 +64,7 @@ func clean(t *testing.T) map[string]string {
 func imported(t *testing.T, path string, change func(*amiimport.Import)) (amiimport.Result, error) {
 	t.Helper()
 	i := amiimport.Import{
-		Spec: amiimport.Spec{Name: "node", SkipRules: []string{"not-a-node"}, Architecture: "x86_64", Tags: map[string]string{"eksnode:distro": "debian"}},
+		Spec: amiimport.Spec{Name: "node", Node: "no", Architecture: "x86_64", Tags: map[string]string{"eksnode:distro": "debian"}},
 		Disk: path, Folder: t.TempDir(), Say: t.Logf,
 		Open: func(ctx context.Context) (*awsapi.AWS, error) {
 			return awsapi.Open(ctx, awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond})
@@ -238,7 +238,7 @@ func everything(t *testing.T, w *aws.World, disk, key, action string) error {
 }
 
 // unaudited leaves the audit out, which makes no call.
-func unaudited(i *amiimport.Import) { i.Spec.Audit, i.Spec.SkipRules = string(scrub.AuditOff), nil }
+func unaudited(i *amiimport.Import) { i.Spec.Audit, i.Spec.Node = string(scrub.AuditOff), "" }
 
 // The printed policy is enough for every call of an import, and no action of it can be
 // left out.

@@ -78,7 +78,7 @@ func (s Spec) checkWords(f *faults) {
 		value   string
 		allowed []string
 	}{
-		{"audit", s.Audit, scrub.Audits()}, {"ami_architecture", s.Architecture, Architectures()}, {"boot_mode", s.BootMode, BootModes()},
+		{"audit", s.Audit, scrub.Audits()}, {"node", s.Node, scrub.Nodes()}, {"ami_architecture", s.Architecture, Architectures()}, {"boot_mode", s.BootMode, BootModes()},
 		{"tpm_support", s.TPM, []string{tpm}}, {"imds_support", s.IMDS, IMDSSupports()}, {"volume_type", s.VolumeType, VolumeTypes()},
 	} {
 		f.when(one.value != "" && !slices.Contains(one.allowed, one.value), "%s: %q is not known; known: %s", one.field, one.value, strings.Join(one.allowed, ", "))
@@ -95,12 +95,10 @@ func (s Spec) checkWords(f *faults) {
 	off := s.Audit == string(scrub.AuditOff)
 	s.checkStatement(f)
 	f.when(len(s.SkipRules) > 0 && off, "%s has no effect without an audit", surface.Name("skip_rules"))
+	f.when(s.Node != "" && off, "%s has no effect without an audit", surface.Name("node"))
 	f.when(s.Partition != 0 && off, "%s has no effect without an audit", surface.Name("root_partition"))
-	var rules []scrub.Rule // the distribution is not known yet
-	for _, d := range distros.All() {
-		rules = append(rules, d.ScrubRules()...)
-	}
-	if err := (scrub.Spec{Skip: s.SkipRules}).Validate(scrub.ToAudit, rules); err != nil {
+	// The distribution is not known yet.
+	if err := (scrub.Spec{Skip: s.SkipRules}).Validate(scrub.ToAudit, distros.ScrubRules()); err != nil {
 		f.errs = append(f.errs, err)
 	}
 }

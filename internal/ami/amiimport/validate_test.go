@@ -33,6 +33,11 @@ func TestFaultsOfASpec(t *testing.T) {
 		many[strings.Repeat("x", n+1)] = ""
 	}
 	for want, change := range map[string]func(*amiimport.Spec){
+		`--node: "none" is not known; known: auto, yes, no`: func(s *amiimport.Spec) { s.Node = "none" },
+		`--node has no effect without an audit`: func(s *amiimport.Spec) {
+			s.Audit, s.SkipRules, s.Partition, s.Node = "off", nil, 0, "no"
+		},
+
 		`--ami-name: "" is not a name of 3 to 128 letters, digits and ()[] ./-'@_`:                     func(s *amiimport.Spec) { s.Name = "" },
 		`--ami-name: "a*b" is not a name`:                                                              func(s *amiimport.Spec) { s.Name = "a*b" },
 		`--ami-description: the text has more than 255 characters`:                                     func(s *amiimport.Spec) { s.Description += "a" },

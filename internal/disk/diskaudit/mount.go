@@ -19,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // Child runs the task of this process, if it is a child that this package started. work
@@ -87,7 +88,8 @@ func (t task) audit(ctx context.Context) (answer, error) {
 			return answer{}, err
 		}
 	}
-	m.answer.Report, _ = eksnode.Audit(ctx, h, *t.Spec, eksnode.Options{}) // the report has the error too
+	m.answer.Report, err = eksnode.Audit(ctx, h, *t.Spec, eksnode.Options{})
+	m.answer.InFlags = surface.InFlags(err) // the report has the error in HCL
 	return m.answer, nil
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -67,6 +68,8 @@ type source struct {
 // answer is what the child writes to its standard output.
 type answer struct {
 	Report plan.Report
+	// InFlags is the report's error for a person who uses flags.
+	InFlags string
 	// Manifest is the image's, or nil.
 	Manifest *manifest.Manifest
 	// Root is the number of the root partition.
@@ -200,6 +203,9 @@ func mountable(p disk.Partition) bool { return p.IsLinux() || p.Kind == disk.Kin
 // report completes the child's report.
 func (a Audit) report(from answer) plan.Report {
 	r := from.Report
+	if r.Error != "" {
+		r.Err = surface.Errorf("%s", surface.Words{HCL: r.Error, Flags: from.InFlags})
+	}
 	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), from.Root
 	r.Warnings = append(r.Warnings, from.Notes...)
 	if len(from.Unchecked) > 0 {
