@@ -264,7 +264,7 @@ func (s Services) FromArguments(ctx context.Context, h *host.Host, a *arguments.
 		if err != nil {
 			return nil, fmt.Errorf("describing the cluster %s: %w; set --apiserver-endpoint and --b64-cluster-ca to skip this request", a.Cluster, err)
 		}
-		call.Described = &described
+		call.Take(described)
 	}
 	if call.Instance, err = s.facts(ctx, aws, call.Wants()); err != nil {
 		return nil, err

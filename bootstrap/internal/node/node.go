@@ -4,6 +4,8 @@
 package node
 
 import (
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,10 +193,8 @@ type Described struct {
 // Call is a call of bootstrap.sh and the facts that were gathered for it.
 type Call struct {
 	*arguments.Arguments
-	// Described is nil when DescribeCluster was not needed.
-	Described *Described
-	Instance  instance.Facts
-	Machine   machine.Facts
+	Instance instance.Facts
+	Machine  machine.Facts
 	// KubeletConfig is the kubelet's template from the machine. Users edit this
 	// file before they call bootstrap.sh.
 	KubeletConfig []byte
@@ -207,21 +207,30 @@ type Call struct {
 	Image nodeconfig.Spec
 }
 
-// Networks returns the networks of the cluster's services, as far as they are known.
-func (c Call) Networks() []string { return []string{c.ipv4CIDR(), c.ipv6CIDR()} }
-
-// Family returns the cluster's address family, ipv4 or ipv6.
-func (c Call) Family() string {
-	switch {
-	case c.IPFamily != "":
-		return c.IPFamily
-	case c.ServiceIPv6CIDR != "":
-		return "ipv6"
-	case c.Described != nil && c.Described.IPFamily != "":
-		return c.Described.IPFamily
-	default:
-		return "ipv4"
+// Take overrides the arguments with what DescribeCluster returns, as Amazon Linux 2's script
+// does. The flags decide about the address family and an Outpost.
+func (c *Call) Take(d Described) {
+	a := *c.Arguments
+	a.Endpoint, a.CA = d.Endpoint, base64.StdEncoding.EncodeToString(d.CA)
+	a.ClusterID = cmp.Or(d.ID, a.ClusterID)
+	if a.Outpost == nil {
+		a.Outpost = &d.Outpost
 	}
+	a.IPFamily = cmp.Or(c.Family(), d.IPFamily, "ipv4")
+	a.ServiceIPv4CIDR = cmp.Or(d.IPv4CIDR, a.ServiceIPv4CIDR)
+	a.ServiceIPv6CIDR = cmp.Or(d.IPv6CIDR, a.ServiceIPv6CIDR)
+	c.Arguments = &a
+}
+
+// Networks returns the networks of the cluster's services, as far as they are known.
+func (c Call) Networks() []string { return []string{c.ipv4CIDR(), c.ServiceIPv6CIDR} }
+
+// Family returns the cluster's address family, ipv4 or ipv6; empty if nothing says it.
+func (c Call) Family() string {
+	if c.IPFamily == "" && c.ServiceIPv6CIDR != "" {
+		return "ipv6"
+	}
+	return c.IPFamily
 }
 
 // Wants returns the facts about the instance that the call needs.
@@ -236,23 +245,12 @@ func (c Call) Wants() instance.Wants {
 	}
 }
 
-// ipv4CIDR returns the network of the cluster's services. DescribeCluster overrides
-// the flag, as in Amazon Linux 2's script.
+// ipv4CIDR returns the network of the cluster's services.
 func (c Call) ipv4CIDR() string {
-	if c.Described != nil && c.Described.IPv4CIDR != "" {
-		return c.Described.IPv4CIDR
-	}
 	if c.ServiceIPv4CIDR == arguments.NoNetwork {
 		return ""
 	}
 	return c.ServiceIPv4CIDR
-}
-
-func (c Call) ipv6CIDR() string {
-	if c.Described != nil && c.Described.IPv6CIDR != "" {
-		return c.Described.IPv6CIDR
-	}
-	return c.ServiceIPv6CIDR
 }
 
 // Node returns the node to configure. The warnings name features that the machine
@@ -298,21 +296,11 @@ func (c Call) Node() (*Node, []string, error) {
 var strategies = map[string]string{"raid0": nodeconfig.RAID0, "raid10": nodeconfig.RAID10, "mount": nodeconfig.Mount}
 
 func (c Call) cluster(to *Cluster) error {
-	if d := c.Described; d != nil {
-		to.Endpoint, to.CA, to.Outpost = d.Endpoint, d.CA, d.Outpost
-		if d.ID != "" {
-			to.ID = d.ID
-		}
-	} else {
-		ca, err := nodeconfig.Unbase64(c.CA)
-		if err != nil {
-			return fmt.Errorf("--b64-cluster-ca: %w", err)
-		}
-		to.CA = ca
+	ca, err := nodeconfig.Unbase64(c.CA)
+	if err != nil {
+		return fmt.Errorf("--b64-cluster-ca: %w", err)
 	}
-	if c.Outpost != nil {
-		to.Outpost = *c.Outpost
-	}
+	to.CA, to.Outpost = ca, c.Outpost != nil && *c.Outpost
 	if to.Outpost && to.ID == "" {
 		return errors.New("--cluster-id is missing: a local cluster on an Outpost is identified by this ID")
 	}
@@ -325,7 +313,7 @@ func (c Call) dns() ([]string, error) {
 	}
 	cidr := c.ipv4CIDR()
 	if c.Family() == "ipv6" {
-		if cidr = c.ipv6CIDR(); cidr == "" {
+		if cidr = c.ServiceIPv6CIDR; cidr == "" {
 			return nil, errors.New("an IPv6 cluster needs --service-ipv6-cidr or --dns-cluster-ip")
 		}
 	}

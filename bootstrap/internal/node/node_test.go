@@ -52,7 +52,10 @@ func TestClusterDNS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := parse(t, c.args...)
-			call.Described, call.Instance.VPCNetworks = c.described, c.networks
+			call.Instance.VPCNetworks = c.networks
+			if c.described != nil {
+				call.Take(*c.described)
+			}
 			n, _, err := call.Node()
 			require.NoError(t, err)
 			assert.Equal(t, c.want, n.Cluster.DNS)
@@ -77,7 +80,9 @@ func TestOutpostNeedsAnID(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := parse(t, c.args...)
-			call.Described = c.described
+			if c.described != nil {
+				call.Take(*c.described)
+			}
 			n, _, err := call.Node()
 			require.NoError(t, err)
 			assert.Equal(t, c.outpost, n.Cluster.Outpost)
