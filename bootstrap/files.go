@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spf13/afero"
 
@@ -22,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -201,9 +200,7 @@ func emptied(content, shipped []byte, call *node.Call) (back []byte, own bool) {
 }
 
 // eksPause matches EKS's pause image of any region in containerd's configuration.
-var eksPause = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`((?m)^\s*(?:sandbox_image|sandbox)\s*=\s*")\d{12}\.dkr[.-]ecr[^"]*/eks/pause[:@][^"]*(")`)
-})
+var eksPause = show.Regexp(`((?m)^\s*(?:sandbox_image|sandbox)\s*=\s*")\d{12}\.dkr[.-]ecr[^"]*/eks/pause[:@][^"]*(")`)
 
 // system makes systemd and systemd-resolved read their changed files.
 type system struct{ files []render.File }

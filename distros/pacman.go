@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
@@ -111,7 +110,7 @@ func (pacmanManager) Clean(_ context.Context, h *host.Host) error {
 	return while(cleaning, err)
 }
 
-var processFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+$`) })
+var processFile = show.Regexp(`^[0-9]+$`)
 
 // Leftover returns the lock of a killed pacman: the file stays, but no process
 // has it open.

@@ -2,10 +2,9 @@ package distros
 
 import (
 	"fmt"
-	"regexp"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -43,7 +42,7 @@ func packageState(manager, source string, look func(*scrub.Draft), paths ...stri
 	}
 }
 
-var packageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9@_][A-Za-z0-9@+._:~^-]{0,254}$`) })
+var packageName = show.Regexp(`^[A-Za-z0-9@_][A-Za-z0-9@+._:~^-]{0,254}$`)
 
 // plainName returns a name from a database for messages and commands. A name
 // that no package can have is cut and quoted.

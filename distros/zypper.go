@@ -3,12 +3,11 @@ package distros
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -74,7 +73,7 @@ func (m zypperManager) Hold(ctx context.Context, h *host.Host, names []string) e
 	return while(holding, m.tool.run(ctx, h, append(zypperLine("addlock", "--"), names...)))
 }
 
-var lockedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^solvable_name: (\S+)$`) })
+var lockedName = show.Regexp(`(?m)^solvable_name: (\S+)$`)
 
 // Held reads zypp's list of locks.
 func (zypperManager) Held(h *host.Host, names []string) ([]string, error) {

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
@@ -251,9 +249,7 @@ func (c *checker) bootstrap(line int, before, words []word) {
 	c.taints = append(c.taints, taintsOfFlags(extra)...)
 }
 
-var flagError = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(unknown flag )?(-[^\s;:]+)(?: needs a value)?(.*)$`)
-})
+var flagError = show.Regexp(`^(unknown flag )?(-[^\s;:]+)(?: needs a value)?(.*)$`)
 
 func (c *checker) arguments(line int, lines map[string]int, err error) {
 	unknown := strings.Contains("\n"+err.Error(), "\nunknown flag ")

@@ -3,15 +3,14 @@ package userdata
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
@@ -94,7 +93,7 @@ func (p placed) line(path string) (line, depth int) {
 	return lineOf(p.node.Content[0], path)
 }
 
-var index = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\[(\d+)\]`) })
+var index = show.Regexp(`^\[(\d+)\]`)
 
 // lineOf follows a path such as spec.kubelet.flags[0]. Names may hold dots.
 func lineOf(n *yaml.Node, path string) (line, depth int) {
@@ -316,9 +315,7 @@ func (c *checker) atPath(places []placed, path string, warning bool, said string
 	c.in(at, func() { c.either(warning, best, path, said) })
 }
 
-var placedError = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
-})
+var placedError = show.Regexp(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)
 
 func (c *checker) lines(err error) { c.each(err.Error(), c.fail) }
 

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 func renderBottlerocket(n Node, _ Family) ([]byte, error) {
@@ -189,9 +188,7 @@ func mergeSettings(text string, more map[string]any) ([]byte, error) {
 func tomlText(text string) string { return `"` + text + `"` }
 
 // settingsLine is a table, a dotted key or an inline table below settings.
-var settingsLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(\[{1,2} *["']?settings["']? *[].]|["']?settings["']? *(\.|= *\{))`)
-})
+var settingsLine = show.Regexp(`^(\[{1,2} *["']?settings["']? *[].]|["']?settings["']? *(\.|= *\{))`)
 
 func isBottlerocket(text string) bool {
 	for line := range strings.Lines(text) {

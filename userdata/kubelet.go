@@ -3,11 +3,9 @@ package userdata
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -62,7 +60,7 @@ func kubeletChoices() map[string][]string {
 	}
 }
 
-var percentage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+(\.[0-9]+)?%$`) })
+var percentage = show.Regexp(`^[0-9]+(\.[0-9]+)?%$`)
 
 // evictionSignals are what the kubelet observes (pkg/kubelet/eviction/api).
 func evictionSignals() []string {

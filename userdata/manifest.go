@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -26,7 +24,7 @@ import (
 // registration.go).
 const unregistered = "karpenter.sh/unregistered:NoExecute"
 
-var amiID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^ami-[0-9a-f]{8,17}$`) })
+var amiID = show.Regexp(`^ami-[0-9a-f]{8,17}$`)
 
 func (n Node) needsAMI() error {
 	if !amiID().MatchString(n.AMI) {
@@ -144,8 +142,8 @@ func renderEksctl(n Node, carried Family) ([]byte, error) {
 }
 
 var (
-	karpenterKind = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^kind: *["']?EC2NodeClass["']? *\r?$`) })
-	eksctlKind    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^kind: *["']?ClusterConfig["']? *\r?$`) })
+	karpenterKind = show.Regexp(`(?m)^kind: *["']?EC2NodeClass["']? *\r?$`)
+	eksctlKind    = show.Regexp(`(?m)^kind: *["']?ClusterConfig["']? *\r?$`)
 )
 
 func isKarpenter(text string) bool {
@@ -320,7 +318,7 @@ func checkEksctl(c *checker, text string) {
 // eksctlNeeds are the families for which eksctl demands a bootstrap command
 // where the image is named by its id
 // (https://docs.aws.amazon.com/eks/latest/eksctl/custom-ami-support.html).
-var eksctlNeeds = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(AmazonLinux2|Ubuntu(Pro)?\d+)$`) })
+var eksctlNeeds = show.Regexp(`^(AmazonLinux2|Ubuntu(Pro)?\d+)$`)
 
 // eksctlOverride checks a node group's overrideBootstrapCommand. For Windows,
 // eksctl puts the command between the tags of PowerShell, after variables with

@@ -13,10 +13,8 @@ import (
 	"maps"
 	"mime"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -108,11 +106,9 @@ func ParseNode(text []byte) (Node, error) {
 }
 
 var (
-	labelName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	})
-	labelValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`) })
-	kubeletArg = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`) })
+	labelName  = show.Regexp(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelValue = show.Regexp(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+	kubeletArg = show.Regexp(`^--[a-z][a-z0-9-]*(=[^\r\n\x00]*)?$`)
 )
 
 // Validate returns everything that is wrong with the description, joined.
@@ -282,9 +278,7 @@ func (c Cluster) DNS() string {
 // taint is one taint taken apart.
 type taint struct{ key, value, effect string }
 
-var taintForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$`)
-})
+var taintForm = show.Regexp(`^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$`)
 
 func parseTaint(text string) (taint, error) {
 	parts := taintForm().FindStringSubmatch(text)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 type word struct {
@@ -145,7 +145,7 @@ func readShell(script, program string) (*shell, error) {
 	return s, nil
 }
 
-var unclosed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("unclosed here-document `(.*)`") })
+var unclosed = show.Regexp("unclosed here-document `(.*)`")
 
 // parseShell parses a script as the first of its languages that knows all of the
 // script. The error is the first language's.
@@ -226,7 +226,7 @@ func (s *shell) export(n syntax.Node) bool {
 	return true
 }
 
-var exportOption = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+][a-z]*a[a-z]*$`) })
+var exportOption = show.Regexp(`^[-+][a-z]*a[a-z]*$`)
 
 // allExport notes a command such as set -a or set +o allexport.
 func (s *shell) allExport(command []*syntax.Word) {

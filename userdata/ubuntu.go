@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
@@ -70,14 +69,12 @@ func isUbuntu(text string) bool {
 
 // cloudFields are the modules' keys that user data for nodes has
 // (https://cloudinit.readthedocs.io/en/latest/reference/modules.html).
-var cloudFields = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(apt|apt_pipelining|apt_\w+|bootcmd|byobu_by_default|ca_certs|ca-certs|chpasswd|cloud_\w+_modules|datasource|` +
-		`device_aliases|disable_ec2_metadata|disable_root|disable_root_opts|disk_setup|fqdn|final_message|fs_setup|groups|growpart|hostname|keyboard|` +
-		`locale|locale_configfile|manage_etc_hosts|manage_resolv_conf|merge_how|merge_type|mounts|mount_default_fields|ntp|output|package_\w+|packages|password|phone_home|` +
-		`power_state|preserve_hostname|prefer_fqdn_over_hostname|random_seed|resize_rootfs|resolv_conf|rsyslog|runcmd|snap|ssh|ssh_\w+|` +
-		`swap|system_info|timezone|updates|users|user|vendor_data|wireguard|write_files|yum_repos|yum_repo_dir|zypper|allow_public_ssh_keys|no_ssh_fingerprints|` +
-		`create_hostname_file|autoinstall|ubuntu_advantage|ubuntu_pro|ansible|landscape|lxd|salt_minion|puppet|chef|mcollective|fan|drivers|authkey_hash)$`)
-})
+var cloudFields = show.Regexp(`^(apt|apt_pipelining|apt_\w+|bootcmd|byobu_by_default|ca_certs|ca-certs|chpasswd|cloud_\w+_modules|datasource|` +
+	`device_aliases|disable_ec2_metadata|disable_root|disable_root_opts|disk_setup|fqdn|final_message|fs_setup|groups|growpart|hostname|keyboard|` +
+	`locale|locale_configfile|manage_etc_hosts|manage_resolv_conf|merge_how|merge_type|mounts|mount_default_fields|ntp|output|package_\w+|packages|password|phone_home|` +
+	`power_state|preserve_hostname|prefer_fqdn_over_hostname|random_seed|resize_rootfs|resolv_conf|rsyslog|runcmd|snap|ssh|ssh_\w+|` +
+	`swap|system_info|timezone|updates|users|user|vendor_data|wireguard|write_files|yum_repos|yum_repo_dir|zypper|allow_public_ssh_keys|no_ssh_fingerprints|` +
+	`create_hostname_file|autoinstall|ubuntu_advantage|ubuntu_pro|ansible|landscape|lxd|salt_minion|puppet|chef|mcollective|fan|drivers|authkey_hash)$`)
 
 func checkUbuntu(c *checker, text string) { checkAL2(c, text) }
 
@@ -345,7 +342,7 @@ func joinsOtherwise(command []word) bool {
 	return i >= 0 && i+1 < len(command) && command[i+1].text == "init" && (i == 0 || runsOthers(command[0].text))
 }
 
-var assignment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`) })
+var assignment = show.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // runsOthers says whether a command's first word runs the words after it.
 func runsOthers(first string) bool {
@@ -368,7 +365,7 @@ func (c *checker) program(command []word) int {
 	return max(0, slices.IndexFunc(command, func(w word) bool { return isBootstrap(w) || c.files[w.text] != nil }))
 }
 
-var commandFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[a-z]*c$`) })
+var commandFlag = show.Regexp(`^-[a-z]*c$`)
 
 // inline is the script that a command such as bash -c runs.
 func inline(command []word) (script word, shell string) {

@@ -3,11 +3,9 @@ package userdata
 import (
 	"errors"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -85,7 +83,7 @@ func isWindows(text string) bool {
 
 // launchTask is a script in EC2Launch v2's YAML
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2launch-v2-settings.html).
-var launchTask = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ -]*["']?task["']?: *["']?executeScript\b`) })
+var launchTask = show.Regexp(`(?m)^[ -]*["']?task["']?: *["']?executeScript\b`)
 
 // lowerASCII is a text with A to Z as a to z, of the same length in bytes:
 // strings.ToLower makes invalid UTF-8 longer.
@@ -189,7 +187,7 @@ func (c *checker) needsWindowsCall(called bool) {
 	}
 }
 
-var parameterLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-[A-Za-z]{2,}$`) })
+var parameterLine = show.Regexp(`^-[A-Za-z]{2,}$`)
 
 // continuedPowerShell reports a command that continues a line whose backquote
 // has no effect.

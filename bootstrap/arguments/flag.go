@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -204,8 +202,8 @@ func Usage(program string) string {
 }
 
 var (
-	imageName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,400}[A-Za-z0-9]$`) })
-	imageTag  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`) })
+	imageName = show.Regexp(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,400}[A-Za-z0-9]$`)
+	imageTag  = show.Regexp(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 )
 
 // Validate checks all values and returns the joined errors. Values that

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 func zipped(text string) string {
@@ -250,8 +252,9 @@ func TestLimitsAreInclusive(t *testing.T) {
 	}
 	assert.NoError(t, errorOf(Decode([]byte(strings.Repeat("---\n", maxDocuments)+head))))
 	assert.Error(t, errorOf(Decode([]byte(strings.Repeat("---\n", maxDocuments+1)+head))))
-	assert.True(t, newForm(3, "^a*$").fits("aaa"))
-	assert.False(t, newForm(3, "^a*$").fits("aaaa"))
+	three := form{3, show.Regexp("^a*$")}
+	assert.True(t, three.fits("aaa"))
+	assert.False(t, three.fits("aaaa"))
 }
 
 func errorOf[T any](_ T, err error) error { return err }

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
@@ -238,9 +237,7 @@ func firstObject(text []byte) (*yaml.Node, error) {
 }
 
 // looksLikeNodeConfig matches the apiVersion or kind of a NodeConfig in invalid YAML.
-var looksLikeNodeConfig = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^\W*(?:apiVersion\W.*node\.eks\.aws|kind\W.*NodeConfig)`)
-})
+var looksLikeNodeConfig = show.Regexp(`(?m)^\W*(?:apiVersion\W.*node\.eks\.aws|kind\W.*NodeConfig)`)
 
 // looksLikeSpec reports whether an object has the spec of a NodeConfig but no
 // apiVersion and kind.

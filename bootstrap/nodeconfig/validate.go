@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -20,13 +19,13 @@ import (
 func (s Spec) Feature(name string) bool { return s.FeatureGates[name] }
 
 var (
-	clusterName   = newForm(100, `^[0-9A-Za-z][0-9A-Za-z_-]*$`)
-	variableName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
-	serviceName   = newForm(200, `^[A-Za-z0-9:_.@-]+$`)
-	hostName      = newForm(253, `^[A-Za-z0-9._-]+$`)
-	outpostID     = newForm(100, `^[0-9A-Za-z_-]+$`)
-	interfaceName = newForm(15, `^[A-Za-z0-9._-]+$`)
-	domainName    = newForm(255, `^~?[A-Za-z0-9._-]*\.?$`)
+	clusterName   = form{100, show.Regexp(`^[0-9A-Za-z][0-9A-Za-z_-]*$`)}
+	variableName  = show.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	serviceName   = form{200, show.Regexp(`^[A-Za-z0-9:_.@-]+$`)}
+	hostName      = form{253, show.Regexp(`^[A-Za-z0-9._-]+$`)}
+	outpostID     = form{100, show.Regexp(`^[0-9A-Za-z_-]+$`)}
+	interfaceName = form{15, show.Regexp(`^[A-Za-z0-9._-]+$`)}
+	domainName    = form{255, show.Regexp(`^~?[A-Za-z0-9._-]*\.?$`)}
 )
 
 // form is a regular expression and the longest text that fits. A count in the
@@ -34,10 +33,6 @@ var (
 type form struct {
 	most       int
 	expression func() *regexp.Regexp
-}
-
-func newForm(most int, expression string) form {
-	return form{most, sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })}
 }
 
 func (f form) fits(text string) bool { return len(text) <= f.most && f.expression().MatchString(text) }

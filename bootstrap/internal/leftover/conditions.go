@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/afero"
@@ -21,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -121,9 +120,7 @@ func (s State) strayKubeconfig(h *host.Host, name string) (string, error) {
 }
 
 // dropInForm matches the drop-ins that Amazon Linux 2's bootstrap.sh writes.
-var dropInForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\[Service\]\nEnvironment='(KUBELET_ARGS|KUBELET_EXTRA_ARGS)=.*'\n*$`)
-})
+var dropInForm = show.Regexp(`^\[Service\]\nEnvironment='(KUBELET_ARGS|KUBELET_EXTRA_ARGS)=.*'\n*$`)
 
 // notAmazonsDropIn reports whether to keep a drop-in whose name Amazon Linux 2's
 // bootstrap.sh uses. The drop-in stays if its form differs, or if it was written

@@ -9,15 +9,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Facts holds the facts about the machine.
@@ -351,7 +350,7 @@ type Version struct {
 	Patch int `json:"patch"`
 }
 
-var release = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bv?(\d+)\.(\d+)(?:\.(\d+))?`) })
+var release = show.Regexp(`\bv?(\d+)\.(\d+)(?:\.(\d+))?`)
 
 // ParseVersion finds the first release number in a text such as
 // "Kubernetes v1.34.4-eks-1a2b3c4" or "containerd github.com/containerd/containerd/v2 v2.1.0".

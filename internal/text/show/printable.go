@@ -143,7 +143,7 @@ func Each[T, Made any](list []T, do func(T) Made) []Made {
 }
 
 // plainWord matches words that a shell leaves as they are.
-var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\w@%+=:,./-]+$`) })
+var plainWord = Regexp(`^[\w@%+=:,./-]+$`)
 
 // ShellWord is a text as one word of a shell command, in quotes if it needs them.
 func ShellWord(text string) string {
@@ -158,7 +158,7 @@ func ShellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-var octal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\[0-3][0-7]{2}`) })
+var octal = Regexp(`\\[0-3][0-7]{2}`)
 
 // Unescape replaces octal escapes such as \040, which the kernel's tables, fstab(5)
 // and mtree(5) use for bytes in names.
@@ -229,4 +229,10 @@ func Edits(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Regexp is a regular expression that is compiled when it is first used: a command needs
+// few of them.
+func Regexp(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

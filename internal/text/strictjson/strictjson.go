@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -36,9 +35,7 @@ func Read(text []byte, to any) error {
 }
 
 // escape matches an escape of JSON; two halves of one character are one.
-var escape = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\\(u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|.)`)
-})
+var escape = show.Regexp(`\\(u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|.)`)
 
 // AsYAML returns JSON as the YAML library reads it: without tabs between values, without
 // \/, and without characters in two halves. Other texts stay.
@@ -89,7 +86,7 @@ func ReadKnown(text []byte, to any) error {
 }
 
 // unknownField matches the library's only error without a type or an offset.
-var unknownField = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^json: unknown field ("(?:[^"\\]|\\.)*")$`) })
+var unknownField = show.Regexp(`^json: unknown field ("(?:[^"\\]|\\.)*")$`)
 
 // fields are the names of the fields of a type, also of the types in it.
 func fields(t reflect.Type, names []string) []string {

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,9 +126,7 @@ var wanted = map[string]string{
 }
 
 // quantityForm is the form of a Quantity (k8s.io/apimachinery, pkg/api/resource).
-var quantityForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$`)
-})
+var quantityForm = show.Regexp(`^[+-]?(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$`)
 
 // fits reports whether the kubelet's decoder takes a value for a kind.
 func fits(kind string, value any) bool {

@@ -5,11 +5,12 @@ import (
 	"math"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Problem is a reason why the kubelet ends when it starts.
@@ -250,7 +251,7 @@ func podLogsDir(c config) string {
 	return ""
 }
 
-var cpuList = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+(-\d+)?(,\d+(-\d+)?)*$`) })
+var cpuList = show.Regexp(`^\d+(-\d+)?(,\d+(-\d+)?)*$`)
 
 func cpuSet(c config) string {
 	value := c.text("reservedSystemCPUs")
