@@ -173,7 +173,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		spec Spec
 		err  string
 	}{
-		"a package's name":       {Spec{PackageVersions: map[string]string{"-x": "1"}}, `package_versions: "-x" is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
+		"a package's name":       {Spec{PackageVersions: map[string]string{"-x": "1"}}, `package_versions["-x"] is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
 		"a package's version":    {Spec{PackageVersions: map[string]string{"x": "1; rm"}}, `package_versions["x"] = "1; rm" is not a version; write it as the package manager does, such as "1.7.24-1"`},
 		"an authority's name":    {Spec{CACertificates: map[string]string{"../x": good}}, `ca_certificates["../x"] is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit`},
 		"no certificate":         {Spec{CACertificates: map[string]string{"x": "/etc/ca.pem"}}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},

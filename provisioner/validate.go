@@ -182,9 +182,10 @@ func checkName(field surface.Name, name string) error {
 	if packageForm.MatchString(name) {
 		return nil
 	}
-	return surface.Errorf("%s: %q is not a package's name; allowed are letters, digits and + . _ -, "+
-		"beginning with a letter or digit", field, name)
+	return surface.Errorf("%s: %q "+noPackage, field, name)
 }
+
+const noPackage = "is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit"
 
 func validateSysctl(name, value string) error {
 	if !sysctlForm.MatchString(name) {

@@ -30,8 +30,11 @@ func (s Spec) validateOptions() []error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
 	for _, name := range slices.Sorted(maps.Keys(s.PackageVersions)) {
-		errs = append(errs, checkName("package_versions", name), checkPackage("package_versions", name))
-		if version := s.PackageVersions[name]; !packageVersionForm.MatchString(version) {
+		errs = append(errs, checkPackage("package_versions", name))
+		switch version := s.PackageVersions[name]; {
+		case !packageForm.MatchString(name):
+			add("%s "+noPackage, surface.Name("package_versions").Key(name))
+		case !packageVersionForm.MatchString(version):
 			add(`%s is not a version; write it as the package manager does, such as "1.7.24-1"`,
 				surface.Name("package_versions").Entry(name, version))
 		}
