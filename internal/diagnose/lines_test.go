@@ -304,7 +304,6 @@ var joinLines = map[string][]string{
 	"node-ip": {
 		`failed to validate nodeIP: node IP: "10.240.0.3" not found in the host's network interfaces`,
 		`"command failed" err="failed to run Kubelet: bad --node-ip \"10.0.0\": must be a valid IP"`,
-		`can't get ip address of node a. error: no default routes found`,
 	},
 	"provider-id": {
 		`error syncing 'ip-10-0-144-157': failed to get provider ID for node ip-10-0-144-157 at cloudprovider: failed to get instance ID from cloud provider: instance not found, requeuing`,

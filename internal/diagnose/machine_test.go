@@ -221,6 +221,7 @@ var machineLines = map[string][]string{
 		`Get "https://10.0.0.1:6443/api/v1/nodes/a": dial tcp 10.0.0.1:6443: connect: network is unreachable`,
 		`dial tcp 10.0.0.1:6443: network is unreachable`,
 		`failed to select a host interface: Unable to select an IP.`,
+		`can't get ip address of node a. error: no default routes found`,
 	},
 	"port-in-use": {
 		`"Failed to listen and serve" err="listen tcp 0.0.0.0:10250: bind: address already in use"`,

@@ -222,7 +222,7 @@ func table() []Rule {
 				"another name",
 			Remedy: "check the configuration of the network on the image, such as a fixed hardware address or interface " +
 				"name in it, and the instance's interfaces",
-			Lines: []string{`Failed to start .*Wait for Network to be Configured`, `Failed to start .*(Network ` +
+			Lines: []string{`can't get ip address of node`, `Failed to start .*Wait for Network to be Configured`, `Failed to start .*(Network ` +
 				`(Configuration|Manager|Service|Name Resolution)|networkd|Write network status|Raise network interfaces)`,
 				`netdog\[\d+\]: (Unable|Failed|No |Invalid)`, `connect: network is unreachable`,
 				`dial tcp [^ ]+: network is unreachable`, `(no default routes found in|unable to select an IP|Unable to ` +
@@ -507,7 +507,7 @@ func table() []Rule {
 			Remedy: "remove --node-ip from the kubelet's flags, or give the address of the primary interface; an image " +
 				"captured from a joined node contains the old address and needs `eksnode scrub`",
 			Lines: []string{`failed to validate (secondaryN|n)odeIP`, `not found in the host's network interfaces`,
-				`(bad --node-ip|nodeIP (can't|must) be)`, `can't get ip address of node`,
+				`(bad --node-ip|nodeIP (can't|must) be)`,
 				`is not in any of the remote network CIDR blocks`},
 			Explains: []string{"blocked"},
 			Commands: []string{"sudo ip address", kubeletUnit}},
