@@ -51,6 +51,8 @@ for sysctl in vm/overcommit_memory:1 kernel/panic:10 kernel/panic_on_oops:1; do
   echo "${sysctl#*:}" > "sysctl-${sysctl##*/}"
   mount --bind "sysctl-${sysctl##*/}" "root/proc/sys/${sysctl%:*}"
 done
+cat /proc/sys/kernel/random/uuid > boot-id # by which a journal knows its boots
+mount --bind boot-id root/proc/sys/kernel/random/boot_id
 [ ! -e root/proc/sysrq-trigger ] || mount --bind /dev/null root/proc/sysrq-trigger
 mount -t sysfs -o ro,nosuid,nodev,noexec sysfs root/sys
 if grep -q '^unified-only ' groups; then
