@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -71,7 +72,7 @@ func (w *world) start(config machine.Config, role string, c cut) *instance {
 	w.t.Helper()
 	i := &instance{}
 	mended := make(chan error, 1)
-	config.Kind = machine.Node
+	config.Kind = cmp.Or(config.Kind, machine.Node)
 	config.Addressed = func(address netip.Addr) {
 		var service http.Handler
 		i.Identity, service = identity(config.InstanceID, role, address, config.UserData)

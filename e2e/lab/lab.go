@@ -50,6 +50,9 @@ type Lab struct {
 	// Debian's default user.
 	Key  machine.Key
 	User string
+	// Resolver is a file with the address of the lab's name server, the only one in its
+	// network.
+	Resolver string
 }
 
 // Open opens a lab until the test ends, at the latest until limit has passed,
@@ -65,7 +68,15 @@ func Open(t *testing.T, limit time.Duration, kinds ...machine.Kind) *Lab {
 	t.Cleanup(func() { assert.NoError(t, l.Close()) })
 	l.Key, err = machine.NewKey(Builder)
 	require.NoError(t, err)
+	l.Resolver = filepath.Join(l.Folder(), "resolv.conf")
+	require.NoError(t, os.WriteFile(l.Resolver, []byte("nameserver "+l.HostAddress()+"\n"), 0o644))
 	return l
+}
+
+// Resolving prepares a program that will run in the lab's network, with its name server.
+func (l *Lab) Resolving(argv []string) *exec.Cmd {
+	return l.Command(l.Ctx, "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-ec",
+		`mount --bind "$0" /etc/resolv.conf; exec "$@"`, l.Resolver}, argv...)...)
 }
 
 // Start boots a machine that the lab's key opens.
@@ -242,22 +253,16 @@ func (l *Lab) NewPacker(t *testing.T, version string, plugins map[string]string)
 	p := &Packer{Folder: t.TempDir(), lab: l, program: program}
 	p.Key = filepath.Join(p.Folder, "key")
 	require.NoError(t, os.WriteFile(p.Key, l.Key.PEM, 0o600))
-	require.NoError(t, os.WriteFile(p.resolver(), []byte("nameserver "+l.HostAddress()+"\n"), 0o644))
 	for source, path := range plugins {
 		p.Run(t, "plugins", "install", "--path", path, source)
 	}
 	return p
 }
 
-// resolver is the file with the address of the lab's name server, the only one in its
-// network.
-func (p *Packer) resolver() string { return filepath.Join(p.Folder, "resolv.conf") }
-
 // Run runs a command of packer that must succeed.
 func (p *Packer) Run(t *testing.T, args ...string) {
 	t.Helper()
-	cmd := p.lab.Command(p.lab.Ctx, "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-ec",
-		`mount --bind "$0" /etc/resolv.conf; exec "$@"`, p.resolver(), p.program}, args...)...)
+	cmd := p.lab.Resolving(append([]string{p.program}, args...))
 	cmd.Env = append(append(os.Environ(), "PACKER_PLUGIN_PATH="+filepath.Join(p.Folder, "plugins"),
 		"PACKER_CONFIG_DIR="+filepath.Join(p.Folder, "config"), "CHECKPOINT_DISABLE=1"), p.Environment...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = t.Output(), t.Output(), p.Folder

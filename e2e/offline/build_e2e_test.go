@@ -49,7 +49,7 @@ func build(t *testing.T, system lab.System) {
 	before := sum(t, base)
 	run := func(more ...string) (string, int) {
 		t.Helper()
-		cmd := b.inNetwork(append(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache")}, b.options...), more...))
+		cmd := b.Resolving(append(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache")}, b.options...), more...))
 		out, _ := cmd.CombinedOutput() // the exit code says more
 		return string(out), cmd.ProcessState.ExitCode()
 	}
@@ -100,7 +100,7 @@ func sum(t *testing.T, path string) []byte {
 func faults(t *testing.T, b *bench, run func(...string) (string, int), base, made string) {
 	folder := filepath.Dir(base)
 	t.Run("killed", func(t *testing.T) {
-		cmd := b.inNetwork(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache"), "--base", base, "-o", made}, b.options...))
+		cmd := b.Resolving(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache"), "--base", base, "-o", made}, b.options...))
 		said, err := cmd.StderrPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())

@@ -22,7 +22,7 @@ func TestContainerfile(t *testing.T) {
 	store := t.TempDir()
 	buildah := func(args ...string) string {
 		t.Helper()
-		cmd := b.inNetwork(append([]string{"buildah", "--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run"), "--storage-driver", "vfs"}, args...))
+		cmd := b.Resolving(append([]string{"buildah", "--root", filepath.Join(store, "root"), "--runroot", filepath.Join(store, "run"), "--storage-driver", "vfs"}, args...))
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 		return strings.TrimSpace(string(out))

@@ -25,7 +25,7 @@ func TestBuildOfAFolder(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "node.raw")
 	argv := append([]string{lab.Eksnode(t), "build", "--base", b.root, "-o", made, "--root-file-system", "xfs"},
 		b.options...)
-	out, err = b.inNetwork(argv).CombinedOutput()
+	out, err = b.Resolving(argv).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for _, uefi := range []bool{false, true} {
 		n := b.Start(t, machine.Config{Kind: machine.QEMU, Image: made, UEFI: uefi, InstanceID: fmt.Sprint("i-uefi-", uefi)})

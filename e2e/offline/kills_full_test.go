@@ -29,7 +29,7 @@ func TestBuildsAreKilled(t *testing.T) {
 	require.NoError(t, machine.MakeDisk(b.Ctx, b.Root, base))
 	before := sum(t, base)
 	build := func() (*exec.Cmd, io.ReadCloser) {
-		cmd := b.inNetwork(append([]string{
+		cmd := b.Resolving(append([]string{
 			lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache"), "--base", base, "-o", made,
 		}, b.options...))
 		said, err := cmd.StderrPipe()

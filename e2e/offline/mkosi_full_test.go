@@ -34,7 +34,7 @@ func TestMkosi(t *testing.T) {
 			"\nSuites: trixie\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"), 0o644))
 	}
 	// mkosi makes namespaces, which Linux forbids in a chroot.
-	out, err = b.inNetwork([]string{"sh", "-ec", `
+	out, err = b.Resolving([]string{"sh", "-ec", `
 mount --bind "$0" "$0"; cd "$0"
 mount -t proc proc proc; mount --rbind /dev dev; mount --rbind /sys sys
 mount -t tmpfs tmpfs run; mount -t tmpfs tmpfs mnt; mkdir mnt/src mnt/old

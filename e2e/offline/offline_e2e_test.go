@@ -28,9 +28,8 @@ import (
 // system.
 type bench struct {
 	*lab.Lab
-	root     string
-	resolver string // a file with the lab's name server
-	options  []string
+	root    string
+	options []string
 }
 
 func open(t *testing.T) *bench {
@@ -43,9 +42,7 @@ func openOn(t *testing.T, system lab.System) *bench {
 	t.Helper()
 	b := &bench{Lab: lab.Open(t, 40*time.Minute, machine.Nspawn)}
 	b.Use(t, system)
-	folder := t.TempDir()
-	b.root, b.resolver = filepath.Join(folder, "root"), filepath.Join(folder, "resolv.conf")
-	require.NoError(t, os.WriteFile(b.resolver, []byte("nameserver "+b.HostAddress()+"\n"), 0o644))
+	b.root = filepath.Join(t.TempDir(), "root")
 	out, err := exec.CommandContext(b.Ctx, "cp", "--archive", b.Root, b.root).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	server := b.ServeMirror(t, b.Port("8080"), lab.Assets(t).Folder, mirror.Options{})
@@ -56,13 +53,7 @@ func openOn(t *testing.T, system lab.System) *bench {
 // provision provisions the root.
 func (b *bench) provision(t *testing.T, more ...string) *exec.Cmd {
 	t.Helper()
-	return b.inNetwork(append([]string{lab.Eksnode(t), "provision", "--root", b.root}, append(b.options, more...)...))
-}
-
-// inNetwork runs a command in the lab's network, with its name server.
-func (b *bench) inNetwork(argv []string) *exec.Cmd {
-	return b.Command(b.Ctx, "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-ec",
-		`mount --bind "$0" /etc/resolv.conf; exec "$@"`, b.resolver}, argv...)...)
+	return b.Resolving(append([]string{lab.Eksnode(t), "provision", "--root", b.root}, append(b.options, more...)...))
 }
 
 // eksnode runs the command on the root and returns its output and exit code.
@@ -154,7 +145,7 @@ func (b *bench) chroot(t *testing.T) {
 cd "$0"; cp "$1" eksnode; shift
 mount -t proc proc proc; mount --rbind /dev dev; mount -t tmpfs tmpfs run
 mkdir -p run/systemd/resolve; cp "$1" run/systemd/resolve/stub-resolv.conf; shift
-exec chroot . /eksnode provision "$@"`, root, lab.Eksnode(t), b.resolver}, b.options...)
+exec chroot . /eksnode provision "$@"`, root, lab.Eksnode(t), b.Resolver}, b.options...)
 	out, err = b.Command(b.Ctx, "unshare", argv...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	sandboxed, err := os.ReadFile(filepath.Join(b.root, manifest.Path))

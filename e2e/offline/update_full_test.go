@@ -50,7 +50,7 @@ func TestFromALockToAnAMI(t *testing.T) {
 	run := func(args ...string) {
 		t.Helper()
 		began := time.Now()
-		out, err := b.inNetwork(append(append([]string{lab.Eksnode(t)}, args...), source...)).CombinedOutput()
+		out, err := b.Resolving(append(append([]string{lab.Eksnode(t)}, args...), source...)).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		t.Logf("%s: %v", args[0], time.Since(began))
 	}
