@@ -53,6 +53,17 @@ var made = []leftover{
 		script: `mkdir -p "$R/etc/cni/net.d"; echo '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"gone"}]}' > "$R/etc/cni/net.d/05-old.conflist"`},
 }
 
+// blamed are the causes of what fails, by the rule and the name of the leftover.
+var blamed = map[string]string{
+	"everything ": "captured-node", "kubelet-kubeconfig ": "other-ca", "kubelet-manager-state ": "checkpoint",
+	"kubelet-kubeconfig deleted instead of restored": "templates",
+	"kubelet-manager-state empty":                    "checkpoint",
+	"kubelet-manager-state with a wrong checksum":    "checkpoint",
+	"kubelet-checkpoints cut short":                  "checkpoint",
+	"cni-state every address taken":                  "addresses",
+	"cni-config of a plugin that is not there":       "cni-config",
+}
+
 // Each test case copies one leftover of cluster A's node into a clean image,
 // and starts an instance of the image for cluster B: by the steps of Amazon's
 // own script, and by a NodeConfig.
@@ -79,6 +90,11 @@ func TestEachLeftoverOnACleanImage(t *testing.T) {
 	})
 	for _, trial := range trials {
 		t.Logf("%-28s %-30s %-12s %s: %.200s %q", trial.Rule, trial.Case, trial.FirstBoot, trial.Result, trial.Message, trial.Leaks)
+		want := []string{blamed[trial.Rule+" "+trial.Case]}
+		if trial.Result == joins {
+			want = []string{"", "captured-node"} // init says what it removed
+		}
+		assert.Contains(t, want, trial.Blamed, trial.Message)
 		switch trial.Rule + " " + trial.FirstBoot {
 		case "nothing " + byAmazon, "nothing " + byNodeConfig:
 			assert.Equal(t, joins, trial.Result, trial.FirstBoot)
@@ -171,7 +187,8 @@ func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firs
 	defer w.end(i)
 	result, troubles := w.judge(i, id)
 	one := trial{
-		Rule: left.rule, Case: left.name, Paths: left.paths, FirstBoot: firstBoot, Result: result, Message: strings.Join(troubles, "; "),
+		Blamed: w.blamed(i),
+		Rule:   left.rule, Case: left.name, Paths: left.paths, FirstBoot: firstBoot, Result: result, Message: strings.Join(troubles, "; "),
 		Leaks: i.Lines(w.t, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" /etc /var /root /home | head -20 || true"),
 	}
 	w.step("%s %s by %s: %s %s", left.rule, left.name, firstBoot, one.Result, one.Message)

@@ -36,6 +36,8 @@ type trial struct {
 	Result    string `json:"result"`
 	// Message is the message of the kubelet, containerd or the API server.
 	Message string `json:"message,omitempty"`
+	// Blamed is the cause that a diagnosis of the journal names first.
+	Blamed string `json:"blamed,omitempty"`
 	// Leaks are files of the running instance that still name the old cluster.
 	Leaks []string `json:"leaks,omitempty"`
 }
