@@ -78,7 +78,7 @@ func image(t *testing.T, name string) string {
 	return fmt.Sprintf("built and joined with %s | %.0f s | %.0f s | %s | %s |", kind, built, ready, said[0], said[1])
 }
 
-// withUser adds the user whom the lab logs in as to a NodeConfig.
+// withUser adds to a NodeConfig the user of the lab's logins.
 func (w *world) withUser(nodeConfig []byte) []byte {
 	return fmt.Appendf(nil, "%s\nContent-Type: text/cloud-config\n\n#cloud-config\n"+
 		"users: [{name: admin, sudo: 'ALL=(ALL) NOPASSWD:ALL', shell: /bin/bash, ssh_authorized_keys: ['%s']}]\n--==NODE==--\n",
