@@ -51,6 +51,7 @@ var joinLines = map[string][]string{
 		`eksnode: bootstrap.sh: --ip-family "ipv9": must be ipv4 or ipv6`,
 	},
 	"metadata": {
+		`dial tcp [fd00:ec2::254]:80: connect: network is unreachable`,
 		"eksnode: reading the NodeConfig: reading imds://user-data: asking the instance metadata service for user-data: gave up after 60 attempts: http://169.254.169.254: no answer within 2s; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?",
 		`2024-06-20 20:50:12,771 - url_helper.py[WARNING]: Calling 'http://169.254.169.254/latest/api/token' failed [0/120s]: request error [HTTPConnectionPool(host='169.254.169.254', port=80): Max retries exceeded with url: /latest/api/token (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f40>: Failed to establish a new connection: [Errno 101] Network is unreachable'))]`,
 		`EC2MetadataRequestError: failed to get EC2 instance identity document`,

@@ -227,6 +227,7 @@ func table() []Rule {
 				`netdog\[\d+\]: (Unable|Failed|No |Invalid)`, `connect: network is unreachable`,
 				`dial tcp [^ ]+: network is unreachable`, `(no default routes found in|unable to select an IP|Unable to ` +
 					`select an IP|find any default route)`},
+			Not:      `\[fd00:ec2::254\]`, // most VPCs have no IPv6
 			Others:   "the network was not up yet, and the program tries again",
 			Explains: []string{"blocked", "aws-api", "dns", "metadata"},
 			Commands: []string{"sudo ip address", "sudo ip route", "sudo journalctl --boot --unit systemd-networkd --unit " +
