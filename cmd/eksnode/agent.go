@@ -36,7 +36,7 @@ func agentCommand() *cobra.Command {
 				out = s.Writer // a closed connection to the Packer host is an error
 			}
 			r := agent.Serve(cmd.Context(), h, cmd.InOrStdin(), out, version.String(), runRequest)
-			return resultError(r)
+			return resultError(r.Result)
 		},
 	}
 }
@@ -56,8 +56,8 @@ func runRequest(ctx context.Context, h *host.Host, req agent.Request, sink plan.
 	return r
 }
 
-func resultError(r plan.Report) error {
-	if code := r.Result.ExitCode(); code != 0 {
+func resultError(r plan.Result) error {
+	if code := r.ExitCode(); code != 0 {
 		return exitError(code)
 	}
 	return nil

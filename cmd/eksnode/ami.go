@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -140,24 +139,6 @@ func similar(name string, known []string) []string {
 	return list
 }
 
-// namesImage matches an argument that names an AMI: an ID, or a region and an ID as
-// Packer prints them.
-var namesImage = regexp.MustCompile(`^(?:([a-z0-9-]+):)?(ami-[^/]*)$`)
-
-// parseImage splits REGION:AMI. The region may be empty.
-func parseImage(arg string) (region, id string, err error) {
-	parts := namesImage.FindStringSubmatch(arg)
-	if parts == nil {
-		return "", "", fmt.Errorf("%q is not an AMI ID such as ami-0123456789abcdef0 or eu-west-1:ami-0123456789abcdef0", arg)
-	}
-	if parts[1] != "" {
-		if err := awsnames.Region().Check(parts[1]); err != nil {
-			return "", "", err
-		}
-	}
-	return parts[1], parts[2], awsnames.ImageID().Check(parts[2])
-}
-
 // openFor connects to the regions of the flags. Without flags, it connects to the
 // region that an argument names.
 func (r *regions) openFor(ctx context.Context, named ...string) ([]*awsapi.AWS, error) {
@@ -168,11 +149,11 @@ func (r *regions) openFor(ctx context.Context, named ...string) ([]*awsapi.AWS, 
 }
 
 // find describes an AMI, in a region or in one of those that are open.
-func find(ctx context.Context, opened []*awsapi.AWS, region, id string) (awsapi.Image, error) {
-	if region != "" {
-		opened = []*awsapi.AWS{opened[0].In(region)}
+func find(ctx context.Context, opened []*awsapi.AWS, image snapshot.Named) (awsapi.Image, error) {
+	if image.Region != "" {
+		opened = []*awsapi.AWS{opened[0].In(image.Region)}
 	}
-	return awsapi.Find(ctx, opened, id)
+	return awsapi.Find(ctx, opened, image.ID)
 }
 
 // imagesOf lists an owner's AMIs in all regions. The error names the regions that

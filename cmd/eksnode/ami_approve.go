@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // approval holds the flags of `eksnode ami approve`.
@@ -32,18 +33,16 @@ const reasonMost = 200
 func (m *marking) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&m.watermark, "watermark", defaultWatermark, "name of the watermark")
 	cmd.Flags().StringVar(&m.reason, "reason", "", "reason, which is kept in the tag "+awsapi.ApprovalTag)
+	forms(cmd, map[string]func(string) error{"watermark": awsnames.ImageName, "reason": func(text string) error {
+		if utf8.RuneCountInString(text) > reasonMost {
+			return fmt.Errorf("a reason has at most %d characters", reasonMost)
+		}
+		return nil
+	}})
 }
 
 func (m marking) check() error {
-	switch {
-	case awsnames.ImageName(m.watermark) != nil:
-		return fmt.Errorf("--watermark: %w", awsnames.ImageName(m.watermark))
-	case m.reason == "":
-		return errors.New("--reason is missing; say why in a few words")
-	case utf8.RuneCountInString(m.reason) > reasonMost:
-		return fmt.Errorf("--reason: a reason has at most %d characters", reasonMost)
-	}
-	return nil
+	return missing([3]string{"--reason", m.reason, "say why in a few words"})
 }
 
 // marked is the result of approve and revoke.
@@ -93,11 +92,11 @@ func (a approval) run(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	if r.code != 0 {
-		return errors.Join(v.print(cmd, r), fmt.Errorf("%s is not approved: the verification failed", source))
+	if resultOf(r.verdicts()) != plan.Clean {
+		return errors.Join(r.print(cmd, a.output), fmt.Errorf("%s is not approved: the verification failed", source))
 	}
-	i := v.side.volume.Image
-	if err := v.side.volume.AWS.Approve(cmd.Context(), i, v.text, a.mark.watermark, a.mark.reason); err != nil {
+	i := v.disk.volume.Image
+	if err := v.disk.volume.AWS.Approve(cmd.Context(), i, v.text, a.mark.watermark, a.mark.reason); err != nil {
 		return err
 	}
 	return marked{i.ID, i.Region, a.mark.watermark, "approved", a.mark.reason}.print(cmd, a.output)

@@ -74,14 +74,13 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return fmt.Errorf("--template: %w", err)
 	}
-	side, err := a.disk.choose(source)
-	if err != nil {
+	if err := a.disk.choose(source); err != nil {
 		return err
 	}
 	if err := errors.Join(a.check(scrub.ToAudit), mayCreate(a.statement, filepath.Dir(a.statement))); err != nil {
 		return err
 	}
-	key, err := attest.OpenSigner(ctx, a.key, connecting(a.disk.options(side)))
+	key, err := attest.OpenSigner(ctx, a.key, connecting(a.disk.options()))
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}

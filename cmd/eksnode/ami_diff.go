@@ -110,40 +110,41 @@ func factTable(list []difference) page.Table {
 
 // sides returns the facts of two AMIs or manifests.
 func (r *regions) sides(ctx context.Context, args []string) (sides [2]map[string]string, err error) {
-	var named []string
-	ids := [2]string{}
+	var images [2]*snapshot.Named
+	var regions []string
 	for n, arg := range args {
-		if n, err := snapshot.ParseNamed(arg); err == nil && snapshot.IsNamed(arg) && n.IsSnapshot() {
-			return sides, fmt.Errorf("%s: without --disk, diff compares what AWS says about images, but not snapshots; add --disk to compare the disks", arg)
-		}
-		if !namesImage.MatchString(arg) {
+		if !snapshot.IsNamed(arg) {
 			if sides[n], err = manifestFacts(arg); err != nil {
 				return sides, err
 			}
 			continue
 		}
-		region, id, err := parseImage(arg)
+		image, err := snapshot.ParseNamed(arg)
+		if err == nil && image.IsSnapshot() {
+			err = fmt.Errorf("%s: without --disk, diff compares what AWS says about images, but not snapshots; "+
+				"add --disk to compare the disks", arg)
+		}
 		if err != nil {
 			return sides, err
 		}
-		ids[n], named = id, append(named, region)
+		images[n], regions = &image, append(regions, image.Region)
 	}
-	if len(named) == 0 {
+	if len(regions) == 0 {
 		return sides, nil
 	}
-	opened, err := r.openFor(ctx, named...)
+	opened, err := r.openFor(ctx, regions...)
 	if err != nil {
 		return sides, err
 	}
-	for n, id := range ids {
-		if id == "" {
+	for n, image := range images {
+		if image == nil {
 			continue
 		}
-		i, err := find(ctx, opened, named[0], id)
+		i, err := find(ctx, opened, *image)
 		if err != nil {
 			return sides, err
 		}
-		named, sides[n] = named[1:], imageFacts(i)
+		sides[n] = imageFacts(i)
 	}
 	return sides, nil
 }

@@ -23,14 +23,19 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
-// comparedDisk is one of the two disks of a comparison: a file, or the root volume of
-// an AMI or a snapshot.
-type comparedDisk struct {
+// source is a disk that a person named: a file, or the root volume of an AMI or a
+// snapshot.
+type source struct {
 	arg    string
-	cloud  *snapshot.Named
+	cloud  *snapshot.Named // nil for a file
 	volume snapshot.Root
 	// path is the file with the disk. The disk of a volume has one after the download.
 	path string
+}
+
+// comparedDisk is one of the two disks of a comparison.
+type comparedDisk struct {
+	*source
 	diskdiff.Disk
 }
 
@@ -73,16 +78,8 @@ func (d *diskComparison) close(err *error) {
 func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error) {
 	d := newComparison(cmd, c)
 	defer d.close(&err)
-	for n, arg := range args {
-		if d.sides[n], err = parseSide(arg); err != nil {
-			return err
-		}
-	}
-	if err := diskaudit.Ready(); err != nil {
-		if errors.Is(err, diskaudit.ErrNeedsRoot) {
-			err = fmt.Errorf("%w; sudo -E keeps the AWS credentials of the environment", err)
-		}
-		return fmt.Errorf("comparing disks: %w", err)
+	if err := errors.Join(d.choose(args...), mayMount("comparing disks")); err != nil {
+		return err
 	}
 	for _, s := range d.sides {
 		if s.cloud == nil {
@@ -97,16 +94,42 @@ func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error)
 	return d.run(cmd.Context(), args)
 }
 
-// parseSide finds out what an argument names.
-func parseSide(arg string) (*comparedDisk, error) {
-	s := &comparedDisk{arg: arg}
+// choose takes the disks from arguments.
+func (d *diskComparison) choose(args ...string) error {
+	for n, arg := range args {
+		s, err := parseSource(arg)
+		if err != nil {
+			return err
+		}
+		d.sides[n] = &comparedDisk{source: s}
+	}
+	return nil
+}
+
+// parseSource finds out what an argument names.
+func parseSource(arg string) (*source, error) {
 	if !snapshot.IsNamed(arg) {
-		s.path = arg
-		return s, isDisk(arg)
+		return &source{arg: arg, path: arg}, isDisk(arg)
 	}
 	cloud, err := snapshot.ParseNamed(arg)
-	s.cloud = &cloud
-	return s, err
+	return &source{arg: arg, cloud: &cloud}, err
+}
+
+// explain adds the disk to an error, and what to do.
+func (s *source) explain(doing string, err error) error {
+	return fmt.Errorf("%s %s: %w", doing, s.volume, s.volume.Explain(err, "choose another folder with --cache-folder"))
+}
+
+// mayMount fails where nobody, or not this person, may mount a disk.
+func mayMount(doing string) error {
+	err := diskaudit.Ready()
+	if errors.Is(err, diskaudit.ErrNeedsRoot) {
+		err = fmt.Errorf("%w; sudo -E keeps the AWS credentials of the environment", err)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", doing, err)
+	}
+	return err
 }
 
 // isDisk refuses a manifest, which would be a disk without partitions.
@@ -178,7 +201,7 @@ func volumeOf(ctx context.Context, opened []*awsapi.AWS, c snapshot.Named) (snap
 	case len(opened) > 1 && c.IsSnapshot():
 		return snapshot.Root{}, fmt.Errorf("%s: several regions are open; name the region of the snapshot, such as %s:%[1]s", c.ID, a.Region)
 	case len(opened) > 1:
-		i, err := find(ctx, opened, "", c.ID)
+		i, err := find(ctx, opened, c)
 		if err != nil {
 			return snapshot.Root{}, err
 		}
@@ -243,7 +266,7 @@ func (d *diskComparison) content(ctx context.Context, p *printer) error {
 	for _, s := range d.sides {
 		if s.cloud != nil {
 			if err := d.open(s); err != nil {
-				return fmt.Errorf("comparing %s: %w", s.volume, err)
+				return s.explain("comparing", err)
 			}
 		}
 	}
@@ -321,7 +344,7 @@ func (d *diskComparison) encryption(ctx context.Context) (keys [2]string, err er
 	for n, side := range d.sides {
 		s, err := side.volume.AWS.Snapshot(ctx, side.volume.Snapshot)
 		if err != nil {
-			return keys, fmt.Errorf("comparing %s: %w", side.volume, side.volume.Explain(err, "--cache-folder"))
+			return keys, side.explain("comparing", err)
 		}
 		if s.Encrypted {
 			keys[n] = "encrypted with " + s.Key
@@ -358,7 +381,7 @@ func (d *diskComparison) fetchChanges(ctx context.Context, c snapshot.Changes) e
 	second.path = filepath.Join(filepath.Dir(kept.Path), c.Second+".raw")
 	d.meter.say("reading the changes of %s", second.volume)
 	if err := d.cache.Download.Update(ctx, second.volume.AWS, c, kept.Path, kept.Sums, second.path); err != nil {
-		return fmt.Errorf("comparing %s: %w", second.volume, second.volume.Explain(err, "--cache-folder"))
+		return second.explain("comparing", err)
 	}
 	d.closers = append(d.closers, func() error { return os.Remove(second.path) })
 	return nil
@@ -369,7 +392,7 @@ func (d *diskComparison) get(ctx context.Context, s *comparedDisk) (*snapshot.Di
 	kept, err := d.cache.Get(ctx, s.volume.AWS, s.volume.Snapshot)
 	d.meter.end()
 	if err != nil {
-		return nil, fmt.Errorf("comparing %s: %w", s.volume, s.volume.Explain(err, "--cache-folder"))
+		return nil, s.explain("comparing", err)
 	}
 	s.path = kept.Path
 	d.closers = append(d.closers, func() error { return kept.Close(d.keep && s == d.sides[0]) })

@@ -67,11 +67,7 @@ type exported struct {
 }
 
 func (e export) run(cmd *cobra.Command, source, file string) error {
-	parse := snapshot.ParseAMI
-	if strings.Contains(source, "snap-") {
-		parse = snapshot.ParseSnapshot
-	}
-	from, err := parse(source)
+	from, err := snapshot.ParseNamed(source)
 	if err == nil {
 		err = e.check(file)
 	}

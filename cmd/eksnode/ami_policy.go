@@ -58,25 +58,25 @@ be read.`,
 	f.BoolVar(&a.check, "check", false, "list what the criteria would refuse, and change nothing")
 	f.StringArrayVar(&a.files, "nodeclass", nil,
 		"YAML file with an EC2NodeClass of Karpenter, for --check; may be repeated")
+	forms(cmd, map[string]func(string) error{
+		"account": awsnames.AccountID().Check, "watermark": awsnames.ImageName, "allow": providerForm,
+	})
 	formatFlag(cmd, &a.output, "text", "json")
 	a.flags(cmd)
 	return cmd
 }
 
+// providerForm is the form of --allow.
+func providerForm(text string) error {
+	if text != "amazon" && text != "aws-marketplace" && awsnames.AccountID().Check(text) != nil {
+		return fmt.Errorf("%q is neither an account ID nor amazon nor aws-marketplace", text)
+	}
+	return nil
+}
+
 func (a allowing) run(cmd *cobra.Command) error {
 	if err := missing([3]string{"--account", a.account, "name the account that approves AMIs"}); err != nil {
 		return err
-	}
-	if err := awsnames.AccountID().Check(a.account); err != nil {
-		return fmt.Errorf("--account: %w", err)
-	}
-	if err := awsnames.ImageName(a.watermark); err != nil {
-		return fmt.Errorf("--watermark: %w", err)
-	}
-	for _, p := range a.providers {
-		if p != "amazon" && p != "aws-marketplace" && awsnames.AccountID().Check(p) != nil {
-			return fmt.Errorf("--allow: %q is neither an account ID nor amazon nor aws-marketplace", p)
-		}
 	}
 	for _, name := range a.files {
 		text, err := surface.ReadFile(name)

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/mod/semver"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 )
@@ -53,6 +54,7 @@ code is 1.`,
 	cmd.Flags().StringVar(&p.from, "from", "", "SSM parameter to read")
 	cmd.Flags().StringVar(&p.to, "to", "", "SSM parameter to write")
 	cmd.Flags().BoolVar(&p.force, "force", false, "only check that the AMI is available")
+	forms(cmd, map[string]func(string) error{"from": awsnames.Parameter, "to": awsnames.Parameter})
 	formatFlag(cmd, &p.output, "text", "json")
 	p.flags(cmd)
 	return cmd
@@ -71,11 +73,6 @@ func (p promotion) run(cmd *cobra.Command) error {
 	if err := missing([3]string{"--from", p.from, "set the SSM parameter to read"},
 		[3]string{"--to", p.to, "set the SSM parameter to write"}); err != nil {
 		return err
-	}
-	for flag, value := range map[string]string{"--from": p.from, "--to": p.to} {
-		if err := awsnames.Parameter(value); err != nil {
-			return fmt.Errorf("%s: %w", flag, err)
-		}
 	}
 	if p.from == p.to {
 		return fmt.Errorf("--from and --to are the same parameter %s", p.to)
@@ -261,29 +258,31 @@ available, nothing is written.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&p.parameter, "parameter", "", "name of the SSM parameter")
+	forms(cmd, map[string]func(string) error{"parameter": awsnames.Parameter})
 	formatFlag(cmd, &p.output, "text", "json")
 	p.flags(cmd)
 	return cmd
 }
 
 func (p publishing) run(cmd *cobra.Command, arg string) error {
-	if p.parameter == "" {
-		return errors.New("--parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64")
+	if err := missing([3]string{"--parameter", p.parameter,
+		"name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64"}); err != nil {
+		return err
 	}
-	if err := awsnames.Parameter(p.parameter); err != nil {
-		return fmt.Errorf("--parameter: %w", err)
+	image, err := snapshot.ParseAMI(arg)
+	if err == nil {
+		err = awsnames.ImageID().Check(image.ID) // a parameter may name another AMI tomorrow
 	}
-	region, id, err := parseImage(arg)
 	if err != nil {
 		return err
 	}
-	opened, err := p.openFor(cmd.Context(), region)
+	opened, err := p.openFor(cmd.Context(), image.Region)
 	if err != nil {
 		return err
 	}
-	ids, unread := map[string]string{opened[0].Region: id}, error(nil)
-	if p.several() || region != "" && region != opened[0].Region {
-		if ids, unread, err = p.copies(cmd.Context(), opened, region, id); err != nil {
+	ids, unread := map[string]string{opened[0].Region: image.ID}, error(nil)
+	if p.several() || image.Region != "" && image.Region != opened[0].Region {
+		if ids, unread, err = p.copies(cmd.Context(), opened, image); err != nil {
 			return err
 		}
 	}
@@ -311,8 +310,10 @@ func (p publishing) print(cmd *cobra.Command, list []published) error {
 
 // copies returns the ID of an AMI's copy in each region. unread are the errors of
 // regions that could not be read.
-func (p publishing) copies(ctx context.Context, opened []*awsapi.AWS, region, id string) (ids map[string]string, unread, err error) {
-	source, err := find(ctx, opened, region, id)
+func (p publishing) copies(ctx context.Context, opened []*awsapi.AWS, image snapshot.Named) (
+	ids map[string]string, unread, err error) {
+	id := image.ID
+	source, err := find(ctx, opened, image)
 	if err != nil {
 		return nil, nil, err
 	}

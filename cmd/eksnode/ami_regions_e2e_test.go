@@ -111,7 +111,7 @@ func TestWrongRegionsAreRefused(t *testing.T) {
 		"diff ami-00000000 x:ami-00000001":                 `"x" is not a region such as eu-west-1`,
 		"diff ami-00000000 ami-1":                          `"ami-1" is not an AMI ID such as ami-0123456789abcdef0`,
 		"publish ami-0000000 --parameter /n":               `"ami-0000000" is not an AMI ID such as ami-0123456789abcdef0`,
-		"publish debian --parameter /n":                    `"debian" is not an AMI ID such as ami-0123456789abcdef0 or eu-west-1:ami-0123456789abcdef0`,
+		"publish debian --parameter /n":                    `"debian" is not an AMI ID such as ami-0123456789abcdef0`,
 		"publish resolve:ssm:/n --parameter /n":            `"resolve:ssm:/n" is not an AMI ID`,
 		"promote --from /a":                                "--to is missing; set the SSM parameter to write\n",
 		"promote --from /a --to /a":                        "--from and --to are the same parameter /a\n",

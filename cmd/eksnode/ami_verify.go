@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +60,6 @@ type verified struct {
 	Source    string           `json:"source"`
 	Statement attest.Statement `json:"statement"`
 	Checks    []verifiedCheck  `json:"checks"`
-	code      int
 }
 
 // verifiedCheck is the result of a check: ok, failed, unknown or skipped.
@@ -76,7 +74,6 @@ type verifying struct {
 	verification
 	cmd       *cobra.Command
 	now       time.Time
-	side      *comparedDisk
 	statement attest.Statement
 	failure   error  // of the statement
 	text      []byte // of the file
@@ -142,11 +139,11 @@ func (v *verifying) age() (string, error) {
 // watermarks, but their content is that of a node. A statement about such an AMI itself
 // comes after the node.
 func (v *verifying) origin() (string, error) {
-	i := v.side.volume.Image
+	i := v.disk.volume.Image
 	if i.ID == "" {
 		return "", errSkipped
 	}
-	captured, err := v.side.volume.AWS.Captured(v.cmd.Context(), i)
+	captured, err := v.disk.volume.AWS.Captured(v.cmd.Context(), i)
 	switch {
 	case err != nil:
 		return "", unknownError{err}
@@ -170,7 +167,7 @@ func fromInstance(i, captured awsapi.Image) string {
 }
 
 func (v *verifying) tag() (string, error) {
-	i := v.side.volume.Image
+	i := v.disk.volume.Image
 	tag, found := i.Tags[awsapi.DigestTag]
 	switch {
 	case i.ID == "" || !found:
@@ -182,18 +179,18 @@ func (v *verifying) tag() (string, error) {
 }
 
 func (v *verifying) content() (string, error) {
-	volume := v.side.volume
-	if v.side.cloud != nil && !v.full {
+	volume := v.disk.volume
+	if v.disk.cloud != nil && !v.full {
 		if slices.Contains(v.statement.Names, volume.AWS.Region+":"+volume.Snapshot) {
 			return "the statement names " + volume.Snapshot, nil
 		}
 		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content", volume.Snapshot)}
 	}
-	path := v.side.path
-	if v.side.cloud != nil {
-		kept, err := v.disk.fetch(v.cmd, volume)
+	path := v.disk.path
+	if v.disk.cloud != nil {
+		kept, err := v.disk.fetch(v.cmd)
 		if err != nil {
-			return "", unknownError{volume.Explain(err, "choose another folder with --cache-folder")}
+			return "", unknownError{v.disk.explain("reading", err)}
 		}
 		defer kept.Close(v.disk.keep)
 		path = kept.Path
@@ -206,11 +203,11 @@ func (v *verifying) content() (string, error) {
 }
 
 func (v verification) run(cmd *cobra.Command, source string) error {
-	r, all, err := v.verify(cmd, source)
+	r, _, err := v.verify(cmd, source)
 	if err != nil {
 		return err
 	}
-	return all.print(cmd, r)
+	return r.print(cmd, v.output)
 }
 
 func (v verification) verify(cmd *cobra.Command, source string) (r verified, all *verifying, err error) {
@@ -221,21 +218,20 @@ func (v verification) verify(cmd *cobra.Command, source string) (r verified, all
 	if v.maxAge <= 0 {
 		return r, nil, fmt.Errorf("--max-age %s: an age is longer than 0", v.maxAge)
 	}
-	side, err := v.disk.choose(source)
-	if err != nil {
+	if err := v.disk.choose(source); err != nil {
 		return r, nil, err
 	}
 	text, err := surface.ReadFile(v.file)
 	if err != nil {
 		return r, nil, fmt.Errorf("reading the statement: %w", err)
 	}
-	key, err := attest.Open(ctx, v.key, connecting(v.disk.options(side)))
+	key, err := attest.Open(ctx, v.key, connecting(v.disk.options()))
 	if err != nil {
 		return r, nil, fmt.Errorf("--key: %w", err)
 	}
-	all = &verifying{verification: v, cmd: cmd, now: time.Now(), side: side, text: text}
-	if all.statement, all.failure = attest.Verify(ctx, text, key); all.failure == nil && side.cloud != nil {
-		if side.volume, err = side.cloud.Locate(ctx, v.disk.aws); err != nil {
+	all = &verifying{verification: v, cmd: cmd, now: time.Now(), text: text}
+	if all.statement, all.failure = attest.Verify(ctx, text, key); all.failure == nil && v.disk.cloud != nil {
+		if v.disk.volume, err = v.disk.cloud.Locate(ctx, v.disk.aws); err != nil {
 			return r, nil, err
 		}
 	}
@@ -244,7 +240,6 @@ func (v verification) verify(cmd *cobra.Command, source string) (r verified, all
 
 func (v *verifying) check(source string) verified {
 	r := verified{Source: source, Statement: v.statement, Checks: []verifiedCheck{}}
-	unknown := false
 	for _, c := range verifications() {
 		one := verifiedCheck{Check: c.id}
 		ok, err := "", error(unknownError{errors.New("not checked: the statement is not valid")})
@@ -257,29 +252,29 @@ func (v *verifying) check(source string) verified {
 		case errors.Is(err, errSkipped):
 			continue
 		case errors.As(err, new(unknownError)):
-			one.Result, one.Text, unknown = isUnknown, err.Error(), true
+			one.Result, one.Text = isUnknown, err.Error()
 		default:
-			one.Result, one.Text, r.code = "failed", err.Error(), 1
+			one.Result, one.Text = "failed", err.Error()
 		}
 		r.Checks = append(r.Checks, one)
-	}
-	if r.code == 0 && unknown {
-		r.code = 2
 	}
 	return r
 }
 
-func (v *verifying) print(cmd *cobra.Command, r verified) error {
-	var list []verdict
+func (r verified) verdicts() (list []verdict) {
 	levels := map[string]string{"failed": isError, isUnknown: isUnknown}
 	for _, c := range r.Checks {
-		list = append(list, verdict{rule: c.Check, name: c.Check, page: "design/attestation.md", level: levels[c.Result], text: c.Text})
+		list = append(list, verdict{
+			rule: c.Check, name: c.Check, page: "design/attestation.md", level: levels[c.Result], text: c.Text,
+		})
 	}
-	return judged{"ami verify", list, r.code, r, func(w io.Writer) error {
-		p := newPrinter(w)
+	return list
+}
+
+func (r verified) print(cmd *cobra.Command, output string) error {
+	return judged{"ami verify", r.verdicts(), r, func(p *printer) {
 		for _, c := range r.Checks {
 			p.line("%-8s %-10s %s", c.Result, c.Check, line(c.Text))
 		}
-		return p.err
-	}}.print(cmd, v.output)
+	}}.print(cmd, output)
 }

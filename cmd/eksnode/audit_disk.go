@@ -23,9 +23,9 @@ import (
 
 // auditedDisk is the disk of an audit: a disk image, or that of an AMI or a snapshot.
 type auditedDisk struct {
-	file          string
-	ami, snapshot string
-	partition     int
+	*source             // nil where no disk is given
+	file, ami, snapshot string
+	partition           int
 
 	aws   awsapi.Options
 	local provisioner.Local
@@ -48,15 +48,26 @@ const diskExample = `
 
 func diskFlags(cmd *cobra.Command) *auditedDisk {
 	var d auditedDisk
-	f := cmd.Flags()
-	f.StringVar(&d.file, "disk", "", "disk image to audit: raw, qcow2 or fixed VHD; it is mounted read-only, which needs root")
-	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to audit, with or without its region, such as eu-west-1:ami-0123456789abcdef0")
-	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to audit, with or without its region")
-	d.flags(cmd)
-	policyFlag(cmd, " for --ami and --snapshot", anywhere(awsapi.AuditPolicy))
+	d.placeFlags(cmd, "audit", awsapi.AuditPolicy)
 	cmd.Long += "\n" + diskHelp
 	cmd.Example += diskExample
 	return &d
+}
+
+// placeFlags adds the flags of a command that does something to a disk.
+func (d *auditedDisk) placeFlags(cmd *cobra.Command, does string, policy func(awsapi.Scope) (string, error)) {
+	f := cmd.Flags()
+	f.StringVar(&d.file, "disk", "",
+		"disk image to "+does+": raw, qcow2 or fixed VHD; it is mounted read-only, which needs root")
+	f.StringVar(&d.ami, "ami", "",
+		"AMI whose root volume to "+does+", with or without its region, such as eu-west-1:ami-0123456789abcdef0")
+	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to "+does+", with or without its region")
+	forms(cmd, map[string]func(string) error{
+		"ami":      func(text string) error { _, err := snapshot.ParseAMI(text); return err },
+		"snapshot": func(text string) error { _, err := snapshot.ParseSnapshot(text); return err },
+	})
+	d.flags(cmd)
+	policyFlag(cmd, " for --ami and --snapshot", anywhere(policy))
 }
 
 // sourceFlags adds the flags of a command whose argument names the disk.
@@ -76,33 +87,23 @@ func (d *auditedDisk) flags(cmd *cobra.Command) {
 }
 
 // choose takes the disk from an argument.
-func (d *auditedDisk) choose(source string) (*comparedDisk, error) {
-	side, err := parseSide(source)
-	switch {
-	case err != nil:
-		return nil, err
-	case d.partition < 0:
-		return nil, fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
-	case side.cloud == nil:
-		d.file = source
-	case side.cloud.IsSnapshot():
-		d.snapshot = source
-	default:
-		d.ami = source
+func (d *auditedDisk) choose(arg string) (err error) {
+	if d.source, err = parseSource(arg); err == nil && d.partition < 0 {
+		err = fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
 	}
-	return side, nil
+	return err
 }
 
-// options are those of AWS for the region of a disk.
-func (d *auditedDisk) options(of *comparedDisk) awsapi.Options {
+// options are those of AWS for the region of the disk.
+func (d *auditedDisk) options() awsapi.Options {
 	o := d.aws
-	if of.cloud != nil {
-		o.Region = cmp.Or(o.Region, of.cloud.Region)
+	if d.cloud != nil {
+		o.Region = cmp.Or(o.Region, d.cloud.Region)
 	}
 	return o
 }
 
-func (d *auditedDisk) isGiven() bool { return d.file != "" || d.ami != "" || d.snapshot != "" }
+func (d *auditedDisk) isGiven() bool { return d.source != nil }
 
 func (d *auditedDisk) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
@@ -114,6 +115,15 @@ func (d *auditedDisk) check(cmd *cobra.Command) error {
 		if given(name) {
 			places = append(places, "--"+name)
 		}
+	}
+	if name := cmp.Or(d.ami, d.snapshot); name != "" {
+		cloud, err := snapshot.ParseNamed(name)
+		if err != nil {
+			return err
+		}
+		d.source = &source{arg: name, cloud: &cloud}
+	} else if d.file != "" {
+		d.source = &source{arg: d.file, path: d.file}
 	}
 	switch {
 	case len(places) > 1:
@@ -128,11 +138,25 @@ func (d *auditedDisk) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func (d *auditedDisk) audit(cmd *cobra.Command, spec scrub.Spec) (plan.Report, error) {
-	if d.file != "" {
-		return d.auditFile(cmd.Context(), d.file, spec)
+// audit audits the disk. Whatever can fail without the disk of an AMI or a snapshot
+// fails before the download.
+func (d *auditedDisk) audit(cmd *cobra.Command, spec scrub.Spec) (r plan.Report, err error) {
+	if d.cloud == nil {
+		return d.auditFile(cmd.Context(), d.path, spec)
 	}
-	return d.auditCloud(cmd, spec)
+	if err := mayMount("auditing " + d.cloud.ID); err != nil {
+		return r, err
+	}
+	if d.volume, err = d.cloud.Locate(cmd.Context(), d.aws); err != nil {
+		return r, err
+	}
+	if i := d.volume.Image; i.Platform == "windows" {
+		return r, fmt.Errorf("auditing the image %s: the image is for Windows, and the rules are for Linux", i.ID)
+	}
+	if r, err = d.auditVolume(cmd, spec); err != nil {
+		err = d.explain("auditing", err)
+	}
+	return r, err
 }
 
 func (d *auditedDisk) auditFile(ctx context.Context, path string, spec scrub.Spec) (plan.Report, error) {
@@ -144,60 +168,20 @@ func auditChild(ctx context.Context) (code int, child bool) {
 	return diskbuild.Child(ctx, buildInside)
 }
 
-// auditCloud audits the disk of an AMI or a snapshot. Whatever can fail without the
-// disk fails before the download.
-func (d *auditedDisk) auditCloud(cmd *cobra.Command, spec scrub.Spec) (r plan.Report, err error) {
-	named, err := d.named()
-	if err != nil {
-		return r, err
-	}
-	if err := diskaudit.Ready(); err != nil {
-		if errors.Is(err, diskaudit.ErrNeedsRoot) {
-			err = fmt.Errorf("%w; sudo -E keeps the AWS credentials of the environment", err)
-		}
-		return r, fmt.Errorf("auditing %s: %w", named.ID, err)
-	}
-	volume, err := named.Locate(cmd.Context(), d.aws)
-	if err != nil {
-		return r, err
-	}
-	if volume.Image.Platform == "windows" {
-		return r, fmt.Errorf("auditing the image %s: the image is for Windows, and the rules are for Linux", volume.Image.ID)
-	}
-	r, err = d.auditVolume(cmd, volume, spec)
-	if err != nil {
-		return r, fmt.Errorf("auditing %s: %w", volume, volume.Explain(err, "choose another folder with --cache-folder"))
-	}
-	return r, nil
-}
-
-// named is the AMI or the snapshot of the flags.
-func (d *auditedDisk) named() (snapshot.Named, error) {
-	flag, text, parse := "--ami", d.ami, snapshot.ParseAMI
-	if d.snapshot != "" {
-		flag, text, parse = "--snapshot", d.snapshot, snapshot.ParseSnapshot
-	}
-	named, err := parse(text)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", flag, err)
-	}
-	return named, err
-}
-
-// fetch gets the disk of a volume, from the cache or from AWS.
-func (d *auditedDisk) fetch(cmd *cobra.Command, volume snapshot.Root) (*snapshot.Disk, error) {
+// fetch gets the disk of the volume, from the cache or from AWS.
+func (d *auditedDisk) fetch(cmd *cobra.Command) (*snapshot.Disk, error) {
 	m := newMeter(cmd.ErrOrStderr())
 	defer m.end()
 	cache, err := diskCache(d.local, m)
 	if err != nil {
 		return nil, err
 	}
-	return cache.Get(cmd.Context(), volume.AWS, volume.Snapshot)
+	return cache.Get(cmd.Context(), d.volume.AWS, d.volume.Snapshot)
 }
 
-func (d *auditedDisk) auditVolume(cmd *cobra.Command, volume snapshot.Root,
-	spec scrub.Spec) (r plan.Report, err error) {
-	kept, err := d.fetch(cmd, volume)
+func (d *auditedDisk) auditVolume(cmd *cobra.Command, spec scrub.Spec) (r plan.Report, err error) {
+	volume := d.volume
+	kept, err := d.fetch(cmd)
 	if err != nil {
 		return r, err
 	}

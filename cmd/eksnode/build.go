@@ -222,7 +222,7 @@ func (b *building) again(ctx context.Context) (*[]diskdiff.File, error) {
 		return nil, err
 	}
 	if !made.passed() {
-		return nil, errors.Join(resultError(made.Provision), errors.New("the build failed"))
+		return nil, errors.Join(resultError(made.Provision.Result), errors.New("the build failed"))
 	}
 	var disks [2]diskdiff.Disk
 	for n, file := range []string{b.disk.Image, second.Image} {
@@ -284,9 +284,9 @@ func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) er
 	if made.Differs != nil && len(*made.Differs) > 0 {
 		errs = append(errs, exitError(1))
 	}
-	errs = append(errs, resultError(made.Provision))
+	errs = append(errs, resultError(made.Provision.Result))
 	if made.Scrub != nil {
-		errs = append(errs, resultError(*made.Scrub))
+		errs = append(errs, resultError(made.Scrub.Result))
 	}
 	return errors.Join(errs...)
 }

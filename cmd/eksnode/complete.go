@@ -51,8 +51,8 @@ func completionOf(f *pflag.Flag, path string, declared map[string]cobra.Completi
 		return words("true", "false"), true
 	}
 	if strict {
-		if form, ok := v.Value.(format); ok {
-			return words(form.known...), true
+		if one, ok := v.Value.(choice); ok {
+			return words(one.known...), true
 		}
 	}
 	complete, ok := declared[path+" --"+f.Name]

@@ -139,6 +139,7 @@ func (v strictValue) check(text string) error {
 			return fmt.Errorf("reading the list %q: %w", text, err)
 		}
 	}
+	form, isFormed := v.Value.(formed)
 	for _, e := range elements {
 		if strings.TrimSpace(e) == "" {
 			return fmt.Errorf("the list %q has an empty element", text)
@@ -146,11 +147,30 @@ func (v strictValue) check(text string) error {
 		if err := expanded(e); err != nil {
 			return err
 		}
+		if isFormed {
+			if err := form.check(e); err != nil {
+				return err
+			}
+		}
 	}
 	if name, _, _ := strings.Cut(text, "="); isPairs && strings.TrimSpace(name) == "" {
 		return fmt.Errorf("%q has no name before the equals sign", text)
 	}
 	return nil
+}
+
+// formed is the value of a flag that refuses what cannot exist.
+type formed struct {
+	pflag.Value
+	check func(string) error
+}
+
+// forms has flags refuse values, or elements of a list, before any call to AWS.
+func forms(cmd *cobra.Command, checks map[string]func(string) error) {
+	for name, check := range checks {
+		f := cmd.Flags().Lookup(name)
+		f.Value = formed{f.Value, check}
+	}
 }
 
 // expanded refuses a ~ that only a shell replaces. Most shells replace ~ at the

@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
-	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
@@ -68,6 +67,7 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 	flags.StringToStringVar(&f.tags, "tags", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list the nodes and the most that reading them costs, and exit")
 	flags.BoolVar(&f.existing, "existing-snapshots", false, "read the newest snapshot of each root volume, and make none")
+	forms(cmd, map[string]func(string) error{"cluster": awsnames.ClusterName().Check})
 	f.report.flag(cmd)
 	options(flags, scrubHelp(), &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
@@ -75,19 +75,14 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 	return cmd
 }
 
-// fleetReport is what `eksnode fleet audit --output json` prints.
-// fleetNode is the audit of a node.
-// fleetFinding is a finding of a rule.
-// drift is a change on some of the nodes.
-// driftKinds are the folders of a kind of drift. Other files are state.
 func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
 	if err := f.choose(args); err != nil {
 		return err
 	}
 	if !f.dryRun {
-		if err := diskaudit.Ready(); err != nil {
-			return fmt.Errorf("auditing nodes: %w", err)
+		if err := mayMount("auditing nodes"); err != nil {
+			return err
 		}
 	}
 	if err := f.report.open(cmd); err != nil {
@@ -126,7 +121,6 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(r.print(cmd, f.output), f.report.write("nodes of "+a.Region, r.tables()...))
 }
 
-// tables are the report for a person.
 // choose checks the flags, and makes a tag of the cluster.
 func (f *nodeFleet) choose(args []string) error {
 	if len(args) == 0 && f.cluster == "" && len(f.tags) == 0 {
@@ -141,9 +135,6 @@ func (f *nodeFleet) choose(args []string) error {
 		}
 	}
 	if f.cluster != "" {
-		if err := awsnames.ClusterName().Check(f.cluster); err != nil {
-			return fmt.Errorf("--cluster: %w", err)
-		}
 		if f.tags == nil {
 			f.tags = map[string]string{}
 		}
@@ -206,10 +197,8 @@ func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, k
 	})
 	d.keep = keep
 	defer d.close(&err)
-	for n, id := range []string{node.Image, taken.ID} {
-		if d.sides[n], err = parseSide(a.Region + ":" + id); err != nil {
-			return one, err
-		}
+	if err := d.choose(a.Region+":"+node.Image, a.Region+":"+taken.ID); err != nil {
+		return one, err
 	}
 	if err := d.find(cmd.Context()); err != nil {
 		return one, err
@@ -231,7 +220,3 @@ func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, k
 	}
 	return one, nil
 }
-
-// add adds what differs on a node.
-// nodesMost are the nodes that a line of drift names.
-// verdicts are the drift, the findings, and the nodes that could not be read.

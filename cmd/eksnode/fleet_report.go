@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
+// fleetReport is what `eksnode fleet audit --output json` prints.
 type fleetReport struct {
 	Region string      `json:"region"`
 	Nodes  []fleetNode `json:"nodes"`
@@ -42,6 +42,7 @@ type fleetFinding struct {
 	plan.Finding
 }
 
+// drift is a change on some of the nodes.
 type drift struct {
 	Kind   string   `json:"kind"` // one of package, program and configuration
 	Name   string   `json:"name"`
@@ -49,6 +50,7 @@ type drift struct {
 	Nodes  []string `json:"nodes"`
 }
 
+// driftKinds are the folders of a kind of drift. Other files are state.
 var driftKinds = []struct {
 	kind    string
 	folders []string
@@ -110,24 +112,16 @@ func (r *fleetReport) on(node string, d drift) {
 	r.Drift[same].Nodes = append(r.Drift[same].Nodes, node)
 }
 
+// nodesMost are the nodes that a line of drift names.
 const nodesMost = 3
 
 func (r *fleetReport) print(cmd *cobra.Command, output string) error {
-	code := 0
-	for _, d := range r.Drift {
-		if d.Kind != "configuration" {
-			code = 1
-		}
+	list := r.verdicts()
+	result := resultOf(list)
+	if slices.ContainsFunc(r.Nodes, func(n fleetNode) bool { return n.Error != "" }) {
+		result = plan.Unknown // also with findings on other nodes
 	}
-	for _, n := range r.Nodes {
-		if len(n.Findings) > 0 {
-			code = max(code, 1)
-		}
-		if n.Error != "" {
-			code = 2
-		}
-	}
-	return judged{"fleet audit", r.verdicts(), code, r, r.text}.print(cmd, output)
+	return judged{"fleet audit", list, r, r.text}.printAs(result, cmd, output)
 }
 
 func (r *fleetReport) verdicts() []verdict {
@@ -161,8 +155,7 @@ func (r *fleetReport) verdicts() []verdict {
 
 const fleetPage = "amis.md"
 
-func (r *fleetReport) text(w io.Writer) error {
-	p := newPrinter(w)
+func (r *fleetReport) text(p *printer) {
 	for _, d := range r.Drift {
 		on := d.Nodes
 		if len(on) > nodesMost {
@@ -182,5 +175,4 @@ func (r *fleetReport) text(w io.Writer) error {
 		p.line("%s of %s: %s changed, %s of state, %s", n.Instance, n.AMI, show.Count(n.Blocks, "block"),
 			show.Count(n.State, "file"), show.Count(len(n.Findings), "finding"))
 	}
-	return p.err
 }

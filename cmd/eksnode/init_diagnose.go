@@ -156,13 +156,10 @@ func printDiagnosis(cmd *cobra.Command, r diagnose.Report, output string) error 
 			seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
 		})
 	}
-	code := 0
-	if len(list) > 0 {
-		code = 1
-	} else {
+	if len(list) == 0 {
 		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: d.Result + ": no known cause was found"}}
 	}
-	return judged{"diagnose", list, code, d, r.Print}.print(cmd, output)
+	return judged{"diagnose", list, d, func(p *printer) { p.err = r.Print(p.w) }}.print(cmd, output)
 }
 
 // cloudInitLog contains the output of user data scripts.

@@ -114,27 +114,6 @@ func anywhere(policy func(awsapi.Scope) (string, error)) func() (string, error) 
 	return func() (string, error) { return policy(awsapi.Scope{}) }
 }
 
-// given is a value from the command line, the flag or argument that has the value,
-// and the check of its form.
-type given struct {
-	name, value string
-	check       func(string) error
-}
-
-// wellFormed returns an error for the first value with a wrong form. Empty values
-// were not given. Commands call wellFormed before they call AWS.
-func wellFormed(list ...given) error {
-	for _, g := range list {
-		if g.value == "" {
-			continue
-		}
-		if err := g.check(g.value); err != nil {
-			return fmt.Errorf("%s: %w", g.name, err)
-		}
-	}
-	return nil
-}
-
 // missing refuses flags without a value. what says what the value is.
 func missing(list ...[3]string) error {
 	var errs []error
@@ -159,12 +138,3 @@ const (
 	clusterHelp = "name of the EKS cluster"
 	roleHelp    = "name or ARN of the nodes' IAM role"
 )
-
-// each is one given value for each element of a list.
-func each(name string, values []string, check func(string) error) []given {
-	var list []given
-	for _, v := range values {
-		list = append(list, given{name, v, check})
-	}
-	return list
-}

@@ -84,11 +84,15 @@ Manifests:
 	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "instance type for the launch template")
 	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile (default: the role's, or the role's name)")
 	cmd.Flags().StringVar(&f.family, "family", "al2023", "image family for the launch template and the EC2NodeClass; windows with --windows")
-	cmd.Flags().StringVar(&f.cni, "cni-permissions", cniByPodIdentity, "where the VPC CNI gets its permissions: pod-identity or node")
+	choiceFlag(cmd, &f.cni, "cni-permissions", "where the VPC CNI gets its permissions", cniByPodIdentity, cniOnNode)
 	cmd.Flags().BoolVar(&f.node.SSM, "ssm", false, "also attach the policy for Session Manager")
 	cmd.Flags().IntVar(&f.node.Volumes.Size, "volume-size", 0, "size of the root volume in GiB (default: the AMI's, at least 20)")
 	cmd.Flags().StringVar(&f.node.Volumes.Key, "kms-key", "", "KMS key for the root volume (default: the account's key for EBS)")
 	cmd.Flags().IntVar(&f.node.Volumes.Rate, "volume-initialization-rate", 0, "rate from 100 to 300 MiB/s at which EBS loads the AMI's snapshots")
+	forms(cmd, map[string]func(string) error{
+		"cluster": awsnames.ClusterName().Check, "role": roleForm, "ami": awsnames.Image,
+		"instance-type": awsnames.InstanceType().Check, "instance-profile": awsnames.ProfileName().Check,
+	})
 	policyFlag(cmd, "", func() (string, error) { return awsapi.Policy("EksnodeManifests", awsapi.SetupActions()) })
 	awsFlags(cmd, &f.aws)
 	return cmd
@@ -110,18 +114,11 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	if err := f.node.Volumes.Validate(); err != nil {
 		return err
 	}
-	if f.cni != cniByPodIdentity && f.cni != cniOnNode {
-		return fmt.Errorf("--cni-permissions: %q is not known; known: %s, %s", f.cni, cniByPodIdentity, cniOnNode)
-	}
 	f.node.CNIOnNode = f.cni == cniOnNode
 	if f.node.AMI == "" {
 		if err := onlyWith(cmd, "ami", "instance-type", "family", "volume-size", "kms-key", "volume-initialization-rate"); err != nil {
 			return err
 		}
-	}
-	if err := wellFormed(given{"--cluster", f.node.Cluster, awsnames.ClusterName().Check}, given{"--role", f.node.Role, roleForm}, given{"--ami", f.node.AMI, awsnames.Image},
-		given{"--instance-type", f.node.InstanceType, awsnames.InstanceType().Check}, given{"--instance-profile", f.node.Profile, awsnames.ProfileName().Check}); err != nil {
-		return err
 	}
 	if f.awsAuth != "" {
 		text, err := readInput(cmd, f.awsAuth)

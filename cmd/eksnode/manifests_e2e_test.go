@@ -293,5 +293,5 @@ func TestAnInitializationRatePinsTheParameter(t *testing.T) {
 	assert.Contains(t, out, `"ImageId": "resolve:ssm:/eksnode/debian:2"`)
 	assert.Contains(t, out, `"VolumeInitializationRate": 300`)
 	_, _, errOut := command(t, "", append(args, "nodeclass", "--cni-permissions", "irsa")...)
-	assert.Equal(t, "eksnode: --cni-permissions: \"irsa\" is not known; known: pod-identity, node\n", errOut)
+	assert.Equal(t, "eksnode: --cni-permissions: \"irsa\" is not known; known: node, pod-identity\n", errOut)
 }

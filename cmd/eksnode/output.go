@@ -74,9 +74,9 @@ func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 	}
 	if o.format == "text" && cmd.Context().Err() != nil && (r.Result == plan.Failure || r.Result == plan.Unknown) {
 		newPrinter(cmd.OutOrStdout()).line("interrupted: %s", done(r))
-		return errors.Join(err, resultError(r))
+		return errors.Join(err, resultError(r.Result))
 	}
-	return errors.Join(o.print(cmd.OutOrStdout(), r), err, resultError(r))
+	return errors.Join(o.print(cmd.OutOrStdout(), r), err, resultError(r.Result))
 }
 
 func (o *output) print(w io.Writer, r plan.Report) error {
@@ -165,33 +165,46 @@ const (
 	isSkipped = "skipped"
 )
 
-// judged are the verdicts of a command, with its exit code. JSON prints the value, and
-// text prints for a person.
+// resultOf is what verdicts say together. An error hides that another check could not run.
+func resultOf(list []verdict) plan.Result {
+	has := func(level string) bool {
+		return slices.ContainsFunc(list, func(v verdict) bool { return v.level == level })
+	}
+	switch {
+	case has(isError):
+		return plan.Findings
+	case has(isUnknown):
+		return plan.Unknown
+	}
+	return plan.Clean
+}
+
+// judged are the verdicts of a command. JSON prints the value, and text prints for a
+// person.
 type judged struct {
 	command string
 	list    []verdict
-	code    int
 	value   any
-	text    func(io.Writer) error
+	text    func(*printer)
 }
 
 // print prints the verdicts in a format, and returns an error with the exit code.
-func (j judged) print(cmd *cobra.Command, format string) (err error) {
+func (j judged) print(cmd *cobra.Command, format string) error {
+	return j.printAs(resultOf(j.list), cmd, format)
+}
+
+// printAs is print for a command with a result of its own.
+func (j judged) printAs(result plan.Result, cmd *cobra.Command, format string) (err error) {
 	w := cmd.OutOrStdout()
-	switch format {
+	switch code := result.ExitCode(); format {
 	case "sarif":
-		err = sarifOf(j.list, j.code).print(w)
+		err = sarifOf(j.list, code).print(w)
 	case "junit":
 		err = junitOf(j.command, j.list).print(w)
-	case "json":
-		err = writeJSON(w, j.value)
 	default:
-		err = j.text(w)
+		err = answer(cmd, format, j.value, j.text)
 	}
-	if err == nil && j.code != 0 {
-		err = exitError(j.code)
-	}
-	return err
+	return cmp.Or(err, resultError(result))
 }
 
 // sarifOf describes all checks, and has a result for each check that did not
@@ -250,35 +263,39 @@ func junitOf(command string, list []verdict) *junitSuite {
 	return suite
 }
 
-// format is the flag --output: one of the formats that a command can print. The
-// first format is the default.
-type format struct {
+// choice is the value of a flag that takes one of a few words. The first word is the
+// default.
+type choice struct {
 	to    *string
 	known []string
 }
 
-// formatFlag adds --output.
-func formatFlag(cmd *cobra.Command, to *string, known ...string) {
+func choiceFlag(cmd *cobra.Command, to *string, name, help string, known ...string) {
 	*to = known[0]
 	last := len(known) - 1
-	cmd.Flags().Var(format{to, known}, "output", "output format: "+strings.Join(known[:last], ", ")+" or "+known[last])
+	cmd.Flags().Var(choice{to, known}, name, help+": "+strings.Join(known[:last], ", ")+" or "+known[last])
 }
 
-func (format) Type() string { return "string" }
+// formatFlag adds --output, with the formats that a command can print.
+func formatFlag(cmd *cobra.Command, to *string, known ...string) {
+	choiceFlag(cmd, to, "output", "output format", known...)
+}
 
-func (f format) String() string {
-	if f.to == nil { // pflag calls String on the zero value
+func (choice) Type() string { return "string" }
+
+func (c choice) String() string {
+	if c.to == nil { // pflag calls String on the zero value
 		return ""
 	}
-	return *f.to
+	return *c.to
 }
 
-// Set implements pflag.Value. It refuses unknown formats.
-func (f format) Set(value string) error {
-	if !slices.Contains(f.known, value) {
-		return fmt.Errorf("%q is not known; known: %s", value, strings.Join(slices.Sorted(slices.Values(f.known)), ", "))
+// Set implements pflag.Value. It refuses unknown words.
+func (c choice) Set(value string) error {
+	if !slices.Contains(c.known, value) {
+		return fmt.Errorf("%q is not known; known: %s", value, strings.Join(slices.Sorted(slices.Values(c.known)), ", "))
 	}
-	*f.to = value
+	*c.to = value
 	return nil
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,6 +51,12 @@ command that fixes the problem. The exit code is 1 when a check fails, otherwise
 	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnet IDs of the nodes (default: from the instance or the cluster)")
 	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "kubelet version in the AMI (default: from the AMI's tag "+preflight.KubernetesTag+")")
 	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the ConfigMap aws-auth, from kubectl; - is standard input")
+	forms(cmd, map[string]func(string) error{
+		"cluster": awsnames.ClusterName().Check, "instance": awsnames.InstanceID().Check,
+		"launch-template": awsnames.LaunchTemplate, "launch-template-version": awsnames.TemplateVersion,
+		"nodegroup": awsnames.NodegroupName().Check, "ami": awsnames.Image, "role": roleForm,
+		"subnet": awsnames.SubnetID().Check,
+	})
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
 	policyFlag(cmd, "", preflight.Policy)
 	awsFlags(cmd, &f.aws)
@@ -77,21 +82,7 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	text := func(w io.Writer) error { return printPreflight(w, r) }
-	return judged{"preflight", preflightVerdicts(r), r.ExitCode(), r, text}.print(cmd, f.output)
-}
-
-// wellFormed refuses names that cannot exist.
-func (f *preflightFlags) wellFormed() error {
-	return wellFormed(append(each("--subnet", f.target.Subnets, awsnames.SubnetID().Check),
-		given{"--cluster", f.target.Cluster, awsnames.ClusterName().Check},
-		given{"--instance", f.target.Instance, awsnames.InstanceID().Check},
-		given{"--launch-template", f.target.Template, awsnames.LaunchTemplate},
-		given{"--launch-template-version", f.target.TemplateVersion, awsnames.TemplateVersion},
-		given{"--nodegroup", f.target.NodeGroup, awsnames.NodegroupName().Check},
-		given{"--ami", f.target.AMI, awsnames.Image},
-		given{"--role", f.target.Role, roleForm},
-	)...)
+	return judged{"preflight", preflightVerdicts(r), r, func(p *printer) { p.preflight(r) }}.print(cmd, f.output)
 }
 
 // check refuses flags that do not fit together, and reads the EC2NodeClass.
@@ -133,17 +124,13 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := f.wellFormed(); err != nil {
-		return err
-	}
 	return f.target.Validate()
 }
 
 // screen is the width of text output, in columns.
 const screen = 80
 
-func printPreflight(w io.Writer, r preflight.Report) error {
-	p := newPrinter(w)
+func (p *printer) preflight(r preflight.Report) {
 	p.line("%s and the cluster %s", r.Target, r.Cluster)
 	const column = 31 // of the evidence
 	for _, f := range r.Findings {
@@ -177,7 +164,6 @@ func printPreflight(w io.Writer, r preflight.Report) error {
 		more = fmt.Sprintf(", %d not checked", n)
 	}
 	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN%s", r.Count(preflight.OK), r.Count(preflight.Fail), r.Count(preflight.Warn), r.Count(preflight.Unknown), more)
-	return p.err
 }
 
 // wrap breaks a text at spaces; a word that is too long stays whole.

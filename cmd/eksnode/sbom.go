@@ -56,15 +56,10 @@ needs root, or an image root, or this machine. Nothing of an image is executed.`
 			return errors.Join(writeBill(cmd.OutOrStdout(), m, format), report.write(title, billTable(m)))
 		},
 	}
-	f := cmd.Flags()
-	f.StringVar(&root, "root", "", "image root to read instead of this machine")
-	f.StringVar(&d.file, "disk", "", "disk image to read: raw, qcow2 or fixed VHD")
-	f.StringVar(&d.ami, "ami", "", "AMI whose root volume to read, with or without its region")
-	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to read, with or without its region")
+	cmd.Flags().StringVar(&root, "root", "", "image root to read instead of this machine")
 	formatFlag(cmd, &format, "cyclonedx", "spdx")
 	report.flag(cmd)
-	d.flags(cmd)
-	policyFlag(cmd, " for --ami and --snapshot", anywhere(awsapi.SnapshotReadPolicy))
+	d.placeFlags(cmd, "read", awsapi.SnapshotReadPolicy)
 	return cmd
 }
 

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,10 +36,9 @@ be read or has no component of eksnode. Warnings do not change the exit code.`,
 			if err != nil {
 				return fmt.Errorf("reading the template %s: %w", args[0], err)
 			}
-			verdicts, code := templateVerdicts(args[0], found)
 			value := map[string]any{"template": args[0], "findings": append([]packercheck.Finding{}, found...)}
-			text := func(w io.Writer) error { return printTemplate(w, args[0], found, code) }
-			return judged{"check", verdicts, code, value, text}.print(cmd, output)
+			text := func(p *printer) { p.template(args[0], found) }
+			return judged{"check", templateVerdicts(args[0], found), value, text}.print(cmd, output)
 		},
 	}
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
@@ -84,14 +82,13 @@ func isTemplate(name string) bool {
 	return strings.HasSuffix(name, ".pkr.hcl") || strings.HasSuffix(name, ".pkr.json")
 }
 
-// templateVerdicts are the mistakes, or a verdict that there are none, with the exit
-// code.
-func templateVerdicts(name string, found []packercheck.Finding) (list []verdict, code int) {
+// templateVerdicts are the mistakes, or a verdict that there are none.
+func templateVerdicts(name string, found []packercheck.Finding) (list []verdict) {
 	const page = "build.md"
 	for _, f := range found {
 		level := isWarning
 		if !f.Warning {
-			level, code = isError, 1
+			level = isError
 		}
 		list = append(list, verdict{rule: f.Rule, name: fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Rule), page: page, level: level,
 			text: f.Text, remedy: f.Remedy, file: f.File, line: f.Line})
@@ -99,22 +96,22 @@ func templateVerdicts(name string, found []packercheck.Finding) (list []verdict,
 	if len(list) == 0 {
 		list = append(list, verdict{rule: "template", name: name, page: page, text: "no mistakes"})
 	}
-	return list, code
+	return list
 }
 
-func printTemplate(w io.Writer, name string, found []packercheck.Finding, code int) error {
-	p := newPrinter(w)
+func (p *printer) template(name string, found []packercheck.Finding) {
+	failed := false
 	for _, f := range found {
 		warning := ""
 		if f.Warning {
 			warning = "warning: "
 		}
+		failed = failed || !f.Warning
 		p.line("%s:%d: %s%s; %s (%s)", f.File, f.Line, warning, f.Text, f.Remedy, f.Rule)
 	}
-	if code != 0 {
+	if failed {
 		p.line("FAIL: the template %s has mistakes", name)
 	} else {
 		p.line("PASS: %s", name)
 	}
-	return p.err
 }

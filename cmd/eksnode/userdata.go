@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,6 +68,9 @@ With --cluster, the cluster is read from AWS and flags describe the node.`,
 	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "maximum number of pods on the node, with --cluster (default: from the instance type)")
 	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for karpenter and eksctl, with --cluster")
 	cmd.Flags().StringVar(&f.node.Role, "role", "", roleHelp+" for karpenter, with --cluster")
+	forms(cmd, map[string]func(string) error{
+		"cluster": awsnames.ClusterName().Check, "ami": awsnames.ImageID().Check, "role": roleForm,
+	})
 	formatFlag(cmd, &f.output, "text", "json")
 	awsFlags(cmd, &f.aws)
 	return cmd
@@ -126,10 +128,6 @@ func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 		}
 		return node, err
 	}
-	if err := wellFormed(given{"--cluster", f.cluster, awsnames.ClusterName().Check}, given{"--ami", f.node.AMI, awsnames.ImageID().Check},
-		given{"--role", f.node.Role, roleForm}); err != nil {
-		return userdata.Node{}, err
-	}
 	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
 		return userdata.Node{}, err
@@ -178,12 +176,8 @@ the file cannot be read.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			code := 0
-			if r.Failed() {
-				code = 1
-			}
-			text := func(w io.Writer) error { return printProblems(w, args[0], r) }
-			return judged{"userdata check", userdataVerdicts(args[0], r), code, r, text}.print(cmd, output)
+			text := func(p *printer) { p.problems(args[0], r) }
+			return judged{"userdata check", userdataVerdicts(args[0], r), r, text}.print(cmd, output)
 		},
 	}
 	cmd.Flags().StringVar(&family, "family", "", "image family (default: detected from the user data)")
@@ -211,8 +205,7 @@ func userdataVerdicts(file string, r userdata.Report) []verdict {
 	return list
 }
 
-func printProblems(w io.Writer, file string, r userdata.Report) error {
-	p := newPrinter(w)
+func (p *printer) problems(file string, r userdata.Report) {
 	for _, problem := range r.Problems {
 		separator := ": "
 		if problem.Line > 0 {
@@ -233,5 +226,4 @@ func printProblems(w io.Writer, file string, r userdata.Report) error {
 	} else {
 		p.line("PASS: user data for %s%s", r.Family, readers.String())
 	}
-	return p.err
 }
