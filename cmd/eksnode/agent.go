@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// agentCommand serves one request of the Packer plugin on the builder machine.
 func agentCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "agent",

@@ -175,7 +175,6 @@ func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
 	accessFlags(cmd, o)
 }
 
-// awsFlagNames are the flags of awsFlags.
 var awsFlagNames = []string{"region", "profile", "assume-role", "external-id", "endpoint"}
 
 // accessFlags adds the flags of awsFlags without the region.

@@ -85,7 +85,6 @@ func (c *comparison) check(cmd *cobra.Command) error {
 	return errors.Join(onlyWith(cmd, "disk", "partition", "cache-folder"), c.report.open(cmd))
 }
 
-// compareFacts compares what AWS and manifests say about images.
 func (c *comparison) compareFacts(cmd *cobra.Command, args []string) error {
 	sides, err := c.regions.sides(cmd.Context(), args)
 	if err != nil {
@@ -108,7 +107,6 @@ func factTable(list []difference) page.Table {
 	return t
 }
 
-// sides returns the facts of two AMIs or manifests.
 func (r *regions) sides(ctx context.Context, args []string) (sides [2]map[string]string, err error) {
 	var images [2]*snapshot.Named
 	var regions []string
@@ -225,16 +223,21 @@ func differences(sides [2]map[string]string) []difference {
 
 func (p *printer) differences(names []string, list []difference) {
 	for _, d := range list {
-		switch {
-		case d.Before == nil:
-			p.line("+ %s: %s", d.Fact, *d.After)
-		case d.After == nil:
-			p.line("- %s: %s", d.Fact, *d.Before)
-		default:
-			p.line("~ %s: %s -> %s", d.Fact, *d.Before, *d.After)
-		}
+		p.change(d.Fact, d.Before, d.After, "")
 	}
 	p.line("%s between %s and %s", show.Count(len(list), "difference"), names[0], names[1])
+}
+
+// change prints what was added, removed or changed, as diff does.
+func (p *printer) change(name string, before, after *string, more string) {
+	switch name = line(name); {
+	case before == nil:
+		p.line("+ %s: %s%s", name, line(*after), more)
+	case after == nil:
+		p.line("- %s: %s%s", name, line(*before), more)
+	default:
+		p.line("~ %s: %s -> %s%s", name, line(*before), line(*after), more)
+	}
 }
 
 // print prints the summary, then packages, then files that no changed package explains.
@@ -265,7 +268,7 @@ func (d *diskComparison) print(p *printer) {
 		p.line("  %s: %d", one.what, len(groups[one.group]))
 	}
 	for _, k := range r.Packages {
-		printPackage(p, k)
+		p.change("package "+k.Name, k.Before, k.After, " ("+show.Count(k.Files, "file")+")")
 	}
 	printFiles(p, "files of packages with the same version", groups[diskdiff.OfSamePackage])
 	printFiles(p, "files of no package", groups[diskdiff.OfNoPackage])
@@ -288,18 +291,6 @@ func signs[T any](list []T, of func(T) (was, is bool)) string {
 		}
 	}
 	return fmt.Sprintf("%d changed, %d added, %d removed", changed, added, removed)
-}
-
-func printPackage(p *printer, k diskdiff.Package) {
-	files := show.Count(k.Files, "file")
-	switch {
-	case k.Before == nil:
-		p.line("+ package %s: %s (%s)", line(k.Name), line(*k.After), files)
-	case k.After == nil:
-		p.line("- package %s: %s (%s)", line(k.Name), line(*k.Before), files)
-	default:
-		p.line("~ package %s: %s -> %s (%s)", line(k.Name), line(*k.Before), line(*k.After), files)
-	}
 }
 
 // printFiles prints files. A directory that was added or removed has one line with all

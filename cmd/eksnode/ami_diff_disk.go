@@ -94,7 +94,6 @@ func (c *comparison) compareDisks(cmd *cobra.Command, args []string) (err error)
 	return d.run(cmd.Context(), args)
 }
 
-// choose takes the disks from arguments.
 func (d *diskComparison) choose(args ...string) error {
 	for n, arg := range args {
 		s, err := parseSource(arg)
@@ -106,7 +105,6 @@ func (d *diskComparison) choose(args ...string) error {
 	return nil
 }
 
-// parseSource finds out what an argument names.
 func parseSource(arg string) (*source, error) {
 	if !snapshot.IsNamed(arg) {
 		return &source{arg: arg, path: arg}, isDisk(arg)
@@ -150,7 +148,6 @@ func isDisk(path string) error {
 	return nil
 }
 
-// isJSON says whether a text may be an object in JSON.
 func isJSON(text []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) }
 
 func (d *diskComparison) open(s *comparedDisk) (err error) {
@@ -160,7 +157,6 @@ func (d *diskComparison) open(s *comparedDisk) (err error) {
 	return err
 }
 
-// find finds the root volumes of AMIs, and the snapshots.
 func (d *diskComparison) find(ctx context.Context) error {
 	var regions []string
 	for _, s := range d.sides {
@@ -210,7 +206,6 @@ func volumeOf(ctx context.Context, opened []*awsapi.AWS, c snapshot.Named) (snap
 	return c.Find(ctx, a)
 }
 
-// run compares tags, blocks, packages and files.
 func (d *diskComparison) run(ctx context.Context, args []string) error {
 	p := newPrinter(d.cmd.OutOrStdout())
 	first, second := d.sides[0], d.sides[1]
@@ -232,7 +227,6 @@ func (d *diskComparison) run(ctx context.Context, args []string) error {
 	return errors.Join(p.err, answer(d.cmd, d.output, d.found, d.print))
 }
 
-// tables are the differences for a person.
 func (d *diskComparison) tables() []page.Table {
 	packages := page.Table{Title: "Packages", Head: []string{"package", "before", "after"}}
 	for _, k := range d.found.Packages {

@@ -107,7 +107,6 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	})
 }
 
-// digestOf returns the content digest of a disk image.
 func digestOf(ctx context.Context, file string) (string, error) {
 	image, err := disk.Open(file)
 	if err != nil {

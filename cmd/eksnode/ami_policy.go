@@ -240,7 +240,6 @@ func (a allowing) region(ctx context.Context, aws *awsapi.AWS) (allowedRegion, e
 	return r, nil
 }
 
-// allows reports whether the criteria allow an AMI.
 func (a allowing) allows(i awsapi.Image) bool {
 	return slices.ContainsFunc(i.Watermarks, func(w awsapi.Watermark) bool { return w.Key == a.key() }) ||
 		slices.Contains(a.providers, i.Owner) || i.OwnerAlias != "" && slices.Contains(a.providers, i.OwnerAlias)

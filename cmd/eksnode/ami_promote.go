@@ -106,7 +106,6 @@ func (p promotion) run(cmd *cobra.Command) error {
 	return errors.Join(p.print(cmd, inOrder(opened, done)), failed, unread)
 }
 
-// inOrder lists the results of regions in the order of the regions.
 func inOrder[T any](opened []*awsapi.AWS, done map[string]T) []T {
 	list := []T{}
 	for _, a := range opened {
@@ -117,7 +116,6 @@ func inOrder[T any](opened []*awsapi.AWS, done map[string]T) []T {
 	return list
 }
 
-// read reads both parameters of a region and their AMIs.
 func (p promotion) read(ctx context.Context, a *awsapi.AWS) (stage, error) {
 	id, err := a.Parameter(ctx, p.from)
 	switch {

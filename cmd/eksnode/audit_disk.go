@@ -86,7 +86,6 @@ func (d *auditedDisk) flags(cmd *cobra.Command) {
 	awsFlags(cmd, &d.aws)
 }
 
-// choose takes the disk from an argument.
 func (d *auditedDisk) choose(arg string) (err error) {
 	if d.source, err = parseSource(arg); err == nil && d.partition < 0 {
 		err = fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)

@@ -42,9 +42,9 @@ type building struct {
 	file            string
 	dryRun, verbose bool
 	// twice compares the disk with that of a second build.
-	twice          bool
-	output, report string
-	to             *destination
+	twice  bool
+	output string
+	report reportFile
 	// ami is the import that follows.
 	ami importing
 }
@@ -78,7 +78,7 @@ is written.`,
 	f.StringVar(&b.ami.spec.Name, "ami", "", "name of an AMI to make of the disk image; an AMI as base image is its parent")
 	awsFlags(cmd, &b.ami.aws)
 	formatFlag(cmd, &b.output, "text", "json")
-	f.StringVar(&b.report, "report", "", reportHelp)
+	b.report.flag(cmd, reportHelp)
 	f.BoolVar(&b.verbose, "verbose", false, "print every step, rule and action, also where nothing changes")
 	return cmd
 }
@@ -143,11 +143,8 @@ func (b *building) run(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := cmd.Context()
-	if b.report != "" {
-		var err error
-		if b.to, err = openDestination(ctx, b.report); err != nil {
-			return fmt.Errorf("--report: %w", err)
-		}
+	if err := b.report.open(cmd); err != nil {
+		return err
 	}
 	began := time.Now()
 	cache, err := b.local.Cache()
@@ -255,12 +252,10 @@ func (b *building) download(cmd *cobra.Command) (*snapshot.Disk, error) {
 	return kept, nil
 }
 
-// finish prints the result, and writes the report.
 func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) error {
 	var errs []error
-	if b.to != nil {
-		text, err := made.report(b.report)
-		errs = append(errs, err, b.to.write(text), made.Provision.WriteTailoring(b.to.path))
+	if to := b.report.to; to != nil {
+		errs = append(errs, b.report.write(made.report(b.report.name)), made.Provision.WriteTailoring(to.path))
 	}
 	out := newPrinter(cmd.OutOrStdout())
 	if b.output == "json" {
@@ -306,7 +301,6 @@ func (b *building) next(made built) string {
 	return fmt.Sprintf("; next: eksnode ami import %s --ami-name NAME%s", show.ShellWord(made.Image), parent)
 }
 
-// report is the content of the report file.
 func (b built) report(file string) ([]byte, error) {
 	if !page.Is(file) {
 		return plan.EncodeJSON(b)
@@ -326,7 +320,6 @@ func (b *building) get(ctx context.Context, errOut io.Writer) (file, name string
 	return b.disk.Find(ctx, b.local.CacheFolder, say, transfer.fetched)
 }
 
-// buildInside works in the mounted disk.
 func buildInside(ctx context.Context, root string, input []byte) ([]byte, error) {
 	var t buildTask
 	if err := json.Unmarshal(input, &t); err != nil {

@@ -172,10 +172,8 @@ func paths(begun string, extensions []string) []string {
 	return list
 }
 
-// shells are the shells that completion scripts exist for.
 func shells() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 
-// completionCommand prints the completion script for a shell.
 func completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion SHELL",

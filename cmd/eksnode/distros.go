@@ -12,7 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
 
-// distrosCommand prints the table of package distros.
 func distrosCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{

@@ -56,7 +56,6 @@ func strict(cmd *cobra.Command) {
 	}
 }
 
-// notEmpty refuses empty arguments.
 func notEmpty(args []string) error {
 	for i, arg := range args {
 		if strings.TrimSpace(arg) == "" {

@@ -35,7 +35,6 @@ func (j *joining) flags(cmd *cobra.Command) {
 		"sources of NodeConfigs, in order: imds://user-data, file:///FILE or file:///FOLDER/")
 }
 
-// load reads and merges the sources.
 func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error), log func(string)) (*nodeconfig.NodeConfig, error) {
 	folder, err := os.Getwd()
 	if err != nil {
@@ -184,7 +183,6 @@ func (i *initFlags) inStep(pick *bootstrap.Selection, c, cached *nodeconfig.Node
 	return nil
 }
 
-// cached returns the NodeConfig in the cache, or nil.
 func (j *joining) cached(h *host.Host, log func(string)) *nodeconfig.NodeConfig {
 	if j.cache == "" {
 		return nil
@@ -206,7 +204,6 @@ func join(ctx context.Context, h *host.Host, s bootstrap.Services, n *bootstrap.
 	return err
 }
 
-// showPlan prints what join would do.
 func showPlan(cmd *cobra.Command, h *host.Host, s bootstrap.Services, n *bootstrap.Node,
 	pick bootstrap.Selection) error {
 	items, err := s.Items(n, pick)
@@ -247,7 +244,6 @@ func onNode(cmd *cobra.Command, do func(*host.Host) error) error {
 	return nil
 }
 
-// initCommand joins the machine to the cluster that its user data names.
 func initCommand() *cobra.Command {
 	var i initFlags
 	cmd := &cobra.Command{

@@ -193,7 +193,6 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	return errors.Join(errs...)
 }
 
-// journal returns a unit's journal since boot.
 func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
 	return outputOfCommand(ctx, h, []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit})
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// arches are the architectures that nodes can have.
 func arches() []string { return []string{"amd64", "arm64"} }
 
 // locking holds the flags of `eksnode lock`.
@@ -40,7 +39,6 @@ type locking struct {
 	only       map[string]bool // the assets to lock; nil means all
 }
 
-// lockCommand writes a lock file with everything that a node downloads.
 func lockCommand() *cobra.Command {
 	var l locking
 	cmd := &cobra.Command{
@@ -112,12 +110,7 @@ func (l *locking) run(ctx context.Context, out io.Writer) error {
 		case l.looks:
 			return exitError(1)
 		}
-		for _, version := range to {
-			if !slices.Contains(l.kubernetes, version) {
-				l.kubernetes = append(l.kubernetes, version)
-			}
-		}
-		slices.Sort(l.kubernetes)
+		l.kubernetes = slices.Compact(slices.Sorted(maps.Values(to)))
 	}
 	if err := l.newest(ctx, fetcher, out); err != nil {
 		return err
@@ -152,7 +145,6 @@ func (l *locking) run(ctx context.Context, out io.Writer) error {
 	return writeLock(file, lock)
 }
 
-// check validates the flags before any download.
 func (l locking) check() error {
 	errs := []error{l.checkDistros()}
 	for _, version := range l.kubernetes {

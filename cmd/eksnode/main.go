@@ -207,7 +207,6 @@ func describe(cmd *cobra.Command) {
 	}
 }
 
-// in puts commands into a group.
 func in(group string, commands ...*cobra.Command) []*cobra.Command {
 	for _, c := range commands {
 		c.GroupID = group

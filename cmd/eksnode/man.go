@@ -19,7 +19,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// manCommand writes the man pages, for releases.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man FOLDER",

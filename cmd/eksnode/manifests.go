@@ -120,12 +120,9 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if f.awsAuth != "" {
-		text, err := readInput(cmd, f.awsAuth)
-		if err != nil {
-			return fmt.Errorf("reading aws-auth: %w", err)
-		}
-		f.node.AWSAuth = append([]byte{}, text...)
+	var err error
+	if f.node.AWSAuth, err = readAuth(cmd, f.awsAuth); err != nil {
+		return err
 	}
 	if err := f.ask(cmd); err != nil {
 		return err

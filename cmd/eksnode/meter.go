@@ -41,7 +41,6 @@ func newMeter(w io.Writer) *meter {
 	return m
 }
 
-// upload takes the state of an upload.
 func (m *meter) upload(p snapshot.Progress) {
 	m.show(m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize))
 }
@@ -75,7 +74,6 @@ func (m *meter) say(format string, args ...any) {
 	newPrinter(m.w).line(format, args...)
 }
 
-// end erases the line that changes.
 func (m *meter) end() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

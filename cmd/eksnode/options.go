@@ -123,41 +123,30 @@ func inFields(err error) error {
 	return errors.New(err.Error())
 }
 
-// inFlags rewrites the errors of a report with the names of flags.
+// inFlags has the errors of a report name flags, for a person who used flags.
 func inFlags(r plan.Report) plan.Report {
-	errs := []error{r.Err}
-	for _, p := range r.Plan {
-		errs = append(errs, p.Err)
+	errs, texts := []error{r.Err}, []*string{&r.Error}
+	audited := func(found []plan.Planned, rules []plan.Check) {
+		for i := range found {
+			errs, texts = append(errs, found[i].Err), append(texts, &found[i].Error)
+		}
+		for i := range rules {
+			texts = append(texts, &rules[i].Reason)
+		}
 	}
-	for _, o := range r.Outcomes {
-		errs = append(errs, o.Err)
-	}
+	audited(r.Plan, r.Rules)
 	if r.Audit != nil {
-		for _, p := range r.Audit.Plan {
-			errs = append(errs, p.Err)
-		}
-		rewrite(r.Audit.Rules, errs)
-		r.Audit.Error = surface.Rewrite(r.Audit.Error, errs...)
-		for i, p := range r.Audit.Plan {
-			r.Audit.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
-		}
+		texts = append(texts, &r.Audit.Error)
+		audited(r.Audit.Plan, r.Audit.Rules)
 	}
-	rewrite(r.Rules, errs)
-	r.Error = surface.Rewrite(r.Error, errs...)
-	for i, p := range r.Plan {
-		r.Plan[i].Error = surface.Rewrite(p.Error, p.Err)
+	for i := range r.Outcomes {
+		errs, texts = append(errs, r.Outcomes[i].Err), append(texts, &r.Outcomes[i].Error)
 	}
-	for i, o := range r.Outcomes {
-		r.Outcomes[i].Error = surface.Rewrite(o.Error, o.Err)
+	inFlags := surface.Rewriter(errs...)
+	for _, text := range texts {
+		*text = inFlags.Replace(*text)
 	}
 	return r
-}
-
-// rewrite writes the reasons of rules for a person who used flags.
-func rewrite(list []plan.Check, errs []error) {
-	for i := range list {
-		list[i].Reason = surface.Rewrite(list[i].Reason, errs...)
-	}
 }
 
 func readLock(name string) (*provisioner.Lock, error) {
@@ -172,7 +161,6 @@ func readLock(name string) (*provisioner.Lock, error) {
 	return l, nil
 }
 
-// readLocal reads the local files of a spec.
 func readLocal(local provisioner.Local, spec *provisioner.Spec) (err error) {
 	if local.LockFile != "" {
 		spec.Lock, err = readLock(local.LockFile)

@@ -18,12 +18,42 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
+// reportFile is the flag --report.
+type reportFile struct {
+	name string // empty without a file
+	to   *destination
+}
+
+func (f *reportFile) flag(cmd *cobra.Command, help string) {
+	cmd.Flags().StringVar(&f.name, "report", "", help)
+}
+
+func (f *reportFile) open(cmd *cobra.Command) (err error) {
+	if f.name == "" {
+		return nil
+	}
+	if f.to, err = openDestination(cmd.Context(), f.name); err != nil {
+		err = fmt.Errorf("--report: %w", err)
+	}
+	return err
+}
+
+// write writes the text of a report that could be made.
+func (f *reportFile) write(text []byte, err error) error {
+	if err == nil {
+		err = f.to.write(text)
+	}
+	if err != nil {
+		err = fmt.Errorf("writing the report: %w", err)
+	}
+	return err
+}
+
 // output is where and how a command reports.
 type output struct {
 	format  string // one of those of print
-	report  string // file for the JSON report, or empty
+	report  reportFile
 	verbose bool
-	to      *destination
 	// rules describe the items of the report; nil for commands without rules.
 	rules []scrub.Rule
 }
@@ -32,45 +62,29 @@ const reportHelp = "file for the JSON report; a name with .html gets a page for 
 
 func (o *output) flags(cmd *cobra.Command) {
 	formatFlag(cmd, &o.format, "text", "json", "sarif", "junit")
-	cmd.Flags().StringVar(&o.report, "report", "", reportHelp)
+	o.report.flag(cmd, reportHelp)
 	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print every step, rule and action, also where nothing changes")
 }
 
 // begin checks the report file before the run starts, and replaces an earlier
 // report with one that has the result unfinished. A run that only looks creates
 // no file, because the run might find that file.
-func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, looks bool) (err error) {
-	if o.report == "" {
-		return nil
-	}
-	if o.to, err = openDestination(cmd.Context(), o.report); err != nil {
-		return fmt.Errorf("--report: %w", err)
-	}
-	if o.to.stream != nil || looks && !o.to.exists {
-		return nil
-	}
-	if err := o.write(plan.Begun(string(command), version.String(), cmp.Or(root, "/"), time.Now().UTC())); err != nil {
-		return fmt.Errorf("--report: %w", err)
-	}
-	return nil
-}
-
-func (o *output) write(r plan.Report) error {
-	text, err := reportText(o.report, r)
-	if err != nil {
+func (o *output) begin(cmd *cobra.Command, command agent.Command, root string, looks bool) error {
+	err := o.report.open(cmd)
+	if to := o.report.to; err != nil || to == nil || to.stream != nil || looks && !to.exists {
 		return err
 	}
-	return o.to.write(text)
+	return o.write(plan.Begun(string(command), version.String(), cmp.Or(root, "/"), time.Now().UTC()))
 }
+
+func (o *output) write(r plan.Report) error { return o.report.write(reportText(o.report.name, r)) }
 
 // finish prints the report and returns an error with the exit code of the
 // report's result. A failure to write the report does not hide that code.
 func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 	var err error
-	if o.to != nil {
-		if err = errors.Join(o.write(r), r.WriteTailoring(o.to.path)); err != nil {
-			err = fmt.Errorf("writing the report: %w", err)
-		}
+	if to := o.report.to; to != nil {
+		err = errors.Join(o.write(r), r.WriteTailoring(to.path))
 	}
 	if o.format == "text" && cmd.Context().Err() != nil && (r.Result == plan.Failure || r.Result == plan.Unknown) {
 		newPrinter(cmd.OutOrStdout()).line("interrupted: %s", done(r))

@@ -67,12 +67,9 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	if f.awsAuth != "" {
-		text, err := readInput(cmd, f.awsAuth)
-		if err != nil {
-			return fmt.Errorf("reading aws-auth: %w", err)
-		}
-		f.target.AWSAuth = append([]byte{}, text...)
+	var err error
+	if f.target.AWSAuth, err = readAuth(cmd, f.awsAuth); err != nil {
+		return err
 	}
 	a, err := awsapi.Open(cmd.Context(), f.aws)
 	if err != nil {
@@ -206,7 +203,6 @@ func continued(command string, width int) []string {
 	return wrapped(words, width, ` \`)
 }
 
-// preflightVerdicts returns the results of the checks.
 func preflightVerdicts(r preflight.Report) []verdict {
 	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
 	questions := map[string]string{}

@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-// provisionCommand is the eksnode provisioner without Packer.
 func provisionCommand() *cobra.Command {
 	var spec provisioner.Spec
 	var local provisioner.Local
@@ -106,7 +105,6 @@ func alone(set *pflag.FlagSet, others ...string) error {
 	return errors.Join(errs...)
 }
 
-// readSpec reads a spec file; unknown fields are errors.
 func readSpec(name string, spec *provisioner.Spec) error {
 	text, err := surface.ReadFile(name)
 	if err != nil {

@@ -84,7 +84,6 @@ func (d *auditedDisk) contents(cmd *cobra.Command, root string) (*manifest.Manif
 	return attest.Describe(*m, r.Machine), nil
 }
 
-// billTable is a bill of materials for a person.
 func billTable(m *manifest.Manifest) page.Table {
 	t := page.Table{Title: "Components", Head: []string{"kind", "name", "version", "license"}}
 	for _, c := range m.Components() {

@@ -55,13 +55,11 @@ func (s *selection) rootFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.root, "root", "", "image root to work on instead of this machine; nothing in the image is executed")
 }
 
-// auditFlags makes the flags of an audit.
 func (s *selection) auditFlags(cmd *cobra.Command) {
 	s.spec.Node = scrub.NodeAuto
 	s.flags(cmd, "distro", "rules", "skip_rules", "node")
 }
 
-// begin prepares the output of a scrub or an audit.
 func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool) error {
 	s.out.rules = slices.Concat(scrub.Table(), distros.ScrubRules())
 	for _, own := range s.spec.Own {

@@ -82,7 +82,6 @@ func isTemplate(name string) bool {
 	return strings.HasSuffix(name, ".pkr.hcl") || strings.HasSuffix(name, ".pkr.json")
 }
 
-// templateVerdicts are the mistakes, or a verdict that there are none.
 func templateVerdicts(name string, found []packercheck.Finding) (list []verdict) {
 	const page = "build.md"
 	for _, f := range found {

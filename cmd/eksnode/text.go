@@ -31,7 +31,6 @@ func answer(cmd *cobra.Command, output string, value any, text func(*printer)) e
 	return p.err
 }
 
-// table prints aligned columns.
 func (p *printer) table(rows [][]string) {
 	t := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
@@ -209,7 +208,6 @@ func next(r plan.Report) string {
 	return strings.Join(steps, "; ")
 }
 
-// found counts the findings of a report and the changes of the run.
 func found(r plan.Report) string {
 	findings := 0
 	var rules []string
@@ -226,7 +224,6 @@ func found(r plan.Report) string {
 	return text
 }
 
-// done counts the changes of a run.
 func done(r plan.Report) string {
 	text := fmt.Sprintf("%d of %s changed, %s", r.Totals.Changed,
 		show.Count(r.Totals.Items, console.ItemName(r.Command)), show.Count(r.Totals.Actions, "action"))
@@ -249,7 +246,6 @@ func size(a plan.Action) string {
 	return "  " + show.Size(a.Bytes)
 }
 
-// printer prints lines for a person.
 type printer struct {
 	w       io.Writer
 	err     error // the first one

@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// userdataCommand groups the commands for user data.
 func userdataCommand() *cobra.Command {
 	var families strings.Builder
 	for _, family := range userdata.Families() {
@@ -81,6 +80,18 @@ func readInput(cmd *cobra.Command, name string) ([]byte, error) {
 		return surface.ReadAll("standard input", standardInput(cmd))
 	}
 	return surface.ReadFile(name)
+}
+
+// readAuth reads the ConfigMap aws-auth, which is nil without a name.
+func readAuth(cmd *cobra.Command, name string) ([]byte, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := readInput(cmd, name)
+	if err != nil {
+		return nil, fmt.Errorf("reading aws-auth: %w", err)
+	}
+	return append([]byte{}, text...), nil
 }
 
 func (f rendering) run(cmd *cobra.Command) error {
@@ -186,7 +197,6 @@ the file cannot be read.`,
 	return cmd
 }
 
-// userdataVerdicts are the problems, or a verdict that there are none.
 func userdataVerdicts(file string, r userdata.Report) []verdict {
 	list := []verdict{}
 	for _, p := range r.Problems {

@@ -12,7 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// versionCommand prints the version, or the contents of an image.
 func versionCommand() *cobra.Command {
 	var image bool
 	var root, format string

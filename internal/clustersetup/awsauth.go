@@ -265,7 +265,6 @@ func toYAML(n *yaml.Node) (string, error) {
 	return b.String(), nil
 }
 
-// find is an object's member, or nil.
 func find(object *yaml.Node, name string) *yaml.Node {
 	if object.Kind != yaml.MappingNode {
 		return nil

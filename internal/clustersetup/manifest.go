@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -129,13 +131,11 @@ func (n Node) Validate() error {
 	return errors.Join(errs...)
 }
 
-// role splits the ARN.
 func (n Node) role() (partition, account, name string) {
 	parts := roleARN().FindStringSubmatch(n.Role)
 	return parts[1], parts[2], parts[4]
 }
 
-// path is the role's path, or empty.
 func (n Node) path() string {
 	if in := roleARN().FindStringSubmatch(n.Role)[3]; in != "" {
 		return "/" + in
@@ -172,54 +172,32 @@ func writeLaunchTemplate(n Node) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data := templateData{
-		ImageID: n.AMI, InstanceType: n.InstanceType, SecurityGroups: n.SecurityGroups, UserData: base64.StdEncoding.EncodeToString(n.UserData),
-		Profile: map[string]string{"Name": n.profileName()},
-		// Two hops, so that pods can reach the metadata service.
-		Metadata: map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
-		Tags:     []templateTags{{"instance", []templateTag{{n.tag(), "owned"}}}},
-	}
+	var devices []map[string]any
 	for _, d := range disks {
-		data.Devices = append(data.Devices, templateDevice{d.device, templateEBS{
-			Size: d.size, Type: "gp3", Encrypted: d.encrypted, Key: d.key, Snapshot: d.snapshot, Rate: d.rate, Delete: true,
-		}})
+		devices = append(devices, map[string]any{"DeviceName": d.device, "Ebs": given(map[string]any{
+			"VolumeSize": d.size, "VolumeType": "gp3", "Encrypted": d.encrypted, "KmsKeyId": d.key, "SnapshotId": d.snapshot,
+			"VolumeInitializationRate": d.rate, "DeleteOnTermination": true,
+		})})
 	}
-	text, err := json.MarshalIndent(data, "", "  ")
+	text, err := json.MarshalIndent(given(map[string]any{
+		"ImageId": n.AMI, "InstanceType": n.InstanceType, "SecurityGroupIds": n.SecurityGroups,
+		"UserData":            base64.StdEncoding.EncodeToString(n.UserData),
+		"IamInstanceProfile":  map[string]string{"Name": n.profileName()},
+		"BlockDeviceMappings": devices,
+		// Two hops, so that pods can reach the metadata service.
+		"MetadataOptions": map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
+		"TagSpecifications": []map[string]any{
+			{"ResourceType": "instance", "Tags": []map[string]string{{"Key": n.tag(), "Value": "owned"}}},
+		},
+	}), "", "  ")
 	return string(text) + "\n", err
 }
 
-type templateData struct {
-	ImageID        string            `json:"ImageId"`
-	InstanceType   string            `json:",omitempty"`
-	SecurityGroups []string          `json:"SecurityGroupIds,omitempty"`
-	Profile        map[string]string `json:"IamInstanceProfile"`
-	UserData       string            `json:",omitempty"`
-	Metadata       map[string]any    `json:"MetadataOptions"`
-	Devices        []templateDevice  `json:"BlockDeviceMappings"`
-	Tags           []templateTags    `json:"TagSpecifications"`
+// given leaves out the fields without a value.
+func given(fields map[string]any) map[string]any {
+	maps.DeleteFunc(fields, func(_ string, v any) bool { return reflect.ValueOf(v).IsZero() })
+	return fields
 }
-
-type templateDevice struct {
-	Name string      `json:"DeviceName"`
-	EBS  templateEBS `json:"Ebs"`
-}
-
-type templateEBS struct {
-	Size      int    `json:"VolumeSize,omitempty"`
-	Type      string `json:"VolumeType"`
-	Encrypted bool   `json:",omitempty"`
-	Key       string `json:"KmsKeyId,omitempty"`
-	Snapshot  string `json:"SnapshotId,omitempty"`
-	Rate      int    `json:"VolumeInitializationRate,omitempty"`
-	Delete    bool   `json:"DeleteOnTermination"`
-}
-
-type templateTags struct {
-	ResourceType string
-	Tags         []templateTag
-}
-
-type templateTag struct{ Key, Value string }
 
 // EntryType is the type of the nodes' access entry.
 func (n Node) EntryType() string {

@@ -72,7 +72,6 @@ func (n Node) merge(old string) (text string, notes []string, err error) {
 	return text, notes, err
 }
 
-// entry is the role's entry as a block, with indented lines.
 func (n Node) entry(indent string) string {
 	text := indent + "- rolearn: " + n.mapped() + "\n" + indent + "  username: " + Username + "\n" + indent + "  groups:\n"
 	for _, g := range Groups(n.Windows) {

@@ -180,7 +180,6 @@ func (n Node) aboutNodeClass() string {
 	return text
 }
 
-// ids are selector terms by ID.
 func ids(all []string) []NodeClassTerm {
 	return show.Each(all, func(id string) NodeClassTerm { return NodeClassTerm{ID: id} })
 }

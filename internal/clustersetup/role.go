@@ -111,7 +111,6 @@ func writeRole(n Node) (string, error) {
 	return s.done("the role %s trusts EC2, and the instance profile %s has the role.", name, profile), nil
 }
 
-// has says whether a role has one of several policies.
 func (r *Role) has(names ...string) bool {
 	return r != nil && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.Policies, name) })
 }

@@ -37,7 +37,6 @@ const (
 	audience    = "sts.amazonaws.com"
 )
 
-// addon finds an add-on that EKS manages, or nil.
 func (f *facts) addon(name string) *awsapi.Addon {
 	i := slices.IndexFunc(f.addons.value, func(a awsapi.Addon) bool { return a.Name == name })
 	if i < 0 {

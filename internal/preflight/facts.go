@@ -58,7 +58,6 @@ func after[T, O any](before fact[O], read func(O) fact[T]) fact[T] {
 	return read(before.value)
 }
 
-// facts are the data for all checks.
 type facts struct {
 	target        Target
 	now           time.Time
@@ -96,7 +95,6 @@ type facts struct {
 	hiding fact[[]hidingZone]
 }
 
-// gather reads all other data from AWS.
 func gather(ctx context.Context, a *awsapi.AWS, t Target, account fact[string]) *facts {
 	f := &facts{target: t, now: time.Now(), account: account}
 	f.cluster = learnCluster(ctx, a, t.Cluster, account)

@@ -80,19 +80,6 @@ func (r Report) Count(v Verdict) int {
 	return n
 }
 
-// ExitCode is 1 when a check failed, 2 when no check failed but one could not run,
-// and otherwise 0.
-func (r Report) ExitCode() int {
-	switch {
-	case r.Count(Fail) > 0:
-		return 1
-	case r.Count(Unknown) > 0:
-		return 2
-	default:
-		return 0
-	}
-}
-
 // result is the verdict of a check with its evidence.
 type result struct {
 	verdict          Verdict

@@ -86,13 +86,11 @@ func (f *facts) groups() *result {
 	return nil
 }
 
-// port is a port on which a program listens.
 type port struct {
 	protocol string
 	number   int
 }
 
-// side is one end of a path.
 type side struct {
 	name     string
 	groups   []awsapi.SecurityGroup
@@ -107,7 +105,6 @@ func (f *facts) planeSide() side {
 	return side{"the control plane", f.planeGroups.value, f.networks(f.planeSubnets.value)}
 }
 
-// path checks that the security groups allow ports from one side to the other.
 func (f *facts) path(from, to side, ports ...port) *result {
 	if not := f.groups(); not != nil {
 		return not

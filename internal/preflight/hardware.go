@@ -152,7 +152,6 @@ func reason(said string) string {
 	return " (" + said + ")"
 }
 
-// healthy checks the status checks of a running instance.
 func (f *facts) healthy() *result {
 	h, id := f.health.value, f.target.Instance
 	describe := "aws ec2 describe-instance-status --instance-ids " + id

@@ -95,7 +95,6 @@ func (f *facts) publisher() string {
 	return ""
 }
 
-// architecturesOf are the architectures that all instance types of the target run.
 func (f *facts) architecturesOf(ctx context.Context, a *awsapi.AWS, l awsapi.Launch) fact[[]string] {
 	types := f.group.value.InstanceTypes
 	if l.Type != "" && len(types) == 0 {
@@ -144,7 +143,6 @@ func (f *facts) profileOf(ctx context.Context, a *awsapi.AWS) fact[awsapi.Profil
 	return learn(awsapi.Profile{Role: &r}, nil)
 }
 
-// subnetsOfTarget are the subnets that a node group or an EC2NodeClass names.
 func (f *facts) subnetsOfTarget() ([]string, error) {
 	switch {
 	case f.managed():

@@ -240,7 +240,6 @@ func (f *facts) aclOf(s awsapi.Subnet) (awsapi.ACL, bool) {
 	return f.acls.value[i], true
 }
 
-// passes checks a crossing against the ACL of its subnet.
 func (f *facts) passes(c crossing) (awsapi.ACL, bool) {
 	acl, _ := f.aclOf(c.subnet)
 	return acl, acl.Lets(c.egress, c.from, c.to, c.network)

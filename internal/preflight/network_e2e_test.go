@@ -131,10 +131,6 @@ func networkWorlds() []scene {
 				w.Fail("sts:GetCallerIdentity", 1, "RegionDisabledException",
 					403)
 			}, "FAIL sts-region", "STS is off for your account in eu-west-1", ""},
-		{open6, "none", of(template, dualStack), none, "OK subnet-ipv6",
-			"subnet-1 has 2001:db8:0:1::/64, subnet-2 has 2001:db8:0:2::/64", ""},
-		{open6, "security groups for both families", of(template, dualStack), none, "OK security-group-nodes", "sg-cluster",
-			""},
 		{open6, "no NAT gateway", of(template, dualStack), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0") },
 			"FAIL egress", "subnet-1 has no route to the internet", ""},
 		{open6, "a security group for IPv4", of(template, dualStack),

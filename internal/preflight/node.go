@@ -70,7 +70,6 @@ func (f *facts) seenImage() (awsapi.Image, *result) {
 	return f.image.value, nil
 }
 
-// ofImage is a check of the image.
 func ofImage(look func(*facts, awsapi.Image) *result) func(*facts) *result {
 	return func(f *facts) *result {
 		i, not := f.seenImage()

@@ -225,7 +225,6 @@ func (c *NodeClass) family() string {
 	return r.Family
 }
 
-// keys are the KMS keys of the block devices.
 func (c *NodeClass) keys() []string {
 	var keys []string
 	for _, d := range c.Devices {

@@ -137,7 +137,6 @@ func (r *classReader) list(n *yaml.Node) {
 	}
 }
 
-// class reads an EC2NodeClass.
 func (r *classReader) class(n *yaml.Node, name, version string) {
 	before := len(r.errs)
 	r.lines = map[string]int{}

@@ -17,7 +17,6 @@ import (
 // instead of reading their names.
 const simulate = "iam:SimulatePrincipalPolicy"
 
-// need is a permission that a role needs.
 type need struct {
 	awsapi.Question
 	// verdict is the result when the permission is missing.
@@ -94,7 +93,6 @@ func (f *facts) cniNeeds() []need {
 		"ec2:DeleteNetworkInterface", "ec2:ModifyNetworkInterfaceAttribute", "ec2:UnassignPrivateIpAddresses")...)
 }
 
-// permissions evaluates the policies of the nodes' role and of the VPC CNI's.
 func (f *facts) permissions(ctx context.Context, a *awsapi.AWS) {
 	f.cni = after(f.cluster, func(awsapi.Cluster) fact[cni] { return f.cniOf(ctx, a) })
 	f.simulated = after(f.profile, func(p awsapi.Profile) fact[[]awsapi.Decision] {

@@ -198,7 +198,6 @@ func checkServiceCIDR(f *facts) *result {
 	return good("services %s, %s %v", c.ServiceCIDR, v.ID, blocks)
 }
 
-// overlap says whether two networks have addresses in common.
 func overlap(one, other string) bool {
 	a, err := netip.ParsePrefix(one)
 	b, alsoErr := netip.ParsePrefix(other)

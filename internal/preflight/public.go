@@ -99,7 +99,6 @@ func (f *facts) listed(addresses []string) (in, out []string) {
 	return in, out
 }
 
-// everybodyMay says whether the public endpoint lets in all addresses.
 func everybodyMay(c awsapi.Cluster) bool {
 	return len(c.PublicCIDRs) == 0 || slices.Contains(c.PublicCIDRs, anywhere)
 }

@@ -27,7 +27,6 @@ func (f *facts) role() (*awsapi.Role, *result) {
 	return f.profile.value.Role, nil
 }
 
-// ofRole is a check of the nodes' role.
 func ofRole(look func(*facts, *awsapi.Role) *result) func(*facts) *result {
 	return func(f *facts) *result {
 		role, not := f.role()

@@ -185,6 +185,11 @@ func found(t *testing.T, f *facts, check string) Finding {
 	return all[i]
 }
 
+// faults are the findings for which the command fails.
+func faults(r Report) []Finding {
+	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return f.Verdict != Fail && f.Verdict != Unknown })
+}
+
 // checkCase changes facts that pass every check. verdict is the check's, after the change.
 type checkCase struct {
 	check, verdict   string

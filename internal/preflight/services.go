@@ -12,7 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 )
 
-// service is a service of AWS that nodes call.
 type service struct {
 	// name is the last part of the endpoint's service name.
 	name string

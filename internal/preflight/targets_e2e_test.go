@@ -214,8 +214,6 @@ func worlds() []scene {
 			"the EC2NodeClass own has no user data, and Karpenter writes none for amiFamily Custom", "kubectl edit ec2nodeclass own"},
 		{"own policies", "-", of(instance, func(w *aws.World) { detached(w, enough) }), none, "OK policy-worker",
 			"node has ec2:DescribeInstances, eks:DescribeCluster, by its own policies", ""},
-		{"own policies", "CNI", of(instance, func(w *aws.World) { detached(w, enough) }), none, "OK policy-cni",
-			"by its own policies", ""},
 		{"an explicit denial", "-",
 			of(instance, does("iam:PutRolePolicy", "RoleName", "node", "PolicyName", "deny", "PolicyDocument", `{"Version":"2012-10-17","Statement":{"Effect":"Deny","Action":"ecr:*","Resource":"*"}}`)),
 			none, "FAIL policy-registry", "ecr:GetDownloadUrlForLayer (a statement denies it)",
@@ -290,10 +288,6 @@ func worlds() []scene {
 			w.Do("iam:CreateRole", "RoleName", "other", "AssumeRolePolicyDocument", ec2Trust)
 			return Target{Cluster: "my-cluster", Template: "nodes", TemplateVersion: "$Default", Role: "other"}
 		}, none, "FAIL instance-profile", "the instance profile nodes has the role node, but --role names other", "aws iam get-instance-profile"},
-		{"Auto Mode", "-", of(instance, func(w *aws.World) {
-			w.Clusters["my-cluster"]["computeConfig"] = map[string]any{"enabled": true}
-			delete(w.Addons, "vpc-cni")
-		}), none, "WARN addons", "the nodes of EKS Auto Mode need no add-ons, but all other nodes need vpc-cni and kube-proxy", "aws eks list-addons --cluster-name my-cluster"},
 	}
 }
 

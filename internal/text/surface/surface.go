@@ -98,11 +98,11 @@ func InFlags(err error) string {
 	if err == nil {
 		return ""
 	}
-	return Rewrite(err.Error(), err)
+	return Rewriter(err).Replace(err.Error())
 }
 
-// Rewrite replaces the quoted errors in a text for a person who uses flags.
-func Rewrite(text string, errs ...error) string {
+// Rewriter replaces errors that texts quote, for a person who uses flags.
+func Rewriter(errs ...error) *strings.Replacer {
 	var found []*failure
 	for _, err := range errs {
 		found = append(found, failures(err)...)
@@ -113,7 +113,7 @@ func Rewrite(text string, errs ...error) string {
 	for _, f := range found {
 		pairs = append(pairs, f.Error(), f.flags)
 	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	return strings.NewReplacer(pairs...)
 }
 
 func failures(err error) []*failure {

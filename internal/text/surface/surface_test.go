@@ -41,5 +41,6 @@ func TestErrorsInBothSurfaces(t *testing.T) {
 	}
 	assert.Empty(t, surface.InFlags(nil))
 	require.ErrorIs(t, surface.Errorf("%s: %w", surface.Name("lock_file"), fs.ErrNotExist), fs.ErrNotExist)
-	assert.Equal(t, `first; --distro "x" is not known; and 3 more`, surface.Rewrite(`first; distro "x" is not known; and 3 more`, nil, distro))
+	assert.Equal(t, `first; --distro "x" is not known; and 3 more`,
+		surface.Rewriter(nil, distro).Replace(`first; distro "x" is not known; and 3 more`))
 }
