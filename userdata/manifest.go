@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
-	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/karpenter"
 )
 
 // unregistered is the taint that Karpenter demands of nodes whose user data it
@@ -48,15 +48,15 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	discovery := []clustersetup.NodeClassTerm{{Tags: map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
-	spec := clustersetup.NodeClassSpec{
-		AMIFamily: "Custom", Kubelet: n.karpenterKubelet(), AMIs: []clustersetup.NodeClassTerm{{ID: n.AMI}}, Role: n.Role,
+	discovery := []karpenter.Term{{Tags: map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
+	spec := karpenter.Spec{
+		AMIFamily: "Custom", Kubelet: n.karpenterKubelet(), AMIs: []karpenter.Term{{ID: n.AMI}}, Role: n.Role,
 		Subnets: discovery, Groups: discovery, UserData: string(userData),
 	}
 	if n.LocalStorage.Strategy == nodeconfig.RAID0 {
 		spec.InstanceStorePolicy = nodeconfig.RAID0
 	}
-	text, err := toYAML(clustersetup.NodeClassOf(map[string]any{"name": "eksnode"}, spec))
+	text, err := toYAML(karpenter.New(map[string]any{"name": "eksnode"}, spec))
 	return []byte(text), err
 }
 
@@ -222,7 +222,7 @@ func checkKarpenter(c *checker, text string) {
 		if strictjson.Child(spec, "role") == nil && strictjson.Child(spec, "instanceProfile") == nil {
 			c.fail(spec.Line, "spec.role", "is missing; Karpenter refuses a class without role and instanceProfile")
 		}
-		c.misspelt(spec, "spec.", sortedNames(strictjson.FieldsOf(reflect.TypeFor[clustersetup.NodeClassSpec]())))
+		c.misspelt(spec, "spec.", sortedNames(strictjson.FieldsOf(reflect.TypeFor[karpenter.Spec]())))
 		c.karpenterClassKubelet(strictjson.Child(spec, "kubelet"))
 		c.karpenterUserData(spec)
 	}

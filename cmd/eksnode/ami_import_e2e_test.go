@@ -173,31 +173,14 @@ func TestAMIImportRefusesWorkAfterTheScrub(t *testing.T) {
 	assert.Empty(t, double.IDs())
 }
 
-// TestAMIImportRefusesBadDisks imports disks that cannot become an AMI. Each error says
-// what to do, and nothing is uploaded.
+// Nothing is uploaded of a disk that cannot become an AMI.
 func TestAMIImportRefusesBadDisks(t *testing.T) {
 	w, double := importWorld(t)
-	good := nodeDisk(t, nil)
 	folder := t.TempDir()
-	shell(t, folder, `qemu-img convert -O qcow2 "`+good+`" good.qcow2; cp good.qcow2 truncated.qcow2; truncate -s -65536 truncated.qcow2
-qemu-img convert -O vmdk "`+good+`" disk.vmdk; : > empty.raw; truncate -s 1M zeros.raw
-qemu-img create -q -f qcow2 huge.qcow2 70T
-head -c 2M /dev/urandom > noise.raw
-truncate -s 64M two.raw lvm.raw luks.raw
-printf 'label: gpt\nsize=30M\nsize=30M\n' | sfdisk -q two.raw
-truncate -s 30M part; mkfs.ext4 -q part; dd if=part of=two.raw bs=1M seek=1 conv=notrunc status=none; dd if=part of=two.raw bs=1M seek=31 conv=notrunc status=none; rm part
-for kind in lvm luks; do printf 'label: gpt\nsize=60M\n' | sfdisk -q $kind.raw; done
-printf 'LABELONE\1\0\0\0\0\0\0\0\0\0\0\0\40\0\0\0LVM2 001' | dd of=lvm.raw bs=512 seek=2049 conv=notrunc status=none
-printf 'LUKS\272\276\0\2' | dd of=luks.raw bs=1M seek=1 conv=notrunc status=none`)
-	writer, err := os.OpenFile(filepath.Join(folder, "zeros.raw"), os.O_WRONLY, 0)
-	require.NoError(t, err)
-	defer writer.Close()
+	shell(t, folder, "head -c 2M /dev/urandom > noise.raw")
 	for name, want := range map[string]string{
-		"missing.raw": "no such file or directory", "": "a folder is no disk image; give the path of the file in it", "truncated.qcow2": "truncated",
-		"disk.vmdk": "qemu-img convert -f vmdk -O raw", "empty.raw": "empty: 0 bytes", "zeros.raw": "in use: another process has the file open for writing",
-		"huge.qcow2": "the qcow2 image has a disk of 76965813944320 bytes; an EBS volume has at most 65536 GiB", "noise.raw": "the disk has no partition table and no Linux file system",
-		"two.raw": "several partitions can be the root: 1 (ext4, ", "lvm.raw": "but a file system inside LVM physical volume is not read; build the image without that, or ",
-		"luks.raw": "but a file system inside LUKS is not read; build the image without that, or ",
+		"missing.raw": "no such file or directory", "": "a folder is no disk image; give the path of the file in it",
+		"noise.raw": "the disk has no partition table and no Linux file system",
 	} {
 		out, errOut := spawned(t, 2, importArgs(filepath.Join(folder, name))...)
 		assert.Contains(t, errOut, want, name)
@@ -211,24 +194,16 @@ printf 'LUKS\272\276\0\2' | dd of=luks.raw bs=1M seek=1 conv=notrunc status=none
 	assert.Empty(t, cached)
 }
 
-// A device that is mounted can change, and only root can audit.
-func TestAMIImportNeedsAnUnusedDeviceAndRoot(t *testing.T) {
+// Only root can audit.
+func TestAMIImportNeedsRoot(t *testing.T) {
 	_, double := importWorld(t)
 	disk := nodeDisk(t, nil)
-	binary := filepath.Join(t.TempDir(), "eksnode")
-	shell(t, filepath.Dir(binary), `cp /proc/`+fmt.Sprint(os.Getpid())+`/exe eksnode`)
-	out, err := exec.Command("unshare", "-m", "sh", "-c", `device=$(losetup -P -f --show "$1"); partition=$(losetup -o 1048576 --sizelimit 62914560 -f --show "$1")
-mount -o ro,noload "$partition" /mnt; eksnode=$2; shift 2; "$eksnode" ami import "$partition" "$@"; code=$?; umount /mnt; losetup -d "$partition" "$device"; exit $code`,
-		"sh", disk, binary, "--ami-name", "node").CombinedOutput()
-	require.Error(t, err)
-	assert.Regexp(t, `the device is in use, mounted or part of another device \(see lsblk /dev/loop\d+\); unmount it first`, string(out))
-
 	open := t.TempDir()
-	shell(t, open, `chmod 755 . ..; cp "`+disk+`" disk.raw; cp "`+binary+`" eksnode; chmod 644 disk.raw`)
+	shell(t, open, fmt.Sprintf(`chmod 755 . ..; cp "%s" disk.raw; cp /proc/%d/exe eksnode; chmod 644 disk.raw`, disk, os.Getpid()))
 	cmd := exec.Command(filepath.Join(open, "eksnode"), importArgs(filepath.Join(open, "disk.raw"))...)
 	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+open)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	out, err = cmd.CombinedOutput()
+	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	assert.Equal(t, "eksnode: auditing the disk image "+filepath.Join(open, "disk.raw")+
 		": only root may mount a file system: run the command with sudo; with --audit off, the disk is uploaded without an audit\n", string(out))

@@ -184,8 +184,6 @@ func (f *manifestsFlags) ask(cmd *cobra.Command) error {
 	if f.node.Role, err = roleARN(cmd.Context(), a, c, f.node.Role); err != nil {
 		return err
 	}
-	f.node.IPv6 = c.IPFamily == "ipv6"
-	f.node.SecurityGroups, f.node.NodeSubnets = []string{c.ClusterSecurityGroup}, c.Subnets
 	r := &setupReader{ctx: cmd.Context(), aws: a, node: &f.node, only: f.only}
 	if f.node.Subnets, err = r.untagged(c); err != nil {
 		return err

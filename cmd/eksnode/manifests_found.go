@@ -47,11 +47,9 @@ func (r *setupReader) unread(err error, ids ...string) error {
 // all reads everything for the chosen manifests. The roles of other accounts cannot
 // be read.
 func (r *setupReader) all(c awsapi.Cluster) error {
-	found := &r.node.Found
-	found.AuthenticationMode, found.AutoMode, found.NoPodIdentity = c.AuthenticationMode, c.AutoMode, noPodIdentity(c)
-	found.Account = awsnames.Split(c.ARN).Account
-	role := awsnames.Split(r.node.Role)
-	foreign := found.Account != "" && role.Account != found.Account
+	r.node.Found.Cluster = c
+	role, account := awsnames.Split(r.node.Role), awsnames.Split(c.ARN).Account
+	foreign := account != "" && role.Account != account
 	name := role.Resource[strings.LastIndex(role.Resource, "/")+1:]
 	for _, read := range []struct {
 		needed bool
@@ -61,7 +59,7 @@ func (r *setupReader) all(c awsapi.Cluster) error {
 		{!foreign && r.wants("role"), func() error { return r.profile(name) }},
 		{!foreign && r.wants("access-entry", "aws-auth") && c.AuthenticationMode != "CONFIG_MAP", r.entry},
 		{!r.node.CNIOnNode && r.wants("cni-role"), r.cni},
-		{r.node.IPv6 && (r.wants("cni-role") || !foreign && r.node.CNIOnNode && r.wants("policies")), func() error { return r.ipv6Policy(role.Partition) }},
+		{c.IPFamily == "ipv6" && (r.wants("cni-role") || !foreign && r.node.CNIOnNode && r.wants("policies")), func() error { return r.ipv6Policy(role.Partition, account) }},
 		{r.node.AMI != "" && r.wants("launch-template", "nodeclass"), r.image},
 	} {
 		if !read.needed {
@@ -74,23 +72,11 @@ func (r *setupReader) all(c awsapi.Cluster) error {
 	return nil
 }
 
-// noPodIdentity says why a cluster has no EKS Pod Identity
-// (https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html).
-func noPodIdentity(c awsapi.Cluster) string {
-	if c.Outpost {
-		return "the cluster is on an Outpost"
-	}
-	if minor, known := version.Minor(c.Version); known && minor < 24 {
-		return "Kubernetes " + c.Version + " is older than 1.24"
-	}
-	return ""
-}
-
 func (r *setupReader) role(name string) error {
 	readers := []string{"role", "policies", "access-entry"}
 	role, err := r.aws.Role(r.ctx, name)
 	if awsapi.IsNotFound(err) {
-		r.node.Found.Role = &clustersetup.Role{}
+		r.node.Found.Role = &role
 		return nil
 	}
 	if err != nil {
@@ -99,31 +85,23 @@ func (r *setupReader) role(name string) error {
 	if role.ARN != r.node.Role {
 		return fmt.Errorf("--role: the account has no role %s; the role %s is %s", r.node.Role, name, role.ARN)
 	}
-	profiles, err := r.aws.ProfilesOf(r.ctx, name)
-	r.node.Found.Role = &clustersetup.Role{Exists: true, Trust: role.Trust, Policies: role.Policies, Profiles: profiles}
+	r.node.Found.Role = &role
+	r.node.Found.Profiles, err = r.aws.ProfilesOf(r.ctx, name)
 	return r.unread(err, "role")
 }
 
 // profile reads the instance profile that the role should have, unless the role has
 // it.
 func (r *setupReader) profile(role string) error {
-	name := r.node.Profile
-	name = cmp.Or(name, role)
-	if there := r.node.Found.Role; there != nil && (slices.Contains(there.Profiles, name) || r.node.Profile == "" && len(there.Profiles) > 0) {
+	name := cmp.Or(r.node.Profile, role)
+	if has := r.node.Found.Profiles; slices.Contains(has, name) || r.node.Profile == "" && len(has) > 0 {
 		return nil
 	}
 	p, err := r.aws.Profile(r.ctx, name)
-	if awsapi.IsNotFound(err) {
-		r.node.Found.Profile = &clustersetup.Profile{}
-		return nil
-	}
-	if err != nil {
+	if err != nil && !awsapi.IsNotFound(err) {
 		return r.unread(err, "role")
 	}
-	r.node.Found.Profile = &clustersetup.Profile{Exists: true}
-	if p.Role != nil {
-		r.node.Found.Profile.Role = p.Role.Name
-	}
+	r.node.Found.Profile = &p
 	return nil
 }
 
@@ -132,7 +110,7 @@ func (r *setupReader) entry() error {
 	if err != nil && !awsapi.IsNotFound(err) {
 		return r.unread(err, "access-entry", "aws-auth")
 	}
-	r.node.Found.Entry = &clustersetup.Entry{Type: e.Type, Username: e.Username}
+	r.node.Found.Entry = &e
 	return nil
 }
 
@@ -153,7 +131,7 @@ func (r *setupReader) cni() error {
 		}
 	}
 	r.node.Found.CNI = cni
-	if cni.IRSA != "" || r.node.Found.NoPodIdentity != "" {
+	if cni.IRSA != "" || r.node.Found.NoPodIdentity() != "" {
 		return nil
 	}
 	associations, err := r.aws.PodIdentities(r.ctx, r.node.Cluster, "kube-system", "aws-node")
@@ -168,17 +146,17 @@ func (r *setupReader) cni() error {
 	if err != nil && !awsapi.IsNotFound(err) {
 		return r.unread(err, id)
 	}
-	r.node.Found.CNIRole = &clustersetup.Role{Exists: err == nil, Trust: role.Trust, Policies: role.Policies}
+	r.node.Found.CNIRole = &role
 	return nil
 }
 
-func (r *setupReader) ipv6Policy(partition string) error {
-	arn := "arn:" + partition + ":iam::" + r.node.Found.Account + ":policy/" + clustersetup.IPv6Policy
+func (r *setupReader) ipv6Policy(partition, account string) error {
+	arn := "arn:" + partition + ":iam::" + account + ":policy/" + clustersetup.IPv6Policy
 	text, err := r.aws.PolicyDocument(r.ctx, arn)
 	if err != nil && !awsapi.IsNotFound(err) {
 		return r.unread(err, "cni-role", "policies")
 	}
-	r.node.Found.IPv6Policy = &clustersetup.Policy{Exists: err == nil, Document: text}
+	r.node.Found.IPv6Policy = &text
 	return nil
 }
 
@@ -196,13 +174,7 @@ func (r *setupReader) image() error {
 	if err != nil {
 		return err
 	}
-	image := &clustersetup.Image{ID: i.ID, RootDevice: i.RootDevice}
-	for _, d := range i.Devices {
-		if d.Snapshot != "" {
-			image.Volumes = append(image.Volumes, clustersetup.Volume{Device: d.Name, Snapshot: d.Snapshot, Size: d.Size, Encrypted: d.Encrypted})
-		}
-	}
-	r.node.Found.Image = image
+	r.node.Found.Image = &i
 	return nil
 }
 

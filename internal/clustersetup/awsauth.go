@@ -43,7 +43,8 @@ const mostAuth = 4 << 20
 // resourceVersion of the ConfigMap that it was merged with, or so that it can only
 // create.
 func writeAWSAuth(n Node) (string, error) {
-	if n.Found.AuthenticationMode == "API" {
+	mode := n.Found.Cluster.AuthenticationMode
+	if mode == "API" {
 		return "", blocked("the authentication mode of the cluster %s is API, which ignores aws-auth: use access-entry", n.Cluster)
 	}
 	old := n.AWSAuth
@@ -56,7 +57,7 @@ func writeAWSAuth(n Node) (string, error) {
 	}
 	metadata, data := find(document.Content[0], "metadata"), find(document.Content[0], "data")
 	var head strings.Builder
-	if e := n.Found.Entry; e != nil && e.Type == n.EntryType() && n.Found.AuthenticationMode != ConfigMap {
+	if e := n.Found.Entry; e != nil && e.Type == n.EntryType() && mode != ConfigMap {
 		head.WriteString("# The role has an access entry, so aws-auth does not need the role.\n")
 	}
 	if version := value(metadata, "resourceVersion"); version == "" || version == "0" { // 0 would replace any ConfigMap

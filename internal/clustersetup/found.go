@@ -5,59 +5,50 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
 // Found is what exists already. A nil pointer means that nothing was read; the
 // manifest then has the commands for a new resource, which fail harmlessly where the
 // resource exists.
 type Found struct {
-	// AuthenticationMode is CONFIG_MAP, API, API_AND_CONFIG_MAP, or empty.
-	AuthenticationMode string
-	// Account is the ID of the cluster's account, or empty.
-	Account string
-	// AutoMode says that EKS Auto Mode runs nodes of its own in the cluster.
-	AutoMode bool
-	// NoPodIdentity says why the cluster cannot use EKS Pod Identity, or is empty.
-	NoPodIdentity string
-	// Entry is the role's access entry.
-	Entry *Entry
-	// Role is the nodes' role. CNIRole is the role for the VPC CNI.
-	Role, CNIRole *Role
-	// Profile is the instance profile that was looked for by name.
-	Profile *Profile
-	// IPv6Policy is the account's policy AmazonEKS_CNI_IPv6_Policy.
-	IPv6Policy *Policy
+	Cluster awsapi.Cluster
+	// Entry is the role's access entry. Without a type, there is none.
+	Entry *awsapi.AccessEntry
+	// Role is the nodes' role. CNIRole is the role for the VPC CNI. Without a name, there
+	// is none.
+	Role, CNIRole *awsapi.Role
+	// Profiles are the names of the instance profiles that have the role.
+	Profiles []string
+	// Profile is the instance profile that was looked for by name. Without a name, there
+	// is none.
+	Profile *awsapi.Profile
+	// IPv6Policy is the document of the account's policy AmazonEKS_CNI_IPv6_Policy. If it
+	// is empty, there is none.
+	IPv6Policy *string
 	CNI        *CNI
 	// Image is the AMI.
-	Image *Image
+	Image *awsapi.Image
 	// Unread are errors of reading, by the manifest's ID.
 	Unread map[string][]string
 }
 
-// Entry is an access entry. Its type is empty where there is none.
-type Entry struct{ Type, Username string }
+// account is the ID of the cluster's account, or empty.
+func (f Found) account() string { return awsnames.Split(f.Cluster.ARN).Account }
 
-// Role is an IAM role.
-type Role struct {
-	Exists bool
-	// Trust is the trust policy as JSON.
-	Trust string
-	// Policies are the names of the attached policies. Profiles are the names of the
-	// instance profiles that have the role.
-	Policies, Profiles []string
-}
-
-// Profile is an instance profile. Role is the name of its role, or empty.
-type Profile struct {
-	Exists bool
-	Role   string
-}
-
-// Policy is a managed policy with its document as JSON.
-type Policy struct {
-	Exists   bool
-	Document string
+// NoPodIdentity says why the cluster has no EKS Pod Identity, or is empty
+// (https://docs.aws.amazon.com/eks/latest/userguide/pod-identities.html).
+func (f Found) NoPodIdentity() string {
+	if f.Cluster.Outpost {
+		return "the cluster is on an Outpost"
+	}
+	if minor, known := version.Minor(f.Cluster.Version); known && minor < 24 {
+		return "Kubernetes " + f.Cluster.Version + " is older than 1.24"
+	}
+	return ""
 }
 
 // CNI says how the VPC CNI and its permissions are set up.
@@ -71,19 +62,6 @@ type CNI struct {
 	IRSA, PodIdentity string
 	// Agent says that the cluster has the add-on eks-pod-identity-agent.
 	Agent bool
-}
-
-// Image is an AMI.
-type Image struct {
-	ID, RootDevice string
-	Volumes        []Volume
-}
-
-// Volume is a volume that a snapshot of an AMI becomes. Size is in GiB.
-type Volume struct {
-	Device, Snapshot string
-	Size             int
-	Encrypted        bool
 }
 
 // BlockedError says why a manifest would not work or would take access away, and
@@ -187,9 +165,12 @@ func (n Node) disks() ([]disk, error) {
 		return nil, errors.New("the AMI was not read")
 	}
 	var list []disk
-	for _, v := range image.Volumes {
-		d := disk{device: v.Device, size: v.Size}
-		root := v.Device == image.RootDevice
+	for _, v := range image.Devices {
+		if v.Snapshot == "" {
+			continue
+		}
+		d := disk{device: v.Name, size: v.Size}
+		root := v.Name == image.RootDevice
 		if root {
 			if n.Volumes.Size != 0 && n.Volumes.Size < v.Size {
 				return nil, fmt.Errorf("volume-size: %d is smaller than the root volume of %s, which has %d GiB", n.Volumes.Size, image.ID, v.Size)

@@ -8,9 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-const nodeRole = "arn:aws:iam::123456789012:role/node"
+const (
+	nodeRole  = "arn:aws:iam::123456789012:role/node"
+	elsewhere = "arn:aws:eks:eu-west-1:999999999999:cluster/c"
+)
 
 // What exists already is not printed again. What would take access away is an error.
 func TestManifestsBuildOnWhatExists(t *testing.T) {
@@ -22,30 +27,30 @@ func TestManifestsBuildOnWhatExists(t *testing.T) {
 		want   string // the manifest, or the error after "writing "
 	}{
 		"the role and its profile": {"role", func(n *Node) {
-			n.Found.Role = &Role{Exists: true, Trust: trustEC2, Profiles: []string{"nodes"}}
+			n.Found.Role, n.Found.Profiles = &awsapi.Role{Name: "node", Trust: trustEC2}, []string{"nodes"}
 		}, nothing + "the role node trusts EC2, and the instance profile nodes has\n# the role.\n"},
 		"the role without a profile": {"role", func(n *Node) {
-			n.Found.Role, n.Found.Profile = &Role{Exists: true, Trust: trustEC2}, &Profile{Exists: true}
+			n.Found.Role, n.Found.Profile = &awsapi.Role{Name: "node", Trust: trustEC2}, &awsapi.Profile{Name: "node"}
 		}, "aws iam add-role-to-instance-profile --instance-profile-name node --role-name node\n"},
 		"a profile with another role": {"role", func(n *Node) {
-			n.Profile, n.Found.Profile = "shared", &Profile{true, "other"}
+			n.Profile, n.Found.Profile = "shared", &awsapi.Profile{Name: "shared", Role: &awsapi.Role{Name: "other"}}
 		}, "role: the instance profile shared has the role other, which instances may use: name another one with --instance-profile"},
 		"a trust policy of another service": {"role", func(n *Node) {
-			n.Found.Role = &Role{Exists: true, Trust: otherTrust, Profiles: []string{"node"}}
+			n.Found.Role, n.Found.Profiles = &awsapi.Role{Name: "node", Trust: otherTrust}, []string{"node"}
 		}, "# The role exists. Its trust policy keeps its statements and gets one for\n# ec2.amazonaws.com.\n" +
 			`aws iam update-assume-role-policy --role-name node --policy-document '{"Id":"mine","Statement":[{"Action":"sts:AssumeRole","Effect":"Allow","Principal":{"Service":"lambda.amazonaws.com"}},` +
 			`{"Action":["sts:AssumeRole"],"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"}}],"Version":"2012-10-17"}'` + "\n"},
 		"a trust policy that denies": {"role", func(n *Node) {
-			n.Found.Role = &Role{Exists: true, Trust: strings.Replace(trustEC2, "Allow", "Deny", 1)}
+			n.Found.Role = &awsapi.Role{Name: "node", Trust: strings.Replace(trustEC2, "Allow", "Deny", 1)}
 		}, "role: the trust policy of the role node denies sts:AssumeRole to ec2.amazonaws.com: see `aws iam get-role --role-name node`, or use another role"},
 		"a trust policy that is no JSON": {"role", func(n *Node) {
-			n.Found.Role = &Role{Exists: true, Trust: "x"}
+			n.Found.Role = &awsapi.Role{Name: "node", Trust: "x"}
 		}, "role: reading the trust policy of the role node: invalid character 'x' looking for beginning of value"},
 		"other policies with the permissions": {"policies", func(n *Node) {
-			n.Found.Role = &Role{Exists: true, Policies: []string{"AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryReadOnly"}}
+			n.Found.Role = &awsapi.Role{Name: "node", Policies: []string{"AmazonEKSWorkerNodeMinimalPolicy", "AmazonEC2ContainerRegistryReadOnly"}}
 		}, nothing + "the role node has the policies.\n"},
 		"a role of another account": {"policies", func(n *Node) {
-			n.Found.Account, n.Found.Role = "999999999999", nil
+			n.Found.Cluster.ARN, n.Found.Role = elsewhere, nil
 		}, "# The role is in the account 123456789012, and the cluster is in 999999999999.\n# Nothing was read there. Run the commands with credentials of 123456789012.\n" +
 			"aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy\n" +
 			"aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly\n"},
@@ -56,9 +61,9 @@ func TestManifestsBuildOnWhatExists(t *testing.T) {
 			"aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly\n" +
 			"aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore\n"},
 		"an IPv6 policy without subnet discovery": {"policies", func(n *Node) {
-			n.IPv6, n.CNIOnNode = true, true
-			n.Found.Role = &Role{Exists: true, Policies: []string{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", IPv6Policy}}
-			n.Found.IPv6Policy = &Policy{true, `{"Statement":[{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeI*","ec2:DescribeTags","EC2:describenetworkinterfaces"],"Resource":"*"},{"Effect":"Allow","Action":"ec2:CreateTags","Resource":"x"}]}`}
+			n.Found.Cluster.IPFamily, n.CNIOnNode = "ipv6", true
+			n.Found.Role = &awsapi.Role{Name: "node", Policies: []string{"AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", IPv6Policy}}
+			n.Found.IPv6Policy = new(`{"Statement":[{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeI*","ec2:DescribeTags","EC2:describenetworkinterfaces"],"Resource":"*"},{"Effect":"Allow","Action":"ec2:CreateTags","Resource":"x"}]}`)
 		}, "# The policy AmazonEKS_CNI_IPv6_Policy exists without ec2:DescribeSubnets,\n# ec2:DescribeSecurityGroups. It keeps its statements and gets one for them.\n" +
 			"aws iam create-policy-version --policy-arn arn:aws:iam::123456789012:policy/AmazonEKS_CNI_IPv6_Policy --set-as-default --policy-document '" +
 			`{"Statement":[{"Action":["ec2:AssignIpv6Addresses","ec2:DescribeI*","ec2:DescribeTags","EC2:describenetworkinterfaces"],"Effect":"Allow","Resource":"*"},{"Action":"ec2:CreateTags","Effect":"Allow","Resource":"x"},` +
@@ -72,30 +77,30 @@ func TestManifestsBuildOnWhatExists(t *testing.T) {
 		}, nothing + "the VPC CNI has the role arn:aws:iam::123456789012:role/mine by\n# pod identity. That role stays.\n"},
 		"a configured add-on": {"cni-role", func(n *Node) {
 			n.Found.CNI.Configuration, n.Found.CNI.Agent = `{"env":{"A":"it's"}}`, true
-			n.Found.CNIRole = &Role{Exists: true, Trust: strings.NewReplacer(`["sts:AssumeRole"]`, `["sts:*"]`, "ec2.", "pods.eks.").Replace(trustEC2), Policies: []string{"AmazonEKS_CNI_Policy"}}
+			n.Found.CNIRole = &awsapi.Role{Name: "node", Trust: strings.NewReplacer(`["sts:AssumeRole"]`, `["sts:*"]`, "ec2.", "pods.eks.").Replace(trustEC2), Policies: []string{"AmazonEKS_CNI_Policy"}}
 		}, `aws eks update-addon --cluster-name c --addon-name vpc-cni --resolve-conflicts PRESERVE --configuration-values '{"env":{"A":"it'\''s"}}' ` +
 			"--pod-identity-associations serviceAccount=aws-node,roleArn=arn:aws:iam::123456789012:role/AmazonEKSPodIdentityAmazonVPCCNIRole\n"},
-		"no pod identity": {"cni-role", func(n *Node) { n.Found.NoPodIdentity = "the cluster is on an Outpost" },
+		"no pod identity": {"cni-role", func(n *Node) { n.Found.Cluster.Outpost = true },
 			"cni-role: EKS Pod Identity does not work here, because the cluster is on an Outpost: use --cni-permissions node"},
 		"an entry of the right type": {"access-entry", func(n *Node) {
-			n.Found.Entry, n.Found.Role = &Entry{"EC2_LINUX", Username}, &Role{Exists: true}
+			n.Found.Entry, n.Found.Role = &awsapi.AccessEntry{Type: "EC2_LINUX", Username: Username}, &awsapi.Role{Name: "node"}
 		}, nothing + "the access entry of arn:aws:iam::123456789012:role/node has the\n# type EC2_LINUX.\n"},
-		"an entry of another type": {"access-entry", func(n *Node) { n.Found.Entry = &Entry{Type: "STANDARD"} },
+		"an entry of another type": {"access-entry", func(n *Node) { n.Found.Entry = &awsapi.AccessEntry{Type: "STANDARD"} },
 			"access-entry: the access entry of " + nodeRole + " has the type STANDARD, but these nodes need EC2_LINUX: EKS cannot change a type, and others may use the entry, so give these nodes their own role"},
 		"an entry with another username": {"access-entry", func(n *Node) {
-			n.Found.Entry, n.Found.Role = &Entry{"EC2_LINUX", "x"}, &Role{Exists: true}
+			n.Found.Entry, n.Found.Role = &awsapi.AccessEntry{Type: "EC2_LINUX", Username: "x"}, &awsapi.Role{Name: "node"}
 		}, "access-entry: the access entry of " + nodeRole + ` has the username "x", but nodes need system:node:{{EC2PrivateDNSName}}: others may use the entry, so give these nodes their own role`},
-		"an entry of a deleted role": {"access-entry", func(n *Node) { n.Found.Entry = &Entry{"EC2_LINUX", Username} },
+		"an entry of a deleted role": {"access-entry", func(n *Node) { n.Found.Entry = &awsapi.AccessEntry{Type: "EC2_LINUX", Username: Username} },
 			"# The role does not exist. Its access entry is for a deleted role and would not\n# let a new role of that name in.\naws eks delete-access-entry --cluster-name c --principal-arn " + nodeRole +
 				"\naws eks create-access-entry --cluster-name c --principal-arn " + nodeRole + " --type EC2_LINUX\n"},
-		"an entry in CONFIG_MAP": {"access-entry", func(n *Node) { n.Found.AuthenticationMode = "CONFIG_MAP" },
+		"an entry in CONFIG_MAP": {"access-entry", func(n *Node) { n.Found.Cluster.AuthenticationMode = "CONFIG_MAP" },
 			"access-entry: the authentication mode of the cluster c is CONFIG_MAP, which ignores access entries: use aws-auth, " +
 				"or first `aws eks update-cluster-config --name c --access-config authenticationMode=API_AND_CONFIG_MAP`, which cannot be undone"},
-		"an entry for another account": {"access-entry", func(n *Node) { n.Found.Account = "999999999999" },
+		"an entry for another account": {"access-entry", func(n *Node) { n.Found.Cluster.ARN = elsewhere },
 			"access-entry: the role " + nodeRole + " is in another account than the cluster c, and EKS accepts no access entry for such nodes: use aws-auth, or a role in the account 999999999999"},
-		"an entry for another account, in API": {"access-entry", func(n *Node) { n.Found.Account, n.Found.AuthenticationMode = "999999999999", "API" },
+		"an entry for another account, in API": {"access-entry", func(n *Node) { n.Found.Cluster.ARN, n.Found.Cluster.AuthenticationMode = elsewhere, "API" },
 			"access-entry: the role " + nodeRole + " is in another account than the cluster c, and EKS accepts no access entry for such nodes: use a role in the account 999999999999"},
-		"aws-auth in API": {"aws-auth", func(n *Node) { n.Found.AuthenticationMode = "API" },
+		"aws-auth in API": {"aws-auth", func(n *Node) { n.Found.Cluster.AuthenticationMode = "API" },
 			"aws-auth: the authentication mode of the cluster c is API, which ignores aws-auth: use access-entry"},
 		"a family that Karpenter does not write": {"nodeclass", func(n *Node) { n.Family, n.KarpenterFamily = "ubuntu", "" },
 			"nodeclass: Karpenter writes no user data of the family ubuntu: use `eksnode userdata render --family karpenter --carrying ubuntu`"},
@@ -130,9 +135,9 @@ func TestVolumesAreChecked(t *testing.T) {
 
 func TestNodeClass(t *testing.T) {
 	n := Node{
-		Cluster: "c", Role: role, AMI: "ami-0123456789abcdef0", KarpenterFamily: "AL2023", SecurityGroups: []string{"sg-1"}, NodeSubnets: []string{"subnet-1", "subnet-2"}, Found: fresh(),
+		Cluster: "c", Role: role, AMI: "ami-0123456789abcdef0", KarpenterFamily: "AL2023", Found: fresh(),
 	}
-	n.Found.Image.Volumes = append(n.Found.Image.Volumes, Volume{Device: "/dev/sdb", Snapshot: "snap-2", Size: 30, Encrypted: true})
+	n.Found.Image.Devices = append(n.Found.Image.Devices, awsapi.BlockDevice{Name: "/dev/sdb", Snapshot: "snap-2", Size: 30, Encrypted: true})
 	assert.Equal(t, `# This creates the EC2NodeClass eksnode. If there is one, the API server refuses
 # this, because of the uid, and nothing is replaced. A NodePool uses it by
 # spec.template.spec.nodeClassRef.
@@ -179,7 +184,7 @@ spec:
 		{"deviceName":"/dev/sdb","ebs":{"volumeSize":"30Gi","volumeType":"gp3","snapshotID":"snap-2","volumeInitializationRate":200,"deleteOnTermination":true}}]`, string(devices))
 	assert.Contains(t, text, "# The snapshot snap-1 is not encrypted.")
 	assert.NotContains(t, text, "# The snapshot snap-2")
-	n.Volumes, n.Found.Image.Volumes[0].Encrypted = Volumes{Key: "alias/x"}, true
+	n.Volumes, n.Found.Image.Devices[0].Encrypted = Volumes{Key: "alias/x"}, true
 	assert.Contains(t, write(t, "nodeclass", n), "encrypted: true\n        kmsKeyID: alias/x\n")
 	n.Volumes.Key = ""
 	assert.NotContains(t, write(t, "nodeclass", n), "encrypted", "an encrypted snapshot keeps its key")
@@ -213,7 +218,7 @@ func FuzzDocument(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var s script
-		if s.trust(&Role{Exists: true, Trust: text}, "node", "", "ec2.amazonaws.com", "sts:AssumeRole") != nil || s.text.Len() == 0 {
+		if s.trust(&awsapi.Role{Name: "node", Trust: text}, "node", "", "ec2.amazonaws.com", "sts:AssumeRole") != nil || s.text.Len() == 0 {
 			return
 		}
 		_, out, found := strings.Cut(s.text.String(), "--policy-document ")

@@ -20,17 +20,12 @@ type Node struct {
 	// Role is the ARN of the nodes' role.
 	Role    string
 	Windows bool
-	// IPv6 says that the cluster's pods have IPv6 addresses.
-	IPv6 bool
-	// The other fields are for the launch template: image, instance type, security
-	// groups, instance profile, user data. AMI is empty without a launch template.
+	// The other fields are for the launch template: image, instance type, instance
+	// profile, user data. AMI is empty without a launch template.
 	AMI, InstanceType, Profile string
-	SecurityGroups             []string
 	UserData                   []byte
 	// Subnets get tags when the cluster's version needs them.
 	Subnets []string
-	// NodeSubnets are the subnets for the nodes of Karpenter.
-	NodeSubnets []string
 	// Family is the family of the user data. KarpenterFamily is the amiFamily of it,
 	// or empty where Karpenter writes no user data of the family.
 	Family, KarpenterFamily string
@@ -124,7 +119,7 @@ func (n Node) Validate() error {
 	if n.AMI != "" && !imageName().MatchString(n.AMI) {
 		errs = append(errs, fmt.Errorf("ami: %q is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64", n.AMI))
 	}
-	if n.Windows && n.IPv6 { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
+	if n.Windows && n.ipv6() { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
 		errs = append(errs, errors.New("windows: EKS does not support Windows nodes in IPv6 clusters"))
 	}
 	errs = append(errs, n.Volumes.Validate())
@@ -154,6 +149,11 @@ func writeVPCCNI(n Node) (string, error) {
 `, nil
 }
 
+// ipv6 says that the cluster's pods have IPv6 addresses.
+func (n Node) ipv6() bool { return n.Found.Cluster.IPFamily == "ipv6" }
+
+func (n Node) securityGroups() []string { return []string{n.Found.Cluster.ClusterSecurityGroup} }
+
 func (n Node) tag() string { return "kubernetes.io/cluster/" + n.Cluster }
 
 func writeTags(n Node) (string, error) {
@@ -180,7 +180,7 @@ func writeLaunchTemplate(n Node) (string, error) {
 		})})
 	}
 	text, err := json.MarshalIndent(given(map[string]any{
-		"ImageId": n.AMI, "InstanceType": n.InstanceType, "SecurityGroupIds": n.SecurityGroups,
+		"ImageId": n.AMI, "InstanceType": n.InstanceType, "SecurityGroupIds": n.securityGroups(),
 		"UserData":            base64.StdEncoding.EncodeToString(n.UserData),
 		"IamInstanceProfile":  map[string]string{"Name": n.profileName()},
 		"BlockDeviceMappings": devices,
@@ -216,20 +216,20 @@ func writeAccessEntry(n Node) (string, error) {
 		s.run("aws", "eks", "create-access-entry", "--cluster-name", n.Cluster, "--principal-arn", n.Role, "--type", kind)
 	}
 	switch {
-	case n.Found.AuthenticationMode == ConfigMap:
+	case n.Found.Cluster.AuthenticationMode == ConfigMap:
 		return "", blocked("the authentication mode of the cluster %s is CONFIG_MAP, which ignores access entries: use aws-auth, "+
 			"or first `aws eks update-cluster-config --name %s --access-config authenticationMode=API_AND_CONFIG_MAP`, which cannot be undone", n.Cluster, n.Cluster)
-	case n.foreign() && n.Found.AuthenticationMode == "API":
-		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry for such nodes: use a role in the account %s", n.Role, n.Cluster, n.Found.Account)
+	case n.foreign() && n.Found.Cluster.AuthenticationMode == "API":
+		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry for such nodes: use a role in the account %s", n.Role, n.Cluster, n.Found.account())
 	case n.foreign():
 		return "", blocked("the role %s is in another account than the cluster %s, and EKS accepts no access entry for such nodes: use aws-auth, or a role in the account %s",
-			n.Role, n.Cluster, n.Found.Account)
+			n.Role, n.Cluster, n.Found.account())
 	case there == nil || there.Type == "":
 		create()
 	case there.Type != kind:
 		return "", blocked("the access entry of %s has the type %s, but these nodes need %s: EKS cannot change a type, and others may use the entry, so give these nodes their own role",
 			n.Role, there.Type, kind)
-	case n.Found.Role != nil && !n.Found.Role.Exists:
+	case n.Found.Role != nil && n.Found.Role.Name == "":
 		// EKS keeps the ID of the deleted role, so the entry lets no new role in.
 		s.comment("The role does not exist. Its access entry is for a deleted role and would not let a new role of that name in.")
 		s.run("aws", "eks", "delete-access-entry", "--cluster-name", n.Cluster, "--principal-arn", n.Role)

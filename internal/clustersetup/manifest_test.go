@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 const role = "arn:aws:iam::123456789012:role/eks/node"
@@ -28,9 +29,12 @@ func write(t *testing.T, id string, n Node) string {
 // fresh is what was read where nothing exists but the cluster.
 func fresh() Found {
 	return Found{
-		AuthenticationMode: "API_AND_CONFIG_MAP", Account: "123456789012", Entry: &Entry{}, Role: &Role{}, CNIRole: &Role{}, Profile: &Profile{},
-		IPv6Policy: &Policy{}, CNI: &CNI{Addon: true},
-		Image: &Image{ID: "ami-0123456789abcdef0", RootDevice: "/dev/sda1", Volumes: []Volume{{Device: "/dev/sda1", Snapshot: "snap-1", Size: 8}}},
+		Cluster: awsapi.Cluster{AuthenticationMode: "API_AND_CONFIG_MAP", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/c",
+			ClusterSecurityGroup: "sg-1", Subnets: []string{"subnet-1", "subnet-2"}},
+		Entry: &awsapi.AccessEntry{}, Role: &awsapi.Role{}, CNIRole: &awsapi.Role{}, Profile: &awsapi.Profile{},
+		IPv6Policy: new(string), CNI: &CNI{Addon: true},
+		Image: &awsapi.Image{ID: "ami-0123456789abcdef0", RootDevice: "/dev/sda1",
+			Devices: []awsapi.BlockDevice{{Name: "/dev/sda1", Snapshot: "snap-1", Size: 8}}},
 	}
 }
 
@@ -60,7 +64,7 @@ aws eks update-addon --cluster-name c --addon-name vpc-cni --resolve-conflicts P
 	assert.Contains(t, write(t, "policies", n), "policy/AmazonSSMManagedInstanceCore\naws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy\n")
 	n.Windows = true
 	assert.Contains(t, write(t, "access-entry", n), "--type EC2_WINDOWS\n")
-	n.Windows, n.IPv6, n.Subnets, n.Role = false, true, []string{"subnet-1", "subnet-2"}, "arn:aws-cn:iam::123456789012:role/node"
+	n.Windows, n.Found.Cluster.IPFamily, n.Subnets, n.Role = false, "ipv6", []string{"subnet-1", "subnet-2"}, "arn:aws-cn:iam::123456789012:role/node"
 	assert.Contains(t, write(t, "tags", n), "--resources subnet-1 subnet-2 --tags Key=kubernetes.io/cluster/c,Value=shared\n")
 	assert.Contains(t, write(t, "role", n), `{"Service":"ec2.amazonaws.com.cn"}`)
 	assert.NotContains(t, write(t, "role", n), "--path")
@@ -76,11 +80,11 @@ aws eks update-addon --cluster-name c --addon-name vpc-cni --resolve-conflicts P
 // The commands use only operations and parameters that the AWS CLI has.
 func TestTheAWSCLIAcceptsTheCommands(t *testing.T) {
 	n := Node{
-		Cluster: "c", Role: role, AMI: "resolve:ssm:/nodes/1.34", InstanceType: "m7g.large", Profile: "nodes", SecurityGroups: []string{"sg-1"},
+		Cluster: "c", Role: role, AMI: "resolve:ssm:/nodes/1.34", InstanceType: "m7g.large", Profile: "nodes",
 		UserData: []byte("hello"), Subnets: []string{"subnet-1"}, SSM: true, Found: fresh(),
 	}
 	for _, change := range []func(){
-		func() {}, func() { n.Windows = true }, func() { n.Windows, n.IPv6 = false, true }, func() { n.Volumes.Rate = 200 }, func() { n.CNIOnNode = true },
+		func() {}, func() { n.Windows = true }, func() { n.Windows, n.Found.Cluster.IPFamily = false, "ipv6" }, func() { n.Volumes.Rate = 200 }, func() { n.CNIOnNode = true },
 	} {
 		change()
 		for _, id := range []string{"role", "policies", "cni-role", "access-entry", "tags"} {
@@ -104,7 +108,7 @@ func TestLaunchTemplateData(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.Write(n)
 	require.ErrorIs(t, err, ErrNotNeeded)
-	n.AMI, n.InstanceType, n.Profile, n.SecurityGroups, n.UserData = "ami-0123456789abcdef0", "m7g.large", "nodes", []string{"sg-1"}, []byte("hello")
+	n.AMI, n.InstanceType, n.Profile, n.UserData = "ami-0123456789abcdef0", "m7g.large", "nodes", []byte("hello")
 	var data map[string]any
 	require.NoError(t, json.Unmarshal([]byte(write(t, "launch-template", n)), &data))
 	assert.Equal(t, map[string]any{
@@ -239,7 +243,7 @@ func TestInvalidInputIsRefused(t *testing.T) {
 	for want, n := range map[string]Node{
 		"cluster: \"a b\" must be up to 100 letters, digits, - and _\nrole: \"node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work":             {Cluster: "a b", Role: "node"},
 		"role: \"arn:aws:iam::123456789012:instance-profile/a\" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work":                                  {Cluster: "c", Role: "arn:aws:iam::123456789012:instance-profile/a"},
-		"ami: \"ami-x\" is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64\nwindows: EKS does not support Windows nodes in IPv6 clusters": {Cluster: "c", Role: role, AMI: "ami-x", Windows: true, IPv6: true},
+		"ami: \"ami-x\" is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64\nwindows: EKS does not support Windows nodes in IPv6 clusters": {Cluster: "c", Role: role, AMI: "ami-x", Windows: true, Found: Found{Cluster: awsapi.Cluster{IPFamily: "ipv6"}}},
 
 		reading + "the input is not a ConfigMap; " + print + " prints it":                                                                                    raw("kind: Secret\n"),
 		reading + "the input is empty; " + print + " prints it, and a cluster without aws-auth needs no --aws-auth":                                          raw("\n"),

@@ -1,9 +1,12 @@
 package clustersetup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 // EC2Service is the principal of EC2 in a partition
@@ -29,13 +32,13 @@ var (
 // foreign says that the role is in another account than the cluster.
 func (n Node) foreign() bool {
 	_, account, _ := n.role()
-	return n.Found.Account != "" && n.Found.Account != account
+	return n.Found.account() != "" && n.Found.account() != account
 }
 
 // inOtherAccount names the account in which a script must run.
 func (n Node) inOtherAccount(s *script) {
 	if _, account, _ := n.role(); n.foreign() {
-		s.comment("The role is in the account %s, and the cluster is in %s. Nothing was read there. Run the commands with credentials of %s.", account, n.Found.Account, account)
+		s.comment("The role is in the account %s, and the cluster is in %s. Nothing was read there. Run the commands with credentials of %s.", account, n.Found.account(), account)
 	}
 }
 
@@ -44,17 +47,17 @@ func (n Node) profileName() string {
 	switch {
 	case n.Profile != "":
 		return n.Profile
-	case n.Found.Role != nil && len(n.Found.Role.Profiles) > 0:
-		return n.Found.Role.Profiles[0]
+	case len(n.Found.Profiles) > 0:
+		return n.Found.Profiles[0]
 	}
 	return name
 }
 
 // trust adds what lets a service assume a role: a new role, or a statement in the
 // trust policy of an existing one.
-func (s *script) trust(found *Role, name, path, service string, actions ...string) error {
+func (s *script) trust(found *awsapi.Role, name, path, service string, actions ...string) error {
 	ours := allow("Principal", map[string]string{"Service": service}, actions...)
-	if found == nil || !found.Exists {
+	if found == nil || found.Name == "" {
 		words := []string{"aws", "iam", "create-role", "--role-name", name}
 		if path != "" {
 			words = append(words, "--path", path)
@@ -97,11 +100,12 @@ func writeRole(n Node) (string, error) {
 		s.run("aws", "iam", "add-role-to-instance-profile", "--instance-profile-name", profile, "--role-name", name)
 	}
 	switch there := n.Found.Profile; {
-	case n.Found.Role != nil && slices.Contains(n.Found.Role.Profiles, profile):
-	case there != nil && there.Role == name:
-	case there != nil && there.Role != "":
-		return "", blocked("the instance profile %s has the role %s, which instances may use: name another one with --instance-profile", profile, there.Role)
-	case there != nil && there.Exists:
+	case slices.Contains(n.Found.Profiles, profile):
+	case there != nil && there.Role != nil && there.Role.Name == name:
+	case there != nil && there.Role != nil:
+		return "", blocked("the instance profile %s has the role %s, which instances may use: "+
+			"name another one with --instance-profile", profile, there.Role.Name)
+	case there != nil && there.Name != "":
 		add()
 	default:
 		s.run("aws", "iam", "create-instance-profile", "--instance-profile-name", profile)
@@ -111,7 +115,7 @@ func writeRole(n Node) (string, error) {
 	return s.done("the role %s trusts EC2, and the instance profile %s has the role.", name, profile), nil
 }
 
-func (r *Role) has(names ...string) bool {
+func has(r *awsapi.Role, names ...string) bool {
 	return r != nil && slices.ContainsFunc(names, func(name string) bool { return slices.Contains(r.Policies, name) })
 }
 
@@ -128,7 +132,7 @@ func writePolicies(n Node) (string, error) {
 		needed = append(needed, SessionPolicies)
 	}
 	for _, names := range needed {
-		if !n.Found.Role.has(names...) {
+		if !has(n.Found.Role, names...) {
 			s.attach(name, "arn:"+partition+":iam::aws:policy/"+names[0])
 		}
 	}
@@ -160,20 +164,20 @@ var ipv6Actions = []string{
 	"ec2:DescribeSubnets", "ec2:DescribeSecurityGroups",
 }
 
-func (n Node) cniPolicy(s *script, name string, role *Role) error {
+func (n Node) cniPolicy(s *script, name string, role *awsapi.Role) error {
 	partition, account, _ := n.role()
-	if n.Found.Account != "" && name == CNIRole {
-		account = n.Found.Account
+	if of := n.Found.account(); of != "" && name == CNIRole {
+		account = of
 	}
 	policy := "arn:" + partition + ":iam::aws:policy/AmazonEKS_CNI_Policy"
 	known := "AmazonEKS_CNI_Policy"
-	if n.IPv6 {
+	if n.ipv6() {
 		policy, known = "arn:"+partition+":iam::"+account+":policy/"+IPv6Policy, IPv6Policy
 		if err := n.ipv6Policy(s, partition, policy); err != nil {
 			return err
 		}
 	}
-	if !role.has(known) {
+	if !has(role, known) {
 		s.attach(name, policy)
 	}
 	return nil
@@ -183,12 +187,12 @@ func (n Node) cniPolicy(s *script, name string, role *Role) error {
 func (n Node) ipv6Policy(s *script, partition, arn string) error {
 	interfaces := "arn:" + partition + ":ec2:*:*:network-interface/*"
 	there := n.Found.IPv6Policy
-	if there == nil || !there.Exists {
+	if there == nil || *there == "" {
 		s.run("aws", "iam", "create-policy", "--policy-name", IPv6Policy,
 			"--policy-document", newDocument(allow("Resource", "*", ipv6Actions...), allow("Resource", interfaces, "ec2:CreateTags")))
 		return nil
 	}
-	d, err := readDocument(there.Document)
+	d, err := readDocument(*there)
 	if err != nil {
 		return fmt.Errorf("reading the policy %s: %w", IPv6Policy, err)
 	}
@@ -199,7 +203,7 @@ func (n Node) ipv6Policy(s *script, partition, arn string) error {
 	case len(missing) == 0:
 		return nil
 	}
-	text, err := Extended(there.Document, allow("Resource", "*", missing...))
+	text, err := Extended(*there, allow("Resource", "*", missing...))
 	if err != nil {
 		return fmt.Errorf("writing the policy %s: %w", IPv6Policy, err)
 	}
@@ -212,9 +216,7 @@ func (n Node) ipv6Policy(s *script, partition, arn string) error {
 // the VPC CNI has already stays.
 func writeCNIRole(n Node) (string, error) {
 	partition, account, _ := n.role()
-	if n.Found.Account != "" {
-		account = n.Found.Account
-	}
+	account = cmp.Or(n.Found.account(), account)
 	var s script
 	cni := n.Found.CNI
 	if cni == nil {
@@ -225,10 +227,10 @@ func writeCNIRole(n Node) (string, error) {
 		return "", ErrNotNeeded
 	case cni.IRSA != "":
 		return s.done("the add-on vpc-cni has the role %s by its service account. That role stays.", cni.IRSA), nil
-	case n.Found.NoPodIdentity != "":
-		return "", blocked("EKS Pod Identity does not work here, because %s: use --cni-permissions node", n.Found.NoPodIdentity)
+	case n.Found.NoPodIdentity() != "":
+		return "", blocked("EKS Pod Identity does not work here, because %s: use --cni-permissions node", n.Found.NoPodIdentity())
 	}
-	if n.Found.AutoMode && !cni.Addon {
+	if n.Found.Cluster.AutoMode && !cni.Addon {
 		s.comment("EKS Auto Mode gives only its own nodes a network. Other nodes need the VPC CNI, such as the add-on vpc-cni.")
 	}
 	if !cni.Agent {

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
-	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/karpenter"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -20,7 +20,7 @@ type NodeClass struct {
 	Name string
 	// Version is v1 or v1beta1.
 	Version string
-	clustersetup.NodeClassSpec
+	karpenter.Spec
 
 	line int
 	// joining is the class without kubelet, and settings a class with the same
@@ -28,7 +28,7 @@ type NodeClass struct {
 	joining, settings []byte
 }
 
-type term = clustersetup.NodeClassTerm
+type term = karpenter.Term
 
 func (c *NodeClass) file() string {
 	if c.File == "-" {
@@ -135,16 +135,16 @@ func (r *classReader) family(c *NodeClass) {
 // split writes the two texts for the package userdata.
 func (c *NodeClass) split() (err error) {
 	terms := []term{{ID: "-"}}
-	write := func(spec clustersetup.NodeClassSpec) ([]byte, error) {
-		return yaml.Marshal(clustersetup.NodeClassOf(map[string]any{"name": c.Name}, spec))
+	write := func(spec karpenter.Spec) ([]byte, error) {
+		return yaml.Marshal(karpenter.New(map[string]any{"name": c.Name}, spec))
 	}
 	if c.Kubelet != nil {
-		c.settings, err = write(clustersetup.NodeClassSpec{Role: "node", AMIFamily: "AL2023", Kubelet: c.Kubelet, Subnets: terms, Groups: terms, AMIs: terms})
+		c.settings, err = write(karpenter.Spec{Role: "node", AMIFamily: "AL2023", Kubelet: c.Kubelet, Subnets: terms, Groups: terms, AMIs: terms})
 		if err != nil {
 			return err
 		}
 	}
-	spec := c.NodeClassSpec
+	spec := c.Spec
 	spec.Kubelet = nil
 	if len(spec.AMIs) == 0 { // optional in v1beta1
 		spec.AMIs = terms

@@ -8,9 +8,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/karpenter"
 )
 
 const (
@@ -144,7 +144,7 @@ func (r *classReader) class(n *yaml.Node, name, version string) {
 		Left: &r.left, Version: karpenterGroup + "/" + version, Placed: func(path string, line int) { r.lines[path] = line },
 		Fail: func(line int, path, text string) { r.fail(line, path, "%s", text) },
 	}
-	var read clustersetup.NodeClass
+	var read karpenter.NodeClass
 	d.Object(n, "", &read)
 	if name == "" {
 		r.fail(n.Line, "metadata.name", "is missing")
@@ -155,7 +155,7 @@ func (r *classReader) class(n *yaml.Node, name, version string) {
 	if len(r.errs) > before {
 		return
 	}
-	c := &NodeClass{Name: name, line: n.Line, Version: version, NodeClassSpec: read.Spec}
+	c := &NodeClass{Name: name, line: n.Line, Version: version, Spec: read.Spec}
 	r.rules(c)
 	if len(r.errs) > before {
 		return
