@@ -39,10 +39,7 @@ func (m *marking) flags(cmd *cobra.Command) {
 		}
 		return nil
 	}})
-}
-
-func (m marking) check() error {
-	return missing([3]string{"--reason", m.reason, "say why in a few words"})
+	required(cmd, [2]string{"reason", "say why in a few words"})
 }
 
 // marked is the result of approve and revoke.
@@ -75,16 +72,13 @@ AMIs, and copies inherit them.`,
 		Args:    named("an AMI", 1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
-	a.flags(cmd, awsapi.ApprovePolicy)
 	formatFlag(cmd, &a.output, "text", "json")
 	a.mark.flags(cmd)
+	a.flags(cmd, awsapi.ApprovePolicy)
 	return cmd
 }
 
 func (a approval) run(cmd *cobra.Command, source string) error {
-	if err := a.mark.check(); err != nil {
-		return err
-	}
 	if _, err := snapshot.ParseAMI(source); err != nil {
 		return err
 	}
@@ -129,7 +123,7 @@ Copies and AMIs of instances have watermarks of their own: revoke each of them.`
 func (r revocation) run(cmd *cobra.Command, source string) error {
 	ctx := cmd.Context()
 	image, err := snapshot.ParseAMI(source)
-	if err = errors.Join(r.mark.check(), err); err != nil {
+	if err != nil {
 		return err
 	}
 	aws, err := image.Open(ctx, r.aws)

@@ -89,7 +89,7 @@ func TestApprovalsThatAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"approve ami-0123456789abcdef0 --key k --statement s":               "--reason is missing",
 		"approve ami-0123456789abcdef0 --reason x --watermark a!":           `--watermark: "a!" is not a name of 3 to 128 letters`,
-		"approve snap-0123456789abcdef0 --reason x":                         "is not an AMI",
+		"approve snap-0123456789abcdef0 --reason x --key k --statement s":   "is not an AMI",
 		"revoke ami-0123456789abcdef0 --reason " + strings.Repeat("x", 201): "--reason: a reason has at most 200 characters",
 		"policy":                                                 "--account is missing",
 		"policy --account 1":                                     "--account: ",

@@ -52,6 +52,7 @@ there is no statement and the exit code is 2.`,
 	f.StringVar(&a.statement, "statement", "", "file for the statements")
 	f.StringArrayVar(&a.materials, "material", nil, "what the image was made from, as URI=sha256:DIGEST; may be repeated")
 	f.StringArrayVar(&a.templates, "template", nil, importHelp()["templates"]+"; may be repeated")
+	required(cmd, [2]string{"key", "name a " + keyHelp}, [2]string{"statement", "name a file for the statements"})
 	a.auditFlags(cmd)
 	a.disk = sourceFlags(cmd, awsapi.AttestPolicy)
 	return cmd
@@ -59,9 +60,6 @@ there is no statement and the exit code is 2.`,
 
 func (a *attestation) run(cmd *cobra.Command, source string) error {
 	ctx := cmd.Context()
-	if err := missing([3]string{"--key", a.key, "name a " + keyHelp}, [3]string{"--statement", a.statement, "name a file for the statements"}); err != nil {
-		return err
-	}
 	var materials []attest.Material
 	for _, text := range a.materials {
 		m, err := attest.ParseMaterial(text)

@@ -61,6 +61,7 @@ be read.`,
 	forms(cmd, map[string]func(string) error{
 		"account": awsnames.AccountID().Check, "watermark": awsnames.ImageName, "allow": providerForm,
 	})
+	required(cmd, [2]string{"account", "name the account that approves AMIs"})
 	formatFlag(cmd, &a.output, "text", "json")
 	a.flags(cmd)
 	return cmd
@@ -75,9 +76,6 @@ func providerForm(text string) error {
 }
 
 func (a allowing) run(cmd *cobra.Command) error {
-	if err := missing([3]string{"--account", a.account, "name the account that approves AMIs"}); err != nil {
-		return err
-	}
 	for _, name := range a.files {
 		text, err := surface.ReadFile(name)
 		if err != nil {
@@ -96,8 +94,8 @@ func (a allowing) run(cmd *cobra.Command) error {
 		"output", "nodeclass"); err != nil {
 		return err
 	}
-	if err := missing([3]string{"--approver", a.approver, "name the role that may approve, such as arn:aws:iam::*:role/image-approver"}); err != nil {
-		return err
+	if a.approver == "" {
+		return errors.New("--approver is missing; name the role that may approve, such as arn:aws:iam::*:role/image-approver")
 	}
 	return writeJSON(cmd.OutOrStdout(), a.documents())
 }

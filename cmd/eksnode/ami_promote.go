@@ -55,6 +55,7 @@ code is 1.`,
 	cmd.Flags().StringVar(&p.to, "to", "", "SSM parameter to write")
 	cmd.Flags().BoolVar(&p.force, "force", false, "only check that the AMI is available")
 	forms(cmd, map[string]func(string) error{"from": awsnames.Parameter, "to": awsnames.Parameter})
+	required(cmd, [2]string{"from", "set the SSM parameter to read"}, [2]string{"to", "set the SSM parameter to write"})
 	formatFlag(cmd, &p.output, "text", "json")
 	p.flags(cmd)
 	return cmd
@@ -70,10 +71,6 @@ type stage struct {
 }
 
 func (p promotion) run(cmd *cobra.Command) error {
-	if err := missing([3]string{"--from", p.from, "set the SSM parameter to read"},
-		[3]string{"--to", p.to, "set the SSM parameter to write"}); err != nil {
-		return err
-	}
 	if p.from == p.to {
 		return fmt.Errorf("--from and --to are the same parameter %s", p.to)
 	}
@@ -257,16 +254,13 @@ available, nothing is written.`,
 	}
 	cmd.Flags().StringVar(&p.parameter, "parameter", "", "name of the SSM parameter")
 	forms(cmd, map[string]func(string) error{"parameter": awsnames.Parameter})
+	required(cmd, [2]string{"parameter", "name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64"})
 	formatFlag(cmd, &p.output, "text", "json")
 	p.flags(cmd)
 	return cmd
 }
 
 func (p publishing) run(cmd *cobra.Command, arg string) error {
-	if err := missing([3]string{"--parameter", p.parameter,
-		"name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64"}); err != nil {
-		return err
-	}
 	image, err := snapshot.ParseAMI(arg)
 	if err == nil {
 		err = awsnames.ImageID().Check(image.ID) // a parameter may name another AMI tomorrow

@@ -52,6 +52,7 @@ func (v *verification) flags(cmd *cobra.Command, policy func(awsapi.Scope) (stri
 	f.StringVar(&v.file, "statement", "", "file with the statements")
 	f.DurationVar(&v.maxAge, "max-age", 90*24*time.Hour, "maximum age of the audit")
 	f.BoolVar(&v.full, "full", false, "read the whole snapshot and compare its digest")
+	required(cmd, [2]string{"key", "name a " + keyHelp}, [2]string{"statement", "name the file with the statements"})
 	v.disk = sourceFlags(cmd, policy)
 }
 
@@ -212,9 +213,6 @@ func (v verification) run(cmd *cobra.Command, source string) error {
 
 func (v verification) verify(cmd *cobra.Command, source string) (r verified, all *verifying, err error) {
 	ctx := cmd.Context()
-	if err := missing([3]string{"--key", v.key, "name a " + keyHelp}, [3]string{"--statement", v.file, "name the file with the statements"}); err != nil {
-		return r, nil, err
-	}
 	if v.maxAge <= 0 {
 		return r, nil, fmt.Errorf("--max-age %s: an age is longer than 0", v.maxAge)
 	}

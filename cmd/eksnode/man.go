@@ -113,15 +113,22 @@ func anywhere(policy func(awsapi.Scope) (string, error)) func() (string, error) 
 	return func() (string, error) { return policy(awsapi.Scope{}) }
 }
 
-// missing refuses flags without a value. what says what the value is.
-func missing(list ...[3]string) error {
-	var errs []error
-	for _, one := range list {
-		if flag, value, what := one[0], one[1], one[2]; value == "" {
-			errs = append(errs, fmt.Errorf("%s is missing; %s", flag, what))
+// required has a command demand flags. Each has what to set. It comes before policyFlag,
+// which needs no other flag.
+func required(cmd *cobra.Command, flags ...[2]string) {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var errs []error
+		for _, f := range flags {
+			if !cmd.Flags().Changed(f[0]) {
+				errs = append(errs, fmt.Errorf("--%s is missing; %s", f[0], f[1]))
+			}
 		}
+		if len(errs) > 0 {
+			return errors.Join(errs...)
+		}
+		return run(cmd, args)
 	}
-	return errors.Join(errs...)
 }
 
 // roleForm is the form of --role: a name, or an ARN.

@@ -92,7 +92,9 @@ Manifests:
 	forms(cmd, map[string]func(string) error{
 		"cluster": awsnames.ClusterName().Check, "role": roleForm, "ami": awsnames.Image,
 		"instance-type": awsnames.InstanceType().Check, "instance-profile": awsnames.ProfileName().Check,
+		"only": func(id string) error { _, err := clustersetup.ByID(id); return err },
 	})
+	required(cmd, [2]string{"cluster", "set the " + clusterHelp}, [2]string{"role", "set the " + roleHelp})
 	policyFlag(cmd, "", func() (string, error) { return awsapi.Policy("EksnodeManifests", awsapi.SetupActions()) })
 	awsFlags(cmd, &f.aws)
 	return cmd
@@ -103,13 +105,9 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	if f.only != "" {
 		one, err := clustersetup.ByID(f.only)
 		if err != nil {
-			return fmt.Errorf("--only: %w", err)
+			return err
 		}
 		chosen = []clustersetup.Manifest{one}
-	}
-	if err := missing([3]string{"--cluster", f.node.Cluster, "set the " + clusterHelp},
-		[3]string{"--role", f.node.Role, "set the " + roleHelp}); err != nil {
-		return err
 	}
 	if err := f.node.Volumes.Validate(); err != nil {
 		return err

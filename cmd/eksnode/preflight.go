@@ -57,6 +57,7 @@ command that fixes the problem. The exit code is 1 when a check fails, otherwise
 		"nodegroup": awsnames.NodegroupName().Check, "ami": awsnames.Image, "role": roleForm,
 		"subnet": awsnames.SubnetID().Check,
 	})
+	required(cmd, [2]string{"cluster", "set the " + clusterHelp})
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
 	policyFlag(cmd, "", preflight.Policy)
 	awsFlags(cmd, &f.aws)
@@ -91,8 +92,6 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	switch {
-	case f.target.Cluster == "":
-		return missing([3]string{"--cluster", "", "set the " + clusterHelp})
 	case len(targets) == 0:
 		return errors.New("the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami")
 	case len(targets) > 1:

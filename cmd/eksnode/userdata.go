@@ -69,7 +69,9 @@ With --cluster, the cluster is read from AWS and flags describe the node.`,
 	cmd.Flags().StringVar(&f.node.Role, "role", "", roleHelp+" for karpenter, with --cluster")
 	forms(cmd, map[string]func(string) error{
 		"cluster": awsnames.ClusterName().Check, "ami": awsnames.ImageID().Check, "role": roleForm,
+		"family": func(id string) error { _, err := userdata.ByID(id); return err },
 	})
+	required(cmd, [2]string{"family", "use one of " + strings.Join(userdata.IDs(), ", ")})
 	formatFlag(cmd, &f.output, "text", "json")
 	awsFlags(cmd, &f.aws)
 	return cmd
@@ -99,12 +101,6 @@ func (f rendering) run(cmd *cobra.Command) error {
 		if err := onlyWith(cmd, "cluster", "label", "taint", "max-pods", "ami", "role"); err != nil {
 			return err
 		}
-	}
-	if err := missing([3]string{"--family", f.family, "use one of " + strings.Join(userdata.IDs(), ", ")}); err != nil {
-		return err
-	}
-	if _, err := userdata.ByID(f.family); err != nil {
-		return fmt.Errorf("--family: %w", err)
 	}
 	node, err := f.describe(cmd)
 	if err != nil {

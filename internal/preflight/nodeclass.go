@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/karpenter"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -23,9 +24,6 @@ type NodeClass struct {
 	karpenter.Spec
 
 	line int
-	// joining is the class without kubelet, and settings a class with the same
-	// kubelet and no user data, for the package userdata.
-	joining, settings []byte
 }
 
 type term = karpenter.Term
@@ -132,41 +130,33 @@ func (r *classReader) family(c *NodeClass) {
 	}
 }
 
-// split writes the two texts for the package userdata.
-func (c *NodeClass) split() (err error) {
-	terms := []term{{ID: "-"}}
-	write := func(spec karpenter.Spec) ([]byte, error) {
-		return yaml.Marshal(karpenter.New(map[string]any{"name": c.Name}, spec))
+// anything is a selector term for the package userdata, which only needs one.
+var anything = []term{{ID: "-"}}
+
+// checked checks a class with a spec of its own. Its text is not the file, so it has no lines.
+func (c *NodeClass) checked(spec karpenter.Spec) (userdata.Report, error) {
+	text, err := yaml.Marshal(karpenter.New(map[string]any{"name": c.Name}, spec))
+	if err != nil {
+		return userdata.Report{}, err
 	}
-	if c.Kubelet != nil {
-		c.settings, err = write(karpenter.Spec{Role: "node", AMIFamily: "AL2023", Kubelet: c.Kubelet, Subnets: terms, Groups: terms, AMIs: terms})
-		if err != nil {
-			return err
-		}
+	r, err := userdata.Check(text, "karpenter")
+	for i := range r.Problems {
+		r.Problems[i].Line = 0
 	}
-	spec := c.Spec
-	spec.Kubelet = nil
-	if len(spec.AMIs) == 0 { // optional in v1beta1
-		spec.AMIs = terms
-	}
-	c.joining, err = write(spec)
-	return err
+	return r, err
 }
 
 func (c *NodeClass) kubeletFaults() []string {
-	if c.settings == nil {
+	if c.Kubelet == nil {
 		return nil
 	}
-	r, err := userdata.Check(c.settings, "karpenter")
+	r, err := c.checked(karpenter.Spec{
+		Role: "node", AMIFamily: "AL2023", Kubelet: c.Kubelet, Subnets: anything, Groups: anything, AMIs: anything,
+	})
 	if err != nil {
 		return []string{err.Error()}
 	}
-	var list []string
-	for _, p := range r.Problems {
-		p.Line = 0 // the checked text is not the file
-		list = append(list, p.String())
-	}
-	return list
+	return show.Each(r.Problems, userdata.Problem.String)
 }
 
 // alias is the alias of EKS's own images, or empty.
@@ -193,12 +183,11 @@ func (c *NodeClass) publisher() string {
 // launch are the settings with which Karpenter starts instances
 // (https://karpenter.sh/docs/concepts/nodeclasses/).
 func (c *NodeClass) launch(s selected, cluster string) awsapi.Launch {
-	l := awsapi.Launch{
+	return awsapi.Launch{
 		From: "the EC2NodeClass " + c.Name, Profile: c.InstanceProfile, UserData: []byte(c.UserData), PublicAddress: c.PublicAddress,
 		SecurityGroups: s.groups.value, Tokens: cmp.Or(c.Metadata.Tokens, "required"), HopLimit: cmp.Or(c.Metadata.HopLimit, 1),
 		NoMetadata: c.Metadata.Endpoint == "disabled", Tags: map[string]string{"kubernetes.io/cluster/" + cluster: "owned"},
 	}
-	return l
 }
 
 // userData checks the class's user data. Karpenter writes its own, and merges the
@@ -207,14 +196,12 @@ func (c *NodeClass) userData() fact[userdata.Report] {
 	if c.UserData == "" && c.AMIFamily != "Custom" {
 		return fact[userdata.Report]{}
 	}
-	r, err := userdata.Check(c.joining, "karpenter")
-	if err != nil {
-		return learn(r, err)
+	spec := c.Spec
+	spec.Kubelet = nil
+	if len(spec.AMIs) == 0 { // optional in v1beta1
+		spec.AMIs = anything
 	}
-	for i := range r.Problems { // the checked text is the class alone
-		r.Problems[i].Line = 0
-	}
-	return learn(r, nil)
+	return learn(c.checked(spec))
 }
 
 func (c *NodeClass) family() string {

@@ -160,9 +160,5 @@ func (r *classReader) class(n *yaml.Node, name, version string) {
 	if len(r.errs) > before {
 		return
 	}
-	if err := c.split(); err != nil {
-		r.wrong("spec", "%s", err)
-		return
-	}
 	r.found = append(r.found, c)
 }
