@@ -187,10 +187,14 @@ func accessFlags(cmd *cobra.Command, o *awsapi.Options) {
 
 // onlyWith refuses flags that have no effect without another flag.
 func onlyWith(cmd *cobra.Command, other string, flags ...string) error {
-	for _, name := range flags {
-		if cmd.Flags().Changed(name) {
-			return fmt.Errorf("--%s has no effect without --%s", name, other)
-		}
+	if set := given(cmd, flags...); len(set) > 0 {
+		return fmt.Errorf("%s has no effect without --%s", set[0], other)
 	}
 	return nil
+}
+
+// given lists those of the flags that a person set.
+func given(cmd *cobra.Command, flags ...string) []string {
+	set := slices.DeleteFunc(slices.Clone(flags), func(name string) bool { return !cmd.Flags().Changed(name) })
+	return show.Each(set, func(name string) string { return "--" + name })
 }

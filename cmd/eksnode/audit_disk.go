@@ -105,15 +105,9 @@ func (d *auditedDisk) options() awsapi.Options {
 func (d *auditedDisk) isGiven() bool { return d.source != nil }
 
 func (d *auditedDisk) check(cmd *cobra.Command) error {
-	given := cmd.Flags().Changed
-	if given("disk") && given("root") {
+	places, partition := given(cmd, "root", "disk", "ami", "snapshot"), cmd.Flags().Changed("partition")
+	if len(places) > 1 && places[0] == "--root" && places[1] == "--disk" {
 		return errors.New("--disk and --root exclude each other: name a disk image, or the folder where one is mounted")
-	}
-	var places []string
-	for _, name := range []string{"root", "disk", "ami", "snapshot"} {
-		if given(name) {
-			places = append(places, "--"+name)
-		}
 	}
 	if name := cmp.Or(d.ami, d.snapshot); name != "" {
 		cloud, err := snapshot.ParseNamed(name)
@@ -127,9 +121,9 @@ func (d *auditedDisk) check(cmd *cobra.Command) error {
 	switch {
 	case len(places) > 1:
 		return fmt.Errorf("%s exclude each other: an audit has one place", strings.Join(places, " and "))
-	case given("partition") && !d.isGiven():
+	case partition && !d.isGiven():
 		return errors.New("--partition has no effect without --disk, --ami or --snapshot")
-	case given("partition") && d.partition < 1:
+	case partition && d.partition < 1:
 		return fmt.Errorf("--partition %d: partitions have numbers from 1", d.partition)
 	case d.ami == "" && d.snapshot == "":
 		return onlyWith(cmd, "ami or --snapshot", append([]string{"cache-folder", "keep-disk"}, awsFlagNames...)...)

@@ -45,10 +45,8 @@ func (c *consoles) check(cmd *cobra.Command, args []string) error {
 	if slices.ContainsFunc(args, c.is) {
 		return nil
 	}
-	for _, name := range awsFlagNames {
-		if cmd.Flags().Changed(name) {
-			return errors.New("--" + name + " has no effect without the ID of an instance")
-		}
+	if set := given(cmd, awsFlagNames...); len(set) > 0 {
+		return errors.New(set[0] + " has no effect without the ID of an instance")
 	}
 	return nil
 }

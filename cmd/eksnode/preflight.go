@@ -85,12 +85,7 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 
 // check refuses flags that do not fit together, and reads the EC2NodeClass.
 func (f *preflightFlags) check(cmd *cobra.Command) error {
-	var targets []string
-	for _, name := range []string{"instance", "launch-template", "nodegroup", "nodeclass", "ami"} {
-		if cmd.Flags().Changed(name) {
-			targets = append(targets, "--"+name)
-		}
-	}
+	targets := given(cmd, "instance", "launch-template", "nodegroup", "nodeclass", "ami")
 	switch {
 	case len(targets) == 0:
 		return errors.New("the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami")
@@ -101,12 +96,9 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if targets[0] == "--nodegroup" || targets[0] == "--nodeclass" {
-		for _, name := range []string{"role", "subnet"} {
-			if cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s and %s exclude each other: %s names its own", name, targets[0], map[string]string{"--nodegroup": "a node group", "--nodeclass": "an EC2NodeClass"}[targets[0]])
-			}
-		}
+	owner := map[string]string{"--nodegroup": "a node group", "--nodeclass": "an EC2NodeClass"}[targets[0]]
+	if set := given(cmd, "role", "subnet"); owner != "" && len(set) > 0 {
+		return fmt.Errorf("%s and %s exclude each other: %s names its own", set[0], targets[0], owner)
 	}
 	if f.class == "-" && f.awsAuth == "-" {
 		return errors.New("--nodeclass and --aws-auth cannot both read standard input; pass a file for one of them")
