@@ -52,6 +52,9 @@ needs root, or an image root, or this machine. Nothing of an image is executed.`
 			if err != nil {
 				return err
 			}
+			if len(m.Packages) == 0 {
+				newPrinter(cmd.ErrOrStderr()).line("warning: no packages are listed: the image has no database of dpkg, rpm or pacman")
+			}
 			title := strings.TrimSpace("contents of " + m.Distro + " " + m.DistroVersion)
 			return errors.Join(writeBill(cmd.OutOrStdout(), m, format), report.write(title, billTable(m)))
 		},
@@ -65,7 +68,7 @@ needs root, or an image root, or this machine. Nothing of an image is executed.`
 
 // contents returns the manifest of everything in an image.
 func (d *auditedDisk) contents(cmd *cobra.Command, root string) (*manifest.Manifest, error) {
-	spec := scrub.Spec{Only: []string{"machine-id"}} // the audit also finds the distribution
+	spec := scrub.Spec{Only: []string{"machine-id"}, Node: scrub.NodeNo} // the audit also finds the distribution
 	if d.isGiven() {
 		d.whole = true
 		r, err := d.audit(cmd, spec)

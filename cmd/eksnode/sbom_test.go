@@ -74,6 +74,13 @@ func TestABillListsTheWholeImage(t *testing.T) {
 	_, errOut := exits(t, 2, "sbom", "--root", root, "--report", "bill.json")
 	assert.Contains(t, errOut, "--report bill.json: name a file with .html or .md; --output json prints JSON")
 
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "var")))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=nixos\n"), 0o644))
+	var out string
+	out, errOut = exits(t, 0, "sbom", "--root", root)
+	assert.Contains(t, out, `"name": "nixos"`)
+	assert.Contains(t, errOut, "warning: no packages are listed")
+
 	_, errOut = exits(t, 2, "sbom", "--root", root, "--disk", "x.raw")
 	assert.Contains(t, errOut, "--disk and --root exclude each other")
 }
