@@ -181,7 +181,7 @@ func TestCompareNamesWhatIsNewerAndWhatEnds(t *testing.T) {
 	news := compare(t, map[string]string{
 		"k8s.io/kubernetes":                       "v1.36.3\nv1.36.10\nv1.36.9\nv1.38.0-rc.1\nv1.30.14\n",
 		"github.com/containerd/containerd/v2":     "v2.3.7\nv2.5.0\nv2.4.2\nv2.2.99\n",
-		"github.com/opencontainers/runc":          "v1.5.2\nv1.5.3+incompatible\n",
+		"github.com/opencontainers/runc":          "v1.5.3\nv1.5.4+incompatible\n",
 		"github.com/containernetworking/plugins":  "v1.10.0\n",
 		"github.com/!shopify/toxiproxy/v2":        "v2.5.0\nv2.12.0\n",
 		"go.etcd.io/etcd/server/v3":               "v3.5.35\n",

@@ -44,7 +44,7 @@ func table() []Row {
 		{"containerd", "1.6", "", "support of containerd 1.6", "2025-08-23", containerd},
 
 		// runc supports the three newest lines, without days.
-		{"runc", "1.5", "1.5.2", "", "", runc},
+		{"runc", "1.5", "1.5.3", "", "", runc},
 		{"cni-plugins", "1.10", "1.10.0", "", "", plugins},
 		{"ecr-credential-provider", "1.37", "1.37.0", "", "", provider},
 
