@@ -258,7 +258,8 @@ func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			rules, err = scrub.Extend(distros.ScrubRules(), o.Rules)
 		}
 		if errors.Is(err, distros.ErrUnknown) {
-			return surface.Errorf("%w; an audit of what is no node needs no known distribution: set %s", err, surface.Name("node").Is("no"))
+			return surface.Errorf("%w; an audit of what is no node needs no known distribution: set %s", err,
+				surface.Name("node").Is("no"))
 		}
 		if err != nil {
 			return err

@@ -286,5 +286,6 @@ func (bpf) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	if mounted {
 		return plan.Answer{}, nil
 	}
-	return plan.Acts(plan.Command(h, "network policies keep their eBPF programs there", "mount", "-t", "bpf", "bpf", where)), nil
+	why := "network policies keep their eBPF programs there"
+	return plan.Acts(plan.Command(h, why, "mount", "-t", "bpf", "bpf", where)), nil
 }

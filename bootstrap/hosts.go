@@ -243,9 +243,11 @@ func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		}
 		switch enabled := state.file == "enabled"; {
 		case s.node.Form == node.BootstrapScript && !enabled:
-			answer.Act(as(plan.Enable, unit, plan.Command(h, "bootstrap.sh does not run again after a reboot", "systemctl", "enable", unit)))
+			why := "bootstrap.sh does not run again after a reboot"
+			answer.Act(as(plan.Enable, unit, plan.Command(h, why, "systemctl", "enable", unit)))
 		case s.node.Form == node.NodeConfig && enabled && name == render.Kubelet:
-			answer.Act(as(plan.Disable, unit, plan.Command(h, "first boot configures and starts the kubelet at every boot", "systemctl", "disable", unit)))
+			why := "first boot configures and starts the kubelet at every boot"
+			answer.Act(as(plan.Disable, unit, plan.Command(h, why, "systemctl", "disable", unit)))
 		}
 		start, err := s.start(h, name, state)
 		if err != nil {

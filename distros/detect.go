@@ -34,7 +34,8 @@ func Detect(h *host.Host, override string) (Distro, Release, error) {
 		return d.of(release.VersionID), release, err
 	}
 	if err != nil {
-		err = surface.Errorf("%w; name the distribution with %s, one of %s", err, surface.Words{HCL: `distro = "…"`, Flags: "--distro …"}, strings.Join(IDs(), ", "))
+		err = surface.Errorf("%w; name the distribution with %s, one of %s", err,
+			surface.Words{HCL: `distro = "…"`, Flags: "--distro …"}, strings.Join(IDs(), ", "))
 		return Distro{}, release, unknownError{err}
 	}
 	d, err := match(release)

@@ -81,10 +81,11 @@ func everyField(t *testing.T) map[string]fields {
 		},
 		"eksnode-scrub": {
 			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
-			"hash": true, "wipe_free_space": true, "audit": "warn", "dry_run": true,
+			"hash": true, "wipe_free_space": true, "audit": "warn", "dry_run": true, "node": "no",
 		},
 		"eksnode-audit": {
 			"distro": "debian", "rules": []any{"kubelet", "ours"}, "skip_rules": []any{"machine-id"}, "rules_file": rules,
+			"node": "no",
 		},
 		"eksnode-disk": {
 			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",
@@ -96,7 +97,7 @@ func everyField(t *testing.T) map[string]fields {
 			"region": "eu-west-1", "profile": "images", "assume_role": "arn:aws:iam::123456789012:role/images", "external_id": "x",
 			"endpoint": "https://aws.example", "max_attempts": 3, "disk": "~/disk.raw", "ami_name": "node", "ami_description": "a node",
 			"statement": "node.intoto.jsonl", "statement_key": "alias/images", "watermark": "eksnode/audited", "templates": []any{"node.pkr.hcl"},
-			"audit": "fail", "skip_rules": []any{"machine-id"}, "root_partition": 1, "ami_architecture": "x86_64", "boot_mode": "uefi",
+			"audit": "fail", "node": "no", "skip_rules": []any{"machine-id"}, "root_partition": 1, "ami_architecture": "x86_64", "boot_mode": "uefi",
 			"uefi_data": "QU1aTlVFRkk=", "tpm_support": "v2.0", "sriov_support": true, "root_device_name": "/dev/xvda", "volume_size": 20,
 			"volume_type": "gp3", "iops": 3000, "throughput": 125, "volume_initialization_rate": 100, "encrypt_boot": true, "kms_key_id": "alias/images",
 			"tags": fields{"team": "nodes"}, "snapshot_tags": fields{"team": "nodes"}, "ami_regions": []any{"us-east-1"},

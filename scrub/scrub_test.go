@@ -282,7 +282,9 @@ func TestSwapFileAndItsFstabLineAreRemoved(t *testing.T) {
 // TestAnOfflineRootHasNoKernelState: swap and mounts are those of the machine around it.
 func TestAnOfflineRootHasNoKernelState(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		hosttest.Lay(t, "/", map[string]string{"swapfile": "memory", "etc/fstab": "", "var/lib/kubelet/": "", "tmp/swaps": "/swapfile file 1 1 1\n"})
+		hosttest.Lay(t, "/", map[string]string{
+			"swapfile": "memory", "etc/fstab": "", "var/lib/kubelet/": "", "tmp/swaps": "/swapfile file 1 1 1\n",
+		})
 		require.NoError(t, unix.Mount("/tmp/swaps", "/proc/swaps", "", unix.MS_BIND, ""))
 		require.NoError(t, unix.Mount("tmpfs", "/var/lib/kubelet", "tmpfs", unix.MS_NOEXEC, ""))
 		apply(t, h, Spec{Only: []string{"swap"}})

@@ -53,7 +53,8 @@ needs root, or an image root, or this machine. Nothing of an image is executed.`
 				return err
 			}
 			if len(m.Packages) == 0 {
-				newPrinter(cmd.ErrOrStderr()).line("warning: no packages are listed: the image has no database of dpkg, rpm or pacman")
+				const none = "warning: no packages are listed: the image has no database of dpkg, rpm or pacman"
+				newPrinter(cmd.ErrOrStderr()).line(none)
 			}
 			title := strings.TrimSpace("contents of " + m.Distro + " " + m.DistroVersion)
 			return errors.Join(writeBill(cmd.OutOrStdout(), m, format), report.write(title, billTable(m)))

@@ -49,7 +49,8 @@ func array(h *host.Host, members []string, level string) (string, []plan.Action,
 	}
 	if made {
 		argv := []string{"mdadm", "--assemble", "--run", arrayDevice}
-		return arrayDevice, []plan.Action{plan.Command(h, "the disks are an array that was not assembled at boot", append(argv, members...)...)}, nil
+		why := "the disks are an array that was not assembled at boot"
+		return arrayDevice, []plan.Action{plan.Command(h, why, append(argv, members...)...)}, nil
 	}
 	argv := []string{"mdadm", "--create", "--run", "--force", arrayDevice, "--level=" + level, "--name=" + arrayName,
 		fmt.Sprintf("--raid-devices=%d", len(members))}

@@ -170,7 +170,8 @@ func end(ctx context.Context, h *host.Host, unit string, actions []plan.Action) 
 	case "inactive":
 		return actions, nil
 	case "failed":
-		return slices.Insert(actions, 0, plan.Command(h, "the unit failed, and its file is removed", "systemctl", "reset-failed", unit)), nil
+		reset := plan.Command(h, "the unit failed, and its file is removed", "systemctl", "reset-failed", unit)
+		return slices.Insert(actions, 0, reset), nil
 	default:
 		return slices.Insert(actions, 0, plan.Command(h, "the unit's file is removed", "systemctl", "stop", unit)), nil
 	}

@@ -78,7 +78,8 @@ func (s Spec) checkWords(f *faults) {
 		value   string
 		allowed []string
 	}{
-		{"audit", s.Audit, scrub.Audits()}, {"node", s.Node, scrub.Nodes()}, {"ami_architecture", s.Architecture, Architectures()}, {"boot_mode", s.BootMode, BootModes()},
+		{"audit", s.Audit, scrub.Audits()}, {"node", s.Node, scrub.Nodes()},
+		{"ami_architecture", s.Architecture, Architectures()}, {"boot_mode", s.BootMode, BootModes()},
 		{"tpm_support", s.TPM, []string{tpm}}, {"imds_support", s.IMDS, IMDSSupports()}, {"volume_type", s.VolumeType, VolumeTypes()},
 	} {
 		f.when(one.value != "" && !slices.Contains(one.allowed, one.value), "%s: %q is not known; known: %s", one.field, one.value, strings.Join(one.allowed, ", "))
