@@ -109,7 +109,7 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 		if r.Machine.Arch == "" {
 			return fmt.Errorf("provisioning %s: the machine's architecture is unknown: /bin/sh is no program for Linux", h.Root())
 		}
-		if o.Command, err = o.command(); err != nil {
+		if o.Command, err = o.command(r.Machine.Arch); err != nil {
 			return err
 		}
 		items, err := provisioner.Steps(spec, d, provisioner.Inputs{
@@ -335,20 +335,32 @@ func change(h *host.Host, work func() error) error {
 	return errors.Join(err, unlock())
 }
 
-// command is the program that Provision installs. Another program than eksnode
-// cannot configure a node, but a dry run may compare with that program.
-func (o Options) command() (string, error) {
+// command is the program that Provision installs on a machine of an architecture.
+// Another program than eksnode cannot configure a node, but a dry run may compare with
+// that program.
+func (o Options) command(arch string) (string, error) {
 	const command = "github.com/eksnode/packer-plugin-eksnode/cmd/eksnode"
-	if o.Command != "" {
-		return o.Command, nil
-	}
 	info, ok := debug.ReadBuildInfo()
 	switch {
+	case o.Command != "":
 	case ok && info.Path == command:
-		return "/proc/self/exe", nil // also when its file was removed
+		o.Command = "/proc/self/exe" // also when its file was removed
 	case o.DryRun:
 		return os.Executable()
 	default:
 		return "", fmt.Errorf("choosing the command that the node gets: the running program is not eksnode; set Options.Command to a build of %s for the machine", command)
 	}
+	if o.DryRun {
+		return o.Command, nil
+	}
+	file, err := os.Open(o.Command)
+	if err != nil {
+		return "", fmt.Errorf("opening the command that the node gets: %w", err)
+	}
+	defer file.Close()
+	if built := host.ProgramArch(file); built != arch {
+		return "", fmt.Errorf("the command that the node gets is built for %s, but the machine is %s: name the eksnode for %s, "+
+			"which each release has, with --node-command (in Go: Options.Command)", cmp.Or(built, "another system"), arch, arch)
+	}
+	return o.Command, nil
 }

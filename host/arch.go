@@ -19,8 +19,14 @@ func (h *Host) Arch() string {
 		return ""
 	}
 	defer file.Close()
+	return ProgramArch(file)
+}
+
+// ProgramArch is the architecture of a program file for Linux, as Go spells it. It is
+// empty for another file, and for an architecture that nodes cannot have.
+func ProgramArch(program io.Reader) string {
 	var header [20]byte // the ELF header up to e_machine (elf(5))
-	if _, err := io.ReadFull(file, header[:]); err != nil || !bytes.HasPrefix(header[:], []byte("\x7fELF")) {
+	if _, err := io.ReadFull(program, header[:]); err != nil || !bytes.HasPrefix(header[:], []byte("\x7fELF")) {
 		return ""
 	}
 	// The values of EM_X86_64 and EM_AARCH64.

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +40,8 @@ type building struct {
 	// file is the spec file.
 	file            string
 	dryRun, verbose bool
+	// command is the eksnode for another architecture than this machine's.
+	command string
 	// twice compares the disk with that of a second build.
 	twice  bool
 	output string
@@ -61,15 +62,17 @@ The base image is not changed. After a failure or an audit with findings, no fil
 is written.`,
 		Example: `  sudo eksnode build --base debian-13 --kubernetes-version 1.36.3 --image node.qcow2
   sudo eksnode build --base image.qcow2 --spec spec.yaml -o node.raw
+  sudo eksnode build --base debian-13 --base-arch arm64 --node-command ./eksnode-arm64 --spec spec.yaml -o node.raw
   sudo -E eksnode build --base ami-0123456789abcdef0 --spec spec.yaml -o node.raw --ami node-2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
-	options(f, buildHelp(), &b.disk.Spec, "base", "base_checksum", "disk_size", "root_file_system")
+	options(f, buildHelp(), &b.disk.Spec, "base", "base_checksum", "base_arch", "disk_size", "root_file_system")
 	f.StringVarP(&b.disk.Image, "image", "o", "", buildHelp()["image"])
 	f.BoolVar(&b.disk.Force, "force", false, "replace the disk image if there is one")
 	f.IntVar(&b.disk.Partition, "partition", 0, "number of the root partition (default: found by its type, label or content)")
+	f.StringVar(&b.command, "node-command", "", nodeCommandHelp)
 	f.StringVar(&b.file, "spec", "", "YAML or JSON file with all options of provision, instead of flags")
 	options(f, provisionHelp(), &b.spec)
 	options(f, provisionHelp(), &b.local, "lock_file", "cache_folder")
@@ -123,12 +126,12 @@ func (b *building) check(cmd *cobra.Command) error {
 	}
 	if b.file != "" {
 		if err := errors.Join(alone(cmd.Flags(),
-			append(slices.Clone(awsFlagNames), "base", "base-checksum", "image", "force", "disk-size", "root-file-system",
+			append(slices.Clone(awsFlagNames), "base", "base-checksum", "base-arch", "image", "force", "disk-size", "root-file-system",
 				"partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(readLocal(b.local, &b.spec), b.disk.Ready()); err != nil {
+	if err := errors.Join(readLocal(b.local, &b.spec), absolute(&b.command), b.disk.Ready()); err != nil {
 		return err
 	}
 	err := b.spec.Validate()
@@ -173,7 +176,7 @@ func (b *building) run(cmd *cobra.Command) error {
 	b.disk.Progress = cmd.ErrOrStderr()
 	b.local.CacheFolder = diskaudit.WorkFolder
 	b.disk.Input = buildTask{
-		Provision: rootTask{Spec: b.spec, Local: b.local, Verbose: b.verbose, Flags: b.file == "", DryRun: b.dryRun},
+		Provision: rootTask{Spec: b.spec, Local: b.local, Verbose: b.verbose, Command: b.command, Flags: b.file == "", DryRun: b.dryRun},
 		Scrub:     scrub.Spec{Audit: scrub.AuditFails},
 	}
 	base := made.Base
@@ -332,10 +335,6 @@ func buildInside(ctx context.Context, root string, input []byte) ([]byte, error)
 	defer h.Close()
 	if err := diskbuild.CanRun(h); err != nil {
 		return nil, err
-	}
-	if arch := h.Arch(); arch != runtime.GOARCH { // the node gets this program
-		return nil, fmt.Errorf("the base image is for %s, but this eksnode is for %s: build with the eksnode of a machine "+
-			"of that architecture, or with the Packer builder eksnode-disk", arch, runtime.GOARCH)
 	}
 	var made built
 	if made.Provision, err = provisionRoot(ctx, h, t.Provision); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 func provisionCommand() *cobra.Command {
 	var spec provisioner.Spec
 	var local provisioner.Local
-	var file, root string
+	var file, root, command string
 	var dryRun bool
 	var out output
 	cmd := &cobra.Command{
@@ -42,8 +43,13 @@ container build, provision works in the same way without --root.`,
 					return err
 				}
 			}
-			if err := readLocal(local, &spec); err != nil {
+			if err := errors.Join(readLocal(local, &spec), absolute(&command)); err != nil {
 				return err
+			}
+			if root == "" {
+				if err := onlyWith(cmd, "root", "node-command"); err != nil {
+					return err
+				}
 			}
 			if err := spec.Validate(); err != nil {
 				if file != "" {
@@ -60,7 +66,7 @@ container build, provision works in the same way without --root.`,
 			}
 			defer h.Close()
 			if root != "" && !dryRun {
-				r, err := provisionRoot(cmd.Context(), h, rootTask{Spec: spec, Verbose: out.verbose, Flags: file == ""})
+				r, err := provisionRoot(cmd.Context(), h, rootTask{Spec: spec, Verbose: out.verbose, Command: command, Flags: file == ""})
 				if err != nil {
 					return err
 				}
@@ -72,7 +78,7 @@ container build, provision works in the same way without --root.`,
 			}
 			sink, stop := out.watch(cmd, agent.Provision)
 			// The report has the error too.
-			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: sink, Supply: supply})
+			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: sink, Supply: supply, Command: command})
 			stop()
 			if file == "" {
 				r = inFlags(r)
@@ -82,6 +88,7 @@ container build, provision works in the same way without --root.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&root, "root", "", "image root to work on instead of this machine; programs of the image run in a sandbox")
+	f.StringVar(&command, "node-command", "", nodeCommandHelp)
 	f.StringVar(&file, "spec", "", "YAML or JSON file with all options, instead of flags")
 	options(f, provisionHelp(), &spec)
 	options(f, provisionHelp(), &local)
@@ -90,8 +97,18 @@ container build, provision works in the same way without --root.`,
 	return cmd
 }
 
+const nodeCommandHelp = "eksnode for the image's architecture, if this machine has another one"
+
+// absolute makes a path independent of the working folder, which processes change.
+func absolute(path *string) (err error) {
+	if *path != "" {
+		*path, err = filepath.Abs(*path)
+	}
+	return err
+}
+
 // besideSpec are the flags of provision that a spec file does not replace.
-var besideSpec = []string{"spec", "root", "lock-file", "image-archives", "cache-folder", "hardening-content",
+var besideSpec = []string{"spec", "root", "node-command", "lock-file", "image-archives", "cache-folder", "hardening-content",
 	"dry-run", "output", "report", "verbose"}
 
 // alone refuses flags that the spec file replaces. others are further flags of the command.

@@ -24,6 +24,8 @@ type rootTask struct {
 	DryRun  bool
 	// Local has the host's cache folder, if the downloads come from there.
 	Local provisioner.Local
+	// Command is the eksnode for the root's architecture, if this machine has another one.
+	Command string
 	// Flags says that the options came from flags, whose names errors have.
 	Flags bool
 }
@@ -87,6 +89,14 @@ func provisionInside(ctx context.Context) (plan.Report, error) {
 			return plan.Report{}, err
 		}
 	}
+	if t.Command != "" { // as the cache
+		command, err := os.Open(t.Command)
+		if err != nil {
+			return plan.Report{}, fmt.Errorf("opening the eksnode of --node-command: %w", err)
+		}
+		defer command.Close()
+		t.Command = fmt.Sprintf("/proc/self/fd/%d", command.Fd())
+	}
 	if err := sandbox.Enter(false); err != nil {
 		return plan.Report{}, err
 	}
@@ -99,7 +109,7 @@ func provisionInside(ctx context.Context) (plan.Report, error) {
 	sink, stop := out.watch(&cobra.Command{}, agent.Provision)
 	defer stop()
 	// The report has the error too.
-	r, _ := eksnode.Provision(ctx, h, t.Spec, eksnode.Options{Sink: sink, DryRun: t.DryRun, Supply: supply})
+	r, _ := eksnode.Provision(ctx, h, t.Spec, eksnode.Options{Sink: sink, DryRun: t.DryRun, Supply: supply, Command: t.Command})
 	if t.Flags {
 		r = inFlags(r)
 	}

@@ -3,14 +3,16 @@ package diskbuild
 import (
 	"bytes"
 	"context"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strings"
+	"syscall"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/sandbox"
@@ -76,26 +78,57 @@ func CanRun(h *host.Host) error {
 	case "":
 		return errors.New("/bin/sh of the image is no program of Linux for amd64 or arm64, so the image cannot be built")
 	default:
-		return emulates("/proc/sys/fs/binfmt_misc", arch)
+		return emulates(arch)
 	}
 }
 
 // emulates returns an error if Linux does not run programs of another architecture with
-// qemu. folder is where binfmt_misc is mounted.
-func emulates(folder, arch string) error {
-	name := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
-	text, err := os.ReadFile(filepath.Join(folder, "qemu-"+name))
-	said := string(text)
-	// F: the kernel keeps qemu open, so the image needs no copy.
-	if err == nil && strings.HasPrefix(said, "enabled\n") && fixed.MatchString(said) {
-		return nil
+// qemu. It tries a program, because a container need not see the settings of binfmt_misc.
+// Nothing else is in the program's root: like an image, it has no copy of qemu.
+func emulates(arch string) error {
+	root, err := os.MkdirTemp("", "eksnode-emulates-")
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("the base image is for %s, but this machine is %s and does not run such programs with qemu: "+
-		"apt-get install qemu-user-static binfmt-support (Fedora: dnf install qemu-user-static), or build on %s",
-		arch, runtime.GOARCH, arch)
+	defer os.RemoveAll(root)
+	if err := os.WriteFile(filepath.Join(root, "true"), program(arch), 0o700); err != nil {
+		return err
+	}
+	cmd := exec.Command("/true")
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the base image is for %s, but this machine is %s and does not run such programs with qemu (%w): "+
+			"apt-get install qemu-user-static binfmt-support (Fedora: dnf install qemu-user-static), or build on %s",
+			arch, runtime.GOARCH, err, arch)
+	}
+	return nil
 }
 
-var fixed = regexp.MustCompile(`(?m)^flags: .*F`)
+// program is a program for Linux that ends with exit code 0 (elf(5)).
+func program(arch string) []byte {
+	const address, headers = 0x400000, 64 + 56
+	machine, code := elf.EM_X86_64, []byte{0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05} // exit is call 60
+	if arch == "arm64" {
+		machine, code = elf.EM_AARCH64, []byte{0, 0, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 1, 0, 0, 0xd4} // exit is call 93
+	}
+	size := uint64(headers + len(code))
+	var b bytes.Buffer
+	for _, part := range []any{
+		elf.Header64{
+			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+			Type:  uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
+			Entry: address + headers, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
+		},
+		elf.Prog64{
+			Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: address, Paddr: address,
+			Filesz: size, Memsz: size, Align: 0x10000,
+		},
+		code,
+	} {
+		_ = binary.Write(&b, binary.LittleEndian, part) // a buffer takes everything
+	}
+	return b.Bytes()
+}
 
 // Child does the work of Run in the processes that Run starts: work, after a disk that has
 // to be made first. The program's main function has to call Child or OpenChild.
