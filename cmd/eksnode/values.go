@@ -43,6 +43,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--kubernetes-version":       kubernetesVersions(),
 		"--lock-file":                files("json"),
 		"--node":                     words(scrub.Nodes()...),
+		"--node-command":             files(),
 		"--nvidia-container-toolkit": words(provisioner.DeviceLists()...),
 		"--report":                   files("json", "html"),
 		"--repositories":             namedFiles("sources", "repo", "conf"),

@@ -28,6 +28,7 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--arch":                    words(arches()...),
 		"--aws-auth":                files("yaml", "yml"),
 		"--base":                    words(distros.CloudImages()...),
+		"--base-arch":               words(arches()...),
 		"--image":                   files("raw", "img", "qcow2"),
 		"--carrying":                words(families(false)...),
 		"--description":             files("yaml", "yml", "json"),
