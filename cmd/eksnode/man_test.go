@@ -124,7 +124,7 @@ func TestEveryFlagDeclaresCompletions(t *testing.T) {
 		values, directive := completed(t, append(strings.Fields(path)[1:], "--"+f.Name+"=")...)
 		switch directive {
 		case anyFile:
-			assert.Contains(t, []string{"config-cache", "config-output"}, f.Name, name)
+			assert.Contains(t, []string{"config-cache", "config-output", "node-command"}, f.Name, name)
 		case fileEnding:
 			assert.NotEmpty(t, values, name)
 		case noFiles, noFilesOpen, onlyFolders:
