@@ -75,6 +75,8 @@ type Finding struct {
 	Count int
 	// proven says that a line is more than the end of a service or a consequence.
 	proven bool
+	// warnings is the number of matching lines that only warn.
+	warnings int
 	// state says that files and settings of the machine show the cause, and no line.
 	state bool
 	// last is how many lines were before the last one in its log.
@@ -158,7 +160,7 @@ func (f *Finding) join(more Finding) {
 		f.fact = more.fact
 	}
 	f.Count += more.Count
-	f.proven = f.proven || more.proven
+	f.proven, f.warnings = f.proven || more.proven, f.warnings+more.warnings
 	f.Evidence = append(f.Evidence, more.Evidence[:min(len(more.Evidence), most-len(f.Evidence))]...)
 }
 
@@ -187,7 +189,8 @@ func shorten(line string, at int) string {
 	return show.Printable(text)
 }
 
-// order marks consequences and puts them last. Of the others, sure causes come first.
+// order marks consequences and puts them last. Of the others, sure causes come first, and
+// those of equal sureness that only warn come after errors.
 func order(list []Finding) []Finding {
 	for i := range list {
 		for _, f := range list {
@@ -199,7 +202,7 @@ func order(list []Finding) []Finding {
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(min(len(a.Follows), 1), min(len(b.Follows), 1)), cmp.Compare(slices.Index(levels,
-			a.Certainty), slices.Index(levels, b.Certainty)))
+			a.Certainty), slices.Index(levels, b.Certainty)), cmp.Compare(a.warnings/a.Count, b.warnings/b.Count))
 	})
 	return list
 }

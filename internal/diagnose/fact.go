@@ -22,6 +22,7 @@ const (
 	Unresolved Class = "name not resolved"
 	Missing    Class = "missing"
 	Denied     Class = "denied"
+	Forbidden  Class = "not allowed"
 	Malformed  Class = "malformed"
 	Untrusted  Class = "not trusted"
 	Unwelcome  Class = "not accepted"
@@ -52,18 +53,18 @@ var phrases = map[Class][]string{
 	Unresolved: {"no such host", "server misbehaving", "ould not resolve host", "in name resolution", "ervice not known",
 		"ailure resolving"},
 	Missing: {"o such file or directory", "o such device", "o such process", "does not exist", "doesn't exist",
-		" not found", "No package ", "Unable to locate package", "Unable to find a match", "Cannot find a valid",
+		" not found", "ailed to find ", "No package ", "Unable to locate package", "Unable to find a match", "Cannot find a valid",
 		"rror: 404", "404 Not Found", "can't find ", "cannot find "},
-	Denied: {"ermission denied", "peration not permitted", "is forbidden", "nauthorized", "ot authorized",
-		"ccessDenied", "ccess denied", "403 Forbidden", "no basic auth credentials", "avc:  denied", "avc: denied",
-		" rejected", "EACCES", "EPERM"},
+	Denied: {"ermission denied", "peration not permitted", "ccessDenied", "ccess denied", "avc:  denied", "avc: denied",
+		"EACCES", "EPERM"},
+	Forbidden: {"is forbidden", "nauthorized", "ot authorized", "403 Forbidden", "no basic auth credentials", " rejected"},
 	Malformed: {"unmarshal", "yaml: line", "yaml: did not", "yaml: inv", "toml: ", "yntax error",
 		"unexpected EOF while looking", "unexpected end of ",
 		"nvalid character", "unknown flag", "unknown field", "failed to parse", "cannot parse", "nvalid value",
 		"nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable",
 		"is not absolute"},
 	Unwelcome: {"remote error: tls", "handshake failure"},
-	Untrusted: {"x509: ", "ertificate verify failed", "SSL certificate problem"},
+	Untrusted: {"x509: ", "ertificate verify failed", "ertificate verification failed", "SSL certificate problem"},
 	Busy:      {"oo Many Requests", "oomanyrequests", "hrottl", "ate exceeded", "RequestLimitExceeded"},
 	Broken:    {"Internal Server Error", "502 Bad", "503 Service", "504 Gateway"},
 	Exhausted: {"temporarily unavailable"},
@@ -128,7 +129,7 @@ var targets = sync.OnceValue(func() (all []target) {
 		{"network plugin", `plugin type=\\*"([a-z0-9-]+)|(/etc/cni/[^ "\\:]*|/opt/cni/[^ "\\:]*)`},
 		{"kernel module", `[mM]odule '?((?:br_netfilter|nf|nft|ip|ip6|xt|iptable|ip6table)[a-z0-9_]*)\b`},
 		{"other kernel module", `[mM]odule '?([a-z0-9_]+)`}, // overlay may be in the kernel
-		{"package", `(?:No package|locate package|No match for argument:) ([A-Za-z0-9._+-]+)`},
+		{"package", `(?:No package|locate package|No match for argument:|Version '\S+' for) '?([A-Za-z0-9._+-]+)`},
 		{"flag", `unknown (?:shorthand )?flag: '?(-[A-Za-z-]+)`},
 		{"object", `\b((?:nodes|leases|csinodes|services|secrets|configmaps|pods|events)[a-z0-9.]*) \\*"?`},
 		{"address", `dial (?:tcp|udp) ` + host + `: |[tT]o ` + host + `(?::| port )\d+`},

@@ -19,6 +19,9 @@ func TestALineSaysWhatFailedAndHow(t *testing.T) {
 		`systemd[1]: odd.service: Failed at step EXEC spawning /opt/odd: No such file or directory`:                                                             "file /opt/odd missing",
 		`FileNotFoundError: [Errno 2] No such file or directory: '/etc/odd.json'`:                                                                               "file /etc/odd.json missing",
 		`E: Unable to locate package odd-tools`:                            "package odd-tools missing",
+		`E: Version '1.2-3' for 'odd-tools' was not found`:                 "package odd-tools missing",
+		`error: failed to find odd cgroup`:                                 "cgroup odd missing",
+		`odd: server certificate verification failed`:                      "not trusted",
 		`error: open /proc/sys/net/odd: permission denied`:                 "kernel setting /proc/sys/net/odd denied",
 		`odd: error: dial unix /run/odd.sock: connect: connection refused`: "socket /run/odd.sock refused",
 		`panic: runtime error: index out of range`:                         "crashed",
@@ -45,7 +48,10 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		"kubelet.conf already exists": "error execution phase preflight: [preflight] Some fatal errors occurred:\n[ERROR FileAvailable--etc-kubernetes-kubelet.conf]: /etc/kubernetes/kubelet.conf already exists",
 		// systemctl status (coreos/bugs#2646)
 		"odd.service: Main PID: 20886 (code=killed, signal=KILL)": "● odd.service - odd runtime\n   Active: activating (auto-restart) (Result: signal) since Wed 2019-12-18 11:57:20 UTC; 703ms ago\n Main PID: 20886 (code=killed, signal=KILL)",
-		`msg="still waiting: 500 Internal`:                        `rke2[7]: time="2026-11-20T20:11:13Z" level=info msg="still waiting: 500 Internal Server Error"`,
+		// a terminal broke the line
+		"for too long to be shown in one line: an odd 403 Forbidden": "odd[7]: something failed for a reason that is given " +
+			"in words\nfor too long to be shown in one line: an odd 403 Forbidden",
+		`msg="still waiting: 500 Internal`: `rke2[7]: time="2026-11-20T20:11:13Z" level=info msg="still waiting: 500 Internal Server Error"`,
 	} {
 		first := report(t, strings.Split(log, "\n")...).First
 		require.NotNil(t, first, log)
@@ -71,6 +77,7 @@ func TestTheMatrixGivesAFailureItsCause(t *testing.T) {
 		`odd: error: lookup odd.example.com on 10.0.0.2:53: server misbehaving`:                                                                                            "dns",
 		`odd: failed: Post "https://sts.eu-west-1.amazonaws.com/": dial tcp 10.0.3.17:443: i/o timeout`:                                                                    "aws-api",
 		`odd: failed: https://mirror.example.com/v2/odd/blobs/1: net/http: TLS handshake timeout`:                                                                          "registry-unreachable",
+		`odd: error: the password in '/etc/odd/password' is rejected`:                                                                                                      "denied",
 		`odd: error: dial tcp 10.0.9.9:9999: connect: connection refused`:                                                                                                  "unreachable",
 		`odd[7]: level=info msg="Waiting to ask; the peer is not ready: dial tcp 10.0.9.9:9999: connect: connection refused"`:                                              "unreachable",
 		`odd: error: Get "https://127.0.0.1:10250/pods": x509: certificate is not valid for any names`:                                                                     "serving-certificate",
@@ -127,4 +134,13 @@ func TestALineThatWaitsComesLast(t *testing.T) {
 		"[    0.1] kernel[1]: odd is not supported").First.Line,
 		"odd is not")
 	assert.Contains(t, report(t, "[  OK  ] Started odd.", "[FAILED] Failed to start Kubelet.").First.Line, "Kubelet")
+}
+
+// What only warns comes after what fails.
+func TestWarningsComeLast(t *testing.T) {
+	warning := `[preflight] WARNING: hostname "odd" lookup odd on 10.0.0.2:53: no such host`
+	r := report(t, warning, "	/proc/sys/net/bridge/odd contents are not set to 1")
+	require.Len(t, r.Findings, 2)
+	assert.Equal(t, "kernel-settings", r.Findings[0].Rule.ID)
+	assert.Equal(t, "dns", report(t, warning).Findings[0].Rule.ID)
 }

@@ -21,6 +21,7 @@ type Failure struct {
 
 	rank  rank
 	by    string // who wrote the line, or empty
+	last  int    // number of the line's last part
 	at    time.Time
 	timed bool
 }
@@ -118,6 +119,7 @@ type seen struct {
 	class  Class
 	at     int  // where the phrase of the class ends
 	end    bool // the line may be the end of a service
+	rest   bool // the line may be the rest of one that a terminal or a web form broke
 	word   bool // the line has a word for an error, or the form of klog's errors
 }
 
@@ -131,7 +133,11 @@ const recentMost = 40
 // failure.
 func (r *reading) judge(now seen) {
 	first := r.now.first
-	if first != nil && len(first.Context) < contextMost && now.by() == first.by {
+	switch {
+	case first == nil:
+	case now.rest && now.number == first.last+1 && len(first.Line) < 2*longest:
+		first.Line, first.last = first.Line+" "+shorten(now.line, now.at), now.number
+	case len(first.Context) < contextMost && now.by() == first.by:
 		first.Context = append(first.Context, r.shown(now))
 	}
 	looks := (first == nil || first.rank > bad || len(r.now.errors) < errorsMost) && now.looksBad()
@@ -241,7 +247,7 @@ func (r *reading) blame(l seen, why rank) {
 		return
 	}
 	f := failureOf(r.name, r.shown(l), l.line, r.timed, l.about)
-	f.rank, f.by = why, l.by()
+	f.rank, f.by, f.last = why, l.by(), l.number
 	if l.class != "" {
 		f.Fact = factOf(l.line, l.class, l.at)
 	}

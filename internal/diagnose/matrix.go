@@ -19,6 +19,7 @@ var ofMachine = []Class{Full, Limit, Damaged, Memory, Taken, Foreign}
 var (
 	unanswered = []Class{TimedOut, NoRoute, Cut, Late}
 	unreached  = append([]Class{Refused}, unanswered...)
+	denials    = []Class{Denied, Forbidden} // a file is denied, and a request either
 )
 
 // matrix has the causes of failures that no line of a rule names. The first cell that
@@ -37,24 +38,24 @@ var matrix = []cell{
 	{"instance metadata service", "metadata", unreached},
 	{"pod identity agent", "pod-identity", unreached},
 	{"registry", "registry-unreachable", append([]Class{Broken}, unreached...)},
-	{"registry", "registry", []Class{Denied}},
+	{"registry", "registry", denials},
 	{"registry", "registry-ca", []Class{Untrusted}},
 	{"registry", "no-image", []Class{Missing}},
 	{"AWS API", "aws-api", unreached},
-	{"AWS API", "permissions", []Class{Denied}},
+	{"AWS API", "permissions", denials},
 	{"kubelet", "kubelet-port", unreached},
 	{"kubelet", "serving-certificate", []Class{Untrusted, Unwelcome}},
 	{"Service address", "kube-proxy", unreached},
 	{"API server", "blocked", unanswered},
 	{"API server", "refused", []Class{Refused}},
-	{"API server", "unauthorized", []Class{Denied}},
+	{"API server", "unauthorized", denials},
 	{"API server", "other-ca", []Class{Untrusted}},
 	{"kernel module", "kernel-modules", []Class{Missing}},
 	{"cgroup", "cgroups", []Class{Missing}},
 	{"network plugin", "cni-config", []Class{Malformed}},
 	{"flag", "kubelet-flags", []Class{Malformed}},
 	{"package", "user-data-script", []Class{Missing}},
-	{"object", "denied", []Class{Denied}},
+	{"object", "denied", denials},
 	{"", "throttled", []Class{Busy}},
 	{"", "tls", []Class{Untrusted, Unwelcome}},
 	{"", "syntax", []Class{Malformed}},
@@ -62,7 +63,7 @@ var matrix = []cell{
 	{"socket", "file", []Class{Denied}},
 	{"kernel setting", "file", []Class{Missing, Denied}},
 	{"socket", "containerd", unreached},
-	{"", "denied", []Class{Denied}},
+	{"", "denied", denials},
 	{"address", "unreachable", unreached},
 	{"", "unreachable", []Class{Refused, TimedOut, NoRoute, Cut}},
 }

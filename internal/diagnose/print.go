@@ -84,7 +84,9 @@ func (r Report) printUnknown(b *strings.Builder) {
 // no evidence of one, or nil.
 func (r Report) Unexplained() *Failure {
 	if r.First == nil || r.Result() == Joined || slices.ContainsFunc(r.Findings, func(f Finding) bool {
-		return f.Certainty == Certain || slices.Contains(f.Evidence, r.First.Line)
+		return f.Certainty == Certain || slices.ContainsFunc(f.Evidence, func(line string) bool {
+			return strings.HasPrefix(r.First.Line, line)
+		})
 	}) {
 		return nil
 	}

@@ -164,7 +164,8 @@ func (r *reading) line(number int, line string, about journalEntry) {
 	}
 	line = r.statusOf(line)
 	place := func() string { return fmt.Sprintf("%s:%d: ", r.name, number) }
-	now := seen{line: line, number: number, about: about}
+	before := r.parts.join(line)
+	now := seen{line: line, number: number, about: about, rest: before != ""}
 	var h hints
 	r.places, h = candidates().read(line, r.places)
 	now.class, now.at = h.class, h.at
@@ -176,7 +177,6 @@ func (r *reading) line(number int, line string, about journalEntry) {
 	if h.sign {
 		r.now.keepSign(place, line)
 	}
-	before := r.parts.join(line)
 	if !r.match(now, place) && now.class != "" {
 		r.matchFact(now, before)
 	}
@@ -205,7 +205,8 @@ func (r *reading) matchFact(l seen, before string) {
 		return
 	}
 	f := &r.now.found[rule]
-	f.proven, f.last = true, r.count
+	f.proven = true
+	r.heard(f, l.line)
 	if f.Count == 0 {
 		f.fact = fact
 	}
@@ -242,11 +243,19 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 			} else {
 				f.Count++
 			}
-			f.last = r.count
+			r.heard(f, line)
 			f.proven = f.proven || ended().find(line) == nil && followers().find(line) == nil
 		}
 	}
 	return known
+}
+
+// heard keeps where a line of a finding is, and whether it only warns.
+func (r *reading) heard(f *Finding, line string) {
+	f.last = r.count
+	if slices.Contains(warnings, levelOf(line)) {
+		f.warnings++
+	}
 }
 
 // isEvidence says whether a line is evidence for a candidate's rule. A line that
@@ -284,7 +293,7 @@ var (
 	// level matches the level of a line from klog, logrus or zap, from programs that
 	// write it in brackets, and from Kubernetes events.
 	level = once(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
-		`WARNING|ERROR|CRITICAL)\]|\d\d:\d\d:\d\d[.,]\d+Z?\s+(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
+		`WARNING|ERROR|CRITICAL)\]|\[(WARN)ING [A-Z]|\] (WARN)ING: |\d\d:\d\d:\d\d[.,]\d+Z?\s+(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
 	errorWords = once(`(?i)\b(error|failed|failure|fatal|panic|denied|refus(?:ed|ing)|unauthorized|forbidden|` +
 		`timed out|timeout|cannot|can't|unable to|no such|not registered)\b|NodeNotReady`)
 	// varying matches the parts that differ between lines of one kind.

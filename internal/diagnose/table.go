@@ -327,7 +327,7 @@ func table() []Rule {
 				`You must specify a region`},
 			Others: "a firewall on the node blocks 169.254.169.254, or a container asks over more hops than the instance " +
 				"allows",
-			Explains: []string{"aws-api", "credentials"},
+			Explains: []string{"aws-api", "credentials", "provider-id"},
 			Commands: []string{"aws ec2 describe-instances --instance-ids ID --query " +
 				"'Reservations[].Instances[].MetadataOptions'", "aws ec2 modify-instance-metadata-options --instance-id ID " +
 				"--http-endpoint enabled", "sudo eksnode init --dry-run"}},
@@ -637,8 +637,7 @@ func table() []Rule {
 			Cause: "a kernel setting differs from the one that the kubelet or pods' network demand",
 			Remedy: "the line names the setting: set it in /etc/sysctl.d, as `eksnode provision` does for kernel.panic, " +
 				"kernel.panic_on_oops, vm.overcommit_memory and net.ipv4.ip_forward",
-			Lines: []string{`[iI]nvalid kernel flag: `, `ip_forward contents are not set to 1`,
-				`/forwarding contents are not set to 1`},
+			Lines:    []string{`[iI]nvalid kernel flag: `, `/proc/sys/\S+ contents are not set to \d`},
 			Commands: []string{"sudo sysctl --write SETTING", "sudo systemctl restart kubelet"}},
 		{ID: "swap", Until: joined,
 			Cause: "swap is on",
@@ -1115,7 +1114,7 @@ func table() []Rule {
 			Remedy: "the line names the address, or the service that wrote it: see which certificate that address shows, " +
 				"and which authority the program trusts",
 			Not:      `TLS handshake error from`,
-			Explains: []string{"first-boot"},
+			Explains: []string{"first-boot", "user-data-script"},
 			Commands: []string{"sudo timedatectl", "sudo journalctl --boot --priority err --no-pager"}},
 		{ID: "image-pull", Otherwise: true,
 			Cause:  "an image cannot be pulled",

@@ -112,7 +112,7 @@ func (t thread) answer() string {
 		return "right"
 	case general && reason:
 		return "reason"
-	case t.reason == "" && r.Result() == Found:
+	case (t.cause == Unknown || t.cause == Joined) && t.reason == "":
 		return "blamed"
 	case general:
 		return "no help"
