@@ -92,10 +92,12 @@ var strangers = once(`^(snapd|pollinate|fwupd.*|unattended-upgr.*|apt.*|dnf-make
 	`cups.*|[sn]mbd)$`)
 
 // aside says whether a line is that of a program that keeps no node from joining. What
-// the kernel denies is the fault of another program.
+// the kernel denies is the fault of another program, and what the machine lacks is all
+// programs' lack.
 func (l seen) aside() bool {
 	by := l.by()
-	return (asides().MatchString(by) || strangers().MatchString(by)) && !strings.Contains(l.line, "avc:")
+	return (asides().MatchString(by) || strangers().MatchString(by)) && !strings.Contains(l.line, "avc:") &&
+		!slices.Contains(ofMachine, l.class)
 }
 
 // statusOf adds the unit to the lines of systemctl status that say how its process ended.
@@ -135,7 +137,8 @@ func (r *reading) judge(now seen) {
 	first := r.now.first
 	switch {
 	case first == nil:
-	case now.rest && now.number == first.last+1 && len(first.Line) < 2*longest:
+	case (now.rest || strings.Contains(now.line, "aused by: ") && now.by() == first.by) &&
+		now.number == first.last+1 && len(first.Line) < 2*longest:
 		first.Line, first.last = first.Line+" "+shorten(now.line, now.at), now.number
 	case len(first.Context) < contextMost && now.by() == first.by:
 		first.Context = append(first.Context, r.shown(now))
@@ -164,7 +167,7 @@ func (r *reading) judge(now seen) {
 		case followers().find(now.line) != nil || harmless().find(now.line) != nil ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
-		case looks && !now.aside():
+		case (looks || slices.Contains(ofMachine, now.class) && !calm(now.line)) && !now.aside():
 			r.blame(now, bad)
 		case now.class == "" && (now.aside() || calm(now.line)), strings.Contains(now.line[:min(len(now.line), longest)],
 			"DEBUG"):
@@ -207,7 +210,7 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
 		l := r.recent[i%recentMost]
 		by := strings.Trim(strings.TrimSuffix(l.by(), ".service"), "()")
-		if by != "" && by != unit && !strings.HasPrefix(unit, by) && !strings.HasSuffix(unit, "."+by) &&
+		if by != "" && by != unit && (by == "systemd" || !strings.HasPrefix(unit, by)) && !strings.HasSuffix(unit, "."+by) &&
 			!(unit == "cloud-init" && end.by() == "") {
 			if other.line == "" && by != "systemd" && !l.aside() && (l.class != "" || l.looksBad()) {
 				other = l // a unit may run a program of another name

@@ -61,6 +61,7 @@ var matrix = []cell{
 	{"", "syntax", []Class{Malformed}},
 	{"file", "file", []Class{Missing, Denied}},
 	{"socket", "file", []Class{Denied}},
+	{"network plugin", "file", []Class{Denied}},
 	{"kernel setting", "file", []Class{Missing, Denied}},
 	{"socket", "containerd", unreached},
 	{"", "denied", denials},

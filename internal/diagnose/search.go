@@ -200,8 +200,8 @@ func (r *reading) matchFact(l seen, before string) {
 			fact, rule = whole, i
 		}
 	}
-	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil || l.aside() && !slices.Contains(ofMachine,
-		l.class) || r.s.rules[rule].Otherwise && !l.looksBad() && calm(l.line) {
+	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil || l.aside() ||
+		r.s.rules[rule].Otherwise && !l.looksBad() && calm(l.line) {
 		return
 	}
 	f := &r.now.found[rule]
@@ -286,16 +286,17 @@ const errorsMost = 10
 var errorParts = []string{
 	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efus", "authorized",
 	"orbidden", "imed out", "imeout", "annot",
-	"an't ", "nable to", "o such", "NotReady", "Warning", "not registered",
+	"an't ", "ouldn't", "nable to", "o such", "NotReady", "Warning", "not registered",
 }
 
 var (
 	// level matches the level of a line from klog, logrus or zap, from programs that
 	// write it in brackets, and from Kubernetes events.
 	level = once(`(?:^|[ \]])([EFIW])\d{4} \d\d:\d\d:\d\d|\blevel"?[=:] ?"?(\w+)|\[(DEBUG|INFO|WARN|` +
-		`WARNING|ERROR|CRITICAL)\]|\[(WARN)ING [A-Z]|\] (WARN)ING: |\d\d:\d\d:\d\d[.,]\d+Z?\s+(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
+		`WARNING|ERROR|CRITICAL)\]|\[(WARN)ING [A-Z]|\] (WARN)ING: |\d\d:\d\d:\d\d[.,]\d+Z?\s+` +
+		`(DEBUG|INFO|WARN|ERROR)\b|\b(Warning)(?: {2,}|\t)[A-Z]`)
 	errorWords = once(`(?i)\b(error|failed|failure|fatal|panic|denied|refus(?:ed|ing)|unauthorized|forbidden|` +
-		`timed out|timeout|cannot|can't|unable to|no such|not registered)\b|NodeNotReady`)
+		`timed out|timeout|cannot|can't|couldn't|unable to|no such|not registered)\b|NodeNotReady`)
 	// varying matches the parts that differ between lines of one kind.
 	varying = once(`[0-9a-f]*[0-9][0-9a-f]*`)
 	// signs matches the lines that only a node that joined has.

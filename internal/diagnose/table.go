@@ -655,6 +655,7 @@ func table() []Rule {
 				`checkpoint is corrupted`, `could not restore state from checkpoint`,
 				`the expected machine state is different from the real one`,
 				`remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
+			Not:      `[pP]ermission denied`,
 			Commands: []string{"sudo mv --no-clobber FILE /root/", "sudo systemctl restart kubelet"}},
 		{ID: "limits",
 			Cause: "the machine has too few file handles, inotify watches or process numbers, or a table of the kernel's " +
@@ -683,7 +684,7 @@ func table() []Rule {
 			Cause: "the disk returns errors, or a file system that the node writes to is read-only",
 			Remedy: "replace the instance; an image whose root or /var is read-only by design needs writable mounts for " +
 				"/var/lib/kubelet, /var/lib/containerd and /etc/cni",
-			Lines: []string{`[iI]nput/output error`, `I/O error(,| on) dev`, `(EXT4-fs error|XFS \([^)]*\): ` +
+			Lines: []string{`[iI]nput/output error`, `(I/O|medium|target) error(,| on) dev`, `(EXT4-fs error|XFS \([^)]*\): ` +
 				`.*([cC]orruption|metadata I/O error|Shutting down filesystem))`, `: read-only$`},
 			Not:      `/proc/sys/|/sys/fs/cgroup`, // a container has these so by design
 			Explains: []string{"containerd-config", "containerd", "kubelet-flags", "checkpoint"},
@@ -919,7 +920,6 @@ func table() []Rule {
 				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `SetupPodNetwork: `,
 				`rror received from AddNetwork`, `rror adding network: `, `open /run/flannel/subnet\.env`,
 				`Failed to find any valid interface`,
-				`all SubConns are in TransientFailure`,
 				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`,
 				`MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|` +
 					`retrieve primary IF|configure (IPv6 settings|system parameters))`,
