@@ -20,10 +20,7 @@ type remover struct {
 	do   func(*Files, string) (Removal, error)
 }
 
-var removers = []remover{
-	{"tree", (*Files).RemoveTree},
-	{"contents", (*Files).RemoveContents},
-}
+var removers = []remover{{"tree", (*Files).RemoveTree}, {"contents", (*Files).RemoveContents}}
 
 // A link in place of a folder may lead up or in a circle. Only files that the caller
 // names are removed.

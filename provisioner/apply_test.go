@@ -261,9 +261,7 @@ func TestChangedFilesAreRestored(t *testing.T) {
 	_, err := apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
 	write := func(name, content string) func() error {
-		return func() error {
-			return h.Files.WriteFile(name, []byte(content), host.Attributes{Mode: 0o644})
-		}
+		return func() error { return h.Files.WriteFile(name, []byte(content), host.Attributes{Mode: 0o644}) }
 	}
 	tests := map[string]struct {
 		change func() error

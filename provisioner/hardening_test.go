@@ -20,8 +20,7 @@ import (
 func TestLevelsOfHardeningAreValidated(t *testing.T) {
 	level := []string{"cis-l1"}
 	for want, s := range map[string]Spec{
-		`hardening has the levels "cis-l1" and "stig"; choose one`: {Hardening: []string{"cis-l1", "umask",
-			"stig"}},
+		`hardening has the levels "cis-l1" and "stig"; choose one`:        {Hardening: []string{"cis-l1", "umask", "stig"}},
 		`hardening_exceptions has no effect without a level in hardening`: {HardeningExceptions: map[string]string{"x": "y"}},
 		`hardening_content has no effect without a level in hardening`: {Hardening: []string{"umask"},
 			Guide: []byte("x")},

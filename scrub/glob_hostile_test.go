@@ -29,9 +29,7 @@ func TestIrregularFilesAreNamed(t *testing.T) {
 		"fifo":   func(name string) error { return unix.Mkfifo(name, 0o644) },
 		"device": func(name string) error { return unix.Mknod(name, unix.S_IFCHR|0o644, int(unix.Mkdev(1, 5))) },
 		"folder": func(name string) error { return os.Mkdir(name, 0o755) },
-		"huge": func(name string) error {
-			return os.WriteFile(name, nil, 0o644)
-		},
+		"huge":   func(name string) error { return os.WriteFile(name, nil, 0o644) },
 	} {
 		for _, name := range []string{
 			"/etc/machine-id", "/etc/passwd", "/etc/hosts", "/etc/fstab", manifest.Path, templates.Kubeconfig, templates.KubeletConfig,

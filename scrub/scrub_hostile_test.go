@@ -170,14 +170,8 @@ func TestFoldersThatCannotBeListedAreUnknown(t *testing.T) {
 			"authorized-keys", "home",
 			"authorized-keys: looking for home folders: stat /home/admin: permission denied",
 		},
-		"logs": {
-			"log-files", "var/log",
-			"log-files: open /var/log: permission denied",
-		},
-		"searched for secrets": {
-			"secrets-left", "etc/eks",
-			"secrets-left: open /etc/eks: permission denied",
-		},
+		"logs":                 {"log-files", "var/log", "log-files: open /var/log: permission denied"},
+		"searched for secrets": {"secrets-left", "etc/eks", "secrets-left: open /etc/eks: permission denied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, root := tree(t, joinedNode())

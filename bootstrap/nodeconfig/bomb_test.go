@@ -60,9 +60,7 @@ func bombs() map[string]struct{ text, want string } {
 	}
 	part := "--X\nContent-Type: application/node.eks.aws\n\n"
 	mail := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n"
-	toml := func(text string) string {
-		return head + "spec:\n  containerd:\n    config: |\n      " + text + "\n"
-	}
+	toml := func(text string) string { return head + "spec:\n  containerd:\n    config: |\n      " + text + "\n" }
 	return map[string]struct{ text, want string }{
 		"merge keys":              {merges(6, 50), large},
 		"merge keys, many":        {merges(4, 5000), large},

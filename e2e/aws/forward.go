@@ -91,9 +91,7 @@ func (w *World) Alias(name, also string) {
 }
 
 // crashes maps actions on which moto crashes to the errors of AWS.
-var crashes = map[string]string{
-	"ec2:DescribeLaunchTemplateVersions": "InvalidLaunchTemplateId.VersionNotFound",
-}
+var crashes = map[string]string{"ec2:DescribeLaunchTemplateVersions": "InvalidLaunchTemplateId.VersionNotFound"}
 
 // looks matches the actions that change nothing.
 var looks = regexp.MustCompile(`^(Describe|Get|List)`)

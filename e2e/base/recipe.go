@@ -75,9 +75,7 @@ func newRecipe(suite string) recipe {
 		},
 		// Translations and manuals are a tenth of the tree, and each capture would
 		// copy them. The copyright files stay.
-		Excluded: []string{
-			"/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/doc/*",
-		},
+		Excluded: []string{"/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/doc/*"},
 		// The cloud image uses netplan and networkd. With ifupdown present,
 		// cloud-init would write /etc/network/interfaces.d instead.
 		Purged: []string{"ifupdown"},

@@ -291,9 +291,7 @@ func BenchmarkFirstBoot(b *testing.B) {
 	program, node, work := agent(b), newNodeRoot(b), b.TempDir()
 
 	ours, theirs := race(b, 3, "bootstrap.sh", 0.10,
-		way{func() {
-			node.prepare(b, program)
-		}, func() figures {
+		way{func() { node.prepare(b, program) }, func() figures {
 			return node.run(b, []string{"AWS_EC2_METADATA_SERVICE_ENDPOINT=" + service.URL}, "/usr/bin/eksnode", "init")
 		}, func() figures {
 			return node.configured(b, "run/started-containerd.service", "run/started-kubelet.service")

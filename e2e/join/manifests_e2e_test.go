@@ -162,9 +162,7 @@ func TestChainOnShapes(t *testing.T) {
 	for name := range strings.SplitSeq(*distro, ",") {
 		s, ok := shapes[name]
 		require.True(t, ok, "no shape %q: there are %v", name, slices.Sorted(maps.Keys(shapes)))
-		t.Run(name, func(t *testing.T) {
-			chain(t, lab.System{Shape: &s}).report("chain-" + name)
-		})
+		t.Run(name, func(t *testing.T) { chain(t, lab.System{Shape: &s}).report("chain-" + name) })
 	}
 }
 

@@ -294,9 +294,7 @@ func (w *world) keep(trials []trial) {
 	var all []trial
 	require.NoError(w.t, json.Unmarshal(text, &all))
 	for i, old := range all {
-		same := func(t trial) bool {
-			return t.Rule == old.Rule && t.Case == old.Case && t.FirstBoot == old.FirstBoot
-		}
+		same := func(t trial) bool { return t.Rule == old.Rule && t.Case == old.Case && t.FirstBoot == old.FirstBoot }
 		if n := slices.IndexFunc(trials, same); n >= 0 {
 			all[i] = trials[n]
 			trials = slices.Delete(trials, n, n+1)

@@ -232,10 +232,7 @@ func makeDisk(ctx context.Context, script string, environment []string, tree, di
 	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
 	// All other processes and the mounts end with the first process.
-	cmd.SysProcAttr = &unix.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID,
-		Pdeathsig:  unix.SIGKILL,
-	}
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID, Pdeathsig: unix.SIGKILL}
 	// The kernel sends Pdeathsig when this thread ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

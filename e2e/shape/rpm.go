@@ -142,9 +142,7 @@ func (rpmManager) publish(ctx context.Context, from, to string, signer signer) e
 }
 
 func (m rpmManager) register(ctx context.Context, s Shape, root, packages string) error {
-	for path, text := range map[string]string{
-		"etc/rpm/macros.shape": "%_dbpath " + m.database + "\n",
-	} {
+	for path, text := range map[string]string{"etc/rpm/macros.shape": "%_dbpath " + m.database + "\n"} {
 		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
 			return fmt.Errorf("registering packages: %w", err)
 		}

@@ -96,9 +96,7 @@ func TestEveryRowIsComplete(t *testing.T) {
 
 // cutAfter sends n bytes of the response and breaks the connection.
 func (m *mirror) cutAfter(n int) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		m.serve(&cutter{ResponseWriter: w, left: n}, r)
-	}
+	return func(w http.ResponseWriter, r *http.Request) { m.serve(&cutter{ResponseWriter: w, left: n}, r) }
 }
 
 type cutter struct {

@@ -81,9 +81,7 @@ func TestTheCacheResumesInterruptedDownloads(t *testing.T) {
 			m := newMirror(t)
 			m.put(where, data)
 			ctx, cancel := context.WithCancelCause(t.Context())
-			m.faults[where] = m.later(func(_ http.ResponseWriter, r *http.Request) {
-				<-r.Context().Done()
-			})
+			m.faults[where] = m.later(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 			dir := t.TempDir()
 			f := NewFetcher(UsualPatience())
 			_, err := NewCache(dir, f).Get(ctx, m.program(where), func(done, _ int64) {
@@ -194,11 +192,10 @@ func TestMissingVersionsListTheExistingOnes(t *testing.T) {
 		"some versions of the minor": {func(m *mirror) {
 			m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.34.10/", "v1.34.4/", "stable.txt")
 		}, at + "; the existing versions are 1.34.4, 1.34.10"},
-		"no version of the minor": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") }, at + "; the existing versions are 1.33.0, 1.33.1"},
-		"no versions":             {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() }, at + "; the asset has no versions there"},
-		"a version without this file": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.34.9/") },
-			at},
-		"no pages of folders": {func(*mirror) {}, at + " (listing its versions failed: the server answered 404 Not Found)"},
+		"no version of the minor":     {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") }, at + "; the existing versions are 1.33.0, 1.33.1"},
+		"no versions":                 {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() }, at + "; the asset has no versions there"},
+		"a version without this file": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.34.9/") }, at},
+		"no pages of folders":         {func(*mirror) {}, at + " (listing its versions failed: the server answered 404 Not Found)"},
 		"many": {func(m *mirror) {
 			var names []string
 			for i := range 20 {

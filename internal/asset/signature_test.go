@@ -36,14 +36,10 @@ func TestSignedChecksumFiles(t *testing.T) {
 	apart := of(text, "publisher")
 	const unsigned = "the publisher's key has not signed this file"
 	for name, c := range map[string]struct{ text, why, signature string }{
-		"signed":     {good, "", ""},
-		"not signed": {text, unsigned, ""},
-		"signed by another key": {
-			gpg(text, "--local-user", "stranger", "--clearsign"), unsigned, "",
-		},
-		"changed after signing": {
-			strings.Replace(good, sum[:8], "00000000", 1), unsigned, "",
-		},
+		"signed":                {good, "", ""},
+		"not signed":            {text, unsigned, ""},
+		"signed by another key": {gpg(text, "--local-user", "stranger", "--clearsign"), unsigned, ""},
+		"changed after signing": {strings.Replace(good, sum[:8], "00000000", 1), unsigned, ""},
 		"only the rest has sums": {
 			text + gpg("nothing\n", "--local-user", "publisher", "--clearsign"), "does not list node.qcow2", "",
 		},

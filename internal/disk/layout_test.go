@@ -280,9 +280,7 @@ func TestBytesAfterAFileSystemTravel(t *testing.T) {
 func TestOtherDevicesAreSeen(t *testing.T) {
 	bytesOf := func(at int64, text string) func(string) { return func(name string) { put(t, name, at, []byte(text)) } }
 	ext4 := func(change string) func(string) {
-		return func(name string) {
-			sh(t, ".", `mke2fs -q -t ext4 "$1"; debugfs -w -R "`+change+`" "$1"`, name)
-		}
+		return func(name string) { sh(t, ".", `mke2fs -q -t ext4 "$1"; debugfs -w -R "`+change+`" "$1"`, name) }
 	}
 	for name, c := range map[string]struct {
 		make       []func(string)

@@ -19,9 +19,7 @@ func TestInstancesMustRun(t *testing.T) {
 	state := func(state, reason string) func(*facts) {
 		return func(f *facts) { f.launch.value.State, f.launch.value.StateReason = state, reason }
 	}
-	health := func(h awsapi.Health) func(*facts) {
-		return func(f *facts) { f.health.value = h }
-	}
+	health := func(h awsapi.Health) func(*facts) { return func(f *facts) { f.health.value = h } }
 	ended := func(f *facts) {
 		f.launch = fact[awsapi.Launch]{err: &awsapi.EndedError{Doing: "describing the instance i-1", State: "terminated", Reason: "Client.InternalError: Client error on launch"}}
 		f.image.err, f.profile.err, f.types.err, f.userData.err = f.launch.err, f.launch.err, f.launch.err, f.launch.err
@@ -190,27 +188,22 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 				`{"ResourceType":"instance","Tags":[{"Key":"team","Value":"a"},{"Key":"kubernetes.io/cluster/my-cluster","Value":"owned"}]}]}'`},
 		"no profile": {"instance-profile", "FAIL",
 			func(f *facts) {
-				f.launch.value.Profile, f.profile.value = "",
-					awsapi.Profile{}
+				f.launch.value.Profile, f.profile.value = "", awsapi.Profile{}
 			}, "the launch template nodes has no instance profile: right for a managed node group (check it with --nodegroup), but self-managed nodes get no credentials; --role names the role",
 			`aws ec2 create-launch-template-version --launch-template-id lt-1 --source-version 1 --launch-template-data '{"IamInstanceProfile":{"Name":"PROFILE"}}'`},
 		"no image": {"image-state", "FAIL", func(f *facts) {
-			f.launch.value.Image, f.image = "",
-				fact[awsapi.Image]{absent: true}
+			f.launch.value.Image, f.image = "", fact[awsapi.Image]{absent: true}
 		}, "the launch template nodes names no image", `'{"ImageId":"AMI"}'`},
 		"no type": {"image-architecture", "WARN",
 			func(f *facts) {
-				f.launch.value.Type, f.architectures = "",
-					fact[[]string]{absent: true}
+				f.launch.value.Type, f.architectures = "", fact[[]string]{absent: true}
 			}, "the launch template nodes names no instance type", "aws ec2 describe-instance-types"},
 		"no groups": {"security-group-443", "WARN",
 			func(f *facts) {
-				f.launch.value.SecurityGroups, f.nodeGroups.value = nil,
-					nil
+				f.launch.value.SecurityGroups, f.nodeGroups.value = nil, nil
 			}, "its instances get the VPC's default group", `'{"SecurityGroupIds":["sg-cluster"]}'`},
 		"no metadata": {"metadata", "FAIL", func(f *facts) {
-			f.launch.value.NoMetadata,
-				f.launch.value.Metadata["HttpEndpoint"] = true, "disabled"
+			f.launch.value.NoMetadata, f.launch.value.Metadata["HttpEndpoint"] = true, "disabled"
 		}, "the metadata service is off in the launch template nodes", `'{"MetadataOptions":{"HttpEndpoint":"enabled","HttpPutResponseHopLimit":2,"HttpTokens":"required"}}'`},
 		"other metadata options": {"metadata", "FAIL", func(f *facts) {
 			f.launch.value.NoMetadata, f.launch.value.Tokens = true, "optional"
@@ -235,9 +228,7 @@ func TestChecksOfLaunchTemplates(t *testing.T) {
 			}
 		}, "its instances get no public address", `'{"NetworkInterfaces":[{"AssociatePublicIpAddress":true,"DeviceIndex":0,"Groups":["sg-cluster"],"SubnetId":"subnet-1"},` +
 			`{"DeviceIndex":1,"Groups":["sg-node"],"InterfaceType":"efa"}]}'`},
-		"the subnet's address": {"egress", "FAIL", func(f *facts) {
-			nodeSubnet(f).Routes = over("igw-1")
-		},
+		"the subnet's address": {"egress", "FAIL", func(f *facts) { nodeSubnet(f).Routes = over("igw-1") },
 			"its instances get no public address", "aws ec2 modify-subnet-attribute --map-public-ip-on-launch --subnet-id subnet-1"},
 	} {
 		t.Run(name, func(t *testing.T) { c.judge(t, templated()) })

@@ -90,8 +90,7 @@ func networkWorlds() []scene {
 			"subnet-1 routes to igw-1, but its instances get no public address", ""},
 		{nated, "an endpoint with a shut security group", of(instance),
 			func(w *aws.World) {
-				w.Endpoint("ecr.api", "SecurityGroupId.1",
-					"sg-extra")
+				w.Endpoint("ecr.api", "SecurityGroupId.1", "sg-extra")
 			}, "FAIL egress", "sg-extra of the endpoint vpce-ecr.api for com.amazonaws.eu-west-1.ecr.api let nothing in to port 443 from sg-cluster", ""},
 		{nated, "an S3 policy without ECR's bucket", of(instance), func(w *aws.World) {
 			w.Endpoint("s3", "PolicyDocument", `{"Statement":[{"Effect":"Allow","Principal":"*","Action":"s3:*","Resource":"arn:aws:s3:::mine/*"}]}`)
@@ -123,13 +122,11 @@ func networkWorlds() []scene {
 			"FAIL private-zones", "hides ec2.eu-west-1.amazonaws.com", ""},
 		{nated, "a zone with records", of(instance),
 			func(w *aws.World) {
-				w.Zone("ec2.eu-west-1.amazonaws.com",
-					"ec2.eu-west-1.amazonaws.com")
+				w.Zone("ec2.eu-west-1.amazonaws.com", "ec2.eu-west-1.amazonaws.com")
 			}, "OK private-zones", "ec2.eu-west-1.amazonaws.com has records of its own", ""},
 		{nated, "STS is off in the region", of(instance),
 			func(w *aws.World) {
-				w.Fail("sts:GetCallerIdentity", 1, "RegionDisabledException",
-					403)
+				w.Fail("sts:GetCallerIdentity", 1, "RegionDisabledException", 403)
 			}, "FAIL sts-region", "STS is off for your account in eu-west-1", ""},
 		{open6, "no NAT gateway", of(template, dualStack), func(w *aws.World) { w.Route("rtb-1", "0.0.0.0/0") },
 			"FAIL egress", "subnet-1 has no route to the internet", ""},

@@ -55,9 +55,7 @@ func runCases(t *testing.T, start func() *facts, cases map[string]checkCase) {
 // Each way to the internet that does not work is a fault, and each that preflight
 // cannot follow is a doubt.
 func TestWaysToTheInternet(t *testing.T) {
-	via := func(gateway string) func(*facts) {
-		return func(f *facts) { nodeSubnet(f).Routes = over(gateway) }
-	}
+	via := func(gateway string) func(*facts) { return func(f *facts) { nodeSubnet(f).Routes = over(gateway) } }
 	nat := func(how func(*awsapi.NAT)) func(*facts) {
 		return func(f *facts) {
 			n := f.nats.value[0]

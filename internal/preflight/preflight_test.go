@@ -39,14 +39,10 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 		}
 	}
 	userData := func(old, new string) func(*facts) {
-		return func(f *facts) {
-			say(f, strings.Replace(joining, old, new, 1))
-		}
+		return func(f *facts) { say(f, strings.Replace(joining, old, new, 1)) }
 	}
 	byID := userData("  cluster:\n", "  featureGates: {InstanceIdNodeName: true}\n  cluster:\n")
-	refuse := func(actions ...string) func(*facts) {
-		return func(f *facts) { f.simulated = lacking(f, actions...) }
-	}
+	refuse := func(actions ...string) func(*facts) { return func(f *facts) { f.simulated = lacking(f, actions...) } }
 	for _, c := range []checkCase{
 		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Status = "CREATING" }, "the cluster is CREATING", "aws eks wait cluster-active --name my-cluster"},
 		{"cluster", "FAIL", func(f *facts) { f.cluster.value.Endpoint = "" }, "EKS returned no endpoint", "aws eks describe-cluster --name my-cluster"},

@@ -53,9 +53,7 @@ dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none`, "sh", fold
 		Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "legacy-bios",
 			Regions: []string{"eu-north-1"}},
 		Disk: filepath.Join(folder, "disk.raw"), Folder: folder, Say: t.Logf,
-		Open: func(ctx context.Context) (*awsapi.AWS, error) {
-			return awsapi.Open(ctx, awsapi.Options{})
-		},
+		Open: func(ctx context.Context) (*awsapi.AWS, error) { return awsapi.Open(ctx, awsapi.Options{}) },
 	}.Run(quick(t))
 	require.NoError(t, err)
 	return artifact("eu-north-1:" + r.Copies[0].ID + ",eu-west-1:" + r.Image.ID)

@@ -223,9 +223,7 @@ func throughPacker(t *testing.T, comm packersdk.Communicator) packersdk.Communic
 	go server.Serve()
 	client, err := rpc.NewClient(plugin)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		client.Close()
-	})
+	t.Cleanup(func() { client.Close() })
 	return client.Communicator()
 }
 

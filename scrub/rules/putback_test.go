@@ -118,9 +118,7 @@ func FuzzNamesCluster(f *testing.F) {
 	f.Add("kind: NodeConfig\nspec: {cluster: {name: a}}\n---\nkind: NodeConfig\n")
 	f.Add("NodeConfig\n&a [*a, *a]")
 	f.Add("kind: NodeConfig\nspec: {cluster: x}")
-	f.Fuzz(func(_ *testing.T, text string) {
-		_, _ = namesCluster([]byte(text))
-	})
+	f.Fuzz(func(_ *testing.T, text string) { _, _ = namesCluster([]byte(text)) })
 }
 
 // On the live machine, mounts below a folder are unmounted, the deepest first.

@@ -25,9 +25,7 @@ import (
 func instance(t *testing.T, disks map[string][]byte, holders map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()
-	write := func(name string, data []byte) {
-		hosttest.Lay(t, root, map[string]string{name: string(data)})
-	}
+	write := func(name string, data []byte) { hosttest.Lay(t, root, map[string]string{name: string(data)}) }
 	write("/dev/disk/by-id/.keep", nil)
 	for name, content := range disks {
 		write("/dev/"+name, content)

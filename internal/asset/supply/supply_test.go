@@ -63,9 +63,7 @@ func store(t *testing.T, images ...string) Store {
 	t.Helper()
 	return Store{
 		Cache: asset.NewCache(t.TempDir(), asset.NewFetcher(patience)), Arch: "amd64", Images: images,
-		Download: func(id string) (asset.Download, error) {
-			return asset.Download{}, fmt.Errorf("no %s", id)
-		},
+		Download: func(id string) (asset.Download, error) { return asset.Download{}, fmt.Errorf("no %s", id) },
 	}
 }
 

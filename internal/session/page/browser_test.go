@@ -28,9 +28,7 @@ func TestABrowserShowsThePage(t *testing.T) {
 		page    string
 		console bool
 		asked   []string
-	}{
-		"the page": {page: string(text)}, "a page with a script": {loud, true, []string{"/a", "/b"}},
-	} {
+	}{"the page": {page: string(text)}, "a page with a script": {loud, true, []string{"/a", "/b"}}} {
 		for _, width := range []int{400, 1200} {
 			t.Run(fmt.Sprint(name, ", ", width), func(t *testing.T) {
 				var mutex sync.Mutex
