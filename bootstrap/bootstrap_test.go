@@ -172,9 +172,7 @@ func TestUserFilesAreKept(t *testing.T) {
 	}
 	w.join(t, h, config(t, "a", ""))
 	for _, name := range []string{user, same} {
-		there, err := h.Exists(name)
-		require.NoError(t, err)
-		assert.True(t, there, name)
+		assert.True(t, there(t, h, name), name)
 	}
 }
 
@@ -196,9 +194,7 @@ func TestLeftoverNodeCertificateIsRemoved(t *testing.T) {
 			const file = "/var/lib/kubelet/pki/kubelet-server-current.pem"
 			require.NoError(t, h.Files.WriteFile(file, c.certificate, host.Attributes{Mode: 0o600}))
 			w.join(t, h, config(t, "a", ""))
-			there, err := h.Exists(file)
-			require.NoError(t, err)
-			assert.Equal(t, c.stays, there)
+			assert.Equal(t, c.stays, there(t, h, file))
 		})
 	}
 }
@@ -234,9 +230,7 @@ func TestStateOfOtherKubeletPolicyIsRemoved(t *testing.T) {
 			w.join(t, h, config(t, "a", ""))
 			require.NoError(t, h.Files.WriteFile(file, []byte(c.state), host.Attributes{Mode: 0o600}))
 			w.join(t, h, config(t, "a", c.spec))
-			there, err := h.Exists(file)
-			require.NoError(t, err)
-			assert.Equal(t, c.stays, there)
+			assert.Equal(t, c.stays, there(t, h, file))
 		})
 	}
 }
@@ -255,9 +249,8 @@ func TestOutpostControlPlaneAddressesAreKept(t *testing.T) {
 	}
 	want := "127.0.0.1 localhost\n10.0.0.1\ta.example # eksnode init\n10.0.0.2\ta.example # eksnode init\n"
 	hosts := func() string {
-		text, err := h.Content("/etc/hosts")
-		require.NoError(t, err)
-		return string(text)
+		text := contentOf(t, h, "/etc/hosts")
+		return text
 	}
 	w.join(t, h, c)
 	assert.Equal(t, want, hosts())
@@ -267,9 +260,7 @@ func TestOutpostControlPlaneAddressesAreKept(t *testing.T) {
 	// The kubelet of an Outpost writes its own kubeconfig, which must stay.
 	require.NoError(t, h.Files.WriteFile(render.Kubeconfig, []byte("clusters:\n- cluster:\n    server: https://a.example\n"), host.Attributes{Mode: 0o600}))
 	w.join(t, h, c)
-	there, err := h.Exists(render.Kubeconfig)
-	require.NoError(t, err)
-	assert.True(t, there)
+	assert.True(t, there(t, h, render.Kubeconfig))
 	w.join(t, h, config(t, "b", ""))
 	assert.Equal(t, "127.0.0.1 localhost\n", hosts())
 }
@@ -279,9 +270,7 @@ func TestBootstrapShMakesOnlyNeededRequests(t *testing.T) {
 	w.aws.described = node.Described{Endpoint: "https://described", CA: []byte("ca"), IPv4CIDR: "172.30.0.0/16"}
 	w.call(t, h, "my-cluster", "--aws-api-retry-attempts", "7")
 	assert.Equal(t, []string{"cluster my-cluster in eu-west-1, 7 more times"}, w.aws.asked)
-	text, err := h.Content(render.ScriptKubeletConfig)
-	require.NoError(t, err)
-	assert.Contains(t, string(text), `"172.30.0.10"`)
+	assert.Contains(t, contentOf(t, h, render.ScriptKubeletConfig), `"172.30.0.10"`)
 	assert.NotContains(t, strings.Join(w.service.Requests(), " "), "vpc-ipv4-cidr-blocks")
 
 	w.aws.err = errors.New("denied")

@@ -117,10 +117,9 @@ func runScript(t *testing.T, h *host.Host, script string) [][]string {
 // has asserts that a file on the machine contains all parts.
 func has(t *testing.T, h *host.Host, name string, parts ...string) {
 	t.Helper()
-	text, err := h.Content(name)
-	require.NoError(t, err)
+	text := contentOf(t, h, name)
 	for _, p := range parts {
-		assert.Contains(t, string(text), p, name)
+		assert.Contains(t, text, p, name)
 	}
 }
 
@@ -172,9 +171,7 @@ func TestLaunchTemplateWithBootstrapShJoins(t *testing.T) {
 	has(t, h, render.Kubeconfig, "server: "+endpoint)
 	has(t, h, render.ScriptKubeletConfig, `"10.100.0.10"`)
 	has(t, h, render.ScriptExtraArguments, "\nEnvironment='KUBELET_EXTRA_ARGS=--max-pods=58 --node-labels=example.com/team=storage'\n")
-	text, err := h.Content(render.ScriptKubeletConfig)
-	require.NoError(t, err)
-	assert.NotContains(t, string(text), "maxPods")
+	assert.NotContains(t, contentOf(t, h, render.ScriptKubeletConfig), "maxPods")
 }
 
 func TestEksctlNodeGroupsJoin(t *testing.T) {

@@ -236,9 +236,7 @@ func TestPossibleUserFilesAreReportedAndKept(t *testing.T) {
 			for range 2 {
 				w.log = nil
 				w.join(t, h, config(t, "a", ""))
-				text, err := h.Content(c.file)
-				require.NoError(t, err)
-				assert.Equal(t, c.text, string(text))
+				assert.Equal(t, c.text, contentOf(t, h, c.file))
 				var want []string
 				if c.warning != "" {
 					want = []string{c.file + ": " + c.warning}

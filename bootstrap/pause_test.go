@@ -102,9 +102,7 @@ func TestInterruptedPauseImageStepIsCompleted(t *testing.T) {
 			require.NoError(t, h.Files.WriteFile(imageList, []byte(image+"\n"), host.Attributes{Mode: 0o644}))
 			require.NoError(t, h.Files.WriteFile("/run/eksnode/registries/registry/hosts.toml", []byte("authorization = \"Basic secret\"\n"), host.Attributes{Mode: 0o600}))
 			w.run(t, h, given("a")...)
-			there, err := h.Exists("/run/eksnode/registries")
-			require.NoError(t, err)
-			assert.False(t, there, "credentials must not stay")
+			assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
 		}
 		boot(theirPause)
 		assert.NotContains(t, strings.Join(calls(t), "\n"), "images pull")
@@ -128,10 +126,9 @@ func (w *world) run(t *testing.T, h *host.Host, args ...string) {
 
 func object(t *testing.T, h *host.Host, name string) map[string]any {
 	t.Helper()
-	text, err := h.Content(name)
-	require.NoError(t, err)
+	text := contentOf(t, h, name)
 	var all map[string]any
-	require.NoError(t, json.Unmarshal(text, &all))
+	require.NoError(t, json.Unmarshal([]byte(text), &all))
 	return all
 }
 
@@ -146,9 +143,7 @@ func TestKubeletConfigurationMayBeEditedAfterBootstrapSh(t *testing.T) {
 	has(t, h, render.ScriptArguments, "\n[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.1.2 --pod-infra-container-image="+image+
 		" --v=2 --hostname-override=ip-10-0-1-2.eu-west-1.compute.internal --cloud-provider=external'\n")
 	has(t, h, render.ScriptExtraArguments, "\n[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--node-labels=a=b'\n")
-	there, err := h.Exists(render.KubeletConfig)
-	require.NoError(t, err)
-	assert.False(t, there, "there is one configuration")
+	assert.False(t, there(t, h, render.KubeletConfig), "there is one configuration")
 
 	config := object(t, h, templates.KubeletConfig)
 	assert.Equal(t, []any{"172.20.0.10"}, config["clusterDNS"])
@@ -174,9 +169,7 @@ func TestExtraArgumentsDropInFollowsTheCall(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	w.call(t, h, given("a", "--kubelet-extra-args", "--v=4")...)
 	w.call(t, h, given("a")...)
-	there, err := h.Exists(render.ScriptExtraArguments)
-	require.NoError(t, err)
-	assert.False(t, there)
+	assert.False(t, there(t, h, render.ScriptExtraArguments))
 	const own = "[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--v=9'\n# mine\n"
 	lay(t, h, map[string]string{render.ScriptExtraArguments: own})
 	w.call(t, h, given("a")...)
@@ -242,8 +235,6 @@ func TestValuesInDropInsAreEscaped(t *testing.T) {
 		require.NoError(t, err)
 		w.configure(t, h, n)
 		has(t, h, render.ScriptExtraArguments, "\nEnvironment='KUBELET_EXTRA_ARGS="+want+"'\n")
-		text, err := h.Content(render.ScriptExtraArguments)
-		require.NoError(t, err)
-		assert.Equal(t, 3, strings.Count(string(text), "\n"))
+		assert.Equal(t, 3, strings.Count(contentOf(t, h, render.ScriptExtraArguments), "\n"))
 	}
 }

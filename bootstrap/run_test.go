@@ -77,9 +77,7 @@ func TestNodeConfigStartsTheServices(t *testing.T) {
 		assert.Equal(t, []string{
 			"systemctl start containerd.service", "systemctl start kubelet.service", "ecr-credential-provider", pull,
 		}, calls(t))
-		there, err := h.Exists("/run/eksnode/registries")
-		require.NoError(t, err)
-		assert.False(t, there, "credentials must not stay")
+		assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
 
 		before := tree(t, h, "/etc", "/run", "/var")
 		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
@@ -130,9 +128,7 @@ func TestRunningKubeletOfCapturedNodeIsReplaced(t *testing.T) {
 
 		apply(t, h, w, w.node(t, h, "b", ""), Selection{})
 		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl daemon-reload", "systemctl restart containerd.service", "systemctl disable kubelet.service", "systemctl start kubelet.service"}, calls(t))
-		there, err := h.Exists("/var/lib/kubelet/pki")
-		require.NoError(t, err)
-		assert.False(t, there)
+		assert.False(t, there(t, h, "/var/lib/kubelet/pki"))
 	})
 }
 
@@ -281,9 +277,7 @@ func TestFailedPullNamesTheRemedy(t *testing.T) {
 		_, err := w.Apply(t.Context(), h, []plan.Item{p})
 		assert.ErrorContains(t, err, "pulling the pause image, 8 attempts: ctr --namespace k8s.io images pull")
 		assert.ErrorContains(t, err, "the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry")
-		there, err := h.Exists("/run/eksnode/registries")
-		require.NoError(t, err)
-		assert.False(t, there, "credentials must not stay")
+		assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -66,19 +67,17 @@ func (d deb) build(t *testing.T, h *host.Host) string {
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/conffiles"), []byte("/etc/"+d.name+".conf\n"), 0o644))
 	file := d.name + "_" + d.version + ".deb"
 	run(t, h, "dpkg-deb", "--root-owner-group", "--build", tree, filepath.Join(aptRepository, file))
-	data, err := os.ReadFile(filepath.Join(aptRepository, file))
-	require.NoError(t, err)
-	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256(data))
+	data := testfile.Content(t, filepath.Join(aptRepository, file))
+	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256([]byte(data)))
 }
 
 // signApt signs the index of the repository.
 func (s signer) signApt(t *testing.T, h *host.Host) {
 	t.Helper()
-	index, err := os.ReadFile(filepath.Join(aptRepository, "Packages"))
-	require.NoError(t, err)
+	index := testfile.Content(t, filepath.Join(aptRepository, "Packages"))
 	release := filepath.Join(aptRepository, "Release")
 	require.NoError(t, os.WriteFile(release, fmt.Appendf(nil, "Date: %s\nSHA256:\n %x %d Packages\n",
-		time.Now().UTC().Format(time.RFC1123), sha256.Sum256(index), len(index)), 0o644))
+		time.Now().UTC().Format(time.RFC1123), sha256.Sum256([]byte(index)), len(index)), 0o644))
 	run(t, h, "gpg", "--homedir", s.home, "--batch", "--yes", "--output", filepath.Join(aptRepository, "InRelease"), "--clearsign", release)
 }
 
@@ -103,9 +102,7 @@ func TestAptStartsNoServices(t *testing.T) {
 			postinst: "/usr/sbin/policy-rc.d containerd start; echo $? >/policy-says\n"})
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-service"}))
-		says, err := os.ReadFile("/policy-says")
-		require.NoError(t, err)
-		assert.Equal(t, "101\n", string(says), "the policy must forbid services to start")
+		assert.Equal(t, "101\n", testfile.Content(t, "/policy-says"), "the policy must forbid services to start")
 		exists, err := h.Exists(policyPath)
 		require.NoError(t, err)
 		assert.False(t, exists, "the policy must be removed after the installation")
@@ -145,10 +142,9 @@ func TestAptUnpacksHalfInstalledDependenciesAgain(t *testing.T) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb", aptRepository+"/eksnode-more_1.deb")
-		status, err := os.ReadFile(dpkgStatus)
-		require.NoError(t, err)
-		half := strings.Replace(string(status), "Package: eksnode-base\nStatus: install ok unpacked\n", "Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
-		require.NotEqual(t, string(status), half)
+		status := testfile.Content(t, dpkgStatus)
+		half := strings.Replace(status, "Package: eksnode-base\nStatus: install ok unpacked\n", "Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
+		require.NotEqual(t, status, half)
 		require.NoError(t, os.WriteFile(dpkgStatus, []byte(half), 0o644))
 		require.NoError(t, APT().Finish(t.Context(), h))
 		assert.Len(t, versionsOf(t, h, "eksnode-base", "eksnode-more"), 2)
@@ -169,12 +165,8 @@ func TestAptKeepsEditedConfigurationAndOwnPolicy(t *testing.T) {
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
 		assert.Equal(t, "2", versionsOf(t, h, "eksnode-base")["eksnode-base"])
-		conf, err := os.ReadFile("/etc/eksnode-base.conf")
-		require.NoError(t, err)
-		assert.Equal(t, "mine", string(conf))
-		policy, err := os.ReadFile(policyPath)
-		require.NoError(t, err)
-		assert.Equal(t, own, string(policy))
+		assert.Equal(t, "mine", testfile.Content(t, "/etc/eksnode-base.conf"))
+		assert.Equal(t, own, testfile.Content(t, policyPath))
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -134,9 +135,8 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 	require.Empty(t, form.Unverified(form.Text("extra", text, true)))
 	file, keyFile := form.Named("extra")
 	install := func(key signer) error {
-		armored, err := os.ReadFile(key.public)
-		require.NoError(t, err)
-		for name, content := range map[string]string{keyFile: string(armored), file: form.Text("extra", text, true)} {
+		armored := testfile.Content(t, key.public)
+		for name, content := range map[string]string{keyFile: armored, file: form.Text("extra", text, true)} {
 			require.NoError(t, h.Files.MkdirAll(filepath.Dir(name), 0o755))
 			require.NoError(t, h.Files.WriteFile(name, []byte(content), host.Attributes{Mode: 0o644}))
 		}
@@ -144,9 +144,8 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 			run(t, h, append(slices.Clone(form.Trust), keyFile)...)
 		}
 		if form.Conf != "" {
-			conf, err := os.ReadFile(form.Conf)
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(form.Conf, append(conf, form.Line+"\n"...), 0o644))
+			conf := testfile.Content(t, form.Conf)
+			require.NoError(t, os.WriteFile(form.Conf, append([]byte(conf), form.Line+"\n"...), 0o644))
 		}
 		if err := w.pm.Refresh(t.Context(), h); err != nil {
 			return err

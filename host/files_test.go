@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 // image is an image root inside a folder that must not change.
@@ -52,9 +54,7 @@ func (i image) put(t *testing.T, name, content string) {
 
 func (i image) outsideIntact(t *testing.T) {
 	t.Helper()
-	got, err := os.ReadFile(filepath.Join(i.outside, "tree-evil", "secret"))
-	require.NoError(t, err)
-	assert.Equal(t, "outside", string(got))
+	assert.Equal(t, "outside", testfile.Content(t, filepath.Join(i.outside, "tree-evil", "secret")))
 }
 
 func TestLinksStayInsideTheRoot(t *testing.T) {
@@ -110,9 +110,7 @@ func TestWritesThroughLinksStayInside(t *testing.T) {
 
 	i.link(t, "../../../../etc/real", "etc/alias")
 	require.NoError(t, i.Files.WriteFile("/etc/alias", []byte("new"), Attributes{Mode: 0o640}))
-	got, err := os.ReadFile(filepath.Join(i.root, "etc/real"))
-	require.NoError(t, err)
-	assert.Equal(t, "new", string(got))
+	assert.Equal(t, "new", testfile.Content(t, filepath.Join(i.root, "etc/real")))
 	st, err := os.Lstat(filepath.Join(i.root, "etc/alias"))
 	require.NoError(t, err)
 	assert.Equal(t, fs.ModeSymlink, st.Mode().Type(), "the link must stay")

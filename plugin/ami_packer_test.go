@@ -20,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -109,9 +110,8 @@ func TestABuildBeginsWithAnAMI(t *testing.T) {
 	d.install(plugin)
 	a := newAccount(t)
 	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
-	shell, err := os.ReadFile("/bin/busybox")
-	require.NoError(t, err)
-	folders := map[string]string{"bin/sh": string(shell), "proc/x": "", "sys/x": "", "dev/x": "", "run/x": "", "tmp/x": "", "etc/resolv.conf": ""}
+	shell := testfile.Content(t, "/bin/busybox")
+	folders := map[string]string{"bin/sh": shell, "proc/x": "", "sys/x": "", "dev/x": "", "run/x": "", "tmp/x": "", "etc/resolv.conf": ""}
 	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), folders)
 	made := func(source, name, more string) (string, *aws.Image) {
 		d.template(source + `
@@ -191,15 +191,14 @@ build {
 		assert.Contains(t, said, "audit clean: ")
 		assert.Contains(t, said, "AMIs were created: "+aws.Region+": "+node.ID+" us-east-1: "+there.ID)
 
-		text, err := os.ReadFile(filepath.Join(d.folder, "packer-manifest.json"))
-		require.NoError(t, err)
+		text := testfile.Content(t, filepath.Join(d.folder, "packer-manifest.json"))
 		var manifest struct {
 			Builds []struct {
 				ID   string `json:"artifact_id"`
 				Type string `json:"builder_type"`
 			} `json:"builds"`
 		}
-		require.NoError(t, json.Unmarshal(text, &manifest))
+		require.NoError(t, json.Unmarshal([]byte(text), &manifest))
 		require.Len(t, manifest.Builds, 1)
 		assert.Equal(t, id, manifest.Builds[0].ID)
 		assert.NoFileExists(t, filepath.Join(d.folder, "output", "node.raw"), "keep_input_artifact is false")
@@ -302,10 +301,9 @@ func TestTheAuditNeedsRootAtTheStart(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.folder = openFolder(t)
-		packer, err := os.ReadFile(d.packer)
-		require.NoError(t, err)
+		packer := testfile.Content(t, d.packer)
 		d.packer = filepath.Join(d.folder, "packer")
-		require.NoError(t, os.WriteFile(d.packer, packer, 0o755))
+		require.NoError(t, os.WriteFile(d.packer, []byte(packer), 0o755))
 		d.install(plugin)
 		a := newAccount(t)
 		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
@@ -363,8 +361,7 @@ func TestAnInterruptedImportLeavesNothing(t *testing.T) {
 		require.Eventually(t, func() bool { return len(a.ebs.IDs()) > 0 }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
 		require.Error(t, cmd.Wait())
-		said, err := os.ReadFile(log)
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(a.ebs.IDs()) == 0 }, time.Minute, 10*time.Millisecond, string(said))
+		said := testfile.Content(t, log)
+		require.Eventually(t, func() bool { return len(a.ebs.IDs()) == 0 }, time.Minute, 10*time.Millisecond, said)
 	})
 }

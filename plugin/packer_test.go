@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -207,10 +208,9 @@ func (d *workstation) untouched() {
 }
 
 func (d *workstation) result() plan.Report {
-	data, err := os.ReadFile(filepath.Join(d.folder, "report.json"))
-	require.NoError(d.t, err)
+	data := testfile.Content(d.t, filepath.Join(d.folder, "report.json"))
 	var r plan.Report
-	require.NoError(d.t, json.Unmarshal(data, &r))
+	require.NoError(d.t, json.Unmarshal([]byte(data), &r))
 	return r
 }
 
@@ -316,9 +316,8 @@ func TestTwoBuildsCannotShareAReport(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *workstation) {
 		d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://done"`)
 		file := filepath.Join(d.folder, "node.pkr.hcl")
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		two := strings.Replace(string(text), `sources = ["null.x"]`, "sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
+		text := testfile.Content(t, file)
+		two := strings.Replace(text, `sources = ["null.x"]`, "sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
 		require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 		for _, parallel := range []string{"0", "1"} {
 			out, err := d.command("build", "-parallel-builds="+parallel, ".").CombinedOutput()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
@@ -29,9 +30,8 @@ func bare(t *testing.T, d distros.Distro) *host.Host { return bareOf(t, d.ID) }
 
 func bareOf(t *testing.T, release string) *host.Host {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../distros/testdata", release+".os-release"))
-	require.NoError(t, err)
-	return hosttest.Root(t, map[string]string{"etc/os-release": string(text)})
+	text := testfile.Content(t, filepath.Join("../distros/testdata", release+".os-release"))
+	return hosttest.Root(t, map[string]string{"etc/os-release": text})
 }
 
 // text is a plan as a person reads it.
@@ -124,18 +124,16 @@ func requirePlanned(t *testing.T, list []plan.Planned) {
 // What the page says of an image for users of Amazon's recipe is in the plan, the kernel
 // settings, or a field.
 func TestRowsOfAmazonsRecipe(t *testing.T) {
-	page, err := os.ReadFile("../docs/reference/options.md")
-	require.NoError(t, err)
-	fields, err := os.ReadFile("../docs/reference/components/provisioner-eksnode.md")
-	require.NoError(t, err)
+	page := testfile.Content(t, "../docs/reference/options.md")
+	fields := testfile.Content(t, "../docs/reference/components/provisioner-eksnode.md")
 	d, err := distros.ByID("amazonlinux2023")
 	require.NoError(t, err)
 	s := everything(t, d)
 	items, err := Steps(s, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
 	n := &node{spec: Spec{}, distro: d}
-	has := text(plan.Make(t.Context(), bare(t, d), items)) + string(n.sysctlFile().Content) + string(modulesConf) + string(fields)
-	_, rows, _ := strings.Cut(string(page), "| what | Amazon's recipe | eksnode |\n|---|---|---|\n")
+	has := text(plan.Make(t.Context(), bare(t, d), items)) + string(n.sysctlFile().Content) + string(modulesConf) + fields
+	_, rows, _ := strings.Cut(page, "| what | Amazon's recipe | eksnode |\n|---|---|---|\n")
 	count := 0
 	for row := range strings.Lines(rows) {
 		cells := strings.Split(row, " | ")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -108,11 +109,8 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 		require.NoError(t, os.Remove("/unfit"))
 		require.NoError(t, apply(s))
 
-		mask, err := os.ReadFile("/hardened")
-		require.NoError(t, err)
-		assert.Equal(t, "0022\nAPT::Install-Recommends \"false\";\n", string(mask))
-		text, err := os.ReadFile(manifest.TailoringPath)
-		require.NoError(t, err)
+		assert.Equal(t, "0022\nAPT::Install-Recommends \"false\";\n", testfile.Content(t, "/hardened"))
+		text := testfile.Content(t, manifest.TailoringPath)
 		var have struct {
 			Profile struct {
 				Extends     string `xml:"extends,attr"`
@@ -123,7 +121,7 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 				} `xml:"select"`
 			}
 		}
-		require.NoError(t, xml.Unmarshal(text, &have))
+		require.NoError(t, xml.Unmarshal([]byte(text), &have))
 		assert.Equal(t, profilePrefix+"cis_level1_server", have.Profile.Extends)
 		assert.Contains(t, have.Profile.Description, "1 rules passed and 1 failed: b")
 		var rules []string

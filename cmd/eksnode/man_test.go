@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -41,15 +42,12 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		name := strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"
-		page, err := os.ReadFile(filepath.Join(folder, name))
-		require.NoError(t, err)
+		page := testfile.Content(t, filepath.Join(folder, name))
 		pages++
-		same, err := os.ReadFile(filepath.Join(again, name))
-		require.NoError(t, err)
-		assert.Equal(t, string(page), string(same), name)
-		assert.Contains(t, string(page), `"1" "Dec 2025" "eksnode `, name)
-		assert.Contains(t, string(page), c.Short, name)
-		assert.NotContains(t, string(page), "Auto generated", name)
+		assert.Equal(t, page, testfile.Content(t, filepath.Join(again, name)), name)
+		assert.Contains(t, page, `"1" "Dec 2025" "eksnode `, name)
+		assert.Contains(t, page, c.Short, name)
+		assert.NotContains(t, page, "Auto generated", name)
 		said, err := exec.CommandContext(t.Context(), "sh", "-c", `LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$0" 2>&1 > /dev/null`, filepath.Join(folder, name)).Output()
 		require.NoError(t, err, name)
 		assert.Empty(t, string(said), name)

@@ -28,7 +28,6 @@ func TestPages(t *testing.T) {
 		"every rule has a section":               everyRuleHasASection,
 		"every command has a page":               everyCommandHasAPage,
 		"every step is described":                everyStepIsDescribed,
-		"every web page copies a page":           everyWebPageCopiesAPage,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, generated) })
 	}
@@ -98,50 +97,6 @@ func everyCommandHasAPage(t *testing.T, generated map[string]string) {
 	assert.True(t, named["userdata render"] && named["nodeadm config check"], "subcommands are missing")
 }
 
-func TestHelpBecomesAPage(t *testing.T) {
-	help := map[string]string{
-		"x": "Do x.\n\nKinds:\n  a_b  one|two\n\n  $ code\n\nUsage:\n  eksnode x [flags]\n  eksnode x [command]\n\n" +
-			"Examples:\n  eksnode x y --flag 1\n\nAvailable Commands:\n  y.sh        Do y\n  help        Help about any command\n\n" +
-			"Flags:\n  -f, --flag int   number of <things>\n  -h, --help       help for x\n      --yes        do it\n\nUse \"eksnode x [command] --help\" for more.\n",
-		"x y.sh": "Do y\n\nUsage:\n  eksnode x y.sh\n\nFlags:\n  -h, --help   help for y.sh\n\nGlobal Flags:\n      --all  everything\n",
-	}
-	c, err := readCommand(func(arguments ...string) (string, error) { return help[strings.Join(arguments, " ")], nil }, "x")
-	require.NoError(t, err)
-	assert.Equal(t, []field{{"-f, --flag", "int", "number of <things>"}, {"--yes", "", "do it"}}, c.Flags)
-	assert.Equal(t, []string{"eksnode x [flags]", "eksnode x [command]"}, c.Usage)
-	require.Len(t, c.Below, 1)
-	assert.Equal(t, "Do y", c.Below[0].Short)
-	assert.Equal(t, "eksnode-x-y.sh.md", c.Below[0].Page())
-	assert.Equal(t, []field{{"--all", "", "everything"}}, c.Below[0].Global)
-	assert.Equal(t, []string{"Do x.", "Kinds:\n\n- `a_b`: one\\|two", "```text\n$ code\n```"}, []string{paragraph(c.About[0]), paragraph(c.About[1]), paragraph(c.About[2])})
-
-	_, err = readCommand(func(...string) (string, error) { return "no help\n", nil }, "x")
-	require.EqualError(t, err, "reading the help of eksnode x: no usage found")
-}
-
-// A section of a distribution has what differs, and nothing else.
-func TestASectionHasWhatDiffers(t *testing.T) {
-	shared := map[string]string{}
-	for _, f := range common() {
-		require.Empty(t, shared[f.Name], "two common values of %s", f.Name)
-		shared[f.Name] = f.Value
-	}
-	require.Equal(t, "chrony", shared["clock"])
-	for _, d := range distros.All() {
-		left := map[string]string{}
-		for _, f := range differing(d) {
-			left[f.Name] = f.Value
-		}
-		for _, f := range facts(d) {
-			if shared[f.Name] == f.Value {
-				assert.NotContains(t, left, f.Name, d.ID)
-			} else {
-				assert.Equal(t, f.Value, left[f.Name], "%s: %s", d.ID, f.Name)
-			}
-		}
-	}
-}
-
 func everyStepIsDescribed(t *testing.T, generated map[string]string) {
 	for _, d := range distros.All() {
 		steps, err := provisioner.Steps(provisioner.Spec{KubernetesVersion: "1.34.4"}, d, provisioner.Inputs{Arch: "amd64"})
@@ -180,52 +135,10 @@ func TestFieldsComeFromDocComments(t *testing.T) {
 	require.ErrorContains(t, err, `remote.Config: an embedded struct needs the tag mapstructure:",squash"`)
 }
 
-// An embedded struct is followed wherever it is, and however deep: none of its
-// fields is missing from a page.
-func TestFieldsOfEmbeddedStructsAreFound(t *testing.T) {
-	folder := t.TempDir()
-	write := func(name, text string) {
-		name = filepath.Join(folder, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
-	}
-	write("plugin/x/config.go", "package x\n\nimport (\n\t\"example.com/common\"\n\n\tother \""+module+"far/away\"\n)\n\ntype Config struct {\n"+
-		"\tcommon.Packer `mapstructure:\",squash\"`\n\tother.Spec `mapstructure:\",squash\"`\n\t// Of its own.\n\tOwn bool `mapstructure:\"own\"`\n}\n")
-	write("far/away/spec.go", "package away\n\ntype Spec struct {\n\tDeep `mapstructure:\",squash\"`\n\t// It has a type.\n\tNamed Word `mapstructure:\"named\"`\n"+
-		"\tLock *int `mapstructure:\"-\"`\n}\n")
-	write("far/away/deep.go", "package away\n\ntype Word string\n\ntype Deep struct {\n\t// Below.\n\tBelow map[string]string `mapstructure:\"below\"`\n}\n")
-	lists, err := readFields(folder, "x")
-	require.NoError(t, err)
-	assert.Equal(t, []field{{"below", "map of strings", "Below."}, {"named", "string", "It has a type."}, {"own", "bool", "Of its own."}}, lists.all())
-}
-
-func TestHelpIsTheFirstSentence(t *testing.T) {
-	fields := []field{{Name: "lock_file"}}
-	for text, want := range map[string]string{
-		"Version, such as `1.36.3`. More.":            "version, such as 1.36.3",
-		"OCI archives of `lock_file`; or `docker_x`.": "OCI archives of --lock-file; or docker_x",
-		"One.": "one",
-	} {
-		assert.Equal(t, want, helpOf(text, fields))
-	}
-}
-
 func TestTextOfTheCodeIsNotMarkup(t *testing.T) {
 	assert.Equal(t, `a \| b \*c\* &lt;d>`, plain("a | b *c* <d>"))
 	for _, v := range []plan.Verb{plan.Remove, plan.Empty, plan.Write, plan.Restore, plan.Disable, plan.Stop, plan.Unmount, plan.Run, scrub.Report} {
 		assert.NotEmpty(t, meanings[v], v)
-	}
-}
-
-func TestLinksOfTheWebPagesAreAddresses(t *testing.T) {
-	assert.Equal(t,
-		"[a]("+repository+"docs/reference/rules.md#x) [b](#here) [c](https://example.com/d) [e]("+repository+"examples/local)",
-		absolute("docs/reference/components/a.md", "[a](../rules.md#x) [b](#here) [c](https://example.com/d) [e](../../../examples/local)"))
-}
-
-func everyWebPageCopiesAPage(t *testing.T, generated map[string]string) {
-	for web, page := range webPages {
-		assert.NotEmpty(t, generated[web], "%s copies %s", web, page)
 	}
 }
 

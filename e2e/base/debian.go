@@ -93,41 +93,55 @@ func (d Debian) prepare(ctx context.Context, recipe recipe, log io.Writer) (stri
 // there is none, build makes its content in a temporary folder.
 func Cached(ctx context.Context, cache, name string, log io.Writer, build func(folder string) error) (string, error) {
 	folder := filepath.Join(cache, "base", name)
-	if exists(folder) {
-		return folder, nil
-	}
-	if os.Geteuid() != 0 {
-		return "", errors.New("building the base system needs root (device nodes, owners): run the tests as root")
+	err := Once(ctx, folder, log, func(temporary string) error {
+		if os.Geteuid() != 0 {
+			return errors.New("building the base system needs root (device nodes, owners): run the tests as root")
+		}
+		start := time.Now()
+		fmt.Fprintf(log, "building the base system %s in %s (about a minute, once)\n", name, folder)
+		if err := build(temporary); err != nil {
+			return fmt.Errorf("building the base system: %w", err)
+		}
+		fmt.Fprintf(log, "built the base system in %s\n", time.Since(start).Round(time.Second))
+		return nil
+	})
+	return folder, err
+}
+
+// Once fills a folder, unless the folder exists. It fills a temporary folder and renames
+// it, so that the folder exists completely or not at all. If several processes need the
+// same folder, one fills it. The others wait, and write to log that they do.
+func Once(ctx context.Context, folder string, log io.Writer, fill func(folder string) error) error {
+	if Exists(folder) {
+		return nil
 	}
 	unlock, err := lock(ctx, folder+".lock", log)
 	if err != nil {
-		return "", fmt.Errorf("building the base system: %w", err)
+		return err
 	}
 	defer unlock()
-	if exists(folder) {
-		return folder, nil
+	if Exists(folder) { // another process filled the folder
+		return nil
 	}
 	temporary := folder + ".part"
-	// No other process builds: a build that was killed left this.
+	// No other process fills the folder: a process that was killed left this.
 	if err := os.RemoveAll(temporary); err != nil {
-		return "", fmt.Errorf("removing an interrupted build: %w", err)
+		return fmt.Errorf("removing an interrupted folder: %w", err)
 	}
 	if err := os.MkdirAll(temporary, 0o755); err != nil {
-		return "", fmt.Errorf("making room for the build: %w", err)
+		return fmt.Errorf("making a temporary folder: %w", err)
 	}
-	start := time.Now()
-	fmt.Fprintf(log, "building the base system %s in %s (about a minute, once)\n", name, folder)
-	if err := build(temporary); err != nil {
-		return "", errors.Join(fmt.Errorf("building the base system: %w", err), os.RemoveAll(temporary))
+	if err := fill(temporary); err != nil {
+		return errors.Join(err, os.RemoveAll(temporary))
 	}
 	if err := os.Rename(temporary, folder); err != nil {
-		return "", fmt.Errorf("putting the base system into place: %w", err)
+		return fmt.Errorf("putting %s into place: %w", folder, err)
 	}
-	fmt.Fprintf(log, "built the base system in %s\n", time.Since(start).Round(time.Second))
-	return folder, nil
+	return nil
 }
 
-func exists(path string) bool {
+// Exists reports whether a path exists.
+func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -138,15 +139,14 @@ var onFailure = []string{"ec2:DeleteVolume", "ec2:DescribeSubnets", "ec2:Describ
 // checkPolicy compares the calls of the build with the example's policy.
 func checkPolicy(t *testing.T, calls map[string]int) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(example, "policy.json"))
-	require.NoError(t, err)
+	text := testfile.Content(t, filepath.Join(example, "policy.json"))
 	var policy struct {
 		Statement []struct {
 			Sid    string
 			Action []string
 		}
 	}
-	require.NoError(t, json.Unmarshal(text, &policy))
+	require.NoError(t, json.Unmarshal([]byte(text), &policy))
 	var granted []string
 	for _, s := range policy.Statement {
 		if s.Sid != "Keys" { // EC2 calls KMS in the caller's name
@@ -161,9 +161,8 @@ func checkPolicy(t *testing.T, calls map[string]int) {
 func checkReports(t *testing.T, folder, source string) {
 	t.Helper()
 	for _, step := range []string{"provision", "scrub"} {
-		text, err := os.ReadFile(filepath.Join(folder, source+"-"+step+".json"))
-		require.NoError(t, err)
-		assert.True(t, json.Valid(text), string(text))
+		text := testfile.Content(t, filepath.Join(folder, source+"-"+step+".json"))
+		assert.True(t, json.Valid([]byte(text)), text)
 	}
 }
 
@@ -219,11 +218,10 @@ func goBuild(t *testing.T, args ...string) {
 // pack compresses a file; the archive is next to it.
 func pack(t *testing.T, file string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	require.NoError(t, err)
+	content := testfile.Content(t, file)
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
-	_, err = writer.Write(content)
+	_, err := writer.Write([]byte(content))
 	require.NoError(t, err)
 	require.NoError(t, writer.Close())
 	require.NoError(t, os.WriteFile(file+".gz", packed.Bytes(), 0o600))

@@ -13,15 +13,15 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 const commandFile = "../../examples/ssm/audit.yaml"
 
 func parseCommand(t *testing.T) Command {
 	t.Helper()
-	text, err := os.ReadFile(commandFile)
-	require.NoError(t, err)
-	c, err := ParseCommand(text)
+	text := testfile.Content(t, commandFile)
+	c, err := ParseCommand([]byte(text))
 	require.NoError(t, err)
 	require.Len(t, c.Steps, 1)
 	return c
@@ -103,9 +103,8 @@ func recipe() map[string]string {
 }
 
 func TestImageBuilderComponentIsValid(t *testing.T) {
-	text, err := os.ReadFile(componentFile)
-	require.NoError(t, err)
-	c, err := ParseComponent(text, recipe())
+	text := testfile.Content(t, componentFile)
+	c, err := ParseComponent([]byte(text), recipe())
 	require.NoError(t, err)
 	var names []string
 	for _, p := range c.Phases {
@@ -132,8 +131,7 @@ func TestImageBuilderComponentIsValid(t *testing.T) {
 // The stack sets the component's parameters, and refers only to what it
 // defines.
 func TestPipelineStackMatchesComponent(t *testing.T) {
-	text, err := os.ReadFile("../../examples/image-builder/pipeline.yaml")
-	require.NoError(t, err)
+	text := testfile.Content(t, "../../examples/image-builder/pipeline.yaml")
 	var stack struct {
 		Parameters map[string]any `yaml:"Parameters"`
 		Resources  map[string]struct {
@@ -141,7 +139,7 @@ func TestPipelineStackMatchesComponent(t *testing.T) {
 			Properties yaml.Node `yaml:"Properties"`
 		} `yaml:"Resources"`
 	}
-	require.NoError(t, yaml.Unmarshal(text, &stack))
+	require.NoError(t, yaml.Unmarshal([]byte(text), &stack))
 	known := map[string]bool{}
 	for name := range stack.Parameters {
 		known[name] = true
@@ -150,7 +148,7 @@ func TestPipelineStackMatchesComponent(t *testing.T) {
 		known[name] = true
 		assert.Regexp(t, `^AWS::(IAM|ImageBuilder)::`, r.Type)
 	}
-	for _, found := range regexp.MustCompile(`!Ref (\S+?)[\],}]*\s|\$\{([^}]+)\}`).FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile(`!Ref (\S+?)[\],}]*\s|\$\{([^}]+)\}`).FindAllStringSubmatch(text, -1) {
 		name := found[1] + found[2]
 		assert.True(t, known[name] || strings.HasPrefix(name, "AWS::"), "the stack defines no %s", name)
 	}

@@ -3,7 +3,6 @@
 package offline_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
@@ -23,13 +23,10 @@ func TestHardenedRoot(t *testing.T) {
 		filepath.Join(folder, "report.json")}
 	out, err := b.provision(t, options...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	tailoring, err := os.ReadFile(filepath.Join(b.root, manifest.TailoringPath))
-	require.NoError(t, err)
-	t.Logf("%s", tailoring)
-	assert.Contains(t, string(tailoring), "content_rule_kernel_module_overlayfs_disabled")
-	beside, err := os.ReadFile(filepath.Join(folder, "report.tailoring.xml"))
-	require.NoError(t, err)
-	assert.Equal(t, string(tailoring), string(beside))
+	tailoring := testfile.Content(t, filepath.Join(b.root, manifest.TailoringPath))
+	t.Logf("%s", []byte(tailoring))
+	assert.Contains(t, tailoring, "content_rule_kernel_module_overlayfs_disabled")
+	assert.Equal(t, tailoring, testfile.Content(t, filepath.Join(folder, "report.tailoring.xml")))
 	blocked, err := filepath.Glob(filepath.Join(b.root, "etc/modprobe.d/cramfs.conf"))
 	require.NoError(t, err)
 	assert.NotEmpty(t, blocked, "rules that no node needs off are on")
@@ -48,10 +45,9 @@ func TestHardenedRoot(t *testing.T) {
 		require.Zero(t, code, said)
 	}
 	nothing()
-	status, err := os.ReadFile(filepath.Join(b.root, "var/lib/dpkg/status"))
-	require.NoError(t, err)
+	status := testfile.Content(t, filepath.Join(b.root, "var/lib/dpkg/status"))
 	for _, gone := range []string{"openscap", "ssg-"} {
-		assert.NotContains(t, string(status), "Package: "+gone)
+		assert.NotContains(t, status, "Package: "+gone)
 	}
 	for _, gone := range []string{"usr/bin/oscap", "usr/share/xml/scap", "run/eksnode-hardening"} {
 		assert.NoDirExists(t, filepath.Join(b.root, gone))

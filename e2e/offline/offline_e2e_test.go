@@ -21,6 +21,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
@@ -130,9 +131,7 @@ func (b *bench) killed(t *testing.T, item, program string) {
 		}
 		return nil
 	}))
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	require.NoError(t, err)
-	assert.NotContains(t, string(mounts), b.root)
+	assert.NotContains(t, testfile.Content(t, "/proc/self/mountinfo"), b.root)
 }
 
 // chroot provisions a second copy of the base system in a chroot, as container builds and
@@ -148,11 +147,8 @@ mkdir -p run/systemd/resolve; cp "$1" run/systemd/resolve/stub-resolv.conf; shif
 exec chroot . /eksnode provision "$@"`, root, lab.Eksnode(t), b.Resolver}, b.options...)
 	out, err = b.Command(b.Ctx, "unshare", argv...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	sandboxed, err := os.ReadFile(filepath.Join(b.root, manifest.Path))
-	require.NoError(t, err)
-	here, err := os.ReadFile(filepath.Join(root, manifest.Path))
-	require.NoError(t, err)
-	assert.Equal(t, string(sandboxed), string(here))
+	sandboxed := testfile.Content(t, filepath.Join(b.root, manifest.Path))
+	assert.Equal(t, sandboxed, testfile.Content(t, filepath.Join(root, manifest.Path)))
 }
 
 func lines(text string) lab.Tree {
@@ -195,7 +191,6 @@ find etc/eks etc/modules-load.d etc/sysctl.d usr opt boot ! -type d ! -name grub
 	here, err := exec.CommandContext(b.Ctx, "sh", "-ec", fmt.Sprintf(state, b.root)).Output()
 	require.NoError(t, err)
 	assert.Empty(t, lines(string(here)).Since(lines(n.Sh(t, state, "/"))))
-	booted, err := os.ReadFile(filepath.Join(b.root, manifest.Path))
-	require.NoError(t, err)
-	assert.Equal(t, n.Sh(t, "cat "+manifest.Path), strings.TrimSpace(string(booted)))
+	booted := testfile.Content(t, filepath.Join(b.root, manifest.Path))
+	assert.Equal(t, n.Sh(t, "cat "+manifest.Path), strings.TrimSpace(booted))
 }

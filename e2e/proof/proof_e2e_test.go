@@ -28,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 var kills = flag.Int("kills", 4, "how often TestKilledProofsLeaveNothing kills a run")
@@ -177,17 +178,15 @@ func TestTheWholeProof(t *testing.T) {
 		assert.Empty(t, s.Differences, "%s: record the shapes with -update", s.Step)
 	}
 	if *update {
-		text, err := os.ReadFile(filepath.Join(o.folder, "shapes.json"))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile("shapes.json", text, 0o644))
+		text := testfile.Content(t, filepath.Join(o.folder, "shapes.json"))
+		require.NoError(t, os.WriteFile("shapes.json", []byte(text), 0o644))
 	}
 	assert.NotEmpty(t, r.Steps[0].Calls[0].Request, "the request ID of AWS")
 	assert.Empty(t, r.Left)
 	assert.Equal(t, before, all(w))
-	text, err := os.ReadFile(filepath.Join(o.folder, "report.md"))
-	require.NoError(t, err)
-	assert.Contains(t, string(text), "| nodegroup | ok |")
-	assert.Contains(t, string(text), "Nothing is left.")
+	text := testfile.Content(t, filepath.Join(o.folder, "report.md"))
+	assert.Contains(t, text, "| nodegroup | ok |")
+	assert.Contains(t, text, "Nothing is left.")
 
 	called := w.Count()
 	var document struct{ Statement []statement }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 var update = flag.Bool("update", false, "write the page and the schema")
@@ -31,18 +32,15 @@ func TestPageOfProofs(t *testing.T) {
 		if *update {
 			require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
 		}
-		got, err := os.ReadFile(name)
-		require.NoError(t, err)
-		assert.Equal(t, want, string(got), "%s: run make generate", name)
+		assert.Equal(t, want, testfile.Content(t, name), "%s: run make generate", name)
 	}
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	written := said.ReplaceAllLiteralString(string(readme), "> "+sentence(all))
-	if *update && written != string(readme) {
+	readme := testfile.Content(t, "../../README.md")
+	written := said.ReplaceAllLiteralString(readme, "> "+sentence(all))
+	if *update && written != readme {
 		require.NoError(t, os.WriteFile("../../README.md", []byte(written), 0o644))
 	}
-	assert.Equal(t, 1, len(said.FindAllString(string(readme), -1)), "README.md")
-	assert.Equal(t, written, string(readme), "README.md: run make generate")
+	assert.Equal(t, 1, len(said.FindAllString(readme, -1)), "README.md")
+	assert.Equal(t, written, readme, "README.md: run make generate")
 	for _, s := range []string{sentence(nil), sentence([]report{{}})} {
 		assert.Equal(t, "> "+s, said.FindString("> "+s+" More. **Bold.**"))
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -44,9 +44,8 @@ func TestGitleaksFindsNoMore(t *testing.T) {
 	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n"}
 	source := rand.New(rand.NewPCG(1, 2))
 	var shapes []shape
-	text, err := os.ReadFile("testdata/shapes.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &shapes))
+	text := testfile.Content(t, "testdata/shapes.json")
+	require.NoError(t, json.Unmarshal([]byte(text), &shapes))
 	for i, s := range shapes {
 		folder := filepath.Join("srv", strconv.Itoa(i)+"-"+s.Rule)
 		files[filepath.Join(folder, cmp.Or(s.File, "config"))] = s.sample(t, source)
@@ -81,19 +80,17 @@ func gitleaks(t *testing.T, program, root string) []leak {
 	report := filepath.Join(t.TempDir(), "report.json")
 	out, err := exec.CommandContext(t.Context(), program, "dir", "--exit-code", "0", "--no-banner", "--report-format", "json", "--report-path", report, root).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	text, err := os.ReadFile(report)
-	require.NoError(t, err)
+	text := testfile.Content(t, report)
 	var leaks []leak
-	require.NoError(t, json.Unmarshal(text, &leaks))
+	require.NoError(t, json.Unmarshal([]byte(text), &leaks))
 	return leaks
 }
 
 // rulesOf returns the ids of gitleaks' own rules, from the text in its program.
 func rulesOf(t *testing.T, program string) (ids []string) {
 	t.Helper()
-	text, err := os.ReadFile(program)
-	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`\n\[\[rules\]\]\nid = "([a-z0-9-]+)"\n`).FindAllSubmatch(text, -1) {
+	text := testfile.Content(t, program)
+	for _, m := range regexp.MustCompile(`\n\[\[rules\]\]\nid = "([a-z0-9-]+)"\n`).FindAllSubmatch([]byte(text), -1) {
 		ids = append(ids, string(m[1]))
 	}
 	require.Greater(t, len(ids), 200)
@@ -106,10 +103,9 @@ func secretsLeft(t *testing.T, root string) map[string]bool {
 	report := filepath.Join(t.TempDir(), "report.json")
 	out, code := run(t, "audit", "--root", root, "--rules", "secrets-left", "--report", report)
 	require.Equal(t, 1, code, "%s", out)
-	text, err := os.ReadFile(report)
-	require.NoError(t, err)
+	text := testfile.Content(t, report)
 	var got plan.Report
-	require.NoError(t, json.Unmarshal(text, &got))
+	require.NoError(t, json.Unmarshal([]byte(text), &got))
 	files := map[string]bool{}
 	for _, item := range got.Plan {
 		for _, f := range item.Findings {

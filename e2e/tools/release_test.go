@@ -45,7 +45,7 @@ func getting(t *testing.T, from release) (path, log string, err error) {
 		Name: "tool", module: "example.invalid/tool", packages: []string{"."}, output: named("tool"), release: from,
 		probe: probe{[]string{"--version"}, format("tool v%s")},
 	}}
-	path, err = one.get(t.Context(), cache{folder: t.TempDir()})
+	path, err = one.get(t.Context(), t.TempDir())
 	return path, out.String(), err
 }
 

@@ -52,7 +52,7 @@ func Build(ctx context.Context, name, version, arch string, log io.Writer) (stri
 		return "", fmt.Errorf("finding the cache folder: %w", err)
 	}
 	builder := builder{tool: tool, version: version, arch: arch, log: log}
-	path, err := builder.get(ctx, cache{folder: filepath.Join(home, "eksnode", "tools")})
+	path, err := builder.get(ctx, filepath.Join(home, "eksnode", "tools"))
 	if err != nil {
 		return "", fmt.Errorf("getting %s %s for %s: %w", name, version, arch, err)
 	}

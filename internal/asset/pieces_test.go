@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 const large = 3*pieceSize + 1
@@ -33,9 +34,7 @@ func TestALargeFileIsFetchedInPieces(t *testing.T) {
 	h := newMachine(t, nil)
 	_, err := Install(t.Context(), h.Host, hasty(), m.program(where), quietly)
 	require.NoError(t, err)
-	got, err := os.ReadFile(filepath.Join(h.root, "usr/bin/kubelet"))
-	require.NoError(t, err)
-	assert.Equal(t, sumOf(noise(large)), sumOf(got))
+	assert.Equal(t, sumOf(noise(large)), sumOf([]byte(testfile.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))))
 	asked := m.requests()[1:]
 	slices.Sort(asked)
 	assert.Equal(t, pieceRequests(), asked)
@@ -130,9 +129,7 @@ func TestFailedPiecesAreRetriedOrErrors(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			got, err := os.ReadFile(filepath.Join(h.root, "usr/bin/kubelet"))
-			require.NoError(t, err)
-			assert.Equal(t, sumOf(data), sumOf(got))
+			assert.Equal(t, sumOf(data), sumOf([]byte(testfile.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))))
 		})
 	}
 }

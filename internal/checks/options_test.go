@@ -2,7 +2,6 @@ package checks
 
 import (
 	"go/ast"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 // greeting is an option that a contributor might add.
@@ -48,9 +49,8 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	git("add", "--all")
 
 	spec := filepath.Join(repository, "provisioner/spec.go")
-	text, err := os.ReadFile(spec)
-	require.NoError(t, err)
-	before, after, found := strings.Cut(string(text), "\t// Prepare the node for Elastic Fabric Adapter.")
+	text := testfile.Content(t, spec)
+	before, after, found := strings.Cut(text, "\t// Prepare the node for Elastic Fabric Adapter.")
 	require.True(t, found)
 	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
 	in(t, repository, "go", "run", "./docs/generate")
@@ -61,9 +61,8 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 
 	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
 	assert.Regexp(t, `--greeting-text string +text that greets people who log in, such as hello\n`, help)
-	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/components/provisioner-eksnode.md"))
-	require.NoError(t, err)
-	assert.Contains(t, string(page), "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
+	page := testfile.Content(t, filepath.Join(repository, "docs/reference/components/provisioner-eksnode.md"))
+	assert.Contains(t, page, "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
 	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)
 	in(t, repository, "go", "test", "./plugin/eksnode", "-run", "TestGreeting")
 }

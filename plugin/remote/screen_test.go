@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -142,9 +143,8 @@ func TestControlCharactersInProbesAreEscaped(t *testing.T) {
 	err := b.session.Run(t.Context(), b.request)
 	require.ErrorContains(t, err, `\x1b]52`)
 	assert.Equal(t, show.Printable(err.Error()), err.Error())
-	data, err := os.ReadFile(b.report)
-	require.NoError(t, err)
-	assert.Equal(t, show.Printable(string(data)), string(data))
+	data := testfile.Content(t, b.report)
+	assert.Equal(t, show.Printable(data), data)
 }
 
 // An interrupted Packer kills its plugins. So the report file must say "unfinished"
@@ -194,9 +194,7 @@ func TestReportsAreReplacedAtomically(t *testing.T) {
 	require.NoError(t, k.begin(path, begun))
 	require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
 	require.NoError(t, k.write(plan.Report{Result: plan.OK}))
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.True(t, json.Valid(data))
+	assert.True(t, json.Valid([]byte(testfile.Content(t, path))))
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, left, 1, "no temporary file may stay")
@@ -241,8 +239,6 @@ func TestAReportCanBeASummary(t *testing.T) {
 		require.NoError(t, k.begin(path, plan.Report{Command: "scrub", Result: plan.Unfinished}))
 		require.NoError(t, k.write(plan.Report{Command: "scrub", Result: plan.OK}))
 		require.NoError(t, k.file.Close())
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		assert.Contains(t, string(text), want)
+		assert.Contains(t, testfile.Content(t, path), want)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 // target names things of the host, for the hostile package.
@@ -60,21 +62,18 @@ func TestAHostilePackageReachesNothing(t *testing.T) {
 	tried := strings.Count(said, ": refused") + strings.Count(said, ": succeeds")
 	assert.NotContains(t, said, "succeeds")
 	assert.Equal(t, len(tries(to)), tried, said)
-	after, err := os.ReadFile(outside)
-	require.NoError(t, err)
-	assert.Equal(t, "as it was", string(after))
+	assert.Equal(t, "as it was", testfile.Content(t, outside))
 }
 
 // pack makes the package in the root. Its script is this test.
 func pack(t *testing.T, root string, to target) {
 	t.Helper()
 	tree := t.TempDir()
-	self, err := os.ReadFile("/proc/self/exe")
-	require.NoError(t, err)
+	self := testfile.Content(t, "/proc/self/exe")
 	text, err := json.Marshal(to)
 	require.NoError(t, err)
 	for name, content := range map[string]string{
-		"attack": string(self), "attack.json": string(text), "DEBIAN/postinst": "#!/bin/sh\nexec /attack\n",
+		"attack": self, "attack.json": string(text), "DEBIAN/postinst": "#!/bin/sh\nexec /attack\n",
 		"DEBIAN/control": "Package: hostile\nVersion: 1\nArchitecture: all\nMaintainer: nobody\nDescription: leaves\n",
 	} {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(tree, name)), 0o755))

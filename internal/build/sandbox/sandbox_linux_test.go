@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 )
 
 // TestMain runs the script of a test when it is the process inside.
@@ -41,9 +43,8 @@ func makeRoot(t *testing.T) string {
 	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
-	program, err := os.ReadFile("/bin/busybox")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), program, 0o755))
+	program := testfile.Content(t, "/bin/busybox")
+	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), []byte(program), 0o755))
 	require.NoError(t, os.Symlink("../run/resolve/resolv.conf", filepath.Join(root, "etc/resolv.conf")))
 	return root
 }
@@ -58,8 +59,7 @@ func run(ctx context.Context, t *testing.T, root, script string) string {
 
 func TestProgramsInsideHaveWhatPackagesNeed(t *testing.T) {
 	root := makeRoot(t)
-	resolver, err := os.ReadFile(resolvConf)
-	require.NoError(t, err)
+	resolver := testfile.Content(t, resolvConf)
 	said := run(t.Context(), t, root, `PATH=/bin
 b() { busybox "$@" || echo "$* fails"; }
 b hostname; b cat /proc/1/comm; b ls /dev; b cat /etc/resolv.conf
@@ -68,7 +68,7 @@ b ls -d /sys/kernel; echo kept >/left
 `)
 	assert.NotContains(t, said, "fails")
 	assert.Contains(t, said, "localhost\n")
-	assert.Contains(t, said, "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\nurandom\nzero\n"+string(resolver)+"7\n/sys/kernel\n")
+	assert.Contains(t, said, "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\nurandom\nzero\n"+resolver+"7\n/sys/kernel\n")
 	for _, empty := range []string{"proc", "sys", "dev", "run", "tmp"} {
 		left, err := os.ReadDir(filepath.Join(root, empty))
 		require.NoError(t, err)
@@ -136,9 +136,7 @@ func TestASandboxEndsWithItsContext(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	cancel()
 	require.Error(t, <-done)
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	require.NoError(t, err)
-	assert.NotContains(t, string(mounts), root)
+	assert.NotContains(t, testfile.Content(t, "/proc/self/mountinfo"), root)
 }
 
 func TestARootWithoutAPlaceForTheResolverIsRefused(t *testing.T) {
@@ -148,7 +146,5 @@ func TestARootWithoutAPlaceForTheResolverIsRefused(t *testing.T) {
 	assert.Contains(t, said, "preparing the sandbox in "+root+": showing the host's resolver at /etc/resolv.conf, which must be a file or a link into /run")
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/resolv.conf"), []byte("own\n"), 0o644))
 	assert.NotContains(t, run(t.Context(), t, root, "busybox cat /etc/resolv.conf"), "own")
-	content, err := os.ReadFile(filepath.Join(root, "etc/resolv.conf"))
-	require.NoError(t, err)
-	assert.Equal(t, "own\n", string(content))
+	assert.Equal(t, "own\n", testfile.Content(t, filepath.Join(root, "etc/resolv.conf")))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
@@ -179,8 +180,7 @@ func TestTheRootPartitionIsAudited(t *testing.T) {
 					run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
 					path += ".qcow2"
 				}
-				before, err := os.ReadFile(path)
-				require.NoError(t, err)
+				before := testfile.Content(t, path)
 				r, err := audit(t, path)
 				require.NoError(t, err)
 				require.Equal(t, plan.Findings, r.Result)
@@ -190,9 +190,7 @@ func TestTheRootPartitionIsAudited(t *testing.T) {
 					found[p.Item] = true
 				}
 				require.True(t, found["kubelet-pki"], "the kubelet's state is found: %v", found)
-				after, err := os.ReadFile(path)
-				require.NoError(t, err)
-				require.True(t, string(before) == string(after), "the audit must not write")
+				require.True(t, before == testfile.Content(t, path), "the audit must not write")
 				require.NotContains(t, loops(t), path)
 			})
 		}

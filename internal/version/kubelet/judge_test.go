@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
@@ -173,9 +174,7 @@ func compare(t *testing.T, name, text string) {
 	if *update {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
-	old, err := os.ReadFile(name)
-	require.NoError(t, err)
-	assert.Equal(t, string(old), text)
+	assert.Equal(t, testfile.Content(t, name), text)
 }
 
 // judge builds the program against a kubelet's module and runs it.
@@ -184,10 +183,9 @@ func judge(t *testing.T, version string, minor int, all []start) judged {
 	folder := t.TempDir()
 	module, err := tools.Module(t.Context(), "k8s.io/kubernetes", version)
 	require.NoError(t, err)
-	source, err := os.ReadFile("testdata/judge/main.go")
-	require.NoError(t, err)
+	source := testfile.Content(t, "testdata/judge/main.go")
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "go.mod"), module, 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "main.go"), source, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "main.go"), []byte(source), 0o644))
 	type given struct {
 		Base   map[string]any
 		DropIn map[string]any `json:",omitempty"`
