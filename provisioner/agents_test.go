@@ -56,8 +56,7 @@ func publish(t *testing.T, h *host.Host, debs ...deb) {
 // bareDebian is Debian without the packages of every node.
 func bareDebian(t *testing.T) distros.Distro {
 	t.Helper()
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
 	d.Packages = map[distros.Role][]string{distros.Trust: {}}
 	return d
 }
@@ -72,10 +71,9 @@ func TestAgentsOfARepositoryStartAtBoot(t *testing.T) {
 			livetest.Run(t, func(t *testing.T, h *host.Host) {
 				alone(t)
 				publish(t, h, deb{"amazon-ssm-agent", "1", map[string]string{"lib/systemd/system/" + unit: serviceText}})
-				n, err := newNode(Spec{KubernetesVersion: "1.34.4", Agents: []string{"ssm"}}, bareDebian(t), "amd64")
-				require.NoError(t, err)
+				n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Agents: []string{"ssm"}}, bareDebian(t), "amd64")
 				items := []plan.Item{n.packages(), n.system()}
-				_, err = plan.Apply(t.Context(), h, items, nil)
+				_, err := plan.Apply(t.Context(), h, items, nil)
 				if wrong != "" {
 					require.ErrorContains(t, err, wrong)
 					return

@@ -92,8 +92,7 @@ func (s *source) requests() []string {
 // run, so its image root can be provisioned.
 func installedDebian(t *testing.T) (*host.Host, distros.Distro) {
 	t.Helper()
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
 	h := bare(t, d)
 	var status strings.Builder
 	for i, name := range d.AllPackages() {
@@ -201,9 +200,7 @@ func TestTheManifestDescribesTheMachine(t *testing.T) {
 	for _, path := range []string{"/var/lib/kubelet/kubeconfig", "/etc/kubernetes/kubelet/kubelet-config.json", "/etc/eks/containerd/containerd-config.toml", "/etc/eks/image-credential-provider/config.json"} {
 		tpl, ok := m.Template(path)
 		require.True(t, ok, path)
-		content, err := h.Content(path)
-		require.NoError(t, err)
-		assert.Equal(t, string(content), tpl.Content)
+		assert.Equal(t, content(t, h, path), tpl.Content)
 	}
 }
 
@@ -370,15 +367,13 @@ func TestADamagedManifestIsAnErrorWithTheRemedy(t *testing.T) {
 }
 
 func TestPackagesNeedTheLiveMachine(t *testing.T) {
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
-	_, err = apply(t, t.Context(), bare(t, d), d, Spec{KubernetesVersion: "1.34.4"})
+	d := distroOf(t, "debian")
+	_, err := apply(t, t.Context(), bare(t, d), d, Spec{KubernetesVersion: "1.34.4"})
 	require.ErrorIs(t, err, host.ErrMountedRoot)
 }
 
 func TestTheManifestReplacesTheRPMDatabaseOnAnImageRoot(t *testing.T) {
-	d, err := distros.ByID("amazonlinux2023")
-	require.NoError(t, err)
+	d := distroOf(t, "amazonlinux2023")
 	h := bare(t, d)
 	m := &manifest.Manifest{}
 	for _, name := range d.AllPackages() {

@@ -32,18 +32,15 @@ func TestContainerd2(t *testing.T) {
 	} {
 		t.Run(fixture, func(t *testing.T) {
 			d := releaseOf(t, fixture)
-			n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, d, "amd64")
-			require.NoError(t, err)
+			n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, d, "amd64")
 			assert.Equal(t, upstream, n.has("containerd"))
 			assert.Equal(t, upstream, n.has("runc"))
 			if d.NewestKubernetes == 0 {
-				byKubelet, err := newNode(Spec{KubernetesVersion: "1.36.3"}, d, "amd64")
-				require.NoError(t, err)
+				byKubelet := nodeFor(t, Spec{KubernetesVersion: "1.36.3"}, d, "amd64")
 				assert.Equal(t, n.packageNames(), byKubelet.packageNames(), "containerd 2 is the default from 1.36 on")
 				assert.Equal(t, upstream, byKubelet.has("containerd"))
 			}
-			plain, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
-			require.NoError(t, err)
+			plain := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 			units := 0
 			for _, f := range n.unitFiles() {
 				if filepath.Base(f.Path) == "containerd.service" {
@@ -63,8 +60,7 @@ func TestContainerd2(t *testing.T) {
 
 // The archives have the versions of the asset table, or of the field versions.
 func TestContainerd2WithACompleteVersion(t *testing.T) {
-	n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: "2", Versions: map[string]string{"containerd": "2.1.5"}}, releaseOf(t, "debian"), "arm64")
-	require.NoError(t, err)
+	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Containerd: "2", Versions: map[string]string{"containerd": "2.1.5"}}, releaseOf(t, "debian"), "arm64")
 	for _, d := range n.downloads {
 		if d.ID == "containerd" {
 			assert.Equal(t, "https://github.com/containerd/containerd/releases/download/v2.1.5/containerd-static-2.1.5-linux-arm64.tar.gz", d.URL)
@@ -76,8 +72,7 @@ func TestContainerd2WithACompleteVersion(t *testing.T) {
 func TestContainerdOfALine(t *testing.T) {
 	for value, want := range map[string]string{"2.3": "2.3.7", "2.4.1": "2.4.1"} {
 		for _, fixture := range []string{"debian", "amazonlinux2023", "rocky"} {
-			n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: value}, releaseOf(t, fixture), "amd64")
-			require.NoError(t, err)
+			n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Containerd: value}, releaseOf(t, fixture), "amd64")
 			assert.NotContains(t, n.packageNames(), "containerd")
 			at := slices.IndexFunc(n.downloads, func(d asset.Download) bool { return d.ID == "containerd" })
 			require.GreaterOrEqual(t, at, 0, fixture)
@@ -124,8 +119,7 @@ func TestContainerd2IsRefused(t *testing.T) {
 
 // An installed package keeps its unit, which would be the same file as upstream's.
 func TestContainerd2NeedsAMachineWithoutThePackage(t *testing.T) {
-	n, err := newNode(Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), "amd64")
-	require.NoError(t, err)
+	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), "amd64")
 	assert.Equal(t, []string{"containerd", "runc"}, n.replaced)
 	f := facts{systemd: true, proc: true, arch: "amd64"}
 	require.NoError(t, n.judge(f))
@@ -137,8 +131,7 @@ func TestContainerd2NeedsAMachineWithoutThePackage(t *testing.T) {
 
 // Without replaced packages, the package manager gets no empty list, which rpm refuses.
 func TestNothingReplacedAsksNoPackageManager(t *testing.T) {
-	n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, releaseOf(t, "rocky"), "amd64")
-	require.NoError(t, err)
+	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, releaseOf(t, "rocky"), "amd64")
 	n.distro.PackageManager = nil // would panic
 	h, err := host.Live()
 	require.NoError(t, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -18,10 +17,8 @@ func defaultsOf(t *testing.T, s Spec) map[string]string {
 	t.Helper()
 	s.KubernetesVersion = "1.36.3"
 	require.NoError(t, s.Validate())
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
-	n, err := newNode(s, d, "amd64")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
+	n := nodeFor(t, s, d, "amd64")
 	files := map[string]string{}
 	for _, f := range n.defaultsFiles() {
 		files[f.Path] = string(f.Content)

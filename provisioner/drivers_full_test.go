@@ -48,8 +48,7 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 		s := Spec{KubernetesVersion: "1.34.4", EFA: true, Neuron: true, Kernel: "linux-image-cloud-amd64",
 			Packages: []string{"dkms"}}
 		require.NoError(t, s.Validate())
-		n, err := newNode(s, bareDebian(t), "amd64")
-		require.NoError(t, err)
+		n := nodeFor(t, s, bareDebian(t), "amd64")
 		items := []plan.Item{n.packages(), n.kernel(), n.drivers()}
 		outcomes, err := plan.Apply(t.Context(), h, items, nil)
 		require.NoError(t, err)

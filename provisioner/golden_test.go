@@ -99,8 +99,7 @@ func TestNoGoldenPlanIsLeftBehind(t *testing.T) {
 }
 
 func TestPlanningChangesNothing(t *testing.T) {
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
 	h := bare(t, d)
 	items, err := Steps(Spec{KubernetesVersion: goldenVersion(d)}, d, Inputs{Arch: "arm64"})
 	require.NoError(t, err)
@@ -126,8 +125,7 @@ func requirePlanned(t *testing.T, list []plan.Planned) {
 func TestRowsOfAmazonsRecipe(t *testing.T) {
 	page := testfile.Content(t, "../docs/reference/options.md")
 	fields := testfile.Content(t, "../docs/reference/components/provisioner-eksnode.md")
-	d, err := distros.ByID("amazonlinux2023")
-	require.NoError(t, err)
+	d := distroOf(t, "amazonlinux2023")
 	s := everything(t, d)
 	items, err := Steps(s, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
@@ -146,4 +144,19 @@ func TestRowsOfAmazonsRecipe(t *testing.T) {
 		}
 	}
 	assert.Greater(t, count, 40)
+}
+
+func distroOf(t testing.TB, id string) distros.Distro {
+	t.Helper()
+	d, err := distros.ByID(id)
+	require.NoError(t, err)
+	return d
+}
+
+// nodeFor is the node of a spec that is valid.
+func nodeFor(t testing.TB, spec Spec, d distros.Distro, arch string) *node {
+	t.Helper()
+	n, err := newNode(spec, d, arch)
+	require.NoError(t, err)
+	return n
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
@@ -41,8 +40,7 @@ func TestImagesAreRequestedByDigest(t *testing.T) {
 // pacman -Syu removes the running kernel's modules, but containerd needs overlay
 // afterwards to unpack images.
 func TestOverlayIsLoadedBeforeAnUpgrade(t *testing.T) {
-	d, err := distros.ByID("arch")
-	require.NoError(t, err)
+	d := distroOf(t, "arch")
 	h := bare(t, d)
 	s := Spec{KubernetesVersion: "1.34.4", Containers: Containers{Images: []string{"registry.k8s.io/pause:3.10@" + digestA}}}
 	actions := pending(t, h, d, s)

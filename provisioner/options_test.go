@@ -93,8 +93,7 @@ var various = []string{"amazonlinux2023", "arch", "debian", "flatcar", "sles"}
 func TestGoldenPlansOfOptions(t *testing.T) {
 	for _, id := range various {
 		t.Run(id, func(t *testing.T) {
-			d, err := distros.ByID(id)
-			require.NoError(t, err)
+			d := distroOf(t, id)
 			items, err := Steps(everything(t, d), d, Inputs{Arch: "amd64"})
 			require.NoError(t, err)
 			var list []plan.Planned
@@ -158,10 +157,9 @@ func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
 			"efa: Flatcar Container Linux does not support it: it has no package manager\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := distros.ByID(test.distro)
-			require.NoError(t, err)
+			d := distroOf(t, test.distro)
 			test.spec.KubernetesVersion = "1.34.4"
-			_, err = Steps(test.spec, d, Inputs{Arch: "amd64"})
+			_, err := Steps(test.spec, d, Inputs{Arch: "amd64"})
 			require.EqualError(t, err, test.err)
 		})
 	}
@@ -210,17 +208,15 @@ func TestOptionsAreValidated(t *testing.T) {
 
 // A second run writes the options' files, lines and links unchanged.
 func TestOptionsAreInstalled(t *testing.T) {
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
 	h := bare(t, d)
 	write := func(name, text string) {
 		require.NoError(t, h.Files.WriteFile(name, []byte(text), host.Attributes{Mode: 0o640}))
 	}
 	write("/etc/login.defs", "MAIL_DIR /var/mail\n#UMASK 022\nUMASK\t\t022\nUID_MIN 1000\n")
 	write(nvidiaConfig, "#accept-nvidia-visible-devices-as-volume-mounts = false\n\n[nvidia-container-cli]\nload-kmods = true\n")
-	n, err := newNode(everything(t, d), d, "amd64")
-	require.NoError(t, err)
-	_, err = plan.Apply(t.Context(), h, []plan.Item{n.system(), n.sysctls()}, nil)
+	n := nodeFor(t, everything(t, d), d, "amd64")
+	_, err := plan.Apply(t.Context(), h, []plan.Item{n.system(), n.sysctls()}, nil)
 	require.NoError(t, err)
 	again, err := n.system().Plan(t.Context(), h)
 	require.NoError(t, err)
@@ -346,9 +342,8 @@ func TestKernelArguments(t *testing.T) {
 	require.NoError(t, h.Files.WriteFile("/oem/grub.cfg", []byte("set oem_id=\"ami\"\nset linux_append=\"$linux_append old\" # eksnode\n"), host.Attributes{Mode: 0o644}))
 	_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, nil)
 	require.NoError(t, err)
-	text, err := h.Content("/oem/grub.cfg")
-	require.NoError(t, err)
-	assert.Equal(t, "set oem_id=\"ami\"\nset linux_append=\"$linux_append quiet nvme_core.io_timeout=4294967295\" # eksnode\n", string(text))
+	text := content(t, h, "/oem/grub.cfg")
+	assert.Equal(t, "set oem_id=\"ami\"\nset linux_append=\"$linux_append quiet nvme_core.io_timeout=4294967295\" # eksnode\n", text)
 }
 
 func TestKernelArgumentsNeedABootLoader(t *testing.T) {
@@ -363,8 +358,7 @@ func TestKernelArgumentsNeedABootLoader(t *testing.T) {
 // is.
 func TestPackageVersionsAreMissingUntilTheyAreRight(t *testing.T) {
 	h, d := installedDebian(t)
-	n, err := newNode(Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{"containerd": "1.7.24-1"}}, d, "amd64")
-	require.NoError(t, err)
+	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{"containerd": "1.7.24-1"}}, d, "amd64")
 	have := map[string]string{}
 	for _, name := range n.packageNames() {
 		have[name] = "1"

@@ -30,11 +30,9 @@ func TestTheNextProvisionFinishesTheInstallation(t *testing.T) {
 		const policy = "/usr/sbin/policy-rc.d"
 		require.NoError(t, os.WriteFile(policy, []byte("#!/bin/sh\n# eksnode: no service starts while packages are installed\nexit 101\n"), 0o755))
 
-		d, err := distros.ByID("debian")
-		require.NoError(t, err)
+		d := distroOf(t, "debian")
 		d.Packages = map[distros.Role][]string{distros.Trust: {"dpkg"}} // no package is missing
-		n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
-		require.NoError(t, err)
+		n := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 		answer, err := n.packages().Plan(t.Context(), h)
 		require.NoError(t, err)
 		require.Len(t, answer.Actions, 1)

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 )
 
 func TestTheBuildsProxy(t *testing.T) {
@@ -32,10 +31,8 @@ func TestTheBuildsProxy(t *testing.T) {
 	// The package manager's commands have the proxy, and no file of the machine.
 	assert.Contains(t, s.proxyVariables(), "https_proxy="+address)
 	assert.Contains(t, s.proxyVariables(), "no_proxy=localhost,127.0.0.1,::1,169.254.169.254,fd00:ec2::254,127.0.0.2")
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
-	n, err := newNode(s, d, "amd64")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
+	n := nodeFor(t, s, d, "amd64")
 	for _, f := range n.writtenFiles() {
 		assert.NotContains(t, string(f.Content), "user:word")
 	}

@@ -60,14 +60,12 @@ func signedRepository(t *testing.T, h *host.Host, more ...string) (text, key str
 // repositories.
 func installing(t *testing.T, h *host.Host, s Spec) error {
 	t.Helper()
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
 	d.Packages = map[distros.Role][]string{distros.Trust: {"eksnode-extra"}}
 	s.KubernetesVersion = "1.34.4"
 	require.NoError(t, s.Validate())
 	require.NoError(t, s.supportedBy(d))
-	n, err := newNode(s, d, "amd64")
-	require.NoError(t, err)
+	n := nodeFor(t, s, d, "amd64")
 	if _, err := plan.Apply(t.Context(), h, []plan.Item{n.packages()}, nil); err != nil {
 		return err
 	}
@@ -155,14 +153,12 @@ func TestUnverifiedRepositoriesAreWarnings(t *testing.T) {
 		"debian": "Types: deb\nTrusted: yes\n", "fedora": "[x]\ngpgcheck = 0\n", "sles": "[x]\npkg_gpgcheck=off\n",
 		"arch": "[x]\nSigLevel = Optional TrustAll\n",
 	} {
-		d, err := distros.ByID(id)
-		require.NoError(t, err)
+		d := distroOf(t, id)
 		warnings := Spec{Repositories: map[string]string{"x": text}}.repositoryWarnings(d)
 		require.Len(t, warnings, 1, id)
 		assert.Contains(t, warnings[0], "nobody verifies the signatures of its packages")
 	}
-	d, err := distros.ByID("arch")
-	require.NoError(t, err)
+	d := distroOf(t, "arch")
 	assert.Empty(t, Spec{Repositories: map[string]string{"x": "[x]\nSigLevel = Required DatabaseOptional\n"}}.repositoryWarnings(d))
 }
 

@@ -19,10 +19,9 @@ func TestTheSBOMIsWrittenWhenSet(t *testing.T) {
 	require.NoError(t, err)
 	want, err := m.SBOM()
 	require.NoError(t, err)
-	have, err := h.Content(manifest.SBOMPath)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(have))
-	assert.Contains(t, string(have), `"purl": "pkg:deb/debian/containerd@1.0?distro=debian-12"`)
+	have := content(t, h, manifest.SBOMPath)
+	assert.Equal(t, string(want), have)
+	assert.Contains(t, have, `"purl": "pkg:deb/debian/containerd@1.0?distro=debian-12"`)
 	assert.Empty(t, pending(t, h, d, spec))
 
 	spec.SBOM = false

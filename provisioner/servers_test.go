@@ -47,9 +47,7 @@ func TestServersReplaceThoseOfTheImage(t *testing.T) {
 				_, err := plan.Apply(t.Context(), h, []plan.Item{n.system()}, nil)
 				require.NoError(t, err)
 				for file, want := range test.after {
-					text, err := h.Content(file)
-					require.NoError(t, err)
-					assert.Equal(t, want, string(text))
+					assert.Equal(t, want, content(t, h, file))
 				}
 			}
 		})

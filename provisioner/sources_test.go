@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
@@ -56,8 +55,7 @@ func TestTheSpecContainsTheLock(t *testing.T) {
 	var arrived Spec
 	require.NoError(t, json.Unmarshal(data, &arrived))
 	require.Equal(t, spec, arrived)
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
 	_, err = Steps(arrived, d, Inputs{Arch: "amd64"})
 	require.EqualError(t, err, `the lock file has no ecr-credential-provider for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`)
 	kubelet, err := asset.Table()[0].For(arrived.choice(asset.Table()[0], "amd64", "/usr/bin"))

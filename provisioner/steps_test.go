@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -21,25 +20,21 @@ import (
 
 func debianNode(t *testing.T, spec Spec) *node {
 	t.Helper()
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
-	n, err := newNode(spec, d, "amd64")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
+	n := nodeFor(t, spec, d, "amd64")
 	return n
 }
 
 func TestRefusedSteps(t *testing.T) {
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
-	_, err = Steps(Spec{}, d, Inputs{Arch: "amd64"})
+	d := distroOf(t, "debian")
+	_, err := Steps(Spec{}, d, Inputs{Arch: "amd64"})
 	require.EqualError(t, err, `kubernetes_version is missing; set a complete version, such as 1.36.3`)
 	_, err = Steps(Spec{KubernetesVersion: "1.34.4"}, d, Inputs{Arch: "386"})
 	require.EqualError(t, err, `the architecture "386" is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)`)
 }
 
 func TestEachStepIsAPhase(t *testing.T) {
-	d, err := distros.ByID("debian")
-	require.NoError(t, err)
+	d := distroOf(t, "debian")
 	items, err := Steps(Spec{KubernetesVersion: "1.34.4"}, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
 	seen := map[string]bool{}
@@ -135,9 +130,8 @@ func TestSetSysctl(t *testing.T) {
 	defer h.Close()
 	require.ErrorContains(t, setSysctl(h, "net.ipv4.ip_default_ttl", "banana"), "the kernel refuses this value: ")
 	require.NoError(t, setSysctl(h, "net.no.such", "1"), "another kernel may have it")
-	ttl, err := h.Content("/proc/sys/net/ipv4/ip_default_ttl")
-	require.NoError(t, err)
-	require.NoError(t, setSysctl(h, "net.ipv4.ip_default_ttl", strings.TrimSpace(string(ttl))))
+	ttl := content(t, h, "/proc/sys/net/ipv4/ip_default_ttl")
+	require.NoError(t, setSysctl(h, "net.ipv4.ip_default_ttl", strings.TrimSpace(ttl)))
 }
 
 // The builder machine keeps its kernel settings: 5128 huge pages take 10 GiB, and a
@@ -159,9 +153,8 @@ func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
 				assert.Equal(t, "untouched", text, name)
 			}
 		}
-		file, err := h.Content("/etc/sysctl.d/99-zz-eksnode.conf")
-		require.NoError(t, err)
-		assert.Contains(t, string(file), "\nvm.nr_hugepages = 5128\n", "the node has them from its next boot on")
+		file := content(t, h, "/etc/sysctl.d/99-zz-eksnode.conf")
+		assert.Contains(t, file, "\nvm.nr_hugepages = 5128\n", "the node has them from its next boot on")
 	})
 }
 

@@ -16,11 +16,9 @@ import (
 
 func nodeOf(t *testing.T, id string, spec Spec) *node {
 	t.Helper()
-	d, err := distros.ByID(id)
-	require.NoError(t, err)
+	d := distroOf(t, id)
 	spec.KubernetesVersion = "1.34.4"
-	n, err := newNode(spec, d, "amd64")
-	require.NoError(t, err)
+	n := nodeFor(t, spec, d, "amd64")
 	return n
 }
 
@@ -33,9 +31,8 @@ func TestSystemSettingsAreWritten(t *testing.T) {
 				d.Quirks[i].Removed = nil // removing needs the live machine
 			}
 			h := bare(t, d)
-			n, err := newNode(Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
-			require.NoError(t, err)
-			_, err = plan.Apply(t.Context(), h, []plan.Item{n.system()}, nil)
+			n := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
+			_, err := plan.Apply(t.Context(), h, []plan.Item{n.system()}, nil)
 			require.NoError(t, err)
 			again, err := n.system().Plan(t.Context(), h)
 			require.NoError(t, err)
@@ -152,9 +149,8 @@ func TestSettingsThatContradictTheDistribution(t *testing.T) {
 			`distro is "debian", but this machine is "arch"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := distros.ByID(test.distro)
-			require.NoError(t, err)
-			_, err = Steps(test.spec, d, Inputs{Arch: "amd64"})
+			d := distroOf(t, test.distro)
+			_, err := Steps(test.spec, d, Inputs{Arch: "amd64"})
 			require.EqualError(t, err, test.err)
 		})
 	}
@@ -175,9 +171,8 @@ func TestContainerdOfASystemExtensionStartsAtFirstBoot(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "/dev/null", to, "a file of the same name in /etc replaces the drop-in")
 
-	text, err := h.Content("/etc/systemd/system/containerd.service.d/10-eksnode-config.conf")
-	require.NoError(t, err)
-	assert.Equal(t, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd\n", string(text),
+	text := content(t, h, "/etc/systemd/system/containerd.service.d/10-eksnode-config.conf")
+	assert.Equal(t, "[Service]\nExecStart=\nExecStart=/usr/bin/containerd\n", text,
 		"containerd reads /etc/containerd/config.toml by default, and also starts without the file, as an import of images needs")
 }
 

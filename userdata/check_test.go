@@ -111,8 +111,7 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 			if name == "no boundary" {
 				family, want = "al2", "nothing calls /etc/eks/bootstrap.sh, so the machine joins no cluster|1: Content-Type: the boundary is missing"
 			}
-			r, err := Check([]byte(withAuthority(c.text)), family)
-			require.NoError(t, err)
+			r := checked(t, []byte(withAuthority(c.text)), family)
 			said := show.Each(r.Problems, func(p Problem) string { return p.String() })
 			assert.Equal(t, want, strings.Join(said, "|"))
 		})
@@ -123,8 +122,7 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 func TestPartAfterTheEndOfAWSsExample(t *testing.T) {
 	text, err := os.ReadFile("../bootstrap/nodeconfig/testdata/example.mime")
 	require.NoError(t, err)
-	r, err := Check(text, "")
-	require.NoError(t, err)
+	r := checked(t, text, "")
 	require.Len(t, r.Problems, 2)
 	assert.Equal(t, "14: spec.cluster.certificateAuthority: it holds no PEM certificate; use certificateAuthority.data of `aws eks describe-cluster` as it is", r.Problems[0].String())
 	assert.Contains(t, r.Problems[1].String(), "which in line 17 ended the last; no program reads the part")
@@ -214,9 +212,7 @@ func TestMergedUserDataMayBeIncomplete(t *testing.T) {
 			r, err := CheckMerged([]byte(c.text), c.family)
 			require.NoError(t, err)
 			assert.Empty(t, r.Problems)
-			r, err = Check([]byte(c.text), c.family)
-			require.NoError(t, err)
-			assert.True(t, r.Failed(), "without merging, the machine must not pass")
+			assert.True(t, checked(t, []byte(c.text), c.family).Failed(), "without merging, the machine must not pass")
 		})
 	}
 	assert.Equal(t, "error: the user data is empty: without the user data of EKS or Karpenter, the machine joins no cluster", said(t, "\n", ""))

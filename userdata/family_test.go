@@ -69,8 +69,7 @@ func decoded(t *testing.T, text string) []byte {
 }
 
 func TestNodeConfigRoundTrips(t *testing.T) {
-	text, err := Render("al2023", "", node())
-	require.NoError(t, err)
+	text := written(t, "al2023", "", node())
 	c, warnings, err := nodeconfig.Parse(text)
 	require.NoError(t, err)
 	assert.Empty(t, warnings)
@@ -84,8 +83,7 @@ func TestNodeConfigRoundTrips(t *testing.T) {
 }
 
 func TestBottlerocketRoundTrips(t *testing.T) {
-	text, err := Render("bottlerocket", "", node())
-	require.NoError(t, err)
+	text := written(t, "bottlerocket", "", node())
 	var document map[string]any
 	require.NoError(t, toml.Unmarshal(text, &document))
 	assert.Equal(t, map[string]any{"settings": map[string]any{"kubernetes": map[string]any{
@@ -98,8 +96,7 @@ func TestBottlerocketRoundTrips(t *testing.T) {
 }
 
 func TestRenderForWindows(t *testing.T) {
-	text, err := Render("windows", "", node())
-	require.NoError(t, err)
+	text := written(t, "windows", "", node())
 	assert.Equal(t, `<powershell>
 & "$env:ProgramFiles\Amazon\EKS\Start-EKSBootstrap.ps1" `+"`"+`
   -EKSClusterName 'my-cluster' `+"`"+`
@@ -127,17 +124,14 @@ func TestEveryFamilyPassesItsOwnCheck(t *testing.T) {
 		}
 		for _, inner := range carried {
 			t.Run(f.ID+"/"+inner, func(t *testing.T) {
-				text, err := Render(f.ID, inner, node())
-				require.NoError(t, err)
-				r, err := Check(text, "")
-				require.NoError(t, err)
+				text := written(t, f.ID, inner, node())
+				r := checked(t, text, "")
 				assert.Equal(t, f.ID, r.Family, "Check must recognize the family")
 				assert.Empty(t, r.Problems)
 				assert.Equal(t, "my-cluster", r.Cluster.Name)
 				assert.Equal(t, node().Cluster.Endpoint, r.Cluster.Endpoint)
 				assert.Equal(t, node().Cluster.CA, r.Cluster.CA)
-				again, err := Render(f.ID, inner, node())
-				require.NoError(t, err)
+				again := written(t, f.ID, inner, node())
 				assert.Equal(t, string(text), string(again), "the same description must give the same bytes")
 			})
 		}
@@ -153,12 +147,9 @@ func TestIPv6ClustersAreRendered(t *testing.T) {
 		}
 		text, err := Render(f.ID, "", n)
 		require.NoError(t, err, f.ID)
-		r, err := Check(text, "")
-		require.NoError(t, err)
-		assert.Empty(t, r.Problems, f.ID)
+		assert.Empty(t, checked(t, text, "").Problems, f.ID)
 	}
-	text, err := Render("al2", "", n)
-	require.NoError(t, err)
+	text := written(t, "al2", "", n)
 	assert.Contains(t, string(text), "--ip-family 'ipv6' \\\n  --service-ipv6-cidr 'fd00:1234::/108'")
 	assert.Equal(t, "fd00:1234::a", n.Cluster.DNS())
 }
@@ -200,11 +191,10 @@ func TestParseNodeReadsADescription(t *testing.T) {
 }
 
 func TestCompressedUserDataIsChecked(t *testing.T) {
-	text, err := Render("al2023", "", node())
-	require.NoError(t, err)
+	text := written(t, "al2023", "", node())
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
-	_, err = z.Write(text)
+	_, err := z.Write(text)
 	require.NoError(t, err)
 	require.NoError(t, z.Close())
 	for name, content := range map[string][]byte{
@@ -226,8 +216,7 @@ func TestCompressedUserDataIsChecked(t *testing.T) {
 func FuzzCheck(f *testing.F) {
 	for _, family := range Families() {
 		if !family.Carries {
-			text, err := Render(family.ID, "", node())
-			require.NoError(f, err)
+			text := written(f, family.ID, "", node())
 			f.Add(string(text), "")
 		}
 	}
@@ -320,4 +309,20 @@ func TestFormsOfWindowsUserData(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, said(t, c.text, "")) })
 	}
+}
+
+// written is the user data of a family.
+func written(t testing.TB, family, carried string, n Node) []byte {
+	t.Helper()
+	text, err := Render(family, carried, n)
+	require.NoError(t, err)
+	return text
+}
+
+// checked is the report on a text that can be read.
+func checked(t testing.TB, text []byte, family string) Report {
+	t.Helper()
+	r, err := Check(text, family)
+	require.NoError(t, err)
+	return r
 }

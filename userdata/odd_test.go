@@ -165,8 +165,7 @@ func TestUserDataAboveTheLimitOfEC2(t *testing.T) {
 func TestOutpostClustersAreRendered(t *testing.T) {
 	n := node()
 	n.Cluster.Outpost = "1234abcd-12ab-34cd-56ef-1234567890ab"
-	text, err := Render("al2023", "", n)
-	require.NoError(t, err)
+	text := written(t, "al2023", "", n)
 	c, _, err := nodeconfig.Parse(text)
 	require.NoError(t, err)
 	assert.True(t, c.Spec.Cluster.Outpost())
@@ -180,9 +179,7 @@ func TestOutpostClustersAreRendered(t *testing.T) {
 	assert.True(t, *a.Outpost)
 	assert.Equal(t, n.Cluster.Outpost, a.ClusterID)
 	for _, family := range []string{"al2", "ubuntu"} {
-		text, err := Render(family, "", n)
-		require.NoError(t, err)
-		assert.Contains(t, string(text), n.Cluster.Outpost)
+		assert.Contains(t, string(written(t, family, "", n)), n.Cluster.Outpost)
 	}
 	for family, want := range map[string]string{
 		"windows":      "writing user data for windows: cluster.outpost: EKS has no Windows nodes on Outposts",
@@ -200,8 +197,7 @@ func TestOutpostClustersAreRendered(t *testing.T) {
 func TestRenderedValuesAreQuoted(t *testing.T) {
 	n := node()
 	n.KubeletArgs = []string{`--system-reserved=cpu=100m,memory='1Gi'`, `--image-gc-high-threshold="85"`}
-	text, err := Render("al2", "", n)
-	require.NoError(t, err)
+	text := written(t, "al2", "", n)
 	parts := (&checker{report: &Report{}}).parts(string(text))
 	var words []string
 	s, err := readShell(parts[0].Text, "bash")
@@ -213,8 +209,7 @@ func TestRenderedValuesAreQuoted(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, args, words)
 
-	text, err = Render("windows", "", n)
-	require.NoError(t, err)
+	text = written(t, "windows", "", n)
 	assert.Contains(t, string(text), `memory=''1Gi'' --image-gc-high-threshold="85" --max-pods=58'`)
 	var given string
 	commands, _ := powershellCommands(strings.TrimPrefix(string(text), windowsOpen))
@@ -229,8 +224,7 @@ func TestRenderedValuesAreQuoted(t *testing.T) {
 
 	n.KubeletArgs = nil
 	n.Labels = map[string]string{"a.b/c": "d", "e": ""}
-	text, err = Render("bottlerocket", "", n)
-	require.NoError(t, err)
+	text = written(t, "bottlerocket", "", n)
 	var document struct {
 		Settings struct {
 			Kubernetes struct {

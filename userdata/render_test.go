@@ -23,8 +23,7 @@ func describe(t *testing.T, more string) Node {
 
 func rendered(t *testing.T, family, more string) string {
 	t.Helper()
-	text, err := Render(family, "", describe(t, more))
-	require.NoError(t, err)
+	text := written(t, family, "", describe(t, more))
 	return string(text)
 }
 
@@ -49,8 +48,7 @@ func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 	t.Run("terraform-aws-eks: Bottlerocket", func(t *testing.T) {
 		n := describe(t, "settings: {kernel: {lockdown: integrity}}\n")
 		n.Cluster.DNSAddresses = []string{"192.168.0.10", "169.254.20.10"}
-		text, err := Render("bottlerocket", "", n)
-		require.NoError(t, err)
+		text := written(t, "bottlerocket", "", n)
 		document, err := nodeconfig.ReadTOML(text)
 		require.NoError(t, err)
 		assert.Equal(t, "integrity", lookup(document, "settings", "kernel", "lockdown"))
@@ -94,8 +92,7 @@ func TestUserDataOfTerraformAndKarpenterCanBeRendered(t *testing.T) {
 	})
 	t.Run("Karpenter's class", func(t *testing.T) {
 		n := describe(t, kubelet+"ami: ami-0123456789abcdef0\nrole: r\n")
-		text, err := Render("karpenter", "al2023", n)
-		require.NoError(t, err)
+		text := written(t, "karpenter", "al2023", n)
 		assert.Contains(t, string(text), "  kubelet:\n    cpuCFSQuota: false\n")
 		assert.Contains(t, string(text), "    maxPods: 110\n    podsPerCore: 2\n")
 	})
@@ -178,8 +175,7 @@ func TestContradictionsAreRefused(t *testing.T) {
 		})
 	}
 	for _, more := range []string{"kubelet: {reservedSystemCPUs: '0'}\n", "kubeletArgs: [--reserved-cpus=0]\n"} {
-		text, err := Render("al2023", "", describe(t, more))
-		require.NoError(t, err)
+		text := written(t, "al2023", "", describe(t, more))
 		assert.Contains(t, string(text), "kubeReservedCgroup: \"\"\n", "the kubelet refuses reserved CPUs with reserved cgroups")
 	}
 	n := describe(t, "maxPods: 10\nsettings: {kubernetes: {max-pods: 20}}\n")
@@ -218,8 +214,7 @@ func FuzzRender(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := Check(text, "")
-		require.NoError(t, err)
+		r := checked(t, text, "")
 		assert.False(t, r.Failed(), "%v", r.Problems)
 		if family.ID == "al2023" {
 			c, _, err := nodeconfig.Parse(text)

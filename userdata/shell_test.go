@@ -258,8 +258,7 @@ func TestCheckOfBombsIsBounded(t *testing.T) {
 	}
 	_, err := Check([]byte(script+strings.Repeat("x", 2<<20)), "")
 	require.EqualError(t, err, "reading user data: the text has more than 1 MiB")
-	r, err := Check([]byte(script+strings.Repeat("/etc/eks/bootstrap.sh c --x y\n", 1000)), "")
-	require.NoError(t, err)
+	r := checked(t, []byte(script+strings.Repeat("/etc/eks/bootstrap.sh c --x y\n", 1000)), "")
 	var last int
 	for _, p := range r.Problems {
 		if p.Text == "further problems are not listed" {
@@ -270,8 +269,7 @@ func TestCheckOfBombsIsBounded(t *testing.T) {
 }
 
 func TestMessagesArePrintable(t *testing.T) {
-	r, err := Check([]byte("#cloud-config\n\"a\\nb\\e[2J\": 1\nruncmd: [/etc/eks/bootstrap.sh c]\n"), "")
-	require.NoError(t, err)
+	r := checked(t, []byte("#cloud-config\n\"a\\nb\\e[2J\": 1\nruncmd: [/etc/eks/bootstrap.sh c]\n"), "")
 	require.Len(t, r.Problems, 1)
 	assert.Equal(t, `2: a\nb\x1b[2J: unknown field; cloud-init passes over it`, r.Problems[0].String())
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestEveryFlagIsRead(t *testing.T) {
-	a, err := Parse([]string{
+	a := parsed(t, []string{
 		"--apiserver-endpoint", "https://a.example", "--b64-cluster-ca", "Y2E=", "--aws-api-retry-attempts", "5",
 		"--cluster-id", "id-1", "--enable-local-outpost", "true", "--container-runtime", "containerd",
 		"--docker-config-json", "{}", "--enable-docker-bridge", "true", "--containerd-config-file", "/tmp/c.toml",
@@ -18,7 +18,6 @@ func TestEveryFlagIsRead(t *testing.T) {
 		"--ip-family", "IPv6", "my-cluster", "--kubelet-extra-args", "--node-labels=a=b --v=3", "--local-disks", "raid10",
 		"--mount-bpf-fs", "false", "--use-max-pods", "false", "--pause-container-account", "123456789012", "--pause-container-version=3.10",
 	})
-	require.NoError(t, err)
 	yes := true
 	assert.Equal(t, &Arguments{
 		Cluster: "my-cluster", Endpoint: "https://a.example", CA: "Y2E=", RetryAttempts: 5, ClusterID: "id-1", Outpost: &yes,
@@ -59,8 +58,7 @@ func TestCallsInLaunchTemplatesAndGuides(t *testing.T) {
 		"empty extra arguments": {[]string{"c", "--kubelet-extra-args", " "}, func(a *Arguments) { a.Cluster = "c" }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := Parse(c.args)
-			require.NoError(t, err)
+			a := parsed(t, c.args)
 			want := New()
 			c.want(want)
 			assert.Equal(t, want, a)
@@ -96,11 +94,10 @@ func TestMistakesAreNamed(t *testing.T) {
 }
 
 func TestValuesAreChecked(t *testing.T) {
-	a, err := Parse([]string{
+	a := parsed(t, []string{
 		"a/b", "--apiserver-endpoint", "api-server-endpoint", "--b64-cluster-ca", "<ca>", "--dns-cluster-ip", "service-cidr.10",
 		"--service-ipv4-cidr", "fd00::/108", "--service-ipv6-cidr", "fd00::/108", "--ip-family", "ipv4", "--pause-container-version", "3 5",
 	})
-	require.NoError(t, err)
 	assert.EqualError(t, a.Validate(), `the cluster's name: "a/b" is not a cluster name: up to 100 letters, digits, - and _
 --apiserver-endpoint: "api-server-endpoint" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com
 --b64-cluster-ca: the value is not base64: illegal base64 data at input byte 0
@@ -108,21 +105,19 @@ func TestValuesAreChecked(t *testing.T) {
 --dns-cluster-ip: "service-cidr.10" is no address
 --service-ipv4-cidr: "fd00::/108" is no such network
 --ip-family: must be ipv6 if --service-ipv6-cidr is set`)
-	a, err = Parse([]string{"c", "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--ip-family", "ipv6"})
+	a, err := Parse([]string{"c", "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--ip-family", "ipv6"})
 	require.NoError(t, err)
 	assert.EqualError(t, a.Validate(), "--ip-family: ipv6 needs --service-ipv6-cidr or --dns-cluster-ip")
 }
 
 func TestRepeatedFlagsAreReported(t *testing.T) {
-	a, err := Parse([]string{"c", "--ip-family", "ipv4", "--ip-family=ipv4", "--use-max-pods", "true", "--use-max-pods", "false"})
-	require.NoError(t, err)
+	a := parsed(t, []string{"c", "--ip-family", "ipv4", "--ip-family=ipv4", "--use-max-pods", "true", "--use-max-pods", "false"})
 	assert.False(t, a.UseMaxPods)
 	assert.Equal(t, []string{"--use-max-pods is set twice; the last value is used"}, a.Warnings)
 }
 
 func TestOpenQuoteIsRefused(t *testing.T) {
-	a, err := Parse([]string{"c", "--kubelet-extra-args", `--node-labels="a=b --v=2`})
-	require.NoError(t, err)
+	a := parsed(t, []string{"c", "--kubelet-extra-args", `--node-labels="a=b --v=2`})
 	assert.EqualError(t, a.Validate(), `--kubelet-extra-args: " is not closed in --node-labels="a=b --v=2`)
 }
 
@@ -146,10 +141,9 @@ func TestControlCharactersAreRefused(t *testing.T) {
 			assert.NotContains(t, err.Error(), bad)
 		}
 	}
-	a, err := Parse([]string{"c", "--dns-cluster-ip", "fe80::1%a\nsearch b", "--kubelet-extra-args", `--a=b\`})
-	require.NoError(t, err)
+	a := parsed(t, []string{"c", "--dns-cluster-ip", "fe80::1%a\nsearch b", "--kubelet-extra-args", `--a=b\`})
 	assert.EqualError(t, a.Validate(), "--kubelet-extra-args: a flag must not end in \\, which takes away what follows\n--dns-cluster-ip: \"fe80::1%a\\nsearch b\" is no address")
-	_, err = Parse([]string{"c", "--a\x1b[2J"})
+	_, err := Parse([]string{"c", "--a\x1b[2J"})
 	assert.EqualError(t, err, `unknown flag --a\x1b[2J`)
 }
 
@@ -299,9 +293,14 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		assert.NotEmpty(t, a.Cluster)
-		again, err := Parse(args)
-		require.NoError(t, err)
-		assert.Equal(t, a, again)
+		assert.Equal(t, a, parsed(t, args))
 		_ = a.Validate() // must not panic
 	})
+}
+
+func parsed(t *testing.T, args []string) *Arguments {
+	t.Helper()
+	a, err := Parse(args)
+	require.NoError(t, err)
+	return a
 }
