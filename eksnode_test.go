@@ -17,7 +17,7 @@ import (
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -51,7 +51,7 @@ func TestOnlyOneRunChangesAMachine(t *testing.T) {
 	require.EqualError(t, err, r.Error)
 	assert.Equal(t, plan.Failure, r.Result)
 	assert.Regexp(t, `^another eksnode \(pid \d+: .+\) is working on `+root+`; run again when that has ended$`, r.Error)
-	assert.NotEmpty(t, testfile.Content(t, filepath.Join(root, "etc/machine-id")))
+	assert.NotEmpty(t, testkit.Content(t, filepath.Join(root, "etc/machine-id")))
 	for _, want := range []struct {
 		result plan.Result
 		run    func() (plan.Report, error)
@@ -267,7 +267,7 @@ func TestAProvisionAfterAScrubWarns(t *testing.T) {
 		assert.True(t, follows)
 		assert.Equal(t, plan.Findings, result())
 	}
-	text := testfile.Content(t, filepath.Join(root, "etc/eks/eksnode/scrubbed.json"))
+	text := testkit.Content(t, filepath.Join(root, "etc/eks/eksnode/scrubbed.json"))
 	assert.NotContains(t, text, "0123456789abcdef", "the record must not identify the machine")
 }
 

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -67,14 +67,14 @@ func (d deb) build(t *testing.T, h *host.Host) string {
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/conffiles"), []byte("/etc/"+d.name+".conf\n"), 0o644))
 	file := d.name + "_" + d.version + ".deb"
 	run(t, h, "dpkg-deb", "--root-owner-group", "--build", tree, filepath.Join(aptRepository, file))
-	data := testfile.Content(t, filepath.Join(aptRepository, file))
+	data := testkit.Content(t, filepath.Join(aptRepository, file))
 	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256([]byte(data)))
 }
 
 // signApt signs the index of the repository.
 func (s signer) signApt(t *testing.T, h *host.Host) {
 	t.Helper()
-	index := testfile.Content(t, filepath.Join(aptRepository, "Packages"))
+	index := testkit.Content(t, filepath.Join(aptRepository, "Packages"))
 	release := filepath.Join(aptRepository, "Release")
 	require.NoError(t, os.WriteFile(release, fmt.Appendf(nil, "Date: %s\nSHA256:\n %x %d Packages\n",
 		time.Now().UTC().Format(time.RFC1123), sha256.Sum256([]byte(index)), len(index)), 0o644))
@@ -102,7 +102,7 @@ func TestAptStartsNoServices(t *testing.T) {
 			postinst: "/usr/sbin/policy-rc.d containerd start; echo $? >/policy-says\n"})
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-service"}))
-		assert.Equal(t, "101\n", testfile.Content(t, "/policy-says"), "the policy must forbid services to start")
+		assert.Equal(t, "101\n", testkit.Content(t, "/policy-says"), "the policy must forbid services to start")
 		exists, err := h.Exists(policyPath)
 		require.NoError(t, err)
 		assert.False(t, exists, "the policy must be removed after the installation")
@@ -142,7 +142,7 @@ func TestAptUnpacksHalfInstalledDependenciesAgain(t *testing.T) {
 		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"}, deb{name: "eksnode-more", version: "1", extra: "Depends: eksnode-base\n"})
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb", aptRepository+"/eksnode-more_1.deb")
-		status := testfile.Content(t, dpkgStatus)
+		status := testkit.Content(t, dpkgStatus)
 		half := strings.Replace(status, "Package: eksnode-base\nStatus: install ok unpacked\n", "Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
 		require.NotEqual(t, status, half)
 		require.NoError(t, os.WriteFile(dpkgStatus, []byte(half), 0o644))
@@ -165,8 +165,8 @@ func TestAptKeepsEditedConfigurationAndOwnPolicy(t *testing.T) {
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
 		assert.Equal(t, "2", versionsOf(t, h, "eksnode-base")["eksnode-base"])
-		assert.Equal(t, "mine", testfile.Content(t, "/etc/eksnode-base.conf"))
-		assert.Equal(t, own, testfile.Content(t, policyPath))
+		assert.Equal(t, "mine", testkit.Content(t, "/etc/eksnode-base.conf"))
+		assert.Equal(t, own, testkit.Content(t, policyPath))
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -135,7 +135,7 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 	require.Empty(t, form.Unverified(form.Text("extra", text, true)))
 	file, keyFile := form.Named("extra")
 	install := func(key signer) error {
-		armored := testfile.Content(t, key.public)
+		armored := testkit.Content(t, key.public)
 		for name, content := range map[string]string{keyFile: armored, file: form.Text("extra", text, true)} {
 			require.NoError(t, h.Files.MkdirAll(filepath.Dir(name), 0o755))
 			require.NoError(t, h.Files.WriteFile(name, []byte(content), host.Attributes{Mode: 0o644}))
@@ -144,7 +144,7 @@ func (w workshop) extends(t *testing.T, h *host.Host) {
 			run(t, h, append(slices.Clone(form.Trust), keyFile)...)
 		}
 		if form.Conf != "" {
-			conf := testfile.Content(t, form.Conf)
+			conf := testkit.Content(t, form.Conf)
 			require.NoError(t, os.WriteFile(form.Conf, append([]byte(conf), form.Line+"\n"...), 0o644))
 		}
 		if err := w.pm.Refresh(t.Context(), h); err != nil {

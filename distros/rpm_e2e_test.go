@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -87,7 +87,7 @@ func signRpms(t *testing.T, h *host.Host, key signer, spoil bool) {
 		run(t, h, "cp", key.public, trusted)
 	}
 	publishRpms(t, h, "", true)
-	repo := testfile.Content(t, "/etc/yum.repos.d/made-here.repo")
+	repo := testkit.Content(t, "/etc/yum.repos.d/made-here.repo")
 	require.NoError(t, os.WriteFile("/etc/yum.repos.d/made-here.repo", append([]byte(repo), "gpgkey=file://"+trusted+"\n"...), 0o644))
 	require.NoError(t, os.RemoveAll("/var/cache/dnf"))
 }
@@ -147,7 +147,7 @@ func signIndex(t *testing.T, h *host.Host, key signer, spoil bool) {
 	index := rpmRepository + "/repodata/repomd.xml"
 	key.detached(t, h, index, index+".asc", "--armor")
 	if spoil {
-		require.NoError(t, os.WriteFile(index, append([]byte(testfile.Content(t, index)), '\n'), 0o644))
+		require.NoError(t, os.WriteFile(index, append([]byte(testkit.Content(t, index)), '\n'), 0o644))
 	}
 	if key.name == "trusted" {
 		run(t, h, "rpm", "--import", key.public)

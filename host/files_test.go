@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // image is an image root inside a folder that must not change.
@@ -54,7 +54,7 @@ func (i image) put(t *testing.T, name, content string) {
 
 func (i image) outsideIntact(t *testing.T) {
 	t.Helper()
-	assert.Equal(t, "outside", testfile.Content(t, filepath.Join(i.outside, "tree-evil", "secret")))
+	assert.Equal(t, "outside", testkit.Content(t, filepath.Join(i.outside, "tree-evil", "secret")))
 }
 
 func TestLinksStayInsideTheRoot(t *testing.T) {
@@ -110,7 +110,7 @@ func TestWritesThroughLinksStayInside(t *testing.T) {
 
 	i.link(t, "../../../../etc/real", "etc/alias")
 	require.NoError(t, i.Files.WriteFile("/etc/alias", []byte("new"), Attributes{Mode: 0o640}))
-	assert.Equal(t, "new", testfile.Content(t, filepath.Join(i.root, "etc/real")))
+	assert.Equal(t, "new", testkit.Content(t, filepath.Join(i.root, "etc/real")))
 	st, err := os.Lstat(filepath.Join(i.root, "etc/alias"))
 	require.NoError(t, err)
 	assert.Equal(t, fs.ModeSymlink, st.Mode().Type(), "the link must stay")

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // remover is one way to remove.
@@ -247,7 +249,7 @@ func TestErrorsNameTheFullDeepPath(t *testing.T) {
 	inode := stat(t, locked).Ino
 	t.Cleanup(func() { // it may have been moved
 		out := filepath.Join(i.root, "top")
-		run(t, "find", out, "-inum", itoa(inode), "-exec", "chattr", "-i", "{}", "+")
+		testkit.Run(t, "find", out, "-inum", itoa(inode), "-exec", "chattr", "-i", "{}", "+")
 	})
 	_, err := i.Files.RemoveTree("/top")
 	require.EqualError(t, err, "remove /"+deep+"/locked: operation not permitted (immutable or append-only? see lsattr; chattr -ia clears it)")
@@ -294,7 +296,7 @@ func TestErrorsOnAReadOnlyDiskHaveTheRemedy(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "state/deep/file"), []byte("x"), 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "config"), []byte("x"), 0o644))
-	run(t, "mount", "-o", "remount,ro", disk)
+	testkit.Run(t, "mount", "-o", "remount,ro", disk)
 	before := surrounding(t, disk, "")
 	h, err := Mounted(disk)
 	require.NoError(t, err)

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // surrounding records every file in a folder except those below except: kind, mode,
@@ -63,15 +64,9 @@ func newDisk(t *testing.T, mib int) (mountPoint string) {
 	mountPoint = filepath.Join(folder, "mnt")
 	require.NoError(t, os.Mkdir(mountPoint, 0o755))
 	file := filepath.Join(folder, "disk")
-	run(t, "truncate", "-s", fmt.Sprintf("%dM", mib), file)
-	run(t, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-I", "256", file)
-	run(t, "mount", "-o", "loop", file, mountPoint)
-	t.Cleanup(func() { run(t, "umount", mountPoint) })
+	testkit.Run(t, "truncate", "-s", fmt.Sprintf("%dM", mib), file)
+	testkit.Run(t, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-I", "256", file)
+	testkit.Run(t, "mount", "-o", "loop", file, mountPoint)
+	t.Cleanup(func() { testkit.Run(t, "umount", mountPoint) })
 	return mountPoint
-}
-
-func run(t *testing.T, name string, args ...string) {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	require.NoError(t, err, "%s %q: %s", name, args, out)
 }

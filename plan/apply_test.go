@@ -49,22 +49,6 @@ func (l *log) Begin(item, _ string, n int) {
 func (l *log) Progress(string, Action, int64, int64) {}
 func (l *log) End(o Outcome)                         { l.lines = append(l.lines, fmt.Sprintf("end %s %s", o.Item, o.Status)) }
 
-func TestApplyRunsOnlyWhatIsNeeded(t *testing.T) {
-	var a, b bool
-	b = true
-	items := []Item{flag{id: "a", phase: "1", on: &a}, flag{id: "b", phase: "2", on: &b}}
-	var l log
-	outcomes, err := Apply(t.Context(), nil, items, &l)
-	require.NoError(t, err)
-	assert.Equal(t, []Status{Done, Unchanged}, []Status{outcomes[0].Status, outcomes[1].Status})
-	assert.Equal(t, []string{"begin a 1", "end a done", "begin b 0", "end b unchanged"}, l.lines)
-
-	outcomes, err = Apply(t.Context(), nil, items, &log{})
-	require.NoError(t, err)
-	assert.Equal(t, Unchanged, outcomes[0].Status)
-	assert.Empty(t, Make(t.Context(), nil, items))
-}
-
 func TestAFailureSkipsLaterPhases(t *testing.T) {
 	var a, b, c bool
 	boom := errors.New("boom")
@@ -143,17 +127,6 @@ func TestAnActionWithoutEffectIsAFailure(t *testing.T) {
 	var a bool
 	_, err := Apply(t.Context(), nil, []Item{flag{id: "a", phase: "1", on: &a, stuck: true}}, &log{})
 	assert.EqualError(t, err, "a: verifying: still to do afterwards: write a (it is off)")
-}
-
-func TestACancelledRunSkipsRemainingItems(t *testing.T) {
-	var a bool
-	gone := errors.New("the packer host is gone")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(gone)
-	outcomes, err := Apply(ctx, nil, []Item{flag{id: "a", phase: "1", on: &a}}, &log{})
-	require.ErrorIs(t, err, gone)
-	assert.Equal(t, Skipped, outcomes[0].Status)
-	assert.False(t, a)
 }
 
 type actions []Action

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -70,7 +70,7 @@ func TestFilesGetContentAndMode(t *testing.T) {
 			st, err := os.Lstat(file)
 			require.NoError(t, err)
 			assert.Equal(t, os.FileMode(0o640), st.Mode(), "the path must be a regular file with this mode")
-			assert.Equal(t, "new\n", testfile.Content(t, file))
+			assert.Equal(t, "new\n", testkit.Content(t, file))
 		})
 	}
 }
@@ -124,7 +124,7 @@ func TestAbsentRemovesFilesAndFolders(t *testing.T) {
 // kept reads a report file.
 func kept(t *testing.T, path string) Report {
 	t.Helper()
-	text := testfile.Content(t, path)
+	text := testkit.Content(t, path)
 	var r Report
 	require.NoError(t, json.Unmarshal([]byte(text), &r))
 	return r
@@ -153,7 +153,7 @@ func TestAClaimedReportIsUnfinishedUntilWritten(t *testing.T) {
 	assert.Len(t, entries, 1)
 	require.NoError(t, f.Write(Report{Result: OK, Image: &Contents{Tailoring: "<x/>"}}))
 	require.NoError(t, f.Close())
-	assert.Equal(t, "<x/>", testfile.Content(t, filepath.Join(filepath.Dir(path), "report.tailoring.xml")))
+	assert.Equal(t, "<x/>", testkit.Content(t, filepath.Join(filepath.Dir(path), "report.tailoring.xml")))
 }
 
 // A second run is refused until the first run closes the file, also after the

@@ -20,7 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -110,7 +110,7 @@ func TestABuildBeginsWithAnAMI(t *testing.T) {
 	d.install(plugin)
 	a := newAccount(t)
 	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
-	shell := testfile.Content(t, "/bin/busybox")
+	shell := testkit.Content(t, "/bin/busybox")
 	folders := map[string]string{"bin/sh": shell, "proc/x": "", "sys/x": "", "dev/x": "", "run/x": "", "tmp/x": "", "etc/resolv.conf": ""}
 	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), folders)
 	made := func(source, name, more string) (string, *aws.Image) {
@@ -191,7 +191,7 @@ build {
 		assert.Contains(t, said, "audit clean: ")
 		assert.Contains(t, said, "AMIs were created: "+aws.Region+": "+node.ID+" us-east-1: "+there.ID)
 
-		text := testfile.Content(t, filepath.Join(d.folder, "packer-manifest.json"))
+		text := testkit.Content(t, filepath.Join(d.folder, "packer-manifest.json"))
 		var manifest struct {
 			Builds []struct {
 				ID   string `json:"artifact_id"`
@@ -301,7 +301,7 @@ func TestTheAuditNeedsRootAtTheStart(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
 	eachPacker(t, func(t *testing.T, d *workstation) {
 		d.folder = openFolder(t)
-		packer := testfile.Content(t, d.packer)
+		packer := testkit.Content(t, d.packer)
 		d.packer = filepath.Join(d.folder, "packer")
 		require.NoError(t, os.WriteFile(d.packer, []byte(packer), 0o755))
 		d.install(plugin)
@@ -361,7 +361,7 @@ func TestAnInterruptedImportLeavesNothing(t *testing.T) {
 		require.Eventually(t, func() bool { return len(a.ebs.IDs()) > 0 }, time.Minute, 10*time.Millisecond)
 		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
 		require.Error(t, cmd.Wait())
-		said := testfile.Content(t, log)
+		said := testkit.Content(t, log)
 		require.Eventually(t, func() bool { return len(a.ebs.IDs()) == 0 }, time.Minute, 10*time.Millisecond, said)
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -208,7 +208,7 @@ func (d *workstation) untouched() {
 }
 
 func (d *workstation) result() plan.Report {
-	data := testfile.Content(d.t, filepath.Join(d.folder, "report.json"))
+	data := testkit.Content(d.t, filepath.Join(d.folder, "report.json"))
 	var r plan.Report
 	require.NoError(d.t, json.Unmarshal([]byte(data), &r))
 	return r
@@ -316,7 +316,7 @@ func TestTwoBuildsCannotShareAReport(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *workstation) {
 		d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://done"`)
 		file := filepath.Join(d.folder, "node.pkr.hcl")
-		text := testfile.Content(t, file)
+		text := testkit.Content(t, file)
 		two := strings.Replace(text, `sources = ["null.x"]`, "sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
 		require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 		for _, parallel := range []string{"0", "1"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
@@ -30,7 +30,7 @@ func bare(t *testing.T, d distros.Distro) *host.Host { return bareOf(t, d.ID) }
 
 func bareOf(t *testing.T, release string) *host.Host {
 	t.Helper()
-	text := testfile.Content(t, filepath.Join("../distros/testdata", release+".os-release"))
+	text := testkit.Content(t, filepath.Join("../distros/testdata", release+".os-release"))
 	return hosttest.Root(t, map[string]string{"etc/os-release": text})
 }
 
@@ -123,8 +123,8 @@ func requirePlanned(t *testing.T, list []plan.Planned) {
 // What the page says of an image for users of Amazon's recipe is in the plan, the kernel
 // settings, or a field.
 func TestRowsOfAmazonsRecipe(t *testing.T) {
-	page := testfile.Content(t, "../docs/reference/options.md")
-	fields := testfile.Content(t, "../docs/reference/components/provisioner-eksnode.md")
+	page := testkit.Content(t, "../docs/reference/options.md")
+	fields := testkit.Content(t, "../docs/reference/components/provisioner-eksnode.md")
 	d := distroOf(t, "amazonlinux2023")
 	s := everything(t, d)
 	items, err := Steps(s, d, Inputs{Arch: "amd64"})

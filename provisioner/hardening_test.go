@@ -12,7 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -109,8 +109,8 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 		require.NoError(t, os.Remove("/unfit"))
 		require.NoError(t, apply(s))
 
-		assert.Equal(t, "0022\nAPT::Install-Recommends \"false\";\n", testfile.Content(t, "/hardened"))
-		text := testfile.Content(t, manifest.TailoringPath)
+		assert.Equal(t, "0022\nAPT::Install-Recommends \"false\";\n", testkit.Content(t, "/hardened"))
+		text := testkit.Content(t, manifest.TailoringPath)
 		var have struct {
 			Profile struct {
 				Extends     string `xml:"extends,attr"`

@@ -17,7 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -43,7 +43,7 @@ func signedRepository(t *testing.T, h *host.Host, more ...string) (text, key str
 	control := "Package: eksnode-extra\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n"
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644))
 	run("dpkg-deb", "--root-owner-group", "--build", tree, folder+"/extra.deb")
-	deb := testfile.Content(t, folder+"/extra.deb")
+	deb := testkit.Content(t, folder+"/extra.deb")
 	index := fmt.Appendf(nil, "%sFilename: ./extra.deb\nSize: %d\nSHA256: %x\n\n", control, len(deb), sha256.Sum256([]byte(deb)))
 	release := fmt.Appendf(nil, "Date: %s\nSHA256:\n %x %d Packages\n", time.Now().UTC().Format(time.RFC1123), sha256.Sum256(index), len(index))
 	require.NoError(t, os.WriteFile(folder+"/Packages", index, 0o644))
@@ -99,7 +99,7 @@ func TestRepositoriesAreForTheBuildOrForTheImage(t *testing.T) {
 
 		s.KeepRepositories = true
 		require.NoError(t, installing(t, h, s))
-		kept := testfile.Content(t, extraSource)
+		kept := testkit.Content(t, extraSource)
 		assert.Equal(t, "Types: deb\nSigned-By: "+extraKey+"\nURIs: file:/srv/extra\nSuites: ./\n", kept)
 
 		require.NoError(t, installing(t, h, Spec{}))

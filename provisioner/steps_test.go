@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -148,7 +148,7 @@ func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
 		_, err := plan.Apply(t.Context(), h, []plan.Item{n.sysctls()}, nil)
 		require.NoError(t, err)
 		for name := range n.allSysctls() {
-			text := testfile.Content(t, sysctlPath(name))
+			text := testkit.Content(t, sysctlPath(name))
 			if !strings.HasPrefix(name, "net.") {
 				assert.Equal(t, "untouched", text, name)
 			}
@@ -163,11 +163,11 @@ func TestTheBuilderMachineKeepsItsNetworksSettings(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		require.NoError(t, os.RemoveAll("/run/systemd/container"))
 		const ttl = "/proc/sys/net/ipv4/ip_default_ttl"
-		before := testfile.Content(t, ttl)
+		before := testkit.Content(t, ttl)
 		require.NoError(t, inOwnNetwork(func() error { return setSysctl(h, "net.ipv4.ip_default_ttl", "77") }))
 		n := debianNode(t, Spec{KubernetesVersion: "1.34.4", Sysctls: map[string]string{"net.ipv4.ip_default_ttl": "78"}})
 		require.NoError(t, n.trySysctls(h))
-		assert.Equal(t, before, testfile.Content(t, ttl))
+		assert.Equal(t, before, testkit.Content(t, ttl))
 		n.spec.Sysctls["net.ipv4.ip_default_ttl"] = "banana"
 		require.ErrorContains(t, n.trySysctls(h), "setting net.ipv4.ip_default_ttl = banana: the kernel refuses this value: ")
 	})

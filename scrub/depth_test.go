@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -179,12 +179,12 @@ func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
 	}))
 	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return bucket(tx, "k8s.io").DeleteBucket([]byte("containers")) }))
 	require.NoError(t, db.Close())
-	before := testfile.Content(t, name)
+	before := testkit.Content(t, name)
 	require.Contains(t, before, secret)
 
 	outcomes := apply(t, h, Spec{Only: []string{"containers-metadata"}})
 	assert.Equal(t, plan.Done, outcomes[0].Status)
-	after := testfile.Content(t, name)
+	after := testkit.Content(t, name)
 	assert.NotContains(t, after, secret)
 	assert.Equal(t, plan.Unchanged, apply(t, h, Spec{Only: []string{"containers-metadata"}})[0].Status)
 	assert.Len(t, after, len(before))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -23,8 +24,8 @@ import (
 func mounted(t *testing.T, at string, args ...string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(at, 0o755))
-	command(t, append(append([]string{"mount"}, args...), at)...)
-	t.Cleanup(func() { command(t, "umount", at) })
+	testkit.Run(t, "mount", append(args, at)...)
+	t.Cleanup(func() { testkit.Run(t, "umount", at) })
 }
 
 // partition mounts a new small file system on a folder and writes files into it.
@@ -34,8 +35,8 @@ func partition(t *testing.T, at, kind string, files map[string]string) {
 	if kind == "btrfs" {
 		size = "128M"
 	}
-	command(t, "truncate", "--size="+size, file)
-	command(t, "mkfs."+kind, "-q", file)
+	testkit.Run(t, "truncate", "--size="+size, file)
+	testkit.Run(t, "mkfs."+kind, "-q", file)
 	mounted(t, at, "-o", "loop", file)
 	hosttest.Lay(t, at, files)
 }
@@ -170,21 +171,21 @@ func TestSubvolumesAreScrubbed(t *testing.T) {
 	_, root := surrounded(t, common())
 	top := filepath.Join(t.TempDir(), "top")
 	file := filepath.Join(t.TempDir(), "disk")
-	command(t, "truncate", "--size=128M", file)
-	command(t, "mkfs.btrfs", "-q", file)
+	testkit.Run(t, "truncate", "--size=128M", file)
+	testkit.Run(t, "mkfs.btrfs", "-q", file)
 	require.NoError(t, os.Mkdir(top, 0o755))
-	command(t, "mount", "-o", "loop", file, top)
+	testkit.Run(t, "mount", "-o", "loop", file, top)
 	t.Cleanup(func() { _ = unix.Unmount(top, unix.MNT_DETACH) }) // gone when the test passes
 	device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", top))
 	for _, name := range []string{"@home", "@log, with a comma", "@data"} {
-		command(t, "btrfs", "subvolume", "create", filepath.Join(top, name))
+		testkit.Run(t, "btrfs", "subvolume", "create", filepath.Join(top, name))
 		hosttest.Lay(t, filepath.Join(top, name), map[string]string{"admin/.ssh/authorized_keys": "key", "x.log": "log", "folder/y.log": "log"})
 	}
 	mountAgain := func(subvolume, at string) { mounted(t, filepath.Join(root, at), "-o", "subvol="+subvolume, device) }
 	mountAgain("@home", "/home")
 	mountAgain("@data", "/data")
 	mounted(t, filepath.Join(root, "/var/log"), "--bind", filepath.Join(top, "@log, with a comma"))
-	command(t, "umount", top)
+	testkit.Run(t, "umount", top)
 	done, audit := result(t, root, Spec{Only: []string{"log-files", "authorized-keys"}})
 	assert.Equal(t, plan.OK, done.Result, done.Error)
 	assert.Equal(t, plan.Clean, audit.Result, findings(audit))
@@ -246,8 +247,8 @@ func TestBindMountedFilesAreKeptAndNamed(t *testing.T) {
 			files := common()
 			files[at[1:]] = "x"
 			_, root := surrounded(t, files)
-			command(t, "mount", "--bind", outside, filepath.Join(root, at))
-			t.Cleanup(func() { command(t, "umount", filepath.Join(root, at)) })
+			testkit.Run(t, "mount", "--bind", outside, filepath.Join(root, at))
+			t.Cleanup(func() { testkit.Run(t, "umount", filepath.Join(root, at)) })
 			done, audit := result(t, root, Spec{Only: []string{rule}})
 			assert.Equal(t, plan.Findings, done.Result)
 			assert.Contains(t, done.Error, at+" ("+rule+"): a bind mount of ")

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -29,21 +30,15 @@ import (
 func disk(t *testing.T, options string) (file, mountPoint string) {
 	t.Helper()
 	file, mountPoint = filepath.Join(t.TempDir(), "disk"), t.TempDir()
-	command(t, "truncate", "--size=16M", file)
-	command(t, "mke2fs", "-q", "-t", "ext4", file)
-	command(t, "mount", "-o", "loop,"+options, file, mountPoint)
+	testkit.Run(t, "truncate", "--size=16M", file)
+	testkit.Run(t, "mke2fs", "-q", "-t", "ext4", file)
+	testkit.Run(t, "mount", "-o", "loop,"+options, file, mountPoint)
 	t.Cleanup(func() {
 		if mounted := exec.Command("mountpoint", "-q", mountPoint).Run() == nil; mounted {
-			command(t, "umount", mountPoint)
+			testkit.Run(t, "umount", mountPoint)
 		}
 	})
 	return file, mountPoint
-}
-
-func command(t *testing.T, argv ...string) {
-	t.Helper()
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	require.NoError(t, err, "%v: %s", argv, out)
 }
 
 // Without a wipe, blocks of removed files keep their content.
@@ -63,7 +58,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 				require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/cni", strconv.Itoa(i)), []byte(canary), 0o644))
 				require.NoError(t, os.WriteFile(filepath.Join(root, "kept", strconv.Itoa(i)), []byte("kept"), 0o644))
 			}
-			command(t, "sync", "-f", root)
+			testkit.Run(t, "sync", "-f", root)
 			h, err := host.Mounted(root)
 			require.NoError(t, err)
 			items := selected(t, Spec{Only: []string{"hostname", "cni-state"}, WipeFreeSpace: wipes}, ToScrub)
@@ -75,7 +70,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 				assert.Equal(t, plan.Done, last.Status)
 			}
 			require.NoError(t, h.Close())
-			command(t, "umount", root)
+			testkit.Run(t, "umount", root)
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
 			left := bytes.Count(raw, []byte(canary))
@@ -114,28 +109,28 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 			const size = 150 << 20
 			file, folder := filepath.Join(t.TempDir(), "disk"), t.TempDir()
 			root := filepath.Join(folder, "root")
-			command(t, "truncate", "--size="+strconv.Itoa(size), file)
-			command(t, "mkfs.btrfs", "-q", file)
+			testkit.Run(t, "truncate", "--size="+strconv.Itoa(size), file)
+			testkit.Run(t, "mkfs.btrfs", "-q", file)
 			require.NoError(t, os.Mkdir(root, 0o755))
-			command(t, "mount", "-o", "loop,"+options, file, root)
-			t.Cleanup(func() { command(t, "umount", "--recursive", root) })
+			testkit.Run(t, "mount", "-o", "loop,"+options, file, root)
+			t.Cleanup(func() { testkit.Run(t, "umount", "--recursive", root) })
 			device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", root))
 			for _, at := range []string{"home", "var", "var/log"} {
-				command(t, "btrfs", "subvolume", "create", filepath.Join(root, "@"+filepath.Base(at)))
+				testkit.Run(t, "btrfs", "subvolume", "create", filepath.Join(root, "@"+filepath.Base(at)))
 				require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
-				command(t, "mount", "-o", options+",subvol=@"+filepath.Base(at), device, filepath.Join(root, at))
+				testkit.Run(t, "mount", "-o", options+",subvol=@"+filepath.Base(at), device, filepath.Join(root, at))
 			}
 			h := hosttest.Mounted(t, root)
 			canary := make([]byte, 1<<20) // random, so that it is on the disk as it is
 			_, _ = rand.Read(canary)
 			require.NoError(t, os.WriteFile(filepath.Join(root, "var/removed"), canary, 0o600))
-			command(t, "sync", "-f", root)
+			testkit.Run(t, "sync", "-f", root)
 			require.NoError(t, os.Remove(filepath.Join(root, "var/removed")))
 			written, err := h.ZeroFreeSpace(t.Context(), "/home", func(int64, int64) {})
 			require.NoError(t, err)
 			assert.Less(t, written, int64(size))
 			assert.Greater(t, written, int64(size)/4)
-			command(t, "sync", "-f", root)
+			testkit.Run(t, "sync", "-f", root)
 			raw, err := os.ReadFile(file)
 			require.NoError(t, err)
 			for at := 0; at < len(canary); at += 64 << 10 {

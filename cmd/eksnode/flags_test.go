@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -178,7 +178,7 @@ func TestInterruptedRunsReportTheInterrupt(t *testing.T) {
 			code := run(ctx, append(c.args, "--root", root, "--report", report), nil, &out, &errOut)
 			assert.Equal(t, c.code, code, errOut.String())
 			assert.Regexp(t, `^interrupted: 0 of \d+ rules changed, 0 actions\n$`, out.String())
-			text := testfile.Content(t, report)
+			text := testkit.Content(t, report)
 			assert.Contains(t, text, c.result)
 			assert.Contains(t, text, "interrupt signal received")
 			assert.FileExists(t, filepath.Join(root, "etc/hostname"))
@@ -221,7 +221,7 @@ func TestImagesAreLockedByDigest(t *testing.T) {
 	digest, ok := l.Image(text)
 	assert.True(t, ok)
 	assert.Equal(t, first, digest)
-	before := testfile.Content(t, file)
+	before := testkit.Content(t, file)
 	for image, want := range map[string]string{
 		text + "@" + first: "eksnode: locking the image " + text + "@" + first + ": the digest of the tag is now " + second + "; use this digest, or leave out the digest\n",
 		"pause:3.10":       "eksnode: --images: \"pause:3.10\" names no registry; write the full name, such as docker.io/library/busybox:1.37\n",
@@ -232,7 +232,7 @@ func TestImagesAreLockedByDigest(t *testing.T) {
 	}
 	_, _, wrong = lock(strings.Replace(text, ":1.2", ":1.3", 1))
 	assert.Contains(t, wrong, "the registry does not have the image")
-	assert.Equal(t, before, testfile.Content(t, file))
+	assert.Equal(t, before, testkit.Content(t, file))
 	_, said, _ = lock(text)
 	assert.Equal(t, "changed   image "+text+", "+second+"\n", said)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -42,9 +42,9 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		name := strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"
-		page := testfile.Content(t, filepath.Join(folder, name))
+		page := testkit.Content(t, filepath.Join(folder, name))
 		pages++
-		assert.Equal(t, page, testfile.Content(t, filepath.Join(again, name)), name)
+		assert.Equal(t, page, testkit.Content(t, filepath.Join(again, name)), name)
 		assert.Contains(t, page, `"1" "Dec 2025" "eksnode `, name)
 		assert.Contains(t, page, c.Short, name)
 		assert.NotContains(t, page, "Auto generated", name)

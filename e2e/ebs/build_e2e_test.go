@@ -22,7 +22,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -139,7 +139,7 @@ var onFailure = []string{"ec2:DeleteVolume", "ec2:DescribeSubnets", "ec2:Describ
 // checkPolicy compares the calls of the build with the example's policy.
 func checkPolicy(t *testing.T, calls map[string]int) {
 	t.Helper()
-	text := testfile.Content(t, filepath.Join(example, "policy.json"))
+	text := testkit.Content(t, filepath.Join(example, "policy.json"))
 	var policy struct {
 		Statement []struct {
 			Sid    string
@@ -161,7 +161,7 @@ func checkPolicy(t *testing.T, calls map[string]int) {
 func checkReports(t *testing.T, folder, source string) {
 	t.Helper()
 	for _, step := range []string{"provision", "scrub"} {
-		text := testfile.Content(t, filepath.Join(folder, source+"-"+step+".json"))
+		text := testkit.Content(t, filepath.Join(folder, source+"-"+step+".json"))
 		assert.True(t, json.Valid([]byte(text)), text)
 	}
 }
@@ -218,7 +218,7 @@ func goBuild(t *testing.T, args ...string) {
 // pack compresses a file; the archive is next to it.
 func pack(t *testing.T, file string) string {
 	t.Helper()
-	content := testfile.Content(t, file)
+	content := testkit.Content(t, file)
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	_, err := writer.Write([]byte(content))

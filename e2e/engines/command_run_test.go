@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
@@ -28,8 +29,7 @@ func release(t *testing.T) (folder, archive, digest string) {
 	t.Helper()
 	folder, archive = t.TempDir(), "eksnode_v"+releaseVersion+"_linux_"+runtime.GOARCH+".tar.gz"
 	program := lab.Eksnode(t)
-	out, err := exec.Command("tar", "-czf", filepath.Join(folder, archive), "-C", filepath.Dir(program), filepath.Base(program)).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "tar", "-czf", filepath.Join(folder, archive), "-C", filepath.Dir(program), filepath.Base(program))
 	return folder, archive, manifest.Sum([]byte(lab.Content(t, filepath.Join(folder, archive))))
 }
 
@@ -49,8 +49,7 @@ func TestRunCommandScriptAuditsImageRoots(t *testing.T) {
 		return root
 	}
 	scrubbed := image(t)
-	out, err := exec.CommandContext(t.Context(), lab.Eksnode(t), "scrub", "--yes", "--root", scrubbed).CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, lab.Eksnode(t), "scrub", "--yes", "--root", scrubbed)
 
 	for name, c := range map[string]struct {
 		values map[string]string

@@ -13,14 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const commandFile = "../../examples/ssm/audit.yaml"
 
 func parseCommand(t *testing.T) Command {
 	t.Helper()
-	text := testfile.Content(t, commandFile)
+	text := testkit.Content(t, commandFile)
 	c, err := ParseCommand([]byte(text))
 	require.NoError(t, err)
 	require.Len(t, c.Steps, 1)
@@ -103,7 +103,7 @@ func recipe() map[string]string {
 }
 
 func TestImageBuilderComponentIsValid(t *testing.T) {
-	text := testfile.Content(t, componentFile)
+	text := testkit.Content(t, componentFile)
 	c, err := ParseComponent([]byte(text), recipe())
 	require.NoError(t, err)
 	var names []string
@@ -131,7 +131,7 @@ func TestImageBuilderComponentIsValid(t *testing.T) {
 // The stack sets the component's parameters, and refers only to what it
 // defines.
 func TestPipelineStackMatchesComponent(t *testing.T) {
-	text := testfile.Content(t, "../../examples/image-builder/pipeline.yaml")
+	text := testkit.Content(t, "../../examples/image-builder/pipeline.yaml")
 	var stack struct {
 		Parameters map[string]any `yaml:"Parameters"`
 		Resources  map[string]struct {

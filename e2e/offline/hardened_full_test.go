@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
@@ -23,10 +23,10 @@ func TestHardenedRoot(t *testing.T) {
 		filepath.Join(folder, "report.json")}
 	out, err := b.provision(t, options...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	tailoring := testfile.Content(t, filepath.Join(b.root, manifest.TailoringPath))
+	tailoring := testkit.Content(t, filepath.Join(b.root, manifest.TailoringPath))
 	t.Logf("%s", []byte(tailoring))
 	assert.Contains(t, tailoring, "content_rule_kernel_module_overlayfs_disabled")
-	assert.Equal(t, tailoring, testfile.Content(t, filepath.Join(folder, "report.tailoring.xml")))
+	assert.Equal(t, tailoring, testkit.Content(t, filepath.Join(folder, "report.tailoring.xml")))
 	blocked, err := filepath.Glob(filepath.Join(b.root, "etc/modprobe.d/cramfs.conf"))
 	require.NoError(t, err)
 	assert.NotEmpty(t, blocked, "rules that no node needs off are on")
@@ -45,7 +45,7 @@ func TestHardenedRoot(t *testing.T) {
 		require.Zero(t, code, said)
 	}
 	nothing()
-	status := testfile.Content(t, filepath.Join(b.root, "var/lib/dpkg/status"))
+	status := testkit.Content(t, filepath.Join(b.root, "var/lib/dpkg/status"))
 	for _, gone := range []string{"openscap", "ssg-"} {
 		assert.NotContains(t, status, "Package: "+gone)
 	}

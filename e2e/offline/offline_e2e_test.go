@@ -21,7 +21,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
@@ -131,7 +131,7 @@ func (b *bench) killed(t *testing.T, item, program string) {
 		}
 		return nil
 	}))
-	assert.NotContains(t, testfile.Content(t, "/proc/self/mountinfo"), b.root)
+	assert.NotContains(t, testkit.Content(t, "/proc/self/mountinfo"), b.root)
 }
 
 // chroot provisions a second copy of the base system in a chroot, as container builds and
@@ -147,8 +147,8 @@ mkdir -p run/systemd/resolve; cp "$1" run/systemd/resolve/stub-resolv.conf; shif
 exec chroot . /eksnode provision "$@"`, root, lab.Eksnode(t), b.Resolver}, b.options...)
 	out, err = b.Command(b.Ctx, "unshare", argv...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	sandboxed := testfile.Content(t, filepath.Join(b.root, manifest.Path))
-	assert.Equal(t, sandboxed, testfile.Content(t, filepath.Join(root, manifest.Path)))
+	sandboxed := testkit.Content(t, filepath.Join(b.root, manifest.Path))
+	assert.Equal(t, sandboxed, testkit.Content(t, filepath.Join(root, manifest.Path)))
 }
 
 func lines(text string) lab.Tree {
@@ -191,6 +191,6 @@ find etc/eks etc/modules-load.d etc/sysctl.d usr opt boot ! -type d ! -name grub
 	here, err := exec.CommandContext(b.Ctx, "sh", "-ec", fmt.Sprintf(state, b.root)).Output()
 	require.NoError(t, err)
 	assert.Empty(t, lines(string(here)).Since(lines(n.Sh(t, state, "/"))))
-	booted := testfile.Content(t, filepath.Join(b.root, manifest.Path))
+	booted := testkit.Content(t, filepath.Join(b.root, manifest.Path))
 	assert.Equal(t, n.Sh(t, "cat "+manifest.Path), strings.TrimSpace(booted))
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 var kills = flag.Int("kills", 4, "how often TestKilledProofsLeaveNothing kills a run")
@@ -178,13 +178,13 @@ func TestTheWholeProof(t *testing.T) {
 		assert.Empty(t, s.Differences, "%s: record the shapes with -update", s.Step)
 	}
 	if *update {
-		text := testfile.Content(t, filepath.Join(o.folder, "shapes.json"))
+		text := testkit.Content(t, filepath.Join(o.folder, "shapes.json"))
 		require.NoError(t, os.WriteFile("shapes.json", []byte(text), 0o644))
 	}
 	assert.NotEmpty(t, r.Steps[0].Calls[0].Request, "the request ID of AWS")
 	assert.Empty(t, r.Left)
 	assert.Equal(t, before, all(w))
-	text := testfile.Content(t, filepath.Join(o.folder, "report.md"))
+	text := testkit.Content(t, filepath.Join(o.folder, "report.md"))
 	assert.Contains(t, text, "| nodegroup | ok |")
 	assert.Contains(t, text, "Nothing is left.")
 

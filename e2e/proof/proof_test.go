@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 var update = flag.Bool("update", false, "write the page and the schema")
@@ -32,9 +32,9 @@ func TestPageOfProofs(t *testing.T) {
 		if *update {
 			require.NoError(t, os.WriteFile(name, []byte(want), 0o644))
 		}
-		assert.Equal(t, want, testfile.Content(t, name), "%s: run make generate", name)
+		assert.Equal(t, want, testkit.Content(t, name), "%s: run make generate", name)
 	}
-	readme := testfile.Content(t, "../../README.md")
+	readme := testkit.Content(t, "../../README.md")
 	written := said.ReplaceAllLiteralString(readme, "> "+sentence(all))
 	if *update && written != readme {
 		require.NoError(t, os.WriteFile("../../README.md", []byte(written), 0o644))

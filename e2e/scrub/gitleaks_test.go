@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -44,7 +44,7 @@ func TestGitleaksFindsNoMore(t *testing.T) {
 	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/passwd": "root:x:0:0:root:/root:/bin/bash\n"}
 	source := rand.New(rand.NewPCG(1, 2))
 	var shapes []shape
-	text := testfile.Content(t, "testdata/shapes.json")
+	text := testkit.Content(t, "testdata/shapes.json")
 	require.NoError(t, json.Unmarshal([]byte(text), &shapes))
 	for i, s := range shapes {
 		folder := filepath.Join("srv", strconv.Itoa(i)+"-"+s.Rule)
@@ -80,7 +80,7 @@ func gitleaks(t *testing.T, program, root string) []leak {
 	report := filepath.Join(t.TempDir(), "report.json")
 	out, err := exec.CommandContext(t.Context(), program, "dir", "--exit-code", "0", "--no-banner", "--report-format", "json", "--report-path", report, root).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	text := testfile.Content(t, report)
+	text := testkit.Content(t, report)
 	var leaks []leak
 	require.NoError(t, json.Unmarshal([]byte(text), &leaks))
 	return leaks
@@ -89,7 +89,7 @@ func gitleaks(t *testing.T, program, root string) []leak {
 // rulesOf returns the ids of gitleaks' own rules, from the text in its program.
 func rulesOf(t *testing.T, program string) (ids []string) {
 	t.Helper()
-	text := testfile.Content(t, program)
+	text := testkit.Content(t, program)
 	for _, m := range regexp.MustCompile(`\n\[\[rules\]\]\nid = "([a-z0-9-]+)"\n`).FindAllSubmatch([]byte(text), -1) {
 		ids = append(ids, string(m[1]))
 	}
@@ -103,7 +103,7 @@ func secretsLeft(t *testing.T, root string) map[string]bool {
 	report := filepath.Join(t.TempDir(), "report.json")
 	out, code := run(t, "audit", "--root", root, "--rules", "secrets-left", "--report", report)
 	require.Equal(t, 1, code, "%s", out)
-	text := testfile.Content(t, report)
+	text := testkit.Content(t, report)
 	var got plan.Report
 	require.NoError(t, json.Unmarshal([]byte(text), &got))
 	files := map[string]bool{}

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // files lists the files below a folder.
@@ -42,7 +42,7 @@ func TestTheCacheFetchesOnce(t *testing.T) {
 		kept, err := c.Get(t.Context(), m.program(where), quietly)
 		require.NoError(t, err)
 		assert.Equal(t, Kept{Path: filepath.Join(dir, "sha256", sumOf(data)), Size: large, SHA256: sumOf(data)}, kept)
-		assert.Equal(t, sumOf(data), sumOf([]byte(testfile.Content(t, kept.Path))))
+		assert.Equal(t, sumOf(data), sumOf([]byte(testkit.Content(t, kept.Path))))
 	}
 	assert.Len(t, m.requests(), 4+2, "four pieces, and the checksum file each time")
 	assert.Equal(t, []string{"sha256/" + sumOf(data)}, files(t, dir))
@@ -50,7 +50,7 @@ func TestTheCacheFetchesOnce(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "sha256", sumOf(data)), []byte("damaged"), 0o644))
 	kept, err := c.Get(t.Context(), m.program(where), quietly)
 	require.NoError(t, err)
-	assert.Equal(t, sumOf(data), sumOf([]byte(testfile.Content(t, kept.Path))), "a damaged file is fetched again")
+	assert.Equal(t, sumOf(data), sumOf([]byte(testkit.Content(t, kept.Path))), "a damaged file is fetched again")
 }
 
 func TestTheCacheResumesInterruptedDownloads(t *testing.T) {
@@ -94,7 +94,7 @@ func TestTheCacheResumesInterruptedDownloads(t *testing.T) {
 			next.put(where, data)
 			kept, err := NewCache(dir, f).Get(t.Context(), next.program(where), quietly)
 			require.NoError(t, err)
-			assert.Equal(t, sum, sumOf([]byte(testfile.Content(t, kept.Path))))
+			assert.Equal(t, sum, sumOf([]byte(testkit.Content(t, kept.Path))))
 			assert.True(t, strings.HasPrefix(next.requests()[1], test.first), next.requests()[1])
 			assert.NotContains(t, next.requests()[1], "bytes=0-")
 			assert.Equal(t, []string{"sha256/" + sum}, files(t, dir))
@@ -240,7 +240,7 @@ func TestAFolderIsASource(t *testing.T) {
 	}
 	h, err := install("1.34.4")
 	require.NoError(t, err)
-	assert.Equal(t, sumOf(noise(10_000)), sumOf([]byte(testfile.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))))
+	assert.Equal(t, sumOf(noise(10_000)), sumOf([]byte(testkit.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))))
 
 	_, err = install("1.34.5")
 	place := "file://" + dir + strings.ReplaceAll(where, "1.34.4", "1.34.5")

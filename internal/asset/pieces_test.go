@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,29 +15,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const large = 3*pieceSize + 1
-
-func pieceRequests() []string {
-	return []string{
-		"GET " + where + " bytes=0-4194303", "GET " + where + " bytes=12582912-12582912",
-		"GET " + where + " bytes=4194304-8388607", "GET " + where + " bytes=8388608-12582911",
-	}
-}
-
-func TestALargeFileIsFetchedInPieces(t *testing.T) {
-	m := newMirror(t)
-	m.put(where, noise(large))
-	h := newMachine(t, nil)
-	_, err := Install(t.Context(), h.Host, hasty(), m.program(where), quietly)
-	require.NoError(t, err)
-	assert.Equal(t, sumOf(noise(large)), sumOf([]byte(testfile.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))))
-	asked := m.requests()[1:]
-	slices.Sort(asked)
-	assert.Equal(t, pieceRequests(), asked)
-}
 
 // The server sends the later pieces only after all of them are requested.
 func TestPiecesAreFetchedAtTheSameTime(t *testing.T) {
@@ -129,7 +109,7 @@ func TestFailedPiecesAreRetriedOrErrors(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			assert.Equal(t, sumOf(data), sumOf([]byte(testfile.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))))
+			assert.Equal(t, sumOf(data), sumOf([]byte(testkit.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))))
 		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // greeting is an option that a contributor might add.
@@ -49,7 +49,7 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	git("add", "--all")
 
 	spec := filepath.Join(repository, "provisioner/spec.go")
-	text := testfile.Content(t, spec)
+	text := testkit.Content(t, spec)
 	before, after, found := strings.Cut(text, "\t// Prepare the node for Elastic Fabric Adapter.")
 	require.True(t, found)
 	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
@@ -61,7 +61,7 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 
 	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
 	assert.Regexp(t, `--greeting-text string +text that greets people who log in, such as hello\n`, help)
-	page := testfile.Content(t, filepath.Join(repository, "docs/reference/components/provisioner-eksnode.md"))
+	page := testkit.Content(t, filepath.Join(repository, "docs/reference/components/provisioner-eksnode.md"))
 	assert.Contains(t, page, "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
 	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)
 	in(t, repository, "go", "test", "./plugin/eksnode", "-run", "TestGreeting")

@@ -3,8 +3,6 @@ package preflight
 import (
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -159,6 +157,8 @@ func TestWaysToTheInternet(t *testing.T) {
 				g.Egress = []awsapi.Rule{{Protocol: "tcp", From: 443, To: 443, CIDRs: []string{"52.0.0.0/8"}}}
 			})
 		}, "of the whole internet", "authorize-security-group-egress"},
+		"AWS's name server":          {"vpc-dns", "OK", func(f *facts) { f.vpc.value.NameServers = []string{"10.0.0.2"} }, "host names are on", ""},
+		"AWS's name server, by link": {"vpc-dns", "OK", func(f *facts) { f.vpc.value.NameServers = []string{"169.254.169.253"} }, "host names are on", ""},
 		"a name server of the network": {"vpc-dns", "OK", func(f *facts) {
 			f.vpc.value.NameServers = []string{"10.0.0.53"}
 			f.cluster.value.PrivateAccess, f.cluster.value.PublicAccess = false, true
@@ -184,17 +184,6 @@ func TestWaysToTheInternet(t *testing.T) {
 			f.cluster.value.PrivateAccess, f.cluster.value.PublicAccess, f.cluster.value.PublicCIDRs = false, true, []string{"198.51.100.1/32"}
 		}, "the public address of the nodes' gateway must be in these networks", "endpointPrivateAccess=true"},
 	})
-}
-
-// An instance without a public address in a public subnet has no egress, unless
-// endpoints serve.
-func TestPublicSubnetsWithoutPublicAddresses(t *testing.T) {
-	f := sample()
-	closed(f, endpoints(0, "available", true))
-	nodeSubnet(f).Routes = over("igw-1")
-	assert.Equal(t, OK, found(t, f, "egress").Verdict)
-	f.vpc.value.Endpoints = nil
-	assert.Equal(t, Fail, found(t, f, "egress").Verdict)
 }
 
 // IPv6 clusters need addresses, routes and rules of their family.
@@ -271,7 +260,11 @@ func TestEndpointsThatDoNotServe(t *testing.T) {
 		return []awsapi.Rule{r}
 	}
 	runCases(t, sample, map[string]checkCase{
-		"right":          {"egress", "OK", ep("s3", func(*awsapi.Endpoint) {}), "subnet-1 over endpoints", ""},
+		"right": {"egress", "OK", ep("s3", func(*awsapi.Endpoint) {}), "subnet-1 over endpoints", ""},
+		"a public subnet without public addresses": {"egress", "OK", func(f *facts) {
+			closed(f, endpoints(0, "available", true))
+			nodeSubnet(f).Routes = over("igw-1")
+		}, "over endpoints", ""},
 		"without EKS":    {"egress", "OK", func(f *facts) { closed(f, endpoints(0, "available", true)[:5]) }, "subnet-1 over endpoints", ""},
 		"EKS for images": {"egress", "WARN", func(f *facts) { closed(f, endpoints(0, "available", true)[:5]); f.launch.absent = true }, "com.amazonaws.eu-west-1.eks, which nodes need unless the user data has endpoint and certificate authority", "--service-name com.amazonaws.eu-west-1.eks"},
 		"EKS for bootstrap.sh": {"egress", "FAIL", func(f *facts) {

@@ -246,20 +246,6 @@ func TestEveryCheckHasACase(t *testing.T) {
 	}
 }
 
-// sample passes every check.
-func TestTheSamplePassesEveryCheck(t *testing.T) {
-	r := sample().check()
-	for _, f := range r.Findings {
-		assert.Equal(t, OK, f.Verdict, "%s: %s", f.Check, f.Evidence)
-		assert.NotEmpty(t, f.Evidence)
-		assert.Empty(t, f.Remedy)
-	}
-	assert.Len(t, r.Findings, len(Table())-9,
-		"five checks are for node groups and EC2NodeClasses, four for nodes that are started later")
-	assert.Empty(t, r.LeftOut)
-	assert.Empty(t, faults(r))
-}
-
 // endpoints returns the VPC endpoints that nodes without a route to the internet
 // need. The endpoint with the index other gets the state and private DNS name given.
 func endpoints(other int, state string, name bool) []awsapi.Endpoint {
@@ -278,22 +264,6 @@ func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 		list = append(list, e)
 	}
 	return list
-}
-
-// With these endpoints, nodes without a route to the internet pass.
-func TestEndpointsReplaceARouteToTheInternet(t *testing.T) {
-	f := sample()
-	closed(f, endpoints(0, "available", true))
-	assert.Empty(t, faults(f.check()))
-}
-
-// DHCP options may name AWS's name server by its addresses.
-func TestAddressesOfAWSsNameServerAreAccepted(t *testing.T) {
-	for _, server := range []string{"10.0.0.2", "169.254.169.253"} {
-		f := sample()
-		f.vpc.value.NameServers = []string{server}
-		assert.Zero(t, f.check().Count(Warn), server)
-	}
 }
 
 func TestIncompleteTargetsAreRefused(t *testing.T) {

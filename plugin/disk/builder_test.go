@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
 )
@@ -36,8 +37,7 @@ func base(t *testing.T) string {
 echo 'label: gpt
 start=2048, size=131072, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709' | sfdisk -q "$1"
 dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1.part"`
-	out, err := exec.Command("sh", "-ec", script, "sh", disk, root).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "sh", "-ec", script, "sh", disk, root)
 	return disk
 }
 
@@ -138,9 +138,8 @@ func TestProvisionersWorkInTheCopy(t *testing.T) {
 	after, err := os.ReadFile(base)
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(before, after), "the base image has changed")
-	out, err := exec.Command("sh", "-ec", `dd if="$1" of="$1.part" bs=1M skip=1 status=none; e2fsck -fn "$1.part"; debugfs -R "ls -p /" "$1.part"`, "sh", image).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	assert.Contains(t, string(out), "/made/")
+	out := testkit.Run(t, "sh", "-ec", `dd if="$1" of="$1.part" bs=1M skip=1 status=none; e2fsck -fn "$1.part"; debugfs -R "ls -p /" "$1.part"`, "sh", image)
+	assert.Contains(t, out, "/made/")
 
 	b := new(disk.Builder)
 	_, _, err = b.Prepare(fields)
@@ -184,8 +183,7 @@ truncate -s 420M "$1"; printf 'label: gpt\nsize=16M\nsize=400M, type=4F68BCE3-E8
 dd if="$1.var" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none
 dd if="$1.part" of="$1" bs=1M seek=17 conv=notrunc,sparse status=none; rm "$1.part"`
 	fill(t, root)
-	out, err := exec.Command("sh", "-ec", script, "sh", disk, root, kind).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "sh", "-ec", script, "sh", disk, root, kind)
 	return disk
 }
 
@@ -226,9 +224,8 @@ pvcreate -qq -y --config 'devices{use_devicesfile=0}' "$device" 2>&1; losetup --
 				require.NoError(t, err)
 				fields["base_checksum"] = strings.Fields(string(out))[0]
 			}
-			said, err := exec.Command("sh", "-ec", spoil, "sh", base).CombinedOutput()
-			require.NoError(t, err, "%s", said)
-			if device := strings.TrimSpace(string(said)); strings.HasPrefix(device, "/dev/loop") {
+			said := testkit.Run(t, "sh", "-ec", spoil, "sh", base)
+			if device := strings.TrimSpace(said); strings.HasPrefix(device, "/dev/loop") {
 				defer exec.Command("losetup", "--detach", device).Run()
 			}
 			before, err := os.ReadFile(base)
@@ -248,10 +245,9 @@ pvcreate -qq -y --config 'devices{use_devicesfile=0}' "$device" 2>&1; losetup --
 // What the programs write does not fit where the disk image is.
 func TestAFullFolderIsAnError(t *testing.T) {
 	folder := t.TempDir()
-	out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", folder).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", folder)
 	defer exec.Command("umount", folder).Run()
-	_, err = build(t, map[string]any{"base": base(t), "image": filepath.Join(folder, "node.raw")},
+	_, err := build(t, map[string]any{"base": base(t), "image": filepath.Join(folder, "node.raw")},
 		func(ctx context.Context, comm packersdk.Communicator) error {
 			command(ctx, t, comm, "busybox dd if=/dev/urandom of=/large bs=1M count=32", "")
 			return nil

@@ -3,7 +3,6 @@ package disk_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,8 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // root makes a folder with a system of busybox. The files are additional ones.
@@ -42,8 +43,7 @@ func TestADiskIsMadeOfARoot(t *testing.T) {
 	})
 	require.NoError(t, os.Chown(filepath.Join(folder, "etc/fstab"), 7, 8))
 	tarball := filepath.Join(t.TempDir(), "root.tar.zst")
-	out, err := exec.Command("tar", "-C", folder, "--zstd", "-cf", tarball, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "tar", "-C", folder, "--zstd", "-cf", tarball, ".")
 	for kind, from := range map[string]string{"ext4": folder, "xfs": tarball} {
 		t.Run(kind, func(t *testing.T) {
 			image := filepath.Join(t.TempDir(), "node.raw")
@@ -59,16 +59,15 @@ func TestADiskIsMadeOfARoot(t *testing.T) {
 				return nil
 			})
 			require.NoError(t, err)
-			out, err := exec.Command("sh", "-ec", `sfdisk --verify "$1"; sfdisk --dump "$1"; mdir -b -/ -i "$1@@2M" ::
-mtype -i "$1@@2M" ::/loader/entries/6.1.conf; blkid -p -O 514M "$1"`, "sh", image).CombinedOutput()
-			require.NoError(t, err, "%s", out)
+			out := testkit.Run(t, "sh", "-ec", `sfdisk --verify "$1"; sfdisk --dump "$1"; mdir -b -/ -i "$1@@2M" ::
+mtype -i "$1@@2M" ::/loader/entries/6.1.conf; blkid -p -O 514M "$1"`, "sh", image)
 			for _, part := range []string{
 				"No errors detected", "start=        2048, size=        2048, type=21686148-6449-6E6F-744E-656564454649",
 				"size=     1048576, type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B", "type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709",
 				"::/EFI/BOOT/BOOTX64.EFI\n", "::/vmlinuz-6.1\n", "::/initrd.img-6.1\n", "title Debian of the test\n",
 				"linux /vmlinuz-6.1\ninitrd /initrd.img-6.1\noptions root=UUID=", " console=ttyS0\n", `TYPE="` + kind + `"`,
 			} {
-				assert.Contains(t, string(out), part)
+				assert.Contains(t, out, part)
 			}
 		})
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -42,13 +42,12 @@ func quick(t *testing.T) context.Context { return awsapi.WithPauses(t.Context(),
 func imported(t *testing.T, file string) artifact {
 	t.Helper()
 	folder := t.TempDir()
-	out, err := exec.Command("sh", "-ec", `cd "$1"; mkdir -p "root/etc/eks/eksnode" "root/$(dirname "$2")"; echo 'a text' > "root/$2"
+	testkit.Run(t, "sh", "-ec", `cd "$1"; mkdir -p "root/etc/eks/eksnode" "root/$(dirname "$2")"; echo 'a text' > "root/$2"
 printf 'ID=debian\nVERSION_ID="12"\n' > root/etc/os-release; : > root/etc/machine-id
 echo '{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64", "kubernetes_version": "1.34.4"}' > root/etc/eks/eksnode/manifest.json
 truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
 printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q disk.raw
-dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none`, "sh", folder, file).CombinedOutput()
-	require.NoError(t, err, string(out))
+dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none`, "sh", folder, file)
 	r, err := amiimport.Import{
 		Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "legacy-bios",
 			Regions: []string{"eu-north-1"}},
@@ -82,9 +81,8 @@ func TestPublishSignsAStatement(t *testing.T) {
 			if c.change != nil {
 				c.change(w)
 			}
-			out, err := exec.Command("sh", "-ec", `cd "$1"; openssl genpkey -quiet -algorithm ed25519 -out key.pem
-printf 'source "amazon-ebs" "a" {\n  ssh_password = "hunter2-zebra"\n  region = "eu-west-1"\n}\n' > node.pkr.hcl`, "sh", folder).CombinedOutput()
-			require.NoError(t, err, string(out))
+			testkit.Run(t, "sh", "-ec", `cd "$1"; openssl genpkey -quiet -algorithm ed25519 -out key.pem
+printf 'source "amazon-ebs" "a" {\n  ssh_password = "hunter2-zebra"\n  region = "eu-west-1"\n}\n' > node.pkr.hcl`, "sh", folder)
 			var p PostProcessor
 			require.NoError(t, p.Configure(map[string]any{
 				"parameter": "/nodes/1.34", "statement": folder + "/s.jsonl", "statement_key": folder + "/key.pem",

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -143,7 +143,7 @@ func TestControlCharactersInProbesAreEscaped(t *testing.T) {
 	err := b.session.Run(t.Context(), b.request)
 	require.ErrorContains(t, err, `\x1b]52`)
 	assert.Equal(t, show.Printable(err.Error()), err.Error())
-	data := testfile.Content(t, b.report)
+	data := testkit.Content(t, b.report)
 	assert.Equal(t, show.Printable(data), data)
 }
 
@@ -194,7 +194,7 @@ func TestReportsAreReplacedAtomically(t *testing.T) {
 	require.NoError(t, k.begin(path, begun))
 	require.NoError(t, os.Chmod(filepath.Dir(path), 0o755))
 	require.NoError(t, k.write(plan.Report{Result: plan.OK}))
-	assert.True(t, json.Valid([]byte(testfile.Content(t, path))))
+	assert.True(t, json.Valid([]byte(testkit.Content(t, path))))
 	left, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)
 	assert.Len(t, left, 1, "no temporary file may stay")
@@ -239,6 +239,6 @@ func TestAReportCanBeASummary(t *testing.T) {
 		require.NoError(t, k.begin(path, plan.Report{Command: "scrub", Result: plan.Unfinished}))
 		require.NoError(t, k.write(plan.Report{Command: "scrub", Result: plan.OK}))
 		require.NoError(t, k.file.Close())
-		assert.Contains(t, testfile.Content(t, path), want)
+		assert.Contains(t, testkit.Content(t, path), want)
 	}
 }

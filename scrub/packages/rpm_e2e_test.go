@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
@@ -45,9 +46,9 @@ func RootWithRPM(t *testing.T, root string) string {
 	hosttest.Lay(t, root, map[string]string{"var/lib/rpm": "-> /usr/lib/sysimage/rpm", "opt/ours/file": "", "opt/ours/state": "", "opt/ours/ours.conf": "setting\n"})
 	file := filepath.Join(build, "ours.spec")
 	require.NoError(t, os.WriteFile(file, []byte(spec), 0o644))
-	run(t, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+build, "--define", "_topdir "+filepath.Join(build, "top"), file)
-	run(t, "rpm", "--dbpath", folder, "--initdb")
-	run(t, "rpm", "--dbpath", folder, "--install", "--justdb", "--nodeps", "--force-debian", filepath.Join(build, "noarch/ours-1-1.noarch.rpm"))
+	testkit.Run(t, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+build, "--define", "_topdir "+filepath.Join(build, "top"), file)
+	testkit.Run(t, "rpm", "--dbpath", folder, "--initdb")
+	testkit.Run(t, "rpm", "--dbpath", folder, "--install", "--justdb", "--nodeps", "--force-debian", filepath.Join(build, "noarch/ours-1-1.noarch.rpm"))
 	return folder
 }
 
@@ -85,12 +86,6 @@ func TestRPMDatabaseOfAnImageRoot(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "rpmdb.sqlite"), []byte("no database"), 0o644))
 	_, err = ReadOwners(t.Context(), h)
 	require.EqualError(t, err, "reading the packages in /var/lib/rpm: "+errDamaged.Error())
-}
-
-func run(t *testing.T, argv ...string) {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
-	require.NoError(t, err, string(out))
 }
 
 // listing returns the names and contents of a folder's files.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -56,7 +56,7 @@ func TestACancelledScrubStartsContainerdAgain(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			err = withoutContainerd(ctx, h, func() error { cancel(); return ctx.Err() })
 			require.EqualError(t, err, c.err)
-			assert.Equal(t, c.calls, testfile.Content(t, calls))
+			assert.Equal(t, c.calls, testkit.Content(t, calls))
 		})
 	}
 }
@@ -81,7 +81,7 @@ esac
 	for _, unit := range []string{"rsyslog.service", "cron.service"} {
 		require.NoError(t, stopUnit(t.Context(), h, unit))
 	}
-	assert.Equal(t, "stop syslog.socket other.path rsyslog.service\nstop cron.service\n", testfile.Content(t, calls))
+	assert.Equal(t, "stop syslog.socket other.path rsyslog.service\nstop cron.service\n", testkit.Content(t, calls))
 }
 
 func TestSnapdForgetsOnlyItsDevice(t *testing.T) {

@@ -4,7 +4,6 @@ package rules
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
@@ -21,7 +21,7 @@ import (
 func sshd(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	out, err := exec.Command("sh", "-ec", `cd "$1"
+	testkit.Run(t, "sh", "-ec", `cd "$1"
 mkdir -p opt/ssh etc/ssh run/sshd dev proc
 cd opt/ssh
 apt-get download -qq openssh-server openssh-client libwrap0 2>/dev/null || { apt-get update -qq; apt-get download -qq openssh-server openssh-client libwrap0; }
@@ -29,20 +29,17 @@ for p in *.deb; do dpkg -x "$p" .; done
 usr/bin/ssh-keygen -q -t ed25519 -N '' -f ../../etc/ssh/key
 printf '%s\n' root:x:0:0::/root:/bin/sh admin:x:1000:1000::/home/admin:/bin/sh sshd:x:100:65534::/run/sshd:/bin/sh > ../../etc/passwd
 printf '%s\n' root:x:0: wheel:x:1000:admin nogroup:x:65534: > ../../etc/group
-`, "sh", root).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+`, "sh", root)
 	return root
 }
 
 // effectiveValue is a setting of one user, as the real sshd prints it.
 func effectiveValue(t *testing.T, root, keyword, user string) string {
 	t.Helper()
-	out, err := exec.Command("unshare", "-m", "sh", "-ec", `cd "$1"
+	out := testkit.Run(t, "unshare", "-m", "sh", "-ec", `cd "$1"
 for d in bin dev lib lib64 usr; do mkdir -p $d; mount --rbind /$d $d; done
-chroot . env LD_LIBRARY_PATH=$(echo opt/ssh/usr/lib/*-linux-gnu | sed 's|^|/|') /opt/ssh/usr/sbin/sshd -T -h /etc/ssh/key -f /etc/ssh/sshd_config -C user="$2",host=h,addr=192.0.2.1`,
-		"sh", root, user).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	for line := range strings.Lines(string(out)) {
+chroot . env LD_LIBRARY_PATH=$(echo opt/ssh/usr/lib/*-linux-gnu | sed 's|^|/|') /opt/ssh/usr/sbin/sshd -T -h /etc/ssh/key -f /etc/ssh/sshd_config -C user="$2",host=h,addr=192.0.2.1`, "sh", root, user)
+	for line := range strings.Lines(out) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), keyword+" "); ok {
 			return value
 		}

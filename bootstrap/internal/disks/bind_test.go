@@ -17,19 +17,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// A folder that is already on the array is never copied onto itself.
-func TestMountedFolderIsNotCopied(t *testing.T) {
-	h := instance(t, nil, nil)
-	folder := carried{"/var/lib/kubelet", "kubelet"}
-	actions, err := bind(h, "/mnt/0/kubelet", folder)
-	require.NoError(t, err)
-	assert.Contains(t, commands(actions), "run cp --archive /var/lib/kubelet/. /mnt/0/kubelet\n")
-	settle(t, h, actions, folder.path)
-	actions, err = bind(h, "/mnt/0/kubelet", folder)
-	require.NoError(t, err)
-	assert.Empty(t, commands(actions), "the folder is already on the array")
-}
-
 // The same for the whole plan: a changed mount of the array stops and copies nothing.
 func TestChangedArrayKeepsMountedFolders(t *testing.T) {
 	d := Disks{LocalStorage: nodeconfig.LocalStorage{Strategy: nodeconfig.RAID0}, InstanceID: "i-1"}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
@@ -48,8 +48,7 @@ func image(t *testing.T, files map[string]string) string {
 printf 'label: gpt\nstart=2048, size=1843200, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
 dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none
 printf '\353\143\220 GRUB ' | dd of="$3" conv=notrunc status=none; rm "$1"`
-	out, err := exec.Command("sh", "-ec", script, "sh", part, root, disk).CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, "sh", "-ec", script, "sh", part, root, disk)
 	return disk
 }
 
@@ -98,10 +97,8 @@ func TestADiskBecomesAnAMI(t *testing.T) {
 	require.Less(t, r.Upload.Sent, 400, "free space does not travel")
 
 	// A volume of the snapshot has the same files.
-	out, err := exec.Command("unshare", "-m", "sh", "-ec", `for f in "$@"; do mount -o loop,ro,noload,offset=1048576 "$f" /mnt; (cd /mnt; find . -type f | sort | xargs sha256sum); umount /mnt; done`,
-		"sh", path, w.Image("node").Disk.Image).CombinedOutput()
-	require.NoError(t, err, string(out))
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	out := testkit.Run(t, "unshare", "-m", "sh", "-ec", `for f in "$@"; do mount -o loop,ro,noload,offset=1048576 "$f" /mnt; (cd /mnt; find . -type f | sort | xargs sha256sum); umount /mnt; done`, "sh", path, w.Image("node").Disk.Image)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Equal(t, lines[:len(lines)/2], lines[len(lines)/2:])
 }
 

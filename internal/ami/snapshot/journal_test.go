@@ -27,23 +27,6 @@ func begun(t *testing.T, path string) {
 	require.NoError(t, j.close(false))
 }
 
-func TestOneProcessHasTheJournal(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal")
-	first, _, err := openJournal(path, disk)
-	require.NoError(t, err)
-	_, _, err = openJournal(path, disk)
-	require.EqualError(t, err, "the journal "+path+" is in use: another eksnode works on the same disk or snapshot; wait until that process ends")
-	require.NoError(t, first.begin(time.Now()))
-	_, _, err = openJournal(path, disk)
-	require.ErrorContains(t, err, "is in use", "a new token does not end the lock")
-	require.NoError(t, first.close(true))
-	require.NoFileExists(t, path)
-	again, found, err := openJournal(path, disk)
-	require.NoError(t, err)
-	require.Nil(t, found)
-	require.NoError(t, again.close(true))
-}
-
 func TestAJournalGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	begun(t, path)

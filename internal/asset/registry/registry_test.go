@@ -280,15 +280,3 @@ func configure(t *testing.T, format string, a ...any) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), fmt.Appendf(nil, format, a...), 0o600))
 }
-
-func TestTheUsersLoginIsUsed(t *testing.T) {
-	s := serve(t)
-	s.only("token")
-	_, err := pull(t, open(t), s.reference(t), "arm64", as, io.Discard)
-	require.ErrorContains(t, err, "the registry refuses access")
-	configure(t, `{"auths":{%q:{"auth":"QVdTOnRva2Vu"}}}`, s.host)
-	var one bytes.Buffer
-	target, err := pull(t, open(t), s.reference(t), "arm64", as, &one)
-	require.NoError(t, err)
-	s.checkArchive(t, one.Bytes(), target)
-}

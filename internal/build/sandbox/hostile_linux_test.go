@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // target names things of the host, for the hostile package.
@@ -62,14 +62,14 @@ func TestAHostilePackageReachesNothing(t *testing.T) {
 	tried := strings.Count(said, ": refused") + strings.Count(said, ": succeeds")
 	assert.NotContains(t, said, "succeeds")
 	assert.Equal(t, len(tries(to)), tried, said)
-	assert.Equal(t, "as it was", testfile.Content(t, outside))
+	assert.Equal(t, "as it was", testkit.Content(t, outside))
 }
 
 // pack makes the package in the root. Its script is this test.
 func pack(t *testing.T, root string, to target) {
 	t.Helper()
 	tree := t.TempDir()
-	self := testfile.Content(t, "/proc/self/exe")
+	self := testkit.Content(t, "/proc/self/exe")
 	text, err := json.Marshal(to)
 	require.NoError(t, err)
 	for name, content := range map[string]string{

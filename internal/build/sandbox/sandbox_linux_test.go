@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // TestMain runs the script of a test when it is the process inside.
@@ -43,7 +43,7 @@ func makeRoot(t *testing.T) string {
 	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
-	program := testfile.Content(t, "/bin/busybox")
+	program := testkit.Content(t, "/bin/busybox")
 	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), []byte(program), 0o755))
 	require.NoError(t, os.Symlink("../run/resolve/resolv.conf", filepath.Join(root, "etc/resolv.conf")))
 	return root
@@ -59,7 +59,7 @@ func run(ctx context.Context, t *testing.T, root, script string) string {
 
 func TestProgramsInsideHaveWhatPackagesNeed(t *testing.T) {
 	root := makeRoot(t)
-	resolver := testfile.Content(t, resolvConf)
+	resolver := testkit.Content(t, resolvConf)
 	said := run(t.Context(), t, root, `PATH=/bin
 b() { busybox "$@" || echo "$* fails"; }
 b hostname; b cat /proc/1/comm; b ls /dev; b cat /etc/resolv.conf
@@ -136,7 +136,7 @@ func TestASandboxEndsWithItsContext(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	cancel()
 	require.Error(t, <-done)
-	assert.NotContains(t, testfile.Content(t, "/proc/self/mountinfo"), root)
+	assert.NotContains(t, testkit.Content(t, "/proc/self/mountinfo"), root)
 }
 
 func TestARootWithoutAPlaceForTheResolverIsRefused(t *testing.T) {
@@ -146,5 +146,5 @@ func TestARootWithoutAPlaceForTheResolverIsRefused(t *testing.T) {
 	assert.Contains(t, said, "preparing the sandbox in "+root+": showing the host's resolver at /etc/resolv.conf, which must be a file or a link into /run")
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/resolv.conf"), []byte("own\n"), 0o644))
 	assert.NotContains(t, run(t.Context(), t, root, "busybox cat /etc/resolv.conf"), "own")
-	assert.Equal(t, "own\n", testfile.Content(t, filepath.Join(root, "etc/resolv.conf")))
+	assert.Equal(t, "own\n", testkit.Content(t, filepath.Join(root, "etc/resolv.conf")))
 }

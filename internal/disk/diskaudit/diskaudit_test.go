@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
@@ -122,13 +122,6 @@ func auditAlone(path string) int {
 	return 0
 }
 
-func run(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	require.NoError(t, err, "%s %s: %s", name, args, out)
-	return string(out)
-}
-
 // image makes a raw disk with a GPT and one partition with a file system of the files.
 func image(t *testing.T, kind string, files map[string]string) string {
 	t.Helper()
@@ -139,13 +132,13 @@ func image(t *testing.T, kind string, files map[string]string) string {
 	require.NoError(t, os.Truncate(part, 320<<20))
 	switch kind {
 	case "ext4":
-		run(t, "mkfs.ext4", "-q", "-d", root, part)
+		testkit.Run(t, "mkfs.ext4", "-q", "-d", root, part)
 	case "xfs":
-		run(t, "mkfs.xfs", "-q", part)
-		run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; cp -a "$2/." /mnt; umount /mnt`, "sh", part, root)
+		testkit.Run(t, "mkfs.xfs", "-q", part)
+		testkit.Run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; cp -a "$2/." /mnt; umount /mnt`, "sh", part, root)
 	case "btrfs":
-		run(t, "mkfs.btrfs", "-q", part)
-		run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`, "sh", part, root)
+		testkit.Run(t, "mkfs.btrfs", "-q", part)
+		testkit.Run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`, "sh", part, root)
 	}
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, os.Truncate(path, 324<<20))
@@ -153,7 +146,7 @@ func image(t *testing.T, kind string, files map[string]string) string {
 	cmd.Stdin = strings.NewReader("label: gpt\nstart=2048, size=655360, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	run(t, "dd", "if="+part, "of="+path, "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
+	testkit.Run(t, "dd", "if="+part, "of="+path, "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
 	return path
 }
 
@@ -164,7 +157,7 @@ func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {
 }
 
 func loops(t *testing.T) string {
-	return run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
+	return testkit.Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE")
 }
 
 func TestTheRootPartitionIsAudited(t *testing.T) {
@@ -177,10 +170,10 @@ func TestTheRootPartitionIsAudited(t *testing.T) {
 			t.Run(kind+" "+format, func(t *testing.T) {
 				path := image(t, kind, joined)
 				if format == "qcow2" {
-					run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+					testkit.Run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
 					path += ".qcow2"
 				}
-				before := testfile.Content(t, path)
+				before := testkit.Content(t, path)
 				r, err := audit(t, path)
 				require.NoError(t, err)
 				require.Equal(t, plan.Findings, r.Result)
@@ -190,7 +183,7 @@ func TestTheRootPartitionIsAudited(t *testing.T) {
 					found[p.Item] = true
 				}
 				require.True(t, found["kubelet-pki"], "the kubelet's state is found: %v", found)
-				require.True(t, before == testfile.Content(t, path), "the audit must not write")
+				require.True(t, before == testkit.Content(t, path), "the audit must not write")
 				require.NotContains(t, loops(t), path)
 			})
 		}
@@ -207,7 +200,7 @@ func TestDisksThatCannotBeAudited(t *testing.T) {
 // the copy is mounted.
 func TestAKilledAuditLeavesNothing(t *testing.T) {
 	path := image(t, "ext4", map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=13\n", "srv/text": strings.Repeat("a long text without secrets\n", 1<<20)})
-	run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+	testkit.Run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
 	folder := t.TempDir()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), auditMark+"="+path+".qcow2", "TMPDIR="+folder)
@@ -222,7 +215,7 @@ func TestAKilledAuditLeavesNothing(t *testing.T) {
 			child += strings.TrimSpace(string(text))
 		}
 		mounts, _ := os.ReadFile(filepath.Join("/proc", child, "mountinfo"))
-		_, device, _ := strings.Cut(run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE,NAME"), folder)
+		_, device, _ := strings.Cut(testkit.Run(t, "losetup", "--list", "--noheadings", "--output", "BACK-FILE,NAME"), folder)
 		fields := strings.Fields(device) // the rest of the path, perhaps (deleted), and the device
 		for _, field := range fields {
 			if strings.HasPrefix(field, "/dev/loop") {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -78,8 +79,8 @@ func withParts(t *testing.T, label string, parts ...part) string {
 		write(t, root, p.files)
 		require.NoError(t, os.WriteFile(image, nil, 0o600))
 		require.NoError(t, os.Truncate(image, int64(size)<<20))
-		run(t, "unshare", "--mount", "sh", "-euc", p.script, "sh", image, root)
-		run(t, "dd", "if="+image, "of="+path, "bs=1M", fmt.Sprintf("seek=%d", 1+i*size), "conv=notrunc,sparse", "status=none")
+		testkit.Run(t, "unshare", "--mount", "sh", "-euc", p.script, "sh", image, root)
+		testkit.Run(t, "dd", "if="+image, "of="+path, "bs=1M", fmt.Sprintf("seek=%d", 1+i*size), "conv=notrunc,sparse", "status=none")
 	}
 	return path
 }
@@ -145,7 +146,7 @@ func TestWhatLiesOnOtherPartitionsIsAudited(t *testing.T) {
 			for _, format := range []string{"raw", "qcow2"} {
 				path := withParts(t, "gpt", parts...)
 				if format == "qcow2" {
-					run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
+					testkit.Run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", path, path+".qcow2")
 					path += ".qcow2"
 				}
 				r, err := audit(t, path)
@@ -196,13 +197,13 @@ cp -a "$2/." /mnt/root; umount /mnt`,
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := withParts(t, c.label, c.parts...)
-			before := run(t, "sha256sum", path)
+			before := testkit.Run(t, "sha256sum", path)
 			r, err := audit(t, path)
 			require.NoError(t, err)
 			assert.Equal(t, plan.Findings, r.Result, r.Error)
 			assert.Contains(t, found(r), "kubelet-pki")
 			assert.Empty(t, r.Warnings)
-			assert.Equal(t, before, run(t, "sha256sum", path), "the audit must not write")
+			assert.Equal(t, before, testkit.Run(t, "sha256sum", path), "the audit must not write")
 			assert.NotContains(t, loops(t), path)
 		})
 	}

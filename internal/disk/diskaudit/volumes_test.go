@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -77,16 +78,16 @@ func TestLogicalVolumesAreAudited(t *testing.T) {
 				}
 				path := withParts(t, "gpt", part{typeLVM, lvm, files})
 				if format == "qcow2" {
-					run(t, "qemu-img", "convert", "-O", "qcow2", path, path+".qcow2")
+					testkit.Run(t, "qemu-img", "convert", "-O", "qcow2", path, path+".qcow2")
 					path += ".qcow2"
 				}
-				before := run(t, "sha256sum", path)
+				before := testkit.Run(t, "sha256sum", path)
 				r, err := audit(t, path, "not-a-node")
 				require.NoError(t, err)
 				assert.Equal(t, c.result, r.Result, "%s %v", r.Error, r.Plan)
 				assert.Equal(t, c.found, found(r))
 				assert.True(t, strings.HasPrefix(r.Error, c.unchecked), r.Error)
-				assert.Equal(t, before, run(t, "sha256sum", path), "the audit must not write")
+				assert.Equal(t, before, testkit.Run(t, "sha256sum", path), "the audit must not write")
 				assert.NotContains(t, loops(t), path)
 			})
 		}

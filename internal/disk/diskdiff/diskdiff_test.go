@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
 )
@@ -70,8 +70,7 @@ dd if=/dev/zero of=a/part bs=4k count=5 conv=notrunc status=none; touch a/same; 
 func TestDisksOfDifferentFormatsAreCompared(t *testing.T) {
 	root := tree(t, map[string]string{"a": "1"})
 	before, after := image(t, "ext4", root), changed(t, image(t, "xfs", root), `printf 2 >a`)
-	out, err := exec.Command("qemu-img", "convert", "-f", "raw", "-O", "qcow2", after, after+".qcow2").CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, "qemu-img", "convert", "-f", "raw", "-O", "qcow2", after, after+".qcow2")
 	r := compared(t, before, after+".qcow2")
 	require.Equal(t, []string{"~ /a: content", "- /lost+found"}, told(r))
 	require.Equal(t, "xfs", r.Roots[1].FileSystem)
@@ -141,9 +140,8 @@ func TestMain(m *testing.M) {
 // sh runs a script with arguments, in a mount namespace of its own.
 func sh(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "unshare", append([]string{"-m", "sh", "-euc", script, "sh"}, args...)...).CombinedOutput()
-	require.NoError(t, err, "%s: %s", script, out)
-	return string(out)
+	out := testkit.Run(t, "unshare", append([]string{"-m", "sh", "-euc", script, "sh"}, args...)...)
+	return out
 }
 
 // mkfs are scripts that make a file system of the folder $2 in the file $1.

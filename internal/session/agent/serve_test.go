@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
@@ -110,7 +110,7 @@ func TestServeScrubsAndAudits(t *testing.T) {
 		assert.Equal(t, Finished, last.Kind)
 		assert.Equal(t, step.result, last.Report.Result)
 		assert.Equal(t, "debian", last.Report.Machine.Distro)
-		assert.Equal(t, step.left, testfile.Content(t, filepath.Join(root, "etc/machine-id")))
+		assert.Equal(t, step.left, testkit.Content(t, filepath.Join(root, "etc/machine-id")))
 	}
 }
 
@@ -136,7 +136,7 @@ func TestServeRefusesBadRequests(t *testing.T) {
 			assert.Contains(t, r.Error, c.err)
 			got := events(t, &out)
 			assert.Equal(t, Finished, got[len(got)-1].Kind)
-			assert.NotEmpty(t, testfile.Content(t, filepath.Join(root, "etc/machine-id")), "nothing was changed")
+			assert.NotEmpty(t, testkit.Content(t, filepath.Join(root, "etc/machine-id")), "nothing was changed")
 		})
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testfile"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
@@ -174,7 +174,7 @@ func compare(t *testing.T, name, text string) {
 	if *update {
 		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
-	assert.Equal(t, testfile.Content(t, name), text)
+	assert.Equal(t, testkit.Content(t, name), text)
 }
 
 // judge builds the program against a kubelet's module and runs it.
@@ -183,7 +183,7 @@ func judge(t *testing.T, version string, minor int, all []start) judged {
 	folder := t.TempDir()
 	module, err := tools.Module(t.Context(), "k8s.io/kubernetes", version)
 	require.NoError(t, err)
-	source := testfile.Content(t, "testdata/judge/main.go")
+	source := testkit.Content(t, "testdata/judge/main.go")
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "go.mod"), module, 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "main.go"), []byte(source), 0o644))
 	type given struct {
