@@ -14,6 +14,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -246,9 +247,7 @@ func TestPauseImageIsUnpackedForSOCI(t *testing.T) {
 			"ctr --namespace k8s.io images import --local --snapshotter soci --discard-unpacked-layers=false /etc/eks/pause.tar",
 			"ctr --namespace k8s.io images label localhost/kubernetes/pause:latest io.cri-containerd.pinned=pinned",
 		}, calls(t))
-		text, err := os.ReadFile(render.SOCIOrder)
-		require.NoError(t, err)
-		assert.Contains(t, string(text), "\nAfter=soci-snapshotter.service\n")
+		assert.Contains(t, testkit.Content(t, render.SOCIOrder), "\nAfter=soci-snapshotter.service\n")
 
 		n.Containerd.SOCI = false
 		apply(t, h, w, n, Selection{})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -48,9 +49,7 @@ func TestAptCompletesInterruptedUnrelatedPackages(t *testing.T) {
 				require.ErrorIs(t, err, os.ErrNotExist)
 				require.NoError(t, APT().Finish(t.Context(), h), "a second Finish must do nothing")
 				require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-service"}))
-				says, err := os.ReadFile("/policy-says")
-				require.NoError(t, err)
-				assert.Equal(t, "101\n", string(says))
+				assert.Equal(t, "101\n", testkit.Content(t, "/policy-says"))
 			})
 		})
 	}

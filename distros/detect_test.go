@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
@@ -44,9 +45,7 @@ func TestEveryDistroIsDetectedByItsFixtures(t *testing.T) {
 			})
 		}
 	}
-	files, err := filepath.Glob("testdata/*.os-release")
-	require.NoError(t, err)
-	assert.Len(t, files, known, "every fixture must belong to a distribution")
+	assert.Len(t, testkit.Glob(t, "testdata/*.os-release"), known, "every fixture must belong to a distribution")
 }
 
 const alpineRefused = "Alpine Linux cannot be provisioned: Alpine starts with OpenRC, and the kubelet needs systemd and its cgroups; " +

@@ -1,13 +1,13 @@
 package distros
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
@@ -16,9 +16,8 @@ import (
 func TestIDLikeDoesNotSelectADistribution(t *testing.T) {
 	for _, d := range All() {
 		for _, name := range fixtures(d) {
-			text, err := os.ReadFile(filepath.Join("testdata", name+".os-release"))
-			require.NoError(t, err)
-			release, err := ParseRelease(string(text))
+			text := testkit.Content(t, filepath.Join("testdata", name+".os-release"))
+			release, err := ParseRelease(text)
 			require.NoError(t, err)
 			release.ID = "derivative"
 			_, err = match(release)

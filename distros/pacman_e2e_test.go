@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -49,9 +50,8 @@ func publishPackages(t *testing.T, _ *host.Host, address string, signed bool) {
 		address = "file://" + pacmanRepository
 	}
 	// Held packages stay held.
-	text, err := os.ReadFile("/etc/pacman.conf")
-	require.NoError(t, err)
-	ignored := regexp.MustCompile(`(?m)^IgnorePkg.*\n`).FindString(string(text))
+	text := testkit.Content(t, "/etc/pacman.conf")
+	ignored := regexp.MustCompile(`(?m)^IgnorePkg.*\n`).FindString(text)
 	level := map[bool]string{true: "Required", false: "Never"}[signed]
 	conf := fmt.Sprintf("[options]\n%sArchitecture = auto\nSigLevel = %s\n[here]\nServer = %s\n", ignored, level, address)
 	require.NoError(t, os.WriteFile("/etc/pacman.conf", []byte(conf), 0o644))
@@ -66,8 +66,7 @@ func publishPackages(t *testing.T, _ *host.Host, address string, signed bool) {
 // key named trusted.
 func signPackages(t *testing.T, h *host.Host, key signer, spoil bool) {
 	t.Helper()
-	packages, err := filepath.Glob(pacmanRepository + "/*.pkg.tar.gz")
-	require.NoError(t, err)
+	packages := testkit.Glob(t, pacmanRepository+"/*.pkg.tar.gz")
 	require.NotEmpty(t, packages)
 	for _, p := range packages {
 		require.NoError(t, os.RemoveAll(p+".sig"))

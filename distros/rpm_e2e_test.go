@@ -73,8 +73,7 @@ func signRpms(t *testing.T, h *host.Host, key signer, spoil bool) {
 	}
 	require.NoError(t, os.RemoveAll(rpmRepository))
 	run(t, h, "cp", "-a", pristine, rpmRepository)
-	packages, err := filepath.Glob(rpmRepository + "/*/*.rpm")
-	require.NoError(t, err)
+	packages := testkit.Glob(t, rpmRepository+"/*/*.rpm")
 	require.NotEmpty(t, packages)
 	for _, p := range packages {
 		run(t, h, "rpmsign", "--define", "__gpg /usr/bin/gpg", "--define", "_gpg_path "+key.home, "--define", "_gpg_name "+key.name, "--resign", p)

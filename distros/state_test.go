@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -155,9 +156,7 @@ func TestOnlyEksnodesPolicyIsRemoved(t *testing.T) {
 				assert.NoFileExists(t, filepath.Join(root, "usr/sbin/policy-rc.d"))
 				continue
 			}
-			left, err := os.ReadFile(filepath.Join(root, "usr/sbin/policy-rc.d"))
-			require.NoError(t, err)
-			assert.Equal(t, text, string(left))
+			assert.Equal(t, text, testkit.Content(t, filepath.Join(root, "usr/sbin/policy-rc.d")))
 		}
 	}
 }

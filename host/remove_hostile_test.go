@@ -221,9 +221,7 @@ func TestTreesDeeperThanAnyPathAreRemoved(t *testing.T) {
 				want++
 				assert.NoDirExists(t, filepath.Join(i.root, "top"))
 			} else {
-				left, err := os.ReadDir(filepath.Join(i.root, "top"))
-				require.NoError(t, err)
-				assert.Empty(t, left)
+				assert.Empty(t, testkit.Names(t, filepath.Join(i.root, "top")))
 			}
 			assert.Equal(t, want, gone.Entries)
 		})

@@ -36,9 +36,8 @@ func surrounding(t *testing.T, folder, except string) map[string]string {
 			require.NoError(t, err)
 			note += " " + target
 		case d.Type().IsRegular():
-			text, err := os.ReadFile(name)
-			require.NoError(t, err)
-			note += fmt.Sprintf(" %d %x", st.Mtim.Nano(), sha256.Sum256(text))
+			text := testkit.Content(t, name)
+			note += fmt.Sprintf(" %d %x", st.Mtim.Nano(), sha256.Sum256([]byte(text)))
 		}
 		got[name] = note
 		return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -42,9 +43,8 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 			moduleSource("aws-neuronx-dkms", "2.27.4.0", "aws-neuronx", "neuron",
 				"DEST_MODULE_LOCATION[0]=/kernel/drivers/neuron/\nPOST_INSTALL=./postinstall\n"),
 			deb{"aws-neuronx-tools", "2.27.0", map[string]string{"opt/aws/neuron/bin/neuron-ls": "#!/bin/sh\n"}})
-		own, err := os.ReadFile("/etc/apt/sources.list")
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile("/etc/apt/sources.list", append(sources, own...), 0o644))
+		own := testkit.Content(t, "/etc/apt/sources.list")
+		require.NoError(t, os.WriteFile("/etc/apt/sources.list", append(sources, []byte(own)...), 0o644))
 		s := Spec{KubernetesVersion: "1.34.4", EFA: true, Neuron: true, Kernel: "linux-image-cloud-amd64",
 			Packages: []string{"dkms"}}
 		require.NoError(t, s.Validate())
@@ -54,8 +54,7 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 		require.NoError(t, err)
 		t.Log(outcomes[2].Actions)
 		for _, module := range []string{"efa", "neuron"} {
-			built, err := filepath.Glob("/lib/modules/*-cloud-amd64/updates/dkms/" + module + ".ko*")
-			require.NoError(t, err)
+			built := testkit.Glob(t, "/lib/modules/*-cloud-amd64/updates/dkms/"+module+".ko*")
 			require.Len(t, built, 1, module)
 			magic, err := h.Run(t.Context(), host.Command{Argv: []string{"modinfo", "--field", "vermagic", built[0]}})
 			require.NoError(t, err)

@@ -93,9 +93,7 @@ func TestGoldenPlans(t *testing.T) {
 }
 
 func TestNoGoldenPlanIsLeftBehind(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.golden")
-	require.NoError(t, err)
-	assert.Len(t, files, len(golden()))
+	assert.Len(t, testkit.Glob(t, "testdata/*.golden"), len(golden()))
 }
 
 func TestPlanningChangesNothing(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -39,9 +40,7 @@ func TestSystemSettingsAreWritten(t *testing.T) {
 			assert.Empty(t, again)
 			for _, s := range d.Settings() {
 				for _, f := range s.Files {
-					text, err := os.ReadFile(filepath.Join(h.Root(), f.Path))
-					require.NoError(t, err)
-					assert.Equal(t, f.Content, string(text))
+					assert.Equal(t, f.Content, testkit.Content(t, filepath.Join(h.Root(), f.Path)))
 				}
 				for _, m := range s.Masked {
 					to, err := os.Readlink(filepath.Join(h.Root(), m.Path))

@@ -253,9 +253,7 @@ func TestBindMountedFilesAreKeptAndNamed(t *testing.T) {
 			assert.Equal(t, plan.Findings, done.Result)
 			assert.Contains(t, done.Error, at+" ("+rule+"): a bind mount of ")
 			assert.Equal(t, plan.Findings, audit.Result)
-			text, err := os.ReadFile(outside)
-			require.NoError(t, err)
-			assert.Equal(t, "127.0.1.1 precious\n", string(text))
+			assert.Equal(t, "127.0.1.1 precious\n", testkit.Content(t, outside))
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -287,9 +288,7 @@ func TestGoldenScrubPlans(t *testing.T) {
 			if *update {
 				require.NoError(t, os.WriteFile(file, []byte(planText(dry)), 0o644))
 			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), planText(dry))
+			assert.Equal(t, testkit.Content(t, file), planText(dry))
 		})
 	}
 }

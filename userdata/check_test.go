@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -120,9 +120,8 @@ func TestMistakesAreFoundByLineAndField(t *testing.T) {
 
 // The example in AWS's documentation has a part after the end of the message.
 func TestPartAfterTheEndOfAWSsExample(t *testing.T) {
-	text, err := os.ReadFile("../bootstrap/nodeconfig/testdata/example.mime")
-	require.NoError(t, err)
-	r := checked(t, text, "")
+	text := testkit.Content(t, "../bootstrap/nodeconfig/testdata/example.mime")
+	r := checked(t, []byte(text), "")
 	require.Len(t, r.Problems, 2)
 	assert.Equal(t, "14: spec.cluster.certificateAuthority: it holds no PEM certificate; use certificateAuthority.data of `aws eks describe-cluster` as it is", r.Problems[0].String())
 	assert.Contains(t, r.Problems[1].String(), "which in line 17 ended the last; no program reads the part")

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 )
 
@@ -162,12 +163,9 @@ func TestAnImportSignsAStatement(t *testing.T) {
 	with := []string{"--statement-key", private, "--statement", statement, "--watermark", "eksnode/audited"}
 	spawned(t, 0, importArgs(path, append(with, "--ami-regions", "us-east-1")...)...)
 	require.Len(t, w.Images, 2)
-	sums, err := filepath.Glob(os.Getenv("XDG_CACHE_HOME") + "/eksnode/ami-import/*.sums")
-	require.NoError(t, err)
+	sums := testkit.Glob(t, os.Getenv("XDG_CACHE_HOME")+"/eksnode/ami-import/*.sums")
 	require.Len(t, sums, 1)
-	text, err := os.ReadFile(sums[0])
-	require.NoError(t, err)
-	assert.Regexp(t, "^eksnode-sums 1 snap-[0-9a-f]+ sha256:[0-9a-f]{64}\n", string(text))
+	assert.Regexp(t, "^eksnode-sums 1 snap-[0-9a-f]+ sha256:[0-9a-f]{64}\n", testkit.Content(t, sums[0]))
 	for _, i := range w.Images {
 		got := checksOf(t, 0, "--statement", statement, "--key", public, i.Region+":"+i.ID)
 		assert.Equal(t, "ok: the statement names "+i.Devices[0].Snapshot, got["content"])

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // packagedDisk makes a disk of 64 MiB with an ext4 root that has two packages of dpkg.
@@ -113,9 +114,7 @@ func TestAMIDiffComparesDisks(t *testing.T) {
 	out = succeeds(t, "ami", "diff", "--disk", first, first, "--output", "json")
 	assert.Equal(t, start.Fetched, double.Count().Fetched)
 	assert.Regexp(t, `both disks are the snapshot snap-`, out)
-	left, err := filepath.Glob(os.Getenv("XDG_CACHE_HOME") + "/eksnode/assets/snapshots/*")
-	require.NoError(t, err)
-	assert.Empty(t, left)
+	assert.Empty(t, testkit.Glob(t, os.Getenv("XDG_CACHE_HOME")+"/eksnode/assets/snapshots/*"))
 }
 
 func TestAMIDiffOfSnapshotsInJSON(t *testing.T) {

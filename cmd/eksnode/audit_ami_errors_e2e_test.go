@@ -24,6 +24,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func TestAMIsThatCannotBeReadAreErrors(t *testing.T) {
@@ -101,9 +102,7 @@ func TestSnapshotsThatCannotBeReadAreErrors(t *testing.T) {
 				assert.Contains(t, errOut, one.says)
 				assert.Empty(t, cached(t))
 			}
-			left, err := os.ReadDir(filepath.Dir(file))
-			require.NoError(t, err)
-			assert.Empty(t, left)
+			assert.Empty(t, testkit.Names(t, filepath.Dir(file)))
 		})
 	}
 }
@@ -143,8 +142,7 @@ func TestAFullDiskEndsTheDownload(t *testing.T) {
 	assert.Zero(t, double.Count().Calls["GetSnapshotBlock"])
 	_, errOut = exits(t, 2, "ami", "export", cloudImage, filepath.Join(folder, "x.raw"))
 	assert.Contains(t, errOut, "make space, or name a file on another disk")
-	left, err := os.ReadDir(filepath.Join(folder, "snapshots"))
-	require.NoError(t, err)
+	left := testkit.Names(t, filepath.Join(folder, "snapshots"))
 	assert.Empty(t, left)
 
 	// Another program fills the disk meanwhile.
@@ -185,9 +183,7 @@ for qcow2: qemu-img convert -f raw -O qcow2 `+file+` .*/node\.qcow2\n$`, out)
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	left, err := os.ReadDir(filepath.Dir(file))
-	require.NoError(t, err)
-	assert.Len(t, left, 1)
+	assert.Len(t, testkit.Names(t, filepath.Dir(file)), 1)
 
 	for want, args := range map[string][]string{
 		file + " exists; name another file, or replace this one with --force":                                                    {cloudImage, file},

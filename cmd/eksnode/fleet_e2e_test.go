@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // driftedNodes are nodes of an AMI. On the second one, a program and a file in /etc have
@@ -84,9 +84,8 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 		"--output", "sarif"}
 	file := filepath.Join(t.TempDir(), "fleet.md")
 	out, _ = spawned(t, 1, append(existing, "--report", file)...)
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Contains(t, string(text), "- ` configuration `: ` /etc/motd `: ` added `: ` "+second+", "+third+" `\n")
+	text := testkit.Content(t, file)
+	assert.Contains(t, text, "- ` configuration `: ` /etc/motd `: ` added `: ` "+second+", "+third+" `\n")
 	assert.Contains(t, out, "/etc/motd (added) on 2 nodes: "+second+", "+third)
 	assert.Contains(t, out, `"ruleId": "drift-configuration"`)
 	assert.Equal(t, made, w.Count()["ec2:CreateSnapshot"])

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -160,9 +161,7 @@ func TestBuilderCleansUpAfterRefusedCall(t *testing.T) {
 		assert.Equal(t, 1, count["ec2:"+action], action)
 	}
 	assert.Empty(t, d.Inventory(region, abroad))
-	files, err := os.ReadDir(d.Folder)
-	require.NoError(t, err)
-	assert.Empty(t, files)
+	assert.Empty(t, testkit.Names(t, d.Folder))
 }
 
 // TestBuilderReplacesImageOfSameName builds the same image twice.

@@ -87,9 +87,7 @@ func TestRunCommandScriptAuditsImageRoots(t *testing.T) {
 			assert.Equal(t, []string{"--items", "Id=audit,Title=eksnode audit," + c.status}, noted[12:14])
 		})
 	}
-	left, err := filepath.Glob("/var/lib/eksnode-audit.*")
-	require.NoError(t, err)
-	assert.Empty(t, left, "the script must remove the command")
+	assert.Empty(t, testkit.Glob(t, "/var/lib/eksnode-audit.*"), "the script must remove the command")
 }
 
 // image returns a root with exactly what a node needs by its manifest.

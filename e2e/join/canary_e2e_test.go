@@ -5,7 +5,6 @@ package join_test
 import (
 	"encoding/json"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -80,10 +80,9 @@ type exceptions struct {
 
 func (w *world) exceptions(check string) *exceptions {
 	w.t.Helper()
-	text, err := os.ReadFile(exceptionsFile)
-	require.NoError(w.t, err)
+	text := testkit.Content(w.t, exceptionsFile)
 	var all []exception
-	require.NoError(w.t, json.Unmarshal(text, &all))
+	require.NoError(w.t, json.Unmarshal([]byte(text), &all))
 	all = slices.DeleteFunc(all, func(e exception) bool { return e.Check != check })
 	return &exceptions{w, all, map[string]bool{}}
 }

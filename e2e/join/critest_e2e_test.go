@@ -10,7 +10,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -27,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -137,9 +137,8 @@ func (w *world) runtimeFiles() []lab.File {
 	compile.Stdin = strings.NewReader(tellsUser)
 	out, err := compile.CombinedOutput()
 	require.NoError(w.t, err, "%s", out)
-	content, err := os.ReadFile(path)
-	require.NoError(w.t, err)
-	user := lab.Program("bin/user", content)
+	content := testkit.Content(w.t, path)
+	user := lab.Program("bin/user", []byte(content))
 	user.Mode = 0o4755
 	files := []lab.File{
 		user, {Header: tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}},

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -171,9 +172,8 @@ func (n *Node) Import(t *testing.T, options string, images map[string]v1.Image) 
 func Busybox(t *testing.T, names ...string) []File {
 	t.Helper()
 	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
-	program, err := os.ReadFile("/bin/busybox")
-	require.NoError(t, err)
-	files := []File{Program("bin/busybox", program)}
+	program := testkit.Content(t, "/bin/busybox")
+	files := []File{Program("bin/busybox", []byte(program))}
 	for _, name := range names { // hard links, so that a test that hides one name does not hide all
 		files = append(files, File{Header: tar.Header{Name: "bin/" + name, Typeflag: tar.TypeLink, Linkname: "bin/busybox", Mode: 0o755}})
 	}
@@ -188,8 +188,7 @@ func Guide(t *testing.T) string {
 		[]string{"ssg-debian"},
 		nil, t.Output())
 	require.NoError(t, err)
-	packages, err := filepath.Glob(filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))
-	require.NoError(t, err)
+	packages := testkit.Glob(t, filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))
 	require.Len(t, packages, 1)
 	folder := t.TempDir()
 	out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--extract", packages[0], folder).CombinedOutput()

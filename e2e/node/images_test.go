@@ -7,7 +7,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -75,9 +75,8 @@ func (b *bench) registry(t *testing.T) (s *counted, app, pause string) {
 // to the registry.
 func (b *bench) push(t *testing.T, to string) (pinned string) {
 	t.Helper()
-	program, err := os.ReadFile(lab.Agent(t))
-	require.NoError(t, err)
-	one := lab.Image(t, v1.Config{Entrypoint: []string{"/eksnode"}, Labels: map[string]string{"name": to}}, lab.Program("eksnode", program))
+	program := testkit.Content(t, lab.Agent(t))
+	one := lab.Image(t, v1.Config{Entrypoint: []string{"/eksnode"}, Labels: map[string]string{"name": to}}, lab.Program("eksnode", []byte(program)))
 	list := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: runtime.GOARCH}}})
 	digest, err := list.Digest()
 	require.NoError(t, err)

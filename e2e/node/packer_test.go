@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -139,9 +140,7 @@ func (r *run) said() string {
 func (r *run) outcome(t *testing.T) (plan.Report, map[string]plan.Status) {
 	t.Helper()
 	var report plan.Report
-	text, err := os.ReadFile(r.report)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &report))
+	require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, r.report)), &report))
 	items := map[string]plan.Status{}
 	for _, o := range report.Outcomes {
 		items[o.Item] = o.Status

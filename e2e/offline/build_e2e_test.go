@@ -21,6 +21,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -70,18 +71,14 @@ func build(t *testing.T, system lab.System) {
 	require.NoError(t, err, "%s", out)
 
 	var report struct{ Provision, Scrub plan.Report }
-	text, err := os.ReadFile(filepath.Join(folder, "report.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &report))
+	require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, filepath.Join(folder, "report.json"))), &report))
 	assert.Equal(t, plan.OK, report.Scrub.Result)
 
 	out, err = exec.CommandContext(b.Ctx, lab.Eksnode(t), "audit", "--disk", made).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	n := b.Start(t, machine.Config{Image: made, InstanceID: "i-offline", ReadyWithin: 2 * time.Minute})
 	assert.Equal(t, "Kubernetes v"+lab.Kubelet, n.Sh(t, "kubelet --version"))
-	left, err := filepath.Glob(filepath.Join(folder, ".eksnode*"))
-	require.NoError(t, err)
-	assert.Empty(t, left)
+	assert.Empty(t, testkit.Glob(t, filepath.Join(folder, ".eksnode*")))
 }
 
 // sum is the SHA-256 of a disk, which may be larger than the memory.

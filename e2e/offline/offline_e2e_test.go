@@ -85,9 +85,7 @@ func TestOfflineRoot(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "../run/systemd/resolve/stub-resolv.conf", resolver)
 	for _, empty := range []string{"proc", "sys", "tmp", "etc/machine-id"} {
-		left, err := filepath.Glob(filepath.Join(b.root, empty, "*"))
-		require.NoError(t, err)
-		assert.Empty(t, left)
+		assert.Empty(t, testkit.Glob(t, filepath.Join(b.root, empty, "*")))
 	}
 
 	t.Run("a chroot", b.chroot)
@@ -162,8 +160,7 @@ func lines(text string) lab.Tree {
 // members lists the names of the processes in a PID namespace.
 func members(t *testing.T, namespace string) []string {
 	t.Helper()
-	links, err := filepath.Glob("/proc/[0-9]*/ns/pid")
-	require.NoError(t, err)
+	links := testkit.Glob(t, "/proc/[0-9]*/ns/pid")
 	var found []string
 	for _, link := range links {
 		if to, err := os.Readlink(link); err == nil && to == namespace {

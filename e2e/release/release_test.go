@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -202,8 +203,7 @@ func checksums(t *testing.T, dist string, k key) {
 // programs checks every archive: name, mode and target of the program, and its bill
 // of materials.
 func programs(t *testing.T, checkout, dist string) {
-	agents, err := filepath.Glob(filepath.Join(checkout, "plugin/embedded/agents/*.gz"))
-	require.NoError(t, err)
+	agents := testkit.Glob(t, filepath.Join(checkout, "plugin/embedded/agents/*.gz"))
 	require.Len(t, agents, 2)
 	for _, system := range systems() {
 		exe := ""
@@ -234,8 +234,7 @@ func unpack(t *testing.T, archive, program string) string {
 	} else {
 		run(t, folder, "tar", "-xf", archive)
 	}
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
+	entries := testkit.Names(t, folder)
 	if strings.HasPrefix(program, "eksnode") {
 		require.Len(t, entries, 3, archive)
 		for _, name := range []string{"bash-completion/completions/eksnode", "zsh/site-functions/_eksnode", "fish/vendor_completions.d/eksnode.fish", "powershell/eksnode.ps1", "man/man1/eksnode.1.gz"} {

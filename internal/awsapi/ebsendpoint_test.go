@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -153,7 +154,5 @@ func TestTheSDKWritesNoLines(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.Image(t.Context(), "ami-01234567")
 	assert.ErrorContains(t, err, "describing the image ami-01234567: ")
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.Empty(t, string(text))
+	assert.Empty(t, testkit.Content(t, path))
 }

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/format"
 	"go/token"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // newer are options that systemd 219, Amazon Linux 2's, does not have.
@@ -74,9 +75,7 @@ func TestUnitCommandsHavePaths(t *testing.T) {
 			continue
 		}
 		looked++
-		text, err := os.ReadFile(filepath.Join(root, name))
-		require.NoError(t, err)
-		assert.Empty(t, pathless.FindAllString(string(text), -1), name)
+		assert.Empty(t, pathless.FindAllString(testkit.Content(t, filepath.Join(root, name)), -1), name)
 	}
 	assert.NotZero(t, looked)
 	assert.True(t, pathless.MatchString("ExecStartPre=-iptables -w"))

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
@@ -261,8 +261,7 @@ func TestRemediesDeleteNothing(t *testing.T) {
 // literals returns the string literals of the package's sources, one per line.
 func literals(t *testing.T) string {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
+	files := testkit.Glob(t, "*.go")
 	var all strings.Builder
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {

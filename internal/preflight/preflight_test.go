@@ -3,15 +3,13 @@ package preflight
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
@@ -232,12 +230,10 @@ func TestEachCheckFailsAndPasses(t *testing.T) {
 
 func TestEveryCheckHasACase(t *testing.T) {
 	var text strings.Builder
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
+	files := testkit.Glob(t, "*_test.go")
 	for _, name := range files {
-		one, err := os.ReadFile(name)
-		require.NoError(t, err)
-		text.Write(one)
+		one := testkit.Content(t, name)
+		text.Write([]byte(one))
 	}
 	for _, c := range Table() {
 		assert.True(t, strings.Contains(text.String(), `{"`+c.ID+`", "`), "the check %s has no case", c.ID)

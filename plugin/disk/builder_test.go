@@ -47,9 +47,8 @@ func fill(t *testing.T, root string) {
 	for _, folder := range []string{"bin", "etc", "proc", "sys", "dev", "run", "tmp", "root"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
-	busybox, err := os.ReadFile("/bin/busybox")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), busybox, 0o755))
+	busybox := testkit.Content(t, "/bin/busybox")
+	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), []byte(busybox), 0o755))
 	for _, name := range []string{"sh", "cat", "chmod", "find", "mkdir", "sleep", "touch"} {
 		require.NoError(t, os.Symlink("busybox", filepath.Join(root, "bin", name)))
 	}
@@ -192,9 +191,7 @@ func TestAFailedBuildLeavesNothing(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := build(t, map[string]any{"base": base(t), "image": image}, func(context.Context, packersdk.Communicator) error { return broken })
 	require.ErrorIs(t, err, broken)
-	left, err := os.ReadDir(filepath.Dir(image))
-	require.NoError(t, err)
-	assert.Empty(t, left)
+	assert.Empty(t, testkit.Names(t, filepath.Dir(image)))
 }
 
 // A base image that cannot become a disk is refused. Nothing stays, and the base image is as
@@ -235,9 +232,7 @@ pvcreate -qq -y --config 'devices{use_devicesfile=0}' "$device" 2>&1; losetup --
 			after, err := os.ReadFile(base)
 			require.NoError(t, err)
 			assert.True(t, bytes.Equal(before, after), "the base image has changed")
-			left, err := os.ReadDir(filepath.Dir(image))
-			require.NoError(t, err)
-			assert.Empty(t, left)
+			assert.Empty(t, testkit.Names(t, filepath.Dir(image)))
 		})
 	}
 }
@@ -253,9 +248,7 @@ func TestAFullFolderIsAnError(t *testing.T) {
 			return nil
 		})
 	require.ErrorContains(t, err, "the folder of the disk image may be full")
-	left, err := os.ReadDir(folder)
-	require.NoError(t, err)
-	assert.Empty(t, left)
+	assert.Empty(t, testkit.Names(t, folder))
 }
 
 // Two builds have one base image at the same time. The second one to end does not replace
@@ -269,9 +262,7 @@ func TestTwoBuildsAtOnce(t *testing.T) {
 			return err
 		})
 	require.ErrorContains(t, err, "another program has made this file since the start")
-	left, err := os.ReadDir(filepath.Dir(image))
-	require.NoError(t, err)
-	assert.Len(t, left, 1)
+	assert.Len(t, testkit.Names(t, filepath.Dir(image)), 1)
 }
 
 func TestFieldsAreChecked(t *testing.T) {

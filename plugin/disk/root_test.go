@@ -19,9 +19,8 @@ func root(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "bin"), 0o755))
-	busybox, err := os.ReadFile("/bin/busybox")
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), busybox, 0o755))
+	busybox := testkit.Content(t, "/bin/busybox")
+	require.NoError(t, os.WriteFile(filepath.Join(root, "bin/busybox"), []byte(busybox), 0o755))
 	for _, name := range []string{"cat", "cp", "echo", "mkdir", "printf", "rm", "sh", "tr", "uname"} {
 		require.NoError(t, os.Symlink("busybox", filepath.Join(root, "bin", name)))
 	}
@@ -110,8 +109,6 @@ func TestARootThatCannotBootIsRefused(t *testing.T) {
 		}
 		_, err := tryBuild(t, fields, nil)
 		require.ErrorContains(t, err, why)
-		left, err := os.ReadDir(filepath.Dir(image))
-		require.NoError(t, err)
-		assert.Empty(t, left)
+		assert.Empty(t, testkit.Names(t, filepath.Dir(image)))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -117,13 +118,11 @@ func TestEveryFieldOfTheSpecIsInHCL(t *testing.T) {
 			assert.Contains(t, hcl, name)
 		}
 	}
-	sources, err := filepath.Glob("../../provisioner/*.go")
-	require.NoError(t, err)
+	sources := testkit.Glob(t, "../../provisioner/*.go")
 	formats := regexp.MustCompile(`(?:Errorf|add)\(["\x60].*`)
 	for _, file := range sources { // errors name options in braces
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, format := range formats.FindAllString(string(text), -1) {
+		text := testkit.Content(t, file)
+		for _, format := range formats.FindAllString(text, -1) {
 			for _, option := range regexp.MustCompile(`\{([a-z][a-z0-9_]*)\}`).FindAllStringSubmatch(format, -1) {
 				assert.Contains(t, hcl, option[1], file)
 			}

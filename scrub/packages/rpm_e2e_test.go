@@ -95,9 +95,8 @@ func listing(t *testing.T, folder string) string {
 	require.NoError(t, err)
 	var all strings.Builder
 	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(folder, e.Name()))
-		require.NoError(t, err)
-		all.WriteString(e.Name() + "\n" + string(text))
+		text := testkit.Content(t, filepath.Join(folder, e.Name()))
+		all.WriteString(e.Name() + "\n" + text)
 	}
 	return all.String()
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -199,16 +200,13 @@ func TestGoldenFiles(t *testing.T) {
 			if *update {
 				require.NoError(t, os.WriteFile(golden, text, 0o644))
 			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			assert.Equal(t, string(want), string(text))
+			assert.Equal(t, testkit.Content(t, golden), string(text))
 			for range 5 {
 				assert.Equal(t, string(got), string(archive(t, d.node(t))), "the same input must result in the same bytes")
 			}
 		})
 	}
-	all, err := filepath.Glob("testdata/*")
-	require.NoError(t, err)
+	all := testkit.Glob(t, "testdata/*")
 	for _, name := range all {
 		assert.True(t, known[name], "%s belongs to no case", name)
 	}

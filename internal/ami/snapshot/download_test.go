@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -57,9 +58,7 @@ func TestADownloadIsTheUploadedDisk(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, r.Sums, sums)
 	d.same(t, path)
-	files, err := filepath.Glob(path + "*")
-	require.NoError(t, err)
-	require.Equal(t, []string{path}, files)
+	require.Equal(t, []string{path}, testkit.Glob(t, path+"*"))
 }
 
 func TestAnInterruptedDownloadGoesOn(t *testing.T) {
@@ -274,9 +273,7 @@ func TestOnlyChangedBlocksAreFetched(t *testing.T) {
 	double.Fail("GetSnapshotBlock", 1, ebsdirect.Failure{Status: 403, Code: "AccessDeniedException", Message: "no"})
 	err = snapshot.Download{Connections: 1}.Update(t.Context(), a, changes, from, sums, path)
 	require.ErrorContains(t, err, "updating the disk of the snapshot "+first.Snapshot.ID+": downloading the snapshot "+second.Snapshot.ID+": ")
-	entries, err := os.ReadDir(folder)
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "a failed update leaves nothing")
+	require.Len(t, testkit.Names(t, folder), 1, "a failed update leaves nothing")
 
 	fetched := double.Count().Fetched
 	require.NoError(t, snapshot.Download{}.Update(t.Context(), a, changes, from, sums, path))

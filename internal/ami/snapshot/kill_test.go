@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -169,9 +170,7 @@ func TestKilledDownloadsGoOn(t *testing.T) {
 		one := task{Snapshot: r.Snapshot.ID, File: filepath.Join(t.TempDir(), "disk")}
 		done += one.killed(t, double, "GetSnapshotBlock", "GetSnapshotBlock", "GetSnapshotBlock", "ListSnapshotBlocks", "DescribeSnapshots")
 		d.same(t, one.File)
-		files, err := filepath.Glob(one.File + "*")
-		require.NoError(t, err)
-		require.Equal(t, []string{one.File}, files)
+		require.Equal(t, []string{one.File}, testkit.Glob(t, one.File+"*"))
 		require.NoError(t, os.Remove(one.File))
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
@@ -88,9 +89,7 @@ func TestACachedImageNeedsNoRegistry(t *testing.T) {
 	down()
 	again, _ := take(t, s, asset.Wanted{Image: reference, As: "localhost/pause:latest"})
 	assert.Equal(t, first, again)
-	scratch, err := os.ReadDir(filepath.Join(cacheOf(t, s), "partial"))
-	require.NoError(t, err)
-	assert.Empty(t, scratch, "no temporary file remains")
+	assert.Empty(t, testkit.Names(t, filepath.Join(cacheOf(t, s), "partial")), "no temporary file remains")
 }
 
 // cacheOf finds the folder of a store's cache by its content.
@@ -106,8 +105,7 @@ func TestADamagedBlobIsFetchedAgain(t *testing.T) {
 	reference, _ := published(t)
 	s := store(t, reference)
 	first, _ := take(t, s, asset.Wanted{Image: reference, As: "localhost/pause:latest"})
-	kept, err := filepath.Glob(filepath.Join(cacheOf(t, s), "sha256", "*"))
-	require.NoError(t, err)
+	kept := testkit.Glob(t, filepath.Join(cacheOf(t, s), "sha256", "*"))
 	require.Len(t, kept, 1+1+3)
 	for _, name := range kept {
 		require.NoError(t, os.WriteFile(name, []byte("damaged"), 0o644))
@@ -262,8 +260,7 @@ func (l *line) breakAfter(bytes int64, once bool) {
 // partials lists the files of interrupted downloads.
 func partials(t *testing.T, s Store) []string {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(cacheOf(t, s), "partial", "*"))
-	require.NoError(t, err)
+	left := testkit.Glob(t, filepath.Join(cacheOf(t, s), "partial", "*"))
 	return left
 }
 
