@@ -18,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -161,10 +162,7 @@ func TestCompletedValues(t *testing.T) {
 		manifests = append(manifests, m.ID)
 	}
 	folder := t.TempDir()
-	for _, name := range []string{"ca.pem", "a.tar", "b.tar", "b.txt", ".hidden.pem", "cas/x.pem"} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), nil, 0o644))
-	}
+	hosttest.Lay(t, folder, map[string]string{"ca.pem": "", "a.tar": "", "b.tar": "", "b.txt": "", ".hidden.pem": "", "cas/x.pem": ""})
 	rules := filepath.Join(folder, "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("rules:\n  - id: agent-state\n    phase: state\n    action: remove\n    paths: [/var/lib/agent/id]\n    why: two nodes must not share the id\n"), 0o644))
 	formats := []string{"text", "json", "sarif", "junit"}

@@ -113,9 +113,7 @@ func everyStepIsDescribed(t *testing.T, generated map[string]string) {
 func TestFieldsComeFromDocComments(t *testing.T) {
 	folder := t.TempDir()
 	write := func(component, text string) {
-		name := filepath.Join(folder, "plugin", component, "config.go")
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte("package x\n\ntype Config struct {\n"+text+"}\n"), 0o644))
+		hosttest.Lay(t, folder, map[string]string{"plugin/" + component + "/config.go": "package x\n\ntype Config struct {\n" + text + "}\n"})
 	}
 	write("remote", "\t// A file.\n\tReport string `mapstructure:\"report\"`\n")
 	write("a", "\tcommon.PackerConfig `mapstructure:\",squash\"`\n\tremote.Config `mapstructure:\",squash\"`\n"+
@@ -145,19 +143,17 @@ func TestTextOfTheCodeIsNotMarkup(t *testing.T) {
 // The release's section in the changelog changes what the pages say.
 func TestPagesSayWhetherThereIsARelease(t *testing.T) {
 	folder := t.TempDir()
-	put := func(name, text string) {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(folder, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
-	}
-	put("README.md", "# A\n\n<!-- install -->\nold\n<!-- /install -->\n\nb\n")
-	put("docs/other.md", "# Other\n")
-	put("docs/reference/x.md", mark+" from x -->\n<!-- install -->\n<!-- /install -->\n")
-	put("examples/a/README.md", "<!-- install -->\n<!-- /install -->\n")
+	hosttest.Lay(t, folder, map[string]string{
+		"README.md":            "# A\n\n<!-- install -->\nold\n<!-- /install -->\n\nb\n",
+		"docs/other.md":        "# Other\n",
+		"docs/reference/x.md":  mark + " from x -->\n<!-- install -->\n<!-- /install -->\n",
+		"examples/a/README.md": "<!-- install -->\n<!-- /install -->\n",
+	})
 	for changelog, want := range map[string]string{
 		"## [Unreleased]\n": "> **Nothing is released yet**, so `packer init` cannot download the plugin.",
 		"## [Unreleased]\n\n## [0.1.0] - 2026-12-01\n\n- x\n": "`packer init` downloads the newest release of the plugin.",
 	} {
-		put("CHANGELOG.md", changelog)
+		hosttest.Lay(t, folder, map[string]string{"CHANGELOG.md": changelog})
 		written, err := installPages(folder)
 		require.NoError(t, err)
 		require.Len(t, written, 2)

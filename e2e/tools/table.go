@@ -101,42 +101,12 @@ func Table() []Tool {
 			output:   named("packer"),
 			probe:    probe{[]string{"--version"}, format("Packer v%s")},
 		},
-		{
-			Name:     NamePackerAmazon,
-			Versions: []string{"1.8.2"},
-			release: release{
-				url:  "https://releases.hashicorp.com/packer-plugin-amazon/{version}/packer-plugin-amazon_{version}_linux_{arch}.zip",
-				sum:  "https://releases.hashicorp.com/packer-plugin-amazon/{version}/packer-plugin-amazon_{version}_SHA256SUMS",
-				form: asset.Listed, member: "packer-plugin-amazon_v{version}_x5.0_linux_{arch}",
-			},
-			module:   "github.com/hashicorp/packer-plugin-amazon",
-			packages: []string{"."},
-			// The release version, not "-dev": `packer init` counts only releases
-			// as installed, and otherwise goes online.
-			variables: []variable{
-				{"github.com/hashicorp/packer-plugin-amazon/version.Version", format("%s")},
-				{"github.com/hashicorp/packer-plugin-amazon/version.VersionPrerelease", format("")},
-			},
-			output: named("packer-plugin-amazon"),
-			probe:  probe{[]string{"describe"}, format(`"version":"%s"`)},
-		},
-		{
-			Name:     NamePackerQEMU,
-			Versions: []string{"1.0.9"},
-			release: release{
-				url:  "https://github.com/hashicorp/packer-plugin-qemu/releases/download/v{version}/packer-plugin-qemu_v{version}_x5.0_linux_{arch}.zip",
-				sum:  "https://github.com/hashicorp/packer-plugin-qemu/releases/download/v{version}/packer-plugin-qemu_v{version}_SHA256SUMS",
-				form: asset.Listed, member: "packer-plugin-qemu_v{version}_x5.0_linux_{arch}",
-			},
-			module:   "github.com/hashicorp/packer-plugin-qemu",
-			packages: []string{"."},
-			variables: []variable{
-				{"github.com/hashicorp/packer-plugin-qemu/version.Version", format("%s")},
-				{"github.com/hashicorp/packer-plugin-qemu/version.VersionPrerelease", format("")},
-			},
-			output: named("packer-plugin-qemu"),
-			probe:  probe{[]string{"describe"}, format(`"version":"%s"`)},
-		},
+		packerPlugin(NamePackerAmazon, "1.8.2",
+			"https://releases.hashicorp.com/packer-plugin-amazon/{version}/packer-plugin-amazon_{version}_linux_{arch}.zip",
+			"https://releases.hashicorp.com/packer-plugin-amazon/{version}/packer-plugin-amazon_{version}_SHA256SUMS"),
+		packerPlugin(NamePackerQEMU, "1.0.9",
+			"https://github.com/hashicorp/packer-plugin-qemu/releases/download/v{version}/packer-plugin-qemu_v{version}_x5.0_linux_{arch}.zip",
+			"https://github.com/hashicorp/packer-plugin-qemu/releases/download/v{version}/packer-plugin-qemu_v{version}_SHA256SUMS"),
 		kubernetes(NameKubelet, true, probe{[]string{"--version"}, format("Kubernetes v%s")}),
 		{
 			Name:      NameCredentialProvider,
@@ -285,6 +255,25 @@ func Table() []Tool {
 			output:    named("gitleaks"),
 			probe:     probe{[]string{"version"}, format("%s")},
 		},
+	}
+}
+
+// packerPlugin returns the row of a plugin of Packer.
+func packerPlugin(name, version, url, sum string) Tool {
+	module := "github.com/hashicorp/" + name
+	return Tool{
+		Name:     name,
+		Versions: []string{version},
+		release:  release{url: url, sum: sum, form: asset.Listed, member: name + "_v{version}_x5.0_linux_{arch}"},
+		module:   module,
+		packages: []string{"."},
+		// The release version, not "-dev": `packer init` counts only releases
+		// as installed, and otherwise goes online.
+		variables: []variable{
+			{module + "/version.Version", format("%s")}, {module + "/version.VersionPrerelease", format("")},
+		},
+		output: named(name),
+		probe:  probe{[]string{"describe"}, format(`"version":"%s"`)},
 	}
 }
 

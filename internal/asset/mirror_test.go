@@ -99,10 +99,10 @@ func (m *mirror) program(path string) Download {
 }
 
 func (m *mirror) archive(path string) Download {
-	return Download{
-		ID: "cni-plugins", Version: "1.10.0", VersionSource: `versions["cni-plugins"]`, Kind: TarGz, Target: "/opt/cni/bin",
-		URL: m.URL + path, SumURL: m.URL + path + ".sha256", SumForm: Bare,
-	}
+	d := m.program(path)
+	d.ID, d.Version, d.VersionSource = "cni-plugins", "1.10.0", `versions["cni-plugins"]`
+	d.Kind, d.Target = TarGz, "/opt/cni/bin"
+	return d
 }
 
 // hasty returns a Fetcher with short pauses between its attempts.

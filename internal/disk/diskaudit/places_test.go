@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -76,32 +77,13 @@ func withParts(t *testing.T, label string, parts ...part) string {
 	require.NoError(t, err, string(out))
 	for i, p := range parts {
 		root, image := t.TempDir(), filepath.Join(t.TempDir(), "part")
-		write(t, root, p.files)
+		hosttest.Lay(t, root, p.files)
 		require.NoError(t, os.WriteFile(image, nil, 0o600))
 		require.NoError(t, os.Truncate(image, int64(size)<<20))
 		testkit.Run(t, "unshare", "--mount", "sh", "-euc", p.script, "sh", image, root)
 		testkit.Run(t, "dd", "if="+image, "of="+path, "bs=1M", fmt.Sprintf("seek=%d", 1+i*size), "conv=notrunc,sparse", "status=none")
 	}
 	return path
-}
-
-// write makes files in a folder. A name that ends in a slash is a folder, and a text
-// that begins with "-> " is a link.
-func write(t *testing.T, root string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		if strings.HasSuffix(name, "/") {
-			require.NoError(t, os.MkdirAll(path, 0o755))
-			continue
-		}
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		if target, link := strings.CutPrefix(text, "-> "); link {
-			require.NoError(t, os.Symlink(target, path))
-			continue
-		}
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-	}
 }
 
 // root is a root file system without findings, with these files added.

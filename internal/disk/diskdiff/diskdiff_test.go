@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
 )
@@ -138,8 +139,7 @@ func TestMain(m *testing.M) {
 // sh runs a script with arguments, in a mount namespace of its own.
 func sh(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	out := testkit.Run(t, "unshare", append([]string{"-m", "sh", "-euc", script, "sh"}, args...)...)
-	return out
+	return testkit.Run(t, "unshare", append([]string{"-m", "sh", "-euc", script, "sh"}, args...)...)
 }
 
 // mkfs are scripts that make a file system of the folder $2 in the file $1.
@@ -164,17 +164,9 @@ func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	require.NoError(t, os.Chmod(root, 0o755))
-	for name, text := range files {
-		write(t, root, name, text)
-	}
-	write(t, root, "etc/os-release", "ID=debian\nVERSION_ID=13\n")
+	hosttest.Lay(t, root, files)
+	hosttest.Lay(t, root, map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=13\n"})
 	return root
-}
-
-func write(t *testing.T, root, name, text string) {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 }
 
 // changed copies a disk and runs a script in its root.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
 )
 
@@ -50,8 +51,7 @@ func rpmRoot(t *testing.T, versions map[string]string) string {
 func TestPackagesOfRPM(t *testing.T) {
 	before := image(t, "xfs", rpmRoot(t, map[string]string{"same": "1", "upgraded": "1", "gone": "1"}))
 	root := rpmRoot(t, map[string]string{"same": "1", "upgraded": "2", "new": "3"})
-	write(t, root, "opt/same/file", "edited\n")
-	write(t, root, "opt/same/extra", "")
+	hosttest.Lay(t, root, map[string]string{"opt/same/file": "edited\n", "opt/same/extra": ""})
 	after := image(t, "xfs", root)
 	r := compared(t, before, after)
 	found := map[string][2]string{}
