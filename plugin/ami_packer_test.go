@@ -309,7 +309,7 @@ func TestTheAuditNeedsRootAtTheStart(t *testing.T) {
 		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
 		run := func(verb, fields string) (string, error) {
 			d.template(importing(nullSource, `disk = "disk.raw"`+"\n"+fields, ""))
-			nobody(t, d.folder)
+			testkit.Run(t, "chown", "-R", "65534:65534", d.folder)
 			cmd := d.atAWS(verb, ".")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			out, err := cmd.CombinedOutput()
@@ -335,12 +335,6 @@ func openFolder(t *testing.T) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	return folder
-}
-
-func nobody(t *testing.T, folder string) {
-	t.Helper()
-	out, err := exec.Command("chown", "-R", "65534:65534", folder).CombinedOutput()
-	require.NoError(t, err, string(out))
 }
 
 // On Ctrl-C, the pending snapshot is deleted.

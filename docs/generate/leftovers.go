@@ -93,15 +93,7 @@ var exceptionsFile []byte
 type exception struct{ Check, Name, Why string }
 
 func exceptions(program string) ([]exception, error) {
-	var all []exception
-	if err := json.Unmarshal(exceptionsFile, &all); err != nil {
-		return nil, fmt.Errorf("reading exceptions.json: %w", err)
-	}
-	all = slices.DeleteFunc(all, func(e exception) bool { return e.Check != program })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("exceptions.json lists no check of %q", program)
-	}
-	return all, nil
+	return rowsOf(exceptionsFile, "exceptions.json", program, func(e exception) string { return e.Check })
 }
 
 const schemaFile = "docs/reference/report.schema.json"

@@ -215,13 +215,18 @@ func (c covered) Notes() string {
 
 // coverage lists the rows of one source.
 func coverage(from string) ([]covered, error) {
-	var all []covered
-	if err := json.Unmarshal(coverageFile, &all); err != nil {
-		return nil, fmt.Errorf("reading coverage.json: %w", err)
+	return rowsOf(coverageFile, "coverage.json", from, func(c covered) string { return c.From })
+}
+
+// rowsOf returns the rows of one source in a list.
+func rowsOf[T any](text []byte, name, source string, of func(T) string) ([]T, error) {
+	var all []T
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	all = slices.DeleteFunc(all, func(c covered) bool { return c.From != from })
+	all = slices.DeleteFunc(all, func(row T) bool { return of(row) != source })
 	if len(all) == 0 {
-		return nil, fmt.Errorf("coverage.json lists nothing of %q", from)
+		return nil, fmt.Errorf("%s lists nothing of %q", name, source)
 	}
 	return all, nil
 }

@@ -42,12 +42,6 @@ func (w *world) launch(id, image, role string, userData []byte) *instance {
 	return w.launchCut(id, image, role, userData, cut{})
 }
 
-// launchMoved launches an instance whose disk is the image itself, not a copy.
-func (w *world) launchMoved(id, image, role string, userData []byte) *instance {
-	w.t.Helper()
-	return w.start(machine.Config{Image: image, Move: true, InstanceID: id, UserData: userData}, role, cut{})
-}
-
 // cut is a failure of an instance's network in the middle of its first boot.
 type cut struct {
 	// at is the metadata path whose first reading starts the failure: the response

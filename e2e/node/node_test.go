@@ -40,12 +40,6 @@ func (b *bench) start(t *testing.T, id string) *node {
 // ours matches the processes of an agent and its children.
 const ours = `pgrep -al -f 'eksnode|apt-get|apt.methods|dpkg|curl|^sudo|gate'`
 
-// agent returns the process id of the running agent, empty without one.
-func (n *node) agent(t *testing.T) string {
-	t.Helper()
-	return n.Sh(t, "pgrep -x eksnode || true")
-}
-
 // leftBehind matches files that no run may leave: the agent's folder and
 // partial files. Installed files have no such names.
 const leftBehind = `ls -d /tmp/* /var/tmp/* /opt/eksnode-* /root/eksnode-* /home/*/eksnode-* /usr/sbin/policy-rc.d 2>/dev/null | grep -v /systemd-private- || true

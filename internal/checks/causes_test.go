@@ -53,16 +53,12 @@ func TestTheCommandsOfCausesCanBeTyped(t *testing.T) {
 			if program == "eksnode" {
 				assert.Empty(t, j.wrong(command), "%s: %s", r.ID, command)
 			}
-			for _, word := range placeholder.FindAllString(withoutNames(command), -1) {
+			plain = strings.NewReplacer("NVRM", "", "lZ", "").Replace(command) // names in capital letters
+			for _, word := range placeholder.FindAllString(plain, -1) {
 				assert.Contains(t, placeholders, word, "%s: %s", r.ID, command)
 			}
 		}
 	}
-}
-
-// withoutNames drops the names in capital letters that are no placeholders.
-func withoutNames(command string) string {
-	return strings.NewReplacer("NVRM", "", "lZ", "").Replace(command)
 }
 
 // A cause's page has a heading for the cause.

@@ -52,16 +52,13 @@ func TestAJournalGoesOn(t *testing.T) {
 		}
 		require.NoError(t, j.close(false))
 	}
-	j, found, err := openJournal(path, head2(disk))
+	other := disk
+	other.Source = "/other"
+	j, found, err := openJournal(path, other)
 	require.NoError(t, err)
 	require.Equal(t, "snap-1", found.id)
 	require.Empty(t, j.head.Token, "another disk")
 	require.NoError(t, j.close(false))
-}
-
-func head2(h head) head {
-	h.Source = "/other"
-	return h
 }
 
 func TestOtherFilesAreNoJournals(t *testing.T) {

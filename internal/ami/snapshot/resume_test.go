@@ -100,7 +100,7 @@ func TestAnUploadStartsOverWhenItsSnapshotIsLost(t *testing.T) {
 			require.Equal(t, len(i.disk), r.Sent)
 			require.Equal(t, i.disk.sums(), i.double.Blocks(r.Snapshot.ID))
 			require.Len(t, i.double.IDs(), 1+one.left)
-			require.Contains(t, replaced(i.said, i.id), one.says)
+			require.Contains(t, strings.ReplaceAll(i.said, i.id, "ID"), one.says)
 			require.NoFileExists(t, i.upload.Journal)
 		})
 	}
@@ -118,8 +118,6 @@ func (i *interrupted) aged() {
 		panic(err)
 	}
 }
-
-func replaced(said, id string) string { return strings.ReplaceAll(said, id, "ID") }
 
 // complete completes the snapshot as an upload does that is killed afterwards: with all
 // its blocks in the journal.

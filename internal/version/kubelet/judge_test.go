@@ -209,9 +209,6 @@ func judge(t *testing.T, version string, minor int, all []start) judged {
 	return got
 }
 
-// onlyOnWindows are flags that kubelets for Linux do not have.
-func onlyOnWindows(flag string) bool { return strings.HasPrefix(flag, "windows-") }
-
 // TestKubeletFlagsAreThoseOfKubelets compares the table of flags with the help
 // text of each kubelet that the end-to-end tests use.
 func TestKubeletFlagsAreThoseOfKubelets(t *testing.T) {
@@ -250,7 +247,7 @@ func flagsOfTable(t *testing.T, minor int) map[string]bool {
 	flags := map[string]bool{}
 	for line := range strings.Lines(flagTable) {
 		words := strings.Fields(line)
-		if len(words) != 5 || words[0] == "#" || onlyOnWindows(words[0]) {
+		if len(words) != 5 || words[0] == "#" || strings.HasPrefix(words[0], "windows-") {
 			continue
 		}
 		bounds := slices.Clone(words[2:4])
