@@ -162,7 +162,9 @@ func TestCompletedValues(t *testing.T) {
 		manifests = append(manifests, m.ID)
 	}
 	folder := t.TempDir()
-	hosttest.Lay(t, folder, map[string]string{"ca.pem": "", "a.tar": "", "b.tar": "", "b.txt": "", ".hidden.pem": "", "cas/x.pem": ""})
+	hosttest.Lay(t, folder, map[string]string{
+		"ca.pem": "", "a.tar": "", "b.tar": "", "b.txt": "", ".hidden.pem": "", "cas/x.pem": "",
+	})
 	rules := filepath.Join(folder, "rules.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte("rules:\n  - id: agent-state\n    phase: state\n    action: remove\n    paths: [/var/lib/agent/id]\n    why: two nodes must not share the id\n"), 0o644))
 	formats := []string{"text", "json", "sarif", "junit"}

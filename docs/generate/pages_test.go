@@ -113,7 +113,8 @@ func everyStepIsDescribed(t *testing.T, generated map[string]string) {
 func TestFieldsComeFromDocComments(t *testing.T) {
 	folder := t.TempDir()
 	write := func(component, text string) {
-		hosttest.Lay(t, folder, map[string]string{"plugin/" + component + "/config.go": "package x\n\ntype Config struct {\n" + text + "}\n"})
+		text = "package x\n\ntype Config struct {\n" + text + "}\n"
+		hosttest.Lay(t, folder, map[string]string{"plugin/" + component + "/config.go": text})
 	}
 	write("remote", "\t// A file.\n\tReport string `mapstructure:\"report\"`\n")
 	write("a", "\tcommon.PackerConfig `mapstructure:\",squash\"`\n\tremote.Config `mapstructure:\",squash\"`\n"+

@@ -190,7 +190,8 @@ func (w *world) becomesAMI() {
 		w.fillZeroBlocks(a, id, encrypted, 0)
 	})
 	w.phase("an instance with the encrypted volume", func() {
-		i := w.start(machine.Config{Image: encrypted, Move: true, InstanceID: "i-encrypted", UserData: w.b.nodeConfig()}, w.b.role, cut{})
+		moved := machine.Config{Image: encrypted, Move: true, InstanceID: "i-encrypted", UserData: w.b.nodeConfig()}
+		i := w.start(moved, w.b.role, cut{})
 		defer w.end(i)
 		w.works(w.b, i, "encrypted", "word-of-b")
 		w.record("AMI of a disk, encrypted", "NodeConfig", "joins", "")

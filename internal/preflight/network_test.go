@@ -157,8 +157,9 @@ func TestWaysToTheInternet(t *testing.T) {
 				g.Egress = []awsapi.Rule{{Protocol: "tcp", From: 443, To: 443, CIDRs: []string{"52.0.0.0/8"}}}
 			})
 		}, "of the whole internet", "authorize-security-group-egress"},
-		"AWS's name server":          {"vpc-dns", "OK", func(f *facts) { f.vpc.value.NameServers = []string{"10.0.0.2"} }, "host names are on", ""},
-		"AWS's name server, by link": {"vpc-dns", "OK", func(f *facts) { f.vpc.value.NameServers = []string{"169.254.169.253"} }, "host names are on", ""},
+		"AWS's name server": {"vpc-dns", "OK", func(f *facts) {
+			f.vpc.value.NameServers = []string{"10.0.0.2", "169.254.169.253"}
+		}, "host names are on", ""},
 		"a name server of the network": {"vpc-dns", "OK", func(f *facts) {
 			f.vpc.value.NameServers = []string{"10.0.0.53"}
 			f.cluster.value.PrivateAccess, f.cluster.value.PublicAccess = false, true
