@@ -3,10 +3,13 @@
 package machine_test
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,6 +36,73 @@ func TestNspawnMachineHasNoRouteOutside(t *testing.T) {
 	routes, err := l.Command(l.Ctx, "ip", "route").Output()
 	require.NoError(t, err)
 	assert.Equal(t, "10.77.0.0/16 dev br0 proto kernel scope link src 10.77.0.1", strings.TrimSpace(string(routes)))
+}
+
+// TestKilledHarnessLeavesNothingRunning sends SIGKILL to the boot command.
+func TestKilledHarnessLeavesNothingRunning(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "boot")
+	out, err := exec.Command("go", "build", "-o", binary, "./boot").CombinedOutput()
+	require.NoError(t, err, string(out))
+	victim := exec.Command(binary)
+	victim.Stderr = t.Output()
+	stdout, err := victim.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, victim.Start())
+	said := bufio.NewScanner(stdout)
+	require.True(t, said.Scan())
+	folder, found := strings.CutPrefix(said.Text(), "lab: ")
+	require.True(t, found, said.Text())
+	require.True(t, said.Scan())
+	assert.Contains(t, said.Text(), "ready: nsenter")
+	family := descendants(victim.Process.Pid)
+	require.Greater(t, len(family), 10, "the test found no processes of the container")
+	require.NoError(t, victim.Process.Kill())
+	assert.Error(t, victim.Wait())
+	assert.Eventually(t, func() bool { return len(alive(family)) == 0 }, time.Minute, 50*time.Millisecond,
+		"still running")
+	assert.DirExists(t, folder)
+
+	l := lab.Open(t, limit, machine.Nspawn)
+	assert.NotEqual(t, folder, l.Folder())
+	assertNothingLeft(t, folder)
+}
+
+// descendants returns the child processes of a process, recursively.
+func descendants(pid int) []int {
+	out, _ := exec.Command("pgrep", "--parent", strconv.Itoa(pid)).Output() // an error means that there are none
+	var family []int
+	for _, field := range strings.Fields(string(out)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			family = append(append(family, child), descendants(child)...)
+		}
+	}
+	return family
+}
+
+// alive returns the processes that have not ended.
+func alive(pids []int) []int {
+	var running []int
+	for _, pid := range pids {
+		if syscall.Kill(pid, 0) == nil {
+			running = append(running, pid)
+		}
+	}
+	return running
+}
+
+// assertNothingLeft looks for leftovers of a lab on the host.
+func assertNothingLeft(t *testing.T, lab string) {
+	t.Helper()
+	assert.NoDirExists(t, lab)
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	require.NoError(t, err)
+	assert.NotContains(t, string(mounts), lab)
+	loops, err := exec.Command("losetup", "--list", "--noheadings").Output()
+	require.NoError(t, err)
+	assert.NotContains(t, string(loops), lab)
+	groups, err := exec.Command("find", "/sys/fs/cgroup", "-name", "eksnode-"+filepath.Base(lab)+"*").Output()
+	require.NoError(t, err)
+	assert.Empty(t, string(groups))
 }
 
 // hostileDisk makes the ext4 file system $1. One folder in it is damaged, and the

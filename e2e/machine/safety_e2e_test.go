@@ -7,11 +7,66 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// Removing the control groups of one machine keeps those of a machine with a
+// longer name and the same prefix.
+func TestRemovingControlGroupsKeepsOtherMachines(t *testing.T) {
+	folders, err := ControlGroups()
+	require.NoError(t, err)
+	require.NotEmpty(t, folders)
+	name := "lab-test" + strconv.Itoa(os.Getpid()) + "-i-try"
+	for _, machine := range []string{name, name + "-1"} {
+		for _, folder := range folders {
+			require.NoError(t, os.MkdirAll(filepath.Join(folder, "eksnode-"+machine, "init.scope"), 0o755))
+		}
+		t.Cleanup(func() { assert.NoError(t, RemoveControlGroups(machine)) })
+	}
+	neighbour := filepath.Join(folders[0], "eksnode-"+name+"-1", "init.scope")
+	process := exec.Command("sleep", "infinity")
+	require.NoError(t, process.Start())
+	t.Cleanup(func() { _ = process.Process.Kill(); _ = process.Wait() })
+	require.NoError(t, os.WriteFile(filepath.Join(neighbour, "cgroup.procs"), []byte(strconv.Itoa(process.Process.Pid)), 0))
+
+	require.NoError(t, RemoveControlGroups(name))
+	for _, folder := range folders {
+		assert.NoDirExists(t, filepath.Join(folder, "eksnode-"+name))
+		assert.DirExists(t, filepath.Join(folder, "eksnode-"+name+"-1", "init.scope"))
+	}
+	assert.NoError(t, process.Process.Signal(syscall.Signal(0)), "the other machine's processes run")
+}
+
+// A process that cgroup v1 has frozen does not die of SIGKILL, and a machine waits for it.
+func TestFrozenProcessesEndWithTheirMachine(t *testing.T) {
+	all, err := hierarchies()
+	require.NoError(t, err)
+	for _, h := range all {
+		if h.name != "freezer" {
+			continue
+		}
+		name := "frozen-" + strconv.Itoa(os.Getpid())
+		group := filepath.Join(h.own, "eksnode-"+name, "inner")
+		require.NoError(t, os.MkdirAll(group, 0o755))
+		t.Cleanup(func() { assert.NoError(t, RemoveControlGroups(name)) })
+		process := exec.Command("sleep", "infinity")
+		require.NoError(t, process.Start())
+		pid := strconv.Itoa(process.Process.Pid)
+		require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0))
+		require.NoError(t, os.WriteFile(filepath.Join(group, "freezer.state"), []byte("FROZEN"), 0))
+		require.NoError(t, process.Process.Kill())
+		state, err := os.ReadFile(filepath.Join(group, "freezer.state"))
+		require.NoError(t, err)
+		require.Equal(t, "FROZEN\n", string(state))
+		require.NoError(t, thawGroups(name))
+		require.Error(t, process.Wait(), "killed")
+	}
+}
 
 func TestRemoveTreeStopsAtMounts(t *testing.T) {
 	precious, tree := t.TempDir(), filepath.Join(t.TempDir(), "tree")
@@ -24,6 +79,22 @@ func TestRemoveTreeStopsAtMounts(t *testing.T) {
 	require.NoError(t, removeTree(tree))
 	assert.NoDirExists(t, tree)
 	assert.FileExists(t, filepath.Join(precious, "file"))
+}
+
+func TestOpenFolderRemovesFoldersOfDeadLabs(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "run")
+	dead, other := filepath.Join(parent, "lab-dead"), filepath.Join(parent, "others")
+	require.NoError(t, os.MkdirAll(filepath.Join(dead, "i-1", "upper"), 0o755))
+	require.NoError(t, os.MkdirAll(other, 0o755))
+	first, err := openFolder(parent)
+	require.NoError(t, err)
+	assert.NoDirExists(t, dead)
+	assert.DirExists(t, other, "a foreign folder")
+	second, err := openFolder(parent)
+	require.NoError(t, err)
+	assert.DirExists(t, first.path, "the folder of a running lab was removed")
+	require.NoError(t, first.remove())
+	require.NoError(t, second.remove())
 }
 
 // The instance id becomes part of a path that is removed at the end.

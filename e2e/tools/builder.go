@@ -160,6 +160,9 @@ func (b builder) arguments(programs string) []string {
 		command = []string{"test", "-c"}
 	}
 	arguments := append(command, "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(linker, " "))
+	if b.tool.waits {
+		arguments = append(arguments, "-gcflags", "all=-N -l")
+	}
 	if len(b.tool.tags) > 0 {
 		arguments = append(arguments, "-tags", strings.Join(b.tool.tags, ","))
 	}

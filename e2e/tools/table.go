@@ -60,6 +60,9 @@ type Tool struct {
 	// libraries are Debian's packages for building with cgo, which links them
 	// statically. Empty means a build without cgo.
 	libraries []string
+	// waits means that the program waits for others most of the time. It is compiled
+	// without optimizations, with two thirds of the processor time and half the memory.
+	waits bool
 	// tests means that the program consists of a package's tests, which run a suite
 	// of their own. There is one package then.
 	tests bool
@@ -98,6 +101,7 @@ func Table() []Tool {
 			},
 			module:   "github.com/hashicorp/packer",
 			packages: []string{"."},
+			waits:    true,
 			output:   named("packer"),
 			probe:    probe{[]string{"--version"}, format("Packer v%s")},
 		},
@@ -267,6 +271,7 @@ func packerPlugin(name, version, url, sum string) Tool {
 		release:  release{url: url, sum: sum, form: asset.Listed, member: name + "_v{version}_x5.0_linux_{arch}"},
 		module:   module,
 		packages: []string{"."},
+		waits:    true,
 		// The release version, not "-dev": `packer init` counts only releases
 		// as installed, and otherwise goes online.
 		variables: []variable{
