@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // Problem is one problem of user data.
@@ -70,6 +72,25 @@ const (
 // Failed reports whether there is a problem that is not a warning.
 func (r Report) Failed() bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return !p.Warning })
+}
+
+// Cases has a case for each problem of a file, as SARIF and JUnit print them.
+func (r Report) Cases(file string) []plan.Case {
+	page := plan.About{Page: "join.md"}
+	if len(r.Problems) == 0 {
+		return []plan.Case{{ID: "user-data", Name: file, About: page, Text: "user data for " + r.Family}}
+	}
+	return show.Each(r.Problems, func(p Problem) plan.Case {
+		c := plan.Case{ID: "user-data", Name: fmt.Sprintf("%s:%s", file, p), About: page, Level: plan.Fails, Text: p.Text,
+			Place: plan.Place{File: file, Line: p.Line}}
+		if p.Field != "" {
+			c.Text = p.Field + ": " + p.Text
+		}
+		if p.Warning {
+			c.Level = plan.Warns
+		}
+		return c
+	})
 }
 
 // checker collects the problems of a part of a file.

@@ -86,7 +86,7 @@ func (a approval) run(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	if resultOf(r.verdicts()) != plan.Clean {
+	if plan.ResultOf(r.cases()) != plan.Clean {
 		return errors.Join(r.print(cmd, a.output), fmt.Errorf("%s is not approved: the verification failed", source))
 	}
 	i := v.disk.volume.Image

@@ -15,6 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // verification holds the flags of `eksnode ami verify`.
@@ -250,7 +251,7 @@ func (v *verifying) check(source string) verified {
 		case errors.Is(err, errSkipped):
 			continue
 		case errors.As(err, new(unknownError)):
-			one.Result, one.Text = isUnknown, err.Error()
+			one.Result, one.Text = "unknown", err.Error()
 		default:
 			one.Result, one.Text = "failed", err.Error()
 		}
@@ -259,20 +260,24 @@ func (v *verifying) check(source string) verified {
 	return r
 }
 
-func (r verified) verdicts() (list []verdict) {
-	levels := map[string]string{"failed": isError, isUnknown: isUnknown}
+func (r verified) cases() (list []plan.Case) {
 	for _, c := range r.Checks {
-		list = append(list, verdict{
-			rule: c.Check, name: c.Check, page: "design/attestation.md", level: levels[c.Result], text: c.Text,
-		})
+		one := plan.Case{ID: c.Check, About: plan.About{Page: "design/attestation.md"}, Text: c.Text}
+		switch c.Result {
+		case "failed":
+			one.Level = plan.Fails
+		case "unknown":
+			one.Error = c.Text
+		}
+		list = append(list, one)
 	}
 	return list
 }
 
 func (r verified) print(cmd *cobra.Command, output string) error {
-	return judged{"ami verify", r.verdicts(), r, func(p *printer) {
+	return judge("ami verify", r.cases(), r, func(p *printer) {
 		for _, c := range r.Checks {
 			p.line("%-8s %-10s %s", c.Result, c.Check, line(c.Text))
 		}
-	}}.print(cmd, output)
+	}).print(cmd, output)
 }

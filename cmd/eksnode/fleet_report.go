@@ -116,44 +116,43 @@ func (r *fleetReport) on(node string, d drift) {
 const nodesMost = 3
 
 func (r *fleetReport) print(cmd *cobra.Command, output string) error {
-	list := r.verdicts()
-	result := resultOf(list)
+	j := judge("fleet audit", r.cases(), r, r.text)
 	if slices.ContainsFunc(r.Nodes, func(n fleetNode) bool { return n.Error != "" }) {
-		result = plan.Unknown // also with findings on other nodes
+		j.Result = plan.Unknown // also with findings on other nodes
 	}
-	return judged{"fleet audit", list, r, r.text}.printAs(result, cmd, output)
+	return j.print(cmd, output)
 }
 
-func (r *fleetReport) verdicts() []verdict {
-	list := []verdict{}
+func (r *fleetReport) cases() (list []plan.Case) {
+	page := plan.About{Page: "amis.md"}
 	for _, d := range r.Drift {
-		level := isError
+		level := plan.Fails
 		if d.Kind == "configuration" {
-			level = isWarning
+			level = plan.Warns
 		}
-		list = append(list, verdict{
-			rule: "drift-" + d.Kind, name: "changed since the AMI: " + d.Kind, page: fleetPage, level: level, remedy: "Replace the nodes, or build a new AMI.",
-			text: fmt.Sprintf("%s (%s) on %s: %s", d.Name, d.Change, show.Count(len(d.Nodes), "node"),
+		list = append(list, plan.Case{
+			ID: "drift-" + d.Kind, Name: "changed since the AMI: " + d.Kind, About: page, Level: level,
+			Remedy: "Replace the nodes, or build a new AMI.",
+			Text: fmt.Sprintf("%s (%s) on %s: %s", d.Name, d.Change, show.Count(len(d.Nodes), "node"),
 				strings.Join(d.Nodes, ", ")),
 		})
 	}
 	for _, n := range r.Nodes {
 		for _, found := range n.Findings {
-			list = append(list, verdict{
-				rule: found.Rule, name: found.Rule, page: "reference/rules.md", level: isError,
-				text: fmt.Sprintf("%s: %s (%s)", n.Instance, found.Target, found.Reason), file: found.Target,
+			list = append(list, plan.Case{
+				ID: found.Rule, About: plan.About{Page: "reference/rules.md"}, Level: plan.Fails,
+				Text:  fmt.Sprintf("%s: %s (%s)", n.Instance, found.Target, found.Reason),
+				Place: plan.Place{File: found.Target},
 			})
 		}
-		one := verdict{rule: "node", name: "node is read", page: fleetPage, text: n.AMI}
+		one := plan.Case{ID: "node", Name: "node is read", About: page, Text: n.AMI}
 		if n.Error != "" {
-			one.level, one.text = isUnknown, n.Instance+": "+n.Error
+			one.Error = n.Instance + ": " + n.Error
 		}
 		list = append(list, one)
 	}
 	return list
 }
-
-const fleetPage = "amis.md"
 
 func (r *fleetReport) text(p *printer) {
 	for _, d := range r.Drift {

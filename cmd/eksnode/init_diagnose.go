@@ -15,6 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // diagnoseCommand reports why a node did not join. It runs on the node, or on a
@@ -146,20 +147,21 @@ func printDiagnosis(cmd *cobra.Command, r diagnose.Report, output string) error 
 	if first := r.Unexplained(); first != nil {
 		d.FirstFailure = &firstFailure{first.Unit, first.Line, first.Fact.Target, first.Fact.Value, string(first.Fact.Class), first.Context}
 	}
-	var list []verdict
+	var list []plan.Case
 	for _, f := range r.Findings {
 		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Certainty, f.Why,
 			f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
-		list = append(list, verdict{
-			rule: f.Rule.ID, name: f.Rule.ID, page: diagnose.Pages + "#" + f.Rule.ID, level: isError,
-			text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Certainty, f.Why),
-			seen: f.Evidence, remedy: f.Rule.Remedy, commands: f.Rule.Commands,
+		list = append(list, plan.Case{
+			ID: f.Rule.ID, About: plan.About{Page: diagnose.Pages + "#" + f.Rule.ID}, Level: plan.Fails,
+			Text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Certainty, f.Why),
+			Seen: f.Evidence, Remedy: f.Rule.Remedy, Commands: f.Rule.Commands,
 		})
 	}
 	if len(list) == 0 {
-		list = []verdict{{rule: "none", name: "known causes", page: "troubleshooting.md", text: d.Result + ": no known cause was found"}}
+		list = []plan.Case{{ID: "none", Name: "known causes", About: plan.About{Page: "troubleshooting.md"},
+			Text: d.Result + ": no known cause was found"}}
 	}
-	return judged{"diagnose", list, d, func(p *printer) { p.err = r.Print(p.w) }}.print(cmd, output)
+	return judge("diagnose", list, d, func(p *printer) { p.err = r.Print(p.w) }).print(cmd, output)
 }
 
 // cloudInitLog contains the output of user data scripts.

@@ -98,9 +98,9 @@ func (o *output) print(w io.Writer, r plan.Report) error {
 	case "json":
 		return writeJSON(w, r)
 	case "sarif":
-		return reportSARIF(r, o.rules).print(w)
+		return r.Cases(scrub.About(o.rules, r.Command)).SARIF(w)
 	case "junit":
-		return reportJUnit(r).print(w)
+		return r.Cases(scrub.About(o.rules, r.Command)).JUnit(w)
 	default:
 		return printReport(newPrinter(w), r, o.verbose)
 	}
@@ -149,132 +149,30 @@ func (l lines) Say(text string) { l.p.line("%s", line(text)) }
 
 func (l lines) Error(text string) { l.p.colored(red, line(text)) }
 
-// verdict is the result of one check, for the formats that other programs read.
-type verdict struct {
-	rule, name string // of the check: for programs and for people
-	// page is the page about the check, relative to docs.
-	page string
-	// level is empty for a check that passed; otherwise a level of SARIF, or
-	// unknown for a check that could not run.
-	level string
-	// text is what was seen, and remedy what to do about it.
-	text, remedy string
-	// seen are the lines that show it, and commands those of the remedy.
-	seen, commands []string
-	file           string // where it was seen; empty where there is no such place
-	line           int    // from 1; 0 for the file as a whole
-}
-
-// help is the remedy with its commands, or "".
-func (v verdict) help() string {
-	return strings.Join(append([]string{v.remedy}, v.commands...), "\n")
-}
-
-// The levels.
-const (
-	isError   = "error"
-	isWarning = "warning"
-	isUnknown = "unknown"
-	// isSkipped is a check that did not run for the reason of another verdict.
-	isSkipped = "skipped"
-)
-
-// resultOf is what verdicts say together. An error hides that another check could not run.
-func resultOf(list []verdict) plan.Result {
-	has := func(level string) bool {
-		return slices.ContainsFunc(list, func(v verdict) bool { return v.level == level })
-	}
-	switch {
-	case has(isError):
-		return plan.Findings
-	case has(isUnknown):
-		return plan.Unknown
-	}
-	return plan.Clean
-}
-
-// judged are the verdicts of a command. JSON prints the value, and text prints for a
-// person.
+// judged is the result of a command with checks. JSON prints the value, and text prints
+// for a person.
 type judged struct {
-	command string
-	list    []verdict
-	value   any
-	text    func(*printer)
+	plan.Cases
+	value any
+	text  func(*printer)
 }
 
-// print prints the verdicts in a format, and returns an error with the exit code.
-func (j judged) print(cmd *cobra.Command, format string) error {
-	return j.printAs(resultOf(j.list), cmd, format)
+// judge makes the result of a command from its cases.
+func judge(command string, list []plan.Case, value any, text func(*printer)) judged {
+	return judged{plan.Cases{Command: command, Result: plan.ResultOf(list), List: list}, value, text}
 }
 
-// printAs is print for a command with a result of its own.
-func (j judged) printAs(result plan.Result, cmd *cobra.Command, format string) (err error) {
-	w := cmd.OutOrStdout()
-	switch code := result.ExitCode(); format {
+// print prints the cases in a format, and returns an error with the exit code.
+func (j judged) print(cmd *cobra.Command, format string) (err error) {
+	switch w := cmd.OutOrStdout(); format {
 	case "sarif":
-		err = sarifOf(j.list, code).print(w)
+		err = j.SARIF(w)
 	case "junit":
-		err = junitOf(j.command, j.list).print(w)
+		err = j.JUnit(w)
 	default:
 		err = answer(cmd, format, j.value, j.text)
 	}
-	return cmp.Or(err, resultError(result))
-}
-
-// sarifOf describes all checks, and has a result for each check that did not
-// pass.
-func sarifOf(list []verdict, code int) *sarifRun {
-	run := newSARIF()
-	var found []sarifResult
-	run.Invocations = []sarifInvocation{{Successful: true, ExitCode: code}}
-	for _, v := range list {
-		help := v.help()
-		help = cmp.Or(help, "See the page about the check.")
-		rule := describedSARIF(v.rule, v.name, help, version.Page(v.page))
-		run.describe(rule)
-		if v.level == "" || v.level == isSkipped {
-			continue
-		}
-		text, level := v.text, v.level
-		if v.remedy != "" {
-			text += "; " + v.remedy
-		}
-		text = strings.Join(append([]string{text}, v.seen...), "\n")
-		if level == isUnknown {
-			text, level = "could not check: "+text, isWarning
-			run.Invocations[0].Successful = false
-		}
-		result := sarifResult{Level: level, Message: sarifText{text}}
-		if v.file != "" {
-			result.Locations = []sarifLocation{locate(v.file, v.line)}
-		}
-		found = append(found, run.result(rule.ID, result))
-	}
-	run.found = slices.Values(found)
-	return run
-}
-
-// junitOf has a case for each check. JUnit has no warnings: a check that warns
-// passes, and system-out has the text.
-func junitOf(command string, list []verdict) *junitSuite {
-	suite := &junitSuite{Name: "eksnode " + command}
-	for _, v := range list {
-		c := junitCase{Class: "eksnode." + strings.ReplaceAll(command, " ", "."), Name: v.name}
-		switch v.level {
-		case isError:
-			c.Failure = &junitProblem{Message: v.text, Text: strings.Join(append(slices.Clone(v.seen), v.help(), version.Page(v.page)), "\n")}
-		case isUnknown:
-			c.Error = &junitProblem{Message: v.text, Text: v.remedy}
-		case isSkipped:
-			c.Skipped = &junitSkipped{v.text}
-		case isWarning:
-			c.Out = strings.Join([]string{"WARN: " + v.text, v.remedy}, "\n")
-		default:
-			c.Out = v.text
-		}
-		suite.add(c)
-	}
-	return suite
+	return cmp.Or(err, resultError(j.Result))
 }
 
 // choice is the value of a flag that takes one of a few words. The first word is the

@@ -12,6 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 type preflightFlags struct {
@@ -80,7 +81,7 @@ func (f *preflightFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return judged{"preflight", preflightVerdicts(r), r, func(p *printer) { p.preflight(r) }}.print(cmd, f.output)
+	return judge("preflight", preflightCases(r), r, func(p *printer) { p.preflight(r) }).print(cmd, f.output)
 }
 
 // check refuses flags that do not fit together, and reads the EC2NodeClass.
@@ -194,17 +195,26 @@ func continued(command string, width int) []string {
 	return wrapped(words, width, ` \`)
 }
 
-func preflightVerdicts(r preflight.Report) []verdict {
-	levels := map[preflight.Verdict]string{preflight.Fail: isError, preflight.Warn: isWarning, preflight.Unknown: isUnknown}
-	questions := map[string]string{}
+func preflightCases(r preflight.Report) (list []plan.Case) {
+	page, questions := plan.About{Page: "reference/preflight.md"}, map[string]string{}
 	for _, c := range preflight.Table() {
 		questions[c.ID] = c.Question
 	}
-	var list []verdict
 	for _, f := range r.Findings {
-		list = append(list, verdict{rule: f.Check, name: f.Check + ": " + f.Question, page: "reference/preflight.md", level: levels[f.Verdict], text: f.Evidence, remedy: f.Remedy})
+		c := plan.Case{ID: f.Check, Name: f.Check + ": " + f.Question, About: page, Text: f.Evidence, Remedy: f.Remedy}
+		switch f.Verdict {
+		case preflight.Fail:
+			c.Level = plan.Fails
+		case preflight.Warn:
+			c.Level = plan.Warns
+		case preflight.Unknown:
+			c.Error = f.Evidence
+		}
+		list = append(list, c)
 		for _, id := range f.Unchecked {
-			list = append(list, verdict{rule: id, name: id + ": " + questions[id], page: "reference/preflight.md", level: isSkipped, text: "not checked, for the reason of " + f.Check})
+			list = append(list, plan.Case{
+				ID: id, Name: id + ": " + questions[id], About: page, Skipped: "not checked, for the reason of " + f.Check,
+			})
 		}
 	}
 	return list

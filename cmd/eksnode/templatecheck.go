@@ -12,6 +12,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/packercheck"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 func templateCheckCommand() *cobra.Command {
@@ -38,7 +39,7 @@ be read or has no component of eksnode. Warnings do not change the exit code.`,
 			}
 			value := map[string]any{"template": args[0], "findings": append([]packercheck.Finding{}, found...)}
 			text := func(p *printer) { p.template(args[0], found) }
-			return judged{"check", templateVerdicts(args[0], found), value, text}.print(cmd, output)
+			return judge("check", templateCases(args[0], found), value, text).print(cmd, output)
 		},
 	}
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
@@ -82,18 +83,18 @@ func isTemplate(name string) bool {
 	return strings.HasSuffix(name, ".pkr.hcl") || strings.HasSuffix(name, ".pkr.json")
 }
 
-func templateVerdicts(name string, found []packercheck.Finding) (list []verdict) {
-	const page = "build.md"
+func templateCases(name string, found []packercheck.Finding) (list []plan.Case) {
+	page := plan.About{Page: "build.md"}
 	for _, f := range found {
-		level := isWarning
-		if !f.Warning {
-			level = isError
+		level := plan.Fails
+		if f.Warning {
+			level = plan.Warns
 		}
-		list = append(list, verdict{rule: f.Rule, name: fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Rule), page: page, level: level,
-			text: f.Text, remedy: f.Remedy, file: f.File, line: f.Line})
+		list = append(list, plan.Case{ID: f.Rule, Name: fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Rule), About: page, Level: level,
+			Text: f.Text, Remedy: f.Remedy, Place: plan.Place{File: f.File, Line: f.Line}})
 	}
 	if len(list) == 0 {
-		list = append(list, verdict{rule: "template", name: name, page: page, text: "no mistakes"})
+		list = append(list, plan.Case{ID: "template", Name: name, About: page, Text: "no mistakes"})
 	}
 	return list
 }

@@ -184,31 +184,13 @@ the file cannot be read.`,
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			text := func(p *printer) { p.problems(args[0], r) }
-			return judged{"userdata check", userdataVerdicts(args[0], r), r, text}.print(cmd, output)
+			return judge("userdata check", r.Cases(args[0]), r, text).print(cmd, output)
 		},
 	}
 	cmd.Flags().StringVar(&family, "family", "", "image family (default: detected from the user data)")
 	cmd.Flags().BoolVar(&merged, "merged", false, "accept user data without a cluster, for EKS or Karpenter to merge with theirs")
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	return cmd
-}
-
-func userdataVerdicts(file string, r userdata.Report) []verdict {
-	list := []verdict{}
-	for _, p := range r.Problems {
-		rule, level, text := "user-data", isError, p.Text
-		if p.Field != "" {
-			text = p.Field + ": " + p.Text
-		}
-		if p.Warning {
-			level = isWarning
-		}
-		list = append(list, verdict{rule: rule, name: fmt.Sprintf("%s:%s", file, p), page: "join.md", level: level, text: text, file: file, line: p.Line})
-	}
-	if len(list) == 0 {
-		list = append(list, verdict{rule: "user-data", name: file, page: "join.md", text: "user data for " + r.Family})
-	}
-	return list
 }
 
 func (p *printer) problems(file string, r userdata.Report) {
