@@ -95,7 +95,7 @@ type Options struct {
 // an image root.
 func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "provision")
-	return end(h, &r, plan.Failure, func() error {
+	return end(ctx, h, &r, plan.Failure, func() error {
 		if len(o.Rules) > 0 {
 			return errors.New("Options.Rules has no effect on a provision")
 		}
@@ -152,7 +152,7 @@ func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
 // with an audit by the same rules, unless spec.Audit is off.
 func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "scrub")
-	return end(h, &r, plan.Failure, func() error {
+	return end(ctx, h, &r, plan.Failure, func() error {
 		table, err := o.rules(h, spec.Distro, &r)
 		if err != nil {
 			return err
@@ -246,7 +246,7 @@ func dryScrub(ctx context.Context, h *host.Host, spec scrub.Spec, items []plan.I
 // look. Options for changes are an error.
 func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
 	r := begin(h, "audit")
-	return end(h, &r, plan.Unknown, func() error {
+	return end(ctx, h, &r, plan.Unknown, func() error {
 		if spec.Audit != "" {
 			return errors.New("audit is a field of a scrub, and has no effect on an audit")
 		}
@@ -284,10 +284,10 @@ func begin(h *host.Host, command string) plan.Report {
 
 // end runs work and completes the report; failed is the result of a run that
 // could not begin or did not end.
-func end(h *host.Host, r *plan.Report, failed plan.Result, work func() error) (plan.Report, error) {
-	err := work()
+func end(ctx context.Context, h *host.Host, r *plan.Report, failed plan.Result, work func() error) (plan.Report, error) {
+	err := surface.Named(ctx, work())
 	if err != nil {
-		r.Result, r.Error, r.Err = failed, err.Error(), err
+		r.Result, r.Error = failed, err.Error()
 	}
 	r.Finished = h.Now()
 	return *r, err

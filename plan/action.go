@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
 // Verb says what an action does to its target.
@@ -138,8 +139,6 @@ type Planned struct {
 	Findings []Finding `json:"findings,omitempty"`
 	// Error says why the item could not run.
 	Error string `json:"error,omitempty"`
-	// Err is the item's own error.
-	Err error `json:"-"`
 }
 
 // Make plans every item. Items with nothing left to do are not listed; an item
@@ -168,8 +167,7 @@ func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned
 		sink.Begin(p.Item, p.Phase, 0)
 		answer, err := item.Plan(ctx, h)
 		if err = errors.Join(err, count(answer.Actions)); err != nil {
-			p.Err = itemError(item, "", err)
-			p.Error = p.Err.Error()
+			p.Error = surface.Named(ctx, itemError(item, "", err)).Error()
 		}
 		p.Actions, p.Findings = answer.Actions, answer.Findings
 		check := p.check(answer.NotApplicable)
@@ -185,8 +183,8 @@ func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned
 
 // outcome is the answer for a Sink: an item that only looked has changed nothing.
 func (p Planned) outcome() Outcome {
-	o := Outcome{Item: p.Item, Phase: p.Phase, Status: Unchanged, Findings: p.Findings, Error: p.Error, Err: p.Err}
-	if p.Err != nil {
+	o := Outcome{Item: p.Item, Phase: p.Phase, Status: Unchanged, Findings: p.Findings, Error: p.Error}
+	if p.Error != "" {
 		o.Status = Failed
 	}
 	return o
@@ -256,8 +254,6 @@ type Outcome struct {
 	Findings []Finding `json:"findings,omitempty"`
 	// Error says why the item failed.
 	Error string `json:"error,omitempty"`
-	// Err is the item's own error.
-	Err error `json:"-"`
 	// Milliseconds is the time the item took.
 	Milliseconds int64 `json:"ms"`
 }
@@ -313,7 +309,8 @@ func Apply(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Outcom
 		err := applyItem(ctx, h, item, sink, &out)
 		out.Milliseconds = time.Since(start).Milliseconds()
 		if err != nil {
-			out.Status, out.Error, out.Err = Failed, err.Error(), err
+			err = surface.Named(ctx, err)
+			out.Status, out.Error = Failed, err.Error()
 			failedPhase = item.Phase()
 			errs = append(errs, err)
 		}

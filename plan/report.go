@@ -83,8 +83,6 @@ type Report struct {
 	Result   Result    `json:"result"`
 	// Error says why the result is not a success.
 	Error string `json:"error,omitempty"`
-	// Err is the error that kept the run from starting; nil otherwise.
-	Err error `json:"-"`
 	// Warnings are for a person and change no result, such as the end of the
 	// distribution's support.
 	Warnings []string `json:"warnings,omitempty"`

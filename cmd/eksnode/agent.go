@@ -10,6 +10,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -34,7 +35,7 @@ func agentCommand() *cobra.Command {
 			if s, ok := out.(*stdout); ok {
 				out = s.Writer // a closed connection to the Packer host is an error
 			}
-			r := agent.Serve(cmd.Context(), h, cmd.InOrStdin(), out, version.String(), runRequest)
+			r := agent.Serve(surface.WithFlags(cmd.Context(), false), h, cmd.InOrStdin(), out, version.String(), runRequest)
 			return resultError(r.Result)
 		},
 	}

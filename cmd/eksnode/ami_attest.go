@@ -93,7 +93,6 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return err
 	}
-	r = inFlags(r)
 	if r.Result == plan.Clean || r.Result == plan.Findings {
 		e := attest.Evidence{Names: namesOf(r.Machine), Report: r, Manifest: a.disk.made, Materials: materials,
 			Templates: templates}

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 // runOn runs a command line as on the system goos, and returns the exit code.
 func runOn(ctx context.Context, goos string, args []string, in io.Reader, out, errOut io.Writer) int {
 	printed := &stdout{Writer: out}
-	cmd := root()
+	ctx, cmd := surface.WithFlags(ctx, true), root()
 	if goos != "linux" {
 		refuseLinuxCommands(cmd)
 	}

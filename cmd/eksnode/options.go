@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
@@ -121,32 +120,6 @@ func inFields(err error) error {
 		return nil
 	}
 	return errors.New(err.Error())
-}
-
-// inFlags has the errors of a report name flags, for a person who used flags.
-func inFlags(r plan.Report) plan.Report {
-	errs, texts := []error{r.Err}, []*string{&r.Error}
-	audited := func(found []plan.Planned, rules []plan.Check) {
-		for i := range found {
-			errs, texts = append(errs, found[i].Err), append(texts, &found[i].Error)
-		}
-		for i := range rules {
-			texts = append(texts, &rules[i].Reason)
-		}
-	}
-	audited(r.Plan, r.Rules)
-	if r.Audit != nil {
-		texts = append(texts, &r.Audit.Error)
-		audited(r.Audit.Plan, r.Audit.Rules)
-	}
-	for i := range r.Outcomes {
-		errs, texts = append(errs, r.Outcomes[i].Err), append(texts, &r.Outcomes[i].Error)
-	}
-	inFlags := surface.Rewriter(errs...)
-	for _, text := range texts {
-		*text = inFlags.Replace(*text)
-	}
-	return r
 }
 
 func readLock(name string) (*provisioner.Lock, error) {

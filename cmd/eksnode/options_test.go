@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -59,24 +61,35 @@ func TestFlagsComeFromASpec(t *testing.T) {
 	})
 }
 
+// noItem is an item that cannot run.
+type noItem struct{ err error }
+
+func (noItem) ID() string    { return "x" }
+func (noItem) Phase() string { return "x" }
+
+func (f noItem) Plan(context.Context, *host.Host) (plan.Answer, error) { return plan.Answer{}, f.err }
+
 // Errors in the command's reports name flags instead of HCL fields. Text of other
 // programs stays.
 func TestReportsNameFlagsInsteadOfFields(t *testing.T) {
 	fips := surface.Errorf("this machine does not run in FIPS mode, and %s asks for it; choose fips=1", surface.Name("fips"))
 	step := fmt.Errorf("preflight: %w", fips)
 	other := errors.New("packages: installing packages: source_url is a word of others")
-	r := inFlags(plan.Report{
-		Error: step.Error() + "; " + other.Error(), Err: errors.Join(step, other),
-		Outcomes: []plan.Outcome{{Error: step.Error(), Err: step}, {Error: other.Error(), Err: other}},
-		Plan:     []plan.Planned{{Error: step.Error(), Err: step}},
-		Audit:    &plan.Audit{Error: step.Error(), Plan: []plan.Planned{{Error: step.Error(), Err: step}}},
-	})
-	const want = "preflight: this machine does not run in FIPS mode, and --fips asks for it; choose fips=1"
-	assert.Equal(t, want+"; "+other.Error(), r.Error)
-	for _, text := range []string{r.Outcomes[0].Error, r.Plan[0].Error, r.Audit.Error, r.Audit.Plan[0].Error} {
+	h, err := host.Mounted(t.TempDir())
+	require.NoError(t, err)
+	defer h.Close()
+	items := []plan.Item{noItem{step}, noItem{other}}
+	ctx := surface.WithFlags(t.Context(), true)
+	var r plan.Report
+	r.Applied(plan.Apply(ctx, h, items, nil))
+	r.Concluded(plan.Make(ctx, h, items), nil, true)
+	const want = "x: preflight: this machine does not run in FIPS mode, and --fips asks for it; choose fips=1"
+	assert.Equal(t, want+"\nx: "+other.Error(), r.Error)
+	for _, text := range []string{r.Outcomes[0].Error, r.Audit.Plan[0].Error} {
 		assert.Equal(t, want, text)
 	}
-	assert.Equal(t, other.Error(), r.Outcomes[1].Error)
+	assert.Contains(t, r.Audit.Error, want)
+	assert.Equal(t, "x: "+other.Error(), r.Outcomes[1].Error)
 
 	var out bytes.Buffer
 	r.Result = plan.Failure

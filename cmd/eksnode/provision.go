@@ -78,11 +78,9 @@ container build, provision works in the same way without --root.`,
 			}
 			sink, stop := out.watch(cmd, agent.Provision)
 			// The report has the error too.
-			r, _ := eksnode.Provision(cmd.Context(), h, spec, eksnode.Options{DryRun: dryRun, Sink: sink, Supply: supply, Command: command})
+			r, _ := eksnode.Provision(surface.WithFlags(cmd.Context(), file == ""), h, spec,
+				eksnode.Options{DryRun: dryRun, Sink: sink, Supply: supply, Command: command})
 			stop()
-			if file == "" {
-				r = inFlags(r)
-			}
 			return out.finish(cmd, r)
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/sandbox"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -109,9 +110,7 @@ func provisionInside(ctx context.Context) (plan.Report, error) {
 	sink, stop := out.watch(&cobra.Command{}, agent.Provision)
 	defer stop()
 	// The report has the error too.
-	r, _ := eksnode.Provision(ctx, h, t.Spec, eksnode.Options{Sink: sink, DryRun: t.DryRun, Supply: supply, Command: t.Command})
-	if t.Flags {
-		r = inFlags(r)
-	}
+	r, _ := eksnode.Provision(surface.WithFlags(ctx, t.Flags), h, t.Spec,
+		eksnode.Options{Sink: sink, DryRun: t.DryRun, Supply: supply, Command: t.Command})
 	return r, nil
 }

@@ -68,7 +68,7 @@ func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool)
 	return s.out.begin(cmd, command, s.root, looks)
 }
 
-// run runs a scrub or an audit. Errors of the report name flags.
+// run runs a scrub or an audit.
 func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command, dry bool, sink plan.Sink) plan.Report {
 	var r plan.Report // has the error too
 	if command == agent.Audit {
@@ -76,7 +76,7 @@ func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command,
 	} else {
 		r, _ = eksnode.Scrub(cmd.Context(), h, s.spec, eksnode.Options{DryRun: dry, Sink: sink})
 	}
-	return inFlags(r)
+	return r
 }
 
 func scrubCommand() *cobra.Command {
@@ -185,7 +185,7 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 				if err != nil {
 					return err
 				}
-				return s.out.finish(cmd, inFlags(r))
+				return s.out.finish(cmd, r)
 			}
 			h, err := openHost(s.root)
 			if err != nil {

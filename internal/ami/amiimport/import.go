@@ -84,9 +84,6 @@ func (e *AuditError) Error() string {
 	return "the audit of the disk found what an image must not have; scrub the machine before its capture"
 }
 
-// Unwrap returns the error of the audit.
-func (e *AuditError) Unwrap() error { return e.Report.Err }
-
 // run is a running import.
 type run struct {
 	Import

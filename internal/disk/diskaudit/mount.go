@@ -88,8 +88,7 @@ func (t task) audit(ctx context.Context) (answer, error) {
 			return answer{}, err
 		}
 	}
-	m.answer.Report, err = eksnode.Audit(ctx, h, *t.Spec, eksnode.Options{})
-	m.answer.InFlags = surface.InFlags(err) // the report has the error in HCL
+	m.answer.Report, _ = eksnode.Audit(surface.WithFlags(ctx, t.Flags), h, *t.Spec, eksnode.Options{}) // has the error too
 	return m.answer, nil
 }
 

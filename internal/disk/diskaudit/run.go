@@ -38,6 +38,8 @@ type task struct {
 	Spec *scrub.Spec
 	// Whole is that of the audit.
 	Whole bool
+	// Flags says that errors name flags.
+	Flags bool
 	// Chosen means that a person named the partition.
 	Chosen bool
 	// Work is the input of a work, which may write. Grown says that the root partition is
@@ -68,8 +70,6 @@ type source struct {
 // answer is what the child writes to its standard output.
 type answer struct {
 	Report plan.Report
-	// InFlags is the report's error for a person who uses flags.
-	InFlags string
 	// Manifest is the image's, or nil.
 	Manifest *manifest.Manifest
 	// Root is the number of the root partition.
@@ -99,7 +99,7 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 	if err != nil {
 		return plan.Report{}, err
 	}
-	t.Spec, t.Whole = &a.Spec, a.Whole
+	t.Spec, t.Whole, t.Flags = &a.Spec, a.Whole, surface.UsesFlags(ctx)
 	found, err := child(ctx, t)
 	if a.Manifest != nil && found.Manifest != nil {
 		*a.Manifest = *found.Manifest
@@ -203,9 +203,6 @@ func mountable(p disk.Partition) bool { return p.IsLinux() || p.Kind == disk.Kin
 // report completes the child's report.
 func (a Audit) report(from answer) plan.Report {
 	r := from.Report
-	if r.Error != "" {
-		r.Err = surface.Errorf("%s", surface.Words{HCL: r.Error, Flags: from.InFlags})
-	}
 	r.Machine.Root, r.Machine.Disk, r.Machine.Partition = "/", a.Image.Path(), from.Root
 	r.Warnings = append(r.Warnings, from.Notes...)
 	if len(from.Unchecked) > 0 {

@@ -6,6 +6,7 @@ package surface
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -98,23 +99,44 @@ func InFlags(err error) string {
 	if err == nil {
 		return ""
 	}
-	return Rewriter(err).Replace(err.Error())
-}
-
-// Rewriter replaces errors that texts quote, for a person who uses flags.
-func Rewriter(errs ...error) *strings.Replacer {
-	var found []*failure
-	for _, err := range errs {
-		found = append(found, failures(err)...)
-	}
+	found := failures(err)
 	// Longer texts come last, because a text may be the beginning of another.
 	slices.SortStableFunc(found, func(a, b *failure) int { return cmp.Compare(len(b.Error()), len(a.Error())) })
 	var pairs []string
 	for _, f := range found {
 		pairs = append(pairs, f.Error(), f.flags)
 	}
-	return strings.NewReplacer(pairs...)
+	return strings.NewReplacer(pairs...).Replace(err.Error())
 }
+
+// byFlags is the context's key of WithFlags.
+type byFlags struct{}
+
+// WithFlags returns a context in which Named names options as flags, or as fields of HCL.
+func WithFlags(ctx context.Context, flags bool) context.Context {
+	return context.WithValue(ctx, byFlags{}, flags)
+}
+
+// UsesFlags reports whether Named names options as flags.
+func UsesFlags(ctx context.Context) bool { return ctx.Value(byFlags{}) == true }
+
+// Named is an error whose text names options as the context says.
+func Named(ctx context.Context, err error) error {
+	if err == nil || !UsesFlags(ctx) {
+		return err
+	}
+	return &named{err, InFlags(err)}
+}
+
+type named struct {
+	error
+	text string
+}
+
+func (n *named) Error() string { return n.text }
+
+// Unwrap lets errors.Is and errors.As examine the error.
+func (n *named) Unwrap() error { return n.error }
 
 func failures(err error) []*failure {
 	var found []*failure

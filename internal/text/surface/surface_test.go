@@ -41,6 +41,11 @@ func TestErrorsInBothSurfaces(t *testing.T) {
 	}
 	assert.Empty(t, surface.InFlags(nil))
 	require.ErrorIs(t, surface.Errorf("%s: %w", surface.Name("lock_file"), fs.ErrNotExist), fs.ErrNotExist)
-	assert.Equal(t, `first; --distro "x" is not known; and 3 more`,
-		surface.Rewriter(nil, distro).Replace(`first; distro "x" is not known; and 3 more`))
+	lock := surface.Errorf("%s: %w", surface.Name("lock_file"), fs.ErrNotExist)
+	require.EqualError(t, surface.Named(t.Context(), lock), "lock_file: file does not exist")
+	named := surface.Named(surface.WithFlags(t.Context(), true), lock)
+	require.EqualError(t, named, "--lock-file: file does not exist")
+	require.ErrorIs(t, named, fs.ErrNotExist)
+	require.EqualError(t, surface.Named(surface.WithFlags(t.Context(), false), lock), "lock_file: file does not exist")
+	require.NoError(t, surface.Named(surface.WithFlags(t.Context(), true), nil))
 }
