@@ -123,8 +123,6 @@ func TestAMissingManifestIsNil(t *testing.T) {
 	assert.False(t, ok)
 	_, ok = m.Template("/x")
 	assert.False(t, ok)
-	_, ok = m.Unit("x")
-	assert.False(t, ok)
 }
 
 func TestLoadRefusesInvalidManifests(t *testing.T) {
@@ -156,9 +154,6 @@ func TestRecordReplacesAnAsset(t *testing.T) {
 	tpl, ok := m.Template("/var/lib/kubelet/kubeconfig")
 	require.True(t, ok)
 	assert.Equal(t, host.Attributes{Mode: 0o640, UID: 1, GID: 2}, tpl.Attributes())
-	u, ok := m.Unit("containerd.service")
-	require.True(t, ok)
-	assert.True(t, u.Enabled)
 }
 
 // described returns a manifest with one package, one asset and one image.

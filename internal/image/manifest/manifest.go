@@ -252,14 +252,6 @@ func (m *Manifest) Template(path string) (Template, bool) {
 	return find(m.Templates, func(t Template) bool { return t.Path == path })
 }
 
-// Unit finds a unit by its name. The manifest may be nil.
-func (m *Manifest) Unit(name string) (Unit, bool) {
-	if m == nil {
-		return Unit{}, false
-	}
-	return find(m.Units, func(u Unit) bool { return u.Name == name })
-}
-
 // Record adds an asset, or replaces the one with the same ID.
 func (m *Manifest) Record(a Asset) {
 	m.Assets = append(slices.DeleteFunc(slices.Clone(m.Assets), func(o Asset) bool { return o.ID == a.ID }), a)
