@@ -15,84 +15,85 @@ import (
 type Distro struct {
 	// ID names the value: its file, the value of the option distro, and its
 	// heading in the documentation.
-	ID string
+	ID string `json:"id"`
 	// Name is the distribution's own spelling.
-	Name string
+	Name string `json:"name"`
 	// OSRelease are the IDs of os-release(5) that identify the distribution.
 	// Two values may share an ID if their Versions differ.
-	OSRelease []string
+	OSRelease []string `json:"os_release"`
 	// Versions are the supported VERSION_IDs of os-release(5). A version
 	// without a dot covers its minor releases, so "9" covers "9.4". Empty means
 	// a rolling distribution: every version is accepted.
-	Versions []string
+	Versions []string `json:"versions"`
 	// NewestKubernetes is the newest minor version of Kubernetes 1 whose
 	// kubelet starts on the distribution; 0 means no limit.
-	NewestKubernetes int
+	NewestKubernetes int `json:"newest_kubernetes_minor,omitempty"`
 	// Releases are the facts of each of Versions, or of "" for a rolling
 	// distribution. A minor release such as "15.6" may have an entry of its own.
 	// Release is the entry of the detected release.
-	Releases map[string]ReleaseFacts
-	Release  ReleaseFacts
+	Releases map[string]ReleaseFacts `json:"releases"`
+	Release  ReleaseFacts            `json:"-"`
 	// Tested says how the distribution is known to work.
-	Tested Proof
+	Tested Proof `json:"tested"`
 	// Differs is a sentence or two for users and porters.
-	Differs string
+	Differs string `json:"differs"`
 
 	// PackageManager installs Packages, which lists the packages of every role.
 	// An empty list means that the role needs no package.
-	PackageManager PackageManager
-	Packages       map[Role][]string
+	PackageManager PackageManager    `json:"-"`
+	Packages       map[Role][]string `json:"packages"`
 	// PackagesOf are additional packages of single Versions.
-	PackagesOf map[string]map[Role][]string
+	PackagesOf map[string]map[Role][]string `json:"packages_of_version,omitempty"`
 	// Repositories are commands that add repositories. They run before packages
 	// are installed, and must be safe to run twice.
-	Repositories [][]string
+	Repositories [][]string `json:"-"`
 	// Upstream are the IDs of assets that come from upstream archives, because
 	// no repository of the distribution has them, or because the option
 	// containerd demands newer ones.
-	Upstream []string
+	Upstream []string `json:"upstream,omitempty"`
 
 	// OptionPackages are the packages of options. An option without an entry is
 	// not supported.
-	OptionPackages map[Option][]string
+	OptionPackages map[Option][]string `json:"-"`
 	// NVIDIA is the driver of NVIDIA's GPUs.
-	NVIDIA Driver
+	NVIDIA Driver `json:"-"`
 	// FIPS describes how to turn on FIPS mode.
-	FIPS FIPS
+	FIPS FIPS `json:"-"`
 	// Guide is the content for hardening; empty if there is none.
-	Guide Guide
+	Guide Guide `json:"-"`
 
 	// CommandFolder is the folder for commands that no package owns, and
 	// UnitFolder the folder for their units. Both are writable when the image
 	// is built.
-	CommandFolder string
-	UnitFolder    string
+	CommandFolder string `json:"-"`
+	UnitFolder    string `json:"-"`
 	// CAAnchors is the folder of additional certificate authorities, whose
 	// files end in CASuffix. CARefresh is the command that reads them, and
 	// CABundle the file with all authorities that the command writes.
-	CAAnchors, CASuffix string
-	CARefresh           []string
-	CABundle            string
+	CAAnchors string   `json:"ca_anchors"`
+	CASuffix  string   `json:"-"`
+	CARefresh []string `json:"-"`
+	CABundle  string   `json:"-"`
 
 	// Network configures the interfaces, Security is the security module in
 	// force, and Time keeps the clock.
-	Network  NetworkStack
-	Security SecurityModule
-	Time     TimeKeeper
+	Network  NetworkStack   `json:"-"`
+	Security SecurityModule `json:"-"`
+	Time     TimeKeeper     `json:"-"`
 	// Kernel describes how arguments reach the kernel's command line.
-	Kernel CommandLine
+	Kernel CommandLine `json:"-"`
 	// Quirks are other named peculiarities.
-	Quirks []Quirk
+	Quirks []Quirk `json:"-"`
 
 	// DefaultUser is the account for SSH logins in the base image.
-	DefaultUser string
+	DefaultUser string `json:"default_user"`
 	// BaseImages describe the base images on AWS.
-	BaseImages []BaseImage
+	BaseImages []BaseImage `json:"-"`
 	// CloudImages are the distribution's own disk images, the newest version last.
-	CloudImages []CloudImage
+	CloudImages []CloudImage `json:"-"`
 	// Scrub are scrub rules in addition to those of the package manager; see
 	// ScrubRules.
-	Scrub []scrub.Rule
+	Scrub []scrub.Rule `json:"-"`
 }
 
 // Role is a purpose of packages.

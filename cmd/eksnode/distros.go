@@ -66,31 +66,14 @@ type distroTable struct {
 }
 
 type distroRow struct {
-	ID               string   `json:"id"`
-	Name             string   `json:"name"`
-	OSRelease        []string `json:"os_release"`
-	Versions         []string `json:"versions"`
-	NewestKubernetes int      `json:"newest_kubernetes_minor,omitempty"`
-
-	// Releases are the facts of each version; "" is a rolling distribution.
-	Releases map[string]distros.ReleaseFacts `json:"releases"`
-
-	Tested         distros.Proof             `json:"tested"`
-	Differs        string                    `json:"differs"`
-	PackageManager string                    `json:"package_manager"`
-	Packages       map[distros.Role][]string `json:"packages"`
-
-	PackagesOf map[string]map[distros.Role][]string `json:"packages_of_version,omitempty"`
-
-	Upstream    []string                   `json:"upstream,omitempty"`
-	Network     string                     `json:"network"`
-	Security    string                     `json:"security"`
-	Time        string                     `json:"time"`
-	Kernel      string                     `json:"kernel_arguments"`
-	Quirks      []string                   `json:"quirks,omitempty"`
-	CAAnchors   string                     `json:"ca_anchors"`
-	DefaultUser string                     `json:"default_user"`
-	BaseImages  map[string]baseImagesByCPU `json:"base_images"`
+	distros.Distro
+	PackageManager string                     `json:"package_manager"`
+	Network        string                     `json:"network"`
+	Security       string                     `json:"security"`
+	Time           string                     `json:"time"`
+	Kernel         string                     `json:"kernel_arguments"`
+	Quirks         []string                   `json:"quirks,omitempty"`
+	BaseImages     map[string]baseImagesByCPU `json:"base_images"`
 }
 
 type baseImagesByCPU map[string]baseImageRow
@@ -113,10 +96,8 @@ func describeDistros() distroTable {
 	table := distroTable{Distros: []distroRow{}, Refused: []refusedRow{}}
 	for _, d := range distros.All() {
 		row := distroRow{
-			ID: d.ID, Name: d.Name, OSRelease: d.OSRelease, Versions: d.Versions, NewestKubernetes: d.NewestKubernetes, Releases: d.Releases,
-			Tested: d.Tested, Differs: d.Differs, PackageManager: d.PackageManager.Name(), Packages: d.Packages, PackagesOf: d.PackagesOf, Upstream: d.Upstream,
-			Network: d.Network.Name, Security: d.Security.Name, Time: d.Time.Name, Kernel: d.Kernel.Name,
-			CAAnchors: d.CAAnchors, DefaultUser: d.DefaultUser, BaseImages: baseImages(d),
+			Distro: d, PackageManager: d.PackageManager.Name(), Network: d.Network.Name, Security: d.Security.Name,
+			Time: d.Time.Name, Kernel: d.Kernel.Name, BaseImages: baseImages(d),
 		}
 		for _, q := range d.Quirks {
 			row.Quirks = append(row.Quirks, q.Name)

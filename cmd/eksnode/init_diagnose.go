@@ -98,59 +98,22 @@ func searchArgument(cmd *cobra.Command, s *diagnose.Search, instances *consoles,
 // diagnosis is the output of --output json.
 type diagnosis struct {
 	// Result is found (a known cause), joined, or unknown.
-	Result   string  `json:"result"`
-	Findings []cause `json:"findings"`
-	// Joined are the lines of a node that joined.
-	Joined []string `json:"joined,omitempty"`
+	Result string `json:"result"`
+	diagnose.Report
 	// FirstFailure is the line that says why something failed, if no cause is certain,
 	// and Collect how to collect more logs, if the result is unknown.
-	FirstFailure *firstFailure `json:"first_failure,omitempty"`
-	Collect      []string      `json:"collect,omitempty"`
-	// Errors are the first lines that look like errors.
-	Errors []string `json:"errors,omitempty"`
-	Lines  int      `json:"lines"` // how many were read
-	// PassedOver lists the files that are no logs.
-	PassedOver []string `json:"passed_over,omitempty"`
-}
-
-// firstFailure is a line that says why something failed.
-type firstFailure struct {
-	Unit string `json:"unit"`
-	Line string `json:"line"`
-	// Target is what failed, such as "API server", Value which one, and Class how.
-	Target string `json:"target,omitempty"`
-	Value  string `json:"value,omitempty"`
-	Class  string `json:"class,omitempty"`
-	// Context are lines of the same program around the line.
-	Context []string `json:"context,omitempty"`
-}
-
-// cause is a known cause that the logs show.
-type cause struct {
-	ID        string             `json:"id"`
-	Cause     string             `json:"cause"`
-	Evidence  []string           `json:"evidence"`
-	Count     int                `json:"count"` // lines that show it
-	Follows   string             `json:"follows,omitempty"`
-	Certainty diagnose.Certainty `json:"sure"`
-	Why       string             `json:"why"` // it is as sure as that
-	Remedy    string             `json:"remedy"`
-	Commands  []string           `json:"commands"`
-	Page      string             `json:"page"` // about the cause
+	FirstFailure *diagnose.Failure `json:"first_failure,omitempty"`
+	Collect      []string          `json:"collect,omitempty"`
 }
 
 func printDiagnosis(cmd *cobra.Command, r diagnose.Report, output string) error {
-	d := diagnosis{Result: r.Result(), Findings: []cause{}, Joined: r.Joined, Errors: r.Errors, Lines: r.Lines, PassedOver: r.PassedOver}
+	d := diagnosis{Result: r.Result(), Report: r, FirstFailure: r.Unexplained()}
+	d.Findings = append([]diagnose.Finding{}, r.Findings...)
 	if d.Result == diagnose.Unknown {
 		d.Collect = r.Collect()
 	}
-	if first := r.Unexplained(); first != nil {
-		d.FirstFailure = &firstFailure{first.Unit, first.Line, first.Fact.Target, first.Fact.Value, string(first.Fact.Class), first.Context}
-	}
 	var list []plan.Case
 	for _, f := range r.Findings {
-		d.Findings = append(d.Findings, cause{f.Rule.ID, f.Rule.Cause, f.Evidence, f.Count, f.Follows, f.Certainty, f.Why,
-			f.Rule.Remedy, f.Rule.Commands, f.Rule.Page()})
 		list = append(list, plan.Case{
 			ID: f.Rule.ID, About: plan.About{Page: diagnose.Pages + "#" + f.Rule.ID}, Level: plan.Fails,
 			Text: fmt.Sprintf("%s (%s: %s)", f.Rule.Cause, f.Certainty, f.Why),

@@ -15,35 +15,36 @@ import (
 // Rule is one known cause.
 type Rule struct {
 	// ID names the rule in output, tests and documentation.
-	ID string
+	ID string `json:"id"`
 	// Cause is the fault and Remedy the way out, each in a sentence.
-	Cause, Remedy string
+	Cause  string `json:"cause"`
+	Remedy string `json:"remedy"`
 	// Lines are the patterns of log lines. One match is enough. The matrix has the
 	// causes of other lines.
-	Lines []string
+	Lines []string `json:"-"`
 	// Not excludes lines. Empty excludes none.
-	Not string
+	Not string `json:"-"`
 	// Until matches the line after which the cause is resolved: matches before it,
 	// and in other logs, belong to the start. Empty means never.
-	Until string
+	Until string `json:"-"`
 	// Explains are rules whose findings are consequences of this one.
-	Explains []string
+	Explains []string `json:"-"`
 	// Otherwise marks a rule that only says where to look further. It is reported
 	// only without other findings, and not for a node that joined.
-	Otherwise bool
+	Otherwise bool `json:"-"`
 
 	// Owners are programs whose lines mean the same, with a remedy of their own.
-	Owners []Owner
+	Owners []Owner `json:"-"`
 
 	// Others are the causes that may write the same lines. Empty means that the lines
 	// themselves say what is wrong.
-	Others string
+	Others string `json:"-"`
 	// Commands find out more or carry out the remedy, in this order. Commands with sudo
 	// run on the node. Words in capital letters are to be replaced.
-	Commands []string
+	Commands []string `json:"commands"`
 	// Settings are the rules of the audit that find settings of a machine with this
 	// effect.
-	Settings []string
+	Settings []string `json:"-"`
 }
 
 // Owner is a program that fails in the way of a rule.
@@ -68,11 +69,11 @@ func (r Rule) of(evidence []string) Rule {
 
 // Finding is a rule with matching lines.
 type Finding struct {
-	Rule Rule
+	Rule
 	// Evidence are the first matching lines and their places.
-	Evidence []string
+	Evidence []string `json:"evidence"`
 	// Count is the number of matching lines.
-	Count int
+	Count int `json:"count"`
 	// proven says that a line is more than the end of a service or a consequence.
 	proven bool
 	// warnings is the number of matching lines that only warn.
@@ -84,10 +85,12 @@ type Finding struct {
 	// fact is that of the first line.
 	fact Fact
 	// Follows names the finding that caused this one.
-	Follows string
+	Follows string `json:"follows,omitempty"`
 	// Certainty says how sure the cause is, and Why says why.
-	Certainty Certainty
-	Why       string
+	Certainty Certainty `json:"sure"`
+	Why       string    `json:"why"`
+	// Address is that of the page about the cause.
+	Address string `json:"page"`
 }
 
 // most is how many lines of evidence each finding keeps. The first ones show how

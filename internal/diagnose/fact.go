@@ -83,8 +83,9 @@ var phrases = map[Class][]string{
 // Fact is what a line says about a failure: what failed and how.
 type Fact struct {
 	// Target is the kind of what failed, such as "API server", and Value which one.
-	Target, Value string
-	Class         Class
+	Target string `json:"target,omitempty"`
+	Value  string `json:"value,omitempty"`
+	Class  Class  `json:"class,omitempty"`
 	// at is the place of the innermost error in the line.
 	at int
 }

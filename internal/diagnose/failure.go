@@ -11,13 +11,13 @@ import (
 type Failure struct {
 	// Unit is the systemd unit or the program that wrote the line. Without either it
 	// is the log.
-	Unit string
+	Unit string `json:"unit"`
 	// Line has the line and its place.
-	Line string
+	Line string `json:"line"`
 	// Fact is what the line says.
-	Fact Fact
+	Fact
 	// Context has up to contextMost lines of the same program around the line.
-	Context []string
+	Context []string `json:"context,omitempty"`
 
 	rank  rank
 	by    string // who wrote the line, or empty

@@ -50,19 +50,19 @@ func NewSearch(ctx context.Context) *Search {
 // Report is the result of a search.
 type Report struct {
 	// Findings come in the table's order, consequences last.
-	Findings []Finding
+	Findings []Finding `json:"findings"`
 	// Joined are lines that only a node that joined has, with their places.
-	Joined []string
+	Joined []string `json:"joined,omitempty"`
 	// First is the first failure in order of time, or nil. Within a log, the order is
 	// that of its lines.
-	First *Failure
+	First *Failure `json:"-"`
 	// Errors are the first lines that look like errors, one of each kind, with
 	// their places.
-	Errors []string
+	Errors []string `json:"errors,omitempty"`
 	// Lines is the number of lines.
-	Lines int
+	Lines int `json:"lines"`
 	// PassedOver are the files of folders and archives that are no logs.
-	PassedOver []string
+	PassedOver []string `json:"passed_over,omitempty"`
 }
 
 // Report returns the result so far.

@@ -41,6 +41,7 @@ func (f *Finding) weigh(joined bool) {
 	rule := f.Rule
 	rule.Otherwise = f.general()
 	f.Certainty, f.Why = rule.Certainty()
+	f.Address = rule.Page()
 	if f.state && f.Certainty == Certain {
 		f.Certainty, f.Why = Likely, "the machine's files have this effect, and no line of a log shows it"
 	}
