@@ -11,22 +11,24 @@ import (
 type BaseImage struct {
 	// Versions are the versions of the distribution that the image contains;
 	// empty means all.
-	Versions []string
+	Versions []string `json:"-"`
 	// Owner is the AWS account that publishes the image in the commercial
 	// regions, and Name the pattern of its name.
-	Owner, Name string
+	Owner string `json:"owner"`
+	Name  string `json:"name"`
 	// ChinaOwner is the account in AWS China, if it differs.
-	ChinaOwner string
+	ChinaOwner string `json:"china_owner,omitempty"`
 	// Parameter is the public SSM parameter with the newest image, if there is
 	// one. Parameter and Name may contain {version}, {arch} and {kernel}.
-	Parameter string
+	Parameter string `json:"ssm_parameter,omitempty"`
 	// Kernels are the lines of kernels by which the publisher offers images; empty means one.
-	Kernels []string
+	Kernels []string `json:"-"`
 	// AMD64 and ARM64 are the publisher's names of the architectures.
-	AMD64, ARM64 string
+	AMD64 string `json:"-"`
+	ARM64 string `json:"-"`
 	// Sources are public pages or files of others with the account, the form of the
 	// name, or both. Empty means that none was found.
-	Sources []string
+	Sources []string `json:"-"`
 }
 
 // For fills in a version, an architecture in Go's spelling, and the line of a kernel; empty

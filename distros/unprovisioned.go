@@ -7,14 +7,16 @@ import "fmt"
 type Unprovisioned struct {
 	// ID and Name are as in Distro. OSRelease are the IDs of os-release(5) that
 	// identify the system; empty if it has no such file.
-	ID, Name  string
-	OSRelease []string
+	ID        string   `json:"id"`
+	Name      string   `json:"name"`
+	OSRelease []string `json:"-"`
 	// Reason is why the system is refused, and Instead the alternative.
-	Reason, Instead string
+	Reason  string `json:"reason"`
+	Instead string `json:"instead"`
 	// DefaultUser is the account of its images; empty if there is none.
-	DefaultUser string
+	DefaultUser string `json:"-"`
 	// BaseImages are images that are nodes already; empty if there are none.
-	BaseImages []BaseImage
+	BaseImages []BaseImage `json:"-"`
 }
 
 // Err returns the error for a machine with this system.

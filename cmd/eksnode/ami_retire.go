@@ -244,16 +244,6 @@ func (r retirement) run(cmd *cobra.Command) error {
 // upload can continue for up to three days.
 const orphanDays = 3
 
-type orphan struct {
-	Snapshot string            `json:"snapshot"`
-	Region   string            `json:"region"`
-	State    string            `json:"state"`
-	Started  time.Time         `json:"started"`
-	SizeGiB  int64             `json:"size_gib"`
-	Why      string            `json:"why"`
-	Tags     map[string]string `json:"tags"`
-}
-
 func (r *regions) orphans(ctx context.Context) ([]awsapi.Orphan, []*awsapi.AWS, error) {
 	r.all = r.all || len(r.names) == 0
 	opened, err := r.open(ctx)
@@ -269,14 +259,13 @@ func (r *regions) listOrphans(cmd *cobra.Command, output string) error {
 	if len(list) == 0 && unread != nil {
 		return unread
 	}
-	all, rows := []orphan{}, [][]string{{"SNAPSHOT", "REGION", "STARTED", "SIZE", "STATE", "WHY"}}
+	rows := [][]string{{"SNAPSHOT", "REGION", "STARTED", "SIZE", "STATE", "WHY"}}
 	for _, o := range list {
-		all = append(all, orphan{o.ID, o.Region, o.State, o.Started, o.Size, o.Why, o.Tags})
 		rows = append(rows, []string{
 			o.ID, o.Region, o.Started.Format(time.DateOnly), fmt.Sprintf("%d GiB", o.Size), o.State, o.Why,
 		})
 	}
-	return errors.Join(answer(cmd, output, all, func(p *printer) { p.table(rows) }), unread)
+	return errors.Join(answer(cmd, output, append([]awsapi.Orphan{}, list...), func(p *printer) { p.table(rows) }), unread)
 }
 
 // runOrphans deletes orphans that are old enough and not shared.

@@ -61,8 +61,8 @@ func printDistros(p *printer) {
 
 // distroTable is the output of --output json.
 type distroTable struct {
-	Distros []distroRow  `json:"distros"`
-	Refused []refusedRow `json:"refused"`
+	Distros []distroRow             `json:"distros"`
+	Refused []distros.Unprovisioned `json:"refused"`
 }
 
 type distroRow struct {
@@ -76,24 +76,10 @@ type distroRow struct {
 	BaseImages     map[string]baseImagesByCPU `json:"base_images"`
 }
 
-type baseImagesByCPU map[string]baseImageRow
-
-type baseImageRow struct {
-	Owner      string `json:"owner"`
-	ChinaOwner string `json:"china_owner,omitempty"`
-	Name       string `json:"name"`
-	Parameter  string `json:"ssm_parameter,omitempty"`
-}
-
-type refusedRow struct {
-	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Reason  string `json:"reason"`
-	Instead string `json:"instead"`
-}
+type baseImagesByCPU map[string]distros.BaseImage
 
 func describeDistros() distroTable {
-	table := distroTable{Distros: []distroRow{}, Refused: []refusedRow{}}
+	table := distroTable{Refused: distros.AllUnprovisioned()}
 	for _, d := range distros.All() {
 		row := distroRow{
 			Distro: d, PackageManager: d.PackageManager.Name(), Network: d.Network.Name, Security: d.Security.Name,
@@ -103,9 +89,6 @@ func describeDistros() distroTable {
 			row.Quirks = append(row.Quirks, q.Name)
 		}
 		table.Distros = append(table.Distros, row)
-	}
-	for _, u := range distros.AllUnprovisioned() {
-		table.Refused = append(table.Refused, refusedRow{u.ID, u.Name, u.Reason, u.Instead})
 	}
 	return table
 }
@@ -122,7 +105,7 @@ func baseImages(d distros.Distro) map[string]baseImagesByCPU {
 		all[version] = baseImagesByCPU{}
 		for _, arch := range arches() {
 			if b, err := d.BaseImage(version, arch, ""); err == nil { // otherwise the distribution has no such architecture
-				all[version][arch] = baseImageRow{b.Owner, b.ChinaOwner, b.Name, b.Parameter}
+				all[version][arch] = b
 			}
 		}
 	}

@@ -206,17 +206,9 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 
 // listed is a rule in the output of --list.
 type listed struct {
-	ID          string   `json:"id"`
-	Phase       string   `json:"phase"`
-	Action      string   `json:"action"`
-	Groups      []string `json:"groups"`
-	Distro      string   `json:"distro,omitempty"`
-	Paths       []string `json:"paths,omitempty"`
-	Keep        []string `json:"keep,omitempty"`
-	Owner       string   `json:"owner"`
-	Why         string   `json:"why"`
-	Regenerated string   `json:"regenerated"`
-	Source      string   `json:"source"`
+	scrub.Rule
+	Distro string   `json:"distro,omitempty"`
+	Paths  []string `json:"paths,omitempty"`
 }
 
 // list prints the selected rules: those of the table, of distributions, and of
@@ -228,13 +220,9 @@ func (s *selection) list(cmd *cobra.Command) error {
 	var all []listed
 	add := func(distro string, rules []scrub.Rule) {
 		for _, r := range rules {
-			if !s.spec.Chooses(r) {
-				continue
+			if s.spec.Chooses(r) {
+				all = append(all, listed{r, distro, r.Paths})
 			}
-			all = append(all, listed{
-				ID: r.ID, Phase: string(r.Phase), Action: string(r.Verb), Groups: r.Groups, Distro: distro, Paths: r.Paths, Keep: r.Keep,
-				Owner: r.Owner, Why: r.Why, Regenerated: r.Regenerated, Source: r.Source,
-			})
 		}
 	}
 	add("", scrub.Table())
@@ -251,7 +239,7 @@ func (s *selection) list(cmd *cobra.Command) error {
 			if r.Distro != "" {
 				name += " (" + r.Distro + ")"
 			}
-			rows = append(rows, []string{name, r.Phase, r.Action, strings.Join(r.Groups, ","), strings.Join(r.Paths, " ")})
+			rows = append(rows, []string{name, string(r.Phase), string(r.Verb), strings.Join(r.Groups, ","), strings.Join(r.Paths, " ")})
 		}
 		p.table(rows)
 	})

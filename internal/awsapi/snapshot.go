@@ -28,23 +28,27 @@ const (
 
 // Snapshot is an EBS snapshot.
 type Snapshot struct {
-	ID, Owner, State, Region, Description string
+	ID          string `json:"snapshot"`
+	Owner       string `json:"-"`
+	State       string `json:"state"`
+	Region      string `json:"region"`
+	Description string `json:"-"`
 	// Started is when the snapshot was started.
-	Started time.Time
+	Started time.Time `json:"started"`
 	// Said is AWS's explanation of the state, or empty.
-	Said string
+	Said string `json:"-"`
 	// Progress is how much of a pending snapshot is done, such as 30%.
-	Progress string
+	Progress string `json:"-"`
 	// Size is the size of the volume, in GiB.
-	Size      int64
-	Encrypted bool
+	Size      int64 `json:"size_gib"`
+	Encrypted bool  `json:"-"`
 	// Key is the ARN of the KMS key of an encrypted snapshot.
-	Key  string
-	Tags map[string]string
+	Key  string            `json:"-"`
+	Tags map[string]string `json:"tags"`
 	// Archived says that the snapshot is in the archive tier.
-	Archived bool
+	Archived bool `json:"-"`
 	// Outpost is the ARN of the Outpost that has the snapshot, or empty.
-	Outpost string
+	Outpost string `json:"-"`
 }
 
 // NewSnapshot says what kind of snapshot to start.
@@ -226,7 +230,7 @@ func (a *AWS) Retire(ctx context.Context, i Image, free []string) (stays map[str
 type Orphan struct {
 	Snapshot
 	// Why says what is known about the snapshot's origin.
-	Why string
+	Why string `json:"why"`
 }
 
 // Orphans lists the orphans in regions, oldest first. The error names the regions that
