@@ -104,8 +104,14 @@ func adopt(environment map[string]string) error {
 	return nil
 }
 
+func (a api) InstanceLimits(ctx context.Context, region, instanceType string) (bootstrap.Limits, error) {
+	l, err := a.Node.InstanceLimits(ctx, region, instanceType)
+	return bootstrap.Limits(l), err
+}
+
 func (a api) DescribeCluster(ctx context.Context, region, name string, attempts int) (bootstrap.Described, error) {
-	return a.Node.DescribeCluster(ctx, region, name, describeAttempts(attempts))
+	c, err := a.Node.DescribeCluster(ctx, region, name, describeAttempts(attempts))
+	return bootstrap.Described(c), err
 }
 
 // describeAttempts is the number of attempts in which DescribeCluster takes as long as

@@ -149,28 +149,14 @@ func (l *Layout) note(format string, args ...any) {
 	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
 }
 
-// Root returns the root partition. Number 0 finds it: by the type of the
-// Discoverable Partitions Specification, by the label, or as the only Linux file
-// system. Any other number selects that partition. The error says why there is
-// none, or lists the candidates.
-func (l *Layout) Root(number int) (Partition, error) {
-	roots, err := l.Roots(number)
-	if err != nil {
-		return Partition{}, err
-	}
-	if len(roots) > 1 {
-		return Partition{}, SeveralRoots(roots)
-	}
-	return roots[0], nil
-}
-
 // SeveralRoots is the error about partitions that can all be the root.
 func SeveralRoots(list []Partition) error {
 	return fmt.Errorf("several partitions can be the root: %s; give the number of the root partition", described(list))
 }
 
-// Roots returns the partitions that can be the root, as Root finds them. There is at
-// least one.
+// Roots returns the partitions that can be the root: by the type of the Discoverable
+// Partitions Specification, by the label, or as Linux file systems. A number other than 0
+// selects that partition. The error says why there is none.
 func (l *Layout) Roots(number int) ([]Partition, error) {
 	if number != 0 {
 		p, err := l.chosen(number)

@@ -134,3 +134,15 @@ func tree(t *testing.T) string {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "large"), bytes.Repeat(p[:700<<10], 6), 0o644))
 	return folder
 }
+
+// Root returns the only partition that can be the root.
+func (l *Layout) Root(number int) (Partition, error) {
+	roots, err := l.Roots(number)
+	switch {
+	case err != nil:
+		return Partition{}, err
+	case len(roots) > 1:
+		return Partition{}, SeveralRoots(roots)
+	}
+	return roots[0], nil
+}

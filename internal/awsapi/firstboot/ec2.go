@@ -15,8 +15,6 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 )
 
 // namePatience bounds the wait for the instance's private DNS name. Amazon's
@@ -92,23 +90,27 @@ func (n *Node) passes(err error) bool {
 	return !n.hasLimit && (isTransient(err) == aws.TrueTernary || retry.NewStandard().IsErrorRetryable(err))
 }
 
+// Limits are the limits of an instance type: network interfaces of the default
+// card, IPv4 addresses of each interface, vCPUs and memory.
+type Limits struct{ ENIs, IPsPerENI, VCPUs, MemoryMiB int }
+
 // InstanceLimits returns the limits of an instance type from EC2.
-func (n *Node) InstanceLimits(ctx context.Context, region, instanceType string) (bootstrap.Limits, error) {
+func (n *Node) InstanceLimits(ctx context.Context, region, instanceType string) (Limits, error) {
 	if err := n.credentials(ctx); err != nil {
-		return bootstrap.Limits{}, err
+		return Limits{}, err
 	}
 	out, err := n.ec2(region).DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})
 	if err != nil {
-		return bootstrap.Limits{}, explain(ctx, err)
+		return Limits{}, explain(ctx, err)
 	}
 	if len(out.InstanceTypes) != 1 {
-		return bootstrap.Limits{}, fmt.Errorf("EC2's response lacks the instance type %s", instanceType)
+		return Limits{}, fmt.Errorf("EC2's response lacks the instance type %s", instanceType)
 	}
 	return limitsOf(out.InstanceTypes[0])
 }
 
-func limitsOf(in types.InstanceTypeInfo) (bootstrap.Limits, error) {
-	var l bootstrap.Limits
+func limitsOf(in types.InstanceTypeInfo) (Limits, error) {
+	var l Limits
 	if in.VCpuInfo != nil && in.MemoryInfo != nil {
 		l.VCPUs, l.MemoryMiB = int(aws.ToInt32(in.VCpuInfo.DefaultVCpus)), int(aws.ToInt64(in.MemoryInfo.SizeInMiB))
 	}
@@ -121,7 +123,7 @@ func limitsOf(in types.InstanceTypeInfo) (bootstrap.Limits, error) {
 		}
 	}
 	if l.ENIs < 1 || l.IPsPerENI < 1 {
-		return bootstrap.Limits{}, errors.New("EC2's response has no network limits")
+		return Limits{}, errors.New("EC2's response has no network limits")
 	}
 	return l, nil
 }

@@ -27,8 +27,6 @@ import (
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"golang.org/x/net/http/httpproxy"
-
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 )
 
 const (
@@ -197,46 +195,57 @@ func (e endpoints[Parameters]) ResolveEndpoint(ctx context.Context, p Parameters
 	return e.from.ResolveEndpoint(ctx, p)
 }
 
+// Cluster is a node's data about its cluster.
+type Cluster struct {
+	Endpoint string
+	// CA is PEM.
+	CA                           []byte
+	IPv4CIDR, IPv6CIDR, IPFamily string
+	// Outpost says that the cluster is a local one on an Outpost, identified by ID.
+	Outpost bool
+	ID      string
+}
+
 // DescribeCluster describes a cluster. While the cluster is being created, it tries
 // again until ctx ends. attempts is the maximum number of attempts for each
 // request.
-func (n *Node) DescribeCluster(ctx context.Context, region, name string, attempts int) (bootstrap.Described, error) {
+func (n *Node) DescribeCluster(ctx context.Context, region, name string, attempts int) (Cluster, error) {
 	if err := n.credentials(ctx); err != nil {
-		return bootstrap.Described{}, err
+		return Cluster{}, err
 	}
 	for wait := 2 * n.pause; ; wait = min(2*wait, 30*time.Second) {
 		out, err := n.eks(region).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String(name)}, func(o *eks.Options) { o.RetryMaxAttempts = attempts })
 		if err != nil {
-			return bootstrap.Described{}, explain(ctx, err)
+			return Cluster{}, explain(ctx, err)
 		}
 		if out.Cluster == nil {
-			return bootstrap.Described{}, errors.New("EKS's response has no cluster")
+			return Cluster{}, errors.New("EKS's response has no cluster")
 		}
 		switch status := out.Cluster.Status; status {
 		case types.ClusterStatusActive, types.ClusterStatusUpdating:
 			return clusterOf(out.Cluster)
 		case types.ClusterStatusCreating, types.ClusterStatusPending:
 			if err := pause(ctx, wait); err != nil {
-				return bootstrap.Described{}, fmt.Errorf("the cluster is still %s: %w", status, err)
+				return Cluster{}, fmt.Errorf("the cluster is still %s: %w", status, err)
 			}
 		default:
-			return bootstrap.Described{}, fmt.Errorf("the cluster is %s", status)
+			return Cluster{}, fmt.Errorf("the cluster is %s", status)
 		}
 	}
 }
 
-func clusterOf(in *types.Cluster) (bootstrap.Described, error) {
-	c := bootstrap.Described{ID: aws.ToString(in.Id), Endpoint: aws.ToString(in.Endpoint)}
+func clusterOf(in *types.Cluster) (Cluster, error) {
+	c := Cluster{ID: aws.ToString(in.Id), Endpoint: aws.ToString(in.Endpoint)}
 	if n := in.KubernetesNetworkConfig; n != nil {
 		c.IPv4CIDR, c.IPv6CIDR, c.IPFamily = aws.ToString(n.ServiceIpv4Cidr), aws.ToString(n.ServiceIpv6Cidr), string(n.IpFamily)
 	}
 	c.Outpost = in.OutpostConfig != nil && len(in.OutpostConfig.OutpostArns) > 0
 	if in.CertificateAuthority == nil || aws.ToString(in.CertificateAuthority.Data) == "" || c.Endpoint == "" {
-		return bootstrap.Described{}, errors.New("EKS's response has no endpoint or no certificate authority")
+		return Cluster{}, errors.New("EKS's response has no endpoint or no certificate authority")
 	}
 	var err error
 	if c.CA, err = base64.StdEncoding.DecodeString(*in.CertificateAuthority.Data); err != nil {
-		return bootstrap.Described{}, fmt.Errorf("reading the certificate authority: %w", err)
+		return Cluster{}, fmt.Errorf("reading the certificate authority: %w", err)
 	}
 	return c, nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 )
 
@@ -27,10 +26,10 @@ func TestResponses(t *testing.T) {
 	assert.Equal(t, "name-of-i-1", name)
 	limits, err := n.InstanceLimits(t.Context(), "eu-west-1", "z9.large")
 	require.NoError(t, err)
-	assert.Equal(t, bootstrap.Limits{ENIs: 3, IPsPerENI: 10, VCPUs: 2, MemoryMiB: 8192}, limits, "of the default card")
+	assert.Equal(t, Limits{ENIs: 3, IPsPerENI: 10, VCPUs: 2, MemoryMiB: 8192}, limits, "of the default card")
 	c, err := n.DescribeCluster(t.Context(), "eu-west-1", "c", 1)
 	require.NoError(t, err)
-	assert.Equal(t, bootstrap.Described{ID: "an-id", Endpoint: "https://endpoint", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16", IPv6CIDR: "fd00::/108", IPFamily: "ipv6", Outpost: true}, c)
+	assert.Equal(t, Cluster{ID: "an-id", Endpoint: "https://endpoint", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16", IPv6CIDR: "fd00::/108", IPFamily: "ipv6", Outpost: true}, c)
 }
 
 // Temporary failures are retried up to the limit. The error contains the last
