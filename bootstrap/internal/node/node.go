@@ -69,6 +69,20 @@ type Cluster struct {
 	ID      string
 }
 
+// PodsOrigin says where the number of pods comes from.
+type PodsOrigin string
+
+// The origins.
+const (
+	// Addresses is the number of pods for which the instance has addresses.
+	Addresses PodsOrigin = "addresses"
+	// Expression is the result of maxPodsExpression.
+	Expression PodsOrigin = "maxPodsExpression"
+	// Unlimited is Addresses that only memory is reserved for: bootstrap.sh was called with
+	// --use-max-pods false, and the kubelet has a limit of its own.
+	Unlimited PodsOrigin = "--use-max-pods"
+)
+
 // Kubelet holds the kubelet's settings.
 type Kubelet struct {
 	// Template is the base configuration; nil means the built-in one.
@@ -77,13 +91,9 @@ type Kubelet struct {
 	Config nodeconfig.Document
 	// Flags come after the generated ones.
 	Flags []string
-	// MaxPods is the number of pods for which the instance has addresses, or the
-	// result of maxPodsExpression. LimitPods says whether the kubelet uses MaxPods
-	// as its limit.
-	MaxPods   int
-	LimitPods bool
-	// ReservedPods is the number of pods from which the reserved memory is computed.
-	ReservedPods int
+	// MaxPods is the number of pods of the node, and PodsFrom where it comes from.
+	MaxPods  int
+	PodsFrom PodsOrigin
 	// ReservedCgroups says whether reservations are tied to cgroups.
 	ReservedCgroups bool
 }
@@ -260,7 +270,7 @@ func (c Call) Node() (*Node, []string, error) {
 		Form: BootstrapScript, Instance: c.Instance, Machine: c.Machine,
 		Cluster: Cluster{Name: c.Cluster, Endpoint: c.Endpoint, IPv6: c.Family() == "ipv6", ID: c.ClusterID},
 		Kubelet: Kubelet{
-			MaxPods: c.Instance.MaxPods(), LimitPods: c.UseMaxPods, ReservedPods: c.Instance.MaxPods(),
+			MaxPods: c.Instance.MaxPods(), PodsFrom: map[bool]PodsOrigin{true: Addresses, false: Unlimited}[c.UseMaxPods],
 			// The kubelet refuses --reserved-cpus together with reserved cgroups.
 			ReservedCgroups: !strings.Contains(c.KubeletExtraArgs, "--reserved-cpus"),
 		},

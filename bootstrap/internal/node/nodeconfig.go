@@ -55,7 +55,7 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 		},
 		Kubelet: Kubelet{
 			Config: c.Spec.Kubelet.Config, Flags: c.Spec.Kubelet.Flags,
-			MaxPods: i.MaxPods(), LimitPods: true, ReservedCgroups: true,
+			MaxPods: i.MaxPods(), PodsFrom: Addresses, ReservedCgroups: true,
 		},
 		Containerd: Containerd{
 			Config: c.Spec.Containerd.Config, BaseRuntimeSpec: c.Spec.Containerd.BaseRuntimeSpec, PauseImage: pauseImage,
@@ -69,7 +69,6 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 		}
 	}
 	warnings := n.evaluateMaxPods(c.Spec.Kubelet)
-	n.Kubelet.ReservedPods = n.reservedPods(c.Spec.Kubelet, warnings)
 	if c.Spec.Feature(nodeconfig.FastImagePull) {
 		why := n.refuseSOCI()
 		n.Containerd.SOCI = why == ""
@@ -127,20 +126,19 @@ func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 	if err != nil {
 		return []string{fmt.Sprintf("maxPodsExpression has no effect on a %s, which takes %d pods: %v", n.Instance.Type, n.Kubelet.MaxPods, err)}
 	}
-	n.Kubelet.MaxPods = int(pods)
+	n.Kubelet.MaxPods, n.Kubelet.PodsFrom = int(pods), Expression
 	return nil
 }
 
-// reservedPods returns the number of pods for which memory is reserved: the limit
+// ReservedPods returns the number of pods for which memory is reserved: the limit
 // that the kubelet uses (amazon-eks-ami #1698, #2580). If maxPodsExpression has a
 // result, the user's maxPods has no effect on the reservation, as upstream documents.
-func (n *Node) reservedPods(k nodeconfig.Kubelet, failed []string) int {
-	if k.MaxPodsExpression != "" && len(failed) == 0 {
-		return n.Kubelet.MaxPods
-	}
+// bootstrap.sh does not read the kubelet's arguments.
+func (n *Node) ReservedPods() int {
+	k := n.Kubelet
 	pods, ok := kubelet.MaxPods(n.Machine.Kubelet.Minor, k.Config, nodeconfig.Split(strings.Join(k.Flags, " ")))
-	if !ok || pods < 1 || pods > math.MaxInt32 {
-		return n.Kubelet.MaxPods
+	if n.Form == BootstrapScript || k.PodsFrom == Expression || !ok || pods < 1 || pods > math.MaxInt32 {
+		return k.MaxPods
 	}
 	return int(pods)
 }

@@ -64,7 +64,7 @@ func TestReservedPods(t *testing.T) {
 		}}
 		n, _, err := FromNodeConfig(config, large(), modern(), "p")
 		require.NoError(t, err)
-		assert.Equal(t, c.want, n.Kubelet.ReservedPods, name)
+		assert.Equal(t, c.want, n.ReservedPods(), name)
 	}
 }
 

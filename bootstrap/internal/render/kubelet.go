@@ -31,7 +31,7 @@ func kubeletConfig(n *node.Node) map[string]any {
 	config["clusterDNS"] = n.Cluster.DNS
 	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
 	config["kubeReserved"] = reserved(n)
-	if n.Kubelet.LimitPods {
+	if n.Kubelet.PodsFrom != node.Unlimited {
 		config["maxPods"] = n.Kubelet.MaxPods
 	}
 	if n.Kubelet.ReservedCgroups {
@@ -72,7 +72,7 @@ func reserved(n *node.Node) map[string]any {
 	return map[string]any{
 		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
 		"ephemeral-storage": "1Gi",
-		"memory":            fmt.Sprintf("%dMi", 11*n.Kubelet.ReservedPods+255),
+		"memory":            fmt.Sprintf("%dMi", 11*n.ReservedPods()+255),
 	}
 }
 
