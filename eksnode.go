@@ -284,7 +284,9 @@ func begin(h *host.Host, command string) plan.Report {
 
 // end runs work and completes the report; failed is the result of a run that
 // could not begin or did not end.
-func end(ctx context.Context, h *host.Host, r *plan.Report, failed plan.Result, work func() error) (plan.Report, error) {
+func end(
+	ctx context.Context, h *host.Host, r *plan.Report, failed plan.Result, work func() error,
+) (plan.Report, error) {
 	err := surface.Named(ctx, work())
 	if err != nil {
 		r.Result, r.Error = failed, err.Error()

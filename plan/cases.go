@@ -122,7 +122,8 @@ func (r Report) Cases(about func(item string) About) Cases {
 	}
 	audited := func(rules []Check, found []Planned) {
 		for _, rule := range rules {
-			c, p := Case{Command: "audit", Notes: rule.Notes, Outcome: rule.Outcome, Reason: rule.Reason}, Planned{Item: rule.Item}
+			c := Case{Command: "audit", Notes: rule.Notes, Outcome: rule.Outcome, Reason: rule.Reason}
+			p := Planned{Item: rule.Item}
 			switch i := slices.IndexFunc(found, func(p Planned) bool { return p.Item == rule.Item }); {
 			case rule.Outcome == LeftOut, rule.Outcome == NotApplicable:
 				c.Skipped = rule.Reason
@@ -269,7 +270,8 @@ func (c Case) results(broken string, earlier []Case) iter.Seq[object] {
 			}
 		}
 		var before []Place
-		if i := slices.IndexFunc(earlier, func(o Case) bool { return o.ID == c.ID && o.Found != nil && c.Command != "" }); i >= 0 {
+		same := func(o Case) bool { return o.ID == c.ID && o.Found != nil && c.Command != "" }
+		if i := slices.IndexFunc(earlier, same); i >= 0 {
 			before = slices.Collect(earlier[i].Found)
 		}
 		remedy := strings.TrimSuffix("; "+c.Remedy, "; ")
@@ -285,7 +287,8 @@ func (c Case) results(broken string, earlier []Case) iter.Seq[object] {
 			add(c.Level, c.Place)
 		}
 		if c.Error != "" {
-			add(Warns, Place{Found: strings.Join(append([]string{broken + ": " + c.Error + remedy}, c.Seen...), "\n"), File: c.File, Line: c.Line})
+			c.Place.Found = strings.Join(append([]string{broken + ": " + c.Error + remedy}, c.Seen...), "\n")
+			add(Warns, c.Place)
 		}
 	}
 }
@@ -341,10 +344,13 @@ func (c Cases) JUnit(w io.Writer) error {
 		class := strings.ReplaceAll("eksnode."+cmp.Or(one.Command, c.Command), " ", ".")
 		made := junitCase{Class: class, Name: cmp.Or(one.Name, one.ID)}
 		made.fill(one, c.broken())
-		for kind, count := range map[*junitProblem]*int{made.Error: &suite.Errors, made.Failure: &suite.Failures, made.Skipped: &suite.Skipped} {
-			if kind != nil {
-				*count++
-			}
+		switch {
+		case made.Error != nil:
+			suite.Errors++
+		case made.Failure != nil:
+			suite.Failures++
+		case made.Skipped != nil:
+			suite.Skipped++
 		}
 		suite.Cases = append(suite.Cases, made)
 	}

@@ -48,8 +48,8 @@ func About(rules []Rule, command string) func(id string) plan.About {
 		}
 		return plan.About{
 			Short: k.Why + ".", Full: full, Page: page, Tags: slices.Compact(slices.Sorted(slices.Values(k.Groups))),
-			Help: "Run eksnode scrub, or resolve the finding by hand. To accept the finding, leave the rule out with --skip-rules " +
-				id + ".",
+			Help: "Run eksnode scrub, or resolve the finding by hand. To accept the finding, leave the rule out with " +
+				"--skip-rules " + id + ".",
 		}
 	}
 }

@@ -46,10 +46,8 @@ container build, provision works in the same way without --root.`,
 			if err := errors.Join(readLocal(local, &spec), absolute(&command)); err != nil {
 				return err
 			}
-			if root == "" {
-				if err := onlyWith(cmd, "root", "node-command"); err != nil {
-					return err
-				}
+			if command != "" && root == "" {
+				return errors.New("--node-command has no effect without --root")
 			}
 			if err := spec.Validate(); err != nil {
 				if file != "" {

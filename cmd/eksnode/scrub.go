@@ -239,7 +239,8 @@ func (s *selection) list(cmd *cobra.Command) error {
 			if r.Distro != "" {
 				name += " (" + r.Distro + ")"
 			}
-			rows = append(rows, []string{name, string(r.Phase), string(r.Verb), strings.Join(r.Groups, ","), strings.Join(r.Paths, " ")})
+			groups, paths := strings.Join(r.Groups, ","), strings.Join(r.Paths, " ")
+			rows = append(rows, []string{name, string(r.Phase), string(r.Verb), groups, paths})
 		}
 		p.table(rows)
 	})

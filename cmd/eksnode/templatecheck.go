@@ -90,8 +90,8 @@ func templateCases(name string, found []packercheck.Finding) (list []plan.Case) 
 		if f.Warning {
 			level = plan.Warns
 		}
-		list = append(list, plan.Case{ID: f.Rule, Name: fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Rule), About: page, Level: level,
-			Text: f.Text, Remedy: f.Remedy, Place: plan.Place{File: f.File, Line: f.Line}})
+		list = append(list, plan.Case{ID: f.Rule, Name: fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Rule), About: page,
+			Level: level, Text: f.Text, Remedy: f.Remedy, Place: plan.Place{File: f.File, Line: f.Line}})
 	}
 	if len(list) == 0 {
 		list = append(list, plan.Case{ID: "template", Name: name, About: page, Text: "no mistakes"})

@@ -270,13 +270,16 @@ func (c Call) Node() (*Node, []string, error) {
 		Form: BootstrapScript, Instance: c.Instance, Machine: c.Machine,
 		Cluster: Cluster{Name: c.Cluster, Endpoint: c.Endpoint, IPv6: c.Family() == "ipv6", ID: c.ClusterID},
 		Kubelet: Kubelet{
-			MaxPods: c.Instance.MaxPods(), PodsFrom: map[bool]PodsOrigin{true: Addresses, false: Unlimited}[c.UseMaxPods],
+			MaxPods: c.Instance.MaxPods(), PodsFrom: Addresses,
 			// The kubelet refuses --reserved-cpus together with reserved cgroups.
 			ReservedCgroups: !strings.Contains(c.KubeletExtraArgs, "--reserved-cpus"),
 		},
 		Containerd: Containerd{Template: c.ContainerdConfig, PauseImage: c.PauseImage},
 		Disks:      nodeconfig.LocalStorage{Strategy: strategies[c.LocalDisks]},
 		MountBPF:   c.MountBPF,
+	}
+	if !c.UseMaxPods {
+		n.Kubelet.PodsFrom = Unlimited
 	}
 	if c.KubeletExtraArgs != "" {
 		n.Kubelet.Flags = []string{c.KubeletExtraArgs}
