@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"runtime"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -64,7 +63,7 @@ func (n *node) requirements() step {
 
 // ask reads the facts.
 func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
-	f := facts{offline: h.Offline(), systemd: h.HasSystemd(), uid: os.Geteuid(), arch: runtime.GOARCH}
+	f := facts{offline: h.Offline(), systemd: h.HasSystemd(), uid: os.Geteuid(), arch: h.Arch()}
 	var err error
 	if f.offline {
 		init, err := h.Files.Real("/sbin/init")

@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/sandbox"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
@@ -90,7 +92,11 @@ func emulates(arch string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(root)
+	defer os.Remove(root)
+	if err := unix.Mount("eksnode", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k"); err != nil { // others are noexec
+		return fmt.Errorf("making a folder to try a program of %s: %w", arch, err)
+	}
+	defer unix.Unmount(root, 0)
 	if err := os.WriteFile(filepath.Join(root, "true"), program(arch), 0o700); err != nil {
 		return err
 	}
