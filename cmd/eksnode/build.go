@@ -131,7 +131,7 @@ func (b *building) check(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if err := errors.Join(readLocal(b.local, &b.spec), absolute(&b.command), b.disk.Ready()); err != nil {
+	if err := errors.Join(readLocal(b.local, &b.spec), b.disk.Ready()); err != nil {
 		return err
 	}
 	err := b.spec.Validate()
@@ -161,6 +161,13 @@ func (b *building) run(cmd *cobra.Command) error {
 		return fmt.Errorf("opening the cache's folder: %w", err)
 	}
 	defer b.disk.Folder.Close()
+	if b.command != "" {
+		if b.disk.Program, err = os.Open(b.command); err != nil {
+			return fmt.Errorf("--node-command: %w", err)
+		}
+		defer b.disk.Program.Close()
+		b.command = diskaudit.Program
+	}
 	b.local.CacheFolder = cache
 	var made built
 	if b.disk.IsCloud() {

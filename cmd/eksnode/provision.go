@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -43,7 +42,7 @@ container build, provision works in the same way without --root.`,
 					return err
 				}
 			}
-			if err := errors.Join(readLocal(local, &spec), absolute(&command)); err != nil {
+			if err := readLocal(local, &spec); err != nil {
 				return err
 			}
 			if command != "" && root == "" {
@@ -94,14 +93,6 @@ container build, provision works in the same way without --root.`,
 }
 
 const nodeCommandHelp = "eksnode for the image's architecture, if this machine has another one"
-
-// absolute makes a path independent of the working folder, which processes change.
-func absolute(path *string) (err error) {
-	if *path != "" {
-		*path, err = filepath.Abs(*path)
-	}
-	return err
-}
 
 // besideSpec are the flags of provision that a spec file does not replace.
 var besideSpec = []string{"spec", "root", "node-command", "lock-file", "image-archives", "cache-folder", "hardening-content",

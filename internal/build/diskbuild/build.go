@@ -180,8 +180,8 @@ type Build struct {
 	File string
 	// Force replaces the disk image, if there is one.
 	Force bool
-	// Folder is that of the work, see diskaudit.Work.
-	Folder *os.File
+	// Folder and Program are those of the work, see diskaudit.Work.
+	Folder, Program *os.File
 	// Input is that of the work, see diskaudit.Work. Progress gets what the work says.
 	Input    any
 	Progress io.Writer

@@ -24,7 +24,7 @@ func (b Build) Run(ctx context.Context, output any, passed func() bool) (notes [
 	if err := b.Ready(); err != nil {
 		return nil, err
 	}
-	work := diskaudit.Work{Folder: b.Folder, Input: b.Input, Progress: b.Progress}
+	work := diskaudit.Work{Folder: b.Folder, Program: b.Program, Input: b.Input, Progress: b.Progress}
 	if work.Disk, err = unnamed(filepath.Dir(b.Image)); err != nil {
 		return nil, fmt.Errorf("making the disk image: %w", err)
 	}

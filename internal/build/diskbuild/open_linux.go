@@ -86,28 +86,33 @@ func CanRun(h *host.Host) error {
 
 // emulates returns an error if Linux does not run programs of another architecture with
 // qemu. It tries a program, because a container need not see the settings of binfmt_misc.
-// Nothing else is in the program's root: like an image, it has no copy of qemu.
 func emulates(arch string) error {
-	root, err := os.MkdirTemp("", "eksnode-emulates-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(root)
-	if err := unix.Mount("eksnode", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k"); err != nil { // others are noexec
-		return fmt.Errorf("making a folder to try a program of %s: %w", arch, err)
-	}
-	defer unix.Unmount(root, 0)
-	if err := os.WriteFile(filepath.Join(root, "true"), program(arch), 0o700); err != nil {
-		return err
-	}
-	cmd := exec.Command("/true")
-	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
-	if err := cmd.Run(); err != nil {
+	if err := runs(program(arch)); err != nil {
 		return fmt.Errorf("the base image is for %s, but this machine is %s and does not run such programs with qemu (%w): "+
 			"apt-get install qemu-user-static binfmt-support (Fedora: dnf install qemu-user-static), or build on %s",
 			arch, runtime.GOARCH, err, arch)
 	}
 	return nil
+}
+
+// runs runs a program in a root with nothing else: like an image, it has no copy of qemu.
+func runs(program []byte) error {
+	root, err := os.MkdirTemp("", "eksnode-runs-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(root)
+	// Other file systems can be mounted noexec.
+	if err := unix.Mount("eksnode", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=64k"); err != nil {
+		return fmt.Errorf("making a folder to try a program: %w", err)
+	}
+	defer unix.Unmount(root, 0)
+	if err := os.WriteFile(filepath.Join(root, "true"), program, 0o700); err != nil {
+		return err
+	}
+	cmd := exec.Command("/true")
+	cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: root}
+	return cmd.Run()
 }
 
 // program is a program for Linux that ends with exit code 0 (elf(5)).

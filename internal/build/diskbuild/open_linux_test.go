@@ -16,15 +16,14 @@ import (
 // Linux runs the program that is tried, so only its architecture can be refused.
 func TestEmulatesOtherArchitectures(t *testing.T) {
 	require.NoError(t, emulates(runtime.GOARCH))
-	for arch, name := range map[string]string{"amd64": "qemu-x86_64", "arm64": "qemu-aarch64"} {
+	require.ErrorContains(t, runs([]byte("no program")), "exec format error")
+	for _, arch := range []string{"amd64", "arm64"} {
 		assert.Equal(t, arch, host.ProgramArch(bytes.NewReader(program(arch))))
-		if arch == runtime.GOARCH {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join("/proc/sys/fs/binfmt_misc", name)); err != nil {
-			require.ErrorContains(t, emulates(arch), "exec format error): apt-get install qemu-user-static binfmt-support")
-		} else {
-			require.NoError(t, emulates(arch))
+		if err := emulates(arch); err != nil { // this machine has no qemu
+			require.ErrorContains(t, err, "): apt-get install qemu-user-static binfmt-support")
 		}
 	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "eksnode-runs-*"))
+	require.NoError(t, err)
+	assert.Empty(t, left)
 }

@@ -54,11 +54,13 @@ func (a Audit) File(ctx context.Context, path string) (plan.Report, error) {
 type Worker func(ctx context.Context, root string, input []byte) ([]byte, error)
 
 // DiskFile is the descriptor of the disk in a work. WorkFile is that of Work.Folder, also
-// in processes that the work starts, and WorkFolder its path.
+// in processes that the work starts, and WorkFolder its path; Program is the path of
+// Work.Program there.
 const (
 	DiskFile   = 3
 	WorkFile   = 4
 	WorkFolder = "/proc/self/fd/4"
+	Program    = "/proc/self/fd/5"
 )
 
 // ErrNeedsRoot means that the process may not mount.

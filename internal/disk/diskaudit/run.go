@@ -50,8 +50,8 @@ type task struct {
 
 	// copy has the parts that need a copy, or is nil. The child gets the file as childCopy.
 	copy *os.File
-	// folder is that of a work, or nil.
-	folder *os.File
+	// folder and program are those of a work, or nil.
+	folder, program *os.File
 	// errOut gets what the child writes to its standard error, unless it is nil.
 	errOut io.Writer
 }
@@ -297,7 +297,7 @@ func start(ctx context.Context, t task, out io.Writer) (said string, err error) 
 		cmd.Stderr = t.errOut
 	}
 	if t.copy != nil {
-		cmd.ExtraFiles = []*os.File{t.copy, t.folder} // childCopy, WorkFolder
+		cmd.ExtraFiles = []*os.File{t.copy, t.folder, t.program} // childCopy, WorkFolder, Program
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = 5 * time.Second

@@ -36,6 +36,8 @@ type Work struct {
 	// Folder is a folder or a connection that the work uses as WorkFolder or WorkFile: the
 	// process of the work may see another folder at the path of this one.
 	Folder *os.File
+	// Program is a file that the work uses as the file Program, or nil.
+	Program *os.File
 	// Progress gets what the work writes to its standard error.
 	Progress io.Writer
 }
@@ -50,7 +52,7 @@ func (w Work) Run(ctx context.Context, output any) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t := task{copy: w.Disk, Work: input, folder: w.Folder, errOut: w.Progress, Grown: w.Grown.Length > 0, Make: w.Make}
+	t := task{copy: w.Disk, Work: input, folder: w.Folder, program: w.Program, errOut: w.Progress, Grown: w.Grown.Length > 0, Make: w.Make}
 	for _, p := range w.Roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
