@@ -86,6 +86,8 @@ type (
 	Cluster = node.Cluster
 	// Kubelet holds the kubelet's settings.
 	Kubelet = node.Kubelet
+	// PodsOrigin says where a node's number of pods comes from.
+	PodsOrigin = node.PodsOrigin
 	// Containerd holds containerd's settings.
 	Containerd = node.Containerd
 	// InstanceFacts are what EC2 says about the instance.

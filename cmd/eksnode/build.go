@@ -62,7 +62,6 @@ The base image is not changed. After a failure or an audit with findings, no fil
 is written.`,
 		Example: `  sudo eksnode build --base debian-13 --kubernetes-version 1.36.3 --image node.qcow2
   sudo eksnode build --base image.qcow2 --spec spec.yaml -o node.raw
-  sudo eksnode build --base debian-13 --base-arch arm64 --node-command ./eksnode-arm64 --spec spec.yaml -o node.raw
   sudo -E eksnode build --base ami-0123456789abcdef0 --spec spec.yaml -o node.raw --ami node-2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
