@@ -3,6 +3,7 @@
 package eksnode_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -118,11 +119,14 @@ func TestWhatCannotBegin(t *testing.T) {
 	live, err := host.Live()
 	require.NoError(t, err)
 	defer live.Close()
-	_, err = eksnode.Provision(t.Context(), live, node, eksnode.Options{})
+	// A check that is missing must not provision the machine of the tests.
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = eksnode.Provision(over, live, node, eksnode.Options{})
 	require.ErrorContains(t, err, "the running program is not eksnode; set Options.Command")
 	foreign := filepath.Join(t.TempDir(), "eksnode") // of an architecture that nodes cannot have
 	require.NoError(t, os.WriteFile(foreign, append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...), 0o755))
-	_, err = eksnode.Provision(t.Context(), live, node, eksnode.Options{Command: foreign})
+	_, err = eksnode.Provision(over, live, node, eksnode.Options{Command: foreign})
 	require.ErrorContains(t, err, "the command that the node gets is built for another system, but the machine is "+runtime.GOARCH)
 
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
