@@ -361,8 +361,9 @@ func (o Options) command(arch string) (string, error) {
 	}
 	defer file.Close()
 	if built := host.ProgramArch(file); built != arch {
-		return "", fmt.Errorf("the command that the node gets is built for %s, but the machine is %s: name the eksnode for %s, "+
-			"which each release has, with --node-command (in Go: Options.Command)", cmp.Or(built, "another system"), arch, arch)
+		return "", fmt.Errorf("the command that the node gets is built for %s, but the machine is %s: "+
+			"name the eksnode for %s, which each release has, with --node-command (in Go: Options.Command)",
+			cmp.Or(built, "another system"), arch, arch)
 	}
 	return o.Command, nil
 }

@@ -127,7 +127,8 @@ func TestWhatCannotBegin(t *testing.T) {
 	foreign := filepath.Join(t.TempDir(), "eksnode") // of an architecture that nodes cannot have
 	require.NoError(t, os.WriteFile(foreign, append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...), 0o755))
 	_, err = eksnode.Provision(over, live, node, eksnode.Options{Command: foreign})
-	require.ErrorContains(t, err, "the command that the node gets is built for another system, but the machine is "+runtime.GOARCH)
+	require.ErrorContains(t, err,
+		"the command that the node gets is built for another system, but the machine is "+runtime.GOARCH)
 
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
 	r, err = eksnode.Audit(t.Context(), h, scrub.Spec{}, eksnode.Options{})

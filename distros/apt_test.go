@@ -143,7 +143,8 @@ func TestAptUnpacksHalfInstalledDependenciesAgain(t *testing.T) {
 		require.NoError(t, APT().Refresh(t.Context(), h))
 		run(t, h, "dpkg", "--unpack", aptRepository+"/eksnode-base_1.deb", aptRepository+"/eksnode-more_1.deb")
 		status := testkit.Content(t, dpkgStatus)
-		half := strings.Replace(status, "Package: eksnode-base\nStatus: install ok unpacked\n", "Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
+		half := strings.Replace(status, "Package: eksnode-base\nStatus: install ok unpacked\n",
+			"Package: eksnode-base\nStatus: install reinstreq half-installed\n", 1)
 		require.NotEqual(t, status, half)
 		require.NoError(t, os.WriteFile(dpkgStatus, []byte(half), 0o644))
 		require.NoError(t, APT().Finish(t.Context(), h))

@@ -24,7 +24,9 @@ func TestAScrubAndItsAuditAreCases(t *testing.T) {
 	var log, suite bytes.Buffer
 	require.NoError(t, cases.SARIF(&log))
 	assert.Equal(t, 1, bytes.Count(log.Bytes(), []byte(`"text": "finding /y: unknown"`)))
-	for _, text := range []string{`"text": "could not check: c: no"`, `"outcome": "skipped"`, `docs/rules.md#a`, `"uri": "file:///n"`} {
+	for _, text := range []string{
+		`"text": "could not check: c: no"`, `"outcome": "skipped"`, `docs/rules.md#a`, `"uri": "file:///n"`,
+	} {
 		assert.Contains(t, log.String(), text)
 	}
 	require.NoError(t, cases.JUnit(&suite))

@@ -111,7 +111,8 @@ func TestABuildBeginsWithAnAMI(t *testing.T) {
 	a := newAccount(t)
 	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
 	shell := testkit.Content(t, "/bin/busybox")
-	folders := map[string]string{"bin/sh": shell, "proc/x": "", "sys/x": "", "dev/x": "", "run/x": "", "tmp/x": "", "etc/resolv.conf": ""}
+	folders := map[string]string{"bin/sh": shell, "proc/x": "", "sys/x": "", "dev/x": "", "run/x": "", "tmp/x": "",
+		"etc/resolv.conf": ""}
 	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), folders)
 	made := func(source, name, more string) (string, *aws.Image) {
 		d.template(source + `

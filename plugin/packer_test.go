@@ -315,7 +315,8 @@ func TestTwoBuildsCannotShareAReport(t *testing.T) {
 		d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://done"`)
 		file := filepath.Join(d.folder, "node.pkr.hcl")
 		text := testkit.Content(t, file)
-		two := strings.Replace(text, `sources = ["null.x"]`, "sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
+		two := strings.Replace(text, `sources = ["null.x"]`,
+			"sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
 		require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
 		for _, parallel := range []string{"0", "1"} {
 			out, err := d.command("build", "-parallel-builds="+parallel, ".").CombinedOutput()

@@ -60,7 +60,8 @@ func TestContainerd2(t *testing.T) {
 
 // The archives have the versions of the asset table, or of the field versions.
 func TestContainerd2WithACompleteVersion(t *testing.T) {
-	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Containerd: "2", Versions: map[string]string{"containerd": "2.1.5"}}, releaseOf(t, "debian"), "arm64")
+	spec := Spec{KubernetesVersion: "1.34.4", Containerd: "2", Versions: map[string]string{"containerd": "2.1.5"}}
+	n := nodeFor(t, spec, releaseOf(t, "debian"), "arm64")
 	for _, d := range n.downloads {
 		if d.ID == "containerd" {
 			assert.Equal(t, "https://github.com/containerd/containerd/releases/download/v2.1.5/containerd-static-2.1.5-linux-arm64.tar.gz", d.URL)

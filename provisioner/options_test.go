@@ -357,7 +357,8 @@ func TestKernelArgumentsNeedABootLoader(t *testing.T) {
 // is.
 func TestPackageVersionsAreMissingUntilTheyAreRight(t *testing.T) {
 	h, d := installedDebian(t)
-	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{"containerd": "1.7.24-1"}}, d, "amd64")
+	spec := Spec{KubernetesVersion: "1.34.4", PackageVersions: map[string]string{"containerd": "1.7.24-1"}}
+	n := nodeFor(t, spec, d, "amd64")
 	have := map[string]string{}
 	for _, name := range n.packageNames() {
 		have[name] = "1"

@@ -111,7 +111,9 @@ func TestValuesAreChecked(t *testing.T) {
 }
 
 func TestRepeatedFlagsAreReported(t *testing.T) {
-	a := parsed(t, []string{"c", "--ip-family", "ipv4", "--ip-family=ipv4", "--use-max-pods", "true", "--use-max-pods", "false"})
+	a := parsed(t, []string{
+		"c", "--ip-family", "ipv4", "--ip-family=ipv4", "--use-max-pods", "true", "--use-max-pods", "false",
+	})
 	assert.False(t, a.UseMaxPods)
 	assert.Equal(t, []string{"--use-max-pods is set twice; the last value is used"}, a.Warnings)
 }

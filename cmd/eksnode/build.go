@@ -125,8 +125,8 @@ func (b *building) check(cmd *cobra.Command) error {
 	}
 	if b.file != "" {
 		if err := errors.Join(alone(cmd.Flags(),
-			append(slices.Clone(awsFlagNames), "base", "base-checksum", "base-arch", "image", "force", "disk-size", "root-file-system",
-				"partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
+			append(slices.Clone(awsFlagNames), "base", "base-checksum", "base-arch", "image", "force", "disk-size",
+				"root-file-system", "partition", "ami")...), readSpec(b.file, &b.spec)); err != nil {
 			return err
 		}
 	}
@@ -182,8 +182,10 @@ func (b *building) run(cmd *cobra.Command) error {
 	b.disk.Progress = cmd.ErrOrStderr()
 	b.local.CacheFolder = diskaudit.WorkFolder
 	b.disk.Input = buildTask{
-		Provision: rootTask{Spec: b.spec, Local: b.local, Verbose: b.verbose, Command: b.command, Flags: b.file == "", DryRun: b.dryRun},
-		Scrub:     scrub.Spec{Audit: scrub.AuditFails},
+		Provision: rootTask{
+			Spec: b.spec, Local: b.local, Verbose: b.verbose, Command: b.command, Flags: b.file == "", DryRun: b.dryRun,
+		},
+		Scrub: scrub.Spec{Audit: scrub.AuditFails},
 	}
 	base := made.Base
 	notes, err := b.disk.Run(ctx, &made, func() bool { return made.passed() })

@@ -63,7 +63,9 @@ container build, provision works in the same way without --root.`,
 			}
 			defer h.Close()
 			if root != "" && !dryRun {
-				r, err := provisionRoot(cmd.Context(), h, rootTask{Spec: spec, Verbose: out.verbose, Command: command, Flags: file == ""})
+				r, err := provisionRoot(cmd.Context(), h, rootTask{
+					Spec: spec, Verbose: out.verbose, Command: command, Flags: file == "",
+				})
 				if err != nil {
 					return err
 				}
@@ -95,8 +97,8 @@ container build, provision works in the same way without --root.`,
 const nodeCommandHelp = "eksnode for the image's architecture, if this machine has another one"
 
 // besideSpec are the flags of provision that a spec file does not replace.
-var besideSpec = []string{"spec", "root", "node-command", "lock-file", "image-archives", "cache-folder", "hardening-content",
-	"dry-run", "output", "report", "verbose"}
+var besideSpec = []string{"spec", "root", "node-command", "lock-file", "image-archives", "cache-folder",
+	"hardening-content", "dry-run", "output", "report", "verbose"}
 
 // alone refuses flags that the spec file replaces. others are further flags of the command.
 func alone(set *pflag.FlagSet, others ...string) error {

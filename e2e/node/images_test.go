@@ -76,7 +76,8 @@ func (b *bench) registry(t *testing.T) (s *counted, app, pause string) {
 func (b *bench) push(t *testing.T, to string) (pinned string) {
 	t.Helper()
 	program := testkit.Content(t, lab.Agent(t))
-	one := lab.Image(t, v1.Config{Entrypoint: []string{"/eksnode"}, Labels: map[string]string{"name": to}}, lab.Program("eksnode", []byte(program)))
+	one := lab.Image(t, v1.Config{Entrypoint: []string{"/eksnode"}, Labels: map[string]string{"name": to}},
+		lab.Program("eksnode", []byte(program)))
 	list := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: runtime.GOARCH}}})
 	digest, err := list.Digest()
 	require.NoError(t, err)

@@ -188,8 +188,14 @@ func TestMissingVersionsListTheExistingOnes(t *testing.T) {
 		"some versions of the minor": {func(m *mirror) {
 			m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.34.10/", "v1.34.4/", "stable.txt")
 		}, at + "; the existing versions are 1.34.4, 1.34.10"},
-		"no version of the minor":     {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") }, at + "; the existing versions are 1.33.0, 1.33.1"},
-		"no versions":                 {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() }, at + "; the asset has no versions there"},
+		"no version of the minor": {
+			func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.33.1/", "v1.33.0/") },
+			at + "; the existing versions are 1.33.0, 1.33.1",
+		},
+		"no versions": {
+			func(m *mirror) { m.files["/dl.k8s.io/release/"] = index() },
+			at + "; the asset has no versions there",
+		},
 		"a version without this file": {func(m *mirror) { m.files["/dl.k8s.io/release/"] = index("v1.34.9/") }, at},
 		"no pages of folders":         {func(*mirror) {}, at + " (listing its versions failed: the server answered 404 Not Found)"},
 		"many": {func(m *mirror) {

@@ -50,7 +50,8 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		"odd.service: Main PID: 20886 (code=killed, signal=KILL)": "● odd.service - odd runtime\n   Active: activating (auto-restart) (Result: signal) since Wed 2019-12-18 11:57:20 UTC; 703ms ago\n Main PID: 20886 (code=killed, signal=KILL)",
 		"Couldn't find it": "odd[7]: Error: start\nodd[7]: Caused by: Couldn't find it",
 		"Memory cgroup":    "kernel: Memory cgroup out of memory: Kill process 7 (odd)\ndockerd[7]: level=error msg=\"closed\"",
-		"odd.sh failed":    "systemd[1]: Starting odd...\ncloud-init[7]: odd.sh failed\ncloud-init[7]: Job for systemd-networkd.service failed because the control process exited with error code.",
+		"odd.sh failed": "systemd[1]: Starting odd...\ncloud-init[7]: odd.sh failed\n" +
+			"cloud-init[7]: Job for systemd-networkd.service failed because the control process exited with error code.",
 		// a terminal broke the line
 		"for too long to be shown in one line: an odd 403 Forbidden": "odd[7]: something failed for a reason that is given " +
 			"in words\nfor too long to be shown in one line: an odd 403 Forbidden",

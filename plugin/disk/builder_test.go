@@ -137,7 +137,9 @@ func TestProvisionersWorkInTheCopy(t *testing.T) {
 	after, err := os.ReadFile(base)
 	require.NoError(t, err)
 	assert.True(t, bytes.Equal(before, after), "the base image has changed")
-	out := testkit.Run(t, "sh", "-ec", `dd if="$1" of="$1.part" bs=1M skip=1 status=none; e2fsck -fn "$1.part"; debugfs -R "ls -p /" "$1.part"`, "sh", image)
+	out := testkit.Run(t, "sh", "-ec", `dd if="$1" of="$1.part" bs=1M skip=1 status=none
+e2fsck -fn "$1.part"
+debugfs -R "ls -p /" "$1.part"`, "sh", image)
 	assert.Contains(t, out, "/made/")
 
 	b := new(disk.Builder)

@@ -46,9 +46,11 @@ func RootWithRPM(t *testing.T, root string) string {
 	hosttest.Lay(t, root, map[string]string{"var/lib/rpm": "-> /usr/lib/sysimage/rpm", "opt/ours/file": "", "opt/ours/state": "", "opt/ours/ours.conf": "setting\n"})
 	file := filepath.Join(build, "ours.spec")
 	require.NoError(t, os.WriteFile(file, []byte(spec), 0o644))
-	testkit.Run(t, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+build, "--define", "_topdir "+filepath.Join(build, "top"), file)
+	testkit.Run(t, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+build,
+		"--define", "_topdir "+filepath.Join(build, "top"), file)
 	testkit.Run(t, "rpm", "--dbpath", folder, "--initdb")
-	testkit.Run(t, "rpm", "--dbpath", folder, "--install", "--justdb", "--nodeps", "--force-debian", filepath.Join(build, "noarch/ours-1-1.noarch.rpm"))
+	testkit.Run(t, "rpm", "--dbpath", folder, "--install", "--justdb", "--nodeps", "--force-debian",
+		filepath.Join(build, "noarch/ours-1-1.noarch.rpm"))
 	return folder
 }
 

@@ -38,7 +38,8 @@ func effectiveValue(t *testing.T, root, keyword, user string) string {
 	t.Helper()
 	out := testkit.Run(t, "unshare", "-m", "sh", "-ec", `cd "$1"
 for d in bin dev lib lib64 usr; do mkdir -p $d; mount --rbind /$d $d; done
-chroot . env LD_LIBRARY_PATH=$(echo opt/ssh/usr/lib/*-linux-gnu | sed 's|^|/|') /opt/ssh/usr/sbin/sshd -T -h /etc/ssh/key -f /etc/ssh/sshd_config -C user="$2",host=h,addr=192.0.2.1`, "sh", root, user)
+chroot . env LD_LIBRARY_PATH=$(echo opt/ssh/usr/lib/*-linux-gnu | sed 's|^|/|') \
+  /opt/ssh/usr/sbin/sshd -T -h /etc/ssh/key -f /etc/ssh/sshd_config -C user="$2",host=h,addr=192.0.2.1`, "sh", root, user)
 	for line := range strings.Lines(out) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), keyword+" "); ok {
 			return value

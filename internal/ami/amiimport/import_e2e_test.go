@@ -97,7 +97,11 @@ func TestADiskBecomesAnAMI(t *testing.T) {
 	require.Less(t, r.Upload.Sent, 400, "free space does not travel")
 
 	// A volume of the snapshot has the same files.
-	out := testkit.Run(t, "unshare", "-m", "sh", "-ec", `for f in "$@"; do mount -o loop,ro,noload,offset=1048576 "$f" /mnt; (cd /mnt; find . -type f | sort | xargs sha256sum); umount /mnt; done`, "sh", path, w.Image("node").Disk.Image)
+	out := testkit.Run(t, "unshare", "-m", "sh", "-ec", `for f in "$@"; do
+  mount -o loop,ro,noload,offset=1048576 "$f" /mnt
+  (cd /mnt; find . -type f | sort | xargs sha256sum)
+  umount /mnt
+done`, "sh", path, w.Image("node").Disk.Image)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	require.Equal(t, lines[:len(lines)/2], lines[len(lines)/2:])
 }

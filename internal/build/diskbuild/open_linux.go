@@ -88,8 +88,8 @@ func CanRun(h *host.Host) error {
 // qemu. It tries a program, because a container need not see the settings of binfmt_misc.
 func emulates(arch string) error {
 	if err := runs(program(arch)); err != nil {
-		return fmt.Errorf("the base image is for %s, but this machine is %s and does not run such programs with qemu (%w): "+
-			"apt-get install qemu-user-static binfmt-support (Fedora: dnf install qemu-user-static), or build on %s",
+		return fmt.Errorf("the base image is for %s, but this machine is %s and does not run such programs "+
+			"with qemu (%w): apt-get install qemu-user-static binfmt-support (Fedora: dnf install qemu-user-static), or build on %s",
 			arch, runtime.GOARCH, err, arch)
 	}
 	return nil
@@ -120,14 +120,17 @@ func program(arch string) []byte {
 	const address, headers = 0x400000, 64 + 56
 	machine, code := elf.EM_X86_64, []byte{0x31, 0xff, 0xb8, 60, 0, 0, 0, 0x0f, 0x05} // exit is call 60
 	if arch == "arm64" {
-		machine, code = elf.EM_AARCH64, []byte{0, 0, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 1, 0, 0, 0xd4} // exit is call 93
+		machine = elf.EM_AARCH64
+		code = []byte{0, 0, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 1, 0, 0, 0xd4} // exit is call 93
 	}
 	size := uint64(headers + len(code))
 	var b bytes.Buffer
 	for _, part := range []any{
 		elf.Header64{
-			Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-			Type:  uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
+			Ident: [elf.EI_NIDENT]byte{
+				0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT),
+			},
+			Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
 			Entry: address + headers, Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 1,
 		},
 		elf.Prog64{

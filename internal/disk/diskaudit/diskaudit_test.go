@@ -138,7 +138,10 @@ func image(t *testing.T, kind string, files map[string]string) string {
 		testkit.Run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; cp -a "$2/." /mnt; umount /mnt`, "sh", part, root)
 	case "btrfs":
 		testkit.Run(t, "mkfs.btrfs", "-q", part)
-		testkit.Run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`, "sh", part, root)
+		testkit.Run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt
+btrfs -q subvolume create /mnt/root
+cp -a "$2/." /mnt/root
+umount /mnt`, "sh", part, root)
 	}
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	require.NoError(t, os.Truncate(path, 324<<20))

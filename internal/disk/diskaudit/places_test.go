@@ -81,7 +81,8 @@ func withParts(t *testing.T, label string, parts ...part) string {
 		require.NoError(t, os.WriteFile(image, nil, 0o600))
 		require.NoError(t, os.Truncate(image, int64(size)<<20))
 		testkit.Run(t, "unshare", "--mount", "sh", "-euc", p.script, "sh", image, root)
-		testkit.Run(t, "dd", "if="+image, "of="+path, "bs=1M", fmt.Sprintf("seek=%d", 1+i*size), "conv=notrunc,sparse", "status=none")
+		testkit.Run(t, "dd", "if="+image, "of="+path, "bs=1M", fmt.Sprintf("seek=%d", 1+i*size),
+			"conv=notrunc,sparse", "status=none")
 	}
 	return path
 }

@@ -52,7 +52,10 @@ func (w Work) Run(ctx context.Context, output any) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	t := task{copy: w.Disk, Work: input, folder: w.Folder, program: w.Program, errOut: w.Progress, Grown: w.Grown.Length > 0, Make: w.Make}
+	t := task{
+		copy: w.Disk, Work: input, folder: w.Folder, program: w.Program, errOut: w.Progress,
+		Grown: w.Grown.Length > 0, Make: w.Make,
+	}
 	for _, p := range w.Roots {
 		t.Roots = append(t.Roots, p.Number)
 	}
