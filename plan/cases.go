@@ -269,16 +269,18 @@ func (c Case) results(broken string, earlier []Case) iter.Seq[object] {
 				return
 			}
 		}
-		var before []Place
+		before := map[Place]bool{}
 		same := func(o Case) bool { return o.ID == c.ID && o.Found != nil && c.Command != "" }
 		if i := slices.IndexFunc(earlier, same); i >= 0 {
-			before = slices.Collect(earlier[i].Found)
+			for p := range earlier[i].Found {
+				before[p] = true
+			}
 		}
 		remedy := strings.TrimSuffix("; "+c.Remedy, "; ")
 		switch {
 		case c.Found != nil:
 			for p := range c.Found {
-				if !slices.Contains(before, p) && !add(c.Level, p) {
+				if !before[p] && !add(c.Level, p) {
 					return
 				}
 			}
