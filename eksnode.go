@@ -94,7 +94,7 @@ type Options struct {
 // work on an image root, so a real run needs the live machine. A dry run also takes
 // an image root.
 func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Options) (plan.Report, error) {
-	r := begin(h, "provision")
+	r := begin(ctx, h, "provision")
 	return end(ctx, h, &r, plan.Failure, func() error {
 		if len(o.Rules) > 0 {
 			return errors.New("Options.Rules has no effect on a provision")
@@ -151,7 +151,7 @@ func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
 // Scrub removes what an image must not carry, and restores the templates. It ends
 // with an audit by the same rules, unless spec.Audit is off.
 func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
-	r := begin(h, "scrub")
+	r := begin(ctx, h, "scrub")
 	return end(ctx, h, &r, plan.Failure, func() error {
 		table, err := o.rules(h, spec.Distro, &r)
 		if err != nil {
@@ -245,7 +245,7 @@ func dryScrub(ctx context.Context, h *host.Host, spec scrub.Spec, items []plan.I
 // of every rule. It changes nothing. Its result is unknown when a rule could not
 // look. Options for changes are an error.
 func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
-	r := begin(h, "audit")
+	r := begin(ctx, h, "audit")
 	return end(ctx, h, &r, plan.Unknown, func() error {
 		if spec.Audit != "" {
 			return errors.New("audit is a field of a scrub, and has no effect on an audit")
@@ -275,10 +275,10 @@ func Audit(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 	})
 }
 
-func begin(h *host.Host, command string) plan.Report {
+func begin(ctx context.Context, h *host.Host, command string) plan.Report {
 	return plan.Report{
 		Schema: plan.Schema, Command: command, Tool: version.String(), Started: h.Now(),
-		Machine: plan.Machine{Root: h.Root(), Arch: h.Arch()},
+		Machine: plan.Machine{Root: h.Root(), Arch: h.Arch(), Boots: plan.Boots(ctx, h)},
 	}
 }
 

@@ -66,6 +66,9 @@ type Machine struct {
 	Snapshot string `json:"snapshot,omitempty"`
 	// Region is the AWS region of Snapshot.
 	Region string `json:"region,omitempty"`
+	// Boots are the boots that the machine's journal has when the run begins. A root that
+	// never booted has none, and neither has one after a scrub.
+	Boots []Boot `json:"boots,omitempty"`
 }
 
 // Report is the result of a provision, a scrub or an audit.

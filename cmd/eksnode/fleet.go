@@ -213,6 +213,7 @@ func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, k
 	if err != nil {
 		return one, err
 	}
+	one.Boots = report.Machine.Boots
 	for _, p := range report.Problems() {
 		for _, found := range p.Findings {
 			one.Findings = append(one.Findings, fleetFinding{p.Item, found})

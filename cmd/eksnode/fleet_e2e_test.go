@@ -5,12 +5,15 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
@@ -25,8 +28,16 @@ func driftedNodes(t *testing.T, count int) (w *aws.World, double *ebsdirect.Doub
 	w, double = cloudWith(t, rootDisk(t, files), nil)
 	w.Volumes = map[string]aws.Volume{}
 	var instances strings.Builder
+	packed, err := os.Open("../../internal/diagnose/testdata/node.journal.xz")
+	require.NoError(t, err)
+	defer packed.Close()
+	text, err := xz.NewReader(packed)
+	require.NoError(t, err)
+	journal, err := io.ReadAll(text)
+	require.NoError(t, err)
 	for n := range count {
-		changed := map[string]string{"var/lib/kubelet/state": fmt.Sprint(n)}
+		changed := map[string]string{"var/lib/kubelet/state": fmt.Sprint(n),
+			"var/log/journal/1/system.journal": string(journal)}
 		if n%3 > 0 {
 			changed["etc/motd"] = "changed"
 		}
@@ -68,6 +79,7 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 		assert.Empty(t, n.Error)
 		assert.Positive(t, n.Blocks)
 		assert.Positive(t, n.State)
+		assert.Len(t, n.Boots, 2)
 	}
 	assert.Less(t, read, 2*changed, "of nodes, only changed blocks are read, some again after a fault of the double")
 	assert.Len(t, w.Snapshots, 1, "only the AMI's own stays")
@@ -86,6 +98,7 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	out, _ = spawned(t, 1, append(existing, "--report", file)...)
 	text := testkit.Content(t, file)
 	assert.Contains(t, text, "- ` configuration `: ` /etc/motd `: ` added `: ` "+second+", "+third+" `\n")
+	assert.Regexp(t, "- ` "+second+" `: ` 2026-.* UTC `: ` 2026-.* UTC `\n", text)
 	assert.Contains(t, out, "/etc/motd (added) on 2 nodes: "+second+", "+third)
 	assert.Contains(t, out, `"ruleId": "drift-configuration"`)
 	assert.Equal(t, made, w.Count()["ec2:CreateSnapshot"])

@@ -33,6 +33,8 @@ type fleetNode struct {
 	State    int            `json:"state"`
 	Findings []fleetFinding `json:"findings"`
 	Error    string         `json:"error,omitempty"`
+	// Boots are those that the node's journal has.
+	Boots []plan.Boot `json:"boots,omitempty"`
 	// Taken is when the snapshot was made.
 	Taken time.Time `json:"snapshot_time,omitzero"`
 }
@@ -66,13 +68,17 @@ func (r *fleetReport) tables() []page.Table {
 	}
 	found := page.Table{Title: "Findings", Head: []string{"node", "rule", "where", "what to do"}}
 	nodes := page.Table{Title: "Nodes", Head: []string{"node", "AMI", "changed blocks", "changed files of state", "error"}}
+	boots := page.Table{Title: "Boots", Head: []string{"node", "from", "to"}}
 	for _, n := range r.Nodes {
+		for _, b := range n.Boots {
+			boots.Rows = append(boots.Rows, []string{n.Instance, page.Time(b.Started), page.Time(b.Ended)})
+		}
 		for _, one := range n.Findings {
 			found.Rows = append(found.Rows, []string{n.Instance, one.Rule, one.Target, one.Reason})
 		}
 		nodes.Rows = append(nodes.Rows, []string{n.Instance, n.AMI, strconv.Itoa(n.Blocks), strconv.Itoa(n.State), n.Error})
 	}
-	return []page.Table{drifted, found, nodes}
+	return []page.Table{drifted, found, nodes, boots}
 }
 
 func (r *fleetReport) add(node string, one *fleetNode, found diskdiff.Result) {

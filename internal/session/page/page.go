@@ -63,6 +63,9 @@ type Table struct {
 	Rows  [][]string
 }
 
+// Time is a time on a page.
+func Time(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+
 // Is reports whether a report file is a page instead of JSON.
 func Is(file string) bool {
 	return slices.Contains([]string{".html", ".md"}, strings.ToLower(filepath.Ext(file)))
@@ -83,7 +86,11 @@ func Report(file string, r plan.Report) ([]byte, error) {
 func Of(file, title string, tables []Table, reports ...plan.Report) ([]byte, error) {
 	functions := template.FuncMap{
 		"code": code, "line": show.Line, "size": show.Size,
-		"time": func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"time": Time,
+		"boots": func(r plan.Report) []bar {
+			return bars(r.Machine.Boots, func(b plan.Boot) int64 { return max(1, int64(b.Ended.Sub(b.Started))) },
+				func(b plan.Boot) (string, string) { return Time(b.Started), "to " + Time(b.Ended) })
+		},
 		"phases": func(r plan.Report) []bar {
 			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Milliseconds },
 				func(p plan.PhaseTotals) (string, string) {

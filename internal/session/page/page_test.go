@@ -20,8 +20,9 @@ func hostileReport() plan.Report {
 	return plan.Report{
 		Command: "audit", Tool: hostile, Started: time.Unix(0,
 			0), Result: plan.Findings, Error: hostile, Warnings: []string{hostile},
-		Machine: plan.Machine{Distro: hostile, Disk: hostile, Digest: "sha256:ab", AMI: hostile, Region: hostile},
-		Phases:  []plan.PhaseTotals{{Phase: hostile, Milliseconds: 3000}, {Phase: "other", Milliseconds: 1500}},
+		Machine: plan.Machine{Distro: hostile, Disk: hostile, Digest: "sha256:ab", AMI: hostile, Region: hostile,
+			Boots: []plan.Boot{{Started: time.Unix(0, 0), Ended: time.Unix(60, 0)}}},
+		Phases: []plan.PhaseTotals{{Phase: hostile, Milliseconds: 3000}, {Phase: "other", Milliseconds: 1500}},
 		Plan: []plan.Planned{{Item: hostile, Error: hostile,
 			Findings: []plan.Finding{{Target: hostile, Reason: "remove the key"}},
 			Actions:  []plan.Action{{Verb: plan.Remove, Target: hostile, Reason: hostile}}}},
@@ -60,7 +61,7 @@ func TestAPageEscapesWhatIsForeign(t *testing.T) {
 	walk(root)
 	assert.NotContains(t, string(text), "\x1b")
 	for _, want := range []string{"a cell", "remove the key", "<script>alert(1)</script>", "Exceptions", "sha256:ab",
-		"1.5 s", "findings"} {
+		"1.5 s", "findings", "Boots", "to 1970-01-01 00:01:00 UTC"} {
 		assert.Contains(t, words.String(), want)
 	}
 	assert.Contains(t, string(text), `<rect width="50.0"`)
