@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"embed"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -110,6 +112,7 @@ func functions(root string, commands []command) template.FuncMap {
 		"causes":     diagnose.Rules,
 		"sentences":  sentences,
 		"sure":       sure,
+		"shows":      shows,
 		"policy":     preflight.Policy,
 		"commands":   func() []command { return commands },
 		"paragraph":  paragraph,
@@ -135,6 +138,24 @@ func fillIn(shared *template.Template, source, text string, data any) (string, e
 		return "", err
 	}
 	return strings.TrimRight(page.String(), "\n") + "\n", nil
+}
+
+//go:embed symptoms.txt
+var symptoms string
+
+// shows is what a cause or check looks like.
+func shows(id string) (string, error) {
+	var found []string
+	for line := range strings.Lines(symptoms) {
+		names, symptom, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		if slices.Contains(strings.Split(names, ", "), id) {
+			found = append(found, symptom)
+		}
+	}
+	if len(found) == 0 {
+		return "", fmt.Errorf("docs/generate/symptoms.txt has no line for %s", id)
+	}
+	return "Shows as: " + strings.Join(found, "; ") + ".\n\n", nil
 }
 
 // stale lists the pages that were generated once and are not any more.

@@ -70,39 +70,30 @@ func TestThePageOfACauseHasItsHeading(t *testing.T) {
 	}
 }
 
-const troubleshooting = "docs/troubleshooting.md"
+const (
+	troubleshooting = "docs/troubleshooting.md"
+	symptomFile     = "docs/generate/symptoms.txt"
+)
 
-// symptom is a row of the symptom table.
-type symptom struct {
-	text string
-	// quotes are the quoted messages, names the causes and checks in parentheses,
-	// commands the commands of the last cell.
-	quotes, names, commands []string
-}
+// symptom is a message of ours in the table of troubleshooting, with the commands of its
+// last cell, or what the named causes and checks look like.
+type symptom struct{ quotes, names, commands []string }
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// symptoms reads the symptom tables, one for each phase. Only rows of our own messages
-// have a remedy and a command: a cause's page has those of the cause.
-func symptoms(t *testing.T) []symptom {
+func symptoms(t *testing.T) (list []symptom) {
 	t.Helper()
-	var list []symptom
 	for line := range strings.Lines(read(t, troubleshooting)) {
-		cells := strings.Split(strings.TrimSpace(line), "|")
-		if len(cells) < 4 || strings.HasPrefix(line, "|---") || strings.HasPrefix(line, "| symptom |") {
-			continue
+		cells := strings.Split(line, "|")
+		if len(cells) == 6 && cells[1] != " symptom " && !strings.HasPrefix(line, "|---") {
+			list = append(list, symptom{quotes: inCode(cells[1]), commands: inCode(cells[4])})
 		}
-		s := symptom{text: cells[1], quotes: inCode(cells[1])}
-		if at := strings.LastIndex(cells[2], "([`"); at >= 0 {
-			require.Len(t, cells, 4, line)
-			s.names = inCode(cells[2][at:])
-		} else {
-			require.Len(t, cells, 6, line)
-			s.commands = inCode(cells[4])
-		}
-		list = append(list, s)
 	}
-	require.NotEmpty(t, list)
+	for line := range strings.Lines(read(t, symptomFile)) {
+		if names, text, _ := strings.Cut(line, ": "); !strings.HasPrefix(line, "#") {
+			list = append(list, symptom{quotes: inCode(text), names: strings.Split(names, ", ")})
+		}
+	}
 	return list
 }
 
@@ -110,28 +101,19 @@ func inCode(cell string) []string {
 	return show.Each(quoted.FindAllStringSubmatch(cell, -1), func(found []string) string { return found[1] })
 }
 
-// Every cause of `eksnode diagnose` and every check of `eksnode preflight` has a
-// symptom, and the table names no others.
-func TestEveryCauseAndCheckHasASymptom(t *testing.T) {
-	var causes, known, named []string
-	for _, r := range diagnose.Rules() {
-		causes = append(causes, r.ID)
-	}
-	known = append(known, causes...)
-	for _, c := range preflight.Table() {
-		known = append(known, c.ID)
-	}
+// What a cause looks like is what `eksnode diagnose` finds, and the file names no others than
+// causes and checks. That each has a symptom, the pages prove.
+func TestSymptomsAreFound(t *testing.T) {
+	causes := show.Each(diagnose.Rules(), func(r diagnose.Rule) string { return r.ID })
+	checks := show.Each(preflight.Table(), func(c preflight.Check) string { return c.ID })
 	for _, s := range symptoms(t) {
-		named = append(named, s.names...)
 		for _, name := range s.names {
-			assert.Contains(t, known, name, "%s: %s", troubleshooting, s.text)
 			if slices.Contains(causes, name) {
-				assert.True(t, finds(t, name, s.quotes), "%s: diagnose does not find %s in %s", troubleshooting, name, s.text)
+				assert.True(t, finds(t, name, s.quotes), "%s: diagnose does not find %s in %q", symptomFile, name, s.quotes)
+			} else {
+				assert.Contains(t, checks, name, symptomFile)
 			}
 		}
-	}
-	for _, id := range known {
-		assert.True(t, slices.Contains(named, id), "%s has no row for %s", troubleshooting, id)
 	}
 }
 
