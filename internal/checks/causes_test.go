@@ -37,7 +37,7 @@ var placeholders = []string{"NAME", "ID", "ARN", "FILE", "REGION", "ENDPOINT", "
 
 // The commands of every cause exist, have valid flags, and delete nothing.
 func TestTheCommandsOfCausesCanBeTyped(t *testing.T) {
-	j := newJudge(t)
+	j := judge{t}
 	var programs []string
 	for name := range harmless {
 		programs = append(programs, name)
@@ -155,7 +155,7 @@ func TestQuotedMessagesAreThoseOfTheCode(t *testing.T) {
 
 // The table's own commands can be typed.
 func TestRemediesCanBeTyped(t *testing.T) {
-	j := newJudge(t)
+	j := judge{t}
 	count := 0
 	for _, s := range symptoms(t) {
 		for _, command := range s.commands {

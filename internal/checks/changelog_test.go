@@ -191,7 +191,7 @@ func workflows(t *testing.T) map[string]workflow {
 var pinned = regexp.MustCompile(`^[\w.-]+/[\w.-]+(/[\w.-]+)*@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 
 func TestWorkflowsPinActionsAndCallExistingTargets(t *testing.T) {
-	j := newJudge(t)
+	j := judge{t}
 	for name, w := range workflows(t) {
 		for line := range strings.Lines(read(t, name)) {
 			if _, used, ok := strings.Cut(line, "uses:"); ok {
@@ -269,7 +269,7 @@ func TestWorkflowsPassActionlint(t *testing.T) {
 
 // Only the chain on the shape runs with DISTRO.
 func TestOneShapeOfTheLongTests(t *testing.T) {
-	j := newJudge(t)
+	j := judge{t}
 	said, err := j.try("make", "-nB", "e2e-full", "DISTRO=arch")
 	require.NoError(t, err, said)
 	assert.Contains(t, said, "-tags e2e,full ./e2e/join -run '^TestChainOnShapes$' -distro arch\n")

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,26 +20,23 @@ import (
 )
 
 // judge checks that readers can run the commands in pages unchanged.
-type judge struct {
-	t *testing.T
-	// eksnode returns the path of the built command.
-	eksnode func() string
-}
+type judge struct{ t *testing.T }
 
-func newJudge(t *testing.T) judge {
-	return judge{t: t, eksnode: sync.OnceValue(func() string {
-		program := filepath.Join(t.TempDir(), "eksnode")
-		run(t, "go", "build", "-o", program, "./cmd/eksnode")
-		return program
-	})}
-}
+// program is the command as users build it, below the repository's root.
+var program = sync.OnceValue(func() string {
+	out, err := exec.Command("make", "--directory", root, "bin/eksnode").CombinedOutput()
+	if err != nil {
+		panic(fmt.Sprintf("%v: %s", err, out))
+	}
+	return "bin/eksnode"
+})
 
 // The program contains the patterns of secrets. Nothing exempts it from a search.
 func TestEksnodeItselfHasNoSecrets(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "etc"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "etc", "passwd"), nil, 0o644))
-	require.NoError(t, os.Rename(newJudge(t).eksnode(), filepath.Join(root, "eksnode")))
+	write(t, filepath.Join(root, "eksnode"), read(t, program()))
 	h := hosttest.Mounted(t, root)
 	items, err := scrub.Spec{Only: []string{"secrets-left"}}.Items(scrub.ToAudit, nil)
 	require.NoError(t, err)
@@ -87,13 +85,13 @@ func (j judge) command(words []string) string {
 	if len(words) == 0 {
 		return "eksnode needs a subcommand"
 	}
-	help, err := j.try(j.eksnode(), words[0], "--help")
+	help, err := j.try(program(), words[0], "--help")
 	if err != nil || !strings.Contains(help, "eksnode "+words[0]) {
 		return "eksnode has no subcommand " + words[0]
 	}
 	for len(words) > 1 && strings.Contains(help, "eksnode "+words[0]+" [command]") && !strings.HasPrefix(words[1], "-") {
 		below := words[0] + " " + words[1]
-		if help, err = j.try(j.eksnode(), append(strings.Fields(below), "--help")...); err != nil || !strings.Contains(help, "eksnode "+below) {
+		if help, err = j.try(program(), append(strings.Fields(below), "--help")...); err != nil || !strings.Contains(help, "eksnode "+below) {
 			return "eksnode has no subcommand " + below
 		}
 		words = append([]string{below}, words[2:]...)
@@ -175,7 +173,7 @@ func typed(t *testing.T) map[string][]string {
 }
 
 func TestCommandsInPagesAreValid(t *testing.T) {
-	j := newJudge(t)
+	j := judge{t}
 	commands := typed(t)
 	require.NotEmpty(t, commands["README.md"])
 	require.NotEmpty(t, commands["docs/reference/commands/eksnode-scrub.md"])
@@ -188,7 +186,7 @@ func TestCommandsInPagesAreValid(t *testing.T) {
 
 // Commands in running text, such as `make test`, must have existing targets.
 func TestMakeTargetsInRunningTextExist(t *testing.T) {
-	j := newJudge(t)
+	j := judge{t}
 	inline := regexp.MustCompile("`(make [a-zA-Z][^`]*)`")
 	seen := map[string]bool{}
 	for _, page := range pages(t) {
@@ -209,7 +207,7 @@ func TestTheReadmeBeginsWithItsCommands(t *testing.T) {
 }
 
 func TestInvalidCommandsAreFound(t *testing.T) {
-	j := newJudge(t)
+	j := judge{t}
 	for line, want := range map[string]string{
 		"curl example.com":              "no check for the program curl",
 		"make no-such-target":           "No rule to make target",

@@ -27,7 +27,6 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 	repository := copied(t)
 	git := func(args ...string) string { return in(t, repository, "git", args...) }
 	git("init", "--quiet")
-	in(t, repository, "make", "generate") // other tests report earlier differences
 	git("add", "--all")
 
 	written := shown.FindAllStringSubmatch(guide, -1)
