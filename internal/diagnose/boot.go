@@ -44,6 +44,12 @@ func startsBoot(line string) bool {
 	}
 }
 
+// explains says whether a line is one of those with which journalctl --catalog explains
+// the line before.
+func explains(line string) bool {
+	return strings.HasPrefix(line, "░░") || strings.HasPrefix(line, "-- ") && !strings.HasSuffix(line, " --")
+}
+
 // keepError keeps a line that looks like an error, unless a similar line is kept
 // already.
 func (b *boot) keepError(place func() string, line string) {

@@ -55,7 +55,7 @@ var phrases = map[Class][]string{
 	Missing: {"o such file or directory", "o such device", "o such process", "does not exist", "doesn't exist",
 		" not found", "ailed to find ", "No package ", "Unable to locate package", "Unable to find a match",
 		"Cannot find a valid",
-		"rror: 404", "404 Not Found", "can't find ", "cannot find "},
+		"rror: 404", "404 Not Found", "can't find ", "cannot find ", "FATAL: Module "},
 	Denied: {"ermission denied", "peration not permitted", "ccessDenied", "ccess denied", "avc:  denied", "avc: denied",
 		"EACCES", "EPERM"},
 	Forbidden: {"is forbidden", "nauthorized", "ot authorized", "403 Forbidden", "no basic auth credentials", " rejected"},

@@ -66,11 +66,11 @@ var (
 		`Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
 	// followers match what a kubelet writes as long as something else fails, and what
 	// healthy nodes write while they start.
-	followers = onceAll(`node \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
+	followers = onceAll(`nodes? \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
 		`failed to get summary stats`, `NetworkReady=false`, `cni plugin not initialized`,
 		`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
 		`skip (loading )?plugin`, `runtime status check may not have completed`,
-		`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`, `amazon-ssm-agent`,
+		`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`,
 		`factory failed: `, `has been deprecated`, `Scheduled restart job`,
 		`Unable to read config path`, `Some fatal errors occurred`, `devmapper not configured`)
 	// nodeUnit matches the services whose end keeps a node from joining.

@@ -150,7 +150,7 @@ type reading struct {
 
 // line searches one line.
 func (r *reading) line(number int, line string, about journalEntry) {
-	if line == "" {
+	if line == "" || explains(line) {
 		return
 	}
 	if startsBoot(line) || about.boot != "" && r.id != "" && about.boot != r.id {
@@ -266,13 +266,14 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 }
 
 // harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
-// first boot, bootstrap.sh looks for a GPU, systemd scans mounts, scripts ask for units,
+// first boot, bootstrap.sh looks for a GPU, old kubelets look for ECR's credentials outside
+// of AWS too, the SSM agent has a role of its own, systemd scans mounts, scripts ask for units,
 // and pods from before a reboot have no network to remove. A program without rights says
 // nothing about the network. SELinux denies nothing in permissive mode, and the clients of
 // web servers and programs in Java are no part of a node.
 var harmless = onceAll(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
-	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/`, `Failed to get unit file state for `,
-	`Failed to set up mount unit: Invalid argument`, `avc: .*permissive=1`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
+	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/|amazon-ssm-agent|SSM Agent `, `Failed to get unit file state for `,
+	`Failed to set up mount unit: Invalid argument`, `avc: .*permissive=1`, `while getting AWS credentials`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
 	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `,
 	`socket: (permission denied|operation not permitted)`,
 	`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+

@@ -207,7 +207,7 @@ func table() []Rule {
 			Remedy: "read the console's output; remove the entries of volumes that the instance lacks from /etc/fstab, " +
 				"or add nofail; when the kernel waits, use an image with another kernel, or a volume with more throughput",
 			Lines: []string{`Kernel panic - not syncing`, `VFS: (Unable to mount|Cannot open) root`,
-				`ALERT! .* does not exist`, `You are in (emergency|rescue) mode`,
+				`(ALERT! .*|Warning: /dev/\S+) does not exist`, `(You are in|Entering) (emergency|rescue) mode`,
 				`Dependency failed for (Local File Systems|/\S)`, `Timed out waiting for device \S+`,
 				`Dependency failed for [^/]*\(/\S+\)`, `\[FAILED\].* Failed to mount `, `BUG: soft lockup`,
 				`blocked for more than \d+ seconds`, `rcu: INFO: rcu_\w+ .*detected stalls`,
@@ -1089,7 +1089,7 @@ func table() []Rule {
 			Cause: "AWS, the API server or a registry denies a request",
 			Remedy: "the line names the action, and often the caller: add the permission to the policies of that role, " +
 				"or map the role in the cluster",
-			Not:      `amazon-ssm-agent|perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|ECR PUBLIC`,
+			Not:      `perform: (ssm|ssmmessages|ec2messages|logs|cloudwatch|xray):|ecr-public:|ECR PUBLIC`,
 			Explains: []string{"first-boot"},
 			Commands: []string{preflight, "aws iam list-attached-role-policies --role-name ROLE", "aws eks " +
 				"list-access-entries --cluster-name NAME"}},
@@ -1097,7 +1097,7 @@ func table() []Rule {
 			Cause: "a program on the node cannot reach another machine",
 			Remedy: "the line names the address: check its name in DNS, the route, the security groups and the network " +
 				"ACLs between both, and that a program listens there",
-			Not:      `amazon-ssm-agent|localhost|127\.0\.0\.1|\[::1\]|\.sock|healthz|probe failed`,
+			Not:      `localhost|127\.0\.0\.1|\[::1\]|\.sock|healthz|probe failed`,
 			Explains: []string{"first-boot"},
 			Commands: []string{preflight, "sudo ip route", "sudo cat /etc/resolv.conf"}},
 		{ID: "silent", Until: ready,
