@@ -150,6 +150,14 @@ func (f Finding) settings() string {
 // general says that a finding only shows where to look further.
 func (f Finding) general() bool { return f.Rule.Otherwise || !f.proven }
 
+// unproven is 1 if only consequences show the cause.
+func (f Finding) unproven() int {
+	if f.proven {
+		return 0
+	}
+	return 1
+}
+
 func (f *Finding) add(line string) {
 	f.Count++
 	if len(f.Evidence) < most {
@@ -193,7 +201,7 @@ func shorten(line string, at int) string {
 }
 
 // order marks consequences and puts them last. Of the others, sure causes come first, and
-// those of equal sureness that only warn come after errors.
+// those of equal sureness that only warn come after errors, and consequences last.
 func order(list []Finding) []Finding {
 	for i := range list {
 		for _, f := range list {
@@ -205,7 +213,8 @@ func order(list []Finding) []Finding {
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(min(len(a.Follows), 1), min(len(b.Follows), 1)), cmp.Compare(slices.Index(levels,
-			a.Certainty), slices.Index(levels, b.Certainty)), cmp.Compare(a.warnings/a.Count, b.warnings/b.Count))
+			a.Certainty), slices.Index(levels, b.Certainty)), cmp.Compare(a.warnings/a.Count, b.warnings/b.Count),
+			cmp.Compare(a.unproven(), b.unproven()))
 	})
 	return list
 }

@@ -189,7 +189,7 @@ func (r *reading) line(number int, line string, about journalEntry) {
 // precedes the line, if a terminal broke the line.
 func (r *reading) matchFact(l seen, before string) {
 	if harmless().find(l.line) != nil || followers().find(l.line) != nil || ended().find(l.line) != nil ||
-		!l.word && level().MatchString(l.line) {
+		!l.word && level().MatchString(l.line) || levelOf(r.timedOf(l.line)) == "DEBUG" {
 		return
 	}
 	fact := factOf(l.line, l.class, l.at)
@@ -215,6 +215,15 @@ func (r *reading) matchFact(l seen, before string) {
 	} else {
 		f.Count++
 	}
+}
+
+// timedOf is the line itself if it has a time, and else the last one that had: a
+// traceback is a part of the message before.
+func (r *reading) timedOf(line string) string {
+	if hasClock(line) || r.timed == "" {
+		return line
+	}
+	return r.timed
 }
 
 // match adds a line to the findings of the rules that it matches, and ends those that
@@ -273,7 +282,7 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 // web servers and programs in Java are no part of a node.
 var harmless = onceAll(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
 	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/|amazon-ssm-agent|SSM Agent `, `Failed to get unit file state for `,
-	`Failed to set up mount unit: Invalid argument`, `avc: .*permissive=1`, `while getting AWS credentials`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
+	`Failed to set up mount unit: Invalid argument`, `avc: .*(permissive=1|scontext=\S+:container_t:)`, `while getting AWS credentials`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
 	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `,
 	`socket: (permission denied|operation not permitted)`,
 	`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
