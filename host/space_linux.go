@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"strconv"
@@ -27,8 +28,12 @@ func (f *Files) Space(name string) (Space, error) {
 		if err := unix.Statfs(real, &st); err != nil {
 			return Space{}, &fs.PathError{Op: "statfs", Path: name, Err: err}
 		}
+		if st.Files == 0 {
+			st.Ffree = math.MaxUint64
+		}
 		return Space{
-			FreeBytes: st.Bfree * uint64(st.Bsize), BlockBytes: uint64(st.Bsize), DiscardBytes: discardGranularity(real),
+			FreeBytes: st.Bfree * uint64(st.Bsize), AvailableBytes: st.Bavail * uint64(st.Bsize), FreeFiles: st.Ffree,
+			BlockBytes: uint64(st.Bsize), DiscardBytes: discardGranularity(real),
 			ReadOnly: st.Flags&unix.ST_RDONLY != 0,
 		}, nil
 	}

@@ -5,12 +5,15 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
+	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
@@ -68,4 +71,48 @@ func TestDiagnoseSeesSwapOfTheMachine(t *testing.T) {
 		assert.Equal(t, want, evidence)
 	}
 	require.EqualError(t, diagnose.NewSearch(t.Context()).Observe("none", "x"), `adding "x": there is no rule none`)
+}
+
+// A full disk keeps no line in the journal, which is on it. The cause is certain, also on
+// a node that joined.
+func TestDiagnoseSeesFullDisksOfTheMachine(t *testing.T) {
+	h := hosttest.Root(t, map[string]string{"/proc/swaps": "", "/var/lib/containerd/": "", "/var/lib/kubelet/": ""})
+	seen := func() (certain []string) {
+		s := diagnose.NewSearch(t.Context())
+		require.NoError(t, ownState(h, s))
+		require.NoError(t, s.Log(diagnose.Log{Name: "kubelet", Text: strings.NewReader("Successfully registered node a")}))
+		for _, f := range s.Report().Findings {
+			if f.Rule.ID == "disk-full" && f.Certainty == diagnose.Certain {
+				certain = f.Evidence
+			}
+		}
+		return certain
+	}
+	mount := func(folder string, argv ...string) {
+		out, err := exec.Command("mount", append(argv, filepath.Join(h.Root(), folder))...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		t.Cleanup(func() { assert.NoError(t, unix.Unmount(filepath.Join(h.Root(), folder), 0)) })
+	}
+	before := seen() // this machine's own disk
+
+	// What only root may still write helps neither the kubelet nor containerd's users.
+	image := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, os.WriteFile(image, nil, 0o600))
+	require.NoError(t, os.Truncate(image, 400<<20))
+	out, err := exec.Command("mkfs.ext4", "-q", "-m", "50", image).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	mount("/var/lib/containerd", "-o", "loop", image)
+	assert.Equal(t, before, seen())
+	big, err := os.Create(filepath.Join(h.Root(), "/var/lib/containerd/big"))
+	require.NoError(t, err)
+	require.NoError(t, unix.Fallocate(int(big.Fd()), 0, 0, 180<<20))
+	require.NoError(t, big.Close())
+	assert.Contains(t, strings.Join(seen(), "\n"), "/var/lib/containerd has ")
+
+	mount("/var/lib/kubelet", "-t", "tmpfs", "-o", "nr_inodes=1", "none")
+	assert.Contains(t, strings.Join(seen(), "\n"), "/var/lib/kubelet has room for 0 more files")
+	mount("/var", "-t", "tmpfs", "-o", "size=1m,ro", "none") // as immutable systems have
+	assert.Equal(t, before, seen())
+	mount("/var", "-t", "tmpfs", "-o", "size=1m", "none")
+	assert.Contains(t, strings.Join(seen(), "\n"), "/var has 1.0 MB of free space")
 }

@@ -164,13 +164,22 @@ func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
 
 // ownState looks for full file systems and swap.
 func ownState(h *host.Host, s *diagnose.Search) error {
-	for _, folder := range []string{"/var/lib/containerd", "/var/lib/kubelet", "/"} {
+	seen := map[host.Space]bool{} // a folder of the same file system says the same
+	for _, folder := range []string{"/", "/var", "/var/lib/kubelet", "/var/lib/containerd"} {
 		space, err := h.Files.Space(folder)
 		if err != nil {
 			return fmt.Errorf("looking at %s: %w", folder, err)
 		}
-		if space.FreeBytes < 64<<20 {
-			fact := fmt.Sprintf("%s has %s of free space", folder, show.Size(int64(space.FreeBytes)))
+		fact := ""
+		switch {
+		case seen[space], space.ReadOnly: // by design, and always full
+		case space.AvailableBytes < 64<<20:
+			fact = fmt.Sprintf("%s has %s of free space", folder, show.Size(int64(space.AvailableBytes)))
+		case space.FreeFiles < 100:
+			fact = fmt.Sprintf("%s has room for %d more files", folder, space.FreeFiles)
+		}
+		seen[space] = true
+		if fact != "" {
 			if err := s.Observe("disk-full", fact); err != nil {
 				return err
 			}
