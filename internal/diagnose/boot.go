@@ -44,11 +44,8 @@ func startsBoot(line string) bool {
 	}
 }
 
-// explains says whether a line is one of those with which journalctl --catalog explains
-// the line before.
-func explains(line string) bool {
-	return strings.HasPrefix(line, "░░") || strings.HasPrefix(line, "-- ") && !strings.HasSuffix(line, " --")
-}
+// explained matches the lines with which journalctl --catalog explains the one before.
+var explained = once(`^(░░|-- .*[^ ][^-]$)`)
 
 // keepError keeps a line that looks like an error, unless a similar line is kept
 // already.

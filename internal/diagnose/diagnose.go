@@ -76,8 +76,8 @@ type Finding struct {
 	Count int `json:"count"`
 	// proven says that a line is more than the end of a service or a consequence.
 	proven bool
-	// warnings is the number of matching lines that only warn.
-	warnings int
+	// weaker is the number of matching lines that only warn or are consequences.
+	weaker int
 	// state says that files and settings of the machine show the cause, and no line.
 	state bool
 	// last is how many lines were before the last one in its log.
@@ -150,14 +150,6 @@ func (f Finding) settings() string {
 // general says that a finding only shows where to look further.
 func (f Finding) general() bool { return f.Rule.Otherwise || !f.proven }
 
-// unproven is 1 if only consequences show the cause.
-func (f Finding) unproven() int {
-	if f.proven {
-		return 0
-	}
-	return 1
-}
-
 func (f *Finding) add(line string) {
 	f.Count++
 	if len(f.Evidence) < most {
@@ -171,7 +163,7 @@ func (f *Finding) join(more Finding) {
 		f.fact = more.fact
 	}
 	f.Count += more.Count
-	f.proven, f.warnings = f.proven || more.proven, f.warnings+more.warnings
+	f.proven, f.weaker = f.proven || more.proven, f.weaker+more.weaker
 	f.Evidence = append(f.Evidence, more.Evidence[:min(len(more.Evidence), most-len(f.Evidence))]...)
 }
 
@@ -201,7 +193,7 @@ func shorten(line string, at int) string {
 }
 
 // order marks consequences and puts them last. Of the others, sure causes come first, and
-// those of equal sureness that only warn come after errors, and consequences last.
+// those of equal sureness that only warn, and consequences, come after errors.
 func order(list []Finding) []Finding {
 	for i := range list {
 		for _, f := range list {
@@ -213,8 +205,7 @@ func order(list []Finding) []Finding {
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(min(len(a.Follows), 1), min(len(b.Follows), 1)), cmp.Compare(slices.Index(levels,
-			a.Certainty), slices.Index(levels, b.Certainty)), cmp.Compare(a.warnings/a.Count, b.warnings/b.Count),
-			cmp.Compare(a.unproven(), b.unproven()))
+			a.Certainty), slices.Index(levels, b.Certainty)), cmp.Compare(a.weaker/a.Count, b.weaker/b.Count))
 	})
 	return list
 }

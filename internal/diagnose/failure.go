@@ -81,7 +81,7 @@ var (
 
 // asides are programs whose errors keep no node from joining.
 var asides = once(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|` +
-	`sshd|sudo|su|acpid|auditd|rngd|(start-)?amazon-(ssm|cloudwatch)-agent|ec2net.*|irqbalance|rsyslogd|multipathd|` +
+	`sshd|sudo|su|acpid|auditd|rngd|ec2net.*|irqbalance|rsyslogd|multipathd|` +
 	`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|agetty|login|falco|fluent-?bit|` +
 	`node_exporter|osqueryd)$`)
 

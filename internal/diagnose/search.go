@@ -150,7 +150,7 @@ type reading struct {
 
 // line searches one line.
 func (r *reading) line(number int, line string, about journalEntry) {
-	if line == "" || explains(line) {
+	if line == "" || explained().MatchString(line) {
 		return
 	}
 	if startsBoot(line) || about.boot != "" && r.id != "" && about.boot != r.id {
@@ -189,7 +189,7 @@ func (r *reading) line(number int, line string, about journalEntry) {
 // precedes the line, if a terminal broke the line.
 func (r *reading) matchFact(l seen, before string) {
 	if harmless().find(l.line) != nil || followers().find(l.line) != nil || ended().find(l.line) != nil ||
-		!l.word && level().MatchString(l.line) || levelOf(r.timedOf(l.line)) == "DEBUG" {
+		!l.word && level().MatchString(l.line) || r.level() == "DEBUG" {
 		return
 	}
 	fact := factOf(l.line, l.class, l.at)
@@ -206,7 +206,7 @@ func (r *reading) matchFact(l seen, before string) {
 	}
 	f := &r.now.found[rule]
 	f.proven = true
-	r.heard(f, l.line)
+	r.heard(f, l.line, false)
 	if f.Count == 0 {
 		f.fact = fact
 	}
@@ -217,13 +217,13 @@ func (r *reading) matchFact(l seen, before string) {
 	}
 }
 
-// timedOf is the line itself if it has a time, and else the last one that had: a
-// traceback is a part of the message before.
-func (r *reading) timedOf(line string) string {
-	if hasClock(line) || r.timed == "" {
-		return line
+// level is that of the last line, or of the one before that has a level: a traceback has
+// that of its message.
+func (r *reading) level() (level string) {
+	for i := r.count - 1; i >= max(0, r.count-recentMost) && level == ""; i-- {
+		level = levelOf(r.recent[i%recentMost].line)
 	}
-	return r.timed
+	return level
 }
 
 // match adds a line to the findings of the rules that it matches, and ends those that
@@ -252,18 +252,19 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 			} else {
 				f.Count++
 			}
-			r.heard(f, line)
-			f.proven = f.proven || ended().find(line) == nil && followers().find(line) == nil
+			consequence := ended().find(line) != nil || followers().find(line) != nil
+			r.heard(f, line, consequence)
+			f.proven = f.proven || !consequence
 		}
 	}
 	return known
 }
 
-// heard keeps where a line of a finding is, and whether it only warns.
-func (r *reading) heard(f *Finding, line string) {
+// heard keeps where a line of a finding is, and whether it only warns or is a consequence.
+func (r *reading) heard(f *Finding, line string, consequence bool) {
 	f.last = r.count
-	if slices.Contains(warnings, levelOf(line)) {
-		f.warnings++
+	if consequence || slices.Contains(warnings, levelOf(line)) {
+		f.weaker++
 	}
 }
 
@@ -276,12 +277,12 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 
 // harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
 // first boot, bootstrap.sh looks for a GPU, old kubelets look for ECR's credentials outside
-// of AWS too, the SSM agent has a role of its own, systemd scans mounts, scripts ask for units,
+// of AWS too, agents have roles of their own, systemd scans mounts, scripts ask for units,
 // and pods from before a reboot have no network to remove. A program without rights says
 // nothing about the network. SELinux denies nothing in permissive mode, and the clients of
 // web servers and programs in Java are no part of a node.
 var harmless = onceAll(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
-	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/|amazon-ssm-agent|SSM Agent `, `Failed to get unit file state for `,
+	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/|amazon-(ssm|cloudwatch)-agent|SSM Agent `, `Failed to get unit file state for `,
 	`Failed to set up mount unit: Invalid argument`, `avc: .*(permissive=1|scontext=\S+:container_t:)`, `while getting AWS credentials`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
 	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `,
 	`socket: (permission denied|operation not permitted)`,
