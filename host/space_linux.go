@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"strconv"
@@ -28,13 +27,10 @@ func (f *Files) Space(name string) (Space, error) {
 		if err := unix.Statfs(real, &st); err != nil {
 			return Space{}, &fs.PathError{Op: "statfs", Path: name, Err: err}
 		}
-		if st.Files == 0 {
-			st.Ffree = math.MaxUint64
-		}
 		return Space{
-			FreeBytes: st.Bfree * uint64(st.Bsize), AvailableBytes: st.Bavail * uint64(st.Bsize), FreeFiles: st.Ffree,
+			FreeBytes: st.Bfree * uint64(st.Bsize), AvailableBytes: st.Bavail * uint64(st.Bsize),
 			BlockBytes: uint64(st.Bsize), DiscardBytes: discardGranularity(real),
-			ReadOnly: st.Flags&unix.ST_RDONLY != 0,
+			ReadOnly: st.Flags&unix.ST_RDONLY != 0, NoInodes: st.Files > 0 && st.Ffree == 0,
 		}, nil
 	}
 }

@@ -167,22 +167,16 @@ func ownState(h *host.Host, s *diagnose.Search) error {
 	seen := map[host.Space]bool{} // a folder of the same file system says the same
 	for _, folder := range []string{"/", "/var", "/var/lib/kubelet", "/var/lib/containerd"} {
 		space, err := h.Files.Space(folder)
-		if err != nil {
+		fact := fmt.Sprintf("%s has %s of free space", folder, show.Size(int64(space.AvailableBytes)))
+		if space.NoInodes {
+			fact += " and no free inode"
+		}
+		full := !space.ReadOnly && (space.AvailableBytes < 64<<20 || space.NoInodes) // read-only ones are by design
+		if err == nil && full && !seen[space] {
+			err = s.Observe("disk-full", fact)
+		}
+		if seen[space] = true; err != nil {
 			return fmt.Errorf("looking at %s: %w", folder, err)
-		}
-		fact := ""
-		switch {
-		case seen[space], space.ReadOnly: // by design, and always full
-		case space.AvailableBytes < 64<<20:
-			fact = fmt.Sprintf("%s has %s of free space", folder, show.Size(int64(space.AvailableBytes)))
-		case space.FreeFiles < 100:
-			fact = fmt.Sprintf("%s has room for %d more files", folder, space.FreeFiles)
-		}
-		seen[space] = true
-		if fact != "" {
-			if err := s.Observe("disk-full", fact); err != nil {
-				return err
-			}
 		}
 	}
 	swaps, err := h.Content("/proc/swaps")

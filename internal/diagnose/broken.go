@@ -58,7 +58,7 @@ func (r *reading) matchBroken(before, line string, place func() string) {
 			}
 			if found := c.FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
 				done = c.rule
-				r.now.found[c.rule].add(place() + shorten(whole, found[0]))
+				r.now.found[c.rule].add(func() string { return place() + shorten(whole, found[0]) })
 				r.now.found[c.rule].proven = true
 			}
 		}

@@ -150,10 +150,11 @@ func (f Finding) settings() string {
 // general says that a finding only shows where to look further.
 func (f Finding) general() bool { return f.Rule.Otherwise || !f.proven }
 
-func (f *Finding) add(line string) {
+// add counts a line, and makes the text of the first ones only.
+func (f *Finding) add(line func() string) {
 	f.Count++
 	if len(f.Evidence) < most {
-		f.Evidence = append(f.Evidence, line)
+		f.Evidence = append(f.Evidence, line())
 	}
 }
 
@@ -195,12 +196,10 @@ func shorten(line string, at int) string {
 // order marks consequences and puts them last. Of the others, sure causes come first, and
 // those of equal sureness that only warn, and consequences, come after errors.
 func order(list []Finding) []Finding {
-	for i := range list {
-		for _, f := range list {
-			if slices.Contains(f.Rule.Explains, list[i].Rule.ID) {
-				list[i].Follows = f.Rule.ID
-				break
-			}
+	for i, one := range list {
+		explains := func(f Finding) bool { return slices.Contains(f.Rule.Explains, one.Rule.ID) }
+		if j := slices.IndexFunc(list, explains); j >= 0 {
+			list[i].Follows = list[j].Rule.ID
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {

@@ -11,9 +11,23 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// lines are those of testdata/lines.txt by rule.
+var lines = func() map[string][]string {
+	a, err := txtar.ParseFile("testdata/lines.txt")
+	if err != nil {
+		panic(err)
+	}
+	all := map[string][]string{}
+	for _, f := range a.Files {
+		all[f.Name] = strings.Split(strings.TrimSuffix(string(f.Data), "\n"), "\n")
+	}
+	return all
+}()
 
 func TestEveryRuleMatchesItsSampleLines(t *testing.T) {
 	for _, r := range Rules() {

@@ -114,7 +114,7 @@ func TestCommandsNameWhatFailed(t *testing.T) {
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo mv --no-clobber /var/lib/kubelet/memory_manager_state /root/")
 	r = report(t, `[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`)
 	assert.Equal(t, "sudo sysctl --write net.ipv4.ip_forward=1", r.Findings[0].Rule.Commands[0])
-	r = report(t, machineLines["kernel-settings"][0])
+	r = report(t, lines["kernel-settings"][2])
 	assert.Equal(t, "sudo sysctl --write vm.overcommit_memory=1 kernel.panic=10 kernel.panic_on_oops=1", r.Findings[0].Rule.Commands[0])
 }
 

@@ -97,7 +97,7 @@ func (s *Search) Observe(rule, fact string) error {
 	if i < 0 {
 		return fmt.Errorf("adding %q: there is no rule %s", fact, rule)
 	}
-	s.found[i].add(fact)
+	s.found[i].add(func() string { return fact })
 	s.found[i].proven = true
 	return nil
 }
@@ -210,11 +210,7 @@ func (r *reading) matchFact(l seen, before string) {
 	if f.Count == 0 {
 		f.fact = fact
 	}
-	if f.Count < most {
-		f.add(r.shown(l))
-	} else {
-		f.Count++
-	}
+	f.add(func() string { return r.shown(l) })
 }
 
 // level is that of the last line, or of the one before that has a level: a traceback has
@@ -247,11 +243,7 @@ func (r *reading) match(l seen, place func() string) (known bool) {
 			if f.Count == 0 && l.class != "" {
 				f.fact = factOf(line, l.class, l.at)
 			}
-			if f.Count < most {
-				f.add(place() + shorten(line, c.FindStringIndex(line)[0]))
-			} else {
-				f.Count++
-			}
+			f.add(func() string { return place() + shorten(line, c.FindStringIndex(line)[0]) })
 			consequence := ended().find(line) != nil || followers().find(line) != nil
 			r.heard(f, line, consequence)
 			f.proven = f.proven || !consequence
@@ -282,10 +274,10 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 // nothing about the network. SELinux denies nothing in permissive mode, and the clients of
 // web servers and programs in Java are no part of a node.
 var harmless = onceAll(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
-	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/|amazon-(ssm|cloudwatch)-agent|SSM Agent `, `Failed to get unit file state for `,
-	`Failed to set up mount unit: Invalid argument`, `avc: .*(permissive=1|scontext=\S+:container_t:)`, `while getting AWS credentials`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
-	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `,
-	`socket: (permission denied|operation not permitted)`,
+	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/|amazon-(ssm|cloudwatch)-agent|SSM Agent `,
+	`Failed to get unit file state for `, `Failed to set up mount unit: Invalid argument`, `while getting AWS credentials`,
+	`avc: .*(permissive=1|scontext=\S+:container_t:)`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
+	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `, `socket: (permission denied|operation not permitted)`,
 	`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
 		`connection refused|TransientFailure)`)
 

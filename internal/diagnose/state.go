@@ -251,7 +251,7 @@ func (s *Search) withState(list []Finding) []Finding {
 			i, list = len(list), append(list, Finding{Rule: s.rules[rule], proven: true, state: true})
 		}
 		if !slices.Contains(list[i].Evidence, one.fact) {
-			list[i].add(one.fact)
+			list[i].add(func() string { return one.fact })
 		}
 	}
 	return list

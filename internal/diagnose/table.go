@@ -123,25 +123,24 @@ func table() []Rule {
 				"group is wrong",
 			Remedy: "the error's code names the parameter: correct the image, the subnets, the security groups, the " +
 				"device names or the instance profile",
-			Lines: []string{`(InvalidBlockDeviceMapping|InvalidAMIID|InvalidGroup\.NotFound|InvalidSubnetID|` +
-				`InvalidLaunchTemplate|InvalidParameter(Value|Combination))`, `Invalid IAM Instance Profile`,
+			Lines: []string{`Invalid(BlockDeviceMapping|AMIID|SubnetID|LaunchTemplate|Parameter(Value|Combination)|Snapshot\.|` +
+				`InstanceType|UserData|SecurityGroupID|[A-Z]\w+\.(NotFound|Unknown|InUse|Malformed))`,
 				`([nN]o (subnets|security groups|amis|AMIs) (found|exist|match)|Failed to resolve (AMIs|[sS]ubnets|` +
 					`[sS]ecurity))`, `valid fully-formed launch template`, `requested configuration is currently not supported`,
 				`AsgInstanceLaunchFailures`, `Ec2InstanceTypeDoesNotExist|AmiIdNotFound|Ec2LaunchTemplateInvalidConfiguration`,
 				`([kK]ey pair|[iI]mage id|[sS]ecurity group|[sS]ubnet ID|[lL]aunch template) '[^']*' does not exist`,
-				`InvalidKeyPair\.NotFound|InvalidInstanceType`, `instance type \S+ is not supported`,
+				`instance type \S+ is not supported`, `Invalid IAM Instance Profile`,
 				`specified value for roleName is invalid`, `not authorized to (use launch template|launch instances)`,
 				`([nN]ode ?[gG]roup|[lL]aunch template).*Invalid(Request|Parameter)Exception|Invalid(Request|` +
 					`Parameter)Exception.*([nN]ode ?[gG]roup|[lL]aunch template)`, `Specify a security group`,
-				`Invalid(Snapshot|Volume|PlacementGroup|Tenancy)\w*\.(NotFound|Unknown|InUse|Malformed)`,
 				`neither spec\.(provider\.)?instanceProfile nor`, `Cannot specify .* in launch template`,
-				`(InvalidSnapshot\.|InvalidUserData|InvalidSecurityGroupID|VolumeSizeTooSmall|InstanceProfileNotFound|` +
-					`UnsupportedOperation)`, `(SubnetSelector|SecurityGroupSelector|AMISelector) did not match any`,
-				`(SubnetsNotFound|SecurityGroupsNotFound|AMINotFound|AMIsNotFound|NodeRoleAuthFailure)`,
+				`(SubnetSelector|SecurityGroupSelector|AMISelector) did not match any`,
+				`(SubnetsNotFound|SecurityGroupsNotFound|AMIs?NotFound|NodeRoleAuthFailure|VolumeSizeTooSmall|` +
+					`InstanceProfileNotFound|UnsupportedOperation)`,
 				`[iI]nstance [pP]rofile \S+ (cannot be found|not found|does not exist)`,
 				`architecture '\w+' of the specified instance type does not match`, `ssm parameter.*ParameterNotFound`},
 			Not: `Insufficient|sufficient \S+ capacity|enough free addresses|KMS|Client\.InternalError|LimitExceeded|` +
-				`QuotaExceeded|your quota|maximum number of|MIME multipart`,
+				`QuotaExceeded|your quota|maximum number of|MIME multipart|InvalidNetworkInterfaceID`,
 			Others: "the caller lacks ec2:RunInstances, ec2:CreateTags or iam:PassRole, or the organization does not " +
 				"allow the instance type",
 			Commands: []string{"aws ec2 describe-launch-template-versions --launch-template-id ID", preflight}},
@@ -150,19 +149,16 @@ func table() []Rule {
 				"the account, or its free plan lacks the type",
 			Remedy: "allow more instance types and zones, or have the quota of vCPUs raised; ask AWS Support about the " +
 				"account; accept the terms of a Marketplace image; name a type of the free plan, or leave the plan",
-			Lines: []string{`(InsufficientInstanceCapacity|InsufficientHostCapacity|UnfulfillableCapacity|` +
-				`InsufficientCapacityError)`, `(VcpuLimitExceeded|MaxSpotInstanceCountExceeded|InstanceLimitExceeded)`,
-				`do not have sufficient \S+ capacity`, `(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance ` +
-					`count exceeded|requested more (vCPU|instances))`, `\b(Vpc|Address|\w*Gateway|SecurityGroup|Volume|Snapshot|` +
-					`Subnet|Rules\w*|Route\w*|Resource)LimitExceeded`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`,
-				`[rR]eached your quota|QuotaExceeded|MaxIOPSLimitExceeded`, `[rR]eached (your|the) (quota|limit) for`,
-				`([iI]nsufficient capacity|too few instances returned)`,
-				`(all|All) (requested |available )?instance types were unavailable`,
-				`(VolumeLimitExceeded|ReservationCapacityExceeded)`, `accessing resources in this region is being validated`,
-				`not eligible for Free Tier`, `PendingVerification`, `OptInRequired`, `[aA]ccount is currently blocked`,
-				`is not subscribed to this service|need to accept terms and subscribe`},
+			Lines: []string{`Insufficient(Instance|Host)?Capacity|UnfulfillableCapacity`,
+				`\b[A-Z]\w+(Limit|Quota|Count|Capacity)Exceeded\b`, `do not have sufficient \S+ capacity`,
+				`(no Spot capacity available|SpotMaxPriceTooLow|Max spot instance count exceeded|requested more (vCPU|` +
+					`instances))`, `maximum number of ([A-Za-z ]+ has been reached|rules per)`,
+				`[rR]eached (your|the) (quota|limit)`, `([iI]nsufficient capacity|too few instances returned)`,
+				`(all|All) (requested |available )?instance types were unavailable`, `not eligible for Free Tier`,
+				`accessing resources in this region is being validated`, `PendingVerification`, `OptInRequired`,
+				`[aA]ccount is currently blocked`, `is not subscribed to this service|need to accept terms and subscribe`},
 			Explains: []string{"launch"},
-			Not:      `InvalidParameterValue`,
+			Not:      `InvalidParameterValue|(PrivateIpAddress|Attachment|NetworkInterface|Request|Backoff)LimitExceeded`,
 			Commands: []string{"aws ec2 describe-instance-type-offerings --location-type availability-zone",
 				"aws ec2 describe-images --image-ids AMI --query 'Images[].[OwnerId,ImageOwnerAlias,ProductCodes]'"}},
 		{ID: "spot-role",
@@ -320,11 +316,11 @@ func table() []Rule {
 			Remedy: "set the instance's metadata options to http-endpoint=enabled, and check the node's network; a " +
 				"script that needs the region without the service takes AWS_REGION from spec.instance.environment",
 			Lines: []string{`asking the instance metadata service for `, `EC2MetadataRequestError`,
-				`failed to make EC2Metadata request`, `ec2imds: \w+.*(deadline exceeded|cancel|StatusCode: 40[13]|dial tcp|` +
-					`read tcp)`, `identity metadata: operation error ec2imds`, `to connect to 169\.254\.169\.254 port 80`,
-				`EC2 instance metadata is not available`, `IMDS request failed: `, `[fF]ailed to (get|retrieve|fetch) ` +
-					`.*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`, `unable to determine AWS zone`,
-				`You must specify a region`},
+				`failed to make EC2Metadata request`,
+				`ec2imds: \w+.*(deadline exceeded|cancel|StatusCode: 40[13]|dial tcp|read tcp)`,
+				`identity metadata: operation error ec2imds`, `EC2 instance metadata is not available`, `IMDS request failed: `,
+				`[fF]ailed to (get|retrieve|fetch) .*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`,
+				`unable to determine AWS zone`, `You must specify a region`},
 			Others: "a firewall on the node blocks 169.254.169.254, or a container asks over more hops than the instance " +
 				"allows",
 			Explains: []string{"aws-api", "credentials", "provider-id"},
@@ -402,12 +398,11 @@ func table() []Rule {
 				"rules do not work; the security groups are not the cause when the kubelet itself reaches the endpoint",
 			Remedy: "read kube-proxy's log; its add-on must fit the cluster's version, and the node's name must be the " +
 				"one that the kubelet registers",
-			Lines: []string{`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(i/o timeout|deadline exceeded|awaiting headers|` +
-				`(connect|getsockopt): )`, `Failed to communicate with K8S Server`,
-				`node\.go:\d+\] "?Failed to retrieve node info`, `proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed ` +
-					`to (execute|list|run|ensure))`, `(Error running ProxyServer|Unable to create proxer|unable to create ` +
-					`proxier|can.t (use|initialize) the ipvs proxier)`, `Testing communication with server`, `(Failed to check ` +
-					`API server connectivity|Unable to reach API Server)`, `xtables\.lock is not a file`,
+			Lines: []string{`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
+				`proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed to (execute|list|run|ensure))`,
+				`(Error running ProxyServer|Unable to create proxer|unable to create proxier|can.t (use|` +
+					`initialize) the ipvs proxier)`, `Testing communication with server`,
+				`(Failed to check API server connectivity|Unable to reach API Server)`, `xtables\.lock is not a file`,
 				`KubeProxyConfiguration.*unknown field`, `kubeproxy\.config\.k8s\.io.*(no kind|strict decoding)`,
 				`Failed to retrieve node info: nodes `, `[fF]ailed to execute iptables-restore`},
 			Not:      `nf_conntrack_max`,
@@ -460,18 +455,18 @@ func table() []Rule {
 			Remedy: "nodes of EKS identify themselves by the role and need no such certificate: remove " +
 				"/var/lib/kubelet/pki, and run init again; elsewhere join the node again",
 			Lines: []string{`[cC]lient certificate(s)? (in \S+ )?(has|have|is|are) expired`,
-				`Part of the existing bootstrap client certificate`, `remote error: tls: (expired|bad|unknown) certificate`},
+				`remote error: tls: (expired|bad|unknown) certificate`},
 			Explains: []string{"no-kubeconfig", "unauthorized"},
 			Not:      `TLS handshake error from`,
 			Commands: []string{"sudo ls -l /var/lib/kubelet/pki", "sudo eksnode init"}},
 		{ID: "credentials", Until: joined,
 			Cause:  "the node has no credentials, or no program that makes a token",
 			Remedy: "attach an instance profile with the node's role; install the kubeconfig's token command on the node",
-			Lines: []string{`getting the (instance role's|node's) credentials:`, `NoCredentialProviders`,
-				`Unable to locate credentials`, `getting credentials: exec: (executable|exec|exit status|fork)`,
-				`StatusCode: 404, request to EC2 IMDS failed`, `no EC2 IMDS role found.*StatusCode: 404`,
-				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|no identity-based ` +
-					`credentials)`, `(UnrecognizedClientException|InvalidClientTokenId|InvalidAccessKeyId|ExpiredToken|AuthFailure)`,
+			Lines: []string{`getting the (instance role's|node's) credentials:`, `Unable to locate credentials`,
+				`getting credentials: exec: (executable|exec|exit status|fork)`, `StatusCode: 404, request to EC2 IMDS failed`,
+				`(EC2RoleRequestError|no valid providers in chain|could not find (default )?credentials|` +
+					`no identity-based credentials)`,
+				`(UnrecognizedClientException|InvalidClientTokenId|InvalidAccessKeyId|ExpiredToken|AuthFailure)`,
 				`(failed to refresh cached credentials|error in credential_process)`,
 				`SSM activation expired|InvalidActivation|register machine with SSM`},
 			Not:    `GetUserData|deadline exceeded|check the machine's clock|ServiceLinkedRole|not the owner of`,
@@ -586,18 +581,16 @@ func table() []Rule {
 			Remedy: "remove the named flag or setting from spec.kubelet or --kubelet-extra-args; settings from an " +
 				"earlier first boot are in /etc/systemd/system/kubelet.service.d or /etc/kubernetes/kubelet: run `eksnode " +
 				"scrub` before the image is captured",
-			Lines: []string{`failed to parse kubelet flag: unknown flag`,
-				`invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`, `failed to load (the )?kubelet config file`,
-				`unrecognized feature gate`, `built-in cloud providers are disabled`, `failed to (load kubelet dropin|merge ` +
-					`kubelet configs|unmarshal merged JSON)`, `failed to load Kubelet config|failed to read kubelet config file`,
-				`unknown command \S+$`, `unknown cloud provider \\*"`,
-				`flag provided but not defined: -|unknown shorthand flag: `, `failed to precedence kubeletConfigFlag`,
-				`failed to convert merged config`, `cannot set feature gate`, `failed to validate kubelet configuration`,
-				`value failed to parse: `, `(invalid Node Allocatable configuration|unable to parse reserved-cpus|` +
-					`reserved-cpus: \S+ is not a subset)`, `the total amount .* (of type|is not equal)`,
-				`invalid configuration: cgroups-per-qos`, `[tT]opology [mM]anager policy options? .*(require|not supported|` +
-					`unknown)`, `unknown (cpu|memory|topology) ?manager policy|[uU]nknown policy: `, `forbidden sysctl: `},
-			Not:      `: no such file or directory|not run on a host using cgroup v1`,
+			Lines: []string{`invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`,
+				`failed to (load|read|merge|unmarshal|convert|precedence|validate) (the )?(merged|[kK]ubelet)`,
+				`unrecognized feature gate`, `built-in cloud providers are disabled`, `unknown command \S+$`,
+				`unknown cloud provider \\*"`, `flag provided but not defined: -|unknown shorthand flag: `,
+				`cannot set feature gate`, `value failed to parse: `,
+				`(invalid Node Allocatable configuration|unable to parse reserved-cpus|reserved-cpus: \S+ is not a subset)`,
+				`the total amount .* (of type|is not equal)`, `invalid configuration: cgroups-per-qos`,
+				`[tT]opology [mM]anager policy options? .*(require|not supported|unknown)`,
+				`unknown (cpu|memory|topology) ?manager policy|[uU]nknown policy: `, `forbidden sysctl: `},
+			Not:      `: no such file or directory|not run on a host using cgroup v1|validate kubelet flags: `,
 			Commands: []string{kubeletUnit, checkUserData}},
 		{ID: "cgroup-driver",
 			Cause: "the kubelet and containerd use different cgroup drivers",
@@ -620,12 +613,12 @@ func table() []Rule {
 				"newer refuse",
 			Remedy: "boot with systemd.unified_cgroup_hierarchy=1, and without cgroup_disable= and a mixture of " +
 				"versions; for cgroup v1, failCgroupV1: false in spec.kubelet.config",
-			Lines: []string{`failed to initiali[sz]e top level QOS containers`, `(failed to find cgroup mounts|Following ` +
-				`Cgroup subsystem not mounted|cgroup hierarchy not unified|some missing controllers)`,
-				`requested cgroup controller`, `[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`,
+			Lines: []string{`(failed to find cgroup mounts|Following Cgroup subsystem not mounted|` +
+				`cgroup hierarchy not unified|some missing controllers)`, `requested cgroup controller`,
+				`[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`,
 				`failed to (create|update) top level \S+ QOS cgroup`, `cgroup mountpoint does not exist`,
-				`root container \[\S+\] doesn't exist`, `cgroup is not configured properly`,
-				`[fF]ailed to find subsystem mount`, `kubelet is configured to not run on a host using cgroup v1`},
+				`root container \[\S+\] doesn't exist`, `cgroup is not configured properly`, `[fF]ailed to find subsystem mount`,
+				`kubelet is configured to not run on a host using cgroup v1`},
 			Not: `Reserved Cgroup Limits`,
 			Commands: []string{"sudo cat /proc/cmdline", "sudo cat /sys/fs/cgroup/cgroup.controllers",
 				"sudo stat --file-system --format %T /sys/fs/cgroup"}},
@@ -651,9 +644,8 @@ func table() []Rule {
 			Cause: "the kubelet's saved state belongs to another policy or another machine",
 			Remedy: "remove the named file below /var/lib/kubelet and restart the kubelet; run `eksnode scrub` before an " +
 				"image is captured",
-			Lines: []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`,
-				`checkpoint is corrupted`, `could not restore state from checkpoint`,
-				`the expected machine state is different from the real one`,
+			Lines: []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`,
+				`could not restore state from checkpoint`, `the expected machine state is different from the real one`,
 				`remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
 			Not:      `[pP]ermission denied`,
 			Commands: []string{"sudo mv --no-clobber FILE /root/", "sudo systemctl restart kubelet"}},
@@ -896,11 +888,10 @@ func table() []Rule {
 			Remedy: "use a larger subnet, prefix delegation or custom networking; remove /var/lib/cni/networks when it " +
 				"came with the image",
 			Lines: []string{`no IP addresses available in range set`, `[fF]ailed to assign an IP address to container`,
-				`InsufficientCidr`, `no free IP available`, `has no available IP addresses`,
-				`Waiting for IPs to become available`, `no available IP/Prefix addresses`, `(PrivateIpAddressLimitExceeded|` +
-					`AttachmentLimitExceeded|NetworkInterfaceLimitExceeded)`, `(IP pool is exhausted|range is full|No more IPs ` +
-					`available|[fF]ailed to allocate a private IP)`, `does not have available addresses`,
-				`InsufficientFreeAddresses`, `enough free addresses`, `[eE]nough IPs/Prefixes`},
+				`InsufficientCidr`, `no free IP available`, `has no available IP addresses`, `Waiting for IPs to become available`,
+				`no available IP/Prefix addresses`, `(PrivateIpAddress|Attachment|NetworkInterface)LimitExceeded`,
+				`(IP pool is exhausted|range is full|No more IPs available|[fF]ailed to allocate a private IP)`,
+				`does not have available addresses`, `enough free addresses`, `[eE]nough IPs/Prefixes`},
 			Others: "the instance type has no more addresses, and the limit of pods on the node is too high",
 			Commands: []string{"aws ec2 describe-subnets --filters Name=vpc-id,Values=ID --query " +
 				"'Subnets[].[SubnetId,AvailableIpAddressCount]' --output text"}},
@@ -909,26 +900,24 @@ func table() []Rule {
 			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a " +
 				"route to EC2's API",
 			Lines: []string{`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`,
-				`connect service \\*":50051`, `cni plugin not initialized`, `[nN]o networks found in /etc/cni`,
-				`cni config uninitialized`, `([tT]imed out waiting for IPAM|Failed to install CNI binaries|AWS_VPC_\w+ ` +
-					`(MUST|must|cannot)|VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`,
+				`connect service \\*":50051`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
+				`([tT]imed out waiting for IPAM|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|` +
+					`VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`,
 				`(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`,
-				`(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat ` +
-					`/var/lib/calico/nodename)`, `\[(ERROR|FATAL|PANIC)\]\[\d+\] [a-z-]+/`,
-				`(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`, `[nN]etwork[pP]lugin cni failed to set ?up pod`,
-				`failed \(add\): `, `aws-node failed (liveness|readiness) probe`, `NetworkReady=false`,
-				`InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `, `SetupPodNetwork: `,
-				`rror received from AddNetwork`, `rror adding network: `, `open /run/flannel/subnet\.env`,
-				`Failed to find any valid interface`,
-				`IPv[46] (and IPv6 are both|is supported only in)`, `Prefix Delegation is not supported on non-nitro`,
-				`MUST be a valid (positive )?integer`, `Failed to (generate 10-awsconflist|get ENI limit|get primary IF|` +
-					`retrieve primary IF|configure (IPv6 settings|system parameters))`,
-				`Not able to add route|unable to add route`, `[fF]ailed to (set ?up|setup) (host network|ENI|pod network|` +
-					`veth|vlan)`, `failed to find network info for sandbox`, `[fF]ailed to set ?up (sandbox container \S+ ` +
-					`)?network for (sandbox|pod)`, `cni config not initialized`, `Failed to connect to Typha`,
-				`level=fatal .*subsys=\w+`, `error getting ClusterInformation`,
-				`(write|render) CNI config|find existing CNI config`, `([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|` +
-					`available|present)`, `taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`},
+				`(calico/node is not ready|[fF]elix is not (ready|live)|BIRD is not (ready|live)|stat /var/lib/calico/nodename)`,
+				`\[(ERROR|FATAL|PANIC)\]\[\d+\] [a-z-]+/`, `(hnsCall failed|HNS failed with error|hcnCreate\w+ failed)`,
+				`[nN]etwork[pP]lugin cni failed to set ?up pod`, `failed \(add\): `, `aws-node failed (liveness|readiness) probe`,
+				`NetworkReady=false`, `InvalidNetworkInterfaceID\.NotFound`, `to call ec2:Describe`, `Initialization failure: `,
+				`SetupPodNetwork: `, `rror received from AddNetwork`, `rror adding network: `, `open /run/flannel/subnet\.env`,
+				`Failed to find any valid interface`, `IPv[46] (and IPv6 are both|is supported only in)`,
+				`Prefix Delegation is not supported on non-nitro`, `MUST be a valid (positive )?integer`,
+				`Failed to (generate 10-awsconflist|get ENI limit|get primary IF|retrieve primary IF|configure (IPv6 settings|` +
+					`system parameters))`, `Not able to add route|unable to add route`,
+				`[fF]ailed to set ?up (host network|ENI|pod network|veth|vlan|(sandbox container \S+ )?network for (sandbox|pod))`,
+				`failed to find network info for sandbox`, `cni config not initialized`, `Failed to connect to Typha`, `level=fatal .*subsys=\w+`, `error getting ClusterInformation`,
+				`(write|render) CNI config|find existing CNI config`,
+				`([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`,
+				`taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`},
 			Not: `failed to load cni during init|iptables.*(kernel module|load match|initiali|not found in directory|` +
 				`insmod)|failed to find plugin|failed to assign an IP|no IP addresses|PrivateIPv4Address`,
 			Owners: []Owner{
@@ -1035,11 +1024,10 @@ func table() []Rule {
 			Cause: "runc cannot start containers on this node",
 			Remedy: "the text after the last colon says why; update runc and containerd together, and compare with a " +
 				"node that works",
-			Lines: []string{`OCI runtime (create|exec|start|state) failed: `, `runc create failed: `,
-				`failed to (create|start) shim( task)?: `, `oci runtime error: `, `starting container process caused`,
-				`(loading|adding) seccomp (filter|rule)`, `unable to apply cgroup configuration`,
-				`apparmor failed to apply profile`, `runc did not terminate`, `seccomp( is)? not supported`,
-				`AppArmor.*(is not loaded|enabled on system)`},
+			Lines: []string{`OCI runtime (create|exec|start|state) failed: `, `failed to (create|start) shim( task)?: `,
+				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`,
+				`unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`,
+				`seccomp( is)? not supported`, `AppArmor.*(is not loaded|enabled on system)`},
 			Not: `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context ` +
 				`canceled|cannot allocate memory`,
 			Others:   "the container's own configuration is the reason, such as its command or a mount",
