@@ -171,8 +171,8 @@ func ownState(h *host.Host, s *diagnose.Search) error {
 		if space.NoInodes {
 			fact += " and no free inode"
 		}
-		full := !space.ReadOnly && (space.AvailableBytes < 64<<20 || space.NoInodes) // read-only ones are by design
-		if err == nil && full && !seen[space] {
+		full := space.AvailableBytes < 64<<20 || space.NoInodes
+		if err == nil && full && !space.ReadOnly && !seen[space] { // what is read-only is full by design
 			err = s.Observe("disk-full", fact)
 		}
 		if seen[space] = true; err != nil {

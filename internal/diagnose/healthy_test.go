@@ -71,6 +71,7 @@ func TestLinesOfHealthyNodesBlameNothing(t *testing.T) {
 		"a user of a package":        `Warning: The home dir /run/uuidd you specified can't be accessed: No such file or directory`,
 		"RHEL without registration":  `2019-02-16 13:20:12,188 [ERROR] subscription-manager:10073:MainThread @identity.py:145 - Reload of consumer identity cert /etc/pki/consumer/cert.pem raised an exception with msg: [Errno 2] No such file or directory: '/etc/pki/consumer/key.pem'`,
 		"a machine outside of AWS":   `kubelet[11617]: E1104 18:22:40.193361   11617 aws_credentials.go:77] while getting AWS credentials NoCredentialProviders: no valid providers in chain. Deprecated.`,
+		"journalctl explains":        `░░ The unit kubelet.service has failed: open /etc/kubernetes/a: no such file or directory`,
 		"the SSM agent's console":    `2026/04/22 19:51:34Z: SSM Agent unable to acquire credentials: <error>no valid credentials could be retrieved for ec2 identity: AccessDeniedException: Systems Manager's instance management role is not configured</error>`,
 		"a user without rights":      `Get "http://169.254.169.254/latest/meta-data/": dial tcp 169.254.169.254:80: socket: permission denied`,
 	} {

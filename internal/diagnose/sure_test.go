@@ -38,6 +38,13 @@ func TestEveryCauseSaysHowSureItIs(t *testing.T) {
 	}
 }
 
+// The end of a service says less than a line with an error.
+func TestAConsequenceComesLast(t *testing.T) {
+	r := report(t, `systemd[1]: Failed to start containerd container runtime.`,
+		`systemd[7]: Failed at step LIMITS spawning /usr/bin/containerd: Operation not permitted`)
+	assert.Equal(t, "file", r.Findings[0].Rule.ID)
+}
+
 func TestACauseIsPrintedWithAllItsParts(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, report(t, `err="running with swap on is not supported"`).Print(&b))

@@ -644,8 +644,9 @@ func table() []Rule {
 			Cause: "the kubelet's saved state belongs to another policy or another machine",
 			Remedy: "remove the named file below /var/lib/kubelet and restart the kubelet; run `eksnode scrub` before an " +
 				"image is captured",
-			Lines: []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`, `checkpoint is corrupted`,
-				`could not restore state from checkpoint`, `the expected machine state is different from the real one`,
+			Lines: []string{`differs from state checkpoint policy`, `doesn't match with CPUs in state`,
+				`checkpoint is corrupted`, `could not restore state from checkpoint`,
+				`the expected machine state is different from the real one`,
 				`remove (the )?(policy|CPU manager|memory manager) state file`, `Memory states for the NUMA node .*different`},
 			Not:      `[pP]ermission denied`,
 			Commands: []string{"sudo mv --no-clobber FILE /root/", "sudo systemctl restart kubelet"}},
