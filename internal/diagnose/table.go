@@ -398,13 +398,13 @@ func table() []Rule {
 				"rules do not work; the security groups are not the cause when the kubelet itself reaches the endpoint",
 			Remedy: "read kube-proxy's log; its add-on must fit the cluster's version, and the node's name must be the " +
 				"one that the kubelet registers",
-			Lines: []string{`Failed to communicate with K8S Server`, `node\.go:\d+\] "?Failed to retrieve node info`,
+			Lines: []string{`https://([0-9.]+|\[[0-9a-f:]+\]):443/.*(i/o timeout|deadline exceeded|awaiting headers|` +
+				`(connect|getsockopt): )`, `Failed to communicate with K8S Server`, `Failed to retrieve node info`,
 				`proxier\.go:\d+\] "?([a-z]+ )?([sS]ync failed|[fF]ailed to (execute|list|run|ensure))`,
 				`(Error running ProxyServer|Unable to create proxer|unable to create proxier|can.t (use|` +
-					`initialize) the ipvs proxier)`, `Testing communication with server`,
+					`initialize) the ipvs proxier)`, `Testing communication with server`, `[fF]ailed to execute iptables-restore`,
 				`(Failed to check API server connectivity|Unable to reach API Server)`, `xtables\.lock is not a file`,
-				`KubeProxyConfiguration.*unknown field`, `kubeproxy\.config\.k8s\.io.*(no kind|strict decoding)`,
-				`Failed to retrieve node info: nodes `, `[fF]ailed to execute iptables-restore`},
+				`KubeProxyConfiguration.*unknown field`, `kubeproxy\.config\.k8s\.io.*(no kind|strict decoding)`},
 			Not:      `nf_conntrack_max`,
 			Others:   "the API server itself does not answer the node",
 			Explains: []string{"network-plugin"},
@@ -582,7 +582,7 @@ func table() []Rule {
 				"earlier first boot are in /etc/systemd/system/kubelet.service.d or /etc/kubernetes/kubelet: run `eksnode " +
 				"scrub` before the image is captured",
 			Lines: []string{`invalid argument \\*"[^"]*" for \\*"--[a-z-]+\\*" flag`,
-				`failed to (load|read|merge|unmarshal|convert|precedence|validate) (the )?(merged|[kK]ubelet)`,
+				`failed to (load|read|merge|unmarshal|convert|precedence|validate|parse) (the )?(merged|[kK]ubelet)`,
 				`unrecognized feature gate`, `built-in cloud providers are disabled`, `unknown command \S+$`,
 				`unknown cloud provider \\*"`, `flag provided but not defined: -|unknown shorthand flag: `,
 				`cannot set feature gate`, `value failed to parse: `,
@@ -614,7 +614,7 @@ func table() []Rule {
 			Remedy: "boot with systemd.unified_cgroup_hierarchy=1, and without cgroup_disable= and a mixture of " +
 				"versions; for cgroup v1, failCgroupV1: false in spec.kubelet.config",
 			Lines: []string{`(failed to find cgroup mounts|Following Cgroup subsystem not mounted|` +
-				`cgroup hierarchy not unified|some missing controllers)`, `requested cgroup controller`,
+				`cgroup hierarchy not unified|some missing controllers)`, `(top level QOS containers|requested cgroup controller)`,
 				`[cC]annot set property \w+, or unknown property`, `cannot enter cgroupv2`,
 				`failed to (create|update) top level \S+ QOS cgroup`, `cgroup mountpoint does not exist`,
 				`root container \[\S+\] doesn't exist`, `cgroup is not configured properly`, `[fF]ailed to find subsystem mount`,
@@ -901,7 +901,7 @@ func table() []Rule {
 			Remedy: "read the log of the VPC CNI's pod aws-node; its role needs AmazonEKS_CNI_Policy, and the node a " +
 				"route to EC2's API",
 			Lines: []string{`dial tcp 127\.0\.0\.1:50051`, `Retrying waiting for IPAM-D`, `Failed to wait for IPAM daemon`,
-				`connect service \\*":50051`, `[nN]o networks found in /etc/cni`, `cni config uninitialized`,
+				`connect service \\*":50051`, `[nN]o networks found in /etc/cni`, `cni (config uninit|plugin not init)ialized`,
 				`([tT]imed out waiting for IPAM|Failed to install CNI binaries|AWS_VPC_\w+ (MUST|must|cannot)|` +
 					`VPC CNI currently does not support)`, `amazon-vpc-cni-k8s/\S*\. ?\(\*IPAMContext\)`,
 				`(unable to find ENI|Error while creating daemon|cilium\.sock: connect|Cilium API client timeout)`,
