@@ -106,13 +106,21 @@ func inCode(cell string) []string {
 func TestSymptomsAreFound(t *testing.T) {
 	causes := show.Each(diagnose.Rules(), func(r diagnose.Rule) string { return r.ID })
 	checks := show.Each(preflight.Table(), func(c preflight.Check) string { return c.ID })
+	beside := map[string][]string{} // the names in lines of a check
 	for _, s := range symptoms(t) {
 		for _, name := range s.names {
+			beside[name] = append(beside[name], s.names...)
 			if slices.Contains(causes, name) {
 				assert.True(t, finds(t, name, s.quotes), "%s: diagnose does not find %s in %q", symptomFile, name, s.quotes)
 			} else {
 				assert.Contains(t, checks, name, symptomFile)
 			}
+		}
+	}
+	for _, c := range preflight.Table() {
+		assert.Contains(t, append(causes, ""), c.Cause, "the cause of the check %s", c.ID)
+		if slices.ContainsFunc(beside[c.ID], func(name string) bool { return slices.Contains(causes, name) }) {
+			assert.Contains(t, beside[c.ID], c.Cause, "%s names other causes for the check %s", symptomFile, c.ID)
 		}
 	}
 }
