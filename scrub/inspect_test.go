@@ -261,6 +261,13 @@ func TestFirewallsThatDropPodTrafficAreFound(t *testing.T) {
 			assert.Contains(t, got[0], "/"+test.found+": "+test.found+" starts at boot and blocks the chain forward: it drops packets of pods")
 		})
 	}
+	files := map[string]string{"etc/passwd": passwd, wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "ENABLED=yes\n",
+		"etc/default/ufw": "DEFAULT_OUTPUT_POLICY=\"DROP\"\n"}
+	for _, allowed := range []string{"", "-A ufw-user-output -p tcp --dport 443 -j ACCEPT\n"} {
+		files["etc/ufw/user.rules"] = allowed
+		h, _ := tree(t, files)
+		assert.Equal(t, allowed == "", len(audit(t, h, "firewall-output")) == 1)
+	}
 }
 
 func TestFilesOfAnEarlierBootAreReported(t *testing.T) {

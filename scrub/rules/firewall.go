@@ -37,7 +37,7 @@ func firewallRows() []breaker {
 			program: "kubelet, containerd, first boot",
 			shows:   "the node reaches neither the API server, nor DNS, nor a registry",
 			fix:     groups + "allow ports 443 and 53 and 169.254.0.0/16", source: "kubernetes.io: Ports and Protocols",
-			benchmarks: "CIS 4.3.8, CIS 4.4.2.1",
+			benchmarks: "CIS 4.3.8, CIS 4.4.2.1", exempts: "ufw_default_outgoing_rule",
 		},
 		{
 			id: "firewall-metadata", cause: "metadata",
@@ -89,7 +89,10 @@ var (
 	nftBlocks = map[string]string{"forward": nftBlock("forward"), "input": nftBlock("input"), "output": nftBlock("output")}
 	firewalls = []firewall{
 		{"firewalld.service", nil, map[string]string{"forward": ""}},
-		{"ufw.service", []string{"/etc/ufw/ufw.conf"}, map[string]string{"forward": `(?m)^ENABLED=["']?yes`}},
+		{"ufw.service", []string{"/etc/ufw/ufw.conf", "/etc/default/ufw", "/etc/ufw/user.rules"}, map[string]string{
+			"forward": `(?m)^ENABLED=["']?yes`,
+			"output":  `(?ms)^ENABLED=["']?yes.*^DEFAULT_OUTPUT_POLICY=["']?(DROP|REJECT)`,
+		}},
 		{"nftables.service", nftFiles, nftBlocks},
 		{"iptables.service", iptablesFiles[:2], iptablesBlocks},
 		{"netfilter-persistent.service", iptablesFiles[2:], iptablesBlocks},
