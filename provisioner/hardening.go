@@ -44,6 +44,8 @@ var (
 	profileForm  = regexp.MustCompile(`Profile id="` + profilePrefix + `([^"]+)"`)
 	selectedForm = regexp.MustCompile(`idref="` + rulePrefix + `([^"]+)" selected="true"`)
 	guideRule    = regexp.MustCompile(`^[0-9A-Za-z_-]+$`)
+	// relation is the start of a rule, or a rule that this one requires or conflicts with.
+	relation = regexp.MustCompile(`(Rule|requires|conflicts) [^>]*\bid(?:ref)?="` + rulePrefix + `([^"]+)"`)
 )
 
 // level is the level of hardening; empty without one.
@@ -289,6 +291,14 @@ func (n *node) tailor(t *tailoring, content []byte) error {
 		}
 	}
 	t.Exceptions = n.guideExceptions()
+	var rule string
+	for _, m := range relation.FindAllSubmatch(content, -1) {
+		if string(m[1]) == "Rule" {
+			rule = string(m[2])
+		} else if other := rulePrefix + string(m[2]); !bytes.Contains(content, []byte(` id="`+other+`"`)) {
+			t.Exceptions[rule] = "oscap aborts: the rule names " + other + ", which the content lacks"
+		}
+	}
 	maps.DeleteFunc(t.Exceptions, func(rule, _ string) bool { return !selected[rule] })
 	file := path.Join(guideWork, "tailoring.xml")
 	return errors.Join(errors.Join(errs...), t.h.Files.WriteFile(file, t.text(), host.Attributes{Mode: 0o600}))

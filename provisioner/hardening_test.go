@@ -59,7 +59,9 @@ func someGuide(t *testing.T) []byte {
 		return text
 	}
 	text := `<xccdf-1.2:Profile id="` + profilePrefix + `cis_level1_server">` +
-		rules("sysctl_net_ipv4_ip_forward", "package_aide_installed", "package_socat_removed") + `</xccdf-1.2:Profile>` +
+		rules("sysctl_net_ipv4_ip_forward", "package_aide_installed", "package_socat_removed", "a", "b") +
+		`</xccdf-1.2:Profile><xccdf-1.2:Rule selected="false" id="` + rulePrefix + `a"><xccdf-1.2:requires idref="` + rulePrefix + `b"/>` +
+		`<xccdf-1.2:Rule id="` + rulePrefix + `b"><xccdf-1.2:conflicts idref="` + rulePrefix + `c"/>` +
 		`<xccdf-1.2:Profile id="` + profilePrefix + `cis_level2_server">` + rules("package_sudo_installed") + `</xccdf-1.2:Profile>`
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	var s Spec
@@ -129,6 +131,7 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 			rules = append(rules, strings.TrimPrefix(r.Rule, rulePrefix)+": "+r.Remark)
 		}
 		assert.Equal(t, []string{
+			"b: oscap aborts: the rule names " + rulePrefix + "c, which the content lacks",
 			"package_aide_installed: a sensor <watches> files", "package_socat_removed: nodes need the package socat",
 			"sysctl_net_ipv4_ip_forward: CNI plugins: pods have no network (rule ip-forward of eksnode)",
 		}, rules)
