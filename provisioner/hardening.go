@@ -336,11 +336,6 @@ func (t *tailoring) scan(ctx context.Context) error {
 // text is the tailoring as a file of XCCDF 1.2.
 func (t *tailoring) text() []byte {
 	var b bytes.Buffer
-	escaped := func(text string) string {
-		var e strings.Builder
-		_ = xml.EscapeText(&e, []byte(text)) // writes to memory
-		return e.String()
-	}
 	fmt.Fprintf(&b, `<?xml version="1.0" encoding="UTF-8"?>
 <xccdf:Tailoring xmlns:xccdf="http://checklists.nist.gov/xccdf/1.2" id="%s">
   <xccdf:benchmark href="%s"/>
@@ -353,8 +348,9 @@ When the image was made, %[7]d rules passed and %[8]d failed: %[9]s</xccdf:descr
 `, t.ID, path.Base(t.Content), t.profile(), t.Profile, t.Level, manifest.TailoringPath, t.passed, len(t.failed),
 		cmp.Or(strings.Join(t.failed, " "), "none"))
 	for _, rule := range slices.Sorted(maps.Keys(t.Exceptions)) {
-		fmt.Fprintf(&b, "    <xccdf:select idref=%q selected=\"false\">\n      <xccdf:remark>%s</xccdf:remark>\n    </xccdf:select>\n",
-			rulePrefix+rule, escaped(t.Exceptions[rule]))
+		fmt.Fprintf(&b, "    <xccdf:select idref=%q selected=\"false\">\n      <xccdf:remark>", rulePrefix+rule)
+		_ = xml.EscapeText(&b, []byte(t.Exceptions[rule])) // writes to memory
+		b.WriteString("</xccdf:remark>\n    </xccdf:select>\n")
 	}
 	b.WriteString("  </xccdf:Profile>\n</xccdf:Tailoring>\n")
 	return b.Bytes()

@@ -4,7 +4,7 @@ import (
 	"encoding/xml"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -82,6 +82,8 @@ case "$*" in
 esac
 `
 
+var remark = regexp.MustCompile(`idref="` + rulePrefix + `(\S+)" selected="false">\s+<xccdf:remark>(.*)</`)
+
 // The tailoring leaves out what breaks nodes, and neither scanner nor work stays.
 func TestALevelHardensWithATailoring(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
@@ -113,26 +115,16 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 
 		assert.Equal(t, "0022\nAPT::Install-Recommends \"false\";\n", testkit.Content(t, "/hardened"))
 		text := testkit.Content(t, manifest.TailoringPath)
-		var have struct {
-			Profile struct {
-				Extends     string `xml:"extends,attr"`
-				Description string `xml:"description"`
-				Select      []struct {
-					Rule   string `xml:"idref,attr"`
-					Remark string `xml:"remark"`
-				} `xml:"select"`
-			}
-		}
-		require.NoError(t, xml.Unmarshal([]byte(text), &have))
-		assert.Equal(t, profilePrefix+"cis_level1_server", have.Profile.Extends)
-		assert.Contains(t, have.Profile.Description, "1 rules passed and 1 failed: b")
+		require.NoError(t, xml.Unmarshal([]byte(text), new(struct{})))
+		assert.Contains(t, text, `extends="`+profilePrefix+`cis_level1_server"`)
+		assert.Contains(t, text, "1 rules passed and 1 failed: b")
 		var rules []string
-		for _, r := range have.Profile.Select {
-			rules = append(rules, strings.TrimPrefix(r.Rule, rulePrefix)+": "+r.Remark)
+		for _, r := range remark.FindAllStringSubmatch(text, -1) {
+			rules = append(rules, r[1]+": "+r[2])
 		}
 		assert.Equal(t, []string{
 			"b: oscap aborts: the rule names " + rulePrefix + "c, which the content lacks",
-			"package_aide_installed: a sensor <watches> files", "package_socat_removed: nodes need the package socat",
+			"package_aide_installed: a sensor &lt;watches&gt; files", "package_socat_removed: nodes need the package socat",
 			"sysctl_net_ipv4_ip_forward: CNI plugins: pods have no network (rule ip-forward of eksnode)",
 		}, rules)
 

@@ -127,7 +127,8 @@ func settingRows() []breaker {
 			id: "no-clock", cause: "clock", reads: masked(timeUnits...).unless(enabled(timeUnits...)),
 			program: "first boot, kubelet",
 			shows:   `no program sets the clock: "SignatureDoesNotMatch", "certificate is not yet valid"`,
-			fix:     "Enable one of them", source: "EC2 User Guide: Set the time", benchmarks: "CIS 2.3.1.1, CIS 2.3.1 for RHEL 9, V-257943",
+			fix:     "Enable one of them", source: "EC2 User Guide: Set the time",
+			benchmarks: "CIS 2.3.1.1, CIS 2.3.1 for RHEL 9, V-257943", exempts: "service_chronyd_disabled",
 		},
 		{
 			id: "time-servers", cause: "clock", note: true,
