@@ -10,7 +10,6 @@ import (
 	"mime/multipart"
 	"net/mail"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,14 +22,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
 func consumer(t *testing.T, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../examples/consumers", name))
-	require.NoError(t, err)
-	return text
+	return []byte(testkit.Content(t, filepath.Join("../examples/consumers", name)))
 }
 
 // boot applies user data in the order of a real boot: the config phase of the boot
@@ -100,8 +98,7 @@ func runScript(t *testing.T, h *host.Host, script string) [][]string {
 	file := filepath.Join(folder, "script")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o755))
 	shell, _, _ := strings.Cut(strings.TrimPrefix(text, "#!"), "\n")
-	out, err := exec.Command(shell, file).CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, shell, file)
 	calls, err := os.ReadFile(notes)
 	if os.IsNotExist(err) {
 		return nil

@@ -1,7 +1,6 @@
 package distros
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,9 +32,8 @@ func TestEveryDistroIsDetectedByItsFixtures(t *testing.T) {
 		for version, name := range fixtures(d) {
 			known++
 			t.Run(name, func(t *testing.T) {
-				text, err := os.ReadFile(filepath.Join("testdata", name+".os-release"))
-				require.NoError(t, err, "every version of a distribution has an os-release fixture")
-				got, release, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": string(text)}), "")
+				text := testkit.Content(t, filepath.Join("testdata", name+".os-release"))
+				got, release, err := Detect(hosttest.Root(t, map[string]string{"etc/os-release": text}), "")
 				require.NoError(t, err)
 				assert.Equal(t, d.ID, got.ID)
 				assert.Contains(t, d.OSRelease, release.ID)

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // Reading something other than a regular file neither hangs nor takes unbounded
@@ -69,21 +71,15 @@ func TestTruncateKeepsOtherHardLinks(t *testing.T) {
 	n, err := unix.Getxattr(file, "user.label", value)
 	require.NoError(t, err)
 	assert.Equal(t, "log", string(value[:n]))
-	text, err := os.ReadFile(filepath.Join(i.root, "var/other"))
-	require.NoError(t, err)
-	assert.Equal(t, "text", string(text))
-	list, err := os.ReadDir(filepath.Dir(file))
-	require.NoError(t, err)
-	assert.Len(t, list, 1, "no temporary file remains")
+	assert.Equal(t, "text", testkit.Content(t, filepath.Join(i.root, "var/other")))
+	assert.Len(t, testkit.Names(t, filepath.Dir(file)), 1, "no temporary file remains")
 
 	require.NoError(t, i.Files.Unshare("/var/other")) // it shares its inode with outside
 	shared := stat(t, filepath.Join(i.root, "var/other"))
 	assert.Equal(t, uint64(1), uint64(shared.Nlink))
 	require.NoError(t, i.Files.Unshare("/var/other"))
 	assert.Equal(t, shared.Ino, stat(t, filepath.Join(i.root, "var/other")).Ino, "a second Unshare must do nothing")
-	text, err = os.ReadFile(filepath.Join(i.root, "var/other"))
-	require.NoError(t, err)
-	assert.Equal(t, "text", string(text))
+	assert.Equal(t, "text", testkit.Content(t, filepath.Join(i.root, "var/other")))
 
 	inode := now.Ino
 	require.NoError(t, os.WriteFile(file, []byte("again"), 0))

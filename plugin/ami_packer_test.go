@@ -45,8 +45,7 @@ dd if=part of="$1" bs=1M seek=1 conv=notrunc,sparse status=none
 printf '\353\143\220 GRUB ' | dd of="$1" conv=notrunc status=none`
 	cmd := exec.Command("sh", "-ec", script, "sh", path)
 	cmd.Dir = folder
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, cmd)
 }
 
 // account is AWS for a build.

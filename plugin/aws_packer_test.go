@@ -21,6 +21,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -162,9 +163,8 @@ func TestVerboseBuildPrintsEveryAction(t *testing.T) {
 				d.onMachine(sshtest.New(t), d.remote(), "source_url = \"https://done\"\n"+test.field)
 				cmd := d.command("build", ".")
 				cmd.Env = append(cmd.Env, "PACKER_LOG="+test.log)
-				out, err := cmd.CombinedOutput()
-				require.NoError(t, err, string(out))
-				said := flat(string(out))
+				out := testkit.Output(t, cmd)
+				said := flat(out)
 				assert.Contains(t, said, "Phase: clean")
 				assert.Contains(t, said, "sysctls unchanged 0 ms")
 				assert.Contains(t, said, "install containerd (runs containers)")
@@ -196,8 +196,7 @@ func buildPlugin(t *testing.T, version, prerelease string) string {
 }
 
 func build(t *testing.T, args ...string) {
-	out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, "go", append([]string{"build"}, args...)...)
 }
 
 func compress(t *testing.T, file string) string {
@@ -238,6 +237,5 @@ func TestPluginPassesPackerSDCCheck(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "dev")
 	check := exec.Command(strings.TrimSpace(string(where)), "plugin-check", filepath.Base(plugin))
 	check.Dir = filepath.Dir(plugin)
-	out, err := check.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, check)
 }

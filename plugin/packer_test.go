@@ -216,14 +216,13 @@ func TestBuildPrintsPhasesAndWritesAReport(t *testing.T) {
 	eachBuild(t, func(t *testing.T, d *workstation) {
 		m := sshtest.New(t)
 		d.onMachine(m, d.remote(), `source_url = "https://done"`)
-		out, err := d.command("build", ".").CombinedOutput()
-		require.NoError(t, err, string(out))
-		said := flat(string(out))
+		out := testkit.Output(t, d.command("build", "."))
+		said := flat(out)
 		assert.Contains(t, said, "packages: 1 action, 1.4 s")
 		assert.Contains(t, said, "clean: 2 steps, 1 changed, 24 files (69.0 MB) removed, 1 finding, 35 ms")
 		assert.NotContains(t, said, "sysctls", "unchanged steps must not be printed")
 		assert.Contains(t, said, "provision ok: 3 steps, 2 changed, 3 actions")
-		assert.NotContains(t, string(out), "\x1b", "the plugin must not print colours")
+		assert.NotContains(t, out, "\x1b", "the plugin must not print colours")
 		assert.Equal(t, plan.OK, d.result().Result)
 		assert.Len(t, m.Asked(), 2)
 		d.untouched()
@@ -330,8 +329,7 @@ func TestTwoBuildsCannotShareAReport(t *testing.T) {
 		}
 		own := strings.Replace(two, `"report.json"`, `"report-${source.name}.json"`, 1)
 		require.NoError(t, os.WriteFile(file, []byte(own), 0o600))
-		out, err := d.command("build", ".").CombinedOutput()
-		require.NoError(t, err, string(out))
+		testkit.Output(t, d.command("build", "."))
 		for _, name := range []string{"report-x.json", "report-y.json"} {
 			assert.FileExists(t, filepath.Join(d.folder, name))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -321,13 +322,8 @@ func TestAnotherVersionReplacesTheOld(t *testing.T) {
 	assert.Contains(t, pending(t, h, d, spec), "(the node's agent): 1.34.4 is installed\n")
 	_, err = apply(t, t.Context(), h, d, spec)
 	require.NoError(t, err)
-	var names []string
-	entries, err := os.ReadDir(filepath.Join(h.Root(), "opt/cni/bin"))
-	require.NoError(t, err)
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	assert.Equal(t, []string{"aws-cni", "bridge", "loopback", "tap"}, names, "vlan is removed with its version; files of others stay")
+	assert.Equal(t, []string{"aws-cni", "bridge", "loopback", "tap"}, testkit.Names(t, filepath.Join(h.Root(),
+		"opt/cni/bin")), "vlan is removed with its version; files of others stay")
 	assert.Empty(t, pending(t, h, d, spec))
 }
 

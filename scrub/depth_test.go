@@ -75,9 +75,7 @@ func TestContainersOfAStoppedContainerdAreFindings(t *testing.T) {
 	outcomes := apply(t, h, Spec{Only: []string{"containers"}})
 	targets := show.Each(outcomes[0].Findings, func(f plan.Finding) string { return f.Target })
 	assert.Equal(t, []string{"container k8s.io/abc", "lease k8s.io/l1"}, targets)
-	after, err := os.ReadFile(filepath.Join(root, containerdMeta))
-	require.NoError(t, err)
-	assert.Equal(t, before, after)
+	assert.Equal(t, before, []byte(testkit.Content(t, filepath.Join(root, containerdMeta))))
 }
 
 func TestImagesOfContainerdAreNoFinding(t *testing.T) {
@@ -109,9 +107,7 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 				r.Audited(plan.Look(t.Context(), h, items, nil))
 				assert.Equal(t, plan.Unknown, r.Result)
 				assert.Contains(t, r.Error, rule+": reading containerd's metadata "+containerdMeta+": ")
-				after, err := os.ReadFile(name)
-				require.NoError(t, err)
-				assert.Equal(t, text, after)
+				assert.Equal(t, text, []byte(testkit.Content(t, name)))
 			})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -97,9 +97,7 @@ func noted(t *testing.T, folder string) map[string]string {
 			require.NoError(t, err)
 			note += " -> " + target
 		case d.Type().IsRegular():
-			text, err := os.ReadFile(p)
-			require.NoError(t, err)
-			note += " " + string(text)
+			note += " " + testkit.Content(t, p)
 		}
 		if name := strings.TrimPrefix(p, folder); name != "" {
 			got[name] = note
@@ -154,13 +152,5 @@ func onDisk(t *testing.T, mib int, files map[string]string) (h *host.Host, root 
 
 func shell(t *testing.T, script string) {
 	t.Helper()
-	out, err := exec.Command("sh", "-ec", script).CombinedOutput()
-	require.NoError(t, err, "%s: %s", script, out)
-}
-
-func output(t *testing.T, argv ...string) string {
-	t.Helper()
-	out, err := exec.Command(argv[0], argv[1:]...).Output()
-	require.NoError(t, err, "%v", argv)
-	return string(out)
+	testkit.Run(t, "sh", "-ec", script)
 }

@@ -176,7 +176,7 @@ func TestSubvolumesAreScrubbed(t *testing.T) {
 	require.NoError(t, os.Mkdir(top, 0o755))
 	testkit.Run(t, "mount", "-o", "loop", file, top)
 	t.Cleanup(func() { _ = unix.Unmount(top, unix.MNT_DETACH) }) // gone when the test passes
-	device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", top))
+	device := strings.TrimSpace(testkit.Run(t, "findmnt", "-no", "SOURCE", top))
 	for _, name := range []string{"@home", "@log, with a comma", "@data"} {
 		testkit.Run(t, "btrfs", "subvolume", "create", filepath.Join(top, name))
 		hosttest.Lay(t, filepath.Join(top, name), map[string]string{"admin/.ssh/authorized_keys": "key", "x.log": "log", "folder/y.log": "log"})
@@ -218,7 +218,7 @@ func TestSearchesDoNotEnterForeignMounts(t *testing.T) {
 		mounted(t, filepath.Join(root, at), "--bind", outside)
 	}
 	_, audit := result(t, root, Spec{Only: []string{"secrets-left", "hostname"}})
-	source := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", "--nofsroot", "--target", outside))
+	source := strings.TrimSpace(testkit.Run(t, "findmnt", "-no", "SOURCE", "--nofsroot", "--target", outside))
 	reason := ": a bind mount of " + outside + " on " + source + ", not a partition of the machine: the rule did not read or change anything on this mount; unmount "
 	assert.Equal(t, []string{"finding /etc/m" + reason + "/etc/m, or skip the rule", "finding /home/admin" + reason + "/home/admin, or skip the rule"}, findings(audit))
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -46,9 +47,7 @@ func snapshot(t *testing.T, root string) map[string]string {
 			require.NoError(t, err)
 			got[name] = "-> " + target
 		default:
-			text, err := os.ReadFile(p)
-			require.NoError(t, err)
-			got[name] = string(text)
+			got[name] = testkit.Content(t, p)
 		}
 		return nil
 	}))

@@ -71,9 +71,7 @@ func TestWipingOverwritesRemovedFiles(t *testing.T) {
 			}
 			require.NoError(t, h.Close())
 			testkit.Run(t, "umount", root)
-			raw, err := os.ReadFile(file)
-			require.NoError(t, err)
-			left := bytes.Count(raw, []byte(canary))
+			left := bytes.Count([]byte(testkit.Content(t, file)), []byte(canary))
 			t.Logf("the canary is left %d times", left)
 			assert.Equal(t, !wipes, left > 0)
 		})
@@ -114,7 +112,7 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 			require.NoError(t, os.Mkdir(root, 0o755))
 			testkit.Run(t, "mount", "-o", "loop,"+options, file, root)
 			t.Cleanup(func() { testkit.Run(t, "umount", "--recursive", root) })
-			device := strings.TrimSpace(output(t, "findmnt", "-no", "SOURCE", root))
+			device := strings.TrimSpace(testkit.Run(t, "findmnt", "-no", "SOURCE", root))
 			for _, at := range []string{"home", "var", "var/log"} {
 				testkit.Run(t, "btrfs", "subvolume", "create", filepath.Join(root, "@"+filepath.Base(at)))
 				require.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))

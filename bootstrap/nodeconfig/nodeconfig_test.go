@@ -7,20 +7,19 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"os"
 	"regexp"
 	"testing"
 
 	"github.com/spf13/afero"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func read(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	require.NoError(t, err)
-	return data
+	return []byte(testkit.Content(t, "testdata/"+name))
 }
 
 func parse(t testing.TB, text []byte) *NodeConfig {

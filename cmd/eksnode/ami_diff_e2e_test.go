@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -36,13 +35,12 @@ func packagedDisk(t *testing.T) string {
 func upgradedDisk(t *testing.T, disk string) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "new.raw")
-	out, err := exec.Command("unshare", "-m", "sh", "-ec", `cp --sparse=always "$1" "$2"; mount -o loop,offset=1048576 "$2" /mnt; cd /mnt
+	testkit.Run(t, "unshare", "-m", "sh", "-ec", `cp --sparse=always "$1" "$2"; mount -o loop,offset=1048576 "$2" /mnt; cd /mnt
 printf two >usr/bin/containerd; echo PermitRootLogin no >>etc/ssh/sshd_config; rm -r etc/old var/lib/dpkg/info/old.list; mkdir -p opt/tree/deep; touch opt/tree/deep/file
 printf x >"$(printf 'opt/\033[31mred\n')"; chmod 600 opt/file
 sed -i 's/^Version: 1.7.1/Version: 1.7.2/; /^Package: old/,$d' var/lib/dpkg/status; printf 'Package: runc\nStatus: install ok installed\nVersion: 1.2\n' >>var/lib/dpkg/status
 printf '/usr/bin/runc\n' >var/lib/dpkg/info/runc.list; touch usr/bin/runc
-cd /; umount /mnt`, "sh", disk, copied).CombinedOutput()
-	require.NoError(t, err, string(out))
+cd /; umount /mnt`, "sh", disk, copied)
 	return copied
 }
 

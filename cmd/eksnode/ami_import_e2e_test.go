@@ -66,8 +66,7 @@ func shell(t *testing.T, folder, script string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = folder
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, cmd)
 }
 
 func eksnodeProcess(args ...string) (cmd *exec.Cmd, out, errOut *bytes.Buffer) {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -175,9 +176,7 @@ func approvals(t *testing.T) []aws.Scenario {
 		}
 	}
 	passed := statement(plan.Clean)
-	signed, err := os.ReadFile(passed)
-	require.NoError(t, err)
-	sum := fmt.Sprintf("sha256:%x", sha256.Sum256(signed))
+	sum := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(testkit.Content(t, passed))))
 	one := aws.Scenario{
 		Begin: aged, Refused: run(approve(statement(plan.Findings))),
 		State: func(w *aws.World) string {

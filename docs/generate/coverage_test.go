@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -30,9 +31,7 @@ func TestCoverageHasEveryStepOfOtherCleaners(t *testing.T) {
 		"virt-sysprep": "virt-sysprep", "EC2 Image Builder": "ec2-image-builder", "image-builder": "image-builder",
 	} {
 		t.Run(from, func(t *testing.T) {
-			text, err := os.ReadFile("testdata/" + list + ".txt")
-			require.NoError(t, err)
-			want := strings.Split(strings.TrimSpace(string(text)), "\n")
+			want := strings.Split(strings.TrimSpace(testkit.Content(t, "testdata/"+list+".txt")), "\n")
 			slices.Sort(want)
 			assert.Equal(t, slices.Compact(want), itemsOf(t, from))
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
@@ -35,9 +36,8 @@ func TestPages(t *testing.T) {
 
 func committedPagesAreWhatTheCodeSays(t *testing.T, generated map[string]string) {
 	for name, want := range generated {
-		have, err := os.ReadFile(filepath.Join(root, name))
-		require.NoError(t, err, "run `make generate`")
-		assert.Empty(t, difference(want, string(have)), "%s differs from the code; run `make generate`", name)
+		have := testkit.Content(t, filepath.Join(root, name))
+		assert.Empty(t, difference(want, have), "%s differs from the code; run `make generate`", name)
 	}
 	old, err := stale(root, generated)
 	require.NoError(t, err)
@@ -171,7 +171,6 @@ func TestPagesSayWhetherThereIsARelease(t *testing.T) {
 func TestTheCommittedSchemaIsWhatTheReportSays(t *testing.T) {
 	want, err := reportSchema(root)
 	require.NoError(t, err)
-	have, err := os.ReadFile(filepath.Join(root, schemaFile))
-	require.NoError(t, err, "run `make generate`")
-	assert.Empty(t, difference(string(want), string(have)), "%s has drifted from the code; run `make generate`", schemaFile)
+	have := testkit.Content(t, filepath.Join(root, schemaFile))
+	assert.Empty(t, difference(string(want), have), "%s has drifted from the code; run `make generate`", schemaFile)
 }

@@ -19,6 +19,7 @@ import (
 
 	eksnode "github.com/eksnode/packer-plugin-eksnode"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
@@ -35,6 +36,8 @@ const (
 	kubelet = `run_kubelet "$@"`
 	// container runs a container with a network by a CNI plugin.
 	container = `run_container /bin/busybox echo works`
+	// abroad is a container that sends through the node.
+	abroad = `outside; run_container /bin/busybox ping -c 1 -W 2 198.51.100.2`
 )
 
 // breaks are settings: the rule that finds each in files, what makes it in the test's
@@ -100,8 +103,12 @@ var breaks = []struct {
 	},
 	{
 		"new-interfaces-forward", map[string]string{"etc/sysctl.d/99-cis.conf": "net.ipv4.ip_forward = 1\nnet.ipv4.conf.default.forwarding = 0\n"},
-		`sysctl -qw net.ipv4.conf.default.forwarding=0`, `outside; run_container /bin/busybox ping -c 1 -W 2 198.51.100.2`,
-		"100% packet loss", "",
+		`sysctl -qw net.ipv4.conf.default.forwarding=0`, abroad, "100% packet loss", "",
+	},
+	{
+		"host-firewall", map[string]string{"etc/iptables/rules.v4": "*filter\n-A FORWARD -j DROP\nCOMMIT\n",
+			"etc/systemd/system/multi-user.target.wants/netfilter-persistent.service": "-> /x"},
+		`iptables -A FORWARD -j DROP`, abroad, "100% packet loss", "",
 	},
 }
 
@@ -117,7 +124,7 @@ func dropIn(unit, line string) map[string]string {
 }
 
 func TestBreakersBreakRealPrograms(t *testing.T) {
-	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static", "iproute2", "procps", "util-linux"))
+	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static", "iproute2", "iptables", "procps", "util-linux"))
 	programs := t.TempDir()
 	for name, unpack := range map[string]string{
 		tools.NameContainerd: `tar -xzf "$1" -C "$2"`, tools.NameCNIPlugins: `mkdir "$2/cni"; tar -xzf "$1" -C "$2/cni"`,
@@ -125,8 +132,7 @@ func TestBreakersBreakRealPrograms(t *testing.T) {
 	} {
 		path, err := tools.Build(t.Context(), name, "", runtime.GOARCH, t.Output())
 		require.NoError(t, err)
-		out, err := exec.Command("sh", "-euc", `mkdir -p "$2/bin"; `+unpack, "sh", path, programs).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		testkit.Run(t, "sh", "-euc", `mkdir -p "$2/bin"; `+unpack, "sh", path, programs)
 	}
 	for _, b := range breaks {
 		t.Run(b.rule, func(t *testing.T) {

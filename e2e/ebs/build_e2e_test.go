@@ -211,8 +211,7 @@ func goBuild(t *testing.T, args ...string) {
 	command := exec.CommandContext(t.Context(), "go", append([]string{"build"}, args...)...)
 	command.Dir = repository
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := command.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, command)
 }
 
 // pack compresses a file; the archive is next to it.

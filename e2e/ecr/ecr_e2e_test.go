@@ -35,6 +35,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset/supply"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -173,9 +174,8 @@ func TestPullImageFromECR(t *testing.T) {
 	t.Run("eksnode lock", func(t *testing.T) {
 		w := world(t)
 		file := filepath.Join(t.TempDir(), "eksnode.lock.json")
-		out, err := exec.CommandContext(t.Context(), os.Getenv(eksnodeProgram), "lock", "--file", file, "--images", tagged).CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		assert.Contains(t, string(out), "image "+tagged+", "+digest)
+		out := testkit.Run(t, os.Getenv(eksnodeProgram), "lock", "--file", file, "--images", tagged)
+		assert.Contains(t, out, "image "+tagged+", "+digest)
 		assert.Equal(t, 1, w.Count()["ecr:GetAuthorizationToken"])
 	})
 }

@@ -30,7 +30,7 @@ func release(t *testing.T) (folder, archive, digest string) {
 	folder, archive = t.TempDir(), "eksnode_v"+releaseVersion+"_linux_"+runtime.GOARCH+".tar.gz"
 	program := lab.Eksnode(t)
 	testkit.Run(t, "tar", "-czf", filepath.Join(folder, archive), "-C", filepath.Dir(program), filepath.Base(program))
-	return folder, archive, manifest.Sum([]byte(lab.Content(t, filepath.Join(folder, archive))))
+	return folder, archive, manifest.Sum([]byte(testkit.Content(t, filepath.Join(folder, archive))))
 }
 
 // awsNotes is an aws command that records its arguments.

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
@@ -83,7 +82,7 @@ func TestInvalidDocumentsAreRefused(t *testing.T) {
 			{"    allowedPattern: ^/[A", "    displayType: ^/[A"},
 		},
 	} {
-		text := lab.Content(t, file)
+		text := testkit.Content(t, file)
 		require.NoError(t, parse[file](text))
 		for _, change := range changes {
 			require.Contains(t, text, change[0])

@@ -18,6 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // limit bounds the test, so that a hang becomes a failure with a log.
@@ -36,7 +37,7 @@ func TestImageBuilderComponentBuildsImage(t *testing.T) {
 		"Options": "--source-url " + server.URL() + " --allow-http",
 	}
 	component := func(values map[string]string) Component {
-		c, err := ParseComponent([]byte(lab.Content(t, componentFile)), values)
+		c, err := ParseComponent([]byte(testkit.Content(t, componentFile)), values)
 		require.NoError(t, err)
 		return c
 	}

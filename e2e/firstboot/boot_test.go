@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // TestFirstBoot boots instances from one image, each with other user data.
@@ -292,10 +292,9 @@ func (w *world) cluster(name, port string) *cluster {
 	t := w.t
 	t.Helper()
 	certificate, key := filepath.Join(t.TempDir(), "crt"), filepath.Join(t.TempDir(), "key")
-	out, err := exec.CommandContext(w.Ctx, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-		"-subj", "/CN="+name, "-addext", "subjectAltName=IP:"+w.HostAddress(), "-keyout", key, "-out", certificate).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	c := &cluster{name: name, endpoint: "https://" + w.Port(port), ca: []byte(lab.Content(t, certificate)), asked: map[string]bool{}}
+	testkit.Run(t, "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+		"-subj", "/CN="+name, "-addext", "subjectAltName=IP:"+w.HostAddress(), "-keyout", key, "-out", certificate)
+	c := &cluster{name: name, endpoint: "https://" + w.Port(port), ca: []byte(testkit.Content(t, certificate)), asked: map[string]bool{}}
 	listener, err := w.Listen(w.Ctx, "tcp", w.Port(port))
 	require.NoError(t, err)
 	server := &http.Server{Handler: c}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -66,8 +67,7 @@ func audit(t *testing.T) string {
 	raw := *file
 	if filepath.Ext(raw) != ".raw" {
 		raw = filepath.Join(t.TempDir(), "image.raw")
-		out, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-O", "raw", *file, raw).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		testkit.Run(t, "qemu-img", "convert", "-O", "raw", *file, raw)
 	}
 	found, code := lab.Disk(raw).Sh(t, false, `! grep -rlF -e "$1" "$ROOT"`, lab.Builder)
 	assert.Zero(t, code, "files name the builder's key:\n%s", found)

@@ -26,6 +26,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -78,8 +79,7 @@ func startCluster(t *testing.T, l *lab.Lab, n byte, name string, programs map[st
 	require.NoError(t, os.WriteFile(c.path("kubeadm.yaml"), []byte(config), 0o600))
 	for _, phase := range [][]string{{"certs", "all"}, {"kubeconfig", "all", "--kubeconfig-dir=" + c.folder}} {
 		args := append([]string{"init", "phase", "--config=" + c.path("kubeadm.yaml")}, phase...)
-		out, err := l.Command(l.Ctx, programs[tools.NameKubeadm], args...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		testkit.Output(t, l.Command(l.Ctx, programs[tools.NameKubeadm], args...))
 	}
 	require.NoError(t, l.AddAddress(l.Ctx, c.address))
 	listener, err := l.Listen(l.Ctx, "tcp", "127.0.0.1:0")

@@ -135,8 +135,7 @@ func (w *world) runtimeFiles() []lab.File {
 	path := filepath.Join(w.t.TempDir(), "user")
 	compile := exec.CommandContext(w.Ctx, "gcc", "-static", "-x", "c", "-o", path, "-")
 	compile.Stdin = strings.NewReader(tellsUser)
-	out, err := compile.CombinedOutput()
-	require.NoError(w.t, err, "%s", out)
+	testkit.Output(w.t, compile)
 	content := testkit.Content(w.t, path)
 	user := lab.Program("bin/user", []byte(content))
 	user.Mode = 0o4755

@@ -22,6 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 var (
@@ -107,6 +108,5 @@ func (w *world) buildImage(name, to string) {
 	default:
 		w.t.Fatalf("-from %s: must be publishers or lab", *from)
 	}
-	out, err := build.CombinedOutput()
-	require.NoError(w.t, err, "%s", out)
+	testkit.Output(w.t, build)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // launcher starts the instances of an account in the lab, for cluster B.
@@ -47,9 +48,8 @@ func (w *world) takesTheRoad(a *account, image *aws.Image) {
 		return a.Starts(image.ID)
 	}
 	a.Allowed = aws.AllowedImages{State: "enabled", Criteria: aws.WithWatermarks(aws.Account + ":eksnode/audited")}
-	out, err := exec.CommandContext(w.Ctx, "sh", "-ec", `cd "$0"; openssl genpkey -quiet -algorithm ed25519 -out key.pem
-openssl pkey -in key.pem -pubout -out key.pub`, folder).CombinedOutput()
-	require.NoError(w.t, err, "%s", out)
+	testkit.Run(w.t, "sh", "-ec", `cd "$0"; openssl genpkey -quiet -algorithm ed25519 -out key.pem
+openssl pkey -in key.pem -pubout -out key.pub`, folder)
 	statement := filepath.Join(folder, "node.intoto.jsonl")
 	checked := []string{"--statement", statement, "--key", filepath.Join(folder, "key.pub")}
 

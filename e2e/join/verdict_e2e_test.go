@@ -3,7 +3,6 @@
 package join_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // Results of an instance.
@@ -103,8 +103,7 @@ func snapshot(t *testing.T, i *instance, to string) { copyDisk(t, i.Disk(), to) 
 
 func copyDisk(t *testing.T, from, to string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", "--reflink=auto", from, to).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "cp", "--sparse=always", "--reflink=auto", from, to)
 }
 
 // After each fault the audit passes a clean image or refuses it, and the

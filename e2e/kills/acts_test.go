@@ -5,7 +5,6 @@ package kills_test
 import (
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,6 +28,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
@@ -238,8 +238,7 @@ func (w *world) serve(t *testing.T) {
 		write(t, filepath.Join(folder, name), "#!/bin/sh\n"+script+long, 0o755)
 	}
 	plugins := filepath.Join(folder, "cni.tgz")
-	out, err := exec.Command("tar", "-C", filepath.Join(folder, "cni"), "-czf", plugins, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "tar", "-C", filepath.Join(folder, "cni"), "-czf", plugins, ".")
 	require.NoError(t, mirror.Lay(w.Ctx, filepath.Join(folder, "mirror"),
 		mirror.Kubelet(kubernetes, runtime.GOARCH, filepath.Join(folder, "kubelet")),
 		mirror.CredentialProvider(provider, runtime.GOARCH, filepath.Join(folder, "provider")),
@@ -285,16 +284,16 @@ func (n *node) look(from *start) lab.Tree {
 			return n.meant(path, end, counts)
 		}
 		if _, err := os.Lstat(filepath.Join(n.upper(), name)); err == nil {
-			return sum(n.t, path)
+			return testkit.Sum(n.t, path)
 		}
 		known, ok := from.sums.Load(name)
 		if !ok {
-			known = sum(n.t, path)
+			known = testkit.Sum(n.t, path)
 			from.sums.Store(name, known)
 		}
 		return known.(string)
 	})
-	s.Note(n.t, fmt.Sprintf("/proc/%d/root/run", n.leader), "/run", free.MatchString, func(_, path string) string { return sum(n.t, path) })
+	s.Note(n.t, fmt.Sprintf("/proc/%d/root/run", n.leader), "/run", free.MatchString, func(_, path string) string { return testkit.Sum(n.t, path) })
 	for line := range strings.Lines(n.sh("findmnt --noheadings --raw --output TARGET,FSTYPE; systemctl list-units --plain --no-legend --full")) {
 		f := strings.Fields(line)
 		if strings.Contains(line, "run-credentials-") || strings.Contains(line, "/run/credentials/") {
@@ -330,23 +329,11 @@ func (n *node) meaning(name string) (end string, counts func(part string) bool) 
 
 func (n *node) meant(path, end string, counts func(part string) bool) string {
 	n.t.Helper()
-	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(lab.Content(n.t, path)), end), func(part string) bool { return !counts(part) })
+	parts := slices.DeleteFunc(strings.Split(strings.TrimSpace(testkit.Content(n.t, path)), end), func(part string) bool { return !counts(part) })
 	slices.Sort(parts)
 	all := strings.Join(slices.Compact(parts), ",")
 	if len(all) > 4096 {
 		return fmt.Sprintf("%x", sha256.Sum256([]byte(all)))
 	}
 	return all
-}
-
-// sum returns the checksum of a file's content.
-func sum(t *testing.T, p string) string {
-	t.Helper()
-	f, err := os.Open(p)
-	require.NoError(t, err)
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	require.NoError(t, err)
-	return fmt.Sprintf("%x", h.Sum(nil))
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -163,9 +164,7 @@ func (n *node) job(args ...string) *job {
 
 // said returns the output so far.
 func (j *job) said() string {
-	text, err := os.ReadFile(j.out)
-	require.NoError(j.t, err)
-	return string(text)
+	return testkit.Content(j.t, j.out)
 }
 
 // killAll kills the command and all its child processes at once.

@@ -180,18 +180,17 @@ func Busybox(t *testing.T, names ...string) []File {
 	return files
 }
 
-// Guide returns the newest content of the SCAP Security Guide for Debian 13, from Debian's
-// package.
-func Guide(t *testing.T) string {
+// Guide returns the newest content of the SCAP Security Guide for a product, such as debian13,
+// from Debian's packages.
+func Guide(t *testing.T, product string) string {
 	t.Helper()
 	newest, err := base.Debian{Suite: "unstable"}.Plain(t.Context(), []string{"ca-certificates"}, nil,
-		[]string{"ssg-debian"},
-		nil, t.Output())
+		[]string{"ssg-debian", "ssg-debderived", "ssg-nondebian"}, nil, t.Output())
 	require.NoError(t, err)
-	packages := testkit.Glob(t, filepath.Join(newest, base.OfferedFolder, "ssg-debian_*.deb"))
-	require.Len(t, packages, 1)
 	folder := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), "dpkg-deb", "--extract", packages[0], folder).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return filepath.Join(folder, "usr/share/xml/scap/ssg/content/ssg-debian13-ds.xml")
+	file := "./usr/share/xml/scap/ssg/content/ssg-" + product + "-ds.xml"
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `cd "$0"; for package in "$2"/ssg-*.deb; do
+dpkg-deb --fsys-tarfile "$package" | tar -x "$1"; done`, folder, file, filepath.Join(newest, base.OfferedFolder)).CombinedOutput()
+	require.FileExists(t, filepath.Join(folder, file), "%s%v", out, err)
+	return filepath.Join(folder, file)
 }

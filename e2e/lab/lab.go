@@ -31,8 +31,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
@@ -121,22 +123,16 @@ func Built(t *testing.T, target string) string {
 	t.Helper()
 	root, err := filepath.Abs(".")
 	require.NoError(t, err)
-	for !exists(filepath.Join(root, "go.mod")) {
+	for !base.Exists(filepath.Join(root, "go.mod")) {
 		require.NotEqual(t, "/", root, "the test runs outside of the module")
 		root = filepath.Dir(root)
 	}
 	if _, done := made.Load(target); !done {
 		// The lock excludes tests of other packages that run at the same time.
-		out, err := exec.CommandContext(t.Context(), "flock", root, "make", "--silent", "-C", root, target).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		testkit.Run(t, "flock", root, "make", "--silent", "-C", root, target)
 		made.Store(target, true)
 	}
 	return filepath.Join(root, target)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // Eksnode returns the path of the command in its released form.
@@ -326,14 +322,6 @@ func (now Tree) Note(t *testing.T, folder, prefix string, skip func(name string)
 		now[name] = note + attributes(t, path)
 		return nil
 	}))
-}
-
-// Content returns the content of a file.
-func Content(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return string(text)
 }
 
 func attributes(t *testing.T, path string) string {

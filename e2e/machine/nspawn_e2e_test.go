@@ -18,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // limit bounds each test.
@@ -41,8 +42,7 @@ func TestNspawnMachineHasNoRouteOutside(t *testing.T) {
 // TestKilledHarnessLeavesNothingRunning sends SIGKILL to the boot command.
 func TestKilledHarnessLeavesNothingRunning(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "boot")
-	out, err := exec.Command("go", "build", "-o", binary, "./boot").CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, "go", "build", "-o", binary, "./boot")
 	victim := exec.Command(binary)
 	victim.Stderr = t.Output()
 	stdout, err := victim.StdoutPipe()
@@ -94,9 +94,7 @@ func alive(pids []int) []int {
 func assertNothingLeft(t *testing.T, lab string) {
 	t.Helper()
 	assert.NoDirExists(t, lab)
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	require.NoError(t, err)
-	assert.NotContains(t, string(mounts), lab)
+	assert.NotContains(t, testkit.Content(t, "/proc/self/mounts"), lab)
 	loops, err := exec.Command("losetup", "--list", "--noheadings").Output()
 	require.NoError(t, err)
 	assert.NotContains(t, string(loops), lab)
@@ -141,25 +139,21 @@ func TestAHostileDiskDoesNotStopTheKernel(t *testing.T) {
 	l := lab.Open(t, limit, machine.QEMU)
 	folder := t.TempDir()
 	for name, command := range map[string]string{"clean.raw": "ssv mount_opts errors=panic", "dirty.raw": "feature needs_recovery"} {
-		out, err := exec.CommandContext(l.Ctx, "sh", "-euc", hostileDisk, "sh", filepath.Join(folder, name), command).CombinedOutput()
-		require.NoError(t, err, string(out))
+		testkit.Run(t, "sh", "-euc", hostileDisk, "sh", filepath.Join(folder, name), command)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "init"), []byte(auditsHostileDisks), 0o755))
 	modules, err := filepath.Glob(filepath.Join(l.Root, "lib/modules/*/kernel/drivers/block/loop.ko*"))
 	require.NoError(t, err)
 	require.Len(t, modules, 1)
-	out, err := exec.CommandContext(l.Ctx, "sh", "-euc", `case $1 in *.xz) xz --decompress --stdout "$1";; *) cat "$1";; esac > "$2"`,
-		"sh", modules[0], filepath.Join(folder, "loop.ko")).CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, "sh", "-euc", `case $1 in *.xz) xz --decompress --stdout "$1";; *) cat "$1";; esac > "$2"`,
+		"sh", modules[0], filepath.Join(folder, "loop.ko"))
 	for _, file := range []string{lab.Eksnode(t), "/bin/busybox"} {
-		out, err := exec.CommandContext(l.Ctx, "cp", file, folder).CombinedOutput()
-		require.NoError(t, err, string(out))
+		testkit.Run(t, "cp", file, folder)
 	}
 	initrd := filepath.Join(t.TempDir(), "initrd")
 	pack := exec.CommandContext(l.Ctx, "sh", "-euc", `find . | /bin/busybox cpio -o -H newc > "$1"`, "sh", initrd)
 	pack.Dir = folder
-	out, err = pack.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, pack)
 
 	kernel, err := filepath.EvalSymlinks(filepath.Join(l.Root, "vmlinuz"))
 	require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -161,9 +162,7 @@ func testManifest(t *testing.T, b *bench, n *node) {
 	for _, asset := range b.assets.Assets {
 		place, err := mirror.Place(asset.URL)
 		require.NoError(t, err)
-		served, err := os.ReadFile(filepath.Join(b.assets.Folder, place))
-		require.NoError(t, err)
-		sum := sha256.Sum256(served)
+		sum := sha256.Sum256([]byte(testkit.Content(t, filepath.Join(b.assets.Folder, place))))
 		text, err := json.Marshal(m.Assets)
 		require.NoError(t, err)
 		assert.Contains(t, string(text), hex.EncodeToString(sum[:]), place)

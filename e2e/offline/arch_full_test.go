@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // TestOfflineRootOnArch compares an offline root with a booted machine, with pacman.
@@ -16,7 +17,6 @@ func TestOfflineRootOnArch(t *testing.T) {
 	arch, ok := shape.All()["arch"]
 	require.True(t, ok)
 	b := openOn(t, lab.System{Shape: &arch})
-	out, err := b.provision(t).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Output(t, b.provision(t))
 	b.equal(t)
 }

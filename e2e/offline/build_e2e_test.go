@@ -4,11 +4,9 @@ package offline_test
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -47,7 +45,7 @@ func build(t *testing.T, system lab.System) {
 	folder := t.TempDir()
 	base, made := filepath.Join(folder, "base.raw"), filepath.Join(folder, "node.raw")
 	require.NoError(t, machine.MakeDisk(b.Ctx, b.Root, base))
-	before := sum(t, base)
+	before := testkit.Sum(t, base)
 	run := func(more ...string) (string, int) {
 		t.Helper()
 		cmd := b.Resolving(append(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache")}, b.options...), more...))
@@ -66,31 +64,17 @@ func build(t *testing.T, system lab.System) {
 	require.Zero(t, code, said)
 	t.Log(said)
 	t.Logf("built in %v", time.Since(began))
-	assert.Equal(t, before, sum(t, base), "the base image")
-	out, err := exec.CommandContext(b.Ctx, "sfdisk", "--verify", made).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	assert.Equal(t, before, testkit.Sum(t, base), "the base image")
+	testkit.Run(t, "sfdisk", "--verify", made)
 
 	var report struct{ Provision, Scrub plan.Report }
 	require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, filepath.Join(folder, "report.json"))), &report))
 	assert.Equal(t, plan.OK, report.Scrub.Result)
 
-	out, err = exec.CommandContext(b.Ctx, lab.Eksnode(t), "audit", "--disk", made).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, lab.Eksnode(t), "audit", "--disk", made)
 	n := b.Start(t, machine.Config{Image: made, InstanceID: "i-offline", ReadyWithin: 2 * time.Minute})
 	assert.Equal(t, "Kubernetes v"+lab.Kubelet, n.Sh(t, "kubelet --version"))
 	assert.Empty(t, testkit.Glob(t, filepath.Join(folder, ".eksnode*")))
-}
-
-// sum is the SHA-256 of a disk, which may be larger than the memory.
-func sum(t *testing.T, path string) []byte {
-	t.Helper()
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	hash := sha256.New()
-	_, err = io.Copy(hash, f)
-	require.NoError(t, err)
-	return hash.Sum(nil)
 }
 
 // faults kills a build, and starts builds that are refused. Nothing stays.
@@ -114,13 +98,7 @@ func faults(t *testing.T, b *bench, run func(...string) (string, int), base, mad
 			}
 			return err
 		}))
-		left, err := os.ReadDir(folder)
-		require.NoError(t, err)
-		var names []string
-		for _, e := range left {
-			names = append(names, e.Name())
-		}
-		assert.Equal(t, []string{"base.raw", "cache"}, names)
+		assert.Equal(t, []string{"base.raw", "cache"}, testkit.Names(t, folder))
 	})
 	t.Run("package mirror away", func(t *testing.T) { // in the network of this machine
 		out, err := exec.CommandContext(b.Ctx, lab.Eksnode(t), append([]string{

@@ -3,7 +3,6 @@
 package offline_test
 
 import (
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	systems "github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // buildah builds the example, and the audit of its image finds nothing.
@@ -33,20 +33,17 @@ func TestContainerfile(t *testing.T) {
 		return name, buildah("mount", name)
 	}
 	base, root := mounted("scratch")
-	out, err := exec.CommandContext(b.Ctx, "cp", "--archive", b.Root+"/.", root).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "cp", "--archive", b.Root+"/.", root)
 	buildah("commit", "--quiet", base, "localhost/base")
 
 	folder := t.TempDir()
-	out, err = exec.CommandContext(b.Ctx, "cp", "../../examples/containerfile/Containerfile", lab.Eksnode(t), folder).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "cp", "../../examples/containerfile/Containerfile", lab.Eksnode(t), folder)
 	t.Log(buildah("build", "--isolation", "chroot", "--network", "host", "--layers=false", "--tag", "localhost/node",
 		"--build-arg", "BASE=localhost/base", "--build-arg", "KUBERNETES_VERSION="+lab.Kubelet,
 		"--build-arg", "OPTIONS="+strings.Join(b.options[2:], " "), folder))
 	_, root = mounted("localhost/node")
 	for _, args := range [][]string{{"scrub", "--yes"}, {"audit"}} {
-		out, err = exec.CommandContext(b.Ctx, lab.Eksnode(t), append(args, "--root", root)...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		testkit.Run(t, lab.Eksnode(t), append(args, "--root", root)...)
 	}
 	assert.FileExists(t, filepath.Join(root, "etc/eks/bootstrap.sh"))
 }

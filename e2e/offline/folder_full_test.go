@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // TestBuildOfAFolder makes a disk of the folder with the base system, with GRUB of that
@@ -20,13 +21,11 @@ import (
 func TestBuildOfAFolder(t *testing.T) {
 	b := open(t)
 	require.NoError(t, base.Install(b.Ctx, t.Output(), machine.Packages(machine.QEMU)...))
-	out, err := b.provision(t, "--packages", "grub-efi-amd64-bin").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Output(t, b.provision(t, "--packages", "grub-efi-amd64-bin"))
 	made := filepath.Join(t.TempDir(), "node.raw")
 	argv := append([]string{lab.Eksnode(t), "build", "--base", b.root, "-o", made, "--root-file-system", "xfs"},
 		b.options...)
-	out, err = b.Resolving(argv).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Output(t, b.Resolving(argv))
 	for _, uefi := range []bool{false, true} {
 		n := b.Start(t, machine.Config{Kind: machine.QEMU, Image: made, UEFI: uefi, InstanceID: fmt.Sprint("i-uefi-", uefi)})
 		assert.Equal(t, "Kubernetes v"+lab.Kubelet, n.Sh(t, "kubelet --version"))

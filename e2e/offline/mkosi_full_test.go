@@ -4,7 +4,6 @@ package offline_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	systems "github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // mkosi of Debian's newest suite builds the example, and the audit of its root finds nothing.
@@ -24,9 +24,8 @@ func TestMkosi(t *testing.T) {
 		t.Output())
 	require.NoError(t, err)
 	folder := filepath.Join(t.TempDir(), "mkosi")
-	out, err := exec.CommandContext(b.Ctx, "sh", "-ec", `cp -r ../../examples/mkosi "$0"; cp "$1" "$0"`, folder,
-		lab.Eksnode(t)).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "sh", "-ec", `cp -r ../../examples/mkosi "$0"; cp "$1" "$0"`, folder,
+		lab.Eksnode(t))
 	for _, file := range []string{"skeleton/etc/apt/sources.list.d/trixie", "sandbox/etc/apt/sources.list.d/mkosi"} {
 		name := filepath.Join(folder, "mkosi."+file+".sources")
 		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
@@ -34,7 +33,7 @@ func TestMkosi(t *testing.T) {
 			"\nSuites: trixie\nComponents: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n"), 0o644))
 	}
 	// mkosi makes namespaces, which Linux forbids in a chroot.
-	out, err = b.Resolving([]string{"sh", "-ec", `
+	out := testkit.Output(t, b.Resolving([]string{"sh", "-ec", `
 mount --bind "$0" "$0"; cd "$0"
 mount -t proc proc proc; mount --rbind /dev dev; mount --rbind /sys sys
 mount -t tmpfs tmpfs run; mount -t tmpfs tmpfs mnt; mkdir mnt/src mnt/old
@@ -43,11 +42,9 @@ mount --bind /etc/resolv.conf etc/resolv.conf
 shift 2
 pivot_root . mnt/old; cd /mnt/src; umount --lazy /mnt/old
 exec env --unset=TMPDIR mkosi "$@"`, tools, folder, t.TempDir(), "--environment", "KUBERNETES_VERSION=" + lab.Kubelet,
-		"--environment", `"OPTIONS=` + strings.Join(b.options[2:], " ") + `"`}).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+		"--environment", `"OPTIONS=` + strings.Join(b.options[2:], " ") + `"`}))
 	t.Logf("%s", out)
 	b.root = filepath.Join(folder, "node")
-	said, code := b.eksnode(t, "audit")
-	require.Zero(t, code, said)
+	b.must(t, "audit")
 	assert.FileExists(t, filepath.Join(b.root, "etc/eks/bootstrap.sh"))
 }

@@ -43,9 +43,7 @@ func openOn(t *testing.T, system lab.System) *bench {
 	t.Helper()
 	b := &bench{Lab: lab.Open(t, 40*time.Minute, machine.Nspawn)}
 	b.Use(t, system)
-	b.root = filepath.Join(t.TempDir(), "root")
-	out, err := exec.CommandContext(b.Ctx, "cp", "--archive", b.Root, b.root).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	b.root = b.copied(t, b.Root)
 	server := b.ServeMirror(t, b.Port("8080"), lab.Assets(t).Folder, mirror.Options{})
 	b.options = []string{"--kubernetes-version", lab.Kubelet, "--source-url", server.URL(), "--allow-http"}
 	return b
@@ -65,6 +63,13 @@ func (b *bench) eksnode(t *testing.T, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
+// must runs the command on the root, which must succeed.
+func (b *bench) must(t *testing.T, args ...string) {
+	t.Helper()
+	said, code := b.eksnode(t, args...)
+	require.Zero(t, code, said)
+}
+
 // TestOfflineRoot makes an audited image of a folder, without a machine, and compares it
 // with the same provision of a booted machine.
 func TestOfflineRoot(t *testing.T) {
@@ -74,12 +79,10 @@ func TestOfflineRoot(t *testing.T) {
 	} {
 		t.Run("killed after "+k.after+" "+k.program, func(t *testing.T) { b.killed(t, k.after, k.program) })
 	}
-	out, err := b.provision(t).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Output(t, b.provision(t))
 	t.Run("the booted machine is equal", b.equal)
-	out, err = b.provision(t).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	assert.Contains(t, string(out), "DONE: 0 of ")
+	out := testkit.Output(t, b.provision(t))
+	assert.Contains(t, out, "DONE: 0 of ")
 
 	resolver, err := os.Readlink(filepath.Join(b.root, "etc/resolv.conf"))
 	require.NoError(t, err)
@@ -90,10 +93,8 @@ func TestOfflineRoot(t *testing.T) {
 
 	t.Run("a chroot", b.chroot)
 
-	said, code := b.eksnode(t, "scrub", "--yes")
-	require.Zero(t, code, said)
-	said, code = b.eksnode(t, "audit")
-	require.Zero(t, code, said)
+	b.must(t, "scrub", "--yes")
+	b.must(t, "audit")
 }
 
 // killed kills a provision after an item, when a program runs, unless it is empty.
@@ -135,18 +136,28 @@ func (b *bench) killed(t *testing.T, item, program string) {
 // chroot provisions a second copy of the base system in a chroot, as container builds and
 // scripts of image tools do. The image is that of the sandbox.
 func (b *bench) chroot(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "root")
-	out, err := exec.CommandContext(b.Ctx, "cp", "--archive", b.Root, root).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	argv := append([]string{"--mount", "--propagation", "private", "sh", "-ec", `
-cd "$0"; cp "$1" eksnode; shift
-mount -t proc proc proc; mount --rbind /dev dev; mount -t tmpfs tmpfs run
-mkdir -p run/systemd/resolve; cp "$1" run/systemd/resolve/stub-resolv.conf; shift
-exec chroot . /eksnode provision "$@"`, root, lab.Eksnode(t), b.Resolver}, b.options...)
-	out, err = b.Command(b.Ctx, "unshare", argv...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	root := b.copied(t, b.Root)
+	testkit.Output(t, b.inside(root, lab.Eksnode(t), append([]string{"provision"}, b.options...)...))
 	sandboxed := testkit.Content(t, filepath.Join(b.root, manifest.Path))
 	assert.Equal(t, sandboxed, testkit.Content(t, filepath.Join(root, manifest.Path)))
+}
+
+// copied is a copy of a root.
+func (b *bench) copied(t *testing.T, root string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "root")
+	testkit.Run(t, "cp", "--archive", root, to)
+	return to
+}
+
+// inside prepares a file of the host as a program in a chroot, in the lab's network.
+func (b *bench) inside(root, program string, args ...string) *exec.Cmd {
+	argv := append([]string{"--mount", "--propagation", "private", "sh", "-ec", `
+program=$(realpath "$2"); cd "$0"; mount -t proc proc proc; mount --rbind /dev dev; mount -t tmpfs tmpfs run
+resolver=$(chroot . readlink -m /etc/resolv.conf); mkdir -p ".${resolver%/*}"; cp "$1" ".$resolver"
+install -m 0755 "$program" run/program; shift 2
+exec chroot . /run/program "$@"`, root, b.Resolver, program}, args...)
+	return b.Command(b.Ctx, "unshare", argv...)
 }
 
 func lines(text string) lab.Tree {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
@@ -34,8 +34,7 @@ func TestFromALockToAnAMI(t *testing.T) {
 	base, served := filepath.Join(folder, "base.raw"), filepath.Join(folder, "mirror")
 	require.NoError(t, machine.MakeDisk(b.Ctx, b.Root, base))
 	assets := lab.Assets(t)
-	out, err := exec.CommandContext(b.Ctx, "cp", "--archive", assets.Folder, served).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "cp", "--archive", assets.Folder, served)
 	const fixed, mark = "9.9.9", "the release that fixes the defect"
 	for _, a := range assets.Assets {
 		if strings.HasSuffix(a.URL, "/runc."+runtime.GOARCH) {
@@ -50,8 +49,7 @@ func TestFromALockToAnAMI(t *testing.T) {
 	run := func(args ...string) {
 		t.Helper()
 		began := time.Now()
-		out, err := b.Resolving(append(append([]string{lab.Eksnode(t)}, args...), source...)).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		testkit.Output(t, b.Resolving(append(append([]string{lab.Eksnode(t)}, args...), source...)))
 		t.Logf("%s: %v", args[0], time.Since(began))
 	}
 	w := aws.New(t)

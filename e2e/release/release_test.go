@@ -359,7 +359,5 @@ func run(t *testing.T, folder, name string, args ...string) string {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(name)
-	require.NoError(t, err)
-	return data
+	return []byte(testkit.Content(t, name))
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -78,8 +77,7 @@ type leak struct{ RuleID, File string }
 func gitleaks(t *testing.T, program, root string) []leak {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")
-	out, err := exec.CommandContext(t.Context(), program, "dir", "--exit-code", "0", "--no-banner", "--report-format", "json", "--report-path", report, root).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, program, "dir", "--exit-code", "0", "--no-banner", "--report-format", "json", "--report-path", report, root)
 	text := testkit.Content(t, report)
 	var leaks []leak
 	require.NoError(t, json.Unmarshal([]byte(text), &leaks))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -88,7 +89,7 @@ func write(t *testing.T, root string, files map[string]string) {
 func noted(t *testing.T, folder string) lab.Tree {
 	t.Helper()
 	tree := lab.Tree{}
-	tree.Note(t, folder, "", func(string) bool { return false }, func(_, path string) string { return lab.Content(t, path) })
+	tree.Note(t, folder, "", func(string) bool { return false }, func(_, path string) string { return testkit.Content(t, path) })
 	return tree
 }
 

@@ -2,6 +2,9 @@
 package testkit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,8 +24,14 @@ func Content(t testing.TB, path string) string {
 // Run runs a program and returns its output. The error has the output too.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	out, err := exec.Command(name, args...).CombinedOutput()
-	require.NoError(t, err, "%s %q: %s", name, args, out)
+	return Output(t, exec.Command(name, args...))
+}
+
+// Output is what a command writes, which must succeed.
+func Output(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%q: %s", cmd.Args, out)
 	return string(out)
 }
 
@@ -44,4 +53,16 @@ func Glob(t testing.TB, pattern string) []string {
 	found, err := filepath.Glob(pattern)
 	require.NoError(t, err)
 	return found
+}
+
+// Sum returns the SHA-256 of a file, which may be larger than the memory.
+func Sum(t testing.TB, path string) string {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	hash := sha256.New()
+	_, err = io.Copy(hash, f)
+	require.NoError(t, err)
+	return hex.EncodeToString(hash.Sum(nil))
 }

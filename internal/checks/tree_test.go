@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const module = "github.com/eksnode/packer-plugin-eksnode"
@@ -38,9 +40,7 @@ func tracked(t *testing.T) []string {
 // read returns the content of a file of the repository.
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	require.NoError(t, err)
-	return string(text)
+	return testkit.Content(t, filepath.Join(root, name))
 }
 
 // write makes a file for a test.

@@ -90,9 +90,7 @@ var (
 	firewalls = []firewall{
 		{"firewalld.service", nil, map[string]string{"forward": ""}},
 		{"ufw.service", []string{"/etc/ufw/ufw.conf", "/etc/default/ufw", "/etc/ufw/user.rules"}, map[string]string{
-			"forward": `(?m)^ENABLED=["']?yes`,
-			"output":  `(?ms)^ENABLED=["']?yes.*^DEFAULT_OUTPUT_POLICY=["']?(DROP|REJECT)`,
-		}},
+			"forward": `(?m)^ENABLED=["']?yes`, "output": `(?ms)^ENABLED=["']?yes.*^DEFAULT_OUTPUT_POLICY=["']?(DROP|REJECT)`}},
 		{"nftables.service", nftFiles, nftBlocks},
 		{"iptables.service", iptablesFiles[:2], iptablesBlocks},
 		{"netfilter-persistent.service", iptablesFiles[2:], iptablesBlocks},

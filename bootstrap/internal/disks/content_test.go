@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
@@ -216,14 +217,12 @@ func TestRealContentIsRecognized(t *testing.T) {
 			h := instance(t, map[string][]byte{"nvme1n1": nil}, nil)
 			image := filepath.Join(h.Root(), "dev/nvme1n1")
 			require.NoError(t, os.Truncate(image, 320<<20))
-			out, err := exec.Command(c.argv[0], append(c.argv[1:], image)...).CombinedOutput()
-			require.NoError(t, err, string(out))
+			testkit.Run(t, c.argv[0], append(c.argv[1:], image)...)
 			got, err := probe(h, "/dev/nvme1n1")
 			require.NoError(t, err)
 			assert.Equal(t, c.want, got.name)
 			// Content without its signature is still content.
-			out, err = exec.Command("wipefs", "--all", image).CombinedOutput()
-			require.NoError(t, err, string(out))
+			testkit.Run(t, "wipefs", "--all", image)
 			got, err = probe(h, "/dev/nvme1n1")
 			require.NoError(t, err)
 			assert.Equal(t, somethingElse, got.name)

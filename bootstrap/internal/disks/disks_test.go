@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -139,9 +140,7 @@ func TestUnitNames(t *testing.T) {
 	} {
 		assert.Equal(t, want, escape(name))
 		if _, err := exec.LookPath("systemd-escape"); err == nil {
-			out, err := exec.Command("systemd-escape", "--path", name).Output()
-			require.NoError(t, err)
-			assert.Equal(t, strings.TrimSpace(string(out)), escape(name))
+			assert.Equal(t, strings.TrimSpace(testkit.Run(t, "systemd-escape", "--path", name)), escape(name))
 		}
 	}
 }
@@ -164,12 +163,10 @@ func TestRealFileSystemsAreRecognized(t *testing.T) {
 			}
 			h := instance(t, map[string][]byte{"nvme1n1": nil}, nil)
 			image := filepath.Join(h.Root(), "dev/nvme1n1")
-			out, err := exec.Command("truncate", "-s", size, image).CombinedOutput()
-			require.NoError(t, err, string(out))
+			testkit.Run(t, "truncate", "-s", size, image)
 			f := content{name: kind, uuid: Disks{InstanceID: "i-1"}.uuid(0)}
 			argv := mkfs(f, image)
-			out, err = exec.Command(argv[0], argv[1:]...).CombinedOutput()
-			require.NoError(t, err, string(out))
+			testkit.Run(t, argv[0], argv[1:]...)
 			got, err := probe(h, "/dev/nvme1n1")
 			require.NoError(t, err)
 			assert.Equal(t, f, got)

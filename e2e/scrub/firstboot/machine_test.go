@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
@@ -74,9 +75,8 @@ func onMachine(t *testing.T, body func(t *testing.T)) {
 	cmd := exec.Command("/proc/self/exe", inRoot, root, "-test.run", "^"+top+"$", "-test.v")
 	cmd.Env = []string{"PATH=/usr/bin", "TMPDIR=/tmp", inside + "=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
-	t.Log(string(out))
+	out := testkit.Output(t, cmd)
+	t.Log(out)
 }
 
 // provisioned makes the machine.
@@ -157,7 +157,7 @@ func disk(t *testing.T) (files, folders lab.Tree) {
 	t.Helper()
 	files, folders = lab.Tree{}, lab.Tree{}
 	skip := func(name string) bool { return slices.Contains(volatile, name) }
-	files.Note(t, "/", "", skip, func(_, path string) string { return lab.Content(t, path) })
+	files.Note(t, "/", "", skip, func(_, path string) string { return testkit.Content(t, path) })
 	for name := range files {
 		if info, err := os.Lstat("/" + name); assert.NoError(t, err) && info.IsDir() {
 			folders[name] = files[name]

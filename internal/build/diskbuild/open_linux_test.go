@@ -2,13 +2,13 @@ package diskbuild
 
 import (
 	"bytes"
-	"os"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -24,7 +24,5 @@ func TestEmulatesOtherArchitectures(t *testing.T) {
 			require.ErrorContains(t, err, "): apt-get install qemu-user-static binfmt-support")
 		}
 	}
-	left, err := os.ReadDir(folder)
-	require.NoError(t, err)
-	assert.Empty(t, left)
+	assert.Empty(t, testkit.Names(t, folder))
 }

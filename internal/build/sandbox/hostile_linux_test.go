@@ -81,8 +81,7 @@ func pack(t *testing.T, root string, to target) {
 	}
 	cmd := exec.Command("dpkg-deb", "-Zgzip", "-z1", "--root-owner-group", "--build", tree,
 		filepath.Join(root, "hostile.deb"))
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Output(t, cmd)
 }
 
 // attack runs in the sandbox, as the script of the package.

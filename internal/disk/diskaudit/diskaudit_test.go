@@ -147,8 +147,7 @@ umount /mnt`, "sh", part, root)
 	require.NoError(t, os.Truncate(path, 324<<20))
 	cmd := exec.Command("sfdisk", "-q", path)
 	cmd.Stdin = strings.NewReader("label: gpt\nstart=2048, size=655360, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, cmd)
 	testkit.Run(t, "dd", "if="+part, "of="+path, "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
 	return path
 }

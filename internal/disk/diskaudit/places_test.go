@@ -73,8 +73,7 @@ func withParts(t *testing.T, label string, parts ...part) string {
 	}
 	cmd := exec.Command("sfdisk", "-q", path)
 	cmd.Stdin = strings.NewReader(table)
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, cmd)
 	for i, p := range parts {
 		root, image := t.TempDir(), filepath.Join(t.TempDir(), "part")
 		hosttest.Lay(t, root, p.files)
