@@ -23,7 +23,7 @@ const (
 	newestMinor = 37
 )
 
-// Minors lists the supported minor versions of Kubernetes, such as 1.34, the
+// Minors lists the supported minor versions of Kubernetes, such as 1.36, the
 // oldest first.
 func Minors() []string {
 	var list []string

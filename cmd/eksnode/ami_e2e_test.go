@@ -124,7 +124,7 @@ func TestAMIPublishSetsTheParameter(t *testing.T) {
 	_, out, _ = command(t, "", "ami", "publish", "ami-00000000", "--parameter", "/a/b", "--output", "json")
 	assert.JSONEq(t, `{"parameter": "/a/b", "region": "eu-west-1", "image": "ami-00000000"}`, out)
 	_, _, errOut := command(t, "", "ami", "publish", "ami-00000000")
-	assert.Equal(t, "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64\n", errOut)
+	assert.Equal(t, "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /my-node/stable\n", errOut)
 }
 
 func orphaned(w *aws.World, id, region, description string, days int, tags ...string) *aws.Snapshot {

@@ -46,7 +46,7 @@ AMI that --to has now must be for the same distribution and processor, and neith
 newer nor for a newer Kubernetes version. With several regions, the tags of all
 AMIs must be equal. If a check fails in one region, nothing is written and the exit
 code is 1.`,
-		Example: `  eksnode ami promote --from /eksnode/debian/1.34/amd64/candidate --to /eksnode/debian/1.34/amd64/stable
+		Example: `  eksnode ami promote --from /eksnode/debian/1.36/amd64/candidate --to /eksnode/debian/1.36/amd64/stable
   eksnode ami promote --from /nodes/candidate --to /nodes/stable --all-regions`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
@@ -247,14 +247,14 @@ func amiPublishCommand() *cobra.Command {
 several regions, publish writes the parameter in each region that has the AMI or
 a copy of the AMI. If a region of --region has no copy, or if a copy is not
 available, nothing is written.`,
-		Example: `  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64
-  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.34/amd64 --all-regions`,
+		Example: `  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.36/amd64
+  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.36/amd64 --all-regions`,
 		Args: named("an AMI ID", 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&p.parameter, "parameter", "", "name of the SSM parameter")
 	forms(cmd, map[string]func(string) error{"parameter": awsnames.Parameter})
-	required(cmd, [2]string{"parameter", "name the SSM parameter for the AMI ID, such as /eksnode/debian/1.34/amd64"})
+	required(cmd, [2]string{"parameter", "name the SSM parameter for the AMI ID, such as /my-node/stable"})
 	formatFlag(cmd, &p.output, "text", "json")
 	p.flags(cmd)
 	return cmd

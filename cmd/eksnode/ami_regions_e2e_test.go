@@ -115,7 +115,7 @@ func TestWrongRegionsAreRefused(t *testing.T) {
 		"publish resolve:ssm:/n --parameter /n":            `"resolve:ssm:/n" is not an AMI ID`,
 		"promote --from /a":                                "--to is missing; set the SSM parameter to write\n",
 		"promote --from /a --to /a":                        "--from and --to are the same parameter /a\n",
-		"promote --from /a --to b:c":                       `--to: "b:c" is not a parameter name such as /eksnode/debian/1.34/amd64`,
+		"promote --from /a --to b:c":                       `--to: "b:c" is not a parameter name such as /my-node/stable`,
 		"retire --keep 1 --region eu-west-1 --all-regions": "--region and --all-regions exclude each other",
 	} {
 		_, errOut := exits(t, 2, strings.Fields("ami "+args)...)

@@ -318,7 +318,7 @@ func TestMalformedNamesAreRefusedBeforeAnyCall(t *testing.T) {
 	for args, want := range map[string]string{
 		"preflight --cluster c --instance i-12":                                       "--instance: \"i-12\" is not an instance ID such as i-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 2",
 		"preflight --cluster c --ami i-0123456789abcdef0":                             "--ami: \"i-0123456789abcdef0\" is not an AMI ID such as ami-0123456789abcdef0: the text is the ID of an instance",
-		"preflight --cluster c --ami resolve:ssm:a:b:c":                               "--ami: \"a:b:c\" is not a parameter name such as /eksnode/debian/1.34/amd64",
+		"preflight --cluster c --ami resolve:ssm:a:b:c":                               "--ami: \"a:b:c\" is not a parameter name such as /my-node/stable",
 		"preflight --cluster arn:aws:eks:eu-west-1:123456789012:cluster/c" + ami:      "--cluster: \"arn:aws:eks:eu-west-1:123456789012:cluster/c\" is not a cluster name such as my-cluster: the text is an ARN; the cluster's name is \"c\"",
 		"preflight --cluster c --launch-template lt-1":                                "--launch-template: \"lt-1\" is not a launch template ID such as lt-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
 		"preflight --cluster c --launch-template nodes --launch-template-version new": "--launch-template-version: \"new\" is not a launch template version: use a number from 1, $Latest or $Default",

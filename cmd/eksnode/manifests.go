@@ -71,7 +71,7 @@ Manifests:
   eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only launch-template --ami ami-0123456789abcdef0 --instance-profile nodes
 
   # Print Karpenter's EC2NodeClass, with the AMI of an SSM parameter
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only nodeclass --ami resolve:ssm:/eksnode/debian/1.34/amd64`,
+  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only nodeclass --ami resolve:ssm:/eksnode/debian/1.36/amd64`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}

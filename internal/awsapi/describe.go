@@ -17,7 +17,7 @@ import (
 // Cluster is a cluster as DescribeCluster returns it.
 type Cluster struct {
 	Name, ARN, Status string
-	// Version is the control plane's version, such as 1.34.
+	// Version is the control plane's version, such as 1.36.
 	Version  string
 	Endpoint string
 	// CA is the certificate authority in base64.

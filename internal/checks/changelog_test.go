@@ -140,10 +140,18 @@ func TestReleaseNotes(t *testing.T) {
 // kubernetesVersion is a complete version of Kubernetes in a page or an example.
 var kubernetesVersion = regexp.MustCompile(`\b1\.[3-9][0-9]\.[0-9]+\b`)
 
+// named is the version in a name that pages, help and errors show, such as that of an AMI.
+var named = regexp.MustCompile(`debian[/-](1\.[0-9]+)`)
+
 // Pages and examples show versions of the table, and the first is the default.
 func TestPagesShowVersionsOfTheTable(t *testing.T) {
 	known := lifecycle.Releases("kubelet")
 	for _, name := range tracked(t) {
+		if !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "/testdata/") && name != "CHANGELOG.md" {
+			for _, found := range named.FindAllStringSubmatch(read(t, name), -1) {
+				assert.True(t, strings.HasPrefix(lifecycle.Kubernetes(), found[1]+"."), "%s: %s", name, found[0])
+			}
+		}
 		if name != "README.md" && path.Dir(name) != "docs" && !strings.HasPrefix(name, "examples/") {
 			continue
 		}

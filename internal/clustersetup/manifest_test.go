@@ -243,7 +243,7 @@ func TestInvalidInputIsRefused(t *testing.T) {
 	for want, n := range map[string]Node{
 		"cluster: \"a b\" must be up to 100 letters, digits, - and _\nrole: \"node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work":             {Cluster: "a b", Role: "node"},
 		"role: \"arn:aws:iam::123456789012:instance-profile/a\" is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work":                                  {Cluster: "c", Role: "arn:aws:iam::123456789012:instance-profile/a"},
-		"ami: \"ami-x\" is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/eksnode/debian/1.34/amd64\nwindows: EKS does not support Windows nodes in IPv6 clusters": {Cluster: "c", Role: role, AMI: "ami-x", Windows: true, Found: Found{Cluster: awsapi.Cluster{IPFamily: "ipv6"}}},
+		"ami: \"ami-x\" is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/my-node/stable\nwindows: EKS does not support Windows nodes in IPv6 clusters": {Cluster: "c", Role: role, AMI: "ami-x", Windows: true, Found: Found{Cluster: awsapi.Cluster{IPFamily: "ipv6"}}},
 
 		reading + "the input is not a ConfigMap; " + print + " prints it":                                                                                    raw("kind: Secret\n"),
 		reading + "the input is empty; " + print + " prints it, and a cluster without aws-auth needs no --aws-auth":                                          raw("\n"),

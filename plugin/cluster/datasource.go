@@ -85,7 +85,7 @@ type Output struct {
 	// Name and ARN of the cluster.
 	Name string `mapstructure:"name"`
 	ARN  string `mapstructure:"arn"`
-	// Kubernetes version of the control plane, such as `1.34`.
+	// Kubernetes version of the control plane, such as `1.36`.
 	Version string `mapstructure:"version"`
 	// URL of the API server.
 	Endpoint string `mapstructure:"endpoint"`

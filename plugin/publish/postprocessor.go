@@ -132,7 +132,7 @@ type Config struct {
 	common.PackerConfig `mapstructure:",squash"`
 	access.Config       `mapstructure:",squash"`
 
-	// SSM parameter for the AMI ID, such as `/eksnode/debian/1.34/amd64`. The
+	// SSM parameter for the AMI ID, such as `/eksnode/debian/1.36/amd64`. The
 	// post-processor writes the parameter in every region of the AMI.
 	Parameter string `mapstructure:"parameter" required:"true"`
 

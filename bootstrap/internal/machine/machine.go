@@ -353,7 +353,7 @@ type Version struct {
 var release = show.Regexp(`\bv?(\d+)\.(\d+)(?:\.(\d+))?`)
 
 // ParseVersion finds the first release number in a text such as
-// "Kubernetes v1.34.4-eks-1a2b3c4" or "containerd github.com/containerd/containerd/v2 v2.1.0".
+// "Kubernetes v1.36.3-eks-1a2b3c4" or "containerd github.com/containerd/containerd/v2 v2.1.0".
 func ParseVersion(text string) (Version, error) {
 	m := release().FindStringSubmatch(text)
 	if m == nil {

@@ -303,7 +303,7 @@ var parameterName = regexp.MustCompile(`^/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`)
 // characters with its ARN has the maximum length, a hierarchy has 15 levels, and
 // AWS owns names that begin with aws or ssm.
 func Parameter(name string) error {
-	err := Form{what: "a parameter name", example: "/eksnode/debian/1.34/amd64", pattern: parameterName, longest: 1011}.Check(name)
+	err := Form{what: "a parameter name", example: "/my-node/stable", pattern: parameterName, longest: 1011}.Check(name)
 	first, _, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	switch {
 	case err != nil:
@@ -324,7 +324,7 @@ func ReadParameter(name string) error {
 	if len(name) <= 2048 && parameterName.MatchString(text) && (suffix == "" || parameterName.MatchString(suffix)) && !strings.HasSuffix(name, ":") {
 		return nil
 	}
-	return fmt.Errorf("%s is not a parameter name such as /eksnode/debian/1.34/amd64", shown(name))
+	return fmt.Errorf("%s is not a parameter name such as /my-node/stable", shown(name))
 }
 
 var sharedParameter = regexp.MustCompile(`^arn:` + partitions + `:ssm:[a-z0-9-]+:[0-9]{12}:parameter`)

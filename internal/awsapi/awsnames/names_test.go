@@ -68,7 +68,7 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 		{"unit", "arn:aws:organizations::123456789012:organization/o-exampleorgid", `"arn:aws:organizations::123456789012:organization/o-exampleorgid" is not the ARN of an organizational unit such as arn:aws:organizations::123456789012:ou/o-exampleorgid/ou-abcd-12345678`},
 		{"ami", "ami-xyz", `"ami-xyz" is not an AMI ID such as ami-0123456789abcdef0`},
 		{"ami", "i-0123456789abcdef0", `"i-0123456789abcdef0" is not an AMI ID such as ami-0123456789abcdef0: the text is the ID of an instance`},
-		{"image", "resolve:ssm:", `"" is not a parameter name such as /eksnode/debian/1.34/amd64`},
+		{"image", "resolve:ssm:", `"" is not a parameter name such as /my-node/stable`},
 		{"image", "debian", `"debian" is not an AMI ID such as ami-0123456789abcdef0`},
 		{"subnet", "subnet-1", `"subnet-1" is not a subnet ID such as subnet-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1`},
 		{"subnet", "sg-0123456789abcdef0", `"sg-0123456789abcdef0" is not a subnet ID such as subnet-0123456789abcdef0: the text is the ID of a security group`},
@@ -109,10 +109,10 @@ func TestMalformedNamesAreRefused(t *testing.T) {
 		{"endpoint", "http://a b", `"http://a b" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com`},
 		{"endpoint", "http://x:99999", `"http://x:99999" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com`},
 		{"endpoint", "http://user:secret@x", `"http://user:xxxxx@x" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com`},
-		{"parameter", "a b", `"a b" is not a parameter name such as /eksnode/debian/1.34/amd64`},
+		{"parameter", "a b", `"a b" is not a parameter name such as /my-node/stable`},
 		{"parameter", "/aws/x", `"/aws/x" is reserved: parameter names must not begin with aws or ssm`},
 		{"parameter", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16", `"/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16" has too many parts: SSM permits 15`},
-		{"read", "/x:", `"/x:" is not a parameter name such as /eksnode/debian/1.34/amd64`},
+		{"read", "/x:", `"/x:" is not a parameter name such as /my-node/stable`},
 	} {
 		assert.EqualError(t, checks()[c.form](c.value), c.want, c.form)
 	}
