@@ -56,7 +56,7 @@ func BenchmarkImport(b *testing.B) {
 		{"ext4", "raw", "nonzero", ebsdirect.Line{Delay: 80 * time.Millisecond, Rate: 125e6}, 1.1},
 	} {
 		b.Run(fmt.Sprintf("%s-%s/%s/%s", c.kind, c.format, c.method, c.line.Delay), func(b *testing.B) {
-			d := newImported(b, c.kind, c.line)
+			d := newImported(b, c.kind, 2, 520, c.line)
 			with := d.raw
 			if c.format == "qcow2" {
 				with = filepath.Join(d.folder, "disk.qcow2")
@@ -77,7 +77,7 @@ func BenchmarkImportChild(b *testing.B) {
 	install(b, "e2fsprogs", "xfsprogs", "fdisk")
 	for _, kind := range []string{"ext4", "xfs"} {
 		b.Run(kind, func(b *testing.B) {
-			d := newImported(b, kind, ebsdirect.Line{Delay: 20 * time.Millisecond, Rate: 100e6})
+			d := newImported(b, kind, 2, 520, ebsdirect.Line{Delay: 20 * time.Millisecond, Rate: 100e6})
 			child := filepath.Join(d.folder, "child.raw")
 			sh(b, `cp --sparse=always "$1" "$2"`, d.raw, child)
 			d.change(b, child, `echo changed >"$1/etc-motd"; rm "$(find "$1" -type f -size +2M | head -n 1)"; head -c 3M /dev/urandom >"$1/new"`)
@@ -88,7 +88,23 @@ func BenchmarkImportChild(b *testing.B) {
 	}
 }
 
-// imported is a disk of 2 GiB with real files, and a double of EBS.
+// BenchmarkAuditDisk audits a disk of 8 GiB with 1.5 GiB of real files, which also computes
+// its digest, and reads the same file with sha256sum.
+func BenchmarkAuditDisk(b *testing.B) {
+	install(b, "e2fsprogs", "fdisk")
+	d := newImported(b, "ext4", 8, 1536, ebsdirect.Line{})
+	command := func(script string) way {
+		run := func() figures {
+			return measured(b, ".", os.Environ(), "sh", "-uc", script, "sh", d.raw)
+		}
+		return way{ready: func() {}, run: run, check: noFigures}
+	}
+	ours, _ := race(b, 1, "sha256sum", 1, command(`../../bin/eksnode audit --disk "$1" --node no; test $? = 1`), // files of /usr
+		command(`sha256sum "$1"`))
+	goal(b, "MiB", ours["MiB"], 300)
+}
+
+// imported is a disk with real files, and a double of EBS.
 type imported struct {
 	folder, raw string
 	// used are the bytes that the file system does not call free, with those before it.
@@ -101,14 +117,19 @@ type imported struct {
 // partition is where the file system begins.
 const partition = 1 << 20
 
-func newImported(b *testing.B, kind string, line ebsdirect.Line) *imported {
+// newImported has a disk of some GiB, with at most so many MiB of files.
+func newImported(b *testing.B, kind string, gib, mib int, line ebsdirect.Line) *imported {
 	b.Helper()
 	ownMounts(b)
 	folder := b.TempDir()
 	d := &imported{folder: folder, raw: filepath.Join(folder, "disk.raw"), line: line}
-	sh(b, `truncate -s 2G "$1"; printf 'label: gpt\nstart=2048, size=4188160, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$1"`, d.raw)
-	sh(b, `loop=$(losetup --show -f -o "$3" --sizelimit 2144337920 "$1"); "mkfs.$2" -q "$loop"; losetup -d "$loop"`, d.raw, kind, strconv.Itoa(partition))
-	d.change(b, d.raw, `cd /usr; find lib share bin -xdev -type f -size -20M 2>/dev/null | head -n 20000 | tar -c -T - | head -c 520M | tar -x -C "$1" 2>/dev/null || true; rm -rf "$1"/share/doc`)
+	sectors := strconv.Itoa(gib<<21 - 6144)
+	sh(b, `truncate -s "$3G" "$1"; printf 'label: gpt\nstart=2048, size=%d, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' "$2" | sfdisk -q "$1"`,
+		d.raw, sectors, strconv.Itoa(gib))
+	sh(b, `loop=$(losetup --show -f -o "$3" --sizelimit $(($4 * 512)) "$1"); "mkfs.$2" -q "$loop"; losetup -d "$loop"`,
+		d.raw, kind, strconv.Itoa(partition), sectors)
+	d.change(b, d.raw, `cd /usr; find lib share bin -xdev -type f -size -20M 2>/dev/null | head -n 60000 | tar -c -T - |
+head -c `+strconv.Itoa(mib)+`M | tar -x -C "$1" 2>/dev/null || true; rm -rf "$1"/share/doc`)
 	script := map[string]string{
 		"ext4": `dumpe2fs -h "$1" 2>/dev/null | awk '/^Block count/{n=$3} /^Free blocks/{f=$3} /^Block size/{s=$3} END{printf "%d", (n-f)*s}'`,
 		"xfs":  `xfs_db -r -c 'sb 0' -c 'p dblocks fdblocks blocksize' "$1" | awk '{v[$1]=$3} END{printf "%d", (v["dblocks"]-v["fdblocks"])*v["blocksize"]}'`,
@@ -122,7 +143,7 @@ func newImported(b *testing.B, kind string, line ebsdirect.Line) *imported {
 // change runs a script with the mounted file system of a disk.
 func (d *imported) change(b *testing.B, raw, script string) {
 	b.Helper()
-	sh(b, `mkdir -p "$2/mnt"; mount -o "loop,offset=$3,sizelimit=2144337920" "$1" "$2/mnt"; (set -- "$2/mnt"; `+script+`); umount "$2/mnt"`, raw, d.folder, strconv.Itoa(partition))
+	sh(b, `mkdir -p "$2/mnt"; mount -o "loop,offset=$3" "$1" "$2/mnt"; (set -- "$2/mnt"; `+script+`); umount "$2/mnt"`, raw, d.folder, strconv.Itoa(partition))
 }
 
 // changed are the bytes of the blocks in which a disk differs. What the file system calls

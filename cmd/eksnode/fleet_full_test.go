@@ -1,0 +1,30 @@
+//go:build e2e && full && linux && !agent
+
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+)
+
+// Of 200 nodes, little more is read than what has changed.
+func TestALargeFleetIsReadByItsChanges(t *testing.T) {
+	_, double := driftedNodes(t, 200)
+	out, _ := spawned(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
+	var r fleetReport
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Len(t, r.Nodes, 200)
+	changed := 0
+	for _, n := range r.Nodes {
+		assert.Empty(t, n.Error)
+		changed += n.Blocks
+	}
+	ratio := float64(double.Count().Fetched/ebsdirect.BlockSize) / float64(changed)
+	t.Logf("%d blocks changed, read %.2f times", changed, ratio)
+	assert.LessOrEqual(t, ratio, 1.2)
+}
