@@ -93,6 +93,7 @@ func BenchmarkImportChild(b *testing.B) {
 func BenchmarkAuditDisk(b *testing.B) {
 	install(b, "e2fsprogs", "fdisk")
 	d := newImported(b, "ext4", 8, 1536, ebsdirect.Line{})
+	d.change(b, d.raw, `mkdir -p "$1/etc" "$1/bin"; echo ID=any >"$1/etc/os-release"; cp /bin/true "$1/bin/sh"`)
 	command := func(script string) way {
 		run := func() figures {
 			return measured(b, ".", os.Environ(), "sh", "-uc", script, "sh", d.raw)
@@ -101,7 +102,7 @@ func BenchmarkAuditDisk(b *testing.B) {
 	}
 	ours, _ := race(b, 1, "sha256sum", 1, command(`../../bin/eksnode audit --disk "$1" --node no; test $? = 1`), // files of /usr
 		command(`sha256sum "$1"`))
-	goal(b, "MiB", ours["MiB"], 300)
+	goal(b, "MiB", ours["MiB"], 150)
 }
 
 // imported is a disk with real files, and a double of EBS.
