@@ -4,6 +4,7 @@ package page
 import (
 	"bytes"
 	_ "embed"
+	"encoding/xml"
 	"fmt"
 	"html/template"
 	"io"
@@ -66,6 +67,27 @@ type Table struct {
 // Time is a time on a page.
 func Time(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
 
+// hardened are the rules that a tailoring leaves out, with their reasons.
+func hardened(tailoring string) []plan.Check {
+	if tailoring == "" {
+		return nil
+	}
+	var list []plan.Check
+	var profile struct {
+		Selects []struct {
+			Rule   string `xml:"idref,attr"`
+			Reason string `xml:"remark"`
+		} `xml:"Profile>select"`
+	}
+	if err := xml.Unmarshal([]byte(tailoring), &profile); err != nil {
+		return []plan.Check{{Item: "tailoring", Reason: err.Error()}}
+	}
+	for _, s := range profile.Selects {
+		list = append(list, plan.Check{Item: s.Rule, Reason: s.Reason})
+	}
+	return list
+}
+
 // Is reports whether a report file is a page instead of JSON.
 func Is(file string) bool {
 	return slices.Contains([]string{".html", ".md"}, strings.ToLower(filepath.Ext(file)))
@@ -86,7 +108,7 @@ func Report(file string, r plan.Report) ([]byte, error) {
 func Of(file, title string, tables []Table, reports ...plan.Report) ([]byte, error) {
 	functions := template.FuncMap{
 		"code": code, "line": show.Line, "size": show.Size,
-		"time": Time,
+		"time": Time, "hardened": hardened,
 		"boots": func(r plan.Report) []bar {
 			return bars(r.Machine.Boots, func(b plan.Boot) int64 { return max(1, int64(b.Ended.Sub(b.Started))) },
 				func(b plan.Boot) (string, string) { return Time(b.Started), "to " + Time(b.Ended) })

@@ -27,7 +27,8 @@ func hostileReport() plan.Report {
 			Findings: []plan.Finding{{Target: hostile, Reason: "remove the key"}},
 			Actions:  []plan.Action{{Verb: plan.Remove, Target: hostile, Reason: hostile}}}},
 		Rules: []plan.Check{{Item: hostile, Outcome: plan.LeftOut, Reason: hostile}},
-		Image: &plan.Contents{Kubernetes: hostile, Components: []plan.Component{{Name: hostile, Version: hostile, Bytes: 10}},
+		Image: &plan.Contents{Kubernetes: hostile, Tailoring: `<x:Tailoring xmlns:x="y"><x:Profile><x:select idref="rule">
+<x:remark>nodes &lt;b&gt; need it</x:remark></x:select></x:Profile></x:Tailoring>`, Components: []plan.Component{{Name: hostile, Version: hostile, Bytes: 10}},
 			Images: []plan.ImageContents{{Name: hostile, Digest: hostile}}, Packages: []plan.Package{{Name: hostile,
 				Version: hostile}}},
 	}
@@ -61,10 +62,13 @@ func TestAPageEscapesWhatIsForeign(t *testing.T) {
 	walk(root)
 	assert.NotContains(t, string(text), "\x1b")
 	for _, want := range []string{"a cell", "remove the key", "<script>alert(1)</script>", "Exceptions", "sha256:ab",
-		"1.5 s", "findings", "Boots", "to 1970-01-01 00:01:00 UTC"} {
+		"1.5 s", "findings", "nodes <b> need it", "Boots", "to 1970-01-01 00:01:00 UTC"} {
 		assert.Contains(t, words.String(), want)
 	}
 	assert.Contains(t, string(text), `<rect width="50.0"`)
+	text, err = Of("x.md", "summary", nil, hostileReport())
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "\n- ` rule `: ` nodes <b> need it `\n")
 }
 
 // What is foreign stays in code spans of the summary: it is neither Markdown nor HTML.
