@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -14,21 +12,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/ulikunitz/xz"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
 // nodeJournal is a journal of two boots with three messages, in systemd's compact form.
 func nodeJournal(t *testing.T) []byte {
-	in, err := os.Open("../internal/diagnose/testdata/node.journal.xz")
-	require.NoError(t, err)
-	defer in.Close()
-	text, err := xz.NewReader(in)
-	require.NoError(t, err)
-	journal, err := io.ReadAll(text)
-	require.NoError(t, err)
-	return journal
+	return []byte(testkit.Expanded(t, "../internal/diagnose/testdata/node.journal.xz"))
 }
 
 // wide is a compact journal in the older form, with offsets of eight bytes.

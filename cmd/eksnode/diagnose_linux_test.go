@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/ulikunitz/xz"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 )
@@ -23,15 +22,8 @@ import (
 // unauthorized, into a file.
 func putJournal(t *testing.T, name string) {
 	t.Helper()
-	in, err := os.Open("../../internal/diagnose/testdata/node.journal.xz")
-	require.NoError(t, err)
-	defer in.Close()
-	x, err := xz.NewReader(in)
-	require.NoError(t, err)
-	text, err := io.ReadAll(x)
-	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	require.NoError(t, os.WriteFile(name, text, 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(testkit.Expanded(t, "../../internal/diagnose/testdata/node.journal.xz")), 0o600))
 }
 
 // The machine's journalctl reads the journal of an image root, and a journal file.

@@ -5,15 +5,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/ulikunitz/xz"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
@@ -28,16 +25,10 @@ func driftedNodes(t *testing.T, count int) (w *aws.World, double *ebsdirect.Doub
 	w, double = cloudWith(t, rootDisk(t, files), nil)
 	w.Volumes = map[string]aws.Volume{}
 	var instances strings.Builder
-	packed, err := os.Open("../../internal/diagnose/testdata/node.journal.xz")
-	require.NoError(t, err)
-	defer packed.Close()
-	text, err := xz.NewReader(packed)
-	require.NoError(t, err)
-	journal, err := io.ReadAll(text)
-	require.NoError(t, err)
+	journal := testkit.Expanded(t, "../../internal/diagnose/testdata/node.journal.xz")
 	for n := range count {
 		changed := map[string]string{"var/lib/kubelet/state": fmt.Sprint(n),
-			"var/log/journal/1/system.journal": string(journal)}
+			"var/log/journal/1/system.journal": journal}
 		if n%3 > 0 {
 			changed["etc/motd"] = "changed"
 		}

@@ -11,12 +11,26 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
 )
 
 // Content returns the content of a file.
 func Content(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// Expanded returns the content of a file that xz has compressed.
+func Expanded(t testing.TB, path string) string {
+	t.Helper()
+	in, err := os.Open(path)
+	require.NoError(t, err)
+	defer in.Close()
+	x, err := xz.NewReader(in)
+	require.NoError(t, err)
+	text, err := io.ReadAll(x)
 	require.NoError(t, err)
 	return string(text)
 }

@@ -11,21 +11,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/ulikunitz/xz"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // nodeJournal is a journal file of two boots: in the first one, swap is on, and in
 // the second one the API server refuses the node, in an unprintable message.
 func nodeJournal(t *testing.T) string {
 	t.Helper()
-	in, err := os.Open("testdata/node.journal.xz")
-	require.NoError(t, err)
-	defer in.Close()
-	x, err := xz.NewReader(in)
-	require.NoError(t, err)
-	text, err := io.ReadAll(x)
-	require.NoError(t, err)
-	return file(t, "node.journal", string(text))
+	return file(t, "node.journal", testkit.Expanded(t, "testdata/node.journal.xz"))
 }
 
 // The machine's own journalctl writes each form.
