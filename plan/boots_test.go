@@ -22,18 +22,35 @@ func nodeJournal(t *testing.T) []byte {
 	return []byte(testkit.Expanded(t, "../internal/diagnose/testdata/node.journal.xz"))
 }
 
-// wide is a compact journal in the older form, with offsets of eight bytes.
-func wide(journal []byte) []byte {
+// written is a journal in the older form, with offsets of eight bytes in two arrays: of
+// boots with so many messages, a second apart.
+func written(messages ...int) (journal []byte, want []Boot) {
 	little := binary.LittleEndian
-	journal = bytes.Clone(journal)
-	narrow := little.Uint64(journal[176:])
-	little.PutUint64(journal[176:], uint64(len(journal)))
-	little.PutUint32(journal[12:], little.Uint32(journal[12:])&^(1<<4))
-	journal = append(journal, 6, 0, 0, 0, 0, 0, 0, 0, 48, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-	for n := range uint64(3) {
-		journal = little.AppendUint64(journal, uint64(little.Uint32(journal[narrow+24+n*4:])))
+	journal = append([]byte("LPKSHHRH"), make([]byte, 200)...)
+	var entries []uint64
+	for boot, count := range messages {
+		first := len(entries)
+		for range count {
+			at := uint64(len(journal))
+			journal = append(journal, append([]byte{3}, make([]byte, 63)...)...)
+			little.PutUint64(journal[at+24:], uint64(len(entries))*1e6)
+			journal[at+40] = byte(boot)
+			entries = append(entries, at)
+		}
+		want = append(want, Boot{time.Unix(int64(first), 0).UTC(), time.Unix(int64(len(entries)-1), 0).UTC()})
 	}
-	return journal
+	link := 176
+	for _, some := range [][]uint64{entries[:3], entries[3:]} {
+		little.PutUint64(journal[link:], uint64(len(journal)))
+		link = len(journal) + 16
+		journal = append(journal, 6, 0, 0, 0, 0, 0, 0, 0)
+		journal = append(little.AppendUint64(journal, uint64(24+8*len(some))), make([]byte, 8)...)
+		for _, at := range some {
+			journal = little.AppendUint64(journal, at)
+		}
+	}
+	little.PutUint64(journal[152:], uint64(len(entries)))
+	return journal, want
 }
 
 // The boots are those that journalctl lists.
@@ -60,7 +77,8 @@ func TestBootsAreThoseOfJournalctl(t *testing.T) {
 		want = append(want, Boot{time.UnixMicro(b.First).UTC(), time.UnixMicro(b.Last).UTC()})
 	}
 	assert.Equal(t, want, found)
-	_, found = boots(wide(journal))
+	journal, want = written(5, 1, 30, 2, 1)
+	_, found = boots(journal)
 	assert.Equal(t, want, found)
 	assert.Empty(t, Boots(t.Context(), hosttest.Root(t, map[string]string{"/var/log/journal/": ""})))
 }
