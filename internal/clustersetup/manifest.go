@@ -117,7 +117,8 @@ func (n Node) Validate() error {
 		errs = append(errs, fmt.Errorf("role: %q is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work", n.Role))
 	}
 	if n.AMI != "" && !imageName().MatchString(n.AMI) {
-		errs = append(errs, fmt.Errorf("ami: %q is neither an image ID such as ami-0123456789abcdef0 nor a parameter such as resolve:ssm:/my-node/stable", n.AMI))
+		errs = append(errs, fmt.Errorf("ami: %q is neither an image ID such as ami-0123456789abcdef0 nor "+
+			"a parameter such as resolve:ssm:/my-node/stable", n.AMI))
 	}
 	if n.Windows && n.ipv6() { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
 		errs = append(errs, errors.New("windows: EKS does not support Windows nodes in IPv6 clusters"))

@@ -915,7 +915,8 @@ func table() []Rule {
 				`Failed to (generate 10-awsconflist|get ENI limit|get primary IF|retrieve primary IF|configure (IPv6 settings|` +
 					`system parameters))`, `Not able to add route|unable to add route`,
 				`[fF]ailed to set ?up (host network|ENI|pod network|veth|vlan|(sandbox container \S+ )?network for (sandbox|pod))`,
-				`failed to find network info for sandbox`, `cni config not initialized`, `Failed to connect to Typha`, `level=fatal .*subsys=\w+`, `error getting ClusterInformation`,
+				`failed to find network info for sandbox`, `cni config not initialized`, `Failed to connect to Typha`,
+				`level=fatal .*subsys=\w+`, `error getting ClusterInformation`,
 				`(write|render) CNI config|find existing CNI config`,
 				`([pP]od ?[cC][iI][dD][rR]|pod cidr) not (assigned|available|present)`,
 				`taints?(\(s\))? \{node\.kubernetes\.io/network-unavailable`},

@@ -149,7 +149,8 @@ type collected struct {
 }
 
 func (c *collected) add(check Check, said *result) {
-	one := Finding{Check: check.ID, Cause: check.Cause, Question: check.Question, Verdict: said.verdict, Evidence: said.evidence, Remedy: said.remedy}
+	one := Finding{Check: check.ID, Cause: check.Cause, Question: check.Question,
+		Verdict: said.verdict, Evidence: said.evidence, Remedy: said.remedy}
 	i, known := c.first[said.cause]
 	switch {
 	case !known || said.cause == "":
