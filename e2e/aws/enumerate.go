@@ -62,6 +62,18 @@ var faults = append(passing, Refused, Stopped, KilledBefore, KilledAfter)
 // passing are the faults that end no run: a repeat of the call succeeds.
 var passing = []Fault{Crowded, Reset, Lost, Unsure, Twice}
 
+// reading matches the calls that change nothing. Of them, those that are done and lost are
+// as those that are not done.
+var reading = regexp.MustCompile(`:(Describe|Get|List)`)
+
+// faultsOf are the faults that differ from each other for a call.
+func faultsOf(call string) []Fault {
+	if reading.MatchString(call) {
+		return []Fault{Crowded, Reset, Unsure, Refused, Stopped, KilledBefore}
+	}
+	return faults
+}
+
 // Case is one disturbed run: the first run has the fault Fault at the call Call, or at
 // several, with " + " between them. If it fails, the second one has Again at Then.
 type Case struct {
@@ -120,7 +132,7 @@ func (s Scenario) Cases(t testing.TB, paired int) []Case {
 	for _, late := range slices.Sorted(maps.Keys(lateness)) {
 		calls, _ := s.undisturbed(t, late)
 		for n, call := range calls {
-			for m, fault := range faults {
+			for m, fault := range faultsOf(call) {
 				all = append(all, Case{Late: late, Call: call, Fault: fault})
 				if paired > 0 && len(all)%paired == 0 { // the same in each run of the test
 					all = append(all, Case{late, call, fault, calls[(n*7+m*3)%len(calls)], faults[(n+m)%len(faults)]})

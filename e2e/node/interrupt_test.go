@@ -184,8 +184,7 @@ const noisy = `echo "Welcome to the machine"; echo "{\"quota\": 1}"; echo "quota
 printf "no end of line"; seq 1 20000 | md5sum; for i in $(seq 1 300); do echo "line $i"; done
 `
 
-// testPowerLoss ends the machine under the agent: by a power failure, and by a
-// shutdown.
+// testPowerLoss ends the machine under the agent by a power failure.
 func testPowerLoss(t *testing.T, b *bench, n *node) {
 	t.Run("cut: the machine loses power", func(t *testing.T) {
 		n.Sh(t, holdLists)
@@ -201,13 +200,17 @@ func testPowerLoss(t *testing.T, b *bench, n *node) {
 		n.nothingLeft(t)
 		b.provision(t, n, b.mirror.URL(), "dry_run = true").succeeds(t)
 	})
-	// sshd's sessions outlive the network when this machine shuts down, so packer
-	// gets no notice of their end.
-	t.Run("cut: the machine is shut down", func(t *testing.T) {
-		n.Sh(t, holdLists)
-		r := b.provision(t, n, b.mirror.URL())
-		n.held(t)
-		require.NoError(t, n.PowerOff(b.Ctx))
-		r.fails(t, "the connection to the machine was lost", "is finished by the next run")
-	})
+}
+
+// sshd's sessions outlive the network when this machine shuts down, so packer gets no
+// notice of their end.
+func TestASessionEndsWithAMachineThatShutsDown(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	n := b.start(t, "i-shutdown")
+	n.Sh(t, holdLists)
+	r := b.provision(t, n, b.mirror.URL())
+	n.held(t)
+	require.NoError(t, n.PowerOff(b.Ctx))
+	r.fails(t, "the connection to the machine was lost", "is finished by the next run")
 }

@@ -1,6 +1,7 @@
 package ebsdirect
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -93,7 +94,8 @@ func (d *Double) IDs() []string {
 }
 
 // Add adds a snapshot with content, as if EC2 had made it. Blocks with the content of the
-// parent, if there is one, are the parent's.
+// parent, if there is one, are the parent's. Other blocks of zeros were never written, so
+// they are not in the snapshot.
 func (d *Double) Add(s Snapshot, content io.Reader) error {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -102,7 +104,7 @@ func (d *Double) Add(s Snapshot, content io.Reader) error {
 		return err
 	}
 	one.parent = d.find(s.Parent)
-	block := make([]byte, BlockSize)
+	block, zeros := make([]byte, BlockSize), make([]byte, BlockSize)
 	for index := int32(0); ; index++ {
 		n, err := io.ReadFull(content, block)
 		if errors.Is(err, io.EOF) {
@@ -112,8 +114,12 @@ func (d *Double) Add(s Snapshot, content io.Reader) error {
 			return err
 		}
 		clear(block[n:])
+		from := one.parent.source(index)
+		if from == nil && bytes.Equal(block, zeros) {
+			continue
+		}
 		sum := sha256.Sum256(block)
-		if from := one.parent.source(index); from != nil && from.sums[index] == sum {
+		if from != nil && from.sums[index] == sum {
 			continue
 		}
 		if err := one.keep(index, block, sum, false); err != nil {
