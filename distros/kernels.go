@@ -76,17 +76,18 @@ func (k Kernels) Others(ctx context.Context, h *host.Host, kernel string) ([]str
 }
 
 // debKernels: a kernel such as linux-image-cloud-amd64 depends on the package with the
-// kernel's version in its name.
+// kernel's version in its name. Packages of more modules, such as those of Ubuntu's
+// linux-modules-nvidia-580-aws, have that version too.
 func debKernels() Kernels {
 	return Kernels{
 		Offered: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "pkgnames", "linux-"},
 		Choice: `linux-image-(?:[a-z]+-)?(?:amd64|arm64)|` +
 			`linux-(?:image-)?(?:aws|azure|gcp|generic|virtual|kvm|lowlatency)(?:-(?:fips|hwe|lts|[0-9.]+|edge))*`,
 		Installed: []string{"dpkg-query", "--show", `--showformat=${db:Status-Status} ${Package}\n`},
-		Form:      `(?m)^installed (linux-(?:image|modules|modules-extra)-\S+)$`,
-		Kept: []string{"apt-cache", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache=", "depends", "--recurse",
-			"--installed", "--no-recommends", "--no-suggests", "--no-conflicts",
-			"--no-breaks", "--no-replaces", "--no-enhances", aKernel},
+		Form:      `(?m)^installed (linux-(?:image-\S+|modules-(?:\S+-)?[0-9]+\.[0-9]\S*))$`,
+		Kept: []string{"sh", "-c", `apt-cache -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= depends --recurse ` +
+			`--installed --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances "$0" | ` +
+			`sed -E 'p; s/.*linux-image(-unsigned)?(-[0-9])/\2/'`, aKernel},
 		Flavour: `^linux-(?:image-)?(.+)$`, Headers: "linux-headers-" + aFlavour,
 	}
 }

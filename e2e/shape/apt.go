@@ -34,13 +34,6 @@ func (m aptManager) fill(ctx context.Context, s Shape, folder string, _, offered
 			return fmt.Errorf("making the repository: %w", err)
 		}
 	}
-	for _, name := range s.Empty {
-		empty, err := m.empty(folder, name)
-		if err != nil {
-			return err
-		}
-		offered = append(offered, empty)
-	}
 	var index strings.Builder
 	for _, p := range offered {
 		entry, err := m.pack(ctx, p, pool)
@@ -66,24 +59,6 @@ func (m aptManager) fill(ctx context.Context, s Shape, folder string, _, offered
 		return err
 	}
 	return signer.gpg(ctx, "--output", filepath.Join(root, m.keyring), "--export", packager)
-}
-
-// empty makes a package without files.
-func (aptManager) empty(folder, name string) (pkg, error) {
-	p := pkg{
-		name: name, debian: name, version: "1",
-		folder: filepath.Join(folder, offeredFolder, name), control: filepath.Join(folder, controlFolder, name),
-	}
-	for _, dir := range []string{p.folder, p.control} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return pkg{}, fmt.Errorf("making the empty package %s: %w", name, err)
-		}
-	}
-	control := fmt.Sprintf("Package: %s\nVersion: 1\nArchitecture: amd64\nMaintainer: Packager <%s>\nDescription: %[1]s\n", name, packager)
-	if err := os.WriteFile(filepath.Join(p.control, "control"), []byte(control), 0o644); err != nil {
-		return pkg{}, fmt.Errorf("making the empty package %s: %w", name, err)
-	}
-	return p, nil
 }
 
 // pack makes a package with the scripts of Debian's, and returns its entry in the

@@ -37,13 +37,6 @@ const (
 
 func (m pacmanManager) fill(ctx context.Context, s Shape, folder string, installed, offered []pkg) error {
 	root, repository := filepath.Join(folder, "root"), filepath.Join(folder, repositoryFolder)
-	for _, name := range s.Empty {
-		empty := filepath.Join(folder, offeredFolder, name)
-		if err := os.MkdirAll(empty, 0o755); err != nil {
-			return fmt.Errorf("making the empty package %s: %w", name, err)
-		}
-		offered = append(offered, pkg{name: name, debian: name, version: "1", folder: empty})
-	}
 	if err := os.MkdirAll(repository, 0o755); err != nil {
 		return fmt.Errorf("making the repository: %w", err)
 	}

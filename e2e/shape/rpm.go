@@ -29,13 +29,6 @@ const keyPath = "/etc/pki/rpm-gpg/RPM-GPG-KEY-packager"
 
 func (m rpmManager) fill(ctx context.Context, s Shape, folder string, installed, offered []pkg) error {
 	root, repository := filepath.Join(folder, "root"), filepath.Join(folder, repositoryFolder)
-	for _, name := range s.Empty {
-		empty := filepath.Join(folder, offeredFolder, name)
-		if err := os.MkdirAll(empty, 0o755); err != nil {
-			return fmt.Errorf("making the empty package %s: %w", name, err)
-		}
-		offered = append(offered, pkg{name: name, debian: name, version: "1", summary: name, folder: empty})
-	}
 	signer, err := newSigner(ctx, folder)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -40,8 +41,10 @@ type Shape struct {
 	Pinned map[string]string
 	// Names are the distribution's names of Debian's packages, where they differ.
 	Names map[string]string
-	// Empty are packages that the distribution has and Debian has not.
+	// Empty are packages in the repository that the distribution has and Debian has not.
 	Empty []string
+	// Made are more of them, with files.
+	Made []Made
 	// Own are installed packages that the distribution has and Debian has not.
 	Own []Own
 	// OneBin says that /usr/sbin is a link to /usr/bin.
@@ -73,6 +76,12 @@ type Own struct {
 	// Provides are other names, with versions where they matter.
 	Provides []string
 	Files    []string
+}
+
+// Made is a package that stands in for one of the distribution or of others.
+type Made struct {
+	Name, Version string
+	Files         []base.File
 }
 
 // manager makes a package manager's database and a signed repository.
@@ -137,6 +146,11 @@ func (s Shape) finish(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
+	made, err := s.make(folder)
+	if err != nil {
+		return fmt.Errorf("making packages of the shape %s: %w", s.ID, err)
+	}
+	offered = append(offered, made...)
 	for _, own := range s.Own { // before Debian's packages, which may have had the same files
 		installed = append([]pkg{{name: own.Name, debian: own.Name, version: own.Version, provides: own.Provides, files: own.Files}}, installed...)
 	}
@@ -159,6 +173,27 @@ func (s Shape) finish(ctx context.Context, folder string) error {
 		}
 	}
 	return nil
+}
+
+// make makes the packages that Debian has not.
+func (s Shape) make(folder string) (all []pkg, err error) {
+	for _, name := range s.Empty {
+		s.Made = append(s.Made, Made{Name: name, Version: "1"})
+	}
+	for _, m := range s.Made {
+		p := pkg{
+			name: m.Name, debian: m.Name, version: m.Version, summary: m.Name,
+			folder: filepath.Join(folder, offeredFolder, m.Name), control: filepath.Join(folder, controlFolder, m.Name),
+		}
+		control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: Packager <%s>\nDescription: %[1]s\n",
+			m.Name, m.Version, packager)
+		err = errors.Join(err, os.MkdirAll(p.folder, 0o755), base.File{Path: "control", Content: control, Mode: 0o644}.Write(p.control))
+		for _, f := range m.Files {
+			err = errors.Join(err, f.Write(p.folder))
+		}
+		all = append(all, p)
+	}
+	return all, err
 }
 
 // fetched unpacks the packages that are only downloaded into the tree.
