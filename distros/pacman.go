@@ -191,22 +191,28 @@ func pacmanState(d *scrub.Draft) {
 	}
 }
 
-// pacmanEntry returns the name of the package of an entry, and the missing
-// parts of the entry.
+// pacmanEntry returns the name of the package of an entry, and the missing part of the
+// entry. Of a package without files, such as Arch's base, pacman keeps no size and an empty
+// list of files (libalpm, be_local.c).
 func pacmanEntry(h *host.Host, folder string) (name, lacks string, err error) {
 	words := strings.Split(path.Base(folder), "-") // name, version, release
 	name = strings.Join(words[:max(1, len(words)-2)], "-")
+	noFiles := false
 	for _, file := range []string{"desc", "files"} {
 		text, err := database(h, path.Join(folder, file))
 		if err != nil {
 			return "", "", err
 		}
+		there, err := h.Exists(path.Join(folder, file))
+		if err != nil {
+			return "", "", err
+		}
 		d := packages.PacmanFields(string(text))
-		if len(text) == 0 || file == "desc" && (len(d["NAME"]) == 0 || len(d["VERSION"]) == 0) {
+		if !there || len(text) == 0 && !noFiles || file == "desc" && (len(d["NAME"]) == 0 || len(d["VERSION"]) == 0) {
 			return name, file, nil
 		}
 		if file == "desc" {
-			name = d["NAME"][0]
+			name, noFiles = d["NAME"][0], len(d["SIZE"]) == 0
 		}
 	}
 	return name, "", nil

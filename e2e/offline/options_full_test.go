@@ -27,6 +27,10 @@ import (
 // release is the version of the kernels that stand in for real ones.
 const release = "6.12.1"
 
+// builtin are the modules that every node needs.
+const builtin = `overlay veth br_netfilter nf_conntrack nf_nat nft_compat xt_MASQUERADE xt_addrtype xt_comment xt_connmark
+xt_conntrack xt_mark xt_nat xt_statistic xt_tcpudp`
+
 // debian is a shape whose repository can have more packages than Debian's own.
 func debian() shape.Shape {
 	s := shape.Ubuntu()
@@ -46,8 +50,10 @@ func program(path, text string) base.File { return base.File{Path: path, Content
 // builds stands in for the real dkms, which other tests run: it makes a module of each source.
 const builds = `#!/bin/sh -e
 [ "$1 $2" = "autoinstall -k" ]
-mkdir -p /usr/lib/modules/$3/updates/dkms
-for name in $(cat /usr/src/*/dkms.conf); do touch /usr/lib/modules/$3/updates/dkms/$name.ko; done
+cd /usr/lib/modules/$3
+mkdir -p updates/dkms
+for name in $(cat /usr/src/*/dkms.conf); do touch updates/dkms/$name.ko; done
+for module in $(find -name '*.ko'); do echo "${module#./}:"; done > modules.dep
 `
 
 // standIns are the packages of options that Debian has not.
@@ -63,27 +69,32 @@ func standIns(d distros.Distro, kernel string) (all []shape.Made) {
 	add("nvidia-container-toolkit", "1.18.0", program("/usr/bin/nvidia-ctk", "#!/bin/sh\n"))
 	add("rdma-core", "59")
 	add("dkms", "3.2", program("/usr/sbin/dkms", builds))
-	add(kernel, release, base.File{Path: "/usr/lib/modules/" + release + "/modules.order", Mode: 0o644})
-	source := func(module string) base.File {
-		return base.File{Path: "/usr/src/" + module + "/dkms.conf", Content: module + "\n", Mode: 0o644}
+	kernelFile := func(name, text string) base.File {
+		return base.File{Path: "/usr/lib/modules/" + release + "/" + name, Content: text, Mode: 0o644}
+	}
+	modules := []base.File{kernelFile("modules.order", ""), kernelFile("modules.builtin", "kernel/"+strings.Join(strings.Fields(builtin), ".ko\nkernel/")+".ko\n")}
+	if d.Can(distros.EFA) && !d.Can(distros.EFAModule) { // its kernels have the module
+		modules = append(modules, kernelFile("updates/dkms/efa.ko", ""), kernelFile("modules.dep", "updates/dkms/efa.ko:\n"))
+	}
+	add(kernel, release, modules...)
+	source := func(name, version, module string) {
+		add(name, version, base.File{Path: "/usr/src/" + module + "/dkms.conf", Content: module + "\n", Mode: 0o644})
+		all[len(all)-1].Needs = []string{"dkms"}
 	}
 	pm := d.PackageManager
 	add(pm.Kernels().Named([]string{pm.Kernels().Headers}, kernel)[0], release)
 	if d.Can(distros.Neuron) {
-		add("aws-neuronx-dkms", "2.27", source("neuron"))
+		source("aws-neuronx-dkms", "2.27", "neuron")
 		add("aws-neuronx-tools", "2.27")
 	}
 	if d.Can(distros.EFAModule) {
-		add("efa", "3.0", source("efa"))
-	}
-	if d.ID == "arch" { // whose kernels have it
-		all[len(all)-2].Files = append(all[len(all)-2].Files, base.File{Path: "/usr/lib/modules/" + release + "/kernel/efa.ko", Mode: 0o644})
+		source("efa", "3.0", "efa")
 	}
 	for i, name := range append(d.NVIDIA.Packages(true, "580", kernel, pm), "nvidia-driver-pinning-580") {
 		switch {
 		case slices.ContainsFunc(all, func(m shape.Made) bool { return m.Name == name }):
 		case i == 0:
-			add(name, "580.95.05", source("nvidia"))
+			source(name, "580.95.05", "nvidia")
 		default:
 			add(name, "580.95.05")
 		}
@@ -174,8 +185,8 @@ func (b *bench) hasOptions(t *testing.T, d distros.Distro, spec map[string]any) 
 			"etc/systemd/system/multi-user.target.wants/amazon-cloudwatch-agent.service",
 			"etc/systemd/system/multi-user.target.wants/node-problem-detector.service"},
 		"soci":   {"usr/bin/soci-snapshotter-grpc", "etc/systemd/system/soci-snapshotter.service"},
-		"kernel": {modules + "/modules.order"}, "efa": {modules + "/*/efa.ko", "etc/modules-load.d/eksnode-efa.conf"},
-		"nvidia": {modules + "/*/*/nvidia.ko", "etc/modprobe.d/eksnode-nvidia.conf"}, "neuron": {modules + "/*/*/neuron.ko"},
+		"kernel": {modules + "/modules.order"}, "efa": {modules + "/updates/dkms/efa.ko", "etc/modules-load.d/eksnode-efa.conf"},
+		"nvidia": {modules + "/updates/dkms/nvidia.ko", "etc/modprobe.d/eksnode-nvidia.conf"}, "neuron": {modules + "/updates/dkms/neuron.ko"},
 		"ca_certificates": {d.CAAnchors + "/*example*"},
 	} {
 		for _, path := range shown {

@@ -81,6 +81,7 @@ type Own struct {
 // Made is a package that stands in for one of the distribution or of others.
 type Made struct {
 	Name, Version string
+	Needs         []string
 	Files         []base.File
 }
 
@@ -187,6 +188,12 @@ func (s Shape) make(folder string) (all []pkg, err error) {
 		}
 		control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: Packager <%s>\nDescription: %[1]s\n",
 			m.Name, m.Version, packager)
+		for _, need := range m.Needs {
+			p.depends = append(p.depends, []string{need})
+		}
+		if len(m.Needs) > 0 {
+			control += "Depends: " + strings.Join(m.Needs, ", ") + "\n"
+		}
 		err = errors.Join(err, os.MkdirAll(p.folder, 0o755), base.File{Path: "control", Content: control, Mode: 0o644}.Write(p.control))
 		for _, f := range m.Files {
 			err = errors.Join(err, f.Write(p.folder))
