@@ -207,8 +207,8 @@ func (w workshop) kernels(t *testing.T, h *host.Host) {
 	want := map[string][]string{
 		"linux-image-cloud-amd64": {"linux-image-cloud-amd64", "linux-image-6.1-cloud-amd64", "linux-modules-nvidia-580-cloud-amd64",
 			"linux-modules-nvidia-580-6.1-cloud-amd64", "linux-headers-6.1-amd64"},
-		"linux-lts":               {"linux-lts", "linux-headers"},
-		"kernel6.12":              {"kernel6.12", "kernel6.12-modules", "kernel-tools", "kernel-headers"},
+		"linux-lts":  {"linux-lts", "linux-headers"},
+		"kernel6.12": {"kernel6.12", "kernel6.12-modules", "kernel-tools", "kernel-headers"},
 	}[chosen]
 	require.Equal(t, want, left)
 }

@@ -28,8 +28,8 @@ import (
 const release = "6.12.1"
 
 // builtin are the modules that every node needs.
-const builtin = `overlay veth br_netfilter nf_conntrack nf_nat nft_compat xt_MASQUERADE xt_addrtype xt_comment xt_connmark
-xt_conntrack xt_mark xt_nat xt_statistic xt_tcpudp`
+const builtin = `overlay veth br_netfilter nf_conntrack nf_nat nft_compat xt_MASQUERADE xt_addrtype xt_comment
+xt_connmark xt_conntrack xt_mark xt_nat xt_statistic xt_tcpudp`
 
 // debian is a shape whose repository can have more packages than Debian's own.
 func debian() shape.Shape {
@@ -37,9 +37,16 @@ func debian() shape.Shape {
 	s.ID, s.User = "debian", "admin"
 	s.Packages = slices.DeleteFunc(s.Packages, func(p string) bool { return p == "chrony" || p == "snapd" })
 	s.Packages = append(s.Packages, "systemd-timesyncd")
-	s.Enabled = slices.DeleteFunc(s.Enabled, func(u string) bool { return strings.Contains(u, "chrony") || strings.Contains(u, "snap") })
+	s.Enabled = slices.DeleteFunc(s.Enabled, func(u string) bool {
+		return strings.Contains(u, "chrony") || strings.Contains(u, "snap")
+	})
 	s.Files = slices.DeleteFunc(s.Files, func(f base.File) bool { return strings.Contains(f.Path, "snap") })
-	s.OSRelease = "PRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"13\"\nVERSION_CODENAME=trixie\nID=debian\n"
+	s.OSRelease = `PRETTY_NAME="Debian GNU/Linux 13 (trixie)"
+NAME="Debian GNU/Linux"
+VERSION_ID="13"
+VERSION_CODENAME=trixie
+ID=debian
+`
 	delete(s.Links, "/snap/core22/current")
 	return s
 }
@@ -72,7 +79,8 @@ func standIns(d distros.Distro, kernel string) (all []shape.Made) {
 	kernelFile := func(name, text string) base.File {
 		return base.File{Path: "/usr/lib/modules/" + release + "/" + name, Content: text, Mode: 0o644}
 	}
-	modules := []base.File{kernelFile("modules.order", ""), kernelFile("modules.builtin", "kernel/"+strings.Join(strings.Fields(builtin), ".ko\nkernel/")+".ko\n")}
+	modules := []base.File{kernelFile("modules.order", ""),
+		kernelFile("modules.builtin", "kernel/"+strings.Join(strings.Fields(builtin), ".ko\nkernel/")+".ko\n")}
 	if d.Can(distros.EFA) && !d.Can(distros.EFAModule) { // its kernels have the module
 		modules = append(modules, kernelFile("updates/dkms/efa.ko", ""), kernelFile("modules.dep", "updates/dkms/efa.ko:\n"))
 	}
@@ -139,28 +147,33 @@ func (b *bench) allOptions(t *testing.T, d distros.Distro, kernel string) map[st
 		"kubernetes_version": lab.Kubelet, "source_url": b.options[3], "allow_http": true, "containerd": "2.3",
 		"agents": []string{"ssm", "cloudwatch", "node-problem-detector"}, "soci": true, "kernel": kernel, "efa": true,
 		"nvidia": "open-580", "neuron": true, "swap": "zram", "hardening": []string{"tmp-noexec", "umask", "audit"},
-		"ntp_servers": []string{"time.example"}, "dns_servers": []string{"192.0.2.53"}, "sysctls": map[string]string{"vm.max_map_count": "524288"},
-		"ca_certificates": map[string]string{"example": string(authority)}, "registry_mirrors": map[string]string{"docker.io": "https://mirror.example"},
-		"max_concurrent_downloads": 8, "keep_unpacked_layers": true, "kubelet_defaults": "containerLogMaxSize: 50Mi\n",
-		"node_proxy": "http://proxy.example:3128", "node_no_proxy": []string{".internal.example"}, "packages": []string{"socat"},
+		"ntp_servers": []string{"time.example"}, "dns_servers": []string{"192.0.2.53"}, "packages": []string{"socat"},
+		"sysctls":          map[string]string{"vm.max_map_count": "524288"},
+		"ca_certificates":  map[string]string{"example": string(authority)},
+		"registry_mirrors": map[string]string{"docker.io": "https://mirror.example"}, "max_concurrent_downloads": 8,
+		"keep_unpacked_layers": true, "kubelet_defaults": "containerLogMaxSize: 50Mi\n",
+		"node_proxy": "http://proxy.example:3128", "node_no_proxy": []string{".internal.example"},
 	}
-	address := "http://" + aptmirror.Host + ":" + shape.Port + "/again/../" // another address, so that apt takes another key
+	address := "http://" + aptmirror.Host + ":" + shape.Port + "/again/../" // for apt, which knows the other with its key
 	key := filepath.Join(b.Root, "etc/pki/rpm-gpg/RPM-GPG-KEY-packager")
+	text := ""
 	switch d.PackageManager.Name() {
 	case "apt":
 		key = filepath.Join(t.TempDir(), "key.asc")
-		testkit.Run(t, "gpg", "--no-default-keyring", "--keyring", filepath.Join(b.Root, "usr/share/keyrings/ubuntu-archive-keyring.gpg"),
-			"--armor", "--output", key, "--export")
-		spec["repositories"] = map[string]string{"again": "Types: deb\nURIs: " + address + "\nSuites: noble\nComponents: main\n"}
+		ring := filepath.Join(b.Root, "usr/share/keyrings/ubuntu-archive-keyring.gpg")
+		testkit.Run(t, "gpg", "--no-default-keyring", "--keyring", ring, "--armor", "--output", key, "--export")
+		text = "Types: deb\nURIs: " + address + "\nSuites: noble\nComponents: main\n"
 	case "pacman": // the name of a repository is that of its file
 	default:
-		spec["repositories"] = map[string]string{"again": "[again]\nname=again\nbaseurl=" + address + "\n"}
+		text = "[again]\nname=again\nbaseurl=" + address + "\n"
 	}
-	if spec["repositories"] != nil {
+	if text != "" {
+		spec["repositories"] = map[string]string{"again": text}
 		spec["repository_keys"] = map[string]string{"again": testkit.Content(t, key)}
 	}
 	for field, can := range map[string]bool{
-		"swap": d.Can(distros.Swap), "neuron": d.Can(distros.Neuron), "nvidia": d.ID != "amazonlinux2023", // a stream needs a module of dnf
+		"swap": d.Can(distros.Swap), "neuron": d.Can(distros.Neuron),
+		"nvidia": d.ID != "amazonlinux2023", // its stream is a module of dnf
 	} {
 		if !can {
 			delete(spec, field)
@@ -176,17 +189,20 @@ func (b *bench) hasOptions(t *testing.T, d distros.Distro, spec map[string]any) 
 	file := filepath.Join(t.TempDir(), "spec.yaml")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	provision := func() string {
-		return testkit.Output(t, b.Resolving([]string{lab.Eksnode(t), "provision", "--root", b.root, "--spec", file}))
+		args := []string{lab.Eksnode(t), "provision", "--root", b.root, "--spec", file}
+		return testkit.Output(t, b.Resolving(args))
 	}
 	t.Log(provision())
-	modules := "usr/lib/modules/" + release
+	modules := "usr/lib/modules/" + release + "/"
 	for field, shown := range map[string][]string{
 		"agents": {"etc/systemd/system/multi-user.target.wants/amazon-ssm-agent.service",
 			"etc/systemd/system/multi-user.target.wants/amazon-cloudwatch-agent.service",
 			"etc/systemd/system/multi-user.target.wants/node-problem-detector.service"},
-		"soci":   {"usr/bin/soci-snapshotter-grpc", "etc/systemd/system/soci-snapshotter.service"},
-		"kernel": {modules + "/modules.order"}, "efa": {modules + "/updates/dkms/efa.ko", "etc/modules-load.d/eksnode-efa.conf"},
-		"nvidia": {modules + "/updates/dkms/nvidia.ko", "etc/modprobe.d/eksnode-nvidia.conf"}, "neuron": {modules + "/updates/dkms/neuron.ko"},
+		"soci":            {"usr/bin/soci-snapshotter-grpc", "etc/systemd/system/soci-snapshotter.service"},
+		"kernel":          {modules + "modules.order"},
+		"efa":             {modules + "updates/dkms/efa.ko", "etc/modules-load.d/eksnode-efa.conf"},
+		"nvidia":          {modules + "updates/dkms/nvidia.ko", "etc/modprobe.d/eksnode-nvidia.conf"},
+		"neuron":          {modules + "updates/dkms/neuron.ko"},
 		"ca_certificates": {d.CAAnchors + "/*example*"},
 	} {
 		for _, path := range shown {

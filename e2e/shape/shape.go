@@ -184,17 +184,19 @@ func (s Shape) make(folder string) (all []pkg, err error) {
 	for _, m := range s.Made {
 		p := pkg{
 			name: m.Name, debian: m.Name, version: m.Version, summary: m.Name,
-			folder: filepath.Join(folder, offeredFolder, m.Name), control: filepath.Join(folder, controlFolder, m.Name),
+			folder:  filepath.Join(folder, offeredFolder, m.Name),
+			control: filepath.Join(folder, controlFolder, m.Name),
 		}
-		control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: Packager <%s>\nDescription: %[1]s\n",
-			m.Name, m.Version, packager)
+		control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\n"+
+			"Maintainer: Packager <%s>\nDescription: %[1]s\n", m.Name, m.Version, packager)
 		for _, need := range m.Needs {
 			p.depends = append(p.depends, []string{need})
 		}
 		if len(m.Needs) > 0 {
 			control += "Depends: " + strings.Join(m.Needs, ", ") + "\n"
 		}
-		err = errors.Join(err, os.MkdirAll(p.folder, 0o755), base.File{Path: "control", Content: control, Mode: 0o644}.Write(p.control))
+		err = errors.Join(err, os.MkdirAll(p.folder, 0o755),
+			base.File{Path: "control", Content: control, Mode: 0o644}.Write(p.control))
 		for _, f := range m.Files {
 			err = errors.Join(err, f.Write(p.folder))
 		}
