@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	kills = flag.Int("kills", 10, "number of kills of each command")
+	kills = flag.Int("kills", 6, "number of kills of each command")
 	seed  = flag.Uint64("seed", 0, "seed of the random kill points; 0 chooses a random seed")
 )
 

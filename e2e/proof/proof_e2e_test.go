@@ -31,7 +31,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
-var kills = flag.Int("kills", 4, "how often TestKilledProofsLeaveNothing kills a run")
+var kills = flag.Int("kills", 2, "how often TestKilledProofsLeaveNothing kills a run")
 
 // TestMain is also the program, in a process of its own that a test can kill.
 func TestMain(m *testing.M) {
