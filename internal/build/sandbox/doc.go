@@ -9,7 +9,8 @@
 // user namespaces.
 //
 // All of that ends with the second process, and that process ends with the first, also
-// when the first is killed: nothing has to be cleaned up.
+// when the first is killed. Only in a root without /etc/resolv.conf a kill leaves a file
+// there, over which the host's resolver was shown: the next sandbox or a scrub removes it.
 package sandbox
 
 // mark is the environment variable with the root, in the process inside. That of Script

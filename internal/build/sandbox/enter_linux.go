@@ -171,10 +171,15 @@ func makeRootDevice() error {
 	return os.Symlink(RootDevice, filepath.Join("/dev", filepath.Base(name)))
 }
 
-const resolvConf = "/etc/resolv.conf"
+const (
+	resolvConf = "/etc/resolv.conf"
+	// placeholder is the content of resolvConf that a sandbox makes in a root without one,
+	// to mount over it. Run removes the file, also that of an earlier run that was killed.
+	placeholder = "# eksnode shows the host's name servers here during a build.\n"
+)
 
-// showResolver shows the host's resolver at the root's own place for it: through /run
-// where the root has a link there, else by a mount over the file. The root stays as it is.
+// showResolver shows the host's resolver at the root's own place for it: through /run where
+// the root has a link there, else by a mount.
 func showResolver(content []byte) error {
 	name := "/run/resolv.conf"
 	to, err := os.Readlink(resolvConf)
@@ -195,10 +200,29 @@ func showResolver(content []byte) error {
 	if linked {
 		return nil
 	}
-	if err := unix.Mount(name, resolvConf, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("showing the host's resolver at %s, which must be a file or a link into /run (touch makes an empty file): %w", resolvConf, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.WriteFile(resolvConf, []byte(placeholder), 0o644); err != nil {
+			return fmt.Errorf("making room for the resolver: %w", err)
+		}
+	}
+	err = unix.Mount(name, resolvConf, "", unix.MS_BIND, "")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+		err = mountOnLink(name, resolvConf)
+	}
+	if err != nil {
+		return fmt.Errorf("showing the host's resolver at %s, which must be a file or a link: %w", resolvConf, err)
 	}
 	return nil
+}
+
+// mountOnLink mounts a file over a link that leads to no file, from Linux 5.2 on.
+func mountOnLink(name, link string) error {
+	file, err := unix.OpenTree(unix.AT_FDCWD, name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(file)
+	return unix.MoveMount(file, "", unix.AT_FDCWD, link, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 // kept are the capabilities that package scripts need: those of a container build,

@@ -26,7 +26,25 @@ const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 // the standard input of that process, which has to call Enter, and returns its standard
 // output. When ctx ends, the process gets SIGTERM.
 func Run(ctx context.Context, root string, input []byte, errOut io.Writer) ([]byte, error) {
-	return start(ctx, root, mark, input, errOut)
+	out, err := start(ctx, root, mark, input, errOut)
+	return out, errors.Join(err, removePlaceholder(root))
+}
+
+// removePlaceholder removes the file that showResolver made, if the root has it.
+func removePlaceholder(folder string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name := strings.TrimPrefix(resolvConf, "/")
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(placeholder)) {
+		return nil // the root has its own, or none
+	}
+	if text, err := root.ReadFile(name); err != nil || string(text) != placeholder {
+		return err
+	}
+	return root.Remove(name)
 }
 
 // Script runs a script of /bin/sh in a sandbox of the root, whose programs also see the

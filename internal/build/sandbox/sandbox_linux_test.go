@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -137,12 +138,34 @@ func TestASandboxEndsWithItsContext(t *testing.T) {
 	assert.NotContains(t, testkit.Content(t, "/proc/self/mountinfo"), root)
 }
 
-func TestARootWithoutAPlaceForTheResolverIsRefused(t *testing.T) {
-	root := makeRoot(t)
-	require.NoError(t, os.Remove(filepath.Join(root, "etc/resolv.conf")))
-	said := run(t.Context(), t, root, "")
-	assert.Contains(t, said, "preparing the sandbox in "+root+": showing the host's resolver at /etc/resolv.conf, which must be a file or a link into /run")
-	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/resolv.conf"), []byte("own\n"), 0o644))
-	assert.NotContains(t, run(t.Context(), t, root, "busybox cat /etc/resolv.conf"), "own")
-	assert.Equal(t, "own\n", testkit.Content(t, filepath.Join(root, "etc/resolv.conf")))
+// Whatever the root has in its place, programs see the host's resolver. The root stays as it
+// is, also when an earlier run was killed.
+func TestAnyRootShowsTheHostsResolver(t *testing.T) {
+	resolver := testkit.Content(t, resolvConf)
+	for name, place := range map[string]func(place string) error{
+		"nothing":  func(string) error { return nil },
+		"file":     func(place string) error { return os.WriteFile(place, []byte("own\n"), 0o644) },
+		"stub":     func(place string) error { return os.Symlink("../run/systemd/resolve/stub-resolv.conf", place) },
+		"absolute": func(place string) error { return os.Symlink("/var/run/NetworkManager/resolv.conf", place) },
+		"no file":  func(place string) error { return os.Symlink("/etc/resolvconf/run/resolv.conf", place) },
+		"loop":     func(place string) error { return os.Symlink("resolv.conf", place) },
+		"static": func(place string) error {
+			return errors.Join(os.WriteFile(place+".static", []byte("own\n"), 0o644), os.Symlink("resolv.conf.static", place))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := makeRoot(t)
+			etc := filepath.Join(root, "etc")
+			require.NoError(t, os.Remove(filepath.Join(etc, "resolv.conf")))
+			require.NoError(t, place(filepath.Join(etc, "resolv.conf")))
+			before := testkit.Names(t, etc)
+			_, err := start(t.Context(), root, mark, nil, os.Stderr) // as Run leaves it when killed
+			require.NoError(t, err)
+			assert.Equal(t, resolver+"<nil>\n", run(t.Context(), t, root, "busybox cat /etc/resolv.conf"))
+			assert.Equal(t, before, testkit.Names(t, etc))
+			for _, file := range testkit.Glob(t, filepath.Join(etc, "*.static")) {
+				assert.Equal(t, "own\n", testkit.Content(t, file))
+			}
+		})
+	}
 }
