@@ -61,7 +61,8 @@ var hardenedNode = map[string]string{
 	"etc/default/grub": "GRUB_CMDLINE_LINUX=\"audit=1 cgroup_enable=memory ipv6.disable_ipv6=0 selinux=1 " +
 		"page_poison=1\"\n",
 	"etc/crypto-policies/config": "DEFAULT\n", "etc/nsswitch.conf": "hosts: files dns\n",
-	"etc/systemd/resolved.conf":                       "#DNSSEC=yes\nDNSOverTLS=opportunistic\n",
+	"etc/systemd/resolved.conf":                       "#DNSSEC=yes\nDNSOverTLS=yes\nDNS=1.1.1.1 169.254.169.253\n",
+	"etc/systemd/resolved.conf.d/node.conf":           "[Resolve]\nDNSOverTLS=opportunistic\n",
 	"etc/resolv.conf":                                 "-> ../run/systemd/resolve/stub-resolv.conf",
 	"usr/lib/systemd/system/systemd-resolved.service": "[Service]\n", "usr/lib/systemd/systemd": "x",
 	"etc/systemd/system/systemd-timesyncd.service":              "-> /dev/null",
@@ -112,7 +113,7 @@ var breaks = map[string]struct{ file, text, finding string }{
 		"[Mount]\nWhere=/var/lib/kubelet\nOptions=noexec\n", `line 3 mounts "/var/lib/kubelet" with noexec`},
 	"noexec-tmp":      {"etc/fstab", "tmpfs /tmp tmpfs noexec 0 0\n", `mounts "/tmp" with noexec`},
 	"read-only-state": {"etc/fstab", "/dev/z / ext4 ro 0 0\n", `mounts "/" with ro, and /var/lib/kubelet is on it`},
-	"hidepid":         {"etc/fstab", "proc /proc proc hidepid=invisible 0 0\n", `mounts "/proc" with hidepid=invisible`},
+	"hidepid":         {"etc/fstab", "proc /proc proc hidepid=2,gid=root 0 0\n", `mounts "/proc" with hidepid=2`},
 	"unit-mount-namespace": {"etc/systemd/system/service.d/z.conf", "ProtectSystem = full\n", `line 1 gives ` +
 		`kubelet.service ProtectSystem="full"`},
 	"unit-privileges": {"etc/systemd/system/containerd.service.d/zz-node.conf", "[Service]\nPrivateTmp=no\n",
@@ -123,7 +124,7 @@ var breaks = map[string]struct{ file, text, finding string }{
 		"CapabilityBoundingSet="},
 	"unit-network":  {"etc/systemd/system/kubelet.service.d/a.conf", "IPAddressDeny=any\n", "IPAddressDeny="},
 	"unit-umask":    {"etc/systemd/system/containerd.service.d/a.conf", "UMask=0027\n", `UMask="0027"`},
-	"unit-limits":   {"etc/systemd/system.conf", "DefaultTasksMax=100\n", `line 1 has "DefaultTasksMax=100"`},
+	"unit-limits":   {"etc/systemd/system.conf", "DefaultTasksMax=100\n", `line 1 sets DefaultTasksMax = "100"`},
 	"unit-delegate": {"etc/systemd/system/containerd.service.d/a.conf", "Delegate=no\n", `Delegate="no"`},
 	"unit-masked":   {"etc/systemd/system/kubelet.service", "-> /dev/null", "kubelet.service is masked"},
 	"host-firewall": {"etc/systemd/system/x.wants/firewalld.service", "-> /x", "firewalld.service starts at " +
@@ -155,8 +156,9 @@ var breaks = map[string]struct{ file, text, finding string }{
 	"unsigned-modules": {"etc/default/grub", "GRUB_CMDLINE_LINUX='lockdown=integrity'\n", "lockdown=integrity"},
 	"crypto-future":    {"etc/crypto-policies/config", "FUTURE\n", "FUTURE"},
 	"tls13-only":       {"etc/ssl/openssl.cnf", "MinProtocol = TLSv1.3\n", "TLSv1.3"},
-	"dns-over-tls":     {"etc/systemd/resolved.conf", "DNSOverTLS=yes\n", "DNSOverTLS=yes"},
-	"dnssec":           {"etc/systemd/resolved.conf.d/a.conf", "DNSSEC = true\n", "DNSSEC = true"},
+	"dns-over-tls":     {"etc/systemd/resolved.conf.d/z.conf", "DNSOverTLS=yes\n", `DNSOverTLS = "yes"`},
+	"dns-servers":      {"etc/systemd/resolved.conf.d/a.conf", "DNS=1.1.1.2 9.9.9.9\n", `DNS = "1.1.1.2 9.9.9.9"`},
+	"dnssec":           {"usr/lib/systemd/resolved.conf.d/a.conf", "DNSSEC = true\n", `DNSSEC = "true"`},
 	"resolver-missing": {"etc/systemd/system/systemd-resolved.service", "-> /dev/null",
 		"systemd-resolved.service is masked or not installed"},
 	"hosts-without-dns": {"etc/nsswitch.conf", "hosts: files myhostname\n", "files myhostname"},
@@ -164,7 +166,7 @@ var breaks = map[string]struct{ file, text, finding string }{
 		"systemd-timesyncd.service is masked"},
 	"time-servers":   {"etc/chrony/chrony.conf", "server 10.0.0.1\n", "server 10.0.0.1"},
 	"log-rotation":   {"etc/logrotate.d/pods", "/var/log/pods/*/*.log {\n", "/var/log/pods"},
-	"no-journal":     {"etc/systemd/journald.conf", "Storage=none\n", "Storage=none"},
+	"no-journal":     {"etc/systemd/journald.conf", "Storage=none\n", `Storage = "none"`},
 	"sudo-tty":       {"etc/sudoers", "Defaults use_pty,requiretty\n", "requiretty"},
 	"root-shell":     {"etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\n", "nologin"},
 	"password-age":   {"etc/shadow", "root:*:20000:7:365:7:::\n", "CIS 5.4.1.1"},
@@ -263,6 +265,23 @@ func TestEveryBreakerIsFound(t *testing.T) {
 		})
 	}
 	assert.ElementsMatch(t, rows, slices.Collect(maps.Keys(breaks)), "each row has one sample")
+}
+
+// A policy that drops outgoing packets breaks no node whose rules accept new connections,
+// as roles of Ansible and CIS's own scripts leave them.
+func TestOutgoingConnectionsThatAreAcceptedBreakNothing(t *testing.T) {
+	for unit, text := range map[string][2]string{
+		"ufw": {"etc/ufw/user.rules", "ENABLED=yes\nDEFAULT_OUTPUT_POLICY=DROP\n-A ufw-user-output -j ACCEPT # new\n"},
+		"nftables": {"etc/nftables.conf", "chain output { type filter hook output priority 0; policy drop;\n" +
+			"ip protocol tcp ct state established,related,new accept\n}\n"},
+		"netfilter-persistent": {"etc/iptables/rules.v4", ":OUTPUT DROP [0:0]\n" +
+			"-A OUTPUT -p tcp -m state --state NEW,ESTABLISHED -j ACCEPT\n"},
+	} {
+		files := map[string]string{"etc/passwd": passwd, text[0]: text[1], "etc/systemd/system/x.wants/" + unit + ".service": "-> /x"}
+		assert.Empty(t, breakersOf(node(t, files), t)["firewall-output"], unit)
+		files[text[0]] = strings.NewReplacer("new", "invalid", "NEW", "INVALID", "-j ACCEPT # new", "-o all -j ACCEPT").Replace(text[1])
+		assert.Len(t, breakersOf(node(t, files), t)["firewall-output"], 1, unit)
+	}
 }
 
 // The group is for machines that are not yet nodes too, if it is named.

@@ -33,7 +33,7 @@ func firewallRows() []breaker {
 				"set_loopback_traffic set_nftables_loopback_traffic set_ufw_default_rule set_ufw_loopback_traffic",
 		},
 		{
-			id: "firewall-output", cause: "blocked", reads: filters("output", "443"),
+			id: "firewall-output", cause: "blocked", reads: filters("output", `443|`+newOutput),
 			program: "kubelet, containerd, first boot",
 			shows:   "the node reaches neither the API server, nor DNS, nor a registry",
 			fix:     groups + "allow ports 443 and 53 and 169.254.0.0/16", source: "kubernetes.io: Ports and Protocols",
@@ -101,10 +101,15 @@ func nftBlock(chain string) string {
 	return `hook ` + chain + `\b[^}]*\b(policy drop|drop\s*}|reject[^;}\n]*\s*})`
 }
 
+// newOutput are rules of nftables, iptables and ufw that accept every new connection from
+// the machine, as benchmarks demand beside the policy.
+const newOutput = `hook output\b[^}]*\bct state [\w, {]*\bnew\b[\w, }]* accept|` +
+	`-A (OUTPUT|ufw-user-output)( -p tcp)?( -m \w+)*( --(ct)?state \S*NEW\S*)? -j ACCEPT`
+
 // filters finds firewalls that start at boot and block a chain, unless their
-// rules name the port. Firewalls that block more than one chain by themselves
+// rules match open. Firewalls that block more than one chain by themselves
 // count for the chain forward.
-func filters(chain, port string) reader {
+func filters(chain, open string) reader {
 	var paths []string
 	for _, f := range firewalls {
 		if _, blocks := f.blocks[chain]; blocks {
@@ -122,7 +127,7 @@ func filters(chain, port string) reader {
 				continue
 			}
 			text := filterRules(d, f.files)
-			if regexp.MustCompile(pattern).MatchString(text) && (port == "" || !strings.Contains(text, port)) {
+			if regexp.MustCompile(pattern).MatchString(text) && (open == "" || !regexp.MustCompile(open).MatchString(text)) {
 				d.Find(on[0].Target, on[0].Reason+" and blocks the chain "+chain)
 			}
 		}

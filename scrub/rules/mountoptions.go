@@ -77,11 +77,11 @@ func mountRows() []breaker {
 		{
 			id: "hidepid", cause: "units",
 			reads: anyOf(onMount("hidepid=1", "/proc"), onMount("hidepid=2", "/proc"), onMount("hidepid=invisible", "/proc"),
-				onMount("hidepid=noaccess", "/proc")).unless(lines(`\s/proc\s.*\bgid=`, fstab)),
+				onMount("hidepid=noaccess", "/proc")).unless(lines(`\s/proc\s.*\bgid=([1-9]|[a-qs-z]|ro?[^o])`, fstab)),
 			program: "systemd, polkit, monitoring agents",
 			shows:   "programs that are not root see no other process: logins through systemd-logind and agents fail",
 			since:   "Linux 3.3",
-			fix:     "Remove hidepid, or add gid= of a group with these programs", source: "proc(5); systemd #12955",
+			fix:     "Remove hidepid, or add gid= of a group with these programs, which root's is not", source: "proc(5); systemd #12955",
 		},
 	}
 }

@@ -10,9 +10,8 @@ import (
 )
 
 var (
-	auditConf    = "/etc/audit/auditd.conf"
-	resolvedConf = []string{"/etc/systemd/resolved.conf", "/etc/systemd/resolved.conf.d/*.conf"}
-	timeConf     = []string{"/etc/chrony.conf", "/etc/chrony/chrony.conf", "/etc/chrony.d/*", "/etc/chrony/conf.d/*",
+	auditConf = "/etc/audit/auditd.conf"
+	timeConf  = []string{"/etc/chrony.conf", "/etc/chrony/chrony.conf", "/etc/chrony.d/*", "/etc/chrony/conf.d/*",
 		"/etc/chrony/sources.d/*", "/etc/systemd/timesyncd.conf", "/etc/systemd/timesyncd.conf.d/*.conf"}
 	timeUnits = []string{"chrony.service", "chronyd.service", "systemd-timesyncd.service", "ntp.service",
 		"ntpd.service", "ntpsec.service"}
@@ -99,13 +98,25 @@ func settingRows() []breaker {
 			fix:     "Set MinProtocol = TLSv1.2", source: "SSL_CONF_cmd(3)",
 		},
 		{
-			id: "dns-over-tls", cause: "dns", reads: lines(`^DNSOverTLS\s*=\s*(yes|true|1|on)`, resolvedConf...),
+			id: "dns-over-tls", cause: "dns", reads: systemdHas("resolved.conf", `^DNSOverTLS=(yes|true|1|on)$`),
 			program: "systemd-resolved", shows: "no name resolves, because the VPC's resolver has no DNS over TLS",
 			since: "systemd 239",
 			fix:   "Set DNSOverTLS=no or opportunistic", source: "resolved.conf(5); Route 53 Developer Guide: VPC Resolver",
 		},
 		{
-			id: "dnssec", cause: "dns", reads: lines(`^DNSSEC\s*=\s*(yes|true|1|on)`, resolvedConf...),
+			id: "dns-servers", cause: "dns",
+			reads: systemdHas("resolved.conf", `^DNS=\S`).unless(systemdHas("resolved.conf",
+				`^DNS=(.*\s)?(10|100|127|169\.254|172\.(1[6-9]|2\d|3[01])|192\.168|f[cd]\w\w:.*)\b`)),
+			program: "CoreDNS, pods with dnsPolicy: Default",
+			shows: "their resolv.conf lists public servers before the VPC's: names of private zones and endpoints do not " +
+				"resolve, and without internet access no name does",
+			since: "systemd 229",
+			fix:   "Remove the line: DHCP gives the VPC's resolver. Or name 169.254.169.253 or a server in the VPC",
+			source: "systemd: resolved-resolv-conf.c lists the servers of resolved.conf first; CoreDNS: forward; " +
+				"konstruktoid/ansible-role-hardening",
+		},
+		{
+			id: "dnssec", cause: "dns", reads: systemdHas("resolved.conf", `^DNSSEC=(yes|true|1|on)$`),
 			program: "systemd-resolved",
 			shows:   `names of private zones and endpoints do not resolve: "DNSSEC validation failed"`, since: "systemd 229",
 			fix: "Set DNSSEC=no or allow-downgrade", source: "resolved.conf(5)",
@@ -149,7 +160,7 @@ func settingRows() []breaker {
 		},
 		{
 			id: "no-journal", cause: "silent",
-			reads: lines(`^Storage\s*=\s*none`, "/etc/systemd/journald.conf", "/etc/systemd/journald.conf.d/*.conf"), note: true,
+			reads: systemdHas("journald.conf", `^Storage=none$`), note: true,
 			program: "eksnode diagnose", shows: "the kubelet's and containerd's logs are not kept, so no cause can be found",
 			fix: "Set Storage=persistent", source: "journald.conf(5)",
 		},

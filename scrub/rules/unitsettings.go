@@ -10,10 +10,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-var (
-	nodeUnits  = []string{"kubelet.service", "containerd.service"}
-	systemConf = []string{"/etc/systemd/system.conf", "/etc/systemd/system.conf.d/*.conf"}
-)
+var nodeUnits = []string{"kubelet.service", "containerd.service"}
 
 // unitRows are settings of units and of systemd with which the kubelet or
 // containerd do not work. Drop-ins of service.d, which are for every service,
@@ -70,7 +67,8 @@ func unitRows() []breaker {
 			id: "unit-limits", cause: "limits",
 			reads: anyOf(
 				unitHas(`^((LimitNOFILE(Soft)?|LimitNPROC)=\d{1,4}(:\d+)?$|(TasksMax)=(\d{1,3}|[1-9]%)$|(MemoryMax|MemoryHigh)=.+[^y]$)`),
-				lines(`^(DefaultLimitNOFILE\s*=\s*\d{1,4}(:\d{1,4})?$|DefaultLimitNPROC\s*=\s*\d{1,4}$|DefaultTasksMax\s*=\s*(\d{1,3}|[1-9]%)$)`, systemConf...),
+				systemdHas("system.conf",
+					`^(DefaultLimitNOFILE=\d{1,4}(:\d{1,4})?|DefaultLimitNPROC=\d{1,4}|DefaultTasksMax=(\d{1,3}|[1-9]%))$`),
 			),
 			program: "kubelet, containerd",
 			shows:   `with more pods, they fail with "too many open files" or "resource temporarily unavailable"`,
@@ -135,6 +133,25 @@ func unitHas(pattern string, units ...string) reader {
 				if s := values[key]; wanted().MatchString(key + "=" + s.Value) {
 					d.Find(s.File, fmt.Sprintf("line %d gives %s %s=%.60q", s.Line, unit, key, s.Value))
 				}
+			}
+		}
+	}}
+}
+
+// systemdHas finds options of one of systemd's programs whose "Option=value" matches a
+// pattern: those of its file in /etc/systemd and of its drop-ins, which win.
+func systemdHas(file, pattern string) reader {
+	wanted := rule.Expression(`(?i)` + pattern)
+	main := path.Join("/etc/systemd", file)
+	return reader{[]string{main, main + ".d/*.conf"}, func(d *rule.Draft) {
+		var dropIns []string
+		for _, dir := range []string{"/etc", "/run", "/usr/local/lib", "/usr/lib"} {
+			dropIns = append(dropIns, path.Join(dir, "systemd", file+".d"))
+		}
+		values := d.LastSettings(append([]string{main}, d.ConfFiles(dropIns...)...), func(key string) string { return key })
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			if s := values[key]; wanted().MatchString(key + "=" + s.Value) {
+				d.Find(s.File, s.Says(key))
 			}
 		}
 	}}
