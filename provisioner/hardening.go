@@ -119,7 +119,7 @@ func (l Local) ReadContent(s *Spec) error {
 		return surface.Errorf("{hardening_content}: %w", err)
 	}
 	if !profileForm.Match(text) {
-		return surface.Errorf("{hardening_content}: %s is no data stream of the SCAP Security Guide, such as ssg-debian12-ds.xml", l.HardeningContent)
+		return surface.Errorf("{hardening_content}: %s has no profile; name a data stream of the SCAP Security Guide, such as ssg-debian12-ds.xml", l.HardeningContent)
 	}
 	var packed bytes.Buffer
 	to := gzip.NewWriter(&packed)
@@ -273,8 +273,8 @@ func (n *node) tailor(t *tailoring, content []byte) error {
 	}
 	i := slices.IndexFunc(profiles[t.Level], func(p string) bool { return slices.Contains(known, p) })
 	if i < 0 {
-		return surface.Errorf("{hardening}: %s has no profile of %q; its profiles are %s", path.Base(t.Content), t.Level,
-			strings.Join(known, ", "))
+		return surface.Errorf("{hardening}: %s has no profile of %q; it has %s", path.Base(t.Content), t.Level,
+			cmp.Or(strings.Join(known, ", "), "none, as content for a new release"))
 	}
 	t.Profile = profilePrefix + profiles[t.Level][i]
 	_, rest, _ := bytes.Cut(content, []byte(`Profile id="`+t.Profile+`"`))
