@@ -110,10 +110,9 @@ func settingRows() []breaker {
 			program: "CoreDNS, pods with dnsPolicy: Default",
 			shows: "their resolv.conf lists public servers before the VPC's: names of private zones and endpoints do not " +
 				"resolve, and without internet access no name does",
-			since: "systemd 229",
-			fix:   "Remove the line: DHCP gives the VPC's resolver. Or name 169.254.169.253 or a server in the VPC",
-			source: "systemd: resolved-resolv-conf.c lists the servers of resolved.conf first; CoreDNS: forward; " +
-				"konstruktoid/ansible-role-hardening",
+			since:  "systemd 229",
+			fix:    "Remove the line: DHCP gives the VPC's resolver. Or name 169.254.169.253 or a server in the VPC",
+			source: "systemd #4334: the order in resolv.conf; CoreDNS: forward; konstruktoid/ansible-role-hardening",
 		},
 		{
 			id: "dnssec", cause: "dns", reads: systemdHas("resolved.conf", `^DNSSEC=(yes|true|1|on)$`),
