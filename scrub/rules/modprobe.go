@@ -76,16 +76,6 @@ func modprobeRows() []breaker {
 	}
 }
 
-var modprobeFolders = []string{"/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d",
-	"/usr/lib/modprobe.d", "/lib/modprobe.d"}
-
-func modprobePatterns() (patterns []string) {
-	for _, dir := range modprobeFolders {
-		patterns = append(patterns, dir+"/*.conf")
-	}
-	return patterns
-}
-
 // refusals are commands of an install line that load no module.
 var refusals = []string{"false", "true", ":"}
 
@@ -93,8 +83,8 @@ var refusals = []string{"false", "true", ":"}
 // load. A module on the deny list still loads by its own name, but not at boot,
 // not for a device and not for a file system.
 func blocked(patterns ...string) reader {
-	return reader{modprobePatterns(), func(d *rule.Draft) {
-		d.EachLine(d.ConfFiles(modprobeFolders...), func(name string, number int, line string) {
+	return reader{inFolders("modprobe.d/*.conf"), func(d *rule.Draft) {
+		d.EachLine(d.ConfFiles(inFolders("modprobe.d")...), func(name string, number int, line string) {
 			words := strings.Fields(line)
 			if len(words) < 2 {
 				return

@@ -97,7 +97,7 @@ func sysctlRows() []breaker {
 			id: "ipv6-off", cause: "network-plugin",
 			reads: anyOf(
 				sysctl(is("1"), "net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.lo.disable_ipv6"), bootArgument(`ipv6\.disable=1`),
-				lines(`^options\s+ipv6\s+.*disable(_ipv6)?=1`, modprobePatterns()...),
+				lines(`^options\s+ipv6\s+.*disable(_ipv6)?=1`, inFolders("modprobe.d/*.conf")...),
 			),
 			program: "EKS Pod Identity Agent, nodes of IPv6 clusters",
 			shows: `the agent of an older add-on exits with "bind: cannot assign requested address"; nodes of an IPv6 ` +
@@ -174,14 +174,9 @@ func notForwarded() reader {
 	}}
 }
 
-// sysctlFolders are the folders of systemd-sysctl. A file hides files of the
-// same name in later folders (sysctl.d(5)).
-var sysctlFolders = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d",
-	"/lib/sysctl.d"}
-
 // sysctls returns what systemd-sysctl sets at boot, by name.
 func sysctls(d *rule.Draft) map[string]rule.Setting {
-	last := d.LastSettings(d.ConfFiles(sysctlFolders...), func(key string) string {
+	last := d.LastSettings(d.ConfFiles(inFolders("sysctl.d")...), func(key string) string {
 		return dotted(strings.TrimPrefix(key, "-"))
 	})
 	// If a setting has two names, the later line wins.

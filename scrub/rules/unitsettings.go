@@ -1,12 +1,13 @@
 package rules
 
 import (
-	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
@@ -90,29 +91,30 @@ func unitRows() []breaker {
 	}
 }
 
-// unitFolders are those of systemd.unit(5), the strongest first.
-var unitFolders = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system",
-	"/usr/lib/systemd/system", "/lib/systemd/system"}
+// inFolders are the places of a folder of systemd, the strongest first. A file hides files
+// of the same name in later ones (systemd.unit(5), sysctl.d(5), modprobe.d(5)).
+func inFolders(name string) []string {
+	return show.Each([]string{"/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"}, func(dir string) string {
+		return path.Join(dir, name)
+	})
+}
 
 // unitSettings returns the last value of each option of a unit: of its file and
 // its drop-ins, in systemd's order. A unit without a file has none.
 func unitSettings(d *rule.Draft, unit string) map[string]rule.Setting {
-	var file string
-	var dropIns []string // the name of a drop-in decides, not its folder
-	for _, dir := range unitFolders {
-		if there := d.Files(path.Join(dir, unit)); file == "" && len(there) > 0 {
-			file = there[0]
+	const units = "systemd/system/"
+	for _, place := range inFolders(units + unit) {
+		if there := d.Files(place); len(there) > 0 { // the name of a drop-in decides, not its folder
+			kind := strings.TrimPrefix(path.Ext(unit), ".")
+			return settings(d, there[0], append(inFolders(units+unit+".d"), inFolders(units+kind+".d")...))
 		}
-		dropIns = append(dropIns, path.Join(dir, unit+".d"))
 	}
-	if file == "" {
-		return nil
-	}
-	for _, dir := range unitFolders {
-		dropIns = append(dropIns, path.Join(dir, strings.TrimPrefix(path.Ext(unit), ".")+".d"))
-	}
-	files := append([]string{file}, d.ConfFiles(dropIns...)...)
-	return d.LastSettings(files, func(key string) string { return key })
+	return nil
+}
+
+// settings returns the last value of each option of a file and its drop-ins.
+func settings(d *rule.Draft, file string, dropIns []string) map[string]rule.Setting {
+	return d.LastSettings(append([]string{file}, d.ConfFiles(dropIns...)...), func(key string) string { return key })
 }
 
 // unitHas finds options of units, nodeUnits if none is named, whose "Option=value"
@@ -121,38 +123,32 @@ func unitHas(pattern string, units ...string) reader {
 	if len(units) == 0 {
 		units = nodeUnits
 	}
-	wanted := rule.Expression(pattern)
 	paths := []string{"/etc/systemd/system/service.d/*.conf"}
 	for _, unit := range units {
 		paths = append(paths, "/etc/systemd/system/"+unit+".d/*.conf")
 	}
 	return reader{paths, func(d *rule.Draft) {
 		for _, unit := range units {
-			values := unitSettings(d, unit)
-			for _, key := range slices.Sorted(maps.Keys(values)) {
-				if s := values[key]; wanted().MatchString(key + "=" + s.Value) {
-					d.Find(s.File, fmt.Sprintf("line %d gives %s %s=%.60q", s.Line, unit, key, s.Value))
-				}
-			}
+			matching(d, unitSettings(d, unit), pattern, " of "+unit)
 		}
 	}}
 }
 
 // systemdHas finds options of one of systemd's programs whose "Option=value" matches a
-// pattern: those of its file in /etc/systemd and of its drop-ins, which win.
+// pattern: those of its file in /etc/systemd and of its drop-ins.
 func systemdHas(file, pattern string) reader {
-	wanted := rule.Expression(`(?i)` + pattern)
-	main := path.Join("/etc/systemd", file)
+	main := "/etc/systemd/" + file
 	return reader{[]string{main, main + ".d/*.conf"}, func(d *rule.Draft) {
-		var dropIns []string
-		for _, dir := range []string{"/etc", "/run", "/usr/local/lib", "/usr/lib"} {
-			dropIns = append(dropIns, path.Join(dir, "systemd", file+".d"))
-		}
-		values := d.LastSettings(append([]string{main}, d.ConfFiles(dropIns...)...), func(key string) string { return key })
-		for _, key := range slices.Sorted(maps.Keys(values)) {
-			if s := values[key]; wanted().MatchString(key + "=" + s.Value) {
-				d.Find(s.File, s.Says(key))
-			}
-		}
+		matching(d, settings(d, main, inFolders("systemd/"+file+".d")), "(?i)"+pattern, "")
 	}}
+}
+
+// matching finds the settings whose "Option=value" matches a pattern.
+func matching(d *rule.Draft, values map[string]rule.Setting, pattern, of string) {
+	wanted := regexp.MustCompile(pattern)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if s := values[key]; wanted.MatchString(key + "=" + s.Value) {
+			d.Find(s.File, s.Says(key+of))
+		}
+	}
 }

@@ -187,23 +187,19 @@ func showResolver(content []byte) error {
 		to = filepath.Join(filepath.Dir(resolvConf), to)
 	}
 	to = filepath.Clean(to)
-	linked := err == nil && (strings.HasPrefix(to, "/run/") || strings.HasPrefix(to, "/var/run/"))
+	if _, err := os.Readlink("/var/run"); err == nil { // leads to /run
+		to = strings.TrimPrefix(to, "/var")
+	}
+	linked := err == nil && strings.HasPrefix(to, "/run/")
 	if linked {
 		name = to
 	}
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("making room for the resolver: %w", err)
-	}
-	if err := os.WriteFile(name, content, 0o644); err != nil {
-		return fmt.Errorf("writing the resolver: %w", err)
-	}
-	if linked {
-		return nil
-	}
+	failed := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, content, 0o644))
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := os.WriteFile(resolvConf, []byte(placeholder), 0o644); err != nil {
-			return fmt.Errorf("making room for the resolver: %w", err)
-		}
+		failed = errors.Join(failed, os.WriteFile(resolvConf, []byte(placeholder), 0o644))
+	}
+	if failed != nil || linked {
+		return failed
 	}
 	err = unix.Mount(name, resolvConf, "", unix.MS_BIND, "")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {

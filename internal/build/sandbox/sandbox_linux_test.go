@@ -163,6 +163,7 @@ func TestAnyRootShowsTheHostsResolver(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, resolver+"<nil>\n", run(t.Context(), t, root, "busybox cat /etc/resolv.conf"))
 			assert.Equal(t, before, testkit.Names(t, etc))
+			assert.NoDirExists(t, filepath.Join(root, "var"))
 			for _, file := range testkit.Glob(t, filepath.Join(etc, "*.static")) {
 				assert.Equal(t, "own\n", testkit.Content(t, file))
 			}
