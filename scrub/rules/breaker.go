@@ -110,14 +110,11 @@ func enabled(units ...string) reader {
 
 // masked finds units that are links to /dev/null.
 func masked(units ...string) reader {
-	var paths []string
-	for _, unit := range units {
-		paths = append(paths, "/etc/systemd/system/"+unit)
-	}
-	return reader{paths, func(d *rule.Draft) {
-		for i, unit := range units {
+	const folder = "/etc/systemd/system/"
+	return reader{show.Each(units, func(unit string) string { return folder + unit }), func(d *rule.Draft) {
+		for _, unit := range units {
 			if isMasked(d, unit) {
-				d.Find(paths[i], unit+" is masked")
+				d.Find(folder+unit, unit+" is masked")
 			}
 		}
 	}}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -13,7 +12,7 @@ import (
 // works. Settings that other programs change again on each node are not among
 // them.
 func sysctlRows() []breaker {
-	const order = "Set %s in a file of /etc/sysctl.d that sorts last"
+	const sortsLast = " in a file of /etc/sysctl.d that sorts last"
 	return []breaker{
 		{
 			id: "kernel-settings", cause: "kernel-settings",
@@ -24,14 +23,14 @@ func sysctlRows() []breaker {
 			),
 			program: "kubelet", shows: `a kubelet with protectKernelDefaults exits with "invalid kernel flag"`,
 			since:  "every kubelet",
-			fix:    "Remove the line, or set the kubelet's value in a file of /etc/sysctl.d that sorts last",
+			fix:    "Remove the line, or set the kubelet's value" + sortsLast,
 			source: "kubernetes/pkg/util/sysctl; terraform-aws-eks #3595",
 		},
 		{
 			id: "ip-forward", cause: "kernel-settings",
 			reads:   sysctl(not("1"), "net.ipv4.ip_forward", "net.ipv4.conf.all.forwarding"),
 			program: "CNI plugins", shows: "pods have no network",
-			fix:        fmt.Sprintf(order, "net.ipv4.ip_forward = 1"),
+			fix:        "Set net.ipv4.ip_forward = 1" + sortsLast,
 			source:     "kubeadm's preflight; terraform-aws-eks #3595",
 			benchmarks: "CIS 3.3.1, CIS 3.2.1 for AL2023, V-257970",
 			exempts:    "sysctl_net_ipv4_ip_forward sysctl_net_ipv4_conf_all_forwarding",
@@ -47,8 +46,7 @@ func sysctlRows() []breaker {
 		{
 			id: "ipv6-forward", cause: "kernel-settings", reads: sysctl(is("0"), "net.ipv6.conf.all.forwarding"), note: true,
 			program: "CNI plugins", shows: "pods of an IPv6 cluster have no network, unless the CNI plugin turns forwarding on",
-			fix: "For IPv6 clusters, " + strings.ToLower(order[:1]) + fmt.Sprintf(order[1:],
-				"net.ipv6.conf.all.forwarding = 1"),
+			fix:        "For IPv6 clusters, set net.ipv6.conf.all.forwarding = 1" + sortsLast,
 			source:     "amazon-vpc-cni-k8s: IPv6",
 			benchmarks: "CIS 3.3.1, CIS 3.2.1 for AL2023, V-257974",
 		},
@@ -56,7 +54,7 @@ func sysctlRows() []breaker {
 			id: "bridge-filter", cause: "kernel-settings",
 			reads:   sysctl(is("0"), "net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"),
 			program: "kube-proxy", shows: "pods behind bridges cannot reach Services",
-			fix:    fmt.Sprintf(order, "net.bridge.bridge-nf-call-iptables = 1"),
+			fix:    "Set net.bridge.bridge-nf-call-iptables = 1" + sortsLast,
 			source: "kubernetes.io: Network Plugins, sysctl requirements",
 		},
 		{
@@ -64,7 +62,7 @@ func sysctlRows() []breaker {
 			program:    "Cilium",
 			shows:      "Cilium's interfaces drop packets of pods; the VPC CNI sets its own interface to 2 and works",
 			since:      "systemd 245",
-			fix:        "For Cilium, set net.ipv4.conf.all.rp_filter = 0 in a file of /etc/sysctl.d that sorts last",
+			fix:        "For Cilium, set net.ipv4.conf.all.rp_filter = 0" + sortsLast,
 			source:     "cilium #10645; amazon-vpc-cni-k8s README: secondary interfaces",
 			benchmarks: "CIS 3.3.7, V-257962",
 		},
