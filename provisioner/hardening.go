@@ -239,11 +239,11 @@ func (n *node) guide(t *tailoring) ([]byte, error) {
 	}
 	t.Content = n.distro.Guide.File(release.VersionID)
 	if n.spec.Guide != nil {
+		var text []byte
 		in, err := gzip.NewReader(bytes.NewReader(n.spec.Guide))
-		if err != nil {
-			return nil, fmt.Errorf("unpacking the content: %w", err)
+		if err == nil {
+			text, err = io.ReadAll(io.LimitReader(in, guideMost))
 		}
-		text, err := io.ReadAll(io.LimitReader(in, guideMost))
 		if err != nil {
 			return nil, fmt.Errorf("unpacking the content: %w", err)
 		}

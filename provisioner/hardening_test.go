@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"os"
@@ -43,10 +44,7 @@ func TestLevelsOfHardeningAreValidated(t *testing.T) {
 				require.NoError(t, s.Validate(), d.ID)
 				continue
 			}
-			has := strings.Join(d.Guide.Levels, ", ")
-			if has == "" {
-				has = "content for almalinux, amazonlinux2023, debian, fedora, rhel, rocky, sles, ubuntu"
-			}
+			has := cmp.Or(strings.Join(d.Guide.Levels, ", "), "content for almalinux, amazonlinux2023, debian, ")
 			require.ErrorContains(t, s.Validate(), fmt.Sprintf("no %q for %s; it has %s", level, d.Name, has))
 			s.Guide = []byte("x") // the user's content may have more levels
 			assert.Equal(t, len(d.Guide.Levels) == 0, s.Validate() != nil, d.ID)
