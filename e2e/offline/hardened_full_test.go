@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,22 +15,54 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
-// hardenings are the products of the content, the profiles of each level, and a rule of the
-// audit by which the whole script of each breaks nodes.
+// hardenings are the products of the content, and of each level the profile, and a rule of
+// the audit by which the whole script breaks nodes.
 var hardenings = []struct {
-	product, breaks string
-	levels          map[string]string
+	product string
+	levels  []struct{ name, profile, breaks string }
 }{
-	{"debian13", "host-firewall", map[string]string{"cis-l1": "cis_level1_server", "cis-l2": "cis_level2_server"}},
-	{"ubuntu2404", "firewall-input", map[string]string{"cis-l1": "cis_level1_server"}},
-	{"al2023", "ip-forward", map[string]string{"cis-l1": "cis_server_l1"}},
-	{"rhel9", "host-firewall", map[string]string{"cis-l1": "cis_server_l1"}},
+	{"debian13", []struct{ name, profile, breaks string }{
+		{"cis-l1", "cis_level1_server", "host-firewall"}, {"cis-l2", "cis_level2_server", "firewall-output"},
+	}},
+	{"ubuntu2404", []struct{ name, profile, breaks string }{
+		{"cis-l1", "cis_level1_server", "firewall-input"}, {"cis-l2", "cis_level2_server", "audit-halts"}, {"stig", "stig", "host-firewall"},
+	}},
+	{"al2023", []struct{ name, profile, breaks string }{
+		{"cis-l1", "cis_server_l1", "ip-forward"}, {"cis-l2", "cis", "ip-forward"},
+	}},
+	{"rhel9", []struct{ name, profile, breaks string }{
+		{"cis-l1", "cis_server_l1", "host-firewall"}, {"cis-l2", "cis", "host-firewall"}, {"stig", "stig", "host-firewall"},
+	}},
+}
+
+// TestTheContentHasTheLevels compares the levels of distributions with the newest content.
+func TestTheContentHasTheLevels(t *testing.T) {
+	for product, id := range map[string]string{
+		"debian12": "debian", "debian13": "debian", "ubuntu2204": "ubuntu", "ubuntu2404": "ubuntu", "al2023": "amazonlinux2023",
+		"almalinux9": "almalinux", "fedora": "fedora", "rhel9": "rhel", "rhel10": "rhel", "sle15": "sles", "sle16": "sles-16",
+		"opensuse": "opensuse-leap-15",
+	} {
+		text := testkit.Content(t, lab.Guide(t, product))
+		var levels []string
+		for level, profile := range map[string]string{
+			distros.CIS1: "_cis_(level1_server|server_l1)", distros.CIS2: "_cis(_level2_server)?", distros.STIG: "_stig",
+		} {
+			if regexp.MustCompile(`Profile id="\S+_profile` + profile + `"`).MatchString(text) {
+				levels = append(levels, level)
+			}
+		}
+		d, err := distros.ByID(id)
+		require.NoError(t, err)
+		assert.ElementsMatch(t, levels, d.Guide.Levels, product)
+	}
 }
 
 // hardenable is the system for a product's content. Shapes have Debian's programs under
@@ -51,8 +85,14 @@ func hardenable(product string) lab.System {
 		return lab.System{}
 	}
 	if product != "ubuntu2404" {
+		// SELinux is enforcing after some levels, with the policy of this package.
+		policy := base.File{Path: "/usr/share/selinux/packages/container.pp.bz2", Mode: 0o644}
+		s.Empty = slices.DeleteFunc(s.Empty, func(name string) bool { return name == "container-selinux" })
+		s.Own = append(s.Own, shape.Own{Name: "container-selinux", Version: "2.240", Files: []string{policy.Path}})
+		s.Files = append(s.Files, policy)
 		s.Script += "ln -s ../sysctl.conf /etc/sysctl.d/99-sysctl.conf\n" // which Debian's systemd no longer has
 	}
+	s.Pinned = map[string]string{"audit": "bookworm"} // the last whose auditd.service loads rules, as theirs does
 	s.Own = append(s.Own, shape.Own{Name: "kernel", Version: "6.1"}, shape.Own{Name: "kernel-core", Version: "6.1"})
 	s.Offered = append(s.Offered, "openscap-scanner", "aide", "firewalld", "rsyslog")
 	return lab.System{Shape: &s}
@@ -67,8 +107,8 @@ func TestHardenedRoots(t *testing.T) {
 		t.Run(of.product, func(t *testing.T) {
 			b := openOn(t, hardenable(of.product))
 			guide := lab.Guide(t, of.product)
-			for level, profile := range of.levels {
-				t.Run(level, func(t *testing.T) { b.hardened(t, guide, level, profile, of.breaks) })
+			for _, level := range of.levels {
+				t.Run(level.name, func(t *testing.T) { b.hardened(t, guide, level.name, level.profile, level.breaks) })
 			}
 		})
 	}

@@ -95,6 +95,15 @@ func TestOfflineRoot(t *testing.T) {
 
 	b.must(t, "scrub", "--yes")
 	b.must(t, "audit")
+	lent := []string{"etc/hosts", "etc/machine-id", "etc/resolv.conf"}
+	for _, name := range lent {
+		require.NoError(t, os.Remove(filepath.Join(b.root, name)))
+	}
+	testkit.Output(t, b.provision(t, "--packages", "jq"))
+	assert.FileExists(t, filepath.Join(b.root, "usr/bin/jq"))
+	for _, name := range lent {
+		assert.NoFileExists(t, filepath.Join(b.root, name))
+	}
 }
 
 // killed kills a provision after an item, when a program runs, unless it is empty.
