@@ -119,7 +119,8 @@ func (l Local) ReadContent(s *Spec) error {
 		return surface.Errorf("{hardening_content}: %w", err)
 	}
 	if !profileForm.Match(text) {
-		return surface.Errorf("{hardening_content}: %s has no profile; name a data stream of the SCAP Security Guide, such as ssg-debian12-ds.xml", l.HardeningContent)
+		return surface.Errorf("{hardening_content}: %s has no profile; name a data stream of the SCAP Security Guide, such as "+
+			"ssg-debian12-ds.xml", l.HardeningContent)
 	}
 	var packed bytes.Buffer
 	to := gzip.NewWriter(&packed)

@@ -56,7 +56,7 @@ func TestContentIsADataStream(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "content.xml")
 	require.NoError(t, os.WriteFile(name, []byte("<html/>"), 0o600))
 	err := Local{HardeningContent: name}.ReadContent(&Spec{})
-	require.ErrorContains(t, err, "hardening_content: "+name+" has no profile; name a data stream of the SCAP Security Guide")
+	require.ErrorContains(t, err, "hardening_content: "+name+" has no profile; name a data stream of the SCAP Security")
 	require.Error(t, Local{HardeningContent: name + "x"}.ReadContent(&Spec{}))
 }
 

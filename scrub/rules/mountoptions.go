@@ -81,7 +81,8 @@ func mountRows() []breaker {
 			program: "systemd, polkit, monitoring agents",
 			shows:   "programs that are not root see no other process: logins through systemd-logind and agents fail",
 			since:   "Linux 3.3",
-			fix:     "Remove hidepid, or add gid= of a group with these programs, which root's is not", source: "proc(5); systemd #12955",
+			fix:     "Remove hidepid, or add gid= of a group with these programs, which root's is not",
+			source:  "proc(5); systemd #12955",
 		},
 	}
 }
