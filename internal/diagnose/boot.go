@@ -44,19 +44,23 @@ func startsBoot(line string) bool {
 	}
 }
 
-// explained matches the lines with which journalctl --catalog explains the one before.
-var explained = once(`^(░░|-- .*[^ ][^-]$)`)
+// isExplanation says whether journalctl --catalog explains with a line the one before.
+func isExplanation(line string) bool {
+	return strings.HasPrefix(line, "░░") || strings.HasPrefix(line, "-- ") && explained().MatchString(line)
+}
+
+var explained = once(`^-- .*[^ ][^-]$`)
 
 // keepError keeps a line that looks like an error, unless a similar line is kept
 // already.
-func (b *boot) keepError(place func() string, line string) {
+func (b *boot) keepError(place func() string, l seen) {
 	if len(b.errors) == errorsMost {
 		return
 	}
-	kind := varying().ReplaceAllString(line[:min(len(line), longest)], "0")
+	kind := l.kindOf()
 	if !b.kinds[kind] {
 		b.kinds[kind] = true
-		b.errors = append(b.errors, place()+shorten(line, 0))
+		b.errors = append(b.errors, place()+shorten(l.line, 0))
 	}
 }
 
@@ -71,8 +75,8 @@ func (b *boot) keepSign(place func() string, line string) {
 	}
 }
 
-// keep adds what a log says, except its findings.
-func (s *Search) keep(b *boot) {
+// keepBoot adds what a log says, except its findings.
+func (s *Search) keepBoot(b *boot) {
 	for _, one := range b.joined {
 		if !s.signs[one.kind] {
 			s.signs[one.kind] = true

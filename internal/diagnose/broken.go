@@ -47,22 +47,37 @@ func opens(line string) bool {
 // matchBroken adds a broken line to the findings of the rules whose patterns match
 // across the break.
 func (r *reading) matchBroken(before, line string, place func() string) {
-	line = line[:min(len(line), wrapsMost)]
+	for _, h := range r.s.across(before, line).hits {
+		f := &r.now.found[h.rule]
+		f.add(func() string { return place() + shorten(before+h.space+line[:min(len(line), wrapsMost)], h.at) })
+		f.proven = true
+	}
+}
+
+// across is the template of a line and what precedes in the same one. Its hits are those of
+// rules whose patterns match across the break.
+func (s *Search) across(before, line string) *template {
+	s.key = appendConstant(append(appendConstant(s.key[:0], before), '\n'), line)
+	t := s.templates[string(s.key)]
+	if t != nil {
+		return t
+	}
+	t = s.keep(&template{line: before + line})
 	for _, space := range []string{"", " "} {
-		whole, done := before+space+line, -1
-		r.places, _ = candidates().read(whole, r.places)
-		for _, at := range r.places {
+		whole, done := before+space+line[:min(len(line), wrapsMost)], -1
+		s.places, _ = candidates().read(whole, s.places)
+		for _, at := range s.places {
 			c := candidates().list[at]
-			if c.rule <= done || !r.s.isEvidence(c, whole) {
+			if c.rule <= done || !s.isEvidence(c, whole) {
 				continue
 			}
 			if found := c.FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
 				done = c.rule
-				r.now.found[c.rule].add(func() string { return place() + shorten(whole, found[0]) })
-				r.now.found[c.rule].proven = true
+				t.hits = append(t.hits, hit{rule: c.rule, at: found[0], space: space})
 			}
 		}
 	}
+	return t
 }
 
 // Archives of logs also have configuration, documentation and the output of commands.

@@ -82,8 +82,8 @@ type Finding struct {
 	state bool
 	// last is how many lines were before the last one in its log.
 	last int
-	// fact is that of the first line.
-	fact Fact
+	// said is the first line.
+	said said
 	// Follows names the finding that caused this one.
 	Follows string `json:"follows,omitempty"`
 	// Certainty says how sure the cause is, and Why says why.
@@ -116,15 +116,16 @@ var placeholders = map[string]struct{ word, before string }{"API server": {"ENDP
 
 // commands are those of a rule about the very thing that failed.
 func (f Finding) commands() (list []string) {
-	word := placeholders[f.fact.Target]
+	fact := f.said.fact()
+	word := placeholders[fact.Target]
 	settings := f.settings()
 	for _, command := range f.Rule.Commands {
 		if settings != "" {
 			command = strings.ReplaceAll(command, "SETTING", settings)
 		}
 		userData := strings.HasPrefix(command, "eksnode userdata check") // its file is another
-		if word.word != "" && !userData && plainValue().MatchString(f.fact.Value) {
-			command = strings.ReplaceAll(command, word.word, word.before+f.fact.Value)
+		if word.word != "" && !userData && plainValue().MatchString(fact.Value) {
+			command = strings.ReplaceAll(command, word.word, word.before+fact.Value)
 		}
 		list = append(list, command)
 	}
@@ -161,7 +162,7 @@ func (f *Finding) add(line func() string) {
 // join adds the matches of another log.
 func (f *Finding) join(more Finding) {
 	if f.Count == 0 {
-		f.fact = more.fact
+		f.said = more.said
 	}
 	f.Count += more.Count
 	f.proven, f.weaker = f.proven || more.proven, f.weaker+more.weaker

@@ -87,8 +87,6 @@ type Fact struct {
 	Target string `json:"target,omitempty"`
 	Value  string `json:"value,omitempty"`
 	Class  Class  `json:"class,omitempty"`
-	// at is the place of the innermost error in the line.
-	at int
 }
 
 // String is the fact in words.
@@ -151,12 +149,30 @@ var targets = sync.OnceValue(func() (all []target) {
 // bytes.
 const factMost = 700
 
-// factOf reads a line whose innermost error has the class and ends at a place.
-func factOf(line string, class Class, at int) Fact {
-	f := Fact{Class: class, at: max(0, at-1)}
+// said is what is read of a line for a fact.
+type said struct {
+	text  string
+	class Class
+}
+
+// about is the part of a line around its innermost error, which has the class and ends at a
+// place.
+func about(line string, class Class, at int) said {
 	text := line[max(0, at-factMost):min(len(line), at+factMost)]
 	if i := strings.Index(text, "]: "); i >= 0 && at > factMost { // the syslog prefix names no target
 		text = text[i:]
+	}
+	if len(text) < len(line) {
+		text = strings.Clone(text) // and not the whole line
+	}
+	return said{text, class}
+}
+
+// fact reads the text.
+func (s said) fact() Fact {
+	f, text := Fact{Class: s.class}, s.text
+	if f.Class == "" {
+		return f
 	}
 	for _, one := range targets() {
 		e := one.re.find(text)

@@ -91,15 +91,6 @@ var strangers = once(`^(snapd|pollinate|fwupd.*|unattended-upgr.*|apt.*|dnf-make
 	`apache.*|httpd|nginx|tomcat.*|java|web|server|mysqld?|mariadbd?|postgres.*|php.*|named|dovecot|postfix.*|exim\d?|` +
 	`cups.*|[sn]mbd)$`)
 
-// aside says whether a line is that of a program that keeps no node from joining. What
-// the kernel denies is the fault of another program, and what the machine lacks is all
-// programs' lack.
-func (l seen) aside() bool {
-	by := l.by()
-	return (asides().MatchString(by) || strangers().MatchString(by)) && !strings.Contains(l.line, "avc:") &&
-		!slices.Contains(ofMachine, l.class)
-}
-
 // statusOf adds the unit to the lines of systemctl status that say how its process ended.
 // Its first line names the unit.
 func (r *reading) statusOf(line string) string {
@@ -115,18 +106,12 @@ func (r *reading) statusOf(line string) string {
 
 // seen is a line with its place and what its head says.
 type seen struct {
+	*template
 	line   string
 	number int
 	about  journalEntry
-	class  Class
-	at     int  // where the phrase of the class ends
-	end    bool // the line may be the end of a service
 	rest   bool // the line may be the rest of one that a terminal or a web form broke
-	word   bool // the line has a word for an error, or the form of klog's errors
 }
-
-// looksBad says whether the line looks like an error.
-func (l seen) looksBad() bool { return l.word && looksBad(l.line) }
 
 // recentMost is how many lines before the end of a service its reason is looked for.
 const recentMost = 40
@@ -137,19 +122,19 @@ func (r *reading) judge(now seen) {
 	first := r.now.first
 	switch {
 	case first == nil:
-	case (now.rest || strings.Contains(now.line, "aused by: ") && now.by() == first.by) &&
-		now.number == first.last+1 && len(first.Line) < 2*longest:
+	case now.number == first.last+1 && len(first.Line) < 2*longest &&
+		(now.rest || strings.Contains(now.line, "aused by: ") && now.by() == first.by):
 		first.Line, first.last = first.Line+" "+shorten(now.line, now.at), now.number
 	case len(first.Context) < contextMost && now.by() == first.by:
 		first.Context = append(first.Context, r.shown(now))
 	}
 	looks := (first == nil || first.rank > bad || len(r.now.errors) < errorsMost) && now.looksBad()
 	if looks {
-		r.now.keepError(func() string { return fmt.Sprintf("%s:%d: ", r.name, now.number) }, now.line)
+		r.now.keepError(func() string { return fmt.Sprintf("%s:%d: ", r.name, now.number) }, now)
 	}
 	if first == nil || first.rank > fatal {
 		switch {
-		case now.end && ended().find(now.line) != nil:
+		case now.ends():
 			reason, found := r.reasonOf(now)
 			switch {
 			case found && nodeUnit().MatchString(unitOf(now)):
@@ -161,15 +146,15 @@ func (r *reading) judge(now seen) {
 			}
 		case first != nil && first.rank <= bad: // only the end of a service says more
 		case !looks && now.class == "" && !(now.word && errorWords().MatchString(now.line)):
-			if first == nil && slices.Contains(warnings, levelOf(now.line)) { // better than nothing
+			if first == nil && slices.Contains(warnings, now.levelOf()) { // better than nothing
 				r.blame(now, usual)
 			}
-		case followers().find(now.line) != nil || harmless().find(now.line) != nil ||
+		case now.follows() || now.harmless() ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
-		case (looks || slices.Contains(ofMachine, now.class) && !calm(now.line)) && !now.aside():
+		case (looks || slices.Contains(ofMachine, now.class) && !now.calm()) && !now.aside():
 			r.blame(now, bad)
-		case now.class == "" && (now.aside() || calm(now.line)), strings.Contains(now.line[:min(len(now.line), longest)],
+		case now.class == "" && (now.aside() || now.calm()), strings.Contains(now.line[:min(len(now.line), longest)],
 			"DEBUG"):
 			r.blame(now, usual)
 		default:
@@ -178,14 +163,6 @@ func (r *reading) judge(now seen) {
 	}
 	r.recent[r.count%recentMost] = now
 	r.count++
-}
-
-// by is the program or the unit that wrote a line, or empty.
-func (l seen) by() string {
-	if m := program().FindStringSubmatch(l.line[:min(len(l.line), longest)]); m != nil {
-		return m[1] + m[2]
-	}
-	return l.about.unit
 }
 
 // unitOf is the unit whose end a line reports, or the program that wrote the line.
@@ -217,8 +194,7 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 			}
 			continue
 		}
-		if left--; strings.TrimSpace(l.line) == "" || ended().find(l.line) != nil || followers().find(l.line) != nil ||
-			harmless().find(l.line) != nil {
+		if left--; strings.TrimSpace(l.line) == "" || l.ends() || l.follows() || l.harmless() {
 			continue
 		}
 		if last.line == "" && (by != "" || !strings.Contains(end.line, "FAILED")) { // a console lists other units
@@ -251,9 +227,7 @@ func (r *reading) blame(l seen, why rank) {
 	}
 	f := failureOf(r.name, r.shown(l), l.line, r.timed, l.about)
 	f.rank, f.by, f.last = why, l.by(), l.number
-	if l.class != "" {
-		f.Fact = factOf(l.line, l.class, l.at)
-	}
+	f.Fact = about(l.line, l.class, l.at).fact()
 	for i := max(0, r.count-recentMost); i < r.count; i++ {
 		if near := r.recent[i%recentMost]; near.number != l.number && near.by() == f.by {
 			f.Context = append(f.Context, r.shown(near))

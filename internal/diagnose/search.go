@@ -30,6 +30,10 @@ type Search struct {
 	stated []stated             // what files and settings show
 	said   map[string][2]string // values that other files must not contradict, with their places
 
+	templates map[string]*template
+	places    []int  // of the present template's candidates
+	key       []byte // of the present template
+
 	texts  int   // number of logs
 	budget int64 // how many more bytes archives may expand to
 }
@@ -44,6 +48,7 @@ func NewSearch(ctx context.Context) *Search {
 	return &Search{
 		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)), over: make([]bool, len(rules)),
 		kinds: map[string]bool{}, signs: map[*expression]bool{}, budget: expandMost, said: map[string][2]string{},
+		templates: map[string]*template{},
 	}
 }
 
@@ -111,7 +116,7 @@ func (s *Search) Log(l Log) error {
 	if r.before != nil && !r.now.says() {
 		r.now = r.before
 	}
-	s.keep(r.now)
+	s.keepBoot(r.now)
 	for i := range s.rules {
 		if f := r.now.found[i]; r.ended[i] && strings.HasPrefix(s.rules[i].Until, joined) && f.Count > 0 && f.Count < most &&
 			r.count-f.last >= recentMost {
@@ -139,8 +144,6 @@ type reading struct {
 	id          string // of the present boot, from JSON
 	// ended says which rules a line of this log has resolved.
 	ended  []bool
-	places []int // of the present line's candidates
-	done   int   // the last rule with the present line, or -1
 	parts  broken
 	timed  string // the last line with a time
 	status string // the unit that systemctl status shows
@@ -150,7 +153,7 @@ type reading struct {
 
 // line searches one line.
 func (r *reading) line(number int, line string, about journalEntry) {
-	if line == "" || explained().MatchString(line) {
+	if line == "" || isExplanation(line) {
 		return
 	}
 	if startsBoot(line) || about.boot != "" && r.id != "" && about.boot != r.id {
@@ -165,19 +168,15 @@ func (r *reading) line(number int, line string, about journalEntry) {
 	line = r.statusOf(line)
 	place := func() string { return fmt.Sprintf("%s:%d: ", r.name, number) }
 	before := r.parts.join(line)
-	now := seen{line: line, number: number, about: about, rest: before != ""}
-	var h hints
-	r.places, h = candidates().read(line, r.places)
-	now.class, now.at = h.class, h.at
-	now.word, now.end = h.word || klogError(line), h.end
+	now := seen{r.s.template(line, about.unit), line, number, about, before != ""}
 	r.judge(now)
 	if hasClock(line) {
 		r.timed = line
 	}
-	if h.sign {
+	if now.sign {
 		r.now.keepSign(place, line)
 	}
-	if !r.match(now, place) && now.class != "" {
+	if r.match(now, place); !now.known && now.class != "" {
 		r.matchFact(now, before)
 	}
 	if before != "" {
@@ -188,27 +187,27 @@ func (r *reading) line(number int, line string, about journalEntry) {
 // matchFact adds a line to the findings of the cause of its fact. The target may be in what
 // precedes the line, if a terminal broke the line.
 func (r *reading) matchFact(l seen, before string) {
-	if harmless().find(l.line) != nil || followers().find(l.line) != nil || ended().find(l.line) != nil ||
-		!l.word && level().MatchString(l.line) || r.level() == "DEBUG" {
+	if l.excused() || r.level() == "DEBUG" {
 		return
 	}
-	fact := factOf(l.line, l.class, l.at)
-	rule := fact.causeOf()
+	rule := l.causeOf()
+	whole, at := l.line, l.at
 	if before != "" && (rule < 0 || r.s.rules[rule].Otherwise) {
-		whole := factOf(before+l.line, l.class, len(before)+l.at)
-		if i := whole.causeOf(); i >= 0 && !r.s.rules[i].Otherwise {
-			fact, rule = whole, i
+		longer := r.s.across(before, l.line)
+		longer.class, longer.at = l.class, len(before)+l.at
+		if i := longer.causeOf(); i >= 0 && !r.s.rules[i].Otherwise {
+			rule, whole, at = i, before+l.line, longer.at
 		}
 	}
-	if rule < 0 || rule == r.done || r.s.patterns[rule].not.find(l.line) != nil || l.aside() ||
-		r.s.rules[rule].Otherwise && !l.looksBad() && calm(l.line) {
+	if rule < 0 || rule == l.done || r.s.patterns[rule].not.find(l.line) != nil || l.aside() ||
+		r.s.rules[rule].Otherwise && !l.looksBad() && l.calm() {
 		return
 	}
 	f := &r.now.found[rule]
 	f.proven = true
-	r.heard(f, l.line, false)
+	r.heard(f, l, false)
 	if f.Count == 0 {
-		f.fact = fact
+		f.said = about(whole, l.class, at)
 	}
 	f.add(func() string { return r.shown(l) })
 }
@@ -217,45 +216,38 @@ func (r *reading) matchFact(l seen, before string) {
 // that of its message.
 func (r *reading) level() (level string) {
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && level == ""; i-- {
-		level = levelOf(r.recent[i%recentMost].line)
+		level = r.recent[i%recentMost].levelOf()
 	}
 	return level
 }
 
 // match adds a line to the findings of the rules that it matches, and ends those that
-// it resolves. It returns whether the line is that of a rule, or expressly of none.
-func (r *reading) match(l seen, place func() string) (known bool) {
-	line := l.line
-	r.done = -1
-	for _, at := range r.places {
-		switch c := candidates().list[at]; {
-		case c.rule < 0 && c.MatchString(line):
-			known = true
+// it resolves.
+func (r *reading) match(l seen, place func() string) {
+	for _, h := range l.hits {
+		if h.rule < 0 {
 			for i, rule := range r.s.rules {
-				if rule.Until == c.until {
+				if rule.Until == h.until {
 					r.now.found[i], r.ended[i] = Finding{}, true
 				}
 			}
-		case c.rule > r.done && r.s.isEvidence(c, line) && !strangers().MatchString(l.by()) &&
-			!(r.s.rules[c.rule].Otherwise && (l.aside() || !l.looksBad() && calm(line))):
-			r.done, known = c.rule, known || !r.s.rules[c.rule].Otherwise
-			f := &r.now.found[c.rule]
-			if f.Count == 0 && l.class != "" {
-				f.fact = factOf(line, l.class, l.at)
-			}
-			f.add(func() string { return place() + shorten(line, c.FindStringIndex(line)[0]) })
-			consequence := ended().find(line) != nil || followers().find(line) != nil
-			r.heard(f, line, consequence)
-			f.proven = f.proven || !consequence
+			continue
 		}
+		f := &r.now.found[h.rule]
+		if f.Count == 0 {
+			f.said = about(l.line, l.class, l.at)
+		}
+		f.add(func() string { return place() + shorten(l.line, h.at) })
+		consequence := l.ends() || l.follows()
+		r.heard(f, l, consequence)
+		f.proven = f.proven || !consequence
 	}
-	return known
 }
 
 // heard keeps where a line of a finding is, and whether it only warns or is a consequence.
-func (r *reading) heard(f *Finding, line string, consequence bool) {
+func (r *reading) heard(f *Finding, l seen, consequence bool) {
 	f.last = r.count
-	if consequence || slices.Contains(warnings, levelOf(line)) {
+	if consequence || slices.Contains(warnings, l.levelOf()) {
 		f.weaker++
 	}
 }
@@ -313,27 +305,6 @@ var (
 	badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING", "Warning"}
 	warnings  = []string{"W", "warning", "warn", "WARN"}
 )
-
-// levelOf is a line's level, or empty.
-func levelOf(line string) string {
-	m := level().FindStringSubmatch(line[:min(len(line), longest)])
-	return strings.Join(m[min(1, len(m)):], "")
-}
-
-// looksBad says whether a line looks like an error.
-func looksBad(line string) bool {
-	if level := levelOf(line); level != "" {
-		return slices.Contains(badLevels, level)
-	}
-	return errorWords().MatchString(line[:min(len(line), longest)])
-}
-
-// calm says whether a line has the level of one that only informs, and no word of waiting
-// for something that failed.
-func calm(line string) bool {
-	level := levelOf(line)
-	return level != "" && !slices.Contains(warnings, level) && waits().find(line) == nil
-}
 
 // waits matches lines of any level that say why something does not go on.
 var waits = onceAll(`etry`, `etrying`, `aiting (to|for) [^"]*(;|: )`, `rror running`)

@@ -708,7 +708,7 @@ func table() []Rule {
 			Remedy: "give the subnet a NAT gateway, or endpoints for ecr.api, ecr.dkr and s3 (a gateway endpoint in the " +
 				"subnet's route table) whose security groups and policies let the node through",
 			Lines: []string{`https?://[^/ ]*(dkr[.-]ecr|\.s3[.-])[^ ]*.*(i/o timeout|awaiting headers|TLS handshake ` +
-				`timeout|while waiting for connection|connect: )`, `failed to fetch (anonymous|oauth) token: .*(50\d|imeout|` +
+				`timeout|while waiting for connection|connect: )`, `failed to fetch (anonymous|oauth) token: .*(\b50\d\b|imeout|` +
 				`dial tcp|EOF)`, `[fF]ailed to pull image.*(DeadlineExceeded|context deadline exceeded|context canceled)`},
 			Not:      `no such host|server misbehaving|https://localhost/`,
 			Others:   "a proxy or a firewall ends the connection, or the registry is overloaded",
@@ -730,7 +730,7 @@ func table() []Rule {
 					`failed|.*entered failed))`, `Unable to retrieve the ECR password`, `pull-sandbox-image\.sh(\[\d+\])?: ` +
 					`.*(urfave/cli|panic: |level=fatal|dial tcp)`, `pull-sandbox-image\.sh \(code=exited, status=[1-9]`,
 				`(PullImage|to pull( and unpack)? image|to resolve (image|reference)) \\*"[^" ` +
-					`]*/pause[:@][^"]*\\*".*(failed|40\d|denied|unauthorized|imeout)`,
+					`]*/pause[:@][^"]*\\*".*(failed|\b40\d\b|denied|unauthorized|imeout)`,
 				`kubelet\.service: start-pre operation timed out`},
 			Commands: []string{"sudo crictl images", "sudo eksnode init"}},
 		{ID: "credential-provider", Until: ready,

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // wrappers are the JSON names under which other programs store the text of a
@@ -24,6 +26,9 @@ var ownErrors = []string{"error", "err", "level", "severity"}
 // lists are the names of lists of log lines: of CloudWatch, of its subscriptions
 // and its Logs Insights, of kubectl.
 var lists = []string{"events", "logEvents", "results", "items"}
+
+// wrapperNames are in every object that has log lines.
+var wrapperNames = show.Each(slices.Concat(wrappers, lists, []string{"field", "awslogs"}), strconv.Quote)
 
 // deepestJSON is how deep JSON may be nested.
 const deepestJSON = 6
@@ -76,7 +81,7 @@ func ofJSON(text string, depth int) ([]extract, bool) {
 		return ofList(list, depth)
 	case '{':
 		var fields map[string]json.RawMessage
-		if json.Unmarshal([]byte(text), &fields) != nil {
+		if !hasOne(text, wrapperNames) || json.Unmarshal([]byte(text), &fields) != nil {
 			return nil, false
 		}
 		return ofObject(fields, depth)
