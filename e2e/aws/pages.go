@@ -284,3 +284,16 @@ func (w *World) defaultQuota(_ string, in quotaIn) (out quotaOut, err error) {
 	out.Quota.Value = limit
 	return out, nil
 }
+
+type planOut struct {
+	AccountID   string `json:"accountId"`
+	PlanStatus  string `json:"accountPlanStatus"`
+	AccountPlan string `json:"accountPlanType"`
+}
+
+func (w *World) plan(string, struct{}) (planOut, error) {
+	if w.Plan == "" {
+		return planOut{}, endpoint.Fail("ResourceNotFoundException", "The account has no plan.")
+	}
+	return planOut{"123456789012", "ACTIVE", w.Plan}, nil
+}

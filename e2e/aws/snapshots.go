@@ -188,7 +188,8 @@ func (w *World) own() map[string]endpoint.Action {
 		"ec2:GetEbsDefaultKmsKeyId": handle(w, w.defaultKey), "ec2:GetImageBlockPublicAccessState": handle(w, w.blockPublic),
 		"servicequotas:GetServiceQuota": handle(w, w.quota), "servicequotas:GetAWSDefaultServiceQuota": handle(w, w.defaultQuota),
 		"servicequotas:RequestServiceQuotaIncrease": handle(w, w.raiseQuota),
-		"ec2:CopyImage": handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
+		"freetier:GetAccountPlanState":              handle(w, w.plan),
+		"ec2:CopyImage":                             handle(w, w.copyImage), "ec2:CreateImage": endpoint.Handle(w.createImage),
 		"ec2:CreateTags": endpoint.Handle(w.createTags), "ec2:CreateKeyPair": endpoint.Handle(w.createKeyPair), "ec2:CreateSnapshot": handle(w, w.createSnapshot),
 		"ec2:RegisterImage": handle(w, w.registerImage),
 		"ec2:RunInstances":  w.runTemplate, "ec2:DescribeInstances": w.describeInstances,
@@ -218,7 +219,7 @@ func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, err
 func (w *World) services() map[string]endpoint.Service {
 	all := map[string]endpoint.Service{
 		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "kms": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
-		"servicequotas": {Protocol: endpoint.JSON{}},
+		"servicequotas": {Protocol: endpoint.JSON{}}, "freetier": {Protocol: endpoint.JSON{}},
 		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
 			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
 			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",

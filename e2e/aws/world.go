@@ -85,6 +85,8 @@ type World struct {
 	BlockPublic map[string]string
 	// Limits are the quotas that are not AWS's defaults, by code.
 	Limits map[string]int
+	// Plan is the account's plan, FREE or PAID, or empty for an account without one.
+	Plan string
 	// Allowed are the settings of allowed images, in all regions.
 	Allowed AllowedImages
 	// Machines starts the machines behind instances. If nil, instances have no

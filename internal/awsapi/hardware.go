@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/freetier"
+	freetiertypes "github.com/aws/aws-sdk-go-v2/service/freetier/types"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -25,6 +27,8 @@ type InstanceType struct {
 	// TPM says whether instances can have a NitroTPM. Current is false for previous
 	// generations.
 	TPM, Current bool
+	// FreePlan says whether an account on AWS's free plan may start instances.
+	FreePlan bool
 	// VCPUs are those of an instance without CPU options; 0 when unknown.
 	VCPUs int
 }
@@ -60,6 +64,17 @@ func (a *AWS) VCPUQuota(ctx context.Context, name string) (q Quota, err error) {
 	return q, nil
 }
 
+// OnFreePlan says whether the account is on AWS's free plan. Accounts from before July 2025
+// have no plan
+// (https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_freetier_GetAccountPlanState.html).
+func (a *AWS) OnFreePlan(ctx context.Context) (bool, error) {
+	out, err := a.freetier.GetAccountPlanState(ctx, &freetier.GetAccountPlanStateInput{})
+	if err = explain("reading the account's plan", err); err != nil && !IsNotFound(err) {
+		return false, err
+	}
+	return err == nil && out.AccountPlanType == freetiertypes.AccountPlanTypeFree, nil
+}
+
 // InstanceTypes describes instance types by their names.
 func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType, error) {
 	doing := "describing the instance types " + strings.Join(names, ", ")
@@ -77,6 +92,7 @@ func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType
 		one := InstanceType{
 			Name: string(t.InstanceType), Architectures: texts(t.ProcessorInfo.SupportedArchitectures), BootModes: texts(t.SupportedBootModes),
 			Virtualization: texts(t.SupportedVirtualizationTypes), TPM: t.NitroTpmSupport == types.NitroTpmSupportSupported, Current: aws.ToBool(t.CurrentGeneration),
+			FreePlan: aws.ToBool(t.FreeTierEligible),
 		}
 		if t.VCpuInfo != nil {
 			one.VCPUs = int(aws.ToInt32(t.VCpuInfo.DefaultVCpus))

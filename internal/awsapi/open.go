@@ -18,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ebs"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/freetier"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/route53"
@@ -73,6 +74,7 @@ type AWS struct {
 	ebs         *ebs.Client
 	ec2         *ec2.Client
 	eks         *eks.Client
+	freetier    *freetier.Client
 	iam         *iam.Client
 	kms         *kms.Client
 	quotas      *servicequotas.Client
@@ -109,7 +111,7 @@ func (o Options) connect(c aws.Config, settle time.Duration) *AWS {
 		Region: c.Region, settle: settle, patience: 2 * settle, config: c, options: o, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
 		ssm: ssm.NewFromConfig(quick), sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c),
 		kms: kms.NewFromConfig(quick), ebs: ebs.NewFromConfig(c, o.blocks), route53: route53.NewFromConfig(quick),
-		quotas: servicequotas.NewFromConfig(quick),
+		quotas: servicequotas.NewFromConfig(quick), freetier: freetier.NewFromConfig(quick),
 	}
 }
 

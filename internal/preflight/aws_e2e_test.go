@@ -137,12 +137,13 @@ func TestDeniedCallsMakeChecksUnknown(t *testing.T) {
 			target = needing(t, w, action, target)
 			later := []string{"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeSnapshots", "ec2:GetEbsDefaultKmsKeyId",
 				"ec2:GetEbsEncryptionByDefault",
-				"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"}
+				"freetier:GetAccountPlanState", "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"}
 			if slices.Contains(later, action) || strings.HasPrefix(action, "kms:") {
 				target = template
 				w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, w.Key("")
 				w.DefaultKey = w.Snapshots[0].KMSKey
-				if action == "ec2:DescribeInstanceTypeOfferings" || strings.HasPrefix(action, "servicequotas:") {
+				if action == "ec2:DescribeInstanceTypeOfferings" || action == "freetier:GetAccountPlanState" ||
+					strings.HasPrefix(action, "servicequotas:") {
 					w.Image(aws.NodeImage).Devices[0].Encrypted, w.DefaultKey = false, ""
 				}
 			}

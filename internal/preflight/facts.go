@@ -72,6 +72,7 @@ type facts struct {
 	health        fact[awsapi.Health]
 	offerings     fact[[]string]       // zones
 	quotas        fact[[]awsapi.Quota] // of the types, in their order
+	freePlan      fact[bool]           // absent if a free plan has all types
 	spotRole      fact[awsapi.Role]
 	keys          fact[[]awsapi.Key]
 	profile       fact[awsapi.Profile] // its role is the nodes' role, also without a profile

@@ -204,6 +204,8 @@ func Table() []Check {
 		{"instance-type-zone", "capacity", "Is the instance type offered in the subnets' zones?", "EC2 starts no instance in a zone without the type", false, checkTypeZone},
 		{"instance-quota", "capacity", "Does the account's quota of vCPUs allow the instance type?",
 			"EC2 ends the launch with VcpuLimitExceeded", false, checkQuota},
+		{"instance-plan", "capacity", "Does the account's plan have the instance type?",
+			"accounts on the free plan start only types of the free tier", false, checkPlan},
 		{"spot-role", "spot-role", "Is the service-linked role of EC2 Spot there?",
 			"without it and the right to create it, EC2 starts no Spot instances for Karpenter", false, checkSpotRole},
 		{"disks", "launch", "Do the launch template's disks fit the image?", "EC2 refuses small disks, and a wrong device name makes a second disk", false, checkDisks},

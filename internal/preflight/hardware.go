@@ -40,6 +40,12 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 		}
 		return fact[[]awsapi.Quota]{value: list}
 	})
+	f.freePlan = after(f.types, func(all []awsapi.InstanceType) fact[bool] {
+		if f.target.Instance != "" || partition(f.cluster.value.ARN) != "aws" || !slices.ContainsFunc(all, notFree) {
+			return fact[bool]{absent: true}
+		}
+		return learn(a.OnFreePlan(ctx))
+	})
 	f.spotRole = fact[awsapi.Role]{absent: true}
 	if f.target.NodeClass != nil || f.group.value.Capacity == "SPOT" {
 		f.spotRole = learn(a.Role(ctx, spotRole))
@@ -95,6 +101,29 @@ func checkQuota(f *facts) *result {
 		return maybe(remedy, "%s", strings.Join(small, "; "))
 	}
 	return good("%s", strings.Join(fits, "; "))
+}
+
+func notFree(t awsapi.InstanceType) bool { return !t.FreePlan }
+
+// checkPlan checks the types that an account on the free plan may start.
+func checkPlan(f *facts) *result {
+	switch {
+	case f.freePlan.err != nil:
+		return f.unseen(f.freePlan.err)
+	case f.freePlan.absent:
+		return &result{verdict: notHere}
+	case !f.freePlan.value:
+		return good("the account is not on the free plan")
+	}
+	refused := slices.DeleteFunc(f.typeNames(), func(name string) bool {
+		return slices.ContainsFunc(f.types.value, func(t awsapi.InstanceType) bool { return t.Name == name && t.FreePlan })
+	})
+	says := maybe
+	if len(refused) == len(f.types.value) {
+		says = bad
+	}
+	return says("aws ec2 describe-instance-types --filters Name=free-tier-eligible,Values=true "+
+		"--query InstanceTypes[].InstanceType", "the account is on AWS's free plan, which lacks %s", strings.Join(refused, ", "))
 }
 
 func (f *facts) typeNames() []string {

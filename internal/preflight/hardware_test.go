@@ -87,6 +87,15 @@ func TestLaunchTemplatesMustStartInstances(t *testing.T) {
 			f.quotas.value = append(f.quotas.value, f.quotas.value[0])
 		}, "m6i.metal has 128 vCPUs, but the account may have 5", "--desired-value 512"},
 		{"instance-quota", "OK", func(f *facts) { f.quotas.value[0] = awsapi.Quota{} }, "quota is not known here", ""},
+		{"instance-plan", "FAIL", func(f *facts) { f.freePlan.value = true }, "free plan, which lacks m6i.large",
+			"--filters Name=free-tier-eligible,Values=true"},
+		{"instance-plan", "WARN", func(f *facts) {
+			f.freePlan.value, f.types.value = true, append(f.types.value, awsapi.InstanceType{Name: "t3.small", FreePlan: true})
+			f.quotas.value = append(f.quotas.value, f.quotas.value[0])
+		}, "free plan, which lacks m6i.large", "describe-instance-types"},
+		{"instance-plan", "UNKNOWN", func(f *facts) {
+			f.freePlan.err = &awsapi.DeniedError{Permission: "freetier:GetAccountPlanState"}
+		}, "freetier:GetAccountPlanState", "--policy"},
 		{"instance-type", "FAIL", func(f *facts) { f.image.value.BootMode, f.types.value[0].BootModes = "uefi", []string{"legacy-bios"} }, "the image has the boot mode uefi, but m6i.large supports only legacy-bios", "describe-instance-types"},
 		{"instance-type", "FAIL", func(f *facts) { f.image.value.BootMode, f.types.value[0].BootModes = "legacy-bios", []string{"uefi"} }, "the image has the boot mode legacy-bios, but m6i.large supports only uefi", "describe-instance-types"},
 		{"instance-type", "OK", func(f *facts) {

@@ -256,6 +256,7 @@ func Actions() []string {
 		"ec2:DescribeVpcAttribute", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcs", "ec2:GetEbsDefaultKmsKeyId", "ec2:GetEbsEncryptionByDefault",
 		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribeNodegroup", "eks:DescribePodIdentityAssociation",
 		"eks:ListAddons", "eks:ListClusters", "eks:ListPodIdentityAssociations",
+		"freetier:GetAccountPlanState",
 		"iam:GetInstanceProfile", "iam:GetOpenIDConnectProvider", "iam:GetRole", "iam:ListAttachedRolePolicies", "iam:SimulatePrincipalPolicy",
 		"kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants",
 		"route53:ListHostedZonesByVPC",

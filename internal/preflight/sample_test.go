@@ -74,7 +74,7 @@ func sample() *facts {
 				"uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true, VCPUs: 2,
 		}}),
 		health: known(awsapi.Health{System: "ok", Instance: "ok",
-			Storage: "ok"}), offerings: fact[[]string]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true},
+			Storage: "ok"}), offerings: fact[[]string]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true}, freePlan: fact[bool]{absent: true},
 		spotRole: fact[awsapi.Role]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{
 			Name: "node", ARN: nodeRole, Trust: ec2Trust,
@@ -114,6 +114,7 @@ func templated() *facts {
 	f.offerings = known([]string{"eu-west-1a", "eu-west-1b"})
 	f.quotas = known([]awsapi.Quota{{Name: "running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
 		Service: "ec2", Code: "L-1216C47A", Limit: 5}})
+	f.freePlan = known(false)
 	f.subnets.value = slices.Clone(f.planeSubnets.value)
 	return f
 }

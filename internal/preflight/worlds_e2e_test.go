@@ -169,6 +169,8 @@ func scenes() []scene {
 			"WARN instance-type-zone", "", ""},
 		{launch, "quota of vCPUs", of(template), func(w *aws.World) { w.Limits = map[string]int{"L-1216C47A": 1} },
 			"FAIL instance-quota", "", ""},
+		{launch, "free plan", of(template), func(w *aws.World) { w.Plan = "FREE" }, "FAIL instance-plan", "", ""},
+		{launch, "account with a plan", of(template), func(w *aws.World) { w.Plan = "PAID" }, "", "", ""},
 		{launch, "type in no zone", of(template), func(w *aws.World) { offerings(w) }, "FAIL instance-type-zone", "", ""},
 		{launch, "paravirtual image", of(template), image(func(i *aws.Image) { i.Virtualization = "paravirtual" }),
 			"FAIL instance-type", "", ""},

@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/freetier"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/route53"
@@ -47,7 +48,7 @@ func clientsOf(c aws.Config) map[string]any {
 	return map[string]any{
 		"autoscaling": autoscaling.NewFromConfig(c),
 		"kms":         kms.NewFromConfig(c),
-		"ec2":         ec2.NewFromConfig(c), "eks": eks.NewFromConfig(c), "iam": iam.NewFromConfig(c), "ssm": ssm.NewFromConfig(c), "sts": sts.NewFromConfig(c),
+		"ec2":         ec2.NewFromConfig(c), "eks": eks.NewFromConfig(c), "freetier": freetier.NewFromConfig(c), "iam": iam.NewFromConfig(c), "ssm": ssm.NewFromConfig(c), "sts": sts.NewFromConfig(c),
 		"route53": route53.NewFromConfig(c), "service-quotas": servicequotas.NewFromConfig(c),
 	}
 }
