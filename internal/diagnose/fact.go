@@ -62,7 +62,7 @@ var phrases = map[Class][]string{
 	Malformed: {"unmarshal", "yaml: line", "yaml: did not", "yaml: inv", "toml: ", "yntax error",
 		"unexpected EOF while looking", "unexpected end of ",
 		"nvalid character", "unknown flag", "unknown field", "failed to parse", "cannot parse", "nvalid value",
-		"nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unbound variable",
+		"nvalid argument", "nvalid configuration", "not a valid", "nvalid option", "nrecognized option", "unknown option", "unbound variable",
 		"is not absolute"},
 	Unwelcome: {"remote error: tls", "handshake failure"},
 	Untrusted: {"x509: ", "ertificate verify failed", "ertificate verification failed", "SSL certificate problem"},

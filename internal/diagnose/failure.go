@@ -67,7 +67,7 @@ var (
 	// followers match what a kubelet writes as long as something else fails, and what
 	// healthy nodes write while they start.
 	followers = onceAll(`nodes? \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
-		`failed to get summary stats`, `NetworkReady=false`, `cni plugin not initialized`,
+		`failed to get summary stats`, `[fF]ailed to execute ip6?tables-restore`, `Error occurred at line: \d`, `NetworkReady=false`, `cni plugin not initialized`,
 		`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
 		`skip (loading )?plugin`, `runtime status check may not have completed`,
 		`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`,
@@ -123,7 +123,8 @@ func (r *reading) judge(now seen) {
 	switch {
 	case first == nil:
 	case now.number == first.last+1 && len(first.Line) < 2*longest &&
-		(now.rest || strings.Contains(now.line, "aused by: ") && now.by() == first.by):
+		(now.rest || now.by() == first.by && (strings.HasSuffix(first.Line, "=<") || strings.Contains(now.line,
+			"aused by: "))):
 		first.Line, first.last = first.Line+" "+shorten(now.line, now.at), now.number
 	case len(first.Context) < contextMost && now.by() == first.by:
 		first.Context = append(first.Context, r.shown(now))

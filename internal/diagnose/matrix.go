@@ -35,7 +35,7 @@ var matrix = []cell{
 	{"proxy", "proxy", unreached},
 	{"name", "dns", append([]Class{Unresolved}, unreached...)},
 	{"", "dns", []Class{Unresolved}},
-	{"instance metadata service", "metadata", unreached},
+	{"instance metadata service", "metadata", slices.Concat(denials, unreached)},
 	{"pod identity agent", "pod-identity", unreached},
 	{"registry", "registry-unreachable", append([]Class{Broken}, unreached...)},
 	{"registry", "registry", denials},

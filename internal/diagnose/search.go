@@ -191,6 +191,9 @@ func (r *reading) matchFact(l seen, before string) {
 		return
 	}
 	rule := l.causeOf()
+	if before == "" && strings.Contains(l.line, " result: ") {
+		before = r.request(l)
+	}
 	whole, at := l.line, l.at
 	if before != "" && (rule < 0 || r.s.rules[rule].Otherwise) {
 		longer := r.s.across(before, l.line)
@@ -210,6 +213,16 @@ func (r *reading) matchFact(l seen, before string) {
 		f.said = about(whole, l.class, at)
 	}
 	f.add(func() string { return r.shown(l) })
+}
+
+// request is the line before of the same program, which asked for what a line is the result of.
+func (r *reading) request(l seen) string {
+	for i := r.count - 2; i >= max(0, r.count-recentMost); i-- {
+		if earlier := r.recent[i%recentMost]; earlier.by() == l.by() {
+			return earlier.line[max(0, len(earlier.line)-wrapsMost):] + " "
+		}
+	}
+	return ""
 }
 
 // level is that of the last line, or of the one before that has a level: a traceback has

@@ -545,7 +545,7 @@ func table() []Rule {
 				`the server has asked for the client to provide credentials`, `with API server: unauthorized`,
 				`token does not match the server`, `(ARN|arn|[rR]ole|[iI]dentity) is not mapped`,
 				`sts getCallerIdentity failed`}, // the authenticator's log
-			Not:    `re-listing nodes|ClusterInformation`, // eksctl's and Calico's own tokens
+			Not:    `re-listing nodes|ClusterInformation|GET result: `, // own tokens of eksctl, Calico and Ignition
 			Others: "the clock of the node is wrong, or the security token service is off in the region",
 			Commands: []string{preflight, "aws eks list-access-entries --cluster-name NAME", "eksnode manifests --cluster " +
 				"NAME --role ARN --only access-entry"}},
@@ -857,6 +857,7 @@ func table() []Rule {
 				`open /proc/sys/net/netfilter/nf_conntrack_max: no such file or directory`, `(mount overlay[^:]*: no such ` +
 					`device|modprobe overlay failed|bridge-nf-call-iptables does not exist)`, `unable to initialize table`,
 				`Table does not exist \(do you need to insmod`},
+			Not:      `Address family not supported`, // IPv6 is off
 			Explains: []string{"network-plugin", "kube-proxy"},
 			Commands: []string{"sudo modprobe --all br_netfilter nf_conntrack overlay", "sudo eksnode audit --rules " +
 				"kernel-modules"}},
