@@ -45,13 +45,19 @@ func opens(line string) bool {
 }
 
 // matchBroken adds a broken line to the findings of the rules whose patterns match
-// across the break.
-func (r *reading) matchBroken(before, line string, place func() string) {
-	for _, h := range r.s.across(before, line).hits {
+// across the break. It returns whether the line is that of such a rule.
+func (r *reading) matchBroken(before, line string, place func() string) (known bool) {
+	whole := r.s.across(before, line)
+	for _, h := range whole.hits {
 		f := &r.now.found[h.rule]
 		f.add(func() string { return place() + shorten(before+h.space+line[:min(len(line), wrapsMost)], h.at) })
-		f.proven = true
+		if whole.follows() {
+			f.weaker++
+		} else {
+			f.proven = true
+		}
 	}
+	return whole.known
 }
 
 // across is the template of a line and what precedes in the same one. Its hits are those of
@@ -73,6 +79,7 @@ func (s *Search) across(before, line string) *template {
 			}
 			if found := c.FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
 				done = c.rule
+				t.known = t.known || !s.rules[c.rule].Otherwise
 				t.hits = append(t.hits, hit{rule: c.rule, at: found[0], space: space})
 			}
 		}

@@ -59,15 +59,16 @@ var (
 	// reason is in the lines before.
 	ended = onceAll(`: Main PID: \d+ .*code=(killed|dumped|exited, status=[1-9])`,
 		`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
-			`Control process exited|Start request repeated)`, `entered failed state`, `Failed running /var/lib/cloud/`,
-		`Failed to run module scripts[-_]user`,
+			`Control process exited|Start request repeated)`, `entered failed state`,
+		`type=1131 .*unit=\S+ .*res=failed`, `Failed running /var/lib/cloud/`, `Failed to run module scripts[-_]user`,
 		`unning module scripts[-_]user .*failed`, `Exited with error on line`,
 		`failed because the control process exited`, `\.service failed\.`,
 		`Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
 	// followers match what a kubelet writes as long as something else fails, and what
 	// healthy nodes write while they start.
 	followers = onceAll(`nodes? \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
-		`failed to get summary stats`, `[fF]ailed to execute ip6?tables-restore`, `Error occurred at line: \d`, `NetworkReady=false`, `cni plugin not initialized`,
+		`failed to get summary stats`, `[fF]ailed to execute ip6?tables`, `Error occurred at line: \d`,
+		`NetworkReady=false`, `cni plugin not initialized`,
 		`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
 		`skip (loading )?plugin`, `runtime status check may not have completed`,
 		`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`,
@@ -113,6 +114,9 @@ type seen struct {
 	rest   bool // the line may be the rest of one that a terminal or a web form broke
 }
 
+// goesOn are texts of lines with the reason of the line before: of Java, Rust and OpenSSL.
+var goesOn = []string{"aused by: ", ":error:"}
+
 // recentMost is how many lines before the end of a service its reason is looked for.
 const recentMost = 40
 
@@ -123,8 +127,7 @@ func (r *reading) judge(now seen) {
 	switch {
 	case first == nil:
 	case now.number == first.last+1 && len(first.Line) < 2*longest &&
-		(now.rest || now.by() == first.by && (strings.HasSuffix(first.Line, "=<") || strings.Contains(now.line,
-			"aused by: "))):
+		(now.rest || now.by() == first.by && (strings.HasSuffix(first.Line, "=<") || hasOne(now.line, goesOn))):
 		first.Line, first.last = first.Line+" "+shorten(now.line, now.at), now.number
 	case len(first.Context) < contextMost && now.by() == first.by:
 		first.Context = append(first.Context, r.shown(now))
@@ -169,6 +172,10 @@ func (r *reading) judge(now seen) {
 // unitOf is the unit whose end a line reports, or the program that wrote the line.
 func unitOf(l seen) string {
 	if unit := unitIn().FindString(l.line[:min(len(l.line), longest)]); unit != "" {
+		return unit
+	}
+	if _, unit, found := strings.Cut(l.line, "'unit="); found && l.ends() { // a record of audit
+		unit, _, _ = strings.Cut(unit, " ")
 		return unit
 	}
 	if strings.Contains(l.line, "/var/lib/cloud/") || strings.Contains(l.line, "scripts") {

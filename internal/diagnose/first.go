@@ -72,6 +72,8 @@ var (
 		return regexp.MustCompile(`(?:^|\] )` + name + `\[\d+\]: ` +
 			`|^(?:[^ ]+ +\d\d? |\d{4}-\d\d-\d\dT)\d\d:\d\d:\d\d[^ ]* [^ ]+ ` + name + `(?:\[\d+\])?: `)
 	})
+	// ofKernel matches the kernel's lines on a console.
+	ofKernel = once(`^\[ *\d+\.\d{6}\] `)
 	// unitIn matches the unit that a line of systemd is about.
 	unitIn = once(`\b(` + unitText + `\.(?:service|mount|socket|target|device|swap))\b`)
 	// moments matches the time at the start of a line.

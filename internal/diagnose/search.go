@@ -176,11 +176,13 @@ func (r *reading) line(number int, line string, about journalEntry) {
 	if now.sign {
 		r.now.keepSign(place, line)
 	}
-	if r.match(now, place); !now.known && now.class != "" {
-		r.matchFact(now, before)
-	}
+	r.match(now, place)
+	known := now.known
 	if before != "" {
-		r.matchBroken(before, line, place)
+		known = r.matchBroken(before, line, place) || known
+	}
+	if !known && now.class != "" {
+		r.matchFact(now, before)
 	}
 }
 
@@ -215,10 +217,10 @@ func (r *reading) matchFact(l seen, before string) {
 	f.add(func() string { return r.shown(l) })
 }
 
-// request is the line before of the same program, which asked for what a line is the result of.
+// request is the line before of the same program with an address, whose result a line is.
 func (r *reading) request(l seen) string {
 	for i := r.count - 2; i >= max(0, r.count-recentMost); i-- {
-		if earlier := r.recent[i%recentMost]; earlier.by() == l.by() {
+		if earlier := r.recent[i%recentMost]; earlier.by() == l.by() && strings.Contains(earlier.line, "://") {
 			return earlier.line[max(0, len(earlier.line)-wrapsMost):] + " "
 		}
 	}

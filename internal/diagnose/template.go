@@ -50,6 +50,9 @@ func (t *template) by() string {
 		if m := program().FindStringSubmatch(t.line[:min(len(t.line), longest)]); m != nil {
 			return m[1] + m[2]
 		}
+		if t.unit == "" && strings.HasPrefix(t.line, "[") && ofKernel().MatchString(t.line) {
+			return "kernel"
+		}
 		return t.unit
 	})
 }
@@ -231,8 +234,13 @@ func numberAt(line string, i int) (begin, end int, varies bool) {
 func endsWord(line string, at int) bool { return at == len(line) || !isWord(line[at]) }
 
 func isClock(text string) bool {
-	return len(text) >= 8 && text[2] == ':' && text[5] == ':' && isDigit(text[0]) && isDigit(text[1]) && isDigit(text[3]) &&
-		isDigit(text[4]) && isDigit(text[6]) && isDigit(text[7])
+	const form = "00:00:00"
+	for i := range form {
+		if i >= len(text) || text[i] != form[i] && !(form[i] == '0' && isDigit(text[i])) {
+			return false
+		}
+	}
+	return true
 }
 
 func isHex(c byte) bool  { return isDigit(c) || c >= 'a' && c <= 'f' }

@@ -44,7 +44,7 @@ var parts = []struct {
 	name  string
 	floor float64
 }{{"development", 0.95}, {"scoring", 0.95}, {"later", 0.95}, {"opened", 0.95}, {"held back", 0.9}, {"own programs", 1},
-	{"journals", 0.97}, {"journals held back", 0.9}}
+	{"journals", 0.99}, {"journals held back", 0.98}}
 
 // threads reads a file of the collection. Its logs belong to one part, or with a
 // negative number to one of two by their names: -1 is the first two parts, -2 two of those
