@@ -49,7 +49,16 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		// systemctl status (coreos/bugs#2646)
 		"odd.service: Main PID: 20886 (code=killed, signal=KILL)": "● odd.service - odd runtime\n   Active: activating (auto-restart) (Result: signal) since Wed 2019-12-18 11:57:20 UTC; 703ms ago\n Main PID: 20886 (code=killed, signal=KILL)",
 		"Couldn't find it": "odd[7]: Error: start\nodd[7]: Caused by: Couldn't find it",
-		"Memory cgroup":    "kernel: Memory cgroup out of memory: Kill process 7 (odd)\ndockerd[7]: level=error msg=\"closed\"",
+		// klog, OpenSSL and audit
+		`unknown option "--odd"`: "kube-proxy[7]: E1120 20:11:13.3 7 proxier.go:1] \"Failed to execute iptables-restore\" " +
+			"err=<\nkube-proxy[7]:   exit status 2: unknown option \"--odd\"\nkube-proxy[7]:   Error occurred at line: 11",
+		":odd name:": "odd[7]: Error Loading command line extensions\nodd[7]: 13976:error:220A4076:X509 V3:a2i:odd name:v3_alt.c:477:",
+		"unit=odd-mount": "[   22.521476] EXT4-fs (sda1): VFS: Can't find ext4 filesystem\n" +
+			"[  113.365942] audit: type=1131 audit(1.1:8): pid=1 msg='unit=odd-mount comm=\"systemd\" res=failed'",
+		// what a program waited for
+		"10.0.0.1:2379: connect: connection refused": "odd[7]: level=info msg=\"dial tcp 10.0.0.1:2379: connect: connection " +
+			"refused\"\nodd[7]: level=error msg=\"checking etcd: context deadline exceeded\"",
+		"Memory cgroup": "kernel: Memory cgroup out of memory: Kill process 7 (odd)\ndockerd[7]: level=error msg=\"closed\"",
 		"odd.sh failed": "systemd[1]: Starting odd...\ncloud-init[7]: odd.sh failed\n" +
 			"cloud-init[7]: Job for systemd-networkd.service failed because the control process exited with error code.",
 		// a terminal broke the line
@@ -66,6 +75,10 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 	r := report(t, `containerd[7]: operation of the odd disk: no space left on device`, `systemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE`)
 	require.Len(t, r.Findings, 1)
 	assert.Equal(t, "disk-full", r.Findings[0].Rule.ID)
+	// The result of a request is about what was asked for.
+	r = report(t, `ignition[7]: GET http://169.254.169.254/user-data: attempt #1`, `odd[8]: GET https://a/`,
+		`ignition[7]: GET result: Unauthorized`)
+	assert.Equal(t, "metadata", r.Findings[0].Rule.ID)
 	// Without a certain cause the first failure follows.
 	general := report(t, `kubelet[7]: something else failed at last`, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Odd" err="Kubelet stopped posting node status"`)
 	assert.Equal(t, Likely, general.Findings[0].Certainty)

@@ -68,7 +68,7 @@ var (
 	// healthy nodes write while they start.
 	followers = onceAll(`nodes? \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
 		`failed to get summary stats`, `[fF]ailed to execute ip6?tables`, `Error occurred at line: \d`,
-		`NetworkReady=false`, `cni plugin not initialized`,
+		`NetworkReady=false`, `cni plugin not initialized`, `Initial timeout of \d+s passed`,
 		`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
 		`skip (loading )?plugin`, `runtime status check may not have completed`,
 		`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`,
@@ -156,6 +156,8 @@ func (r *reading) judge(now seen) {
 		case now.follows() || now.harmless() ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
+		case looks && now.class == Late && first != nil && slices.Contains(unreached, first.Class) && first.by == now.by():
+			first.rank = bad // what the program waited for
 		case (looks || slices.Contains(ofMachine, now.class) && !now.calm()) && !now.aside():
 			r.blame(now, bad)
 		case now.class == "" && (now.aside() || now.calm()), strings.Contains(now.line[:min(len(now.line), longest)],

@@ -262,7 +262,7 @@ func (r *reading) match(l seen, place func() string) {
 // heard keeps where a line of a finding is, and whether it only warns or is a consequence.
 func (r *reading) heard(f *Finding, l seen, consequence bool) {
 	f.last = r.count
-	if consequence || slices.Contains(warnings, l.levelOf()) {
+	if level := l.levelOf(); consequence || level != "" && !slices.Contains(badLevels, level) {
 		f.weaker++
 	}
 }
