@@ -57,7 +57,7 @@ func (b *boot) keepError(place func() string, l seen) {
 	if len(b.errors) == errorsMost {
 		return
 	}
-	kind := l.kindOf()
+	kind := l.kind
 	if !b.kinds[kind] {
 		b.kinds[kind] = true
 		b.errors = append(b.errors, place()+shorten(l.line, 0))

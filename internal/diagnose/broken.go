@@ -46,12 +46,12 @@ func opens(line string) bool {
 
 // matchBroken adds a broken line to the findings of the rules whose patterns match
 // across the break. It returns whether the line is that of such a rule.
-func (r *reading) matchBroken(before, line string, place func() string) (known bool) {
-	whole := r.s.across(before, line)
+func (r *reading) matchBroken(before string, l seen, place func() string) (known bool) {
+	whole := r.s.across(before, l)
 	for _, h := range whole.hits {
 		f := &r.now.found[h.rule]
-		f.add(func() string { return place() + shorten(before+h.space+line[:min(len(line), wrapsMost)], h.at) })
-		if whole.follows() {
+		f.add(func() string { return place() + shorten(before+h.space+l.line[:min(len(l.line), wrapsMost)], h.at) })
+		if whole.follows {
 			f.weaker++
 		} else {
 			f.proven = true
@@ -62,29 +62,29 @@ func (r *reading) matchBroken(before, line string, place func() string) (known b
 
 // across is the template of a line and what precedes in the same one. Its hits are those of
 // rules whose patterns match across the break.
-func (s *Search) across(before, line string) *template {
-	s.key = appendConstant(append(appendConstant(s.key[:0], before), '\n'), line)
-	t := s.templates[string(s.key)]
-	if t != nil {
-		return t
-	}
-	t = s.keep(&template{line: before + line})
-	for _, space := range []string{"", " "} {
-		whole, done := before+space+line[:min(len(line), wrapsMost)], -1
-		s.places, _ = candidates().read(whole, s.places)
-		for _, at := range s.places {
-			c := candidates().list[at]
-			if c.rule <= done || !s.isEvidence(c, whole) {
-				continue
-			}
-			if found := c.FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
-				done = c.rule
-				t.known = t.known || !s.rules[c.rule].Otherwise
-				t.hits = append(t.hits, hit{rule: c.rule, at: found[0], space: space})
+func (s *Search) across(before string, l seen) *template {
+	s.key = appendConstant(append(appendConstant(s.key[:0], before), '\n'), l.line)
+	return s.kept(s.key, func() *template {
+		t := &template{cause: -1, follows: followers().find(before+l.line) != nil}
+		if l.class != "" {
+			t.cause = about(before+l.line, l.class, len(before)+l.at).fact().causeOf()
+		}
+		for _, space := range []string{"", " "} {
+			whole, done := before+space+l.line[:min(len(l.line), wrapsMost)], -1
+			s.places, _ = candidates().read(whole, s.places)
+			for _, at := range s.places {
+				c := candidates().list[at]
+				if c.rule <= done || !s.isEvidence(c, whole) {
+					continue
+				}
+				if found := c.FindStringIndex(whole); found[0] < len(before) && found[1] > len(before)+len(space) {
+					done, t.known = c.rule, t.known || !s.rules[c.rule].Otherwise
+					t.hits = append(t.hits, hit{rule: c.rule, at: found[0], space: space})
+				}
 			}
 		}
-	}
-	return t
+		return t
+	})
 }
 
 // Archives of logs also have configuration, documentation and the output of commands.

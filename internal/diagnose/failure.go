@@ -127,18 +127,18 @@ func (r *reading) judge(now seen) {
 	switch {
 	case first == nil:
 	case now.number == first.last+1 && len(first.Line) < 2*longest &&
-		(now.rest || now.by() == first.by && (strings.HasSuffix(first.Line, "=<") || hasOne(now.line, goesOn))):
+		(now.rest || now.by == first.by && (strings.HasSuffix(first.Line, "=<") || hasOne(now.line, goesOn))):
 		first.Line, first.last = first.Line+" "+shorten(now.line, now.at), now.number
-	case len(first.Context) < contextMost && now.by() == first.by:
+	case len(first.Context) < contextMost && now.by == first.by:
 		first.Context = append(first.Context, r.shown(now))
 	}
-	looks := (first == nil || first.rank > bad || len(r.now.errors) < errorsMost) && now.looksBad()
+	looks := (first == nil || first.rank > bad || len(r.now.errors) < errorsMost) && now.bad
 	if looks {
 		r.now.keepError(func() string { return fmt.Sprintf("%s:%d: ", r.name, now.number) }, now)
 	}
 	if first == nil || first.rank > fatal {
 		switch {
-		case now.ends():
+		case now.ends:
 			reason, found := r.reasonOf(now)
 			switch {
 			case found && nodeUnit().MatchString(unitOf(now)):
@@ -150,17 +150,17 @@ func (r *reading) judge(now seen) {
 			}
 		case first != nil && first.rank <= bad: // only the end of a service says more
 		case !looks && now.class == "" && !(now.word && errorWords().MatchString(now.line)):
-			if first == nil && slices.Contains(warnings, now.levelOf()) { // better than nothing
+			if first == nil && slices.Contains(warnings, now.level) { // better than nothing
 				r.blame(now, usual)
 			}
-		case now.follows() || now.harmless() ||
+		case now.follows || now.harmless ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
-		case looks && now.class == Late && first != nil && slices.Contains(unreached, first.Class) && first.by == now.by():
+		case looks && now.class == Late && first != nil && slices.Contains(unreached, first.Class) && first.by == now.by:
 			first.rank = bad // what the program waited for
-		case (looks || slices.Contains(ofMachine, now.class) && !now.calm()) && !now.aside():
+		case (looks || slices.Contains(ofMachine, now.class) && !now.calm) && !now.aside:
 			r.blame(now, bad)
-		case now.class == "" && (now.aside() || now.calm()), strings.Contains(now.line[:min(len(now.line), longest)],
+		case now.class == "" && (now.aside || now.calm), strings.Contains(now.line[:min(len(now.line), longest)],
 			"DEBUG"):
 			r.blame(now, usual)
 		default:
@@ -176,14 +176,14 @@ func unitOf(l seen) string {
 	if unit := unitIn().FindString(l.line[:min(len(l.line), longest)]); unit != "" {
 		return unit
 	}
-	if _, unit, found := strings.Cut(l.line, "'unit="); found && l.ends() { // a record of audit
+	if _, unit, found := strings.Cut(l.line, "'unit="); found && l.ends { // a record of audit
 		unit, _, _ = strings.Cut(unit, " ")
 		return unit
 	}
 	if strings.Contains(l.line, "/var/lib/cloud/") || strings.Contains(l.line, "scripts") {
 		return "cloud-init"
 	}
-	return l.by()
+	return l.by
 }
 
 // reasonOf is the line before the end of a service or a script that says why: of the
@@ -196,21 +196,21 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 	var last, looks, other seen
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
 		l := r.recent[i%recentMost]
-		by := strings.Trim(strings.TrimSuffix(l.by(), ".service"), "()")
+		by := strings.Trim(strings.TrimSuffix(l.by, ".service"), "()")
 		if by != "" && by != unit && (by == "systemd" || !strings.HasPrefix(unit, by)) && !strings.HasSuffix(unit, "."+by) &&
-			!(unit == "cloud-init" && end.by() == "") {
-			if other.line == "" && by != "systemd" && !l.aside() && (l.class != "" || l.looksBad()) {
+			!(unit == "cloud-init" && end.by == "") {
+			if other.line == "" && by != "systemd" && !l.aside && (l.class != "" || l.bad) {
 				other = l // a unit may run a program of another name
 			}
 			continue
 		}
-		if left--; strings.TrimSpace(l.line) == "" || l.ends() || l.follows() || l.harmless() {
+		if left--; strings.TrimSpace(l.line) == "" || l.ends || l.follows || l.harmless {
 			continue
 		}
 		if last.line == "" && (by != "" || !strings.Contains(end.line, "FAILED")) { // a console lists other units
 			last = l
 		}
-		if looks.line == "" && l.looksBad() {
+		if looks.line == "" && l.bad {
 			looks, left = l, min(left, contextMost) // its reason is near
 		}
 		if l.class != "" {
@@ -236,10 +236,10 @@ func (r *reading) blame(l seen, why rank) {
 		return
 	}
 	f := failureOf(r.name, r.shown(l), l.line, r.timed, l.about)
-	f.rank, f.by, f.last = why, l.by(), l.number
+	f.rank, f.by, f.last = why, l.by, l.number
 	f.Fact = about(l.line, l.class, l.at).fact()
 	for i := max(0, r.count-recentMost); i < r.count; i++ {
-		if near := r.recent[i%recentMost]; near.number != l.number && near.by() == f.by {
+		if near := r.recent[i%recentMost]; near.number != l.number && near.by == f.by {
 			f.Context = append(f.Context, r.shown(near))
 		}
 	}

@@ -179,7 +179,7 @@ func (r *reading) line(number int, line string, about journalEntry) {
 	r.match(now, place)
 	known := now.known
 	if before != "" {
-		known = r.matchBroken(before, line, place) || known
+		known = r.matchBroken(before, now, place) || known
 	}
 	if !known && now.class != "" {
 		r.matchFact(now, before)
@@ -189,23 +189,21 @@ func (r *reading) line(number int, line string, about journalEntry) {
 // matchFact adds a line to the findings of the cause of its fact. The target may be in what
 // precedes the line, if a terminal broke the line.
 func (r *reading) matchFact(l seen, before string) {
-	if l.excused() || r.level() == "DEBUG" {
+	if l.harmless || l.follows || l.ends || !l.word && level().MatchString(l.line) || r.level() == "DEBUG" {
 		return
 	}
-	rule := l.causeOf()
+	rule := l.cause
 	if before == "" && strings.Contains(l.line, " result: ") {
 		before = r.request(l)
 	}
 	whole, at := l.line, l.at
 	if before != "" && (rule < 0 || r.s.rules[rule].Otherwise) {
-		longer := r.s.across(before, l.line)
-		longer.class, longer.at = l.class, len(before)+l.at
-		if i := longer.causeOf(); i >= 0 && !r.s.rules[i].Otherwise {
-			rule, whole, at = i, before+l.line, longer.at
+		if i := r.s.across(before, l).cause; i >= 0 && !r.s.rules[i].Otherwise {
+			rule, whole, at = i, before+l.line, len(before)+l.at
 		}
 	}
-	if rule < 0 || rule == l.done || r.s.patterns[rule].not.find(l.line) != nil || l.aside() ||
-		r.s.rules[rule].Otherwise && !l.looksBad() && l.calm() {
+	if rule < 0 || rule == l.done || r.s.patterns[rule].not.find(l.line) != nil || l.aside ||
+		r.s.rules[rule].Otherwise && !l.bad && l.calm {
 		return
 	}
 	f := &r.now.found[rule]
@@ -220,7 +218,7 @@ func (r *reading) matchFact(l seen, before string) {
 // request is the line before of the same program with an address, whose result a line is.
 func (r *reading) request(l seen) string {
 	for i := r.count - 2; i >= max(0, r.count-recentMost); i-- {
-		if earlier := r.recent[i%recentMost]; earlier.by() == l.by() && strings.Contains(earlier.line, "://") {
+		if earlier := r.recent[i%recentMost]; earlier.by == l.by && strings.Contains(earlier.line, "://") {
 			return earlier.line[max(0, len(earlier.line)-wrapsMost):] + " "
 		}
 	}
@@ -231,7 +229,7 @@ func (r *reading) request(l seen) string {
 // that of its message.
 func (r *reading) level() (level string) {
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && level == ""; i-- {
-		level = r.recent[i%recentMost].levelOf()
+		level = r.recent[i%recentMost].level
 	}
 	return level
 }
@@ -253,7 +251,7 @@ func (r *reading) match(l seen, place func() string) {
 			f.said = about(l.line, l.class, l.at)
 		}
 		f.add(func() string { return place() + shorten(l.line, h.at) })
-		consequence := l.ends() || l.follows()
+		consequence := l.ends || l.follows
 		r.heard(f, l, consequence)
 		f.proven = f.proven || !consequence
 	}
@@ -262,7 +260,7 @@ func (r *reading) match(l seen, place func() string) {
 // heard keeps where a line of a finding is, and whether it only warns or is a consequence.
 func (r *reading) heard(f *Finding, l seen, consequence bool) {
 	f.last = r.count
-	if level := l.levelOf(); consequence || level != "" && !slices.Contains(badLevels, level) {
+	if level := l.level; consequence || level != "" && !slices.Contains(badLevels, level) {
 		f.weaker++
 	}
 }

@@ -5,22 +5,24 @@ import (
 	"strings"
 )
 
-// template is what lines say that differ only in times, processes and long numbers. A
-// program in trouble writes the same line again and again, and expressions read only the
-// first one.
+// template is what lines say that differ only in times, processes and long numbers. A program in
+// trouble writes the same line again and again, and expressions read only the first one.
 type template struct {
-	line string // the first such line
-	unit string // of the JSON around the lines, or empty
 	hints
 	hits  []hit
 	done  int  // the last rule that the lines match, or -1
 	known bool // the lines are those of a rule, or expressly of none
+	cause int  // the rule of the lines' fact, or -1
 
-	level, writer, kind           lazy[string]
-	bad, informs, apart           lazy[bool]
-	isEnd, isFollower, isHarmless lazy[bool]
-	noFact                        lazy[bool]
-	cause                         lazy[int]
+	by       string // the program or the unit that wrote the lines, or empty
+	level    string // or empty
+	kind     string // the same for lines that differ in numbers only
+	bad      bool   // looks like an error
+	calm     bool   // has the level of lines that only inform, and no word of waiting for what failed
+	ends     bool   // says that a service ended
+	follows  bool   // follows from another failure
+	harmless bool
+	aside    bool // of a program that keeps no node from joining
 }
 
 // hit is a rule that lines match, or an Until.
@@ -31,208 +33,109 @@ type hit struct {
 	space string // between the parts of a broken line
 }
 
-// lazy is a value that is made at its first use.
-type lazy[T any] struct {
-	made  bool
-	value T
-}
+const (
+	// templatesMost is how many templates are kept.
+	templatesMost = 8192
+	// templateMost is how long the line of a kept template may be, in bytes.
+	templateMost = 4096
+)
 
-func (l *lazy[T]) get(value func() T) T {
-	if !l.made {
-		l.value, l.made = value(), true
+// kept is the template with a key, made at its first use.
+func (s *Search) kept(key []byte, read func() *template) *template {
+	if t := s.templates[string(key)]; t != nil {
+		return t
 	}
-	return l.value
-}
-
-// by is the program or the unit that wrote the lines, or empty.
-func (t *template) by() string {
-	return t.writer.get(func() string {
-		if m := program().FindStringSubmatch(t.line[:min(len(t.line), longest)]); m != nil {
-			return m[1] + m[2]
-		}
-		if t.unit == "" && strings.HasPrefix(t.line, "[") && ofKernel().MatchString(t.line) {
-			return "kernel"
-		}
-		return t.unit
-	})
-}
-
-// levelOf is the lines' level, or empty.
-func (t *template) levelOf() string {
-	return t.level.get(func() string {
-		m := level().FindStringSubmatch(t.line[:min(len(t.line), longest)])
-		return strings.Join(m[min(1, len(m)):], "")
-	})
-}
-
-// looksBad says whether the lines look like errors.
-func (t *template) looksBad() bool {
-	return t.word && t.bad.get(func() bool {
-		if level := t.levelOf(); level != "" {
-			return slices.Contains(badLevels, level)
-		}
-		return errorWords().MatchString(t.line[:min(len(t.line), longest)])
-	})
-}
-
-// calm says whether the lines have the level of those that only inform, and no word of
-// waiting for something that failed.
-func (t *template) calm() bool {
-	return t.informs.get(func() bool {
-		level := t.levelOf()
-		return level != "" && !slices.Contains(warnings, level) && waits().find(t.line) == nil
-	})
-}
-
-// kindOf is the same for lines that differ in numbers only.
-func (t *template) kindOf() string {
-	return t.kind.get(func() string { return varying().ReplaceAllString(t.line[:min(len(t.line), longest)], "0") })
-}
-
-func (t *template) ends() bool {
-	return t.end && t.isEnd.get(func() bool { return ended().find(t.line) != nil })
-}
-
-func (t *template) follows() bool {
-	return t.isFollower.get(func() bool { return followers().find(t.line) != nil })
-}
-
-func (t *template) harmless() bool {
-	return t.isHarmless.get(func() bool { return harmless().find(t.line) != nil })
-}
-
-// aside says whether the lines are those of a program that keeps no node from joining. What
-// the kernel denies is the fault of another program, and what the machine lacks is all
-// programs' lack.
-func (t *template) aside() bool {
-	return t.apart.get(func() bool {
-		by := t.by()
-		return (asides().MatchString(by) || strangers().MatchString(by)) && !strings.Contains(t.line, "avc:") &&
-			!slices.Contains(ofMachine, t.class)
-	})
-}
-
-// excused says whether the lines are no evidence, whatever their fact is.
-func (t *template) excused() bool {
-	return t.noFact.get(func() bool {
-		return t.harmless() || t.follows() || t.ends() || !t.word && level().MatchString(t.line)
-	})
-}
-
-// causeOf is the rule of the lines' fact, or -1.
-func (t *template) causeOf() int {
-	return t.cause.get(func() int { return about(t.line, t.class, t.at).fact().causeOf() })
+	if len(s.templates) == templatesMost {
+		clear(s.templates)
+	}
+	t := read()
+	if len(key) <= templateMost {
+		s.templates[string(key)] = t
+	}
+	return t
 }
 
 // template is that of a line, with the unit that the JSON around it names.
 func (s *Search) template(line, unit string) *template {
 	s.key = append(append(appendConstant(s.key[:0], line), 0), unit...)
-	t := s.templates[string(s.key)]
-	if t != nil {
-		return t
-	}
-	t = s.keep(&template{line: line, unit: unit, done: -1})
+	return s.kept(s.key, func() *template { return s.newTemplate(line, unit) })
+}
+
+func (s *Search) newTemplate(line, unit string) *template {
+	t, head := &template{by: unit, done: -1, cause: -1}, line[:min(len(line), longest)]
 	s.places, t.hints = candidates().read(line, s.places)
 	t.word = t.word || klogError(line)
+	if m := program().FindStringSubmatch(head); m != nil {
+		t.by = m[1] + m[2]
+	} else if unit == "" && ofKernel().MatchString(line) {
+		t.by = "kernel"
+	}
+	m := level().FindStringSubmatch(head)
+	t.level = strings.Join(m[min(1, len(m)):], "")
+	t.bad = t.word && (slices.Contains(badLevels, t.level) || t.level == "" && errorWords().MatchString(head))
+	t.calm = t.level != "" && !slices.Contains(warnings, t.level) && waits().find(line) == nil
+	t.ends = t.end && ended().find(line) != nil
+	t.follows = followers().find(line) != nil
+	t.harmless = harmless().find(line) != nil
+	stranger := strangers().MatchString(t.by)
+	// What the kernel denies is the fault of another program, and what the machine lacks is
+	// all programs' lack.
+	t.aside = (stranger || asides().MatchString(t.by)) && !strings.Contains(line, "avc:") &&
+		!slices.Contains(ofMachine, t.class)
+	if t.bad {
+		t.kind = varying().ReplaceAllString(head, "0")
+	}
 	for _, at := range s.places {
 		switch c := candidates().list[at]; {
 		case c.rule < 0 && c.MatchString(line):
 			t.known, t.hits = true, append(t.hits, hit{rule: -1, until: c.until})
-		case c.rule > t.done && s.isEvidence(c, line) && !strangers().MatchString(t.by()) &&
-			!(s.rules[c.rule].Otherwise && (t.aside() || !t.looksBad() && t.calm())):
+		case c.rule > t.done && s.isEvidence(c, line) && !stranger &&
+			!(s.rules[c.rule].Otherwise && (t.aside || !t.bad && t.calm)):
 			t.done, t.known = c.rule, t.known || !s.rules[c.rule].Otherwise
 			t.hits = append(t.hits, hit{rule: c.rule, at: c.FindStringIndex(line)[0]})
 		}
 	}
-	return t
-}
-
-const (
-	// templatesMost is how many templates are kept.
-	templatesMost = 8192
-	// templateMost is how long a kept template may be, in bytes.
-	templateMost = 4096
-)
-
-// keep keeps a new template under the present key, for the lines to come.
-func (s *Search) keep(t *template) *template {
-	if len(s.templates) == templatesMost {
-		clear(s.templates)
-	}
-	if len(s.key) <= templateMost {
-		s.templates[string(s.key)] = t
+	if !t.known && t.class != "" {
+		t.cause = about(line, t.class, t.at).fact().causeOf()
 	}
 	return t
 }
-
-// appendConstant appends a line to a text, with 0 in the place of the digits that vary
-// between lines that say the same.
-func appendConstant(text []byte, line string) []byte {
-	from := len(text)
-	text = append(text, line...)
-	for i := 0; i < len(line); i++ {
-		if !isDigit(line[i]) {
-			continue
-		}
-		begin, end, varies := numberAt(line, i)
-		for j := begin; varies && j < end; j++ {
-			if isHex(line[j]) {
-				text[from+j] = '0'
-			}
-		}
-		i = end - 1
-	}
-	return text
-}
-
-const (
-	// longNumber is how many digits a number has at least that says nothing.
-	longNumber = 5
-	// numberMost is how much of a line is looked at for one number, in bytes.
-	numberMost = 128
-)
 
 // fixed are the long numbers in the expressions of this package.
 var fixed = []string{"10250", "50051", "2562047"}
 
-// numberAt is where the number begins and ends whose first digit is at a place, and whether
-// it varies: a clock with klog's process, a process or a kernel's seconds in brackets, and a
-// long number, decimal or hexadecimal. A dot or a hyphen may join more to them.
-func numberAt(line string, i int) (begin, end int, varies bool) {
-	rest := line[i:min(len(line), i+numberMost)]
-	if isClock(rest) {
-		end = len("00:00:00")
-		if end < len(rest) && (rest[end] == '.' || rest[end] == ',') {
-			end += 1 + span(rest[end+1:], isDigit)
+// longNumber is how many digits a number has at least that says nothing.
+const longNumber = 5
+
+// appendConstant appends a line to a text, with 0 in the place of what varies between lines
+// that say the same: clocks, processes, and long decimal and hexadecimal numbers.
+func appendConstant(text []byte, line string) []byte {
+	out := append(text, line...)
+	text = out[len(text):]
+	for i := 0; i < len(line); i++ {
+		end, digits := i, 0
+		for ; end < len(line) && (isDigit(line[end]) || line[end] >= 'a' && line[end] <= 'f'); end++ {
+			if isDigit(line[end]) {
+				digits++
+			}
 		}
-		if i > 5 && strings.IndexByte("EFIW", line[i-6]) >= 0 {
-			end += span(rest[end:], func(c byte) bool { return c == ' ' || isDigit(c) })
+		process := end-i > 1 && end < len(line) && i > 0 && line[i-1] == '[' && line[end] == ']' // not systemd[1]
+		varies := digits > 0 && (process || end-i >= longNumber && !slices.Contains(fixed, line[i:end]))
+		if digits == 2 && isClock(line[i:]) {
+			for end = i + 8; end < len(line) && (isDigit(line[end]) || line[end] == '.' || line[end] == ','); end++ {
+			}
+			varies = true
 		}
-		return i, i + end, true
-	}
-	begin, end = i, i+span(rest, isDigit)
-	inBrackets := strings.HasSuffix(strings.TrimRight(line[max(0, i-8):i], " "), "[")
-	varies = inBrackets && (end-i > 1 || line[i-1] == ' ') || // not systemd[1]
-		end-i >= longNumber && !slices.Contains(fixed, line[i:end])
-	first, last := i, i+span(rest, isHex)
-	for first > max(0, i-numberMost) && isHex(line[first-1]) {
-		first--
-	}
-	if last > end && last-first >= longNumber && (first == 0 || !isWord(line[first-1])) && endsWord(line, last) {
-		begin, end, varies = first, last, true
-	}
-	for varies && end < len(line) && (line[end] == '.' || line[end] == '-') {
-		next := end + 1 + span(line[end+1:min(len(line), end+numberMost)], isHex)
-		if next == end+1 || !endsWord(line, next) {
-			break
+		for ; i < end; i++ {
+			if varies && line[i] != ':' {
+				text[i] = '0'
+			}
 		}
-		end = next
 	}
-	return begin, end, varies
+	return out
 }
 
-func endsWord(line string, at int) bool { return at == len(line) || !isWord(line[at]) }
-
+// isClock says whether a text begins with a time such as 20:11:04.
 func isClock(text string) bool {
 	const form = "00:00:00"
 	for i := range form {
@@ -241,17 +144,4 @@ func isClock(text string) bool {
 		}
 	}
 	return true
-}
-
-func isHex(c byte) bool  { return isDigit(c) || c >= 'a' && c <= 'f' }
-func isWord(c byte) bool { return isHex(c) || c >= 'g' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' }
-
-// span is how many bytes at the start of a text are of a kind.
-func span(text string, is func(byte) bool) int {
-	for i := range len(text) {
-		if !is(text[i]) {
-			return i
-		}
-	}
-	return len(text)
 }
