@@ -75,7 +75,7 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 	r := report(t, `containerd[7]: operation of the odd disk: no space left on device`, `systemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE`)
 	require.Len(t, r.Findings, 1)
 	assert.Equal(t, "disk-full", r.Findings[0].Rule.ID)
-	// The result of a request is about what was asked for.
+	// The result of a request is about the request's address.
 	r = report(t, `ignition[7]: GET http://169.254.169.254/user-data: attempt #1`, `odd[8]: GET https://a/`,
 		`ignition[7]: GET result: Unauthorized`)
 	assert.Equal(t, "metadata", r.Findings[0].Rule.ID)

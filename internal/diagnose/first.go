@@ -162,17 +162,12 @@ func yearless(at time.Time) time.Time {
 // for each line.
 func hasClock(line string) bool {
 	line = line[:min(len(line), momentMost)]
-	for from := 0; ; {
-		at := strings.IndexByte(line[from:], ':')
-		if at < 0 {
-			return false
-		}
-		at += from
-		if at >= 2 && at+3 < len(line) && line[at+3] == ':' && isDigit(line[at-1]) && isDigit(line[at+1]) {
+	for i := range len(line) {
+		if isDigit(line[i]) && isClock(line[i:]) {
 			return true
 		}
-		from = at + 1
 	}
+	return false
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

@@ -122,7 +122,7 @@ func appendConstant(text []byte, line string) []byte {
 		process := end-i > 1 && end < len(line) && i > 0 && line[i-1] == '[' && line[end] == ']' // not systemd[1]
 		varies := digits > 0 && (process || end-i >= longNumber && !slices.Contains(fixed, line[i:end]))
 		if digits == 2 && isClock(line[i:]) {
-			for end = i + 8; end < len(line) && (isDigit(line[end]) || line[end] == '.' || line[end] == ','); end++ {
+			for end = i + 6; end < len(line) && (isDigit(line[end]) || line[end] == '.' || line[end] == ','); end++ {
 			}
 			varies = true
 		}
@@ -135,9 +135,9 @@ func appendConstant(text []byte, line string) []byte {
 	return out
 }
 
-// isClock says whether a text begins with a time such as 20:11:04.
+// isClock says whether a text begins with hours and minutes, and seconds follow.
 func isClock(text string) bool {
-	const form = "00:00:00"
+	const form = "00:00:"
 	for i := range form {
 		if i >= len(text) || text[i] != form[i] && !(form[i] == '0' && isDigit(text[i])) {
 			return false
