@@ -76,36 +76,3 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 			"or for which the package efa is built")
 	})
 }
-
-// The real source of NVIDIA's open modules, which Debian has under other names, is built by
-// the real dkms for the kernel that the spec names.
-func TestNVIDIAsModulesAreBuilt(t *testing.T) {
-	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		publish(t, h, deb{"nvidia-driver-pinning-535", "1", nil}, deb{"nvidia-driver-cuda", "535.261.03", nil},
-			deb{"nvidia-kernel-open-dkms", "535.261.03", nil}, deb{"nvidia-container-toolkit", "1.18.0", nil})
-		sources := testkit.Content(t, "/etc/apt/sources.list") +
-			"deb http://deb.debian.org/debian bookworm main contrib non-free non-free-firmware\n"
-		require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte(sources), 0o644))
-		s := Spec{KubernetesVersion: "1.34.4", NVIDIA: "open-535", Kernel: "linux-image-cloud-amd64",
-			Packages: []string{"nvidia-open-kernel-dkms"}}
-		require.NoError(t, s.Validate())
-		n := nodeFor(t, s, bareDebian(t), "amd64")
-		items := []plan.Item{n.packages(), n.kernel(), n.drivers()}
-		_, err := plan.Apply(t.Context(), h, items, nil)
-		require.NoError(t, err)
-		for _, module := range []string{"nvidia", "nvidia-uvm"} {
-			built := testkit.Glob(t, "/lib/modules/*-cloud-amd64/updates/dkms/"+module+".ko*")
-			require.Len(t, built, 1, module)
-			out, err := h.Run(t.Context(), host.Command{Argv: []string{"modinfo", built[0]}})
-			require.NoError(t, err)
-			t.Logf("%s", out)
-			assert.Regexp(t, `(?m)^version: +535\.`, string(out))
-			assert.Regexp(t, `(?m)^vermagic: +\S+-cloud-amd64 `, string(out))
-		}
-		assert.NoFileExists(t, dkmsKey)
-		for _, p := range plan.Make(t.Context(), h, items) {
-			assert.Empty(t, p.Actions, "a second run changes nothing")
-			assert.Empty(t, p.Error)
-		}
-	})
-}

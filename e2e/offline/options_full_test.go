@@ -116,15 +116,15 @@ func standIns(d distros.Distro, kernel string) (all []shape.Made) {
 func TestOptionsOnShapes(t *testing.T) {
 	for id, kernel := range map[string]string{
 		"amazonlinux2023": "kernel6.12", "arch": "linux-lts", "debian": "linux-image-cloud-amd64", "fedora": "kernel",
-		"ubuntu": "linux-aws",
+		"ubuntu": "linux-aws", "rocky-9": "kernel", "rocky-10": "kernel", "opensuse-leap-16": "kernel-default", "opensuse-leap-15": "kernel-default",
 	} {
 		t.Run(id, func(t *testing.T) {
-			d, err := distros.ByID(id)
-			require.NoError(t, err)
 			s := shape.All()[id]
 			if id == "debian" {
 				s = debian()
 			}
+			d, err := distros.ByID(s.ID)
+			require.NoError(t, err)
 			s.Made = standIns(d, kernel)
 			if d.Can(distros.Swap) && id != "fedora" { // whose base has it
 				s.Offered = append(s.Offered, "systemd-zram-generator")

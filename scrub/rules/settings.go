@@ -104,7 +104,7 @@ func settingRows() []breaker {
 			fix:   "Set DNSOverTLS=no or opportunistic", source: "resolved.conf(5); Route 53 Developer Guide: VPC Resolver",
 		},
 		{
-			id: "dns-servers", cause: "dns",
+			id: "dns-servers", cause: "dns", note: true,
 			reads: systemdHas("resolved.conf", `^DNS=\S`).unless(systemdHas("resolved.conf",
 				`^DNS=(.*\s)?(10|100|127|169\.254|172\.(1[6-9]|2\d|3[01])|192\.168|f[cd]\w\w:.*)\b`)),
 			program: "CoreDNS, pods with dnsPolicy: Default",
