@@ -174,7 +174,8 @@ func (w workshop) kernels(t *testing.T, h *host.Host) {
 			{name: "linux-image-6.1-cloud-amd64", version: "6.1"}, {name: "linux-image-amd64", version: "6.1", requires: "linux-image-6.1-amd64"},
 			{name: "linux-image-6.1-amd64", version: "6.1"},
 			{name: "linux-modules-nvidia-580-cloud-amd64", version: "6.1", requires: "linux-modules-nvidia-580-6.1-cloud-amd64"},
-			{name: "linux-modules-nvidia-580-6.1-cloud-amd64", version: "6.1"}, {name: "linux-modules-nvidia-580-6.1-amd64", version: "6.1"},
+			{name: "linux-modules-nvidia-580-6.1-cloud-amd64", version: "6.1"},
+			{name: "linux-modules-nvidia-580-6.1-amd64", version: "6.1"},
 			{name: "linux-headers-6.1-amd64", version: "6.1"}}
 	case "pacman":
 		chosen, packages = "linux-lts", []pkg{{name: "linux", version: "6.18"}, {name: "linux-lts", version: "6.12"}, {name: "linux-headers", version: "6.18"}}
@@ -205,8 +206,8 @@ func (w workshop) kernels(t *testing.T, h *host.Host) {
 		}
 	}
 	want := map[string][]string{
-		"linux-image-cloud-amd64": {"linux-image-cloud-amd64", "linux-image-6.1-cloud-amd64", "linux-modules-nvidia-580-cloud-amd64",
-			"linux-modules-nvidia-580-6.1-cloud-amd64", "linux-headers-6.1-amd64"},
+		"linux-image-cloud-amd64": {"linux-image-cloud-amd64", "linux-image-6.1-cloud-amd64",
+			"linux-modules-nvidia-580-cloud-amd64", "linux-modules-nvidia-580-6.1-cloud-amd64", "linux-headers-6.1-amd64"},
 		"linux-lts":  {"linux-lts", "linux-headers"},
 		"kernel6.12": {"kernel6.12", "kernel6.12-modules", "kernel-tools", "kernel-headers"},
 	}[chosen]

@@ -52,7 +52,8 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		// klog, OpenSSL and audit
 		`unknown option "--odd"`: "kube-proxy[7]: E1120 20:11:13.3 7 proxier.go:1] \"Failed to execute iptables-restore\" " +
 			"err=<\nkube-proxy[7]:   exit status 2: unknown option \"--odd\"\nkube-proxy[7]:   Error occurred at line: 11",
-		":odd name:": "odd[7]: Error Loading command line extensions\nodd[7]: 13976:error:220A4076:X509 V3:a2i:odd name:v3_alt.c:477:",
+		":odd name:": "odd[7]: Error Loading command line extensions\n" +
+			"odd[7]: 13976:error:220A4076:X509 V3:a2i:odd name:v3_alt.c:477:",
 		"unit=odd-mount": "[   22.521476] EXT4-fs (sda1): VFS: Can't find ext4 filesystem\n" +
 			"[  113.365942] audit: type=1131 audit(1.1:8): pid=1 msg='unit=odd-mount comm=\"systemd\" res=failed'",
 		// what a program waited for

@@ -45,7 +45,8 @@ func TestWhatVariesInALine(t *testing.T) {
 	slices.Sort(found)
 	assert.ElementsMatch(t, fixed, slices.Compact(found))
 	for line, want := range map[string]string{
-		"": "", "a 1": "a 1", "x12345": "x00000", "12:34:56,7 1": "00:00:0000 1", "12:34": "12:34", "a[12] b[1]": "a[00] b[1]", "port 10250": "port 10250",
+		"": "", "a 1": "a 1", "x12345": "x00000", "12:34:56,7 1": "00:00:0000 1", "12:34": "12:34",
+		"a[12] b[1]": "a[00] b[1]", "port 10250": "port 10250",
 		"at 10.0.0.1:52334->127.0.0.1:53": "at 10.0.0.1:00000->127.0.0.1:53",
 		"i-0abc12 1.30.4 5.123456s":       "i-000000 1.30.4 5.000000s",
 	} {

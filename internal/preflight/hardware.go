@@ -123,7 +123,8 @@ func checkPlan(f *facts) *result {
 		says = bad
 	}
 	return says("aws ec2 describe-instance-types --filters Name=free-tier-eligible,Values=true "+
-		"--query InstanceTypes[].InstanceType", "the account is on AWS's free plan, which lacks %s", strings.Join(refused, ", "))
+		"--query InstanceTypes[].InstanceType", "the account is on AWS's free plan, which lacks %s",
+		strings.Join(refused, ", "))
 }
 
 func (f *facts) typeNames() []string {

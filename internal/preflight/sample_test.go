@@ -74,7 +74,8 @@ func sample() *facts {
 				"uefi"}, Virtualization: []string{"hvm"}, TPM: true, Current: true, VCPUs: 2,
 		}}),
 		health: known(awsapi.Health{System: "ok", Instance: "ok",
-			Storage: "ok"}), offerings: fact[[]string]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true}, freePlan: fact[bool]{absent: true},
+			Storage: "ok"}), offerings: fact[[]string]{absent: true}, quotas: fact[[]awsapi.Quota]{absent: true},
+		freePlan: fact[bool]{absent: true},
 		spotRole: fact[awsapi.Role]{absent: true}, keys: fact[[]awsapi.Key]{absent: true},
 		profile: known(awsapi.Profile{Name: "nodes", Role: &awsapi.Role{
 			Name: "node", ARN: nodeRole, Trust: ec2Trust,

@@ -48,7 +48,8 @@ func clientsOf(c aws.Config) map[string]any {
 	return map[string]any{
 		"autoscaling": autoscaling.NewFromConfig(c),
 		"kms":         kms.NewFromConfig(c),
-		"ec2":         ec2.NewFromConfig(c), "eks": eks.NewFromConfig(c), "freetier": freetier.NewFromConfig(c), "iam": iam.NewFromConfig(c), "ssm": ssm.NewFromConfig(c), "sts": sts.NewFromConfig(c),
+		"ec2":         ec2.NewFromConfig(c), "eks": eks.NewFromConfig(c), "freetier": freetier.NewFromConfig(c),
+		"iam": iam.NewFromConfig(c), "ssm": ssm.NewFromConfig(c), "sts": sts.NewFromConfig(c),
 		"route53": route53.NewFromConfig(c), "service-quotas": servicequotas.NewFromConfig(c),
 	}
 }
