@@ -114,22 +114,11 @@ func lay(t *testing.T, root string, files map[string]string) *host.Host {
 	return hosttest.Mounted(t, root)
 }
 
-// inMemory is a folder on a tmpfs, if there is one: for thousands of small files, the tests
-// would mostly wait for the disk.
-func inMemory(t *testing.T) string {
-	folder, err := os.MkdirTemp("/dev/shm", "eksnode-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
-	return folder
-}
-
 // surrounded is tree with a neighbouring folder. At the test's end that folder
 // must be unchanged.
 func surrounded(t *testing.T, files map[string]string) (h *host.Host, root string) {
 	t.Helper()
-	outside := inMemory(t)
+	outside := testkit.InMemory(t)
 	evil := filepath.Join(outside, "tree-evil") // starts like the root's name
 	require.NoError(t, os.MkdirAll(filepath.Join(evil, "etc"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(evil, "etc/machine-id"), []byte("outside"), 0o644))

@@ -56,7 +56,7 @@ func startEtcd(t *testing.T, l *lab.Lab, program, folder string) {
 	t.Helper()
 	const peer = "http://127.0.0.1:2380"
 	c := &cluster{lab: l, folder: folder, programs: map[string]string{tools.NameEtcd: program}, daemons: map[string]*machine.Process{}}
-	c.daemon(t, tools.NameEtcd, "--data-dir="+filepath.Join(folder, "etcd"), "--unsafe-no-fsync",
+	c.daemon(t, tools.NameEtcd, "--data-dir="+testkit.InMemory(t), "--unsafe-no-fsync",
 		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 }

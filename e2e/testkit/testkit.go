@@ -80,3 +80,14 @@ func Sum(t testing.TB, path string) string {
 	require.NoError(t, err)
 	return hex.EncodeToString(hash.Sum(nil))
 }
+
+// InMemory is a folder in memory, where there is one: for thousands of small files, and for
+// etcd, tests would mostly wait for the disk.
+func InMemory(t *testing.T) string {
+	folder, err := os.MkdirTemp("/dev/shm", "eksnode-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	return folder
+}
