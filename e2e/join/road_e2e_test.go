@@ -75,7 +75,7 @@ openssl pkey -in key.pem -pubout -out key.pub`, folder)
 	defer disk.Close()
 	drive := captured.Devices[0]
 	require.NoError(w.t, a.ebs.Add(ebsdirect.Snapshot{ID: drive.Snapshot, Owner: aws.Account,
-		State: ebsdirect.Completed, Size: int64(drive.Size)}, disk))
+		State: ebsdirect.Completed, Size: int64(drive.Size), Sparse: true}, disk))
 	assert.Contains(w.t, eksnode(1, append([]string{"ami", "verify", captured.ID}, checked...)...),
 		"the AMI was made from the instance "+started.last.InstanceID())
 	assert.Contains(w.t, eksnode(1, "audit", "--ami", captured.ID), "kubelet-pki")

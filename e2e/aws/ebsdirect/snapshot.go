@@ -27,6 +27,8 @@ type Tag struct{ Key, Value string }
 
 // Snapshot is a snapshot.
 type Snapshot struct {
+	// Sparse says that blocks of zeros were never written, so that Add leaves them out.
+	Sparse bool
 	ID, Description string
 	// Owner is an account. Public says that every account may use the snapshot.
 	Owner  string
@@ -94,8 +96,7 @@ func (d *Double) IDs() []string {
 }
 
 // Add adds a snapshot with content, as if EC2 had made it. Blocks with the content of the
-// parent, if there is one, are the parent's. Other blocks of zeros were never written, so
-// they are not in the snapshot.
+// parent, if there is one, are the parent's.
 func (d *Double) Add(s Snapshot, content io.Reader) error {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -115,7 +116,7 @@ func (d *Double) Add(s Snapshot, content io.Reader) error {
 		}
 		clear(block[n:])
 		from := one.parent.source(index)
-		if from == nil && bytes.Equal(block, zeros) {
+		if s.Sparse && from == nil && bytes.Equal(block, zeros) {
 			continue
 		}
 		sum := sha256.Sum256(block)
