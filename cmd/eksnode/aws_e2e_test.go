@@ -34,9 +34,9 @@ func untag(w *aws.World) {
 	w.Do("ec2:DeleteTags", "ResourceId.1", "i-1", "Tag.1.Key", "kubernetes.io/cluster/my-cluster")
 }
 
-// checksOfAnInstance is the number of checks for an instance. Nine others are for node
+// checksOfAnInstance is the number of checks for an instance. Ten others are for node
 // groups, EC2NodeClasses, and instances that have not started.
-func checksOfAnInstance() int { return len(preflight.Table()) - 9 }
+func checksOfAnInstance() int { return len(preflight.Table()) - 10 }
 
 func TestPreflightOutput(t *testing.T) {
 	w := sampled(t)
