@@ -28,7 +28,7 @@ type Tag struct{ Key, Value string }
 // Snapshot is a snapshot.
 type Snapshot struct {
 	// Sparse says that blocks of zeros were never written, so that Add leaves them out.
-	Sparse bool
+	Sparse          bool
 	ID, Description string
 	// Owner is an account. Public says that every account may use the snapshot.
 	Owner  string
