@@ -62,7 +62,7 @@ const (
 	Lost         Fault = "lost"          // done, and the connection breaks
 	Unsure       Fault = "unsure"        // done, and the answer is an internal error
 	Twice        Fault = "twice"         // done twice; the caller gets the second answer
-	Stopped      Fault = "stopped"       // done, and Happens tells the caller to stop
+	Stopped      Fault = "stopped"       // done; Happens tells the caller to stop, and the answer is lost
 	KilledBefore Fault = "killed before" // the caller is gone, and the call not done
 	KilledAfter  Fault = "killed after"  // the call is done, and the caller gone
 )

@@ -138,6 +138,9 @@ func (d *direct) RoundTrip(out *http.Request) (answer *http.Response, err error)
 	}
 	recorder := httptest.NewRecorder()
 	serve.ServeHTTP(recorder, in)
+	if err := out.Context().Err(); err != nil {
+		return nil, err // as net/http: who stops while a call runs never learns its answer
+	}
 	answer = recorder.Result()
 	answer.Request = out
 	return answer, nil

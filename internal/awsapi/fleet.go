@@ -79,7 +79,9 @@ func (a *AWS) TakeSnapshot(ctx context.Context, n Node) (Snapshot, error) {
 		}
 	}
 	if taken.ID == "" {
-		made, err := a.ec2.CreateSnapshot(ctx, &ec2.CreateSnapshotInput{
+		making, end := unbroken(ctx)
+		defer end()
+		made, err := a.ec2.CreateSnapshot(making, &ec2.CreateSnapshotInput{
 			VolumeId: aws.String(n.Volume), Description: aws.String("audit of " + n.ID + " by eksnode"),
 			TagSpecifications: Tagged(types.ResourceTypeSnapshot, map[string]string{FleetTag: n.ID}),
 		})

@@ -148,13 +148,16 @@ var notYet = []string{"InvalidAMIName.Duplicate", "InvalidSnapshot.NotFound", "I
 // answer was lost has made the image already: ours says whether the image of that name
 // is the one. A name may be taken for Patience, and the image of a lost answer then unseen
 // for Patience.
-func (a *AWS) create(ctx context.Context, name string, ours func(Image) bool, call func() (id *string, err error)) (Image, error) {
+func (a *AWS) create(ctx context.Context, name string, ours func(Image) bool,
+	call func(context.Context) (id *string, err error)) (Image, error) {
 	var made *string
 	err := a.repeated(ctx, 2*patienceMost*a.settle, func(err error) bool { return hasCode(err, notYet...) || isUnread(err) }, func() (err error) {
-		if made, err = call(); err == nil && made == nil {
+		ctx, done := unbroken(ctx)
+		defer done()
+		if made, err = call(ctx); err == nil && made == nil {
 			return errIncomplete("creating the image "+name, "ID")
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			if i, looking := a.Named(ctx, name); looking == nil && i.ID != "" && ours(i) {
 				made, err = &i.ID, nil
 			}
@@ -166,6 +169,20 @@ func (a *AWS) create(ctx context.Context, name string, ours func(Image) bool, ca
 	}
 	return a.AwaitImage(ctx, *made)
 }
+
+// unbroken is a context for a call that makes something. After Ctrl-C, the call still has
+// answerMost for its answer: without the ID, nobody can remove what was made.
+func unbroken(ctx context.Context) (going context.Context, done func()) {
+	if ctx.Err() != nil {
+		return ctx, func() {}
+	}
+	going, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(answerMost, cancel) })
+	return going, func() { stop(); cancel() }
+}
+
+// answerMost is how long a person may wait for AWS after Ctrl-C.
+const answerMost = 30 * time.Second
 
 // isUnread says that an answer of AWS was cut off. AWS may have carried out the call.
 func isUnread(err error) bool {

@@ -40,7 +40,7 @@ func Some[T comparable](value T) *T {
 // image of that name is the one.
 func (a *AWS) register(ctx context.Context, in *ec2.RegisterImageInput, ours func(Image) bool) (Image, error) {
 	name := aws.ToString(in.Name)
-	return a.create(ctx, name, ours, func() (*string, error) {
+	return a.create(ctx, name, ours, func(ctx context.Context) (*string, error) {
 		out, err := a.ec2.RegisterImage(ctx, in)
 		if err != nil {
 			return nil, explain("registering the image "+name, err)
@@ -104,7 +104,7 @@ func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image
 		TagSpecifications: append(Tagged(types.ResourceTypeImage, c.Tags), Tagged(types.ResourceTypeSnapshot, c.Tags)...),
 	}
 	ours := func(i Image) bool { return i.Source == image && i.SourceRegion == region }
-	return a.create(ctx, c.Name, ours, func() (*string, error) {
+	return a.create(ctx, c.Name, ours, func(ctx context.Context) (*string, error) {
 		out, err := a.ec2.CopyImage(ctx, in)
 		if err != nil {
 			return nil, explain(doing, err)

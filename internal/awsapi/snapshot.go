@@ -120,6 +120,8 @@ func (a *AWS) StartSnapshot(ctx context.Context, n NewSnapshot) (string, error) 
 	for _, key := range slices.Sorted(maps.Keys(n.Tags)) {
 		in.Tags = append(in.Tags, ebstypes.Tag{Key: aws.String(key), Value: aws.String(n.Tags[key])})
 	}
+	ctx, done := unbroken(ctx)
+	defer done()
 	// A full quota of pending snapshots does not empty while a person waits.
 	out, err := a.ebs.StartSnapshot(ctx, in, func(e *ebs.Options) { e.Retryer = retry.AddWithMaxAttempts(e.Retryer, 3) })
 	if err != nil {
