@@ -247,7 +247,6 @@ func TestFailedBuildsNameTheCause(t *testing.T) {
 				out, err := d.command("build", ".").CombinedOutput()
 				require.Error(t, err, string(out))
 				assert.Contains(t, flat(string(out)), test.want)
-				// If the output has a panic, Packer appends its log.
 				build, _, _ := strings.Cut(string(out), "Builds finished")
 				assert.LessOrEqual(t, strings.Count(build, "checksum mismatch"), 1, "the failure must be printed once")
 				assert.LessOrEqual(t, strings.Count(build, "oh no"), 1, "the failure must be printed once")

@@ -94,7 +94,7 @@ func fail(r run) {
 func exit(r run) {
 	hello(r)
 	end(plan.Outcome{Item: "packages", Phase: "install", Status: plan.Done, Milliseconds: 7})
-	fmt.Fprintln(os.Stderr, "panic: oh no")
+	fmt.Fprintln(os.Stderr, "fatal error: oh no")
 	os.Exit(r.number())
 }
 
