@@ -28,31 +28,34 @@ func (e *journalEntry) fill(from journalEntry) {
 	}
 }
 
+var (
+	// unitFields are the fields with a line's unit, the best first: UNIT is what systemd's
+	// line is about.
+	unitFields = []string{"UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "systemd_unit", "ident", "reportingComponent"}
+	timeFields = []string{"time", "lastTimestamp", "timestamp"}
+)
+
 // entryOf reads the fields of journalctl, container runtimes, Fluent Bit, CloudWatch
 // and Kubernetes events.
 func entryOf(fields map[string]json.RawMessage) (e journalEntry) {
-	var text string
-	if fields["_BOOT_ID"] != nil && json.Unmarshal(fields["_BOOT_ID"], &text) == nil {
-		e.boot = text
-	}
-	for _, name := range []string{"UNIT", "_SYSTEMD_UNIT", "SYSLOG_IDENTIFIER", "systemd_unit", "ident",
-		"reportingComponent"} { // UNIT: what systemd's line is about
-		if fields[name] != nil && json.Unmarshal(fields[name], &text) == nil && unitName().MatchString(text) {
+	e.boot, _ = textOf(fields["_BOOT_ID"])
+	for _, name := range unitFields {
+		if text, ok := textOf(fields[name]); ok && unitName().MatchString(text) {
 			e.unit = text
 			break
 		}
 	}
-	if fields["__REALTIME_TIMESTAMP"] != nil && json.Unmarshal(fields["__REALTIME_TIMESTAMP"], &text) == nil {
+	if text, ok := textOf(fields["__REALTIME_TIMESTAMP"]); ok {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			e.at, e.timed = yearless(time.UnixMicro(n)), true
 		}
 		return e
 	}
-	for _, name := range []string{"time", "lastTimestamp", "timestamp"} {
+	for _, name := range timeFields {
 		var milliseconds int64
-		switch {
+		switch text, ok := textOf(fields[name]); {
 		case fields[name] == nil || e.timed:
-		case json.Unmarshal(fields[name], &text) == nil:
+		case ok:
 			e.at, e.timed = moment(text)
 		case json.Unmarshal(fields[name], &milliseconds) == nil:
 			e.at, e.timed = yearless(time.UnixMilli(milliseconds)), true

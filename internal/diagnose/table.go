@@ -477,8 +477,9 @@ func table() []Rule {
 			Cause: "the node's name differs from the name that the authenticator gives the instance",
 			Remedy: "the name must be EC2's private DNS name: remove --hostname-override from the kubelet's flags; check " +
 				"the VPC's DHCP options for a custom domain, and the username in aws-auth " +
-				"(system:node:{{EC2PrivateDNSName}}); an image captured from a joined node contains the old name and needs " +
-				"`eksnode scrub`",
+				"(system:node:{{EC2PrivateDNSName}}); with InstanceIdNodeName in the NodeConfig the name is the instance's ID, " +
+				"and the role needs an access entry of the type EC2 (system:node:{{SessionName}}); an image captured from " +
+				"a joined node contains the old name and needs `eksnode scrub`",
 			Lines: []string{`is not allowed to modify node`, `is forbidden: node \S+ cannot modify node`,
 				`only its own Node object`, `can only access (node lease|CSINode) with the same name as the requesting node`,
 				`NODE DENY: '`, `(nodes|leases\S*|csinodes\S*) \\*"[^"\\.]+\\*" is forbidden: User ` +

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/buger/jsonparser"
+
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -29,6 +31,18 @@ var lists = []string{"events", "logEvents", "results", "items"}
 
 // wrapperNames are in every object that has log lines.
 var wrapperNames = show.Each(slices.Concat(wrappers, lists, []string{"field", "awslogs"}), strconv.Quote)
+
+// readNames are the names of all fields that are read.
+var readNames = func() map[string]bool {
+	all := map[string]bool{}
+	for _, name := range slices.Concat(wrappers, lists, ownErrors, unitFields, timeFields,
+		[]string{"field", "value", "awslogs", "_BOOT_ID", "__REALTIME_TIMESTAMP"}) {
+		all[name] = true
+	}
+	return all
+}()
+
+var quote = []byte(`"`)
 
 // deepestJSON is how deep JSON may be nested.
 const deepestJSON = 6
@@ -80,11 +94,9 @@ func ofJSON(text string, depth int) ([]extract, bool) {
 		}
 		return ofList(list, depth)
 	case '{':
-		var fields map[string]json.RawMessage
-		if !hasOne(text, wrapperNames) || json.Unmarshal([]byte(text), &fields) != nil {
-			return nil, false
+		if fields := fieldsOf(text); fields != nil {
+			return ofObject(fields, depth)
 		}
-		return ofObject(fields, depth)
 	}
 	return nil, false
 }
@@ -96,6 +108,30 @@ func ofList(list []json.RawMessage, depth int) (all []extract, found bool) {
 		all, found = append(all, lines...), found || ok
 	}
 	return all, found
+}
+
+// fieldsOf are the fields of an object that are read, or nil if the text is none that has
+// log lines.
+func fieldsOf(text string) map[string]json.RawMessage {
+	object := []byte(text)
+	if !hasOne(text, wrapperNames) || !json.Valid(object) {
+		return nil
+	}
+	fields := make(map[string]json.RawMessage, 8)
+	err := jsonparser.ObjectEach(object, func(name, value []byte, kind jsonparser.ValueType, _ int) error {
+		if !readNames[string(name)] {
+			return nil
+		}
+		if kind == jsonparser.String {
+			value = slices.Concat(quote, value, quote)
+		}
+		fields[string(name)] = value
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return fields
 }
 
 func ofObject(fields map[string]json.RawMessage, depth int) ([]extract, bool) {
@@ -111,9 +147,8 @@ func ofObject(fields map[string]json.RawMessage, depth int) ([]extract, bool) {
 			return linesOf(said, entryOf(fields), depth), true
 		}
 	}
-	var field, value string // of Logs Insights
-	if fields["field"] != nil && json.Unmarshal(fields["field"], &field) == nil && json.Unmarshal(fields["value"],
-		&value) == nil {
+	field, named := textOf(fields["field"]) // of Logs Insights
+	if value, ok := textOf(fields["value"]); ok && named {
 		if field == "@message" {
 			return linesOf(value, journalEntry{}, depth), true
 		}
@@ -155,13 +190,21 @@ func subscribed(raw json.RawMessage) string {
 	return string(text)
 }
 
+// textOf is a JSON text.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	if len(raw) > 1 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) { // most texts
+		return string(raw[1 : len(raw)-1]), true
+	}
+	return text, len(raw) > 0 && json.Unmarshal(raw, &text) == nil
+}
+
 // saidBy reads a text, or what journalctl writes instead: a list of bytes for an
 // unprintable text, a list of texts for several fields, null for a long text.
 func saidBy(raw json.RawMessage) (said string, ok bool) {
 	if string(raw) == "null" {
 		return "", true
 	}
-	if json.Unmarshal(raw, &said) == nil {
+	if said, ok = textOf(raw); ok {
 		return said, true
 	}
 	var numbers []uint16

@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -77,6 +79,29 @@ func TestJSONSaysUnitAndTime(t *testing.T) {
 		assert.Equal(t, unit, first.Unit)
 		assert.True(t, first.timed, text)
 	}
+}
+
+// Whatever a line is, the fields that are read are those of encoding/json.
+func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
+	const line = `{"MESSAGE":"a \"b\" } {","MESS\u0041GE":["x",{"log":"y"}], "log" : null ,"log":-1.5e3,"_PID":"1","time":"","message":{"a":[{}]},"ident":"\ud83d\ude00é"}`
+	check := func(line string) {
+		var want map[string]json.RawMessage
+		if json.Unmarshal([]byte(line), &want) != nil || !hasOne(line, wrapperNames) {
+			want = nil
+		}
+		maps.DeleteFunc(want, func(name string, _ json.RawMessage) bool { return !readNames[name] })
+		assert.Equal(t, want, fieldsOf(line), "%s", line)
+	}
+	for at := range line {
+		check(line[:at])
+		check(line[at:])
+		for _, c := range []string{"", `"`, `\`, "}", "\xff", "\x01", " "} {
+			check(line[:at] + c + line[at+1:])
+		}
+	}
+	check(line)
+	check(`{"log":` + strings.Repeat("[", 1<<20))
+	check(`{"log":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`)
 }
 
 func FuzzUnwrap(f *testing.F) {
