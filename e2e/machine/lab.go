@@ -118,10 +118,10 @@ func (l *Lab) startServices(ctx context.Context) error {
 	script := fmt.Sprintf(`set -e
 echo 1 > /proc/sys/net/ipv4/ip_forward
 ip link set lo up
-ip link add %[1]s type bridge
+ip link add %[1]s address %[4]s type bridge
 ip addr add %[2]s/%[3]d dev %[1]s
 ip link set %[1]s up
-exec dnsmasq "$@"`, bridge, hostAddress, subnetLength)
+exec dnsmasq "$@"`, bridge, hostAddress, subnetLength, MAC(netip.MustParseAddr(hostAddress)))
 	cmd := exec.Command("sh", append([]string{"-c", script, "sh"}, l.dnsmasqArgs()...)...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	cmd.Stdout, cmd.Stderr = log, log

@@ -104,3 +104,16 @@ func TestInstanceIDsWithPathsAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, "must match", id)
 	}
 }
+
+// By default a bridge takes the lowest address of its ports. If that changed with each
+// machine that comes or goes, the others would send to the old one for up to a minute.
+func TestMachinesThatComeAndGoKeepTheGatewaysAddress(t *testing.T) {
+	l, err := NewLab(t.Context(), LabConfig{Folder: t.TempDir(), Log: t.Output()})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, l.Close()) })
+	for _, step := range []string{"", "ip link add low address 00:00:00:00:00:01 type veth peer name high && ip link set low master br0 up", "ip link delete low"} {
+		out, err := l.Command(t.Context(), "sh", "-c", "set -e\n"+step+"\nip -brief link show br0").CombinedOutput()
+		require.NoError(t, err, "%s: %s", step, out)
+		assert.Contains(t, string(out), " 02:ec:0a:4d:00:01 ", step)
+	}
+}
