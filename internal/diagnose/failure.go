@@ -61,7 +61,7 @@ var (
 		`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
 			`Control process exited|Start request repeated)`, `entered failed state`,
 		`type=1131 .*unit=\S+ .*res=failed`, `Failed running /var/lib/cloud/`, `Failed to run module scripts[-_]user`,
-		`unning module scripts[-_]user .*failed`, `Exited with error on line`,
+		`unning module scripts[-_]user .*failed`, `Exited with error on line`, `Provisioning step had errors`,
 		`failed because the control process exited`, `\.service failed\.`,
 		`Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
 	// followers match what a kubelet writes as long as something else fails, and what

@@ -1029,7 +1029,7 @@ func table() []Rule {
 			Remedy: "the text after the last colon says why; update runc and containerd together, and compare with a " +
 				"node that works",
 			Lines: []string{`OCI runtime (create|exec|start|state) failed: `, `failed to (create|start) shim( task)?: `,
-				`oci runtime error: `, `starting container process caused`, `(loading|adding) seccomp (filter|rule)`,
+				`oci runtime error: `, `(starting container|exec user) process caused`, `(loading|adding) seccomp (filter|rule)`,
 				`unable to apply cgroup configuration`, `apparmor failed to apply profile`, `runc did not terminate`,
 				`seccomp( is)? not supported`, `AppArmor.*(is not loaded|enabled on system)`},
 			Not: `expected cgroupsPath|nvidia|[eE]xec format error|executable file not found|no space left|context ` +
