@@ -28,6 +28,7 @@ type kube struct {
 	w       *aws.World
 	mutex   sync.Mutex
 	objects map[string]map[string]any // by path
+	started string                    // the instance of the NodePool
 }
 
 // serveKube makes a double the API server of the clusters of a world.
@@ -42,17 +43,45 @@ func serveKube(t *testing.T, w *aws.World) {
 
 // fixed are answers of discovery (https://kubernetes.io/docs/concepts/overview/kubernetes-api/).
 var fixed = map[string]string{
-	"/api": `{"kind":"APIVersions","versions":["v1"]}`,
-	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"karpenter.k8s.aws","versions":[{"groupVersion":"karpenter.k8s.aws/v1","version":"v1"}],` +
-		`"preferredVersion":{"groupVersion":"karpenter.k8s.aws/v1","version":"v1"}}]}`,
+	"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
+	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group("karpenter.k8s.aws") + "," +
+		group("karpenter.sh") + `]}`,
 	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[` +
 		`{"name":"nodes","singularName":"node","kind":"Node","verbs":["get","list","watch"]},` +
 		`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["create","delete","get","list","watch"]}]}`,
 	"/apis/karpenter.k8s.aws/v1": `{"kind":"APIResourceList","groupVersion":"karpenter.k8s.aws/v1","resources":[` +
 		`{"name":"ec2nodeclasses","singularName":"ec2nodeclass","kind":"EC2NodeClass","verbs":["create","delete","get","list","watch"]}]}`,
+	"/apis/karpenter.sh/v1": `{"kind":"APIResourceList","groupVersion":"karpenter.sh/v1","resources":[` +
+		`{"name":"nodepools","singularName":"nodepool","kind":"NodePool","verbs":["create","delete","get","list","watch"]}]}`,
 }
 
-var machines = regexp.MustCompile(`(?s)<instanceId>(i-\w+)</instanceId>\s*<imageId>.*?<name>(\w+)</name>.*?<launchTime>(.*?)</launchTime>`)
+func group(name string) string {
+	version := fmt.Sprintf(`{"groupVersion":"%s/v1","version":"v1"}`, name)
+	return fmt.Sprintf(`{"name":%q,"versions":[%s],"preferredVersion":%[2]s}`, name, version)
+}
+
+// provision does what Karpenter does: a pod of a NodePool gets an instance of its
+// EC2NodeClass, with the tags of that.
+func (k *kube) provision(pod map[string]any) {
+	spec, _ := pod["spec"].(map[string]any)
+	selector, _ := spec["nodeSelector"].(map[string]any)
+	pool := k.objects["/apis/karpenter.sh/v1/nodepools/"+fmt.Sprint(selector["karpenter.sh/nodepool"])]
+	if pool == nil {
+		return
+	}
+	class := k.objects["/apis/karpenter.k8s.aws/v1/ec2nodeclasses/eksnode"]
+	text, _ := json.Marshal([]any{pool, class})
+	kind := regexp.MustCompile(`"values":\["(t\w+\.\w+)"\]`).FindSubmatch(text)
+	ami := regexp.MustCompile(`"amiSelectorTerms":\[\{"id":"(ami-\w+)"\}\]`).FindSubmatch(text)
+	tag := regexp.MustCompile(`"tags":\{"(.*?)":"(.*?)"\}`).FindSubmatch(text)
+	answer := k.w.Do("ec2:RunInstances", "ImageId", string(ami[1]), "InstanceType", string(kind[1]),
+		"MinCount", "1", "MaxCount", "1", "TagSpecification.1.ResourceType", "instance",
+		"TagSpecification.1.Tag.1.Key", string(tag[1]), "TagSpecification.1.Tag.1.Value", string(tag[2]))
+	k.started = string(regexp.MustCompile(`<instanceId>(i-\w+)<`).FindSubmatch(answer)[1])
+	spec["nodeName"] = "ip-" + k.started
+}
+
+var machine = regexp.MustCompile(`(?s)^(i-\w+)<.*?<imageId>.*?<name>(\w+)</name>`)
 
 // nodes are the running instances, without those of a stranger.
 func (k *kube) nodes() {
@@ -61,11 +90,12 @@ func (k *kube) nodes() {
 			delete(k.objects, path)
 		}
 	}
-	if k.w.Count()["ec2:RunInstances"] == 0 || strings.Contains(string(k.w.Do("ec2:DescribeInstances")), "-stranger") {
+	if k.w.Count()["ec2:RunInstances"] == 0 {
 		return
 	}
-	for _, found := range machines.FindAllStringSubmatch(string(k.w.Do("ec2:DescribeInstances")), -1) {
-		if name := "ip-" + found[1]; found[2] == "running" {
+	for _, one := range strings.Split(string(k.w.Do("ec2:DescribeInstances")), "<instanceId>")[1:] {
+		found := machine.FindStringSubmatch(one)
+		if name := "ip-" + found[1]; found[2] == "running" && !strings.Contains(one, "-stranger") {
 			k.keep("/api/v1/nodes/"+name, map[string]any{
 				"kind": "Node", "apiVersion": "v1", "spec": map[string]any{"providerID": "aws:///eu-west-1a/" + found[1]},
 				"status": map[string]any{"nodeInfo": map[string]any{"bootID": fmt.Sprint(k.w.Count()["ec2:RebootInstances"])}},
@@ -115,6 +145,7 @@ func (k *kube) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		made := map[string]any{}
 		_ = json.NewDecoder(in.Body).Decode(&made)
 		metadata, _ := made["metadata"].(map[string]any)
+		k.provision(made)
 		k.keep(path+"/"+fmt.Sprint(metadata["name"]), made)
 		answer(http.StatusCreated, made)
 	case strings.HasSuffix(path, "/log"):
@@ -123,10 +154,13 @@ func (k *kube) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 		executed(out, in, command)
 	case in.Method == http.MethodDelete && object != nil:
 		delete(k.objects, path)
+		if strings.Contains(path, "/nodepools/") {
+			k.w.Do("ec2:TerminateInstances", "InstanceId.1", k.started)
+		}
 		answer(http.StatusOK, object)
 	case k.objects[path] != nil:
 		answer(http.StatusOK, k.objects[path])
-	case regexp.MustCompile(`/(nodes|pods|ec2nodeclasses)$`).MatchString(path):
+	case regexp.MustCompile(`/(nodes|pods|ec2nodeclasses|nodepools)$`).MatchString(path):
 		list := []any{}
 		for of, one := range k.objects {
 			if strings.HasPrefix(of, path+"/") && (name == "" || strings.HasSuffix(of, "/"+name)) {

@@ -91,7 +91,7 @@ You need Linux, root, Go, make, git, kubectl 1.31 or newer and AWS credentials i
 | UNCHECKED=1 | the run does not ask IAM whether you have all permissions |
 | YES=1 | no question |
 
-The estimate for all steps is %d minutes and USD %.2f, rough: no price was looked up and nothing was measured. A run stops before the next step when its cost passes the estimate. A step may take three times its time. Instances and node groups are deleted at the end of their step. A killed run can leave a pod or an EC2NodeClass in a cluster of yours.
+The estimate for all steps is %d minutes and USD %.2f, rough: no price was looked up and nothing was measured. A run stops before the next step when its cost passes the estimate. A step may take three times its time. Instances and node groups are deleted at the end of their step. A killed run can leave a pod, a NodePool or an EC2NodeClass in a cluster of yours; Karpenter then removes the instance after 20 minutes.
 
 The workflow [aws.yml](../../.github/workflows/aws.yml) does the same with OIDC. It is off until the variables AWS_PROOF_ROLE, AWS_PROOF_ACCOUNT and AWS_PROOF_REGION of the repository are set.
 
@@ -107,7 +107,7 @@ The workflow [aws.yml](../../.github/workflows/aws.yml) does the same with OIDC.
 ## What no step shows yet
 
 - builds with ` + "`amazon-ebs`" + `: [e2e/ebs](../../e2e/ebs/doc.go) builds its example with real Packer against the doubles
-- IPv6, and an instance that Karpenter starts
+- IPv6
 - an AMI that ` + "`ami retire`" + ` deregisters: others of the account could match
 `)
 	return out.String()

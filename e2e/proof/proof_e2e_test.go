@@ -165,7 +165,7 @@ func TestTheWholeProof(t *testing.T) {
 	out, r, err := o.proven(t.Context(), t)
 	log, _ := os.ReadFile(filepath.Join(o.folder, "log"))
 	require.NoError(t, err, string(log))
-	assert.Contains(t, out, "Estimate: 129 minutes with the teardown, USD 0.50.\n")
+	assert.Contains(t, out, "Estimate: 139 minutes with the teardown, USD 0.58.\n")
 	assert.Equal(t, ok, r.Result)
 	require.Len(t, r.Steps, len(steps))
 	for _, s := range r.Steps {
@@ -173,7 +173,7 @@ func TestTheWholeProof(t *testing.T) {
 		assert.NotEmpty(t, s.Calls, s.Step)
 		assert.Regexp(t, map[string]string{
 			"launch": `^seconds since RunInstances: running \d+, registered \d+, Ready \d+$`, "unscrubbed": `Unauthorized`, "approve": `^audit-mode$`,
-			"bootstrap": `Ready \d+$`, "karpenter": ` is Ready$`, "share": `^210987654321$`,
+			"bootstrap": `Ready \d+$`, "karpenter": `^a pod runs on aws:///eu-west-1a/i-\w+$`, "share": `^210987654321$`,
 		}[s.Step], s.Evidence, s.Step)
 		assert.Empty(t, s.Differences, "%s: record the shapes with -update", s.Step)
 	}

@@ -281,14 +281,42 @@ test -z "$node"
 `,
 	},
 	{
-		Name: "karpenter", Needs: []string{"role", "import"}, Minutes: 2,
-		Does: "Karpenter's EC2NodeClass for the AMI is Ready, where Karpenter is installed",
+		Name: "karpenter", Needs: []string{"role", "import"}, Minutes: 12, Hourly: 0.05,
+		Does: "an instance that Karpenter starts with our EC2NodeClass runs a pod, where Karpenter is installed",
 		Script: launching + `evidence="Karpenter is not installed"
 if kube get --raw /apis/karpenter.k8s.aws/v1 > "$dir/karpenter.json"; then
   eksnode manifests --cluster "$cluster" --role "$role" --ami "$ami" --only nodeclass > "$dir/nodeclass.yaml"
+  printf '  tags: {eksnode-proof: "%s"}\n' "$run" >> "$dir/nodeclass.yaml"
   class=$(kube create --validate=false -f "$dir/nodeclass.yaml" -o name)
-  kube wait --for=condition=Ready "$class" --timeout=90s && evidence="$class is Ready" || evidence=
-  kube delete "$class" --wait=false
+  cat > "$dir/nodepool.yaml" <<END
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: $name}
+spec:
+  limits: {cpu: 2}
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: ${class##*/}}
+      requirements:
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [$type]}
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+      taints: [{key: eksnode-proof, value: "$run", effect: NoSchedule}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: $name-karpenter}
+spec:
+  activeDeadlineSeconds: 1200
+  nodeSelector: {karpenter.sh/nodepool: $name}
+  tolerations: [{key: eksnode-proof, operator: Exists}]
+  containers: [{name: pod, image: "public.ecr.aws/docker/library/busybox:stable", command: [sleep, "3600"]}]
+END
+  kube wait --for=condition=Ready "$class" --timeout=90s &&
+    kube create --validate=false -f "$dir/nodepool.yaml" &&
+    kube wait --for=condition=Ready "pod/$name-karpenter" --timeout=10m &&
+    node=$(kube get pod "$name-karpenter" -o 'jsonpath={.spec.nodeName}') &&
+    evidence="a pod runs on $(kube get node "$node" -o 'jsonpath={.spec.providerID}')" || evidence=
+  kube delete --ignore-not-found "pod/$name-karpenter" "nodepool/$name" "$class" --timeout=10m
   test "$evidence"
 fi
 `,
