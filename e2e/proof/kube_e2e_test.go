@@ -43,7 +43,7 @@ func serveKube(t *testing.T, w *aws.World) {
 
 // fixed are answers of discovery (https://kubernetes.io/docs/concepts/overview/kubernetes-api/).
 var fixed = map[string]string{
-	"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
+	"/api": `{"kind":"APIVersions","versions":["v1"]}`,
 	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group("karpenter.k8s.aws") + "," +
 		group("karpenter.sh") + `]}`,
 	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[` +
