@@ -29,7 +29,6 @@ func hasDefaults(t *testing.T, h *host.Host, text string) {
 	require.NoError(t, h.Files.WriteFile(manifest.DefaultsPath, []byte(text), host.Attributes{Mode: 0o644}))
 }
 
-// contentOf is the text of a file.
 func contentOf(t *testing.T, h *host.Host, name string) string {
 	t.Helper()
 	text, err := h.Content(name)

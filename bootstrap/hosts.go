@@ -186,7 +186,6 @@ type services struct {
 	names []render.Service
 }
 
-// startServices is the phase in which the services start.
 const startServices = "services"
 
 func (services) ID() string    { return "services" }

@@ -1,6 +1,5 @@
 package distros
 
-// almaLinux is AlmaLinux.
 func almaLinux() Distro {
 	d := enterpriseLinux("almalinux", "AlmaLinux")
 	d.Tested, d.DefaultUser = PlanTested, "ec2-user"

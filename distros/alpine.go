@@ -1,6 +1,5 @@
 package distros
 
-// alpine is Alpine Linux.
 func alpine() Unprovisioned {
 	return Unprovisioned{
 		ID: "alpine", Name: "Alpine Linux", OSRelease: []string{"alpine"},

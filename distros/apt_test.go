@@ -51,7 +51,6 @@ func onlyRepository(t *testing.T, h *host.Host, options string, debs ...deb) {
 	require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte(source), 0o644))
 }
 
-// build builds the package and returns its paragraph of the index.
 func (d deb) build(t *testing.T, h *host.Host) string {
 	t.Helper()
 	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n%s", d.name, d.version, d.extra)
@@ -71,7 +70,6 @@ func (d deb) build(t *testing.T, h *host.Host) string {
 	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, file, len(data), sha256.Sum256([]byte(data)))
 }
 
-// signApt signs the index of the repository.
 func (s signer) signApt(t *testing.T, h *host.Host) {
 	t.Helper()
 	index := testkit.Content(t, filepath.Join(aptRepository, "Packages"))

@@ -2,7 +2,6 @@ package distros
 
 import "strings"
 
-// debian is Debian.
 func debian() Distro {
 	d := debianFamily("debian", "Debian")
 	d.OSRelease = []string{"debian"}

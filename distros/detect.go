@@ -89,7 +89,6 @@ func match(release Release) (Distro, error) {
 	return Distro{}, unknown(release)
 }
 
-// unknown returns the error for an unknown distribution.
 func unknown(release Release) error {
 	msg := fmt.Sprintf("%s is not known; known are %s", release, strings.Join(IDs(), ", "))
 	if like := alike(release); len(like) > 0 {

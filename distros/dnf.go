@@ -75,7 +75,6 @@ func newRpmManager(name string, patience time.Duration, held string, options []s
 	return dnfManager{manager: m}
 }
 
-// rpmDatabase is the database of installed packages.
 type rpmDatabase struct{}
 
 // Installed queries rpm. The form of rpm's database changes from release to

@@ -1,6 +1,5 @@
 package distros
 
-// fedora is Fedora Cloud.
 func fedora() Distro {
 	d := redHatFamily("fedora", "Fedora")
 	d.OSRelease = []string{"fedora"}

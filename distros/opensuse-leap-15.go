@@ -1,6 +1,5 @@
 package distros
 
-// openSUSELeap15 is openSUSE Leap 15.
 func openSUSELeap15() Distro {
 	d := suse15("opensuse-leap-15", "openSUSE Leap 15")
 	d.OSRelease = []string{"opensuse-leap"}

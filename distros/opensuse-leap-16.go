@@ -1,6 +1,5 @@
 package distros
 
-// openSUSELeap16 is openSUSE Leap 16.
 func openSUSELeap16() Distro {
 	d := suse16("opensuse-leap-16", "openSUSE Leap 16")
 	d.OSRelease = []string{"opensuse-leap"}

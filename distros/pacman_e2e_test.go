@@ -20,7 +20,6 @@ import (
 
 const pacmanRepository = "/srv/pacman"
 
-// published counts the databases that publishPackages made.
 var published int
 
 // buildPackage builds a package without makepkg, which refuses to run as root.

@@ -1,6 +1,5 @@
 package distros
 
-// rhel is Red Hat Enterprise Linux.
 func rhel() Distro {
 	d := enterpriseLinux("rhel", "Red Hat Enterprise Linux")
 	d.Tested, d.DefaultUser = PlanTested, "ec2-user"

@@ -1,6 +1,5 @@
 package distros
 
-// rocky is Rocky Linux.
 func rocky() Distro {
 	d := enterpriseLinux("rocky", "Rocky Linux")
 	d.Tested, d.DefaultUser = ShapeTested, "rocky"

@@ -19,7 +19,6 @@ import (
 // unverified matches the messages of dnf, yum, zypper and pacman about unsigned data.
 const unverified = "signature could not be verified"
 
-// buildRpm builds an rpm package.
 func buildRpm(t *testing.T, h *host.Host, p pkg) {
 	t.Helper()
 	var more strings.Builder

@@ -11,7 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
-// detached writes a detached signature of a file.
 func (s signer) detached(t *testing.T, h *host.Host, file, signature string, more ...string) {
 	t.Helper()
 	run(t, h, append(append([]string{"gpg", "--homedir", s.home, "--batch", "--yes", "--output", signature}, more...), "--detach-sign", file)...)

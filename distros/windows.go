@@ -1,6 +1,5 @@
 package distros
 
-// windows is Windows Server.
 func windows() Unprovisioned {
 	return Unprovisioned{
 		ID: "windows", Name: "Windows Server",

@@ -55,7 +55,6 @@ const (
 	unseenHolder = "another eksnode that cannot be seen from here (in another container, or on another host)"
 )
 
-// lockHolder names the process that has a lock on dir.
 func lockHolder(dir *os.File) string {
 	st, err := dir.Stat()
 	if err != nil {
@@ -125,7 +124,6 @@ func lockPids(table, kind string, st os.FileInfo) []string {
 	return pids
 }
 
-// hasOpen says whether a process has the file of st open.
 func hasOpen(pid string, st os.FileInfo) bool {
 	names, err := filepath.Glob("/proc/" + pid + "/fd/*")
 	if err != nil {

@@ -228,7 +228,6 @@ func TestTreesDeeperThanAnyPathAreRemoved(t *testing.T) {
 	}
 }
 
-// limitFiles limits the process's open files during a test.
 func limitFiles(t *testing.T, files uint64) {
 	t.Helper()
 	var old unix.Rlimit

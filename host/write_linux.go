@@ -106,7 +106,6 @@ func removeStale(p place) error {
 	return nil
 }
 
-// finish fills the temporary file and sets its attributes.
 func (f *Files) finish(p place, out *os.File, attr Attributes, fill func(io.Writer) error) error {
 	if err := fill(out); err != nil {
 		return err

@@ -235,7 +235,6 @@ func (c Cases) SARIF(w io.Writer) error {
 	return out.Flush()
 }
 
-// help is the remedy with its commands.
 func (c Case) help() string { return strings.Join(append([]string{c.Remedy}, c.Commands...), "\n") }
 
 // rule describes the check. The properties are not defined by SARIF: they have the outcomes

@@ -23,7 +23,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// eachPacker runs a test with every supported version of packer.
 func eachPacker(t *testing.T, test func(*testing.T, *workstation)) {
 	tool, _, err := tools.Find(tools.NamePacker, "")
 	require.NoError(t, err)

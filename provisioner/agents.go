@@ -18,7 +18,6 @@ var agents = map[string]string{
 // Agents lists the values of the field agents.
 func Agents() []string { return []string{"ssm", "cloudwatch", "node-problem-detector"} }
 
-// agentOptions are the spec's agents.
 func (s Spec) agentOptions() []option {
 	var list []option
 	for _, id := range s.Agents {

@@ -16,7 +16,6 @@ import (
 
 const commandMode = 0o755
 
-// commandPath is the path of eksnode on the node.
 func (n *node) commandPath() string { return path.Join(n.distro.CommandFolder, "eksnode") }
 
 // command installs the running program on the node: it audits the image and joins
@@ -52,7 +51,6 @@ func (n *node) copySelf(h *host.Host) error {
 	})
 }
 
-// commandRecord is the program's entry in the manifest.
 func (n *node) commandRecord() (manifest.File, error) {
 	in, err := os.Open(n.self)
 	if err != nil {

@@ -105,7 +105,6 @@ func misfits() map[string]string {
 	}
 }
 
-// checkPackage refuses a package with which no node works.
 func checkPackage(field surface.Name, name string) error {
 	if why, unfit := misfits()[name]; unfit {
 		return surface.Errorf("%s: %q contradicts what a node needs: %s", field, name, why)

@@ -138,7 +138,6 @@ func (n *node) oldDefaults(h *host.Host) ([]plan.Action, error) {
 	})
 }
 
-// kubeletDefaults reads the field kubelet_defaults.
 func (s Spec) kubeletDefaults() (map[string]any, error) {
 	if s.KubeletDefaults == "" {
 		return nil, nil

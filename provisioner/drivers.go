@@ -93,12 +93,10 @@ func (n *node) named(packages []string) []string {
 	return n.distro.PackageManager.Kernels().Named(packages, n.spec.Kernel)
 }
 
-// headers is the package of the headers of the spec's kernel.
 func (n *node) headers() string {
 	return n.named([]string{n.distro.PackageManager.Kernels().Headers})[0]
 }
 
-// driverPackages are the packages of the spec's line of NVIDIA's driver.
 func (n *node) driverPackages() []string {
 	if n.spec.NVIDIA == "" {
 		return nil

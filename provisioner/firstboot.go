@@ -33,7 +33,6 @@ const authenticator = "aws-iam-authenticator"
 // searchPath are the folders in which services find commands (systemd.exec(5)).
 var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// bootFiles are the files that an image needs for first boot.
 func (n *node) bootFiles() []bootunits.File {
 	return bootunits.Files(bootunits.Layout{Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder})
 }

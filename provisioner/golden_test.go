@@ -146,7 +146,6 @@ func distroOf(t testing.TB, id string) distros.Distro {
 	return d
 }
 
-// nodeFor is the node of a spec that is valid.
 func nodeFor(t testing.TB, spec Spec, d distros.Distro, arch string) *node {
 	t.Helper()
 	n, err := newNode(spec, d, arch)

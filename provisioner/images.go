@@ -45,7 +45,6 @@ const (
 	imageArchive = "/etc/eks/eksnode/image.tar"
 )
 
-// wanted is an image for the node.
 type wanted struct {
 	image.Reference
 	as      string // its name on the node

@@ -227,7 +227,6 @@ func (n *node) fips() step {
 	}}
 }
 
-// optionPackages are the packages of the spec's options.
 func (n *node) optionPackages() []string {
 	var names []string
 	for _, o := range n.options() {

@@ -96,7 +96,6 @@ func (n *node) missing(have map[string]string) []string {
 	return list
 }
 
-// planHolds plans to hold the packages with a version in the spec.
 func (n *node) planHolds(h *host.Host) ([]plan.Action, error) {
 	names := n.heldNames()
 	if len(names) == 0 {

@@ -127,7 +127,6 @@ func checkParameter(name, value string) error {
 	return nil
 }
 
-// read reads a value's numbers.
 func (n number) read(value string) ([]int64, error) {
 	fields := strings.Fields(value)
 	var got []int64
@@ -182,7 +181,6 @@ func checkReserved(value string) error {
 	return nil
 }
 
-// ports reads a list of ports and port ranges.
 func ports(list string) (map[int]bool, error) {
 	all := map[int]bool{}
 	for part := range strings.SplitSeq(list, ",") {

@@ -109,7 +109,6 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 	return m, err
 }
 
-// record is a file's entry in the manifest.
 func record(f plan.File) manifest.File {
 	return manifest.File{Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content)}
 }

@@ -61,7 +61,6 @@ func (n *node) requirements() step {
 	}}
 }
 
-// ask reads the facts.
 func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 	f := facts{offline: h.Offline(), systemd: h.HasSystemd(), uid: os.Geteuid(), arch: h.Arch()}
 	var err error

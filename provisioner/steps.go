@@ -118,7 +118,6 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	return n, nil
 }
 
-// has says whether the node gets an asset.
 func (n *node) has(asset string) bool {
 	for _, d := range n.downloads {
 		if d.ID == asset {
@@ -163,7 +162,6 @@ func (g *gathered) all() ([]plan.Action, error) {
 	return g.actions, nil
 }
 
-// removal plans to remove a file.
 func removal(h *host.Host, name, why string) plan.Action {
 	return plan.Action{Verb: plan.Remove, Target: name, Reason: why,
 		Do: func(context.Context, plan.Progress) error { return h.Files.Remove(name) }}

@@ -136,12 +136,10 @@ func (s Spec) checkArchives(d distros.Distro) error {
 	return errors.Join(errs...)
 }
 
-// downloads says whether a distribution downloads an asset.
 func downloads(d distros.Distro, a asset.Asset) bool {
 	return !a.Chosen || slices.Contains(d.Upstream, a.ID)
 }
 
-// newestContainerd is the newest major version of containerd.
 const newestContainerd = "2"
 
 // Containerds lists the values of the field containerd beside complete versions: a major

@@ -105,7 +105,6 @@ func (s Spec) validateArguments() []error {
 	return errs
 }
 
-// authority reads the certificate of one authority.
 func authority(text string) (*x509.Certificate, error) {
 	block, rest := pem.Decode([]byte(text))
 	switch {

@@ -79,7 +79,6 @@ func refuseDropIns(h *host.Host) error {
 	return nil
 }
 
-// dropIns lists the drop-ins in a folder of zram-generator.
 func dropIns(h *host.Host, folder string) ([]string, error) {
 	entries, err := afero.ReadDir(h.Files, folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

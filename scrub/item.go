@@ -84,7 +84,6 @@ func (i item) checkOwners(ctx context.Context, h *host.Host, place string, verb 
 	return fmt.Errorf("%s belongs to the package %s: list the file under keep, remove the package, or set \"owned: true\" to let the rule remove files of packages", file, owner)
 }
 
-// item is a Rule as a plan.Item.
 type item struct {
 	rule.Rule
 	hash bool // hash removed files

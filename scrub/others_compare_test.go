@@ -206,7 +206,6 @@ type entry struct {
 	text         []byte
 }
 
-// layer reads an archive.
 func layer(t *testing.T, name string) []entry {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("testdata/roots", name+".txtar"))

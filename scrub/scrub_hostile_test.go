@@ -36,7 +36,6 @@ func attempt(t *testing.T, h *host.Host, spec Spec) (map[string]plan.Status, err
 	return ended, err
 }
 
-// scrubbed returns the tree of a scrubbed joinedNode.
 func scrubbed(t *testing.T) map[string]string {
 	t.Helper()
 	h, root := tree(t, joinedNode())

@@ -75,14 +75,12 @@ func diff(before, after map[string]string) []string {
 	return d
 }
 
-// look returns the answer of a rule of the table.
 func look(t *testing.T, rule string, h *host.Host) (plan.Answer, error) {
 	all, d := Table(), Draft{Ctx: t.Context(), Host: h}
 	all[slices.IndexFunc(all, func(r Rule) bool { return r.ID == rule })].Plan(&d, nil)
 	return d.Answer, d.Err
 }
 
-// selected are the rules of a spec as items.
 func selected(t *testing.T, spec Spec, m Mode, more ...Rule) []plan.Item {
 	t.Helper()
 	items, err := spec.Items(m, more)

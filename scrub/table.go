@@ -130,7 +130,6 @@ func (s Spec) Chooses(r Rule) bool {
 	return (len(s.Only) == 0 || r.Named(s.Only)) && !r.Named(s.Skip) && !(r.OfNodes && s.Node == NodeNo)
 }
 
-// checkNames refuses names that no rule has.
 func (s Spec) checkNames(all []Rule) error {
 	known := map[string]bool{}
 	for _, r := range all {

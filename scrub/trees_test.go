@@ -287,7 +287,6 @@ var localContainerd = strings.Replace(templateText(templates.ContainerdConfig), 
 
 const ecrOnly = `{"kind":"CredentialProviderConfig","providers":[{"name":"ecr-credential-provider","matchImages":["*.dkr.ecr.*.amazonaws.com","public.ecr.aws"]}]}`
 
-// recorded returns a manifest with one template.
 func recorded(path, content string) string {
 	m := manifest.Manifest{Templates: []manifest.Template{{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))}}}
 	text, err := m.Encode()

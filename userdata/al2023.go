@@ -251,7 +251,6 @@ func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeCo
 	}
 }
 
-// merged checks NodeConfigs after they were merged.
 func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, broken bool) {
 	spec := merged.Spec
 	c.report.Cluster = Cluster{

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// filled repeats a text until it has about so many bytes.
 func filled(text string, size int) string { return strings.Repeat(text, max(1, size/len(text))) }
 
 // nested is an opening text so many times, a core, and as many closing texts.

@@ -79,7 +79,6 @@ func (n Node) kubeletConfigFlags() ([]string, error) {
 	return flags, errors.Join(errs...)
 }
 
-// flagValue is the value of a flag for a field.
 func flagValue(f kubelet.Flag, value any) (string, error) {
 	switch v := value.(type) {
 	case map[string]any:

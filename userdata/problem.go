@@ -119,7 +119,6 @@ type checker struct {
 	depth int
 }
 
-// position is where a text is in the file.
 type position struct {
 	// before is the number of lines of the file before the text.
 	before int
@@ -130,7 +129,6 @@ type position struct {
 	inner   int
 }
 
-// below is the position so many lines below.
 func (p position) below(lines int) position {
 	if p.decoded {
 		p.inner += lines

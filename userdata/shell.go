@@ -228,7 +228,6 @@ func (s *shell) export(n syntax.Node) bool {
 
 var exportOption = show.Regexp(`^[-+][a-z]*a[a-z]*$`)
 
-// allExport notes a command such as set -a or set +o allexport.
 func (s *shell) allExport(command []*syntax.Word) {
 	for i, w := range command {
 		if i == 0 && w.Lit() != "set" {

@@ -170,7 +170,6 @@ const (
 	shebangAdvice = "a script begins with #! and the program that runs it, such as #!/bin/bash"
 )
 
-// file is a file that user data writes.
 type file struct {
 	text string
 	// at is where the text is in the user data.
@@ -296,7 +295,6 @@ func (c *checker) continued(command []word) {
 	}
 }
 
-// write notes a file that user data writes.
 func (c *checker) write(name, text string, at position) {
 	if c.files == nil {
 		c.files = map[string]*file{}

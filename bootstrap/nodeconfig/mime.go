@@ -11,10 +11,8 @@ import (
 	"strings"
 )
 
-// maxParts is the maximum number of MIME parts in a message.
 const maxParts = 1000
 
-// maxDepth is the maximum nesting depth of MIME parts.
 const maxDepth = 8
 
 // Part is one part of a MIME message.
@@ -116,7 +114,6 @@ func (r *mimeReader) found(s Severity, line int, field, media, format string, ar
 	r.problems = append(r.problems, MIMEProblem{line + 1, field, fmt.Sprintf(format, args...), s, media})
 }
 
-// part reads the part in the lines from one to another.
 func (r *mimeReader) part(from, to, depth int) {
 	switch r.read++; {
 	case r.read == maxParts+1:

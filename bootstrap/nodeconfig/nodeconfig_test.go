@@ -216,7 +216,6 @@ func TestErrorsNameLineAndField(t *testing.T) {
 	}
 }
 
-// twoParts is user data with two NodeConfigs.
 func twoParts(first, second string) string {
 	const part = "--X\nContent-Type: application/node.eks.aws\n\n"
 	return "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n" + part + first + part + second + "--X--\n"

@@ -125,7 +125,6 @@ func (r *regions) open(ctx context.Context) ([]*awsapi.AWS, error) {
 	return opened, err
 }
 
-// similar returns the three most similar names.
 func similar(name string, known []string) []string {
 	var list []string
 	for known = slices.Clone(known); len(known) > 0 && len(list) < 3; {

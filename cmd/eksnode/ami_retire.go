@@ -178,7 +178,6 @@ func (r retirement) place(i awsapi.Image) string {
 	return i.ID
 }
 
-// regionOf returns the connection to the region of an AMI.
 func regionOf(i awsapi.Image, opened []*awsapi.AWS) *awsapi.AWS {
 	return opened[slices.IndexFunc(opened, func(a *awsapi.AWS) bool { return a.Region == i.Region })]
 }

@@ -48,7 +48,6 @@ func load(ctx context.Context, h *host.Host, sources []string, userData func(con
 	return c, err
 }
 
-// services returns the services of a real node.
 func services(service *firstboot.Metadata, log func(string)) (bootstrap.Services, error) {
 	command, err := os.Executable()
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
-// writeMan writes the man pages into a new folder.
 func writeMan(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "man1")

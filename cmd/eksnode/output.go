@@ -38,7 +38,6 @@ func (f *reportFile) open(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// write writes the text of a report that could be made.
 func (f *reportFile) write(text []byte, err error) error {
 	if err == nil {
 		err = f.to.write(text)
@@ -157,7 +156,6 @@ type judged struct {
 	text  func(*printer)
 }
 
-// judge makes the result of a command from its cases.
 func judge(command string, list []plan.Case, value any, text func(*printer)) judged {
 	return judged{plan.Cases{Command: command, Result: plan.ResultOf(list), List: list}, value, text}
 }

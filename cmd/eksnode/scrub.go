@@ -68,7 +68,6 @@ func (s *selection) begin(cmd *cobra.Command, command agent.Command, looks bool)
 	return s.out.begin(cmd, command, s.root, looks)
 }
 
-// run runs a scrub or an audit.
 func (s *selection) run(cmd *cobra.Command, h *host.Host, command agent.Command, dry bool, sink plan.Sink) plan.Report {
 	var r plan.Report // has the error too
 	if command == agent.Audit {

@@ -9,5 +9,4 @@ import (
 // supplyOf returns nil: the agent has no code to pull images.
 func supplyOf(provisioner.Spec, provisioner.Local) (provisioner.Supply, error) { return nil, nil }
 
-// supplyAll returns nil, as supplyOf.
 func supplyAll(provisioner.Spec, provisioner.Local) (provisioner.Supply, error) { return nil, nil }

@@ -17,10 +17,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// workstationCommands returns no commands in the agent.
 func workstationCommands() []*cobra.Command { return nil }
 
-// diskFlags adds no flags in the agent.
 func diskFlags(*cobra.Command) *auditedDisk { return &auditedDisk{} }
 
 // auditedDisk is no disk.
@@ -36,7 +34,6 @@ func (*auditedDisk) audit(*cobra.Command, scrub.Spec) (plan.Report, error) {
 
 func auditChild(context.Context) (code int, child bool) { return 0, false }
 
-// workstationValues returns nothing in the agent.
 func workstationValues() map[string]cobra.CompletionFunc { return nil }
 
 // reportText refuses pages: the agent writes only JSON.

@@ -34,7 +34,6 @@ type command struct {
 // Page is the name of the command's page in docs/reference/commands.
 func (c command) Page() string { return "eksnode-" + strings.ReplaceAll(c.Name, " ", "-") + ".md" }
 
-// all lists the command and its subcommands.
 func (c command) all() []command {
 	list := []command{c}
 	for _, below := range c.Below {

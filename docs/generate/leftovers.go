@@ -187,7 +187,6 @@ func (s source) describe(path string, comments map[string]string, enums map[stri
 	}
 }
 
-// addValue adds a constant of a named string type.
 func addValue(spec *ast.ValueSpec, enums map[string][]any) {
 	kind, ok := spec.Type.(*ast.Ident)
 	if !ok || len(spec.Values) != 1 {

@@ -232,7 +232,6 @@ func newCloud(t *testing.T, line mirror.Options) *cloud {
 	return c
 }
 
-// newAPI adds AWS to a lab.
 func newAPI(t *testing.T, ctx context.Context, lab *machine.Lab) *cloud {
 	t.Helper()
 	w := aws.New(t).Prompt("Packer's own builder decides what is repeated")

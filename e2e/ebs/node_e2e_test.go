@@ -126,7 +126,6 @@ func (c *cloud) login(t *testing.T, id, user, privateKey string) *node {
 	return n
 }
 
-// waitRunning returns the address of an instance once it is running.
 func (c *cloud) waitRunning(t *testing.T, id string) (address string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(try *assert.CollectT) {

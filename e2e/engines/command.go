@@ -275,7 +275,6 @@ func (s *Step) check(where string, values map[string]string) error {
 	return errors.Join(err, errors.Join(broken...))
 }
 
-// fillAll replaces the references in all texts of a node.
 func fillAll(n *yaml.Node, values map[string]string) (err error) {
 	if n.Kind == yaml.ScalarNode {
 		n.Value, err = fill(n.Value, values)

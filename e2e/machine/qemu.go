@@ -308,7 +308,6 @@ func (d cloudDisk) bootByUEFI(ctx context.Context) error {
 	return nil
 }
 
-// loader makes GRUB for a platform and returns its path.
 func (d cloudDisk) loader(ctx context.Context, platform, module string) (string, error) {
 	early := filepath.Join(d.folder, "early.cfg")
 	if err := os.WriteFile(early, []byte(earlyConfig), 0o600); err != nil {

@@ -38,7 +38,6 @@ func open(t *testing.T) *bench {
 	return openOn(t, lab.System{})
 }
 
-// openOn is open with another base system.
 func openOn(t *testing.T, system lab.System) *bench {
 	t.Helper()
 	b := &bench{Lab: lab.Open(t, 40*time.Minute, machine.Nspawn)}
@@ -49,7 +48,6 @@ func openOn(t *testing.T, system lab.System) *bench {
 	return b
 }
 
-// provision provisions the root.
 func (b *bench) provision(t *testing.T, more ...string) *exec.Cmd {
 	t.Helper()
 	return b.Resolving(append([]string{lab.Eksnode(t), "provision", "--root", b.root}, append(b.options, more...)...))
@@ -151,7 +149,6 @@ func (b *bench) chroot(t *testing.T) {
 	assert.Equal(t, sandboxed, testkit.Content(t, filepath.Join(root, manifest.Path)))
 }
 
-// copied is a copy of a root.
 func (b *bench) copied(t *testing.T, root string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "root")

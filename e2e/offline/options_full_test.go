@@ -51,7 +51,6 @@ ID=debian
 	return s
 }
 
-// program is a file that runs.
 func program(path, text string) base.File { return base.File{Path: path, Content: text, Mode: 0o755} }
 
 // builds stands in for the real dkms, which other tests run: it makes a module of each source.

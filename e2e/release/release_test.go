@@ -144,7 +144,6 @@ func tagged(t *testing.T) string {
 // targets are the systems in the configuration of goreleaser.
 var targets = regexp.MustCompile(`(?m)^    goos: .*\n    goarch: .*\n(?:    ignore: .*\n)?`)
 
-// key is a GPG key for this test.
 type key struct{ home, fingerprint string }
 
 func newKey(t *testing.T) key {

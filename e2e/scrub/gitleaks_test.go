@@ -95,7 +95,6 @@ func rulesOf(t *testing.T, program string) (ids []string) {
 	return ids
 }
 
-// secretsLeft returns the files in which the audit finds secrets.
 func secretsLeft(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")

@@ -85,7 +85,6 @@ func relations(text string) [][]string {
 	return all
 }
 
-// installedPackages reads dpkg's database of a tree.
 func installedPackages(root string) ([]pkg, error) {
 	text, err := os.ReadFile(filepath.Join(root, "var/lib/dpkg/status"))
 	if err != nil {

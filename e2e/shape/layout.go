@@ -169,7 +169,6 @@ func (s Shape) renameUnits(root string) error {
 	return nil
 }
 
-// removeAll removes what matches globs from a tree.
 func removeAll(root string, patterns []string) error {
 	for _, pattern := range patterns {
 		matches, err := filepath.Glob(filepath.Join(root, pattern))

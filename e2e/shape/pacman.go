@@ -114,7 +114,6 @@ func (p pkg) needs(known map[string]string) []string {
 	return slices.Compact(all)
 }
 
-// pack makes a package.
 func (pacmanManager) pack(ctx context.Context, p pkg, known map[string]string, to string) error {
 	var info strings.Builder
 	fmt.Fprintf(&info, "pkgname = %s\npkgbase = %[1]s\nxdata = pkgtype=pkg\npkgver = %s-1\npkgdesc = %s\nurl = https://eksnode.test\nbuilddate = 1700000000\npackager = Packager <%s>\nsize = %d\narch = %s\nlicense = custom\n",

@@ -206,7 +206,6 @@ type member struct {
 // KubeBenchBenchmark is the benchmark whose checks are packed with kube-bench.
 const KubeBenchBenchmark = "eks-1.8.0"
 
-// pack writes the archive of the built programs.
 func (a archive) pack(programs string, upstream source, final string) error {
 	var members []member
 	for _, pattern := range a.files {

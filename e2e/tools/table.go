@@ -262,7 +262,6 @@ func Table() []Tool {
 	}
 }
 
-// packerPlugin returns the row of a plugin of Packer.
 func packerPlugin(name, version, url, sum string) Tool {
 	module := "github.com/hashicorp/" + name
 	return Tool{

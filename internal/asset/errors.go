@@ -41,7 +41,6 @@ func (e *truncatedError) Error() string {
 	return fmt.Sprintf("the download was cut off after %d of %d bytes", e.done, e.total)
 }
 
-// errStalled is a server that sends nothing any more.
 var errStalled = errors.New("the server stopped sending")
 
 // errDropped is a server that closes the connection before it answers. Package
@@ -129,7 +128,6 @@ func (d Download) whereElse(format string) string {
 	return fmt.Sprintf(format, d.Mirror)
 }
 
-// unreachable explains an unreachable server and names the remedy.
 func (d Download) unreachable(address string, err error) error {
 	const source = surface.Name("source_url")
 	if d.Mirror != "" {

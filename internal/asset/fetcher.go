@@ -122,7 +122,6 @@ func (f *Fetcher) Open(ctx context.Context, address string, from int64) (io.Read
 	return f.open(ctx, address, from)
 }
 
-// exists says whether a server has a file at an address.
 func (f *Fetcher) exists(ctx context.Context, address string) (bool, error) {
 	if isFile(address) {
 		file, err := openFile(address, 0)

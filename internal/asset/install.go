@@ -342,7 +342,6 @@ func (u *unpacker) judge(head *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// errNoELF is a file that is no program of Linux.
 var errNoELF = errors.New("the file is not an ELF program")
 
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}

@@ -265,7 +265,6 @@ func (u *unpacker) safe(raw string) (string, error) {
 	return name, nil
 }
 
-// add records a member's name and type.
 func (u *unpacker) add(name string, kind byte) error {
 	if len(u.kinds) == mostMembers {
 		return errMembers

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lockedKubelet is a lock entry of upstream's kubelet.
 func lockedKubelet() Locked {
 	return Locked{
 		ID: "kubelet", Kubernetes: "1.34.4", Arch: "amd64", Version: "1.34.4", Origin: Upstream,

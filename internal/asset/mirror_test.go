@@ -71,7 +71,6 @@ func (m *mirror) requests() []string {
 	return append([]string(nil), m.asked...)
 }
 
-// put adds a file and its bare checksum file.
 func (m *mirror) put(path string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -88,7 +88,6 @@ func (p *pieces) fetch(ctx context.Context, address string, from, until int64) {
 	}
 }
 
-// one fetches one piece.
 func (p *pieces) one(ctx context.Context, to chan<- piece, address string, from, until, total int64) {
 	buffer, _ := p.fetcher.pieces.Get().(*[]byte)
 	got := piece{buffer: buffer, data: (*buffer)[:until-from]}

@@ -37,13 +37,11 @@ func tracked(t *testing.T) []string {
 	return names
 }
 
-// read returns the content of a file of the repository.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	return testkit.Content(t, filepath.Join(root, name))
 }
 
-// write makes a file for a test.
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(name, []byte(text), 0o755))

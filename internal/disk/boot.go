@@ -68,7 +68,6 @@ func (l *Layout) findBoot(r io.ReaderAt) {
 	}
 }
 
-// findLoaders searches a FAT file system for loaders.
 func (l *Layout) findLoaders(r io.ReaderAt, number int) {
 	f, err := openFAT(r)
 	if err != nil {
@@ -201,7 +200,6 @@ func (l *Layout) chosen(number int) (Partition, error) {
 	return p, nil
 }
 
-// all are the partitions and the logical volumes.
 func (l *Layout) all() []Partition { return slices.Concat(l.Partitions, l.Volumes) }
 
 // candidates are the Linux file systems that are not there for something else.

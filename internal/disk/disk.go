@@ -143,7 +143,6 @@ func (d *Image) recognize(device bool) error {
 	return nil
 }
 
-// length returns the number of bytes of the file or device.
 func (d *Image) length(device bool) (int64, error) {
 	if device {
 		return deviceSize(d.file)

@@ -58,7 +58,6 @@ func sparse(t *testing.T, name string, size int64) string {
 	return name
 }
 
-// put writes bytes into a file at an offset.
 func put(t *testing.T, name string, off int64, p []byte) {
 	t.Helper()
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
@@ -68,7 +67,6 @@ func put(t *testing.T, name string, off int64, p []byte) {
 	require.NoError(t, err)
 }
 
-// laidOut opens an image and reads its layout.
 func laidOut(t *testing.T, name string) (*Image, *Layout) {
 	t.Helper()
 	image, err := Open(name)

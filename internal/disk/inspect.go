@@ -21,7 +21,6 @@ type holes interface {
 	Zero(off, length int64) bool
 }
 
-// inspect reads the layout of a disk of size bytes.
 func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 	l, kept, err := readTable(r, size)
 	if err != nil {

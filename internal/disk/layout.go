@@ -286,7 +286,6 @@ func within(list []Range, r Range) []Range {
 	return parts
 }
 
-// total is the sum of the lengths.
 func total(list []Range) int64 {
 	var sum int64
 	for _, r := range list {

@@ -168,7 +168,6 @@ func FuzzLVM(f *testing.F) {
 	})
 }
 
-// zeros is a disk of zeros.
 type zeros struct{}
 
 func (zeros) ReadAt(p []byte, _ int64) (int, error) { clear(p); return len(p), nil }

@@ -183,7 +183,6 @@ func bootRecord(r io.ReaderAt, off int64) (entries []mbrEntry, ok bool) {
 	return entries, true
 }
 
-// isEmpty reports whether an entry has no partition.
 func (e mbrEntry) isEmpty() bool { return e.kind == 0 || e.Length == 0 }
 
 func (e mbrEntry) partition(n int, signature uint32) Partition {

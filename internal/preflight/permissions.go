@@ -166,7 +166,6 @@ func (f *facts) judge(g grant) *result {
 	return &result{verdict: verdict, evidence: said, remedy: g.remedy(missing)}
 }
 
-// granted says which policy or which permissions the role has.
 func (g grant) permits() string {
 	for _, name := range g.names {
 		if slices.Contains(g.role.Policies, name) {

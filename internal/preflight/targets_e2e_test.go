@@ -67,7 +67,6 @@ func finding(t *testing.T, r Report, check string) Finding {
 	return r.Findings[i]
 }
 
-// managedTemplate makes a launch template for managed node groups.
 func managedTemplate(w *aws.World, data ...string) {
 	parameters := []string{"LaunchTemplateName", "managed"}
 	for i := 0; i < len(data); i += 2 {

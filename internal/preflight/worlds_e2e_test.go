@@ -67,7 +67,6 @@ func of(target Target, makes ...func(*aws.World)) func(*testing.T, *aws.World) T
 	}
 }
 
-// mode sets the cluster's authentication mode.
 func mode(name string) func(*aws.World) {
 	return func(w *aws.World) {
 		w.Clusters["my-cluster"]["accessConfig"] = map[string]any{"authenticationMode": name}
@@ -101,7 +100,6 @@ func offerings(w *aws.World, zones ...string) {
 	w.Answer("ec2:DescribeInstanceTypeOfferings", "<DescribeInstanceTypeOfferingsResponse><instanceTypeOfferingSet>"+items.String()+"</instanceTypeOfferingSet></DescribeInstanceTypeOfferingsResponse>")
 }
 
-// encrypt gives the image's snapshot a KMS key.
 func encrypt(w *aws.World, key string) {
 	w.Image(aws.NodeImage).Devices[0].Encrypted, w.Snapshots[0].Encrypted, w.Snapshots[0].KMSKey = true, true, key
 }

@@ -153,7 +153,6 @@ func size(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }
 // as eu-west-1:ami-0123456789abcdef0. The AMI of the disk can have it as parent.
 const StateParent = "eksnode_parent"
 
-// builderID identifies the artifacts of this builder.
 const builderID = "eksnode.disk"
 
 // Artifact is a disk image. It implements packersdk.Artifact.

@@ -103,7 +103,6 @@ func newBench(t *testing.T, behaviour string) *bench {
 	return b
 }
 
-// overSSH connects the session to a new machine.
 func (b *bench) overSSH() *bench {
 	b.machine = sshtest.New(b.t)
 	quiet := &packersdk.BasicUi{Writer: io.Discard}
@@ -122,7 +121,6 @@ func (b *bench) inNamespace(mount string) *bench {
 	return b
 }
 
-// kept reads the report file.
 func (b *bench) kept() plan.Report {
 	data, err := os.ReadFile(b.report)
 	require.NoError(b.t, err)

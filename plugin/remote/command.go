@@ -130,7 +130,6 @@ func agentCommand(name, folder string, size int, sha256, sudo string) string {
 // cleanCommand removes the agent's folder where the shell of agentCommand could not.
 func cleanCommand(folder string) string { return sh("rm -rf " + folder) }
 
-// ending is how a remote command ended.
 type ending struct {
 	status int
 	err    error // it could not be started

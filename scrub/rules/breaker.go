@@ -52,7 +52,6 @@ func breakerRules(rows ...[]breaker) []rule.Rule {
 	return rules
 }
 
-// anyOf has the findings of all readers.
 func anyOf(readers ...reader) reader {
 	var all reader
 	for _, r := range readers {
@@ -136,7 +135,6 @@ func (b breaker) look(d *rule.Draft) {
 	d.Found(found...)
 }
 
-// findings are those of a reader.
 func (r reader) findings(d *rule.Draft) []plan.Finding {
 	own := &rule.Draft{Ctx: d.Ctx, Host: d.Host, Err: d.Err}
 	r.find(own)

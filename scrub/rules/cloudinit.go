@@ -52,7 +52,6 @@ func fileWith(d *rule.Draft, patterns []string, so func([]byte) bool) (found str
 	return found
 }
 
-// cloudInitUnitsOff returns which unit of cloud-init is masked or disabled.
 func cloudInitUnitsOff(d *rule.Draft) string {
 	masks := []string{"/etc/systemd/system-generators/cloud-init-generator"}
 	for _, unit := range append([]string{"cloud-init.target", "cloud-init-main.service"}, cloudInitUnits...) {

@@ -100,7 +100,6 @@ func enforcing() reader {
 	return lines(`^SELINUX\s*=\s*enforcing`, selinuxConfig).unless(bootArgument(`(selinux|enforcing)=0`))
 }
 
-// programs are the places of programs.
 func programs(names ...string) (places []string) {
 	for _, name := range names {
 		for _, folder := range rule.ProgramFolders {
@@ -135,7 +134,6 @@ func labelled(types []string, patterns ...string) reader {
 	}}
 }
 
-// there finds files and folders that exist.
 func there(patterns ...string) reader {
 	return matched(patterns, func(fs.FileInfo) string { return "exists" })
 }

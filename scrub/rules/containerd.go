@@ -224,7 +224,6 @@ func namelessStore(d *rule.Draft) {
 	}
 }
 
-// metadataRule is the rule for removed containers in containerd's database.
 func metadataRule() rule.Rule {
 	return rule.Rule{
 		ID: "containers-metadata", Phase: rule.Unmount, Groups: []string{"kubelet", "containerd", "secrets"}, Verb: plan.Wipe,

@@ -7,7 +7,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// originRule is the rule for paths of the Packer host.
 func originRule() rule.Rule {
 	return rule.Rule{
 		ID: "build-paths", Phase: rule.Inspect, Groups: []string{"assets", "identity"}, Verb: rule.Report,

@@ -4,7 +4,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// proxyRule is the rule for proxies of the build.
 func proxyRule() rule.Rule {
 	return reports(rule.Rule{
 		ID: "proxy-left", Phase: rule.Inspect, Groups: []string{"network"},

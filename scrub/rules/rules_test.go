@@ -22,7 +22,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// item is a rule as a plan.Item.
 type item struct{ rule.Rule }
 
 func (i item) ID() string    { return i.Rule.ID }

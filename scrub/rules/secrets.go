@@ -63,7 +63,6 @@ func hostIDsLeft(d *rule.Draft) {
 	d.Failed(err)
 }
 
-// reportedIn reports whether the rule enrolled-agents or host-names reports a file.
 func reportedIn(h *host.Host, name string) bool {
 	return slices.ContainsFunc(slices.Concat(enrolledAgents, hostNames), func(l leftover) bool {
 		d := &rule.Draft{Host: h}

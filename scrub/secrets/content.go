@@ -79,7 +79,6 @@ type part struct {
 // one. Its parts before the damage were searched.
 var errDamaged = errors.New("the container is damaged")
 
-// Read implements io.Reader for expanded content.
 type expanding struct {
 	in io.Reader
 	c  *content
@@ -290,7 +289,6 @@ func (c *content) inside(p part) error {
 	return nil
 }
 
-// tar searches the regular files of a tar archive.
 func (c *content) tar(p part, _ []byte) error {
 	in := p.in
 	if p.depth == 0 {

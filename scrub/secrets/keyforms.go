@@ -181,7 +181,6 @@ var (
 	pkcs12KeyBag = []byte{0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x0a, 0x01}
 )
 
-// derForm names a private key in DER.
 func derForm(head []byte) string {
 	var outer asn1.RawValue
 	if _, err := asn1.Unmarshal(head, &outer); err != nil || outer.Tag != asn1.TagSequence {

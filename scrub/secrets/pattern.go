@@ -244,7 +244,6 @@ func settings(name string) bool {
 	return !slices.Contains(sources, strings.ToLower(end)) && !strings.HasSuffix(name, ".schema.json")
 }
 
-// samples selects files that are no samples.
 func noSamples(name string) bool {
 	return !rule.Kept([]string{"*.example", "*.sample", "*.dist", "*.tmpl", "*.tpl", "*.j2", "*.md", "*.rst", "*.html", "*.po", "*-example.*", "*.example.*", "*.sample.*"}, path.Base(name))
 }

@@ -318,7 +318,6 @@ func providerOf(config []byte) string {
 	return c.ProviderID
 }
 
-// addressIn returns the node's address in the kubelet's arguments.
 func addressIn(arguments []byte) string {
 	_, rest, _ := strings.Cut(string(arguments), "--node-ip=")
 	address, _, _ := strings.Cut(rest, " ")

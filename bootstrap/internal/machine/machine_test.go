@@ -15,7 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
-// mounted returns an image root with these files and links.
 func mounted(t *testing.T, files, links map[string]string) *host.Host {
 	t.Helper()
 	root := t.TempDir()

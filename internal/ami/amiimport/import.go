@@ -84,7 +84,6 @@ func (e *AuditError) Error() string {
 	return "the audit of the disk found what an image must not have; scrub the machine before its capture"
 }
 
-// run is a running import.
 type run struct {
 	Import
 	image  *disk.Image

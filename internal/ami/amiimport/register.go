@@ -197,7 +197,6 @@ func (r replaced) note(region string, recipe *awsapi.Recipe) error {
 	return nil
 }
 
-// forget removes the file.
 func (r replaced) forget() error {
 	if err := os.Remove(r.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the file with the replaced AMIs: %w", err)

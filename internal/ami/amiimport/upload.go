@@ -140,7 +140,6 @@ func joined(all ...map[string]string) map[string]string {
 	return out
 }
 
-// defaultVolume is the type of root volumes.
 const defaultVolume = "gp3"
 
 // volumeType is a type of volumes that can be a root

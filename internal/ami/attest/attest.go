@@ -211,7 +211,6 @@ func (e Evidence) provenance() (string, *structpb.Struct, error) {
 	return provenanceType, predicate, err
 }
 
-// bill is the bill of materials.
 func (e Evidence) bill() (string, *structpb.Struct, error) {
 	text, err := Describe(e.Manifest, e.Report.Machine).SBOM()
 	if err != nil {

@@ -227,7 +227,6 @@ func (u *upload) resume(ctx context.Context) (awsapi.Snapshot, error) {
 	return s, err
 }
 
-// found finds the snapshot of the journal.
 func (u *upload) found(ctx context.Context) error {
 	id := u.journal.head.id
 	if id == "" {

@@ -44,7 +44,6 @@ func servedBy(t *testing.T, d *ebsdirect.Double, by http.Handler, stall time.Dur
 	return a
 }
 
-// content is the content of a block of a test's disk.
 func content(index int32, version byte) []byte {
 	text := []byte(fmt.Sprintf("block %d, version %d;", index, version))
 	return bytes.Repeat(text, snapshot.BlockSize/len(text)+1)[:snapshot.BlockSize]
@@ -72,7 +71,6 @@ func (d disk) source() snapshot.Source {
 	return s
 }
 
-// sums are the checksums of the blocks.
 func (d disk) sums() map[int32]snapshot.Sum {
 	all := map[int32]snapshot.Sum{}
 	block := make([]byte, snapshot.BlockSize)

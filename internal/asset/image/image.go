@@ -281,7 +281,6 @@ func (w *writer) blob(b Blob, from io.Reader) error {
 	return v.check()
 }
 
-// file writes a member.
 func (w *writer) file(name string, size int64, from io.Reader) error {
 	head := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: size}
 	if err := w.tar.WriteHeader(head); err != nil {

@@ -56,7 +56,6 @@ func (s Store) Supply(ctx context.Context, w asset.Wanted) (*asset.Supplied, err
 	return &asset.Supplied{ReadCloser: file, Size: kept.Size, SHA256: kept.SHA256}, nil
 }
 
-// image packs an image for the machine.
 func (s Store) image(ctx context.Context, w asset.Wanted) (*asset.Supplied, error) {
 	if !slices.Contains(s.Images, w.Image) {
 		return nil, fmt.Errorf("the machine requests the image %q, which the template does not name", w.Image)

@@ -40,7 +40,6 @@ func published(t *testing.T) (reference string, down func()) {
 	return reference, server.Close
 }
 
-// push pushes an image of random layers to a registry.
 func push(t *testing.T, server *httptest.Server, to string, size, layers int64) (string, v1.Image) {
 	t.Helper()
 	bare, err := random.Image(size, layers)

@@ -30,7 +30,6 @@ func NewCommands() (*Commands, *os.File, error) {
 	return &Commands{conn}, inside, nil
 }
 
-// pair returns the ends of a new connection.
 func pair(kind int) (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -154,7 +153,6 @@ func Serve(inside *os.File) error {
 	}
 }
 
-// received returns the files of a message.
 func received(rights []byte) ([]*os.File, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil || len(messages) != 1 {

@@ -185,7 +185,6 @@ func (m *machine) openWork(ctx context.Context) error {
 	return errors.Join(err, h.Close())
 }
 
-// run runs a program of this machine.
 func run(ctx context.Context, program string, args ...string) error {
 	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(string(out)))

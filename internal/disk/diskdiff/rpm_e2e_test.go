@@ -40,7 +40,6 @@ echo %[2]s >%%{buildroot}/opt/%[1]s/file
 	return folder
 }
 
-// rpmRoot makes an image root with installed packages.
 func rpmRoot(t *testing.T, versions map[string]string) string {
 	t.Helper()
 	root := tree(t, map[string]string{"opt/none": ""})

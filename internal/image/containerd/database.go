@@ -81,7 +81,6 @@ const (
 	usedMost = 64 << 20
 )
 
-// reader reads a database's file.
 type reader struct {
 	file     io.ReaderAt
 	left     uint64 // bytes that may still be read

@@ -83,7 +83,6 @@ func (w *watched) Read(p []byte) (int, error) {
 	return w.in.Read(p)
 }
 
-// readLine reads a line of at most that many bytes.
 func readLine(in *bufio.Reader, most int) ([]byte, error) {
 	var line []byte
 	for {

@@ -364,7 +364,6 @@ func Kind(n *yaml.Node) string {
 	}
 }
 
-// resolved follows an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	for n != nil && n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -109,7 +109,6 @@ func InFlags(err error) string {
 	return strings.NewReplacer(pairs...).Replace(err.Error())
 }
 
-// byFlags is the context's key of WithFlags.
 type byFlags struct{}
 
 // WithFlags returns a context in which Named names options as flags, or as fields of HCL.
