@@ -75,8 +75,7 @@ func TestOnlyOneRunChangesAMachine(t *testing.T) {
 // A scrub ends with the audit by the same rules.
 func TestAScrubEndsWithTheAudit(t *testing.T) {
 	h, root := image(t)
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "opt"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "opt/app.conf"), []byte("token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n"), 0o644))
+	testkit.Write(t, filepath.Join(root, "opt/app.conf"), "token = ghp_0123456789abcdefghijABCDEFGHIJ012345\n")
 	for _, c := range []struct {
 		audit   scrub.Audit
 		skip    []string
@@ -116,9 +115,7 @@ func TestWhatCannotBegin(t *testing.T) {
 	assert.Equal(t, plan.Failure, r.Result)
 	assert.Equal(t, err.Error(), r.Error)
 
-	live, err := host.Live()
-	require.NoError(t, err)
-	defer live.Close()
+	live := hosttest.Live(t)
 	// A check that is missing must not provision the machine of the tests.
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -220,22 +217,16 @@ func TestAScrubThatWouldFailHalfwayIsRefused(t *testing.T) {
 		_, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Only: []string{"machine-id"}, Audit: scrub.AuditOff}, eksnode.Options{})
 		return errors.Join(err, syscall.Seteuid(0))
 	}
-	live, err := host.Live()
-	require.NoError(t, err)
-	defer live.Close()
+	live := hosttest.Live(t)
 	require.ErrorContains(t, as(live), "eksnode runs as user 65534, but only root can scrub a machine")
 	chown(user)
 	require.NoError(t, os.Lchown(filepath.Join(root, "etc/passwd"), 0, 0))
 	require.ErrorContains(t, as(h), "/etc/passwd in the image root belongs to user 0")
-	text, err := os.ReadFile(left)
-	require.NoError(t, err)
-	assert.NotEmpty(t, text)
+	assert.NotEmpty(t, testkit.Content(t, left))
 
 	chown(user)
 	require.NoError(t, as(h))
-	text, err = os.ReadFile(left)
-	require.NoError(t, err)
-	assert.NotContains(t, string(text), "0123456789abcdef")
+	assert.NotContains(t, testkit.Content(t, left), "0123456789abcdef")
 }
 
 // A provision after a scrub warns at its end, and the audit of the image fails until

@@ -29,6 +29,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -336,8 +337,7 @@ func TestCacheIsValidForOneBoot(t *testing.T) {
 
 func TestFIPSRegistryIsUsedIfTheRegionHasOne(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
-	require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "proc/sys/crypto"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "proc/sys/crypto/fips_enabled"), []byte("1\n"), 0o644))
+	testkit.Write(t, filepath.Join(h.Root(), "proc/sys/crypto/fips_enabled"), "1\n")
 	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
 	require.NoError(t, err)
 	assert.Equal(t, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5", n.Containerd.PauseImage)

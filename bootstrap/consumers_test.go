@@ -331,12 +331,11 @@ spec:
 func TestEveryConsumerIsTested(t *testing.T) {
 	entries, err := os.ReadDir("../examples/consumers")
 	require.NoError(t, err)
-	self, err := os.ReadFile("consumers_test.go")
-	require.NoError(t, err)
+	self := testkit.Content(t, "consumers_test.go")
 	readme := string(consumer(t, "README.md"))
 	for _, e := range entries {
 		if e.Name() != "README.md" {
-			assert.Contains(t, string(self), `"`+e.Name()+`"`)
+			assert.Contains(t, self, `"`+e.Name()+`"`)
 			assert.Contains(t, readme, "("+e.Name()+")")
 		}
 	}

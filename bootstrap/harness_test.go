@@ -25,6 +25,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/instance"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -191,8 +192,7 @@ func ctrProgram(args []string) error {
 func machineFolder(t *testing.T, kubelet, containerd string) string {
 	t.Helper()
 	root := t.TempDir()
-	self, err := os.ReadFile("/proc/self/exe")
-	require.NoError(t, err)
+	self := []byte(testkit.Content(t, "/proc/self/exe"))
 	// The root has no shared libraries.
 	require.False(t, strings.Contains(string(self[:4096]), "/ld-linux"), "the test must be static: run it with CGO_ENABLED=0, as make does")
 	files := map[string][]byte{
@@ -225,8 +225,7 @@ func inMachine(t *testing.T, root, test string) {
 	cmd := exec.Command("/proc/self/exe", inRoot, root, "-test.run", "^"+test+"$", "-test.v")
 	cmd.Env = []string{"PATH=/usr/bin", "TMPDIR=/tmp", inside + "=1"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, cmd)
 }
 
 // inside is the variable that is set in a test inside its root.

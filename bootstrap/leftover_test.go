@@ -15,6 +15,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -202,8 +203,7 @@ func TestStateOfOtherProcessorsIsRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, w := mounted(t), surround(t, imdstest.Typical())
-			require.NoError(t, os.MkdirAll(filepath.Join(h.Root(), "/sys/devices/system/cpu"), 0o755))
-			require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "/sys/devices/system/cpu/online"), []byte("0-3\n"), 0o644))
+			testkit.Write(t, filepath.Join(h.Root(), "/sys/devices/system/cpu/online"), "0-3\n")
 			spec := strings.Replace(static, "%s", c.more, 1)
 			w.join(t, h, config(t, "a", spec))
 			lay(t, h, map[string]string{cpuState: c.state})

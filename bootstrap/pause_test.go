@@ -15,6 +15,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
@@ -127,8 +128,7 @@ func (w *world) run(t *testing.T, h *host.Host, args ...string) {
 func object(t *testing.T, h *host.Host, name string) map[string]any {
 	t.Helper()
 	text := contentOf(t, h, name)
-	var all map[string]any
-	require.NoError(t, json.Unmarshal([]byte(text), &all))
+	all := testkit.JSON[map[string]any](t, text)
 	return all
 }
 

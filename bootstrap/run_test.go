@@ -16,6 +16,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -27,9 +28,7 @@ func live(t *testing.T, body func(t *testing.T, h *host.Host, w *world)) {
 		inMachine(t, machineFolder(t, "1.34.4", "2.1.4"), t.Name())
 		return
 	}
-	h, err := host.Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Live(t)
 	body(t, h, surround(t, imdstest.Typical()))
 }
 

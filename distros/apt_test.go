@@ -55,8 +55,7 @@ func (d deb) build(t *testing.T, h *host.Host) string {
 	t.Helper()
 	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n%s", d.name, d.version, d.extra)
 	tree := filepath.Join(t.TempDir(), d.name)
-	require.NoError(t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644))
+	testkit.Write(t, filepath.Join(tree, "DEBIAN/control"), control)
 	if d.postinst != "" {
 		require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN", cmp.Or(d.script, "postinst")), []byte("#!/bin/sh\n"+d.postinst), 0o755))
 	}

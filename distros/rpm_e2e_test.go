@@ -42,8 +42,7 @@ const rpmRepository = "/srv/rpms"
 // database in the home folder.
 func withRpm(t *testing.T, h *host.Host) {
 	t.Helper()
-	require.NoError(t, os.MkdirAll("/etc/rpm", 0o755))
-	require.NoError(t, os.WriteFile("/etc/rpm/macros", []byte("%_dbpath /var/lib/rpm\n"), 0o644))
+	testkit.Write(t, "/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")
 	run(t, h, "rpm", "--initdb")
 }
 
@@ -100,8 +99,7 @@ func additionalRpms(t *testing.T, h *host.Host, key signer) string {
 // lockDnf writes the lock file of another running dnf.
 func lockDnf(t *testing.T) func() {
 	const lock = "/var/cache/dnf/metadata_lock.pid"
-	require.NoError(t, os.MkdirAll(filepath.Dir(lock), 0o755))
-	require.NoError(t, os.WriteFile(lock, []byte(fmt.Sprint(os.Getpid())), 0o644))
+	testkit.Write(t, lock, fmt.Sprint(os.Getpid()))
 	return func() { require.NoError(t, os.Remove(lock)) }
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -19,8 +20,7 @@ func (s signer) detached(t *testing.T, h *host.Host, file, signature string, mor
 // spoiled inverts a bit in the last byte of a file.
 func spoiled(t *testing.T, file string) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := []byte(testkit.Content(t, file))
 	text[len(text)-1] ^= 1
 	require.NoError(t, os.WriteFile(file, text, 0o644))
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // Cancelling a command ends its child processes, also a child that ignores SIGTERM
@@ -35,9 +37,8 @@ func TestCancellingEndsTheCommandsChildren(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := os.Stat(pids); return err == nil }, time.Minute, 10*time.Millisecond)
 	cancel(gone)
 	require.ErrorIs(t, <-over, gone)
-	text, err := os.ReadFile(pids)
-	require.NoError(t, err)
-	child := filepath.Join("/proc", strings.TrimSpace(string(text)), "stat")
+	text := testkit.Content(t, pids)
+	child := filepath.Join("/proc", strings.TrimSpace(text), "stat")
 	assert.Eventually(t, func() bool {
 		stat, err := os.ReadFile(child)
 		// A killed process may stay a zombie when its new parent never waits for

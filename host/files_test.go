@@ -48,8 +48,7 @@ func (i image) link(t *testing.T, target, name string) {
 func (i image) put(t *testing.T, name, content string) {
 	t.Helper()
 	p := filepath.Join(i.root, name)
-	require.NoError(t, os.MkdirAll(filepath.Dir(p), 0o755))
-	require.NoError(t, os.WriteFile(p, []byte(content), 0o644))
+	testkit.Write(t, p, content)
 }
 
 func (i image) outsideIntact(t *testing.T) {

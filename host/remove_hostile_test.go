@@ -290,8 +290,7 @@ func TestTwoRemovalsOfTheSameTree(t *testing.T) {
 // contains the remedy.
 func TestErrorsOnAReadOnlyDiskHaveTheRemedy(t *testing.T) {
 	disk := newDisk(t, 8)
-	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(disk, "state/deep/file"), []byte("x"), 0o644))
+	testkit.Write(t, filepath.Join(disk, "state/deep/file"), "x")
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "config"), []byte("x"), 0o644))
 	testkit.Run(t, "mount", "-o", "remount,ro", disk)
 	before := surrounding(t, disk, "")

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -14,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // bind mounts a folder of the image at another place. The test needs root.
@@ -192,8 +193,7 @@ func TestAnImmutableFileDoesNotStopTheRemoval(t *testing.T) {
 
 func chattr(t *testing.T, flag, name string) {
 	t.Helper()
-	out, err := exec.Command("chattr", flag, name).CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, "chattr", flag, name)
 }
 
 // Files that a process adds during the removal are removed too.

@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
@@ -55,16 +57,14 @@ func TestWriteFileOnAFullDiskKeepsTheOldFile(t *testing.T) {
 
 	require.NoError(t, os.Remove(filepath.Join(disk, "ballast")))
 	require.NoError(t, h.Files.WriteFile("/etc/config", content, Attributes{Mode: 0o640}))
-	got, err := os.ReadFile(config)
-	require.NoError(t, err)
+	got := []byte(testkit.Content(t, config))
 	assert.Equal(t, content, got)
 }
 
 // Removing and emptying files work on a full disk.
 func TestRemovalWorksOnAFullDisk(t *testing.T) {
 	disk := newDisk(t, 8)
-	require.NoError(t, os.MkdirAll(filepath.Join(disk, "state/deep"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(disk, "state/deep/file"), []byte("x"), 0o644))
+	testkit.Write(t, filepath.Join(disk, "state/deep/file"), "x")
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "log"), []byte("x"), 0o644))
 	fill(t, filepath.Join(disk, "ballast"))
 	h, err := Mounted(disk)

@@ -3,7 +3,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -125,8 +124,7 @@ func TestAbsentRemovesFilesAndFolders(t *testing.T) {
 func kept(t *testing.T, path string) Report {
 	t.Helper()
 	text := testkit.Content(t, path)
-	var r Report
-	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	r := testkit.JSON[Report](t, text)
 	return r
 }
 
@@ -138,8 +136,7 @@ func begunBy(build string) Report {
 
 func TestAClaimedReportIsUnfinishedUntilWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "report.json")
-	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(t, os.WriteFile(path, []byte(`{"result":"ok"}`), 0o600))
+	testkit.Write(t, path, `{"result":"ok"}`)
 	f, err := ClaimReport(path, begunBy("a"), nil)
 	require.NoError(t, err)
 	r := kept(t, path)

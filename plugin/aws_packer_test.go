@@ -3,8 +3,6 @@
 package main_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -200,14 +198,7 @@ func build(t *testing.T, args ...string) {
 }
 
 func compress(t *testing.T, file string) string {
-	program, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	_, err = w.Write(program)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	require.NoError(t, os.WriteFile(file+".gz", packed.Bytes(), 0o600))
+	require.NoError(t, os.WriteFile(file+".gz", testkit.Gzip(testkit.Content(t, file)), 0o600))
 	return file + ".gz"
 }
 

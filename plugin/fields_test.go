@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/ami"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
@@ -160,11 +161,10 @@ func unknown(value any) []any {
 // The page of each component lists every field.
 func TestEveryFieldIsOnItsPage(t *testing.T) {
 	for name, c := range components() {
-		page, err := os.ReadFile("../docs/reference/components/" + c.page + ".md")
-		require.NoError(t, err)
+		page := testkit.Content(t, "../docs/reference/components/"+c.page+".md")
 		for field := range c.spec {
 			if !strings.HasPrefix(field, "packer_") {
-				assert.Contains(t, string(page), "\n- `"+field+"` (", "%s", name)
+				assert.Contains(t, page, "\n- `"+field+"` (", "%s", name)
 			}
 		}
 	}

@@ -286,9 +286,8 @@ func TestAnInterruptedBuildStopsTheAgent(t *testing.T) {
 		require.NoError(t, cmd.Start())
 		pid := 0
 		require.Eventually(t, func() bool {
-			said, err := os.ReadFile(log)
-			require.NoError(t, err)
-			_, after, found := strings.Cut(flat(string(said)), "warning: pid ")
+			said := testkit.Content(t, log)
+			_, after, found := strings.Cut(flat(said), "warning: pid ")
 			if word, _, whole := strings.Cut(after+" ", " "); found && whole {
 				pid, err = strconv.Atoi(word)
 				return err == nil

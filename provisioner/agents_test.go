@@ -13,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -44,8 +45,7 @@ func publish(t *testing.T, h *host.Host, debs ...deb) {
 		file := folder + "/" + d.name + "_" + d.version + ".deb"
 		_, err = h.Run(t.Context(), host.Command{Argv: []string{"dpkg-deb", "--root-owner-group", "--build", tree, file}})
 		require.NoError(t, err)
-		content, err := os.ReadFile(file)
-		require.NoError(t, err)
+		content := []byte(testkit.Content(t, file))
 		fmt.Fprintf(&index, "%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(file), len(content),
 			sha256.Sum256(content))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -134,9 +134,7 @@ func TestContainerd2NeedsAMachineWithoutThePackage(t *testing.T) {
 func TestNothingReplacedAsksNoPackageManager(t *testing.T) {
 	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, releaseOf(t, "rocky"), "amd64")
 	n.distro.PackageManager = nil // would panic
-	h, err := host.Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Live(t)
 	f, err := n.ask(t.Context(), h)
 	require.NoError(t, err)
 	assert.Empty(t, f.replaced)

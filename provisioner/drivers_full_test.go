@@ -67,8 +67,7 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 		}
 
 		n.spec.Kernel = ""
-		require.NoError(t, os.MkdirAll("/lib/modules/6.2", 0o755))
-		require.NoError(t, os.WriteFile("/lib/modules/6.2/modules.order", nil, 0o644))
+		testkit.Write(t, "/lib/modules/6.2/modules.order", "")
 		_, err = h.Run(t.Context(), host.Command{Argv: []string{"dpkg", "--remove", "efa"}})
 		require.NoError(t, err)
 		_, err = plan.Apply(t.Context(), h, []plan.Item{n.drivers()}, nil)

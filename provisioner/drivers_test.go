@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -79,8 +80,7 @@ func TestTheDriverOfALine(t *testing.T) {
 		assert.NotEmpty(t, enabled)
 
 		// Another kernel has no such module, and no program here builds it.
-		require.NoError(t, os.MkdirAll("/lib/modules/6.2", 0o755))
-		require.NoError(t, os.WriteFile("/lib/modules/6.2/modules.order", nil, 0o644))
+		testkit.Write(t, "/lib/modules/6.2/modules.order", "")
 		assert.ErrorContains(t, apply(), "nvidia: the kernel 6.2 has no module nvidia, and no package builds it; "+
 			"choose another kernel")
 	})

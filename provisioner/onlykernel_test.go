@@ -1,13 +1,13 @@
 package provisioner
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 )
 
@@ -29,8 +29,7 @@ func TestAnUnknownKernelIsAnErrorWithTheKnownOnes(t *testing.T) {
 		err := n.install(t.Context(), h, []string{"linux-image-cloudy"})
 		require.ErrorContains(t, err, `kernel: "linux-image-cloudy" is no kernel of this machine's repositories; they have `)
 
-		require.NoError(t, os.MkdirAll("/boot/grub", 0o755))
-		require.NoError(t, os.WriteFile("/boot/grub/grub.cfg", nil, 0o600))
+		testkit.Write(t, "/boot/grub/grub.cfg", "")
 		assert.ErrorContains(t, n.install(t.Context(), h, []string{"linux-image-cloudy"}),
 			"update-grub writes /boot/grub/grub.cfg, and for that has to read the disks of a running machine")
 	})

@@ -8,7 +8,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -106,8 +105,7 @@ func TestGoldenPlansOfOptions(t *testing.T) {
 			requirePlanned(t, list)
 			golden := filepath.Join("testdata", "options", id+".golden")
 			if *update {
-				require.NoError(t, os.MkdirAll(filepath.Dir(golden), 0o755))
-				require.NoError(t, os.WriteFile(golden, []byte(text(list)), 0o644))
+				testkit.Write(t, golden, text(list))
 			}
 			assert.Equal(t, testkit.Content(t, golden), text(list))
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
@@ -52,8 +53,7 @@ func TestTheSpecContainsTheLock(t *testing.T) {
 	})}}
 	data, err := json.Marshal(spec)
 	require.NoError(t, err)
-	var arrived Spec
-	require.NoError(t, json.Unmarshal(data, &arrived))
+	arrived := testkit.JSON[Spec](t, data)
 	require.Equal(t, spec, arrived)
 	d := distroOf(t, "debian")
 	_, err = Steps(arrived, d, Inputs{Arch: "amd64"})

@@ -3,7 +3,6 @@ package provisioner
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -125,9 +125,7 @@ vm.swappiness = 30
 // TestSetSysctl changes nothing: the kernel belongs to the machine that runs the
 // tests.
 func TestSetSysctl(t *testing.T) {
-	h, err := host.Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Live(t)
 	require.ErrorContains(t, setSysctl(h, "net.ipv4.ip_default_ttl", "banana"), "the kernel refuses this value: ")
 	require.NoError(t, setSysctl(h, "net.no.such", "1"), "another kernel may have it")
 	ttl := content(t, h, "/proc/sys/net/ipv4/ip_default_ttl")
@@ -142,8 +140,7 @@ func TestTheBuilderMachineKeepsItsKernelsSettings(t *testing.T) {
 		require.NoError(t, os.RemoveAll("/run/systemd/container"))
 		require.NoError(t, unix.Mount("tmpfs", "/proc/sys", "tmpfs", 0, "")) // it replaces the kernel's settings
 		for name := range n.allSysctls() {
-			require.NoError(t, os.MkdirAll(filepath.Dir(sysctlPath(name)), 0o755))
-			require.NoError(t, os.WriteFile(sysctlPath(name), []byte("untouched"), 0o644))
+			testkit.Write(t, sysctlPath(name), "untouched")
 		}
 		_, err := plan.Apply(t.Context(), h, []plan.Item{n.sysctls()}, nil)
 		require.NoError(t, err)

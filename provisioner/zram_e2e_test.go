@@ -13,6 +13,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -27,8 +28,7 @@ func generated(t *testing.T, h *host.Host) []string {
 	}
 	_, err := h.Run(t.Context(), host.Command{Argv: append([]string{zramGenerator}, folders...), Env: []string{"ZRAM_GENERATOR_ROOT=/"}})
 	require.NoError(t, err)
-	units, err := filepath.Glob(folders[0] + "/*.swap")
-	require.NoError(t, err)
+	units := testkit.Glob(t, folders[0]+"/*.swap")
 	for i, unit := range units {
 		units[i] = filepath.Base(unit)
 	}
@@ -56,8 +56,7 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			livetest.RunOn(t, root, func(t *testing.T, h *host.Host) {
 				for name, text := range files {
-					require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-					require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+					testkit.Write(t, name, text)
 				}
 				require.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))
 				step := nodeOf(t, "fedora", Spec{}).swap()

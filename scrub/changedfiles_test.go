@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
@@ -208,8 +208,7 @@ func TestCapturesAndFirstBootsAreNoWorkAfterTheScrub(t *testing.T) {
 		return os.Chtimes(name, old, old)
 	}))
 	target := t.TempDir()
-	out, err := exec.Command("cp", "-a", root+"/.", target).CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Run(t, "cp", "-a", root+"/.", target)
 	copied := hosttest.Mounted(t, target)
 	assert.Empty(t, audit(t, copied, "after-scrub"))
 	require.NoError(t, os.WriteFile(filepath.Join(target, "opt/app/new"), nil, 0o644))

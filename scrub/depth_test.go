@@ -70,8 +70,7 @@ func metadata(t *testing.T, root string, paths ...[]string) {
 func TestContainersOfAStoppedContainerdAreFindings(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
 	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"}, []string{"k8s.io", "leases", "l1"})
-	before, err := os.ReadFile(filepath.Join(root, containerdMeta))
-	require.NoError(t, err)
+	before := []byte(testkit.Content(t, filepath.Join(root, containerdMeta)))
 	outcomes := apply(t, h, Spec{Only: []string{"containers"}})
 	targets := show.Each(outcomes[0].Findings, func(f plan.Finding) string { return f.Target })
 	assert.Equal(t, []string{"container k8s.io/abc", "lease k8s.io/l1"}, targets)
@@ -92,8 +91,7 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(manifested)})
 	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"})
 	name := filepath.Join(root, containerdMeta)
-	whole, err := os.ReadFile(name)
-	require.NoError(t, err)
+	whole := []byte(testkit.Content(t, name))
 	damaged := bytes.Clone(whole)
 	for at := 2*4096 + 8; at < len(damaged); at += 512 {
 		damaged[at] ^= 0xFF

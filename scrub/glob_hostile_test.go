@@ -120,8 +120,7 @@ func surrounded(t *testing.T, files map[string]string) (h *host.Host, root strin
 	t.Helper()
 	outside := testkit.InMemory(t)
 	evil := filepath.Join(outside, "tree-evil") // starts like the root's name
-	require.NoError(t, os.MkdirAll(filepath.Join(evil, "etc"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(evil, "etc/machine-id"), []byte("outside"), 0o644))
+	testkit.Write(t, filepath.Join(evil, "etc/machine-id"), "outside")
 	before := noted(t, evil)
 	t.Cleanup(func() { require.Equal(t, before, noted(t, evil), "files outside the image root changed") })
 	root = filepath.Join(outside, "tree")

@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // marks are parts of every value that identifies the old machine, its cluster or
@@ -57,9 +59,8 @@ func objects(t *testing.T, root string) map[string]object {
 			o.content, err = os.Readlink(p)
 			require.NoError(t, err)
 		case d.Type().IsRegular():
-			text, err := os.ReadFile(p)
-			require.NoError(t, err)
-			o.content = string(text)
+			text := testkit.Content(t, p)
+			o.content = text
 		}
 		if name := strings.TrimPrefix(p, root); name != "" {
 			all[name] = o
@@ -315,12 +316,7 @@ func (e entry) content(t *testing.T) []byte {
 	t.Helper()
 	switch e.form {
 	case "gzip":
-		var out bytes.Buffer
-		w := gzip.NewWriter(&out)
-		_, err := w.Write(e.text)
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
-		return out.Bytes()
+		return testkit.Gzip(e.text)
 	case "hex":
 		raw, err := hex.DecodeString(strings.Join(strings.Fields(string(e.text)), ""))
 		require.NoError(t, err)

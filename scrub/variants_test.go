@@ -7,7 +7,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/ulikunitz/xz"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
@@ -31,10 +31,8 @@ import (
 // secret parts, so that scanners do not report the file.
 func variants(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/variants.json")
-	require.NoError(t, err)
-	var forms map[string]string
-	require.NoError(t, json.Unmarshal(text, &forms))
+	text := []byte(testkit.Content(t, "testdata/variants.json"))
+	forms := testkit.JSON[map[string]string](t, text)
 	const pass = "S3" + "cure" + "Pw9x"
 	words := strings.NewReplacer("{pass}", pass, "{-}", "-----", "{jwt}", "ey"+"JhbGciOiJSUzI1NiJ9.ey"+"JzdWIiOiJzeXN0ZW0ifQ."+fill(60))
 	for name, form := range forms {

@@ -129,8 +129,7 @@ func TestACompressedDiskIsWipedOnce(t *testing.T) {
 			assert.Less(t, written, int64(size))
 			assert.Greater(t, written, int64(size)/4)
 			testkit.Run(t, "sync", "-f", root)
-			raw, err := os.ReadFile(file)
-			require.NoError(t, err)
+			raw := []byte(testkit.Content(t, file))
 			for at := 0; at < len(canary); at += 64 << 10 {
 				require.False(t, bytes.Contains(raw, canary[at:at+64]), "at %d", at)
 			}

@@ -1,14 +1,13 @@
 package userdata
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -210,11 +209,7 @@ func aliasLists(depth, wide int) string {
 }
 
 func zipped(text string) string {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, _ = z.Write([]byte(text)) // a buffer takes everything
-	_ = z.Close()
-	return base64.StdEncoding.EncodeToString(b.Bytes())
+	return base64.StdEncoding.EncodeToString(testkit.Gzip(text))
 }
 
 // slowOthers are texts for Bottlerocket and Windows that are slow to read.

@@ -1,8 +1,6 @@
 package userdata
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"strings"
 	"testing"
@@ -128,15 +126,7 @@ func TestPartAfterTheEndOfAWSsExample(t *testing.T) {
 	assert.True(t, r.Failed())
 }
 
-func packed(t *testing.T, text string) string {
-	t.Helper()
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	_, err := z.Write([]byte(text))
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	return b.String()
-}
+func packed(text string) string { return string(testkit.Gzip(text)) }
 
 func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
@@ -158,7 +148,7 @@ func TestValidUserDataIsAccepted(t *testing.T) {
 		"Bottlerocket's eviction":       {toml3 + "[settings.kubernetes.eviction-hard]\n\"memory.available\" = '12%'\n[settings.kubernetes.kube-reserved]\ncpu = '100m'\n", ""},
 		"a written script":              {"#cloud-config\nwrite_files:\n- path: /opt/join.sh\n  permissions: '0755'\n  content: |\n    #!/bin/bash\n    /etc/eks/bootstrap.sh c\nruncmd:\n- /opt/join.sh\n", ""},
 		"a written script by bash":      {"#cloud-config\nwrite_files:\n- path: /opt/join.sh\n  encoding: b64\n  content: " + inBase64("#!/bin/bash\n"+call) + "\nruncmd:\n- [bash, -x, /opt/join.sh]\n", ""},
-		"a written script, packed":      {"#cloud-config\nwrite_files:\n- path: /opt/bootstrap.sh\n  encoding: gz+b64\n  content: " + inBase64(packed(t, "#!/bin/bash\n"+call)) + "\nruncmd:\n- [sudo, /opt/bootstrap.sh, --an-own-flag]\n", ""},
+		"a written script, packed":      {"#cloud-config\nwrite_files:\n- path: /opt/bootstrap.sh\n  encoding: gz+b64\n  content: " + inBase64(packed("#!/bin/bash\n"+call)) + "\nruncmd:\n- [sudo, /opt/bootstrap.sh, --an-own-flag]\n", ""},
 		"a script that cloud-init runs": {"#cloud-config\nwrite_files:\n- path: /var/lib/cloud/scripts/per-instance/join.sh\n  content: |\n    #!/bin/sh\n    /etc/eks/bootstrap.sh c\n", ""},
 		"a script that a script writes": {script + "cat > /opt/join.sh <<'EOF'\n#!/bin/bash\n" + call + "EOF\nbash /opt/join.sh\n", ""},
 		"commands over two entries":     {"#cloud-config\nruncmd:\n- if true; then\n- /etc/eks/bootstrap.sh c\n- fi\n", ""},
@@ -175,9 +165,9 @@ func TestValidUserDataIsAccepted(t *testing.T) {
 		"a part with a mark":            {multi(part + "\n\ufeff" + config), ""},
 		"MIME with a mark":              {"\ufeff" + multi(part+"\n"+config), "1: warning: cloud-init does not recognize MIME after a byte-order mark; the MIME header must begin with the first byte"},
 		"MIME after a blank line":       {"\n" + multi(part+"\n"+config), "warning: Amazon's image does not read the user data: the text is not read as MIME (mime: no media type), and is no YAML: yaml: line 6: could not find expected ':'|1: warning: cloud-init does not recognize MIME after blank lines or spaces; the MIME header must begin with the first byte"},
-		"gzip in a part":                {multi(part + "\n" + packed(t, config) + "\n"), ""},
+		"gzip in a part":                {multi(part + "\n" + packed(config) + "\n"), ""},
 		"base64 in a part":              {multi(part + "\n" + inBase64(config) + "\n"), ""},
-		"both in a part":                {multi(part + "\n" + inBase64(packed(t, config)) + "\n"), ""},
+		"both in a part":                {multi(part + "\n" + inBase64(packed(config)) + "\n"), ""},
 		"base64 as encoding":            {multi(part + "Content-Transfer-Encoding: base64\n\n" + inBase64(config) + "\n"), ""},
 		"quoted-printable":              {multi(part + "Content-Transfer-Encoding: quoted-printable\n\n" + strings.ReplaceAll(config, "=", "=3D")), ""},
 		"MIME in MIME":                  {multi("Content-Type: multipart/mixed; boundary=Y\n\n--Y\n" + part + "\n" + config + "--Y--\n"), "warning: Amazon's image does not read the user data: no part has the type application/node.eks.aws"},
@@ -190,7 +180,7 @@ func TestValidUserDataIsAccepted(t *testing.T) {
 		"a template":                    {"## template: jinja\n#cloud-config\nruncmd:\n- /etc/eks/bootstrap.sh {{ ds.meta_data.tag }}\n", ""},
 		"a template without one":        {"## template: jinja\n#!/bin/sh\n" + call, ""},
 		"an include":                    {"#include\nhttps://example.com/user-data\n", "1: warning: cloud-init downloads further user data, which is not checked"},
-		"a packed part":                 {multi("Content-Type: application/x-gzip\nContent-Transfer-Encoding: base64\n\n" + inBase64(packed(t, script+call)) + "\n"), ""},
+		"a packed part":                 {multi("Content-Type: application/x-gzip\nContent-Transfer-Encoding: base64\n\n" + inBase64(packed(script+call)) + "\n"), ""},
 		"latin1":                        {multi("Content-Type: text/x-shellscript; charset=iso-8859-1\n\n" + script + "echo \xfc\n" + call), ""},
 		"only bash in sh":               {"#!/bin/sh\na=(b c)\n" + call, "2: warning: only bash knows this, and /bin/sh is another shell on some systems: arrays are a bash/mksh/zsh feature; tried parsing as posix; begin the script with #!/bin/bash"},
 	} {

@@ -1,8 +1,6 @@
 package userdata
 
 import (
-	"bytes"
-	"compress/gzip"
 	_ "embed"
 	"encoding/base64"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func node() Node {
@@ -192,22 +191,18 @@ func TestParseNodeReadsADescription(t *testing.T) {
 
 func TestCompressedUserDataIsChecked(t *testing.T) {
 	text := written(t, "al2023", "", node())
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, err := z.Write(text)
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
+	packed := testkit.Gzip(text)
 	for name, content := range map[string][]byte{
 		"base64":       []byte(base64.StdEncoding.EncodeToString(text)),
-		"gzip":         packed.Bytes(),
-		"gzip, base64": []byte(base64.StdEncoding.EncodeToString(packed.Bytes()) + "\n"),
+		"gzip":         packed,
+		"gzip, base64": []byte(base64.StdEncoding.EncodeToString(packed) + "\n"),
 	} {
 		r, err := Check(content, "")
 		require.NoError(t, err, name)
 		assert.Equal(t, "al2023", r.Family, name)
 		assert.Empty(t, r.Problems, name)
 	}
-	_, err = Check([]byte("\x1f\x8b\x08nonsense"), "")
+	_, err := Check([]byte("\x1f\x8b\x08nonsense"), "")
 	assert.EqualError(t, err, "reading user data: decompressing: unexpected EOF")
 	_, err = Check([]byte("hello"), "")
 	assert.EqualError(t, err, "the family of the user data is not recognized; name one of karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // form is user data with a NodeConfig in one of the forms in which people write it.
@@ -40,8 +42,7 @@ func nodeConfigForms(t *testing.T) []form {
 	config := withAuthority(head + whole)
 	compact, err := yaml.YAMLToJSON([]byte(config))
 	require.NoError(t, err)
-	var object any
-	require.NoError(t, json.Unmarshal(compact, &object))
+	object := testkit.JSON[any](t, compact)
 	indented, err := json.MarshalIndent(object, "", "  ")
 	require.NoError(t, err)
 	const part = "Content-Type: application/node.eks.aws\n"
@@ -72,14 +73,14 @@ func nodeConfigForms(t *testing.T) []form {
 		{"CR only", strings.ReplaceAll(config, "\n", "\r")},
 		{"no newline at the end", strings.TrimRight(config, "\n")},
 		{"NUL at the end", config + "\x00"},
-		{"gzip", packed(t, config)},
-		{"gzip, mark inside", packed(t, "\ufeff"+config)},
-		{"gzip twice", packed(t, packed(t, config))},
-		{"gzip of MIME", packed(t, mime)},
-		{"gzip of base64", packed(t, inBase64(config))},
-		{"gzip with a newline", packed(t, config) + "\n"},
-		{"gzip cut off", packed(t, config)[:200]},
-		{"gzip of UTF-16", packed(t, utf16Of(config, binary.LittleEndian, true))},
+		{"gzip", packed(config)},
+		{"gzip, mark inside", packed("\ufeff" + config)},
+		{"gzip twice", packed(packed(config))},
+		{"gzip of MIME", packed(mime)},
+		{"gzip of base64", packed(inBase64(config))},
+		{"gzip with a newline", packed(config) + "\n"},
+		{"gzip cut off", packed(config)[:200]},
+		{"gzip of UTF-16", packed(utf16Of(config, binary.LittleEndian, true))},
 		{"base64", inBase64(config)},
 		{"base64 with a newline", inBase64(config) + "\n"},
 		{"base64 folded", folded(inBase64(config), "\n") + "\n"},
@@ -88,7 +89,7 @@ func nodeConfigForms(t *testing.T) []form {
 		{"base64 unpadded", strings.TrimRight(inBase64(config+"#"), "=")},
 		{"base64 with surplus padding", inBase64(config+"##") + "="},
 		{"base64 twice", inBase64(inBase64(config))},
-		{"base64 of gzip", inBase64(packed(t, config))},
+		{"base64 of gzip", inBase64(packed(config))},
 		{"base64 of MIME", inBase64(mime)},
 		{"base64 of UTF-16", inBase64(utf16Of(config, binary.LittleEndian, true))},
 		{"URL-safe base64", strings.NewReplacer("+", "-", "/", "_").Replace(inBase64(config + "#???>>>"))},
@@ -103,7 +104,7 @@ func nodeConfigForms(t *testing.T) []form {
 		{"#cloud-config and a blank line", "#cloud-config\n\n" + config},
 		{"#cloud-boothook above", "#cloud-boothook\n" + config},
 		{"#cloud-config, CRLF", strings.ReplaceAll("#cloud-config\n"+config, "\n", "\r\n")},
-		{"#cloud-config in gzip", packed(t, "#cloud-config\n"+config)},
+		{"#cloud-config in gzip", packed("#cloud-config\n" + config)},
 		{"#cloud-config with a mark", "\ufeff#cloud-config\n" + config},
 		{"#include above", "#include\n" + config},
 		{"## template above", "## template: jinja\n" + config},
@@ -166,7 +167,7 @@ func nodeConfigForms(t *testing.T) []form {
 		{"JSON, CRLF", strings.ReplaceAll(string(indented), "\n", "\r\n")},
 		{"JSON, escaped slash", strings.ReplaceAll(string(compact), "aws/", `aws\/`)},
 		{"JSON, --- above", "---\n" + string(compact)},
-		{"JSON in gzip", packed(t, string(compact))},
+		{"JSON in gzip", packed(string(compact))},
 		{"JSON in a part", multi(part + "\n" + string(indented) + "\n")},
 		{"a JSON list", "[" + string(compact) + "]"},
 		{"flow YAML", "{apiVersion: node.eks.aws/v1alpha1, kind: NodeConfig, spec: {cluster: {name: a, apiServerEndpoint: 'https://a', certificateAuthority: " + authority + ", cidr: 10.0.0.0/16}}}\n"},
@@ -334,14 +335,14 @@ func nodeConfigForms(t *testing.T) []form {
 		{"base64 encoding, indented", multi(part + "Content-Transfer-Encoding: base64\n\n  " + inBase64(config) + "\n")},
 		{"base64 encoding, unpadded", multi(part + "Content-Transfer-Encoding: base64\n\n" + strings.TrimRight(inBase64(config+"#"), "=") + "\n")},
 		{"base64 encoding in upper case", multi(part + "Content-Transfer-Encoding: BASE64\n\n" + inBase64(config) + "\n")},
-		{"base64 encoding of gzip", multi(part + "Content-Transfer-Encoding: base64\n\n" + inBase64(packed(t, config)) + "\n")},
+		{"base64 encoding of gzip", multi(part + "Content-Transfer-Encoding: base64\n\n" + inBase64(packed(config)) + "\n")},
 		{"base64 encoding of base64", multi(part + "Content-Transfer-Encoding: base64\n\n" + inBase64(inBase64(config)) + "\n")},
 		{"base64 encoding of plain text", multi(part + "Content-Transfer-Encoding: base64\n\n" + config)},
 		{"base64 without encoding", multi(part + "\n" + inBase64(config) + "\n")},
 		{"base64 folded without encoding", multi(part + "\n" + folded(inBase64(config), "\n") + "\n")},
 		{"base64 unpadded without encoding", multi(part + "\n" + strings.TrimRight(inBase64(config+"#"), "=") + "\n")},
-		{"gzip in a part", multi(part + "\n" + packed(t, config) + "\n")},
-		{"base64 of gzip in a part", multi(part + "\n" + inBase64(packed(t, config)) + "\n")},
+		{"gzip in a part", multi(part + "\n" + packed(config) + "\n")},
+		{"base64 of gzip in a part", multi(part + "\n" + inBase64(packed(config)) + "\n")},
 		{"quoted-printable", multi(part + "Content-Transfer-Encoding: quoted-printable\n\n" + strings.ReplaceAll(config, "=", "=3D"))},
 		{"quoted-printable, bare =", multi(part + "Content-Transfer-Encoding: quoted-printable\n\n" + config)},
 		{"quoted-printable, soft breaks", multi(part + "Content-Transfer-Encoding: Quoted-Printable\n\n" + strings.Replace(strings.ReplaceAll(config, "=", "=3D"), "name", "na=\nme", 1))},

@@ -2,7 +2,6 @@ package userdata
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -134,23 +134,15 @@ func TestUserDataAboveTheLimitOfEC2(t *testing.T) {
 	_, err := source.Read(noise)
 	require.NoError(t, err)
 	text := []byte(script + "/etc/eks/bootstrap.sh c\n#" + fmt.Sprintf("%x", noise) + "\n")
-	pack := func(text []byte) []byte {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, err := z.Write(text)
-		require.NoError(t, err)
-		require.NoError(t, z.Close())
-		return b.Bytes()
-	}
-	packed := pack(text)
+	packed := testkit.Gzip(text)
 	require.Greater(t, len(packed), maxUserData)
 	assert.Equal(t, fmt.Sprintf("it has %d bytes, and EC2 takes at most 16384; compress it with gzip", len(text)), said(t, base64.StdEncoding.EncodeToString(text), ""))
 	assert.Equal(t, fmt.Sprintf("it has %d bytes, and EC2 takes at most 16384, also compressed", len(packed)), said(t, string(packed), ""))
 	fits := bytes.Repeat([]byte("# fits\n"), 2000)
 	assert.Empty(t, said(t, base64.StdEncoding.EncodeToString(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), fits...)), ""), "the limit must not count the base64 text")
-	assert.Empty(t, said(t, string(pack(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), bytes.Repeat(fits, 4)...))), ""))
+	assert.Empty(t, said(t, string(testkit.Gzip(append([]byte(script+"/etc/eks/bootstrap.sh c\n"), bytes.Repeat(fits, 4)...))), ""))
 	assert.Contains(t, said(t, powers+"\n#"+strings.Repeat("x", 17000)+powersEnd, ""), "EC2 takes at most 16384; fetch a part of the script from elsewhere")
-	assert.Equal(t, "error: reading user data: decompressing: the text has more than 1 MiB", said(t, string(pack(make([]byte, 2<<20))), ""))
+	assert.Equal(t, "error: reading user data: decompressing: the text has more than 1 MiB", said(t, string(testkit.Gzip(make([]byte, 2<<20))), ""))
 
 	n := node()
 	n.Labels = map[string]string{}

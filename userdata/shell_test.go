@@ -1,7 +1,6 @@
 package userdata
 
 import (
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // scriptSamples returns valid and broken scripts that are common in user data.
@@ -85,10 +86,9 @@ func FuzzPowerShell(f *testing.F) {
 // Check judges each call that the test of package bootstrap compares with Amazon Linux
 // 2's script, with variables before the call or exported: a call that fails is an error.
 func TestVerdictsAboutCallsOfBootstrapSh(t *testing.T) {
-	table, err := os.ReadFile("../bootstrap/testdata/calls.tsv")
-	require.NoError(t, err)
+	table := testkit.Content(t, "../bootstrap/testdata/calls.tsv")
 	variables := regexp.MustCompile(`^(?:[A-Z]\w*=\S* )+`)
-	for line := range strings.Lines(string(table)) {
+	for line := range strings.Lines(table) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}

@@ -1,8 +1,6 @@
 package nodeconfig
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -11,16 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
-func zipped(text string) string {
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	_, _ = z.Write([]byte(text)) // writing to a buffer never fails
-	_ = z.Close()
-	return out.String()
-}
+func zipped(text string) string { return string(testkit.Gzip(text)) }
 
 const config = head + "spec:\n  kubelet:\n    config:\n"
 

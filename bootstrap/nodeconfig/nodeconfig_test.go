@@ -2,7 +2,6 @@ package nodeconfig
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -68,15 +67,11 @@ func TestFormsOfUserData(t *testing.T) {
 	assert.Equal(t, int64(17), want.Spec.Kubelet.Config["maxPods"])
 	require.NoError(t, want.Validate())
 
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, err := z.Write(plain)
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
+	packed := testkit.Gzip(plain)
 	for name, text := range map[string][]byte{
-		"gzip":                           packed.Bytes(),
+		"gzip":                           packed,
 		"base64":                         []byte(base64.StdEncoding.EncodeToString(plain)),
-		"base64 of gzip":                 []byte(base64.StdEncoding.EncodeToString(packed.Bytes())),
+		"base64 of gzip":                 []byte(base64.StdEncoding.EncodeToString(packed)),
 		"blank lines above":              append([]byte("\n\n"), plain...),
 		"boundary=//":                    bytes.Replace(plain, []byte(`boundary="//"`), []byte("boundary=//"), 1),
 		"another header":                 append([]byte("Subject: user data,\n of a node\n"), plain...),
@@ -223,11 +218,7 @@ func twoParts(first, second string) string {
 
 // cutGzip returns truncated user data.
 func cutGzip() string {
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, _ = z.Write([]byte(head + "spec: {kubelet: {flags: [--v=1, --a=2, --b=3]}}\n")) // writing to a buffer never fails
-	_ = z.Close()
-	return packed.String()[:40]
+	return zipped(head + "spec: {kubelet: {flags: [--v=1, --a=2, --b=3]}}\n")[:40]
 }
 
 // Two NodeConfigs of different clusters are allowed: the later value is used.

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,8 +36,7 @@ func flipped(t *testing.T, path string) string {
 	defer image.Close()
 	layout, err := image.Layout()
 	require.NoError(t, err)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := []byte(testkit.Content(t, path))
 	at := bytes.Index(text, []byte(`"kubernetes_version": "1.34.4"`))
 	require.Positive(t, at)
 	require.True(t, layout.Used(int64(at), 1))
@@ -52,8 +50,7 @@ func checksOf(t *testing.T, code int, args ...string) map[string]string {
 	t.Helper()
 	got, out, errOut := inProcess(append([]string{"ami", "verify", "--output", "json"}, args...)...)
 	require.Equal(t, code, got, out+errOut)
-	var r verified
-	require.NoError(t, json.Unmarshal([]byte(out), &r), out+errOut)
+	r := testkit.JSON[verified](t, out)
 	results := map[string]string{}
 	for _, c := range r.Checks {
 		results[c.Check] = c.Result + ": " + c.Text
@@ -111,8 +108,7 @@ test "$(jq -r '.subject[0].digest.sha256' body)" = '`+strings.TrimPrefix(digest,
 		got := checksOf(t, 1, "--statement", statement, "--key", other, ami)
 		assert.Contains(t, got["statement"], "failed: verifying the statement in line 1: the key has not signed this statement")
 		assert.Equal(t, "unknown: not checked: the statement is not valid", got["content"])
-		text, err := os.ReadFile(statement)
-		require.NoError(t, err)
+		text := []byte(testkit.Content(t, statement))
 		changed := filepath.Join(t.TempDir(), "changed.jsonl")
 		require.NoError(t, os.WriteFile(changed, bytes.Replace(text, []byte("a"), []byte("b"), 50), 0o600))
 		assert.Contains(t, checksOf(t, 1, "--statement", changed, "--key", public, ami)["statement"], "failed: ")

@@ -68,8 +68,7 @@ func importDisk(t *testing.T, disk string, args ...string) string {
 	t.Helper()
 	out := succeeds(t, append([]string{"ami", "import", disk, "--audit", "off", "--ami-architecture", "x86_64",
 		"--output", "json"}, args...)...)
-	var made imported
-	require.NoError(t, json.Unmarshal([]byte(out), &made))
+	made := testkit.JSON[imported](t, out)
 	return made.Image.ID
 }
 

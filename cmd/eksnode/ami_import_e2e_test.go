@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -105,8 +104,7 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 	assert.Empty(t, double.IDs())
 
 	out, _ = spawned(t, 0, importArgs(disk, "--tags", "team=a,eksnode:distro=mine", "--output", "json")...)
-	var made imported
-	require.NoError(t, json.Unmarshal([]byte(out), &made))
+	made := testkit.JSON[imported](t, out)
 	assert.Empty(t, made.Error)
 	assert.Equal(t, "clean", string(made.Audit.Result))
 	assert.Equal(t, w.Images[0].ID, made.Image.ID)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -77,8 +77,7 @@ func cached(t *testing.T) []string {
 
 func reportOf(t *testing.T, text string) plan.Report {
 	t.Helper()
-	var r plan.Report
-	require.NoError(t, json.Unmarshal([]byte(text), &r), text)
+	r := testkit.JSON[plan.Report](t, text)
 	return r
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
@@ -85,8 +85,7 @@ func TestPreflightFits80Columns(t *testing.T) {
 		}
 	}
 	_, text, _ := command(t, "", "preflight", "--cluster", "my-cluster", "--instance", node, "--output", "json")
-	var r preflight.Report
-	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	r := testkit.JSON[preflight.Report](t, text)
 	joined := strings.ReplaceAll(out, " \\\n   ", "")
 	for _, f := range r.Findings {
 		assert.Contains(t, joined, f.Remedy)

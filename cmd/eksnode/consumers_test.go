@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -121,8 +122,7 @@ func TestSARIFIsPrintedResultByResult(t *testing.T) {
 		var out bytes.Buffer
 		require.NoError(t, report(files).Cases(scrub.About(nil, "audit")).SARIF(&out))
 		assert.Len(t, readSARIF(t, out.Bytes()).Runs[0].Results, files+1)
-		var log map[string]any
-		require.NoError(t, json.Unmarshal(out.Bytes(), &log))
+		log := testkit.JSON[map[string]any](t, out.Bytes())
 		whole, err := plan.EncodeJSON(log)
 		require.NoError(t, err)
 		assert.Equal(t, string(whole), out.String())

@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,8 +21,7 @@ import (
 // unauthorized, into a file.
 func putJournal(t *testing.T, name string) {
 	t.Helper()
-	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	require.NoError(t, os.WriteFile(name, []byte(testkit.Expanded(t, "../../internal/diagnose/testdata/node.journal.xz")), 0o600))
+	testkit.Write(t, name, testkit.Expanded(t, "../../internal/diagnose/testdata/node.journal.xz"))
 }
 
 // The machine's journalctl reads the journal of an image root, and a journal file.
@@ -81,8 +79,7 @@ func TestDiagnoseSeesFullDisksOfTheMachine(t *testing.T) {
 		return certain
 	}
 	mount := func(folder string, argv ...string) {
-		out, err := exec.Command("mount", append(argv, filepath.Join(h.Root(), folder))...).CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		testkit.Run(t, "mount", append(argv, filepath.Join(h.Root(), folder))...)
 		t.Cleanup(func() { assert.NoError(t, unix.Unmount(filepath.Join(h.Root(), folder), 0)) })
 	}
 	before := seen() // this machine's own disk
@@ -91,8 +88,7 @@ func TestDiagnoseSeesFullDisksOfTheMachine(t *testing.T) {
 	image := filepath.Join(t.TempDir(), "image")
 	require.NoError(t, os.WriteFile(image, nil, 0o600))
 	require.NoError(t, os.Truncate(image, 400<<20))
-	out, err := exec.Command("mkfs.ext4", "-q", "-m", "50", image).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Run(t, "mkfs.ext4", "-q", "-m", "50", image)
 	mount("/var/lib/containerd", "-o", "loop", image)
 	assert.Equal(t, before, seen())
 	big, err := os.Create(filepath.Join(h.Root(), "/var/lib/containerd/big"))

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -57,8 +56,7 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	assert.Zero(t, w.Count()["ec2:CreateSnapshot"])
 
 	out, _ = spawned(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
-	var r fleetReport
-	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	r := testkit.JSON[fleetReport](t, out)
 	require.Len(t, r.Nodes, 3)
 	second, third := "i-00000000000000001", "i-00000000000000002"
 	assert.Contains(t, r.Drift, drift{"program", "/usr/bin/added", "added", []string{second}})

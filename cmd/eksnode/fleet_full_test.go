@@ -3,21 +3,20 @@
 package main
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // Of 200 nodes, little more is read than what has changed.
 func TestALargeFleetIsReadByItsChanges(t *testing.T) {
 	_, double := driftedNodes(t, 200)
 	out, _ := spawned(t, 1, "fleet", "audit", "--cluster", "demo", "--output", "json", "--rules", "machine-id")
-	var r fleetReport
-	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	r := testkit.JSON[fleetReport](t, out)
 	require.Len(t, r.Nodes, 200)
 	changed := 0
 	for _, n := range r.Nodes {

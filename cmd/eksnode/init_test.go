@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
@@ -46,8 +46,7 @@ func printed(t *testing.T, args ...string) (execCredential, *url.URL) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	require.Zero(t, run(t.Context(), args, strings.NewReader(""), &out, &errOut), errOut.String())
-	var answer execCredential
-	require.NoError(t, json.Unmarshal(out.Bytes(), &answer))
+	answer := testkit.JSON[execCredential](t, out.Bytes())
 	text, ok := strings.CutPrefix(answer.Status.Token, "k8s-aws-v1.")
 	require.True(t, ok)
 	address, err := base64.RawURLEncoding.DecodeString(text)

@@ -12,6 +12,8 @@ import (
 	"github.com/spdx/tools-golang/json"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // The bill of an image lists packages that eksnode did not install, also without its
@@ -68,9 +70,8 @@ func TestABillListsTheWholeImage(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "bill.html")
 	succeeds(t, "sbom", "--root", root, "--report", file)
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	assert.Contains(t, string(text), "<td>package</td><td>libc6</td><td>2.41-12</td><td>LGPL-2.1-or-later AND MIT</td>")
+	text := testkit.Content(t, file)
+	assert.Contains(t, text, "<td>package</td><td>libc6</td><td>2.41-12</td><td>LGPL-2.1-or-later AND MIT</td>")
 	_, errOut := exits(t, 2, "sbom", "--root", root, "--report", "bill.json")
 	assert.Contains(t, errOut, "--report bill.json: name a file with .html or .md; --output json prints JSON")
 

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 )
 
@@ -20,8 +20,7 @@ func TestTemplatesAreChecked(t *testing.T) {
 	folder := t.TempDir()
 	put := func(name, text string) string {
 		name = filepath.Join(folder, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
+		testkit.Write(t, name, text)
 		return name
 	}
 	const good = "build {\nsources = [\"null.x\"]\nprovisioner \"eksnode-scrub\" {}\n}\n"

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -69,8 +68,7 @@ func TestCoverage(t *testing.T) {
 // cleaners are the cleaners, programs and clusters that have rows.
 func cleaners(t *testing.T) []string {
 	t.Helper()
-	var all []covered
-	require.NoError(t, json.Unmarshal(coverageFile, &all))
+	all := testkit.JSON[[]covered](t, coverageFile)
 	names := show.Each(all, func(c covered) string { return c.From })
 	slices.Sort(names)
 	return slices.Compact(names)

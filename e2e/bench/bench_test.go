@@ -33,6 +33,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
@@ -131,12 +132,9 @@ func measured(b *testing.B, folder string, env []string, args ...string) figures
 	peak := filepath.Join(b.TempDir(), "peak")
 	cmd := exec.CommandContext(b.Context(), "/usr/bin/time", append([]string{"-f", "%M %O", "-o", peak}, args...)...)
 	cmd.Dir, cmd.Env = folder, env
-	out, err := cmd.CombinedOutput()
-	require.NoError(b, err, "%.200q: %.2000s", args, out)
-	text, err := os.ReadFile(peak)
-	require.NoError(b, err)
+	testkit.Output(b, cmd)
 	var kib, sectors float64
-	_, err = fmt.Sscan(string(text), &kib, &sectors)
+	_, err := fmt.Sscan(testkit.Content(b, peak), &kib, &sectors)
 	require.NoError(b, err)
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return figures{"CPU-s": used.Seconds(), "MiB": kib / 1024, "written": sectors * 512}
@@ -146,9 +144,8 @@ func measured(b *testing.B, folder string, env []string, args ...string) figures
 // output.
 func sh(b *testing.B, script string, args ...string) string {
 	b.Helper()
-	out, err := exec.Command("sh", append([]string{"-euc", script, "sh"}, args...)...).CombinedOutput()
-	require.NoError(b, err, "%s: %.2000s", script, out)
-	return strings.TrimSpace(string(out))
+	out := testkit.Run(b, "sh", append([]string{"-euc", script, "sh"}, args...)...)
+	return strings.TrimSpace(out)
 }
 
 // ownMounts gives the benchmark and its programs a mount namespace. Without

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
@@ -78,8 +79,7 @@ func BenchmarkScrubDisk(b *testing.B) {
 	install(b, "e2fsprogs", "guestfs-tools", "qemu-system-x86", "qemu-utils")
 	system, err := base.Debian{}.Prepare(b.Context(), os.Stderr)
 	require.NoError(b, err)
-	kernels, err := filepath.Glob(filepath.Join(system, "lib/modules/*"))
-	require.NoError(b, err)
+	kernels := testkit.Glob(b, filepath.Join(system, "lib/modules/*"))
 	require.Len(b, kernels, 1)
 	version := filepath.Base(kernels[0])
 	// supermin lists this folder even when another folder is set.
@@ -184,8 +184,7 @@ func (d disk) check(b *testing.B) func() figures {
 func (d disk) targets(b *testing.B) (all []string) {
 	b.Helper()
 	for _, pattern := range []string{"var/lib/kubelet/pods/*", "var/log/pods/*", "var/lib/cni/*"} {
-		names, err := filepath.Glob(filepath.Join(d.point, pattern))
-		require.NoError(b, err)
+		names := testkit.Glob(b, filepath.Join(d.point, pattern))
 		for _, name := range names {
 			all = append(all, strings.TrimPrefix(name, d.point+"/"))
 		}

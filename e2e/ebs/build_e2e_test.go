@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -217,13 +216,7 @@ func goBuild(t *testing.T, args ...string) {
 // pack compresses a file; the archive is next to it.
 func pack(t *testing.T, file string) string {
 	t.Helper()
-	content := testkit.Content(t, file)
-	var packed bytes.Buffer
-	writer := gzip.NewWriter(&packed)
-	_, err := writer.Write([]byte(content))
-	require.NoError(t, err)
-	require.NoError(t, writer.Close())
-	require.NoError(t, os.WriteFile(file+".gz", packed.Bytes(), 0o600))
+	require.NoError(t, os.WriteFile(file+".gz", testkit.Gzip(testkit.Content(t, file)), 0o600))
 	return file + ".gz"
 }
 

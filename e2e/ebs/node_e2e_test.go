@@ -20,6 +20,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
@@ -218,8 +219,7 @@ func TestValidate(t *testing.T) {
 // their format.
 func validateExamples(t *testing.T, d *workstation) {
 	t.Helper()
-	templates, err := filepath.Glob(repository + "/examples/*/*.pkr.hcl")
-	require.NoError(t, err)
+	templates := testkit.Glob(t, repository+"/examples/*/*.pkr.hcl")
 	folders := map[string]bool{}
 	for _, template := range templates {
 		folder, err := filepath.Abs(filepath.Dir(template))

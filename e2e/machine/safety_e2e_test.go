@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // Removing the control groups of one machine keeps those of a machine with a
@@ -60,9 +62,8 @@ func TestFrozenProcessesEndWithTheirMachine(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0))
 		require.NoError(t, os.WriteFile(filepath.Join(group, "freezer.state"), []byte("FROZEN"), 0))
 		require.NoError(t, process.Process.Kill())
-		state, err := os.ReadFile(filepath.Join(group, "freezer.state"))
-		require.NoError(t, err)
-		require.Equal(t, "FROZEN\n", string(state))
+		state := testkit.Content(t, filepath.Join(group, "freezer.state"))
+		require.Equal(t, "FROZEN\n", state)
 		require.NoError(t, thawGroups(name))
 		require.Error(t, process.Wait(), "killed")
 	}

@@ -8,14 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // A server of the tests serves nothing outside its folder, and no list of files.
 func TestOnlyFilesOfTheFolderAreServed(t *testing.T) {
 	above := t.TempDir()
 	folder := filepath.Join(above, "mirror")
-	require.NoError(t, os.MkdirAll(filepath.Join(folder, "host"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "host/file"), []byte("content"), 0o644))
+	testkit.Write(t, filepath.Join(folder, "host/file"), "content")
 	require.NoError(t, os.WriteFile(filepath.Join(above, "secret"), []byte("secret"), 0o644))
 	require.NoError(t, os.Symlink("../../secret", filepath.Join(folder, "host/link")))
 	server, err := Serve(t.Context(), "127.0.0.1:0", folder, Options{})

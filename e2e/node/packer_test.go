@@ -5,7 +5,6 @@ package node_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -139,8 +138,7 @@ func (r *run) said() string {
 
 func (r *run) outcome(t *testing.T) (plan.Report, map[string]plan.Status) {
 	t.Helper()
-	var report plan.Report
-	require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, r.report)), &report))
+	report := testkit.JSON[plan.Report](t, testkit.Content(t, r.report))
 	items := map[string]plan.Status{}
 	for _, o := range report.Outcomes {
 		items[o.Item] = o.Status

@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -136,8 +137,7 @@ func packages(t *testing.T, dist string) {
 // manPages are the man pages in the command's archive, as packages install them.
 func manPages(t *testing.T, dist string) []string {
 	folder := filepath.Dir(unpack(t, filepath.Join(dist, archiveOf("linux_"+runtime.GOARCH)), "eksnode"))
-	found, err := filepath.Glob(filepath.Join(folder, "share/man/man1/*.1.gz"))
-	require.NoError(t, err)
+	found := testkit.Glob(t, filepath.Join(folder, "share/man/man1/*.1.gz"))
 	pages := show.Each(found, func(name string) string { return "/usr/share/man/man1/" + filepath.Base(name) })
 	for _, want := range []string{"eksnode", "eksnode-scrub", "eksnode-userdata-render", "eksnode-completion"} {
 		assert.Contains(t, pages, "/usr/share/man/man1/"+want+".1.gz")

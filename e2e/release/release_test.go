@@ -125,8 +125,7 @@ func tagged(t *testing.T) string {
 	copying := exec.CommandContext(t.Context(), "sh", "-c", `git ls-files -z --cached --others --exclude-standard --deduplicate |
 		tar -c --null --files-from - --ignore-failed-read | tar -x -C "$0"`, folder)
 	copying.Dir = root
-	out, err := copying.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, copying)
 	if *only != "" {
 		config := filepath.Join(folder, ".goreleaser.yml")
 		text := targets.ReplaceAllString(string(read(t, config)), "    targets: ["+*only+"]\n")
@@ -339,9 +338,8 @@ build {
 		cmd.Dir = home
 		cmd.Env = append(os.Environ(), "HOME="+home, "PACKER_CONFIG_DIR="+home, "PACKER_PLUGIN_PATH="+filepath.Join(home, "plugins"),
 			"CHECKPOINT_DISABLE=1", "PACKER_GITHUB_API_TOKEN=", "SSL_CERT_FILE="+filepath.Join(home, "ca.pem"), "HTTPS_PROXY="+step.proxy, "NO_PROXY=")
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "packer %s: %s", step.verb, out)
-		t.Logf("packer %s by %s: %s", step.verb, step.proxy, bytes.TrimSpace(out))
+		out := testkit.Output(t, cmd)
+		t.Logf("packer %s by %s: %s", step.verb, step.proxy, strings.TrimSpace(out))
 	}
 }
 

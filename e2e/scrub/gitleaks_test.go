@@ -79,8 +79,7 @@ func gitleaks(t *testing.T, program, root string) []leak {
 	report := filepath.Join(t.TempDir(), "report.json")
 	testkit.Run(t, program, "dir", "--exit-code", "0", "--no-banner", "--report-format", "json", "--report-path", report, root)
 	text := testkit.Content(t, report)
-	var leaks []leak
-	require.NoError(t, json.Unmarshal([]byte(text), &leaks))
+	leaks := testkit.JSON[[]leak](t, text)
 	return leaks
 }
 
@@ -101,8 +100,7 @@ func secretsLeft(t *testing.T, root string) map[string]bool {
 	out, code := run(t, "audit", "--root", root, "--rules", "secrets-left", "--report", report)
 	require.Equal(t, 1, code, "%s", out)
 	text := testkit.Content(t, report)
-	var got plan.Report
-	require.NoError(t, json.Unmarshal([]byte(text), &got))
+	got := testkit.JSON[plan.Report](t, text)
 	files := map[string]bool{}
 	for _, item := range got.Plan {
 		for _, f := range item.Findings {

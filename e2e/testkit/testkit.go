@@ -2,8 +2,11 @@
 package testkit
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
@@ -90,4 +93,27 @@ func InMemory(t *testing.T) string {
 	}
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	return folder
+}
+
+// Write makes a file, and the folders above it.
+func Write(t testing.TB, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// JSON reads a value from its text.
+func JSON[T any, S string | []byte](t testing.TB, text S) (value T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &value), "%s", text)
+	return value
+}
+
+// Gzip returns a text that gzip has compressed.
+func Gzip[S string | []byte](text S) []byte {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write([]byte(text)) // into memory
+	_ = w.Close()
+	return packed.Bytes()
 }

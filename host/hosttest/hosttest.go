@@ -40,6 +40,18 @@ func Lay(t testing.TB, root string, files map[string]string) {
 func Mounted(t testing.TB, root string) *host.Host {
 	t.Helper()
 	h, err := host.Mounted(root)
+	return untilTheEnd(t, h, err)
+}
+
+// Live returns this machine, until the test ends.
+func Live(t testing.TB) *host.Host {
+	t.Helper()
+	h, err := host.Live()
+	return untilTheEnd(t, h, err)
+}
+
+func untilTheEnd(t testing.TB, h *host.Host, err error) *host.Host {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // sparse is a member in the PAX sparse format 0.1 that is one hole: a header of
@@ -77,10 +79,10 @@ func TestArchivesDoNotFillTheDisk(t *testing.T) {
 		for judged, forge := range map[string]bool{"": false, ", forged": true} {
 			t.Run(name+judged, func(t *testing.T) {
 				m := newMirror(t)
-				m.put(archived, zipped(t, test.data))
+				m.put(archived, testkit.Gzip(test.data))
 				if forge {
-					m.put(archived, zipped(t, nil))
-					m.files[archived] = zipped(t, test.data)
+					m.put(archived, testkit.Gzip(""))
+					m.files[archived] = testkit.Gzip(test.data)
 				}
 				h := newMachine(t, nil)
 				mount(t, h, "opt/cni/bin", 0, "size=40m")
@@ -156,9 +158,8 @@ func TestAFileInTheWayStopsTheInstallation(t *testing.T) {
 			test.lay(t, bin)
 			_, err := Install(t.Context(), h.Host, hasty(), m.archive(archived), quietly)
 			require.EqualError(t, err, "unpacking cni-plugins 1.10.0: "+test.err+"; move it away; nothing was installed")
-			text, err := os.ReadFile(filepath.Join(bin, "a"))
-			require.NoError(t, err)
-			assert.Equal(t, "the old one", string(text))
+			text := testkit.Content(t, filepath.Join(bin, "a"))
+			assert.Equal(t, "the old one", text)
 			left, err := m.archive(archived).Leftover(h.Host)
 			require.NoError(t, err)
 			assert.Empty(t, left)

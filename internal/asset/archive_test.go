@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
@@ -99,9 +100,9 @@ func FuzzArchive(f *testing.F) {
 		root := t.TempDir()
 		h := hosttest.Mounted(t, root)
 		require.NoError(t, h.Files.MkdirAll("/opt/cni/bin", 0o755))
-		sum := sumOf(zipped(t, data))
+		sum := sumOf(testkit.Gzip(data))
 		v := &verifier{download: Download{ID: "fuzz", Target: "/opt/cni/bin"}, hash: sha256.New(), want: sum, progress: quietly,
-			body: content{ReadCloser: &stream{body: io.NopCloser(bytes.NewReader(zipped(t, data))), timer: time.NewTimer(time.Hour), fetcher: hasty(), total: -1}}}
+			body: content{ReadCloser: &stream{body: io.NopCloser(bytes.NewReader(testkit.Gzip(data))), timer: time.NewTimer(time.Hour), fetcher: hasty(), total: -1}}}
 		files, err := installArchive(h, v.download, v)
 		m := machine{h, root}
 		inside := 0
@@ -197,7 +198,7 @@ func TestFilesThatAreNoArchivesInstallNothing(t *testing.T) {
 		err  string
 	}{
 		"HTML":              {[]byte("<html>"), "unpacking cni-plugins 1.10.0: the archive is not gzip: "},
-		"not a tar archive": {zipped(t, noise(2000)), "unpacking cni-plugins 1.10.0: the content is not a tar archive: "},
+		"not a tar archive": {testkit.Gzip(noise(2000)), "unpacking cni-plugins 1.10.0: the content is not a tar archive: "},
 		"empty":             {nil, "unpacking cni-plugins 1.10.0: the archive is not gzip: EOF"},
 		"cut gzip":          {tgz(t, regular("a"))[:30], "unpacking cni-plugins 1.10.0: the content is not a tar archive: "},
 	} {

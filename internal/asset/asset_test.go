@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func row(t *testing.T, id string) Asset {
@@ -175,8 +177,7 @@ func TestTransientFailuresAreRetried(t *testing.T) {
 			h := newMachine(t, nil)
 			_, err := Install(t.Context(), h.Host, patienceFor(name), m.program(where), quietly)
 			require.NoError(t, err)
-			got, err := os.ReadFile(filepath.Join(h.root, "usr/bin/kubelet"))
-			require.NoError(t, err)
+			got := []byte(testkit.Content(t, filepath.Join(h.root, "usr/bin/kubelet")))
 			assert.Equal(t, sumOf(data), sumOf(got))
 			if test.asked != nil {
 				assert.Equal(t, test.asked, m.requests()[1:])
@@ -199,7 +200,6 @@ func TestDownloadsUseTheProxyOfTheEnvironment(t *testing.T) {
 	m.put(where, noise(10))
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.count=1")
 	cmd.Env = append(os.Environ(), "HTTP_PROXY="+m.URL, "NO_PROXY=", "EKSNODE_TEST_PROXY=1")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Output(t, cmd)
 	assert.Equal(t, []string{"GET " + where + ".sha256", firstPiece}, m.requests())
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // Each form of checksum file is that of a publisher: Debian, Ubuntu and Fedora.
@@ -59,9 +61,8 @@ func TestBaseImagesAreVerified(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			got, err := os.ReadFile(path)
-			require.NoError(t, err)
-			assert.Equal(t, content, string(got))
+			got := testkit.Content(t, path)
+			assert.Equal(t, content, got)
 
 			require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
 			_, err = cache.Base(t.Context(), b, func(int64, int64) {})

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -167,7 +167,7 @@ func (m machine) tree(t *testing.T) []string {
 // tgz packs members without any check.
 func tgz(t *testing.T, members ...*tar.Header) []byte {
 	t.Helper()
-	return zipped(t, packed(members))
+	return testkit.Gzip(packed(members))
 }
 
 // packed is a tar archive of the members. A file of size 0 gets some content. A
@@ -192,14 +192,4 @@ func packed(members []*tar.Header) []byte {
 
 func regular(name string) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755}
-}
-
-func zipped(t *testing.T, data []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	_, err := zip.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, zip.Close())
-	return out.Bytes()
 }

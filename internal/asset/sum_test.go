@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -104,7 +105,7 @@ func oneMember(t *testing.T, name string, mode int64, content []byte) []byte {
 	_, err := pack.Write(content)
 	require.NoError(t, err)
 	require.NoError(t, pack.Close())
-	return zipped(t, out.Bytes())
+	return testkit.Gzip(out.Bytes())
 }
 
 // A mirror's own checksum file matches whatever the mirror serves.

@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // mayImport are the rooms and which others each may import: a change of this
@@ -234,8 +236,7 @@ func TestOtherModulesCanImportPublicPackages(t *testing.T) {
 	build := exec.CommandContext(t.Context(), "go", "build", "-mod=mod", "-o", os.DevNull, ".")
 	build.Dir = outside
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOWORK=off")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	testkit.Output(t, build)
 }
 
 // Public signatures and exported fields use types with a public name: those of public

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
@@ -83,6 +84,5 @@ func (d workstation) offline(t *testing.T, folder string, args ...string) {
 		"AWS_ACCESS_KEY_ID=none", "AWS_SECRET_ACCESS_KEY=none",
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNET}
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "packer %s: %s", strings.Join(args, " "), out)
+	testkit.Output(t, cmd)
 }

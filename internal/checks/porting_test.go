@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // shown is a file that the guide shows in full.
@@ -56,9 +57,8 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 		names(git("ls-files", "--others", "--exclude-standard")), "two files are written, and one is made")
 	assert.ElementsMatch(t, []string{table, list, "docs/reference/distributions.md", "docs/reference/rules.md"},
 		names(git("diff", "--name-only")), "what else changes is generated")
-	page, err := os.ReadFile(filepath.Join(repository, "docs/reference/distributions.md"))
-	require.NoError(t, err)
-	assert.Contains(t, string(page), "| [Example Linux](#examplelinux) | 7 | 7: 2030-05-31 | dnf | package, 2.1 | plan tested, not run |\n")
+	page := testkit.Content(t, filepath.Join(repository, "docs/reference/distributions.md"))
+	assert.Contains(t, page, "| [Example Linux](#examplelinux) | 7 | 7: 2030-05-31 | dnf | package, 2.1 | plan tested, not run |\n")
 
 	// The part of `make test` about distributions. This test would call itself
 	// forever, and the other tests need no second run.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -109,8 +110,7 @@ func TestLaunchTemplateData(t *testing.T) {
 	_, err = m.Write(n)
 	require.ErrorIs(t, err, ErrNotNeeded)
 	n.AMI, n.InstanceType, n.Profile, n.UserData = "ami-0123456789abcdef0", "m7g.large", "nodes", []byte("hello")
-	var data map[string]any
-	require.NoError(t, json.Unmarshal([]byte(write(t, "launch-template", n)), &data))
+	data := testkit.JSON[map[string]any](t, write(t, "launch-template", n))
 	assert.Equal(t, map[string]any{
 		"ImageId": "ami-0123456789abcdef0", "InstanceType": "m7g.large", "SecurityGroupIds": []any{"sg-1"}, "UserData": "aGVsbG8=",
 		"IamInstanceProfile": map[string]any{"Name": "nodes"},

@@ -3,13 +3,14 @@ package disk
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // TestIdentifiersAreThoseOfBlkid compares labels and identifiers with those that blkid
@@ -74,8 +75,7 @@ func TestQcow2WithMoreThanADisk(t *testing.T) {
 			folder := t.TempDir()
 			sample(t, folder)
 			sh(t, folder, script+`; qemu-img convert -f qcow2 -O raw a want.raw`)
-			want, err := os.ReadFile(filepath.Join(folder, "want.raw"))
-			require.NoError(t, err)
+			want := []byte(testkit.Content(t, filepath.Join(folder, "want.raw")))
 			d, err := Open(filepath.Join(folder, "a"))
 			require.NoError(t, err)
 			defer d.Close()

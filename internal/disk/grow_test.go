@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // sfdisk and sgdisk judge the grown tables.
@@ -60,16 +62,14 @@ func TestGrowRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := partitioned(t, 16, c.table)
-			before, err := os.ReadFile(path)
-			require.NoError(t, err)
+			before := []byte(testkit.Content(t, path))
 			layout := layoutOf(t, path)
 			file, err := os.OpenFile(path, os.O_RDWR, 0)
 			require.NoError(t, err)
 			defer file.Close()
 			_, err = layout.Grow(file, c.root, c.size)
 			require.ErrorContains(t, err, c.why)
-			after, err := os.ReadFile(path)
-			require.NoError(t, err)
+			after := []byte(testkit.Content(t, path))
 			assert.Equal(t, before, after[:len(before)])
 		})
 	}

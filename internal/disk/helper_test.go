@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const mib = 1 << 20
@@ -22,9 +24,8 @@ func sh(t *testing.T, folder, script string, args ...string) string {
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC",
 		// mkfs.xfs makes file systems below 300 MB only for its own tests.
 		"TEST_DIR=.", "TEST_DEV=.", "QA_CHECK_FS=1", "MKE2FS_SYNC=0")
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s\n%s", script, out)
-	return string(out)
+	out := testkit.Output(t, cmd)
+	return out
 }
 
 // garbage is a MiB of random bytes, always the same.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // partitioned makes a disk of size MiB with a table in sfdisk's language.
@@ -29,8 +31,7 @@ func inPartition(t *testing.T, disk string, number int, script string, args ...s
 	require.NoError(t, d.Close())
 	part := sparse(t, filepath.Join(folder, "part"), p.Length)
 	sh(t, folder, script, args...)
-	content, err := os.ReadFile(part)
-	require.NoError(t, err)
+	content := []byte(testkit.Content(t, part))
 	put(t, disk, p.Offset, content)
 }
 

@@ -4,7 +4,6 @@ package disk
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // lvm is a script's preamble: the files pv and pv2, if it is there, become a volume
@@ -41,14 +42,10 @@ func TestLogicalVolumes(t *testing.T) {
 	_, l := laidOut(t, pv)
 	require.Empty(t, l.Notes)
 	assert.True(t, l.Partitions[0].Opened)
-	text, err := os.ReadFile(filepath.Join(folder, "start"))
-	require.NoError(t, err)
-	start, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	require.NoError(t, err)
-	text, err = os.ReadFile(filepath.Join(folder, "segments"))
+	start, err := strconv.ParseInt(strings.TrimSpace(testkit.Content(t, filepath.Join(folder, "start"))), 10, 64)
 	require.NoError(t, err)
 	reported := map[string][]Range{}
-	for line := range strings.Lines(string(text)) { // root:/dev/loop0:0-4:4194304
+	for line := range strings.Lines(testkit.Content(t, filepath.Join(folder, "segments"))) { // root:/dev/loop0:0-4:4194304
 		f := strings.Split(strings.TrimSpace(line), ":")
 		var first, last, extent int64
 		_, err := fmt.Sscanf(f[2]+" "+f[3], "%d-%d %d", &first, &last, &extent)
@@ -90,8 +87,7 @@ func TestDamagedVolumes(t *testing.T) {
 	folder := t.TempDir()
 	pv := sparse(t, filepath.Join(folder, "pv"), 40*mib)
 	sh(t, folder, lvm+`add root -l 5`)
-	whole, err := os.ReadFile(pv)
-	require.NoError(t, err)
+	whole := []byte(testkit.Content(t, pv))
 	_, l := laidOut(t, pv)
 	require.Len(t, l.Volumes, 1)
 	want := l.Volumes[0].Extents

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // sample makes a raw disk of 5 MiB and 1536 bytes: random bytes, a hole, zeros,
@@ -24,8 +26,7 @@ func sample(t *testing.T, folder string) (string, []byte) {
 	put(t, name, 0, p[:mib/2])
 	put(t, name, 3*mib, make([]byte, mib/2))
 	put(t, name, 4*mib+100, p)
-	content, err := os.ReadFile(name)
-	require.NoError(t, err)
+	content := []byte(testkit.Content(t, name))
 	return name, content
 }
 
@@ -205,13 +206,12 @@ func TestHostileQcow2(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, "a.qcow2")
 	sh(t, folder, `qemu-img create -q -f qcow2 a.qcow2 100G; qemu-io -c "write 0 64k" -f qcow2 a.qcow2`)
-	content, err := os.ReadFile(name)
-	require.NoError(t, err)
+	content := []byte(testkit.Content(t, name))
 	l1 := int64(binary.BigEndian.Uint64(content[40:]))
 	for i := range int64(200) {
 		put(t, name, l1+8*i, content[l1:l1+8])
 	}
-	_, err = Open(name)
+	_, err := Open(name)
 	assert.ErrorContains(t, err, "the qcow2 image is damaged: several L1 entries have the same L2 table; check the image: qemu-img check ")
 	put(t, name, 36, []byte{0xff, 0xff, 0xff, 0xff})
 	_, err = Open(name)

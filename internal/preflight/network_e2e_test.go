@@ -14,10 +14,10 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // The networks in which nodes join.
@@ -182,8 +182,7 @@ func newMender(t *testing.T) *mender {
 	m := &mender{eksnode: t.TempDir(), done: map[string]bool{}, used: map[string]bool{}}
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", m.eksnode, "../../cmd/eksnode")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	testkit.Output(t, build)
 	m.row("\nSET-UP | FAULT | EXPECTED | FOUND\n    CHECK: what its command did: the command\n")
 	return m
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -122,8 +123,7 @@ func folder(t *testing.T, names ...string) string {
 			require.NoError(t, os.Truncate(filepath.Join(in, name), 8<<20))
 			cmd := exec.Command("sfdisk", "-q", filepath.Join(in, name))
 			cmd.Stdin = strings.NewReader("label: gpt\nstart=2048, size=4096\n")
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, string(out))
+			testkit.Output(t, cmd)
 		}
 	}
 	return in

@@ -101,8 +101,7 @@ printf 'source "amazon-ebs" "a" {\n  ssh_password = "hunter2-zebra"\n  region = 
 				return
 			}
 			require.NoError(t, err)
-			text, err := os.ReadFile(folder + "/s.jsonl")
-			require.NoError(t, err)
+			text := []byte(testkit.Content(t, folder+"/s.jsonl"))
 			key, err := attest.Open(t.Context(), folder+"/key.pem", nil)
 			require.NoError(t, err)
 			s, err := attest.Verify(t.Context(), text, key)

@@ -3,8 +3,6 @@
 package remote
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -25,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -47,18 +46,7 @@ var buildAgent = sync.OnceValues(func() ([]byte, error) {
 		return nil, fmt.Errorf("building the test's agent: %w: %s", err, out)
 	}
 	program, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
-	if _, err := w.Write(program); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return packed.Bytes(), nil
+	return testkit.Gzip(program), err
 })
 
 // bench is a session with a machine.

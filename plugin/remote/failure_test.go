@@ -4,7 +4,6 @@ package remote
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"net"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -129,21 +129,13 @@ func TestRemoteFoldersThatCannotHoldTheAgent(t *testing.T) {
 }
 
 func TestAgentsThatCannotStart(t *testing.T) {
-	packed := func(t *testing.T, content string) []byte {
-		var data bytes.Buffer
-		w := gzip.NewWriter(&data)
-		_, err := w.Write([]byte(content))
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
-		return data.Bytes()
-	}
 	for name, test := range map[string]struct {
 		program []byte
 		want    string // regular expression
 	}{
 		"not compressed":    {[]byte("hello"), `^unpacking the agent in \S+ on the machine \(its output is above\)$`},
-		"cut":               {packed(t, "hello")[:15], `^unpacking the agent in \S+ on the machine \(its output is above\)$`},
-		"another machine's": {packed(t, "\x7fELF\x02\x01\x01"), `^running the agent: the machine does not run linux/(amd64|arm64) programs although it says so \(its output is above\)$`},
+		"cut":               {testkit.Gzip("hello")[:15], `^unpacking the agent in \S+ on the machine \(its output is above\)$`},
+		"another machine's": {testkit.Gzip("\x7fELF\x02\x01\x01"), `^running the agent: the machine does not run linux/(amd64|arm64) programs although it says so \(its output is above\)$`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, "done").overSSH()

@@ -151,8 +151,7 @@ func TestControlCharactersInProbesAreEscaped(t *testing.T) {
 // while the agent runs.
 func TestReportsAreUnfinishedWhileTheAgentRuns(t *testing.T) {
 	b := newBench(t, "wait").overSSH()
-	require.NoError(t, os.MkdirAll(filepath.Dir(b.report), 0o755))
-	require.NoError(t, os.WriteFile(b.report, []byte(`{"result":"ok"}`), 0o600))
+	testkit.Write(t, b.report, `{"result":"ok"}`)
 	over := make(chan error, 1)
 	go func() { over <- b.session.Run(t.Context(), b.request) }()
 	pid := b.pid()

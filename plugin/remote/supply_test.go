@@ -5,7 +5,6 @@ package remote
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
@@ -33,8 +33,7 @@ func unpack(t *testing.T, from io.Reader) (frames []agent.Frame, data string) {
 			return frames, data
 		}
 		require.NoError(t, err)
-		var f agent.Frame
-		require.NoError(t, json.Unmarshal(line, &f))
+		f := testkit.JSON[agent.Frame](t, line)
 		chunk := make([]byte, f.Chunk)
 		_, err = io.ReadFull(in, chunk)
 		require.NoError(t, err)

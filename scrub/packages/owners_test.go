@@ -3,7 +3,6 @@
 package packages
 
 import (
-	"bytes"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -135,18 +134,14 @@ func sha256Of(text string) string {
 // Checksums come from dpkg's lists and status, and from pacman's manifests.
 // Diverted files are at their new place, and merged folders are resolved.
 func TestOriginalsOfDpkgAndPacman(t *testing.T) {
-	var mtree bytes.Buffer
-	w := gzip.NewWriter(&mtree)
-	_, err := w.Write([]byte("#mtree\n/set type=file uid=0\n./usr/bin/a\\040b time=1.0 size=3 sha256digest=" + sha256Of("one") + "\n./usr/share type=dir\n./etc/a.conf size=1 md5digest=x sha256digest=" + sha256Of("two") + "\n"))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
+	mtree := testkit.Gzip("#mtree\n/set type=file uid=0\n./usr/bin/a\\040b time=1.0 size=3 sha256digest=" + sha256Of("one") + "\n./usr/share type=dir\n./etc/a.conf size=1 md5digest=x sha256digest=" + sha256Of("two") + "\n")
 	h, root := imageOf(t, map[string]string{
 		"usr/bin/tool": "", "usr/bin/view.vim": "",
 		"var/lib/dpkg/info/tool:amd64.md5sums": md5Of("tool") + "  bin/tool\n" + md5Of("view") + "  usr/bin/view\nno checksum\nzz  usr/bin/damaged\n",
 		"var/lib/dpkg/info/vim.md5sums":        md5Of("vim") + "  usr/bin/view\n",
 		"var/lib/dpkg/diversions":              "/usr/bin/view\n/usr/bin/view.tool\nvim\n",
 		"var/lib/dpkg/status":                  "Package: tool\nStatus: install ok installed\nConffiles:\n /etc/tool.conf " + md5Of("conf") + "\n /etc/old.conf " + md5Of("old") + " obsolete\n /etc/new newconffile\nDescription: x\n /etc/no.conf " + md5Of("no") + "\n",
-		"var/lib/pacman/local/a-1-1/mtree":     mtree.String(),
+		"var/lib/pacman/local/a-1-1/mtree":     string(mtree),
 		"var/lib/pacman/local/a-1-1/files":     "%FILES%\nusr/\nusr/bin/a b\n\n%BACKUP%\netc/a.conf\t0\n",
 		"var/lib/pacman/local/b-1-1/files":     "%FILES%\nusr/\n",
 	})

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -50,11 +49,9 @@ func TestACancelledScrubStartsContainerdAgain(t *testing.T) {
 			script := "#!/bin/sh\ncase $1 in\nshow) echo ActiveState=active ;;\n*) echo $1 >> " + calls + " ;;\nesac\ntest $1 != start || exit " + c.start + "\n"
 			require.NoError(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(script), 0o755))
 			t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-			h, err := host.Live()
-			require.NoError(t, err)
-			defer h.Close()
+			h := hosttest.Live(t)
 			ctx, cancel := context.WithCancel(t.Context())
-			err = withoutContainerd(ctx, h, func() error { cancel(); return ctx.Err() })
+			err := withoutContainerd(ctx, h, func() error { cancel(); return ctx.Err() })
 			require.EqualError(t, err, c.err)
 			assert.Equal(t, c.calls, testkit.Content(t, calls))
 		})
@@ -75,9 +72,7 @@ esac
 `
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "systemctl"), []byte(script), 0o755))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	h, err := host.Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Live(t)
 	for _, unit := range []string{"rsyslog.service", "cron.service"} {
 		require.NoError(t, stopUnit(t.Context(), h, unit))
 	}
@@ -122,9 +117,7 @@ func FuzzNamesCluster(f *testing.F) {
 // Mounts may be nested, stacked, and have names that mountinfo(5) writes with \040
 // and \012. The sources of bind mounts keep their files.
 func TestNestedMountsAreUnmounted(t *testing.T) {
-	live, err := host.Live()
-	require.NoError(t, err)
-	defer live.Close()
+	live := hosttest.Live(t)
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	source := filepath.Join(folder, "source")

@@ -58,8 +58,7 @@ func TestTheRealSSHDReadsTheSameFiles(t *testing.T) {
 			files := map[string]string{}
 			for n, text := range c.config {
 				at := filepath.Join(root, "etc/ssh", n)
-				require.NoError(t, os.MkdirAll(filepath.Dir(at), 0o755))
-				require.NoError(t, os.WriteFile(at, []byte(text), 0o644))
+				testkit.Write(t, at, text)
 				files["etc/ssh/"+n] = text
 			}
 			h := hosttest.Root(t, files)

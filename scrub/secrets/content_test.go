@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
@@ -92,12 +93,7 @@ func TestArchivesAreExpandedToALimit(t *testing.T) {
 	require.NoError(t, out.Close())
 	deep := []byte("AK" + "IA" + strings.ToUpper(fill(16)) + strings.Repeat(" and more text", 500))
 	for level := range 2 * deepest {
-		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		_, err := w.Write(deep)
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
-		deep = packed.Bytes()
+		deep = testkit.Gzip(deep)
 		require.NoError(t, os.WriteFile(filepath.Join(root, "srv", fmt.Sprint("deep", level+1)), deep, 0o600))
 	}
 	got := audit(t, hosttest.Mounted(t, root))
@@ -177,14 +173,7 @@ func TestZerosAndMagicsHideNothing(t *testing.T) {
 // Neither the first bytes of a container nor the end of one hide what follows.
 func TestContainersHideNothing(t *testing.T) {
 	key, setting := "-----BEGIN "+"RSA PRIVATE KEY-----\n"+fill(64)+"\n", "DB_PASSWORD="+fill(12)+"\n"
-	packed := func(text string) string {
-		var out bytes.Buffer
-		z := gzip.NewWriter(&out)
-		_, err := z.Write([]byte(text))
-		require.NoError(t, err)
-		require.NoError(t, z.Close())
-		return out.String()
-	}
+	packed := func(text string) string { return string(testkit.Gzip(text)) }
 	archive := func(name, text string) string {
 		var out bytes.Buffer
 		w := tar.NewWriter(&out)
@@ -240,12 +229,8 @@ func TestTheRestOfALongFileIsAFinding(t *testing.T) {
 		require.NoError(t, c.file("/long", in, size))
 		assert.Equal(t, want, got)
 	}
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, err := z.Write(append([]byte("PK\x03\x04"), make([]byte, zipMost)...))
-	require.NoError(t, err)
-	require.NoError(t, z.Close())
-	h := hosttest.Root(t, map[string]string{"srv/long.gz": packed.String()})
+	packed := testkit.Gzip("PK\x03\x04" + strings.Repeat("\x00", zipMost))
+	h := hosttest.Root(t, map[string]string{"srv/long.gz": string(packed)})
 	assert.Equal(t, []string{"/srv/long.gz: in the expanded content, a zip archive is larger than 32 MiB and was not searched: unpack and check it"}, audit(t, h))
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -57,17 +58,13 @@ func TestFolderIsCopiedCompletelyAndOnce(t *testing.T) {
 	m, dir := moving(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "on.part/interrupted"), 0o755))
 	require.NoError(t, m.copy(t.Context()))
-	text, err := os.ReadFile(filepath.Join(dir, "on/below/file"))
-	require.NoError(t, err)
-	assert.Equal(t, "old", string(text))
+	assert.Equal(t, "old", testkit.Content(t, filepath.Join(dir, "on/below/file")))
 	assert.NoDirExists(t, filepath.Join(dir, "on.part"))
 	assert.NoDirExists(t, filepath.Join(dir, "on/interrupted"))
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "on/below/file"), []byte("new"), 0o640))
 	require.NoError(t, m.copy(t.Context()))
-	text, err = os.ReadFile(filepath.Join(dir, "on/below/file"))
-	require.NoError(t, err)
-	assert.Equal(t, "new", string(text), "the array's state is newer than the image's")
+	assert.Equal(t, "new", testkit.Content(t, filepath.Join(dir, "on/below/file")), "the array's state is newer than the image's")
 
 	m, dir = moving(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -91,10 +88,9 @@ func TestServiceRestartsAfterAFailedCopy(t *testing.T) {
 			cancel()
 			err := m.orStart(plan.Action{Do: func(ctx context.Context, _ plan.Progress) error { return m.copy(ctx) }}).Do(ctx, nil)
 			require.ErrorIs(t, err, context.Canceled)
-			text, err := os.ReadFile(calls)
-			require.NoError(t, err)
-			assert.Equal(t, want, string(text))
-			assert.Equal(t, 1, strings.Count(string(text), "stop"))
+			text := testkit.Content(t, calls)
+			assert.Equal(t, want, text)
+			assert.Equal(t, 1, strings.Count(text, "stop"))
 		})
 	}
 }

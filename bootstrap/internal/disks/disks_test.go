@@ -216,10 +216,8 @@ func TestNewFileSystemBelowAMountIsMounted(t *testing.T) {
 }
 
 func TestArrayNeedsMdadm(t *testing.T) {
-	h, err := host.Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := hosttest.Live(t)
 	t.Setenv("PATH", t.TempDir())
-	_, _, err = array(h, []string{"/dev/nvme-not-there"}, "0")
+	_, _, err := array(h, []string{"/dev/nvme-not-there"}, "0")
 	require.EqualError(t, err, `an array needs mdadm, which this image does not have: build the image with packages = ["mdadm"], or use the strategy Mount`)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/firstboot"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
@@ -107,9 +108,7 @@ func TestScrubRemovesEverythingOfAFirstBoot(t *testing.T) {
 			Lookup: func(context.Context, string) ([]string, error) { return []string{"10.0.0.9", "10.0.0.8"}, nil },
 			Log:    func(string) {},
 		}
-		h, err := host.Live()
-		require.NoError(t, err)
-		defer h.Close()
+		h := hosttest.Live(t)
 		start(t)
 		clean(t, h)
 		image, imageFolders := disk(t)

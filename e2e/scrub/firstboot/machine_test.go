@@ -82,8 +82,7 @@ func onMachine(t *testing.T, body func(t *testing.T)) {
 // provisioned makes the machine.
 func provisioned(t *testing.T, root string) {
 	t.Helper()
-	busybox, err := os.ReadFile("/bin/busybox")
-	require.NoError(t, err, "install busybox-static")
+	busybox := []byte(testkit.Content(t, "/bin/busybox"))
 	var m manifest.Manifest
 	for id, version := range map[string]string{"kubelet": "1.34.4", "containerd": "2.1.4"} {
 		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{{Path: "/usr/bin/" + id, Size: int64(len(script("")))}}})

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -106,12 +107,10 @@ func TestAStatementIsVerifiedByItsKey(t *testing.T) {
 func payloads(t *testing.T, text []byte) (all []map[string]any) {
 	t.Helper()
 	for line := range bytes.Lines(text) {
-		var envelope dsse.Envelope
-		require.NoError(t, json.Unmarshal(line, &envelope))
+		envelope := testkit.JSON[dsse.Envelope](t, line)
 		body, err := base64.StdEncoding.DecodeString(envelope.Payload)
 		require.NoError(t, err)
-		var one map[string]any
-		require.NoError(t, json.Unmarshal(body, &one))
+		one := testkit.JSON[map[string]any](t, body)
 		all = append(all, one)
 	}
 	return all

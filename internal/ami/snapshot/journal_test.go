@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 var disk = head{Source: "/disk, 5 bytes", Region: "eu-west-1", Settings: "size 1 GiB"}
@@ -30,8 +32,7 @@ func begun(t *testing.T, path string) {
 func TestAJournalGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	begun(t, path)
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := []byte(testkit.Content(t, path))
 	head := bytes.IndexByte(whole, '\n') + 1
 	// A process may end after each byte.
 	for size := range len(whole) + 1 {
@@ -72,9 +73,8 @@ func TestOtherFilesAreNoJournals(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		_, _, err := openJournal(path, disk)
 		require.EqualError(t, err, "reading the journal "+path+": "+says, "%.50q", text)
-		left, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.True(t, text == string(left), "the file stays as it was")
+		left := testkit.Content(t, path)
+		require.True(t, text == left, "the file stays as it was")
 	}
 	folder := t.TempDir()
 	require.NoError(t, os.Symlink("/dev/null", filepath.Join(folder, "link")))

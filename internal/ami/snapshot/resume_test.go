@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -194,15 +195,14 @@ func child(i *interrupted) {
 
 func (i *interrupted) edit(t *testing.T, keep func(line string) bool) {
 	t.Helper()
-	text, err := os.ReadFile(i.upload.Journal)
-	require.NoError(t, err)
+	text := testkit.Content(t, i.upload.Journal)
 	var left []string
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if keep(line) {
 			left = append(left, line)
 		}
 	}
-	require.NotEqual(t, strings.Join(left, ""), string(text))
+	require.NotEqual(t, strings.Join(left, ""), text)
 	require.NoError(t, os.WriteFile(i.upload.Journal, []byte(strings.Join(left, "")), 0o600))
 }
 

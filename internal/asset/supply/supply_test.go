@@ -281,8 +281,7 @@ func TestTheNextRunResumesALayer(t *testing.T) {
 	for title, harm := range map[string]func(*testing.T, *line, string) (most int64){
 		"the kept part is right": func(*testing.T, *line, string) int64 { return layerSize },
 		"the kept part belongs to another file": func(t *testing.T, _ *line, file string) int64 {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := []byte(testkit.Content(t, file))
 			text[0]++
 			require.NoError(t, os.WriteFile(file, text, 0o600))
 			return 2 * layerSize

@@ -4,7 +4,6 @@ package diskaudit
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 )
 
@@ -40,8 +40,7 @@ func TestTheImageChoosesNoMountOptions(t *testing.T) {
 			path, folder := filepath.Join(t.TempDir(), "part"), t.TempDir()
 			require.NoError(t, os.WriteFile(path, nil, 0o600))
 			require.NoError(t, os.Truncate(path, 320<<20))
-			out, err := exec.Command("sh", "-euc", c.script, "sh", path).CombinedOutput()
-			require.NoError(t, err, string(out))
+			testkit.Run(t, "sh", "-euc", c.script, "sh", path)
 			image, err := disk.Open(path)
 			require.NoError(t, err)
 			layout, err := image.Layout()

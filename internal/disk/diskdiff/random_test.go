@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskdiff"
 )
 
@@ -97,8 +98,7 @@ func alter(t *testing.T, random *rand.Rand, root string) {
 		require.NoError(t, os.RemoveAll(path))
 	case info.Mode().IsRegular():
 		// The same size often, and the same content sometimes.
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := []byte(testkit.Content(t, path))
 		if len(text) > 0 {
 			text[random.IntN(len(text))] = byte('x' + random.IntN(2))
 		}

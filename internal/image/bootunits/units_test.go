@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func layout() Layout {
@@ -71,9 +73,8 @@ func TestSystemdAcceptsTheUnits(t *testing.T) {
 		}
 	}
 	require.Len(t, names, 3)
-	out, err := exec.Command("systemd-analyze", append([]string{"verify", "--man=no"}, names...)...).CombinedOutput()
-	require.NoError(t, err, string(out))
-	for _, line := range strings.Split(string(out), "\n") {
+	out := testkit.Run(t, "systemd-analyze", append([]string{"verify", "--man=no"}, names...)...)
+	for _, line := range strings.Split(out, "\n") {
 		assert.NotContains(t, line, "eksnode", line)
 	}
 }

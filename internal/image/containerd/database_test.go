@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // written returns a database that bbolt wrote: nested buckets, small and large,
@@ -48,8 +50,7 @@ func written(t testing.TB, pageSize, many int, noFreelist bool) (text []byte, na
 		return nil
 	}))
 	require.NoError(t, db.Close())
-	text, err = os.ReadFile(name)
-	require.NoError(t, err)
+	text = []byte(testkit.Content(t, name))
 	return text, name
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -66,8 +67,7 @@ func (m *machine) put(t *testing.T, text string) (digest string) {
 	sum := sha256.Sum256([]byte(text))
 	digest = "sha256:" + hex.EncodeToString(sum[:])
 	name := filepath.Join(m.root, blob(digest))
-	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	testkit.Write(t, name, text)
 	return digest
 }
 

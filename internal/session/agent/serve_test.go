@@ -70,8 +70,7 @@ func events(t *testing.T, stream io.Reader) []Event {
 		if len(s.Bytes()) == 0 {
 			continue // before each event
 		}
-		var e Event
-		require.NoError(t, json.Unmarshal(s.Bytes(), &e), s.Text())
+		e := testkit.JSON[Event](t, s.Bytes())
 		all = append(all, e)
 	}
 	require.NoError(t, s.Err())
@@ -172,8 +171,7 @@ func TestEventsFitALine(t *testing.T) {
 	line, err := encode(Event{Kind: Finished, Report: &r})
 	require.NoError(t, err)
 	assert.Less(t, len(line), LineMost)
-	var e Event
-	require.NoError(t, json.Unmarshal(line, &e))
+	e := testkit.JSON[Event](t, line)
 	assert.Equal(t, 20_000-len(e.Report.Outcomes[0].Actions), e.Report.Omitted)
 	assert.Positive(t, e.Report.Omitted)
 	assert.Len(t, e.Report.Outcomes, 2)
@@ -283,8 +281,7 @@ func TestAProvisionKeepsItsAgent(t *testing.T) {
 			require.Equal(t, c.kept, err == nil)
 			if c.kept {
 				assert.Equal(t, os.ModeDir|0o700, folder.Mode())
-				copied, err := os.ReadFile(filepath.Join(root, rules.KeptAgent))
-				require.NoError(t, err)
+				copied := []byte(testkit.Content(t, filepath.Join(root, rules.KeptAgent)))
 				assert.True(t, bytes.Equal([]byte(testkit.Content(t, "/proc/self/exe")), copied))
 			}
 			require.NoError(t, rules.RemoveAgents(h, "/opt"))

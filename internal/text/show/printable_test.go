@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func TestPrintableEscapesControlCharacters(t *testing.T) {
@@ -41,8 +43,7 @@ func TestJSONDecodesToTheSameText(t *testing.T) {
 	assert.True(t, isPrintable(string(text)), "%q", text)
 	assert.Contains(t, string(text), `\u009b`)
 	assert.Contains(t, string(text), `\udb40\udc41`)
-	var back map[string]string
-	require.NoError(t, json.Unmarshal(text, &back))
+	back := testkit.JSON[map[string]string](t, text)
 	assert.Equal(t, map[string]string{hostile: hostile}, back)
 }
 

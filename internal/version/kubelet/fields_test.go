@@ -9,8 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"k8s.io/kubelet/config/v1beta1"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // typed lists the fields of a type of Kubernetes as in fields.txt, without minor versions.
@@ -88,8 +89,7 @@ func TestFieldProblems(t *testing.T) {
 		`{"podLogsDir": "/x"}`:              {"podLogsDir: kubelets before 1.30 do not have this field"},
 		`{"reservedMemory": [{"node": 0}]}`: {"reservedMemory[0].node: unknown field of the kubelet, which ignores it; did you mean numaNode?"},
 	} {
-		var config map[string]any
-		require.NoError(t, json.Unmarshal([]byte(text), &config))
+		config := testkit.JSON[map[string]any](t, text)
 		var said []string
 		for _, p := range FieldProblems(29, config) {
 			said = append(said, p.Field+": "+p.Text)

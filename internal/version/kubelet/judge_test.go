@@ -204,8 +204,7 @@ func judge(t *testing.T, version string, minor int, all []start) judged {
 	command.Stderr = &stderr
 	out, err := command.Output()
 	require.NoError(t, err, "%s", stderr.String())
-	var got judged
-	require.NoError(t, json.Unmarshal(out, &got))
+	got := testkit.JSON[judged](t, out)
 	return got
 }
 

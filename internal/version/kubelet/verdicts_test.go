@@ -3,13 +3,14 @@ package kubelet
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // start is a start of a kubelet with the base configuration of its minor version.
@@ -193,10 +194,9 @@ const verdictsFile = "testdata/verdicts.txt"
 // TestRulesAreThoseOfKubelets compares the rules with what the code of each kubelet says
 // about the same starts.
 func TestRulesAreThoseOfKubelets(t *testing.T) {
-	text, err := os.ReadFile(verdictsFile)
-	require.NoError(t, err)
+	text := testkit.Content(t, verdictsFile)
 	refused := map[string]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if key, minors, found := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); found {
 			minors, _, _ = strings.Cut(minors, "\t")
 			refused[key] = minors
