@@ -49,7 +49,9 @@ func (p *problems) add(path, format string, args ...any) {
 func (c *NodeConfig) Validate() error {
 	var p problems
 	p.cluster(c.Spec.Cluster)
-	p.containerd(c.Spec.Containerd)
+	if _, err := c.Spec.Containerd.Config.Table(); err != nil {
+		p.add("spec.containerd.config", "%v", err)
+	}
 	p.kubelet(c.Spec.Kubelet)
 	p.localStorage(c.Spec.Instance.LocalStorage)
 	p.environment(c.Spec.Instance.Environment)
@@ -170,12 +172,6 @@ func (c *NodeConfig) Warnings() []string {
 func isHost(name string) bool {
 	_, err := netip.ParseAddr(name)
 	return hostName.fits(name) || err == nil && !strings.Contains(name, "%")
-}
-
-func (p *problems) containerd(c Containerd) {
-	if _, err := c.Config.Table(); err != nil {
-		p.add("spec.containerd.config", "%v", err)
-	}
 }
 
 // OpenQuote returns the quote that is not closed in kubelet arguments, or an empty

@@ -115,10 +115,6 @@ func (s *survey) spread(b awsapi.Build) {
 	}
 }
 
-func (s survey) same(other survey) bool {
-	return reflect.DeepEqual(s.old, other.old) && reflect.DeepEqual(s.kept, other.kept)
-}
-
 // runDeregister prints the users of old AMIs and deregisters the unused ones. A list
 // that cannot be read counts as a user.
 func (r retirement) runDeregister(cmd *cobra.Command, opened []*awsapi.AWS, now time.Time) error {
@@ -141,7 +137,7 @@ func (r retirement) runDeregister(cmd *cobra.Command, opened []*awsapi.AWS, now 
 		if err != nil {
 			return err
 		}
-		if !s.same(again) {
+		if !reflect.DeepEqual(s.old, again.old) || !reflect.DeepEqual(s.kept, again.kept) {
 			return errors.Join(errors.New("AMIs or their users changed during the search, and nothing was deregistered; run eksnode ami retire again"), again.unseen)
 		}
 		s = again

@@ -100,7 +100,8 @@ func (p promotion) run(cmd *cobra.Command) error {
 		}
 		return entry, a.Publish(ctx, p.to, s.image.ID)
 	})
-	return errors.Join(p.print(cmd, inOrder(opened, done)), failed, unread)
+	list := inOrder(opened, done)
+	return errors.Join(answer(cmd, p.output, list, func(out *printer) { out.promoted(list) }), failed, unread)
 }
 
 func inOrder[T any](opened []*awsapi.AWS, done map[string]T) []T {
@@ -199,10 +200,6 @@ func (p promotion) problems(s stage) []string {
 		wrong = append(wrong, fmt.Sprintf("the image was made on %s, before %s%s", s.image.Created.Format(time.DateOnly), s.before.Created.Format(time.DateOnly), now))
 	}
 	return wrong
-}
-
-func (p promotion) print(cmd *cobra.Command, list []promoted) error {
-	return answer(cmd, p.output, list, func(out *printer) { out.promoted(list) })
 }
 
 func (p *printer) promoted(list []promoted) {

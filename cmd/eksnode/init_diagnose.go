@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -149,17 +148,14 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 		errs = append(errs, fmt.Errorf("reading the output of user data: %w", err))
 	}
 	for _, unit := range append(bootunits.Units(), "containerd.service", "kubelet.service") {
-		errs = append(errs, s.Log(diagnose.Log{Name: unit, Text: journal(ctx, h, unit)}))
+		command := []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit}
+		errs = append(errs, s.Log(diagnose.Log{Name: unit, Text: outputOfCommand(ctx, h, command)}))
 	}
 	errs = append(errs, s.Log(diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}))
 	if s.Report().Lines == 0 {
 		errs = append(errs, errors.New("this machine's logs have no lines since boot; run as root, or name the logs of a node"))
 	}
 	return errors.Join(errs...)
-}
-
-func journal(ctx context.Context, h *host.Host, unit string) io.Reader {
-	return outputOfCommand(ctx, h, []string{"journalctl", "--boot", "--no-pager", "--quiet", "--output=cat", "--unit=" + unit})
 }
 
 // ownState looks for full file systems and swap.

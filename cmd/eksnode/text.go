@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -146,17 +147,9 @@ func (p *printer) verdict(r plan.Report) {
 	case plan.OK:
 		p.line("DONE: %s", done(r))
 	default:
-		p.failed(r)
+		// The errors of a plan are printed with the plan.
+		p.line("FAILED: %s", cmp.Or(r.Error, couldNotRun(r)))
 	}
-}
-
-// failed prints a failure. The errors of a plan are printed with the plan.
-func (p *printer) failed(r plan.Report) {
-	if text := couldNotRun(r); text != "" && r.Error == "" {
-		p.line("FAILED: %s", text)
-		return
-	}
-	p.line("FAILED: %s", r.Error)
 }
 
 // couldNotRun counts the rules or steps that could not run, and repeats the first cause.

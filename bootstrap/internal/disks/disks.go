@@ -170,7 +170,7 @@ func instanceStore(h *host.Host) ([]string, error) {
 		if !path.IsAbs(to) {
 			to = path.Join(byID, to)
 		}
-		if !isPartition(to) {
+		if !partition.MatchString(path.Base(to)) {
 			found = append(found, to)
 		}
 	}
@@ -178,10 +178,8 @@ func instanceStore(h *host.Host) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// isPartition reports whether a device is a partition, such as nvme1n1p1.
-func isPartition(device string) bool {
-	return regexp.MustCompile(`n[0-9]+p[0-9]+$`).MatchString(path.Base(device))
-}
+// partition is the form of a partition's name, such as nvme1n1p1.
+var partition = regexp.MustCompile(`n[0-9]+p[0-9]+$`)
 
 // naturally compares device names by number: nvme2n1 comes before nvme10n1.
 func naturally(a, b string) int {

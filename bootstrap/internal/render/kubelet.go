@@ -30,7 +30,11 @@ func kubeletConfig(n *node.Node) map[string]any {
 	config["cgroupDriver"] = "systemd"
 	config["clusterDNS"] = n.Cluster.DNS
 	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
-	config["kubeReserved"] = reserved(n)
+	config["kubeReserved"] = map[string]any{
+		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
+		"ephemeral-storage": "1Gi",
+		"memory":            fmt.Sprintf("%dMi", 11*n.ReservedPods()+255),
+	}
 	if n.Kubelet.PodsFrom != node.Unlimited {
 		config["maxPods"] = n.Kubelet.MaxPods
 	}
@@ -64,15 +68,6 @@ func kubeletConfig(n *node.Node) map[string]any {
 func setDefault(config map[string]any, name string, value any) {
 	if config[name] == nil {
 		config[name] = value
-	}
-}
-
-// reserved returns the resources that are reserved for the kubelet and containerd.
-func reserved(n *node.Node) map[string]any {
-	return map[string]any{
-		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
-		"ephemeral-storage": "1Gi",
-		"memory":            fmt.Sprintf("%dMi", 11*n.ReservedPods()+255),
 	}
 }
 
