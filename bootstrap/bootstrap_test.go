@@ -4,22 +4,17 @@ package bootstrap
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"maps"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -202,15 +197,12 @@ func TestLeftoverNodeCertificateIsRemoved(t *testing.T) {
 
 func certificate(t *testing.T, name, address string) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	tmpl := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+	template := x509.Certificate{Subject: pkix.Name{CommonName: name}}
 	if address != "" {
-		tmpl.IPAddresses = []net.IP{net.ParseIP(address)}
+		template.IPAddresses = []net.IP{net.ParseIP(address)}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &tmpl, &tmpl, &key.PublicKey, key)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	made, _ := testkit.Certificate(t, template)
+	return made
 }
 
 func TestStateOfOtherKubeletPolicyIsRemoved(t *testing.T) {

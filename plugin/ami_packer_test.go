@@ -31,21 +31,9 @@ func nodeDisk(t *testing.T, path string, added map[string]string) {
 	t.Helper()
 	shell, err := os.ReadFile("/proc/self/exe") // an ELF file for this architecture
 	require.NoError(t, err)
-	folder := t.TempDir()
 	files := map[string]string{"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", "bin/sh": string(shell[:4096])}
 	maps.Copy(files, added)
-	for name, text := range files {
-		file := filepath.Join(folder, "root", name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
-		require.NoError(t, os.WriteFile(file, []byte(text), 0o755))
-	}
-	script := `truncate -s 60M part; mkfs.ext4 -q -d root part; truncate -s 64M "$1"
-printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$1"
-dd if=part of="$1" bs=1M seek=1 conv=notrunc,sparse status=none
-printf '\353\143\220 GRUB ' | dd of="$1" conv=notrunc status=none`
-	cmd := exec.Command("sh", "-ec", script, "sh", path)
-	cmd.Dir = folder
-	testkit.Output(t, cmd)
+	testkit.RootDisk(t, path, testkit.Programs(t, t.TempDir(), files), 64)
 }
 
 // account is AWS for a build.

@@ -1,17 +1,12 @@
 package main_test
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"maps"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/stretchr/testify/assert"
@@ -56,6 +51,7 @@ func everyField(t *testing.T) map[string]fields {
 	content := filepath.Join(folder, "ssg-fedora-ds.xml")
 	require.NoError(t, os.WriteFile(content, []byte(`<Profile id="xccdf_org.ssgproject.content_profile_cis"/>`), 0o600))
 	digest := "@sha256:" + strings.Repeat("a", 64)
+	authority, _ := testkit.Certificate(t, x509.Certificate{IsCA: true})
 	all := map[string]fields{
 		"eksnode": {
 			"distro": "fedora", "kubernetes_version": "1.34.4", "source": "eks-bucket", "eks_build_date": "2025-11-13",
@@ -73,7 +69,7 @@ func everyField(t *testing.T) map[string]fields {
 			"max_concurrent_downloads": 5, "keep_unpacked_layers": true,
 			"proxy": "http://proxy.example:3128", "no_proxy": []any{".example"},
 			"node_proxy": "http://proxy.example:3128", "node_no_proxy": []any{".example"},
-			"ca_certificates": fields{"example": authority(t)}, "kernel": "linux-lts", "kernel_arguments": []any{"quiet"},
+			"ca_certificates": fields{"example": string(authority)}, "kernel": "linux-lts", "kernel_arguments": []any{"quiet"},
 			"nvidia_container_toolkit": "envvar", "nvidia": "open-580", "neuron": true, "efa": true, "agents": []any{"ssm"}, "soci": true, "swap": "zram", "fips": "check", "accept_ended": true, "bootstrap": "eksnode",
 			"hardening": []any{"cis-l1", "audit"}, "hardening_exceptions": fields{"package_aide_installed": "a sensor"}, "hardening_content": content,
 			"dry_run": true,
@@ -123,17 +119,6 @@ func everyField(t *testing.T) map[string]fields {
 		}
 	}
 	return all
-}
-
-// authority returns a CA certificate in PEM.
-func authority(t *testing.T) string {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	require.NoError(t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, public, private)
-	require.NoError(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // unknown returns the values that packer passes to Prepare for a value that is

@@ -28,6 +28,24 @@ type deb struct {
 // serviceText is a unit that starts at boot.
 const serviceText = "[Service]\nExecStart=/bin/true\n\n[Install]\nWantedBy=multi-user.target\n"
 
+// build makes the file of a package, and returns what an index of packages says about it.
+func (d deb) build(t *testing.T, h *host.Host, file string) string {
+	t.Helper()
+	tree := filepath.Join(t.TempDir(), d.name)
+	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\n"+
+		"Maintainer: nobody <nobody@example.com>\nDescription: made for a test\n", d.name, d.version)
+	hosttest.Lay(t, tree, map[string]string{"DEBIAN/control": control})
+	hosttest.Lay(t, tree, d.files)
+	build := []string{"dpkg-deb", "--root-owner-group", "--build", tree, file}
+	for _, argv := range [][]string{{"chmod", "-R", "0755", tree}, build} {
+		_, err := h.Run(t.Context(), host.Command{Argv: argv})
+		require.NoError(t, err)
+	}
+	content := testkit.Content(t, file)
+	return fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(file), len(content),
+		sha256.Sum256([]byte(content)))
+}
+
 // publish makes a repository of packages beside the machine's.
 func publish(t *testing.T, h *host.Host, debs ...deb) {
 	t.Helper()
@@ -35,19 +53,7 @@ func publish(t *testing.T, h *host.Host, debs ...deb) {
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	var index strings.Builder
 	for _, d := range debs {
-		tree := filepath.Join(t.TempDir(), d.name)
-		control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\n"+
-			"Maintainer: nobody <nobody@example.com>\nDescription: made for a test\n", d.name, d.version)
-		hosttest.Lay(t, tree, map[string]string{"DEBIAN/control": control})
-		hosttest.Lay(t, tree, d.files)
-		_, err := h.Run(t.Context(), host.Command{Argv: []string{"chmod", "-R", "0755", tree}})
-		require.NoError(t, err)
-		file := folder + "/" + d.name + "_" + d.version + ".deb"
-		_, err = h.Run(t.Context(), host.Command{Argv: []string{"dpkg-deb", "--root-owner-group", "--build", tree, file}})
-		require.NoError(t, err)
-		content := []byte(testkit.Content(t, file))
-		fmt.Fprintf(&index, "%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, filepath.Base(file), len(content),
-			sha256.Sum256(content))
+		index.WriteString(d.build(t, h, folder+"/"+d.name+"_"+d.version+".deb"))
 	}
 	require.NoError(t, os.WriteFile(folder+"/Packages", []byte(index.String()), 0o644))
 	require.NoError(t, os.WriteFile("/etc/apt/sources.list", []byte("deb [trusted=yes] file:"+folder+" ./\n"), 0o644))

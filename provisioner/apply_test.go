@@ -1,9 +1,6 @@
 package provisioner
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"net/http"
@@ -68,17 +65,11 @@ func (s *source) content(name string) []byte {
 	if !strings.HasSuffix(name, ".tgz") {
 		return []byte("the program at " + name)
 	}
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	pack := tar.NewWriter(zip)
+	var members []string
 	for _, m := range s.plugins {
-		data := []byte(m + " of " + name)
-		_ = pack.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "./" + m, Mode: 0o755, Size: int64(len(data))})
-		_, _ = pack.Write(data) // into memory
+		members = append(members, "./"+m, m+" of "+name)
 	}
-	_ = pack.Close()
-	_ = zip.Close()
-	return out.Bytes()
+	return testkit.Gzip(testkit.Tar(0o755, members...))
 }
 
 func (s *source) requests() []string {

@@ -2,7 +2,6 @@ package provisioner
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,14 +18,9 @@ import (
 // repository.
 func TestTheNextProvisionFinishesTheInstallation(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		tree := filepath.Join(t.TempDir(), "eksnode-dependency")
-		require.NoError(t, os.MkdirAll(filepath.Join(tree, "DEBIAN"), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"),
-			[]byte("Package: eksnode-dependency\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n"), 0o644))
-		for _, argv := range [][]string{{"dpkg-deb", "--root-owner-group", "--build", tree, "/srv/dependency.deb"}, {"dpkg", "--unpack", "/srv/dependency.deb"}} {
-			_, err := h.Run(t.Context(), host.Command{Argv: argv})
-			require.NoError(t, err)
-		}
+		deb{name: "eksnode-dependency", version: "1"}.build(t, h, "/srv/dependency.deb")
+		_, err := h.Run(t.Context(), host.Command{Argv: []string{"dpkg", "--unpack", "/srv/dependency.deb"}})
+		require.NoError(t, err)
 		const policy = "/usr/sbin/policy-rc.d"
 		require.NoError(t, os.WriteFile(policy, []byte("#!/bin/sh\n# eksnode: no service starts while packages are installed\nexit 101\n"), 0o755))
 

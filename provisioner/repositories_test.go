@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,17 +33,10 @@ func signedRepository(t *testing.T, h *host.Host, more ...string) (text, key str
 		return string(out)
 	}
 	const folder, home = "/srv/extra", "/srv/gnupg"
-	tree := filepath.Join(t.TempDir(), "tree")
-	for _, name := range []string{folder, filepath.Join(tree, "DEBIAN")} {
-		require.NoError(t, os.MkdirAll(name, 0o755))
-	}
+	require.NoError(t, os.MkdirAll(folder, 0o755))
 	require.NoError(t, os.MkdirAll(home, 0o700))
 	t.Cleanup(func() { require.NoError(t, exec.Command("gpgconf", "--homedir", home, "--kill", "gpg-agent").Run()) })
-	control := "Package: eksnode-extra\nVersion: 1\nArchitecture: all\nMaintainer: nobody <nobody@example.com>\nDescription: made for a test\n"
-	require.NoError(t, os.WriteFile(filepath.Join(tree, "DEBIAN/control"), []byte(control), 0o644))
-	run("dpkg-deb", "--root-owner-group", "--build", tree, folder+"/extra.deb")
-	deb := testkit.Content(t, folder+"/extra.deb")
-	index := fmt.Appendf(nil, "%sFilename: ./extra.deb\nSize: %d\nSHA256: %x\n\n", control, len(deb), sha256.Sum256([]byte(deb)))
+	index := []byte(deb{name: "eksnode-extra", version: "1"}.build(t, h, folder+"/extra.deb"))
 	release := fmt.Appendf(nil, "Date: %s\nSHA256:\n %x %d Packages\n", time.Now().UTC().Format(time.RFC1123), sha256.Sum256(index), len(index))
 	require.NoError(t, os.WriteFile(folder+"/Packages", index, 0o644))
 	require.NoError(t, os.WriteFile(folder+"/Release", release, 0o644))

@@ -44,32 +44,14 @@ func BenchmarkDepth(b *testing.B) {
 }
 
 // metadata writes a containerd metadata store with these buckets.
-func metadata(t *testing.T, root string, paths ...[]string) {
+func metadata(t *testing.T, root string, buckets ...string) {
 	t.Helper()
-	name := filepath.Join(root, containerdMeta)
-	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	db, err := bbolt.Open(name, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		for _, p := range paths {
-			b, err := tx.CreateBucketIfNotExists([]byte("v1"))
-			for _, part := range p {
-				if err == nil {
-					b, err = b.CreateBucketIfNotExists([]byte(part))
-				}
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	require.NoError(t, db.Close())
+	testkit.Bolt(t, filepath.Join(root, containerdMeta), strings.Join(buckets, "\n"))
 }
 
 func TestContainersOfAStoppedContainerdAreFindings(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
-	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"}, []string{"k8s.io", "leases", "l1"})
+	metadata(t, root, "v1 k8s.io images pause", "v1 k8s.io containers abc", "v1 k8s.io leases l1")
 	before := []byte(testkit.Content(t, filepath.Join(root, containerdMeta)))
 	outcomes := apply(t, h, Spec{Only: []string{"containers"}})
 	targets := show.Each(outcomes[0].Findings, func(f plan.Finding) string { return f.Target })
@@ -79,7 +61,7 @@ func TestContainersOfAStoppedContainerdAreFindings(t *testing.T) {
 
 func TestImagesOfContainerdAreNoFinding(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
-	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "content", "blob"})
+	metadata(t, root, "v1 k8s.io images pause", "v1 k8s.io content blob")
 	assert.Empty(t, apply(t, h, Spec{Only: []string{"containers"}})[0].Findings)
 }
 
@@ -89,7 +71,7 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 	manifested, err := (&manifest.Manifest{Images: []manifest.Image{{Name: "pause", Digest: "sha256:0"}}}).Encode()
 	require.NoError(t, err)
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(manifested)})
-	metadata(t, root, []string{"k8s.io", "images", "pause"}, []string{"k8s.io", "containers", "abc"})
+	metadata(t, root, "v1 k8s.io images pause", "v1 k8s.io containers abc")
 	name := filepath.Join(root, containerdMeta)
 	whole := []byte(testkit.Content(t, name))
 	damaged := bytes.Clone(whole)
@@ -114,7 +96,7 @@ func TestTruncatedContainerdMetadataIsUnknown(t *testing.T) {
 // A containerd that systemd did not start holds the lock of the metadata file.
 func TestLockedContainerdMetadataIsUnknown(t *testing.T) {
 	h, root := tree(t, map[string]string{"etc/passwd": passwd})
-	metadata(t, root, []string{"k8s.io", "containers", "abc"})
+	metadata(t, root, "v1 k8s.io containers abc")
 	db, err := bbolt.Open(filepath.Join(root, containerdMeta), 0o600, nil)
 	require.NoError(t, err)
 	defer db.Close()
@@ -130,7 +112,7 @@ func TestMissingImagesAreFound(t *testing.T) {
 	require.NoError(t, err)
 	h, root := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(text)})
 	assert.Equal(t, []string{"image registry.example/app:1: containerd does not have the image: provision again"}, audit(t, h, "images-there"))
-	metadata(t, root, []string{"k8s.io", "images", "registry.example/app:1"})
+	metadata(t, root, "v1 k8s.io images registry.example/app:1")
 	assert.Equal(t, []string{"image registry.example/app:1: containerd has : provision again"}, audit(t, h, "images-there"))
 	require.NoError(t, os.WriteFile(filepath.Join(root, containerdMeta), []byte("no database"), 0o600))
 	items := selected(t, Spec{Only: []string{"images-there"}}, ToAudit)
@@ -151,7 +133,12 @@ func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
 	const secret = "the old cluster's secret"
 	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
 	name := filepath.Join(root, containerdMeta)
-	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+	var keys strings.Builder
+	for _, id := range []string{"one", "two", "three"} {
+		// Longer than a page, as real specifications are.
+		fmt.Fprintf(&keys, "v1 k8s.io containers %s spec = %s\n", id, containerMark+strings.Repeat(secret, 1000))
+	}
+	testkit.Bolt(t, name, keys.String()+"v1 k8s.io images pause digest = sha256:kept")
 	db, err := bbolt.Open(name, 0o600, nil)
 	require.NoError(t, err)
 	bucket := func(tx *bbolt.Tx, path ...string) *bbolt.Bucket {
@@ -163,14 +150,6 @@ func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
 		require.NoError(t, err)
 		return b
 	}
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		for _, id := range []string{"one", "two", "three"} {
-			// Longer than a page, as real specifications are.
-			spec := containerMark + strings.Repeat(secret, 1000)
-			require.NoError(t, bucket(tx, "k8s.io", "containers", id).Put([]byte("spec"), []byte(spec)))
-		}
-		return bucket(tx, "k8s.io", "images", "pause").Put([]byte("digest"), []byte("sha256:kept"))
-	}))
 	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return bucket(tx, "k8s.io").DeleteBucket([]byte("containers")) }))
 	require.NoError(t, db.Close())
 	before := testkit.Content(t, name)
@@ -201,6 +180,6 @@ func TestRemovedContainersAreWipedFromTheMetadata(t *testing.T) {
 // The rule containers-metadata ignores containers that containerd still has.
 func TestExistingContainersAreNotWiped(t *testing.T) {
 	h, root := surrounded(t, map[string]string{"etc/passwd": passwd})
-	metadata(t, root, []string{"k8s.io", "containers", containerMark})
+	metadata(t, root, "v1 k8s.io containers "+containerMark)
 	assert.Equal(t, plan.Unchanged, apply(t, h, Spec{Only: []string{"containers-metadata"}})[0].Status)
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
@@ -289,7 +288,7 @@ func (e entry) write(t *testing.T, root string) {
 		require.NoError(t, os.Remove(name))
 		return
 	case e.form == "bolt":
-		e.writeBolt(t, name)
+		testkit.Bolt(t, name, string(e.text))
 	case e.form == "append":
 		f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
 		require.NoError(t, err)
@@ -323,37 +322,4 @@ func (e entry) content(t *testing.T) []byte {
 		return raw
 	}
 	return e.text
-}
-
-// writeBolt makes a database such as containerd's. A line "a/b/c" is a chain of
-// buckets, and "a/b = text" a key in bucket a.
-func (e entry) writeBolt(t *testing.T, name string) {
-	t.Helper()
-	require.NoError(t, os.RemoveAll(name))
-	db, err := bbolt.Open(name, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		for line := range strings.Lines(string(e.text)) {
-			chain, value, isKey := strings.Cut(strings.TrimSpace(line), " = ")
-			parts := strings.Split(chain, " ")
-			last := len(parts)
-			if isKey {
-				last--
-			}
-			b, err := tx.CreateBucketIfNotExists([]byte(parts[0]))
-			for _, part := range parts[1:last] {
-				if err == nil {
-					b, err = b.CreateBucketIfNotExists([]byte(part))
-				}
-			}
-			if err == nil && isKey {
-				err = b.Put([]byte(parts[last]), []byte(value))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	require.NoError(t, db.Close())
 }

@@ -169,68 +169,6 @@ func joinedNode() map[string]string {
 	}
 }
 
-func TestScrubOfAJoinedNode(t *testing.T) {
-	h, root := tree(t, joinedNode())
-	before := snapshot(t, root)
-	outcomes := apply(t, h, Spec{})
-	after := snapshot(t, root)
-
-	assert.Equal(t, []string{
-		"- /etc/cni/net.d/10-aws.conflist",
-		"- /etc/containerd/config.toml",
-		"- /etc/hostname",
-		"- /etc/kubernetes/pki/ca.crt",
-		"- /etc/passwd-",
-		"- /etc/ssh/ssh_host_ed25519_key",
-		"- /etc/ssh/ssh_host_ed25519_key.pub",
-		"- /etc/systemd/system/kubelet.service",
-		"- /etc/systemd/system/kubelet.service.d/10-kubelet-args.conf",
-		"- /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
-		"- /etc/systemd/system/multi-user.target.wants/kubelet.service",
-		"- /home/admin/.ssh/authorized_keys",
-		"- /home/stranger/.ssh/authorized_keys",
-		"- /opt/svc home/.ssh/authorized_keys",
-		"- /root/.bash_history",
-		"- /root/.ssh/authorized_keys",
-		"- /tmp/packer-script",
-		"- /var/lib/cloud/instance",
-		"- /var/lib/cloud/instances",
-		"- /var/lib/cloud/instances/i-1",
-		"- /var/lib/cloud/instances/i-1/user-data.txt",
-		"- /var/lib/cni/networks",
-		"- /var/lib/cni/networks/lease",
-		"- /var/lib/kubelet/cpu_manager_state",
-		"- /var/lib/kubelet/pki/kubelet-client-2023-04-19.pem",
-		"- /var/lib/kubelet/pki/kubelet-client-current.pem",
-		"- /var/lib/kubelet/pods/uid",
-		"- /var/lib/kubelet/pods/uid/volumes",
-		"- /var/lib/kubelet/pods/uid/volumes/token",
-		"- /var/log/journal/abc",
-		"- /var/log/journal/abc/system.journal",
-		"- /var/log/messages-20230419",
-		"- /var/log/pods/ns_pod",
-		"- /var/log/pods/ns_pod/0.log",
-		"~ /etc/eks/containerd/containerd-config.toml",
-		"~ /etc/hosts",
-		"~ /etc/kubernetes/kubelet/kubelet-config.json",
-		"~ /etc/machine-id",
-		"~ /var/lib/kubelet/kubeconfig",
-		"~ /var/log/messages",
-	}, diff(before, after))
-	assert.Equal(t, templateText(templates.Kubeconfig), after["/var/lib/kubelet/kubeconfig"])
-	assert.Equal(t, templateText(templates.ContainerdConfig), after["/etc/eks/containerd/containerd-config.toml"])
-	assert.Contains(t, after["/etc/kubernetes/kubelet/kubelet-config.json"], `"registryPullQPS": 7`, "a user's key stays")
-	assert.NotContains(t, after["/etc/kubernetes/kubelet/kubelet-config.json"], "maxPods")
-	assert.Equal(t, "127.0.0.1 localhost\n", after["/etc/hosts"])
-	assert.Empty(t, after["/etc/machine-id"])
-
-	assert.Equal(t, "kubelet-running", outcomes[0].Item)
-	last := outcomes[len(outcomes)-1]
-	assert.Equal(t, "authorized-keys", last.Item)
-	assert.Equal(t, plan.Done, last.Status)
-	assert.Len(t, last.Actions, 3)
-}
-
 // A run that stops after any number of actions is finished by the next, with
 // the same result as a run that was never stopped.
 func TestTheNextRunCompletesAnInterruptedScrub(t *testing.T) {

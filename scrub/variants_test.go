@@ -3,7 +3,6 @@
 package scrub
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"encoding/base64"
@@ -16,7 +15,6 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -74,21 +72,14 @@ func encodings(t *testing.T) map[string]func(string) []byte {
 		Close() error
 	}
 	return map[string]func(string) []byte{
-		"gz": func(s string) []byte {
-			return write(s, func(b *bytes.Buffer) (writer, error) { return gzip.NewWriter(b), nil })
-		},
+		"gz": testkit.Gzip[string],
 		"xz": func(s string) []byte {
 			return write(s, func(b *bytes.Buffer) (writer, error) { return xz.NewWriter(b) })
 		},
 		"zst": func(s string) []byte {
 			return write(s, func(b *bytes.Buffer) (writer, error) { return zstd.NewWriter(b) })
 		},
-		"tar": func(s string) []byte {
-			return write(s, func(b *bytes.Buffer) (writer, error) {
-				w := tar.NewWriter(b)
-				return w, w.WriteHeader(&tar.Header{Name: "etc/x.env", Size: int64(len(s)), Mode: 0o600})
-			})
-		},
+		"tar": func(s string) []byte { return testkit.Tar(0o600, "etc/x.env", s) },
 		"zip": func(s string) []byte {
 			var out bytes.Buffer
 			w := zip.NewWriter(&out)

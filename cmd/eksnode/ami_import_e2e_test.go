@@ -49,16 +49,9 @@ func nodeDisk(t *testing.T, files map[string]string) string {
 func rootDisk(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
-	for name, text := range files {
-		name = filepath.Join(folder, "root", name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o755))
-	}
-	shell(t, folder, `truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
-printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q disk.raw
-dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none
-printf '\353\143\220 GRUB ' | dd of=disk.raw conv=notrunc status=none; rm part`)
-	return filepath.Join(folder, "disk.raw")
+	root, disk := filepath.Join(folder, "root"), filepath.Join(folder, "disk.raw")
+	testkit.RootDisk(t, disk, testkit.Programs(t, root, files), 64, "-O", "^has_journal")
+	return disk
 }
 
 func shell(t *testing.T, folder, script string) {

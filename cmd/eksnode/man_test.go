@@ -26,9 +26,7 @@ import (
 func writeMan(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "man1")
-	var out, errOut bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"man", folder}, nil, &out, &errOut), errOut.String())
-	assert.Empty(t, out.String())
+	assert.Empty(t, succeeds(t, "man", folder))
 	return folder
 }
 
@@ -68,9 +66,8 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 
 func TestInvalidSourceDateEpochIsAnError(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	var out, errOut bytes.Buffer
-	assert.Equal(t, usageCode, run(t.Context(), []string{"man", t.TempDir()}, nil, &out, &errOut))
-	assert.Equal(t, "eksnode: reading SOURCE_DATE_EPOCH: \"yesterday\" is not a number of seconds\n", errOut.String())
+	_, errOut := exits(t, usageCode, "man", t.TempDir())
+	assert.Equal(t, "eksnode: reading SOURCE_DATE_EPOCH: \"yesterday\" is not a number of seconds\n", errOut)
 }
 
 // The agent is sent to every builder machine, so it does not link cobra's package
@@ -89,9 +86,8 @@ func TestTheAgentHasNoManPages(t *testing.T) {
 // directive with its colon.
 func completed(t *testing.T, args ...string) (values []string, directive string) {
 	t.Helper()
-	var out, errOut bytes.Buffer
-	require.Zero(t, run(t.Context(), append([]string{"__completeNoDesc"}, args...), nil, &out, &errOut), "%q: %s", args, errOut.String())
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	out := succeeds(t, append([]string{"__completeNoDesc"}, args...)...)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
 	last := len(lines) - 1
 	return lines[:last], lines[last]
 }

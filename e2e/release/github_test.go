@@ -3,15 +3,11 @@
 package release
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,7 +37,10 @@ func github(t *testing.T, dist string) (proxy string, certificate []byte) {
 		http.ServeFile(w, r, filepath.Join(dist, r.PathValue("file")))
 	})
 	server := httptest.NewUnstartedServer(site)
-	pair, certificate := certify(t, "github.com", "api.github.com")
+	hosts := []string{"github.com", "api.github.com"}
+	certificate, key := testkit.Certificate(t, x509.Certificate{DNSNames: hosts, IsCA: true})
+	block, _ := pem.Decode(certificate)
+	pair := tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -66,20 +64,6 @@ func github(t *testing.T, dist string) (proxy string, certificate []byte) {
 	}))
 	t.Cleanup(front.Close)
 	return front.URL, certificate
-}
-
-// certify makes a certificate for some hosts. It returns the key pair and the
-// certificate as PEM.
-func certify(t *testing.T, hosts ...string) (tls.Certificate, []byte) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: hosts, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // formats are the endings of the packages for Linux.

@@ -97,15 +97,8 @@ func program(arch string) []byte {
 }
 
 // oneMember is an archive with one executable.
-func oneMember(t *testing.T, name string, mode int64, content []byte) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	pack := tar.NewWriter(&out)
-	require.NoError(t, pack.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}))
-	_, err := pack.Write(content)
-	require.NoError(t, err)
-	require.NoError(t, pack.Close())
-	return testkit.Gzip(out.Bytes())
+func oneMember(name string, mode int64, content []byte) []byte {
+	return testkit.Gzip(testkit.Tar(mode, name, string(content)))
 }
 
 // A mirror's own checksum file matches whatever the mirror serves.
@@ -123,13 +116,13 @@ func TestLockRefusesWhatIsNotTheAsset(t *testing.T) {
 		"nothing":                      {"kubelet", nil, "the file is not an ELF program"},
 		"a program of others":          {"kubelet", program("arm64"), "the program is for EM_AARCH64, not for amd64"},
 		"32 bits":                      {"kubelet", small, "the program is for EM_X86_64, not for amd64"},
-		"an archive":                   {"cni-plugins", oneMember(t, "./bridge", 0o755, program("amd64")), ""},
-		"an archive of others":         {"cni-plugins", oneMember(t, "./bridge", 0o755, program("arm64")), `the archive's member "./bridge": the program is for EM_AARCH64, not for amd64`},
-		"an archive without a program": {"cni-plugins", oneMember(t, "bridge", 0o755, []byte("#!/bin/sh")), "the archive has no program"},
-		"an archive that leads out":    {"cni-plugins", oneMember(t, "../bridge", 0o755, program("amd64")), `the archive's member "../bridge" would lie outside /opt/cni/bin`},
+		"an archive":                   {"cni-plugins", oneMember("./bridge", 0o755, program("amd64")), ""},
+		"an archive of others":         {"cni-plugins", oneMember("./bridge", 0o755, program("arm64")), `the archive's member "./bridge": the program is for EM_AARCH64, not for amd64`},
+		"an archive without a program": {"cni-plugins", oneMember("bridge", 0o755, []byte("#!/bin/sh")), "the archive has no program"},
+		"an archive that leads out":    {"cni-plugins", oneMember("../bridge", 0o755, program("amd64")), `the archive's member "../bridge" would lie outside /opt/cni/bin`},
 		"a link that leads out":        {"cni-plugins", tgz(t, &tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}), `the archive's link "a" points to "/etc", outside /opt/cni/bin`},
 		"no archive":                   {"cni-plugins", program("amd64"), "the archive is not gzip: gzip: invalid header"},
-		"a bomb":                       {"cni-plugins", oneMember(t, "zeros", 0o644, make([]byte, freeInflated+(2<<20))), errInflated.Error()},
+		"a bomb":                       {"cni-plugins", oneMember("zeros", 0o644, make([]byte, freeInflated+(2<<20))), errInflated.Error()},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

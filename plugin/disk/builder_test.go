@@ -33,11 +33,7 @@ func base(t *testing.T) string {
 	t.Helper()
 	root, disk := t.TempDir(), filepath.Join(t.TempDir(), "base.raw")
 	fill(t, root)
-	script := `truncate -s 64M "$1.part"; mkfs.ext4 -q -d "$2" "$1.part"; truncate -s 68M "$1"
-echo 'label: gpt
-start=2048, size=131072, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709' | sfdisk -q "$1"
-dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc,sparse status=none; rm "$1.part"`
-	testkit.Run(t, "sh", "-ec", script, "sh", disk, root)
+	testkit.RootDisk(t, disk, root, 68)
 	return disk
 }
 

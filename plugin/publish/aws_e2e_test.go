@@ -20,6 +20,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -42,12 +43,13 @@ func quick(t *testing.T) context.Context { return awsapi.WithPauses(t.Context(),
 func imported(t *testing.T, file string) artifact {
 	t.Helper()
 	folder := t.TempDir()
-	testkit.Run(t, "sh", "-ec", `cd "$1"; mkdir -p "root/etc/eks/eksnode" "root/$(dirname "$2")"; echo 'a text' > "root/$2"
-printf 'ID=debian\nVERSION_ID="12"\n' > root/etc/os-release; : > root/etc/machine-id
-echo '{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64", "kubernetes_version": "1.34.4"}' > root/etc/eks/eksnode/manifest.json
-truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
-printf 'label: gpt\nstart=2048, size=122880, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q disk.raw
-dd if=part of=disk.raw bs=1M seek=1 conv=notrunc,sparse status=none`, "sh", folder, file)
+	root := filepath.Join(folder, "root")
+	hosttest.Lay(t, root, map[string]string{
+		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n", "etc/machine-id": "", file: "a text\n",
+		"etc/eks/eksnode/manifest.json": `{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64",
+			"kubernetes_version": "1.34.4"}`,
+	})
+	testkit.RootDisk(t, filepath.Join(folder, "disk.raw"), root, 64, "-O", "^has_journal")
 	r, err := amiimport.Import{
 		Spec: amiimport.Spec{Name: "node", Audit: "off", Architecture: "x86_64", BootMode: "legacy-bios",
 			Regions: []string{"eu-north-1"}},

@@ -3,7 +3,6 @@
 package secrets
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"context"
@@ -174,15 +173,7 @@ func TestZerosAndMagicsHideNothing(t *testing.T) {
 func TestContainersHideNothing(t *testing.T) {
 	key, setting := "-----BEGIN "+"RSA PRIVATE KEY-----\n"+fill(64)+"\n", "DB_PASSWORD="+fill(12)+"\n"
 	packed := func(text string) string { return string(testkit.Gzip(text)) }
-	archive := func(name, text string) string {
-		var out bytes.Buffer
-		w := tar.NewWriter(&out)
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))}))
-		_, err := w.Write([]byte(text))
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
-		return out.String()
-	}
+	archive := func(name, text string) string { return string(testkit.Tar(0o600, name, text)) }
 	zipped := func(flags, method uint16) string {
 		var out bytes.Buffer
 		w := zip.NewWriter(&out)

@@ -39,16 +39,8 @@ func TestMain(m *testing.M) {
 func image(t *testing.T, files map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
-	root, part, disk := filepath.Join(folder, "root"), filepath.Join(folder, "part"), filepath.Join(folder, "disk.raw")
-	for name, text := range files {
-		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o755))
-	}
-	script := `truncate -s 900M "$1"; mkfs.ext4 -q -d "$2" "$1"; truncate -s 1G "$3"
-printf 'label: gpt\nstart=2048, size=1843200, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n' | sfdisk -q "$3"
-dd if="$1" of="$3" bs=1M seek=1 conv=notrunc,sparse status=none
-printf '\353\143\220 GRUB ' | dd of="$3" conv=notrunc status=none; rm "$1"`
-	testkit.Run(t, "sh", "-ec", script, "sh", part, root, disk)
+	disk := filepath.Join(folder, "disk.raw")
+	testkit.RootDisk(t, disk, testkit.Programs(t, filepath.Join(folder, "root"), files), 1024)
 	return disk
 }
 

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
 	"fmt"
@@ -15,27 +14,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 )
 
 // tarOf writes members, given as pairs of name and content, to a file.
 func tarOf(t *testing.T, pairs ...string) string {
 	t.Helper()
-	return saved(t, string(packed(pairs...)))
-}
-
-// packed is a tar archive of members, given as pairs of name and content.
-func packed(pairs ...string) []byte {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for i := 0; i < len(pairs); i += 2 {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: pairs[i], Size: int64(len(pairs[i+1]))}); err != nil {
-			panic(err) // a fault of the test
-		}
-		_, _ = io.WriteString(w, pairs[i+1]) // into memory
-	}
-	_ = w.Close() // into memory
-	return out.Bytes()
+	return saved(t, string(testkit.Tar(0, pairs...)))
 }
 
 func saved(t *testing.T, text string) string {
@@ -229,9 +215,9 @@ func FuzzOpenArchive(f *testing.F) {
 	plainName, _ := blob(plain)
 	configName, _ := blob(amd64)
 	index := fmt.Sprintf(`{"manifests":[{"digest":%q,"annotations":{%q:"registry.example/pause:3.10"}}]}`, digestOf(plain), nameAnnotation)
-	f.Add(packed("index.json", index, plainName, plain, configName, amd64))
-	f.Add(packed("index.json", emptyIndex))
-	f.Add(packed("index.json", index, "blobs/sha256/../../index.json", "{}"))
+	f.Add(testkit.Tar(0, "index.json", index, plainName, plain, configName, amd64))
+	f.Add(testkit.Tar(0, "index.json", emptyIndex))
+	f.Add(testkit.Tar(0, "index.json", index, "blobs/sha256/../../index.json", "{}"))
 	f.Add([]byte("no archive"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		a, err := OpenArchive(saved(t, string(data)))

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -33,28 +32,13 @@ func newMachine(t *testing.T, pinned bool) *machine {
 	m := &machine{root: t.TempDir()}
 	config, layer := m.put(t, "config"), m.put(t, "a layer")
 	m.digest = m.put(t, fmt.Sprintf(`{"config":{"digest":%q,"size":6},"layers":[{"digest":%q,"size":7}]}`, config, layer))
-	name := filepath.Join(m.root, MetadataPath)
-	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	db, err := bbolt.Open(name, 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		put := func(key, value string, path ...string) {
-			b, err := tx.CreateBucketIfNotExists([]byte("v1"))
-			for _, p := range path {
-				require.NoError(t, err)
-				b, err = b.CreateBucketIfNotExists([]byte(p))
-			}
-			require.NoError(t, err)
-			require.NoError(t, b.Put([]byte(key), []byte(value)))
-		}
-		put("digest", m.digest, Namespace, "images", pause, "target")
-		put("digest", m.digest, "moby", "images", "another", "target")
-		if pinned {
-			put("io.cri-containerd.pinned", "pinned", Namespace, "images", pause, "labels")
-		}
-		return nil
-	}))
-	require.NoError(t, db.Close())
+	keys := "v1 " + Namespace + " images " + pause + " target digest = " + m.digest +
+		"\nv1 moby images another target digest = " + m.digest
+	if pinned {
+		keys += "\nv1 " + Namespace + " images " + pause + " labels io.cri-containerd.pinned = pinned"
+	}
+	testkit.Bolt(t, filepath.Join(m.root, MetadataPath), keys)
+	var err error
 	m.Host, err = host.Mounted(m.root)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
