@@ -82,5 +82,6 @@ func enter(t *testing.T) {
 	}
 	require.NoError(t, unix.Chroot(root))
 	require.NoError(t, os.Chdir("/"))
+	require.NoError(t, os.RemoveAll("/lib/modules")) // a test brings its own kernels
 	t.Setenv("TMPDIR", "/tmp")
 }
