@@ -3,6 +3,7 @@
 package aws
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -254,12 +255,22 @@ func (w *World) runTemplate(ctx context.Context, protocol endpoint.Protocol, cal
 	return endpoint.Handle(w.runInstances)(ctx, protocol, call)
 }
 
-// boot starts an instance's machine. It keeps the fields that moto lacks: the
-// options of the metadata service, and the machine's own address.
+// boot starts an instance's machine. It keeps the fields that moto lacks: the options of
+// the metadata service, the IPv6 address that a subnet gives, and the machine's own address.
 func (w *World) boot(ctx context.Context, call endpoint.Call, launch Launch, in runInstancesIn) error {
+	var six string
+	if in.Subnet != "" {
+		of, err := w.try(call.Region, "ec2:DescribeSubnets", "SubnetId.1", in.Subnet)
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(of, []byte("<assignIpv6AddressOnCreation>true<")) {
+			six = "<ipv6Address>" + strings.TrimSuffix(first(of, "ipv6CidrBlock"), "/64") + "a</ipv6Address>"
+		}
+	}
 	w.mutex.Lock()
 	w.metadata[launch.InstanceID] = fmt.Sprintf("<metadataOptions><state>applied</state><httpTokens>%s</httpTokens><httpPutResponseHopLimit>%d</httpPutResponseHopLimit><httpEndpoint>%s</httpEndpoint></metadataOptions>",
-		cmp.Or(in.Metadata.Tokens, "optional"), max(1, in.Metadata.HopLimit), cmp.Or(in.Metadata.Endpoint, "enabled"))
+		cmp.Or(in.Metadata.Tokens, "optional"), max(1, in.Metadata.HopLimit), cmp.Or(in.Metadata.Endpoint, "enabled")) + six
 	launch.AuthorizedKey = w.keys[call.Region+"/"+in.KeyPair]
 	w.mutex.Unlock()
 	if w.Machines == nil {

@@ -3,6 +3,7 @@
 package aws
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -46,9 +47,11 @@ var setupRoutes = map[string]string{
 	"POST /clusters/{name}/node-groups/{nodegroupName}/update-config": "UpdateNodegroupConfig",
 }
 
-// createVPC gives the VPC the region's default DHCP options, which moto lacks.
+// createVPC gives the VPC what moto lacks: the region's default DHCP options, and with
+// IPv6 the rule of its network ACL
+// (https://docs.aws.amazon.com/vpc/latest/userguide/default-network-acl.html).
 func (w *World) createVPC(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
-	answer, err := w.forwarded([]string{"CidrBlock", "TagSpecification"})(ctx, protocol, call)
+	answer, err := w.forwarded([]string{"CidrBlock", "AmazonProvidedIpv6CidrBlock", "TagSpecification"})(ctx, protocol, call)
 	raw, written := answer.(*endpoint.Raw)
 	if err != nil || !written || raw.Status != http.StatusOK {
 		return answer, err
@@ -58,7 +61,20 @@ func (w *World) createVPC(ctx context.Context, protocol endpoint.Protocol, call 
 	if err != nil {
 		return nil, err
 	}
-	_, err = w.try(call.Region, "ec2:AssociateDhcpOptions", "VpcId", first(raw.Body, "vpcId"), "DhcpOptionsId", first(made, "dhcpOptionsId"))
+	vpc := first(raw.Body, "vpcId")
+	if _, err = w.try(call.Region, "ec2:AssociateDhcpOptions", "VpcId", vpc, "DhcpOptionsId", first(made, "dhcpOptionsId")); err != nil {
+		return nil, err
+	}
+	if !bytes.Contains(raw.Body, []byte("<ipv6CidrBlock>")) {
+		return raw, nil
+	}
+	list, err := w.try(call.Region, "ec2:DescribeNetworkAcls", "Filter.1.Name", "vpc-id", "Filter.1.Value.1", vpc)
+	for _, egress := range []string{"true", "false"} {
+		if err == nil {
+			_, err = w.try(call.Region, "ec2:CreateNetworkAclEntry", "NetworkAclId", first(list, "networkAclId"), "RuleNumber", "101",
+				"Protocol", "-1", "RuleAction", "allow", "Egress", egress, "Ipv6CidrBlock", "::/0")
+		}
+	}
 	return raw, err
 }
 
@@ -79,10 +95,13 @@ func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct
 	VPC     struct {
 		Subnets []string `json:"subnetIds"`
 	} `json:"resourcesVpcConfig"`
+	Network struct {
+		Family string `json:"ipFamily"`
+	} `json:"kubernetesNetworkConfig"`
 }) (any, error) {
-	raw, err := w.forward(ctx, call)
-	if err != nil || raw.Status != http.StatusOK {
-		return raw, err
+	cluster, failure, err := w.kept(ctx, call, "cluster")
+	if cluster == nil {
+		return failure, err
 	}
 	of, err := w.try(call.Region, "ec2:DescribeSubnets", "SubnetId.1", in.VPC.Subnets[0])
 	if err != nil {
@@ -97,16 +116,23 @@ func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct
 	if _, err := w.try(call.Region, "ec2:AuthorizeSecurityGroupIngress", "GroupId", group, "IpPermissions.1.IpProtocol", "-1", "IpPermissions.1.Groups.1.GroupId", group); err != nil {
 		return nil, err
 	}
+	network := object{"ipFamily": "ipv4", "serviceIpv4Cidr": "10.100.0.0/16"}
+	if in.Network.Family == "ipv6" {
+		network = object{"ipFamily": "ipv6", "serviceIpv6Cidr": "fd30:1234:5678::/108"}
+		if !bytes.Contains(of, []byte("<ipv6CidrBlock>")) {
+			return nil, endpoint.Fail("InvalidParameterException", "The subnet %s has no IPv6 CIDR block.", in.VPC.Subnets[0])
+		}
+	}
 	w.Clusters[in.Name] = object{
-		"accessConfig": in.Access, "certificateAuthority": object{"data": cmp.Or(w.Authority, CA)},
-		"kubernetesNetworkConfig": object{"ipFamily": "ipv4", "serviceIpv4Cidr": "10.100.0.0/16"},
-		"resourcesVpcConfig":      object{"vpcId": vpc, "clusterSecurityGroupId": group, "endpointPublicAccess": true},
+		"accessConfig": in.Access, "certificateAuthority": object{"data": cmp.Or(w.Authority, CA)}, "kubernetesNetworkConfig": network,
+		"resourcesVpcConfig": object{"vpcId": vpc, "clusterSecurityGroupId": group, "endpointPublicAccess": true},
 	}
 	if w.APIServer != "" {
 		w.Clusters[in.Name]["endpoint"] = w.APIServer
 	}
 	w.addOns()
-	return raw, nil
+	cluster["kubernetesNetworkConfig"] = network
+	return object{"cluster": cluster}, nil
 }
 
 // createNodegroup sets what EKS reports of a group whose launch template names an image:

@@ -158,7 +158,7 @@ var known = map[string]string{
 	"iam:GetRole": "RoleName", "iam:GetOpenIDConnectProvider": "OpenIDConnectProviderArn",
 	"iam:ListInstanceProfilesForRole": "RoleName", "iam:GetPolicy": "PolicyArn", "iam:GetPolicyVersion": "PolicyArn VersionId",
 	"iam:CreateRole": "RoleName Path AssumeRolePolicyDocument Tags", "iam:UpdateAssumeRolePolicy": "RoleName PolicyDocument",
-	"iam:AttachRolePolicy": "RoleName PolicyArn", "iam:CreatePolicy": "PolicyName PolicyDocument",
+	"iam:AttachRolePolicy": "RoleName PolicyArn", "iam:CreatePolicy": "PolicyName Path PolicyDocument",
 	"iam:CreatePolicyVersion":   "PolicyArn PolicyDocument SetAsDefault",
 	"iam:CreateInstanceProfile": "InstanceProfileName", "iam:AddRoleToInstanceProfile": "InstanceProfileName RoleName",
 	"sts:GetCallerIdentity":  "",

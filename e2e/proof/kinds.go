@@ -85,6 +85,12 @@ done
 aws iam delete-role --role-name "$id"`,
 	},
 	{
+		Name: "policy",
+		List: `aws iam list-policies --scope Local --path-prefix /eksnode-proof/ \
+  --query "Policies[?starts_with(PolicyName,'eksnode-proof-$mine')].Arn" --output text`,
+		Delete: `aws iam delete-policy --policy-arn "$id"`,
+	},
+	{
 		Name:   "subnet",
 		List:   `aws ec2 describe-subnets --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'Subnets[].SubnetId' --output text`,
 		Delete: `aws ec2 delete-subnet --subnet-id "$id"`,

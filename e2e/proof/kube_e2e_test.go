@@ -81,7 +81,19 @@ func (k *kube) provision(pod map[string]any) {
 	spec["nodeName"] = "ip-" + k.started
 }
 
-var machine = regexp.MustCompile(`(?s)^(i-\w+)<.*?<imageId>.*?<name>(\w+)</name>`)
+// running lists the instances that run, and says whether one of them is a stranger.
+func running(w *aws.World) (nodes []string, stranger bool) {
+	if w.Count()["ec2:RunInstances"] == 0 {
+		return nil, false
+	}
+	for _, one := range strings.Split(string(w.Do("ec2:DescribeInstances")), "<instanceId>") {
+		if id, of, _ := strings.Cut(one, "<"); strings.HasPrefix(id, "i-") && strings.Contains(of, "<name>running</name>") {
+			nodes = append(nodes, id)
+			stranger = stranger || strings.Contains(of, "-stranger")
+		}
+	}
+	return nodes, stranger
+}
 
 // nodes are the running instances, without those of a stranger.
 func (k *kube) nodes() {
@@ -90,17 +102,15 @@ func (k *kube) nodes() {
 			delete(k.objects, path)
 		}
 	}
-	if k.w.Count()["ec2:RunInstances"] == 0 {
+	nodes, stranger := running(k.w)
+	if stranger {
 		return
 	}
-	for _, one := range strings.Split(string(k.w.Do("ec2:DescribeInstances")), "<instanceId>")[1:] {
-		found := machine.FindStringSubmatch(one)
-		if name := "ip-" + found[1]; found[2] == "running" && !strings.Contains(one, "-stranger") {
-			k.keep("/api/v1/nodes/"+name, map[string]any{
-				"kind": "Node", "apiVersion": "v1", "spec": map[string]any{"providerID": "aws:///eu-west-1a/" + found[1]},
-				"status": map[string]any{"nodeInfo": map[string]any{"bootID": fmt.Sprint(k.w.Count()["ec2:RebootInstances"])}},
-			})
-		}
+	for _, id := range nodes {
+		k.keep("/api/v1/nodes/ip-"+id, map[string]any{
+			"kind": "Node", "apiVersion": "v1", "spec": map[string]any{"providerID": "aws:///eu-west-1a/" + id},
+			"status": map[string]any{"nodeInfo": map[string]any{"bootID": fmt.Sprint(k.w.Count()["ec2:RebootInstances"])}},
+		})
 	}
 }
 
@@ -116,12 +126,21 @@ func (k *kube) keep(path string, object map[string]any) {
 	}
 	metadata["creationTimestamp"], metadata["resourceVersion"], metadata["uid"] = now, "1", path
 	status, _ := object["status"].(map[string]any)
-	if status == nil {
-		status = map[string]any{"phase": "Running"}
+	if len(status) == 0 {
+		status = map[string]any{"phase": "Running", "podIP": k.address()}
 	}
 	status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True", "lastTransitionTime": now}}
 	object["metadata"], object["status"] = metadata, status
 	k.objects[path] = object
+}
+
+// address is a pod's, of the family of the cluster that the run made.
+func (k *kube) address() string {
+	network, _ := k.w.Clusters["eksnode-proof-"+testRun]["kubernetesNetworkConfig"].(map[string]any)
+	if network["ipFamily"] == "ipv6" {
+		return "2001:db8::9"
+	}
+	return "10.97.0.9"
 }
 
 func (k *kube) ServeHTTP(out http.ResponseWriter, in *http.Request) {

@@ -30,7 +30,7 @@ import (
 
 type options struct {
 	region, other, cluster, account, only, run, disk, base, kubernetes, skip, eksnode, folder, share string
-	settle, console                                                                                  string
+	settle, console, family                                                                          string
 	pause                                                                                            time.Duration
 	yes, clean, policy, unchecked                                                                    bool
 }
@@ -53,6 +53,7 @@ func main() {
 	text(&o.folder, "folder", "build/aws", "folder of the state and the report")
 	text(&o.settle, "settle", "15", "seconds until IAM's changes are visible")
 	text(&o.console, "console", "180", "seconds until an instance's console has its first boot")
+	text(&o.family, "ip-family", "ipv4", "IP family of the cluster, ipv4 or ipv6")
 	flag.DurationVar(&o.pause, "pause", 15*time.Second, "time between two looks at a resource")
 	flag.BoolVar(&o.yes, "yes", false, "do not ask")
 	flag.BoolVar(&o.unchecked, "unchecked", false, "do not ask IAM whether the caller has all permissions")
@@ -72,7 +73,7 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 	if o.only != "" {
 		only = strings.Split(o.only, ",")
 	}
-	all, err := chosen(only, map[string]string{"cluster": o.cluster, "share": o.share})
+	all, err := chosen(only, map[string]string{"cluster": o.cluster, "share": o.share, "family": o.family})
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,8 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	minutes, dollars := estimate(all)
-	fmt.Fprintf(out, "Account %s, regions %s and %s, tag eksnode-proof=%s.\n\nSteps:\n", p.state.Vars["account"], p.state.Vars["region"], o.other, p.state.Vars["run"])
+	fmt.Fprintf(out, "Account %s, regions %s and %s, IP family %s, tag eksnode-proof=%s.\n\nSteps:\n", p.state.Vars["account"],
+		p.state.Vars["region"], o.other, o.family, p.state.Vars["run"])
 	for _, s := range all {
 		fmt.Fprintf(out, "  %-10s %2d min  %s\n", s.Name, s.Minutes, s.Does)
 	}
@@ -123,6 +125,9 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	if o.region == "" {
 		return nil, errors.New("the region is missing: run make aws REGION=eu-west-1")
 	}
+	if o.family != "ipv4" && o.family != "ipv6" {
+		return nil, fmt.Errorf("the IP family %q is neither ipv4 nor ipv6", o.family)
+	}
 	folder, err := filepath.Abs(o.folder)
 	if err != nil {
 		return nil, err
@@ -142,7 +147,7 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	p.state = state{Begun: time.Now().UTC(), Vars: map[string]string{
 		"region": o.region, "other": o.other, "cluster": o.cluster, "run": o.run, "disk": o.disk, "base": o.base, "kubernetes": o.kubernetes,
 		"skip": o.skip, "settle": o.settle, "console": o.console, "dir": folder, "account": "unknown", "mine": o.run,
-		"eksnode": eksnode, "share": o.share, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
+		"eksnode": eksnode, "share": o.share, "family": o.family, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
 	}}
 	found, err := p.shell(ctx, `aws sts get-caller-identity --query Account --output text
 aws ec2 describe-regions --region-names "$region" "$other" --query 'Regions[].RegionName' --output text`, nil)
@@ -181,7 +186,7 @@ func (p *proof) prove(ctx context.Context, all []step) error {
 	p.calls = nil
 	fmt.Fprintln(p.out, "teardown")
 	r := report{
-		Schema: "eksnode.proof/v1", Eksnode: version.String(), Region: p.state.Vars["region"], Begun: p.state.Begun, Result: ok, Steps: append([]row{}, p.state.Rows...),
+		Schema: "eksnode.proof/v1", Eksnode: version.String(), Region: p.state.Vars["region"], Family: p.state.Vars["family"], Begun: p.state.Begun, Result: ok, Steps: append([]row{}, p.state.Rows...),
 		Left: append([]string{}, p.teardown(context.WithoutCancel(ctx), func(kind) bool { return true })...),
 	}
 	r.Seconds, r.Dollars = time.Since(r.Begun).Seconds(), p.spent(time.Now())

@@ -113,7 +113,7 @@ func TestByHand(t *testing.T) {
 func TestWrongDoublesAreNamed(t *testing.T) {
 	s := shapes{}
 	s.add("network", "ec2:CreateVpc", map[string]any{"Vpc": map[string]any{"VpcId": "vpc-1", "New": []any{map[string]any{"A": 1}}}})
-	all, err := s.differences("network")
+	all, err := s.differences("network", "ipv4")
 	require.NoError(t, err)
 	assert.Contains(t, all, "ec2:CreateVpc.Vpc.New[].A: only in AWS")
 	assert.Contains(t, all, "ec2:CreateVpc.Vpc.State: only in the double")

@@ -47,6 +47,7 @@ type report struct {
 	Schema  string    `json:"schema" jsonschema:"const=eksnode.proof/v1"`
 	Eksnode string    `json:"eksnode"`
 	Region  string    `json:"region"`
+	Family  string    `json:"ip_family" jsonschema:"enum=ipv4,enum=ipv6"`
 	Begun   time.Time `json:"begun"`
 	Seconds float64   `json:"seconds"`
 	Dollars float64   `json:"estimated_dollars"`
@@ -66,8 +67,8 @@ func schema() string {
 // markdown returns the report for people.
 func (r report) markdown() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "# Proof on AWS: %s\n\neksnode %s, %s, %s, %.0f seconds, about USD %.2f\n\n| step | result | seconds | calls | what | evidence |\n|---|---|---|---|---|---|\n",
-		r.Result, r.Eksnode, r.Region, r.Begun.Format(time.RFC3339), r.Seconds, r.Dollars)
+	fmt.Fprintf(&out, "# Proof on AWS: %s\n\neksnode %s, %s, %s, %s, %.0f seconds, about USD %.2f\n\n| step | result | seconds | calls | what | evidence |\n|---|---|---|---|---|---|\n",
+		r.Result, r.Eksnode, r.Region, r.Family, r.Begun.Format(time.RFC3339), r.Seconds, r.Dollars)
 	for _, s := range r.Steps {
 		fmt.Fprintf(&out, "| %s | %s | %.0f | %d | %s | %s |\n", s.Step, s.Result, s.Seconds, len(s.Calls), s.Does,
 			strings.NewReplacer("\n", " ", "|", "/").Replace(s.Evidence))

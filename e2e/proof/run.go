@@ -72,7 +72,7 @@ func (p *proof) load() error {
 	if err := json.Unmarshal(text, &former); err != nil {
 		return fmt.Errorf("reading the interrupted run: %w", err)
 	}
-	for _, name := range []string{"account", "region", "other"} {
+	for _, name := range []string{"account", "region", "other", "family"} {
 		if former.Vars[name] != now[name] {
 			return fmt.Errorf("the interrupted run of %s has the %s %s, not %s: run `make aws-clean` there first", p.folder, name, former.Vars[name], now[name])
 		}
@@ -184,7 +184,7 @@ func (p *proof) called(action, request string, answer any) {
 
 // chosen returns the steps with names, and those that they need. Without names, it
 // returns all. A cluster that exists replaces the steps that make one. Steps whose variable
-// is empty are left out.
+// is empty are left out. For a cluster of IPv6, steps say what they do for it.
 func chosen(names []string, vars map[string]string) ([]step, error) {
 	wanted := map[string]bool{}
 	var want func(name string) error
@@ -209,7 +209,14 @@ func chosen(names []string, vars map[string]string) ([]step, error) {
 			return nil, err
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(steps), func(s step) bool {
+	list := slices.Clone(steps)
+	for i := range list {
+		if s := &list[i]; s.IPv6 != "" && vars["family"] == "ipv6" {
+			s.Does += "; " + s.IPv6
+			s.Actions = slices.Concat(s.Actions, s.IPv6Actions)
+		}
+	}
+	return slices.DeleteFunc(list, func(s step) bool {
 		made := s.Name == "network" || s.Name == "cluster"
 		return len(names) > 0 && !wanted[s.Name] || vars["cluster"] != "" && made || s.Asks != "" && vars[s.Asks] == ""
 	}), nil
@@ -278,7 +285,7 @@ func (p *proof) run(ctx context.Context, all []step) error {
 			at.Error, at.ByHand = err.Error(), byHand(before, s.Script)
 			return errors.Join(fmt.Errorf("the step %s: %w", s.Name, err), p.save())
 		}
-		if at.Differences, err = p.shapes.differences(s.Name); err != nil {
+		if at.Differences, err = p.shapes.differences(s.Name, p.state.Vars["family"]); err != nil {
 			return err
 		}
 		at.Result, at.Evidence = ok, strings.TrimSpace(p.state.Vars["evidence"])

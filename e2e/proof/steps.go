@@ -14,8 +14,11 @@ type step struct {
 	// their own names and of `eksnode … --policy`.
 	Actions []string
 	// Asks is a variable of make that the step needs: without a value, the step is left out.
-	Asks   string
-	Script string
+	Asks string
+	// IPv6 is what the step does for IPV6=1, and IPv6Actions are further permissions for that.
+	IPv6        string
+	IPv6Actions []string
+	Script      string
 }
 
 // prelude is the beginning of every script. Every resource gets the tag eksnode-proof.
@@ -93,6 +96,7 @@ pod() {
   kube wait --for=condition=Ready "pod/$name-$1" --timeout=5m
   test "$(kube logs "$name-$1")" = started
   test "$(kube exec "$name-$1" -- echo executed)" = executed
+  if [ "$family" = ipv6 ]; then kube get pod "$name-$1" -o 'jsonpath={.status.podIP}' | grep :; fi
   kube delete pod "$name-$1" --wait=false
 }
 `
@@ -101,40 +105,66 @@ pod() {
 // network and cluster.
 var steps = []step{
 	{
-		Name: "network", Does: "a VPC with two public subnets", Minutes: 1,
+		Name: "network", Does: "a VPC with two public subnets", IPv6: "IPv6 networks for both", Minutes: 1,
 		Actions: []string{"ec2:CreateTags"},
-		Script: `vpc=$(aws ec2 create-vpc --cidr-block 10.97.0.0/16 --tag-specifications "$(tags vpc)" --query Vpc.VpcId --output text)
+		Script: `if [ "$family" = ipv6 ]; then provided=--amazon-provided-ipv6-cidr-block; else provided=; fi
+vpc=$(aws ec2 create-vpc --cidr-block 10.97.0.0/16 $provided --tag-specifications "$(tags vpc)" --query Vpc.VpcId --output text)
 aws ec2 modify-vpc-attribute --vpc-id "$vpc" --enable-dns-hostnames
 gateway=$(aws ec2 create-internet-gateway --tag-specifications "$(tags internet-gateway)" --query InternetGateway.InternetGatewayId --output text)
 aws ec2 attach-internet-gateway --internet-gateway-id "$gateway" --vpc-id "$vpc"
 table=$(aws ec2 describe-route-tables --filters "Name=vpc-id,Values=$vpc" --query 'RouteTables[0].RouteTableId' --output text)
 aws ec2 create-route --route-table-id "$table" --destination-cidr-block 0.0.0.0/0 --gateway-id "$gateway"
 zones=$(aws ec2 describe-availability-zones --filters Name=zone-type,Values=availability-zone --query 'AvailabilityZones[:2].ZoneName' --output text)
+block=
+if [ "$provided" ]; then
+  aws ec2 create-route --route-table-id "$table" --destination-ipv6-cidr-block ::/0 --gateway-id "$gateway"
+  until [ "$block" ]; do
+    sleep "$pause"
+    block=$(aws ec2 describe-vpcs --vpc-ids "$vpc" --output text \
+      --query "Vpcs[].Ipv6CidrBlockAssociationSet[] | [?Ipv6CidrBlockState.State=='associated'].Ipv6CidrBlock")
+  done
+  case $block in *:*:*:*::/56) block=${block%00::/56} ;; *) block=${block%:/56} ;; esac
+fi
 subnets=
 for zone in $zones; do
-  subnet=$(aws ec2 create-subnet --vpc-id "$vpc" --availability-zone "$zone" --cidr-block "10.97.$(echo "$subnets" | wc -w).0/24" --tag-specifications "$(tags subnet)" --query Subnet.SubnetId --output text)
+  n=$(echo "$subnets" | wc -w)
+  if [ "$block" ]; then provided="--ipv6-cidr-block ${block}0$n::/64"; fi
+  subnet=$(aws ec2 create-subnet --vpc-id "$vpc" --availability-zone "$zone" --cidr-block "10.97.$n.0/24" $provided \
+    --tag-specifications "$(tags subnet)" --query Subnet.SubnetId --output text)
   aws ec2 modify-subnet-attribute --subnet-id "$subnet" --map-public-ip-on-launch
+  if [ "$block" ]; then aws ec2 modify-subnet-attribute --subnet-id "$subnet" --assign-ipv6-address-on-creation; fi
   subnets="$subnets $subnet"
 done
 `,
 	},
 	{
-		Name: "cluster", Does: "an EKS control plane with its role", Needs: []string{"network"}, Minutes: 12, Hourly: 0.10,
+		Name: "cluster", Does: "an EKS control plane with its role", IPv6: "of the IP family ipv6",
+		Needs: []string{"network"}, Minutes: 12, Hourly: 0.10,
 		Actions: []string{"eks:TagResource", "iam:CreateServiceLinkedRole", "iam:PassRole", "iam:TagRole"},
 		Script: `trust='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}'
 aws iam create-role --role-name "$name-cluster" --path /eksnode-proof/ --assume-role-policy-document "$trust" --tags "Key=eksnode-proof,Value=$run"
 aws iam attach-role-policy --role-name "$name-cluster" --policy-arn arn:aws:iam::aws:policy/AmazonEKSClusterPolicy
 aws iam wait role-exists --role-name "$name-cluster"
 sleep "$settle"
-aws eks create-cluster --name "$name" --role-arn "arn:aws:iam::$account:role/eksnode-proof/$name-cluster" --kubernetes-version "${kubernetes%.*}" --access-config authenticationMode=API --resources-vpc-config "subnetIds=$(echo $subnets | tr ' ' ,)" --tags "eksnode-proof=$run"
+aws eks create-cluster --name "$name" --role-arn "arn:aws:iam::$account:role/eksnode-proof/$name-cluster" --kubernetes-version "${kubernetes%.*}" --access-config authenticationMode=API --kubernetes-network-config "ipFamily=$family" --resources-vpc-config "subnetIds=$(echo $subnets | tr ' ' ,)" --tags "eksnode-proof=$run"
 aws eks wait cluster-active --name "$name"
 cluster=$name
 `,
 	},
 	{
-		Name: "role", Does: "the nodes' role, its policies and its access entry, by eksnode manifests", Needs: []string{"cluster"}, Minutes: 1,
+		Name: "role", Does: "the nodes' role, its policies and its access entry, by eksnode manifests",
+		IPv6:  "with a policy of this run for the VPC CNI, as AWS has none for IPv6",
+		Needs: []string{"cluster"}, Minutes: 1, IPv6Actions: []string{"iam:CreatePolicy"},
 		Script: `for manifest in role policies access-entry; do
   eksnode manifests --cluster "$cluster" --role "$role" --cni-permissions node --only "$manifest" > "$dir/$manifest.sh"
+  # The account's own policy of that name stays as it is. A new one is found by path and name.
+  if grep -q '^aws iam create-policy-version ' "$dir/$manifest.sh"; then
+    echo "the account's AmazonEKS_CNI_IPv6_Policy lacks permissions: see $dir/$manifest.sh" >&2
+    exit 1
+  elif grep -q '^aws iam create-policy ' "$dir/$manifest.sh"; then
+    sed -i "s|policy/AmazonEKS_CNI_IPv6_Policy|policy/eksnode-proof/$name|
+s|--policy-name AmazonEKS_CNI_IPv6_Policy|--policy-name $name --path /eksnode-proof/|" "$dir/$manifest.sh"
+  fi
   sh "$dir/$manifest.sh"
 done
 sleep "$settle"
