@@ -58,7 +58,7 @@ var remedies = map[string]string{
 func (w *World) listAccessEntries(_ string, in struct {
 	Name string `json:"name"`
 }) (object, error) {
-	return object{"accessEntries": slices.Sorted(maps.Keys(w.Entries))}, w.entriesCount(in.Name)
+	return object{"accessEntries": append([]string{}, slices.Sorted(maps.Keys(w.Entries))...)}, w.entriesCount(in.Name)
 }
 
 // spotRole makes the role of EC2 Spot. moto gives it another name.

@@ -16,8 +16,11 @@ type kind struct {
 var kinds = []kind{
 	{
 		Name: "node group", Brief: true,
-		List: `for cluster in $(aws eks list-clusters --query 'clusters[]' --output text); do
-  for group in $(aws eks list-nodegroups --cluster-name "$cluster" --query "nodegroups[?starts_with(@,'eksnode-proof-$mine')]" --output text); do echo "$cluster/$group"; done
+		List: `clusters=$(aws eks list-clusters --query 'clusters[]' --output text)
+for cluster in $clusters; do
+  groups=$(aws eks list-nodegroups --cluster-name "$cluster" --output text \
+    --query "nodegroups[?starts_with(@,'eksnode-proof-$mine')]")
+  for group in $groups; do echo "$cluster/$group"; done
 done`,
 		Delete: `aws eks delete-nodegroup --cluster-name "${id%%/*}" --nodegroup-name "${id##*/}"
 aws eks wait nodegroup-deleted --cluster-name "${id%%/*}" --nodegroup-name "${id##*/}"`,
@@ -56,9 +59,13 @@ aws ec2 replace-image-criteria-in-allowed-images-settings --image-criteria '[]'`
 	},
 	{
 		Name: "access entry",
-		List: `for cluster in $(aws eks list-clusters --query 'clusters[]' --output text); do
-  test "$(aws eks describe-cluster --name "$cluster" --query cluster.accessConfig.authenticationMode --output text)" != CONFIG_MAP || continue
-  for entry in $(aws eks list-access-entries --cluster-name "$cluster" --query "accessEntries[?contains(@,':role/eksnode-proof/eksnode-proof-$mine')]" --output text); do echo "$cluster,$entry"; done
+		List: `clusters=$(aws eks list-clusters --query 'clusters[]' --output text)
+for cluster in $clusters; do
+  mode=$(aws eks describe-cluster --name "$cluster" --query cluster.accessConfig.authenticationMode --output text)
+  if [ "$mode" = CONFIG_MAP ]; then continue; fi
+  entries=$(aws eks list-access-entries --cluster-name "$cluster" --output text \
+    --query "accessEntries[?contains(@,':role/eksnode-proof/eksnode-proof-$mine')]")
+  for entry in $entries; do echo "$cluster,$entry"; done
 done`,
 		Delete: `aws eks delete-access-entry --cluster-name "${id%%,*}" --principal-arn "${id##*,}"`,
 	},

@@ -28,6 +28,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 var kills = flag.Int("kills", 2, "how often TestKilledProofsLeaveNothing kills a run")
@@ -257,6 +258,27 @@ func TestAnInterruptedProof(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, made, w.Count()["ec2:CreateVpc"], "the network is not made again")
 	assert.Equal(t, before, all(w))
+}
+
+// theirs makes a cluster that the run did not make.
+func theirs(w *aws.World) string {
+	const name = "theirs"
+	w.Do("eks:POST /clusters", `{"name":"`+name+`","version":"1.34","roleArn":"arn:aws:iam::`+aws.Account+`:role/cluster","resourcesVpcConfig":{"subnetIds":["subnet-1"]}}`)
+	w.Clusters[name] = map[string]any{"accessConfig": map[string]any{"authenticationMode": "API"}}
+	return name
+}
+
+// Another cluster of the account is not touched.
+func TestAnotherClusterOfTheAccount(t *testing.T) {
+	w := double(t)
+	other := theirs(w)
+	o := testOptions(t)
+	o.only = "role"
+	_, _, err := o.proven(t.Context(), t)
+	require.NoError(t, err)
+	entry := testkit.Content(t, filepath.Join(o.folder, "access-entry.sh"))
+	assert.Contains(t, entry, "--cluster-name eksnode-proof-test ")
+	assert.NotContains(t, entry, other)
 }
 
 // What a person repeats by hand runs with the real AWS CLI, and lists what the run lists.

@@ -81,8 +81,9 @@ func (p *proof) load() error {
 	return nil
 }
 
-// shell runs a script after the prelude, and keeps its variables. The AWS CLI's commands
-// run in this process with the SDK: they end when this process is killed.
+// shell runs a script after the prelude. It keeps the variables of a script that gets no
+// further ones, as those of steps. The AWS CLI's commands run in this process with the SDK:
+// they end when this process is killed.
 func (p *proof) shell(ctx context.Context, script string, more map[string]string) (string, error) {
 	vars := maps.Clone(p.state.Vars)
 	maps.Copy(vars, more)
@@ -114,16 +115,16 @@ func (p *proof) shell(ctx context.Context, script string, more map[string]string
 		return "", err
 	}
 	for name, v := range runner.Vars {
-		if _, outer := os.LookupEnv(name); v.Kind == expand.String && more[name] == "" && !outer && name == strings.ToLower(name) {
+		if _, outer := os.LookupEnv(name); v.Kind == expand.String && more == nil && !outer && name == strings.ToLower(name) {
 			p.state.Vars[name] = v.String() // never a secret of the environment
 		}
 	}
 	return out.String(), nil
 }
 
-// last returns the end of an output that explains a failure.
+// last returns the end of an output that explains a failure, such as all checks of preflight.
 func last(text string) string {
-	return text[max(0, len(text)-2000):]
+	return text[max(0, len(text)-8000):]
 }
 
 // execute runs a command of a script. A program ends with this process, so that nothing is
