@@ -87,7 +87,7 @@ You need Linux, root, Go, make, git, kubectl 1.31 or newer and AWS credentials i
 | ONLY | steps, such as import,launch, with those that they need |
 | IMAGE | base of the build, such as arch or amazonlinux2023; debian-13 unless set |
 | DISK | a node disk, in place of a build. One for arm64 starts Graviton instances |
-| IPV6=1 | the cluster is of IPv6, a new one or that of CLUSTER. The cost is the same |
+| IPV6=1 | an IPv6 cluster: a new one, or CLUSTER is one. The cost is the same |
 | SHARE | an account to share an AMI with, which adds the step share |
 | UNCHECKED=1 | the run does not ask IAM whether you have all permissions |
 | YES=1 | no question |

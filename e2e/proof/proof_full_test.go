@@ -3,7 +3,7 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -11,52 +11,81 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
 )
 
 // The same with fifty moments.
 func TestFiftyKilledProofsLeaveNothing(t *testing.T) { killed(t, 50) }
 
+// makers are the steps that make a kind of resource.
+var makers = map[string]string{
+	"node group": "nodegroup", "instance": "launch", "Allowed AMIs setting": "approve", "launch template": "launch", "AMI": "import",
+	"snapshot": "import", "parameter": "publish", "access entry": "role", "cluster": "cluster", "instance profile": "role",
+	"role": "role", "subnet": "network", "internet gateway": "network", "VPC": "network",
+}
+
+// spared are actions without which a run works: eksnode manifests then takes it that the role
+// has no instance profile, and with UNCHECKED=1 nothing is simulated.
+var spared = []string{"iam:ListInstanceProfilesForRole", "iam:SimulatePrincipalPolicy"}
+
 // Each action of the policy is removed once, with UNCHECKED=1. The run fails and names the
-// action. It runs the first step that needs the action, or all steps for a deletion.
+// action. It runs the first step that needs the action, or the step that makes what the
+// teardown needs the action for. Where that step works without, another one fails: the import
+// with a parent, preflight, publish, or the teardown with the cluster of another.
 func TestThePolicyIsLeast(t *testing.T) {
 	w := double(t)
+	other := theirs(w)
 	before := all(w)
 	o := testOptions(t)
 	o.unchecked = true
-	actions := func(of []step) []string {
-		text, err := policy(o.eksnode, of)
+	needed := func(of []step) []string {
+		least, err := policy(o.eksnode, of)
 		require.NoError(t, err)
-		var document struct{ Statement []statement }
-		require.NoError(t, json.Unmarshal([]byte(text), &document))
-		return document.Statement[0].Action
+		return actions(t, least)
 	}
-	always := actions(nil)
-	for _, action := range actions(steps) {
-		if unseen.MatchString(action) || action == "iam:SimulatePrincipalPolicy" {
+	first := map[string]string{}
+	for _, k := range kinds { // the last one is made first
+		lines, err := commands(k.List + "\n" + k.Delete)
+		require.NoError(t, err)
+		for _, line := range lines {
+			if line[0] == "aws" {
+				action, err := cli.Action(line[1:])
+				require.NoError(t, err)
+				first[action] = makers[k.Name]
+			}
+		}
+	}
+	always := needed(nil)
+	for _, s := range slices.Backward(steps) {
+		for _, action := range needed([]step{s}) {
+			if !slices.Contains(always, action) {
+				first[action] = s.Name
+			}
+		}
+	}
+	for _, action := range needed(steps) {
+		if unseen.MatchString(action) || slices.Contains(spared, action) {
 			continue
 		}
 		_, operation, _ := strings.Cut(action, ":")
-		i := slices.IndexFunc(steps, func(s step) bool {
-			return !slices.Contains(always, action) && slices.Contains(actions([]step{s}), action)
-		})
-		switch {
-		case i >= 0:
-			o.only = steps[i].Name
-		case strings.HasPrefix(operation, "List") || strings.HasPrefix(operation, "Describe") ||
-			strings.HasPrefix(operation, "Get"):
-			o.only = "network"
-		default:
-			o.only = ""
+		var err error
+		for _, attempt := range []struct{ only, cluster string }{
+			{cmp.Or(first[action], "network"), ""}, {"parent", ""}, {"launch", ""}, {"publish", ""}, {"role", other},
+		} {
+			o.folder, o.only, o.cluster = t.TempDir(), attempt.only, attempt.cluster
+			w.Deny(action)
+			_, _, err = o.proven(t.Context(), t)
+			w.Heal()
+			cleaned := o
+			cleaned.clean = true
+			require.NoError(t, cleaned.main(t.Context(), nil, io.Discard))
+			assert.Equal(t, before, all(w), action)
+			if err != nil && strings.Contains(err.Error(), operation) {
+				break
+			}
 		}
-		o.folder = t.TempDir()
-		w.Deny(action)
-		_, _, err := o.proven(t.Context(), t)
-		assert.ErrorContains(t, err, operation, "without %s, by the step %q", action, o.only)
-		w.Heal()
-		cleaned := o
-		cleaned.clean = true
-		require.NoError(t, cleaned.main(t.Context(), nil, io.Discard))
-		assert.Equal(t, before, all(w), action)
-		t.Logf("%s: %s", action, o.only)
+		assert.ErrorContains(t, err, operation, "without %s", action)
+		t.Logf("%s: %s %s", action, o.only, o.cluster)
 	}
 }

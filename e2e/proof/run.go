@@ -185,7 +185,7 @@ func (p *proof) called(action, request string, answer any) {
 
 // chosen returns the steps with names, and those that they need. Without names, it
 // returns all. A cluster that exists replaces the steps that make one. Steps whose variable
-// is empty are left out. For a cluster of IPv6, steps say what they do for it.
+// is empty are left out. For an IPv6 cluster, steps say what they do for it.
 func chosen(names []string, vars map[string]string) ([]step, error) {
 	wanted := map[string]bool{}
 	var want func(name string) error

@@ -138,7 +138,7 @@ done
 `,
 	},
 	{
-		Name: "cluster", Does: "an EKS control plane with its role", IPv6: "of the IP family ipv6",
+		Name: "cluster", Does: "an EKS control plane with its role", IPv6: "an IPv6 cluster",
 		Needs: []string{"network"}, Minutes: 12, Hourly: 0.10,
 		Actions: []string{"eks:TagResource", "iam:CreateServiceLinkedRole", "iam:PassRole", "iam:TagRole"},
 		Script: `trust='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks.amazonaws.com"},"Action":"sts:AssumeRole"}]}'
