@@ -46,10 +46,10 @@ func startsBoot(line string) bool {
 
 // isExplanation says whether journalctl --catalog explains with a line the one before.
 func isExplanation(line string) bool {
-	return strings.HasPrefix(line, "░░") || strings.HasPrefix(line, "-- ") && explained().MatchString(line)
+	n := len(line)
+	return strings.HasPrefix(line, "░░") ||
+		strings.HasPrefix(line, "-- ") && n > 4 && line[n-2] != ' ' && line[n-1] != '-'
 }
-
-var explained = once(`^-- .*[^ ][^-]$`)
 
 // keepError keeps a line that looks like an error, unless a similar line is kept
 // already.

@@ -189,7 +189,7 @@ func (r *reading) line(number int, line string, about journalEntry) {
 // matchFact adds a line to the findings of the cause of its fact. The target may be in what
 // precedes the line, if a terminal broke the line.
 func (r *reading) matchFact(l seen, before string) {
-	if l.harmless || l.follows || l.ends || !l.word && level().MatchString(l.line) || r.level() == "DEBUG" {
+	if l.harmless || l.follows || l.ends || !l.word && l.level != "" || r.level() == "DEBUG" {
 		return
 	}
 	rule := l.cause
