@@ -51,7 +51,8 @@ var setupRoutes = map[string]string{
 // IPv6 the rule of its network ACL
 // (https://docs.aws.amazon.com/vpc/latest/userguide/default-network-acl.html).
 func (w *World) createVPC(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
-	answer, err := w.forwarded([]string{"CidrBlock", "AmazonProvidedIpv6CidrBlock", "TagSpecification"})(ctx, protocol, call)
+	known := []string{"CidrBlock", "AmazonProvidedIpv6CidrBlock", "TagSpecification"}
+	answer, err := w.forwarded(known)(ctx, protocol, call)
 	raw, written := answer.(*endpoint.Raw)
 	if err != nil || !written || raw.Status != http.StatusOK {
 		return answer, err
@@ -62,7 +63,8 @@ func (w *World) createVPC(ctx context.Context, protocol endpoint.Protocol, call 
 		return nil, err
 	}
 	vpc := first(raw.Body, "vpcId")
-	if _, err = w.try(call.Region, "ec2:AssociateDhcpOptions", "VpcId", vpc, "DhcpOptionsId", first(made, "dhcpOptionsId")); err != nil {
+	options := first(made, "dhcpOptionsId")
+	if _, err = w.try(call.Region, "ec2:AssociateDhcpOptions", "VpcId", vpc, "DhcpOptionsId", options); err != nil {
 		return nil, err
 	}
 	if !bytes.Contains(raw.Body, []byte("<ipv6CidrBlock>")) {
@@ -71,7 +73,8 @@ func (w *World) createVPC(ctx context.Context, protocol endpoint.Protocol, call 
 	list, err := w.try(call.Region, "ec2:DescribeNetworkAcls", "Filter.1.Name", "vpc-id", "Filter.1.Value.1", vpc)
 	for _, egress := range []string{"true", "false"} {
 		if err == nil {
-			_, err = w.try(call.Region, "ec2:CreateNetworkAclEntry", "NetworkAclId", first(list, "networkAclId"), "RuleNumber", "101",
+			_, err = w.try(call.Region, "ec2:CreateNetworkAclEntry",
+				"NetworkAclId", first(list, "networkAclId"), "RuleNumber", "101",
 				"Protocol", "-1", "RuleAction", "allow", "Egress", egress, "Ipv6CidrBlock", "::/0")
 		}
 	}
@@ -124,8 +127,9 @@ func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct
 		}
 	}
 	w.Clusters[in.Name] = object{
-		"accessConfig": in.Access, "certificateAuthority": object{"data": cmp.Or(w.Authority, CA)}, "kubernetesNetworkConfig": network,
-		"resourcesVpcConfig": object{"vpcId": vpc, "clusterSecurityGroupId": group, "endpointPublicAccess": true},
+		"accessConfig": in.Access, "certificateAuthority": object{"data": cmp.Or(w.Authority, CA)},
+		"kubernetesNetworkConfig": network,
+		"resourcesVpcConfig":      object{"vpcId": vpc, "clusterSecurityGroupId": group, "endpointPublicAccess": true},
 	}
 	if w.APIServer != "" {
 		w.Clusters[in.Name]["endpoint"] = w.APIServer

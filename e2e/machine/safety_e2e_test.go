@@ -112,7 +112,10 @@ func TestMachinesThatComeAndGoKeepTheGatewaysAddress(t *testing.T) {
 	l, err := NewLab(t.Context(), LabConfig{Folder: t.TempDir(), Log: t.Output()})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, l.Close()) })
-	for _, step := range []string{"", "ip link add low address 00:00:00:00:00:01 type veth peer name high && ip link set low master br0 up", "ip link delete low"} {
+	for _, step := range []string{
+		"", "ip link add low address 00:00:00:00:00:01 type veth peer name high\nip link set low master br0 up",
+		"ip link delete low",
+	} {
 		out, err := l.Command(t.Context(), "sh", "-c", "set -e\n"+step+"\nip -brief link show br0").CombinedOutput()
 		require.NoError(t, err, "%s: %s", step, out)
 		assert.Contains(t, string(out), " 02:ec:0a:4d:00:01 ", step)

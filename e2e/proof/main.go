@@ -100,7 +100,8 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	minutes, dollars := estimate(all)
-	fmt.Fprintf(out, "Account %s, regions %s and %s, IP family %s, tag eksnode-proof=%s.\n\nSteps:\n", p.state.Vars["account"],
+	fmt.Fprintf(out, "Account %s, regions %s and %s, IP family %s, tag eksnode-proof=%s.\n\nSteps:\n",
+		p.state.Vars["account"],
 		p.state.Vars["region"], o.other, o.family, p.state.Vars["run"])
 	for _, s := range all {
 		fmt.Fprintf(out, "  %-10s %2d min  %s\n", s.Name, s.Minutes, s.Does)
@@ -186,7 +187,8 @@ func (p *proof) prove(ctx context.Context, all []step) error {
 	p.calls = nil
 	fmt.Fprintln(p.out, "teardown")
 	r := report{
-		Schema: "eksnode.proof/v1", Eksnode: version.String(), Region: p.state.Vars["region"], Family: p.state.Vars["family"], Begun: p.state.Begun, Result: ok, Steps: append([]row{}, p.state.Rows...),
+		Schema: "eksnode.proof/v1", Eksnode: version.String(), Region: p.state.Vars["region"],
+		Family: p.state.Vars["family"], Begun: p.state.Begun, Result: ok, Steps: append([]row{}, p.state.Rows...),
 		Left: append([]string{}, p.teardown(context.WithoutCancel(ctx), func(kind) bool { return true })...),
 	}
 	r.Seconds, r.Dollars = time.Since(r.Begun).Seconds(), p.spent(time.Now())

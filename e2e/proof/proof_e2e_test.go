@@ -96,7 +96,8 @@ printf '\353\143\220 GRUB ' | dd of=disk.raw conv=notrunc status=none`, folder)
 func testOptions(t *testing.T) options {
 	t.Helper()
 	return options{
-		region: aws.Region, other: "us-east-1", run: testRun, disk: tools + "/disk.raw", eksnode: tools + "/eksnode", folder: t.TempDir(), yes: true, family: "ipv4",
+		region: aws.Region, other: "us-east-1", run: testRun, disk: tools + "/disk.raw", eksnode: tools + "/eksnode", folder: t.TempDir(),
+		yes: true, family: "ipv4",
 		share: "210987654321", skip: "not-a-node,can-join,changed-files,assets,units", settle: "0", console: "0", pause: 10 * time.Millisecond, kubernetes: "1.34.4", base: "debian-13",
 	}
 }
@@ -107,7 +108,8 @@ func all(w *aws.World) []string {
 	for _, one := range []struct{ action, parameter, pattern string }{
 		{"ec2:DescribeVpcs", "", `<vpcId>(.*?)<`}, {"ec2:DescribeSubnets", "", `<subnetId>(.*?)<`}, {"ec2:DescribeInternetGateways", "", `<internetGatewayId>(.*?)<`},
 		{"ec2:DescribeLaunchTemplates", "", `<launchTemplateId>(.*?)<`}, {"iam:ListRoles", "", `<RoleName>(.*?)<`},
-		{"iam:ListInstanceProfiles", "", `<InstanceProfileName>(.*?)<`}, {"iam:ListPolicies", "", `<Arn>(.*?:policy/eksnode.*?)<`}, {"eks:GET /clusters", "", `"clusters": *\[(.*?)\]`},
+		{"iam:ListInstanceProfiles", "", `<InstanceProfileName>(.*?)<`}, {"iam:ListPolicies", "", `<Arn>(.*?:policy/eksnode.*?)<`},
+		{"eks:GET /clusters", "", `"clusters": *\[(.*?)\]`},
 		{"ssm:DescribeParameters", "{}", `"Name": *"(/eksnode.*?)"`},
 	} {
 		var parameters []string
@@ -261,7 +263,8 @@ func TestAnInterruptedProof(t *testing.T) {
 // theirs makes a cluster that the run did not make.
 func theirs(w *aws.World) string {
 	const name = "theirs"
-	w.Do("eks:POST /clusters", `{"name":"`+name+`","version":"1.34","roleArn":"arn:aws:iam::`+aws.Account+`:role/cluster","resourcesVpcConfig":{"subnetIds":["subnet-1"]}}`)
+	w.Do("eks:POST /clusters", `{"name":"`+name+`","version":"1.34","roleArn":"arn:aws:iam::`+aws.Account+
+		`:role/cluster","resourcesVpcConfig":{"subnetIds":["subnet-1"]}}`)
 	w.Clusters[name] = map[string]any{"accessConfig": map[string]any{"authenticationMode": "API"}}
 	return name
 }

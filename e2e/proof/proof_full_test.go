@@ -20,7 +20,8 @@ func TestFiftyKilledProofsLeaveNothing(t *testing.T) { killed(t, 50) }
 
 // makers are the steps that make a kind of resource.
 var makers = map[string]string{
-	"node group": "nodegroup", "instance": "launch", "Allowed AMIs setting": "approve", "launch template": "launch", "AMI": "import",
+	"node group": "nodegroup", "instance": "launch", "Allowed AMIs setting": "approve",
+	"launch template": "launch", "AMI": "import",
 	"snapshot": "import", "parameter": "publish", "access entry": "role", "cluster": "cluster", "instance profile": "role",
 	"role": "role", "subnet": "network", "internet gateway": "network", "VPC": "network",
 }

@@ -66,7 +66,8 @@ func (s shapes) differences(step, family string) (all []string, err error) {
 	other := map[string]string{"ipv4": "Ipv6", "ipv6": "Ipv4"}[family]
 	for _, action := range slices.Sorted(maps.Keys(s[step])) {
 		only("AWS", s[step][action], of[step][action], action)
-		expected := slices.DeleteFunc(slices.Clone(of[step][action]), func(n string) bool { return strings.Contains(n, other) })
+		expected := slices.DeleteFunc(slices.Clone(of[step][action]),
+			func(n string) bool { return strings.Contains(n, other) })
 		only("the double", expected, s[step][action], action)
 	}
 	return all, nil

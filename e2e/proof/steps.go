@@ -108,7 +108,8 @@ var steps = []step{
 		Name: "network", Does: "a VPC with two public subnets", IPv6: "IPv6 networks for both", Minutes: 1,
 		Actions: []string{"ec2:CreateTags"},
 		Script: `if [ "$family" = ipv6 ]; then provided=--amazon-provided-ipv6-cidr-block; else provided=; fi
-vpc=$(aws ec2 create-vpc --cidr-block 10.97.0.0/16 $provided --tag-specifications "$(tags vpc)" --query Vpc.VpcId --output text)
+vpc=$(aws ec2 create-vpc --cidr-block 10.97.0.0/16 $provided --tag-specifications "$(tags vpc)" \
+  --query Vpc.VpcId --output text)
 aws ec2 modify-vpc-attribute --vpc-id "$vpc" --enable-dns-hostnames
 gateway=$(aws ec2 create-internet-gateway --tag-specifications "$(tags internet-gateway)" --query InternetGateway.InternetGatewayId --output text)
 aws ec2 attach-internet-gateway --internet-gateway-id "$gateway" --vpc-id "$vpc"
@@ -146,7 +147,10 @@ aws iam create-role --role-name "$name-cluster" --path /eksnode-proof/ --assume-
 aws iam attach-role-policy --role-name "$name-cluster" --policy-arn arn:aws:iam::aws:policy/AmazonEKSClusterPolicy
 aws iam wait role-exists --role-name "$name-cluster"
 sleep "$settle"
-aws eks create-cluster --name "$name" --role-arn "arn:aws:iam::$account:role/eksnode-proof/$name-cluster" --kubernetes-version "${kubernetes%.*}" --access-config authenticationMode=API --kubernetes-network-config "ipFamily=$family" --resources-vpc-config "subnetIds=$(echo $subnets | tr ' ' ,)" --tags "eksnode-proof=$run"
+aws eks create-cluster --name "$name" --role-arn "arn:aws:iam::$account:role/eksnode-proof/$name-cluster" \
+  --kubernetes-version "${kubernetes%.*}" --access-config authenticationMode=API \
+  --kubernetes-network-config "ipFamily=$family" \
+  --resources-vpc-config "subnetIds=$(echo $subnets | tr ' ' ,)" --tags "eksnode-proof=$run"
 aws eks wait cluster-active --name "$name"
 cluster=$name
 `,

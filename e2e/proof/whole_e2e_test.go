@@ -90,7 +90,8 @@ func TestTheWholeProof(t *testing.T) {
 	require.Len(t, r.Steps, len(steps))
 	for _, s := range r.Steps {
 		assert.Regexp(t, map[string]string{
-			"launch": `^seconds since RunInstances: running \d+, registered \d+, Ready \d+$`, "unscrubbed": `Unauthorized`, "approve": `^audit-mode$`,
+			"launch": `^seconds since RunInstances: running \d+, registered \d+, Ready \d+$`, "unscrubbed": `Unauthorized`,
+			"approve":   `^audit-mode$`,
 			"bootstrap": `Ready \d+$`, "karpenter": `^a pod runs on aws:///eu-west-1a/i-\w+$`, "share": `^210987654321$`,
 		}[s.Step], s.Evidence, s.Step)
 	}
@@ -119,7 +120,10 @@ func TestAnIPv6Cluster(t *testing.T) {
 	assert.Contains(t, least, `"iam:CreatePolicy"`)
 	assert.Equal(t, "ipv6", r.Family)
 	assert.Equal(t, 1, w.Count()["iam:CreatePolicy"])
-	for contract, said := range map[string]string{"nodeconfig": "cidr: fd30:1234:5678::/108", "bootstrap": "--ip-family 'ipv6' \\\n  --service-ipv6-cidr 'fd30:1234:5678::/108'"} {
+	for contract, said := range map[string]string{
+		"nodeconfig": "cidr: fd30:1234:5678::/108",
+		"bootstrap":  "--ip-family 'ipv6' \\\n  --service-ipv6-cidr 'fd30:1234:5678::/108'",
+	} {
 		var template struct{ UserData []byte }
 		require.NoError(t, json.Unmarshal([]byte(testkit.Content(t, filepath.Join(o.folder, contract+".json"))), &template))
 		assert.Contains(t, string(template.UserData), said)

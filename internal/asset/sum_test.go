@@ -111,18 +111,20 @@ func TestLockRefusesWhatIsNotTheAsset(t *testing.T) {
 		content []byte
 		err     string // empty for an asset
 	}{
-		"a program":                    {"kubelet", program("amd64"), ""},
-		"a page":                       {"kubelet", []byte("<html>moved, see the other server</html>"), "the file is not an ELF program"},
-		"nothing":                      {"kubelet", nil, "the file is not an ELF program"},
-		"a program of others":          {"kubelet", program("arm64"), "the program is for EM_AARCH64, not for amd64"},
-		"32 bits":                      {"kubelet", small, "the program is for EM_X86_64, not for amd64"},
-		"an archive":                   {"cni-plugins", oneMember("./bridge", 0o755, program("amd64")), ""},
-		"an archive of others":         {"cni-plugins", oneMember("./bridge", 0o755, program("arm64")), `the archive's member "./bridge": the program is for EM_AARCH64, not for amd64`},
+		"a program":           {"kubelet", program("amd64"), ""},
+		"a page":              {"kubelet", []byte("<html>moved, see the other server</html>"), "the file is not an ELF program"},
+		"nothing":             {"kubelet", nil, "the file is not an ELF program"},
+		"a program of others": {"kubelet", program("arm64"), "the program is for EM_AARCH64, not for amd64"},
+		"32 bits":             {"kubelet", small, "the program is for EM_X86_64, not for amd64"},
+		"an archive":          {"cni-plugins", oneMember("./bridge", 0o755, program("amd64")), ""},
+		"an archive of others": {"cni-plugins", oneMember("./bridge", 0o755, program("arm64")),
+			`the archive's member "./bridge": the program is for EM_AARCH64, not for amd64`},
 		"an archive without a program": {"cni-plugins", oneMember("bridge", 0o755, []byte("#!/bin/sh")), "the archive has no program"},
-		"an archive that leads out":    {"cni-plugins", oneMember("../bridge", 0o755, program("amd64")), `the archive's member "../bridge" would lie outside /opt/cni/bin`},
-		"a link that leads out":        {"cni-plugins", tgz(t, &tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}), `the archive's link "a" points to "/etc", outside /opt/cni/bin`},
-		"no archive":                   {"cni-plugins", program("amd64"), "the archive is not gzip: gzip: invalid header"},
-		"a bomb":                       {"cni-plugins", oneMember("zeros", 0o644, make([]byte, freeInflated+(2<<20))), errInflated.Error()},
+		"an archive that leads out": {"cni-plugins", oneMember("../bridge", 0o755, program("amd64")),
+			`the archive's member "../bridge" would lie outside /opt/cni/bin`},
+		"a link that leads out": {"cni-plugins", tgz(t, &tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}), `the archive's link "a" points to "/etc", outside /opt/cni/bin`},
+		"no archive":            {"cni-plugins", program("amd64"), "the archive is not gzip: gzip: invalid header"},
+		"a bomb":                {"cni-plugins", oneMember("zeros", 0o644, make([]byte, freeInflated+(2<<20))), errInflated.Error()},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -83,7 +83,8 @@ func TestJSONSaysUnitAndTime(t *testing.T) {
 
 // Whatever a line is, the fields that are read are those of encoding/json.
 func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
-	const line = `{"MESSAGE":"a \"b\" } {","MESS\u0041GE":["x",{"log":"y"}], "log" : null ,"log":-1.5e3,"_PID":"1","time":"","message":{"a":[{}]},"ident":"\ud83d\ude00é"}`
+	const line = `{"MESSAGE":"a \"b\" } {","MESS\u0041GE":["x",{"log":"y"}], "log" : null ,"log":-1.5e3,` +
+		`"_PID":"1","time":"","message":{"a":[{}]},"ident":"\ud83d\ude00é"}`
 	check := func(line string) {
 		var want map[string]json.RawMessage
 		if json.Unmarshal([]byte(line), &want) != nil || !hasOne(line, wrapperNames) {

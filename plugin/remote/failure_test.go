@@ -48,7 +48,10 @@ func TestFailedAgentsNameTheCause(t *testing.T) {
 			require.EqualError(t, b.session.Run(t.Context(), b.request), want)
 			r := b.kept()
 			assert.Equal(t, plan.Failure, r.Result)
-			whole := map[string]string{"fail": "kubelet: fetch kubelet: checksum mismatch", "exit:3": "the agent exited with status 3 before it had finished: fatal error: oh no"}
+			whole := map[string]string{
+				"fail":   "kubelet: fetch kubelet: checksum mismatch",
+				"exit:3": "the agent exited with status 3 before it had finished: fatal error: oh no",
+			}
 			if text, ok := whole[behaviour]; ok {
 				assert.Equal(t, text, r.Error, "the report must have the whole error")
 			}

@@ -64,7 +64,8 @@ func TestFolderIsCopiedCompletelyAndOnce(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "on/below/file"), []byte("new"), 0o640))
 	require.NoError(t, m.copy(t.Context()))
-	assert.Equal(t, "new", testkit.Content(t, filepath.Join(dir, "on/below/file")), "the array's state is newer than the image's")
+	assert.Equal(t, "new", testkit.Content(t, filepath.Join(dir, "on/below/file")),
+		"the array's state is newer than the image's")
 
 	m, dir = moving(t)
 	ctx, cancel := context.WithCancel(t.Context())
