@@ -284,7 +284,7 @@ var harmless = onceAll(`failed to load cached config`, `nvidia-smi not found`, `
 	`avc: .*(permissive=1|scontext=\S+:container_t:)`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
 	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `, `socket: (permission denied|operation not permitted)`,
 	`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
-		`connection refused|TransientFailure)`)
+		`connection refused|TransientFailure)`, `when writing log for log file`)
 
 // errorsMost is how many lines that look like errors are kept.
 const errorsMost = 10
