@@ -195,7 +195,8 @@ func textOf(raw json.RawMessage) (text string, ok bool) {
 	if len(raw) > 1 && raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) { // most texts
 		return string(raw[1 : len(raw)-1]), true
 	}
-	return text, len(raw) > 0 && json.Unmarshal(raw, &text) == nil
+	ok = len(raw) > 0 && json.Unmarshal(raw, &text) == nil
+	return text, ok
 }
 
 // saidBy reads a text, or what journalctl writes instead: a list of bytes for an
