@@ -33,6 +33,8 @@ func newApt(patience time.Duration) aptManager {
 		// With its own terminal, dpkg would leave apt's process group and
 		// continue after apt stops.
 		"-o", "Dpkg::Use-Pty=0",
+		"-o", aptUncached,
+		"-o", "Acquire::Languages=none", // descriptions, which no installation reads
 	}
 	for _, k := range keep {
 		options = append(options, "-o", "DPkg::Options::="+k)
@@ -63,6 +65,10 @@ func newApt(patience time.Duration) aptManager {
 }
 
 const (
+	// aptUncached keeps apt from writing its index of all packages, some 50 MB on Debian, after
+	// each change of one package. The index of the repositories alone is kept between calls.
+	aptUncached = "Dir::Cache::pkgcache="
+
 	dpkgStatus = "/var/lib/dpkg/status"
 	policyPath = "/usr/sbin/policy-rc.d"
 	// policy stops packages from starting their services during the
@@ -132,7 +138,7 @@ func (m aptManager) Install(ctx context.Context, h *host.Host, names []string) (
 }
 
 func (m aptManager) Hold(ctx context.Context, h *host.Host, names []string) error {
-	return while(holding, m.tool.run(ctx, h, append([]string{"apt-mark", "hold"}, names...)))
+	return while(holding, m.tool.run(ctx, h, append([]string{"apt-mark", "-o", aptUncached, "hold"}, names...)))
 }
 
 // Held reads the selection of each package in dpkg's database.
