@@ -7,10 +7,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
@@ -77,8 +79,25 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 		}
 	}
 	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return w.keep(call.Region, in.Name, made, taken), nil
+	out := w.keep(call.Region, in.Name, made, taken)
+	w.mutex.Unlock()
+	if m == nil {
+		return out, nil
+	}
+	return out, w.addBlocks(id, disk.Size, file)
+}
+
+// addBlocks gives EBS the blocks of a snapshot.
+func (w *World) addBlocks(id string, size int, file string) error {
+	if w.ebs == nil {
+		return nil
+	}
+	content, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return w.ebs.Add(ebsdirect.Snapshot{ID: id, Owner: Account, State: ebsdirect.Completed, Size: int64(size), Sparse: true}, content)
 }
 
 // keep adds an image of the caller's account, and its snapshot.

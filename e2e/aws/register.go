@@ -39,7 +39,7 @@ func (w *World) ServeEBS() *ebsdirect.Double {
 
 // joinEBS makes EBS that of the world's account.
 func (w *World) joinEBS() {
-	w.ebs.AccessKey, w.ebs.Account, w.ebs.Region, w.ebs.Allowed = AccessKey, Account, Region, w.allowed
+	w.ebs.AccessKey, w.ebs.Account, w.ebs.Region, w.ebs.Allowed = AccessKey, Account, w.region(), w.allowed
 	w.ebs.Around = w.aroundEBS
 	w.Behave(w.front.Behaviour)
 }

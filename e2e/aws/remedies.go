@@ -35,6 +35,7 @@ var remedies = map[string]string{
 	"ec2:CreateRoute":                       "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
 	"ec2:CreateVpcEndpoint":                 "VpcId VpcEndpointType ServiceName PrivateDnsEnabled RouteTableId SubnetId SecurityGroupId",
 	"ec2:DescribeTags":                      "Filter",
+	"ec2:DescribeKeyPairs":                  "Filter",
 	"ec2:DescribeTransitGatewayAttachments": "Filter",
 	"ec2:ModifySubnetAttribute":             "SubnetId AssignIpv6AddressOnCreation MapPublicIpOnLaunch",
 	"ec2:ModifyVpcAttribute":                "VpcId EnableDnsSupport EnableDnsHostnames",

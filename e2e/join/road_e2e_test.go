@@ -5,7 +5,6 @@ package join_test
 import (
 	"context"
 	"encoding/base64"
-	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
@@ -70,12 +68,6 @@ openssl pkey -in key.pem -pubout -out key.pub`, folder)
 
 	captured := a.Image("captured")
 	assert.Equal(w.t, image.Watermarks, captured.Watermarks, "EC2 lets the AMI of an instance inherit them")
-	disk, err := os.Open(captured.Disk.Image)
-	require.NoError(w.t, err)
-	defer disk.Close()
-	drive := captured.Devices[0]
-	require.NoError(w.t, a.ebs.Add(ebsdirect.Snapshot{ID: drive.Snapshot, Owner: aws.Account,
-		State: ebsdirect.Completed, Size: int64(drive.Size), Sparse: true}, disk))
 	assert.Contains(w.t, eksnode(1, append([]string{"ami", "verify", captured.ID}, checked...)...),
 		"the AMI was made from the instance "+started.last.InstanceID())
 	assert.Contains(w.t, eksnode(1, "audit", "--ami", captured.ID), "kubelet-pki")

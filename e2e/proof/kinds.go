@@ -31,6 +31,16 @@ aws eks wait nodegroup-deleted --cluster-name "${id%%/*}" --nodegroup-name "${id
 		Delete: `aws ec2 terminate-instances --instance-ids "$id"
 aws ec2 wait instance-terminated --instance-ids "$id"`,
 	},
+	{ // of a packer that was killed
+		Name: "key pair", Brief: true,
+		List:   `aws ec2 describe-key-pairs --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'KeyPairs[].KeyName' --output text`,
+		Delete: `aws ec2 delete-key-pair --key-name "$id"`,
+	},
+	{
+		Name: "security group", Brief: true,
+		List:   `aws ec2 describe-security-groups --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'SecurityGroups[].GroupId' --output text`,
+		Delete: `aws ec2 delete-security-group --group-id "$id"`,
+	},
 	{
 		Name: "Allowed AMIs setting", Brief: true,
 		List: `aws ec2 get-allowed-images-settings --query "ImageCriteria[].ImageWatermarks[?contains(WatermarkKey,':eksnode-proof/$mine')][].WatermarkKey" --output text`,

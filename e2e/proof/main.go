@@ -30,7 +30,7 @@ import (
 
 type options struct {
 	region, other, cluster, account, only, run, disk, base, kubernetes, skip, eksnode, folder, share string
-	settle, console, family                                                                          string
+	settle, console, family, packer, repository                                                      string
 	pause                                                                                            time.Duration
 	yes, clean, policy, unchecked                                                                    bool
 }
@@ -47,8 +47,10 @@ func main() {
 	text(&o.disk, "disk", "", "node disk (default: a build from -base)")
 	text(&o.base, "base", "debian-13", "base of the build, such as arch")
 	text(&o.share, "share", "", "account to share an AMI with (default: none)")
+	text(&o.packer, "packer", "", "path of packer, for AMIs by amazon-ebs (default: none)")
+	text(&o.repository, "repository", ".", "folder of this repository, with its examples")
 	text(&o.kubernetes, "kubernetes", "1.36.3", "Kubernetes version of the build")
-	text(&o.skip, "skip-rules", "none", "rules that audits skip")
+	text(&o.skip, "skip-rules", "", "rules that audits skip (default: none)")
 	text(&o.eksnode, "eksnode", "bin/eksnode", "path of the command eksnode")
 	text(&o.folder, "folder", "build/aws", "folder of the state and the report")
 	text(&o.settle, "settle", "15", "seconds until IAM's changes are visible")
@@ -73,7 +75,8 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 	if o.only != "" {
 		only = strings.Split(o.only, ",")
 	}
-	all, err := chosen(only, map[string]string{"cluster": o.cluster, "share": o.share, "family": o.family})
+	given := map[string]string{"cluster": o.cluster, "share": o.share, "packer": o.packer, "family": o.family}
+	all, err := chosen(only, given)
 	if err != nil {
 		return err
 	}
@@ -81,7 +84,7 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	least, err := policy(eksnode, all)
+	least, err := policy(eksnode, o.repository, all)
 	if err != nil {
 		return err
 	}
@@ -105,6 +108,11 @@ func (o options) main(ctx context.Context, in io.Reader, out io.Writer) error {
 		p.state.Vars["region"], o.other, o.family, p.state.Vars["run"])
 	for _, s := range all {
 		fmt.Fprintf(out, "  %-10s %2d min  %s\n", s.Name, s.Minutes, s.Does)
+	}
+	for _, s := range steps {
+		if only == nil && s.Asks != "" && given[s.Asks] == "" {
+			fmt.Fprintf(out, "  %-10s left out: it needs %s=\n", s.Name, strings.ToUpper(s.Asks))
+		}
 	}
 	fmt.Fprintf(out, "\nLeast IAM policy:\n%s\nEstimate: %d minutes with the teardown, USD %.2f.\n", least, minutes, dollars)
 	if !o.unchecked {
@@ -133,6 +141,14 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	if err != nil {
 		return nil, err
 	}
+	skip := ""
+	if o.skip != "" {
+		skip = "--skip-rules=" + o.skip
+	}
+	repository, err := filepath.Abs(o.repository)
+	if err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -147,8 +163,8 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	p := &proof{shapes: shapes{}, config: c, eksnode: eksnode, folder: folder, pause: o.pause, out: out, log: log}
 	p.state = state{Begun: time.Now().UTC(), Vars: map[string]string{
 		"region": o.region, "other": o.other, "cluster": o.cluster, "run": o.run, "disk": o.disk, "base": o.base, "kubernetes": o.kubernetes,
-		"skip": o.skip, "settle": o.settle, "console": o.console, "dir": folder, "account": "unknown", "mine": o.run,
-		"eksnode": eksnode, "share": o.share, "family": o.family, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
+		"skip": skip, "settle": o.settle, "console": o.console, "dir": folder, "account": "unknown", "mine": o.run,
+		"eksnode": eksnode, "share": o.share, "packer": o.packer, "repository": repository, "family": o.family, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
 	}}
 	found, err := p.shell(ctx, `aws sts get-caller-identity --query Account --output text
 aws ec2 describe-regions --region-names "$region" "$other" --query 'Regions[].RegionName' --output text`, nil)

@@ -88,6 +88,7 @@ You need Linux, root, Go, make, git, kubectl 1.31 or newer and AWS credentials i
 | IMAGE | base of the build, such as arch or amazonlinux2023; debian-13 unless set |
 | DISK | a node disk, in place of a build. One for arm64 starts Graviton instances |
 | IPV6=1 | an IPv6 cluster: a new one, or CLUSTER is one. The cost is the same |
+| PACKER | path of packer, found by itself on the search path. Without one, the step packer is left out |
 | SHARE | an account to share an AMI with, which adds the step share |
 | UNCHECKED=1 | the run does not ask IAM whether you have all permissions |
 | YES=1 | no question |

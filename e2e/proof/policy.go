@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -59,8 +61,9 @@ func commands(script string) (all [][]string, err error) {
 }
 
 // policy returns the least IAM policy of steps and of the teardown. It comes from the
-// scripts themselves, and from the policies that eksnode prints.
-func policy(eksnode string, all []step) (string, error) {
+// scripts themselves, from the policies that eksnode prints, and from those of templates in the
+// repository.
+func policy(eksnode, repository string, all []step) (string, error) {
 	own, of := map[string]bool{}, map[string]bool{}
 	scripts := []string{`aws sts get-caller-identity
 aws ec2 describe-regions`, lacking}
@@ -74,6 +77,17 @@ aws ec2 describe-regions`, lacking}
 		scripts = append(scripts, k.List, k.Delete)
 	}
 	var printed []statement
+	for _, s := range all {
+		if s.Template == "" {
+			continue
+		}
+		statements, err := policyOf(os.ReadFile(filepath.Join(repository, s.Template, "policy.json")))
+		if err != nil {
+			return "", err
+		}
+		// The proof publishes by itself.
+		printed = append(printed, slices.DeleteFunc(statements, func(s statement) bool { return s.Sid == "Publish" })...)
+	}
 	for _, script := range scripts {
 		lines, err := commands(script)
 		if err != nil {
@@ -160,9 +174,17 @@ var unlisted = map[string]bool{
 }
 
 func printedBy(eksnode string, command []string) ([]statement, error) {
-	text, err := exec.Command(eksnode, append(command, "--policy")...).Output()
+	statements, err := policyOf(exec.Command(eksnode, append(command, "--policy")...).Output())
 	if err != nil {
 		return nil, fmt.Errorf("eksnode %s --policy: %w", strings.Join(command, " "), err)
+	}
+	return statements, nil
+}
+
+// policyOf returns the statements of a policy that was read.
+func policyOf(text []byte, err error) ([]statement, error) {
+	if err != nil {
+		return nil, err
 	}
 	var document struct{ Statement []statement }
 	return document.Statement, json.Unmarshal(text, &document)

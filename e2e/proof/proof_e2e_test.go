@@ -77,12 +77,22 @@ func double(t *testing.T) *aws.World {
 }
 
 // tools is the folder of the command eksnode, and of a disk of 64 MiB that passes as a
-// node's.
+// node's, and as what the command's build makes: real builds have tests of their own.
 var tools string
 
 func build(folder string) error {
-	cmd := exec.Command("sh", "-ec", `(cd ../..; go build -o "$0/eksnode" ./cmd/eksnode)
-cd "$0"; mkdir -p root/etc/eks/eksnode; : > root/etc/machine-id
+	cmd := exec.Command("sh", "-ec", `(cd ../..; go build -o "$0/command" ./cmd/eksnode)
+cd "$0"
+cat > eksnode <<'END'
+#!/bin/sh -e
+if [ "$1" = build ]; then
+  while [ "$1" != --image ]; do shift; done
+  exec cp --sparse=always "${0%/*}/disk.raw" "$2"
+fi
+exec "${0%/*}/command" "$@"
+END
+chmod 755 eksnode
+mkdir -p root/etc/eks/eksnode; : > root/etc/machine-id
 printf 'ID=debian\nVERSION_ID="13"\n' > root/etc/os-release
 printf '{"schema": "eksnode.image/v1", "distro": "debian", "arch": "amd64", "kubernetes_version": "1.34.4", "assets": [{"id": "kubelet", "version": "1.34.4"}]}' > root/etc/eks/eksnode/manifest.json
 truncate -s 60M part; mkfs.ext4 -q -O ^has_journal -d root part; truncate -s 64M disk.raw
@@ -97,7 +107,7 @@ func testOptions(t *testing.T) options {
 	t.Helper()
 	return options{
 		region: aws.Region, other: "us-east-1", run: testRun, disk: tools + "/disk.raw", eksnode: tools + "/eksnode", folder: t.TempDir(),
-		yes: true, family: "ipv4",
+		yes: true, family: "ipv4", repository: "../..",
 		share: "210987654321", skip: "not-a-node,can-join,changed-files,assets,units", settle: "0", console: "0", pause: 10 * time.Millisecond, kubernetes: "1.34.4", base: "debian-13",
 	}
 }
@@ -151,7 +161,7 @@ func (o options) proven(ctx context.Context, t *testing.T) (string, report, erro
 func TestEachPermissionIsNamedFirst(t *testing.T) {
 	w := double(t)
 	o := testOptions(t)
-	least, err := policy(o.eksnode, steps)
+	least, err := policy(o.eksnode, o.repository, steps)
 	require.NoError(t, err)
 	w.Deny("ec2:CreateVpc")
 	_, _, err = o.proven(t.Context(), t)
@@ -282,7 +292,8 @@ func TestAnotherClusterOfTheAccount(t *testing.T) {
 	assert.NotContains(t, entry, other)
 }
 
-// What a person repeats by hand runs with the real AWS CLI, and lists what the run lists.
+// What a person repeats by hand runs with the real AWS CLI, and lists what the run lists, also
+// what a killed packer leaves.
 func TestScriptsRunWithTheAWSCLI(t *testing.T) {
 	w := double(t)
 	before := all(w)
@@ -290,10 +301,12 @@ func TestScriptsRunWithTheAWSCLI(t *testing.T) {
 	o.family = "ipv6"
 	p, err := o.open(t.Context(), "", io.Discard)
 	require.NoError(t, err)
-	out, err := w.Shell(byHand(p.state.Vars, steps[0].Script), nil)
+	const killed = `aws ec2 create-key-pair --key-name packer_1 --tag-specifications "$(tags key-pair)"
+aws ec2 create-security-group --group-name packer_1 --description packer --vpc-id "$vpc" --tag-specifications "$(tags security-group)"`
+	out, err := w.Shell(byHand(p.state.Vars, steps[0].Script+killed), nil)
 	require.NoError(t, err, out)
 	for _, k := range kinds {
-		if !slices.Contains([]string{"VPC", "subnet", "instance", "role", "AMI"}, k.Name) {
+		if !slices.Contains([]string{"VPC", "subnet", "key pair", "security group", "instance", "role", "AMI"}, k.Name) {
 			continue
 		}
 		ours, err := p.shell(t.Context(), k.List, nil)

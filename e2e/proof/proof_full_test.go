@@ -21,7 +21,7 @@ func TestFiftyKilledProofsLeaveNothing(t *testing.T) { killed(t, 50) }
 // makers are the steps that make a kind of resource.
 var makers = map[string]string{
 	"node group": "nodegroup", "instance": "launch", "Allowed AMIs setting": "approve",
-	"launch template": "launch", "AMI": "import",
+	"key pair": "network", "security group": "network", "launch template": "launch", "AMI": "import",
 	"snapshot": "import", "parameter": "publish", "access entry": "role", "cluster": "cluster", "instance profile": "role",
 	"role": "role", "subnet": "network", "internet gateway": "network", "VPC": "network",
 }
@@ -41,7 +41,7 @@ func TestThePolicyIsLeast(t *testing.T) {
 	o := testOptions(t)
 	o.unchecked = true
 	needed := func(of []step) []string {
-		least, err := policy(o.eksnode, of)
+		least, err := policy(o.eksnode, o.repository, of)
 		require.NoError(t, err)
 		return actions(t, least)
 	}

@@ -15,6 +15,9 @@ type step struct {
 	Actions []string
 	// Asks is a variable of make that the step needs: without a value, the step is left out.
 	Asks string
+	// Template is a folder with a template of Packer, from -repository. Its policy.json has
+	// the permissions that Packer needs.
+	Template string
 	// IPv6 is what the step does for IPV6=1, and IPv6Actions are further permissions for that.
 	IPv6        string
 	IPv6Actions []string
@@ -87,7 +90,7 @@ launched() {
   evidence="$evidence, registered $(since "$(kube get node "$node" -o 'jsonpath={.metadata.creationTimestamp}')")"
   at=$(kube get node "$node" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].lastTransitionTime}')
   evidence="$evidence, Ready $(since "$at")"
-  pod first
+  pod "${1:-first}"
 }
 pod() {
   kube wait --for=condition=Ready "node/$node" --timeout=10m
@@ -189,26 +192,56 @@ fi
 	{
 		Name: "import", Does: "an AMI of the disk, and its copy in a second region", Needs: []string{"disk"}, Minutes: 15, Once: 0.05,
 		Actions: []string{"ec2:DescribeImages"},
-		Script: `eksnode ami import "$disk" --ami-name "$name" --ami-regions "$other" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" --skip-rules "$skip"
+		Script: `eksnode ami import "$disk" --ami-name "$name" --ami-regions "$other" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
 ami=$(aws ec2 describe-images --owners self --filters "Name=name,Values=$name" --query 'Images[0].ImageId' --output text)
 `,
 	},
 	{
+		Name: "bases", Does: "AMIs of Amazon Linux 2023 and Arch Linux, built offline, and an audit of each", Minutes: 35, Once: 0.05,
+		Script: `for system in amazonlinux2023 arch; do
+  eksnode build --base "$system" --kubernetes-version "$kubernetes" --disk-size 8 --image "$dir/$system.raw" --force
+  eksnode ami import "$dir/$system.raw" --ami-name "$name-offline-$system" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
+  rm "$dir/$system.raw"
+  image=$(aws ec2 describe-images --owners self --filters "Name=name,Values=$name-offline-$system" --query 'Images[0].ImageId' --output text)
+  eksnode audit --ami "$image" $skip
+done
+`,
+	},
+	{
+		Name: "packer", Needs: []string{"network"}, Minutes: 40, Once: 0.30, Asks: "packer", Template: "examples/amazon-ebs",
+		Does: "AMIs of Debian, also for Graviton, Amazon Linux 2023 and Arch Linux by packer build with amazon-ebs, and an audit of each",
+		Script: `export PACKER_PLUGIN_PATH="$dir/plugins"
+"$packer" plugins install --path "${eksnode%/*}/packer-plugin-eksnode" github.com/eksnode/eksnode
+if ! "$packer" plugins installed | grep -q packer-plugin-amazon; then
+  "$packer" plugins install github.com/hashicorp/amazon
+fi
+set -- $subnets
+"$packer" build \
+  -only 'amazon-ebs.debian13-x86_64-*,amazon-ebs.debian13-arm64-*,amazon-ebs.al2023-x86_64-*,amazon-ebs.arch-x86_64-*' \
+  -var "region=$region" -var "subnet_id=$1" -var "name=$name-packer" -var "kubernetes_versions=[\"$kubernetes\"]" \
+  -var "tags={\"eksnode-proof\"=\"$run\"}" -var "reports=$dir/reports" "$repository/examples/amazon-ebs"
+for image in $(aws ec2 describe-images --owners self --filters "Name=name,Values=$name-packer-*" \
+  --query 'Images[].ImageId' --output text); do
+  eksnode audit --ami "$image" $skip
+done
+`,
+	},
+	{
 		Name: "parent", Does: "a second AMI with the first one as its parent, and an encrypted one", Needs: []string{"import"}, Minutes: 8, Once: 0.03,
-		Script: `eksnode ami import "$disk" --ami-name "$name-child" --parent-ami "$ami" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" --skip-rules "$skip"
-eksnode ami import "$disk" --ami-name "$name-encrypted" --encrypt-boot --tags "eksnode-proof=$run" --cache-folder "$dir/cache" --skip-rules "$skip"
+		Script: `eksnode ami import "$disk" --ami-name "$name-child" --parent-ami "$ami" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
+eksnode ami import "$disk" --ami-name "$name-encrypted" --encrypt-boot --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
 `,
 	},
 	{
 		Name: "audit", Does: "an audit of the AMI without an instance", Needs: []string{"import"}, Minutes: 5, Once: 0.01,
-		Script: `eksnode audit --ami "$ami" --skip-rules "$skip"
+		Script: `eksnode audit --ami "$ami" $skip
 `,
 	},
 	{
 		Name: "attest", Does: "a signed statement, and its verification", Needs: []string{"import"}, Minutes: 6, Once: 0.02,
 		Script: `openssl genpkey -algorithm ed25519 -out "$dir/key.pem"
 openssl pkey -in "$dir/key.pem" -pubout -out "$dir/key.pub"
-eksnode ami attest "$ami" --key "$dir/key.pem" --statement "$dir/node.intoto.jsonl" --skip-rules "$skip"
+eksnode ami attest "$ami" --key "$dir/key.pem" --statement "$dir/node.intoto.jsonl" $skip
 eksnode ami verify "$ami" --key "$dir/key.pub" --statement "$dir/node.intoto.jsonl"
 `,
 	},
@@ -238,7 +271,7 @@ eksnode ami revoke "$ami" --watermark "eksnode-proof/$run" --reason "make aws"
 		Name: "share", Needs: []string{"import"}, Minutes: 6, Once: 0.02, Asks: "share",
 		Does: "an AMI whose instances another account may start, SHARE=",
 		Script: `eksnode ami import "$disk" --ami-name "$name-shared" --parent-ami "$ami" --ami-users "$share" --snapshot-users "$share" \
-  --tags "eksnode-proof=$run" --cache-folder "$dir/cache" --skip-rules "$skip"
+  --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
 shared=$(aws ec2 describe-images --owners self --filters "Name=name,Values=$name-shared" --query 'Images[0].ImageId' --output text)
 evidence=$(aws ec2 describe-image-attribute --image-id "$shared" --attribute launchPermission --query 'LaunchPermissions[].UserId' --output text)
 test "$evidence" = "$share"
@@ -285,6 +318,24 @@ aws ec2 wait image-available --image-ids "$dirty"
 		Actions: []string{"ec2:CreateTags", "iam:PassRole"},
 		Script: launching + `template bootstrap --family al2
 launched
+`,
+	},
+	{
+		Name: "systems", Needs: []string{"role", "bases"}, Minutes: 30, Hourly: 0.15,
+		Does:    "an instance of each further AMI, also those by packer: Ready, a pod with logs and exec",
+		Actions: []string{"ec2:CreateTags", "iam:PassRole"},
+		Script: launching + `first=$ami
+all=
+for image in $(aws ec2 describe-images --owners self --filters "Name=name,Values=$name-offline-*,$name-packer-*" \
+  --query "Images[].join(',', [ImageId, Name])" --output text); do
+  ami=${image%,*}
+  template "$ami"
+  launched "$ami"
+  all="$all${image#*,}: $evidence
+"
+done
+ami=$first
+evidence=$all
 `,
 	},
 	{
