@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,12 @@ func TestTheTableOfSteps(t *testing.T) {
 	}
 	assert.Equal(t, []string{"network", "cluster", "role", "disk", "import", "launch"}, names([]string{"launch"}, ""))
 	assert.Equal(t, []string{"role", "disk", "import", "launch"}, names([]string{"launch"}, "mine"))
+	given := regexp.MustCompile(`(?m)YES=1\n +timeout-minutes: (\d+) `).FindStringSubmatch(testkit.Content(t, "../../.github/workflows/aws.yml"))
+	require.NotNil(t, given)
+	minutes, _ := estimate(steps)
+	limit, err := strconv.Atoi(given[1])
+	require.NoError(t, err)
+	assert.Less(t, minutes, limit, "the workflow ends the run too early")
 }
 
 // A run that has cost more than its estimate begins no further step.
