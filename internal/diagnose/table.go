@@ -68,11 +68,13 @@ func table() []Rule {
 			Lines:    []string{`MASTER_ENDPOINT`, `open \S*kubelet/\S*config\S*: no such file or directory`},
 			Commands: []string{"sudo systemctl status eksnode-config.service --no-pager", checkUserData}},
 		{ID: "user-data-form", Until: joined,
-			Cause: "cloud-init does not know the form of the user data, so nothing in the user data ran",
+			Cause: "cloud-init does not know the form of the user data, or runs it as a script, so nothing in it had effect",
 			Remedy: "start a script with #!/bin/bash; combine a script and a NodeConfig as MIME parts with the types " +
-				"text/x-shellscript and application/node.eks.aws",
+				"text/x-shellscript and application/node.eks.aws; an image with bootstrap.sh alone, such as Amazon Linux " +
+				"2, reads no NodeConfig",
 			Lines: []string{`Unhandled (non-multipart|unknown content-type) \(`,
-				`[uU]ser data was not in the MIME multipart format`},
+				`[uU]ser data was not in the MIME multipart format`,
+				`/part-\d+: line \d+: (apiVersion|kind|metadata|spec|MIME-Version|Content-Type):: command not found`},
 			Not:      `node\.eks\.aws`, // cloud-init leaves a NodeConfig to first boot
 			Others:   "another program, such as nodeadm, reads this part of the user data",
 			Commands: []string{checkUserData, renderUserData}},
@@ -320,7 +322,8 @@ func table() []Rule {
 				`ec2imds: \w+.*(deadline exceeded|cancel|StatusCode: 40[13]|dial tcp|read tcp)`,
 				`identity metadata: operation error ec2imds`, `EC2 instance metadata is not available`, `IMDS request failed: `,
 				`[fF]ailed to (get|retrieve|fetch) .*(from|in) (IMDS|imds|EC2 [mM]etadata|instance metadata)`,
-				`unable to determine AWS zone`, `You must specify a region`},
+				`unable to determine AWS zone`, `You must specify a region`,
+				`Calling 'http://(169\.254\.169\.254|\[fd00:ec2::254\])/[^']*' failed \[\d\d`}, // after ten seconds
 			Others: "a firewall on the node blocks 169.254.169.254, or a container asks over more hops than the instance " +
 				"allows",
 			Explains: []string{"aws-api", "credentials", "provider-id"},
