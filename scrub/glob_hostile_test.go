@@ -128,16 +128,6 @@ func surrounded(t *testing.T, files map[string]string) (h *host.Host, root strin
 	return lay(t, root, files), root
 }
 
-// onDisk is tree on a new ext4 file system of mib MiB without reserved blocks.
-func onDisk(t *testing.T, mib int, files map[string]string) (h *host.Host, root string) {
-	t.Helper()
-	folder := t.TempDir()
-	root = filepath.Join(folder, "mnt")
-	shell(t, fmt.Sprintf("cd '%s'; mkdir mnt; truncate -s %dM disk; mke2fs -q -F -t ext4 -m 0 disk; mount -o loop disk mnt", folder, mib))
-	t.Cleanup(func() { shell(t, "umount '"+root+"'") })
-	return lay(t, root, files), root
-}
-
 func shell(t *testing.T, script string) {
 	t.Helper()
 	testkit.Run(t, "sh", "-ec", script)

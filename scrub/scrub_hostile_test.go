@@ -3,8 +3,6 @@
 package scrub
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -70,64 +67,6 @@ func TestAMountStopsLaterPhases(t *testing.T) {
 
 	unmount()
 	require.NoError(t, os.Remove(volume))
-	apply(t, h, Spec{})
-	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
-}
-
-// On a read-only disk, a rule that has something to do fails and nothing changes.
-// A clean image passes.
-func TestScrubOfAReadOnlyImage(t *testing.T) {
-	h, root := onDisk(t, 16, joinedNode())
-	shell(t, "mount -o remount,ro '"+root+"'")
-	before := noted(t, root)
-	ended, err := attempt(t, h, Spec{Only: []string{"kubelet", "machine-id"}})
-	require.ErrorContains(t, err, "kubelet-manager-state: remove /var/lib/kubelet/cpu_manager_state: read-only file system (mount -o remount,rw makes it writable)")
-	assert.Equal(t, plan.Skipped, ended["kubelet-kubeconfig"])
-	assert.Equal(t, plan.Skipped, ended["machine-id"])
-	assert.Equal(t, before, noted(t, root))
-
-	shell(t, "mount -o remount,rw '"+root+"'")
-	require.NoError(t, os.RemoveAll(filepath.Join(root, "lost+found")))
-	apply(t, h, Spec{})
-	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
-	shell(t, "mount -o remount,ro '"+root+"'")
-	apply(t, h, Spec{})
-}
-
-// A full disk: rules that need no space succeed. A template that does not fit is
-// an error, and its old file stays whole. Later phases do not run. The next run,
-// with enough space, ends as if the disk had never been full.
-func TestScrubOnAFullDisk(t *testing.T) {
-	h, root := onDisk(t, 16, joinedNode())
-	require.NoError(t, os.RemoveAll(filepath.Join(root, "lost+found")))
-	// What the state phase removes would make room: fill it up afterwards.
-	_, err := attempt(t, h, Spec{Only: []string{"kubelet", "bootstrap", "network"}, Skip: []string{"templates", "containerd-config", "units", "network-profiles", "network-leases", "resolv-conf"}})
-	require.NoError(t, err)
-	ballast, err := os.Create(filepath.Join(root, "ballast"))
-	require.NoError(t, err)
-	for size := 1 << 20; size > 0; {
-		if _, err := ballast.Write(bytes.Repeat([]byte{1}, size)); errors.Is(err, unix.ENOSPC) {
-			size /= 2
-		} else {
-			require.NoError(t, err)
-		}
-	}
-	require.NoError(t, errors.Join(ballast.Sync(), ballast.Close()))
-	before := snapshot(t, root)
-
-	ended, err := attempt(t, h, Spec{})
-	require.ErrorContains(t, err, "kubelet-kubeconfig: restore /var/lib/kubelet/kubeconfig: write /var/lib/kubelet/kubeconfig: no space left on device")
-	assert.Equal(t, plan.Failed, ended["kubelet-kubeconfig"])
-	assert.Equal(t, plan.Skipped, ended["machine-id"])
-	after := snapshot(t, root)
-	for _, d := range diff(before, after) {
-		assert.False(t, strings.HasPrefix(d, "+"), "%s was added", d)
-	}
-	for _, name := range []string{templates.Kubeconfig, "/etc/machine-id", "/root/.ssh/authorized_keys"} {
-		assert.Equal(t, before[name], after[name], name)
-	}
-
-	require.NoError(t, os.Remove(filepath.Join(root, "ballast")))
 	apply(t, h, Spec{})
 	assert.Empty(t, diff(scrubbed(t), snapshot(t, root)))
 }
