@@ -25,6 +25,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/config"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
@@ -140,6 +141,11 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	folder, err := filepath.Abs(o.folder)
 	if err != nil {
 		return nil, err
+	}
+	if o.share != "" {
+		if err := awsnames.AccountID().Check(o.share); err != nil {
+			return nil, fmt.Errorf("the account to share an AMI with: %w", err)
+		}
 	}
 	skip := ""
 	if o.skip != "" {

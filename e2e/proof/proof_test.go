@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,6 +96,22 @@ func TestTheTableOfSteps(t *testing.T) {
 	limit, err := strconv.Atoi(given[1])
 	require.NoError(t, err)
 	assert.Less(t, minutes, limit, "the workflow ends the run too early")
+}
+
+// make gives the program what a person sets, and nothing else.
+func TestMakeGivesWhatIsSet(t *testing.T) {
+	given := func(set ...string) string {
+		out := testkit.Run(t, "make", append([]string{"-n", "-C", "../..", "SUDO=", "PACKER=/packer", "aws"}, set...)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), "bin/proof ") })
+		require.GreaterOrEqual(t, i, 0, out)
+		return strings.Join(strings.Fields(lines[i]), " ")
+	}
+	assert.Equal(t, `bin/proof -region "eu-west-1" -packer "/packer"`, given("REGION=eu-west-1"))
+	assert.Equal(t, `bin/proof -region "eu-west-1" -account "123456789012" -other-region "us-east-1" -cluster "mine" -only "import" `+
+		`-base "arch" -share "210987654321" -packer "/packer" -ip-family ipv6 -unchecked -yes`,
+		given("REGION=eu-west-1", "ACCOUNT=123456789012", "OTHER=us-east-1", "CLUSTER=mine", "ONLY=import", "IMAGE=arch", "SHARE=210987654321",
+			"IPV6=1", "UNCHECKED=1", "YES=1"))
 }
 
 // A run that has cost more than its estimate begins no further step.
