@@ -222,12 +222,12 @@ func TestNothingIsCreatedUnasked(t *testing.T) {
 	for want, change := range map[string]func(*options){
 		"the credentials are of the account 123456789012, not of 210987654321": func(o *options) { o.account = "210987654321" },
 		`the IP family "ipv5" is neither ipv4 nor ipv6`:                        func(o *options) { o.family = "ipv5" },
-		"the account to share an AMI with: ":          func(o *options) { o.share = "build/share" },
-		"nothing was created":                         func(o *options) { o.yes = false },
-		"the region is missing":                       func(o *options) { o.region = "" },
-		"the account cannot use the region eu-wset-1": func(o *options) { o.other = "eu-wset-1" },
-		"the region for copies is eu-west-1 too":      func(o *options) { o.other = aws.Region },
-		"there is no step \"imports\"":                func(o *options) { o.only = "imports" },
+		"the account to share an AMI with: ":                                   func(o *options) { o.share = "build/share" },
+		"nothing was created":                                                  func(o *options) { o.yes = false },
+		"the region is missing":                                                func(o *options) { o.region = "" },
+		"the account cannot use the region eu-wset-1":                          func(o *options) { o.other = "eu-wset-1" },
+		"the region for copies is eu-west-1 too":                               func(o *options) { o.other = aws.Region },
+		"there is no step \"imports\"":                                         func(o *options) { o.only = "imports" },
 	} {
 		wrong := o
 		change(&wrong)
