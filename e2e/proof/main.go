@@ -27,6 +27,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
+	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
 
 type options struct {
@@ -50,7 +51,7 @@ func main() {
 	text(&o.share, "share", "", "account to share an AMI with (default: none)")
 	text(&o.packer, "packer", "", "path of packer, for AMIs by amazon-ebs (default: none)")
 	text(&o.repository, "repository", ".", "folder of this repository, with its examples")
-	text(&o.kubernetes, "kubernetes", "1.36.3", "Kubernetes version of the build")
+	text(&o.kubernetes, "kubernetes", lifecycle.Kubernetes(), "Kubernetes version of the build")
 	text(&o.skip, "skip-rules", "", "rules that audits skip (default: none)")
 	text(&o.eksnode, "eksnode", "bin/eksnode", "path of the command eksnode")
 	text(&o.folder, "folder", "build/aws", "folder of the state and the report")
