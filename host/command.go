@@ -48,8 +48,7 @@ func (e *CommandError) Unwrap() error { return e.Err }
 // ExitCode is the command's exit code, or -1 when the command did not start or was
 // killed.
 func (e *CommandError) ExitCode() int {
-	var exit *exec.ExitError
-	if errors.As(e.Err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](e.Err); ok {
 		return exit.ExitCode()
 	}
 	return -1

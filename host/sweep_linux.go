@@ -217,9 +217,8 @@ func (s *sweeper) count(removed Removal) {
 func (s *sweeper) fail(path string, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var mounted *MountedError
 	switch {
-	case errors.As(err, &mounted):
+	case errors.As(err, new(*MountedError)):
 		s.errs = append(s.errs, err)
 	case len(s.errs) < namedFailures:
 		s.errs = append(s.errs, &fs.PathError{Op: "remove", Path: shortened(path), Err: explain(err)})

@@ -310,8 +310,7 @@ func keys(p *unstable.Parser, e *unstable.Node, above []string, lines map[string
 
 func tomlError(err error) (line int, said string) {
 	said = strings.TrimPrefix(err.Error(), "toml: ")
-	var at *toml.DecodeError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 		line, _ = at.Position()
 	}
 	return line, said

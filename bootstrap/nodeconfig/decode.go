@@ -305,8 +305,7 @@ const maxTOML = 64 << 10
 // Table parses the document.
 func (t TOML) Table() (map[string]any, error) {
 	table, err := ReadTOML([]byte(t))
-	var at *toml.DecodeError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
 		row, _ := at.Position()
 		return nil, fmt.Errorf("line %d of the TOML: %w", row, err)
 	}

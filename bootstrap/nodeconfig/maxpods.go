@@ -173,8 +173,7 @@ func (p *MaxPodsProgram) pods(ctx context.Context, values map[string]int64) (int
 // evaluationError adds where in the expression an evaluation failed.
 func (p *MaxPodsProgram) evaluationError(err error) error {
 	var at common.Location
-	var failed *types.Err
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*types.Err](err); ok {
 		at = p.checked.NativeRep().SourceInfo().GetStartLocation(failed.NodeID())
 	}
 	return errors.New(position(at) + Printable(err.Error()))

@@ -118,8 +118,7 @@ func (r *regions) open(ctx context.Context) ([]*awsapi.AWS, error) {
 		return nil, errors.New("--region and --all-regions exclude each other; use one of them")
 	}
 	opened, err := awsapi.OpenRegions(ctx, r.aws, r.names, r.all)
-	var unknown *awsapi.UnknownRegionError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*awsapi.UnknownRegionError](err); ok {
 		return nil, fmt.Errorf("--region: %w; similar are %s", err, strings.Join(similar(unknown.Name, unknown.Known), ", "))
 	}
 	return opened, err

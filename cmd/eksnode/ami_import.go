@@ -80,8 +80,7 @@ func (i importing) run(cmd *cobra.Command, disk string) error {
 
 // auditCode adds the exit code of a failed audit to the error of an import.
 func auditCode(err error) error {
-	var found *amiimport.AuditError
-	if errors.As(err, &found) {
+	if found, ok := errors.AsType[*amiimport.AuditError](err); ok {
 		return errors.Join(exitError(found.Report.Result.ExitCode()), err)
 	}
 	return err

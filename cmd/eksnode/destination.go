@@ -56,8 +56,7 @@ func openDestination(ctx context.Context, name string) (*destination, error) {
 
 // cannotWrite returns the system's error for something that cannot be written.
 func cannotWrite(what string, err error) error {
-	var number syscall.Errno
-	if errors.As(err, &number) {
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		err = number
 	}
 	return fmt.Errorf("%s cannot be written: %w", what, err)

@@ -254,8 +254,7 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			lock.Drop(a.ID, version, arch)
 		}
 		if err := lock.Put(locked); err != nil {
-			var changed *asset.ChangedError
-			if errors.As(err, &changed) {
+			if errors.As(err, new(*asset.ChangedError)) {
 				return fmt.Errorf("%w with --accept-changes", err)
 			}
 			return err

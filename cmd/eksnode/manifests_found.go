@@ -31,8 +31,7 @@ func (r *setupReader) wants(ids ...string) bool {
 
 // unread keeps a denial as a comment of manifests. Other errors end the command.
 func (r *setupReader) unread(err error, ids ...string) error {
-	var denied *awsapi.DeniedError
-	if err == nil || !errors.As(err, &denied) {
+	if err == nil || !errors.As(err, new(*awsapi.DeniedError)) {
 		return err
 	}
 	if r.node.Found.Unread == nil {

@@ -38,8 +38,7 @@ func client(w *World) *ec2.Client {
 }
 
 func code(err error) string {
-	var failure smithy.APIError
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[smithy.APIError](err); ok {
 		return failure.ErrorCode()
 	}
 	return fmt.Sprint(err)

@@ -46,8 +46,7 @@ trap 'umount "$ROOT"' EXIT
 	cmd := exec.CommandContext(t.Context(), "unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", mount + script, "sh"}, args...)...)
 	cmd.Env = append(os.Environ(), "OPTIONS="+options, "DISK="+string(d), "ROOT="+t.TempDir(), "EKSNODE="+Eksnode(t))
 	out, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		require.NotEqual(t, 99, exit.ExitCode(), "%s", exit.Stderr)
 		return string(out) + string(exit.Stderr), exit.ExitCode()
 	}

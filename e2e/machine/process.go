@@ -257,8 +257,7 @@ func RunOver(ctx context.Context, client *ssh.Client, command string, stdin io.R
 	session.Stdin, session.Stdout, session.Stderr = stdin, &stdout, &stderr
 	err = session.Run(command)
 	result := Result{Stdout: stdout.String(), Stderr: stderr.String()}
-	var exit *ssh.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*ssh.ExitError](err); ok {
 		result.Code, err = exit.ExitStatus(), nil
 	}
 	if err != nil {

@@ -168,8 +168,7 @@ func (v *virtual) press(ctx context.Context) error {
 // release removes the link if it exists.
 func (v *virtual) release() error {
 	_, err := v.lab.Command(context.Background(), "ip", "link", "show", v.link()).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if errors.As(err, new(*exec.ExitError)) {
 		return nil
 	}
 	out, err := v.lab.Command(context.Background(), "ip", "link", "delete", v.link()).CombinedOutput()

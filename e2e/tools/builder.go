@@ -41,8 +41,7 @@ func (b builder) get(ctx context.Context, cache string) (string, error) {
 	}
 	released := filepath.Join(cache, fmt.Sprintf("%s_%s_linux_%s_released", b.tool.Name, b.version, b.arch))
 	err = base.Once(ctx, released, b.log, func(folder string) error { return b.download(ctx, folder) })
-	var away *awayError
-	if errors.As(err, &away) {
+	if away, ok := errors.AsType[*awayError](err); ok {
 		fmt.Fprintf(b.log, "building %s %s, because the download failed: %v\n", b.tool.Name, b.version, away.error)
 		return b.build(ctx, built, compiler)
 	}

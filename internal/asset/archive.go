@@ -66,9 +66,8 @@ func installArchive(h *host.Host, d Download, v *verifier) (files []manifest.Fil
 	if err := v.check(); err != nil {
 		return nil, err
 	}
-	var here *fs.PathError
 	switch {
-	case errors.As(unpackErr, &here): // writing to the disk failed
+	case errors.As(unpackErr, new(*fs.PathError)): // writing to the disk failed
 		return nil, fmt.Errorf("unpacking %s: %w", d, explainWrite(unpackErr))
 	case unpackErr != nil:
 		return nil, fmt.Errorf("unpacking %s: %w; nothing was installed", d, unpackErr)

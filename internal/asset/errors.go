@@ -62,26 +62,22 @@ func stalled(ctx context.Context) error {
 // transient says whether a later request may succeed. Connections break in too many
 // ways to list, so the function lists the final failures.
 func transient(err error) bool {
-	var status *statusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.code >= 500 || status.code == http.StatusTooManyRequests || status.code == http.StatusRequestTimeout
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return !dns.IsNotFound
 	}
 	var judged interface{ Final() bool }
 	if errors.As(err, &judged) {
 		return !judged.Final()
 	}
-	var notTLS tls.RecordHeaderError
-	return !untrusted(err) && !errors.As(err, &notTLS)
+	return !untrusted(err) && !errors.As(err, new(tls.RecordHeaderError))
 }
 
 // untrusted says whether a server's certificate could not be verified.
 func untrusted(err error) bool {
-	var unverified *tls.CertificateVerificationError
-	return errors.As(err, &unverified)
+	return errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // absent says whether a status means that the file does not exist. S3 answers 403
@@ -103,18 +99,17 @@ func (f *Fetcher) explain(ctx context.Context, d Download, address string, err e
 // explain says what a failed request for a download means and what to do.
 func (d Download) explain(address string, err error) error {
 	var status *statusError
-	var truncated *truncatedError
-	var network net.Error
 	switch {
 	case errors.As(err, &status) && absent(status.code):
 		return surface.Errorf("%s does not exist at %s: %w; check %s%s", d, withoutUser(address), err, d.VersionSource, d.whereElse(" or what the mirror %s holds"))
 	case errors.Is(err, fs.ErrNotExist):
 		return surface.Errorf("%s does not exist at %s; check %s%s", d, withoutUser(address), d.VersionSource, d.whereElse(" or what the folder %s holds"))
-	case errors.As(err, &status), errors.As(err, &truncated), errors.Is(err, errStalled), errors.Is(err, errDropped), errors.Is(err, errChanged):
+	case errors.As(err, &status), errors.As(err, new(*truncatedError)), errors.Is(err, errStalled),
+		errors.Is(err, errDropped), errors.Is(err, errChanged):
 		return fmt.Errorf("fetching %s: %w; try again%s", withoutUser(address), err, d.whereElse(" or check the mirror %s"))
 	case untrusted(err):
 		return fmt.Errorf("reaching %s for %s: %w; install the certificate authority that signed it on this machine", hostOf(address), withoutUser(address), err)
-	case errors.As(err, &network):
+	case errors.As(err, new(net.Error)):
 		return d.unreachable(address, err)
 	default:
 		return fmt.Errorf("fetching %s: %w", withoutUser(address), err)

@@ -147,8 +147,7 @@ func (f *Fetcher) exists(ctx context.Context, address string) (bool, error) {
 // bare removes the address from an error of package http. The address may contain a
 // password, and callers name the place themselves.
 func bare(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

@@ -127,8 +127,7 @@ func TestEBSThroughAProxy(t *testing.T) {
 			continue
 		}
 		assert.ErrorContains(t, err, want)
-		var unreached *awsapi.UnreachedError
-		assert.True(t, errors.As(err, &unreached))
+		assert.True(t, errors.As(err, new(*awsapi.UnreachedError)))
 	}
 }
 

@@ -186,17 +186,14 @@ const answerMost = 30 * time.Second
 
 // isUnread says that an answer of AWS was cut off. AWS may have carried out the call.
 func isUnread(err error) bool {
-	var undecoded *smithy.DeserializationError
-	var cut *xml.SyntaxError
-	return errors.As(err, &undecoded) || errors.As(err, &cut)
+	return errors.As(err, new(*smithy.DeserializationError)) || errors.As(err, new(*xml.SyntaxError))
 }
 
 // IsUnchanged says that AWS has refused a call, so the call has changed nothing. After
 // errors inside AWS that is not known.
 func IsUnchanged(err error) bool {
-	var denied *DeniedError
 	var api *APIError
-	return errors.As(err, &denied) || errors.As(err, &api) && !strings.HasPrefix(api.Code, "Internal") && !strings.HasSuffix(api.Code, "Unavailable")
+	return errors.As(err, new(*DeniedError)) || errors.As(err, &api) && !strings.HasPrefix(api.Code, "Internal") && !strings.HasSuffix(api.Code, "Unavailable")
 }
 
 func hasCode(err error, codes ...string) bool {

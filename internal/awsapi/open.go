@@ -221,8 +221,7 @@ func credentials(ctx context.Context, c aws.Config, role string) error {
 	case role != "":
 		return explain("assuming the role "+role, err)
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) { // the profile names a role, or an SSO session that has expired
+	if errors.As(err, new(smithy.APIError)) { // the profile names a role, or an SSO session that has expired
 		return explain("credentials", err)
 	}
 	return fmt.Errorf("credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: %w", unansweredOf(err))

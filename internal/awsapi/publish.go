@@ -132,10 +132,9 @@ func (s Snapshot) Readable(region string) error {
 // Account is the caller's.
 func RefusedSnapshot(err error, s Snapshot, region, account string) error {
 	copying := fmt.Sprintf("aws ec2 copy-snapshot --region %s --source-region %[1]s --source-snapshot-id %s", region, s.ID)
-	var api *APIError
 	var denied *DeniedError
 	reason := ""
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*APIError](err); ok {
 		reason = api.Reason
 	}
 	invalid := reason == string(ebstypes.ValidationExceptionReasonInvalidSnapshotId)

@@ -213,11 +213,10 @@ func (e *StrangerError) Error() string {
 // that fails may answer so, too; whether the call was carried out is not known.
 func strangerOf(err error) *StrangerError {
 	var answer *smithyhttp.ResponseError
-	var undecoded *smithy.DeserializationError
 	var api smithy.APIError
 	switch known := errors.As(err, &api); {
 	case !errors.As(err, &answer), known && api.ErrorCode() != "UnknownError",
-		!known && (!errors.As(err, &undecoded) || answer.HTTPStatusCode() < http.StatusBadRequest):
+		!known && (!errors.As(err, new(*smithy.DeserializationError)) || answer.HTTPStatusCode() < http.StatusBadRequest):
 		return nil
 	}
 	return &StrangerError{answer.HTTPStatusCode()}
@@ -226,8 +225,5 @@ func strangerOf(err error) *StrangerError {
 // IsUnanswered says that a call got no answer of AWS: a network or an address is
 // wrong, and another call would fail too.
 func IsUnanswered(err error) bool {
-	var unreached *UnreachedError
-	var stranger *StrangerError
-	var unsent *smithyhttp.RequestSendError
-	return errors.As(err, &unreached) || errors.As(err, &stranger) || errors.As(err, &unsent)
+	return errors.As(err, new(*UnreachedError)) || errors.As(err, new(*StrangerError)) || errors.As(err, new(*smithyhttp.RequestSendError))
 }

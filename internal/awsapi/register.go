@@ -266,8 +266,7 @@ func (a *AWS) limit(ctx context.Context, service, code string) (int, error) {
 	if err == nil && out.Quota != nil && out.Quota.Value != nil {
 		return int(*out.Quota.Value), nil
 	}
-	var missing *quotatypes.NoSuchResourceException
-	if err != nil && !errors.As(err, &missing) {
+	if err != nil && !errors.As(err, new(*quotatypes.NoSuchResourceException)) {
 		return 0, err
 	}
 	standard, err := a.quotas.GetAWSDefaultServiceQuota(ctx, &servicequotas.GetAWSDefaultServiceQuotaInput{ServiceCode: aws.String(service), QuotaCode: aws.String(code)})

@@ -192,6 +192,5 @@ func TestASnapshotThatFails(t *testing.T) {
 	require.NoError(t, a.CompleteSnapshot(t.Context(), id, 1, sha256.Sum256(nil)))
 	_, err = a.AwaitSnapshot(t.Context(), id)
 	require.EqualError(t, err, "waiting for the snapshot "+id+": its state is error: ChangedBlocksCount is 1, but 0 blocks were written")
-	var api *awsapi.APIError
-	require.False(t, errors.As(err, &api))
+	require.False(t, errors.As(err, new(*awsapi.APIError)))
 }

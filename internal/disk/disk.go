@@ -255,8 +255,7 @@ func ReadLayout(file *os.File) (*Layout, error) {
 
 // reason is the error without operation and path, which the caller adds.
 func reason(err error) error {
-	var of *fs.PathError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err
 	}
 	return err

@@ -110,9 +110,8 @@ func (f *facts) unseen(errs ...error) *result {
 		return nil
 	}
 	r := &result{verdict: Unknown, evidence: err.Error(), remedy: f.target.command(""), cause: causeOf(err)}
-	var denied *awsapi.DeniedError
 	switch {
-	case errors.As(err, &denied):
+	case errors.As(err, new(*awsapi.DeniedError)):
 		r.remedy = "eksnode preflight --policy" // the policy that the caller needs
 	case awsapi.IsNotFound(err):
 		// The resource usually exists in another region or account.

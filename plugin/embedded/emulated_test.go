@@ -61,8 +61,7 @@ func run(t *testing.T, folder string, command ...string) answer {
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Dir = folder
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
 		require.NoError(t, err)
 	}
 	return answer{strings.ReplaceAll(string(out), folder, "FOLDER"), cmd.ProcessState.ExitCode()}

@@ -72,8 +72,7 @@ type shownError struct{ error }
 
 func (e shownError) Error() string {
 	text := e.error.Error()
-	var short *briefError
-	if errors.As(e.error, &short) {
+	if short, ok := errors.AsType[*briefError](e.error); ok {
 		text = strings.Replace(text, short.Error(), short.brief, 1)
 	}
 	return show.Printable(clipped(text, errorMost))
@@ -147,9 +146,8 @@ func (k *Kept) begin(path string, begun plan.Report) error {
 		k.file = nil
 	}
 	file, err := plan.ClaimReport(path, begun, func(r plan.Report) ([]byte, error) { return page.Report(path, r) })
-	var used *plan.InUseError
 	switch {
-	case errors.As(err, &used):
+	case errors.As(err, new(*plan.InUseError)):
 		return fmt.Errorf(`report: %w; give each provisioner and each build a file of its own, such as %s`, err, perSource(path))
 	case err != nil:
 		return fmt.Errorf("report: %w; nothing was done on the machine", err)

@@ -218,8 +218,7 @@ func failureOf(err error) *Failure {
 	if err == nil {
 		return nil
 	}
-	var failure *Failure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*Failure](err); ok {
 		return failure
 	}
 	return &Failure{Code: doubleFailed, Message: err.Error(), Status: http.StatusBadRequest}

@@ -223,8 +223,7 @@ func everything(t *testing.T, w *aws.World, disk, key, action string) error {
 		i.Spec.Name, i.Spec.DeprecateAt = "failed", "2030-01-31T00:00:00Z"
 	})
 	require.ErrorContains(t, err, "InvalidAMIID.Unavailable", action)
-	var denied *awsapi.DeniedError
-	if errors.As(err, &denied) {
+	if errors.As(err, new(*awsapi.DeniedError)) {
 		return err
 	}
 	return nil

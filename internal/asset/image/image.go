@@ -102,8 +102,7 @@ func Choose(ctx context.Context, from Source, r Reference, arch string) (*Image,
 	if err == nil {
 		err = d.check(ctx, from, r, arch)
 	}
-	var source sourceError
-	if errors.As(err, &source) {
+	if source, ok := errors.AsType[sourceError](err); ok {
 		return nil, source.error
 	}
 	if err != nil {

@@ -63,8 +63,7 @@ func (r *Registry) Resolve(ctx context.Context, ref image.Reference) (digest str
 	if err == nil {
 		return head.Digest.String(), nil
 	}
-	var refused *transport.Error
-	if !errors.As(err, &refused) {
+	if !errors.As(err, new(*transport.Error)) {
 		return "", r.explain(ref, err, manifests)
 	}
 	got, err := r.puller.Get(ctx, tag) // this answer may contain the reason
@@ -178,12 +177,10 @@ const (
 // explain says what a registry's refusal means and what to do.
 func (r *Registry) explain(ref image.Reference, err error, asked part) error {
 	var refused *transport.Error
-	var config *configError
 	var login *loginError
-	var network net.Error
 	var dns *net.DNSError
 	switch {
-	case errors.As(err, &config):
+	case errors.As(err, new(*configError)):
 		return surface.Errorf("pulling the image %s: %w; correct ~/.docker/config.json or what it names, %s %s", ref, err, orArchive, archives)
 	case errors.As(err, &login):
 		return surface.Errorf("pulling the image %s: %w; log in to the registry with docker login instead, %s %s", ref, login, orArchive, archives)
@@ -193,7 +190,7 @@ func (r *Registry) explain(ref image.Reference, err error, asked part) error {
 		return r.explainRefusal(ref, refused, asked)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return surface.Errorf("pulling the image %s: there is no such registry: %w; check the name, %s %s", ref, err, orArchive, archives)
-	case errors.As(err, &network):
+	case errors.As(err, new(net.Error)):
 		return surface.Errorf("pulling the image %s: the Packer host cannot reach the registry: %w; check network and proxy, %s %s", ref, err, orArchive, archives)
 	default:
 		return fmt.Errorf("pulling the image %s: %w; try again", ref, err)

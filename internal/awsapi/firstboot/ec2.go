@@ -83,8 +83,7 @@ func (n *Node) privateDNSName(ctx context.Context, region, instanceID string) (s
 
 // passes reports whether the same request may succeed later.
 func (n *Node) passes(err error) bool {
-	var api smithy.APIError
-	if errors.As(err, &api) && api.ErrorCode() == "InvalidInstanceID.NotFound" {
+	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "InvalidInstanceID.NotFound" {
 		return true // EC2 may not list a new instance everywhere yet
 	}
 	return !n.hasLimit && (isTransient(err) == aws.TrueTernary || retry.NewStandard().IsErrorRetryable(err))

@@ -219,13 +219,11 @@ func (r metadataRetryer) MaxAttempts() int { return r.service.Attempts }
 
 // isMetadataRetryable reports whether a failed attempt may succeed later.
 func isMetadataRetryable(err error) bool {
-	var answer *smithyhttp.ResponseError
-	var unsent *smithyhttp.RequestSendError
 	switch {
-	case errors.As(err, &answer):
+	case errors.As(err, new(*smithyhttp.ResponseError)):
 		return !isMissing(err)
 	default:
-		return errors.As(err, &unsent) || errors.Is(err, io.ErrUnexpectedEOF)
+		return errors.As(err, new(*smithyhttp.RequestSendError)) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
 }
 
@@ -242,13 +240,12 @@ func (m *Metadata) explain(ctx context.Context, err error) error {
 		reason = m.last
 	}
 	var answer *smithyhttp.ResponseError
-	var unsent *smithyhttp.RequestSendError
 	switch {
 	case isMissing(reason):
 		return missingEntry{}
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w (last: %w)", context.Cause(ctx), reason)
-	case errors.As(reason, &unsent):
+	case errors.As(reason, new(*smithyhttp.RequestSendError)):
 		return fmt.Errorf("%w; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?", err)
 	case errors.As(reason, &answer) && answer.HTTPStatusCode() == http.StatusForbidden:
 		return fmt.Errorf("%w; the metadata service is off: set the instance's metadata options to http-endpoint=enabled", err)

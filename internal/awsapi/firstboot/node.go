@@ -100,8 +100,7 @@ func (n *Node) retryer(attempts int) aws.Retryer {
 // isRetryable records which endpoint could not be reached, and extends the SDK's
 // list of retryable errors.
 func (n *Node) isRetryable(err error) aws.Ternary {
-	var unsent *smithyhttp.RequestSendError
-	if errors.As(err, &unsent) {
+	if errors.As(err, new(*smithyhttp.RequestSendError)) {
 		n.isDualStack.Store(!n.isDualStack.Load())
 	}
 	return isTransient(err)
@@ -110,10 +109,9 @@ func (n *Node) isRetryable(err error) aws.Ternary {
 // isTransient also retries when a name does not resolve: DNS may work once the
 // network is up.
 func isTransient(err error) aws.Ternary {
-	var unsent *smithyhttp.RequestSendError
 	var answer *smithyhttp.ResponseError
 	switch {
-	case errors.As(err, &unsent):
+	case errors.As(err, new(*smithyhttp.RequestSendError)):
 		return aws.TrueTernary
 	case errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests):
 		return aws.TrueTernary
@@ -125,14 +123,12 @@ func isTransient(err error) aws.Ternary {
 // explain adds to an error what to check.
 func explain(ctx context.Context, err error) error {
 	var api smithy.APIError
-	var unsent *smithyhttp.RequestSendError
-	var name *net.DNSError
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
-	case errors.As(err, &name):
+	case errors.As(err, new(*net.DNSError)):
 		return fmt.Errorf("%w; the node needs a DNS server that resolves this name", err)
-	case errors.As(err, &unsent):
+	case errors.As(err, new(*smithyhttp.RequestSendError)):
 		return fmt.Errorf("%w; the node needs a route to this address: a NAT gateway, an endpoint in its VPC or a proxy", err)
 	case !errors.As(err, &api):
 		return err

@@ -177,8 +177,7 @@ func (m *machine) mountInside(p source, at, subvolume string) error {
 		return fmt.Errorf("partition %s: the image has no folder %s to mount this partition; make the folder", p, at)
 	}
 	err = m.mount(p, filepath.Join(m.folder, real), subvolume)
-	var lacks noFileSystem
-	if errors.As(err, &lacks) && p.Role == disk.RoleESP {
+	if lacks, ok := errors.AsType[noFileSystem](err); ok && p.Role == disk.RoleESP {
 		m.note("partition %s was not audited: %v", p, lacks)
 		return nil
 	}
