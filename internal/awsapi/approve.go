@@ -38,11 +38,11 @@ func (w Watermark) Named(name string) bool { return strings.HasSuffix(w.Key, ":"
 // account does not see is passed over
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
 func (a *AWS) Captured(ctx context.Context, i Image) (Image, error) {
-	if i.Instance != "" || i.Source == "" {
-		if i.Instance == "" {
-			i = Image{}
-		}
+	switch {
+	case i.Instance != "":
 		return i, nil
+	case i.Source == "":
+		return Image{}, nil
 	}
 	out, err := a.ec2.GetImageAncestry(ctx, &ec2.GetImageAncestryInput{ImageId: aws.String(i.ID)})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
-	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
 // Cluster is a cluster as DescribeCluster returns it.
@@ -202,13 +201,9 @@ func (a *AWS) Pinned(ctx context.Context, image string) (string, error) {
 	if !parameter {
 		return image, nil
 	}
-	doing := "reading the version of the parameter " + name
-	out, err := a.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
-	if err != nil {
-		return "", explain(doing, err)
+	p, err := a.parameter(ctx, name)
+	if err == nil && p.Version == 0 {
+		err = errIncomplete("reading the version of the parameter "+name, "version")
 	}
-	if out.Parameter == nil || out.Parameter.Version == 0 {
-		return "", errIncomplete(doing, "version")
-	}
-	return fmt.Sprintf("%s%s:%d", byParameter, aws.ToString(out.Parameter.Name), out.Parameter.Version), nil
+	return fmt.Sprintf("%s%s:%d", byParameter, aws.ToString(p.Name), p.Version), err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -252,6 +253,12 @@ func (a *AWS) Image(ctx context.Context, id string) (Image, error) {
 	return found[0], nil
 }
 
+func (a *AWS) attribute(ctx context.Context, doing, id string, name types.ImageAttributeName) (
+	*ec2.DescribeImageAttributeOutput, error) {
+	out, err := a.ec2.DescribeImageAttribute(ctx, &ec2.DescribeImageAttributeInput{ImageId: &id, Attribute: name})
+	return out, explain(doing, err)
+}
+
 // Named describes the caller's own image with a name. An image that does not exist has
 // no ID.
 func (a *AWS) Named(ctx context.Context, name string) (Image, error) {
@@ -294,15 +301,19 @@ func (a *AWS) Present(ctx context.Context, id string) (Image, error) {
 
 // Parameter reads an SSM parameter.
 func (a *AWS) Parameter(ctx context.Context, name string) (string, error) {
-	doing := "reading the parameter " + name
+	p, err := a.parameter(ctx, name)
+	if err == nil && aws.ToString(p.Value) == "" {
+		err = errIncomplete("reading the parameter "+name, "value")
+	}
+	return aws.ToString(p.Value), err
+}
+
+func (a *AWS) parameter(ctx context.Context, name string) (p ssmtypes.Parameter, err error) {
 	out, err := a.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
-	if err != nil {
-		return "", explain(doing, err)
+	if err == nil && out.Parameter != nil {
+		p = *out.Parameter
 	}
-	if out.Parameter == nil || aws.ToString(out.Parameter.Value) == "" {
-		return "", errIncomplete(doing, "value")
-	}
-	return *out.Parameter.Value, nil
+	return p, explain("reading the parameter "+name, err)
 }
 
 // Search selects an image.

@@ -2,6 +2,10 @@ package awsapi
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/pem"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -105,15 +109,37 @@ func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
 		k.Policy = aws.ToString(policy.Policy)
 	}
 	pages := kms.NewListGrantsPaginator(a.kms, &kms.ListGrantsInput{KeyId: aws.String(k.ARN)})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil && k.Account == account {
-			return Key{}, explain("listing the grants of the KMS key "+id, err)
-		}
-		if err != nil { // another account may refuse, and its grants stay unknown
-			break
-		}
-		k.Grants = append(k.Grants, page.Grants...)
+	err = look(ctx, "listing the grants of the KMS key "+id, pages, func(g kmstypes.GrantListEntry) { k.Grants = append(k.Grants, g) })
+	if err != nil && k.Account == account {
+		return Key{}, err
 	}
-	return k, nil
+	return k, nil // another account may refuse, and its grants stay unknown
+}
+
+// SignActions are the permissions for signing with a KMS key.
+func SignActions() []string { return []string{"kms:GetPublicKey", "kms:Sign"} }
+
+// PublicKey returns the public part of a KMS key in PEM. The key must sign by ECDSA on the
+// curve P-256.
+func (a *AWS) PublicKey(ctx context.Context, id string) ([]byte, error) {
+	out, err := a.kms.GetPublicKey(ctx, &kms.GetPublicKeyInput{KeyId: aws.String(id)})
+	if err != nil {
+		return nil, explain("reading the public part of the KMS key "+id, err)
+	}
+	if !slices.Contains(out.SigningAlgorithms, kmstypes.SigningAlgorithmSpecEcdsaSha256) {
+		return nil, fmt.Errorf("the KMS key %s is no key for signatures with ECDSA on P-256; make one with the usage SIGN_VERIFY and the specification ECC_NIST_P256", id)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: out.PublicKey}), nil
+}
+
+// Sign signs data with a KMS key, by ECDSA on P-256 with SHA-256.
+func (a *AWS) Sign(ctx context.Context, id string, data []byte) ([]byte, error) {
+	sum := sha256.Sum256(data)
+	out, err := a.kms.Sign(ctx, &kms.SignInput{
+		KeyId: aws.String(id), Message: sum[:], MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256,
+	})
+	if err != nil {
+		return nil, explain("signing with the KMS key "+id, err)
+	}
+	return out.Signature, nil
 }

@@ -129,14 +129,39 @@ func sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
+// until looks at a change until it is done, for up to Patience. The error late is for
+// one that takes longer.
+func (a *AWS) until(ctx context.Context, late error, look func() (done bool, err error)) error {
+	return a.repeated(ctx, patienceMost*a.settle, func(err error) bool { return err == late }, func() error {
+		if done, err := look(); err != nil || done {
+			return err
+		}
+		return late
+	})
+}
+
+// await looks at something new until it is in the state wanted, and as long as it is pending.
+func (a *AWS) await(ctx context.Context, what, wanted string, look func() (state, why string, err error)) error {
+	for {
+		state, why, err := look()
+		switch {
+		case err != nil || state == wanted:
+			return err
+		case state != "pending":
+			return fmt.Errorf("waiting for the %s: its state is %s: %s", what, state, why)
+		}
+		if err := a.Settle(ctx); err != nil {
+			return err
+		}
+	}
+}
+
 // AwaitGone waits until EC2 no longer shows a deregistered image.
 func (a *AWS) AwaitGone(ctx context.Context, id string) error {
 	still := errors.New("deregistering the image " + id + ": EC2 still shows the image")
-	return a.repeated(ctx, patienceMost*a.settle, func(err error) bool { return err == still }, func() error {
-		if i, err := a.Present(ctx, id); err != nil || i.ID == "" {
-			return err
-		}
-		return still
+	return a.until(ctx, still, func() (bool, error) {
+		i, err := a.Present(ctx, id)
+		return i.ID == "", err
 	})
 }
 
@@ -192,8 +217,9 @@ func isUnread(err error) bool {
 // IsUnchanged says that AWS has refused a call, so the call has changed nothing. After
 // errors inside AWS that is not known.
 func IsUnchanged(err error) bool {
-	var api *APIError
-	return errors.As(err, new(*DeniedError)) || errors.As(err, &api) && !strings.HasPrefix(api.Code, "Internal") && !strings.HasSuffix(api.Code, "Unavailable")
+	api, answered := errors.AsType[*APIError](err)
+	return errors.As(err, new(*DeniedError)) ||
+		answered && !strings.HasPrefix(api.Code, "Internal") && !strings.HasSuffix(api.Code, "Unavailable")
 }
 
 func hasCode(err error, codes ...string) bool {

@@ -5,10 +5,13 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/route53"
+	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
@@ -257,14 +260,9 @@ type Endpoint struct {
 
 func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
 	pages := ec2.NewDescribeVpcEndpointsPaginator(a.ec2, &ec2.DescribeVpcEndpointsInput{Filters: filters("vpc-id", v.ID)})
-	for e, err := range each[types.VpcEndpoint](ctx, "listing the endpoints of the VPC "+v.ID, pages) {
-		if err != nil {
-			return err
-		}
-		v.Endpoints = append(v.Endpoints, endpointOf(e))
-	}
-	slices.SortFunc(v.Endpoints, func(a, b Endpoint) int { return cmp.Compare(a.Service, b.Service) })
-	return nil
+	all, err := collect(each[types.VpcEndpoint](ctx, "listing the endpoints of the VPC "+v.ID, pages), endpointOf)
+	v.Endpoints = slices.SortedFunc(slices.Values(all), func(a, b Endpoint) int { return cmp.Compare(a.Service, b.Service) })
+	return err
 }
 
 func endpointOf(in types.VpcEndpoint) Endpoint {
@@ -280,4 +278,58 @@ func endpointOf(in types.VpcEndpoint) Endpoint {
 	}
 	e.Groups = show.Each(in.Groups, func(g types.SecurityGroupIdentifier) string { return aws.ToString(g.GroupId) })
 	return e
+}
+
+// Zone is a private hosted zone.
+type Zone struct {
+	// ID is the zone's ID, and Name its domain without a dot at the end.
+	ID, Name string
+	// Account and Service are the account or the AWS service that owns the zone.
+	Account, Service string
+}
+
+// Zones lists the private hosted zones of a VPC, in the SDK's region.
+func (a *AWS) Zones(ctx context.Context, vpc string) ([]Zone, error) {
+	var zones []Zone
+	in := &route53.ListHostedZonesByVPCInput{VPCId: aws.String(vpc), VPCRegion: route53types.VPCRegion(a.Region)}
+	for {
+		out, err := a.route53.ListHostedZonesByVPC(ctx, in)
+		if err != nil {
+			return nil, explain("listing the private hosted zones of the VPC "+vpc, err)
+		}
+		for _, z := range out.HostedZoneSummaries {
+			zone := Zone{ID: aws.ToString(z.HostedZoneId), Name: strings.ToLower(strings.TrimSuffix(aws.ToString(z.Name), "."))}
+			if z.Owner != nil {
+				zone.Account, zone.Service = aws.ToString(z.Owner.OwningAccount), aws.ToString(z.Owner.OwningService)
+			}
+			zones = append(zones, zone)
+		}
+		if aws.ToString(out.NextToken) == "" {
+			return zones, nil
+		}
+		in.NextToken = out.NextToken
+	}
+}
+
+// RecordsFor says whether a hosted zone has records for a name, its own or those of
+// a wildcard.
+func (a *AWS) RecordsFor(ctx context.Context, zone, name string) (bool, error) {
+	pages := route53.NewListResourceRecordSetsPaginator(a.route53, &route53.ListResourceRecordSetsInput{HostedZoneId: aws.String(zone)})
+	for r, err := range each[route53types.ResourceRecordSet](ctx, "listing the records of the hosted zone "+zone, pages) {
+		if err != nil {
+			return false, err
+		}
+		if recordMatches(aws.ToString(r.Name), name) && r.Type != route53types.RRTypeNs && r.Type != route53types.RRTypeSoa {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// recordMatches says whether a record's name, which may begin with a wildcard, is
+// for a name. Route 53 writes the asterisk as \052.
+func recordMatches(record, name string) bool {
+	record = strings.ToLower(strings.TrimSuffix(record, "."))
+	domain, wild := strings.CutPrefix(strings.Replace(record, `\052`, "*", 1), "*.")
+	return record == name || wild && strings.HasSuffix(name, "."+domain)
 }

@@ -54,12 +54,7 @@ func (a *AWS) Publish(ctx context.Context, parameter, image string) error {
 		return explain(doing, err)
 	}
 	unchanged := fmt.Errorf("%s: the parameter did not change within five minutes; SSM refuses image IDs that it cannot describe", doing)
-	return a.repeated(ctx, patienceMost*a.settle, func(err error) bool { return err == unchanged }, func() error {
-		if has, err := a.hasImage(ctx, parameter, image); err != nil || has {
-			return err
-		}
-		return unchanged
-	})
+	return a.until(ctx, unchanged, func() (bool, error) { return a.hasImage(ctx, parameter, image) })
 }
 
 // imageType is the data type of parameters that EC2 accepts in place of an image ID.
@@ -67,14 +62,11 @@ const imageType = "aws:ec2:image"
 
 // hasImage says whether a parameter has an image ID and EC2's data type already.
 func (a *AWS) hasImage(ctx context.Context, name, image string) (bool, error) {
-	out, err := a.ssm.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(name)})
-	if err = explain("reading the parameter "+name, err); err != nil {
-		if IsNotFound(err) {
-			return false, nil
-		}
-		return false, err
+	p, err := a.parameter(ctx, name)
+	if IsNotFound(err) {
+		err = nil
 	}
-	return out.Parameter != nil && aws.ToString(out.Parameter.Value) == image && aws.ToString(out.Parameter.DataType) == imageType, nil
+	return aws.ToString(p.Value) == image && aws.ToString(p.DataType) == imageType, err
 }
 
 // RootDisk returns the root volume of an image, and the other volumes that come from

@@ -44,11 +44,7 @@ func (a *AWS) Recipe(ctx context.Context, id string) (Recipe, error) {
 	}
 	was := out.Images[0]
 	i := imageOf(was, a.Region)
-	attribute := func(name types.ImageAttributeName) (*ec2.DescribeImageAttributeOutput, error) {
-		out, err := a.ec2.DescribeImageAttribute(ctx, &ec2.DescribeImageAttributeInput{ImageId: was.ImageId, Attribute: name})
-		return out, explain(doing, err)
-	}
-	shared, err := attribute(types.ImageAttributeNameLaunchPermission)
+	shared, err := a.attribute(ctx, doing, id, types.ImageAttributeNameLaunchPermission)
 	switch {
 	case err != nil:
 		return Recipe{}, err
@@ -57,7 +53,7 @@ func (a *AWS) Recipe(ctx context.Context, id string) (Recipe, error) {
 	}
 	in := registration(was)
 	if was.BootMode != "" && was.BootMode != types.BootModeValuesLegacyBios {
-		stored, err := attribute(types.ImageAttributeNameUefiData)
+		stored, err := a.attribute(ctx, doing, id, types.ImageAttributeNameUefiData)
 		if err != nil {
 			return Recipe{}, err
 		}

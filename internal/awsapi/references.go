@@ -130,11 +130,9 @@ func (r *References) spotRequests(ctx context.Context) error {
 
 // permissions records the accounts that an image is shared with.
 func (r *References) permissions(ctx context.Context, i Image) error {
-	out, err := r.aws.ec2.DescribeImageAttribute(ctx, &ec2.DescribeImageAttributeInput{
-		ImageId: aws.String(i.ID), Attribute: types.ImageAttributeNameLaunchPermission,
-	})
+	out, err := r.aws.attribute(ctx, "reading the launch permissions of "+i.ID, i.ID, types.ImageAttributeNameLaunchPermission)
 	if err != nil {
-		return explain("reading the launch permissions of "+i.ID, err)
+		return err
 	}
 	for _, p := range out.LaunchPermissions {
 		switch {
@@ -155,18 +153,17 @@ func (r *References) permissions(ctx context.Context, i Image) error {
 // after a day
 // (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-last-launched-time.html).
 func (r *References) launched(ctx context.Context, i Image) error {
-	out, err := r.aws.ec2.DescribeImageAttribute(ctx, &ec2.DescribeImageAttributeInput{
-		ImageId: aws.String(i.ID), Attribute: types.ImageAttributeNameLastLaunchedTime,
-	})
+	doing := "reading the last launch of " + i.ID
+	out, err := r.aws.attribute(ctx, doing, i.ID, types.ImageAttributeNameLastLaunchedTime)
 	if err != nil {
-		return explain("reading the last launch of "+i.ID, err)
+		return err
 	}
 	if out.LastLaunchedTime == nil || slices.Contains([]string{"", "N/A"}, aws.ToString(out.LastLaunchedTime.Value)) {
 		return nil // never, or before EC2 kept the time
 	}
 	at := instant(out.LastLaunchedTime.Value)
 	if at.IsZero() {
-		return errIncomplete("reading the last launch of "+i.ID, "valid time")
+		return errIncomplete(doing, "valid time")
 	}
 	if at.After(r.since) {
 		r.use(i.ID, "an instance that was launched on "+at.Format(time.DateOnly)+" in this or another account")

@@ -65,21 +65,13 @@ func Tagged(kind types.ResourceType, tags map[string]string) []types.TagSpecific
 // has at least its ID and region.
 func (a *AWS) AwaitImage(ctx context.Context, id string) (Image, error) {
 	a = a.ForNew()
-	for {
-		i, err := a.Image(ctx, id)
+	var i Image
+	err := a.await(ctx, "image "+id, "available", func() (state, why string, err error) {
+		i, err = a.Image(ctx, id)
 		i.ID, i.Region = id, a.Region
-		switch {
-		case err != nil:
-			return i, err
-		case i.State == "available":
-			return i, nil
-		case i.State != "pending":
-			return i, fmt.Errorf("waiting for the image %s: its state is %s: %s", id, i.State, i.StateReason)
-		}
-		if err := a.Settle(ctx); err != nil {
-			return i, err
-		}
-	}
+		return i.State, i.StateReason, err
+	})
+	return i, err
 }
 
 // Copy is a copy of an image into another region.
@@ -119,17 +111,14 @@ func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image
 func (a *AWS) CopiedSnapshots(ctx context.Context, i Image) (ids []string, err error) {
 	doing := "searching for the snapshots of the copy " + i.ID
 	none := fmt.Errorf("%s: there are none yet; to find them later: aws ec2 describe-snapshots --region %s --owner-ids self --filters 'Name=description,Values=*%s*'", doing, a.Region, i.ID)
-	err = a.repeated(ctx, patienceMost*a.settle, func(err error) bool { return err == none }, func() error {
-		if now, err := a.Present(ctx, i.ID); err != nil || len(now.Snapshots) > 0 {
-			ids = now.Snapshots
-			return err
+	err = a.until(ctx, none, func() (bool, error) {
+		now, err := a.Present(ctx, i.ID)
+		if ids = now.Snapshots; err != nil || len(ids) > 0 {
+			return true, err
 		}
 		found, err := a.ownSnapshots(ctx, doing, filters("description", "*DestinationAmi "+i.ID+" *")...)
 		ids = show.Each(found, func(s Snapshot) string { return s.ID })
-		if err == nil && len(ids) == 0 {
-			return none
-		}
-		return err
+		return len(ids) > 0, err
 	})
 	return ids, err
 }

@@ -110,16 +110,11 @@ func (a *AWS) Profile(ctx context.Context, profile string) (Profile, error) {
 	if out.InstanceProfile == nil {
 		return Profile{}, errIncomplete(doing, "instance profile")
 	}
-	p := Profile{Name: name}
 	if len(out.InstanceProfile.Roles) == 0 {
-		return p, nil
+		return Profile{Name: name}, nil
 	}
 	role, err := a.roleOf(ctx, out.InstanceProfile.Roles[0])
-	if err != nil {
-		return Profile{}, err
-	}
-	p.Role = &role
-	return p, nil
+	return Profile{name, &role}, err
 }
 
 // Role reads a role with its policies, by name or ARN. The role must belong to the
@@ -146,13 +141,9 @@ func (a *AWS) roleOf(ctx context.Context, in types.Role) (Role, error) {
 		return Role{}, fmt.Errorf("reading the trust policy of the role %s: %w", r.Name, err)
 	}
 	pages := iam.NewListAttachedRolePoliciesPaginator(a.iam, &iam.ListAttachedRolePoliciesInput{RoleName: in.RoleName})
-	for policy, err := range each[types.AttachedPolicy](ctx, "listing the policies of the role "+r.Name, pages) {
-		if err != nil {
-			return Role{}, err
-		}
-		r.Policies = append(r.Policies, aws.ToString(policy.PolicyName))
-	}
-	return r, nil
+	r.Policies, err = collect(each[types.AttachedPolicy](ctx, "listing the policies of the role "+r.Name, pages),
+		func(p types.AttachedPolicy) string { return aws.ToString(p.PolicyName) })
+	return r, err
 }
 
 // Account is the ID of the caller's account.

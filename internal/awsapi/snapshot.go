@@ -171,20 +171,12 @@ func IsInUse(err error) bool { return hasCode(err, "InvalidSnapshot.InUse") }
 // AwaitSnapshot waits until a new snapshot is completed.
 func (a *AWS) AwaitSnapshot(ctx context.Context, id string) (Snapshot, error) {
 	a = a.ForNew()
-	for {
-		s, err := a.Snapshot(ctx, id)
-		switch {
-		case err != nil:
-			return s, err
-		case s.State == SnapshotCompleted:
-			return s, nil
-		case s.State != SnapshotPending:
-			return s, fmt.Errorf("waiting for the snapshot %s: its state is %s: %s", id, s.State, s.Said)
-		}
-		if err := a.Settle(ctx); err != nil {
-			return s, err
-		}
-	}
+	var s Snapshot
+	err := a.await(ctx, "snapshot "+id, SnapshotCompleted, func() (state, why string, err error) {
+		s, err = a.Snapshot(ctx, id)
+		return s.State, s.Said, err
+	})
+	return s, err
 }
 
 // DefaultEncryption says whether the account encrypts all new volumes and snapshots of

@@ -145,12 +145,9 @@ type NAT struct {
 // NATs describes the NAT gateways of a VPC.
 func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 	var gateways []NAT
-	subnets := map[string]string{} // by gateway
+	places := map[string][]int{} // the gateways of a subnet
 	pages := ec2.NewDescribeNatGatewaysPaginator(a.ec2, &ec2.DescribeNatGatewaysInput{Filter: filters("vpc-id", vpc)})
-	for in, err := range each[types.NatGateway](ctx, "describing the NAT gateways of the VPC "+vpc, pages) {
-		if err != nil {
-			return nil, err
-		}
+	err := look(ctx, "describing the NAT gateways of the VPC "+vpc, pages, func(in types.NatGateway) {
 		n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State), Private: in.ConnectivityType == types.ConnectivityTypePrivate}
 		for _, address := range in.NatGatewayAddresses {
 			if public := aws.ToString(address.PublicIp); public != "" {
@@ -158,30 +155,20 @@ func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 			}
 		}
 		if in.State == types.NatGatewayStateAvailable && in.SubnetId != nil {
-			subnets[n.ID] = *in.SubnetId
+			places[*in.SubnetId] = append(places[*in.SubnetId], len(gateways))
 		}
 		gateways = append(gateways, n)
+	})
+	if err != nil || len(places) == 0 {
+		return gateways, err
 	}
-	return gateways, a.place(ctx, gateways, subnets)
-}
-
-func (a *AWS) place(ctx context.Context, gateways []NAT, subnets map[string]string) error {
-	ids := slices.Sorted(maps.Values(subnets))
-	if len(ids) == 0 {
-		return nil
-	}
-	all, err := a.Subnets(ctx, slices.Compact(ids))
-	if err != nil {
-		return err
-	}
-	for i := range gateways {
-		for _, s := range all {
-			if s.ID == subnets[gateways[i].ID] {
-				gateways[i].Subnet = &s
-			}
+	all, err := a.Subnets(ctx, slices.Sorted(maps.Keys(places)))
+	for _, s := range all {
+		for _, i := range places[s.ID] {
+			gateways[i].Subnet = &s
 		}
 	}
-	return nil
+	return gateways, err
 }
 
 // Selector selects resources by ID, or by name and tags together.
@@ -195,13 +182,7 @@ type Selector struct {
 
 // filters are the filters of a selector. id and name are EC2's names for them.
 func (s Selector) filters(id, name string) []types.Filter {
-	var list []types.Filter
-	if s.ID != "" {
-		list = append(list, filters(id, s.ID)...)
-	}
-	if s.Name != "" {
-		list = append(list, filters(name, s.Name)...)
-	}
+	list := slices.DeleteFunc(filters(id, s.ID, name, s.Name), func(f types.Filter) bool { return f.Values[0] == "" })
 	for _, key := range slices.Sorted(maps.Keys(s.Tags)) {
 		list = append(list, tagFilter(key, s.Tags[key])...)
 	}
