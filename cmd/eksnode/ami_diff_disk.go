@@ -218,7 +218,7 @@ func (d *diskComparison) run(ctx context.Context, args []string) error {
 	if first.volume.Snapshot != "" && first.volume.Snapshot == second.volume.Snapshot {
 		d.found.Blocks.By = diskdiff.ByLineage
 		d.found.Notes = append(d.found.Notes, fmt.Sprintf("both disks are the snapshot %s", first.volume.Snapshot))
-	} else if err := d.content(ctx, p); err != nil {
+	} else if err := d.content(ctx); err != nil {
 		return err
 	}
 	if err := d.report.write(differenceTitle(args), d.tables()...); err != nil {
@@ -251,7 +251,7 @@ func fileChange(f diskdiff.File) string {
 	return strings.Join(f.Differs, ", ")
 }
 
-func (d *diskComparison) content(ctx context.Context, p *printer) error {
+func (d *diskComparison) content(ctx context.Context) error {
 	err := d.fetch(ctx)
 	d.meter.end()
 	if err != nil {

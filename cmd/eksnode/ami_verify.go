@@ -89,22 +89,17 @@ type unknownError struct{ error }
 
 // verifications are the checks of a verification. The first one decides whether the others
 // have a statement.
-func verifications() []struct {
+var verifications = []struct {
 	id    string
 	check func(*verifying) (ok string, err error)
-} {
-	return []struct {
-		id    string
-		check func(*verifying) (ok string, err error)
-	}{
-		{"statement", func(v *verifying) (string, error) { return "signed by the key " + v.statement.Key, v.failure }},
-		{"audit", (*verifying).audit},
-		{"age", (*verifying).age},
-		{"sbom", (*verifying).bill},
-		{"origin", (*verifying).origin},
-		{"tag", (*verifying).tag},
-		{"content", (*verifying).content},
-	}
+}{
+	{"statement", func(v *verifying) (string, error) { return "signed by the key " + v.statement.Key, v.failure }},
+	{"audit", (*verifying).audit},
+	{"age", (*verifying).age},
+	{"sbom", (*verifying).bill},
+	{"origin", (*verifying).origin},
+	{"tag", (*verifying).tag},
+	{"content", (*verifying).content},
 }
 
 func (v *verifying) audit() (string, error) {
@@ -239,23 +234,20 @@ func (v verification) verify(cmd *cobra.Command, source string) (r verified, all
 
 func (v *verifying) check(source string) verified {
 	r := verified{Source: source, Statement: v.statement, Checks: []verifiedCheck{}}
-	for _, c := range verifications() {
-		one := verifiedCheck{Check: c.id}
+	for _, c := range verifications {
 		ok, err := "", error(unknownError{errors.New("not checked: the statement is not valid")})
 		if c.id == "statement" || v.failure == nil {
 			ok, err = c.check(v)
 		}
 		switch {
 		case err == nil:
-			one.Result, one.Text = "ok", ok
+			r.Checks = append(r.Checks, verifiedCheck{c.id, "ok", ok})
 		case errors.Is(err, errSkipped):
-			continue
 		case errors.As(err, new(unknownError)):
-			one.Result, one.Text = "unknown", err.Error()
+			r.Checks = append(r.Checks, verifiedCheck{c.id, "unknown", err.Error()})
 		default:
-			one.Result, one.Text = "failed", err.Error()
+			r.Checks = append(r.Checks, verifiedCheck{c.id, "failed", err.Error()})
 		}
-		r.Checks = append(r.Checks, one)
 	}
 	return r
 }

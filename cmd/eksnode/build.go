@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -176,8 +175,13 @@ func (b *building) run(cmd *cobra.Command) error {
 		}
 		defer kept.Close(true)
 		made.Base, b.disk.Base, b.disk.File = b.disk.Base, kept.Path, kept.Path
-	} else if b.disk.File, made.Base, err = b.get(ctx, cmd.ErrOrStderr()); err != nil {
-		return err
+	} else {
+		transfer := newMeter(cmd.ErrOrStderr())
+		say := func(text string) { transfer.say("%s", text) }
+		b.disk.File, made.Base, err = b.disk.Find(ctx, b.local.CacheFolder, say, transfer.fetched)
+		if transfer.end(); err != nil {
+			return err
+		}
 	}
 	b.disk.Progress = cmd.ErrOrStderr()
 	b.local.CacheFolder = diskaudit.WorkFolder
@@ -321,14 +325,6 @@ func (b built) report(file string) ([]byte, error) {
 		reports = append(reports, *b.Scrub)
 	}
 	return page.Of(file, "eksnode build "+filepath.Base(b.Image)+" from "+b.Base, nil, reports...)
-}
-
-// get returns the path of the base image, and how a person knows it.
-func (b *building) get(ctx context.Context, errOut io.Writer) (file, name string, err error) {
-	transfer := newMeter(errOut)
-	defer transfer.end()
-	say := func(text string) { newPrinter(errOut).line("%s", text) }
-	return b.disk.Find(ctx, b.local.CacheFolder, say, transfer.fetched)
 }
 
 func buildInside(ctx context.Context, root string, input []byte) ([]byte, error) {

@@ -120,24 +120,14 @@ func isDescriptor(path string) bool {
 
 // openStream opens a device or a FIFO. A FIFO opens when a reader opens it.
 func openStream(ctx context.Context, name, path string) (*os.File, error) {
-	type opened struct {
-		f   *os.File
-		err error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		done <- opened{f, err}
-	}()
-	select {
-	case o := <-done:
-		if o.err != nil {
-			return nil, cannotWrite(name, o.err)
-		}
-		return o.f, takes(name, o.f)
-	case <-ctx.Done():
+	f, err := await(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
+	switch {
+	case ctx.Err() != nil && f == nil:
 		return nil, fmt.Errorf("waiting for a reader of %s: %w", name, context.Cause(ctx))
+	case err != nil:
+		return nil, cannotWrite(name, err)
 	}
+	return f, takes(name, f)
 }
 
 // takes checks a character device by writing no bytes: a full device returns an

@@ -289,20 +289,29 @@ type reading struct {
 }
 
 func (r reading) Read(p []byte) (int, error) {
+	text, err := await(r.ctx, func() ([]byte, error) {
+		text := make([]byte, len(p))
+		n, err := r.in.Read(text)
+		return text[:n], err
+	})
+	return copy(p, text), err
+}
+
+// await makes a call that may never end, as long as the context.
+func await[T any](ctx context.Context, call func() (T, error)) (value T, err error) {
 	type answer struct {
-		text []byte
-		err  error
+		value T
+		err   error
 	}
 	done := make(chan answer, 1)
 	go func() {
-		text := make([]byte, len(p))
-		n, err := r.in.Read(text)
-		done <- answer{text[:n], err}
+		value, err := call()
+		done <- answer{value, err}
 	}()
 	select {
 	case a := <-done:
-		return copy(p, a.text), a.err
-	case <-r.ctx.Done():
-		return 0, context.Cause(r.ctx)
+		return a.value, a.err
+	case <-ctx.Done():
+		return value, context.Cause(ctx)
 	}
 }

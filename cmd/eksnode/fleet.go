@@ -203,7 +203,7 @@ func (f *nodeFleet) audit(cmd *cobra.Command, a *awsapi.AWS, node awsapi.Node, k
 	if err := d.find(cmd.Context()); err != nil {
 		return one, err
 	}
-	if err := d.content(cmd.Context(), newPrinter(cmd.ErrOrStderr())); err != nil {
+	if err := d.content(cmd.Context()); err != nil {
 		return one, err
 	}
 	b := d.found.Blocks

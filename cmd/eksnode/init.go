@@ -96,7 +96,6 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 	// The program ends before the memory matters, and collecting takes a tenth of its
 	// time.
 	debug.SetGCPercent(gcPercent)
-	log := logTo(cmd.ErrOrStderr())
 	pick := i.selection()
 	if cmd.Flags().Changed("daemon") && len(pick.Daemons) == 0 {
 		pick.Daemons = []string{""} // as Amazon's nodeadm reads --daemon=""
@@ -112,11 +111,7 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 	if st, err := os.Stat(i.cache); i.cache != "" && err == nil && !st.Mode().IsRegular() {
 		return fmt.Errorf("--config-cache: %s is not a regular file", i.cache) // init replaces the file
 	}
-	return onNode(cmd, func(h *host.Host) error {
-		service, err := firstboot.OpenMetadata(cmd.Context())
-		if err != nil {
-			return err
-		}
+	return onNode(cmd, func(h *host.Host, service *firstboot.Metadata, log func(string)) error {
 		s, err := services(service, log)
 		if err != nil {
 			return err
@@ -226,8 +221,9 @@ func showPlan(cmd *cobra.Command, h *host.Host, s bootstrap.Services, n *bootstr
 	return errors.Join(append(errs, p.err)...)
 }
 
-// onNode runs a function that changes the live machine, and prints its error.
-func onNode(cmd *cobra.Command, do func(*host.Host) error) error {
+// onNode runs a function that changes the live machine, and prints its error. log writes
+// lines for the journal.
+func onNode(cmd *cobra.Command, do func(h *host.Host, service *firstboot.Metadata, log func(string)) error) error {
 	if os.Geteuid() != 0 {
 		return errors.New("joining changes the machine: run it as root")
 	}
@@ -236,7 +232,11 @@ func onNode(cmd *cobra.Command, do func(*host.Host) error) error {
 		return err
 	}
 	defer h.Close()
-	if err := do(h); err != nil {
+	service, err := firstboot.OpenMetadata(cmd.Context())
+	if err == nil {
+		err = do(h, service, logTo(cmd.ErrOrStderr()))
+	}
+	if err != nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %v\n", cmd.Root().Name(), err)
 		return exitError(1)
 	}
@@ -269,12 +269,7 @@ func bootHookCommand() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return onNode(cmd, func(h *host.Host) error {
-				log := logTo(cmd.ErrOrStderr())
-				service, err := firstboot.OpenMetadata(cmd.Context())
-				if err != nil {
-					return err
-				}
+			return onNode(cmd, func(h *host.Host, service *firstboot.Metadata, log func(string)) error {
 				if there, err := awaitIMDS(cmd.Context(), h, service, 0, log); err != nil || !there {
 					return err
 				}

@@ -228,11 +228,10 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 	l.spec.KubernetesVersion = version
 	date := l.spec.EKSBuildDate
 	if l.spec.Source == asset.EKSBucket && date == "" {
-		dates, err := f.BuildDates(ctx, version, l.spec.SourceURL)
-		if err != nil {
+		var err error
+		if date, err = f.NewestBuild(ctx, version, l.spec.SourceURL); err != nil {
 			return err
 		}
-		date = dates[len(dates)-1]
 	}
 	for _, a := range asset.Table() {
 		if !a.NeededBy(version) || !l.downloads(a.ID) {

@@ -64,11 +64,9 @@ func (l *locking) moves(ctx context.Context, f *asset.Fetcher, lock *asset.Lock,
 		switch {
 		case a.Origin == asset.EKSBucket && row.EKS != nil:
 			if days[version] == "" {
-				dates, err := f.BuildDates(ctx, version, l.spec.SourceURL)
-				if err != nil {
+				if days[version], err = f.NewestBuild(ctx, version, l.spec.SourceURL); err != nil {
 					return nil, 0, err
 				}
-				days[version] = dates[len(dates)-1]
 			}
 			day = days[version]
 		case row.Version != "":

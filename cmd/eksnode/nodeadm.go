@@ -86,57 +86,74 @@ func noCommand(cmd *cobra.Command, _ []string) error {
 	return errors.Join(errors.New(cmd.CommandPath()+": a subcommand is missing"), cmd.Help(), exitError(usageCode))
 }
 
-// read reads the NodeConfig. It changes nothing and needs no root.
-func (j *joining) read(cmd *cobra.Command, h *host.Host) (*nodeconfig.NodeConfig, error) {
-	service, err := firstboot.OpenMetadata(cmd.Context())
-	if err != nil {
-		return nil, err
-	}
-	c, _, err := j.resolve(cmd.Context(), h, service, logTo(cmd.ErrOrStderr()))
-	return c, err
-}
-
-// check prints every mistake in the NodeConfig.
-func (j *joining) check(cmd *cobra.Command) error {
+// read reads the NodeConfig for a function, and prints why the NodeConfig is not valid. It
+// changes nothing and needs no root.
+func (j *joining) read(cmd *cobra.Command, use func(*host.Host, *nodeconfig.NodeConfig) (invalid, err error)) error {
 	h, err := host.Live()
 	if err != nil {
 		return err
 	}
 	defer h.Close()
-	c, err := j.read(cmd, h)
-	if err == nil {
-		err = c.Located(c.Validate())
+	service, invalid := firstboot.OpenMetadata(cmd.Context())
+	var c *nodeconfig.NodeConfig
+	if invalid == nil {
+		c, _, invalid = j.resolve(cmd.Context(), h, service, logTo(cmd.ErrOrStderr()))
 	}
-	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", err)
+	if invalid == nil {
+		invalid, err = use(h, c)
+	}
+	if invalid != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", invalid)
 		return exitError(1)
 	}
-	for _, w := range c.Warnings() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)
-	}
-	fmt.Fprintln(cmd.OutOrStdout(), "the NodeConfig is valid")
-	return nil
+	return err
+}
+
+// check prints every mistake in the NodeConfig.
+func (j *joining) check(cmd *cobra.Command) error {
+	return j.read(cmd, func(_ *host.Host, c *nodeconfig.NodeConfig) (invalid, err error) {
+		if invalid = c.Located(c.Validate()); invalid != nil {
+			return invalid, nil
+		}
+		for _, w := range c.Warnings() {
+			fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)
+		}
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "the NodeConfig is valid")
+		return nil, err
+	})
 }
 
 // dump writes the merged NodeConfig in JSON. An incomplete NodeConfig is written too,
 // with a warning.
 func (j *joining) dump(cmd *cobra.Command, output string) error {
-	h, err := host.Live()
-	if err != nil {
-		return err
-	}
-	defer h.Close()
-	c, err := j.read(cmd, h)
-	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the NodeConfig is not valid:\n%v\n", err)
-		return exitError(1)
-	}
-	if err := c.Validate(); err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: the NodeConfig is not valid:\n%v\n", err)
-	}
+	return j.read(cmd, func(h *host.Host, c *nodeconfig.NodeConfig) (invalid, err error) {
+		if err := c.Validate(); err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the NodeConfig is not valid:\n%v\n", err)
+		}
+		text, err := merged(c)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
+		}
+		if output == "" {
+			_, err = cmd.OutOrStdout().Write(text)
+			return nil, err
+		}
+		name, err := filepath.Abs(output)
+		if err == nil {
+			err = h.Files.WriteFile(name, text, host.Attributes{Mode: 0o644})
+		}
+		if err != nil {
+			err = fmt.Errorf("writing --config-output: %w", err)
+		}
+		return nil, err
+	})
+}
+
+// merged is a NodeConfig in JSON.
+func merged(c *nodeconfig.NodeConfig) ([]byte, error) {
 	spec, err := c.SpecJSON()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	metadata := c.Metadata
 	if metadata == nil {
@@ -146,21 +163,10 @@ func (j *joining) dump(cmd *cobra.Command, output string) error {
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind, "metadata": metadata, "spec": spec}); err != nil {
-		return fmt.Errorf("encoding the NodeConfig: %w", err)
-	}
-	if output == "" {
-		_, err = cmd.OutOrStdout().Write(text.Bytes())
-		return err
-	}
-	name, err := filepath.Abs(output)
-	if err != nil {
-		return fmt.Errorf("finding --config-output: %w", err)
-	}
-	if err := h.Files.WriteFile(name, text.Bytes(), host.Attributes{Mode: 0o644}); err != nil {
-		return fmt.Errorf("writing --config-output: %w", err)
-	}
-	return nil
+	err = e.Encode(map[string]any{
+		"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind, "metadata": metadata, "spec": spec,
+	})
+	return text.Bytes(), err
 }
 
 // authenticatorCommand is the command for the name aws-iam-authenticator, which
@@ -193,12 +199,7 @@ func bootstrapSHCommand() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("bootstrap.sh: %w\n`bootstrap.sh --help` lists the flags", err)
 			}
-			return onNode(cmd, func(h *host.Host) error {
-				service, err := firstboot.OpenMetadata(cmd.Context())
-				if err != nil {
-					return err
-				}
-				log := logTo(cmd.ErrOrStderr())
+			return onNode(cmd, func(h *host.Host, service *firstboot.Metadata, log func(string)) error {
 				service.AtBoot(log)
 				s, err := services(service, log)
 				if err != nil {

@@ -33,7 +33,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--containerd":               words(provisioner.Containerds()...),
 		"--config-source":            beginnings(nodeconfig.UserDataSource, "file://"),
 		"--daemon":                   words(bootstrap.Daemons()...),
-		"--distro":                   words(distroNames()...),
+		"--distro":                   words(show.Each(distros.All(), func(d distros.Distro) string { return d.ID + "\t" + d.Name })...),
 		"--fips":                     words(provisioner.FIPSModes()...),
 		"--swap":                     words(provisioner.Swaps()...),
 		"--hardening":                words(provisioner.Hardenings()...),
@@ -51,9 +51,9 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--root":                     folders,
 		"--rules":                    ruleNames,
 		"--rules-file":               files("yaml", "yml"),
-		"--skip":                     words(phases()...),
+		"--skip":                     words(show.Each(bootstrap.Phases(), func(p bootstrap.Phase) string { return string(p) })...),
 		"--skip-rules":               ruleNames,
-		"--source":                   words(publishers()...),
+		"--source":                   words(show.Each(asset.Origins(), func(o asset.Origin) string { return o.ID + "\t" + o.Why })...),
 		"--spec":                     files("json"),
 		"--versions":                 beginnings(pairs(asset.IDs())...),
 
@@ -89,22 +89,10 @@ func commands(cmd *cobra.Command, args []string, begun string) ([]string, cobra.
 	return words(list...)(cmd, args, begun)
 }
 
-func distroNames() []string {
-	return show.Each(distros.All(), func(d distros.Distro) string { return d.ID + "\t" + d.Name })
-}
-
 // kubernetesVersions completes minor versions; a patch version follows.
 func kubernetesVersions() cobra.CompletionFunc {
 	list := show.Each(provisioner.Minors(), func(minor string) string { return minor + "." })
 	return beginnings(list...)
-}
-
-func phases() []string {
-	return show.Each(bootstrap.Phases(), func(p bootstrap.Phase) string { return string(p) })
-}
-
-func publishers() []string {
-	return show.Each(asset.Origins(), func(o asset.Origin) string { return o.ID + "\t" + o.Why })
 }
 
 func pairs(names []string) []string {

@@ -37,17 +37,18 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--file":                    files("json"),
 		"--kubelet-version":         kubernetesVersions(),
 		"--launch-template-version": words("$Default", "$Latest"),
-		"--only":                    words(manifestNames()...),
-		"manifests --family":        words(families(false)...),
-		"--nodeclass":               files("yaml", "yml", "json"),
-		"--ami-architecture":        words(amiimport.Architectures()...),
-		"--ami-groups":              words("all"),
-		"--boot-mode":               words(amiimport.BootModes()...),
-		"--imds-support":            words(amiimport.IMDSSupports()...),
-		"--root-file-system":        words("ext4", "xfs"),
-		"--root-device-name":        words("/dev/xvda", "/dev/sda1"),
-		"--tpm-support":             words("v2.0"),
-		"--volume-type":             words(amiimport.VolumeTypes()...),
+		"--only": words(show.Each(clustersetup.Table(),
+			func(m clustersetup.Manifest) string { return m.ID + "\t" + m.About })...),
+		"manifests --family": words(families(false)...),
+		"--nodeclass":        files("yaml", "yml", "json"),
+		"--ami-architecture": words(amiimport.Architectures()...),
+		"--ami-groups":       words("all"),
+		"--boot-mode":        words(amiimport.BootModes()...),
+		"--imds-support":     words(amiimport.IMDSSupports()...),
+		"--root-file-system": words("ext4", "xfs"),
+		"--root-device-name": words("/dev/xvda", "/dev/sda1"),
+		"--tpm-support":      words("v2.0"),
+		"--volume-type":      words(amiimport.VolumeTypes()...),
 
 		"check":           once(files("pkr.hcl", "pkr.json")),
 		"--key":           files("pem", "pub"),
@@ -91,8 +92,4 @@ func families(carry bool) []string {
 		}
 	}
 	return list
-}
-
-func manifestNames() []string {
-	return show.Each(clustersetup.Table(), func(m clustersetup.Manifest) string { return m.ID + "\t" + m.About })
 }

@@ -340,16 +340,16 @@ func TestTheEKSBucketNeedsADate(t *testing.T) {
 	require.EqualError(t, err, `source "s3" is not known; known are upstream, eks-bucket`)
 }
 
-func TestBuildDatesAreListed(t *testing.T) {
+func TestTheNewestBuildIsFound(t *testing.T) {
 	m := newMirror(t)
 	m.files["/"+eksHost+"/"] = index("1.34.4/", "1.33.1/")
 	m.files["/"+eksHost+"/1.34.4/"] = index("2025-11-13/", "2025-09-19/")
-	dates, err := hasty().BuildDates(t.Context(), "1.34.4", m.URL)
+	day, err := hasty().NewestBuild(t.Context(), "1.34.4", m.URL)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"2025-09-19", "2025-11-13"}, dates)
-	_, err = hasty().BuildDates(t.Context(), "1.34.5", m.URL)
+	assert.Equal(t, "2025-11-13", day)
+	_, err = hasty().NewestBuild(t.Context(), "1.34.5", m.URL)
 	require.EqualError(t, err, "EKS has no build of Kubernetes 1.34.5; the existing versions are 1.34.4")
 	delete(m.files, "/"+eksHost+"/")
-	_, err = hasty().BuildDates(t.Context(), "1.34.4", m.URL)
+	_, err = hasty().NewestBuild(t.Context(), "1.34.4", m.URL)
 	require.EqualError(t, err, "listing the versions in "+m.URL+"/"+eksHost+"/: the server answered 404 Not Found; name the day with eks_build_date")
 }

@@ -208,27 +208,27 @@ func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string
 	return told
 }
 
-// BuildDates lists the days on which EKS built a version of Kubernetes, the newest
-// last. source is a mirror or a folder; empty means EKS' bucket.
-func (f *Fetcher) BuildDates(ctx context.Context, kubernetes, source string) ([]string, error) {
+// NewestBuild returns the newest day on which EKS built a version of Kubernetes. source
+// is a mirror or a folder; empty means EKS' bucket.
+func (f *Fetcher) NewestBuild(ctx context.Context, kubernetes, source string) (string, error) {
 	template := eksRelease("kubelet").URL
 	all, err := versionFolders(template, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for _, s := range all {
 		names, err := f.names(ctx, s)
 		if err != nil {
-			return nil, surface.Errorf("listing the %s in %s: %w; name the day with %s", s.what, withoutUser(s.address), err, surface.Name("eks_build_date"))
+			return "", surface.Errorf("listing the %s in %s: %w; name the day with %s", s.what, withoutUser(s.address), err, surface.Name("eks_build_date"))
 		}
 		if s.want == "{date}" && len(names) > 0 {
-			return names, nil
+			return names[len(names)-1], nil
 		}
 		if !slices.Contains(names, s.want) {
-			return nil, fmt.Errorf("EKS has no build of Kubernetes %s; the existing versions are %s", kubernetes, nearest(names, kubernetes))
+			return "", fmt.Errorf("EKS has no build of Kubernetes %s; the existing versions are %s", kubernetes, nearest(names, kubernetes))
 		}
 	}
-	return nil, fmt.Errorf("EKS has no build of Kubernetes %s", kubernetes)
+	return "", fmt.Errorf("EKS has no build of Kubernetes %s", kubernetes)
 }
 
 // nameForm is the form of a version or a date; a folder may contain other entries.
