@@ -2,9 +2,16 @@ package provisioner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path"
+	"slices"
 	"strings"
 
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -74,6 +81,84 @@ func activeSwap(h *host.Host) ([]string, error) {
 	for line := range strings.Lines(string(text)) {
 		if f := strings.Fields(line); len(f) > 0 && strings.HasPrefix(f[0], "/") {
 			names = append(names, show.Unescape(f[0]))
+		}
+	}
+	return names, nil
+}
+
+// The files of zram-generator(8). A file in /etc replaces the vendor's file of the
+// same name, and a link to /dev/null hides that file.
+const (
+	zramGenerator = "/usr/lib/systemd/system-generators/zram-generator"
+	zramConfig    = "/etc/systemd/zram-generator.conf"
+	zramDropIns   = "/etc/systemd/zram-generator.conf.d"
+)
+
+const noSwap = "a kubelet does not start with swap"
+
+// planZram plans a configuration without devices for zram-generator, which makes
+// swap in memory at each boot, and hides the vendor's drop-ins. Drop-ins of an
+// administrator are an error.
+func (n *node) planZram(h *host.Host) ([]plan.Action, error) {
+	if n.spec.Swap == swapZram {
+		return plan.Files(h, []plan.File{{
+			Path: zramConfig, Content: []byte("[zram0]\nzram-size = min(ram / 2, 4096)\n"), Mode: 0o644, Why: "swap asks for swap in memory",
+		}})
+	}
+	installed, err := h.Exists(zramGenerator)
+	if err != nil || !installed {
+		return nil, err
+	}
+	if err := refuseDropIns(h); err != nil {
+		return nil, err
+	}
+	var masks []distros.Masked
+	for _, folder := range []string{"/usr/lib/systemd/zram-generator.conf.d", "/usr/local/lib/systemd/zram-generator.conf.d"} {
+		names, err := dropIns(h, folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if mask := (distros.Masked{Path: path.Join(zramDropIns, name), Why: noSwap}); !slices.Contains(masks, mask) {
+				masks = append(masks, mask)
+			}
+		}
+	}
+	actions, err := plan.Files(h, []plan.File{{
+		Path: zramConfig, Content: []byte("# Without a device: a kubelet does not start with swap.\n"), Mode: 0o644, Why: noSwap,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := planMasks(h, masks)
+	return append(actions, hidden...), err
+}
+
+// refuseDropIns returns an error about an administrator's drop-in that hides
+// nothing.
+func refuseDropIns(h *host.Host) error {
+	names, err := dropIns(h, zramDropIns)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		name = path.Join(zramDropIns, name)
+		if to, err := h.Files.ReadlinkIfPossible(name); err != nil || to != nothing {
+			return fmt.Errorf("%s configures swap in memory, with which a kubelet does not start: remove the file", name)
+		}
+	}
+	return nil
+}
+
+func dropIns(h *host.Host, folder string) ([]string, error) {
+	entries, err := afero.ReadDir(h.Files, folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the configuration of zram-generator: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".conf") {
+			names = append(names, e.Name())
 		}
 	}
 	return names, nil

@@ -1,7 +1,9 @@
 package userdata
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/kubelet/config/v1beta1"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/kubelet"
 )
@@ -104,4 +107,265 @@ func reservedProblem(name, value string) string {
 		return fmt.Sprintf("%q must be a quantity such as 100m or 512Mi", value)
 	}
 	return ""
+}
+
+// bottlerocketFields are the fields of KubeletConfiguration for which Bottlerocket has a
+// setting in settings.kubernetes (settings-extensions/kubernetes of
+// bottlerocket-settings-sdk).
+func bottlerocketFields() map[string]string {
+	return map[string]string{
+		"allowedUnsafeSysctls": "allowed-unsafe-sysctls", "clusterDNS": "cluster-dns-ip",
+		"clusterDomain": "cluster-domain", "containerLogMaxFiles": "container-log-max-files",
+		"containerLogMaxSize": "container-log-max-size", "cpuCFSQuota": "cpu-cfs-quota-enforced",
+		"cpuManagerPolicy": "cpu-manager-policy", "cpuManagerReconcilePeriod": "cpu-manager-reconcile-period",
+		"eventBurst": "event-burst", "eventRecordQPS": "event-qps", "evictionHard": "eviction-hard",
+		"evictionMaxPodGracePeriod": "eviction-max-pod-grace-period", "evictionSoft": "eviction-soft",
+		"evictionSoftGracePeriod":     "eviction-soft-grace-period",
+		"imageGCHighThresholdPercent": "image-gc-high-threshold-percent",
+		"imageGCLowThresholdPercent":  "image-gc-low-threshold-percent",
+		"imageMinimumGCAge":           "image-minimum-gc-age", "kubeAPIBurst": "kube-api-burst",
+		"kubeAPIQPS": "kube-api-qps", "kubeReserved": "kube-reserved",
+		"maxParallelImagePulls": "max-parallel-image-pulls", "maxPods": "max-pods",
+		"memoryManagerPolicy": "memory-manager-policy", "podPidsLimit": "pod-pids-limit",
+		"registryBurst": "registry-burst", "registryPullQPS": "registry-qps",
+		"reservedSystemCPUs": "reserved-cpus", "seccompDefault": "seccomp-default",
+		"serverTLSBootstrap": "server-tls-bootstrap", "shutdownGracePeriod": "shutdown-grace-period",
+		"shutdownGracePeriodCriticalPods": "shutdown-grace-period-for-critical-pods",
+		"systemReserved":                  "system-reserved", "topologyManagerPolicy": "topology-manager-policy",
+		"topologyManagerScope": "topology-manager-scope",
+	}
+}
+
+// kubeletSettings are the fields of KubeletConfiguration that a description has,
+// those with a name of their own included.
+func (n Node) kubeletSettings() map[string]any {
+	fields := maps.Clone(n.Kubelet)
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	if n.MaxPods > 0 {
+		fields["maxPods"] = int64(n.MaxPods)
+	}
+	return fields
+}
+
+// kubeletConfigFlags are the fields of the description's KubeletConfiguration as
+// flags, in the order of the fields' names.
+func (n Node) kubeletConfigFlags() ([]string, error) {
+	var flags []string
+	var errs []error
+	fields := n.kubeletSettings()
+	for _, name := range sortedNames(fields) {
+		flag, ok := kubelet.SetBy(name)
+		if !ok {
+			errs = append(errs, fmt.Errorf("kubelet.%s: the kubelet has no flag for it, and this family takes only flags", name))
+			continue
+		}
+		value, err := flagValue(flag, fields[name])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("kubelet.%s: %w", name, err))
+			continue
+		}
+		if value != "" {
+			flags = append(flags, "--"+flag.Name+"="+value)
+		}
+	}
+	return flags, errors.Join(errs...)
+}
+
+func flagValue(f kubelet.Flag, value any) (string, error) {
+	switch v := value.(type) {
+	case map[string]any:
+		if f.Between() == "" {
+			return "", errors.New("must not be an object")
+		}
+		pairs := show.Each(sortedNames(v), func(name string) string { return name + f.Between() + scalarText(v[name]) })
+		return strings.Join(pairs, ","), nil
+	case []any:
+		values := show.Each(v, scalarText)
+		return strings.Join(values, ","), nil
+	default:
+		if f.Between() != "" {
+			return "", errors.New("must be an object")
+		}
+		return scalarText(v), nil
+	}
+}
+
+func scalarText(value any) string {
+	if f, ok := value.(float64); ok {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return fmt.Sprint(value)
+}
+
+// contradictions reports settings that the description makes in two ways with
+// two values.
+func (n Node) contradictions(add func(field, format string, args ...any)) {
+	fields := n.kubeletSettings()
+	if v, there := n.Kubelet["maxPods"]; there && n.MaxPods > 0 && scalarText(v) != strconv.Itoa(n.MaxPods) {
+		add("maxPods", "%d contradicts kubelet.maxPods %s", n.MaxPods, scalarText(v))
+	}
+	if _, there := fields["maxPods"]; there && n.MaxPodsExpression != "" {
+		add("maxPodsExpression", "contradicts maxPods; give one of them")
+	}
+	if v, there := n.Kubelet["clusterDNS"]; there && len(n.Cluster.DNSAddresses) > 0 {
+		if value, _ := flagValue(kubelet.Flags()["cluster-dns"], v); value != strings.Join(n.Cluster.DNSAddresses, ",") {
+			add("cluster.dns", "%s contradicts kubelet.clusterDNS %s", strings.Join(n.Cluster.DNSAddresses, ","), value)
+		}
+	}
+	byFlag := map[string]string{}
+	for name, value := range fields {
+		if flag, ok := kubelet.SetBy(name); ok {
+			byFlag[flag.Name], _ = flagValue(flag, value)
+		}
+	}
+	if len(n.Cluster.DNSAddresses) > 0 {
+		byFlag["cluster-dns"] = strings.Join(n.Cluster.DNSAddresses, ",")
+	}
+	given := map[string]string{}
+	for _, flag := range n.kubeletWords() {
+		name, value, attached := strings.Cut(flag, "=")
+		name = kubelet.FlagName(name)
+		if !attached {
+			value = "true"
+		}
+		if other, there := byFlag[name]; there && other != value {
+			add("kubeletArgs", "%s contradicts %s", flag, n.whatSets(name, other))
+		}
+		if earlier, twice := given[name]; twice && earlier != value && !slices.Contains([]string{"node-labels", "register-with-taints", "feature-gates"}, name) {
+			add("kubeletArgs", "%s contradicts --%s=%s", flag, name, earlier)
+		}
+		given[name] = value
+		n.labelContradictions(name, value, add)
+	}
+	n.bootstrapContradictions(add)
+}
+
+// kubeletWords are the kubelet's flags of the description, one by one.
+func (n Node) kubeletWords() []string {
+	var words []string
+	for _, arg := range n.KubeletArgs {
+		words = append(words, nodeconfig.Split(arg)...)
+	}
+	return words
+}
+
+func (n Node) whatSets(flag, value string) string {
+	if flag == "max-pods" && n.MaxPods > 0 {
+		return "maxPods: " + value
+	}
+	if flag == "cluster-dns" && len(n.Cluster.DNSAddresses) > 0 {
+		return "cluster.dns: " + value
+	}
+	if field := kubelet.Flags()[flag].Field; field != "" {
+		return "kubelet." + field + ": " + value
+	}
+	return value
+}
+
+func (n Node) labelContradictions(flag, value string, add func(field, format string, args ...any)) {
+	if flag != "node-labels" {
+		return
+	}
+	for pair := range strings.SplitSeq(value, ",") {
+		name, v, _ := strings.Cut(pair, "=")
+		if other, there := n.Labels[name]; there && other != v {
+			add("kubeletArgs", "--node-labels=%s contradicts labels: %s=%s", pair, name, other)
+		}
+	}
+}
+
+// bootstrapContradictions compares the flags of bootstrap.sh with the rest of
+// the description.
+func (n Node) bootstrapContradictions(add func(field, format string, args ...any)) {
+	described := map[string]string{
+		"apiserver-endpoint": n.Cluster.Endpoint, "b64-cluster-ca": n.Cluster.CA, "cluster-id": n.Cluster.Outpost,
+		"dns-cluster-ip": strings.Join(n.Cluster.DNSAddresses, ","), "kubelet-extra-args": strings.Join(n.KubeletArgs, " "),
+	}
+	if n.Cluster.IPv6() {
+		described["ip-family"], described["service-ipv6-cidr"] = "ipv6", n.Cluster.CIDR
+	} else {
+		described["ip-family"], described["service-ipv4-cidr"] = "ipv4", n.Cluster.CIDR
+	}
+	if _, there := n.kubeletSettings()["maxPods"]; there {
+		described["use-max-pods"] = "false"
+	}
+	if n.LocalStorage.Strategy != "" {
+		described["local-disks"] = strings.ToLower(n.LocalStorage.Strategy)
+	}
+	for _, name := range sortedNames(n.Bootstrap) {
+		if other := described[name]; other != "" && other != n.Bootstrap[name] {
+			add("bootstrap."+name, "%q contradicts %q of the rest of the description", n.Bootstrap[name], other)
+		}
+	}
+}
+
+// kubeletStart reports why kubelets do not start with a configuration and flags. The
+// function at reports a problem of a field, or of the argument with an index, which is -1
+// for none.
+func kubeletStart(config map[string]any, flags []string, base func(minor int) map[string]any, at func(warning bool, field string, argument int, said string)) {
+	for _, v := range kubelet.Verdicts(base, config, flags) {
+		if v.Flag {
+			continue // kubeletArguments has reported the flag
+		}
+		if gate, found := strings.CutPrefix(v.Field, "featureGates."); found && !slices.Contains(kubelet.Gates(), gate) {
+			if best := show.Nearest(gate, kubelet.Gates()); best != "" {
+				v.Text += "; did you mean " + best + "?"
+			}
+		}
+		at(!v.Always, v.Field, kubelet.FlagOf(v.Field, flags), v.Text)
+	}
+}
+
+// scriptBase is the configuration that bootstrap.sh makes for a call with arguments for
+// the kubelet.
+func scriptBase(extra []string) func(minor int) map[string]any {
+	return func(int) map[string]any {
+		config := kubelet.Defaults()
+		if !strings.Contains(strings.Join(extra, " "), "--reserved-cpus") {
+			kubelet.ReserveInCgroups(config)
+		}
+		return config
+	}
+}
+
+// kubeletStarts reports why kubelets do not start with the merged settings.
+func (c *checker) kubeletStarts(of nodeconfig.Kubelet, places []placed) {
+	var words []string
+	var from []int
+	for i, flag := range of.Flags {
+		for _, word := range nodeconfig.Split(flag) {
+			words, from = append(words, word), append(from, i)
+		}
+	}
+	kubeletStart(of.Config, words, kubelet.Base, func(warning bool, field string, argument int, said string) {
+		path := "spec.kubelet.config." + field
+		if argument >= 0 {
+			path, said = fmt.Sprintf("spec.kubelet.flags[%d]", from[argument]), field+": "+said
+		}
+		if !c.refused(path) {
+			c.atPath(places, path, warning, said)
+		}
+	})
+}
+
+func (c *checker) scriptArguments(line int, field string, arguments []string) {
+	c.kubeletArguments(line, field, arguments)
+	if c.starts++; c.starts > maxConfigs || c.full() {
+		return
+	}
+	kubeletStart(nil, arguments, scriptBase(arguments), func(warning bool, of string, _ int, said string) {
+		c.either(warning, line, field, of+": "+said)
+	})
+}
+
+// classStart reports why kubelets do not start with an EC2NodeClass' spec.kubelet, which is
+// settings in Go.
+func (c *checker) classStart(known *yaml.Node, settings map[string]any) {
+	kubeletStart(settings, nil, kubelet.Base, func(warning bool, field string, _ int, said string) {
+		if line, _ := lineOf(known, field); !c.refused("spec.kubelet." + field) {
+			c.either(warning, line, "spec.kubelet."+field, said)
+		}
+	})
 }
