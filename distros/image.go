@@ -2,9 +2,12 @@ package distros
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // BaseImage describes a base image on AWS.
@@ -66,4 +69,74 @@ func (d Distro) BaseImage(version, arch, kernel string) (BaseImage, error) {
 		}
 	}
 	return BaseImage{}, err
+}
+
+// CloudImage is a distribution's own disk image, for builds without a machine.
+type CloudImage struct {
+	// Version is the version of the distribution; empty for a rolling one. Kernel names
+	// the publisher's second image, with another kernel; empty for the usual one.
+	Version, Kernel string
+	// URL is the publisher's address. {arch} means the architecture, and the name of
+	// the file may be a pattern; the last match in the checksum file counts. Sums is the
+	// address of that file.
+	URL, Sums string
+	// Key is the publisher's public key: the name of a file in the folder keys here, and its
+	// content from CloudImageByName; empty without a signature that can be checked. The key
+	// has signed the checksum file. Signature is the address of the signature; empty if the
+	// file itself has it. With ImageSignature, the key has signed the image instead. {sums}
+	// and {url} mean the other addresses.
+	Key, Signature, ImageSignature string
+	// AMD64 and ARM64 are the publisher's names of the architectures.
+	AMD64, ARM64 string
+}
+
+// keys has the publishers' public keys. Each has its fingerprint and source as a comment.
+//
+//go:embed keys
+var keys embed.FS
+
+// imageName is the name of a cloud image, such as debian-13, debian-13-cloud or arch.
+func (d Distro) imageName(i CloudImage) string {
+	return strings.TrimRight(d.ID+"-"+i.Version+"-"+i.Kernel, "-")
+}
+
+// CloudImages lists the names of all cloud images.
+func CloudImages() []string {
+	var names []string
+	for _, d := range All() {
+		for _, i := range d.CloudImages {
+			names = append(names, d.imageName(i))
+		}
+	}
+	return slices.Compact(names)
+}
+
+// CloudImageByName returns a cloud image, such as debian-13, or debian for the newest
+// version, for an architecture in Go's spelling.
+func CloudImageByName(name, arch string) (CloudImage, error) {
+	known := false
+	for _, d := range All() {
+		for _, image := range slices.Backward(d.CloudImages) {
+			if name != d.imageName(image) && (name != d.ID || image.Kernel != "") {
+				continue
+			}
+			known = true
+			if spelled := map[string]string{"amd64": image.AMD64, "arm64": image.ARM64}[arch]; spelled != "" {
+				for _, address := range []*string{&image.URL, &image.Sums, &image.Signature, &image.ImageSignature} {
+					*address = strings.NewReplacer("{arch}", spelled, "{sums}", image.Sums, "{url}", image.URL).Replace(*address)
+				}
+				if image.Key == "" {
+					return image, nil
+				}
+				key, err := keys.ReadFile("keys/" + image.Key + ".asc")
+				image.Key = string(key)
+				return image, err
+			}
+		}
+	}
+	if known {
+		return CloudImage{}, fmt.Errorf("the publisher has no cloud image %s for the architecture %s", name, arch)
+	}
+	return CloudImage{}, fmt.Errorf("%q is neither a file, nor an address, nor the name of a cloud image; known are %s%s",
+		name, strings.Join(CloudImages(), ", "), show.Meant(name, CloudImages()))
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/spf13/afero"
@@ -76,3 +77,19 @@ func (*Host) ZeroFreeSpace(context.Context, string, func(done, total int64)) (in
 
 // Unmount detaches what is mounted at name; see the Linux build.
 func (*Host) Unmount(string) error { return errNotLinux }
+
+func ownGroup(*exec.Cmd) {}
+
+func killGroup(*exec.Cmd) {}
+
+// Lock locks nothing: machines and images are changed on Linux.
+func (h *Host) Lock() (unlock func() error, err error) { return func() error { return nil }, nil }
+
+// LockHolder sees no locks.
+func (h *Host) LockHolder(string) string { return "" }
+
+// Space returns how much can be written; see the Linux build.
+func (*Files) Space(string) (Space, error) { return Space{}, errNotLinux }
+
+// Sync does nothing: machines and images are changed on Linux.
+func (h *Host) Sync() {}
