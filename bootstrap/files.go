@@ -41,7 +41,8 @@ func (configuration) Phase() string { return string(Config) }
 func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	files := c.files
 	if len(c.daemons) > 0 {
-		files = slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !c.concerns(f) })
+		concerned := func(s render.Service) bool { return slices.Contains(c.daemons, string(s)) }
+		files = slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !slices.ContainsFunc(f.Of, concerned) })
 	}
 	var wanted []plan.File
 	for _, f := range files {
@@ -64,10 +65,6 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 	}
 	removals, err := plan.Absent(h, "the file belongs to an earlier configuration", old...)
 	return plan.Acts(append(actions, removals...)...), err
-}
-
-func (c configuration) concerns(f render.File) bool {
-	return slices.ContainsFunc(f.Of, func(s render.Service) bool { return slices.Contains(c.daemons, string(s)) })
 }
 
 // marked lists the files with eksnode's mark in folders that other programs use

@@ -57,7 +57,7 @@ func Families() []Family {
 		{ID: "eksctl", About: "eksctl's ClusterConfig with a node group of your own image", Carries: true, render: renderEksctl, check: checkEksctl, is: isEksctl},
 		{ID: "windows", About: "PowerShell calling Start-EKSBootstrap.ps1", render: renderWindows, check: checkWindows, is: isWindows},
 		{ID: "al2023", About: "NodeConfig in MIME, as Amazon Linux 2023 and this project's images read it", Karpenter: "AL2023", render: renderAL2023, check: checkAL2023, is: isAL2023, eksctl: "AmazonLinux2023"},
-		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkUbuntu, is: isUbuntu, cloudInit: true, eksctl: "Ubuntu2404"},
+		{ID: "ubuntu", About: "cloud-config calling bootstrap.sh, for Canonical's images", render: renderUbuntu, check: checkAL2, is: isUbuntu, cloudInit: true, eksctl: "Ubuntu2404"},
 		{ID: "bottlerocket", About: "Bottlerocket's settings in TOML", Karpenter: "Bottlerocket", render: renderBottlerocket, check: checkBottlerocket, is: isBottlerocket},
 		{ID: "al2", About: "a shell script in MIME calling bootstrap.sh, as Amazon Linux 2 and this project's images read it", Karpenter: "AL2", render: renderAL2, check: checkAL2, is: isAL2, cloudInit: true, eksctl: "AmazonLinux2"},
 	}

@@ -76,8 +76,6 @@ var cloudFields = show.Regexp(`^(apt|apt_pipelining|apt_\w+|bootcmd|byobu_by_def
 	`swap|system_info|timezone|updates|users|user|vendor_data|wireguard|write_files|yum_repos|yum_repo_dir|zypper|allow_public_ssh_keys|no_ssh_fingerprints|` +
 	`create_hostname_file|autoinstall|ubuntu_advantage|ubuntu_pro|ansible|landscape|lxd|salt_minion|puppet|chef|mcollective|fan|drivers|authkey_hash)$`)
 
-func checkUbuntu(c *checker, text string) { checkAL2(c, text) }
-
 // cloudConfig checks a cloud-config and counts the calls of bootstrap.sh. A
 // cloud-config that is not readable counts as one call.
 func (c *checker) cloudConfig(text, media string) int {

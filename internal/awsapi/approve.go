@@ -77,13 +77,8 @@ func (a *AWS) Approve(ctx context.Context, i Image, statement []byte, watermark,
 		func(w Watermark) bool { return w.Named(watermark) && w.Image == i.ID }) {
 		return err
 	}
-	return a.AttachWatermark(ctx, i.ID, watermark)
-}
-
-// AttachWatermark attaches a watermark of the caller's account to an image.
-func (a *AWS) AttachWatermark(ctx context.Context, image, name string) error {
-	_, err := a.ec2.AttachImageWatermark(ctx, &ec2.AttachImageWatermarkInput{ImageId: aws.String(image), WatermarkName: aws.String(name)})
-	return explain("attaching the watermark "+name+" to "+image, err)
+	_, err = a.ec2.AttachImageWatermark(ctx, &ec2.AttachImageWatermarkInput{ImageId: aws.String(i.ID), WatermarkName: aws.String(watermark)})
+	return explain("attaching the watermark "+watermark+" to "+i.ID, err)
 }
 
 // DetachWatermark removes a watermark from an image.

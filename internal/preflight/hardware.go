@@ -41,6 +41,7 @@ func (f *facts) hardware(ctx context.Context, a *awsapi.AWS) {
 		return fact[[]awsapi.Quota]{value: list}
 	})
 	f.freePlan = after(f.types, func(all []awsapi.InstanceType) fact[bool] {
+		notFree := func(t awsapi.InstanceType) bool { return !t.FreePlan }
 		if f.target.Instance != "" || partition(f.cluster.value.ARN) != "aws" || !slices.ContainsFunc(all, notFree) {
 			return fact[bool]{absent: true}
 		}
@@ -102,8 +103,6 @@ func checkQuota(f *facts) *result {
 	}
 	return good("%s", strings.Join(fits, "; "))
 }
-
-func notFree(t awsapi.InstanceType) bool { return !t.FreePlan }
 
 // checkPlan checks the types that an account on the free plan may start.
 func checkPlan(f *facts) *result {

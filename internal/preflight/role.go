@@ -123,11 +123,6 @@ func ec2Services(partition string) []string {
 	return []string{clustersetup.EC2Service(partition), "ec2.amazonaws.com"}
 }
 
-// trustEC2 is a trust policy for EC2.
-func trustEC2(partition string) string {
-	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + ec2Services(partition)[0] + `"},"Action":"sts:AssumeRole"}]}`
-}
-
 func checkTrust(f *facts, role *awsapi.Role) *result {
 	var p clustersetup.Document
 	if err := json.Unmarshal([]byte(role.Trust), &p); err != nil {
@@ -151,7 +146,8 @@ func (f *facts) newRole() string { return f.createRole("NODE-ROLE") }
 
 // createRole is the command that makes a role for nodes.
 func (f *facts) createRole(name string) string {
-	return "aws iam create-role --role-name " + name + " --assume-role-policy-document '" + trustEC2(f.partition()) + "'"
+	return "aws iam create-role --role-name " + name + ` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[` +
+		`{"Effect":"Allow","Principal":{"Service":"` + clustersetup.EC2Service(f.partition()) + `"},"Action":"sts:AssumeRole"}]}'`
 }
 
 // namedRole is the name of the role that the target names, or a placeholder. A

@@ -25,7 +25,8 @@ func (r *run) checkAccount(ctx context.Context) error {
 }
 
 func (r *run) copies() []string {
-	return slices.DeleteFunc(r.Spec.sorted(), func(region string) bool { return region == r.aws.Region })
+	regions := slices.Compact(slices.Sorted(slices.Values(r.Spec.Regions)))
+	return slices.DeleteFunc(regions, func(region string) bool { return region == r.aws.Region })
 }
 
 func (r *run) checkRegions(ctx context.Context) error {

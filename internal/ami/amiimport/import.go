@@ -156,7 +156,7 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	for range r.layout.Blocks() {
 		r.result.Disk.Blocks++
 	}
-	if err := r.platform(); err != nil {
+	if err := errors.Join(r.architecture(), r.bootMode()); err != nil {
 		return err
 	}
 	r.result.Disk.Architecture, r.result.Disk.BootMode = r.Spec.Architecture, r.Spec.BootMode
@@ -325,8 +325,6 @@ type Spec struct {
 
 // architectures are EC2's names of architectures, by Go's.
 var architectures = map[string]string{"amd64": x86, "arm64": arm}
-
-func (r *run) platform() error { return errors.Join(r.architecture(), r.bootMode()) }
 
 // architecture finds the architecture: the UEFI loader shows it, and /bin/sh. A disk
 // that only a BIOS boots is for x86.

@@ -177,8 +177,6 @@ func (s Spec) shared() bool {
 	return len(s.Users)+len(s.Organizations)+len(s.Units)+len(s.SnapshotUsers) > 0
 }
 
-func (s Spec) sorted() []string { return slices.Compact(slices.Sorted(slices.Values(s.Regions))) }
-
 // deprecation is the time of the deprecation; zero is never.
 func (s Spec) deprecation() (time.Time, error) {
 	if s.DeprecateAt == "" {

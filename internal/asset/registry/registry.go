@@ -42,7 +42,7 @@ type Registry struct {
 // without any, those of login, which may be nil. It fetches blobs as f does.
 func New(login Login, f *asset.Fetcher) (*Registry, error) {
 	keys := &logins{login: login, own: map[string]bool{}}
-	puller, err := remote.NewPuller(remote.WithAuthFromKeychain(keys), remote.WithUserAgent(userAgent()))
+	puller, err := remote.NewPuller(remote.WithAuthFromKeychain(keys), remote.WithUserAgent("eksnode/"+version.String()))
 	if err != nil {
 		return nil, fmt.Errorf("preparing to pull images: %w", err)
 	}
@@ -50,8 +50,6 @@ func New(login Login, f *asset.Fetcher) (*Registry, error) {
 		logins: keys, puller: puller, plain: f, blobs: map[name.Repository]*asset.Fetcher{},
 	}, nil
 }
-
-func userAgent() string { return "eksnode/" + version.String() }
 
 // Resolve returns the present digest of a name, for a lock file.
 func (r *Registry) Resolve(ctx context.Context, ref image.Reference) (digest string, err error) {

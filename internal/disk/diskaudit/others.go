@@ -100,7 +100,7 @@ func (m *machine) mountPlace(p place, disks []string) error {
 	}
 	i := slices.IndexFunc(m.Parts, func(s source) bool { return names(p.what, s.Partition, disks) })
 	if i < 0 {
-		if p.isFstab() && !p.has("nofail", "noauto") {
+		if strings.HasPrefix(p.from, "/etc/fstab") && !p.has("nofail", "noauto") {
 			m.note("%s: %s is on %s, which this disk does not have: without that volume and without nofail, the machine does not boot", p.from, p.where, p.what)
 		}
 		return nil
@@ -238,8 +238,6 @@ func (p place) has(options ...string) bool {
 	}
 	return false
 }
-
-func (p place) isFstab() bool { return strings.HasPrefix(p.from, "/etc/fstab") }
 
 // subvolume is the option that names a subvolume of btrfs, or "".
 func (p place) subvolume() string {
