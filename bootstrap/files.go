@@ -42,7 +42,8 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 	files := c.files
 	if len(c.daemons) > 0 {
 		concerned := func(s render.Service) bool { return slices.Contains(c.daemons, string(s)) }
-		files = slices.DeleteFunc(slices.Clone(files), func(f render.File) bool { return !slices.ContainsFunc(f.Of, concerned) })
+		files = slices.DeleteFunc(slices.Clone(files),
+			func(f render.File) bool { return !slices.ContainsFunc(f.Of, concerned) })
 	}
 	var wanted []plan.File
 	for _, f := range files {

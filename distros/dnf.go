@@ -99,7 +99,8 @@ func (rpmDatabase) Installed(ctx context.Context, h *host.Host, names []string) 
 func rpmVersion(ctx context.Context, h *host.Host, name string) (string, error) {
 	argv := []string{"rpm", "--query", "--whatprovides", `--queryformat=%{NAME}\t%{EVR}\n`, "--", name}
 	out, err := h.Run(ctx, host.Command{Argv: argv, Env: []string{"LC_ALL=C"}})
-	if failed, ok := errors.AsType[*host.CommandError](err); ok && failed.ExitCode() == 1 && strings.Contains(failed.Output, "no package provides") {
+	if failed, ok := errors.AsType[*host.CommandError](err); ok && failed.ExitCode() == 1 &&
+		strings.Contains(failed.Output, "no package provides") {
 		return "", nil
 	}
 	if err != nil {

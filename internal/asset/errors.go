@@ -219,13 +219,15 @@ func (f *Fetcher) NewestBuild(ctx context.Context, kubernetes, source string) (s
 	for _, s := range all {
 		names, err := f.names(ctx, s)
 		if err != nil {
-			return "", surface.Errorf("listing the %s in %s: %w; name the day with %s", s.what, withoutUser(s.address), err, surface.Name("eks_build_date"))
+			return "", surface.Errorf("listing the %s in %s: %w; name the day with %s",
+				s.what, withoutUser(s.address), err, surface.Name("eks_build_date"))
 		}
 		if s.want == "{date}" && len(names) > 0 {
 			return names[len(names)-1], nil
 		}
 		if !slices.Contains(names, s.want) {
-			return "", fmt.Errorf("EKS has no build of Kubernetes %s; the existing versions are %s", kubernetes, nearest(names, kubernetes))
+			return "", fmt.Errorf("EKS has no build of Kubernetes %s; the existing versions are %s",
+				kubernetes, nearest(names, kubernetes))
 		}
 	}
 	return "", fmt.Errorf("EKS has no build of Kubernetes %s", kubernetes)

@@ -77,7 +77,8 @@ func (a *AWS) Approve(ctx context.Context, i Image, statement []byte, watermark,
 		func(w Watermark) bool { return w.Named(watermark) && w.Image == i.ID }) {
 		return err
 	}
-	_, err = a.ec2.AttachImageWatermark(ctx, &ec2.AttachImageWatermarkInput{ImageId: aws.String(i.ID), WatermarkName: aws.String(watermark)})
+	_, err = a.ec2.AttachImageWatermark(ctx, &ec2.AttachImageWatermarkInput{
+		ImageId: aws.String(i.ID), WatermarkName: aws.String(watermark)})
 	return explain("attaching the watermark "+watermark+" to "+i.ID, err)
 }
 

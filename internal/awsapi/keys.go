@@ -109,7 +109,8 @@ func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
 		k.Policy = aws.ToString(policy.Policy)
 	}
 	pages := kms.NewListGrantsPaginator(a.kms, &kms.ListGrantsInput{KeyId: aws.String(k.ARN)})
-	err = look(ctx, "listing the grants of the KMS key "+id, pages, func(g kmstypes.GrantListEntry) { k.Grants = append(k.Grants, g) })
+	err = look(ctx, "listing the grants of the KMS key "+id, pages,
+		func(g kmstypes.GrantListEntry) { k.Grants = append(k.Grants, g) })
 	if err != nil && k.Account == account {
 		return Key{}, err
 	}

@@ -261,7 +261,8 @@ type Endpoint struct {
 func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
 	pages := ec2.NewDescribeVpcEndpointsPaginator(a.ec2, &ec2.DescribeVpcEndpointsInput{Filters: filters("vpc-id", v.ID)})
 	all, err := collect(each[types.VpcEndpoint](ctx, "listing the endpoints of the VPC "+v.ID, pages), endpointOf)
-	v.Endpoints = slices.SortedFunc(slices.Values(all), func(a, b Endpoint) int { return cmp.Compare(a.Service, b.Service) })
+	v.Endpoints = slices.SortedFunc(slices.Values(all),
+		func(a, b Endpoint) int { return cmp.Compare(a.Service, b.Service) })
 	return err
 }
 

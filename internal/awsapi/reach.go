@@ -225,5 +225,6 @@ func strangerOf(err error) *StrangerError {
 // IsUnanswered says that a call got no answer of AWS: a network or an address is
 // wrong, and another call would fail too.
 func IsUnanswered(err error) bool {
-	return errors.As(err, new(*UnreachedError)) || errors.As(err, new(*StrangerError)) || errors.As(err, new(*smithyhttp.RequestSendError))
+	return errors.As(err, new(*UnreachedError)) || errors.As(err, new(*StrangerError)) ||
+		errors.As(err, new(*smithyhttp.RequestSendError))
 }

@@ -130,7 +130,8 @@ func (r *References) spotRequests(ctx context.Context) error {
 
 // permissions records the accounts that an image is shared with.
 func (r *References) permissions(ctx context.Context, i Image) error {
-	out, err := r.aws.attribute(ctx, "reading the launch permissions of "+i.ID, i.ID, types.ImageAttributeNameLaunchPermission)
+	out, err := r.aws.attribute(ctx, "reading the launch permissions of "+i.ID, i.ID,
+		types.ImageAttributeNameLaunchPermission)
 	if err != nil {
 		return err
 	}
