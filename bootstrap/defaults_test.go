@@ -62,6 +62,7 @@ func TestTheImagesSettingsAreUnderTheArguments(t *testing.T) {
 	hasDefaults(t, h, imageDefaults)
 	w.call(t, h, given("a", "--service-ipv4-cidr", "10.7.0.0/16", "--kubelet-extra-args", "--max-pods=30")...)
 	assert.Contains(t, contentOf(t, h, render.KubeletDropIn), `"maxPods": 20`)
+	assert.Contains(t, contentOf(t, h, render.KubeletEnvironment), "--config-dir="+render.KubeletDropInFolder)
 	assert.Contains(t, contentOf(t, h, render.ScriptExtraArguments), "--max-pods=30", "a flag is over every file")
 	assert.Contains(t, contentOf(t, h, render.ContainerdConfig), "max_concurrent_downloads = 7\n")
 	assert.Contains(t, contentOf(t, h, render.SystemEnvironment), `"NO_PROXY=169.254.169.254,a.example,10.7.0.0/16"`)

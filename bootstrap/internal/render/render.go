@@ -160,15 +160,15 @@ func kubeletFlags(n *node.Node) map[string]string {
 		// own discovery sets later (amazon-eks-ami #2607).
 		flags["node-labels"] = "nvidia.com/gpu.present=true"
 	}
+	if hasDropIn(n) {
+		flags["config-dir"] = KubeletDropInFolder
+	}
 	if n.Form == node.BootstrapScript {
 		return flags
 	}
 	flags["node-ip"], flags["cloud-provider"] = n.Instance.Address, cloudProvider(n)
 	if n.Name != "" {
 		flags["hostname-override"] = n.Name
-	}
-	if hasDropIn(n) {
-		flags["config-dir"] = KubeletDropInFolder
 	}
 	if n.Cluster.Outpost {
 		flags["bootstrap-kubeconfig"] = BootstrapKubeconfig
