@@ -32,7 +32,7 @@ import (
 
 type options struct {
 	region, other, cluster, account, only, run, disk, base, kubernetes, skip, eksnode, folder, share string
-	settle, console, family, packer, repository                                                      string
+	settle, console, family, packer, repository, patience                                            string
 	pause                                                                                            time.Duration
 	yes, clean, policy, unchecked                                                                    bool
 }
@@ -58,6 +58,7 @@ func main() {
 	text(&o.settle, "settle", "15", "seconds until IAM's changes are visible")
 	text(&o.console, "console", "180", "seconds until an instance's console has its first boot")
 	text(&o.family, "ip-family", "ipv4", "IP family of the cluster, ipv4 or ipv6")
+	text(&o.patience, "patience", "1800", "seconds after which a step that waits in vain fails")
 	flag.DurationVar(&o.pause, "pause", 15*time.Second, "time between two looks at a resource")
 	flag.BoolVar(&o.yes, "yes", false, "do not ask")
 	flag.BoolVar(&o.unchecked, "unchecked", false, "do not ask IAM whether the caller has all permissions")
@@ -171,7 +172,7 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	p.state = state{Begun: time.Now().UTC(), Vars: map[string]string{
 		"region": o.region, "other": o.other, "cluster": o.cluster, "run": o.run, "disk": o.disk, "base": o.base, "kubernetes": o.kubernetes,
 		"skip": skip, "settle": o.settle, "console": o.console, "dir": folder, "account": "unknown", "mine": o.run,
-		"eksnode": eksnode, "share": o.share, "packer": o.packer, "repository": repository, "family": o.family, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
+		"eksnode": eksnode, "share": o.share, "packer": o.packer, "repository": repository, "family": o.family, "patience": o.patience, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
 	}}
 	found, err := p.shell(ctx, `aws sts get-caller-identity --query Account --output text
 aws ec2 describe-regions --region-names "$region" "$other" --query 'Regions[].RegionName' --output text`, nil)

@@ -54,7 +54,9 @@ func page(all []report) string {
 
 `)
 	if len(all) == 0 {
-		out.WriteString("None yet: nothing below has ever run on AWS itself. In the tests, the whole run works against [moto and doubles](testing.md#aws).\n")
+		out.WriteString("None yet: nothing below has ever run on AWS itself. In the tests, the whole run works against " +
+			"[moto and doubles](testing.md#aws), and the steps `launch`, `bootstrap` and `unscrubbed` also with " +
+			"[machines in place of instances](testing.md#does-the-image-join).\n")
 	} else {
 		out.WriteString("| date | eksnode | region | result | steps | minutes |\n|---|---|---|---|---|---|\n")
 	}

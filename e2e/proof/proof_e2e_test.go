@@ -108,7 +108,7 @@ func testOptions(t *testing.T) options {
 	return options{
 		region: aws.Region, other: "us-east-1", run: testRun, disk: tools + "/disk.raw", eksnode: tools + "/eksnode", folder: t.TempDir(),
 		yes: true, family: "ipv4", repository: "../..",
-		share: "210987654321", skip: "not-a-node,can-join,changed-files,assets,units", settle: "0", console: "0", pause: 10 * time.Millisecond, kubernetes: "1.34.4", base: "debian-13",
+		share: "210987654321", skip: "not-a-node,can-join,changed-files,assets,units", settle: "0", console: "0", patience: "60", pause: 10 * time.Millisecond, kubernetes: "1.34.4", base: "debian-13",
 	}
 }
 
@@ -268,6 +268,19 @@ func TestAnInterruptedProof(t *testing.T) {
 	_, _, err = o.proven(t.Context(), t)
 	require.NoError(t, err)
 	assert.Equal(t, made, w.Count()["ec2:CreateVpc"], "the network is not made again")
+	assert.Equal(t, before, all(w))
+}
+
+// A node that never joins ends the step, and its instance.
+func TestANodeThatNeverJoins(t *testing.T) {
+	w := double(t)
+	w.APIServer = "https://127.0.0.1:1"
+	before := all(w)
+	o := testOptions(t)
+	o.only, o.patience = "launch", "1"
+	_, r, err := o.proven(t.Context(), t)
+	require.ErrorContains(t, err, "waited for 1 seconds in vain")
+	assert.Equal(t, failed, r.Result)
 	assert.Equal(t, before, all(w))
 }
 

@@ -38,6 +38,14 @@ tags() {
   done
   echo ']'
 }
+begun=$(date +%s)
+later() {
+  if [ $(($(date +%s) - begun)) -ge "$patience" ]; then
+    echo "waited for $patience seconds in vain" >&2
+    exit 1
+  fi
+  sleep "$pause"
+}
 `
 
 // launching is what the steps share that look at a node in the cluster.
@@ -77,13 +85,14 @@ template() {
 }
 launched() {
   asked=$(date +%s)
+  begun=$asked
   instance=$(aws ec2 run-instances --launch-template "LaunchTemplateId=$template" --count 1 --subnet-id "$subnet" \
     --tag-specifications "$(tags instance)" --query 'Instances[0].InstanceId' --output text)
   aws ec2 wait instance-running --instance-ids "$instance"
   evidence="seconds since RunInstances: running $(($(date +%s) - asked))"
   node=
   until [ "$node" ]; do
-    sleep "$pause"
+    later
     node=$(nodes | sed -n "s|.*/$instance ||p")
   done
   kube wait --for=condition=Ready "node/$node" --timeout=10m
@@ -123,7 +132,7 @@ block=
 if [ "$provided" ]; then
   aws ec2 create-route --route-table-id "$table" --destination-ipv6-cidr-block ::/0 --gateway-id "$gateway"
   until [ "$block" ]; do
-    sleep "$pause"
+    later
     block=$(aws ec2 describe-vpcs --vpc-ids "$vpc" --output text \
       --query "Vpcs[].Ipv6CidrBlockAssociationSet[] | [?Ipv6CidrBlockState.State=='associated'].Ipv6CidrBlock")
   done
@@ -292,7 +301,7 @@ eksnode ami retire --orphans --region "$region,$other"
 `,
 	},
 	{
-		Name: "launch", Needs: []string{"role", "import"}, Minutes: 14, Hourly: 0.05,
+		Name: "launch", Needs: []string{"role", "import"}, Minutes: 11, Hourly: 0.05,
 		Does:    "an instance by a launch template with a NodeConfig: preflight, Ready, a pod with logs and exec, diagnose, a second boot",
 		Actions: []string{"ec2:CreateTags", "iam:PassRole"},
 		Script: launching + `template nodeconfig
@@ -303,21 +312,21 @@ sleep "$console"
 eksnode diagnose "$instance"
 boot=$(kube get node "$node" -o 'jsonpath={.status.nodeInfo.bootID}')
 aws ec2 reboot-instances --instance-ids "$instance"
-while [ "$(kube get node "$node" -o 'jsonpath={.status.nodeInfo.bootID}')" = "$boot" ]; do sleep "$pause"; done
+while [ "$(kube get node "$node" -o 'jsonpath={.status.nodeInfo.bootID}')" = "$boot" ]; do later; done
 pod second
+`,
+	},
+	{
+		Name: "bootstrap", Needs: []string{"launch"}, Minutes: 9, Hourly: 0.05,
+		Does:    "an instance that calls bootstrap.sh: Ready, a pod with logs and exec, and an AMI without a scrub",
+		Actions: []string{"ec2:CreateTags", "iam:PassRole"},
+		Script: launching + `template bootstrap --family al2
+launched
 aws ec2 stop-instances --instance-ids "$instance"
 aws ec2 wait instance-stopped --instance-ids "$instance"
 dirty=$(aws ec2 create-image --instance-id "$instance" --name "$name-dirty" --tag-specifications "$(tags image snapshot)" \
   --query ImageId --output text)
 aws ec2 wait image-available --image-ids "$dirty"
-`,
-	},
-	{
-		Name: "bootstrap", Needs: []string{"launch"}, Minutes: 6, Hourly: 0.05,
-		Does:    "an instance that calls bootstrap.sh: Ready, a pod with logs and exec",
-		Actions: []string{"ec2:CreateTags", "iam:PassRole"},
-		Script: launching + `template bootstrap --family al2
-launched
 `,
 	},
 	{
@@ -339,8 +348,9 @@ evidence=$all
 `,
 	},
 	{
-		Name: "unscrubbed", Needs: []string{"launch"}, Minutes: 9, Hourly: 0.05, Once: 0.01,
-		Does:    "an image of a node without a scrub: its instance with another role is Unauthorized, and diagnose names it",
+		// Only bootstrap.sh enables the kubelet: with a NodeConfig, first boot starts it.
+		Name: "unscrubbed", Needs: []string{"bootstrap"}, Minutes: 9, Hourly: 0.05, Once: 0.01,
+		Does:    "that AMI: its instance with another role is Unauthorized, and diagnose says why",
 		Actions: []string{"ec2:CreateTags", "iam:PassRole", "iam:TagRole"},
 		Script: launching + `trust='{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'
 aws iam create-role --role-name "$name-stranger" --path /eksnode-proof/ --assume-role-policy-document "$trust" --tags "Key=eksnode-proof,Value=$run"
@@ -357,10 +367,10 @@ instance=$(aws ec2 run-instances --image-id "$dirty" --count 1 --instance-type "
 aws ec2 wait instance-running --instance-ids "$instance"
 said=
 until echo "$said" | grep -q Unauthorized; do
-  sleep "$pause"
+  later
   said=$(eksnode diagnose "$instance" || true)
 done
-evidence=$(echo "$said" | head -n 3)
+evidence=$(echo "$said" | grep -m 1 Unauthorized; echo "$said" | grep -m 1 'captured from a joined node')
 node=$(nodes | sed -n "s|.*/$instance ||p")
 test -z "$node"
 `,
