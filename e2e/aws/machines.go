@@ -38,7 +38,9 @@ type Launch struct {
 	// AuthorizedKey is the public half of the instance's key pair: a line for the
 	// user's authorized_keys. It is empty without a key pair.
 	AuthorizedKey string
-	UserData      []byte
+	// Role is the role of the instance profile, or empty.
+	Role     string
+	UserData []byte
 }
 
 // Disk is the boot disk of an image: the tree of a base system, or a captured
@@ -48,6 +50,10 @@ type Disk struct{ Root, Image string }
 // Machine is the machine behind an instance.
 type Machine interface {
 	Address() netip.Addr
+	// Boot turns on a machine that is off, and returns when the machine accepts logins.
+	Boot(ctx context.Context) error
+	// Console returns what the machine has written to its console.
+	Console() string
 	// PowerOff pushes the power button and returns when the machine is off.
 	PowerOff(ctx context.Context) error
 	// Capture writes the disk of a stopped machine to a file.
@@ -276,6 +282,13 @@ func (w *World) boot(ctx context.Context, call endpoint.Call, launch Launch, in 
 	if w.Machines == nil {
 		return nil
 	}
+	if in.Profile.Name != "" {
+		profile, err := w.try(call.Region, "iam:GetInstanceProfile", "InstanceProfileName", in.Profile.Name)
+		if err != nil {
+			return err
+		}
+		launch.Role = first(profile, "RoleName")
+	}
 	m, err := w.Machines.Launch(ctx, launch)
 	if err != nil {
 		return err
@@ -317,9 +330,30 @@ func (w *World) stopInstances(ctx context.Context, call endpoint.Call, in instan
 	return w.each(ctx, call, in, func(_ string, m Machine) error { return m.PowerOff(ctx) })
 }
 
-// rebootInstances is for instances without machines.
 func (w *World) rebootInstances(ctx context.Context, call endpoint.Call, in instanceIn) (any, error) {
-	return w.each(ctx, call, in, func(string, Machine) error { return endpoint.Refuse("a reboot of a machine") })
+	return w.each(ctx, call, in, func(_ string, m Machine) error { return errors.Join(m.PowerOff(ctx), m.Boot(ctx)) })
+}
+
+type consoleOut struct {
+	ID     string `xml:"instanceId"`
+	Output string `xml:"output"` // in Base64
+}
+
+// consoleOutput is the end of the machine's console, as much as EC2 keeps.
+func (w *World) consoleOutput(ctx context.Context, protocol endpoint.Protocol, call endpoint.Call) (any, error) {
+	form, err := url.ParseQuery(call.Body)
+	if err != nil {
+		return nil, err
+	}
+	w.mutex.Lock()
+	id := w.names.in(form.Get("InstanceId"))
+	m := w.running[id]
+	w.mutex.Unlock()
+	if m == nil {
+		return w.forwarded([]string{"InstanceId", "Latest"})(ctx, protocol, call)
+	}
+	text := m.Console()
+	return consoleOut{id, base64.StdEncoding.EncodeToString([]byte(text[max(0, len(text)-64<<10):]))}, nil
 }
 
 func (w *World) terminateInstances(ctx context.Context, call endpoint.Call, in instanceIn) (any, error) {

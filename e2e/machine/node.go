@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -77,6 +78,8 @@ for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0 kmsg:1:3
   mknod -m 666 "root/dev/$1" c "$2" "$3"
 done
 mount --bind console.log root/dev/console
+: > root/dev/ttyS0
+mount --bind "$SERIAL" root/dev/ttyS0
 mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts root/dev/pts
 ln -s pts/ptmx root/dev/ptmx
 ln -s /proc/self/fd root/dev/fd
@@ -161,18 +164,55 @@ func (n *node) boot() (*Process, error) {
 		return nil, err
 	}
 	defer console.Close()
+	serial, path, err := terminal(n.consolePath())
+	if err != nil {
+		return nil, err
+	}
 	cmd := exec.Command("sh", "-c", nodeScript)
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC}
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.Env = append(os.Environ(),
 		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder, "INSIDE="+insideScript,
-		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge,
+		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge, "SERIAL="+path,
 	)
 	p, err := Spawn(cmd)
-	if err == nil {
-		go n.thaw(p)
+	if err != nil {
+		return nil, errors.Join(err, serial.Close())
 	}
-	return p, err
+	go n.thaw(p)
+	go func() {
+		<-p.done
+		_ = serial.Close()
+	}()
+	return p, nil
+}
+
+// terminal opens a terminal whose output is appended to a file until the terminal is closed.
+func terminal(file string) (end *os.File, path string, err error) {
+	out, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, "", errors.Join(err, out.Close())
+	}
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	path = fmt.Sprintf("/dev/pts/%d", number)
+	if err == nil {
+		end, err = os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		return nil, "", errors.Join(fmt.Errorf("opening a terminal: %w", err), master.Close(), out.Close())
+	}
+	go func() {
+		_, _ = io.Copy(out, master) // EIO when nobody has the terminal any more
+		_, _ = master.Close(), out.Close()
+	}()
+	return end, path, nil
 }
 
 // thaw lets frozen processes end with the machine: runc freezes a container for a moment,
