@@ -27,6 +27,8 @@ type Identity struct {
 	AccessKeyID    string
 	SecretKey      string
 	SessionToken   string
+	// Admin is set for a person who administers the clusters, such as who made them.
+	Admin bool
 }
 
 // Identities are all instances of the account. They may be added at any time.
@@ -59,9 +61,11 @@ func (i *Identities) find(accessKeyID string) (Identity, bool) {
 type Authenticator struct {
 	Cluster    string
 	Identities *Identities
-	// Role is the only role that the cluster accepts, as in its aws-auth or its
-	// access entries.
-	Role string
+	// Admits reports whether the cluster accepts a role's nodes, as its aws-auth or its
+	// access entries say.
+	Admits func(role string) bool
+	// STS is an address of STS that is accepted as well as AWS's, such as a double's.
+	STS string
 	// Now is the time for checking signatures.
 	Now func() time.Time
 
@@ -120,6 +124,9 @@ func (a *Authenticator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		review.Status.User.Username = "system:node:" + who.PrivateDNSName
 		review.Status.User.UID = "aws-iam-authenticator:" + who.ID
 		review.Status.User.Groups = []string{"system:bootstrappers", "system:nodes"}
+		if who.Admin {
+			review.Status.User.Username, review.Status.User.Groups = "admin", []string{"system:masters"}
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(review) // the API server may have closed the connection
@@ -145,9 +152,10 @@ func (a *Authenticator) Verify(token string) (Identity, error) {
 	}
 	q := address.Query()
 	scope := strings.Split(q.Get("X-Amz-Credential"), "/")
+	to := address.Scheme + "://" + address.Host + address.Path
 	switch {
-	case address.Scheme != "https" || len(scope) != 5 || address.Host != "sts."+scope[2]+".amazonaws.com" || address.Path != "/":
-		return none, fmt.Errorf("the token is for %s://%s%s, must be for STS", address.Scheme, address.Host, address.Path)
+	case len(scope) != 5 || to != "https://sts."+scope[2]+".amazonaws.com/" && to != a.STS:
+		return none, fmt.Errorf("the token is for %s, must be for STS", to)
 	case q.Get("Action") != "GetCallerIdentity":
 		return none, fmt.Errorf("the token's action is %q, must be GetCallerIdentity", q.Get("Action"))
 	case q.Get("X-Amz-SignedHeaders") != "host;x-k8s-aws-id":
@@ -171,7 +179,7 @@ func (a *Authenticator) Verify(token string) (Identity, error) {
 	if want != q.Get("X-Amz-Signature") {
 		return none, fmt.Errorf("the token of %s is not signed for the cluster %s", who.ID, a.Cluster)
 	}
-	if who.Role != a.Role {
+	if !who.Admin && !a.Admits(who.Role) {
 		return none, fmt.Errorf("the role %s of %s is not mapped in the cluster %s", who.Role, who.ID, a.Cluster)
 	}
 	return who, nil

@@ -32,8 +32,10 @@ func token(t *testing.T, who Identity, cluster string) string {
 	return text
 }
 
+func admitted(role string) bool { return role == instance.Role }
+
 func authenticator() *Authenticator {
-	a := &Authenticator{Cluster: "b", Identities: &Identities{}, Role: instance.Role, Now: time.Now}
+	a := &Authenticator{Cluster: "b", Identities: &Identities{}, Admits: admitted, Now: time.Now}
 	a.Identities.Add(instance)
 	return a
 }
@@ -42,6 +44,20 @@ func TestTokenIdentifiesItsInstance(t *testing.T) {
 	who, err := authenticator().Verify(token(t, instance, "b"))
 	require.NoError(t, err)
 	assert.Equal(t, instance, who)
+}
+
+// An administrator needs no role, and may have asked a double of STS.
+func TestTokenIdentifiesAnAdministrator(t *testing.T) {
+	boss := Identity{ID: "boss", Admin: true, AccessKeyID: "AKIABOSS", SecretKey: "secret"}
+	t.Setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:5000")
+	a := authenticator()
+	a.Identities.Add(boss)
+	_, err := a.Verify(token(t, boss, "b"))
+	require.EqualError(t, err, "the token is for http://127.0.0.1:5000/, must be for STS")
+	a.STS = "http://127.0.0.1:5000/"
+	who, err := a.Verify(token(t, boss, "b"))
+	require.NoError(t, err)
+	assert.Equal(t, boss, who)
 }
 
 func TestInvalidTokensAreRefused(t *testing.T) {

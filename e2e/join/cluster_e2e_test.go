@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/x509"
 	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -71,7 +72,8 @@ func startCluster(t *testing.T, l *lab.Lab, n byte, name string, programs map[st
 		name: name, role: "nodes-of-" + name, address: netip.AddrFrom4([4]byte{10, 78, 0, n}), lab: l, programs: programs,
 		folder: filepath.Join(folder, name), daemons: map[string]*machine.Process{},
 	}
-	c.authenticator = &join.Authenticator{Cluster: name, Identities: identities, Role: c.role, Now: time.Now}
+	mine := func(role string) bool { return role == c.role }
+	c.authenticator = &join.Authenticator{Cluster: name, Identities: identities, Admits: mine, Now: time.Now}
 	require.NoError(t, os.MkdirAll(c.folder, 0o700))
 	_, version, err := tools.Find(tools.NameKubeadm, "")
 	require.NoError(t, err)
@@ -129,6 +131,15 @@ func (c *cluster) complete(t *testing.T) {
 func (c *cluster) path(name string) string { return filepath.Join(c.folder, name) }
 
 func (c *cluster) endpoint() string { return "https://" + c.address.String() }
+
+// authority is the cluster's certificate authority as EKS describes it.
+func (c *cluster) authority() string {
+	ca, err := os.ReadFile(c.path("ca.crt"))
+	if err != nil {
+		panic(err) // the cluster was started
+	}
+	return base64.StdEncoding.EncodeToString(ca)
+}
 
 // daemon starts one of the cluster's programs and writes its output to a log.
 // The program ends with the test.

@@ -9,4 +9,6 @@
 // own cluster's name, and maps the instance's role to the node's user. Two
 // controllers approve serving certificates and remove the uninitialized taint,
 // as EKS and the cloud controller manager do.
+//
+// The program of `make aws` also runs here, with machines in place of instances.
 package join

@@ -60,7 +60,7 @@ func image(t *testing.T, name string) string {
 	}
 	var made string
 	var built float64
-	w := openClusters(t, system, time.Hour, func(w *world) {
+	w := openClusters(t, system, time.Hour, []string{nameOfA, nameOfB}, func(w *world) {
 		w.Use(t, system)
 		made = filepath.Join(w.Folder(), "node.raw")
 		began := time.Now()

@@ -7,12 +7,10 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -167,14 +165,10 @@ func pauseImage() string {
 }
 
 func (c *cluster) fill(text string, more ...string) []byte {
-	ca, err := os.ReadFile(c.path("ca.crt"))
-	if err != nil {
-		panic(err) // the cluster was started
-	}
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	return []byte(strings.NewReplacer(append(more,
-		"{cluster}", c.name, "{endpoint}", c.endpoint(), "{ca}", base64.StdEncoding.EncodeToString(ca), "{pause}", pauseImage(),
+		"{cluster}", c.name, "{endpoint}", c.endpoint(), "{ca}", c.authority(), "{pause}", pauseImage(),
 		// EKS's value for a container's process, limited to what this host permits.
 		"{files}", fmt.Sprint(min(1<<20, limit.Max)),
 		"{cgroups}\n", allowCgroupV1(),

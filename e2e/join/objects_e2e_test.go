@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -209,6 +210,22 @@ func (w *world) openAccount() *account {
 	a.Serve()
 	a.ebs = a.ServeEBS()
 	return a
+}
+
+// serveIn serves the account in the lab's network, and returns the environment for
+// programs there.
+func (a *account) serveIn(w *world) []string {
+	w.t.Helper()
+	var environment []string
+	for variable, handler := range map[string]http.Handler{"AWS_ENDPOINT_URL": a.World, "AWS_ENDPOINT_URL_EBS": a.ebs} {
+		listener, err := w.Listen(w.Ctx, "tcp", "127.0.0.1:0")
+		require.NoError(w.t, err)
+		server := &http.Server{Handler: handler}
+		w.t.Cleanup(func() { assert.NoError(w.t, server.Close()) })
+		go func() { _ = server.Serve(listener) }() // ErrServerClosed
+		environment = append(environment, variable+"=http://"+listener.Addr().String())
+	}
+	return environment
 }
 
 // imports makes an AMI of a disk, as `eksnode ami import` does. parent is a snapshot, or

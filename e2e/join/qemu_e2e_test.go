@@ -3,7 +3,6 @@
 package join_test
 
 import (
-	"net/http"
 	"path/filepath"
 	"testing"
 	"time"
@@ -22,7 +21,7 @@ import (
 // virtual machine with UEFI boots from the AMI's volume, and an instance joins.
 func TestQEMUBuilder(t *testing.T) {
 	var a *account
-	w := openClusters(t, lab.System{}, time.Hour, func(w *world) {
+	w := openClusters(t, lab.System{}, time.Hour, []string{nameOfA, nameOfB}, func(w *world) {
 		a = w.openAccount()
 		w.phase("an AMI, by packer's qemu builder", func() { w.buildInQEMU(a) })
 	})
@@ -60,20 +59,4 @@ func (w *world) buildInQEMU(a *account) {
 	packer.Run(w.t, "build", "-color=false",
 		"-var", "disk="+cloud, "-var", "private_key="+packer.Key, "-var", "public_key="+w.Key.Authorized,
 		"-var", "kubernetes_version="+lab.Kubelet, "-var", "source_url="+server.URL(), template)
-}
-
-// serveIn serves the account in the lab's network, and returns the environment for
-// programs there.
-func (a *account) serveIn(w *world) []string {
-	w.t.Helper()
-	var environment []string
-	for variable, handler := range map[string]http.Handler{"AWS_ENDPOINT_URL": a.World, "AWS_ENDPOINT_URL_EBS": a.ebs} {
-		listener, err := w.Listen(w.Ctx, "tcp", "127.0.0.1:0")
-		require.NoError(w.t, err)
-		server := &http.Server{Handler: handler}
-		w.t.Cleanup(func() { assert.NoError(w.t, server.Close()) })
-		go func() { _ = server.Serve(listener) }() // ErrServerClosed
-		environment = append(environment, variable+"=http://"+listener.Addr().String())
-	}
-	return environment
 }

@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"os/exec"
@@ -16,14 +17,15 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
-// launcher starts the instances of an account in the lab, for cluster B.
+// launcher starts the instances of an account in the lab, for cluster B when they have no
+// instance profile.
 type launcher struct {
 	*world
 	last *instance
 }
 
 func (l *launcher) Launch(_ context.Context, of aws.Launch) (aws.Machine, error) {
-	l.last = l.launch(of.InstanceID, of.Disk.Image, l.b.role, of.UserData)
+	l.last = l.launch(of.InstanceID, of.Disk.Image, cmp.Or(of.Role, l.b.role), of.UserData)
 	return l.last, nil
 }
 

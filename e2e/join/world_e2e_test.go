@@ -69,7 +69,7 @@ func results(t *testing.T) string {
 func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	t.Helper()
 	var built string
-	w := openClusters(t, system, limit, func(w *world) {
+	w := openClusters(t, system, limit, []string{nameOfA, nameOfB}, func(w *world) {
 		w.phase("the image, by packer, while two API servers start", func() { built = w.build(system) })
 	})
 	w.phase("pods' images", func() { w.equip(built) })
@@ -77,8 +77,9 @@ func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	return w
 }
 
-// openClusters starts the clusters. It calls build while the API servers start.
-func openClusters(t *testing.T, system lab.System, limit time.Duration, build func(*world)) *world {
+// openClusters starts clusters with these names, of which the first is A and the last is B. It
+// calls build while the API servers start.
+func openClusters(t *testing.T, system lab.System, limit time.Duration, names []string, build func(*world)) *world {
 	t.Helper()
 	w := &world{
 		t: t, identities: &join.Identities{}, folder: filepath.Join(results(t), t.Name()),
@@ -103,11 +104,14 @@ func openClusters(t *testing.T, system lab.System, limit time.Duration, build fu
 	var programs map[string]string
 	w.phase("programs, from source or the cache", func() { programs = fetch(t, controlPlane, inImages) })
 	startEtcd(t, w.Lab, programs[tools.NameEtcd], w.folder)
-	w.a = startCluster(t, w.Lab, 1, nameOfA, programs, w.identities, w.folder)
-	w.b = startCluster(t, w.Lab, 2, nameOfB, programs, w.identities, w.folder)
+	var clusters []*cluster
+	for n, name := range names {
+		clusters = append(clusters, startCluster(t, w.Lab, byte(n+1), name, programs, w.identities, w.folder))
+	}
+	w.a, w.b = clusters[0], clusters[len(clusters)-1]
 	build(w)
-	w.phase("two clusters", func() {
-		for _, c := range []*cluster{w.a, w.b} {
+	w.phase("the clusters", func() {
+		for _, c := range clusters {
 			c.complete(t)
 			c.must(t, strings.ReplaceAll(network, "{busybox}", busyboxImage), "apply", "--filename=-")
 			w.step("%s is up", c.name)
