@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
@@ -216,15 +215,6 @@ func (w *World) createAccessEntry(region string, in struct {
 	}
 	w.Entries[in.Principal] = in.Type
 	return object{"accessEntry": object{"clusterName": in.Name, "principalArn": in.Principal, "type": in.Type}}, nil
-}
-
-// Admits reports whether a role has an access entry.
-func (w *World) Admits(role string) bool {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return slices.ContainsFunc(slices.Collect(maps.Keys(w.Entries)), func(principal string) bool {
-		return strings.HasSuffix(principal, "/"+role)
-	})
 }
 
 // entriesCount fails when the cluster's authentication mode ignores entries.

@@ -222,6 +222,18 @@ func (w *World) Count() map[string]int {
 // Refusals returns the unsupported calls so far.
 func (w *World) Refusals() []endpoint.Call { return w.endpoint.Refusals() }
 
+// Admits reports whether a role has an access entry.
+func (w *World) Admits(role string) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for principal := range w.Entries {
+		if strings.HasSuffix(principal, "/"+role) {
+			return true
+		}
+	}
+	return false
+}
+
 // Fail makes the next calls of an action, such as eks:DescribeCluster, fail.
 func (w *World) Fail(action string, times int, code string, status int) {
 	w.faults.Lock()

@@ -77,8 +77,8 @@ func openWorld(t *testing.T, system lab.System, limit time.Duration) *world {
 	return w
 }
 
-// openClusters starts clusters with these names, of which the first is A and the last is B. It
-// calls build while the API servers start.
+// openClusters starts clusters with these names: the first is A, and the last is B. It calls build
+// while the API servers start.
 func openClusters(t *testing.T, system lab.System, limit time.Duration, names []string, build func(*world)) *world {
 	t.Helper()
 	w := &world{
