@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // laid returns what lays out the files that a rule changes, or nil for a rule that only looks.
@@ -115,8 +116,9 @@ func TestEveryRuleOnDisksThatResist(t *testing.T) {
 			shell(t, "mount --bind '"+outside+"' '"+at+"'")
 			scrubbed, audited := result(t, root, only)
 			shell(t, "umount '"+at+"'")
-			for _, said := range [][]string{append(findings(scrubbed), scrubbed.Error), append(findings(audited), audited.Error)} {
-				assert.Contains(t, strings.Join(said, "\n"), "unmount "+name+", or skip the rule")
+			for _, r := range []plan.Report{scrubbed, audited} {
+				said := strings.Join(append(findings(r), r.Error), "\n")
+				assert.Contains(t, said, "unmount "+name+", or skip the rule")
 			}
 			assert.FileExists(t, filepath.Join(outside, "precious"))
 			require.NoError(t, os.Remove(at))

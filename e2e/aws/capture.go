@@ -97,7 +97,8 @@ func (w *World) addBlocks(id string, size int, file string) error {
 		return err
 	}
 	defer content.Close()
-	return w.ebs.Add(ebsdirect.Snapshot{ID: id, Owner: Account, State: ebsdirect.Completed, Size: int64(size), Sparse: true}, content)
+	return w.ebs.Add(ebsdirect.Snapshot{ID: id, Owner: Account, State: ebsdirect.Completed, Size: int64(size),
+		Sparse: true}, content)
 }
 
 // keep adds an image of the caller's account, and its snapshot.

@@ -39,14 +39,16 @@ func TestProofBuildsWithPacker(t *testing.T) {
 	packer := d.command("build")
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "packer"), fmt.Appendf(nil,
 		"#!/bin/sh\nexec nsenter --net=%s env AWS_ENDPOINT_URL=%s '%s' \"$@\"\n", d.lab.Namespace(), d.url, d.packer), 0o700))
-	for _, variable := range append(packer.Env, "PKR_VAR_source_url="+c.mirror.URL(), "PKR_VAR_allow_http=true", "PKR_VAR_ssh_interface=private_ip") {
-		if name, value, _ := strings.Cut(variable, "="); !strings.HasPrefix(name, "AWS_") || name == "AWS_POLL_DELAY_SECONDS" {
+	for _, variable := range append(packer.Env, "PKR_VAR_source_url="+c.mirror.URL(), "PKR_VAR_allow_http=true",
+		"PKR_VAR_ssh_interface=private_ip") {
+		name, value, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "AWS_") || name == "AWS_POLL_DELAY_SECONDS" {
 			t.Setenv(name, value)
 		}
 	}
-	out := testkit.Run(t, filepath.Join(folder, "proof"), "-region", region, "-other-region", abroad, "-only", "packer", "-yes", "-unchecked",
-		"-packer", filepath.Join(folder, "packer"), "-eksnode", d.eksnode, "-repository", top, "-folder", d.home, "-settle", "0",
-		"-pause", "100ms", "-run", "test")
+	out := testkit.Run(t, filepath.Join(folder, "proof"), "-region", region, "-other-region", abroad, "-only", "packer",
+		"-packer", filepath.Join(folder, "packer"), "-eksnode", d.eksnode, "-repository", top, "-folder", d.home,
+		"-yes", "-unchecked", "-settle", "0", "-pause", "100ms", "-run", "test")
 	assert.Contains(t, out, "ok: ")
 	report := testkit.Content(t, filepath.Join(d.home, "report.md"))
 	assert.Contains(t, report, "| packer | ok |")

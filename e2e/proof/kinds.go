@@ -33,12 +33,14 @@ aws ec2 wait instance-terminated --instance-ids "$id"`,
 	},
 	{ // of a packer that was killed
 		Name: "key pair", Brief: true,
-		List:   `aws ec2 describe-key-pairs --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'KeyPairs[].KeyName' --output text`,
+		List: `aws ec2 describe-key-pairs --filters "Name=tag:eksnode-proof,Values=$mine*" \
+  --query 'KeyPairs[].KeyName' --output text`,
 		Delete: `aws ec2 delete-key-pair --key-name "$id"`,
 	},
 	{
 		Name: "security group", Brief: true,
-		List:   `aws ec2 describe-security-groups --filters "Name=tag:eksnode-proof,Values=$mine*" --query 'SecurityGroups[].GroupId' --output text`,
+		List: `aws ec2 describe-security-groups --filters "Name=tag:eksnode-proof,Values=$mine*" \
+  --query 'SecurityGroups[].GroupId' --output text`,
 		Delete: `aws ec2 delete-security-group --group-id "$id"`,
 	},
 	{

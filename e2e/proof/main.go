@@ -172,7 +172,8 @@ func (o options) open(ctx context.Context, eksnode string, out io.Writer) (*proo
 	p.state = state{Begun: time.Now().UTC(), Vars: map[string]string{
 		"region": o.region, "other": o.other, "cluster": o.cluster, "run": o.run, "disk": o.disk, "base": o.base, "kubernetes": o.kubernetes,
 		"skip": skip, "settle": o.settle, "console": o.console, "dir": folder, "account": "unknown", "mine": o.run,
-		"eksnode": eksnode, "share": o.share, "packer": o.packer, "repository": repository, "family": o.family, "patience": o.patience, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
+		"eksnode": eksnode, "share": o.share, "packer": o.packer, "repository": repository, "family": o.family,
+		"patience": o.patience, "pause": fmt.Sprintf("%.2f", o.pause.Seconds()),
 	}}
 	found, err := p.shell(ctx, `aws sts get-caller-identity --query Account --output text
 aws ec2 describe-regions --region-names "$region" "$other" --query 'Regions[].RegionName' --output text`, nil)

@@ -108,7 +108,8 @@ func testOptions(t *testing.T) options {
 	return options{
 		region: aws.Region, other: "us-east-1", run: testRun, disk: tools + "/disk.raw", eksnode: tools + "/eksnode", folder: t.TempDir(),
 		yes: true, family: "ipv4", repository: "../..",
-		share: "210987654321", skip: "not-a-node,can-join,changed-files,assets,units", settle: "0", console: "0", patience: "60", pause: 10 * time.Millisecond, kubernetes: "1.34.4", base: "debian-13",
+		share: "210987654321", skip: "not-a-node,can-join,changed-files,assets,units", settle: "0", console: "0",
+		patience: "60", pause: 10 * time.Millisecond, kubernetes: "1.34.4", base: "debian-13",
 	}
 }
 
@@ -316,7 +317,8 @@ func TestScriptsRunWithTheAWSCLI(t *testing.T) {
 	p, err := o.open(t.Context(), "", io.Discard)
 	require.NoError(t, err)
 	const killed = `aws ec2 create-key-pair --key-name packer_1 --tag-specifications "$(tags key-pair)"
-aws ec2 create-security-group --group-name packer_1 --description packer --vpc-id "$vpc" --tag-specifications "$(tags security-group)"`
+aws ec2 create-security-group --group-name packer_1 --description packer --vpc-id "$vpc" \
+  --tag-specifications "$(tags security-group)"`
 	out, err := w.Shell(byHand(p.state.Vars, steps[0].Script+killed), nil)
 	require.NoError(t, err, out)
 	for _, k := range kinds {

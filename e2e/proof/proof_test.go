@@ -90,7 +90,8 @@ func TestTheTableOfSteps(t *testing.T) {
 	}
 	assert.Equal(t, []string{"network", "cluster", "role", "disk", "import", "launch"}, names([]string{"launch"}, ""))
 	assert.Equal(t, []string{"role", "disk", "import", "launch"}, names([]string{"launch"}, "mine"))
-	given := regexp.MustCompile(`(?m)YES=1\n +timeout-minutes: (\d+) `).FindStringSubmatch(testkit.Content(t, "../../.github/workflows/aws.yml"))
+	workflow := testkit.Content(t, "../../.github/workflows/aws.yml")
+	given := regexp.MustCompile(`(?m)YES=1\n +timeout-minutes: (\d+) `).FindStringSubmatch(workflow)
 	require.NotNil(t, given)
 	minutes, _ := estimate(steps)
 	limit, err := strconv.Atoi(given[1])
@@ -108,10 +109,10 @@ func TestMakeGivesWhatIsSet(t *testing.T) {
 		return strings.Join(strings.Fields(lines[i]), " ")
 	}
 	assert.Equal(t, `bin/proof -region "eu-west-1" -packer "/packer"`, given("REGION=eu-west-1"))
-	assert.Equal(t, `bin/proof -region "eu-west-1" -account "123456789012" -other-region "us-east-1" -cluster "mine" -only "import" `+
-		`-base "arch" -share "210987654321" -packer "/packer" -ip-family ipv6 -unchecked -yes`,
-		given("REGION=eu-west-1", "ACCOUNT=123456789012", "OTHER=us-east-1", "CLUSTER=mine", "ONLY=import", "IMAGE=arch", "SHARE=210987654321",
-			"IPV6=1", "UNCHECKED=1", "YES=1"))
+	assert.Equal(t, `bin/proof -region "eu-west-1" -account "123456789012" -other-region "us-east-1" -cluster "mine" `+
+		`-only "import" -base "arch" -share "210987654321" -packer "/packer" -ip-family ipv6 -unchecked -yes`,
+		given("REGION=eu-west-1", "ACCOUNT=123456789012", "OTHER=us-east-1", "CLUSTER=mine", "ONLY=import",
+			"IMAGE=arch", "SHARE=210987654321", "IPV6=1", "UNCHECKED=1", "YES=1"))
 }
 
 // A run that has cost more than its estimate begins no further step.

@@ -112,24 +112,29 @@ fi
 	{
 		Name: "import", Does: "an AMI of the disk, and its copy in a second region", Needs: []string{"disk"}, Minutes: 15, Once: 0.05,
 		Actions: []string{"ec2:DescribeImages"},
-		Script: `eksnode ami import "$disk" --ami-name "$name" --ami-regions "$other" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
+		Script: `eksnode ami import "$disk" --ami-name "$name" --ami-regions "$other" --tags "eksnode-proof=$run" \
+  --cache-folder "$dir/cache" $skip
 ami=$(aws ec2 describe-images --owners self --filters "Name=name,Values=$name" --query 'Images[0].ImageId' --output text)
 `,
 	},
 	{
-		Name: "bases", Does: "AMIs of Amazon Linux 2023 and Arch Linux, built offline, and an audit of each", Minutes: 35, Once: 0.05,
+		Name: "bases", Minutes: 35, Once: 0.05,
+		Does: "AMIs of Amazon Linux 2023 and Arch Linux, built offline, and an audit of each",
 		Script: `for system in amazonlinux2023 arch; do
   eksnode build --base "$system" --kubernetes-version "$kubernetes" --disk-size 8 --image "$dir/$system.raw" --force
-  eksnode ami import "$dir/$system.raw" --ami-name "$name-offline-$system" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
+  eksnode ami import "$dir/$system.raw" --ami-name "$name-offline-$system" --tags "eksnode-proof=$run" \
+    --cache-folder "$dir/cache" $skip
   rm "$dir/$system.raw"
-  image=$(aws ec2 describe-images --owners self --filters "Name=name,Values=$name-offline-$system" --query 'Images[0].ImageId' --output text)
+  image=$(aws ec2 describe-images --owners self --filters "Name=name,Values=$name-offline-$system" \
+    --query 'Images[0].ImageId' --output text)
   eksnode audit --ami "$image" $skip
 done
 `,
 	},
 	{
 		Name: "packer", Needs: []string{"network"}, Minutes: 40, Once: 0.30, Asks: "packer", Template: "examples/amazon-ebs",
-		Does: "AMIs of Debian, also for Graviton, Amazon Linux 2023 and Arch Linux by packer build with amazon-ebs, and an audit of each",
+		Does: "AMIs of Debian, also for Graviton, Amazon Linux 2023 and Arch Linux by packer build with " +
+			"amazon-ebs, and an audit of each",
 		Script: `export PACKER_PLUGIN_PATH="$dir/plugins"
 "$packer" plugins install --path "${eksnode%/*}/packer-plugin-eksnode" github.com/eksnode/eksnode
 if ! "$packer" plugins installed | grep -q packer-plugin-amazon; then
@@ -148,8 +153,10 @@ done
 	},
 	{
 		Name: "parent", Does: "a second AMI with the first one as its parent, and an encrypted one", Needs: []string{"import"}, Minutes: 8, Once: 0.03,
-		Script: `eksnode ami import "$disk" --ami-name "$name-child" --parent-ami "$ami" --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
-eksnode ami import "$disk" --ami-name "$name-encrypted" --encrypt-boot --tags "eksnode-proof=$run" --cache-folder "$dir/cache" $skip
+		Script: `eksnode ami import "$disk" --ami-name "$name-child" --parent-ami "$ami" --tags "eksnode-proof=$run" \
+  --cache-folder "$dir/cache" $skip
+eksnode ami import "$disk" --ami-name "$name-encrypted" --encrypt-boot --tags "eksnode-proof=$run" \
+  --cache-folder "$dir/cache" $skip
 `,
 	},
 	{
