@@ -150,6 +150,19 @@ func TestAptUnpacksHalfInstalledDependenciesAgain(t *testing.T) {
 	})
 }
 
+// An index of all packages has some 50 MB on Debian, and apt would write it after each change.
+func TestAptWritesNoIndexOfAllPackages(t *testing.T) {
+	livetest.Run(t, func(t *testing.T, h *host.Host) {
+		const index = "/var/cache/apt/pkgcache.bin"
+		require.NoError(t, os.RemoveAll(index))
+		onlyRepository(t, h, "[trusted=yes]", deb{name: "eksnode-base", version: "1"})
+		require.NoError(t, APT().Refresh(t.Context(), h))
+		require.NoError(t, APT().Install(t.Context(), h, []string{"eksnode-base"}))
+		require.NoError(t, APT().Hold(t.Context(), h, []string{"eksnode-base"}))
+		assert.NoFileExists(t, index)
+	})
+}
+
 func TestAptKeepsEditedConfigurationAndOwnPolicy(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		own := "#!/bin/sh\nexit 0\n"
