@@ -17,6 +17,10 @@ const (
 // reached is what a kubelet logs when the API server answers.
 const reached = joined + `|Caches populated for (type=)?"?\*v1\.`
 
+// ofNodes is the rest of "User NAME cannot", about what a node reads and writes.
+const ofNodes = `(create|get|list|watch|patch) (resource \\*")?` +
+	`(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\b`
+
 // Commands of several causes.
 const (
 	preflight         = "eksnode preflight --cluster NAME --instance ID"
@@ -453,6 +457,14 @@ func table() []Rule {
 					`use API version [^,]+, plugin returned version`},
 			Not:      `illegal base64|certificate-authority`,
 			Commands: []string{"sudo ls -l /var/lib/kubelet/kubeconfig", kubeletUnit, "sudo eksnode init"}},
+		{ID: "no-identity", Until: joined,
+			Cause: "the kubelet sends the API server no certificate and no token, so it is system:anonymous there",
+			Remedy: "the kubeconfig must name a user with the token command that first boot writes: run init again; " +
+				"elsewhere the client certificate was removed, or the bootstrap token is missing: join the node again",
+			Lines: []string{`User \\*"system:anonymous\\*" cannot ` + ofNodes,
+				`nodes is forbidden: User \\*"system:anonymous`},
+			Explains: []string{"unauthorized"},
+			Commands: []string{"sudo grep -A 12 users: /var/lib/kubelet/kubeconfig", "sudo eksnode init"}},
 		{ID: "client-certificate", Until: joined,
 			Cause: "the kubelet's client certificate has expired",
 			Remedy: "nodes of EKS identify themselves by the role and need no such certificate: remove " +
@@ -529,11 +541,9 @@ func table() []Rule {
 			Cause: "the cluster accepts the node's role, but not as a role of nodes",
 			Remedy: "map the role to the groups system:bootstrappers and system:nodes, or create an access entry of type " +
 				"EC2_LINUX",
-			Lines: []string{`User \\*"(system:anonymous|[^"\\]*)\\*" cannot (create|get|list|watch|patch) ` +
-				`(resource \\*")?(nodes|events|leases|services|csinodes|csidrivers|runtimeclasses|certificatesigningrequests)\b`,
-				`could not determine node from user`, `(nodes is forbidden: User \\*"system:anonymous|aws-auth ConfigMap in your ` +
-					`cluster is invalid)`},
-			Not: `only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is ` +
+			Lines: []string{`User \\*"[^"\\]*\\*" cannot ` + ofNodes,
+				`could not determine node from user`, `aws-auth ConfigMap in your cluster is invalid`},
+			Not: `User \\*"system:anonymous\\*"|only its own Node object|"system:node:\\*"|can only access (node lease|CSINode)|"[^"\\.]+\\*" is ` +
 				`forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User ` +
 				`\\*"system:node:[^"\\.]+\\*"`,
 			Commands: []string{"aws eks describe-access-entry --cluster-name NAME --principal-arn ARN",
