@@ -171,12 +171,34 @@ func TestVerboseBuildPrintsEveryAction(t *testing.T) {
 	}
 }
 
+// plugins is the folder of the plugins that this run of the tests has built: building
+// one takes seconds. built has their paths by version.
+var (
+	plugins string
+	built   = map[string]string{}
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if plugins, err = os.MkdirTemp("", "eksnode-plugins-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(plugins)
+	os.Exit(code)
+}
+
 // buildPlugin builds the plugin as a release or development version. The plugin
 // contains the test agent of package remote, whose behaviour source_url selects.
 func buildPlugin(t *testing.T, version, prerelease string) string {
+	if plugin := built[version+prerelease]; plugin != "" {
+		return plugin
+	}
 	const in = "github.com/eksnode/packer-plugin-eksnode/internal/version."
 	linker := "-s -w -X " + in + "Version=" + version + " -X " + in + "VersionPrerelease=" + prerelease
-	folder := t.TempDir()
+	folder := filepath.Join(plugins, version+prerelease)
+	require.NoError(t, os.Mkdir(folder, 0o755))
 	agent := filepath.Join(folder, "agent")
 	build(t, "-ldflags", linker, "-o", agent, "./remote/testdata/agent")
 
@@ -190,6 +212,7 @@ func buildPlugin(t *testing.T, version, prerelease string) string {
 	require.NoError(t, os.WriteFile(overlaid, overlay, 0o600))
 	plugin := filepath.Join(folder, "packer-plugin-eksnode")
 	build(t, "-overlay", overlaid, "-ldflags", linker, "-o", plugin, ".")
+	built[version+prerelease] = plugin
 	return plugin
 }
 

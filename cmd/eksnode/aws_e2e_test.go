@@ -161,10 +161,3 @@ func TestManifestsOutput(t *testing.T) {
 	_, _, errOut = command(t, "", "manifests", "--only", "x")
 	assert.Contains(t, errOut, `--only: the manifest "x" is unknown`)
 }
-
-// Every fault at every call, and some again with a second fault in the run after it.
-func TestAllFleetsKeepTheirPromises(t *testing.T) {
-	for _, s := range fleets(t) {
-		t.Run(s.Name, func(t *testing.T) { s.Enumerate(t, s.Cases(t, 6)) })
-	}
-}

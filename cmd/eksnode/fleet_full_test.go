@@ -27,3 +27,10 @@ func TestALargeFleetIsReadByItsChanges(t *testing.T) {
 	t.Logf("%d blocks changed, read %.2f times", changed, ratio)
 	assert.LessOrEqual(t, ratio, 1.2)
 }
+
+// Every fault at every call, and some again with a second fault in the run after it.
+func TestAllFleetsKeepTheirPromises(t *testing.T) {
+	for _, s := range fleets(t) {
+		t.Run(s.Name, func(t *testing.T) { s.Enumerate(t, s.Cases(t, 6)) })
+	}
+}
