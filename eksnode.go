@@ -57,6 +57,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -149,7 +150,8 @@ func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
 }
 
 // Scrub removes what an image must not carry, and restores the templates. It ends
-// with an audit by the same rules, unless spec.Audit is off.
+// with an audit by the same rules, unless spec.Audit is off. What a program has written
+// during the scrub is removed once more before the audit is final.
 func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.Report, error) {
 	r := begin(ctx, h, "scrub")
 	return end(ctx, h, &r, plan.Failure, func() error {
@@ -188,10 +190,22 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			if err != nil {
 				return err
 			}
-			if o.Sink != nil {
-				o.Sink.Begin("audit", "audit", 0)
+			look := func() ([]plan.Planned, []plan.Check) {
+				if o.Sink != nil {
+					o.Sink.Begin("audit", "audit", 0)
+				}
+				return plan.Look(ctx, h, audits, nil)
 			}
-			list, asked := plan.Look(ctx, h, audits, nil)
+			list, asked := look()
+			// A program has written during the scrub. What it does once, such as the record
+			// of a session that ends, needs no person.
+			if written := slices.DeleteFunc(items, func(i plan.Item) bool { return !plan.Pending(list, i) }); len(written) > 0 {
+				again, err := plan.Apply(ctx, h, written, o.Sink)
+				if r.Repeated(again, err); err != nil {
+					return nil
+				}
+				list, asked = look()
+			}
 			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)
 			r.Audit.Rules = spec.Checks(table, asked)
 			return nil

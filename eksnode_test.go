@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -105,6 +106,42 @@ func TestAScrubEndsWithTheAudit(t *testing.T) {
 	r, err := eksnode.Audit(t.Context(), h, scrub.Spec{Audit: scrub.AuditWarns}, eksnode.Options{})
 	require.EqualError(t, err, "audit is a field of a scrub, and has no effect on an audit")
 	assert.Equal(t, plan.Unknown, r.Result)
+}
+
+// login is a program that records a login whenever the audit begins, at most so often.
+type login struct {
+	seen
+	file  string
+	times int
+}
+
+func (l *login) Begin(item, phase string, actions int) {
+	l.seen.Begin(item, phase, actions)
+	if item == "audit" && l.times > 0 {
+		l.times--
+		_ = os.WriteFile(l.file, []byte("a record"), 0o600)
+	}
+}
+
+// What a program writes once while the scrub runs is removed too: a person who repeats
+// the run would have that result. A program that writes on and on is reported.
+func TestWhatIsWrittenDuringTheScrubIsRemoved(t *testing.T) {
+	for times, want := range map[int]plan.Result{0: plan.OK, 1: plan.OK, 2: plan.Findings} {
+		h, root := image(t)
+		file := filepath.Join(root, "var/log/wtmp")
+		testkit.Write(t, file, "records")
+		r, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Only: []string{"login-records", "machine-id"}},
+			eksnode.Options{Sink: &login{file: file, times: times}})
+		require.NoError(t, err)
+		assert.Equal(t, want, r.Result, "%d: %s", times, r.Error)
+		require.Len(t, r.Outcomes, 2)
+		assert.Equal(t, 2, r.Totals.Items)
+		assert.Equal(t, 2, r.Totals.Changed)
+		assert.Len(t, r.Outcomes[slices.IndexFunc(r.Outcomes, func(o plan.Outcome) bool { return o.Item == "login-records" })].Actions, min(times, 1)+1)
+		if want == plan.Findings {
+			assert.Contains(t, r.Error, "a running program has written again after the scrub, stop that program first: empty /var/log/wtmp")
+		}
+	}
 }
 
 func TestWhatCannotBegin(t *testing.T) {

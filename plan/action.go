@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -179,6 +180,11 @@ func Look(ctx context.Context, h *host.Host, items []Item, sink Sink) ([]Planned
 		}
 	}
 	return list, checks
+}
+
+// Pending reports whether Look has planned actions of an item.
+func Pending(list []Planned, item Item) bool {
+	return slices.ContainsFunc(list, func(p Planned) bool { return p.Item == item.ID() && len(p.Actions) > 0 })
 }
 
 // outcome is the answer for a Sink: an item that only looked has changed nothing.

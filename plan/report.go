@@ -122,7 +122,7 @@ func Begun(command, tool, root string, now time.Time) Report {
 // Applied fills in the outcomes of Apply. Findings keep the result from being
 // OK: an image that may be dirty must not pass silently.
 func (r *Report) Applied(outcomes []Outcome, err error) {
-	r.Outcomes, r.Result, r.Phases = outcomes, OK, PhasesOf(outcomes)
+	r.Outcomes, r.Result, r.Phases, r.Totals = outcomes, OK, PhasesOf(outcomes), Totals{}
 	left := unresolved(outcomes)
 	switch {
 	case err != nil:
@@ -137,6 +137,21 @@ func (r *Report) Applied(outcomes []Outcome, err error) {
 			r.Totals.Changed++
 		}
 	}
+}
+
+// Repeated adds what a second run of some items did. err is that of Apply.
+func (r *Report) Repeated(again []Outcome, err error) {
+	all := slices.Clone(r.Outcomes)
+	for _, o := range again {
+		n := slices.IndexFunc(all, func(first Outcome) bool { return first.Item == o.Item })
+		o.Actions = slices.Concat(all[n].Actions, o.Actions)
+		o.Milliseconds += all[n].Milliseconds
+		if o.Status == Unchanged {
+			o.Status = all[n].Status
+		}
+		all[n] = o
+	}
+	r.Applied(all, err)
 }
 
 // Audited fills in the result of an audit: what its rules found, and the rules
