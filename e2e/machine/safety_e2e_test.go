@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -61,9 +62,10 @@ func TestFrozenProcessesEndWithTheirMachine(t *testing.T) {
 		pid := strconv.Itoa(process.Process.Pid)
 		require.NoError(t, os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(pid), 0))
 		require.NoError(t, os.WriteFile(filepath.Join(group, "freezer.state"), []byte("FROZEN"), 0))
+		frozen := func() bool { return testkit.Content(t, filepath.Join(group, "freezer.state")) == "FROZEN\n" }
+		require.Eventually(t, frozen, time.Minute, 10*time.Millisecond)
 		require.NoError(t, process.Process.Kill())
-		state := testkit.Content(t, filepath.Join(group, "freezer.state"))
-		require.Equal(t, "FROZEN\n", state)
+		require.True(t, frozen())
 		require.NoError(t, thawGroups(name))
 		require.Error(t, process.Wait(), "killed")
 	}
