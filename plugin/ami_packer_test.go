@@ -21,7 +21,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -88,13 +87,7 @@ const nullSource = `source "null" "x" { communicator = "none" }`
 
 // A disk that was built of an AMI has it as parent, so that only what changed is sent.
 func TestABuildBeginsWithAnAMI(t *testing.T) {
-	plugin := buildPlugin(t, "0.1.0", "")
-	tool, _, err := tools.Find(tools.NamePacker, "")
-	require.NoError(t, err)
-	program, err := tools.Packer(t.Context(), tool.Versions[0], t.Output())
-	require.NoError(t, err)
-	d := &workstation{t: t, packer: program, folder: t.TempDir()}
-	d.install(plugin)
+	d := withPlugin(t)
 	a := newAccount(t)
 	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
 	shell := testkit.Content(t, "/bin/busybox")
@@ -136,10 +129,10 @@ build {
 // packer builds a disk, and the plugin makes an AMI of it, with copies, a parameter and
 // a manifest.
 func TestADiskOfABuildBecomesAnAMI(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		a := newAccount(t)
-		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
-		d.template(`source "file" "x" {
+	d := withPlugin(t)
+	a := newAccount(t)
+	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+	d.template(`source "file" "x" {
   source = "disk.raw"
   target = "output/node.raw"
 }
@@ -160,160 +153,155 @@ build {
     post-processor "manifest" {}
   }
 }`)
-		require.NoError(t, os.Mkdir(filepath.Join(d.folder, "output"), 0o755))
-		said, err := d.offline("validate", ".")
-		require.NoError(t, err, said)
-		said, err = d.build()
-		require.NoError(t, err, said)
-		node := a.Image("x-file-x")
-		require.NotNil(t, node)
-		assert.Equal(t, "built by file", node.Description)
-		assert.Equal(t, "legacy-bios", node.BootMode)
-		assert.Contains(t, node.Tags, aws.Tag{Key: "builder", Value: "file"})
-		at := slices.IndexFunc(a.Images, func(i *aws.Image) bool { return i.Region == "us-east-1" })
-		require.GreaterOrEqual(t, at, 0)
-		there := a.Images[at]
-		id := aws.Region + ":" + node.ID + ",us-east-1:" + there.ID
-		assert.Equal(t, node.ID, a.Parameter(aws.Region, "/nodes/1.34").Value)
-		assert.Equal(t, there.ID, a.Parameter("us-east-1", "/nodes/1.34").Value)
-		assert.Contains(t, said, "audit clean: ")
-		assert.Contains(t, said, "AMIs were created: "+aws.Region+": "+node.ID+" us-east-1: "+there.ID)
+	require.NoError(t, os.Mkdir(filepath.Join(d.folder, "output"), 0o755))
+	said, err := d.offline("validate", ".")
+	require.NoError(t, err, said)
+	said, err = d.build()
+	require.NoError(t, err, said)
+	node := a.Image("x-file-x")
+	require.NotNil(t, node)
+	assert.Equal(t, "built by file", node.Description)
+	assert.Equal(t, "legacy-bios", node.BootMode)
+	assert.Contains(t, node.Tags, aws.Tag{Key: "builder", Value: "file"})
+	at := slices.IndexFunc(a.Images, func(i *aws.Image) bool { return i.Region == "us-east-1" })
+	require.GreaterOrEqual(t, at, 0)
+	there := a.Images[at]
+	id := aws.Region + ":" + node.ID + ",us-east-1:" + there.ID
+	assert.Equal(t, node.ID, a.Parameter(aws.Region, "/nodes/1.34").Value)
+	assert.Equal(t, there.ID, a.Parameter("us-east-1", "/nodes/1.34").Value)
+	assert.Contains(t, said, "audit clean: ")
+	assert.Contains(t, said, "AMIs were created: "+aws.Region+": "+node.ID+" us-east-1: "+there.ID)
 
-		text := testkit.Content(t, filepath.Join(d.folder, "packer-manifest.json"))
-		var manifest struct {
-			Builds []struct {
-				ID   string `json:"artifact_id"`
-				Type string `json:"builder_type"`
-			} `json:"builds"`
-		}
-		require.NoError(t, json.Unmarshal([]byte(text), &manifest))
-		require.Len(t, manifest.Builds, 1)
-		assert.Equal(t, id, manifest.Builds[0].ID)
-		assert.NoFileExists(t, filepath.Join(d.folder, "output", "node.raw"), "keep_input_artifact is false")
+	text := testkit.Content(t, filepath.Join(d.folder, "packer-manifest.json"))
+	var manifest struct {
+		Builds []struct {
+			ID   string `json:"artifact_id"`
+			Type string `json:"builder_type"`
+		} `json:"builds"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &manifest))
+	require.Len(t, manifest.Builds, 1)
+	assert.Equal(t, id, manifest.Builds[0].ID)
+	assert.NoFileExists(t, filepath.Join(d.folder, "output", "node.raw"), "keep_input_artifact is false")
 
-		policy, err := awsapi.ImportPolicy(awsapi.Scope{})
-		require.NoError(t, err)
-		for call := range a.Count() {
-			if !strings.HasPrefix(call, "ssm:") { // of eksnode-publish
-				assert.Contains(t, aws.ActionsOf(t, policy), call)
-			}
+	policy, err := awsapi.ImportPolicy(awsapi.Scope{})
+	require.NoError(t, err)
+	for call := range a.Count() {
+		if !strings.HasPrefix(call, "ssm:") { // of eksnode-publish
+			assert.Contains(t, aws.ActionsOf(t, policy), call)
 		}
-	})
+	}
 }
 
 // Packer destroys the AMI when a later post-processor replaces it.
 func TestAReplacedAMIIsRemoved(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		a := newAccount(t)
-		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
-		d.template(importing(nullSource, `disk = "disk.raw"
+	d := withPlugin(t)
+	a := newAccount(t)
+	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+	d.template(importing(nullSource, `disk = "disk.raw"
 ami_regions = ["us-east-1"]`, `post-processor "artifice" {
   files               = ["disk.raw"]
   keep_input_artifact = false
 }`))
-		said, err := d.build()
-		require.NoError(t, err, said)
-		assert.Empty(t, a.Images)
-		assert.Empty(t, a.ebs.IDs())
-		assert.Empty(t, a.Snapshots)
-	})
+	said, err := d.build()
+	require.NoError(t, err, said)
+	assert.Empty(t, a.Images)
+	assert.Empty(t, a.ebs.IDs())
+	assert.Empty(t, a.Snapshots)
 }
 
 func TestFailedImportsNameTheCause(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
-		nodeDisk(t, filepath.Join(d.folder, "joined.raw"), map[string]string{"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate"})
-		nodeDisk(t, filepath.Join(d.folder, "provisioned.raw"), map[string]string{
-			"etc/eks/eksnode/scrubbed.json": `{"schema": "eksnode.scrubbed/v1", "tool": "0.1.0", "provisioned": true}`,
-		})
-		require.NoError(t, os.WriteFile(filepath.Join(d.folder, "disk.vmdk"), []byte("KDMV"+strings.Repeat("\x00", 4096)), 0o600))
-		for name, c := range map[string]struct {
-			fields  string
-			happens func(account)
-			want    []string
-		}{
-			"findings": {`disk = "joined.raw"`, nil, []string{
-				"kubelet-pki: would remove /var/lib/kubelet/pki/kubelet-client-current.pem",
-				"the audit of the disk found what an image must not have; scrub the machine before its capture",
-			}},
-			"work after the scrub": {`disk = "provisioned.raw"`, nil, []string{
-				"a provision ran after the scrub: make the scrub the last step",
-			}},
-			"VMDK":    {`disk = "disk.vmdk"`, nil, []string{"the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw disk.vmdk disk.raw"}},
-			"no disk": {"", nil, []string{"the artifact of fnoeding.null has no files, so it has no disk image; set disk, or use a builder that writes a disk image, such as qemu"}},
-			"a missing permission": {`disk = "disk.raw"`, func(a account) { a.Deny("ec2:RegisterImage") }, []string{
-				"registering the image node: the permission ec2:RegisterImage is missing",
-			}},
-		} {
-			t.Run(name, func(t *testing.T) {
-				a := newAccount(t)
-				if c.happens != nil {
-					c.happens(a)
-				}
-				d.template(importing(nullSource, c.fields, ""))
-				said, err := d.build()
-				var exit *exec.ExitError
-				require.ErrorAs(t, err, &exit, said)
-				assert.Equal(t, 1, exit.ExitCode())
-				for _, want := range c.want {
-					assert.Contains(t, said, want)
-				}
-				assert.Empty(t, a.ebs.IDs())
-				assert.Empty(t, a.Images)
-			})
-		}
+	d := withPlugin(t)
+	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+	nodeDisk(t, filepath.Join(d.folder, "joined.raw"), map[string]string{"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate"})
+	nodeDisk(t, filepath.Join(d.folder, "provisioned.raw"), map[string]string{
+		"etc/eks/eksnode/scrubbed.json": `{"schema": "eksnode.scrubbed/v1", "tool": "0.1.0", "provisioned": true}`,
 	})
+	require.NoError(t, os.WriteFile(filepath.Join(d.folder, "disk.vmdk"), []byte("KDMV"+strings.Repeat("\x00", 4096)), 0o600))
+	for name, c := range map[string]struct {
+		fields  string
+		happens func(account)
+		want    []string
+	}{
+		"findings": {`disk = "joined.raw"`, nil, []string{
+			"kubelet-pki: would remove /var/lib/kubelet/pki/kubelet-client-current.pem",
+			"the audit of the disk found what an image must not have; scrub the machine before its capture",
+		}},
+		"work after the scrub": {`disk = "provisioned.raw"`, nil, []string{
+			"a provision ran after the scrub: make the scrub the last step",
+		}},
+		"VMDK":    {`disk = "disk.vmdk"`, nil, []string{"the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw disk.vmdk disk.raw"}},
+		"no disk": {"", nil, []string{"the artifact of fnoeding.null has no files, so it has no disk image; set disk, or use a builder that writes a disk image, such as qemu"}},
+		"a missing permission": {`disk = "disk.raw"`, func(a account) { a.Deny("ec2:RegisterImage") }, []string{
+			"registering the image node: the permission ec2:RegisterImage is missing",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAccount(t)
+			if c.happens != nil {
+				c.happens(a)
+			}
+			d.template(importing(nullSource, c.fields, ""))
+			said, err := d.build()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, said)
+			assert.Equal(t, 1, exit.ExitCode())
+			for _, want := range c.want {
+				assert.Contains(t, said, want)
+			}
+			assert.Empty(t, a.ebs.IDs())
+			assert.Empty(t, a.Images)
+		})
+	}
 }
 
 // Packer deletes the builder's files when the first post-processor fails. A manifest
 // beside it keeps them, as the page says.
 func TestAManifestKeepsTheDiskOfAFailedImport(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		a := newAccount(t)
-		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
-		source := "source \"file\" \"x\" {\n  source = \"disk.raw\"\n  target = \"node.raw\"\n}"
-		d.template(strings.Replace(importing(source, "", ""), "null.x", "file.x", 1))
-		a.Deny("ec2:RegisterImage")
-		said, err := d.build()
-		require.Error(t, err, said)
-		assert.NoFileExists(t, filepath.Join(d.folder, "node.raw"), said)
-		d.template(strings.Replace(importing(source, "", "")+"\n", "null.x\"]", "file.x\"]\n  post-processor \"manifest\" {}", 1))
-		said, err = d.build()
-		require.Error(t, err, said)
-		assert.FileExists(t, filepath.Join(d.folder, "node.raw"), said)
-	})
+	d := withPlugin(t)
+	a := newAccount(t)
+	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+	source := "source \"file\" \"x\" {\n  source = \"disk.raw\"\n  target = \"node.raw\"\n}"
+	d.template(strings.Replace(importing(source, "", ""), "null.x", "file.x", 1))
+	a.Deny("ec2:RegisterImage")
+	said, err := d.build()
+	require.Error(t, err, said)
+	assert.NoFileExists(t, filepath.Join(d.folder, "node.raw"), said)
+	d.template(strings.Replace(importing(source, "", "")+"\n", "null.x\"]", "file.x\"]\n  post-processor \"manifest\" {}", 1))
+	said, err = d.build()
+	require.Error(t, err, said)
+	assert.FileExists(t, filepath.Join(d.folder, "node.raw"), said)
 }
 
 // A user who cannot mount gets the error when the build starts, not after it.
 func TestTheAuditNeedsRootAtTheStart(t *testing.T) {
 	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.folder = openFolder(t)
-		packer := testkit.Content(t, d.packer)
-		d.packer = filepath.Join(d.folder, "packer")
-		require.NoError(t, os.WriteFile(d.packer, []byte(packer), 0o755))
-		d.install(plugin)
-		a := newAccount(t)
-		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
-		run := func(verb, fields string) (string, error) {
-			d.template(importing(nullSource, `disk = "disk.raw"`+"\n"+fields, ""))
-			testkit.Run(t, "chown", "-R", "65534:65534", d.folder)
-			cmd := d.atAWS(verb, ".")
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-			out, err := cmd.CombinedOutput()
-			return flat(string(out)), err
-		}
-		said, err := run("validate", "")
-		require.NoError(t, err, said)
-		said, err = run("build", "")
-		require.Error(t, err, said)
-		assert.Contains(t, said, `audit: only root may mount a file system: run the command with sudo; with audit = "off", the disk is uploaded without an audit`)
-		assert.NotContains(t, said, "Importing the disk image", "the build must not begin")
-		assert.Empty(t, a.ebs.IDs())
-		said, err = run("build", `audit = "off"`+"\nami_architecture = \"x86_64\"")
-		require.NoError(t, err, said)
-		assert.NotNil(t, a.Image("node"))
-	})
+	d := newWorkstation(t)
+	d.folder = openFolder(t)
+	packer := testkit.Content(t, d.packer)
+	d.packer = filepath.Join(d.folder, "packer")
+	require.NoError(t, os.WriteFile(d.packer, []byte(packer), 0o755))
+	d.install(plugin)
+	a := newAccount(t)
+	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+	run := func(verb, fields string) (string, error) {
+		d.template(importing(nullSource, `disk = "disk.raw"`+"\n"+fields, ""))
+		testkit.Run(t, "chown", "-R", "65534:65534", d.folder)
+		cmd := d.atAWS(verb, ".")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := cmd.CombinedOutput()
+		return flat(string(out)), err
+	}
+	said, err := run("validate", "")
+	require.NoError(t, err, said)
+	said, err = run("build", "")
+	require.Error(t, err, said)
+	assert.Contains(t, said, `audit: only root may mount a file system: run the command with sudo; with audit = "off", the disk is uploaded without an audit`)
+	assert.NotContains(t, said, "Importing the disk image", "the build must not begin")
+	assert.Empty(t, a.ebs.IDs())
+	said, err = run("build", `audit = "off"`+"\nami_architecture = \"x86_64\"")
+	require.NoError(t, err, said)
+	assert.NotNil(t, a.Image("node"))
 }
 
 // openFolder is a folder that every user can reach.
@@ -327,23 +315,22 @@ func openFolder(t *testing.T) string {
 
 // On Ctrl-C, the pending snapshot is deleted.
 func TestAnInterruptedImportLeavesNothing(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		a := newAccount(t)
-		nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
-		d.template(importing(nullSource, `disk = "disk.raw"`, ""))
-		a.ebs.Fail("PutSnapshotBlock", 1_000_000, ebsdirect.Failure{Status: 500, Code: "InternalServerException", Message: "later"})
-		cmd := d.atAWS("build", ".")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		log := filepath.Join(d.folder, "log")
-		file, err := os.Create(log)
-		require.NoError(t, err)
-		defer file.Close()
-		cmd.Stdout, cmd.Stderr = file, file
-		require.NoError(t, cmd.Start())
-		require.Eventually(t, func() bool { return len(a.ebs.IDs()) > 0 }, time.Minute, 10*time.Millisecond)
-		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
-		require.Error(t, cmd.Wait())
-		said := testkit.Content(t, log)
-		require.Eventually(t, func() bool { return len(a.ebs.IDs()) == 0 }, time.Minute, 10*time.Millisecond, said)
-	})
+	d := withPlugin(t)
+	a := newAccount(t)
+	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
+	d.template(importing(nullSource, `disk = "disk.raw"`, ""))
+	a.ebs.Fail("PutSnapshotBlock", 1_000_000, ebsdirect.Failure{Status: 500, Code: "InternalServerException", Message: "later"})
+	cmd := d.atAWS("build", ".")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	log := filepath.Join(d.folder, "log")
+	file, err := os.Create(log)
+	require.NoError(t, err)
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool { return len(a.ebs.IDs()) > 0 }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
+	require.Error(t, cmd.Wait())
+	said := testkit.Content(t, log)
+	require.Eventually(t, func() bool { return len(a.ebs.IDs()) == 0 }, time.Minute, 10*time.Millisecond, said)
 }

@@ -26,9 +26,9 @@ import (
 // packer reads the cluster and base AMI from AWS doubles through the plugin's data
 // sources.
 func TestDataSourcesInABuild(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		url := aws.Sample(t).Serve()
-		d.template(`data "eksnode-cluster" "this" {
+	d := withPlugin(t)
+	url := aws.Sample(t).Serve()
+	d.template(`data "eksnode-cluster" "this" {
   name = "my-cluster"
 }
 data "eksnode-base-ami" "base" {
@@ -45,18 +45,17 @@ build {
     inline = ["echo kubelet ${local.kubelet} on ${data.eksnode-base-ami.base.id} in ${data.eksnode-cluster.this.subnet_ids[0]}"]
   }
 }`)
-		build := func() (string, error) {
-			cmd := d.command("build", ".")
-			cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+url, "AWS_REGION="+aws.Region, "AWS_ACCESS_KEY_ID="+aws.AccessKey, "AWS_SECRET_ACCESS_KEY=x", "AWS_EC2_METADATA_DISABLED=true")
-			said, err := cmd.CombinedOutput()
-			return flat(string(said)), err
-		}
-		said, err := d.offline("validate", ".")
-		require.NoError(t, err, said)
-		said, err = build()
-		require.NoError(t, err, said)
-		assert.Contains(t, said, "kubelet 1.34.4 on ami-22222222 in subnet-1")
-	})
+	build := func() (string, error) {
+		cmd := d.command("build", ".")
+		cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+url, "AWS_REGION="+aws.Region, "AWS_ACCESS_KEY_ID="+aws.AccessKey, "AWS_SECRET_ACCESS_KEY=x", "AWS_EC2_METADATA_DISABLED=true")
+		said, err := cmd.CombinedOutput()
+		return flat(string(said)), err
+	}
+	said, err := d.offline("validate", ".")
+	require.NoError(t, err, said)
+	said, err = build()
+	require.NoError(t, err, said)
+	assert.Contains(t, said, "kubelet 1.34.4 on ami-22222222 in subnet-1")
 }
 
 // With the field distro, `packer validate` finds what the builder machine would
@@ -68,10 +67,10 @@ func TestPackerValidateConsultsTheDistribution(t *testing.T) {
 		"a kubelet not known yet":       {"debian", "${data.null.later.output}", "versions = { \"containerd\" = \"2.3.7\" }", ""},
 		"containerd not known yet":      {"debian", "1.34.4", "containerd = data.null.later.output\n    versions = { \"containerd\" = \"2.1.5\" }", ""},
 	}
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		for name, test := range templates {
-			t.Run(name, func(t *testing.T) {
-				d.template(fmt.Sprintf(`data "null" "later" { input = "x" }
+	d := withPlugin(t)
+	for name, test := range templates {
+		t.Run(name, func(t *testing.T) {
+			d.template(fmt.Sprintf(`data "null" "later" { input = "x" }
 source "null" "x" { communicator = "none" }
 build {
   sources = ["null.x"]
@@ -81,16 +80,15 @@ build {
     %s
   }
 }`, test.distro, test.kubernetes, test.fields))
-				said, err := d.offline("validate", ".")
-				if test.want == "" {
-					require.NoError(t, err, said)
-					return
-				}
-				require.Error(t, err)
-				assert.Contains(t, said, flat(test.want))
-			})
-		}
-	})
+			said, err := d.offline("validate", ".")
+			if test.want == "" {
+				require.NoError(t, err, said)
+				return
+			}
+			require.Error(t, err)
+			assert.Contains(t, said, flat(test.want))
+		})
+	}
 }
 
 // later returns an HCL expression of the value's type that is unknown at validate,
@@ -125,48 +123,46 @@ func later(value any, inParts bool) string {
 // packer validates every field with known, unknown and partly unknown values.
 func TestValidateEveryField(t *testing.T) {
 	all := everyField(t)
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		blocks := "data \"null\" \"later\" { input = \"x\" }\nsource \"null\" \"x\" { communicator = \"none\" }\nbuild {\n  sources = [\"null.x\"]\n"
-		add := func(name string, expression func(any) string) {
-			blocks += fmt.Sprintf("  %s %q {\n", components()[name].kind, name)
-			for _, field := range slices.Sorted(maps.Keys(all[name])) {
-				blocks += fmt.Sprintf("    %s = %s\n", field, expression(all[name][field]))
-			}
-			blocks += "  }\n"
+	d := withPlugin(t)
+	blocks := "data \"null\" \"later\" { input = \"x\" }\nsource \"null\" \"x\" { communicator = \"none\" }\nbuild {\n  sources = [\"null.x\"]\n"
+	add := func(name string, expression func(any) string) {
+		blocks += fmt.Sprintf("  %s %q {\n", components()[name].kind, name)
+		for _, field := range slices.Sorted(maps.Keys(all[name])) {
+			blocks += fmt.Sprintf("    %s = %s\n", field, expression(all[name][field]))
 		}
-		// Provisioners come first.
-		for _, name := range []string{"eksnode", "eksnode-scrub", "eksnode-ami"} {
-			add(name, func(value any) string {
-				text, err := json.Marshal(value) // JSON is valid HCL
-				require.NoError(t, err)
-				return string(text)
-			})
-			add(name, func(value any) string { return later(value, false) })
-			add(name, func(value any) string { return later(value, true) })
-		}
-		d.template(blocks + "}\n")
-		said, err := d.offline("validate", ".")
-		require.NoError(t, err, said)
-		for _, folder := range []string{"reports", "cache"} {
-			assert.NoDirExists(t, filepath.Join(d.folder, folder), "validating must not make folders")
-		}
-	})
+		blocks += "  }\n"
+	}
+	// Provisioners come first.
+	for _, name := range []string{"eksnode", "eksnode-scrub", "eksnode-ami"} {
+		add(name, func(value any) string {
+			text, err := json.Marshal(value) // JSON is valid HCL
+			require.NoError(t, err)
+			return string(text)
+		})
+		add(name, func(value any) string { return later(value, false) })
+		add(name, func(value any) string { return later(value, true) })
+	}
+	d.template(blocks + "}\n")
+	said, err := d.offline("validate", ".")
+	require.NoError(t, err, said)
+	for _, folder := range []string{"reports", "cache"} {
+		assert.NoDirExists(t, filepath.Join(d.folder, folder), "validating must not make folders")
+	}
 }
 
 // The field verbose, and PACKER_LOG=1, print every step and action.
 func TestVerboseBuildPrintsEveryAction(t *testing.T) {
 	for name, test := range map[string]struct{ field, log string }{"verbose": {"verbose = true", "0"}, "PACKER_LOG": {"", "1"}} {
 		t.Run(name, func(t *testing.T) {
-			eachBuild(t, func(t *testing.T, d *workstation) {
-				d.onMachine(sshtest.New(t), d.remote(), "source_url = \"https://done\"\n"+test.field)
-				cmd := d.command("build", ".")
-				cmd.Env = append(cmd.Env, "PACKER_LOG="+test.log)
-				out := testkit.Output(t, cmd)
-				said := flat(out)
-				assert.Contains(t, said, "Phase: clean")
-				assert.Contains(t, said, "sysctls unchanged 0 ms")
-				assert.Contains(t, said, "install containerd (runs containers)")
-			})
+			d := withPlugin(t)
+			d.onMachine(sshtest.New(t), d.remote(), "source_url = \"https://done\"\n"+test.field)
+			cmd := d.command("build", ".")
+			cmd.Env = append(cmd.Env, "PACKER_LOG="+test.log)
+			out := testkit.Output(t, cmd)
+			said := flat(out)
+			assert.Contains(t, said, "Phase: clean")
+			assert.Contains(t, said, "sysctls unchanged 0 ms")
+			assert.Contains(t, said, "install containerd (runs containers)")
 		})
 	}
 }

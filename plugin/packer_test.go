@@ -23,25 +23,18 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-func eachPacker(t *testing.T, test func(*testing.T, *workstation)) {
-	tool, _, err := tools.Find(tools.NamePacker, "")
+// newWorkstation has the newest packer, or that of the environment variable PACKER.
+func newWorkstation(t *testing.T) *workstation {
+	program, err := tools.Packer(t.Context(), "", t.Output())
 	require.NoError(t, err)
-	for _, version := range tool.Versions {
-		t.Run(version, func(t *testing.T) {
-			program, err := tools.Packer(t.Context(), version, t.Output())
-			require.NoError(t, err)
-			test(t, &workstation{t: t, packer: program, folder: t.TempDir()})
-		})
-	}
+	return &workstation{t: t, packer: program, folder: t.TempDir()}
 }
 
-// eachBuild is eachPacker with the plugin of a release.
-func eachBuild(t *testing.T, test func(*testing.T, *workstation)) {
-	plugin := buildPlugin(t, "0.1.0", "")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.install(plugin)
-		test(t, d)
-	})
+// withPlugin is newWorkstation with the plugin of a release.
+func withPlugin(t *testing.T) *workstation {
+	d := newWorkstation(t)
+	d.install(buildPlugin(t, "0.1.0", ""))
+	return d
 }
 
 // workstation is where a person works with packer.
@@ -96,30 +89,29 @@ func (d *workstation) install(plugin string) {
 
 func TestInstallAndInitWorkOffline(t *testing.T) {
 	release, dev := buildPlugin(t, "0.1.0", ""), buildPlugin(t, "0.1.0", "dev")
-	eachPacker(t, func(t *testing.T, d *workstation) {
-		d.template(`source "null" "x" { communicator = "none" }
+	d := newWorkstation(t)
+	d.template(`source "null" "x" { communicator = "none" }
 build {
   sources = ["null.x"]
   provisioner "eksnode" { kubernetes_version = "1.34.4" }
   provisioner "eksnode-scrub" {}
 }`)
-		said, err := d.offline("validate", ".")
-		require.Error(t, err, "validate must fail without the plugin")
-		assert.Contains(t, said, "github.com/eksnode/eksnode")
+	said, err := d.offline("validate", ".")
+	require.Error(t, err, "validate must fail without the plugin")
+	assert.Contains(t, said, "github.com/eksnode/eksnode")
 
-		d.install(dev)
-		said, err = d.offline("validate", ".")
-		require.NoError(t, err, said)
+	d.install(dev)
+	said, err = d.offline("validate", ".")
+	require.NoError(t, err, said)
 
-		d.install(release)
-		said, err = d.offline("init", ".")
-		require.NoError(t, err, said)
-		said, err = d.offline("validate", ".")
-		require.NoError(t, err, said)
-		said, err = d.offline("plugins", "installed")
-		require.NoError(t, err, said)
-		assert.Contains(t, said, "packer-plugin-eksnode_v0.1.0_x5.0_linux_")
-	})
+	d.install(release)
+	said, err = d.offline("init", ".")
+	require.NoError(t, err, said)
+	said, err = d.offline("validate", ".")
+	require.NoError(t, err, said)
+	said, err = d.offline("plugins", "installed")
+	require.NoError(t, err, said)
+	assert.Contains(t, said, "packer-plugin-eksnode_v0.1.0_x5.0_linux_")
 }
 
 // TestValidateEveryField has the fields of the plugin.
@@ -151,26 +143,25 @@ func TestPackerValidate(t *testing.T) {
 		"an unknown rule": {`provisioner "eksnode-scrub" { rules = ["kublet"] }`,
 			[]string{`rules: no rule, phase or group is named "kublet"; did you mean kubelet?`}},
 	}
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		for name, test := range templates {
-			t.Run(name, func(t *testing.T) {
-				d.template(`source "null" "x" { communicator = "none" }
+	d := withPlugin(t)
+	for name, test := range templates {
+		t.Run(name, func(t *testing.T) {
+			d.template(`source "null" "x" { communicator = "none" }
 build {
   sources = ["null.x"]
   ` + test.blocks + `
 }`)
-				said, err := d.offline("validate", ".")
-				if test.want == nil {
-					require.NoError(t, err, said)
-					return
-				}
-				require.Error(t, err)
-				for _, want := range test.want {
-					assert.Contains(t, said, want)
-				}
-			})
-		}
-	})
+			said, err := d.offline("validate", ".")
+			if test.want == nil {
+				require.NoError(t, err, said)
+				return
+			}
+			require.Error(t, err)
+			for _, want := range test.want {
+				assert.Contains(t, said, want)
+			}
+		})
+	}
 }
 
 // onMachine writes a template for a build on an SSH machine.
@@ -212,20 +203,19 @@ func (d *workstation) result() plan.Report {
 }
 
 func TestBuildPrintsPhasesAndWritesAReport(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		m := sshtest.New(t)
-		d.onMachine(m, d.remote(), `source_url = "https://done"`)
-		out := testkit.Output(t, d.command("build", "."))
-		said := flat(out)
-		assert.Contains(t, said, "packages: 1 action, 1.4 s")
-		assert.Contains(t, said, "clean: 2 steps, 1 changed, 24 files (69.0 MB) removed, 1 finding, 35 ms")
-		assert.NotContains(t, said, "sysctls", "unchanged steps must not be printed")
-		assert.Contains(t, said, "provision ok: 3 steps, 2 changed, 3 actions")
-		assert.NotContains(t, out, "\x1b", "the plugin must not print colours")
-		assert.Equal(t, plan.OK, d.result().Result)
-		assert.Len(t, m.Asked(), 2)
-		d.untouched()
-	})
+	d := withPlugin(t)
+	m := sshtest.New(t)
+	d.onMachine(m, d.remote(), `source_url = "https://done"`)
+	out := testkit.Output(t, d.command("build", "."))
+	said := flat(out)
+	assert.Contains(t, said, "packages: 1 action, 1.4 s")
+	assert.Contains(t, said, "clean: 2 steps, 1 changed, 24 files (69.0 MB) removed, 1 finding, 35 ms")
+	assert.NotContains(t, said, "sysctls", "unchanged steps must not be printed")
+	assert.Contains(t, said, "provision ok: 3 steps, 2 changed, 3 actions")
+	assert.NotContains(t, out, "\x1b", "the plugin must not print colours")
+	assert.Equal(t, plan.OK, d.result().Result)
+	assert.Len(t, m.Asked(), 2)
+	d.untouched()
 }
 
 func TestFailedBuildsNameTheCause(t *testing.T) {
@@ -236,99 +226,95 @@ func TestFailedBuildsNameTheCause(t *testing.T) {
 		"a missing folder":            {"/no/such", `source_url = "https://done"`, "the folder /no/such does not exist on the machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachBuild(t, func(t *testing.T, d *workstation) {
-				m := sshtest.New(t)
-				folder := d.remote()
-				if test.folder != "" {
-					folder = test.folder
-				}
-				d.onMachine(m, folder, test.fields)
-				out, err := d.command("build", ".").CombinedOutput()
-				require.Error(t, err, string(out))
-				assert.Contains(t, flat(string(out)), test.want)
-				build, _, _ := strings.Cut(string(out), "Builds finished")
-				assert.LessOrEqual(t, strings.Count(build, "checksum mismatch"), 1, "the failure must be printed once")
-				assert.LessOrEqual(t, strings.Count(build, "oh no"), 1, "the failure must be printed once")
-				assert.Equal(t, plan.Failure, d.result().Result)
-				assert.LessOrEqual(t, len(m.Asked()), 3)
-				d.untouched()
-			})
+			d := withPlugin(t)
+			m := sshtest.New(t)
+			folder := d.remote()
+			if test.folder != "" {
+				folder = test.folder
+			}
+			d.onMachine(m, folder, test.fields)
+			out, err := d.command("build", ".").CombinedOutput()
+			require.Error(t, err, string(out))
+			assert.Contains(t, flat(string(out)), test.want)
+			build, _, _ := strings.Cut(string(out), "Builds finished")
+			assert.LessOrEqual(t, strings.Count(build, "checksum mismatch"), 1, "the failure must be printed once")
+			assert.LessOrEqual(t, strings.Count(build, "oh no"), 1, "the failure must be printed once")
+			assert.Equal(t, plan.Failure, d.result().Result)
+			assert.LessOrEqual(t, len(m.Asked()), 3)
+			d.untouched()
 		})
 	}
 }
 
 func TestBuildWithoutACommunicatorFails(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		d.template(`source "null" "x" { communicator = "none" }
+	d := withPlugin(t)
+	d.template(`source "null" "x" { communicator = "none" }
 build {
   sources = ["null.x"]
   provisioner "eksnode-scrub" {}
 }`)
-		said, err := d.offline("build", ".")
-		require.Error(t, err)
-		assert.Contains(t, said, "the communicator answered success without running anything")
-	})
+	said, err := d.offline("build", ".")
+	require.Error(t, err)
+	assert.Contains(t, said, "the communicator answered success without running anything")
 }
 
 // On Ctrl-C, Packer kills its plugins at once. The agent stops because the
 // connection ends.
 func TestAnInterruptedBuildStopsTheAgent(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://wait"`)
-		cmd := d.command("build", ".")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		log := filepath.Join(d.folder, "log")
-		file, err := os.Create(log)
-		require.NoError(t, err)
-		defer file.Close()
-		cmd.Stdout, cmd.Stderr = file, file
-		require.NoError(t, os.WriteFile(filepath.Join(d.folder, "report.json"), []byte(`{"result":"ok"}`), 0o600))
-		require.NoError(t, cmd.Start())
-		pid := 0
-		require.Eventually(t, func() bool {
-			said := testkit.Content(t, log)
-			_, after, found := strings.Cut(flat(said), "warning: pid ")
-			if word, _, whole := strings.Cut(after+" ", " "); found && whole {
-				pid, err = strconv.Atoi(word)
-				return err == nil
-			}
-			return false
-		}, time.Minute, 10*time.Millisecond)
+	d := withPlugin(t)
+	d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://wait"`)
+	cmd := d.command("build", ".")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	log := filepath.Join(d.folder, "log")
+	file, err := os.Create(log)
+	require.NoError(t, err)
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	require.NoError(t, os.WriteFile(filepath.Join(d.folder, "report.json"), []byte(`{"result":"ok"}`), 0o600))
+	require.NoError(t, cmd.Start())
+	pid := 0
+	require.Eventually(t, func() bool {
+		said := testkit.Content(t, log)
+		_, after, found := strings.Cut(flat(said), "warning: pid ")
+		if word, _, whole := strings.Cut(after+" ", " "); found && whole {
+			pid, err = strconv.Atoi(word)
+			return err == nil
+		}
+		return false
+	}, time.Minute, 10*time.Millisecond)
 
-		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
-		var exit *exec.ExitError
-		require.ErrorAs(t, cmd.Wait(), &exit)
-		require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) },
-			time.Minute, 10*time.Millisecond, "the agent is still running")
-		assert.Contains(t, []plan.Result{plan.Unfinished, plan.Failure}, d.result().Result)
-		d.untouched()
-	})
+	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group
+	var exit *exec.ExitError
+	require.ErrorAs(t, cmd.Wait(), &exit)
+	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) },
+		time.Minute, 10*time.Millisecond, "the agent is still running")
+	assert.Contains(t, []plan.Result{plan.Unfinished, plan.Failure}, d.result().Result)
+	d.untouched()
 }
 
 // Two builds of one run, and two runs, must not share a report file.
 func TestTwoBuildsCannotShareAReport(t *testing.T) {
-	eachBuild(t, func(t *testing.T, d *workstation) {
-		d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://done"`)
-		file := filepath.Join(d.folder, "node.pkr.hcl")
-		text := testkit.Content(t, file)
-		two := strings.Replace(text, `sources = ["null.x"]`,
-			"sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
-		require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
-		for _, parallel := range []string{"0", "1"} {
-			out, err := d.command("build", "-parallel-builds="+parallel, ".").CombinedOutput()
-			require.Error(t, err, string(out))
-			said := flat(string(out))
-			// If two builds begin together, the first may not have written its name yet.
-			assert.Regexp(t, `report: report\.json keeps the report of (the provision of the build [xy]|another run), which has not ended`, said)
-			assert.Contains(t, said, "give each provisioner and each build a file of its own, such as report-${source.name}.json")
-			assert.Contains(t, said, "provision ok: 3 steps", "the other build must complete")
-			assert.Equal(t, plan.OK, d.result().Result)
-		}
-		own := strings.Replace(two, `"report.json"`, `"report-${source.name}.json"`, 1)
-		require.NoError(t, os.WriteFile(file, []byte(own), 0o600))
-		testkit.Output(t, d.command("build", "."))
-		for _, name := range []string{"report-x.json", "report-y.json"} {
-			assert.FileExists(t, filepath.Join(d.folder, name))
-		}
-	})
+	d := withPlugin(t)
+	d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://done"`)
+	file := filepath.Join(d.folder, "node.pkr.hcl")
+	text := testkit.Content(t, file)
+	two := strings.Replace(text, `sources = ["null.x"]`,
+		"sources = [\"null.x\"]\n  source \"null.x\" {\n    name = \"y\"\n  }", 1)
+	require.NoError(t, os.WriteFile(file, []byte(two), 0o600))
+	for _, parallel := range []string{"0", "1"} {
+		out, err := d.command("build", "-parallel-builds="+parallel, ".").CombinedOutput()
+		require.Error(t, err, string(out))
+		said := flat(string(out))
+		// If two builds begin together, the first may not have written its name yet.
+		assert.Regexp(t, `report: report\.json keeps the report of (the provision of the build [xy]|another run), which has not ended`, said)
+		assert.Contains(t, said, "give each provisioner and each build a file of its own, such as report-${source.name}.json")
+		assert.Contains(t, said, "provision ok: 3 steps", "the other build must complete")
+		assert.Equal(t, plan.OK, d.result().Result)
+	}
+	own := strings.Replace(two, `"report.json"`, `"report-${source.name}.json"`, 1)
+	require.NoError(t, os.WriteFile(file, []byte(own), 0o600))
+	testkit.Output(t, d.command("build", "."))
+	for _, name := range []string{"report-x.json", "report-y.json"} {
+		assert.FileExists(t, filepath.Join(d.folder, name))
+	}
 }

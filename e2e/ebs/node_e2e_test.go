@@ -184,8 +184,8 @@ func row(name, owner, processor, device string) string {
 	return fmt.Sprintf(`distros={"%s"={"owner"="%s","name"="x-*","processors"={"%s"="x"},"root_device"="%s","ssh_username"="admin"}}`, name, owner, processor, device)
 }
 
-// TestValidate initializes and validates every example for packer with every
-// version of packer: the full matrix, unchanged and with a user's mistakes.
+// TestValidate initializes and validates every example for packer: the full matrix,
+// unchanged and with a user's mistakes.
 func TestValidate(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
@@ -194,25 +194,19 @@ func TestValidate(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, lab.Close()) })
 
 	all := build(t)
-	packer, _, err := tools.Find(tools.NamePacker, "")
+	c := newAPI(t, ctx, lab)
+	all.packer, err = tools.Packer(ctx, "", t.Output())
 	require.NoError(t, err)
-	for _, version := range packer.Versions {
-		t.Run(version, func(t *testing.T) {
-			c := newAPI(t, ctx, lab)
-			all.packer, err = tools.Packer(ctx, version, t.Output())
-			require.NoError(t, err)
-			d := newWorkstation(t, c, all)
-			validateExamples(t, d)
-			validateMatrix(t, d)
-			for setting, complaint := range wrongs {
-				out, err := d.run("validate", "-var", setting)
-				assert.Error(t, err, setting)
-				assert.Contains(t, flat(out), complaint, setting)
-			}
-			assert.Empty(t, c.Calls(), "packer validate must make no API call")
-			assert.Zero(t, c.strays(), "a program connected to an address outside the lab")
-		})
+	d := newWorkstation(t, c, all)
+	validateExamples(t, d)
+	validateMatrix(t, d)
+	for setting, complaint := range wrongs {
+		out, err := d.run("validate", "-var", setting)
+		assert.Error(t, err, setting)
+		assert.Contains(t, flat(out), complaint, setting)
 	}
+	assert.Empty(t, c.Calls(), "packer validate must make no API call")
+	assert.Zero(t, c.strays(), "a program connected to an address outside the lab")
 }
 
 // validateExamples initializes and validates the folders of templates, and checks

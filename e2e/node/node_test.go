@@ -183,12 +183,11 @@ func testAssets(t *testing.T, b *bench, n *node) {
 	})
 }
 
-// TestOlderPacker builds the local example with the oldest supported packer, on
-// a fresh machine.
-func TestOlderPacker(t *testing.T) {
+// TestLocalExample builds the local example on a fresh machine.
+func TestLocalExample(t *testing.T) {
 	t.Parallel()
 	b := open(t)
-	n := b.start(t, "i-older")
+	n := b.start(t, "i-example")
 	template, err := filepath.Abs("../../examples/local")
 	require.NoError(t, err)
 	address, port, user := n.SSH()
@@ -199,8 +198,8 @@ func TestOlderPacker(t *testing.T) {
 	} {
 		args = append(args, "-var", name+"="+value)
 	}
-	b.packer(t, older, append(append([]string{"validate"}, args...), template)...).succeeds(t)
-	r := b.packer(t, older, append(append([]string{"build", "-color=false"}, args...), template)...).succeeds(t)
+	b.packer(t, append(append([]string{"validate"}, args...), template)...).succeeds(t)
+	r := b.packer(t, append(append([]string{"build", "-color=false"}, args...), template)...).succeeds(t)
 	for _, name := range []string{"provision.json", "scrub.json"} {
 		r.report = filepath.Join(b.folder, name)
 		report, _ := r.outcome(t)

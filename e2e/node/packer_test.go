@@ -56,9 +56,9 @@ func (o *output) String() string {
 
 // packer starts packer, in a process group of its own, as a shell at a terminal
 // would. A failing test logs its output.
-func (b *bench) packer(t *testing.T, version string, args ...string) *run {
+func (b *bench) packer(t *testing.T, args ...string) *run {
 	t.Helper()
-	program, err := tools.Packer(b.Ctx, version, t.Output())
+	program, err := tools.Packer(b.Ctx, "", t.Output())
 	require.NoError(t, err)
 	r := &run{args: "packer " + args[0], begin: time.Now(), done: make(chan struct{}), out: &output{}}
 	r.cmd = b.Command(context.WithoutCancel(b.Ctx), program, args...)
@@ -182,7 +182,7 @@ func (b *bench) template(t *testing.T, n *node, as account, kind, fields string)
 func (b *bench) build(t *testing.T, n *node, as account, kind, fields string) *run {
 	t.Helper()
 	template, report := b.template(t, n, as, kind, fields)
-	r := b.packer(t, newer, "build", "-color=false", template)
+	r := b.packer(t, "build", "-color=false", template)
 	r.report = report
 	return r
 }

@@ -306,9 +306,6 @@ const (
 	limit    = 8 * time.Minute
 	patience = 2 * time.Minute
 
-	newer = "1.16.0" // versions of packer
-	older = "1.12.0"
-
 	// slowly is a bandwidth in bytes per second and connection. It is enough for
 	// everything but the programs: a kubelet's download takes long enough for a
 	// test to interrupt it.
@@ -334,7 +331,7 @@ func open(t *testing.T) *bench {
 	b.mirror = b.ServeMirror(t, b.Port("8080"), b.assets.Folder, mirror.Options{})
 	b.slow = b.ServeMirror(t, b.Port("8081"), b.assets.Folder, mirror.Options{BytesPerSecond: slowly})
 	b.plugins = filepath.Join(b.folder, "plugins")
-	b.packer(t, newer, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode").succeeds(t)
+	b.packer(t, "plugins", "install", "--path", plugin, "github.com/eksnode/eksnode").succeeds(t)
 	return b
 }
 

@@ -94,7 +94,7 @@ func Table() []Tool {
 	return []Tool{
 		{
 			Name:     NamePacker,
-			Versions: []string{"1.16.0", "1.12.0"},
+			Versions: asked("PACKER", []string{"1.16.0", "1.12.0"}),
 			release: release{
 				url: "https://releases.hashicorp.com/packer/{version}/packer_{version}_linux_{arch}.zip",
 				sum: "https://releases.hashicorp.com/packer/{version}/packer_{version}_SHA256SUMS", form: asset.Listed, member: "packer",
@@ -285,7 +285,7 @@ func packerPlugin(name, version, url, sum string) Tool {
 func kubernetes(name string, node bool, probe probe) Tool {
 	return Tool{
 		Name:     name,
-		Versions: kubernetesVersions(),
+		Versions: asked("KUBERNETES", lifecycle.Releases(NameKubelet)),
 		Node:     node,
 		release: release{
 			url: "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/" + name,
@@ -300,12 +300,10 @@ func kubernetes(name string, node bool, probe probe) Tool {
 	}
 }
 
-// kubernetesVersions are the default version first, or the version in the
-// environment variable KUBERNETES.
-func kubernetesVersions() []string {
-	all := lifecycle.Releases(NameKubelet)
-	if asked := os.Getenv("KUBERNETES"); slices.Contains(all, asked) {
-		all = slices.Concat([]string{asked}, slices.DeleteFunc(all, func(v string) bool { return v == asked }))
+// asked moves the version in an environment variable to the front, as the default.
+func asked(variable string, all []string) []string {
+	if version := os.Getenv(variable); slices.Contains(all, version) {
+		all = slices.Concat([]string{version}, slices.DeleteFunc(all, func(v string) bool { return v == version }))
 	}
 	return all
 }
