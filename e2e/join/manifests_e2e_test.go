@@ -153,7 +153,7 @@ func TestVPCCNIConfigMapKeepsItsKeys(t *testing.T) {
 	assert.Equal(t, map[string]string{"enable-windows-ipam": "true", "warm-ip-target": "3"}, c.data("amazon-vpc-cni"))
 }
 
-var distro = flag.String("distro", "arch,amazonlinux2023", "shapes of TestChainOnShapes, separated by commas")
+var distro = flag.String("distro", "amazonlinux2023", "shapes of TestChainOnShapes, separated by commas")
 
 // The chain of TestChain on machines of other distributions' shapes. Their
 // packages come from the distribution's own package manager.
