@@ -12,11 +12,17 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/shape"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
+
+// install installs Debian's zram-generator, once: a copy of the machine has it.
+func install(t *testing.T) {
+	if os.Getenv("EKSNODE_LIVETEST") == "" {
+		require.NoError(t, base.Install(t.Context(), os.Stderr, "systemd-zram-generator"))
+	}
+}
 
 // generated runs the real zram-generator as systemd does at boot, and returns
 // the units of swap that it makes.
@@ -40,12 +46,7 @@ func generated(t *testing.T, h *host.Host) []string {
 // nothing.
 func TestZramGeneratorMakesNoSwap(t *testing.T) {
 	const device = "[zram0]\nzram-size = 64\n"
-	root := "/"
-	if os.Getenv("EKSNODE_LIVETEST") == "" {
-		var err error
-		root, _, err = shape.Fedora().Prepare(t.Context(), os.Stderr)
-		require.NoError(t, err)
-	}
+	install(t)
 	for name, files := range map[string]map[string]string{
 		"the distribution's":       nil,
 		"the distribution's parts": {"/usr/lib/systemd/zram-generator.conf.d/10-size.conf": device},
@@ -54,7 +55,10 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 		"the administrator's":      {"/etc/systemd/zram-generator.conf": device},
 	} {
 		t.Run(name, func(t *testing.T) {
-			livetest.RunOn(t, root, func(t *testing.T, h *host.Host) {
+			livetest.Run(t, func(t *testing.T, h *host.Host) {
+				// Fedora's default in place of Debian's.
+				require.NoError(t, os.Remove("/etc/systemd/zram-generator.conf"))
+				testkit.Write(t, "/usr/lib/systemd/zram-generator.conf", "[zram0]\nzram-size = min(ram, 8192)\n")
 				for name, text := range files {
 					testkit.Write(t, name, text)
 				}
@@ -74,9 +78,7 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 // With swap = "zram", Debian's zram-generator makes the swap, and a second run changes
 // nothing.
 func TestZramGeneratorMakesTheSwap(t *testing.T) {
-	if os.Getenv("EKSNODE_LIVETEST") == "" {
-		require.NoError(t, base.Install(t.Context(), os.Stderr, "systemd-zram-generator"))
-	}
+	install(t)
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		step := nodeOf(t, "debian", Spec{Swap: "zram"}).swap()
 		_, err := plan.Apply(t.Context(), h, []plan.Item{step}, nil)
