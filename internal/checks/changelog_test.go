@@ -285,7 +285,8 @@ func TestOneShapeOfTheLongTests(t *testing.T) {
 	said, err = j.try("make", "-nB", "e2e-full")
 	require.NoError(t, err, said)
 	assert.Contains(t, said, "./e2e/kills -kills 100")
-	assert.NotContains(t, said, "-distro")
+	assert.Contains(t, said, "./e2e/join -distro arch,amazonlinux2023")
+	assert.Contains(t, said, "make e2e PACKER=1.12.0", "the oldest Packer that the pages name")
 }
 
 // Dependabot updates eksnode's modules, those of the tools, and the actions.
