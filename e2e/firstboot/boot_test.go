@@ -68,30 +68,29 @@ EOF
 `
 
 // generated returns the arguments that init gives every kubelet of this
-// version.
+// version. The image's settings are in the folder of drop-ins.
 func generated(n *node, more ...string) []string {
-	return append(append([]string{
+	return append([]string{
 		"/usr/bin/kubelet", "--cloud-provider=external", "--config=/etc/kubernetes/kubelet/config.json",
-	}, more...),
-		"--hostname-override="+lab.NodeName(n.Address()),
+		"--config-dir=/etc/kubernetes/kubelet/config.json.d",
+		"--hostname-override=" + lab.NodeName(n.Address()),
 		"--image-credential-provider-bin-dir=/etc/eks/image-credential-provider", "--image-credential-provider-config=/etc/eks/image-credential-provider/config.json",
-		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--node-ip="+n.Address().String(), "--runtime-cgroups=/runtime.slice/containerd.service",
-	)
+		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--node-ip=" + n.Address().String(), "--runtime-cgroups=/runtime.slice/containerd.service",
+	}, more...)
 }
 
-// scripted are the arguments that bootstrap.sh gives a kubelet before 1.35, in the
+// scripted are the arguments that bootstrap.sh gives a kubelet, in the
 // order of kubelet.service: first boot's, KUBELET_ARGS, KUBELET_EXTRA_ARGS.
 func scripted(n *node, extra ...string) []string {
 	return append([]string{
-		"/usr/bin/kubelet", "--config=/etc/kubernetes/kubelet/kubelet-config.json", "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+		"/usr/bin/kubelet", "--config=/etc/kubernetes/kubelet/kubelet-config.json",
+		"--config-dir=/etc/kubernetes/kubelet/config.json.d", "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
 		"--image-credential-provider-bin-dir=/etc/eks/image-credential-provider", "--image-credential-provider-config=/etc/eks/image-credential-provider/config.json",
 		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--runtime-cgroups=/runtime.slice/containerd.service",
-		"--node-ip=" + n.Address().String(), "--pod-infra-container-image=" + pauseImage(), "--v=2",
+		"--node-ip=" + n.Address().String(), "--v=2",
 		"--hostname-override=" + lab.NodeName(n.Address()), "--cloud-provider=external",
 	}, extra...)
 }
-
-const dropIns = "--config-dir=/etc/kubernetes/kubelet/config.json.d"
 
 func (n *node) kubeletArguments() []string {
 	n.t.Helper()
@@ -155,7 +154,7 @@ func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
 		"application/node.eks.aws\n\n"+nodeConfig(first, "  kubelet: {config: {maxPods: 42}, flags: [--node-labels=team=a]}\n"), looking,
 	))
 	n.joining(first)
-	want := append(generated(n, dropIns), "--node-labels=team=a", "--node-labels=script=yes")
+	want := generated(n, "--node-labels=team=a", "--node-labels=script=yes")
 	assert.Equal(t, want, n.kubeletArguments())
 	assert.Contains(t, n.sh("cat /etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf"), `"maxPods": 42`)
 	assert.Contains(t, n.sh("cat /etc/kubernetes/kubelet/config.json"), `"providerID": "aws:///eu-west-1a/i-nodeconfig"`)

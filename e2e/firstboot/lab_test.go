@@ -68,9 +68,6 @@ func openLab(t *testing.T, kinds ...machine.Kind) *world {
 	return w
 }
 
-// kubelet is of the newest minor that starts with cgroup v1, which the host may have.
-const kubelet = "1.34.4"
-
 // builder boots a builder machine from the base system. The metadata service
 // does not know the machine.
 func (w *world) builder() *node {
@@ -82,7 +79,7 @@ func (w *world) builder() *node {
 // scrubs and captures it.
 func (w *world) build(prepare func(*node)) {
 	w.t.Helper()
-	assets, err := mirror.Build(w.t.Context(), kubelet, runtime.GOARCH, w.t.Output())
+	assets, err := mirror.Build(w.t.Context(), lab.Kubelet, runtime.GOARCH, w.t.Output())
 	require.NoError(w.t, err)
 	server := w.ServeMirror(w.t, w.Port("8080"), assets.Folder, mirror.Options{})
 	n := w.builder()
@@ -90,7 +87,9 @@ func (w *world) build(prepare func(*node)) {
 		prepare(n)
 	}
 	n.Upload(w.t, lab.Agent(w.t), "/home/admin/eksnode")
-	n.sh("/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http", kubelet, server.URL())
+	// The host may have cgroup v1.
+	n.sh(`echo '{"failCgroupV1": false}' > /run/defaults
+/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http --kubelet-defaults /run/defaults`, lab.Kubelet, server.URL())
 	// There is no registry in the lab; nothing ever runs the image.
 	n.sh("systemctl start containerd")
 	n.Import(w.t, "--no-unpack", map[string]v1.Image{pauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})
