@@ -199,7 +199,8 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 			list, asked := look()
 			// A program has written during the scrub. What it does once, such as the record
 			// of a session that ends, needs no person.
-			if written := slices.DeleteFunc(items, func(i plan.Item) bool { return !plan.Pending(list, i) }); len(written) > 0 {
+			written := slices.DeleteFunc(items, func(i plan.Item) bool { return !plan.Pending(list, i) })
+			if len(written) > 0 {
 				again, err := plan.Apply(ctx, h, written, o.Sink)
 				if r.Repeated(again, err); err != nil {
 					return nil

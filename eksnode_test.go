@@ -137,9 +137,11 @@ func TestWhatIsWrittenDuringTheScrubIsRemoved(t *testing.T) {
 		require.Len(t, r.Outcomes, 2)
 		assert.Equal(t, 2, r.Totals.Items)
 		assert.Equal(t, 2, r.Totals.Changed)
-		assert.Len(t, r.Outcomes[slices.IndexFunc(r.Outcomes, func(o plan.Outcome) bool { return o.Item == "login-records" })].Actions, min(times, 1)+1)
+		records := slices.IndexFunc(r.Outcomes, func(o plan.Outcome) bool { return o.Item == "login-records" })
+		assert.Len(t, r.Outcomes[records].Actions, min(times, 1)+1)
 		if want == plan.Findings {
-			assert.Contains(t, r.Error, "a running program has written again after the scrub, stop that program first: empty /var/log/wtmp")
+			assert.Contains(t, r.Error, "a running program has written again after the scrub, stop that program first: "+
+				"empty /var/log/wtmp")
 		}
 	}
 }

@@ -75,7 +75,8 @@ func generated(n *node, more ...string) []string {
 		"--config-dir=/etc/kubernetes/kubelet/config.json.d",
 		"--hostname-override=" + lab.NodeName(n.Address()),
 		"--image-credential-provider-bin-dir=/etc/eks/image-credential-provider", "--image-credential-provider-config=/etc/eks/image-credential-provider/config.json",
-		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--node-ip=" + n.Address().String(), "--runtime-cgroups=/runtime.slice/containerd.service",
+		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--node-ip=" + n.Address().String(),
+		"--runtime-cgroups=/runtime.slice/containerd.service",
 	}, more...)
 }
 
@@ -84,7 +85,8 @@ func generated(n *node, more ...string) []string {
 func scripted(n *node, extra ...string) []string {
 	return append([]string{
 		"/usr/bin/kubelet", "--config=/etc/kubernetes/kubelet/kubelet-config.json",
-		"--config-dir=/etc/kubernetes/kubelet/config.json.d", "--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
+		"--config-dir=/etc/kubernetes/kubelet/config.json.d",
+		"--container-runtime-endpoint=unix:///run/containerd/containerd.sock",
 		"--image-credential-provider-bin-dir=/etc/eks/image-credential-provider", "--image-credential-provider-config=/etc/eks/image-credential-provider/config.json",
 		"--kubeconfig=/var/lib/kubelet/kubeconfig", "--runtime-cgroups=/runtime.slice/containerd.service",
 		"--node-ip=" + n.Address().String(), "--v=2",

@@ -89,7 +89,8 @@ func (w *world) build(prepare func(*node)) {
 	n.Upload(w.t, lab.Agent(w.t), "/home/admin/eksnode")
 	// The host may have cgroup v1.
 	n.sh(`echo '{"failCgroupV1": false}' > /run/defaults
-/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http --kubelet-defaults /run/defaults`, lab.Kubelet, server.URL())
+/home/admin/eksnode provision --kubernetes-version %s --source-url %s --allow-http --kubelet-defaults /run/defaults`,
+		lab.Kubelet, server.URL())
 	// There is no registry in the lab; nothing ever runs the image.
 	n.sh("systemctl start containerd")
 	n.Import(w.t, "--no-unpack", map[string]v1.Image{pauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})

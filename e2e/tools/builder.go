@@ -128,8 +128,8 @@ func (b builder) compile(ctx context.Context, upstream source, scratch, programs
 		}
 		cgo = "1"
 	}
-	command.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOOS=linux", "GOARCH="+b.arch, "GOFLAGS=-mod=mod", "GOWORK=off",
-		"GOGC=200") // compilers collect half as often, and need a seventh less time
+	command.Env = append(os.Environ(), "CGO_ENABLED="+cgo, "GOOS=linux", "GOARCH="+b.arch, "GOFLAGS=-mod=mod",
+		"GOWORK=off", "GOGC=200") // compilers collect half as often, and need a seventh less time
 	var output bytes.Buffer
 	command.Stdout, command.Stderr = &output, &output
 	// An interrupted Go command also stops its compilers; a killed one leaves them
