@@ -31,12 +31,12 @@ func (s Spec) proxyVariables() []string {
 }
 
 // fetcher downloads assets, through the field proxy if it is set.
-func (s Spec) fetcher() *asset.Fetcher {
+func (s Spec) fetcher(p asset.Patience) *asset.Fetcher {
 	if s.Proxy == "" {
-		return asset.NewFetcher(asset.UsualPatience())
+		return asset.NewFetcher(p)
 	}
 	through := (&httpproxy.Config{HTTPProxy: s.Proxy, HTTPSProxy: s.Proxy, NoProxy: s.noProxy()}).ProxyFunc()
-	return asset.NewProxied(asset.UsualPatience(), func(r *http.Request) (*url.URL, error) { return through(r.URL) })
+	return asset.NewProxied(p, func(r *http.Request) (*url.URL, error) { return through(r.URL) })
 }
 
 // validateProxy refuses addresses that are none.

@@ -4,9 +4,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 )
 
 func TestTheBuildsProxy(t *testing.T) {
@@ -19,11 +22,12 @@ func TestTheBuildsProxy(t *testing.T) {
 	address := "http://user:word@" + proxy.Listener.Addr().String()
 	s := Spec{KubernetesVersion: "1.36.3", Proxy: address, NoProxy: []string{"127.0.0.2"}}
 	require.NoError(t, s.Validate())
-	_, err := s.fetcher().Open(t.Context(), "https://dl.example/x", 0)
+	once := asset.Patience{Attempts: 1, Stall: time.Minute}
+	_, err := s.fetcher(once).Open(t.Context(), "https://dl.example/x", 0)
 	require.Error(t, err)
 	assert.Equal(t, "CONNECT dl.example:443 Basic dXNlcjp3b3Jk", asked[0])
 	count := len(asked)
-	_, err = s.fetcher().Open(t.Context(), "http://127.0.0.2:1/x", 0)
+	_, err = s.fetcher(once).Open(t.Context(), "http://127.0.0.2:1/x", 0)
 	require.Error(t, err)
 	assert.Len(t, asked, count, "no_proxy has the address")
 

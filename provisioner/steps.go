@@ -95,7 +95,7 @@ func newNode(spec Spec, d distros.Distro, arch string) (*node, error) {
 	if arch != "amd64" && arch != "arm64" {
 		return nil, fmt.Errorf("the architecture %q is not supported; EKS nodes are amd64 (x86_64) or arm64 (aarch64)", arch)
 	}
-	n := &node{spec: spec, distro: d, arch: arch, source: spec.fetcher(), self: selfPath}
+	n := &node{spec: spec, distro: d, arch: arch, source: spec.fetcher(asset.UsualPatience()), self: selfPath}
 	if err := spec.supportedBy(d); err != nil {
 		return nil, err
 	}
