@@ -205,6 +205,9 @@ func Scrub(ctx context.Context, h *host.Host, spec scrub.Spec, o Options) (plan.
 				if r.Repeated(again, err); err != nil {
 					return nil
 				}
+				if err := rules.Ended(ctx, h, version.String(), again); err != nil {
+					return err
+				}
 				list, asked = look()
 			}
 			r.Concluded(list, asked, spec.Audit != scrub.AuditWarns)

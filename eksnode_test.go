@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -111,8 +112,8 @@ func TestAScrubEndsWithTheAudit(t *testing.T) {
 // login is a program that records a login whenever the audit begins, at most so often.
 type login struct {
 	seen
-	file  string
-	times int
+	file, record string
+	times        int
 }
 
 func (l *login) Begin(item, phase string, actions int) {
@@ -120,6 +121,7 @@ func (l *login) Begin(item, phase string, actions int) {
 	if item == "audit" && l.times > 0 {
 		l.times--
 		_ = os.WriteFile(l.file, []byte("a record"), 0o600)
+		_ = os.Chtimes(l.record, time.Unix(1, 0), time.Unix(1, 0))
 	}
 }
 
@@ -128,11 +130,14 @@ func (l *login) Begin(item, phase string, actions int) {
 func TestWhatIsWrittenDuringTheScrubIsRemoved(t *testing.T) {
 	for times, want := range map[int]plan.Result{0: plan.OK, 1: plan.OK, 2: plan.Findings} {
 		h, root := image(t)
-		file := filepath.Join(root, "var/log/wtmp")
+		file, record := filepath.Join(root, "var/log/wtmp"), filepath.Join(root, "etc/eks/eksnode/scrubbed.json")
 		testkit.Write(t, file, "records")
 		r, err := eksnode.Scrub(t.Context(), h, scrub.Spec{Only: []string{"login-records", "machine-id"}},
-			eksnode.Options{Sink: &login{file: file, times: times}})
+			eksnode.Options{Sink: &login{file: file, record: record, times: times}})
 		require.NoError(t, err)
+		ended, err := os.Stat(record)
+		require.NoError(t, err)
+		assert.Equal(t, times < 2, ended.ModTime().After(time.Unix(1, 0)), "the scrub ends after its last change")
 		assert.Equal(t, want, r.Result, "%d: %s", times, r.Error)
 		require.Len(t, r.Outcomes, 2)
 		assert.Equal(t, 2, r.Totals.Items)
