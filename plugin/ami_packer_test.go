@@ -213,11 +213,14 @@ ami_regions = ["us-east-1"]`, `post-processor "artifice" {
 func TestFailedImportsNameTheCause(t *testing.T) {
 	d := withPlugin(t)
 	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
-	nodeDisk(t, filepath.Join(d.folder, "joined.raw"), map[string]string{"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate"})
+	nodeDisk(t, filepath.Join(d.folder, "joined.raw"), map[string]string{
+		"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate",
+	})
 	nodeDisk(t, filepath.Join(d.folder, "provisioned.raw"), map[string]string{
 		"etc/eks/eksnode/scrubbed.json": `{"schema": "eksnode.scrubbed/v1", "tool": "0.1.0", "provisioned": true}`,
 	})
-	require.NoError(t, os.WriteFile(filepath.Join(d.folder, "disk.vmdk"), []byte("KDMV"+strings.Repeat("\x00", 4096)), 0o600))
+	vmdk := []byte("KDMV" + strings.Repeat("\x00", 4096))
+	require.NoError(t, os.WriteFile(filepath.Join(d.folder, "disk.vmdk"), vmdk, 0o600))
 	for name, c := range map[string]struct {
 		fields  string
 		happens func(account)
@@ -230,8 +233,10 @@ func TestFailedImportsNameTheCause(t *testing.T) {
 		"work after the scrub": {`disk = "provisioned.raw"`, nil, []string{
 			"a provision ran after the scrub: make the scrub the last step",
 		}},
-		"VMDK":    {`disk = "disk.vmdk"`, nil, []string{"the format VMDK is not supported; convert the image: qemu-img convert -f vmdk -O raw disk.vmdk disk.raw"}},
-		"no disk": {"", nil, []string{"the artifact of fnoeding.null has no files, so it has no disk image; set disk, or use a builder that writes a disk image, such as qemu"}},
+		"VMDK": {`disk = "disk.vmdk"`, nil, []string{"the format VMDK is not supported; " +
+			"convert the image: qemu-img convert -f vmdk -O raw disk.vmdk disk.raw"}},
+		"no disk": {"", nil, []string{"the artifact of fnoeding.null has no files, so it has no disk image; " +
+			"set disk, or use a builder that writes a disk image, such as qemu"}},
 		"a missing permission": {`disk = "disk.raw"`, func(a account) { a.Deny("ec2:RegisterImage") }, []string{
 			"registering the image node: the permission ec2:RegisterImage is missing",
 		}},
@@ -267,7 +272,8 @@ func TestAManifestKeepsTheDiskOfAFailedImport(t *testing.T) {
 	said, err := d.build()
 	require.Error(t, err, said)
 	assert.NoFileExists(t, filepath.Join(d.folder, "node.raw"), said)
-	d.template(strings.Replace(importing(source, "", "")+"\n", "null.x\"]", "file.x\"]\n  post-processor \"manifest\" {}", 1))
+	d.template(strings.Replace(importing(source, "", "")+"\n",
+		"null.x\"]", "file.x\"]\n  post-processor \"manifest\" {}", 1))
 	said, err = d.build()
 	require.Error(t, err, said)
 	assert.FileExists(t, filepath.Join(d.folder, "node.raw"), said)
@@ -319,14 +325,10 @@ func TestAnInterruptedImportLeavesNothing(t *testing.T) {
 	a := newAccount(t)
 	nodeDisk(t, filepath.Join(d.folder, "disk.raw"), nil)
 	d.template(importing(nullSource, `disk = "disk.raw"`, ""))
-	a.ebs.Fail("PutSnapshotBlock", 1_000_000, ebsdirect.Failure{Status: 500, Code: "InternalServerException", Message: "later"})
+	a.ebs.Fail("PutSnapshotBlock", 1_000_000,
+		ebsdirect.Failure{Status: 500, Code: "InternalServerException", Message: "later"})
 	cmd := d.atAWS("build", ".")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log := filepath.Join(d.folder, "log")
-	file, err := os.Create(log)
-	require.NoError(t, err)
-	defer file.Close()
-	cmd.Stdout, cmd.Stderr = file, file
+	log := d.atTerminal(cmd)
 	require.NoError(t, cmd.Start())
 	require.Eventually(t, func() bool { return len(a.ebs.IDs()) > 0 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // a terminal signals the whole process group

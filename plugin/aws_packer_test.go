@@ -47,7 +47,8 @@ build {
 }`)
 	build := func() (string, error) {
 		cmd := d.command("build", ".")
-		cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+url, "AWS_REGION="+aws.Region, "AWS_ACCESS_KEY_ID="+aws.AccessKey, "AWS_SECRET_ACCESS_KEY=x", "AWS_EC2_METADATA_DISABLED=true")
+		cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+url, "AWS_REGION="+aws.Region, "AWS_ACCESS_KEY_ID="+aws.AccessKey,
+			"AWS_SECRET_ACCESS_KEY=x", "AWS_EC2_METADATA_DISABLED=true")
 		said, err := cmd.CombinedOutput()
 		return flat(string(said)), err
 	}
@@ -124,7 +125,8 @@ func later(value any, inParts bool) string {
 func TestValidateEveryField(t *testing.T) {
 	all := everyField(t)
 	d := withPlugin(t)
-	blocks := "data \"null\" \"later\" { input = \"x\" }\nsource \"null\" \"x\" { communicator = \"none\" }\nbuild {\n  sources = [\"null.x\"]\n"
+	blocks := "data \"null\" \"later\" { input = \"x\" }\nsource \"null\" \"x\" { communicator = \"none\" }\n" +
+		"build {\n  sources = [\"null.x\"]\n"
 	add := func(name string, expression func(any) string) {
 		blocks += fmt.Sprintf("  %s %q {\n", components()[name].kind, name)
 		for _, field := range slices.Sorted(maps.Keys(all[name])) {

@@ -82,6 +82,17 @@ func flat(said string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(said)), " ")
 }
 
+// atTerminal gives a command a process group, as a terminal does, and a file for its
+// output.
+func (d *workstation) atTerminal(cmd *exec.Cmd) string {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	log, err := os.Create(filepath.Join(d.folder, "log"))
+	require.NoError(d.t, err)
+	d.t.Cleanup(func() { log.Close() })
+	cmd.Stdout, cmd.Stderr = log, log
+	return log.Name()
+}
+
 func (d *workstation) install(plugin string) {
 	said, err := d.offline("plugins", "install", "--path", plugin, "github.com/eksnode/eksnode")
 	require.NoError(d.t, err, said)
@@ -264,12 +275,7 @@ func TestAnInterruptedBuildStopsTheAgent(t *testing.T) {
 	d := withPlugin(t)
 	d.onMachine(sshtest.New(t), d.remote(), `source_url = "https://wait"`)
 	cmd := d.command("build", ".")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log := filepath.Join(d.folder, "log")
-	file, err := os.Create(log)
-	require.NoError(t, err)
-	defer file.Close()
-	cmd.Stdout, cmd.Stderr = file, file
+	log := d.atTerminal(cmd)
 	require.NoError(t, os.WriteFile(filepath.Join(d.folder, "report.json"), []byte(`{"result":"ok"}`), 0o600))
 	require.NoError(t, cmd.Start())
 	pid := 0
@@ -277,6 +283,7 @@ func TestAnInterruptedBuildStopsTheAgent(t *testing.T) {
 		said := testkit.Content(t, log)
 		_, after, found := strings.Cut(flat(said), "warning: pid ")
 		if word, _, whole := strings.Cut(after+" ", " "); found && whole {
+			var err error
 			pid, err = strconv.Atoi(word)
 			return err == nil
 		}

@@ -72,7 +72,9 @@ func TestArchivesDoNotFillTheDisk(t *testing.T) {
 				}
 			}
 		}), nil), inflated},
-		"headers without a member": {bytes.Repeat(extended("900000 comment="+strings.Repeat(" ", 900000-16)+"\n"), 26), inflated},
+		"headers without a member": {
+			bytes.Repeat(extended("900000 comment="+strings.Repeat(" ", 900000-16)+"\n"), 26), inflated,
+		},
 		"names of many folders":    {packed([]*tar.Header{regular(strings.Repeat("a/", 400_000) + "x")}), "the archive's member \"" + strings.Repeat("a/", 50) + "\"… has a name of more than 1024 bytes"},
 		"folders without a member": {packed(below(100, 400)), "the archive has more than 10000 members"},
 	} {

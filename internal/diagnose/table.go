@@ -544,8 +544,9 @@ func table() []Rule {
 			Lines: []string{`User \\*"[^"\\]*\\*" cannot ` + ofNodes,
 				`could not determine node from user`, `aws-auth ConfigMap in your cluster is invalid`},
 			Not: `User \\*"system:anonymous\\*"|only its own Node object|"system:node:\\*"|` +
-				`can only access (node lease|CSINode)|"[^"\\.]+\\*" is forbidden: User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: User ` +
-				`\\*"system:node:[^"\\.]+\\*"`,
+				`can only access (node lease|CSINode)|"[^"\\.]+\\*" is forbidden: ` +
+				`User \\*"system:node:[^"\\.]+\.[^"\\]+\\*"|"[^"\\.]+\.[^"\\]+\\*" is forbidden: ` +
+				`User \\*"system:node:[^"\\.]+\\*"`,
 			Commands: []string{"aws eks describe-access-entry --cluster-name NAME --principal-arn ARN",
 				"eksnode manifests --cluster NAME --role ARN --only access-entry"}},
 		{ID: "unauthorized", Until: joined,
