@@ -12,8 +12,13 @@ const (
 	fedoraEnds = "support of Fedora 43 ends on 2026-12-09; choose a base image with a newer release (https://fedorapeople.org/groups/schedule/)"
 	debianEnds = "regular security support of Debian 12 ended on 2026-07-11; choose a base image with a newer release (https://wiki.debian.org/DebianReleases)"
 	newer      = "; the option containerd with the value 2 installs a newer one, unless versions sets another (https://containerd.io/releases/)"
-	ended33    = "standard support of Kubernetes 1.33 on EKS ended on 2026-07-29; choose a newer version of Kubernetes (https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html)"
+
+	eksVersions = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"
 )
+
+func kubernetesEnd(text string) string {
+	return text + "; choose a newer version of Kubernetes (" + eksVersions + ")"
+}
 
 func TestWarnings(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -21,10 +26,18 @@ func TestWarnings(t *testing.T) {
 		spec           Spec
 		want           []string
 	}{
-		"nothing to warn of":      {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, nil},
-		"an end within 90 days":   {"fedora", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{fedoraEnds}},
-		"an end that has passed":  {"debian", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{debianEnds}},
-		"an end of Kubernetes":    {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.33.13", Containerd: "2"}, []string{ended33}},
+		"nothing to warn of":     {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, nil},
+		"an end within 90 days":  {"fedora", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{fedoraEnds}},
+		"an end that has passed": {"debian", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{debianEnds}},
+		"an end of Kubernetes": {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.33.13", Containerd: "2"}, []string{
+			kubernetesEnd("standard support of Kubernetes 1.33 on EKS ended on 2026-07-29")}},
+		"an end of extended support": {"debian-13", "2026-11-28", Spec{KubernetesVersion: "1.31.14", Containerd: "2"}, []string{
+			kubernetesEnd("standard support of Kubernetes 1.31 on EKS ended on 2025-11-26"),
+			kubernetesEnd("extended support of Kubernetes 1.31 on EKS ended on 2026-11-26"),
+		}},
+		"a version that EKS no longer has": {"debian-13", "2026-11-28", Spec{KubernetesVersion: "1.28.15", Containerd: "2"}, []string{
+			kubernetesEnd("extended support of Kubernetes 1.28 on EKS ended on 2025-11-26"),
+		}},
 		"containerd 1":            {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.35.4"}, []string{"support of containerd 1.7 ended on 2026-09-30" + newer}},
 		"containerd 2 by option":  {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.35.4", Containerd: "2"}, nil},
 		"containerd 2 as package": {"ubuntu-26.04", "2026-11-24", Spec{KubernetesVersion: "1.35.4"}, nil},
@@ -37,7 +50,7 @@ func TestWarnings(t *testing.T) {
 		"an accepted end": {"amazonlinux2", "2026-11-24", Spec{KubernetesVersion: "1.34.4", Containerd: "2", AcceptEnded: true}, []string{
 			"support of Amazon Linux 2 ended on 2026-06-30; choose a base image with a newer release (https://aws.amazon.com/amazon-linux-2/faqs/)",
 			"publication of AWS's EKS images of Amazon Linux 2 ended on 2025-11-26; choose a base image with a newer release (https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html)",
-			"standard support of Kubernetes 1.34 on EKS ends on 2026-12-02; choose a newer version of Kubernetes (https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html)",
+			kubernetesEnd("standard support of Kubernetes 1.34 on EKS ends on 2026-12-02"),
 		}},
 		"a release that can start with cgroup v1": {"rhel", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{
 			"release 9 can still start with cgroup v1, but kubelets from 1.35 on cannot; the base image must not set systemd.unified_cgroup_hierarchy=0"}},

@@ -178,6 +178,7 @@ func compare(t *testing.T, lists, publishers map[string]string, day string) News
 }
 
 func TestCompareNamesWhatIsNewerAndWhatEnds(t *testing.T) {
+	const eks = "https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html"
 	news := compare(t, map[string]string{
 		"k8s.io/kubernetes":                       "v1.36.3\nv1.36.10\nv1.36.9\nv1.38.0-rc.1\nv1.30.14\n",
 		"github.com/containerd/containerd/v2":     "v2.3.7\nv2.5.0\nv2.4.2\nv2.2.99\n",
@@ -202,7 +203,8 @@ func TestCompareNamesWhatIsNewerAndWhatEnds(t *testing.T) {
 		"runc 1.6.0: the table has no line 1.6 (its publisher)",
 		"ecr-credential-provider 1.37.2: the table has 1.37.0 (its publisher)",
 		"toxiproxy-server 2.12.0: the table has 2.5.0 (github.com/Shopify/toxiproxy/v2)",
-		"standard support of Kubernetes 1.34 on EKS ends on 2026-12-02 (https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html)",
+		"extended support of Kubernetes 1.31 on EKS ends on 2026-11-26 (" + eks + ")",
+		"standard support of Kubernetes 1.34 on EKS ends on 2026-12-02 (" + eks + ")",
 		"support of Fedora 43 ends on 2026-12-09 (https://fedorapeople.org/groups/schedule/)",
 		"long-term service pack support of SUSE Linux Enterprise Server 15 SP4 ends on 2026-12-31 (https://www.suse.com/lifecycle)",
 	}, news.Changes)

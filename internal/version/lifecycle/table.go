@@ -2,7 +2,7 @@ package lifecycle
 
 // Checked is the day on which the table was last compared with its sources. Pages call a
 // release ended if its support had ended by then.
-const Checked = "2026-11-24"
+const Checked = "2026-11-28"
 
 // The publishers' pages of releases with their ends.
 const (
@@ -33,6 +33,20 @@ func table() []Row {
 		{"kubelet", "1.33", "1.33.13", "standard support of Kubernetes 1.33 on EKS", "2026-07-29", eks},
 		{"kubelet", "1.32", "1.32.13", "standard support of Kubernetes 1.32 on EKS", "2026-03-23", eks},
 		{"kubelet", "1.31", "", "standard support of Kubernetes 1.31 on EKS", "2025-11-26", eks},
+		// EKS updates a cluster itself after the end of extended support.
+		{"kubelet", "1.36", "", "extended support of Kubernetes 1.36 on EKS", "2028-08-02", eks},
+		{"kubelet", "1.35", "", "extended support of Kubernetes 1.35 on EKS", "2028-03-27", eks},
+		{"kubelet", "1.34", "", "extended support of Kubernetes 1.34 on EKS", "2027-12-02", eks},
+		{"kubelet", "1.33", "", "extended support of Kubernetes 1.33 on EKS", "2027-07-29", eks},
+		{"kubelet", "1.32", "", "extended support of Kubernetes 1.32 on EKS", "2027-03-23", eks},
+		{"kubelet", "1.31", "", "extended support of Kubernetes 1.31 on EKS", "2026-11-26", eks},
+		{"kubelet", "1.30", "", "extended support of Kubernetes 1.30 on EKS", "2026-07-23", eks},
+		{"kubelet", "1.29", "", "extended support of Kubernetes 1.29 on EKS", "2026-03-23", eks},
+		{"kubelet", "1.28", "", "extended support of Kubernetes 1.28 on EKS", "2025-11-26", eks},
+		{"kubelet", "1.27", "", "extended support of Kubernetes 1.27 on EKS", "2025-07-24", eks},
+		{"kubelet", "1.26", "", "extended support of Kubernetes 1.26 on EKS", "2025-06-11", eks},
+		{"kubelet", "1.25", "", "extended support of Kubernetes 1.25 on EKS", "2025-05-01", eks},
+		{"kubelet", "1.24", "", "extended support of Kubernetes 1.24 on EKS", "2025-01-31", eks},
 
 		// 2.4 is not a long-term line, and its end is tentative.
 		{"containerd", "2.4", "", "support of containerd 2.4", "2027-04-26", containerd},
