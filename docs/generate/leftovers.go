@@ -53,12 +53,14 @@ type leftover struct {
 }
 
 // Shown are the first paths, and the number of the others.
-func (l leftover) Shown() string {
+func (l leftover) Shown() string { return shown(l.Paths) }
+
+func shown(paths []string) string {
 	const most = 3
-	if len(l.Paths) <= most {
-		return code(l.Paths)
+	if len(paths) <= most {
+		return code(paths)
 	}
-	return fmt.Sprintf("%s and %d more", code(l.Paths[:most]), len(l.Paths)-most)
+	return fmt.Sprintf("%s and %d more", code(paths[:most]), len(paths)-most)
 }
 
 // leftovers pairs the trials of each leftover, in the order of the record.

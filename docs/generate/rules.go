@@ -2,10 +2,9 @@ package main
 
 import (
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,9 +63,14 @@ type group struct {
 	Rules []string
 }
 
+// groups are those of the rules that are no breakers: the page of breakers says which
+// groups these belong to.
 func groups() []group {
 	members := map[string][]string{}
 	for _, r := range rules() {
+		if r.Breaks != nil {
+			continue
+		}
 		for _, name := range r.Groups {
 			members[name] = append(members[name], r.ID)
 		}
@@ -125,110 +129,107 @@ func plain(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;", "\n", " ").Replace(text)
 }
 
-func asList(names string) string {
-	if all := strings.Split(plain(names), ", "); len(all) > 8 {
-		return "\n  - " + strings.Join(all, "\n  - ")
+// asList are names behind a colon: a list of their own if they are many.
+func asList(names []string) string {
+	if len(strings.Fields(strings.Join(names, " "))) > 20 {
+		return "\n    - " + strings.Join(names, "\n    - ")
 	}
-	return " " + plain(names)
+	return " " + strings.Join(names, ", ")
 }
 
-func ruleLinks(ids []string) string {
+// ruleLinks are links to the sections of rules on a page.
+func ruleLinks(page string, ids []string) string {
 	links := make([]string, len(ids))
 	for i, id := range ids {
-		page := ""
-		if slices.ContainsFunc(breakers(), func(r rule) bool { return r.ID == id }) {
-			page = "join-breakers.md"
-		}
-		links[i] = fmt.Sprintf("[`%s`](%s#%s)", id, page, id)
+		links[i] = fmt.Sprintf("[`%s`](%s#%[1]s)", id, page)
 	}
 	return strings.Join(links, ", ")
 }
 
+// readSets are files that several rules read, each as a rule that reads no others.
+var readSets = []struct{ Name, Rule string }{
+	{"kernel settings", "ip-forward"},
+	{"module settings", "blocked-overlay"},
+	{"kernel arguments", "cgroups"},
+	{"mounts", "noexec-cni"},
+	{"drop-ins", "unit-privileges"},
+	{"resolver settings", "dnssec"},
+}
+
+// readSet are the files of a set.
+func readSet(id string) ([]string, error) {
+	all := breakers()
+	i := slices.IndexFunc(all, func(r rule) bool { return r.ID == id })
+	if i < 0 {
+		return nil, fmt.Errorf("docs/generate: there is no rule %s", id)
+	}
+	return all[i].Paths, nil
+}
+
+// reads are the files that a rule reads: names of sets, names of programs, and paths.
+func reads(r rule) (string, error) {
+	paths := slices.Clone(r.Paths)
+	var list []string
+	shorten := func(as string, set []string) {
+		if slices.ContainsFunc(set, func(p string) bool { return !slices.Contains(paths, p) }) {
+			return
+		}
+		list = append(list, as)
+		paths = slices.DeleteFunc(paths, func(p string) bool { return slices.Contains(set, p) })
+	}
+	for _, named := range readSets {
+		set, err := readSet(named.Rule)
+		if err != nil {
+			return "", err
+		}
+		shorten(fmt.Sprintf("[%s](#what-the-rules-read)", named.Name), set)
+	}
+	for _, p := range r.Paths {
+		var everywhere []string
+		for _, folder := range scrubrule.ProgramFolders {
+			everywhere = append(everywhere, path.Join(folder, path.Base(p)))
+		}
+		shorten(code([]string{path.Base(p)}), everywhere)
+	}
+	for _, p := range paths {
+		if !slices.Contains(list, code([]string{p})) {
+			list = append(list, code([]string{p}))
+		}
+	}
+	return strings.Join(list, ", "), nil
+}
+
+// sure is a sentence about a cause that is not certain.
 func sure(r diagnose.Rule) string {
 	level, why := r.Certainty()
+	if level == diagnose.Certain {
+		return ""
+	}
 	return fmt.Sprintf("`%s`: %s.", level, why)
 }
 
-var plainWord = regexp.MustCompile(`^[a-z]+[ ,]`)
+// otherCommands are a cause's commands without the audit of its settings.
+func otherCommands(r diagnose.Rule) []string {
+	return slices.DeleteFunc(slices.Clone(r.Commands), func(c string) bool { return c == auditOf(r) })
+}
+
+func auditOf(r diagnose.Rule) string { return "sudo eksnode audit --rules " + r.ID }
+
+var (
+	plainWord = regexp.MustCompile(`^[a-z]+[ ,]`)
+	// program matches names that stay in lower case.
+	program = regexp.MustCompile(`^(systemd|journald|containerd|kubeadm|cloud-init|networkd|snapd|dnf|apt|rpm|zypper|pacman)\b`)
+)
 
 // sentences makes sentences of the parts between semicolons.
 func sentences(text string) string {
 	parts := strings.Split(text, "; ")
 	for i, part := range parts {
-		if plainWord.MatchString(part) { // and not a name such as kube-proxy
+		if plainWord.MatchString(part) && !program.MatchString(part) { // and not a name such as kube-proxy
 			parts[i] = string(unicode.ToUpper(rune(part[0]))) + part[1:]
 		}
 	}
 	return strings.Join(parts, ". ") + "."
-}
-
-// coverageFile lists what other cleaners remove, and the state of common
-// programs. TestCoverage proves each row on files.
-//
-//go:embed coverage.json
-var coverageFile []byte
-
-// covered is a step of another cleaner, or a program, and what the scrub does
-// with its files.
-type covered struct {
-	From, Item string
-	Outcome    outcome
-	Rule, Why  string
-	// Sample are files by their path in an image.
-	Sample map[string]string
-}
-
-// outcome is what a scrub and its audit do with a file.
-type outcome string
-
-// The outcomes.
-const (
-	removed  outcome = "removed"
-	emptied  outcome = "emptied"
-	changed  outcome = "changed"  // lines of one machine are removed
-	reported outcome = "reported" // by the scrub or its audit, and not changed
-	keeps    outcome = "kept"
-	nothing  outcome = "none" // the step has no file that an image could keep
-)
-
-var outcomes = map[outcome]string{
-	removed: "removed", emptied: "emptied", changed: "rewritten", reported: "reported", keeps: "kept on purpose", nothing: "nothing to do",
-}
-
-// Paths are the files of the sample.
-func (c covered) Paths() []string { return slices.Sorted(maps.Keys(c.Sample)) }
-
-// Does is what the scrub does.
-func (c covered) Does() string { return outcomes[c.Outcome] }
-
-// Notes are the rule, with a link, and the reason.
-func (c covered) Notes() string {
-	switch {
-	case c.Rule == "":
-		return plain(c.Why)
-	case c.Why == "":
-		return fmt.Sprintf("[`%s`](rules.md#%s)", c.Rule, c.Rule)
-	default:
-		return fmt.Sprintf("[`%s`](rules.md#%s): %s", c.Rule, c.Rule, plain(c.Why))
-	}
-}
-
-// coverage lists the rows of one source.
-func coverage(from string) ([]covered, error) {
-	return rowsOf(coverageFile, "coverage.json", from, func(c covered) string { return c.From })
-}
-
-// rowsOf returns the rows of one source in a list.
-func rowsOf[T any](text []byte, name, source string, of func(T) string) ([]T, error) {
-	var all []T
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	all = slices.DeleteFunc(all, func(row T) bool { return of(row) != source })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s lists nothing of %q", name, source)
-	}
-	return all, nil
 }
 
 // fact is a property of a distribution, as the page shows it.
