@@ -123,6 +123,8 @@ func functions(root string, commands []command) template.FuncMap {
 		"shows":      shows,
 		"policy":     preflight.Policy,
 		"commands":   func() []command { return commands },
+		"homes":      func(c command) (flagHomes, error) { return homes(root, commands, c) },
+		"shared":     func() []field { return sharedFlags(commands) },
 		"paragraph":  paragraph,
 		"installation": func() (string, error) {
 			changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// optionPages are the components whose fields are flags of commands too, by command. Their
+// pages describe the options, the pages of the commands only name the flags.
+var optionPages = map[string]struct{ Component, Page string }{
+	"provision":  {"eksnode", "provisioner-eksnode"},
+	"build":      {"eksnode", "provisioner-eksnode"},
+	"scrub":      {"scrub", "provisioner-eksnode-scrub"},
+	"ami import": {"ami", "post-processor-ami"},
+}
+
+// few is the number of commands whose pages repeat a flag.
+const few = 2
+
+// sharedFlags are the flags that more than a few commands have with the same text.
+func sharedFlags(commands []command) []field {
+	count := map[field]int{}
+	var shared []field
+	for _, c := range every(commands) {
+		for _, f := range c.allFlags() {
+			if count[f]++; count[f] == few+1 {
+				shared = append(shared, f)
+			}
+		}
+	}
+	slices.SortFunc(shared, func(a, b field) int { return strings.Compare(bare(a)+a.Text, bare(b)+b.Text) })
+	return shared
+}
+
+func every(commands []command) []command {
+	var all []command
+	for _, c := range commands {
+		all = append(all, c.all()...)
+	}
+	return all
+}
+
+func (c command) allFlags() []field { return slices.Concat(c.Flags, c.Global) }
+
+// bare is a flag's name without its letter.
+func bare(f field) string { return f.Name[strings.Index(f.Name, "--"):] }
+
+// flagHomes are a command's flags, by the page that describes them.
+type flagHomes struct {
+	Own, Options, Shared []field
+	// Page is the component's page with the options.
+	Page string
+}
+
+// homes divides a command's flags.
+func homes(root string, commands []command, c command) (flagHomes, error) {
+	about := optionPages[c.Name]
+	h := flagHomes{Page: about.Page}
+	var options []field
+	if about.Component != "" {
+		lists, err := readFields(root, about.Component)
+		if err != nil {
+			return h, err
+		}
+		options = lists.all()
+	}
+	shared := sharedFlags(commands)
+	for _, f := range c.allFlags() {
+		isOption := func(option field) bool {
+			return bare(f) == "--"+strings.ReplaceAll(option.Name, "_", "-") && helpOf(option.Text, options) == f.Text
+		}
+		switch {
+		case slices.ContainsFunc(options, isOption):
+			h.Options = append(h.Options, f)
+		case slices.Contains(shared, f):
+			h.Shared = append(h.Shared, f)
+		default:
+			h.Own = append(h.Own, f)
+		}
+	}
+	return h, nil
+}
