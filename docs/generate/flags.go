@@ -1,9 +1,52 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
+
+// componentPages are the components, each with its page. Of the components with the same
+// field, the first one's page describes the field, and the others link to it.
+var componentPages = []struct{ Component, Page string }{
+	{"eksnode", "provisioner-eksnode"},
+	{"scrub", "provisioner-eksnode-scrub"},
+	{"ami", "post-processor-ami"},
+	{"disk", "builder-disk"},
+	{"publish", "post-processor-publish"},
+	{"baseami", "data-source-base-ami"},
+	{"cluster", "data-source-cluster"},
+	{"contents", "data-source-contents"},
+}
+
+// short is the number of words of a text that costs no more than a link.
+const short = 8
+
+// linkedFields are the fields of a component on a page, with links to those that an
+// earlier page describes with the same text.
+func linkedFields(root, component, page string, without ...string) (fieldLists, error) {
+	lists, err := readFields(root, component, without...)
+	if err != nil {
+		return lists, err
+	}
+	for _, home := range componentPages {
+		if home.Page == page {
+			break
+		}
+		others, err := readFields(root, home.Component)
+		if err != nil {
+			return lists, err
+		}
+		for _, list := range [][]field{lists.Required, lists.Optional} {
+			for i, f := range list {
+				if slices.Contains(others.all(), f) && len(strings.Fields(f.Text)) > short {
+					list[i].Text = fmt.Sprintf("As in [`%s`](%[1]s.md#fields).", home.Page)
+				}
+			}
+		}
+	}
+	return lists, nil
+}
 
 // optionPages are the components whose fields are flags of commands too, by command. Their
 // pages describe the options, the pages of the commands only name the flags.

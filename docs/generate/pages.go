@@ -107,8 +107,8 @@ func functions(root string, commands []command) template.FuncMap {
 		"containerd":    containerd,
 		"origins":       asset.Origins,
 		"assets":        asset.Table,
-		"fields": func(component string, without ...string) (fieldLists, error) {
-			return readFields(root, component, without...)
+		"fields": func(component, page string, without ...string) (fieldLists, error) {
+			return linkedFields(root, component, page, without...)
 		},
 		"leftovers":  leftovers,
 		"exceptions": exceptions,
