@@ -47,18 +47,17 @@ func (t trial) Note() string {
 // leftover is what stayed in an image, and its two trials.
 type leftover struct {
 	Rule, Case   string
-	Paths        []string
 	AsAmazon     trial
 	AsNodeConfig trial
 }
 
-// Shown are the first paths, and the number of the others.
-func (l leftover) Shown() string {
+// shown are the first paths, and the number of the others.
+func shown(paths []string) string {
 	const most = 3
-	if len(l.Paths) <= most {
-		return code(l.Paths)
+	if len(paths) <= most {
+		return code(paths)
 	}
-	return fmt.Sprintf("%s and %d more", code(l.Paths[:most]), len(l.Paths)-most)
+	return fmt.Sprintf("%s and %d more", code(paths[:most]), len(paths)-most)
 }
 
 // leftovers pairs the trials of each leftover, in the order of the record.
@@ -72,7 +71,7 @@ func leftovers() ([]leftover, error) {
 		i := slices.IndexFunc(list, func(l leftover) bool { return l.Rule == t.Rule && l.Case == t.Case })
 		if i < 0 {
 			i = len(list)
-			list = append(list, leftover{Rule: t.Rule, Case: t.Case, Paths: t.Paths})
+			list = append(list, leftover{Rule: t.Rule, Case: t.Case})
 		}
 		if t.FirstBoot == "NodeConfig" {
 			list[i].AsNodeConfig = t

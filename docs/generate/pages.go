@@ -19,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
+	scrubrule "github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
 // sources has the pages, at the same paths as in docs, and the templates that
@@ -87,7 +88,6 @@ func functions(root string, commands []command) template.FuncMap {
 		"ruleLinks":     ruleLinks,
 		"code":          code,
 		"plain":         plain,
-		"asList":        asList,
 		"join":          strings.Join,
 		"anchor":        anchor,
 		"distros":       distros.All,
@@ -95,26 +95,41 @@ func functions(root string, commands []command) template.FuncMap {
 		"ended":         func() ([]distros.Distro, error) { _, ended, err := byEnd(); return ended, err },
 		"versions":      lifecycle.Of,
 		"unprovisioned": distros.AllUnprovisioned,
-		"common":        common,
-		"differing":     differing,
+		"common":        func() []string { return inShort(common(distros.All())) },
+		"families":      families,
+		"lastDays":      lastDays,
+		"endsOf":        endsOf,
+		"sourcesOf":     sourcesOf,
+		"inShort":       inShort,
+		"differing":     func(d distros.Distro) []string { return inShort(differing(d)) },
 		"parts":         parts,
 		"peculiarities": peculiarities,
 		"containerd":    containerd,
 		"origins":       asset.Origins,
 		"assets":        asset.Table,
-		"fields": func(component string, without ...string) (fieldLists, error) {
-			return readFields(root, component, without...)
+		"fields": func(component, page string, without ...string) (fieldLists, error) {
+			return linkedFields(root, component, page, without...)
 		},
 		"leftovers":  leftovers,
 		"exceptions": exceptions,
-		"coverage":   coverage,
+		"asList":     asList,
+		"splitNames": func(names string) []string { return strings.Split(plain(names), ", ") },
+		"results":    results,
+		"readSets":   func() any { return readSets },
+		"readSet":    readSet,
+		"reads":      reads,
+		"programs":   func() []string { return scrubrule.ProgramFolders },
 		"checks":     preflight.Table,
 		"causes":     diagnose.Rules,
 		"sentences":  sentences,
 		"sure":       sure,
+		"commandsOf": otherCommands,
+		"auditOf":    auditOf,
 		"shows":      shows,
 		"policy":     preflight.Policy,
 		"commands":   func() []command { return commands },
+		"homes":      func(c command) (flagHomes, error) { return homes(root, commands, c) },
+		"shared":     func() []field { return sharedFlags(commands) },
 		"paragraph":  paragraph,
 		"installation": func() (string, error) {
 			changelog, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
@@ -133,7 +148,7 @@ func fillIn(shared *template.Template, source, text string, data any) (string, e
 		return "", err // it names the template
 	}
 	var page strings.Builder
-	fmt.Fprintf(&page, "%s from %s and the code; edit those. -->\n\n", mark, source)
+	fmt.Fprintf(&page, "%s from %s -->\n\n", mark, source)
 	if err := parsed.Execute(&page, data); err != nil {
 		return "", err
 	}

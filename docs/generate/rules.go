@@ -1,20 +1,16 @@
 package main
 
 import (
-	"cmp"
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
-	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 	scrubrule "github.com/eksnode/packer-plugin-eksnode/scrub/rule"
@@ -64,9 +60,14 @@ type group struct {
 	Rules []string
 }
 
+// groups are those of the rules that are no breakers: the page of breakers says which
+// groups these belong to.
 func groups() []group {
 	members := map[string][]string{}
 	for _, r := range rules() {
+		if r.Breaks != nil {
+			continue
+		}
 		for _, name := range r.Groups {
 			members[name] = append(members[name], r.ID)
 		}
@@ -125,271 +126,105 @@ func plain(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;", "\n", " ").Replace(text)
 }
 
-func asList(names string) string {
-	if all := strings.Split(plain(names), ", "); len(all) > 8 {
-		return "\n  - " + strings.Join(all, "\n  - ")
+// asList are names behind a colon: a list of their own if they have many words.
+func asList(names []string) string {
+	if len(strings.Fields(quoted.ReplaceAllString(strings.Join(names, " "), ""))) > 20 {
+		return "\n    - " + strings.Join(names, "\n    - ")
 	}
-	return " " + plain(names)
+	return " " + strings.Join(names, ", ")
 }
 
-func ruleLinks(ids []string) string {
+// ruleLinks are links to the sections of rules on a page.
+func ruleLinks(page string, ids []string) string {
 	links := make([]string, len(ids))
 	for i, id := range ids {
-		page := ""
-		if slices.ContainsFunc(breakers(), func(r rule) bool { return r.ID == id }) {
-			page = "join-breakers.md"
-		}
-		links[i] = fmt.Sprintf("[`%s`](%s#%s)", id, page, id)
+		links[i] = fmt.Sprintf("[`%s`](%s#%[1]s)", id, page)
 	}
 	return strings.Join(links, ", ")
 }
 
+// readSets are files that several rules read, each as a rule that reads no others.
+var readSets = []struct{ Name, Rule string }{
+	{"kernel settings", "ip-forward"},
+	{"module settings", "blocked-overlay"},
+	{"kernel arguments", "cgroups"},
+	{"mounts", "noexec-cni"},
+	{"drop-ins", "unit-privileges"},
+	{"resolver settings", "dnssec"},
+}
+
+// readSet are the files of a set.
+func readSet(id string) ([]string, error) {
+	all := breakers()
+	i := slices.IndexFunc(all, func(r rule) bool { return r.ID == id })
+	if i < 0 {
+		return nil, fmt.Errorf("docs/generate: there is no rule %s", id)
+	}
+	return all[i].Paths, nil
+}
+
+// reads are the files that a rule reads: names of sets, names of programs, and paths.
+func reads(r rule) (string, error) {
+	paths := slices.Clone(r.Paths)
+	var list []string
+	shorten := func(as string, set []string) {
+		if slices.ContainsFunc(set, func(p string) bool { return !slices.Contains(paths, p) }) {
+			return
+		}
+		list = append(list, as)
+		paths = slices.DeleteFunc(paths, func(p string) bool { return slices.Contains(set, p) })
+	}
+	for _, named := range readSets {
+		set, err := readSet(named.Rule)
+		if err != nil {
+			return "", err
+		}
+		shorten(fmt.Sprintf("[%s](#what-the-rules-read)", named.Name), set)
+	}
+	for _, p := range r.Paths {
+		var everywhere []string
+		for _, folder := range scrubrule.ProgramFolders {
+			everywhere = append(everywhere, path.Join(folder, path.Base(p)))
+		}
+		shorten(code([]string{path.Base(p)}), everywhere)
+	}
+	for _, p := range paths {
+		if !slices.Contains(list, code([]string{p})) {
+			list = append(list, code([]string{p}))
+		}
+	}
+	return strings.Join(list, ", "), nil
+}
+
+// sure is a sentence about a cause that is not certain.
 func sure(r diagnose.Rule) string {
 	level, why := r.Certainty()
+	if level == diagnose.Certain {
+		return ""
+	}
 	return fmt.Sprintf("`%s`: %s.", level, why)
 }
 
-var plainWord = regexp.MustCompile(`^[a-z]+[ ,]`)
+// otherCommands are a cause's commands without the audit of its settings.
+func otherCommands(r diagnose.Rule) []string {
+	return slices.DeleteFunc(slices.Clone(r.Commands), func(c string) bool { return c == auditOf(r) })
+}
+
+func auditOf(r diagnose.Rule) string { return "sudo eksnode audit --rules " + r.ID }
+
+var (
+	plainWord = regexp.MustCompile(`^[a-z]+[ ,]`)
+	// program matches names that stay in lower case.
+	program = regexp.MustCompile(`^(systemd|journald|containerd|kubeadm|cloud-init|networkd|snapd|dnf|apt|rpm|zypper|pacman)\b`)
+)
 
 // sentences makes sentences of the parts between semicolons.
 func sentences(text string) string {
 	parts := strings.Split(text, "; ")
 	for i, part := range parts {
-		if plainWord.MatchString(part) { // and not a name such as kube-proxy
+		if plainWord.MatchString(part) && !program.MatchString(part) { // and not a name such as kube-proxy
 			parts[i] = string(unicode.ToUpper(rune(part[0]))) + part[1:]
 		}
 	}
 	return strings.Join(parts, ". ") + "."
-}
-
-// coverageFile lists what other cleaners remove, and the state of common
-// programs. TestCoverage proves each row on files.
-//
-//go:embed coverage.json
-var coverageFile []byte
-
-// covered is a step of another cleaner, or a program, and what the scrub does
-// with its files.
-type covered struct {
-	From, Item string
-	Outcome    outcome
-	Rule, Why  string
-	// Sample are files by their path in an image.
-	Sample map[string]string
-}
-
-// outcome is what a scrub and its audit do with a file.
-type outcome string
-
-// The outcomes.
-const (
-	removed  outcome = "removed"
-	emptied  outcome = "emptied"
-	changed  outcome = "changed"  // lines of one machine are removed
-	reported outcome = "reported" // by the scrub or its audit, and not changed
-	keeps    outcome = "kept"
-	nothing  outcome = "none" // the step has no file that an image could keep
-)
-
-var outcomes = map[outcome]string{
-	removed: "removed", emptied: "emptied", changed: "rewritten", reported: "reported", keeps: "kept on purpose", nothing: "nothing to do",
-}
-
-// Paths are the files of the sample.
-func (c covered) Paths() []string { return slices.Sorted(maps.Keys(c.Sample)) }
-
-// Does is what the scrub does.
-func (c covered) Does() string { return outcomes[c.Outcome] }
-
-// Notes are the rule, with a link, and the reason.
-func (c covered) Notes() string {
-	switch {
-	case c.Rule == "":
-		return plain(c.Why)
-	case c.Why == "":
-		return fmt.Sprintf("[`%s`](rules.md#%s)", c.Rule, c.Rule)
-	default:
-		return fmt.Sprintf("[`%s`](rules.md#%s): %s", c.Rule, c.Rule, plain(c.Why))
-	}
-}
-
-// coverage lists the rows of one source.
-func coverage(from string) ([]covered, error) {
-	return rowsOf(coverageFile, "coverage.json", from, func(c covered) string { return c.From })
-}
-
-// rowsOf returns the rows of one source in a list.
-func rowsOf[T any](text []byte, name, source string, of func(T) string) ([]T, error) {
-	var all []T
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", name, err)
-	}
-	all = slices.DeleteFunc(all, func(row T) bool { return of(row) != source })
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s lists nothing of %q", name, source)
-	}
-	return all, nil
-}
-
-// fact is a property of a distribution, as the page shows it.
-type fact struct{ Name, Value string }
-
-// facts are the properties that can be the same on many distributions. Each
-// distribution has all of them, in this order.
-func facts(d distros.Distro) []fact {
-	list := []fact{{"identified by", "`ID=" + strings.Join(d.OSRelease, "` or `ID=") + "`"}}
-	for _, role := range distros.Roles {
-		list = append(list, fact{"packages for " + string(role), packages(d.Packages[role])})
-	}
-	for _, option := range distros.Options {
-		value := "not supported"
-		if d.Can(option) {
-			value = packages(d.OptionPackages[option])
-		}
-		list = append(list, fact{"packages for `" + string(option) + "`", value})
-	}
-	driver := "not supported"
-	if len(d.NVIDIA.Open) > 0 {
-		driver = packages(d.NVIDIA.Open)
-	}
-	list = append(list, fact{"packages for `nvidia` with open modules", driver})
-	fips := d.FIPS.Enable
-	fips = cmp.Or(fips, "not supported: "+d.FIPS.None)
-	return append(list,
-		fact{"levels of `hardening`", levels(d.Guide)},
-		fact{"network", capability(d.Network.Name, d.Network.Settings)},
-		fact{"security module", d.Security.Name},
-		fact{"clock", capability(d.Time.Name, d.Time.Settings)},
-		fact{"FIPS mode", fips},
-		fact{"kernel arguments", d.Kernel.Name},
-		fact{"folder for commands", "`" + d.CommandFolder + "`"},
-		fact{"folder for units", "`" + d.UnitFolder + "`"},
-		fact{"certificate authorities", fmt.Sprintf("`%s/*%s`, then `%s`", d.CAAnchors, d.CASuffix, strings.Join(d.CARefresh, " "))},
-		fact{"default user", "`" + d.DefaultUser + "`"},
-	)
-}
-
-func levels(g distros.Guide) string {
-	if len(g.Packages) == 0 {
-		return "none"
-	}
-	return code(g.Levels) + " with " + code(g.Packages)
-}
-
-func packages(names []string) string {
-	if len(names) == 0 {
-		return "none"
-	}
-	return code(names)
-}
-
-// common are the facts that more than half of the distributions share.
-func common() []fact {
-	all := distros.All()
-	var shared []fact
-	for i := range facts(all[0]) {
-		count := map[fact]int{}
-		for _, d := range all {
-			f := facts(d)[i]
-			if count[f]++; count[f] == len(all)/2+1 {
-				shared = append(shared, f)
-			}
-		}
-	}
-	return shared
-}
-
-// differing are the facts of a distribution that are not common.
-func differing(d distros.Distro) []fact {
-	return slices.DeleteFunc(facts(d), func(f fact) bool { return slices.Contains(common(), f) })
-}
-
-// named is a part of distributions, with what it puts into an image.
-type named struct {
-	Name, Why string
-	distros.Settings
-}
-
-// Empty says whether the part changes nothing in an image.
-func (n named) Empty() bool {
-	return n.Why == "" && len(n.Files)+len(n.Masked)+len(n.Removed) == 0
-}
-
-// capability is a part's name, as a link where the page describes the part.
-func capability(name string, s distros.Settings) string {
-	if (named{Name: name, Settings: s}).Empty() {
-		return name
-	}
-	return fmt.Sprintf("[%s](#%s)", name, anchor(name))
-}
-
-// parts are the network stacks, clocks and peculiarities that the page
-// describes, each once.
-func parts() []named {
-	var list []named
-	add := func(n named) {
-		i := slices.IndexFunc(list, func(have named) bool { return have.Name == n.Name })
-		switch {
-		case n.Empty():
-		case i < 0:
-			list = append(list, n)
-		default: // the same part may mask other paths elsewhere
-			for _, m := range n.Masked {
-				if !slices.Contains(list[i].Masked, m) {
-					list[i].Masked = append(slices.Clip(list[i].Masked), m)
-				}
-			}
-		}
-	}
-	for _, d := range distros.All() {
-		add(named{d.Network.Name, "", d.Network.Settings})
-	}
-	for _, d := range distros.All() {
-		add(named{d.Time.Name, "", d.Time.Settings})
-	}
-	for _, d := range distros.All() {
-		for _, q := range d.Quirks {
-			add(named{q.Name, q.Why, q.Settings})
-		}
-	}
-	return list
-}
-
-// peculiarities are links to the parts that a distribution names as its quirks.
-func peculiarities(d distros.Distro) string {
-	var links []string
-	for _, q := range d.Quirks {
-		links = append(links, fmt.Sprintf("[%s](#%s)", q.Name, anchor(q.Name)))
-	}
-	return strings.Join(links, ", ")
-}
-
-// containerd says in a cell where a distribution's containerd comes from.
-func containerd(d distros.Distro) string {
-	switch {
-	case slices.Contains(d.Upstream, "containerd"):
-		return "upstream archive"
-	case len(d.Packages[distros.ContainerRuntime]) > 0:
-		return "package, " + containerdVersions(d)
-	default:
-		return "base image, " + containerdVersions(d)
-	}
-}
-
-func containerdVersions(d distros.Distro) string {
-	var list []string
-	for _, version := range d.ReleaseNames() {
-		if v := d.Releases[version].Containerd; !slices.Contains(list, v) {
-			list = append(list, v)
-		}
-	}
-	return strings.Join(list, ", ")
-}
-
-// byEnd divides the distributions by the day on which the table of versions was checked,
-// because pages must not change with the day of their generation.
-func byEnd() (current, ended []distros.Distro, err error) {
-	day, err := time.Parse(time.DateOnly, lifecycle.Checked)
-	current, ended = distros.ByEnd(day)
-	return current, ended, err
 }
