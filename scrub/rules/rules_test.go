@@ -46,7 +46,7 @@ var joinedKubeconfig = strings.NewReplacer(
 
 func TestRowsHaveTheirFunctions(t *testing.T) {
 	for _, r := range All() {
-		assert.True(t, r.Look != nil || slices.Contains([]plan.Verb{plan.Remove, plan.Empty}, r.Verb), "%s: no function", r.ID)
+		assert.True(t, r.Look != nil || r.Verb == plan.Remove || r.Verb == plan.Empty, "%s: no function", r.ID)
 	}
 	for _, r := range rows() {
 		for _, p := range r.Programs {
