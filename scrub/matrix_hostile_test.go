@@ -27,11 +27,11 @@ func laid(t *testing.T, r Rule) func(root string) {
 			}
 		}
 	}
-	i := slices.IndexFunc(found[r.ID], func(c findCase) bool { return c.want != nil })
+	i := slices.IndexFunc(found()[r.ID], func(c findCase) bool { return c.Changes != nil })
 	if i < 0 || r.Phase == Inspect {
 		return nil
 	}
-	return func(root string) { hosttest.Lay(t, root, found[r.ID][i].files) }
+	return func(root string) { hosttest.Lay(t, root, found()[r.ID][i].Files) }
 }
 
 // fillDisk writes a file until its disk is full.

@@ -10,19 +10,16 @@ import (
 
 // Files that rules write or remove, and other facts about them.
 const (
-	amazonScript             = "/etc/eks/bootstrap.sh"
-	containerMark            = "types.containerd.io/opencontainers/runtime-spec"
-	containerdMeta           = containerd.MetadataPath
-	credentialProviderConfig = "/etc/eks/image-credential-provider/config.json"
-	iptablesRestore          = "/etc/systemd/system/iptables-restore.service"
-	neutralID                = "ffffffffffffffffffffffffffffffff"
-	recordPath               = "/etc/eks/eksnode/scrubbed.json"
-	snapdState               = "/var/lib/snapd/state.json"
-	sociConfig               = "/etc/soci-snapshotter-grpc/config.toml"
-	sociDropIn               = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf"
-	sshdCloudInit            = "/etc/ssh/sshd_config.d/50-cloud-init.conf"
-	changedMost              = 20
-	hostKeyMakers            = "cloud-init.service, cloud-init-network.service, sshdgenkeys.service, sshd-keygen.target, " +
+	containerMark  = "types.containerd.io/opencontainers/runtime-spec"
+	containerdMeta = containerd.MetadataPath
+	neutralID      = "ffffffffffffffffffffffffffffffff"
+	recordPath     = "/etc/eks/eksnode/scrubbed.json"
+	snapdState     = "/var/lib/snapd/state.json"
+	sociConfig     = "/etc/soci-snapshotter-grpc/config.toml"
+	sociDropIn     = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf"
+	sshdCloudInit  = "/etc/ssh/sshd_config.d/50-cloud-init.conf"
+	changedMost    = 20
+	hostKeyMakers  = "cloud-init.service, cloud-init-network.service, sshdgenkeys.service, sshd-keygen.target, " +
 		"sshd-keygen.service, sshd-keygen@.service, ssh-keygen.service, coreos-sshkeys.service"
 )
 

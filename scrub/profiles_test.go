@@ -13,63 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const (
-	connections = "etc/NetworkManager/system-connections/"
-	scripts     = "etc/sysconfig/network-scripts/"
-)
-
-// profileTrees are network profiles of one machine, and of every machine.
-var profileTrees = []findCase{
-	{"NetworkManager, of one machine", map[string]string{
-		connections + "static.nmconnection": "[connection]\nid=static\ntype=ethernet\ninterface-name=ens192\n[ipv4]\nmethod=manual\naddress1=10.20.30.40/24,10.20.30.1\n",
-		connections + "old static":          "[connection]\ntype=802-3-ethernet\n[ipv6]\naddresses=2001:db8::5/64\n",
-		connections + "card.nmconnection":   "[connection]\ntype=ethernet\n[ethernet]\nmac-address=52:54:00:12:34:56\n[ipv4]\nmethod=auto\n",
-		connections + "cloned.nmconnection": "[connection]\ntype=ethernet\n[ethernet]\ncloned-mac-address=52:54:00:12:34:56\n",
-	}, []string{
-		"- /" + connections + "card.nmconnection", "- /" + connections + "cloned.nmconnection", "- /" + connections + "old static", "- /" + connections + "static.nmconnection",
-	}},
-	{"NetworkManager, of every machine", map[string]string{
-		connections + "auto.nmconnection":   "[connection]\ntype=ethernet\n[ethernet]\ncloned-mac-address=random\n[ipv4]\nmethod=auto\ndns=10.0.0.2;\n#address1=10.0.0.5/24\n",
-		connections + "dummy.nmconnection":  "[connection]\ntype=dummy\n[ipv4]\nmethod=manual\naddress1=10.1.1.1/32\n",
-		connections + "local.nmconnection":  "[connection]\ntype=ethernet\n[ipv4]\naddress1=169.254.20.10/32\n",
-		connections + "linked.nmconnection": "-> /kept/file", connections + "empty": "",
-	}, nil},
-	{"network scripts", map[string]string{
-		scripts + "ifcfg-ens192": "DEVICE=ens192\nBOOTPROTO=none\nIPADDR=10.20.30.40\nPREFIX=24\n",
-		scripts + "ifcfg-eth0":   "DEVICE=eth0\nBOOTPROTO=dhcp\nHWADDR=52:54:00:12:34:56\nHOSTNAME=\"builder\"\n dhcp_hostname=builder\nONBOOT=yes",
-		scripts + "ifcfg-lo":     "DEVICE=lo\nIPADDR=127.0.0.1\n", scripts + "ifcfg-br0": "DEVICE=br0\nTYPE=Bridge\nIPADDR=10.1.1.1\n",
-		"etc/sysconfig/network": "NETWORKING=yes\nHOSTNAME=builder.example.org\n",
-	}, []string{"- /" + scripts + "ifcfg-ens192", "~ /etc/sysconfig/network", "~ /" + scripts + "ifcfg-eth0"}},
-	{"network scripts of every machine", map[string]string{
-		scripts + "ifcfg-eth0": "DEVICE=eth0\nBOOTPROTO=dhcp\nONBOOT=yes\n# HWADDR=\n", "etc/sysconfig/network": "NETWORKING=yes\nHOSTNAME=localhost.localdomain\n",
-	}, nil},
-	{"wicked", map[string]string{
-		"etc/sysconfig/network/ifcfg-eth0": "BOOTPROTO='static'\nIPADDR='10.20.30.40/24'\n", "etc/sysconfig/network/ifcfg-em1": "BOOTPROTO='dhcp'\nLLADDR='52:54:00:12:34:56'\n",
-		"etc/sysconfig/network/ifcfg.template": "IPADDR=10.0.0.1",
-	}, []string{"- /etc/sysconfig/network/ifcfg-eth0", "~ /etc/sysconfig/network/ifcfg-em1"}},
-	{"systemd-networkd", map[string]string{
-		"etc/systemd/network/10-card.network": "[Match]\nMACAddress=52:54:00:12:34:56\n[Network]\nDHCP=yes\n", "etc/systemd/network/10-name.link": "[Match]\nPermanentMACAddress=52:54:00:12:34:56\n[Link]\nName=lan0\n",
-		"etc/systemd/network/20-static.network": "[Match]\nName=en*\n[Network]\nAddress=10.20.30.40/24\n", "etc/systemd/network/30-dhcp.network": "[Match]\nName=en*\n[Network]\nDHCP=yes\n",
-		"etc/systemd/network/40-bridge.network": "[Match]\nName=br0\n[Network]\nAddress=10.1.1.1/24\n",
-	}, []string{"- /etc/systemd/network/10-card.network", "- /etc/systemd/network/10-name.link", "- /etc/systemd/network/20-static.network"}},
-	{"netplan", map[string]string{
-		"etc/netplan/00-installer-config.yaml": "network:\n  version: 2\n  ethernets:\n    ens192:\n      addresses: [10.20.30.40/24]\n",
-		"etc/netplan/01-card.yaml":             "network: {ethernets: {id0: {match: {macaddress: '52:54:00:12:34:56'}, dhcp4: true}}}\n",
-		"etc/netplan/02-dhcp.yaml":             "network:\n  version: 2\n  ethernets:\n    all: {match: {name: 'en*'}, dhcp4: true, nameservers: {addresses: [10.0.0.2]}}\n",
-		"etc/netplan/03-mixed.yaml":            "network:\n  ethernets: {ens192: {addresses: ['10.20.30.40/24': {label: a}]}}\n  bridges: {br0: {addresses: [10.1.1.1/24]}}\n",
-		"etc/netplan/04-damaged.yaml":          "network: [\n", "etc/netplan/05-empty.yaml": "",
-	}, []string{"- /etc/netplan/00-installer-config.yaml", "- /etc/netplan/01-card.yaml"}},
-	{"ifupdown", map[string]string{
-		"etc/network/interfaces":        "auto lo\niface lo inet loopback\n  address 127.0.0.1\niface eth0 inet static\n  address 10.20.30.40/24\n",
-		"etc/network/interfaces.d/eth0": "iface eth0 inet dhcp\n  hwaddress ether 52:54:00:12:34:56\n", "etc/network/interfaces.d/br0": "iface br0 inet static\n  address 10.1.1.1/24\n",
-	}, nil},
-}
-
 // What no program can repair is a finding.
 func TestMixedProfilesAreFindings(t *testing.T) {
 	files := map[string]string{}
-	for _, c := range profileTrees {
-		for name, text := range c.files {
+	for _, c := range found()["network-addresses"] {
+		for name, text := range c.Files {
 			if strings.HasPrefix(name, "etc/netplan/") || strings.HasPrefix(name, "etc/network/") {
 				files[name] = text
 			}

@@ -1,10 +1,7 @@
 package checks
 
 import (
-	"go/ast"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -65,65 +62,6 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	assert.Contains(t, page, "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
 	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)
 	in(t, repository, "go", "test", "./plugin/eksnode", "-run", "TestGreeting")
-}
-
-// A rule's row and its function are in one file. A function for rows of several
-// files is in a file of its own.
-func TestRulesAndFunctionsShareAFile(t *testing.T) {
-	var files []source
-	for _, s := range sources(t) {
-		if path.Dir(s.name) == "scrub/rules" && !s.isTest() {
-			files = append(files, s)
-		}
-	}
-	require.NotEmpty(t, files)
-	assert.Empty(t, apart(files))
-}
-
-func TestRulesApartFromFunctionsAreFound(t *testing.T) {
-	row := "package rules\n\nvar rows = []Rule{{ID: \"a\", Look: find}, {ID: \"b\", Applies: both(1)}, {ID: \"c\", Look: search}}\n\nfunc search() {}\n"
-	assert.Equal(t, []string{"a.go: find is in b.go"}, apart([]source{
-		parsed(t, "a.go", row), parsed(t, "b.go", "package rules\n\nfunc find() {}\n\nfunc both(int) {}\n"),
-		parsed(t, "c.go", "package rules\n\nvar rule = Rule{Look: both(2)}\n"),
-	}))
-}
-
-// apart lists the functions of rules that are in another file than the row.
-func apart(files []source) []string {
-	declared, used := map[string]string{}, map[string][]string{}
-	for _, s := range files {
-		for _, d := range s.file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
-				declared[f.Name.Name] = s.name
-			}
-		}
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			field, ok := n.(*ast.KeyValueExpr)
-			if !ok {
-				return true
-			}
-			key, ok := field.Key.(*ast.Ident)
-			if !ok || !slices.Contains([]string{"Applies", "Look"}, key.Name) {
-				return true
-			}
-			value := field.Value
-			if call, ok := value.(*ast.CallExpr); ok {
-				value = call.Fun
-			}
-			if f, ok := value.(*ast.Ident); ok && !slices.Contains(used[f.Name], s.name) {
-				used[f.Name] = append(used[f.Name], s.name)
-			}
-			return true
-		})
-	}
-	var found []string
-	for name, in := range used {
-		if at, own := declared[name]; own && len(in) == 1 && at != in[0] {
-			found = append(found, in[0]+": "+name+" is in "+at)
-		}
-	}
-	slices.Sort(found)
-	return found
 }
 
 // The agent is built with the tag agent. It contains the AWS clients of the

@@ -37,7 +37,8 @@ var Phases = []Phase{Quiesce, Unmount, State, Restored, Identity, Caches, Access
 const Report plan.Verb = "report"
 
 // Rule is one row of the table: files or state that a node image must not
-// contain. A rule file has the fields with names in JSON.
+// contain. A rule file has the fields with names in JSON, and eksnode's own rows also those
+// with names in YAML only.
 type Rule struct {
 	// ID names the rule in flags, reports and documentation, with lower-case letters,
 	// digits and hyphens.
@@ -50,7 +51,7 @@ type Rule struct {
 	// Verb is the action on each path: plan.Remove removes it, plan.Empty keeps
 	// the file or directory and removes its contents. A Look may plan any action;
 	// the verb then says what the rule mostly does.
-	Verb plan.Verb `json:"action"`
+	Verb plan.Verb `json:"action" yaml:"action"`
 	// Paths are absolute, may contain wildcards of path.Match, and may start
 	// with "~/" for the home folder of every account in passwd(5). The paths of a
 	// Look may contain "/**": it searches that folder at any depth, see Draft.Walk.
@@ -73,25 +74,25 @@ type Rule struct {
 	Source string `json:"source,omitempty"`
 	// Applies reports whether the rule applies to this machine; nil means yes.
 	// It may add findings.
-	Applies func(*Draft) bool `json:"-"`
+	Applies func(*Draft) bool `json:"-" yaml:"-"`
 	// Breaks describes the setting that a rule of BreakersGroup finds; nil for
 	// other rules.
-	Breaks *Breaker `json:"-"`
+	Breaks *Breaker `json:"-" yaml:"breaks"`
 	// Look plans the rule where Verb, Paths and Keep do not say everything. It gets the
 	// row's paths in the draft, and acts on nothing else. It changes nothing; the actions
 	// of its answer do. host.Files never leaves the machine's root.
-	Look func(*Draft) `json:"-"`
+	Look func(*Draft) `json:"-" yaml:"-"`
 	// OfNodes says that the rule finds what keeps a node from working. Spec.Node
 	// decides whether the rule runs.
-	OfNodes bool `json:"-"`
+	OfNodes bool `json:"-" yaml:"of_nodes"`
 	// Own says that the rule is an operator's.
-	Own bool `json:"-"`
+	Own bool `json:"-" yaml:"-"`
 	// NeverOwned says that files of packages stay, and are patterns of files that no
 	// package has: for those, the packages are not read. nil lets files of packages go.
-	NeverOwned []string `json:"-"`
+	NeverOwned []string `json:"-" yaml:"never_owned"`
 	// Notes says that findings are notes, unless rules select this rule
 	// by its ID.
-	Notes bool `json:"-"`
+	Notes bool `json:"-" yaml:"notes"`
 }
 
 // Plan fills a draft with the row's paths: by Look or, without one, by paths.
@@ -137,7 +138,7 @@ type Breaker struct {
 	Cause string
 	// Program is what fails, Shows how, and Fix the smallest exception.
 	Program, Shows, Fix string
-	// Since is the first version that fails.
+	// Since is the first version that fails; in a row, empty for every version.
 	Since string
 	// Benchmarks are the benchmarks' rules that demand the setting, such as
 	// "CIS 3.3.1" or "V-257970"; empty if none does. The numbers are those for

@@ -12,20 +12,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-func bootEntryRule() rule.Rule {
-	return rule.Rule{
-		ID: "boot-entries", Phase: rule.Identity, Groups: []string{"identity"}, Verb: plan.Write,
-		Paths: []string{
-			entryToken, "/boot/loader/entries/*.conf", "/boot/efi/loader/entries/*.conf", "/efi/loader/entries/*.conf",
-			"/boot/EFI/Linux/*.efi", "/boot/efi/EFI/Linux/*.efi", "/efi/EFI/Linux/*.efi", "/boot/*", "/boot/efi/*", "/efi/*",
-			"/boot/grub*/grubenv", "/boot/efi/EFI/*/grubenv", "/boot/loader/loader.conf", "/boot/efi/loader/loader.conf", "/efi/loader/loader.conf",
-		}, Owner: "kernel-install, bootctl",
-		Why:         "names of boot entries, rescue kernels and folders carry the builder machine's ID; entries get the neutral ID " + neutralID + ", and a folder with kernels is reported",
-		Regenerated: "kernel-install, with the next kernel", Source: "kernel-install(8), the Boot Loader Specification",
-		Look: bootEntries,
-	}
-}
-
 // entryToken is the file with the name that kernel-install gives to entries.
 const entryToken = "/etc/kernel/entry-token"
 

@@ -73,105 +73,6 @@ func withoutPause(text []byte) []byte {
 	return []byte(strings.Join(lines, "\n"))
 }
 
-// bootstrapRules are the rules for files that a bootstrap wrote, by either contract.
-func bootstrapRules() []rule.Rule {
-	g := []string{"bootstrap"}
-	return []rule.Rule{
-		{
-			ID: "credential-provider-config", Phase: rule.Restored, Groups: []string{"bootstrap", "kubelet", "templates"}, Verb: plan.Restore,
-			Paths: []string{"/etc/eks/image-credential-provider/config.json"}, Owner: "eksnode init, nodeadm",
-			Why:         "the kubelet would use the registry list of another version; a file that names registries other than ECR stays, because a person wrote it",
-			Regenerated: "first boot", Source: "amazon-eks-ami nodeadm",
-			Look: credentialProvider,
-		},
-		{
-			ID: "containerd-config", Phase: rule.Restored, Groups: []string{"bootstrap", "containerd"}, Verb: plan.Remove,
-			Paths: []string{"/etc/containerd/config.toml"}, Owner: "bootstrap.sh, nodeadm",
-			Why:         "containerd would run with the old node's settings; a file that a package installed or a person wrote stays",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh, nodeadm",
-			Look: generatedContainerdConfig,
-		},
-		{
-			ID: "cluster-ca", Phase: rule.State, Groups: append(g, "pki"), Verb: plan.Remove,
-			Paths: []string{"/etc/kubernetes/pki/*"}, Owner: "bootstrap.sh, nodeadm, kubeadm",
-			Why:         "with the old cluster's CA the node trusts only the old cluster, not its own",
-			Regenerated: "the bootstrap", Source: "observed on a captured node: Unauthorized",
-		},
-		{
-			ID: "static-pods", Phase: rule.State, Groups: g, Verb: plan.Remove,
-			Paths: []string{"/etc/kubernetes/manifests/*"}, Owner: "kubeadm, an administrator",
-			Why: "the old cluster's static pods would start on every node", Regenerated: "nothing", Source: "kubeadm reset",
-		},
-		{
-			ID: "kubeadm-config", Phase: rule.State, Groups: append(g, "secrets"), Verb: plan.Remove,
-			Paths: []string{
-				"/etc/kubernetes/admin.conf", "/etc/kubernetes/super-admin.conf", "/etc/kubernetes/kubelet.conf",
-				"/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/controller-manager.conf", "/etc/kubernetes/scheduler.conf",
-				"/etc/kubernetes/tmp/*", rule.KubeletDir + "/kubeadm-flags.env", rule.KubeletDir + "/instance-config.yaml",
-			}, Owner: "kubeadm",
-			Why: "the files contain credentials for the old cluster, and the old node's name and flags", Regenerated: "kubeadm", Source: "kubeadm reset",
-		},
-		{
-			ID: "nodeconfig-kubelet", Phase: rule.State, Groups: append(g, "kubelet"), Verb: plan.Remove,
-			Paths: []string{
-				rule.KubeletDir + "/bootstrap-kubeconfig", "/etc/kubernetes/kubelet/config.json",
-				"/etc/kubernetes/kubelet/config.json.d/00-nodeadm.conf", "/etc/kubernetes/kubelet/config.json.d/40-nodeadm.conf", "/etc/eks/kubelet/environment",
-			}, Owner: "nodeadm",
-			Why: "the files contain the old cluster's endpoint, name and settings", Regenerated: "each boot", Source: "eks-hybrid, amazon-eks-ami nodeadm",
-		},
-		{
-			ID: "kubelet-drop-ins", Phase: rule.State, Groups: append(g, "kubelet"), Verb: plan.Remove,
-			Paths: []string{
-				"/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf",
-				"/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf",
-				"/var/snap/kubelet-eks/*/args",
-			}, Owner: "bootstrap.sh, the snap kubelet-eks",
-			Why:         "the files contain the old node's address, name, labels and taints; bootstrap.sh rewrites the second file only when arguments are given",
-			Regenerated: "bootstrap.sh", Source: "amazon-eks-ami bootstrap.sh",
-		},
-		{
-			ID: "generated-drop-ins", Phase: rule.State, Groups: g, Verb: plan.Remove,
-			Paths: []string{
-				"/etc/systemd/system/containerd.service.d/http-proxy.conf", "/etc/systemd/system/crio.service.d/http-proxy.conf", "/etc/systemd/system/docker.service.d/http-proxy.conf", "/etc/systemd/system/containerd.service.d/10-kops.conf",
-				"/etc/systemd/system/amazon-ssm-agent.service.d/http-proxy.conf", "/etc/systemd/system/snap.amazon-ssm-agent.amazon-ssm-agent.service.d/http-proxy.conf", "/etc/systemd/system/kubelet.service.d/http-proxy.conf",
-				"/etc/containerd/base-runtime-spec.json", "/etc/eks/nodeadm/udev-net-manager/*",
-			}, Owner: "nodeadm, user data",
-			Why: "the files contain the old cluster's proxies, and the old instance's ID", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm",
-		},
-		{
-			ID: "soci-config", Phase: rule.State, Groups: append(g, "containerd"), Verb: plan.Remove,
-			Paths: []string{"/etc/soci-snapshotter-grpc/config.toml"}, Owner: "nodeadm, eksnode init",
-			Why:         "the node would pull images with the old cluster's settings; a file that first boot did not write stays",
-			Regenerated: "first boot", Source: "NodeConfig, FastImagePull",
-			Look: generatedSOCI,
-		},
-		{
-			ID: "iptables-rules", Phase: rule.State, Groups: []string{"network"}, Verb: plan.Remove,
-			Paths: []string{
-				"/etc/sysconfig/iptables", "/etc/sysconfig/ip6tables", "/etc/iptables/rules.v4", "/etc/iptables/rules.v6",
-				"/etc/iptables/iptables.rules", "/etc/iptables/ip6tables.rules",
-			},
-			Owner: "bootstrap.sh with dockerd, iptables-save",
-			Why:   "the old cluster's KUBE-* rules would be loaded at every boot", Regenerated: "kube-proxy", Source: "amazon-eks-ami bootstrap.sh",
-			Look: removesWhere("contains the old cluster's chains", `KUBE-|AWS-SNAT-CHAIN`), // others are an administrator's
-		},
-		{
-			ID: "bootstrap-units", Phase: rule.Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Remove,
-			Paths: []string{"/etc/systemd/system/kubelet.service", "/etc/systemd/system/sandbox-image.service"}, Owner: "bootstrap.sh",
-			Why:         "old copies override the units of the image; the bootstrap made them",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Look: copiedUnits,
-		},
-		{
-			ID: "kubelet-enabled", Phase: rule.Restored, Groups: append(g, "kubelet", "units"), Verb: plan.Disable,
-			Paths: []string{starts + "kubelet.service", starts + "sandbox-image.service"}, Owner: "bootstrap.sh",
-			Why:         "an enabled kubelet starts before the bootstrap, with the old cluster's files or with none",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Look: func(d *rule.Draft) { disable(d, "would start at boot, before the bootstrap", d.Paths...) },
-		},
-	}
-}
-
 // credentialProvider restores the image's own list of registries if a first
 // boot wrote another. On an image without a recorded list, the rule removes the
 // list, unless Amazon Linux 2's bootstrap.sh installed it. A list that a person
@@ -245,6 +146,10 @@ func copiedUnits(d *rule.Draft) {
 			d.Act(rule.WriteAction(d.Host, plan.Restore, copied, own.Content, own.Attributes, why))
 		}
 	}
+}
+
+func kubeletEnabled(d *rule.Draft) {
+	disable(d, "would start at boot, before the bootstrap", d.Paths...)
 }
 
 // disable plans the removal of the links that start units at boot.

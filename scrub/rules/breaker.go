@@ -11,18 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// breaker is a row: a rule about one setting.
-type breaker struct {
-	id, cause               string
-	reads                   reader
-	program, shows          string
-	since                   string // empty for every version
-	fix, source, benchmarks string
-	// exempts are the rules of the SCAP Security Guide that make the setting.
-	exempts string
-	note    bool
-}
-
 // reader finds a setting on a machine. It changes nothing and runs nothing, so
 // it works on a running machine, an image root and a mounted disk.
 type reader struct {
@@ -30,26 +18,27 @@ type reader struct {
 	find  func(*rule.Draft)
 }
 
-// breakerRules are the rows as rules of the audit.
-func breakerRules(rows ...[]breaker) []rule.Rule {
-	var rules []rule.Rule
-	for _, b := range slices.Concat(rows...) {
-		r := rule.Rule{
-			ID: b.id, Phase: rule.Inspect, Groups: []string{rule.BreakersGroup, "assets"}, Verb: rule.Report, OfNodes: true,
-			Paths: b.reads.paths,
-			Owner: "hardened base images, administrators", Why: b.shows, Regenerated: "nothing", Source: b.source,
-			Breaks: &rule.Breaker{
-				Cause: b.cause, Program: b.program, Shows: b.shows, Fix: b.fix, Since: cmp.Or(b.since, "every version"),
-				Benchmarks: b.benchmarks, Note: b.note, Exempts: strings.Fields(b.exempts),
-			},
-			Look: b.look,
-		}
-		if b.cause != b.id {
-			r.Groups = append(r.Groups, b.cause)
-		}
-		rules = append(rules, r)
+// breaker makes a row a rule of the audit that reports what the reader finds. It sets what all
+// these rules have in common.
+func (r reader) breaker(k *rule.Rule) {
+	k.Phase, k.Groups, k.Verb, k.OfNodes = rule.Inspect, []string{rule.BreakersGroup, "assets"}, rule.Report, true
+	if k.Breaks.Cause != k.ID {
+		k.Groups = append(k.Groups, k.Breaks.Cause)
 	}
-	return rules
+	k.Paths, k.Owner, k.Why, k.Regenerated = r.paths, "hardened base images, administrators", k.Breaks.Shows, "nothing"
+	b := *k.Breaks
+	b.Since = cmp.Or(b.Since, "every version")
+	k.Breaks = &b
+	k.Look = func(d *rule.Draft) {
+		found := r.findings(d)
+		for i := range found {
+			found[i].Reason += ": " + b.Shows + ". " + b.Fix
+			if b.Benchmarks != "" {
+				found[i].Reason += " (" + b.Benchmarks + ")"
+			}
+		}
+		d.Found(found...)
+	}
 }
 
 func anyOf(readers ...reader) reader {
@@ -122,17 +111,6 @@ func masked(units ...string) reader {
 func isMasked(d *rule.Draft, unit string) bool {
 	target, err := d.Host.Files.ReadlinkIfPossible("/etc/systemd/system/" + unit)
 	return err == nil && target == "/dev/null"
-}
-
-func (b breaker) look(d *rule.Draft) {
-	found := b.reads.findings(d)
-	for i := range found {
-		found[i].Reason += ": " + b.shows + ". " + b.fix
-		if b.benchmarks != "" {
-			found[i].Reason += " (" + b.benchmarks + ")"
-		}
-	}
-	d.Found(found...)
 }
 
 func (r reader) findings(d *rule.Draft) []plan.Finding {

@@ -17,20 +17,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// changedFilesID is the rule for files of packages that are no longer as
-// installed.
-const changedFilesID = "changed-files"
-
-func changedRule() rule.Rule {
-	return rule.Rule{
-		ID: changedFilesID, Phase: rule.Inspect, Groups: []string{"packages"}, Verb: rule.Report,
-		Paths: []string{"/**"}, Owner: "anybody",
-		Why:         "an edit of a package's file reaches every node, and no list of the build names it; findings are notes unless this rule is selected by its name",
-		Regenerated: "reinstalling the package", Source: "dpkg(1) --verify, rpm(8) --verify, pacman(8) -Qkk",
-		Look: changedFiles, Notes: true,
-	}
-}
-
 // rewritten are files of packages that every machine has in its own form:
 // accounts, disks, names, and what packages keep in /var.
 var rewritten = []string{
@@ -124,16 +110,6 @@ func changed(ctx context.Context, e host.Entry, known *rule.Originals) (*plan.Fi
 	return &plan.Finding{Target: e.Path, Reason: what}, nil
 }
 
-func afterScrubRule() rule.Rule {
-	return rule.Rule{
-		ID: "after-scrub", Phase: rule.Inspect, Groups: []string{"order"}, Verb: rule.Report,
-		Paths: []string{recordPath, "/etc/**", "/opt/**", "/srv/**", "/usr/**"}, Owner: "a provisioner after eksnode-scrub",
-		Why:         "what is made after the scrub is in the image without a scrub; a machine that has started since its scrub is left out",
-		Regenerated: "a scrub as the last step", Source: "Packer: provisioners run in the order of the template",
-		Look: afterScrub,
-	}
-}
-
 // recordPath is the record of a scrub. It has no time and no name: its own times
 // are when the scrub ended.
 var recordPath = path.Join(path.Dir(manifest.Path), "scrubbed.json")
@@ -166,8 +142,8 @@ const changedMost = 20
 // eksnode. The record of an earlier scrub stays if nothing has changed since.
 func Ended(ctx context.Context, h *host.Host, tool string, outcomes []plan.Outcome) error {
 	if !slices.ContainsFunc(outcomes, func(o plan.Outcome) bool { return len(o.Actions) > 0 }) {
-		d := &rule.Draft{Ctx: ctx, Host: h}
-		afterScrubRule().Plan(d, nil)
+		d := &rule.Draft{Ctx: ctx, Host: h, Paths: rowOf("after-scrub").Paths}
+		afterScrub(d)
 		if d.Err == nil && d.Answer.NotApplicable == "" && len(d.Answer.Findings) == 0 {
 			return nil
 		}

@@ -22,27 +22,6 @@ const (
 	dockerNamespace = "moby"
 )
 
-func containerRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "containers", Phase: rule.Unmount, Groups: []string{"kubelet", "containerd"}, Verb: plan.Run,
-			Paths: []string{ // what containerd keeps for its metadata: blobs, snapshots, tasks and sandboxes
-				"/var/lib/containerd/io.containerd.*/*", "/var/lib/containerd/tmpmounts/*", "/var/lib/soci-snapshotter-grpc/snapshotter/*",
-			}, Owner: "containerd",
-			Why:         "the old cluster's containers and sandboxes would start again, or block their names; images and their snapshots stay, so that first boot need not pull them again",
-			Regenerated: "the kubelet", Source: "containerd's ops.md, cri #1014, containerd #10842, amazon-eks-ami #2061",
-			Look: containers,
-		},
-		{
-			ID: "images-there", Phase: rule.Inspect, Groups: []string{"assets", "containerd"}, Verb: rule.Report, OfNodes: true,
-			Paths: []string{"/var/lib/containerd"}, Owner: "containerd",
-			Why:         "every node would pull an image again that containerd has lost or has not pinned; without the pause image no pod starts",
-			Regenerated: "provisioning the image again", Source: "amazon-eks-ami #2061 #2066 #2122",
-			Look: imagesLost,
-		},
-	}
-}
-
 // containerKind is a kind of object in a containerd namespace. The scrub
 // removes such objects with ctr, because containerd's database must not be
 // edited by hand.
@@ -221,16 +200,6 @@ func namelessStore(d *rule.Draft) {
 	}
 	for _, name := range names {
 		d.Remove(name, containerdMeta+" is missing, so no program can name what is in here")
-	}
-}
-
-func metadataRule() rule.Rule {
-	return rule.Rule{
-		ID: "containers-metadata", Phase: rule.Unmount, Groups: []string{"kubelet", "containerd", "secrets"}, Verb: plan.Wipe,
-		Paths: []string{containerdMeta}, Owner: "containerd",
-		Why:         "removed containers and their environment, which may contain secrets, stay readable in free pages of containerd's database; the rule stops containerd for a moment",
-		Regenerated: "nothing", Source: "bbolt: pages are freed, not cleared",
-		Look: freedContainers,
 	}
 }
 

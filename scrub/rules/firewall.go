@@ -8,62 +8,20 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// firewallRows are firewalls of the host that cut nodes or pods off.
-func firewallRows() []breaker {
-	const groups = "On EKS, security groups and network policies filter traffic: disable the unit, or "
-	return []breaker{
-		{
-			id: "host-firewall", cause: "network-plugin", reads: filters("forward", ""),
-			program: "CNI plugins, kube-proxy", shows: "it drops packets of pods",
-			fix: groups + "allow forwarded packets and port 10250", source: "kubeadm's preflight; amazon-vpc-cni-k8s #743",
-			benchmarks: "CIS 4.1.2 for RHEL 9, CIS 4.2.3, CIS 4.3.8, CIS 3.4.1.2 for AL2023, V-257936",
-			exempts: "check_ufw_active configured_firewalld_default_deny firewall_single_service_active firewalld-backend " +
-				"firewalld_loopback_traffic_restricted firewalld_loopback_traffic_trusted firewalld_sshd_port_enabled " +
-				"package_firewalld_installed package_ufw_installed service_firewalld_enabled service_nftables_enabled " +
-				"service_ufw_enabled set_firewalld_default_zone set_nftables_base_chain set_nftables_table " +
-				"package_iptables-persistent_installed ufw_only_required_services ufw_rate_limit ufw_rules_for_open_ports",
-		},
-		{
-			id: "firewall-input", cause: "kubelet-port", reads: filters("input", "10250"),
-			program: "API server, load balancers", shows: "logs, exec, probes and NodePorts time out",
-			fix: groups + "allow port 10250, 30000 to 32767 and packets of pods", source: "kubernetes.io: Ports and Protocols",
-			benchmarks: "CIS 4.3.8, CIS 4.4.2.1",
-			exempts: "ip6tables_rules_for_open_ports iptables_rules_for_open_ports nftables_ensure_default_deny_policy " +
-				"nftables_rules_permanent set_ip6tables_default_rule set_iptables_default_rule set_ipv6_loopback_traffic " +
-				"set_loopback_traffic set_nftables_loopback_traffic set_ufw_default_rule set_ufw_loopback_traffic",
-		},
-		{
-			id: "firewall-output", cause: "blocked", reads: filters("output", `443|`+newOutput),
-			program: "kubelet, containerd, first boot",
-			shows:   "the node reaches neither the API server, nor DNS, nor a registry",
-			fix:     groups + "allow ports 443 and 53 and 169.254.0.0/16", source: "kubernetes.io: Ports and Protocols",
-			benchmarks: "CIS 4.3.8, CIS 4.4.2.1", exempts: "ufw_default_outgoing_rule",
-		},
-		{
-			id: "firewall-metadata", cause: "metadata",
-			reads: anyOf(
-				lines(`^-A OUTPUT\s+-d 169\.254\.169\.254(/32)?\s+(-p tcp\s+(-m tcp\s+)?(--dport 80\s+)?)?-j (DROP|REJECT)`,
-					iptablesFiles...),
-				lines(`\bip daddr 169\.254\.169\.254\s+(tcp dport 80\s+)?(counter\s+)?(drop|reject)`, append(nftFiles,
-					"/etc/nftables/*", "/etc/nftables.d/*")...),
-			),
-			program: "first boot, VPC CNI, amazon-ssm-agent", shows: "the instance metadata service does not answer",
-			fix:    "Remove the line; to keep pods away, set the instance's hop limit to 1",
-			source: "EC2 User Guide: Limit access to the IMDS",
-		},
-		{
-			id: "no-iptables", cause: "network-plugin",
-			reads:   there("/opt/cni/bin/portmap").unless(there(programs("iptables", "iptables-nft")...)),
-			program: "CNI plugin portmap", shows: `pods with a hostPort do not start: "failed to locate iptables"`,
-			fix:    "Install iptables; its variant that writes to nftables is enough",
-			source: "containernetworking/plugins: portmap",
-		},
-		{
-			id: "nm-cloud-setup", cause: "network-plugin", reads: enabled("nm-cloud-setup.service", "nm-cloud-setup.timer"),
-			program: "VPC CNI, Calico", shows: "NetworkManager's rules for secondary addresses catch packets of pods",
-			since: "NetworkManager 1.26",
-			fix:   "Mask the unit, as `eksnode provision` does", source: "nm-cloud-setup(8); k3s: Known issues",
-		},
+// firewallReaders find firewalls of the host.
+func firewallReaders() map[string]reader {
+	return map[string]reader{
+		"host-firewall":   filters("forward", ""),
+		"firewall-input":  filters("input", "10250"),
+		"firewall-output": filters("output", `443|`+newOutput),
+		"firewall-metadata": anyOf(
+			lines(`^-A OUTPUT\s+-d 169\.254\.169\.254(/32)?\s+(-p tcp\s+(-m tcp\s+)?(--dport 80\s+)?)?-j (DROP|REJECT)`,
+				iptablesFiles...),
+			lines(`\bip daddr 169\.254\.169\.254\s+(tcp dport 80\s+)?(counter\s+)?(drop|reject)`, append(nftFiles,
+				"/etc/nftables/*", "/etc/nftables.d/*")...),
+		),
+		"no-iptables":    there("/opt/cni/bin/portmap").unless(there(programs("iptables", "iptables-nft")...)),
+		"nm-cloud-setup": enabled("nm-cloud-setup.service", "nm-cloud-setup.timer"),
 	}
 }
 

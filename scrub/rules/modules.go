@@ -13,16 +13,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-func moduleRule() rule.Rule {
-	return rule.Rule{
-		ID: "kernel-modules", Phase: rule.Inspect, Groups: []string{"assets", "network"}, Verb: rule.Report, OfNodes: true,
-		Paths: []string{"/lib/modules"}, Owner: "the distribution's kernel packages",
-		Why:         "without the kernel modules of kube-proxy and the VPC CNI the node joins, but its pods have no network; some releases have them in a separate package",
-		Regenerated: "the package manager", Source: "kops #18724, amazon-vpc-cni-k8s #1847",
-		Look: modulesMissing,
-	}
-}
-
 // nodeModules are the kernel modules that containerd, the kubelet, kube-proxy
 // and the VPC CNI need, each with its other names: in rules, in older kernels,
 // or in legacy iptables.

@@ -10,80 +10,23 @@ import (
 
 const fstab = "/etc/fstab"
 
-// mountRows are mount options that keep programs of a node from working. noexec
-// on /var/lib/containerd, /run, /home, /var/log and /dev/shm is not among them:
-// nodes work with it.
-func mountRows() []breaker {
-	return []breaker{
-		{
-			id: "noexec-programs", cause: "may-not-run",
-			reads:   onMount("noexec", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/opt/bin"),
-			program: "containerd, kubelet, eksnode",
-			shows:   `systemd starts no program: "Failed at step EXEC: Permission denied"`,
-			fix:     "Remove noexec from this mount", source: "mount(8); systemd.exec(5): 203/EXEC",
-		},
-		{
-			id: "noexec-cni", cause: "may-not-run", reads: onMount("noexec", "/opt/cni/bin"),
-			program: "containerd", shows: `no pod starts: "fork/exec /opt/cni/bin/...: permission denied"`,
-			fix:    "Remove noexec from this mount, or mount /opt/cni with exec",
-			source: "mount(8); containernetworking/cni: plugin execution",
-		},
-		{
-			id: "noexec-credentials", cause: "credential-provider",
-			reads:   onMount("noexec", "/etc/eks/image-credential-provider"),
-			program: "kubelet", shows: "the kubelet cannot execute ecr-credential-provider and pulls no image from ECR",
-			since: "kubelet 1.20",
-			fix:   "Remove noexec from this mount", source: "kubernetes.io: Configure a kubelet image credential provider",
-		},
-		{
-			id: "noexec-user-data", cause: "user-data-script",
-			reads:   onMount("noexec", "/var/lib/cloud").where(there("/usr/bin/cloud-init")),
-			program: "cloud-init", shows: "scripts of user data, and so bootstrap.sh, do not run", since: "every cloud-init",
-			fix:    "Remove noexec from this mount, or mount /var/lib/cloud with exec; a NodeConfig needs no script",
-			source: "cloud-init #3429; ansible-lockdown RHEL8-STIG #104",
-		},
-		{
-			id: "noexec-ssm", cause: "may-not-run",
-			reads:   onMount("noexec", "/var/lib/amazon").where(there("/usr/bin/amazon-ssm-agent", "/snap/amazon-ssm-agent")),
-			program: "amazon-ssm-agent", shows: "the plugins and scripts that the agent downloads do not run",
-			fix: "Mount /var/lib/amazon with exec", source: "amazon-ssm-agent: documents run in /var/lib/amazon/ssm",
-		},
-		{
-			id: "noexec-volumes", cause: "oci-runtime", note: true,
-			reads: anyOf(onMount("noexec", "/var/lib/kubelet"), onMount("nosuid", "/var/lib/kubelet"),
-				onMount("nodev", "/var/lib/kubelet")),
-			program: "containers",
-			shows:   `volumes such as emptyDir keep the option, and programs in them fail with "permission denied"; runc 1.5 takes it back`,
-			since:   "runc before 1.2", fix: "With an older runc, mount /var/lib/kubelet without these options",
-			source:     "mount(8): bind mounts keep the options; measured with runc 1.5.2",
-			benchmarks: "CIS 1.1.2.4.2, CIS 1.1.2.4.3, V-257869",
-		},
-		{
-			id: "noexec-tmp", cause: "user-data-script", reads: anyOf(onMount("noexec", "/tmp"), onMount("noexec", "/var/tmp")),
-			note:    true,
-			program: "installers, Packer's shell provisioner",
-			shows:   `scripts in this folder fail with "Permission denied"; eksnode does not need it`,
-			fix:     "Set remote_folder in the template, and TMPDIR for installers", source: "awslabs/amazon-eks-ami #346",
-			benchmarks: "CIS 1.1.2.1.4, CIS 1.1.2.5.4, V-257867, V-257877",
-		},
-		{
-			id: "read-only-state", cause: "file-system",
-			reads: onMount("ro", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/etc/eks", "/etc/cni/net.d",
-				"/etc/kubernetes"),
-			program: "kubelet, containerd, first boot", shows: `they cannot write their state: "read-only file system"`,
-			fix:    "Mount a writable file system there",
-			source: "kubernetes.io: Local files and paths used by the kubelet; image-builder #2092",
-		},
-		{
-			id: "hidepid", cause: "units",
-			reads: anyOf(onMount("hidepid=1", "/proc"), onMount("hidepid=2", "/proc"), onMount("hidepid=invisible", "/proc"),
-				onMount("hidepid=noaccess", "/proc")).unless(lines(`\s/proc\s.*\bgid=([1-9]|[a-qs-z]|ro?[^o])`, fstab)),
-			program: "systemd, polkit, monitoring agents",
-			shows:   "programs that are not root see no other process: logins through systemd-logind and agents fail",
-			since:   "Linux 3.3",
-			fix:     "Remove hidepid, or add gid= of a group with these programs, which root's is not",
-			source:  "proc(5); systemd #12955",
-		},
+// mountReaders find mount options.
+func mountReaders() map[string]reader {
+	return map[string]reader{
+		"noexec-programs":    onMount("noexec", "/usr/bin", "/usr/local/bin", "/usr/local/sbin", "/opt/bin"),
+		"noexec-cni":         onMount("noexec", "/opt/cni/bin"),
+		"noexec-credentials": onMount("noexec", "/etc/eks/image-credential-provider"),
+		"noexec-user-data":   onMount("noexec", "/var/lib/cloud").where(there("/usr/bin/cloud-init")),
+		"noexec-ssm": onMount("noexec", "/var/lib/amazon").
+			where(there("/usr/bin/amazon-ssm-agent", "/snap/amazon-ssm-agent")),
+		"noexec-volumes": anyOf(onMount("noexec", "/var/lib/kubelet"), onMount("nosuid", "/var/lib/kubelet"),
+			onMount("nodev", "/var/lib/kubelet")),
+		"noexec-tmp": anyOf(onMount("noexec", "/tmp"), onMount("noexec", "/var/tmp")),
+		"read-only-state": onMount("ro", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/etc/eks",
+			"/etc/cni/net.d", "/etc/kubernetes"),
+		"hidepid": anyOf(onMount("hidepid=1", "/proc"), onMount("hidepid=2", "/proc"),
+			onMount("hidepid=invisible", "/proc"), onMount("hidepid=noaccess", "/proc")).
+			unless(lines(`\s/proc\s.*\bgid=([1-9]|[a-qs-z]|ro?[^o])`, fstab)),
 	}
 }
 

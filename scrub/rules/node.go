@@ -15,26 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// nodeRules are the rules for machines that are no nodes, or cannot join.
-func nodeRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "not-a-node", Phase: rule.Inspect, Groups: []string{"assets"}, Verb: rule.Report, OfNodes: true,
-			Paths: []string{manifest.Path}, Owner: "eksnode, or another image builder",
-			Why:         "an image without a kubelet, a container runtime and a bootstrap cannot join; an image with eksnode's manifest is checked by the rule can-join",
-			Regenerated: "provisioning", Source: "amazon-eks-ami: nodeadm, bootstrap.sh",
-			Look: notANode,
-		},
-		{
-			ID: "can-join", Phase: rule.Inspect, Groups: []string{"assets"}, Verb: rule.Report, OfNodes: true,
-			Paths: []string{manifest.Path}, Owner: "eksnode",
-			Why:         "a node cannot join if a part is missing or differs from the image's manifest",
-			Regenerated: "provisioning the image again", Source: "the image's own manifest",
-			Look: canJoin,
-		},
-	}
-}
-
 // nodePart is a part that every EKS node has: one of some programs, or a
 // bootstrap script.
 type nodePart struct {

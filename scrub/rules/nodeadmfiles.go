@@ -12,7 +12,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
@@ -42,30 +41,6 @@ func isNodeadmsSOCI(d *rule.Draft, text []byte) bool {
 	}
 	other := func(line string) bool { return strings.HasPrefix(line, "[") && !slices.Contains(sociTables, line) }
 	return !strings.Contains(string(text), "#") && !slices.ContainsFunc(lines, other) && nodeadm.there(d)
-}
-
-// nodeConfigRules are the rules for NodeConfigs, and for the environments that a first boot gives
-// to services.
-func nodeConfigRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "nodeconfig-sources", Phase: rule.State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
-			Paths: []string{"/etc/eks/nodeadm.d/*"}, Owner: "user data",
-			Why:         "NodeConfigs of the old cluster override the new node's user data; NodeConfigs that name no cluster belong to the image and stay",
-			Regenerated: "user data", Source: "amazon-eks-ami nodeadm, --config-source",
-			Look: clusterNodeConfigs,
-		},
-		{
-			ID: "generated-environments", Phase: rule.State, Groups: []string{"bootstrap"}, Verb: plan.Remove,
-			Paths: []string{
-				"/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf", // starts SOCI's snapshotter before containerd
-				"/etc/systemd/system/*.service.d/environment.conf", "/etc/systemd/system.conf.d/environment.conf",
-			},
-			Owner: "nodeadm, eksnode init",
-			Why:   "services of every node would get the old cluster's environment and proxies; a drop-in that a person wrote stays", Regenerated: "each boot", Source: "amazon-eks-ami nodeadm, instance.environment",
-			Look: generatedEnvironments,
-		},
-	}
 }
 
 // clusterNodeConfigs plans the removal of NodeConfigs that name a cluster. An

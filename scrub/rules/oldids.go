@@ -16,20 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
 )
 
-// oldIDRule is the rule for the IDs and the API servers that the machine had
-// before the scrub.
-func oldIDRule() rule.Rule {
-	return rule.Rule{
-		ID: "old-ids-left", Phase: rule.Inspect, Groups: []string{"identity"}, Verb: rule.Report,
-		Paths: []string{
-			"/boot/**", "/efi/**", "/etc/**", "/var/**", "/opt/**", "/srv/**", "/usr/local/**", "/usr/lib/**", "/root/**", "/home/**", "~/**",
-		}, Owner: "anybody",
-		Why:         "a file with the machine ID, the instance ID or the API server from before the scrub identifies the builder machine or its cluster",
-		Regenerated: "its owner", Source: "machine-id(5)",
-		Look: oldIDsLeft,
-	}
-}
-
 // MachineIDs returns the IDs of this machine: the machine ID, its copies, the
 // names by which the journal and boot entries carry it, the instance's IDs that
 // cloud-init has, and the API servers of its kubeconfigs. A scrub reads them first

@@ -7,16 +7,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-func originRule() rule.Rule {
-	return rule.Rule{
-		ID: "build-paths", Phase: rule.Inspect, Groups: []string{"assets", "identity"}, Verb: rule.Report,
-		Paths: []string{manifest.Path, manifest.SBOMPath}, Owner: "eksnode",
-		Why:         "paths of the Packer host in the manifest or the bill of materials show who built the image and where, and exist on no node",
-		Regenerated: "provisioning the image again", Source: "the image's own manifest",
-		Look: buildPaths,
-	}
-}
-
 // loaded is the image's manifest; nil if it has none.
 func loaded(d *rule.Draft) *manifest.Manifest {
 	m, err := manifest.Load(d.Host)

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -14,17 +13,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
-
-// profileRule is the rule for network profiles that fit one machine only.
-func profileRule() rule.Rule {
-	return rule.Rule{
-		ID: "network-addresses", Phase: rule.Identity, Groups: []string{"network", "identity"}, Verb: plan.Remove,
-		Paths: slices.Sorted(maps.Keys(judges())), Owner: "the installer, an administrator",
-		Why:         "a profile with a fixed address fits one machine only; other profiles stay, without the builder machine's names and hardware addresses",
-		Regenerated: "NetworkManager, systemd-networkd or cloud-init, by DHCP", Source: "virt-sysprep: net-nmconn, net-hostname, net-hwaddr; image-builder, sysprep role",
-		Look: machineProfiles,
-	}
-}
 
 // verdict is what a network profile says about one machine.
 type verdict struct {
@@ -56,8 +44,9 @@ func judges() map[string]func(name, text string) verdict {
 // belong to packages or to another place of the configuration. The rule
 // network-profiles covers the profiles that cloud-init wrote.
 func machineProfiles(d *rule.Draft) {
+	ofCloudInit := rowOf("network-profiles").Paths
 	for _, pattern := range d.Paths {
-		names := slices.DeleteFunc(d.Glob(pattern), func(name string) bool { return rule.Kept(cloudProfiles, name) })
+		names := slices.DeleteFunc(d.Glob(pattern), func(name string) bool { return rule.Kept(ofCloudInit, name) })
 		d.OwnTexts(names, func(name string, text []byte) {
 			switch v := judges()[pattern](name, string(text)); {
 			case v.why != "" && v.advice != "":

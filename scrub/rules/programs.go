@@ -2,23 +2,35 @@ package rules
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// leftover is state that only its program or a person can remove.
-type leftover struct {
-	program string
-	// paths are patterns; a match is a finding.
-	paths []string
-	// but are base names of matches that are no finding.
-	but []string
-	// says reports whether a file has the leftover; nil reports every match.
-	says func(text []byte) bool
-	// advice says what to do.
-	advice string
+// program is a program and its state on one machine.
+type program struct {
+	Name string
+	// Paths are patterns.
+	Paths []string
+	// But are base names of matches that are not its state.
+	But []string
+	// Says matches what a file says that has the state. Without it, every match has it.
+	Says string
+	// Names are settings that are state if they have the name of a machine.
+	Names []string
+	// Advice says what a person must do, in a row that reports the state.
+	Advice string
+}
+
+// ownersAndPaths are those of a row, from its programs.
+func ownersAndPaths(programs []program) (owners string, paths []string) {
+	var names []string
+	for _, p := range programs {
+		names, paths = append(names, p.Name), append(paths, p.Paths...)
+	}
+	return strings.Join(slices.Compact(names), ", "), paths
 }
 
 // removesWhere removes the row's files whose content matches.
@@ -36,54 +48,29 @@ func saying(pattern string) func([]byte) bool {
 // .wants, .requires or .upholds.
 const starts = "/etc/systemd/system/*.*s/"
 
-// reports returns the rule with the paths of these leftovers, and with their
-// programs as owners. It reports every match that no other rule removes.
-func reports(r rule.Rule, all []leftover) rule.Rule {
-	var owners []string
-	for _, l := range all {
-		r.Paths = append(r.Paths, l.paths...)
-		if !slices.Contains(owners, l.program) {
-			owners = append(owners, l.program)
-		}
-	}
-	r.Verb, r.Owner = rule.Report, strings.Join(owners, ", ")
-	r.Look = func(d *rule.Draft) {
-		for _, l := range all {
-			for _, pattern := range l.paths {
+// leftovers reports all state of programs that no other rule removes.
+func leftovers(programs []program) func(*rule.Draft) {
+	return func(d *rule.Draft) {
+		for _, p := range programs {
+			for _, pattern := range p.Paths {
 				for _, name := range d.Matching(pattern) {
-					if !d.Taken.Has(name) && l.in(d, name) {
-						d.Find(name, "state of "+l.program+" on the builder machine: "+l.advice)
+					if !d.Taken.Has(name) && p.in(d, name) {
+						d.Find(name, "state of "+p.Name+" on the builder machine: "+p.Advice)
 					}
 				}
 			}
 		}
 	}
-	return r
 }
 
-// in reports whether a match is the leftover.
-func (l leftover) in(d *rule.Draft, name string) bool {
-	if l.says == nil {
-		return !slices.Contains(l.but, path.Base(name))
+// in reports whether a match is state of the program.
+func (p program) in(d *rule.Draft, name string) bool {
+	if p.Says == "" && p.Names == nil {
+		return !slices.Contains(p.But, path.Base(name))
 	}
 	text := d.Small(name)
-	return len(text) > 0 && l.says(text)
-}
-
-// program is a program and the paths of its state on one machine.
-type program struct {
-	name  string
-	paths []string
-}
-
-// of returns the rule with the paths of these programs, and with the programs
-// as owners.
-func of(r rule.Rule, programs ...program) rule.Rule {
-	var names []string
-	for _, p := range programs {
-		names = append(names, p.name)
-		r.Paths = append(r.Paths, p.paths...)
+	if p.Names != nil {
+		return namesMachine(p.Names, text)
 	}
-	r.Owner = strings.Join(names, ", ")
-	return r
+	return len(text) > 0 && regexp.MustCompile(p.Says).Match(text)
 }

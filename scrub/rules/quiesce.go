@@ -11,70 +11,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-// quiesceRules stop programs that would write again after the scrub. They act
-// on the live machine only: nothing runs in an image root.
-func quiesceRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "kubelet-running", Phase: rule.Quiesce, Groups: []string{"kubelet"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "a running kubelet writes its state again while the scrub removes it",
-			Regenerated: "first boot", Source: "KillMode=process: containers run on when the kubelet stops",
-			Look: stopUnits(
-				"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service", "k0scontroller.service", "k0sworker.service", "etcd.service",
-			),
-		},
-		{
-			ID: "writers-running", Phase: rule.Quiesce, Groups: []string{"logs"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "timers and log daemons write to files that the scrub has just emptied",
-			Regenerated: "the next boot", Source: "systemd.unit(5)",
-			Look: stopUnits(
-				"apt-daily.timer", "apt-daily-upgrade.timer", "apt-daily.service", "apt-daily-upgrade.service",
-				"unattended-upgrades.service", "dnf-makecache.timer", "dnf-makecache.service", "man-db.timer",
-				"logrotate.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "sysstat.service", "cron.service", "crond.service", "atd.service",
-				"rsyslog.service", "syslog-ng.service", "auditd.service", "update-notifier-download.timer",
-				"motd-news.timer", "fwupd-refresh.timer", "plocate-updatedb.timer", "snapd.snap-repair.timer", "anacron.timer",
-			),
-		},
-		{
-			ID: "agents-running", Phase: rule.Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "agents keep their IDs and positions in memory, and write them again when they stop",
-			Regenerated: "the next boot", Source: "the agents' own documentation",
-			Look: stopUnits(
-				"amazon-cloudwatch-agent.service", "datadog-agent.service", "filebeat.service", "metricbeat.service", "auditbeat.service", "packetbeat.service",
-				"fluent-bit.service", "fluentd.service", "td-agent.service", "alloy.service", "promtail.service", "newrelic-infra.service",
-				"SplunkForwarder.service", "splunk.service", "netdata.service", "cmk-agent-ctl-daemon.service", "wazuh-agent.service",
-				"qualys-cloud-agent.service", "nessusagent.service", "osqueryd.service", "puppet.service", "chef-client.service", "salt-minion.service",
-				"elastic-agent.service", "oneagent.service", "grafana-agent.service", "vector.service", "otelcol.service", "otelcol-contrib.service", "collector.service",
-				"landscape-client.service", "rhsmcertd.service", "insights-client.timer", "certmonger.service", "whoopsie.service", "fwupd.service", "fail2ban.service",
-				"orbit.service", "ir_agent.service", "cinc-client.service", "venv-salt-minion.service", "cfengine3.service", "codedeploy-agent.service", "ecs.service", "awslogsd.service",
-				"snapd.socket", "snapd.service",
-			),
-		},
-		{
-			ID: "meshes-running", Phase: rule.Quiesce, Groups: []string{"identity", "network"}, Verb: rule.Report,
-			Owner: "systemd", Why: "these programs write their keys again when they stop; the scrub does not stop them, because your connection may use their network",
-			Regenerated: "the next boot", Source: "the programs' own documentation",
-			Look: meshesRunning,
-		},
-		{
-			ID: "shutdown-writers", Phase: rule.Quiesce, Groups: []string{"identity", "logs"}, Verb: plan.Stop,
-			Owner: "systemd", Why: "these services write when they start or stop: until the shutdown they would write the random seed, login records and clock drift again",
-			Regenerated: "the next boot", Source: "systemd-random-seed.service(8), systemd-update-utmp.service(8), wtmpdb(8), chronyd(8)",
-			Look: stopUnits(
-				"systemd-random-seed.service", "systemd-update-utmp.service", "systemd-update-utmp-runlevel.service", "wtmpdb-update-boot.service",
-				"chrony.service", "chronyd.service", "ntpd.service", "ntpsec.service",
-			),
-		},
-		{
-			ID: "journal-on-disk", Phase: rule.Quiesce, Groups: []string{"logs"}, Verb: plan.Run,
-			Owner: "systemd-journald", Why: "journald keeps its files open and continues to write to disk",
-			Regenerated: "the next boot, which flushes the journal to disk again", Source: "journalctl(1), --relinquish-var",
-			Look: relinquishJournal,
-		},
-	}
-}
-
-func stopUnits(units ...string) func(*rule.Draft) {
+func stopUnits(units []string) func(*rule.Draft) {
 	return func(d *rule.Draft) {
 		for _, u := range running(d, units...) {
 			d.Act(plan.Action{Verb: plan.Stop, Target: u, Reason: "running or about to start, and would write again",
@@ -84,10 +21,7 @@ func stopUnits(units ...string) func(*rule.Draft) {
 }
 
 func meshesRunning(d *rule.Draft) {
-	for _, u := range running(d,
-		"tailscaled.service", "zerotier-one.service", "teleport.service", "spire-agent.service", "consul.service",
-		"nomad.service",
-	) {
+	for _, u := range running(d, rowOf("meshes-running").Units...) {
 		d.Find(u, "the program writes its keys again when it stops: stop the unit before the scrub, "+
 			"or scrub the captured image with --root")
 	}

@@ -14,33 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-func templateRules() []rule.Rule {
-	g := []string{"bootstrap"}
-	return []rule.Rule{
-		{
-			ID: "kubelet-kubeconfig", Phase: rule.Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
-			Paths: []string{templates.Kubeconfig}, Owner: "bootstrap.sh, nodeadm",
-			Why:         "with the old cluster's endpoint, every node is refused with Unauthorized",
-			Regenerated: "the bootstrap, which fills in MASTER_ENDPOINT, CLUSTER_NAME and AWS_REGION", Source: "observed on a captured node: Unauthorized",
-			Look: restore(reverseKubeconfig),
-		},
-		{
-			ID: "kubelet-config", Phase: rule.Restored, Groups: append(g, "kubelet", "templates"), Verb: plan.Restore,
-			Paths: []string{templates.KubeletConfig}, Owner: "bootstrap.sh",
-			Why:         "the kubelet would use the provider ID, pod limit and reservations of another instance",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami bootstrap.sh",
-			Look: restore(reverseKubeletConfig),
-		},
-		{
-			ID: "containerd-template", Phase: rule.Restored, Groups: append(g, "containerd", "templates"), Verb: plan.Restore,
-			Paths: []string{templates.ContainerdConfig}, Owner: "bootstrap.sh",
-			Why:         "containerd would pull the pause image from the registry of the build's region",
-			Regenerated: "the bootstrap", Source: "amazon-eks-ami #938",
-			Look: restore(reverseContainerdConfig),
-		},
-	}
-}
-
 // template is the content of a file before any bootstrap.
 type template struct {
 	host.Attributes

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,26 @@ var joinedKubeconfig = strings.NewReplacer(
 	"MASTER_ENDPOINT", "https://CE0253A94B6B14215AE3282580CFA5E3.yl4.cn-north-1.eks.amazonaws.com.cn",
 	"CLUSTER_NAME", "old-cluster", "AWS_REGION", "cn-north-1",
 ).Replace(templateText(templates.Kubeconfig))
+
+func TestRowsHaveTheirFunctions(t *testing.T) {
+	for _, r := range All() {
+		assert.True(t, r.Look != nil || r.Verb == plan.Remove || r.Verb == plan.Empty, "%s: no function", r.ID)
+	}
+	for _, r := range rows() {
+		for _, p := range r.Programs {
+			_, err := regexp.Compile(p.Says)
+			require.NoError(t, err, r.ID)
+			assert.Equal(t, r.Verb == rule.Report, p.Advice != "", "%s: %s", r.ID, p.Name)
+		}
+	}
+	fewer, more := functions(), functions()
+	delete(fewer, "machine-id")
+	more["none"] = looks(emptyMachineID)
+	_, err := bind(rows(), fewer)
+	require.EqualError(t, err, "rule machine-id: the row and the functions disagree whether it has one")
+	_, err = bind(rows(), more)
+	require.EqualError(t, err, "functions of no row: none")
+}
 
 // FuzzHosts removes lines from any hosts(5). The result has only original lines.
 func FuzzHosts(f *testing.F) {

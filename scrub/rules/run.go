@@ -7,16 +7,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
 
-func runRule() rule.Rule {
-	return rule.Rule{
-		ID: "run-left", Phase: rule.Inspect, Groups: []string{"kubelet", "network"}, Verb: rule.Report,
-		Paths: []string{"/run/**", "/var/run/**"}, Owner: "daemons, the VPC CNI",
-		Why:         "the image keeps state of another boot in /run, such as the leases in aws-node/ipam.json; a node never sees these files, but everyone with the image can read them",
-		Regenerated: "every boot", Source: "file-hierarchy(7), amazon-vpc-cni-k8s",
-		Look: runLeft,
-	}
-}
-
 // runLeft reports files below /run of an image that does not run.
 func runLeft(d *rule.Draft) {
 	if d.Host.IsLive() {

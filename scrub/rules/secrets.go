@@ -5,30 +5,10 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/secrets"
 )
-
-func secretRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "secrets-left", Phase: rule.Inspect, Groups: []string{"secrets"}, Verb: rule.Report,
-			Paths: []string{"/**"}, Owner: "anybody",
-			Why:         "everyone who can start the image can read its keys, tokens and passwords",
-			Regenerated: "nothing", Source: "AWS: guidelines for shared Linux AMIs",
-			Look: secretsLeft,
-		},
-		{
-			ID: "host-ids-left", Phase: rule.Inspect, Groups: []string{"identity"}, Verb: rule.Report,
-			Paths: show.Each(searchedForIDs, func(top string) string { return top + "/**" }), Owner: "anybody",
-			Why:         "with an instance ID or a machine's UUID in a file, every node claims to be the builder machine",
-			Regenerated: "its owner", Source: "amazon-eks-ami nodeadm, udev-net-manager",
-			Look: hostIDsLeft,
-		},
-	}
-}
 
 // secretsLeft searches everything but the unchanged files of packages. Without a
 // readable database of packages it searches those too.
@@ -64,9 +44,10 @@ func hostIDsLeft(d *rule.Draft) {
 }
 
 func reportedIn(h *host.Host, name string) bool {
-	return slices.ContainsFunc(slices.Concat(enrolledAgents, hostNames), func(l leftover) bool {
+	programs := slices.Concat(rowOf("enrolled-agents").Programs, rowOf("host-names").Programs)
+	return slices.ContainsFunc(programs, func(p program) bool {
 		d := &rule.Draft{Host: h}
-		return rule.Kept(l.paths, name) && l.in(d, name) && d.Err == nil
+		return rule.Kept(p.Paths, name) && p.in(d, name) && d.Err == nil
 	})
 }
 

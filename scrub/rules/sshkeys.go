@@ -7,20 +7,8 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
-	"github.com/eksnode/packer-plugin-eksnode/plan"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/rule"
 )
-
-// keysElsewhereRule is the rule for keys in other places than sshd's defaults.
-func keysElsewhereRule() rule.Rule {
-	return rule.Rule{
-		ID: "authorized-keys-elsewhere", Phase: rule.Access, Groups: []string{"people", "ssh"}, Verb: plan.Remove,
-		Owner:       "the people who built the image",
-		Why:         "the owners of keys in other files (AuthorizedKeysFile) and in homes without an account could log in to every node; a command that prints keys is reported",
-		Regenerated: "nothing", Source: "sshd_config(5)",
-		Look: keysElsewhere,
-	}
-}
 
 // keyCommands are commands that print keys of this machine's own account, image
 // or domain, and none of the people who built the image: EC2 Instance Connect,
@@ -116,25 +104,6 @@ func strangerHomes(d *rule.Draft, accounts []rule.Account) []rule.Account {
 		}
 	}
 	return strangers
-}
-
-func hostKeyRules() []rule.Rule {
-	return []rule.Rule{
-		{
-			ID: "ssh-host-keys", Phase: rule.Identity, Groups: []string{"identity", "ssh"}, Verb: plan.Remove,
-			Paths: []string{hostKeyGlob}, Owner: "sshd",
-			Why:         "every node would identify itself with the same host keys",
-			Regenerated: "cloud-init or sshd's key unit; without both, the keys stay and the rule reports them", Source: "virt-sysprep, vagrant-libvirt #1184",
-			Applies: hostKeysComeBack,
-		},
-		{
-			ID: "ssh-host-keys-elsewhere", Phase: rule.Identity, Groups: []string{"identity", "ssh"}, Verb: rule.Report,
-			Owner:       "sshd",
-			Why:         "host keys that HostKey names in other places are the same on every node, and no unit creates others there; without keys, sshd does not start",
-			Regenerated: "nothing", Source: "sshd_config(5)",
-			Look: hostKeysElsewhere,
-		},
-	}
 }
 
 const hostKeyGlob = "/etc/ssh/ssh_host_*_key*"

@@ -44,35 +44,6 @@ func fstabWithoutSwapFiles(d *rule.Draft, active string) {
 	}
 }
 
-// instanceStoreRules are the rules for the instance store, where a first boot
-// puts the node's folders.
-func instanceStoreRules() []rule.Rule {
-	g := []string{"bootstrap"}
-	return []rule.Rule{
-		{
-			ID: "instance-store-mounted", Phase: rule.Unmount, Groups: g, Verb: plan.Unmount,
-			Paths: []string{"/etc/systemd/system/*.mount"}, Owner: "eksnode init, setup-local-disks",
-			Why:         "the mounts of the instance store hide folders of the image, and leftover state in them would be captured unseen",
-			Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
-			Look: instanceStore,
-		},
-		{
-			ID: "local-disks", Phase: rule.State, Groups: g, Verb: plan.Remove,
-			Paths: []string{"/.aws/mdadm.conf", "/etc/systemd/system/*.mount", starts + "*.mount"},
-			Owner: "eksnode init, setup-local-disks",
-			Why:   "a node would wait at boot for the instance store of another machine; other mount units stay", Regenerated: "first boot", Source: "amazon-eks-ami setup-local-disks",
-			Look: localDisks,
-		},
-		{
-			ID: "swap", Phase: rule.Identity, Groups: []string{"identity", "secrets"}, Verb: plan.Remove,
-			Paths: []string{fstab, "/swapfile", "/swap.img", "/hibfile.sys", "/swap-hibinit", "/swap"},
-			Owner: "an administrator",
-			Why:   "swap contains the memory of the build, and the kubelet does not start with active swap", Regenerated: "nothing", Source: "image-builder",
-			Look: unusedSwapFiles,
-		},
-	}
-}
-
 // mountUnit is a unit in /etc/systemd/system that mounts the disks of an
 // instance store, or a folder on them.
 type mountUnit struct {

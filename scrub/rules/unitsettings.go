@@ -13,81 +13,31 @@ import (
 
 var nodeUnits = []string{"kubelet.service", "containerd.service"}
 
-// unitRows are settings of units and of systemd with which the kubelet or
-// containerd do not work. Drop-ins of service.d, which are for every service,
-// count too.
-func unitRows() []breaker {
-	const own = "Set the option to no in a drop-in of the unit whose name sorts last, such as " +
-		"kubelet.service.d/zz-node.conf"
-	return []breaker{
-		{
-			id: "unit-mount-namespace", cause: "file-system",
-			reads: unitHas(`^((ProtectSystem|ProtectHome)=(yes|true|1|on|full|strict|read-only|tmpfs)|` +
-				`(PrivateTmp|PrivateDevices|PrivateMounts|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups)=(yes|true|1|on|strict|disconnected)|` +
-				`(ProtectProc)=(invisible|noaccess|ptraceable)|(MountFlags)=(private|slave)|(ReadOnlyPaths|InaccessiblePaths|TemporaryFileSystem|RootDirectory|RootImage)=.+)`),
-			program: "kubelet, containerd",
-			shows:   "the service gets its own mounts: pods do not see their volumes, and containerd leaves mounts behind",
-			fix:     own, source: "systemd.exec(5): mount propagation; systemd.unit(5): service.d",
-		},
-		{
-			id: "unit-privileges", cause: "oci-runtime",
-			reads:   unitHas(`^(NoNewPrivileges|RestrictSUIDSGID|LockPersonality|MemoryDenyWriteExecute|RestrictRealtime|ProtectHostname|ProtectClock)=(yes|true|1|on)`),
-			program: "containers",
-			shows: `containers inherit the restriction: sudo, setuid programs or JIT compilers fail with "operation not ` +
-				`permitted"`,
-			fix: own, source: "systemd.exec(5): seccomp filters and no_new_privs are inherited",
-		},
-		{
-			id: "unit-system-calls", cause: "oci-runtime",
-			reads:   unitHas(`^((SystemCallFilter|SystemCallArchitectures|RestrictAddressFamilies)=.+|(RestrictNamespaces)=(yes|true|1|on|[a-z]{2,} .*)|(ProtectKernelModules)=(yes|true|1|on))`),
-			program: "runc",
-			shows:   `runc cannot create namespaces, mounts or sockets, or load modules: "operation not permitted"`,
-			fix:     "Reset the option with an empty value in a drop-in of the unit",
-			source:  "systemd.exec(5): system call filters are inherited",
-		},
-		{
-			id: "unit-capabilities", cause: "oci-runtime",
-			reads:   unitHas(`^((CapabilityBoundingSet)=.*|(User)=[^0].*|(DynamicUser)=(yes|true|1|on))`),
-			program: "kubelet, containerd", shows: `they need all capabilities of root: "operation not permitted"`,
-			fix: "Remove the line", source: "capabilities(7); runc: config.json capabilities",
-		},
-		{
-			id: "unit-network", cause: "blocked",
-			reads:   unitHas(`^((PrivateNetwork|PrivateUsers)=(yes|true|1|on)|(IPAddressDeny|RestrictNetworkInterfaces|SocketBindDeny)=.+)`),
-			program: "kubelet, containerd", shows: "they reach neither the API server nor a registry",
-			fix:    "Reset the option with an empty value in a drop-in of the unit",
-			source: "systemd.resource-control(5): IPAddressDeny=",
-		},
-		{
-			id: "unit-umask", cause: "oci-runtime", reads: unitHas(`^(UMask)=0?[0-7]?[1-7]7$|^(UMask)=0?[0-7]?[2367][0-7]$`),
-			program: "kubelet, containerd",
-			shows:   "folders of volumes and images are closed to containers that do not run as root",
-			fix:     "Set UMask=0022 in a drop-in of the unit", source: "systemd.exec(5): UMask=; umask(2)",
-		},
-		{
-			id: "unit-limits", cause: "limits",
-			reads: anyOf(
-				unitHas(`^((LimitNOFILE(Soft)?|LimitNPROC)=\d{1,4}(:\d+)?$|(TasksMax)=(\d{1,3}|[1-9]%)$|(MemoryMax|MemoryHigh)=.+[^y]$)`),
-				systemdHas("system.conf",
-					`^(DefaultLimitNOFILE=\d{1,4}(:\d{1,4})?|DefaultLimitNPROC=\d{1,4}|DefaultTasksMax=(\d{1,3}|[1-9]%))$`),
-			),
-			program: "kubelet, containerd",
-			shows:   `with more pods, they fail with "too many open files" or "resource temporarily unavailable"`,
-			fix:     "Set LimitNOFILE=infinity and TasksMax=infinity in a drop-in of the unit",
-			source:  "containerd.service of containerd; systemd-system.conf(5)",
-		},
-		{
-			id: "unit-delegate", cause: "cgroups", reads: unitHas(`^(Delegate)=(no|false|0|off)`, "containerd.service"),
-			program: "containerd", shows: "systemd takes the cgroups of containers back, and their limits are lost",
-			fix: "Set Delegate=yes in a drop-in of containerd.service", source: "systemd.resource-control(5): Delegate=",
-		},
-		{
-			id: "unit-masked", cause: "units",
-			reads: masked(append(slices.Clone(nodeUnits), "local-fs.target", "network-online.target",
-				"systemd-udevd.service", "dbus.service")...),
-			program: "the unit", shows: "the unit never starts, and no unit that needs it does",
-			fix: "Unmask the unit", source: "systemctl(1): mask",
-		},
+// unitReaders find settings of units and of systemd.
+func unitReaders() map[string]reader {
+	return map[string]reader{
+		"unit-mount-namespace": unitHas(`^((ProtectSystem|ProtectHome)=(yes|true|1|on|full|strict|read-only|tmpfs)|` +
+			`(PrivateTmp|PrivateDevices|PrivateMounts|ProtectKernelTunables|ProtectKernelLogs|ProtectControlGroups)=` +
+			`(yes|true|1|on|strict|disconnected)|(ProtectProc)=(invisible|noaccess|ptraceable)|` +
+			`(MountFlags)=(private|slave)|(ReadOnlyPaths|InaccessiblePaths|TemporaryFileSystem|` +
+			`RootDirectory|RootImage)=.+)`),
+		"unit-privileges": unitHas(`^(NoNewPrivileges|RestrictSUIDSGID|LockPersonality|MemoryDenyWriteExecute|` +
+			`RestrictRealtime|ProtectHostname|ProtectClock)=(yes|true|1|on)`),
+		"unit-system-calls": unitHas(`^((SystemCallFilter|SystemCallArchitectures|RestrictAddressFamilies)=.+|` +
+			`(RestrictNamespaces)=(yes|true|1|on|[a-z]{2,} .*)|(ProtectKernelModules)=(yes|true|1|on))`),
+		"unit-capabilities": unitHas(`^((CapabilityBoundingSet)=.*|(User)=[^0].*|(DynamicUser)=(yes|true|1|on))`),
+		"unit-network": unitHas(`^((PrivateNetwork|PrivateUsers)=(yes|true|1|on)|` +
+			`(IPAddressDeny|RestrictNetworkInterfaces|SocketBindDeny)=.+)`),
+		"unit-umask": unitHas(`^(UMask)=0?[0-7]?[1-7]7$|^(UMask)=0?[0-7]?[2367][0-7]$`),
+		"unit-limits": anyOf(
+			unitHas(`^((LimitNOFILE(Soft)?|LimitNPROC)=\d{1,4}(:\d+)?$|(TasksMax)=(\d{1,3}|[1-9]%)$|`+
+				`(MemoryMax|MemoryHigh)=.+[^y]$)`),
+			systemdHas("system.conf",
+				`^(DefaultLimitNOFILE=\d{1,4}(:\d{1,4})?|DefaultLimitNPROC=\d{1,4}|DefaultTasksMax=(\d{1,3}|[1-9]%))$`),
+		),
+		"unit-delegate": unitHas(`^(Delegate)=(no|false|0|off)`, "containerd.service"),
+		"unit-masked": masked(append(slices.Clone(nodeUnits), "local-fs.target", "network-online.target",
+			"systemd-udevd.service", "dbus.service")...),
 	}
 }
 
