@@ -36,6 +36,9 @@ type Rule struct {
 	// Owners are programs whose lines mean the same, with a remedy of their own.
 	Owners []Owner `json:"-" yaml:"owners"`
 
+	// Files show the cause without a line of a log.
+	Files []stateFile `json:"-" yaml:"files"`
+
 	// Others are the causes that may write the same lines. Empty means that the lines
 	// themselves say what is wrong.
 	Others string `json:"-" yaml:"others"`

@@ -25,7 +25,9 @@ type causeTable struct {
 	Moments map[string][]string `json:"moments"`
 	// Commands are those of several causes, which repeat them as YAML's aliases.
 	Commands []string `json:"commands"`
-	Causes   []Rule   `json:"causes"`
+	// Files are the names of those that several causes read, which repeat them likewise.
+	Files  map[string][]string `json:"files"`
+	Causes []Rule              `json:"causes"`
 }
 
 // table is the table of this program.
@@ -64,6 +66,9 @@ func readTable(file string, text []byte) (t causeTable, err error) {
 		checkAll(path+".not", r.Not)
 		for j, owner := range r.Owners {
 			check(fmt.Sprintf("%s.owners[%d].line", path, j), owner.Line)
+		}
+		for j, f := range r.Files {
+			check(fmt.Sprintf("%s.files[%d]", path, j), f.pattern())
 		}
 		if r.Until != "" && t.Moments[r.Until] == nil {
 			wrong(path+".until", "unknown moment %q; %s", r.Until, show.Suggest(r.Until, moments))

@@ -15,9 +15,10 @@ func TestATableWithMistakes(t *testing.T) {
 		"causes:\n- id: a\n  id: b":     `t:3: causes[0].id: the field is set twice; first in line 2`,
 		"causes:\n- commands: [*a]":     `t: unknown anchor 'a' referenced`,
 		"moments:\n  joined:\n  - a(":   "t:3: moments.joined[0]: error parsing regexp: missing closing ): `a(`",
-		"causes:\n- lines:\n  - a\n  - b)\n  not:\n  - '*'": "t:4: causes[0].lines[1]: error parsing regexp: " +
-			"unexpected ): `b)`\nt:6: causes[0].not[0]: error parsing regexp: missing argument to repetition operator: `*`",
-		"causes:\n- owners:\n  - line: a(": "t:3: causes[0].owners[0].line: error parsing regexp: missing closing ): `a(`",
+		"causes:\n- lines:\n  - a\n  - b)\n  not:\n  - c)": "t:4: causes[0].lines[1]: error parsing regexp: " +
+			"unexpected ): `b)`\nt:6: causes[0].not[0]: error parsing regexp: unexpected ): `c)`",
+		"causes:\n- owners:\n  - line: a)": "t:3: causes[0].owners[0].line: error parsing regexp: unexpected ): `a)`",
+		"causes:\n- files:\n  - has: a)":   "t:3: causes[0].files[0]: error parsing regexp: unexpected ): `a)`",
 		"moments: {joined: [a]}\ncauses:\n- id: a\n  until: joint": `t:4: causes[0].until: unknown moment "joint"; ` +
 			`did you mean joined?`,
 	} {
