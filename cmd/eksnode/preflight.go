@@ -104,16 +104,15 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 	if f.class == "-" && f.awsAuth == "-" {
 		return errors.New("--nodeclass and --aws-auth cannot both read standard input; pass a file for one of them")
 	}
-	if f.class != "" {
-		text, err := readInput(cmd, f.class)
-		if err != nil {
-			return fmt.Errorf("reading the EC2NodeClass: %w", err)
-		}
-		if f.target.NodeClass, err = preflight.ReadNodeClass(f.class, text); err != nil {
-			return err
-		}
+	if targets[0] != "--nodeclass" {
+		return nil
 	}
-	return f.target.Validate()
+	text, err := readInput(cmd, f.class)
+	if err != nil {
+		return fmt.Errorf("reading the EC2NodeClass: %w", err)
+	}
+	f.target.NodeClass, err = preflight.ReadNodeClass(f.class, text)
+	return err
 }
 
 // screen is the width of text output, in columns.

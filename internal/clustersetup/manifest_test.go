@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/cli"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -43,24 +42,6 @@ const trustEC2 = `{"Statement":[{"Action":["sts:AssumeRole"],"Effect":"Allow","P
 
 func TestPrintedCommands(t *testing.T) {
 	n := Node{Cluster: "c", Role: role, Found: fresh()}
-	assert.Equal(t, "aws eks create-access-entry --cluster-name c --principal-arn "+role+" --type EC2_LINUX\n", write(t, "access-entry", n))
-	assert.Equal(t, "aws ec2 create-tags --resources INSTANCE --tags Key=kubernetes.io/cluster/c,Value=owned\n", write(t, "tags", n))
-	assert.Equal(t, `aws iam create-role --role-name node --path /eks/ --assume-role-policy-document '`+trustEC2+`'
-aws iam wait role-exists --role-name node
-aws iam create-instance-profile --instance-profile-name node
-aws iam wait instance-profile-exists --instance-profile-name node
-aws iam add-role-to-instance-profile --instance-profile-name node --role-name node
-`, write(t, "role", n))
-	assert.Equal(t, `aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy
-aws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly
-`, write(t, "policies", n))
-	assert.Equal(t, `aws eks create-addon --cluster-name c --addon-name eks-pod-identity-agent
-aws iam create-role --role-name AmazonEKSPodIdentityAmazonVPCCNIRole --assume-role-policy-document '`+
-		strings.NewReplacer(`["sts:AssumeRole"]`, `["sts:AssumeRole","sts:TagSession"]`, "ec2.", "pods.eks.").Replace(trustEC2)+`'
-aws iam wait role-exists --role-name AmazonEKSPodIdentityAmazonVPCCNIRole
-aws iam attach-role-policy --role-name AmazonEKSPodIdentityAmazonVPCCNIRole --policy-arn arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy
-aws eks update-addon --cluster-name c --addon-name vpc-cni --resolve-conflicts PRESERVE --pod-identity-associations serviceAccount=aws-node,roleArn=arn:aws:iam::123456789012:role/AmazonEKSPodIdentityAmazonVPCCNIRole
-`, write(t, "cni-role", n))
 	n.SSM, n.CNIOnNode = true, true
 	assert.Contains(t, write(t, "policies", n), "policy/AmazonSSMManagedInstanceCore\naws iam attach-role-policy --role-name node --policy-arn arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy\n")
 	n.Windows = true
@@ -101,27 +82,6 @@ func TestTheAWSCLIAcceptsTheCommands(t *testing.T) {
 	for _, action := range regexp.MustCompile(`ec2:[A-Za-z0-9]+`).FindAllString(strings.ReplaceAll(write(t, "policies", n), ":ec2:*", ""), -1) {
 		assert.True(t, cli.Operation(action), action)
 	}
-}
-
-func TestLaunchTemplateData(t *testing.T) {
-	n := Node{Cluster: "c", Role: role, Found: fresh()}
-	m, err := ByID("launch-template")
-	require.NoError(t, err)
-	_, err = m.Write(n)
-	require.ErrorIs(t, err, ErrNotNeeded)
-	n.AMI, n.InstanceType, n.Profile, n.UserData = "ami-0123456789abcdef0", "m7g.large", "nodes", []byte("hello")
-	data := testkit.JSON[map[string]any](t, write(t, "launch-template", n))
-	assert.Equal(t, map[string]any{
-		"ImageId": "ami-0123456789abcdef0", "InstanceType": "m7g.large", "SecurityGroupIds": []any{"sg-1"}, "UserData": "aGVsbG8=",
-		"IamInstanceProfile": map[string]any{"Name": "nodes"},
-		"MetadataOptions":    map[string]any{"HttpTokens": "required", "HttpPutResponseHopLimit": float64(2)},
-		"BlockDeviceMappings": []any{map[string]any{"DeviceName": "/dev/sda1", "Ebs": map[string]any{
-			"VolumeSize": float64(20), "VolumeType": "gp3", "Encrypted": true, "DeleteOnTermination": true,
-		}}},
-		"TagSpecifications": []any{map[string]any{"ResourceType": "instance", "Tags": []any{
-			map[string]any{"Key": "kubernetes.io/cluster/c", "Value": "owned"},
-		}}},
-	}, data)
 }
 
 func TestAWSAuthIsCreatedOrCompleted(t *testing.T) {

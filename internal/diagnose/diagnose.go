@@ -21,24 +21,27 @@ type Rule struct {
 	Remedy string `json:"remedy"`
 	// Lines are the patterns of log lines. One match is enough. The matrix has the
 	// causes of other lines.
-	Lines []string `json:"-"`
-	// Not excludes lines. Empty excludes none.
-	Not string `json:"-"`
-	// Until matches the line after which the cause is resolved: matches before it,
-	// and in other logs, belong to the start. Empty means never.
-	Until string `json:"-"`
+	Lines []string `json:"-" yaml:"lines"`
+	// Not are the patterns of lines that are no evidence.
+	Not []string `json:"-" yaml:"not"`
+	// Until is the moment whose line resolves the cause: matches before it, and in other
+	// logs, belong to the start. Empty means never.
+	Until string `json:"-" yaml:"until"`
 	// Explains are rules whose findings are consequences of this one.
-	Explains []string `json:"-"`
+	Explains []string `json:"-" yaml:"explains"`
 	// Otherwise marks a rule that only says where to look further. It is reported
 	// only without other findings, and not for a node that joined.
-	Otherwise bool `json:"-"`
+	Otherwise bool `json:"-" yaml:"otherwise"`
 
 	// Owners are programs whose lines mean the same, with a remedy of their own.
-	Owners []Owner `json:"-"`
+	Owners []Owner `json:"-" yaml:"owners"`
+
+	// Files show the cause without a line of a log.
+	Files []stateFile `json:"-" yaml:"files"`
 
 	// Others are the causes that may write the same lines. Empty means that the lines
 	// themselves say what is wrong.
-	Others string `json:"-"`
+	Others string `json:"-" yaml:"others"`
 	// Commands find out more or carry out the remedy, in this order. Commands with sudo
 	// run on the node. Words in capital letters are to be replaced.
 	Commands []string `json:"commands"`
@@ -50,10 +53,11 @@ type Rule struct {
 // Owner is a program that fails in the way of a rule.
 type Owner struct {
 	// Line is a pattern that only the program's lines match.
-	Line string
+	Line string `json:"line"`
 	// Cause, Remedy and Commands take the place of the rule's.
-	Cause, Remedy string
-	Commands      []string
+	Cause    string   `json:"cause"`
+	Remedy   string   `json:"remedy"`
+	Commands []string `json:"commands"`
 }
 
 // of is the rule in the words for the program whose lines are the evidence.

@@ -16,15 +16,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lines are those of testdata/lines.txt by rule.
-var lines = func() map[string][]string {
-	a, err := txtar.ParseFile("testdata/lines.txt")
+// samples are the texts of a file of testdata by their names, without comments.
+func samples(file string) map[string]string {
+	a, err := txtar.ParseFile("testdata/" + file)
 	if err != nil {
 		panic(err)
 	}
-	all := map[string][]string{}
+	all := map[string]string{}
 	for _, f := range a.Files {
-		all[f.Name] = strings.Split(strings.TrimSuffix(string(f.Data), "\n"), "\n")
+		all[f.Name] = comment.ReplaceAllString(string(f.Data), "")
+	}
+	return all
+}
+
+var comment = regexp.MustCompile(`(?m)^## .*\n`)
+
+// lines are those of testdata/lines.txt by rule.
+var lines = func() map[string][]string {
+	all := map[string][]string{}
+	for rule, text := range samples("lines.txt") {
+		all[rule] = strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	}
 	return all
 }()

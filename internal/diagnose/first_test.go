@@ -44,25 +44,7 @@ func searched(t *testing.T, logs ...string) Report {
 // and the order of the logs. A line without a time has that of the line before it.
 func TestTheFirstFailureIsTheEarliest(t *testing.T) {
 	const kubelet = "kubelet.log\n" + `E1120 20:11:13.325154   11577 strange.go:1] "Nobody has seen this before" err="strange"`
-	for want, log := range map[string]string{
-		"odd.service": "journal\nNov 20 20:11:12 ip-10-0-1-2 systemd[1]: Starting odd.service - Odd...\nNov 20 20:11:13 ip-10-0-1-2 systemd[1]: odd.service: Failed with result 'exit-code'.",
-		"odd-day":     "journal\nNov  1 20:11:13 ip-10-0-1-2 odd-day[77]: something failed",
-		"odd-precise": "journal\nNov 20 20:11:13.125154 ip-10-0-1-2 odd-precise[77]: something failed",
-		"odd-iso":     "journal\n2026-11-20T21:11:13.225154+0100 ip-10-0-1-2 odd-iso[77]: something failed",
-		"odd-chinese": "journal\n11月 20 20:11:12 ip-10-0-1-2 odd-chinese[77]: something failed",
-		"odd-korean":  "journal\n11월 20 20:11:12 ip-10-0-1-2 odd-korean[77]: something failed",
-		"odd-russian": "journal\nноя 20 20:11:12 ip-10-0-1-2 odd-russian[77]: something failed",
-		"odd-french":  "journal\nnov. 20 20:11:12 ip-10-0-1-2 odd-french[77]: something failed",
-		"cloud-init": "console\n[    6.1] cloud-init[1790]: Cloud-init v. 22.2.2 running 'modules:final' at Fri, 20 Nov 2026 20:11:10 +0000. Up 12.55 seconds.\n" +
-			"[   13.0] cloud-init[1790]: /var/lib/cloud/instance/scripts/part-001: line 3: odd: No such thing",
-		"cloud-init-output.log": "cloud-init-output.log\nCloud-init v. 22.2.2 running 'modules:final' at Fri, 20 Nov 2026 20:11:10 +0000. Up 12.55 seconds.\n" +
-			"/var/lib/cloud/instance/scripts/part-001: line 3: odd: No such thing",
-		"cloud-init.log":         "cloud-init.log\n2026-11-20 20:11:10,123 - util.py[WARNING]: Failed running something",
-		"nodeadm-config.service": `journal.json` + "\n" + `{"__REALTIME_TIMESTAMP":"1795205472000000","_SYSTEMD_UNIT":"nodeadm-config.service","SYSLOG_IDENTIFIER":"nodeadm","MESSAGE":"something failed"}`,
-		"worse.service":          `journal.json` + "\n" + `{"__REALTIME_TIMESTAMP":"1795205472000000","UNIT":"worse.service","_SYSTEMD_UNIT":"init.scope","MESSAGE":"worse.service: Failed with result 'exit-code'."}`,
-		"container.log":          `container.log` + "\n" + `{"log":"something failed\n","stream":"stderr","time":"2026-11-20T20:11:12.1Z"}`,
-		"nodeadm.log":            `nodeadm.log` + "\n" + `{"level":"error","ts":1795205472.5,"msg":"something failed"}`,
-	} {
+	for want, log := range samples("earliest.txt") {
 		for _, logs := range [][]string{{kubelet, log}, {log, kubelet}} {
 			r := searched(t, logs...)
 			assert.Equal(t, Unknown, r.Result())

@@ -18,9 +18,9 @@ var patterns = sync.OnceValue(func() (all []pattern) {
 	ends := map[string]expressions{}
 	for _, r := range Rules() {
 		if ends[r.Until] == nil {
-			ends[r.Until] = compile(r.Until)
+			ends[r.Until] = compile(table().Moments[r.Until]...)
 		}
-		all = append(all, pattern{compile(r.Lines...), compile(r.Not), ends[r.Until]})
+		all = append(all, pattern{compile(r.Lines...), compile(r.Not...), ends[r.Until]})
 	}
 	return all
 })

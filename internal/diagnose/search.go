@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Search searches logs one by one for the lines of every rule.
@@ -118,7 +119,7 @@ func (s *Search) Log(l Log) error {
 	}
 	s.keepBoot(r.now)
 	for i := range s.rules {
-		if f := r.now.found[i]; r.ended[i] && strings.HasPrefix(s.rules[i].Until, joined) && f.Count > 0 && f.Count < most &&
+		if f := r.now.found[i]; r.ended[i] && slices.Contains([]string{"joined", "reached"}, s.rules[i].Until) && f.Count > 0 && f.Count < most &&
 			r.count-f.last >= recentMost {
 			r.now.found[i] = Finding{} // it has passed
 		}
@@ -308,8 +309,10 @@ var (
 	// varying matches the parts that differ between lines of one kind.
 	varying = once(`[0-9a-f]*[0-9][0-9a-f]*`)
 	// signs matches the lines that only a node that joined has.
-	signs = onceAll(joined, ready, `status is now: Node(Not)?Ready`,
-		`Successfully copied CNI plugin binary and config file`)
+	signs = sync.OnceValue(func() expressions {
+		return compile(slices.Concat(table().Moments["joined"], table().Moments["ready"],
+			[]string{`status is now: Node(Not)?Ready`, `Successfully copied CNI plugin binary and config file`})...)
+	})
 )
 
 // badLevels are the levels of errors, of cloud-init's modules that failed, and of events.

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,83 +17,43 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-// stateFile is a kind of file that shows a cause without a log line.
+// stateFile is a kind of file that shows a cause without a log line. It has one pattern.
 type stateFile struct {
-	// names are the ends of the files' names in folders and archives. Names from the top
+	// Names are the ends of the files' names in folders and archives. Names from the top
 	// folders of a machine are also read in image roots.
-	names []string
+	Names []string `json:"names"`
+	// Has matches a line that shows the cause, and Lacks one without which a file does.
+	Has   string `json:"has"`
+	Lacks string `json:"lacks"`
+	// Say matches a value of a kind that another file must not contradict.
+	Say  string `json:"say"`
+	Kind string `json:"kind"`
+
 	cause string
-	// has matches a line that shows the cause, and lacks one without which a file does.
-	has, lacks string
-	// say matches a value of a kind that another file must not contradict.
-	say, kind string
+	re    *regexp.Regexp
 }
 
-var (
-	kubeconfigs  = []string{"/var/lib/kubelet/kubeconfig", "/kubelet/kubeconfig.yaml"}
-	resolvConfs  = []string{"/etc/resolv.conf", "/networking/resolv.conf"}
-	kubeletFiles = []string{"/etc/kubernetes/kubelet/config.json", "/etc/kubernetes/kubelet/kubelet-config.json",
-		"/kubelet/config.json"}
-	kubeletUnits = []string{"/etc/systemd/system/kubelet.service", "/usr/lib/systemd/system/kubelet.service",
-		"/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf", "/etc/eks/kubelet/environment",
-		"/etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf", "/kubelet/kubelet_service.txt"}
-	containerdFiles = []string{"/etc/containerd/config.toml", "/containerd/containerd-config.txt"}
-	userDataFiles   = []string{"/var/lib/cloud/instance/user-data.txt"}
-	instanceFiles   = []string{"/var/lib/cloud/data/instance-id", "/system/instance-id.txt"}
-	mountFiles      = []string{"/storage/mounts.txt", "/sos_commands/filesys/mount_-l", "/proc/mounts"}
-	diskFiles       = []string{"/storage/mounts.txt", "/storage/inodes.txt", "/sos_commands/filesys/df_-al_-x_autofs"}
-	addressFiles    = []string{"/networking/ifconfig.txt", "/sos_commands/networking/ip_-o_addr"}
-	routeFiles      = []string{"/networking/iproute.txt", "/sos_commands/networking/ip_route_show_table_all"}
-	clockFiles      = []string{"/sos_commands/systemd/timedatectl", "/sos_commands/chrony/chronyc_tracking",
-		"/sos_commands/chrony/chronyc_-n_tracking"}
-)
+func (f stateFile) pattern() string { return cmp.Or(f.Has, f.Lacks, f.Say) }
 
-// stateFiles are what files say. The names are those of machines, of the EKS log
-// collector and of sosreport.
-var stateFiles = []stateFile{
-	{names: kubeconfigs, cause: "template", has: `server: *\S*MASTER_ENDPOINT`},
-	{names: kubeconfigs, cause: "no-kubeconfig", lacks: `\bserver: *\S`},
-	{names: kubeconfigs, cause: "captured-node", kind: "endpoint", say: `\bserver: *"?(https://[^/"\s]+)`},
-	{names: userDataFiles, cause: "captured-node", kind: "endpoint", say: `(?:apiServerEndpoint:|` +
-		`--apiserver-endpoint[= ]) *["']?(https://[^/"'\s]+)`},
-	{names: kubeletFiles, cause: "captured-node", kind: "instance", say: `"?providerID"?: *"?aws:///[^/"]*/(i-[0-9a-z-]+)`},
-	{names: instanceFiles, cause: "captured-node", kind: "instance", say: `^(i-[0-9a-z-]+)$`},
-	{names: resolvConfs, cause: "dns", lacks: `^nameserver\s+\S`},
-	{names: addressFiles, cause: "node-network", lacks: `inet (addr:)?([2-9]|1[013-9]|12[^7])|inet6 (addr: )?(2|fd)`},
-	{names: routeFiles, cause: "node-network", lacks: `^(default|0\.0\.0\.0/0)\b`},
-	{names: kubeletFiles, cause: "cgroup-driver", say: `"?cgroupDriver"?: *"?(systemd|cgroupfs)`},
-	{names: containerdFiles, cause: "cgroup-driver", say: `^\s*SystemdCgroup *= *(true|false)`},
-	{names: containerdFiles, cause: "cri-plugin", has: `^\s*disabled_plugins *= *\[[^\]]*"(io\.containerd\.(grpc|` +
-		`cri)\.v1\.)?(cri|runtime)"`},
-	{names: kubeletUnits, cause: "runtime-endpoint", has: `--container-runtime-endpoint[= ]\S*dockershim\.sock`},
-	{names: kubeletUnits, cause: "kubelet-flags", has: `--(cloud-provider[= ]aws|network-plugin|` +
-		`container-runtime[= ]|cni-bin-dir|cni-conf-dir)\b`},
-	{names: mountFiles, cause: "disk-errors", has: ` (on )?/var(/lib(/kubelet|/containerd)?)? (type )?(ext4|xfs|` +
-		`btrfs) \(?ro[, ]`},
-	{names: mountFiles, cause: "file-system", has: ` (on )?/var/lib/(kubelet|containerd) (type )?(nfs4?|tmpfs|` +
-		`overlay|zfs|vfat) `},
-	{names: diskFiles, cause: "disk-full", has: `^/dev/([^l]|l[^o])\S* .* 100% +/(|var\S*|local\S*)$`},
-	{names: []string{"/proc/swaps"}, cause: "swap", has: `^/\S+\s+(partition|file)\s`},
-	{names: []string{"/sysctls/sysctl_all.txt"}, cause: "kernel-settings", has: `^net\.ipv4\.ip_forward = 0`},
-	{names: clockFiles, cause: "clock", has: `System clock synchronized: no|Leap status +: Not synchronised`},
-}
+// stateFiles are those of all rules.
+var stateFiles = sync.OnceValue(func() (all []stateFile) {
+	for _, r := range Rules() {
+		for _, f := range r.Files {
+			f.cause, f.re = r.ID, regexp.MustCompile(f.pattern())
+			all = append(all, f)
+		}
+	}
+	return all
+})
+
+// userDataFile is the end of the name of a file with user data.
+const userDataFile = "/var/lib/cloud/instance/user-data.txt"
 
 // comments are how lines of these files begin that say nothing.
 const comments = "#;"
 
 // stateMost is how much of a file with state is read, in bytes.
 const stateMost = 1 << 20
-
-// patternOf compiles the expressions of stateFiles once.
-var patternOf = sync.OnceValue(func() map[string]*regexp.Regexp {
-	all := map[string]*regexp.Regexp{}
-	for _, f := range stateFiles {
-		for _, text := range []string{f.has, f.lacks, f.say} {
-			all[text] = regexp.MustCompile(text)
-		}
-	}
-	return all
-})
 
 // stated is what a file or a setting of the machine shows.
 type stated struct{ cause, fact string }
@@ -104,40 +65,40 @@ func (s *Search) state(cause, format string, args ...any) {
 
 // isState says whether a file shows more than its log lines.
 func isState(name string) bool {
-	return slices.ContainsFunc(stateFiles, func(f stateFile) bool { return f.is(name) })
+	return slices.ContainsFunc(stateFiles(), func(f stateFile) bool { return f.is(name) })
 }
 
 func (f stateFile) is(name string) bool {
-	return slices.ContainsFunc(f.names, func(end string) bool { return strings.HasSuffix("/"+name, end) })
+	return slices.ContainsFunc(f.Names, func(end string) bool { return strings.HasSuffix("/"+name, end) })
 }
 
 // look reads a file that isState. Its shown name is for people.
 func (s *Search) look(shown, name, text string) {
-	for _, f := range stateFiles {
+	for _, f := range stateFiles() {
 		if !f.is(name) {
 			continue
 		}
-		missing := f.lacks != ""
+		missing := f.Lacks != ""
 		for number, line := range strings.Split(text, "\n") {
 			if line == "" || strings.ContainsRune(comments, rune(strings.TrimSpace(line + "#")[0])) {
 				continue
 			}
 			switch {
-			case f.lacks != "":
-				missing = missing && !patternOf()[f.lacks].MatchString(line)
-			case f.has != "" && patternOf()[f.has].MatchString(line):
+			case f.Lacks != "":
+				missing = missing && !f.re.MatchString(line)
+			case f.Has != "" && f.re.MatchString(line):
 				s.state(f.cause, "%s:%d: %s", shown, number+1, shorten(line, 0))
-			case f.say != "":
-				if m := patternOf()[f.say].FindStringSubmatch(line); m != nil {
-					s.compare(f.cause, f.kind, fmt.Sprintf("%s:%d", shown, number+1), m[1])
+			case f.Say != "":
+				if m := f.re.FindStringSubmatch(line); m != nil {
+					s.compare(f.cause, f.Kind, fmt.Sprintf("%s:%d", shown, number+1), m[1])
 				}
 			}
 		}
 		if missing {
-			s.state(f.cause, "%s: no line has what matches %q", shown, f.lacks)
+			s.state(f.cause, "%s: no line has what matches %q", shown, f.Lacks)
 		}
 	}
-	if (stateFile{names: userDataFiles}).is(name) {
+	if strings.HasSuffix("/"+name, userDataFile) {
 		s.lookAtUserData(shown, text)
 	}
 }
@@ -208,8 +169,8 @@ func (s *Search) Machine(ctx context.Context, h *host.Host, shown string) error 
 		}
 	}
 	read := map[string]bool{}
-	for _, f := range stateFiles {
-		for _, name := range f.names {
+	for _, f := range stateFiles() {
+		for _, name := range f.Names {
 			if read[name] || !slices.ContainsFunc([]string{"/etc/", "/var/", "/usr/"}, func(top string) bool {
 				return strings.HasPrefix(name, top)
 			}) {

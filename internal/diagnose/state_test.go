@@ -67,7 +67,7 @@ func TestFilesOfAMachineShowCauses(t *testing.T) {
 		assert.Equal(t, Joined, r.Result(), one.cause)
 		shown[one.cause] = true
 	}
-	for _, f := range stateFiles {
+	for _, f := range stateFiles() {
 		assert.True(t, shown[f.cause], f.cause)
 	}
 }

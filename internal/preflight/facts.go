@@ -181,9 +181,6 @@ func once(err error) bool { return awsapi.IsUnanswered(err) || awsapi.IsUnknownC
 
 // Run reads from AWS and runs every check that applies to the target.
 func Run(ctx context.Context, a *awsapi.AWS, t Target) (Report, error) {
-	if err := t.Validate(); err != nil {
-		return Report{}, err
-	}
 	account, err := a.Account(ctx)
 	if once(err) {
 		return Report{}, err

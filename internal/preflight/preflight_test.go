@@ -261,13 +261,3 @@ func endpoints(other int, state string, name bool) []awsapi.Endpoint {
 	}
 	return list
 }
-
-func TestIncompleteTargetsAreRefused(t *testing.T) {
-	for want, target := range map[string]Target{
-		"cluster: the name is missing": {AMI: "ami-1"},
-		"name one of an instance, a launch template, a node group, an EC2NodeClass and an image": {Cluster: "a"},
-	} {
-		assert.EqualError(t, target.Validate(), want)
-	}
-	assert.Error(t, Target{Cluster: "a", AMI: "b", Instance: "c"}.Validate())
-}

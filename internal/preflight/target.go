@@ -16,50 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 )
 
-// Validate returns the first fault of the target.
-func (t Target) Validate() error {
-	if t.Cluster == "" {
-		return errors.New("cluster: the name is missing")
-	}
-	named := 0
-	for _, one := range []bool{t.Instance != "", t.Template != "", t.NodeGroup != "", t.NodeClass != nil, t.AMI != ""} {
-		if one {
-			named++
-		}
-	}
-	if named != 1 {
-		return errors.New("name one of an instance, a launch template, a node group, an EC2NodeClass and an image")
-	}
-	if owner := t.ownsRole(); owner != "" && t.Role != "" {
-		return fmt.Errorf("role: %s names its role; leave the role out", owner)
-	}
-	if owner := t.ownsRole(); owner != "" && len(t.Subnets) > 0 {
-		return fmt.Errorf("subnets: %s names its subnets; leave the subnets out", owner)
-	}
-	if t.NodeGroup != "" {
-		if err := awsnames.NodegroupName().Check(t.NodeGroup); err != nil {
-			return fmt.Errorf("node group: %w", err)
-		}
-	}
-	if t.Role != "" && awsnames.RoleName().Check(t.Role) != nil {
-		if err := awsnames.RoleARN().Check(t.Role); err != nil {
-			return fmt.Errorf("role: %w", err)
-		}
-	}
-	return nil
-}
-
-// ownsRole is the kind of target that always names a role and subnets, or empty.
-func (t Target) ownsRole() string {
-	switch {
-	case t.NodeGroup != "":
-		return "a node group"
-	case t.NodeClass != nil:
-		return "an EC2NodeClass"
-	}
-	return ""
-}
-
 // fitsAccount returns an error when the role belongs to another account: IAM shows
 // only roles of the caller's account, and instances can use no other.
 func (t Target) fitsAccount(account string) error {
@@ -69,48 +25,41 @@ func (t Target) fitsAccount(account string) error {
 	return nil
 }
 
-func (t Target) String() string {
-	said := "image " + t.AMI
+// named is what the target names, in words and as flags.
+func (t Target) named() (said string, flags []string) {
 	switch {
 	case t.Instance != "":
-		said = "instance " + t.Instance
+		return "instance " + t.Instance, []string{"--instance", t.Instance}
 	case t.Template != "":
-		said = fmt.Sprintf("launch template %s, version %s", t.Template, t.TemplateVersion)
+		return fmt.Sprintf("launch template %s, version %s", t.Template, t.TemplateVersion),
+			[]string{"--launch-template", t.Template, "--launch-template-version", "'" + t.TemplateVersion + "'"}
 	case t.NodeGroup != "":
-		said = "node group " + t.NodeGroup
+		return "node group " + t.NodeGroup, []string{"--nodegroup", t.NodeGroup}
 	case t.NodeClass != nil:
-		said = "EC2NodeClass " + t.NodeClass.Name
+		return "EC2NodeClass " + t.NodeClass.Name, []string{"--nodeclass", show.ShellWord(t.NodeClass.file())}
 	}
+	return "image " + t.AMI, []string{"--ami", t.AMI}
+}
+
+func (t Target) String() string {
+	said, _ := t.named()
 	if t.Role != "" {
 		said += ", role " + t.Role
 	}
 	return said
 }
 
-func (t Target) command(flags string) string {
-	words := []string{"eksnode preflight --cluster", t.Cluster}
-	switch {
-	case t.Instance != "":
-		words = append(words, "--instance", t.Instance)
-	case t.Template != "":
-		words = append(words, "--launch-template", t.Template, "--launch-template-version", "'"+t.TemplateVersion+"'")
-	case t.NodeGroup != "":
-		words = append(words, "--nodegroup", t.NodeGroup)
-	case t.NodeClass != nil:
-		words = append(words, "--nodeclass", show.ShellWord(t.NodeClass.file()))
-	default:
-		words = append(words, "--ami", t.AMI)
+func (t Target) command(more string) string {
+	_, flags := t.named()
+	words := append([]string{"eksnode preflight --cluster", t.Cluster}, flags...)
+	for _, flag := range [][2]string{
+		{"--role", t.Role}, {"--subnet", strings.Join(t.Subnets, ",")}, {"--kubelet-version", t.Kubelet},
+	} {
+		if flag[1] != "" {
+			words = append(words, flag[0], flag[1])
+		}
 	}
-	if t.Role != "" {
-		words = append(words, "--role", t.Role)
-	}
-	if len(t.Subnets) > 0 {
-		words = append(words, "--subnet", strings.Join(t.Subnets, ","))
-	}
-	if t.Kubelet != "" {
-		words = append(words, "--kubelet-version", t.Kubelet)
-	}
-	return strings.TrimSpace(strings.Join(append(words, flags), " "))
+	return strings.TrimSpace(strings.Join(append(words, more), " "))
 }
 
 // selected is what the selectors of an EC2NodeClass select.

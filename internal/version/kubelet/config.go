@@ -200,7 +200,7 @@ func (c config) gate(name string) bool {
 	if value, there := set[name].(bool); there {
 		return value
 	}
-	g, known := gatesOf(c.minor)[name]
+	g, known := gates()[c.minor][name]
 	if value, there := set["All"+g.groupName()].(bool); there && known && !strings.HasPrefix(name, "All") {
 		return value
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -25,57 +24,41 @@ func (g gate) groupName() string {
 	return map[string]string{"alpha": "Alpha", "beta": "Beta"}[g.stage]
 }
 
-// gates maps each minor version to the function that reads its feature gates. Most
-// programs need those of one version.
-var gates = func() map[int]func() map[string]gate {
-	all := map[int]func() map[string]gate{}
-	for minor := Oldest; minor <= Newest; minor++ {
-		all[minor] = sync.OnceValue(func() map[string]gate { return readGates(minor) })
-	}
-	return all
-}()
-
-func readGates(minor int) map[string]gate {
-	all := map[string]gate{}
+// gates maps each minor version to its feature gates.
+var gates = sync.OnceValue(func() map[int]map[string]gate {
+	all := map[int]map[string]gate{}
 	for line := range strings.Lines(gateTable) {
 		words := strings.Fields(line)
-		if len(words) < 2 || words[0] == "#" {
+		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		for _, span := range words[1:] {
-			parts := strings.Split(span, ":")
-			from, to, _ := strings.Cut(parts[0], "-")
-			first, err := strconv.Atoi(from)
-			last, err2 := strconv.Atoi(to)
-			if err != nil || err2 != nil || len(parts) < 2 {
+			var first, last int
+			when, what, _ := strings.Cut(span, ":")
+			if n, _ := fmt.Sscanf(when, "%d-%d", &first, &last); n < 2 {
 				panic("gates.txt is damaged: " + line) // a test reads the table
 			}
-			if minor < first || minor > last {
-				continue
-			}
-			g := gate{stage: parts[1], on: slices.Contains(parts, "on"), locked: slices.Contains(parts, "locked")}
+			parts := strings.Split(what, ":")
+			g := gate{stage: parts[0], on: slices.Contains(parts, "on"), locked: slices.Contains(parts, "locked")}
 			if needs, found := strings.CutPrefix(parts[len(parts)-1], "needs="); found {
 				g.requires = strings.Split(needs, ",")
 			}
-			all[words[0]] = g
+			for minor := max(first, Oldest); minor <= min(last, Newest); minor++ {
+				if all[minor] == nil {
+					all[minor] = map[string]gate{}
+				}
+				all[minor][words[0]] = g
+			}
 		}
 	}
 	return all
-}
-
-// gatesOf returns the feature gates of a minor version, or nil for an unknown version.
-func gatesOf(minor int) map[string]gate {
-	if read, ok := gates[minor]; ok {
-		return read()
-	}
-	return nil
-}
+})
 
 // Gates lists the feature gates of all minor versions.
 func Gates() []string {
 	names := map[string]bool{}
-	for minor := range gates {
-		for name := range gatesOf(minor) {
+	for _, ofMinor := range gates() {
+		for name := range ofMinor {
 			names[name] = true
 		}
 	}
@@ -90,7 +73,7 @@ func (c config) gateProblems() []Problem {
 		problems = append(problems, Problem{Field: "featureGates." + name, Text: fmt.Sprintf(format, args...)})
 	}
 	set, _ := object(c.get("featureGates"))
-	known := gatesOf(c.minor)
+	known := gates()[c.minor]
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		value, isBool := set[name].(bool)
 		g, there := known[name]

@@ -54,7 +54,7 @@ type judged struct {
 // TestKubeletsJudge has the code of each kubelet judge all starts, and each gate and flag
 // by itself. It takes minutes to compile.
 func TestKubeletsJudge(t *testing.T) {
-	all := starts()
+	all, _ := starts(t)
 	stored := len(all)
 	for _, name := range Gates() {
 		for _, on := range []bool{true, false} {
