@@ -3,7 +3,6 @@ package asset
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -145,6 +144,13 @@ func TestFailedInstallationsChangeNothing(t *testing.T) {
 			fault: func(_ *mirror, d *Download) { d.URL, d.SHA256 = "http://"+dead+where, good },
 			err:   "reaching " + dead + " for http://" + dead + where + ": dial tcp " + dead + ": connect: connection refused; check this machine's network and proxy, or name a mirror it can reach with source_url",
 		},
+		"unknown host": {
+			fault: func(_ *mirror, d *Download) { d.SumURL = "http://mirror.invalid/sum" },
+			err:   "reaching mirror.invalid for http://mirror.invalid/sum: dial tcp: lookup mirror.invalid",
+		},
+		"unknown kind": {
+			fault: func(_ *mirror, d *Download) { d.Kind = "zip" }, err: `unknown kind of download "zip"`, asked: 1,
+		},
 		"unreachable mirror": {
 			fault: func(_ *mirror, d *Download) { d.SumURL, d.Mirror = "http://"+dead+where+".sha256", "http://"+dead },
 			err:   "reaching " + dead + " for http://" + dead + where + ".sha256: dial tcp " + dead + ": connect: connection refused; check that this machine can reach the mirror named by source_url (http://" + dead + ")",
@@ -168,13 +174,6 @@ func TestFailedInstallationsChangeNothing(t *testing.T) {
 			assert.Equal(t, test.asked, asked, "requests for the program")
 		})
 	}
-}
-
-func TestAnUnknownHostNameIsAnError(t *testing.T) {
-	d := (&mirror{Server: &httptest.Server{URL: "http://mirror.invalid"}}).program(where)
-	_, err := Install(t.Context(), newMachine(t, nil).Host, hasty(), d, quietly)
-	require.ErrorContains(t, err, "reaching mirror.invalid for http://mirror.invalid"+where+".sha256: dial tcp: lookup mirror.invalid")
-	require.ErrorContains(t, err, "; check this machine's network and proxy, or name a mirror it can reach with source_url")
 }
 
 func TestAnUntrustedCertificateIsNotRetried(t *testing.T) {
@@ -276,14 +275,4 @@ func TestFullAndReadOnlyDisksAreNamed(t *testing.T) {
 			require.ErrorContains(t, err, test.err)
 		})
 	}
-}
-
-func TestAnUnknownKindIsAnError(t *testing.T) {
-	m := newMirror(t)
-	m.put(where, noise(10))
-	d := m.program(where)
-	d.Kind = "zip"
-	_, err := Install(t.Context(), newMachine(t, nil).Host, hasty(), d, quietly)
-	require.EqualError(t, err, `unknown kind of download "zip"`)
-	assert.Equal(t, "kubelet 1.34.4", fmt.Sprint(d))
 }
