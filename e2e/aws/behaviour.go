@@ -200,7 +200,7 @@ func (w *World) aroundEBS(action string, do func() *ebsdirect.Failure) *ebsdirec
 		return nil
 	})
 	if fault, ok := err.(*endpoint.Failure); ok {
-		return &ebsdirect.Failure{Status: fault.Status, Code: fault.Code, Message: fault.Message}
+		return fault
 	}
 	return failure
 }

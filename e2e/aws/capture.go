@@ -68,15 +68,8 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 	made.Description, made.SourceInstance, made.Disk = in.Description, in.Instance, taken.Disk
 	made.Source, made.SourceRegion, made.Protection, made.Launched = source, call.Region, "", ""
 	made.Devices = []Drive{{Name: made.RootDevice, Snapshot: id, Size: disk.Size, Type: disk.Type, Encrypted: disk.Encrypted}}
-	for _, s := range in.Specifications {
-		switch s.Kind {
-		case "image":
-			made.Tags = s.Tags
-		case "snapshot":
-			taken.Tags = s.Tags
-		default:
-			return createdOut{}, endpoint.Refuse("tags for %q", s.Kind)
-		}
+	if err := tagged(in.Specifications, &made, taken); err != nil {
+		return createdOut{}, err
 	}
 	w.mutex.Lock()
 	out := w.keep(call.Region, in.Name, made, taken)
@@ -85,6 +78,21 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 		return out, nil
 	}
 	return out, w.addBlocks(id, disk.Size, file)
+}
+
+// tagged adds the tags that a call gives an image and its snapshot.
+func tagged(specifications []tagSpecification, made *Image, taken *Snapshot) error {
+	for _, s := range specifications {
+		switch s.Kind {
+		case "image":
+			made.Tags = append(made.Tags, s.Tags...)
+		case "snapshot":
+			taken.Tags = s.Tags
+		default:
+			return endpoint.Refuse("tags for %q", s.Kind)
+		}
+	}
+	return nil
 }
 
 // addBlocks gives EBS the blocks of a snapshot.
@@ -211,15 +219,8 @@ func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 	if !in.CopyTags {
 		made.Tags = nil
 	}
-	for _, s := range in.Specifications {
-		switch s.Kind {
-		case "image":
-			made.Tags = append(made.Tags, s.Tags...)
-		case "snapshot":
-			taken.Tags = s.Tags
-		default:
-			return createdOut{}, endpoint.Refuse("tags for %q", s.Kind)
-		}
+	if err := tagged(in.Specifications, &made, &taken); err != nil {
+		return createdOut{}, err
 	}
 	out := w.keep(region, in.Name, made, &taken)
 	taken.Description = fmt.Sprintf("Copied for DestinationAmi %s from SourceAmi %s for SourceSnapshot %s. Task created on 1,506,088,876,862.", out.ID, in.SourceID, root.ID)

@@ -261,13 +261,6 @@ func (w *World) NodeGroup(name string, fields map[string]any) {
 	}
 }
 
-type associationsIn struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-	Account   string `json:"serviceAccount"`
-	ID        string `json:"associationId"`
-}
-
 // Associate gives the pods of a service account a role.
 func (w *World) Associate(namespace, account, role string) Association {
 	one := Association{ID: fmt.Sprintf("a-%d", len(w.Associations)+1), Namespace: namespace, Account: account, Role: role}
@@ -287,24 +280,23 @@ func (w *World) AssociatedRole(namespace, account string) string {
 }
 
 func (a Association) object(cluster string) object {
-	out := object{"clusterName": cluster, "namespace": a.Namespace, "serviceAccount": a.Account, "associationId": a.ID}
-	return out
+	return object{"clusterName": cluster, "namespace": a.Namespace, "serviceAccount": a.Account, "associationId": a.ID}
 }
 
-func (w *World) listAssociations(_ context.Context, _ endpoint.Call, in associationsIn) (object, error) {
+func (w *World) listAssociations(_ context.Context, _ endpoint.Call, in association) (object, error) {
 	list := []object{}
 	for _, a := range w.Associations {
 		if (in.Namespace == "" || a.Namespace == in.Namespace) && (in.Account == "" || a.Account == in.Account) {
-			list = append(list, a.object(in.Name))
+			list = append(list, a.object(in.Cluster))
 		}
 	}
 	return object{"associations": list}, nil
 }
 
-func (w *World) describeAssociation(_ context.Context, _ endpoint.Call, in associationsIn) (object, error) {
+func (w *World) describeAssociation(_ context.Context, _ endpoint.Call, in association) (object, error) {
 	for _, a := range w.Associations {
 		if a.ID == in.ID {
-			out := a.object(in.Name)
+			out := a.object(in.Cluster)
 			out["roleArn"] = a.Role
 			if a.Target != "" {
 				out["targetRoleArn"] = a.Target

@@ -170,9 +170,15 @@ func (w *World) Parameter(region, name string) Parameter {
 // Put writes a parameter of type String.
 func (w *World) Put(name, value string) {
 	w.t.Helper()
+	w.PutIn(w.region(), name, value)
+}
+
+// PutIn writes a parameter of type String in a region.
+func (w *World) PutIn(region, name, value string) {
+	w.t.Helper()
 	text, err := json.Marshal(object{"Name": name, "Value": value, "Type": "String", "Overwrite": true})
 	require.NoError(w.t, err)
-	w.Do("ssm:PutParameter", string(text))
+	w.DoIn(region, "ssm:PutParameter", string(text))
 }
 
 // put is a value that reads do not return yet.

@@ -57,9 +57,7 @@ var remedies = map[string]string{
 	"kms:CreateGrant": "KeyId GranteePrincipal Operations",
 }
 
-func (w *World) listAccessEntries(_ string, in struct {
-	Name string `json:"name"`
-}) (object, error) {
+func (w *World) listAccessEntries(_ string, in eksIn) (object, error) {
 	return object{"accessEntries": append([]string{}, slices.Sorted(maps.Keys(w.Entries))...)}, w.entriesCount(in.Name)
 }
 

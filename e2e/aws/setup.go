@@ -280,7 +280,7 @@ func (w *World) updateAddon(region string, in struct {
 	}
 	addon["configurationValues"] = in.Configuration
 	delete(addon, "serviceAccountRoleArn")
-	return object{"update": object{"id": "u-1", "status": "InProgress", "type": "AddonUpdate"}}, nil
+	return updated("AddonUpdate"), nil
 }
 
 // association are the parameters of the calls for pod identity.

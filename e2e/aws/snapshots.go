@@ -324,12 +324,6 @@ func (w *World) Copy(named, region, id string, tags bool) *Image {
 	return &made
 }
 
-// PutIn writes a parameter of type String in a region.
-func (w *World) PutIn(region, name, value string) {
-	w.t.Helper()
-	w.DoIn(region, "ssm:PutParameter", `{"Name":"`+name+`","Value":"`+value+`","Type":"String","Overwrite":true}`)
-}
-
 type region struct {
 	Name     string `xml:"regionName"`
 	Endpoint string `xml:"regionEndpoint"`

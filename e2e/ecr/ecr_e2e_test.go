@@ -5,16 +5,10 @@ package ecr
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -54,16 +48,22 @@ const (
 func registry(t *testing.T) (digest string) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	certificate, key := testkit.Certificate(t, x509.Certificate{DNSNames: []string{host}, IsCA: true})
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	testkit.Write(t, filepath.Join(folder, "ca.pem"), string(certificate))
+	private = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	testkit.Write(t, filepath.Join(folder, "key.pem"), string(private))
 	hashed, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	require.NoError(t, err)
 	users, config := filepath.Join(t.TempDir(), "users"), filepath.Join(t.TempDir(), "config.yml")
-	require.NoError(t, os.WriteFile(users, fmt.Appendf(nil, "AWS:%s\n", hashed), 0o600))
+	testkit.Write(t, users, fmt.Sprintf("AWS:%s\n", hashed))
 	address := free(t)
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `version: 0.1
+	testkit.Write(t, config, fmt.Sprintf(`version: 0.1
 storage: {filesystem: {rootdirectory: %s}}
 http: {addr: %q, tls: {certificate: %s, key: %s}}
 auth: {htpasswd: {realm: ecr, path: %s}}
-`, t.TempDir(), address, filepath.Join(folder, "ca.pem"), filepath.Join(folder, "key.pem"), users), 0o600))
+`, t.TempDir(), address, filepath.Join(folder, "ca.pem"), filepath.Join(folder, "key.pem"), users))
 	ctx, stop := context.WithCancel(context.Background())
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, os.Getenv(registryProgram), "serve", config)
@@ -160,11 +160,11 @@ func TestPullImageFromECR(t *testing.T) {
 	})
 	t.Run("the user's own login comes first", func(t *testing.T) {
 		w := world(t)
-		config := fmt.Sprintf(`{"auths":{%q:{"username":"AWS","password":"an old one"}}}`, host)
-		require.NoError(t, os.WriteFile(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json"), []byte(config), 0o600))
+		config := filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json")
+		testkit.Write(t, config, fmt.Sprintf(`{"auths":{%q:{"username":"AWS","password":"an old one"}}}`, host))
 		require.ErrorContains(t, take(t, store(t, pinned)), "the registry refuses access: ")
 		assert.Zero(t, w.Count()["ecr:GetAuthorizationToken"])
-		require.NoError(t, os.Remove(filepath.Join(os.Getenv("DOCKER_CONFIG"), "config.json")))
+		require.NoError(t, os.Remove(config))
 	})
 	t.Run("a permission that is missing", func(t *testing.T) {
 		w := world(t)
@@ -187,8 +187,8 @@ const (
 	eksnodeProgram  = "EKSNODE_TEST_COMMAND"
 )
 
-// TestMain also makes the certificate and the proxy, because Go reads their
-// environment variables only once.
+// TestMain also makes the proxy, because Go reads the environment variables of proxy and
+// certificate only once.
 func TestMain(m *testing.M) {
 	if os.Getenv(registryProgram) == "" {
 		folder, err := os.MkdirTemp("", "eksnode-ecr-")
@@ -254,13 +254,10 @@ var way = &line{}
 // folder has the certificate, its key, and the registry's storage.
 var folder string
 
-// prepare makes certificate and proxy, and points Go's HTTP client to both.
+// prepare makes the proxy, and points Go's HTTP client to it and to the certificate.
 func prepare() error {
 	var err error
 	if folder, err = os.MkdirTemp(filepath.Dir(os.Getenv(registryProgram)), "run-"); err != nil {
-		return err
-	}
-	if err := certify(folder); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -278,31 +275,6 @@ func prepare() error {
 		}
 	}
 	return nil
-}
-
-// certify writes a self-signed certificate for the host.
-func certify(folder string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return err
-	}
-	write := func(name, kind string, raw []byte) error {
-		return os.WriteFile(filepath.Join(folder, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600)
-	}
-	return errors.Join(write("ca.pem", "CERTIFICATE", raw), write("key.pem", "EC PRIVATE KEY", private))
 }
 
 // ServeHTTP tunnels to the registry only.

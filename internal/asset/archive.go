@@ -283,17 +283,10 @@ func makeFolder(files *host.Files, name string) error {
 // The cache keeps the part of an interrupted blob, and the next call fetches only
 // the rest. A blob with a wrong sum is not kept.
 func (c *Cache) Blob(ctx context.Context, sum string, most int64, open func(from int64) (io.ReadCloser, error)) (Kept, error) {
-	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum}
-	size, intact, err := intactFile(ctx, kept)
-	if err != nil || intact {
-		kept.Size = size
-		return kept, err
-	}
-	kept.Size, err = c.fetch(kept, func(file *os.File) (int64, error) { return resumeBlob(ctx, kept, most, file, open) })
-	return kept, err
+	return c.keep(ctx, sum, 0, func(file *os.File) (int64, error) { return resumeBlob(ctx, sum, most, file, open) })
 }
 
-func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File,
+func resumeBlob(ctx context.Context, sum string, most int64, file *os.File,
 	open func(from int64) (io.ReadCloser, error)) (int64, error) {
 	hash := sha256.New()
 	return resume(ctx, file, hash, func(from int64) (content, error) {
@@ -303,10 +296,10 @@ func resumeBlob(ctx context.Context, kept Kept, most int64, file *os.File,
 		return io.TeeReader(io.LimitReader(interruptible{ctx, body}, most-from+1), hash)
 	}, func(size int64) error {
 		if size > most {
-			return fmt.Errorf("verifying the blob sha256:%s: the content has more than %d bytes", kept.SHA256, most)
+			return fmt.Errorf("verifying the blob sha256:%s: the content has more than %d bytes", sum, most)
 		}
-		if got := hex.EncodeToString(hash.Sum(nil)); got != kept.SHA256 {
-			return fmt.Errorf("verifying the blob sha256:%s: the content has the SHA-256 %s", kept.SHA256, got)
+		if got := hex.EncodeToString(hash.Sum(nil)); got != sum {
+			return fmt.Errorf("verifying the blob sha256:%s: the content has the SHA-256 %s", sum, got)
 		}
 		return nil
 	})

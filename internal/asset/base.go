@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -43,13 +42,9 @@ func (c *Cache) Base(ctx context.Context, b Base, progress plan.Progress) (strin
 		return "", err
 	}
 	address.Path = path.Join(path.Dir(address.Path), name)
-	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum} // of a SHA-512, the name is longer
-	_, intact, err := intactFile(ctx, kept)
-	if err == nil && !intact {
-		_, err = c.fetch(kept, func(file *os.File) (int64, error) {
-			return c.resumeBase(ctx, address.String(), sum, file, progress)
-		})
-	}
+	kept, err := c.keep(ctx, sum, 0, func(file *os.File) (int64, error) {
+		return c.resumeBase(ctx, address.String(), sum, file, progress)
+	})
 	if err == nil && b.ImageSignature != "" {
 		err = c.fetcher.signedImage(ctx, b, kept.Path)
 	}
@@ -87,13 +82,9 @@ func compare(found hash.Hash, sum string) error {
 // CheckDigest returns an error if sum is no SHA-256 or SHA-512 in hexadecimal.
 func CheckDigest(sum string) error {
 	if !isDigest(strings.ToLower(sum)) {
-		return noDigest(sum)
+		return fmt.Errorf("%q is neither a SHA-256 nor a SHA-512 in hexadecimal", sum)
 	}
 	return nil
-}
-
-func noDigest(sum string) error {
-	return fmt.Errorf("%q is neither a SHA-256 nor a SHA-512 in hexadecimal", sum)
 }
 
 // hashOf returns the hash of a sum, by its length.
@@ -123,10 +114,7 @@ func (c *Cache) resumeBase(ctx context.Context, address, sum string, file *os.Fi
 // find returns the name and the checksum of a disk image.
 func (f *Fetcher) find(ctx context.Context, b Base) (name, sum string, err error) {
 	if name = path.Base(b.URL); b.Sum != "" {
-		if sum = strings.ToLower(b.Sum); !isDigest(sum) {
-			return "", "", noDigest(b.Sum)
-		}
-		return name, sum, nil
+		return name, strings.ToLower(b.Sum), CheckDigest(b.Sum)
 	}
 	if b.Sums == "" {
 		return "", "", fmt.Errorf("the base image %s has no checksum; nothing is used without one", withoutUser(b.URL))

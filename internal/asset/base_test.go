@@ -4,12 +4,9 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -36,26 +33,17 @@ func TestBaseImagesAreVerified(t *testing.T) {
 		"a page instead of sums": {sums: "<html>Please log in</html>\n", why: "does not list"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				switch r.URL.Path {
-				case "/node-2.qcow2":
-					_, _ = w.Write([]byte(content)) // a failure shows in the checksum
-				case "/SUMS":
-					_, _ = w.Write([]byte(c.sums))
-				default:
-					w.WriteHeader(http.StatusNotFound)
-				}
-			}))
-			defer server.Close()
-			b := Base{URL: server.URL + "/node-*.qcow2", Sum: c.pinned}
+			m := newMirror(t)
+			m.files["/node-2.qcow2"], m.files["/SUMS"] = []byte(content), []byte(c.sums)
+			b := Base{URL: m.URL + "/node-*.qcow2", Sum: c.pinned}
 			if c.sums != "" {
-				b.Sums = server.URL + "/SUMS"
+				b.Sums = m.URL + "/SUMS"
 			}
 			if c.pinned != "" {
-				b.URL = server.URL + "/node-2.qcow2"
+				b.URL = m.URL + "/node-2.qcow2"
 			}
-			cache := NewCache(t.TempDir(), NewFetcher(Patience{Stall: time.Minute}))
-			path, err := cache.Base(t.Context(), b, func(int64, int64) {})
+			cache := NewCache(t.TempDir(), hasty())
+			path, err := cache.Base(t.Context(), b, quietly)
 			if c.why != "" {
 				require.ErrorContains(t, err, c.why)
 				return
@@ -65,7 +53,7 @@ func TestBaseImagesAreVerified(t *testing.T) {
 			assert.Equal(t, content, got)
 
 			require.NoError(t, os.WriteFile(path, []byte("damaged"), 0o600))
-			_, err = cache.Base(t.Context(), b, func(int64, int64) {})
+			_, err = cache.Base(t.Context(), b, quietly)
 			require.NoError(t, err)
 			require.NoError(t, CheckSum(t.Context(), path, sha2))
 		})

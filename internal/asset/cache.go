@@ -55,19 +55,21 @@ func (c *Cache) Get(ctx context.Context, d Download, progress plan.Progress) (Ke
 	if err != nil {
 		return Kept{}, err
 	}
-	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum}
-	size, intact, err := intactFile(ctx, kept)
+	return c.keep(ctx, sum, d.Size, func(file *os.File) (int64, error) { return c.resume(ctx, d, sum, file, progress) })
+}
+
+// keep returns the file with a sum and, unless it is 0, a size. A file that is missing or
+// damaged is fetched: resume appends the missing bytes to a file and verifies the whole file.
+func (c *Cache) keep(ctx context.Context, sum string, size int64, resume func(*os.File) (int64, error)) (Kept, error) {
+	kept := Kept{Path: filepath.Join(c.folder, "sha256", sum), SHA256: sum} // of a SHA-512, the name is longer
+	there, intact, err := intactFile(ctx, kept)
+	if err == nil && (!intact || size != 0 && size != there) {
+		there, err = c.fetch(kept, resume)
+	}
 	if err != nil {
 		return Kept{}, err
 	}
-	if intact && (d.Size == 0 || d.Size == size) {
-		kept.Size = size
-		return kept, nil
-	}
-	kept.Size, err = c.fetch(kept, func(file *os.File) (int64, error) { return c.resume(ctx, d, kept, file, progress) })
-	if err != nil {
-		return Kept{}, err
-	}
+	kept.Size = there
 	return kept, nil
 }
 
@@ -96,7 +98,6 @@ func intactFile(ctx context.Context, kept Kept) (size int64, intact bool, err er
 }
 
 // fetch fills a place in the cache and continues where an interrupted run stopped.
-// resume appends the missing bytes to a file and verifies the whole file.
 func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int64, err error) {
 	file, err := c.partial(kept.SHA256)
 	if err != nil {
@@ -126,8 +127,9 @@ func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int
 }
 
 // resume appends the missing bytes to a file and verifies the whole file.
-func (c *Cache) resume(ctx context.Context, d Download, kept Kept, file *os.File, progress plan.Progress) (int64, error) {
-	v := &verifier{download: d, hash: sha256.New(), want: kept.SHA256, progress: progress}
+func (c *Cache) resume(ctx context.Context, d Download, sum string, file *os.File,
+	progress plan.Progress) (int64, error) {
+	v := &verifier{download: d, hash: sha256.New(), want: sum, progress: progress}
 	size, err := resume(ctx, file, v.hash, func(from int64) (content, error) {
 		body, err := c.fetcher.open(ctx, d.URL, from)
 		if err != nil {

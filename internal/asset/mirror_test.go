@@ -3,6 +3,7 @@ package asset
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
@@ -162,6 +164,16 @@ func (m machine) tree(t *testing.T) []string {
 	}))
 	sort.Strings(list)
 	return list
+}
+
+// refuses installs what must not be installed, and returns the error. No file changes.
+func (m machine) refuses(ctx context.Context, t *testing.T, f *Fetcher, d Download) error {
+	t.Helper()
+	before := m.tree(t)
+	_, err := Install(ctx, m.Host, f, d, quietly)
+	require.Error(t, err)
+	assert.Equal(t, before, m.tree(t), "a failure must not change any file")
+	return err
 }
 
 // tgz packs members without any check.

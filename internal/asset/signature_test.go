@@ -1,12 +1,9 @@
 package asset
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -53,20 +50,17 @@ func TestSignedChecksumFiles(t *testing.T) {
 		"another text with its own signature": {text, unsigned, good},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = w.Write([]byte(map[string]string{"/SUMS": c.text, "/SUMS.gpg": c.signature,
-					"/node.qcow2": "abc"}[r.URL.Path]))
-			}))
-			defer server.Close()
-			cache := NewCache(t.TempDir(), NewFetcher(Patience{Stall: time.Minute}))
-			b := Base{URL: server.URL + "/node.qcow2", Sums: server.URL + "/SUMS", Key: key}
+			m := newMirror(t)
+			m.files = map[string][]byte{"/SUMS": []byte(c.text), "/SUMS.gpg": []byte(c.signature), "/node.qcow2": []byte("abc")}
+			cache := NewCache(t.TempDir(), hasty())
+			b := Base{URL: m.URL + "/node.qcow2", Sums: m.URL + "/SUMS", Key: key}
 			if c.signature != "" {
 				b.Signature = b.Sums + ".gpg"
 			}
 			if strings.HasPrefix(name, "image") {
 				b.ImageSignature, b.Signature = b.Signature, ""
 			}
-			path, err := cache.Base(t.Context(), b, func(int64, int64) {})
+			path, err := cache.Base(t.Context(), b, quietly)
 			if c.why != "" {
 				require.ErrorContains(t, err, c.why)
 				return

@@ -253,9 +253,9 @@ func (a *AWS) GetBlock(ctx context.Context, id string, index int32, token string
 func encoded(sum [32]byte) string { return base64.StdEncoding.EncodeToString(sum[:]) }
 
 const (
-	// mostCalls and leastCalls limit the calls each second. mostCalls is the quota of
-	// one snapshot (https://docs.aws.amazon.com/general/latest/gr/ebs-service.html).
-	mostCalls  = 1000
+	// mostCalls and leastCalls limit the calls each second. mostCalls is below the quota of one
+	// snapshot, 1,000 (https://docs.aws.amazon.com/general/latest/gr/ebs-service.html).
+	mostCalls  = 900
 	leastCalls = 2
 	// slowBy is what a throttling error leaves of the rate, and slowEach is the time
 	// until the next one counts: the calls in between were sent at the old rate.

@@ -146,15 +146,17 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 	if o.HTTP != nil {
 		client = o.HTTP
 	}
-	var profileRole roleClient
+	var endpoint *string
 	c, err := config.LoadDefaultConfig(ctx, config.WithRetryer(Options{Attempts: 3, Pause: time.Second}.retryer),
 		config.WithLogger(logging.Nop{}), config.WithRegion(o.Region), config.WithDefaultRegion(o.defaultRegion),
 		config.WithSharedConfigProfile(o.Profile), config.WithHTTPClient(client), config.WithBaseEndpoint(o.Endpoint),
-		config.WithAssumeRoleCredentialOptions(profileRole.wrap))
+		config.WithAssumeRoleCredentialOptions(func(a *stscreds.AssumeRoleOptions) {
+			a.Client = roleClient{a.Client, &endpoint}
+		}))
 	if err != nil {
 		return c, fmt.Errorf("reading the AWS configuration: %w", err)
 	}
-	profileRole.endpoint = sts.NewFromConfig(c).Options().BaseEndpoint
+	endpoint = sts.NewFromConfig(c).Options().BaseEndpoint
 	o.Attempts = cmp.Or(o.Attempts, configuredAttempts(ctx, c), 6)
 	c.Retryer, c.RetryMaxAttempts = o.retryer, 0
 	if c.Region == "" {
@@ -189,24 +191,16 @@ func configuredAttempts(ctx context.Context, c aws.Config) int {
 
 // roleClient assumes the role that a profile names. The SDK makes this client
 // before it knows the configured endpoints.
-type roleClient struct{ endpoint *string }
-
-func (r *roleClient) wrap(o *stscreds.AssumeRoleOptions) {
-	inner := o.Client
-	o.Client = assumeRole(func(ctx context.Context, in *sts.AssumeRoleInput, options ...func(*sts.Options)) (*sts.AssumeRoleOutput, error) {
-		return inner.AssumeRole(ctx, in, append(options, func(s *sts.Options) {
-			if r.endpoint != nil {
-				s.BaseEndpoint = r.endpoint
-			}
-		})...)
-	})
+type roleClient struct {
+	stscreds.AssumeRoleAPIClient
+	endpoint **string
 }
 
-// assumeRole implements stscreds.AssumeRoleAPIClient.
-type assumeRole func(context.Context, *sts.AssumeRoleInput, ...func(*sts.Options)) (*sts.AssumeRoleOutput, error)
-
-func (a assumeRole) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput, options ...func(*sts.Options)) (*sts.AssumeRoleOutput, error) {
-	return a(ctx, in, options...)
+func (r roleClient) AssumeRole(ctx context.Context, in *sts.AssumeRoleInput,
+	options ...func(*sts.Options)) (*sts.AssumeRoleOutput, error) {
+	return r.AssumeRoleAPIClient.AssumeRole(ctx, in, append(options, func(s *sts.Options) {
+		s.BaseEndpoint = cmp.Or(*r.endpoint, s.BaseEndpoint)
+	})...)
 }
 
 // credentials gets the credentials, or returns the reason why there are none. The

@@ -81,32 +81,15 @@ func TestRegisteredImagesHaveTheirProperties(t *testing.T) {
 	require.NoError(t, a.RemoveSnapshot(t.Context(), s.ID), "a snapshot that is gone is no error")
 }
 
+// The parameters are the SDK's: e2e/aws has a case for each that EC2 refuses.
 func TestImagesThatAreRefused(t *testing.T) {
-	w, a := ebsWorld(t)
-	w.MayRefuse()
+	_, a := ebsWorld(t)
 	s := snapshotOf(t, a, "root")
-	for name, one := range map[string]struct {
-		change func(*awsapi.NewImage, *types.EbsBlockDevice)
-		says   string
-	}{
-		"name":      {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.Name = new("a") }, "InvalidAMIName.Malformed"},
-		"boot mode": {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.BootMode, n.Architecture = "legacy-bios", "arm64" }, "boot mode legacy-bios for arm64"},
-		"TPM":       {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.BootMode, n.TpmSupport = "legacy-bios", "v2.0" }, "tpmSupport"},
-		"throughput": {func(_ *awsapi.NewImage, root *types.EbsBlockDevice) { root.Throughput = new(int32(100)) },
-			"Volume throughput of 100"},
-		"rate": {func(_ *awsapi.NewImage, root *types.EbsBlockDevice) { root.VolumeInitializationRate = new(int32(400)) },
-			"volumeInitializationRate 400"},
-		"UEFI data": {func(n *awsapi.NewImage, _ *types.EbsBlockDevice) { n.UefiData = new("%") }, "uefiData"},
-		"snapshot": {func(_ *awsapi.NewImage, root *types.EbsBlockDevice) { root.SnapshotId = new("snap-0123456789abcdef0") },
-			"InvalidSnapshot.NotFound"},
-	} {
-		n := node(s.ID)
-		one.change(&n, n.BlockDeviceMappings[0].Ebs)
-		_, err := a.Register(t.Context(), n)
-		require.ErrorContains(t, err, one.says, name)
-		require.ErrorContains(t, err, "registering the image "+*n.Name)
-	}
-	_, err := a.Register(t.Context(), node(s.ID))
+	n := node(s.ID)
+	n.Name = new("a")
+	_, err := a.Register(t.Context(), n)
+	require.ErrorContains(t, err, "registering the image a: InvalidAMIName.Malformed")
+	_, err = a.Register(t.Context(), node(s.ID))
 	require.NoError(t, err)
 	_, err = a.Register(t.Context(), node(s.ID))
 	require.NoError(t, err, "the image is that of a call without an answer")

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
 // BlockSize is the size of every block, in bytes (API, PutSnapshotBlock).
@@ -98,25 +100,22 @@ func New(folder string) *Double {
 }
 
 // Failure is an error response.
-type Failure struct {
-	Status  int    `json:"-"`
-	Code    string `json:"-"`
-	Message string `json:"Message"`
-	Reason  string `json:"Reason,omitempty"`
+type Failure = endpoint.Failure
+
+func failing(status int, code, reason, format string, args ...any) *Failure {
+	return &Failure{Status: status, Code: code, Message: fmt.Sprintf(format, args...), Reason: reason}
 }
 
-func (f *Failure) Error() string { return f.Code + ": " + f.Message }
-
 func invalid(reason, format string, args ...any) *Failure {
-	return &Failure{http.StatusBadRequest, "ValidationException", fmt.Sprintf(format, args...), reason}
+	return failing(http.StatusBadRequest, "ValidationException", reason, format, args...)
 }
 
 func missing(reason, format string, args ...any) *Failure {
-	return &Failure{http.StatusNotFound, "ResourceNotFoundException", fmt.Sprintf(format, args...), reason}
+	return failing(http.StatusNotFound, "ResourceNotFoundException", reason, format, args...)
 }
 
 func denied(reason, format string, args ...any) *Failure {
-	return &Failure{http.StatusForbidden, "AccessDeniedException", fmt.Sprintf(format, args...), reason}
+	return failing(http.StatusForbidden, "AccessDeniedException", reason, format, args...)
 }
 
 // Fail makes the next calls of an action fail. A failure with the status 0 closes the
@@ -162,7 +161,7 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	out.Header().Set("X-Amzn-Requestid", random(32))
 	action, id, carryOut := d.route(in)
 	if carryOut == nil {
-		write(out, &Failure{http.StatusNotFound, "UnknownOperationException", in.Method + " " + in.URL.Path, ""})
+		write(out, failing(http.StatusNotFound, "UnknownOperationException", "", "%s %s", in.Method, in.URL.Path))
 		return
 	}
 	body, err := readAll(http.MaxBytesReader(out, in.Body, BlockSize+1), in.ContentLength)
@@ -198,7 +197,7 @@ func (d *Double) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	case failure.Status == 0:
 		panic(http.ErrAbortHandler)
 	default:
-		write(out, failure.shortened())
+		write(out, shortened(failure))
 	}
 }
 
@@ -240,7 +239,8 @@ func (d *Double) admit(action, id string) (*Failure, func()) {
 		return waiting[0], happens
 	}
 	if d.Quotas.Concurrent > 0 && d.running > d.Quotas.Concurrent {
-		return &Failure{http.StatusBadRequest, "ConcurrentLimitExceededException", "too many calls at the same time", ""}, happens
+		return failing(http.StatusBadRequest, "ConcurrentLimitExceededException", "",
+			"too many calls at the same time"), happens
 	}
 	return d.usage.take(d.Quotas, action, id), happens
 }

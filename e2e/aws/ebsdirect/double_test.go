@@ -220,55 +220,50 @@ func TestStartsThatAreRefused(t *testing.T) {
 }
 
 // The tables of https://docs.aws.amazon.com/ebs/latest/userguide/ebsapis-using-encryption.html,
-// row by row. "-" is a call that fails, "" an unencrypted snapshot.
+// row by row.
 func TestEncryptionOutcomes(t *testing.T) {
-	const refused = "-"
-	for parent, rows := range map[string]map[string]string{ // Encrypted and KmsKeyArn, without and with encryption by default
-		plain: {
-			"omitted omitted": "", "omitted omitted default": refused, "omitted given": refused, "omitted given default": refused,
-			"true omitted": refused, "true omitted default": refused, "true given": refused, "true given default": refused,
-			"false omitted": refused, "false omitted default": refused, "false given": refused, "false given default": refused,
-		},
-		encrypted: {
-			"omitted omitted": mine, "omitted omitted default": mine, "omitted given": refused, "omitted given default": refused,
-			"true omitted": refused, "true omitted default": refused, "true given": refused, "true given default": refused,
-			"false omitted": refused, "false omitted default": refused, "false given": refused, "false given default": refused,
-		},
-		"": {
-			"true omitted": "default", "true omitted default": "default", "true given": mine, "true given default": mine,
-			"false omitted": "", "false omitted default": refused, "false given": refused, "false given default": refused,
-			"omitted omitted": "", "omitted omitted default": "default", "omitted given": mine, "omitted given default": mine,
-		},
-	} {
-		for row, want := range rows {
-			t.Run(parent+" "+row, func(t *testing.T) {
-				d, c := served(t)
-				d.Keys, d.EncryptByDefault = []string{mine}, strings.HasSuffix(row, " default")
-				in := &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)}
-				fields := strings.Fields(row)
-				if fields[0] != "omitted" {
-					in.Encrypted = aws.Bool(fields[0] == "true")
-				}
-				if fields[1] == "given" {
-					in.KmsKeyArn = aws.String(mine)
-				}
-				if parent != "" {
-					in.ParentSnapshotId = aws.String(parent)
-				}
-				out, err := c.StartSnapshot(t.Context(), in)
-				if want == refused {
-					require.Equal(t, "400 ValidationException INVALID_PARAMETER_VALUE", refusal(err))
-					return
-				}
-				require.NoError(t, err)
-				if want == "default" {
-					want = d.DefaultKey
-				}
-				made := d.Find(*out.SnapshotId)
-				require.Equal(t, want, made.Key)
-				require.Equal(t, want != "", made.Encrypted)
-			})
+	// The key by parent, Encrypted, KmsKeyArn and, if it is on, encryption by default; "" is an
+	// unencrypted snapshot. All other calls fail.
+	made := map[string]string{
+		plain + " omitted omitted": "", encrypted + " omitted omitted": mine, encrypted + " omitted omitted default": mine,
+		"none true omitted": "default", "none true omitted default": "default", "none true given": mine,
+		"none true given default": mine, "none false omitted": "", "none omitted omitted": "",
+		"none omitted omitted default": "default", "none omitted given": mine, "none omitted given default": mine,
+	}
+	for n := range 3 * 3 * 2 * 2 {
+		parent, said := []string{"none", plain, encrypted}[n%3], []string{"omitted", "true", "false"}[n/3%3]
+		key, byDefault := []string{"omitted", "given"}[n/9%2], n/18 == 1
+		row := strings.Join([]string{parent, said, key}, " ")
+		if byDefault {
+			row += " default"
 		}
+		t.Run(row, func(t *testing.T) {
+			d, c := served(t)
+			d.Keys, d.EncryptByDefault = []string{mine}, byDefault
+			in := &ebs.StartSnapshotInput{VolumeSize: aws.Int64(1)}
+			if said != "omitted" {
+				in.Encrypted = aws.Bool(said == "true")
+			}
+			if key == "given" {
+				in.KmsKeyArn = aws.String(mine)
+			}
+			if parent != "none" {
+				in.ParentSnapshotId = aws.String(parent)
+			}
+			out, err := c.StartSnapshot(t.Context(), in)
+			want, succeeds := made[row]
+			if !succeeds {
+				require.Equal(t, "400 ValidationException INVALID_PARAMETER_VALUE", refusal(err))
+				return
+			}
+			require.NoError(t, err)
+			if want == "default" {
+				want = d.DefaultKey
+			}
+			got := d.Find(*out.SnapshotId)
+			require.Equal(t, want, got.Key)
+			require.Equal(t, want != "", got.Encrypted)
+		})
 	}
 }
 

@@ -34,7 +34,7 @@ func counted[In, Out any](d *Double, carryOut func(In) (Out, error)) endpoint.Ac
 			happens()
 		}
 		if failure != nil {
-			return out, &endpoint.Failure{Code: failure.Code, Message: failure.Message, Status: failure.Status}
+			return out, failure
 		}
 		return carryOut(in)
 	})
@@ -182,8 +182,8 @@ func queried(action string, query url.Values) *Failure {
 	return nil
 }
 
-// failureOf shortens a message to the model's 256 characters.
-func (f *Failure) shortened() *Failure {
+// shortened shortens a message to the model's 256 characters.
+func shortened(f *Failure) *Failure {
 	if one := []rune(f.Message); len(one) > 256 {
 		short := *f
 		short.Message = string(one[:256])
@@ -193,5 +193,5 @@ func (f *Failure) shortened() *Failure {
 }
 
 func internal(err error) *Failure {
-	return &Failure{http.StatusInternalServerError, "InternalServerException", err.Error(), ""}
+	return failing(http.StatusInternalServerError, "InternalServerException", "", "%v", err)
 }

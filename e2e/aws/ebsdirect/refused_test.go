@@ -105,35 +105,16 @@ func TestCompletionsThatAreRefused(t *testing.T) {
 				require.Equal(t, ebsdirect.Pending, d.Find(id).State)
 				return
 			}
-			requireStates(t, d, id, ebsdirect.Pending, ebsdirect.Pending, ebsdirect.Completed)
+			for _, state := range []string{ebsdirect.Pending, ebsdirect.Pending, ebsdirect.Completed} {
+				s, _ := d.Describe(id)
+				require.Equal(t, state, s.State)
+			}
 			_, err = c.CompleteSnapshot(t.Context(), in)
 			require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err), "twice")
 			_, err = c.PutSnapshotBlock(t.Context(), putIn(id, 0, filled('a')))
 			require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err), "put after the completion")
 		})
 	}
-}
-
-func requireStates(t *testing.T, d *ebsdirect.Double, id string, want ...string) {
-	t.Helper()
-	for _, state := range want {
-		s, _ := d.Describe(id)
-		require.Equal(t, state, s.State)
-	}
-}
-
-// The call succeeds, and the snapshot gets the state error later.
-func TestAWrongCountMakesASnapshotFail(t *testing.T) {
-	d, c := served(t)
-	d.Completing = 1
-	id := started(t, c, ebs.StartSnapshotInput{})
-	put(t, c, id, 0, filled('a'))
-	complete(t, c, id, 2)
-	requireStates(t, d, id, ebsdirect.Pending, ebsdirect.Errored)
-	s, _ := d.Describe(id)
-	require.Equal(t, "ChangedBlocksCount is 2, but 1 blocks were written", s.Message)
-	_, err := c.ListSnapshotBlocks(t.Context(), &ebs.ListSnapshotBlocksInput{SnapshotId: &id})
-	require.Equal(t, "400 ValidationException INVALID_SNAPSHOT_ID", refusal(err))
 }
 
 func TestReadsThatAreRefused(t *testing.T) {

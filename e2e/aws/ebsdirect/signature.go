@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -47,7 +46,7 @@ func forged(code, format string, args ...any) *Failure {
 	if code == "IncompleteSignature" || code == "RequestExpired" {
 		status = http.StatusBadRequest
 	}
-	return &Failure{status, code, fmt.Sprintf(format, args...), ""}
+	return failing(status, code, "", format, args...)
 }
 
 // signed checks a call's signature. It signs the same headers again with the caller's
@@ -245,9 +244,10 @@ func (u *usage) take(q Quotas, action, id string) *Failure {
 	switch {
 	case account == 0:
 	case !u.one(action+" "+id, each):
-		return &Failure{http.StatusBadRequest, "RequestThrottledException", action + ": the quota of calls each second for the snapshot is used up", "RESOURCE_LEVEL_THROTTLE"}
+		return failing(http.StatusBadRequest, "RequestThrottledException", "RESOURCE_LEVEL_THROTTLE",
+			"%s: the quota of calls each second for the snapshot is used up", action)
 	case !u.one(action, account):
-		return &Failure{http.StatusBadRequest, "ThrottlingException", action + ": Rate exceeded", ""}
+		return failing(http.StatusBadRequest, "ThrottlingException", "", "%s: Rate exceeded", action)
 	}
 	return nil
 }

@@ -46,7 +46,8 @@ func (d *Double) start(_ string, out http.ResponseWriter, call *http.Request) *F
 	if before, known := d.starts[token]; known && token != "" {
 		// UG, ebs-direct-api-idempotency.html
 		if !reflect.DeepEqual(before.in, in) {
-			return &Failure{http.StatusConflict, "ConflictException", "the client token was used with other parameters", ""}
+			return failing(http.StatusConflict, "ConflictException", "",
+				"the client token was used with other parameters")
 		}
 		return d.started(out, d.find(before.id))
 	}
@@ -85,7 +86,8 @@ func (d *Double) check(in startIn, s *Snapshot) *Failure {
 		}
 	}
 	if d.Quotas.Pending > 0 && d.pending() >= d.Quotas.Pending { // quotas; API, StartSnapshot: 402
-		return &Failure{http.StatusPaymentRequired, "ServiceQuotaExceededException", "too many pending snapshots", "DEPENDENCY_SERVICE_QUOTA_EXCEEDED"}
+		return failing(http.StatusPaymentRequired, "ServiceQuotaExceededException", "DEPENDENCY_SERVICE_QUOTA_EXCEEDED",
+			"too many pending snapshots")
 	}
 	if in.ParentSnapshotId != nil {
 		return d.child(in, s)

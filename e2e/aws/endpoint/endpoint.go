@@ -192,11 +192,13 @@ const Refused = "NotInTheDouble"
 // doubleFailed is the code for an error inside the double.
 const doubleFailed = "DoubleFailed"
 
-// Failure is an error that the client receives.
+// Failure is an error that the client receives. Only the EBS direct APIs write it as JSON, with
+// a reason.
 type Failure struct {
-	Code    string // documented by AWS, or Refused
+	Status  int    `json:"-"` // of HTTP
+	Code    string `json:"-"` // documented by AWS, or Refused
 	Message string
-	Status  int // HTTP status
+	Reason  string `json:",omitempty"`
 }
 
 func (f *Failure) Error() string { return f.Code + ": " + f.Message }

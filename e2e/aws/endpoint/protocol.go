@@ -86,73 +86,38 @@ type xmlError struct {
 
 func (p EC2) write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure) {
 	if failure != nil {
-		writeXML(out, failure.Status, struct {
-			XMLName   xml.Name   `xml:"Response"`
-			Errors    []xmlError `xml:"Errors>Error"`
-			RequestID string
-		}{Errors: []xmlError{{Code: failure.Code, Message: failure.Message}}, RequestID: requestID})
+		writeXML(out, failure.Status, "<Response><Errors><Error>%s</Error></Errors><RequestID>%s</RequestID></Response>",
+			innerXML(xmlError{Code: failure.Code, Message: failure.Message}), requestID)
 		return
 	}
-	inner, err := innerXML(answer)
-	if err != nil {
-		http.Error(out, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	writeXML(out, http.StatusOK, struct {
-		XMLName   xml.Name
-		RequestID string `xml:"requestId"`
-		Inner     []byte `xml:",innerxml"`
-	}{
-		XMLName:   xml.Name{Space: "http://ec2.amazonaws.com/doc/" + p.Version + "/", Local: call.Action + "Response"},
-		RequestID: requestID, Inner: inner,
-	})
+	writeXML(out, http.StatusOK, `<%[1]sResponse xmlns="http://ec2.amazonaws.com/doc/%[2]s/">`+
+		"<requestId>%[3]s</requestId>%[4]s</%[1]sResponse>", call.Action, p.Version, requestID, innerXML(answer))
 }
 
 func (p Query) write(out http.ResponseWriter, call Call, requestID string, answer any, failure *Failure) {
 	if failure != nil {
-		writeXML(out, failure.Status, struct {
-			XMLName   xml.Name `xml:"ErrorResponse"`
-			Error     xmlError
-			RequestID string `xml:"RequestId"`
-		}{Error: xmlError{Type: "Sender", Code: failure.Code, Message: failure.Message}, RequestID: requestID})
+		writeXML(out, failure.Status, "<ErrorResponse><Error>%s</Error><RequestId>%s</RequestId></ErrorResponse>",
+			innerXML(xmlError{Type: "Sender", Code: failure.Code, Message: failure.Message}), requestID)
 		return
 	}
-	inner, err := innerXML(answer)
-	if err != nil {
-		http.Error(out, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	type result struct {
-		XMLName xml.Name
-		Inner   []byte `xml:",innerxml"`
-	}
-	writeXML(out, http.StatusOK, struct {
-		XMLName   xml.Name
-		Result    result
-		RequestID string `xml:"ResponseMetadata>RequestId"`
-	}{
-		XMLName: xml.Name{Local: call.Action + "Response"},
-		Result:  result{XMLName: xml.Name{Local: call.Action + "Result"}, Inner: inner}, RequestID: requestID,
-	})
+	writeXML(out, http.StatusOK, "<%[1]sResponse><%[1]sResult>%[2]s</%[1]sResult>"+
+		"<ResponseMetadata><RequestId>%[3]s</RequestId></ResponseMetadata></%[1]sResponse>",
+		call.Action, innerXML(answer), requestID)
 }
 
 // innerXML renders the fields of a struct without the enclosing element.
-func innerXML(value any) ([]byte, error) {
+func innerXML(value any) []byte {
 	text, err := xml.Marshal(value)
 	if err != nil {
-		return nil, fmt.Errorf("writing the answer: %w", err)
+		panic(fmt.Sprintf("writing the answer: %v", err)) // a value of the doubles
 	}
 	begin, end := bytes.IndexByte(text, '>'), bytes.LastIndex(text, []byte("</"))
-	return text[begin+1 : end], nil
+	return text[begin+1 : end]
 }
 
-func writeXML(out http.ResponseWriter, status int, value any) {
-	text, err := xml.Marshal(value)
-	if err != nil {
-		http.Error(out, fmt.Sprintf("writing the answer: %v", err), http.StatusInternalServerError)
-		return
-	}
-	writeBody(out, status, "text/xml;charset=UTF-8", strings.NewReader(xml.Header+string(text)))
+func writeXML(out http.ResponseWriter, status int, format string, values ...any) {
+	text := xml.Header + fmt.Sprintf(format, values...)
+	writeBody(out, status, "text/xml;charset=UTF-8", strings.NewReader(text))
 }
 
 // Written returns a response in the form of a protocol.

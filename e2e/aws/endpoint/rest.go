@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"net/http/httptest"
+	"regexp"
 	"strings"
 )
 
@@ -14,7 +15,7 @@ import (
 // (https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html): the method
 // and the path name the action.
 type REST struct {
-	// Routes are the actions by method and path, such as "GET /clusters/{name}" of
+	// Routes are the actions by patterns of http.ServeMux, such as "GET /clusters/{name}" of
 	// DescribeCluster. Names in braces become parameters, and so do the parts of
 	// the query and of the body.
 	Routes map[string]string
@@ -26,32 +27,27 @@ func (p REST) action(_ *http.Request, call Call) (string, error) {
 }
 
 // route returns the action and its parameters.
-func (p REST) route(call Call) (string, map[string]string, error) {
-	in := call.Request
-	parts := strings.Split(in.URL.EscapedPath(), "/")
-	for route, name := range p.Routes {
-		method, path, _ := strings.Cut(route, " ")
-		wanted := strings.Split(path, "/")
-		matches := method == in.Method && len(wanted) == len(parts)
-		parameters := map[string]string{}
-		for i := 0; matches && i < len(parts); i++ {
-			value, err := url.PathUnescape(parts[i])
-			if strings.HasPrefix(wanted[i], "{") {
-				parameters[strings.Trim(wanted[i], "{}")] = value
-			} else {
-				matches = wanted[i] == value
+func (p REST) route(call Call) (name string, parameters map[string]string, err error) {
+	routes := http.NewServeMux()
+	for route, action := range p.Routes {
+		routes.HandleFunc(route, func(_ http.ResponseWriter, in *http.Request) {
+			name, parameters = action, map[string]string{}
+			for _, of := range parameterName.FindAllStringSubmatch(route, -1) {
+				parameters[of[1]] = in.PathValue(of[1])
 			}
-			matches = matches && err == nil
-		}
-		if matches {
 			for key, values := range in.URL.Query() {
 				parameters[key] = strings.Join(values, ",")
 			}
-			return name, parameters, nil
-		}
+		})
 	}
-	return "", nil, Refuse("%s %s of %s", in.Method, in.URL.EscapedPath(), call.Service)
+	in := call.Request.Clone(call.Request.Context())
+	if routes.ServeHTTP(httptest.NewRecorder(), in); name == "" {
+		err = Refuse("%s %s of %s", in.Method, in.URL.EscapedPath(), call.Service)
+	}
+	return name, parameters, err
 }
+
+var parameterName = regexp.MustCompile(`\{(\w+)\}`)
 
 func (p REST) decode(call Call, into any) error {
 	_, parameters, err := p.route(call)

@@ -366,16 +366,7 @@ func (r *run) bootMode() error {
 	case set == bios && !boot.BIOS, strings.HasPrefix(set, uefi) && !boot.UEFI, set == both && !boot.BIOS:
 		return surface.Errorf("%s: the disk boots with %s, not with %s", field, r.layout.Boot.Mode(), set)
 	}
-	set := r.Spec.BootMode
-	switch {
-	case r.Spec.TPM != "" && r.Spec.Architecture == arm:
-		return surface.Errorf("%s: %s", surface.Name("tpm_support"), noTPM)
-	case r.Spec.TPM != "" && set != uefi:
-		return surface.Errorf("%s: a TPM needs the boot mode %s, not %s", surface.Name("tpm_support"), uefi, set)
-	case r.Spec.UEFIData != "" && set == bios:
-		return surface.Errorf("%s has no effect with the boot mode %s", surface.Name("uefi_data"), set)
-	case r.Spec.Architecture == arm && set != uefi:
-		return surface.Errorf("%s: instances for arm64 boot with %s, not with %s", field, uefi, set)
-	}
-	return nil
+	var f faults
+	r.Spec.checkBoot(&f)
+	return errors.Join(f.errs...)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -221,8 +222,5 @@ func (s Spec) checkSize(disk int64) error {
 		// Every gp3 volume has 3,000 IOPS.
 		f.when(v.each > 0 && int64(s.IOPS) > max(size*int64(v.each), int64(v.least)), "%s: a volume of the type %s with %d GiB has at most %d IOPS, not %d", surface.Name("iops"), v.name, size, max(size*int64(v.each), int64(v.least)), s.IOPS)
 	}
-	if len(f.errs) == 0 {
-		return nil
-	}
-	return f.errs[0]
+	return errors.Join(f.errs...)
 }

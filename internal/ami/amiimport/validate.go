@@ -85,10 +85,7 @@ func (s Spec) checkWords(f *faults) {
 		f.when(one.value != "" && !slices.Contains(one.allowed, one.value), "%s: %q is not known; known: %s", one.field, one.value, strings.Join(one.allowed, ", "))
 	}
 	f.when(s.RootDevice != "" && !deviceName.MatchString(s.RootDevice), "%s: %q is not the name of a root device such as /dev/xvda or /dev/sda1", surface.Name("root_device_name"), s.RootDevice)
-	f.when(s.TPM != "" && s.BootMode != "" && s.BootMode != uefi, "%s: a TPM needs the boot mode %s, not %s", surface.Name("tpm_support"), uefi, s.BootMode)
-	f.when(s.Architecture == arm && s.TPM != "", "%s: %s", surface.Name("tpm_support"), noTPM)
-	f.when(s.Architecture == arm && s.BootMode != "" && s.BootMode != uefi, "%s: instances for arm64 boot with %s, not with %s", surface.Name("boot_mode"), uefi, s.BootMode)
-	f.when(s.UEFIData != "" && s.BootMode == bios, "%s has no effect with the boot mode %s", surface.Name("uefi_data"), bios)
+	s.checkBoot(f)
 	data, err := base64.StdEncoding.DecodeString(s.UEFIData)
 	f.when(err != nil, "%s: the text is not Base64: %w", surface.Name("uefi_data"), err)
 	f.when(len(data) > uefiDataMost, "%s: the data has %d bytes, more than %d", surface.Name("uefi_data"), len(data), uefiDataMost)
@@ -102,6 +99,18 @@ func (s Spec) checkWords(f *faults) {
 	if err := (scrub.Spec{Skip: s.SkipRules}).Validate(scrub.ToAudit, distros.ScrubRules()); err != nil {
 		f.errs = append(f.errs, err)
 	}
+}
+
+// checkBoot checks what the architecture, the boot mode, the TPM and the UEFI data say about
+// each other, as far as they are known.
+func (s Spec) checkBoot(f *faults) {
+	f.when(s.TPM != "" && s.Architecture == arm, "%s: %s", surface.Name("tpm_support"), noTPM)
+	f.when(s.TPM != "" && s.BootMode != "" && s.BootMode != uefi, "%s: a TPM needs the boot mode %s, not %s",
+		surface.Name("tpm_support"), uefi, s.BootMode)
+	f.when(s.UEFIData != "" && s.BootMode == bios, "%s has no effect with the boot mode %s",
+		surface.Name("uefi_data"), bios)
+	f.when(s.Architecture == arm && s.BootMode != "" && s.BootMode != uefi,
+		"%s: instances for arm64 boot with %s, not with %s", surface.Name("boot_mode"), uefi, s.BootMode)
 }
 
 // noTPM is why an AMI for arm64 has no TPM. RegisterImage says "Invalid

@@ -15,31 +15,16 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // fetch reads blocks of a snapshot over many connections.
 type fetch struct {
-	aws  *awsapi.AWS
-	id   string
-	pace *rate.Limiter
+	aws *awsapi.AWS
+	id  string
 	// connections is the number of calls at the same time.
 	connections int
-}
-
-func newFetch(a *awsapi.AWS, id string, connections int, perSecond float64) fetch {
-	pace := rate.NewLimiter(rate.Limit(cmp.Or(perSecond, defaultRate)), 1)
-	return fetch{a, id, pace, cmp.Or(connections, defaultConnections)}
-}
-
-func (f *fetch) get(ctx context.Context, b awsapi.Block, into []byte) (Sum, error) {
-	if err := f.pace.Wait(ctx); err != nil {
-		return Sum{}, err
-	}
-	return f.aws.GetBlock(ctx, f.id, b.Index, b.Token, into)
 }
 
 // relists is how often the tokens of blocks may be stale before any block is read with
@@ -77,13 +62,13 @@ func (f *fetch) each(ctx context.Context, wanted func(int32) bool, do func(conte
 // ReadSums reads the checksums of some blocks of a snapshot. AWS tells a checksum only
 // with its block, so this reads the blocks.
 func ReadSums(ctx context.Context, a *awsapi.AWS, id string, blocks []int32) (Sums, error) {
-	f, sums, mutex := newFetch(a, id, 0, 0), Sums{}, sync.Mutex{}
+	f, sums, mutex := fetch{a, id, defaultConnections}, Sums{}, sync.Mutex{}
 	chosen := map[int32]bool{}
 	for _, index := range blocks {
 		chosen[index] = true
 	}
 	err := f.each(ctx, func(index int32) bool { return chosen[index] }, func(ctx context.Context, b awsapi.Block, data []byte) error {
-		sum, err := f.get(ctx, b, data)
+		sum, err := a.GetBlock(ctx, id, b.Index, b.Token, data)
 		if err != nil {
 			return err
 		}
@@ -98,14 +83,10 @@ func ReadSums(ctx context.Context, a *awsapi.AWS, id string, blocks []int32) (Su
 	return sums, nil
 }
 
-// Download says how to read a snapshot into a file. Zero values of numbers mean the
-// defaults.
+// Download says how to read a snapshot into a file.
 type Download struct {
 	// Connections is the number of calls at the same time; the default is 32.
 	Connections int
-	// Rate is the number of blocks each second; the default is 900, below the quota of
-	// 1,000.
-	Rate float64
 	// Progress is called after each block, possibly concurrently. It may be nil.
 	Progress func(Progress)
 }
@@ -196,7 +177,7 @@ func (d Download) open(a *awsapi.AWS, s awsapi.Snapshot, path string) (*download
 		}
 		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", s.ID, err), j.close(false))
 	}
-	return &download{Download: d, fetch: newFetch(a, s.ID, d.Connections, d.Rate), file: f, journal: j}, nil
+	return &download{Download: d, fetch: fetch{a, s.ID, cmp.Or(d.Connections, defaultConnections)}, file: f, journal: j}, nil
 }
 
 // room returns an error when the folder has less space than the missing blocks need.
@@ -259,7 +240,7 @@ var zeros = make([]byte, BlockSize)
 // block reads a block into the file, unless the file has it.
 func (d *download) block(ctx context.Context, b awsapi.Block, data []byte) error {
 	if !d.has(b.Index, data) {
-		sum, err := d.get(ctx, b, data)
+		sum, err := d.aws.GetBlock(ctx, d.id, b.Index, b.Token, data)
 		if err != nil {
 			return err
 		}

@@ -177,9 +177,6 @@ func (u *upload) block(ctx context.Context, id string, index int32, data []byte)
 	if u.has(index, sum) {
 		return nil
 	}
-	if err := u.pace.Wait(ctx); err != nil {
-		return err
-	}
 	if err := u.aws.PutBlock(ctx, id, index, data, sum, u.journal.head.Started); err != nil {
 		return err
 	}

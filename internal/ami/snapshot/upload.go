@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -50,9 +48,6 @@ type Upload struct {
 	// Connections is the number of blocks that are read and sent at the same time; the
 	// default is 32.
 	Connections int
-	// Rate is the number of blocks each second; the default is 900, below the quota of
-	// 1,000.
-	Rate float64
 	// Progress is called after each block, possibly concurrently. It may be nil.
 	Progress func(Progress)
 	// Say prints a line for a person who waits. It may be nil.
@@ -84,7 +79,6 @@ type upload struct {
 	aws     *awsapi.AWS
 	source  Source
 	journal *journal
-	pace    *rate.Limiter
 	// free are the blocks of the parent that the disk does not use.
 	free map[int32]bool
 
@@ -102,8 +96,8 @@ func (e spoiledError) Unwrap() error { return e.error }
 // interrupted upload of the same disk, if its snapshot still exists. After a failure the
 // error names the pending snapshot if it stays.
 func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, error) {
-	u.defaults()
-	run := &upload{Upload: u, aws: a, source: from, pace: rate.NewLimiter(rate.Limit(u.Rate), u.Connections)}
+	u.Connections, u.Timeout = cmp.Or(u.Connections, defaultConnections), cmp.Or(u.Timeout, time.Hour)
+	run := &upload{Upload: u, aws: a, source: from}
 	found, err := run.open()
 	if err != nil {
 		return Result{}, err
@@ -122,16 +116,8 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 	}, run.journal.close(!u.LeaveJournal)
 }
 
-func (u *Upload) defaults() {
-	u.Connections, u.Rate = cmp.Or(u.Connections, defaultConnections), cmp.Or(u.Rate, defaultRate)
-	u.Timeout = cmp.Or(u.Timeout, time.Hour)
-}
-
-// The defaults of Upload and Download.
-const (
-	defaultConnections = 32
-	defaultRate        = 900
-)
+// defaultConnections is the default of Upload and Download.
+const defaultConnections = 32
 
 // open opens the journal. It returns the head of an interrupted upload, or nil.
 func (u *upload) open() (found *head, err error) {

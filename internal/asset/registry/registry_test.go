@@ -68,16 +68,11 @@ func imageFor(t *testing.T, arch string) v1.Image {
 	t.Helper()
 	bare, err := random.Image(10_000, 2)
 	require.NoError(t, err)
-	one, err := mutate.ConfigFile(bare, &v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: rootFS(t, bare)})
+	config, err := bare.ConfigFile()
+	require.NoError(t, err)
+	one, err := mutate.ConfigFile(bare, &v1.ConfigFile{OS: "linux", Architecture: arch, RootFS: config.RootFS})
 	require.NoError(t, err)
 	return one
-}
-
-func rootFS(t *testing.T, i v1.Image) v1.RootFS {
-	t.Helper()
-	config, err := i.ConfigFile()
-	require.NoError(t, err)
-	return config.RootFS
 }
 
 // push puts an image or a list of images under a tag.

@@ -36,26 +36,6 @@ func TestOneTokenServesAllRequests(t *testing.T) {
 	assert.Equal(t, "api/token", s.Requests()[0])
 }
 
-func TestTemporaryFailuresAreRetried(t *testing.T) {
-	for name, change := range map[string]func(*imdstest.Settings){
-		"unavailable":      func(o *imdstest.Settings) { o.Fail, o.Status = 2, http.StatusServiceUnavailable },
-		"too many":         func(o *imdstest.Settings) { o.Fail, o.Status = 1, http.StatusTooManyRequests },
-		"no token yet":     func(o *imdstest.Settings) { o.Fail, o.Status = 2, http.StatusNotFound },
-		"off for a moment": func(o *imdstest.Settings) { o.Fail, o.Status = 2, http.StatusForbidden },
-		"a token runs out": func(o *imdstest.Settings) { o.TokenLife = 1 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			instanceAt(t).Set(change)
-			m := open(t)
-			for range 3 {
-				mac, err := m.Get(t.Context(), "meta-data/mac")
-				require.NoError(t, err)
-				assert.Equal(t, "02:00:00:00:00:01", string(mac))
-			}
-		})
-	}
-}
-
 func TestMetadataErrors(t *testing.T) {
 	const asking = "asking the instance metadata service for meta-data/mac: "
 	const whole = "operation error ec2imds: GetMetadata, "
@@ -226,6 +206,10 @@ func status(code int) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) { w.WriteHeader(code) }
 }
 
+func said(text string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { fmt.Fprint(w, text) }
+}
+
 // A node joins as soon as a late answer is there, and says meanwhile what it waits for.
 // 150 attempts are more than two minutes; 60 are all that Amazon's nodeadm makes.
 func TestABootWaitsForLateAnswers(t *testing.T) {
@@ -238,11 +222,13 @@ func TestABootWaitsForLateAnswers(t *testing.T) {
 	}{
 		"no network":             {"api/token", hangUp, 150, "the instance metadata service"},
 		"no metadata service":    {"api/token", status(http.StatusServiceUnavailable), 150, "the instance metadata service"},
+		"no tokens yet":          {"api/token", status(http.StatusNotFound), 150, "the instance metadata service"},
+		"off for a while":        {"api/token", status(http.StatusForbidden), 150, "the instance metadata service"},
 		"throttled metadata":     {"meta-data/mac", status(http.StatusTooManyRequests), 150, "the instance metadata service"},
 		"expired tokens":         {"meta-data/mac", status(http.StatusUnauthorized), 20, "the instance metadata service"},
 		"no instance profile":    {role, status(http.StatusNotFound), 150, "the instance metadata service"},
 		"no credentials":         {role + "node", status(http.StatusNotFound), 150, "the instance metadata service"},
-		"a role not yet assumed": {role + "node", func(w http.ResponseWriter) { fmt.Fprint(w, `{"Code": "AssumeRoleUnauthorizedAccess"}`) }, 150, "the role's credentials"},
+		"a role not yet assumed": {role + "node", said(`{"Code": "AssumeRoleUnauthorizedAccess"}`), 150, "the role's credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, lines := booting(t, late(imdstest.New(imdstest.Typical()), c.prefix, c.times, c.fail), &double{status: "ACTIVE"})

@@ -32,10 +32,12 @@ func TestResponses(t *testing.T) {
 	assert.Equal(t, Cluster{ID: "an-id", Endpoint: "https://endpoint", CA: []byte("ca"), IPv4CIDR: "10.100.0.0/16", IPv6CIDR: "fd00::/108", IPFamily: "ipv6", Outpost: true}, c)
 }
 
+// refused is an error of EC2.
+const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
+
 // Temporary failures are retried up to the limit. The error contains the last
 // answer.
 func TestRetriesOfTemporaryFailures(t *testing.T) {
-	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
 	for name, c := range map[string]struct {
 		status, failures, want int
 		body, err              string
@@ -144,7 +146,6 @@ func TestIncompleteClusters(t *testing.T) {
 // EC2 may be unreachable, throttle requests or not list a new instance for longer than
 // the attempts of the other requests last (amazon-eks-ami #2436).
 func TestPrivateDNSNameIsAwaitedLongerThanOtherResponses(t *testing.T) {
-	const refused = `<Response><Errors><Error><Code>%s</Code><Message>said</Message></Error></Errors></Response>`
 	for name, c := range map[string]struct {
 		status, failures, want int
 		body, attempts, err    string
@@ -199,47 +200,28 @@ func TestPrivateDNSNameIsAwaited(t *testing.T) {
 	assert.Len(t, a.requests(), 4)
 }
 
-// The credentials of a role may appear some seconds after the instance starts.
-func TestCredentialsAreAwaited(t *testing.T) {
+func TestCredentialsThatNeverCome(t *testing.T) {
 	const entry = "meta-data/iam/security-credentials/"
-	const none = `{"Code": "AssumeRoleUnauthorizedAccess", "Message": "no trust"}`
+	const refreshing = "getting the node's credentials: failed to refresh cached credentials, "
 	const remedy = "; the instance needs an instance profile with the node's role"
 	for name, c := range map[string]struct {
-		entry, early string // a status code or a text
-		times        int
-		want         string
+		entry string
+		fail  func(http.ResponseWriter)
+		want  string
 	}{
-		"no role yet":          {entry, "404", 2, ""},
-		"no credentials yet":   {entry + "node", "404", 2, ""},
-		"not assumed yet":      {entry + "node", none, 2, ""},
-		"no role":              {entry, "404", 99, "getting the node's credentials: failed to refresh cached credentials, no EC2 IMDS role found, operation error ec2imds: GetMetadata, exceeded maximum number of attempts, 3, http response error StatusCode: 404, request to EC2 IMDS failed" + remedy},
-		"a role without trust": {entry + "node", none, 99, "getting the node's credentials: failed to refresh cached credentials, failed to get node EC2 IMDS role credentials, api error AssumeRoleUnauthorizedAccess: no trust" + remedy},
-		"garbage":              {entry + "node", "<html>", 99, "getting the node's credentials: failed to refresh cached credentials, failed to decode node EC2 IMDS role credentials, "},
+		"no role": {entry, status(http.StatusNotFound), "no EC2 IMDS role found, operation error ec2imds: GetMetadata, " +
+			"exceeded maximum number of attempts, 3, http response error StatusCode: 404, request to EC2 IMDS failed" + remedy},
+		"a role without trust": {entry + "node", said(`{"Code": "AssumeRoleUnauthorizedAccess", "Message": "no trust"}`),
+			"failed to get node EC2 IMDS role credentials, api error AssumeRoleUnauthorizedAccess: no trust" + remedy},
+		"garbage": {entry + "node", said("<html>"), "failed to decode node EC2 IMDS role credentials, "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			instanceAt(t)
-			s := imdstest.New(imdstest.Typical())
-			times := c.times
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/latest/"+c.entry || times == 0 {
-					s.ServeHTTP(w, r)
-					return
-				}
-				times--
-				if c.early == "404" {
-					w.WriteHeader(http.StatusNotFound)
-					return
-				}
-				fmt.Fprint(w, c.early)
-			}))
+			server := httptest.NewServer(late(imdstest.New(imdstest.Typical()), c.entry, 99, c.fail))
 			defer server.Close()
 			t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.URL)
 			_, _, err := node(t).Token(t.Context(), "eu-west-1", "c")
-			if c.want == "" {
-				assert.NoError(t, err)
-			} else {
-				assert.ErrorContains(t, err, c.want)
-			}
+			assert.ErrorContains(t, err, refreshing+c.want)
 		})
 	}
 }
