@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"internal/text/show":       {},
 	"internal/text/expand":     {},
 	"internal/build/sandbox":   {},
-	"host":                     {},
+	"host":                     {"internal/text/show"},
 	"plan":                     {"host", "internal/version", "internal/text/surface", "internal/text/show"},
 	"internal/session/console": {"plan", "internal/text/show"},
 	"internal/session/page":    {"plan", "internal/text/show"},
