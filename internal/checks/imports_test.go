@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 		"internal/disk", "internal/disk/diskaudit", "internal/ami/snapshot", "internal/packercheck",
 		"internal/text/show", "internal/text/surface", "plan", "scrub"},
 	"internal/disk/diskaudit": {".", "host", "plan", "scrub", "internal/image", "internal/disk",
-		"internal/image/manifest", "internal/text/surface"},
+		"internal/image/manifest", "internal/text/show", "internal/text/surface"},
 	"internal/build/diskbuild": {"distros", "host", "internal/asset", "internal/awsapi", "internal/ami/snapshot",
 		"internal/disk", "internal/disk/diskaudit", "internal/build/sandbox", "internal/text/expand", "internal/text/show",
 		"internal/text/surface", "plan"},
