@@ -297,12 +297,10 @@ func TestErrorsOnAReadOnlyDiskHaveTheRemedy(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "config"), []byte("x"), 0o644))
 	testkit.Run(t, "mount", "-o", "remount,ro", disk)
 	before := surrounding(t, disk, "")
-	h, err := Mounted(disk)
-	require.NoError(t, err)
-	defer h.Close()
+	h := mounted(t, disk)
 
 	const readOnly = "read-only file system (mount -o remount,rw makes it writable)"
-	_, err = h.Files.RemoveTree("/config")
+	_, err := h.Files.RemoveTree("/config")
 	assert.EqualError(t, err, "remove /config: "+readOnly)
 	gone, err := h.Files.RemoveTree("/state")
 	assert.EqualError(t, err, "remove /state/deep/file: "+readOnly)
