@@ -170,12 +170,10 @@ func TestFATFreeSpaceIsFree(t *testing.T) {
 			free := strings.ReplaceAll(sh(t, folder, `mdir -i "$1" :: | tail -2`, disk), " ", "")
 			assert.Equal(t, counts(t, free, `(\d+)bytesfree`), layout.Partitions[0].Free)
 			want := sh(t, folder, list, disk)
-			copied := filepath.Join(folder, "copy.raw")
-			for _, by := range []func(*testing.T, *Image, *Layout, string){usedOnGarbage, blocksOnGarbage} {
-				by(t, image, layout, copied)
+			arrives(t, folder, image, layout, func(copied string) {
 				sh(t, folder, `fsck.vfat -n "$1"`, copied)
 				assert.Equal(t, want, sh(t, folder, list, copied))
-			}
+			})
 		})
 	}
 }
