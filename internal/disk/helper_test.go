@@ -11,11 +11,22 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const mib = 1 << 20
+
+// script is a row of a table: what a test runs, and what it expects.
+type script struct{ Script, Want string }
+
+// table reads a table of the folder testdata.
+func table[Row any](t *testing.T, name string) (rows map[string]Row) {
+	t.Helper()
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, filepath.Join("testdata", name))), &rows))
+	return rows
+}
 
 // sh runs a script in a mount namespace of its own. The folder has the files.
 func sh(t *testing.T, folder, script string, args ...string) string {
