@@ -22,9 +22,7 @@ import (
 // Cancelling a command ends its child processes, also a child that ignores SIGTERM
 // and has closed the command's output.
 func TestCancellingEndsTheCommandsChildren(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := live(t)
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := `(trap "" TERM; exec >/dev/null 2>&1; exec sleep 60) & echo $! >` + pids + `.part; mv ` + pids + `.part ` + pids + `; wait`
 	gone := errors.New("the Packer host is gone")
@@ -49,9 +47,7 @@ func TestCancellingEndsTheCommandsChildren(t *testing.T) {
 
 // A command's output is streamed while it runs, or returned.
 func TestCommandOutputIsStreamedOrReturned(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := live(t)
 	out, err := h.Run(t.Context(), Command{Argv: []string{"echo", "all"}})
 	require.NoError(t, err)
 	assert.Equal(t, "all\n", string(out))
@@ -75,9 +71,7 @@ func TestCommandOutputIsStreamedOrReturned(t *testing.T) {
 // A daemon that a command leaves behind keeps the command's output open. Run ends
 // with the command's exit and returns all of the command's output.
 func TestRunEndsWithTheCommandsExit(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := live(t)
 	const line = "0123456789abcdef0123456789abcde\n"
 	for name, c := range map[string]struct{ script, stdout, err string }{
 		"a silent daemon":              {"echo done; sleep 60 & echo $! >&9; exit 0", "done\n", ""},
@@ -122,9 +116,7 @@ func endDaemon(t *testing.T, file string) {
 // A cancelled command ends although another process keeps its output open, and no
 // goroutine waits for it.
 func TestCancellingDoesNotWaitForOpenOutput(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := live(t)
 	gone := errors.New("the Packer host is gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := make(chan error)
@@ -134,7 +126,7 @@ func TestCancellingDoesNotWaitForOpenOutput(t *testing.T) {
 		over <- err
 	}()
 	var pid int
-	_, err = fmt.Fscanln(ready, &pid)
+	_, err := fmt.Fscanln(ready, &pid)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, unix.Kill(pid, unix.SIGKILL)) })
 	cancel(gone)
@@ -143,10 +135,8 @@ func TestCancellingDoesNotWaitForOpenOutput(t *testing.T) {
 
 // The end of standard error is kept. Too much standard output is an error.
 func TestOutputIsBounded(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer h.Close()
-	_, err = h.Run(t.Context(), Command{Argv: []string{"yes", "0123456789abcde"}})
+	h := live(t)
+	_, err := h.Run(t.Context(), Command{Argv: []string{"yes", "0123456789abcde"}})
 	require.ErrorContains(t, err, "yes 0123456789abcde: reading its output: the command printed more than 67108864 bytes")
 	_, err = h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "yes noise | head -c 10000000 >&2; echo why >&2; exit 3"}})
 	require.ErrorContains(t, err, "why")
@@ -161,14 +151,12 @@ func TestOutputIsBounded(t *testing.T) {
 
 // PutBack runs its command even if the context is cancelled.
 func TestPutBackRunsAfterCancellation(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := live(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	file := filepath.Join(t.TempDir(), "back")
 	require.NoError(t, h.PutBack(ctx, Command{Argv: []string{"touch", file}}))
 	assert.FileExists(t, file)
-	err = h.PutBack(ctx, Command{Argv: []string{"sh", "-c", "echo no >&2; exit 5"}})
+	err := h.PutBack(ctx, Command{Argv: []string{"sh", "-c", "echo no >&2; exit 5"}})
 	assert.EqualError(t, err, "restoring a temporary change: sh -c echo no >&2; exit 5: exit status 5: no")
 }

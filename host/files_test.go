@@ -33,10 +33,28 @@ func newImage(t *testing.T) image {
 	// A sibling folder whose name starts with the root's name.
 	require.NoError(t, os.MkdirAll(filepath.Join(outside, "tree-evil"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(outside, "tree-evil", "secret"), []byte("outside"), 0o600))
+	return image{Host: mounted(t, root), outside: outside, root: root}
+}
+
+// mounted returns the image root in a folder, until the test ends.
+func mounted(t *testing.T, root string) *Host {
+	t.Helper()
 	h, err := Mounted(root)
+	return untilTheEnd(t, h, err)
+}
+
+// live returns this machine, until the test ends.
+func live(t *testing.T) *Host {
+	t.Helper()
+	h, err := Live()
+	return untilTheEnd(t, h, err)
+}
+
+func untilTheEnd(t *testing.T, h *Host, err error) *Host {
+	t.Helper()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.Close()) })
-	return image{Host: h, outside: outside, root: root}
+	return h
 }
 
 func (i image) link(t *testing.T, target, name string) {

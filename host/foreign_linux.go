@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // partitions are the mount points at which a local file system belongs to the
@@ -136,8 +135,6 @@ func holder(mounts []*mountinfo.Info, name string, without *mountinfo.Info) *mou
 	return under
 }
 
-var octal = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\[0-7]{3}`) })
-
 // subvolume is the btrfs subvolume that is mounted. Its name may contain commas;
 // the option is the last one.
 func subvolume(m *mountinfo.Info) string {
@@ -145,10 +142,7 @@ func subvolume(m *mountinfo.Info) string {
 	if m.FSType != "btrfs" || !found {
 		return "/"
 	}
-	return octal().ReplaceAllStringFunc(name, func(code string) string {
-		n, _ := strconv.ParseUint(code[1:], 8, 8) // \777 is no byte, and the kernel never writes it
-		return string([]byte{byte(n)})
-	})
+	return show.Unescape(name)
 }
 
 // on is the foreign mount at a path. A mount is foreign by its kind, or because it

@@ -28,17 +28,24 @@ func (h *Host) Lock() (unlock func() error, err error) {
 		return nil, fmt.Errorf("locking %s: %w", h.root, err)
 	}
 	dir := os.NewFile(uintptr(fd), h.root)
-	err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	st, err := dir.Stat()
+	if err == nil {
+		err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+	}
 	holder := ""
-	for end := time.Now().Add(lockPatience); errors.Is(err, unix.EWOULDBLOCK); err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) {
-		if holder = lockHolder(dir); holder != unseenHolder || time.Now().After(end) {
-			break
+	end := time.Now().Add(lockPatience)
+	for errors.Is(err, unix.EWOULDBLOCK) && holder == "" && time.Now().Before(end) {
+		if holder = lockHolder("FLOCK", st); holder == "" {
+			time.Sleep(lockPatience / 100)
+			err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		}
-		time.Sleep(lockPatience / 100)
 	}
 	switch {
+	case errors.Is(err, unix.EWOULDBLOCK) && holder != "":
+		err = fmt.Errorf("another eksnode (%s) is working on %s; run again when that has ended", holder, h.root)
 	case errors.Is(err, unix.EWOULDBLOCK):
-		err = fmt.Errorf("%s is working on %s; run again when that has ended", holder, h.root)
+		err = fmt.Errorf("another eksnode that cannot be seen from here (in another container, or on another host) "+
+			"is working on %s; run again when that has ended", h.root)
 	case err != nil:
 		err = fmt.Errorf("locking %s: %w", h.root, err)
 	}
@@ -48,45 +55,28 @@ func (h *Host) Lock() (unlock func() error, err error) {
 	return dir.Close, nil
 }
 
-const (
-	// lockPatience is how long Lock waits for a holder that it cannot see. A
-	// command that a killed run was about to start holds the lock for that long.
-	lockPatience = 2 * time.Second
-	unseenHolder = "another eksnode that cannot be seen from here (in another container, or on another host)"
-)
-
-func lockHolder(dir *os.File) string {
-	st, err := dir.Stat()
-	if err != nil {
-		return unseenHolder
-	}
-	table, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return unseenHolder
-	}
-	for _, pid := range lockPids(string(table), "FLOCK", st) {
-		if hasOpen(pid, st) {
-			return "another eksnode (" + process(pid) + ")"
-		}
-	}
-	return unseenHolder
-}
+// lockPatience is how long Lock waits for a holder that it cannot see. A command that a
+// killed run was about to start holds the lock for that long.
+const lockPatience = 2 * time.Second
 
 // LockHolder describes the process that has a lock of fcntl(2) on a file of the live
 // machine, such as "pid 7: rpm -i a.rpm". It returns "" if it sees none.
 func (h *Host) LockHolder(path string) string {
-	if !h.IsLive() {
-		return ""
-	}
 	st, err := os.Stat(path)
-	if err != nil {
+	if err != nil || !h.IsLive() {
 		return ""
 	}
+	return lockHolder("POSIX", st)
+}
+
+// lockHolder describes a process that has a lock on the inode of st, or is empty. The
+// kind is that of lockPids.
+func lockHolder(kind string, st os.FileInfo) string {
 	table, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return ""
 	}
-	for _, pid := range lockPids(string(table), "POSIX", st) {
+	for _, pid := range lockPids(string(table), kind, st) {
 		if hasOpen(pid, st) {
 			return process(pid)
 		}

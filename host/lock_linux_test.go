@@ -51,10 +51,8 @@ func locker(t *testing.T, root string, attr *syscall.SysProcAttr) (cmd *exec.Cmd
 
 func refused(t *testing.T, root string) string {
 	t.Helper()
-	h, err := Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
-	_, err = h.Lock()
+	h := mounted(t, root)
+	_, err := h.Lock()
 	require.Error(t, err)
 	return err.Error()
 }
@@ -91,9 +89,7 @@ func TestLockRefusesASecondProcess(t *testing.T) {
 // A lock holder in another PID namespace has no visible process ID.
 func TestALockHolderInAnotherPIDNamespace(t *testing.T) {
 	root := t.TempDir()
-	h, err := Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
+	h := mounted(t, root)
 	unlock, err := h.Lock()
 	require.NoError(t, err)
 	cmd := exec.Command("/bin/sh", "-c", "mount --make-rprivate / && mount -t proc proc /proc && exec \"$0\"", exe(t))
@@ -133,9 +129,7 @@ func opened(proc, folder string) int {
 // A command that outlives its eksnode does not keep the lock.
 func TestCommandsDoNotInheritTheLock(t *testing.T) {
 	root := t.TempDir()
-	h, err := Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
+	h := mounted(t, root)
 	unlock, err := h.Lock()
 	require.NoError(t, err)
 	cmd := exec.Command("cat")
@@ -182,9 +176,7 @@ func FuzzLockPids(f *testing.F) {
 
 // The holder of a lock of fcntl(2) is named while it has the lock.
 func TestLockHolderIsNamed(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer func() { require.NoError(t, h.Close()) }()
+	h := live(t)
 	name := filepath.Join(t.TempDir(), ".rpm.lock")
 	assert.Empty(t, h.LockHolder(name), "no file")
 	file, err := os.Create(name)

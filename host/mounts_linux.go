@@ -1,13 +1,14 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,78 +28,39 @@ func (f *Files) MountsBelow(name string) ([]Mount, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mountsBelow(dir, name, false)
+	return f.mountsBelow(dir, name, false)
 }
 
 // mountsBelow lists the mounts below the directory dir, which the machine calls
 // name. With itself, it also lists a mount on the directory.
-func mountsBelow(dir, name string, itself bool) ([]Mount, error) {
-	prefix := strings.TrimSuffix(dir, "/") + "/"
-	infos, err := mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) {
-		return !strings.HasPrefix(i.Mountpoint, prefix) && (!itself || i.Mountpoint != dir), false
-	})
+func (f *Files) mountsBelow(dir, name string, itself bool) ([]Mount, error) {
+	v, err := f.mounts.view(f.root)
 	if err != nil {
-		return nil, fmt.Errorf("reading the mount table: %w", err)
+		return nil, err
 	}
-	mounts := make([]Mount, 0, len(infos))
-	for _, i := range infos {
-		at := name
-		if i.Mountpoint != dir {
-			at = strings.TrimSuffix(name, "/") + "/" + strings.TrimPrefix(i.Mountpoint, prefix)
-		} else if !itself { // the root file system, for the name "/"
-			continue
+	var mounts []Mount
+	for _, i := range v.all {
+		if rest, inside := below(dir, i.Mountpoint); inside && (itself || i.Mountpoint != dir) {
+			mounts = append(mounts, Mount{Path: path.Join(name, rest), Type: i.FSType, Source: i.Source})
 		}
-		mounts = append(mounts, Mount{Path: at, Type: i.FSType, Source: i.Source})
 	}
-	sort.SliceStable(mounts, func(a, b int) bool {
-		return strings.Count(mounts[a].Path, "/") > strings.Count(mounts[b].Path, "/")
-	})
+	slices.SortStableFunc(mounts, func(a, b Mount) int { return strings.Count(b.Path, "/") - strings.Count(a.Path, "/") })
 	return mounts, nil
-}
-
-// noMountNames says whether the mount table surely has nothing on or below dir. It
-// is quick: a large removal consists of thousands of small ones, and reading the
-// table for each took a twentieth of the time.
-func (f *Files) noMountNames(dir string) (bool, error) {
-	if strings.ContainsAny(dir, " \t\n\\#") { // mountinfo(5) escapes these characters
-		return false, nil
-	}
-	table, err := f.mounts.read()
-	if err != nil {
-		return false, fmt.Errorf("reading the mount table: %w", err)
-	}
-	return !bytes.Contains(table, []byte(" "+dir+" ")) && !bytes.Contains(table, []byte(" "+strings.TrimSuffix(dir, "/")+"/")), nil
 }
 
 // mountTable is the kernel's table of mounts. It is read again only when poll(2)
 // reports a change (proc(5), /proc/PID/mounts).
 type mountTable struct {
 	mu   sync.Mutex
-	open bool
-	fd   int
-	text []byte
-	seen *mountView // made from the text
-}
-
-func (m *mountTable) read() (text []byte, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.current()
+	file *os.File
+	seen *mountView // nil when the table has to be read
 }
 
 // view is the table as the machine with that root directory sees it.
 func (m *mountTable) view(root int) (*mountView, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	text, err := m.current()
-	if err == nil && m.seen == nil {
-		var mounts []*mountinfo.Info
-		if mounts, err = parseMounts(text); err == nil {
-			var dir string
-			dir, err = realPathOf(root)
-			m.seen = newMountView(mounts, dir)
-		}
-	}
+	err := m.read(root)
 	if err != nil {
 		m.seen = nil
 		return nil, fmt.Errorf("reading the mount table: %w", err)
@@ -106,52 +68,33 @@ func (m *mountTable) view(root int) (*mountView, error) {
 	return m.seen, nil
 }
 
-func parseMounts(table []byte) ([]*mountinfo.Info, error) {
-	return mountinfo.GetMountsFromReader(bytes.NewReader(table), nil)
-}
-
-func (m *mountTable) current() (text []byte, err error) {
-	if m.open {
-		changed := []unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}
-		if n, err := unix.Poll(changed, 0); n == 0 && err == nil {
-			return m.text, nil
+func (m *mountTable) read(root int) error {
+	if m.file == nil {
+		const table = "/proc/self/mountinfo"
+		fd, err := unix.Open(table, unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.Open would poll, and take the changes
+		if err != nil {
+			return &os.PathError{Op: "open", Path: table, Err: err}
 		}
-	} else if m.fd, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
-		return nil, err
+		m.file = os.NewFile(uintptr(fd), table)
 	}
-	m.open, m.seen = true, nil
-	if m.text, err = readFrom(m.fd); err != nil {
-		m.closeFile() // so that the next call reads the table again
+	changed := []unix.PollFd{{Fd: int32(m.file.Fd()), Events: unix.POLLPRI}}
+	if n, err := unix.Poll(changed, 0); n == 0 && err == nil && m.seen != nil {
+		return nil
 	}
-	return m.text, err
-}
-
-// readFrom reads a kernel file from its beginning.
-func readFrom(fd int) ([]byte, error) {
-	var text []byte
-	for buf := make([]byte, 16<<10); ; {
-		n, err := unix.Pread(fd, buf, int64(len(text)))
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			return text, err
-		}
-		text = append(text, buf[:n]...)
+	mounts, err := mountinfo.GetMountsFromReader(io.NewSectionReader(m.file, 0, math.MaxInt64), nil)
+	if err != nil {
+		return err
 	}
+	dir, err := realPathOf(root)
+	m.seen = newMountView(mounts, dir)
+	return err
 }
 
 func (m *mountTable) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closeFile()
-}
-
-func (m *mountTable) closeFile() {
-	if m.open {
-		_ = unix.Close(m.fd)
-		m.open = false
-	}
+	_ = m.file.Close() // nothing was written, and it may not be open
+	m.file, m.seen = nil, nil
 }
 
 // IsMountPoint says whether name itself is a mount point.
@@ -222,10 +165,12 @@ func (h *Host) usersOf(mount string) string {
 func usesBelow(link, dir string) bool {
 	if filepath.Base(link) == "fd" {
 		open, err := os.ReadDir(link)
-		return err == nil && slices.ContainsFunc(open, func(e os.DirEntry) bool { return usesBelow(filepath.Join(link, e.Name()), dir) })
+		return err == nil && slices.ContainsFunc(open, func(e os.DirEntry) bool {
+			return usesBelow(filepath.Join(link, e.Name()), dir)
+		})
 	}
 	to, err := os.Readlink(link)
-	return err == nil && (to == dir || strings.HasPrefix(to, dir+"/"))
+	return err == nil && within(to, dir)
 }
 
 // realPath is the path of the directory name on the machine that this process runs

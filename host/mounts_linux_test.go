@@ -14,9 +14,7 @@ import (
 // TestUnmountOnTheLiveMachine mounts a file system in a folder of the test. It
 // needs root.
 func TestUnmountOnTheLiveMachine(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	defer h.Close()
+	h := live(t)
 	folder, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Join(folder, "real"), 0o755))

@@ -191,7 +191,7 @@ func TestNestedMountsStopARemoval(t *testing.T) {
 }
 
 // A tree deeper than PATH_MAX (4096 bytes), and deeper than the process's limit of
-// open files, is removed completely.
+// open files, is measured and removed completely.
 func TestTreesDeeperThanAnyPathAreRemoved(t *testing.T) {
 	for _, r := range removers {
 		t.Run(r.name, func(t *testing.T) {
@@ -214,8 +214,11 @@ func TestTreesDeeperThanAnyPathAreRemoved(t *testing.T) {
 			}
 			i.untouched(t)
 			limitFiles(t, 400)
+			measured, err := i.Files.Measure("/top", r.name == "contents")
+			require.NoError(t, err)
 			gone, err := r.do(i.Files, "/top")
 			require.NoError(t, err)
+			assert.Equal(t, gone, measured)
 			want := int64(branches*(depth+1) + 1)
 			if r.name == "tree" {
 				want++
@@ -294,12 +297,10 @@ func TestErrorsOnAReadOnlyDiskHaveTheRemedy(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "config"), []byte("x"), 0o644))
 	testkit.Run(t, "mount", "-o", "remount,ro", disk)
 	before := surrounding(t, disk, "")
-	h, err := Mounted(disk)
-	require.NoError(t, err)
-	defer h.Close()
+	h := mounted(t, disk)
 
 	const readOnly = "read-only file system (mount -o remount,rw makes it writable)"
-	_, err = h.Files.RemoveTree("/config")
+	_, err := h.Files.RemoveTree("/config")
 	assert.EqualError(t, err, "remove /config: "+readOnly)
 	gone, err := h.Files.RemoveTree("/state")
 	assert.EqualError(t, err, "remove /state/deep/file: "+readOnly)

@@ -1,9 +1,9 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -123,14 +123,10 @@ func isSystems(led, named string) bool {
 	return slices.Contains([]string{"/", "/home", "/opt", "/run", "/srv", "/var", "/var/lib"}, led)
 }
 
-// refuseMounts reads the mount table before the first file is removed. It refuses
-// when something is mounted below the directory real or, unless only the contents
-// go, on the directory.
+// refuseMounts refuses before the first file is removed when something is mounted
+// below the directory real or, unless only the contents go, on the directory.
 func (f *Files) refuseMounts(real, name string, contentsOnly bool) error {
-	if none, err := f.noMountNames(real); err != nil || none {
-		return err
-	}
-	mounts, err := mountsBelow(real, name, !contentsOnly)
+	mounts, err := f.mountsBelow(real, name, !contentsOnly)
 	if err == nil && len(mounts) > 0 {
 		err = &MountedError{Path: mounts[0].Path}
 	}
@@ -162,58 +158,28 @@ func openDir(dir int, name string) (int, error) {
 }
 
 // Measure counts what RemoveTree(name) would remove; with contents, what
-// RemoveContents(name) would remove. It follows no link and crosses no mount. A
-// missing name counts as nothing.
+// RemoveContents(name) would remove. Like Walk, it follows no link below name and
+// enters no foreign mount. A missing name counts as nothing.
 func (f *Files) Measure(name string, contents bool) (Removal, error) {
-	var m Removal
-	err := f.at("measure", name, contents, func(p place) error {
-		return measure(p.dir, p.base, 0, &m)
-	})
+	st, err := f.stat("measure", name, contents)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Removal{}, nil
 	}
-	if st, err := f.Stat(name); err == nil && contents && m.Entries > 0 { // the folder itself stays
+	if err != nil {
+		return Removal{}, err
+	}
+	if !st.IsDir() && !contents {
+		return Removal{Entries: 1, Bytes: st.(*info).length()}, nil
+	}
+	var m Removal
+	_, err = f.Walk(context.Background(), name, name, func(e Entry, err error) error {
+		if err == nil {
+			m.Add(Removal{Entries: 1, Bytes: e.FileInfo.(*info).length()})
+		}
+		return err
+	})
+	if contents && m.Entries > 0 { // the folder itself stays
 		m.Entries--
-		m.Bytes -= st.(*info).length()
 	}
 	return m, err
-}
-
-func measure(dir int, base string, mount uint64, m *Removal) error {
-	st, err := statat(dir, base)
-	if err != nil {
-		return err
-	}
-	m.Entries++
-	m.Bytes += st.length()
-	if !st.IsDir() {
-		return nil
-	}
-	fd, err := openDir(dir, base)
-	if err != nil {
-		return err
-	}
-	d := os.NewFile(uintptr(fd), base)
-	defer d.Close()
-	own, err := mountID(fd)
-	if err != nil {
-		return err
-	}
-	if mount != 0 && own != mount {
-		return nil
-	}
-	for {
-		names, err := d.Readdirnames(1024)
-		for _, n := range names {
-			if err := measure(fd, n, own, m); err != nil && err != unix.ENOENT {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

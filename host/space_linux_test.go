@@ -13,9 +13,7 @@ import (
 func TestSpaceOfAMissingPathIsThatOfItsParent(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, "usr"), 0o755))
-	h, err := Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
+	h := mounted(t, root)
 
 	there, err := h.Files.Space("/usr")
 	require.NoError(t, err)
@@ -39,9 +37,7 @@ func TestSpaceReportsReadOnly(t *testing.T) {
 	require.NoError(t, unix.Mount("tmpfs", usr, "tmpfs", 0, "size=1m"))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(usr, 0)) })
 	require.NoError(t, unix.Mount("", usr, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	h, err := Mounted(root)
-	require.NoError(t, err)
-	defer h.Close()
+	h := mounted(t, root)
 
 	space, err := h.Files.Space("/usr/bin")
 	require.NoError(t, err)

@@ -26,13 +26,13 @@ const (
 	rescans = 50
 	// namedFailures is how many failures are listed by name.
 	namedFailures = 20
-	// movedUp starts the names of directories that were too deep.
-	movedUp = ".eksnode-deep-"
 )
 
 // sweeper removes one tree on one mount.
 type sweeper struct {
 	top *os.File
+	// deep starts the names of directories that were too deep and moved into top.
+	deep string
 	// helpers has an element for each additional thread; nil allows none.
 	helpers chan struct{}
 
@@ -55,7 +55,11 @@ func sweep(p place, name string, contentsOnly bool) (Removal, error) {
 	if err := unix.Fstatfs(fd, &fileSystem); err != nil {
 		return Removal{}, err
 	}
-	s := &sweeper{top: top, moved: map[string]string{}}
+	deep, err := temporaryName("deep")
+	if err != nil {
+		return Removal{}, err
+	}
+	s := &sweeper{top: top, deep: deep, moved: map[string]string{}}
 	if int64(fileSystem.Type) == unix.EXT4_SUPER_MAGIC {
 		s.helpers = make(chan struct{}, ext4Helpers)
 	}
@@ -124,7 +128,7 @@ func (s *sweeper) moveUp(dir int, name, path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.moves++
-	to := fmt.Sprint(movedUp, s.moves)
+	to := fmt.Sprint(s.deep, "-", s.moves)
 	if unix.Renameat2(dir, name, int(s.top.Fd()), to, unix.RENAME_NOREPLACE) != nil {
 		return false
 	}
@@ -142,7 +146,7 @@ func (s *sweeper) empty(f *os.File, path string, depth int) bool {
 		names, err := f.Readdirnames(1024)
 		var gone Removal
 		for _, name := range names {
-			if f == s.top && s.isMoved(name) {
+			if f == s.top && strings.HasPrefix(name, s.deep) {
 				continue
 			}
 			full := path + "/" + name
@@ -186,24 +190,14 @@ func (s *sweeper) empty(f *os.File, path string, depth int) bool {
 
 // unlink removes an entry and returns its size. The error for a directory is EISDIR.
 func unlink(dir int, name string) (int64, error) {
-	var i info
-	if err := unix.Fstatat(dir, name, &i.st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	st, err := statat(dir, name)
+	if err != nil {
 		return 0, err
 	}
-	if i.st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if st.IsDir() {
 		return 0, unix.EISDIR
 	}
-	return i.length(), unix.Unlinkat(dir, name, 0)
-}
-
-func (s *sweeper) isMoved(name string) bool {
-	if !strings.HasPrefix(name, movedUp) {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, moved := s.moved[name]
-	return moved
+	return st.length(), unix.Unlinkat(dir, name, 0)
 }
 
 func (s *sweeper) count(removed Removal) {

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
-var temporary = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^\..+\.eksnode-[0-9a-f]{16}$`) })
+var temporary = show.Regexp(`(?s)^\..+\.eksnode-[0-9a-f]{16}$`)
 
 // IsTemporary says whether a file's base name is a temporary name of WriteFile and
 // Replace. A killed run may leave such a file. The next write of the same file

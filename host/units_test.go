@@ -21,9 +21,7 @@ func systemctl(t *testing.T, script string) {
 }
 
 func TestActiveWorksWithSystemd219(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	h := live(t)
 	systemctl(t, `case "$*" in *--value*) echo "systemctl: unrecognized option '--value'" >&2; exit 1;; esac
 [ "$1 $2" = "show --property=ActiveState" ] || exit 1
 shift 2
@@ -44,9 +42,7 @@ done`)
 }
 
 func TestQueuedUnitsAreThoseToStart(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	h := live(t)
 	systemctl(t, `printf '   1 a.service start waiting\n 142 b.service restart running\n143 c.service stop running\nNo jobs running.\n'`)
 	queued, err := h.Queued(t.Context())
 	require.NoError(t, err)
@@ -57,11 +53,9 @@ func TestQueuedUnitsAreThoseToStart(t *testing.T) {
 }
 
 func TestTruncatedSystemctlOutputIsAnError(t *testing.T) {
-	h, err := Live()
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, h.Close()) })
+	h := live(t)
 	systemctl(t, "echo ActiveState=active")
-	_, err = h.Active(t.Context(), "a.service", "b.service")
+	_, err := h.Active(t.Context(), "a.service", "b.service")
 	require.EqualError(t, err, `reading the property ActiveState of a.service, b.service: systemctl printed "ActiveState=active\n"`)
 	systemctl(t, "echo no bus >&2; exit 1")
 	_, err = h.Active(t.Context(), "a.service")

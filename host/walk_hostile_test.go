@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/moby/sys/mountinfo"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -188,7 +189,7 @@ func FuzzMounts(f *testing.F) {
 	f.Add("22 1 0:20 /@ / rw - btrfs /dev/sda rw,subvol=/@\n23 22 0:20 /@a,\\040b /var rw - btrfs /dev/sda rw,subvolid=1,subvol=/@a,\\040b", "/", "/var/x", "/var")
 	f.Add("22 1 0:20 / /mnt rw - nfs4 server:/x rw\n23 22 0:21 / /mnt/../x rw - autofs a rw\n\\777", "/mnt", "/boot", "")
 	f.Fuzz(func(t *testing.T, table, root, name, named string) {
-		mounts, err := parseMounts([]byte(table))
+		mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(table), nil)
 		if err != nil {
 			return
 		}
@@ -228,7 +229,7 @@ func TestKindsOfForeignMounts(t *testing.T) {
 		"stacked mounts":       {"30 20 0:40 / /var rw - nfs4 s:/ rw\n31 30 8:5 / /var rw - ext4 /dev/sda5 rw", "/var", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mounts, err := parseMounts([]byte(root + c.table))
+			mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(root+c.table), nil)
 			require.NoError(t, err)
 			why := ""
 			if m := newMountView(mounts, "/").on(c.at, c.at); m != nil {
@@ -237,7 +238,9 @@ func TestKindsOfForeignMounts(t *testing.T) {
 			assert.Equal(t, c.why, why)
 		})
 	}
-	mounts, err := parseMounts([]byte(root + "30 20 0:40 / /run rw - tmpfs tmpfs rw\n31 30 0:41 / /run/user/0 rw - tmpfs tmpfs rw\n32 20 8:2 / /home rw - xfs /dev/sda2 rw"))
+	ordinary := "30 20 0:40 / /run rw - tmpfs tmpfs rw\n31 30 0:41 / /run/user/0 rw - tmpfs tmpfs rw\n" +
+		"32 20 8:2 / /home rw - xfs /dev/sda2 rw"
+	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(root+ordinary), nil)
 	require.NoError(t, err)
 	v := newMountView(mounts, "/")
 	assert.Zero(t, v.unclear, "on an ordinary machine every mount must be clear")

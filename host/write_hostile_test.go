@@ -46,12 +46,10 @@ func TestWriteFileOnAFullDiskKeepsTheOldFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(config, []byte("old"), 0o640))
 	fill(t, filepath.Join(disk, "ballast"))
 	before := surrounding(t, disk, "")
-	h, err := Mounted(disk)
-	require.NoError(t, err)
-	defer h.Close()
+	h := mounted(t, disk)
 
 	content := bytes.Repeat([]byte("new\n"), 4096)
-	err = h.Files.WriteFile("/etc/config", content, Attributes{Mode: 0o640})
+	err := h.Files.WriteFile("/etc/config", content, Attributes{Mode: 0o640})
 	require.EqualError(t, err, "write /etc/config: no space left on device")
 	assert.Equal(t, before, surrounding(t, disk, ""))
 
@@ -67,10 +65,8 @@ func TestRemovalWorksOnAFullDisk(t *testing.T) {
 	testkit.Write(t, filepath.Join(disk, "state/deep/file"), "x")
 	require.NoError(t, os.WriteFile(filepath.Join(disk, "log"), []byte("x"), 0o644))
 	fill(t, filepath.Join(disk, "ballast"))
-	h, err := Mounted(disk)
-	require.NoError(t, err)
-	defer h.Close()
-	_, err = h.Files.RemoveTree("/state")
+	h := mounted(t, disk)
+	_, err := h.Files.RemoveTree("/state")
 	require.NoError(t, err)
 	require.NoError(t, h.Files.Truncate("/log"))
 }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -129,40 +128,27 @@ func copyLabels(p place, out *os.File) error {
 		return err
 	}
 	defer unix.Close(old)
-	size, err := unix.Flistxattr(old, nil)
-	if err == unix.ENOTSUP || err == nil && size == 0 {
+	names, err := attribute(func(into []byte) (int, error) { return unix.Flistxattr(old, into) })
+	if err == unix.ENOTSUP {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	names := make([]byte, size)
-	if size, err = unix.Flistxattr(old, names); err != nil {
-		return err
-	}
-	for rest := names[:size]; len(rest) > 0; {
-		name := cString(rest)
-		rest = rest[min(len(name)+1, len(rest)):]
-		if err := copyLabel(old, int(out.Fd()), name); err != nil {
-			return fmt.Errorf("copying the attribute %s: %w", name, err)
+	for name := range strings.SplitSeq(strings.TrimSuffix(names, "\x00"), "\x00") {
+		if name == "" || err != nil {
+			break
+		}
+		var value string
+		value, err = attribute(func(into []byte) (int, error) { return unix.Fgetxattr(old, name, into) })
+		if err == nil {
+			err = unix.Fsetxattr(int(out.Fd()), name, []byte(value), 0)
+		}
+		if err == unix.ENODATA { // removed meanwhile
+			err = nil
+		}
+		if err != nil {
+			err = fmt.Errorf("copying the attribute %s: %w", name, err)
 		}
 	}
-	return nil
-}
-
-func copyLabel(from, to int, name string) error {
-	size, err := unix.Fgetxattr(from, name, nil)
-	if err == unix.ENODATA {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	value := make([]byte, size)
-	if size, err = unix.Fgetxattr(from, name, value); err != nil {
-		return err
-	}
-	return unix.Fsetxattr(to, name, value[:size], 0)
+	return err
 }
 
 // Truncate empties the file name and keeps its mode, owner and labels. A file with
@@ -238,12 +224,6 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
-}
-
-// cString is the text before the first NUL.
-func cString(b []byte) string {
-	text, _, _ := bytes.Cut(b, []byte{0})
-	return string(text)
 }
 
 // Sync writes all changes to the disk, on the machine or the image root. Without

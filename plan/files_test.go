@@ -5,6 +5,7 @@ package plan
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -200,4 +201,20 @@ func TestReportsFollowALink(t *testing.T) {
 	st, err := os.Lstat(link)
 	require.NoError(t, err)
 	assert.NotZero(t, st.Mode()&os.ModeSymlink)
+}
+
+func TestABoundedReportLeavesItsOriginAlone(t *testing.T) {
+	long := strings.Repeat("x", textMost+1)
+	audit := &Audit{Error: long, Rules: []Check{{Reason: long}, {}, {}}}
+	all := Report{Started: time.Unix(1, 0), Omitted: 1, Audit: audit, Image: &Contents{Tailoring: long, Packages: make([]Package, 9)},
+		Outcomes: []Outcome{{Actions: []Action{{Files: make([]FileHash, 5)}}}}}
+	few := all.Bounded(2)
+	assert.Equal(t, 1+1+7+3, few.Omitted)
+	assert.Equal(t, long[1:]+" …", few.Audit.Error)
+	assert.Equal(t, long[1:]+" …", few.Audit.Rules[0].Reason)
+	assert.Equal(t, long, few.Image.Tailoring, "only errors and reasons are short")
+	assert.Equal(t, all.Started, few.Started)
+	assert.Len(t, audit.Rules, 3)
+	assert.Equal(t, long, audit.Rules[0].Reason)
+	assert.Len(t, all.Outcomes[0].Actions[0].Files, 5)
 }

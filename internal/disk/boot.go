@@ -56,7 +56,7 @@ func (l *Layout) findBoot(r io.ReaderAt) {
 			esp = p.Number
 		}
 		if p.Kind == KindVFAT {
-			l.findLoaders(io.NewSectionReader(r, p.Offset, p.Length), p.Number)
+			l.findLoaders(p.in(r), p.Number)
 		}
 	}
 	if esp != 0 && !l.Boot.UEFI {
@@ -171,14 +171,8 @@ func (l *Layout) Roots(number int) ([]Partition, error) {
 		if len(candidates) < 2 {
 			break
 		}
-		var chosen []Partition
-		for _, p := range candidates {
-			if better(p) {
-				chosen = append(chosen, p)
-			}
-		}
-		if len(chosen) > 0 {
-			candidates = chosen
+		if slices.ContainsFunc(candidates, better) {
+			candidates = slices.DeleteFunc(candidates, func(p Partition) bool { return !better(p) })
 		}
 	}
 	if len(candidates) == 0 {
@@ -273,14 +267,11 @@ func isOtherName(name string) bool {
 
 // described lists partitions with number, file system, size and label.
 func described(list []Partition) string {
-	all := show.Each(list, Partition.String)
-	return strings.Join(all, ", ")
+	return strings.Join(show.Each(list, Partition.String), ", ")
 }
 
 // String describes a partition: 1 (ext4, 8.6 GB, label "root").
 func (p Partition) String() string {
-	kind := p.Kind
-	kind = cmp.Or(kind, "unknown content")
 	label := ""
 	if p.Volume != "" {
 		label = ", logical volume " + p.Volume
@@ -289,7 +280,7 @@ func (p Partition) String() string {
 	} else if p.Name != "" {
 		label = fmt.Sprintf(", name %q", p.Name)
 	}
-	text := fmt.Sprintf("%s, %s%s", kind, show.Size(p.Length), label)
+	text := fmt.Sprintf("%s, %s%s", cmp.Or(p.Kind, "unknown content"), show.Size(p.Length), label)
 	if p.Number != 0 {
 		text = fmt.Sprintf("%d (%s)", p.Number, text)
 	}

@@ -25,13 +25,13 @@ func TestGrow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const size = 64*mib + 512
 			path := partitioned(t, 16, c.table)
-			before := layoutOf(t, path)
+			_, before := laidOut(t, path)
 			file, err := os.OpenFile(path, os.O_RDWR, 0)
 			require.NoError(t, err)
 			place, err := before.Grow(file, c.root, size)
 			require.NoError(t, err)
 			require.NoError(t, file.Close())
-			after := layoutOf(t, path)
+			_, after := laidOut(t, path)
 			require.Empty(t, after.Notes)
 			for i, p := range before.Partitions {
 				if p.Number == c.root {
@@ -63,7 +63,7 @@ func TestGrowRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := partitioned(t, 16, c.table)
 			before := []byte(testkit.Content(t, path))
-			layout := layoutOf(t, path)
+			_, layout := laidOut(t, path)
 			file, err := os.OpenFile(path, os.O_RDWR, 0)
 			require.NoError(t, err)
 			defer file.Close()
@@ -73,14 +73,4 @@ func TestGrowRefuses(t *testing.T) {
 			assert.Equal(t, before, after[:len(before)])
 		})
 	}
-}
-
-func layoutOf(t *testing.T, path string) *Layout {
-	t.Helper()
-	image, err := Open(path)
-	require.NoError(t, err)
-	defer image.Close()
-	l, err := image.Layout()
-	require.NoError(t, err)
-	return l
 }

@@ -9,12 +9,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const mib = 1 << 20
+
+// script is a row of a table: what a test runs, and what it expects.
+type script struct{ Script, Want string }
+
+// table reads a table of the folder testdata.
+func table[Row any](t *testing.T, name string) (rows map[string]Row) {
+	t.Helper()
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, filepath.Join("testdata", name))), &rows))
+	return rows
+}
 
 // sh runs a script in a mount namespace of its own. The folder has the files.
 func sh(t *testing.T, folder, script string, args ...string) string {
@@ -105,6 +117,11 @@ func usedOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
 func blocksOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
 	t.Helper()
 	full(t, to, from.Size())
+	writeBlocks(t, from, layout, to)
+}
+
+func writeBlocks(t *testing.T, from *Image, layout *Layout, to string) {
+	t.Helper()
 	f, err := os.OpenFile(to, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()
@@ -116,6 +133,42 @@ func blocksOnGarbage(t *testing.T, from *Image, layout *Layout, to string) {
 		_, err = f.WriteAt(p[:min(BlockSize, from.Size()-n*BlockSize)], n*BlockSize)
 		require.NoError(t, err)
 	}
+}
+
+// arrives copies what is used onto random bytes, in both ways, and judges the copies.
+func arrives(t *testing.T, folder string, image *Image, layout *Layout, judge func(copied string)) {
+	t.Helper()
+	copied := filepath.Join(folder, "copy.raw")
+	for _, by := range []func(*testing.T, *Image, *Layout, string){usedOnGarbage, blocksOnGarbage} {
+		by(t, image, layout, copied)
+		judge(copied)
+	}
+}
+
+// sameSystem compares the free space of the file system on a whole disk with what its own
+// tools count, give or take slack bytes. Copies pass the check, have the same files, and can
+// be written to. Without files, this kernel does not mount the file system.
+func sameSystem(t *testing.T, folder, disk, files string, counted, slack int64, check, options string) {
+	t.Helper()
+	image, layout := laidOut(t, disk)
+	require.Len(t, layout.Partitions, 1)
+	require.Empty(t, layout.Partitions[0].Whole)
+	assert.LessOrEqual(t, layout.Partitions[0].Free, counted)
+	assert.GreaterOrEqual(t, layout.Partitions[0].Free, counted-slack)
+	t.Logf("%d bytes are free, the tools count %d", layout.Partitions[0].Free, counted)
+	want := ""
+	if files != "" {
+		want = sh(t, folder, listing, disk, "", options)
+	}
+	arrives(t, folder, image, layout, func(copied string) {
+		sh(t, folder, check+` "$1"`, copied)
+		if files == "" {
+			return
+		}
+		assert.Equal(t, want, sh(t, folder, listing, copied, "", options))
+		sh(t, folder, use, copied, files)
+		sh(t, folder, check+` "$1"`, copied)
+	})
 }
 
 // tree makes a folder with files of many sizes, and returns its path.

@@ -34,14 +34,10 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 	if l.SectorSize != mbrSector {
 		l.note("the partition table assumes sectors of %d bytes, but EBS volumes have sectors of 512 bytes: EC2 cannot boot this disk", l.SectorSize)
 	}
-	byOffset := slices.Clone(l.Partitions)
-	for i, p := range l.Partitions {
-		c := probe(io.NewSectionReader(r, p.Offset, p.Length), p.Length)
-		l.Partitions[i].Kind, l.Partitions[i].Label, l.Partitions[i].UUID = c.kind, c.label, c.uuid
-		l.Partitions[i].Elsewhere = elsewhere(c.kind, io.NewSectionReader(r, p.Offset, p.Length))
+	for i := range l.Partitions {
+		l.Partitions[i].recognize(l.Partitions[i].in(r))
 	}
-	copy(byOffset, l.Partitions)
-	slices.SortFunc(byOffset, func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) })
+	byOffset := l.byOffset()
 	free, end := &ranges{}, int64(0)
 	for _, p := range byOffset {
 		free.add(end, p.Offset-end)
@@ -49,7 +45,7 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 		own, err := freeIn(r, p)
 		if err != nil {
 			whole := l.at(p.Number)
-			whole.Whole, whole.Dirty = err.Error(), unreplayed(p.Kind, io.NewSectionReader(r, p.Offset, p.Length))
+			whole.Whole, whole.Dirty = err.Error(), unreplayed(p.Kind, p.in(r))
 			continue
 		}
 		for _, f := range own.list {
@@ -117,8 +113,7 @@ func (l *Layout) checkPartitions() error {
 	if len(l.Partitions) == 0 {
 		return errors.New("the partition table is empty; build the disk again")
 	}
-	sorted := slices.Clone(l.Partitions)
-	slices.SortFunc(sorted, func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) })
+	sorted := l.byOffset()
 	for i, p := range sorted {
 		if p.End() > l.size {
 			return beyond(p, l.size)
@@ -131,6 +126,20 @@ func (l *Layout) checkPartitions() error {
 		}
 	}
 	return nil
+}
+
+// byOffset are the partitions in the order of the disk.
+func (l *Layout) byOffset() []Partition {
+	return slices.SortedFunc(slices.Values(l.Partitions), func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) })
+}
+
+// in reads the partition's bytes.
+func (p Partition) in(r io.ReaderAt) io.ReaderAt { return io.NewSectionReader(r, p.Offset, p.Length) }
+
+// recognize fills in what the signatures say. r has the partition's bytes.
+func (p *Partition) recognize(r io.ReaderAt) {
+	c := probe(r, p.Length)
+	p.Kind, p.Label, p.UUID, p.Elsewhere = c.kind, c.label, c.uuid, elsewhere(c.kind, r)
 }
 
 // beyond is the error about a partition that ends after the disk.
@@ -158,7 +167,7 @@ func (l *Layout) outside(kept []Range) []Range {
 // file system are free only if they are a hole: hashes of dm-verity and other
 // metadata can be there, and the file system does not say.
 func freeIn(r io.ReaderAt, p Partition) (*ranges, error) {
-	free, end, err := freeSpace(p.Kind, io.NewSectionReader(r, p.Offset, p.Length), p.Length)
+	free, end, err := freeSpace(p.Kind, p.in(r), p.Length)
 	if err != nil {
 		return nil, err
 	}

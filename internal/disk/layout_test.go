@@ -215,25 +215,7 @@ func TestTablesWithNotes(t *testing.T) {
 
 // TestContents recognizes what other programs make.
 func TestContents(t *testing.T) {
-	for want, script := range map[string]string{
-		"ext2|a":              `mke2fs -q -F -t ext2 -L a part`,
-		"ext3|a":              `mke2fs -q -F -t ext3 -L a part`,
-		"ext4|a\\x1b":         `mke2fs -q -F -t ext4 -L "$(printf 'a\033')" part`,
-		"ext4 journal":        `mke2fs -q -F -O journal_dev part`,
-		"xfs|data":            `mkfs.xfs -q -L data part`,
-		"btrfs|data":          `truncate -s 120M part; mkfs.btrfs -q -L data part`,
-		"squashfs":            `mkdir s; mksquashfs s part -noappend -quiet -no-progress`,
-		"vfat|BOOT":           `mkfs.vfat -n BOOT part`,
-		"swap|s":              `mkswap -q -L s part`,
-		"LUKS":                `printf x | cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 part -`,
-		"LVM physical volume": `d=$(losetup -f --show part); pvcreate -q -y --config 'devices{use_devicesfile=0}' $d > /dev/null 2>&1 || failed=1; losetup -d $d; [ -z "${failed-}" ]`,
-		"dm-verity hashes":    `truncate -s 1M data; veritysetup format data part`,
-		"ntfs":                `printf '\353\122\220NTFS    ' | dd of=part conv=notrunc status=none`,
-		"exfat":               `printf '\353\166\220EXFAT   ' | dd of=part conv=notrunc status=none`,
-		"erofs|e":             `printf '\342\341\365\340' | dd of=part bs=1 seek=1024 conv=notrunc status=none; printf e | dd of=part bs=1 seek=1088 conv=notrunc status=none`,
-		"empty":               `:`,
-		"":                    `printf x | dd of=part conv=notrunc status=none`,
-	} {
+	for want, script := range table[string](t, "contents.yaml") {
 		t.Run(want, func(t *testing.T) {
 			folder := t.TempDir()
 			name := sparse(t, filepath.Join(folder, "part"), 40*mib)

@@ -30,7 +30,7 @@ func (l *Layout) findVolumes(r io.ReaderAt) {
 		if p.Kind != KindLVM {
 			continue
 		}
-		pv, text, err := readPV(io.NewSectionReader(r, p.Offset, p.Length))
+		pv, text, err := readPV(p.in(r))
 		if err != nil {
 			l.note("partition %s: reading the metadata of LVM: %v", p, err)
 			continue
@@ -46,8 +46,8 @@ func (l *Layout) findVolumes(r io.ReaderAt) {
 
 // addVolumes adds the logical volumes of all groups, by name.
 func (l *Layout) addVolumes(r io.ReaderAt, groups map[string]section, physical map[string]physicalVolume) {
-	for _, name := range sortedKeys(groups) {
-		for _, volume := range sortedKeys(groups[name].section("logical_volumes").sections) {
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		for _, volume := range slices.Sorted(maps.Keys(groups[name].section("logical_volumes").sections)) {
 			if len(l.Volumes) == mostVolumes {
 				l.note("the disk has more than %d logical volumes; the others were not read", mostVolumes)
 				return
@@ -72,9 +72,8 @@ func (l *Layout) addVolume(r io.ReaderAt, group, name string, g section, physica
 	}
 	p.Range = Range{p.Extents[0].Offset, total(p.Extents)}
 	in := io.NewSectionReader(pieces{r, p.Extents}, 0, p.Length)
-	c := probe(in, p.Length)
-	p.Kind, p.Label, p.UUID, p.Dirty = c.kind, c.label, c.uuid, unreplayed(c.kind, in)
-	p.Elsewhere = elsewhere(c.kind, in)
+	p.recognize(in)
+	p.Dirty = unreplayed(p.Kind, in)
 	l.Volumes = append(l.Volumes, p)
 }
 
@@ -98,12 +97,12 @@ func extentsOf(volume, group section, physical map[string]physicalVolume) ([]Ran
 		case len(stripes) != 2 || length <= 0 || length > 1<<40/extent<<10:
 			return nil, errors.New("its metadata is damaged")
 		}
-		id := strings.Join(group.section("physical_volumes").section(stripes[0]).list("id"), "")
-		pv, here := physical[strings.ReplaceAll(id, "-", "")]
+		described := group.section("physical_volumes").section(stripes[0])
+		pv, here := physical[strings.ReplaceAll(strings.Join(described.list("id"), ""), "-", "")]
 		if !here {
 			return nil, errors.New("a part of it is on another disk")
 		}
-		start := group.section("physical_volumes").section(stripes[0]).number("pe_start") * 512
+		start := described.number("pe_start") * 512
 		first, err := strconv.ParseInt(stripes[1], 10, 64)
 		at := Range{pv.Offset + start + first*extent, length * extent}
 		if err != nil || first < 0 || first > 1<<40 || start < 0 || at.Length <= 0 || at.Offset < pv.Offset || at.End() > pv.End() {
@@ -327,5 +326,3 @@ func lvmWords(text []byte) (words []string, err error) {
 	}
 	return words, nil
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

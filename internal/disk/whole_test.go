@@ -183,13 +183,7 @@ func TestFreeSpaceAfterRandomWork(t *testing.T) {
 			for _, base := range []func(*testing.T, string, int64){full, func(t *testing.T, name string, size int64) { sparse(t, name, size) }} {
 				copied := filepath.Join(folder, "copy.raw")
 				base(t, copied, image.Size())
-				p := make([]byte, BlockSize)
-				for n := range layout.Blocks() {
-					_, err := image.ReadAt(p, n*BlockSize)
-					require.NoError(t, err)
-					layout.ZeroFree(p, n*BlockSize)
-					put(t, copied, n*BlockSize, p)
-				}
+				writeBlocks(t, image, layout, copied)
 				sh(t, folder, c.check+` "$1"`, copied)
 				assert.Equal(t, want, sh(t, folder, listing, copied, "", c.options))
 			}

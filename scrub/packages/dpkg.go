@@ -18,24 +18,36 @@ const (
 	dpkgInfo   = "/var/lib/dpkg/info"
 )
 
+// eachList calls do with each of dpkg's lists that have an ending, one per package.
+func eachList(h *host.Host, ending string, do func(owner, name, text string) error) error {
+	entries, err := afero.ReadDir(h.Files, dpkgInfo)
+	if isMissing(err) {
+		return nil
+	}
+	for _, e := range entries {
+		owner, ok := strings.CutSuffix(e.Name(), ending)
+		if !ok || err != nil {
+			continue
+		}
+		var text string
+		name := path.Join(dpkgInfo, e.Name())
+		if text, err = content(h, name); err == nil {
+			err = do(owner, name, text)
+		}
+	}
+	return err
+}
+
 // dpkgFiles reads dpkg's lists of files, one per package. A list that is
 // missing for an installed package is an error.
 func dpkgFiles(l *lister) error {
-	entries, err := afero.ReadDir(l.h.Files, dpkgInfo)
-	if err != nil && !isMissing(err) {
-		return fmt.Errorf("reading dpkg's lists of files: %w", err)
-	}
 	listed := map[string]bool{}
-	for _, e := range entries {
-		owner, ok := strings.CutSuffix(e.Name(), ".list")
-		if !ok {
-			continue
-		}
-		name, _, _ := strings.Cut(owner, ":")
-		listed[name] = true
-		if err := dpkgList(l, owner, path.Join(dpkgInfo, e.Name())); err != nil {
-			return err
-		}
+	err := eachList(l.h, ".list", func(owner, name, text string) error {
+		listed[withoutArch(owner)] = true
+		return dpkgList(l, owner, name, text)
+	})
+	if err != nil {
+		return fmt.Errorf("reading dpkg's lists of files: %w", err)
 	}
 	return eachDpkg(l.h, func(p map[string]string) error {
 		if isInstalled(p) && !listed[p["Package"]] {
@@ -44,6 +56,12 @@ func dpkgFiles(l *lister) error {
 		}
 		return nil
 	})
+}
+
+// withoutArch is the name of a package that can be installed for several architectures.
+func withoutArch(owner string) string {
+	name, _, _ := strings.Cut(owner, ":")
+	return name
 }
 
 // eachDpkg calls do with the fields of each package in dpkg's status.
@@ -86,17 +104,13 @@ func Paragraphs(text string) iter.Seq[map[string]string] {
 
 func isInstalled(p map[string]string) bool { return strings.HasSuffix(p["Status"], " installed") }
 
-func dpkgList(l *lister, owner, name string) error {
-	text, err := content(l.h, name)
-	if err != nil {
-		return fmt.Errorf("reading dpkg's lists of files: %w", err)
-	}
+func dpkgList(l *lister, owner, name, text string) error {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
 		file := strings.TrimSuffix(line, "\n")
 		if !path.IsAbs(file) {
-			return fmt.Errorf("reading dpkg's lists of files: %s:%d: %.80q is not an absolute path; install the package again", name, number, file)
+			return fmt.Errorf("%s:%d: %.80q is not an absolute path; install the package again", name, number, file)
 		}
 		if err := l.add(owner, file); err != nil {
 			return err
@@ -112,23 +126,11 @@ type diverted map[string]struct{ to, but string }
 // dpkgSums reads dpkg's lists of checksums, and those of configuration files in
 // its status.
 func dpkgSums(l *lister, all Originals) error {
-	entries, err := afero.ReadDir(l.h.Files, dpkgInfo)
-	if err != nil && !isMissing(err) {
-		return fmt.Errorf("reading dpkg's checksums: %w", err)
-	}
 	diverted, err := diversions(l.h)
 	if err != nil {
 		return fmt.Errorf("reading dpkg's diversions: %w", err)
 	}
-	for _, e := range entries {
-		owner, ok := strings.CutSuffix(e.Name(), ".md5sums")
-		if !ok {
-			continue
-		}
-		text, err := content(l.h, path.Join(dpkgInfo, e.Name()))
-		if err != nil {
-			return fmt.Errorf("reading dpkg's checksums: %w", err)
-		}
+	err = eachList(l.h, ".md5sums", func(owner, _, text string) error {
 		for line := range strings.Lines(text) {
 			sum, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
 			if !ok {
@@ -138,6 +140,10 @@ func dpkgSums(l *lister, all Originals) error {
 				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading dpkg's checksums: %w", err)
 	}
 	return conffiles(l, diverted, all)
 }
@@ -173,8 +179,7 @@ func diversions(h *host.Host) (diverted, error) {
 }
 
 func (d diverted) place(owner, name string) string {
-	owner, _, _ = strings.Cut(owner, ":")
-	if to, ok := d[name]; ok && to.but != owner {
+	if to, ok := d[name]; ok && to.but != withoutArch(owner) {
 		return to.to
 	}
 	return name

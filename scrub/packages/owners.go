@@ -62,20 +62,21 @@ func ReadOwners(ctx context.Context, h *host.Host) (*Owners, error) {
 // itself, the place itself counts too. Empty results mean that there is none.
 // Files that a package owns but that do not exist do not count.
 func (o *Owners) Below(h *host.Host, place string, itself bool) (file, owner string, err error) {
-	from := func(place string) int {
-		at, _ := slices.BinarySearchFunc(o.files, place, func(f owned, place string) int { return strings.Compare(f.place, place) })
-		return at
-	}
-	if at := from(place); itself && at < len(o.files) && o.files[at].place == place {
+	if at, found := o.find(place); itself && found {
 		return o.there(h, at)
 	}
 	prefix := strings.TrimSuffix(place, "/") + "/"
-	for at := from(prefix); at < len(o.files) && strings.HasPrefix(o.files[at].place, prefix); at++ {
+	for at, _ := o.find(prefix); at < len(o.files) && strings.HasPrefix(o.files[at].place, prefix); at++ {
 		if file, owner, err := o.there(h, at); file != "" || err != nil {
 			return file, owner, err
 		}
 	}
 	return "", "", nil
+}
+
+// find returns the first entry of a place, or where it would be.
+func (o *Owners) find(place string) (at int, found bool) {
+	return slices.BinarySearchFunc(o.files, place, func(f owned, place string) int { return strings.Compare(f.place, place) })
 }
 
 func (o *Owners) there(h *host.Host, at int) (file, owner string, err error) {
@@ -98,16 +99,17 @@ type lister struct {
 // add records a file by its place after all links: packages still use names
 // from before /bin became a part of /usr/bin.
 func (l *lister) add(owner, name string) error {
+	place, err := l.place(name)
+	if err == nil && place != "/" {
+		l.files = append(l.files, owned{place, owner})
+	}
+	return err
+}
+
+func (l *lister) place(name string) (string, error) {
 	name = path.Clean(name)
-	if name == "/" {
-		return nil
-	}
 	folder, err := l.folder(path.Dir(name))
-	if err != nil {
-		return err
-	}
-	l.files = append(l.files, owned{path.Join(folder, path.Base(name)), owner})
-	return nil
+	return path.Join(folder, path.Base(name)), err
 }
 
 func (l *lister) folder(name string) (string, error) {
@@ -132,15 +134,7 @@ const listMost = 64 << 20
 
 // content reads a file of a database.
 func content(h *host.Host, name string) (string, error) {
-	in, err := h.Files.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, listMost+1))
-	if err == nil && len(text) > listMost {
-		err = fmt.Errorf("%s has more than %d bytes", name, listMost)
-	}
+	text, err := h.Files.Read(name, listMost)
 	return string(text), err
 }
 
@@ -186,20 +180,14 @@ func (p Package) Versions() []string {
 // Of returns the package that owns a place, or "". A place that several packages own,
 // such as /usr/bin, is no package's own.
 func (o *Owners) Of(place string) string {
-	at, found := slices.BinarySearchFunc(o.files, place, func(f owned, place string) int { return strings.Compare(f.place, place) })
-	if !found || slices.ContainsFunc(o.at(at), func(f owned) bool { return f.owner != o.files[at].owner }) {
-		return ""
+	owner := ""
+	for at, _ := o.find(place); at < len(o.files) && o.files[at].place == place; at++ {
+		if owner != "" && owner != o.files[at].owner {
+			return ""
+		}
+		owner = o.files[at].owner
 	}
-	return o.files[at].owner
-}
-
-// at returns all entries of a place, from the first one on.
-func (o *Owners) at(first int) []owned {
-	end := first
-	for end < len(o.files) && o.files[end].place == o.files[first].place {
-		end++
-	}
-	return o.files[first:end]
+	return owner
 }
 
 // Original is a regular file as a package installed it.
@@ -261,11 +249,9 @@ func (o Originals) add(l *lister, owner, name, sum string, config bool) error {
 	if err != nil || digests()[len(raw)] == nil {
 		return nil
 	}
-	folder, err := l.folder(path.Dir(path.Clean(name)))
-	if err != nil {
-		return err
+	place, err := l.place(name)
+	if err == nil {
+		o[place] = append(o[place], Original{owner, config, string(raw)})
 	}
-	place := path.Join(folder, path.Base(name))
-	o[place] = append(o[place], Original{owner, config, string(raw)})
-	return nil
+	return err
 }

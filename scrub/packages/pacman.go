@@ -1,7 +1,6 @@
 package packages
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -116,10 +115,8 @@ func backups(files string) map[string]bool {
 
 // mtree reads the checksums of a manifest in the form of mtree(5).
 func mtree(l *lister, owner string, text []byte, config map[string]bool, all Originals) error {
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+	for line := range bytes.Lines(text) {
+		fields := strings.Fields(string(line))
 		if len(fields) < 2 || !strings.HasPrefix(fields[0], "./") {
 			continue
 		}
@@ -132,7 +129,7 @@ func mtree(l *lister, owner string, text []byte, config map[string]bool, all Ori
 			}
 		}
 	}
-	return lines.Err()
+	return nil
 }
 
 // pacmanInstalled reads pacman's descriptions. Owners are the names of the folders.

@@ -16,27 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
 
-const spec = `Name: ours
-Version: 1
-Release: 1
-Summary: made for a test
-License: none
-BuildArch: noarch
-%description
-made for a test
-%install
-mkdir -p %{buildroot}/opt/ours
-touch %{buildroot}/opt/ours/file
-echo setting >%{buildroot}/opt/ours/ours.conf
-echo state >%{buildroot}/opt/ours/state.db
-%files
-/opt/ours/file
-%config(noreplace) /opt/ours/ours.conf
-%verify(not md5 filedigest) /opt/ours/state.db
-%dir /opt/ours
-%ghost /opt/ours/state
-`
-
 // RootWithRPM makes an image root whose database rpm wrote, and returns its folder.
 func RootWithRPM(t *testing.T, root string) string {
 	t.Helper()
@@ -44,10 +23,8 @@ func RootWithRPM(t *testing.T, root string) string {
 	folder := filepath.Join(root, "usr/lib/sysimage/rpm")
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	hosttest.Lay(t, root, map[string]string{"var/lib/rpm": "-> /usr/lib/sysimage/rpm", "opt/ours/file": "", "opt/ours/state": "", "opt/ours/ours.conf": "setting\n"})
-	file := filepath.Join(build, "ours.spec")
-	require.NoError(t, os.WriteFile(file, []byte(spec), 0o644))
 	testkit.Run(t, "rpmbuild", "-bb", "--quiet", "--define", "_rpmdir "+build,
-		"--define", "_topdir "+filepath.Join(build, "top"), file)
+		"--define", "_topdir "+filepath.Join(build, "top"), "testdata/ours.spec")
 	testkit.Run(t, "rpm", "--dbpath", folder, "--initdb")
 	testkit.Run(t, "rpm", "--dbpath", folder, "--install", "--justdb", "--nodeps", "--force-debian",
 		filepath.Join(build, "noarch/ours-1-1.noarch.rpm"))

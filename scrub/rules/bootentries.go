@@ -49,9 +49,9 @@ func bootFoldersOfIDs(d *rule.Draft, names []string) map[string]bool {
 		if st := d.Lstat(name); st == nil || !st.IsDir() || !isMachineID(path.Base(name)) {
 			continue
 		}
-		m, err := d.Host.Files.Measure(name, true)
+		empty, err := rule.IsEmpty(d.Host, name)
 		d.Failed(err)
-		if m.Entries == 0 {
+		if empty {
 			d.Remove(name, "an empty folder with the builder machine's ID as its name")
 			continue
 		}

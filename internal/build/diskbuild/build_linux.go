@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -129,16 +128,14 @@ func copyDisk(ctx context.Context, from *disk.Image, layout *disk.Layout, to *os
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		at := n * disk.BlockSize
-		part := block[:min(disk.BlockSize, from.Size()-at)]
-		if from.Zero(at, int64(len(part))) {
-			continue
-		}
-		if _, err := from.ReadAt(part, at); err != nil && !errors.Is(err, io.EOF) {
+		data, err := from.Block(layout, n, block)
+		if err != nil {
 			return err
 		}
-		layout.ZeroFree(part, at)
-		if _, err := to.WriteAt(part, at); err != nil {
+		if at := n * disk.BlockSize; data {
+			_, err = to.WriteAt(block[:min(disk.BlockSize, from.Size()-at)], at)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
-	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -125,31 +124,10 @@ func auditAlone(path string) int {
 // image makes a raw disk with a GPT and one partition with a file system of the files.
 func image(t *testing.T, kind string, files map[string]string) string {
 	t.Helper()
-	root, path := t.TempDir(), filepath.Join(t.TempDir(), "disk.raw")
-	hosttest.Lay(t, root, files)
-	part := filepath.Join(t.TempDir(), "part")
-	require.NoError(t, os.WriteFile(part, nil, 0o600))
-	require.NoError(t, os.Truncate(part, 320<<20))
-	switch kind {
-	case "ext4":
-		testkit.Run(t, "mkfs.ext4", "-q", "-d", root, part)
-	case "xfs":
-		testkit.Run(t, "mkfs.xfs", "-q", part)
-		testkit.Run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt; cp -a "$2/." /mnt; umount /mnt`, "sh", part, root)
-	case "btrfs":
-		testkit.Run(t, "mkfs.btrfs", "-q", part)
-		testkit.Run(t, "unshare", "-m", "sh", "-ec", `mount -o loop "$1" /mnt
-btrfs -q subvolume create /mnt/root
-cp -a "$2/." /mnt/root
-umount /mnt`, "sh", part, root)
+	scripts := map[string]string{
+		"ext4": ext4, "xfs": xfs, "btrfs": btrfs + `btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`,
 	}
-	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	require.NoError(t, os.Truncate(path, 324<<20))
-	cmd := exec.Command("sfdisk", "-q", path)
-	cmd.Stdin = strings.NewReader("label: gpt\nstart=2048, size=655360, type=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709\n")
-	testkit.Output(t, cmd)
-	testkit.Run(t, "dd", "if="+part, "of="+path, "bs=1M", "seek=1", "conv=notrunc,sparse", "status=none")
-	return path
+	return withParts(t, "gpt", part{typeRoot, scripts[kind], files})
 }
 
 func audit(t *testing.T, path string, skip ...string) (plan.Report, error) {

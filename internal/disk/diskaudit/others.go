@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // mountOthers mounts the other file systems of the disk where the image mounts them. A
@@ -229,14 +231,7 @@ type place struct {
 }
 
 func (p place) has(options ...string) bool {
-	for _, o := range p.options {
-		for _, wanted := range options {
-			if o == wanted {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.options, func(o string) bool { return slices.Contains(options, o) })
 }
 
 // subvolume is the option that names a subvolume of btrfs, or "".
@@ -258,7 +253,7 @@ func fstab(text string) []place {
 			continue
 		}
 		for i := range fields {
-			fields[i] = unescaped(octal, fields[i], 8)
+			fields[i] = show.Unescape(fields[i])
 		}
 		p := place{from: "/etc/fstab line " + strconv.Itoa(n+1), what: fields[0], where: fields[1]}
 		if len(fields) > 3 {
@@ -310,16 +305,15 @@ var typePlaces = []struct {
 }
 
 var (
-	// octal is how fstab(5) writes blanks, and hex how udev writes them in links.
-	octal = regexp.MustCompile(`\\[0-3][0-7]{2}`)
-	hex   = regexp.MustCompile(`\\x[0-9a-fA-F]{2}`)
+	// hex is how udev writes blanks in links.
+	hex = regexp.MustCompile(`\\x[0-9a-fA-F]{2}`)
 	// numbered are names of partitions: the disk, and the number.
 	numbered = regexp.MustCompile(`^(/dev/(?:(?:sd|vd|xvd|hd)[a-z]+|(?:nvme\d+n\d+|mmcblk\d+)p))(\d+)$`)
 )
 
-func unescaped(codes *regexp.Regexp, text string, base int) string {
-	return codes.ReplaceAllStringFunc(text, func(code string) string {
-		n, _ := strconv.ParseUint(strings.TrimLeft(code, `\x`), base, 8) // the expression has only such numbers
+func unescaped(name string) string {
+	return hex.ReplaceAllStringFunc(name, func(code string) string {
+		n, _ := strconv.ParseUint(code[2:], 16, 8) // the expression has only such numbers
 		return string([]byte{byte(n)})
 	})
 }
@@ -330,14 +324,7 @@ var links = map[string]string{"by-uuid": "UUID", "by-label": "LABEL", "by-partuu
 // isDevice reports whether fstab's first field names a block device.
 func isDevice(what string) bool {
 	tag, _, tagged := strings.Cut(what, "=")
-	if tagged {
-		for _, t := range links {
-			if t == tag {
-				return true
-			}
-		}
-	}
-	return strings.HasPrefix(what, "/dev/")
+	return tagged && slices.Contains(slices.Collect(maps.Values(links)), tag) || strings.HasPrefix(what, "/dev/")
 }
 
 // names reports whether fstab's first field names the partition. Names such as
@@ -353,7 +340,7 @@ func names(what string, p disk.Partition, disks []string) bool {
 	value = strings.Trim(value, `"'`)
 	if rest, ok := strings.CutPrefix(what, "/dev/disk/"); ok {
 		folder, name, _ := strings.Cut(rest, "/")
-		tag, value, tagged = links[folder], unescaped(hex, name, 16), true
+		tag, value, tagged = links[folder], unescaped(name), true
 	}
 	if !tagged {
 		parts := numbered.FindStringSubmatch(path.Clean(what))
@@ -361,12 +348,7 @@ func names(what string, p disk.Partition, disks []string) bool {
 			return false
 		}
 		n, err := strconv.Atoi(parts[2])
-		for _, d := range disks {
-			if d == parts[1] {
-				return err == nil && n == p.Number && n != 0
-			}
-		}
-		return false
+		return err == nil && n == p.Number && n != 0 && slices.Contains(disks, parts[1])
 	}
 	switch tag {
 	case "UUID":

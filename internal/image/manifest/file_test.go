@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 )
@@ -169,72 +170,7 @@ func described() *Manifest {
 func TestSBOMIsCycloneDX(t *testing.T) {
 	text, err := described().SBOM()
 	require.NoError(t, err)
-	assert.Equal(t, `{
-  "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
-  "bomFormat": "CycloneDX",
-  "specVersion": "1.5",
-  "serialNumber": "{serial}",
-  "version": 1,
-  "metadata": {
-    "tools": {
-      "components": [
-        {
-          "type": "application",
-          "name": "eksnode",
-          "version": "0.2.0"
-        }
-      ]
-    },
-    "component": {
-      "bom-ref": "image",
-      "type": "operating-system",
-      "name": "debian",
-      "version": "12"
-    }
-  },
-  "components": [
-    {
-      "bom-ref": "library/containerd",
-      "type": "library",
-      "name": "containerd",
-      "version": "1.6.20~ds1-1+deb12u1",
-      "purl": "pkg:deb/debian/containerd@1.6.20~ds1-1%2Bdeb12u1?distro=debian-12"
-    },
-    {
-      "bom-ref": "application/kubelet",
-      "type": "application",
-      "name": "kubelet",
-      "version": "1.34.4",
-      "hashes": [
-        {
-          "alg": "SHA-256",
-          "content": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        }
-      ],
-      "purl": "pkg:generic/kubelet@1.34.4?checksum=sha256%3Aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa&download_url=https%3A%2F%2Fdl.k8s.io%2Fkubelet",
-      "externalReferences": [
-        {
-          "url": "https://dl.k8s.io/kubelet",
-          "type": "distribution"
-        }
-      ]
-    },
-    {
-      "bom-ref": "container/registry.k8s.io/pause",
-      "type": "container",
-      "name": "registry.k8s.io/pause",
-      "version": "3.10",
-      "hashes": [
-        {
-          "alg": "SHA-256",
-          "content": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-        }
-      ],
-      "purl": "pkg:oci/pause@sha256%3Abbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb?repository_url=registry.k8s.io%2Fpause&tag=3.10"
-    }
-  ]
-}
-`, strings.Replace(string(text), serialOf(t, string(text)), "{serial}", 1))
+	assert.Equal(t, testkit.Content(t, "testdata/sbom.cdx.json"), strings.Replace(string(text), serialOf(t, string(text)), "{serial}", 1))
 	again, err := described().SBOM()
 	require.NoError(t, err)
 	assert.Equal(t, string(text), string(again))

@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/agext/levenshtein"
 )
 
 // Printable makes a text of several lines safe to print. It writes control
@@ -212,23 +214,7 @@ func Nearest(name string, known []string) string {
 // Edits returns the number of single-character changes between two words, whatever
 // their case.
 func Edits(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = min(diagonal, row[j], row[j+1]) + 1
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return levenshtein.Distance(strings.ToLower(a), strings.ToLower(b), nil)
 }
 
 // Regexp is a regular expression that is compiled when it is first used: a command needs
