@@ -125,22 +125,20 @@ func (n *node) keepLine(ctx context.Context, h *host.Host, names []string) error
 }
 
 // drivers builds the modules of the options that a kernel of the image lacks.
-func (n *node) drivers() step {
-	return step{"drivers", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		h = h.With(n.spec.proxyVariables()...)
-		var g gathered
-		for _, o := range n.options() {
-			lacking, err := kernelsWithout(h, o.module)
-			if err != nil {
-				return nil, err
-			}
-			if len(lacking) > 0 {
-				g.add(n.planModule(ctx, h, o, lacking))
-			}
+func (n *node) drivers(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	h = h.With(n.spec.proxyVariables()...)
+	var g gathered
+	for _, o := range n.options() {
+		lacking, err := kernelsWithout(h, o.module)
+		if err != nil {
+			return nil, err
 		}
-		g.add(plan.Absent(h, "DKMS made this private key, which instances would share", dkmsKey))
-		return g.all()
-	}}
+		if len(lacking) > 0 {
+			g.add(n.planModule(ctx, h, o, lacking))
+		}
+	}
+	g.add(plan.Absent(h, "DKMS made this private key, which instances would share", dkmsKey))
+	return g.all()
 }
 
 // planModule plans to install the packages of a module, and to build it for kernels.

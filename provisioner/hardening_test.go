@@ -105,7 +105,7 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 		guide := someGuide(t)
 		apply := func(s Spec) error {
 			s.Guide = guide
-			_, err := plan.Apply(t.Context(), h, []plan.Item{nodeOf(t, "debian", s).hardening()}, nil)
+			_, err := plan.Apply(t.Context(), h, pick(nodeOf(t, "debian", s), "hardening"), nil)
 			_, left := os.Stat("/run/eksnode-hardening")
 			require.ErrorIs(t, left, os.ErrNotExist)
 			status, reading := os.ReadFile("/var/lib/dpkg/status")
@@ -141,11 +141,11 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 		}, rules)
 
 		s.Guide = guide
-		answer, err := nodeOf(t, "debian", s).hardening().Plan(t.Context(), h)
+		answer, err := pick(nodeOf(t, "debian", s), "hardening")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		assert.Empty(t, answer.Actions)
 		s.HardeningExceptions = nil
-		answer, err = nodeOf(t, "debian", s).hardening().Plan(t.Context(), h)
+		answer, err = pick(nodeOf(t, "debian", s), "hardening")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		assert.Len(t, answer.Actions, 1, "other exceptions are another tailoring")
 	})

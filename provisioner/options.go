@@ -204,27 +204,25 @@ func audit() option {
 
 // fips makes the image start in FIPS mode. It is done when the policy of programs and the
 // kernel's arguments say so, or when the machine runs in FIPS mode.
-func (n *node) fips() step {
-	return step{"fips", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		how := n.distro.FIPS
-		policy, err := h.Content(how.Policy)
-		if err != nil {
-			return nil, err
-		}
-		starts, err := n.taken(ctx, h, []string{"fips=1"})
-		if err != nil || starts && slices.Contains(strings.Fields(string(policy)), how.PolicyText) {
-			return nil, err
-		}
-		return []plan.Action{{Verb: plan.Run, Target: strings.Join(how.Setup, " "), Reason: "the image starts in FIPS mode",
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				if !h.HasCommand(how.Setup[0]) {
-					return surface.Errorf("{fips}: this machine has no %s; %s, with %s", how.Setup[0], how.Enable,
-						surface.Name("fips").Is(fipsCheck))
-				}
-				_, err := h.Run(ctx, host.Command{Argv: how.Setup})
-				return err
-			}}}, nil
-	}}
+func (n *node) fips(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	how := n.distro.FIPS
+	policy, err := h.Content(how.Policy)
+	if err != nil {
+		return nil, err
+	}
+	starts, err := n.taken(ctx, h, []string{"fips=1"})
+	if err != nil || starts && slices.Contains(strings.Fields(string(policy)), how.PolicyText) {
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Run, Target: strings.Join(how.Setup, " "), Reason: "the image starts in FIPS mode",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			if !h.HasCommand(how.Setup[0]) {
+				return surface.Errorf("{fips}: this machine has no %s; %s, with %s", how.Setup[0], how.Enable,
+					surface.Name("fips").Is(fipsCheck))
+			}
+			_, err := h.Run(ctx, host.Command{Argv: how.Setup})
+			return err
+		}}}, nil
 }
 
 func (n *node) optionPackages() []string {

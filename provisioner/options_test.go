@@ -203,9 +203,9 @@ func TestOptionsAreInstalled(t *testing.T) {
 	write("/etc/login.defs", "MAIL_DIR /var/mail\n#UMASK 022\nUMASK\t\t022\nUID_MIN 1000\n")
 	write(nvidiaConfig, "#accept-nvidia-visible-devices-as-volume-mounts = false\n\n[nvidia-container-cli]\nload-kmods = true\n")
 	n := nodeFor(t, everything(t, d), d, "amd64")
-	_, err := plan.Apply(t.Context(), h, []plan.Item{n.system(), n.sysctls()}, nil)
+	_, err := plan.Apply(t.Context(), h, pick(n, "system", "sysctls"), nil)
 	require.NoError(t, err)
-	again, err := n.system().Plan(t.Context(), h)
+	again, err := pick(n, "system")[0].Plan(t.Context(), h)
 	require.NoError(t, err)
 	assert.Empty(t, again)
 
@@ -252,7 +252,7 @@ func TestFIPSModeIsEnabled(t *testing.T) {
 	h := bare(t, n.distro)
 	n.distro.Kernel = distros.GrubDropIn() // whose arguments are a file
 	plans := func() int {
-		answer, err := n.fips().Plan(t.Context(), h)
+		answer, err := pick(n, "fips")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		return len(answer.Actions)
 	}
@@ -288,7 +288,7 @@ func TestAuthoritiesAreTrusted(t *testing.T) {
 		trusting := nodeOf(t, "debian", Spec{CACertificates: map[string]string{"example": certificate(t, "Example", true)}})
 		apply := func(n *node) {
 			t.Helper()
-			_, err := plan.Apply(t.Context(), h, []plan.Item{n.authorities()}, nil)
+			_, err := plan.Apply(t.Context(), h, pick(n, "authorities"), nil)
 			require.NoError(t, err)
 		}
 		has, err := trusting.bundleHas(h)
@@ -298,7 +298,7 @@ func TestAuthoritiesAreTrusted(t *testing.T) {
 		has, err = trusting.bundleHas(h)
 		require.NoError(t, err)
 		assert.True(t, has)
-		left, err := trusting.authorities().Plan(t.Context(), h)
+		left, err := pick(trusting, "authorities")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		assert.Empty(t, left)
 
@@ -327,7 +327,7 @@ func TestKernelArguments(t *testing.T) {
 
 	n = nodeOf(t, "flatcar", Spec{KernelArguments: arguments})
 	require.NoError(t, h.Files.WriteFile("/oem/grub.cfg", []byte("set oem_id=\"ami\"\nset linux_append=\"$linux_append old\" # eksnode\n"), host.Attributes{Mode: 0o644}))
-	_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, nil)
+	_, err := plan.Apply(t.Context(), h, pick(n, "kernel-arguments"), nil)
 	require.NoError(t, err)
 	text := content(t, h, "/oem/grub.cfg")
 	assert.Equal(t, "set oem_id=\"ami\"\nset linux_append=\"$linux_append quiet nvme_core.io_timeout=4294967295\" # eksnode\n", text)
@@ -336,7 +336,7 @@ func TestKernelArguments(t *testing.T) {
 func TestKernelArgumentsNeedABootLoader(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		n := nodeOf(t, "rhel", Spec{KernelArguments: []string{"quiet"}})
-		_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, nil)
+		_, err := plan.Apply(t.Context(), h, pick(n, "kernel-arguments"), nil)
 		require.ErrorContains(t, err, "this machine has no grubby and does not start with its own boot loader, so kernel_arguments has no effect; remove the setting")
 	})
 }

@@ -53,38 +53,24 @@ func (n *node) planRepositories(h *host.Host, installs bool) (before, after []pl
 	if form.File == "" {
 		return nil, nil, nil
 	}
+	var g gathered
 	var files []plan.File
 	if installs || n.spec.KeepRepositories {
 		for _, r := range n.repositories() {
 			if r.key != nil {
 				files = append(files, *r.key)
-				trust, err := n.planTrust(h, r)
-				if err != nil {
-					return nil, nil, err
-				}
-				keyed, err := plan.Files(h, []plan.File{*r.key})
-				before = append(append(before, keyed...), trust...)
-				if err != nil {
-					return nil, nil, err
-				}
+				g.add(plan.Files(h, []plan.File{*r.key}))
+				g.add(n.planTrust(h, r))
 			}
 			files = append(files, r.text)
-			texts, err := plan.Files(h, []plan.File{r.text})
-			before = append(before, texts...)
-			if err != nil {
-				return nil, nil, err
-			}
+			g.add(plan.Files(h, []plan.File{r.text}))
 		}
 	}
 	for _, pattern := range []string{form.File, form.KeyFile} {
-		old, err := planOld(h, pattern, "repositories no longer has this repository", files)
-		before = append(before, old...)
-		if err != nil {
-			return nil, nil, err
-		}
+		g.add(planOld(h, pattern, "repositories no longer has this repository", files))
 	}
-	line, err := n.planRepositoryLine(h, form, len(files) > 0)
-	before = append(before, line...)
+	g.add(n.planRepositoryLine(h, form, len(files) > 0))
+	before, err = g.all()
 	if err != nil || n.spec.KeepRepositories || len(files) == 0 {
 		return before, nil, err
 	}
@@ -92,7 +78,7 @@ func (n *node) planRepositories(h *host.Host, installs bool) (before, after []pl
 		after = append(after, removal(h, f.Path, "the repository is for the build alone"))
 	}
 	if form.Conf != "" {
-		after = append(after, withoutLine(h, form))
+		after = append(after, withoutLine(form).Action(h))
 	}
 	return before, after, nil
 }
@@ -126,26 +112,14 @@ func (n *node) planRepositoryLine(h *host.Host, form distros.RepositoryForm, wan
 		}
 		return planLines(h, []lineInFile{line})
 	}
-	text, err := h.Content(form.Conf)
-	if err != nil || !strings.Contains(string(text), form.Line+"\n") {
-		return nil, err
-	}
-	return []plan.Action{withoutLine(h, form)}, nil
+	return plan.Edits(h, withoutLine(form))
 }
 
-func withoutLine(h *host.Host, form distros.RepositoryForm) plan.Action {
-	return plan.Action{Verb: plan.Write, Target: form.Conf + ": without " + form.Line, Reason: "there are no more repositories of eksnode",
-		Do: func(context.Context, plan.Progress) error {
-			text, err := h.Content(form.Conf)
-			if err != nil {
-				return err
-			}
-			attr, err := h.Files.Attributes(form.Conf)
-			if err != nil {
-				return err
-			}
-			return h.Files.WriteFile(form.Conf, []byte(strings.Replace(string(text), form.Line+"\n", "", 1)), attr)
-		}}
+func withoutLine(form distros.RepositoryForm) plan.Edit {
+	return plan.Edit{
+		Path: form.Conf, Target: form.Conf + ": without " + form.Line, Why: "there are no more repositories of eksnode",
+		Change: func(text string) string { return strings.Replace(text, form.Line+"\n", "", 1) },
+	}
 }
 
 // planOld plans the removal of eksnode's files that the spec no longer has. pattern is

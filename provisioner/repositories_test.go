@@ -58,10 +58,10 @@ func installing(t *testing.T, h *host.Host, s Spec) error {
 	require.NoError(t, s.Validate())
 	require.NoError(t, s.supportedBy(d))
 	n := nodeFor(t, s, d, "amd64")
-	if _, err := plan.Apply(t.Context(), h, []plan.Item{n.packages()}, nil); err != nil {
+	if _, err := plan.Apply(t.Context(), h, pick(n, "packages"), nil); err != nil {
 		return err
 	}
-	answer, err := n.packages().Plan(t.Context(), h)
+	answer, err := pick(n, "packages")[0].Plan(t.Context(), h)
 	require.NoError(t, err)
 	assert.Empty(t, answer.Actions, "a second run changes nothing")
 	return nil

@@ -44,7 +44,7 @@ func TestServersReplaceThoseOfTheImage(t *testing.T) {
 				require.NoError(t, h.Files.WriteFile(file, []byte(text), host.Attributes{Mode: 0o644}))
 			}
 			for range 2 {
-				_, err := plan.Apply(t.Context(), h, []plan.Item{n.system()}, nil)
+				_, err := plan.Apply(t.Context(), h, pick(n, "system"), nil)
 				require.NoError(t, err)
 				for file, want := range test.after {
 					assert.Equal(t, want, content(t, h, file))

@@ -74,22 +74,20 @@ func (n *node) unitIntentions() []manifest.Unit {
 }
 
 // units writes the units and disables those that packages enabled.
-func (n *node) units() step {
-	return step{"units", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		var g gathered
-		g.add(plan.Files(h, n.unitFiles()))
-		for _, u := range started {
-			links, err := h.Enablements(u)
-			if err != nil {
-				return nil, err
-			}
-			if len(links) > 0 {
-				g.actions = append(g.actions, disable(h, u, links))
-			}
+func (n *node) units(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	var g gathered
+	g.add(plan.Files(h, n.unitFiles()))
+	for _, u := range started {
+		links, err := h.Enablements(u)
+		if err != nil {
+			return nil, err
 		}
-		g.add(needsReload(ctx, h, len(g.actions) > 0, started))
-		return g.all()
-	}}
+		if len(links) > 0 {
+			g.actions = append(g.actions, disable(h, u, links))
+		}
+	}
+	g.add(needsReload(ctx, h, len(g.actions) > 0, started))
+	return g.all()
 }
 
 // disable removes the links that start a unit at boot, as systemctl does.
