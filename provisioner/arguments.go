@@ -19,8 +19,8 @@ func (n *node) kernelArguments(ctx context.Context, h *host.Host) ([]plan.Action
 	if len(n.spec.KernelArguments) == 0 {
 		return nil, nil
 	}
-	how := n.distro.Kernel
-	actions, err := n.planArgumentsFile(h)
+	how := n.distro.Kernel.With(n.spec.KernelArguments)
+	actions, err := planArgumentsFile(h, how)
 	if err != nil || len(how.Take) == 0 {
 		return actions, err
 	}
@@ -28,10 +28,7 @@ func (n *node) kernelArguments(ctx context.Context, h *host.Host) ([]plan.Action
 	if err != nil || taken && len(actions) == 0 {
 		return nil, err
 	}
-	argv := slices.Clone(how.Take)
-	for i, word := range argv {
-		argv[i] = strings.ReplaceAll(word, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
-	}
+	argv := how.Take
 	return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "),
 		Reason: "puts kernel_arguments into the boot loader's configuration",
 		Do: func(ctx context.Context, _ plan.Progress) error {
@@ -50,16 +47,15 @@ func (n *node) kernelArguments(ctx context.Context, h *host.Host) ([]plan.Action
 }
 
 // planArgumentsFile plans the boot loader's file, or one line of it.
-func (n *node) planArgumentsFile(h *host.Host) ([]plan.Action, error) {
-	how := n.distro.Kernel
+func planArgumentsFile(h *host.Host, how distros.CommandLine) ([]plan.Action, error) {
 	if how.File.Path == "" {
 		return nil, nil
 	}
-	text := strings.ReplaceAll(how.File.Content, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
 	if !how.Appended {
-		return plan.Files(h, []plan.File{{Path: how.File.Path, Content: []byte(text), Mode: 0o644, Why: how.File.Why}})
+		return plan.Files(h, []plan.File{textFile(how.File.Path, how.File.Content, how.File.Why)})
 	}
-	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: strings.TrimSuffix(text, "\n"), why: how.File.Why}})
+	line := strings.TrimSuffix(how.File.Content, "\n")
+	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: line, why: how.File.Why}})
 }
 
 // taken says whether the boot loader has every argument. On an image root

@@ -44,9 +44,7 @@ func (n *node) authorityFiles() []plan.File {
 			continue // Validate has refused it
 		}
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-		files = append(files, plan.File{
-			Path: n.authorityPath(name), Content: text, Mode: 0o644, Why: "ca_certificates has this authority",
-		})
+		files = append(files, textFile(n.authorityPath(name), text, "ca_certificates has this authority"))
 	}
 	return files
 }

@@ -25,8 +25,8 @@ var modulesConf []byte
 // node's kernel needs them, not the builder machine's, which in a container belongs
 // to the host and after an upgrade has no modules left.
 func modulesFile() []plan.File {
-	return []plan.File{{Path: "/etc/modules-load.d/eksnode.conf", Content: modulesConf, Mode: 0o644,
-		Why: "the kernel modules of containers and kube-proxy"}}
+	return []plan.File{textFile("/etc/modules-load.d/eksnode.conf", modulesConf, "the kernel modules of containers "+
+		"and kube-proxy")}
 }
 
 // nodeSysctls are the kernel settings of every node. With protectKernelDefaults the
@@ -68,7 +68,7 @@ func (n *node) sysctlFile() plan.File {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%s = %s\n", name, all[name])
 	}
-	return plan.File{Path: "/etc/sysctl.d/99-zz-eksnode.conf", Content: []byte(text.String()), Mode: 0o644, Why: "kernel settings that the kubelet demands"}
+	return textFile("/etc/sysctl.d/99-zz-eksnode.conf", text.String(), "kernel settings that the kubelet demands")
 }
 
 // sysctls writes the settings for the node's kernel, from its next boot on. It is

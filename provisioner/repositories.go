@@ -22,7 +22,7 @@ import (
 // repository has the files of one of the spec's repositories.
 type repository struct {
 	text plan.File
-	key  *plan.File // nil if the text names the key
+	key  plan.File // without a path if the text names the key
 }
 
 func (n *node) repositories() []repository {
@@ -31,14 +31,10 @@ func (n *node) repositories() []repository {
 	for _, name := range slices.Sorted(maps.Keys(n.spec.Repositories)) {
 		file, keyFile := form.Named(name)
 		key, keyed := n.spec.RepositoryKeys[name]
-		r := repository{text: plan.File{
-			Path: file, Content: []byte(form.Text(name, n.spec.Repositories[name], keyed)), Mode: 0o644,
-			Why: "repositories has this repository",
-		}}
+		r := repository{text: textFile(file, form.Text(name, n.spec.Repositories[name], keyed),
+			"repositories has this repository")}
 		if keyed {
-			r.key = &plan.File{
-				Path: keyFile, Content: []byte(strings.TrimSpace(key) + "\n"), Mode: 0o644, Why: "the key of the repository " + name,
-			}
+			r.key = textFile(keyFile, strings.TrimSpace(key)+"\n", "the key of the repository "+name)
 		}
 		list = append(list, r)
 	}
@@ -57,9 +53,9 @@ func (n *node) planRepositories(h *host.Host, installs bool) (before, after []pl
 	var files []plan.File
 	if installs || n.spec.KeepRepositories {
 		for _, r := range n.repositories() {
-			if r.key != nil {
-				files = append(files, *r.key)
-				g.add(plan.Files(h, []plan.File{*r.key}))
+			if r.key.Path != "" {
+				files = append(files, r.key)
+				g.add(plan.Files(h, []plan.File{r.key}))
 				g.add(n.planTrust(h, r))
 			}
 			files = append(files, r.text)

@@ -140,6 +140,11 @@ func (n *node) has(asset string) bool {
 	return false
 }
 
+// textFile is a file that everyone can read.
+func textFile[T string | []byte](name string, content T, why string) plan.File {
+	return plan.File{Path: name, Content: []byte(content), Mode: 0o644, Why: why}
+}
+
 // step is a plan.Item that is a phase of its own.
 type step struct {
 	id   string

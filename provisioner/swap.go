@@ -82,9 +82,8 @@ const noSwap = "a kubelet does not start with swap"
 // administrator are an error.
 func (n *node) planZram(h *host.Host) ([]plan.Action, error) {
 	if n.spec.Swap == swapZram {
-		return plan.Files(h, []plan.File{{
-			Path: zramConfig, Content: []byte("[zram0]\nzram-size = min(ram / 2, 4096)\n"), Mode: 0o644, Why: "swap asks for swap in memory",
-		}})
+		return plan.Files(h, []plan.File{textFile(zramConfig, "[zram0]\nzram-size = min(ram / 2, 4096)\n",
+			"swap asks for swap in memory")})
 	}
 	installed, err := h.Exists(zramGenerator)
 	if err != nil || !installed {
@@ -105,9 +104,8 @@ func (n *node) planZram(h *host.Host) ([]plan.Action, error) {
 			}
 		}
 	}
-	actions, err := plan.Files(h, []plan.File{{
-		Path: zramConfig, Content: []byte("# Without a device: a kubelet does not start with swap.\n"), Mode: 0o644, Why: noSwap,
-	}})
+	actions, err := plan.Files(h, []plan.File{textFile(zramConfig, "# Without a device: a kubelet does not start "+
+		"with swap.\n", noSwap)})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (n *node) systemFiles() []plan.File {
 			if slices.ContainsFunc(files, func(o plan.File) bool { return o.Path == f.Path }) {
 				continue // ntp_servers replaces Amazon's
 			}
-			files = append(files, plan.File{Path: f.Path, Content: []byte(f.Content), Mode: 0o644, Why: f.Why})
+			files = append(files, textFile(f.Path, f.Content, f.Why))
 		}
 	}
 	return files

@@ -24,10 +24,11 @@ func (n *node) templateFiles() []plan.File {
 	for _, t := range templates.All() {
 		// On a distribution with a read-only /usr, the program is elsewhere.
 		content := bytes.ReplaceAll(t.Content, []byte("/usr/bin/"+authenticator), []byte(path.Join(n.distro.CommandFolder, authenticator)))
-		files = append(files, plan.File{Path: t.Path, Content: content, Mode: 0o644, Why: t.Use})
+		files = append(files, textFile(t.Path, content, t.Use))
 	}
 	if n.has("ecr-credential-provider") {
-		files = append(files, plan.File{Path: "/etc/eks/image-credential-provider/config.json", Content: credentialProvider, Mode: 0o644, Why: "images for which the kubelet calls the credential provider"})
+		files = append(files, textFile("/etc/eks/image-credential-provider/config.json", credentialProvider,
+			"images for which the kubelet calls the credential provider"))
 	}
 	return files
 }
