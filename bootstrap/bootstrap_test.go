@@ -51,10 +51,7 @@ var written = []string{"/etc", "/run", "/var"}
 // configure applies the config phase.
 func (w *world) configure(t *testing.T, h *host.Host, n *node.Node) {
 	t.Helper()
-	items, err := w.Items(n, Selection{Skip: []Phase{Run}})
-	require.NoError(t, err)
-	_, err = w.Apply(t.Context(), h, items)
-	require.NoError(t, err)
+	apply(t, h, w, n, Selection{Skip: []Phase{Run}})
 }
 
 func (w *world) join(t *testing.T, h *host.Host, c *nodeconfig.NodeConfig) {
@@ -66,11 +63,17 @@ func (w *world) join(t *testing.T, h *host.Host, c *nodeconfig.NodeConfig) {
 
 func (w *world) call(t *testing.T, h *host.Host, args ...string) {
 	t.Helper()
-	a, err := arguments.Parse(args)
-	require.NoError(t, err)
-	n, err := w.FromArguments(t.Context(), h, a)
+	n, err := w.called(t, h, args...)
 	require.NoError(t, err)
 	w.configure(t, h, n)
+}
+
+// called returns the node of a call of bootstrap.sh.
+func (w *world) called(t *testing.T, h *host.Host, args ...string) (*node.Node, error) {
+	t.Helper()
+	a, err := arguments.Parse(args)
+	require.NoError(t, err)
+	return w.FromArguments(t.Context(), h, a)
 }
 
 func given(name string, more ...string) []string {
@@ -118,10 +121,8 @@ func TestNewClusterReplacesThePreviousOne(t *testing.T) {
 			c.Spec.Cluster.EnableOutpost, c.Spec.Cluster.ID = &yes, "id-a"
 			n, err := w.FromNodeConfig(t.Context(), h, c, "")
 			require.NoError(t, err)
-			items, err := w.Items(n, Selection{Skip: []Phase{Run}})
-			require.NoError(t, err)
-			_, err = w.Apply(t.Context(), h, items)
-			assert.ErrorContains(t, err, "finding the Outpost's control plane: no such host: a.example")
+			assert.ErrorContains(t, try(t, h, w, n, Selection{Skip: []Phase{Run}}), "finding the Outpost's control "+
+				"plane: no such host: a.example")
 		},
 	}
 	finals := map[string]func(*testing.T, *world, *host.Host){
@@ -241,10 +242,7 @@ func TestOutpostControlPlaneAddressesAreKept(t *testing.T) {
 		return slices.Clone(addresses), nil
 	}
 	want := "127.0.0.1 localhost\n10.0.0.1\ta.example # eksnode init\n10.0.0.2\ta.example # eksnode init\n"
-	hosts := func() string {
-		text := contentOf(t, h, "/etc/hosts")
-		return text
-	}
+	hosts := func() string { return contentOf(t, h, "/etc/hosts") }
 	w.join(t, h, c)
 	assert.Equal(t, want, hosts())
 	addresses = nil
@@ -267,9 +265,7 @@ func TestBootstrapShMakesOnlyNeededRequests(t *testing.T) {
 	assert.NotContains(t, strings.Join(w.service.Requests(), " "), "vpc-ipv4-cidr-blocks")
 
 	w.aws.err = errors.New("denied")
-	a, err := arguments.Parse([]string{"my-cluster"})
-	require.NoError(t, err)
-	_, err = w.FromArguments(t.Context(), h, a)
+	_, err := w.called(t, h, "my-cluster")
 	assert.EqualError(t, err, "describing the cluster my-cluster: denied; set --apiserver-endpoint and --b64-cluster-ca to skip this request")
 }
 
@@ -281,24 +277,15 @@ func TestEditedTemplatesAreUsed(t *testing.T) {
 	write(templates.KubeletConfig, `{"kind": "KubeletConfiguration", "eventRecordQPS": 0}`)
 	write(templates.ContainerdConfig, "sandbox_image = \"SANDBOX_IMAGE\" # mine\n")
 	w.call(t, h, given("a")...)
-	text, err := h.Content(render.ScriptKubeletConfig)
-	require.NoError(t, err)
-	assert.Contains(t, string(text), `"eventRecordQPS": 0`)
-	text, err = h.Content(render.ContainerdConfig)
-	require.NoError(t, err)
-	assert.Equal(t, "sandbox_image = \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\" # mine\n", string(text))
-	text, err = h.Content(templates.ContainerdConfig)
-	require.NoError(t, err)
-	assert.Equal(t, "sandbox_image = \"SANDBOX_IMAGE\" # mine\n", string(text), "the template stays a template")
+	assert.Contains(t, contentOf(t, h, render.ScriptKubeletConfig), `"eventRecordQPS": 0`)
+	assert.Equal(t, "sandbox_image = \""+image+"\" # mine\n", contentOf(t, h, render.ContainerdConfig))
+	assert.Equal(t, "sandbox_image = \"SANDBOX_IMAGE\" # mine\n", contentOf(t, h, templates.ContainerdConfig),
+		"the template stays a template")
 
 	write("/home/c.toml", "version = 2\n")
 	w.call(t, h, given("a", "--containerd-config-file", "/home/c.toml")...)
-	text, err = h.Content(render.ContainerdConfig)
-	require.NoError(t, err)
-	assert.Equal(t, "version = 2\n", string(text))
-	a, err := arguments.Parse(given("a", "--containerd-config-file", "/nope"))
-	require.NoError(t, err)
-	_, err = w.FromArguments(t.Context(), h, a)
+	assert.Equal(t, "version = 2\n", contentOf(t, h, render.ContainerdConfig))
+	_, err := w.called(t, h, given("a", "--containerd-config-file", "/nope")...)
 	assert.EqualError(t, err, "reading --containerd-config-file: /nope is missing")
 }
 
@@ -330,24 +317,17 @@ func TestCacheIsValidForOneBoot(t *testing.T) {
 func TestFIPSRegistryIsUsedIfTheRegionHasOne(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	testkit.Write(t, filepath.Join(h.Root(), "proc/sys/crypto/fips_enabled"), "1\n")
-	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
-	require.NoError(t, err)
+	n := w.node(t, h, "a", "")
 	assert.Equal(t, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5", n.Containerd.PauseImage)
 	assert.Equal(t, []string{"warning: 602401143452.dkr.ecr-fips.eu-west-1.amazonaws.com does not resolve: the pause image comes from an endpoint that is not validated for FIPS"}, w.log)
 	w.Lookup = func(context.Context, string) ([]string, error) { return []string{"10.0.0.1"}, nil }
-	n, err = w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
-	require.NoError(t, err)
+	n = w.node(t, h, "a", "")
 	assert.Equal(t, "602401143452.dkr.ecr-fips.eu-west-1.amazonaws.com/eks/pause:3.5", n.Containerd.PauseImage)
 }
 
 func TestSelectedDaemonIsConfiguredAlone(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
-	n, err := w.FromNodeConfig(t.Context(), h, config(t, "a", ""), "")
-	require.NoError(t, err)
-	items, err := w.Items(n, Selection{Skip: []Phase{Run}, Daemons: []string{"containerd"}})
-	require.NoError(t, err)
-	_, err = w.Apply(t.Context(), h, items)
-	require.NoError(t, err)
+	apply(t, h, w, w.node(t, h, "a", ""), Selection{Skip: []Phase{Run}, Daemons: []string{"containerd"}})
 	var got []string
 	for name := range maps.Keys(tree(t, h, "/etc/containerd", "/etc/kubernetes", "/var")) {
 		got = append(got, name)

@@ -152,6 +152,13 @@ func document(t *testing.T, text []byte) *yaml.Node {
 
 const endpoint = "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-west-1.eks.amazonaws.com"
 
+// mergedBy returns user data as a tool merges it, with what replaces its placeholders.
+func mergedBy(t *testing.T, name string, replace ...string) []byte {
+	t.Helper()
+	replace = append(replace, "{endpoint}", endpoint)
+	return []byte(strings.NewReplacer(replace...).Replace(testkit.Content(t, "testdata/"+name)))
+}
+
 func TestLaunchTemplateWithNodeConfigJoins(t *testing.T) {
 	h, w := boot(t, consumer(t, "launch-template-nodeconfig.mime"))
 	assert.Empty(t, w.aws.asked)
@@ -176,39 +183,7 @@ func TestEksctlNodeGroupsJoin(t *testing.T) {
 	own := find(t, config, "managedNodeGroups", 0, "overrideBootstrapCommand").Value
 	// eksctl puts the user's NodeConfig before its own. Source: its user guide,
 	// "Node bootstrapping".
-	h, _ := boot(t, []byte(`MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary=//
-
---//
-Content-Type: application/node.eks.aws
-
-`+own+`
---//
-Content-Type: application/node.eks.aws
-
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-metadata:
-  creationTimestamp: null
-spec:
-  cluster:
-    apiServerEndpoint: `+endpoint+`
-    certificateAuthority: Y2E=
-    cidr: 10.100.0.0/16
-    name: my-cluster
-  containerd: {}
-  instance:
-    localStorage: {}
-  kubelet:
-    config:
-      clusterDNS:
-      - 10.100.0.10
-    flags:
-    - --node-labels=alpha.eksctl.io/cluster-name=my-cluster,alpha.eksctl.io/nodegroup-name=nodeconfig
-    - --register-with-taints=special=true:NoSchedule
-
---//--
-`))
+	h, _ := boot(t, mergedBy(t, "eksctl.mime", "{own}", own))
 	has(t, h, render.KubeletDropIn, `"registryPullQPS": 20`, `"10.100.0.10"`)
 	has(t, h, render.KubeletEnvironment, "nodegroup-name=nodeconfig --register-with-taints=special=true:NoSchedule\n")
 
@@ -238,43 +213,7 @@ func TestKarpenterNodesJoin(t *testing.T) {
 	own := find(t, class, "spec", "userData").Value
 	// Karpenter puts its NodeConfig after the user's. Source:
 	// aws/karpenter-provider-aws, pkg/providers/amifamily/bootstrap/nodeadm.go.
-	h, _ := boot(t, []byte(`MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="//"
-
---//
-Content-Type: application/node.eks.aws
-
-`+own+`
---//
-Content-Type: application/node.eks.aws
-
-# Karpenter Generated NodeConfig
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-metadata: {}
-spec:
-  cluster:
-    apiServerEndpoint: `+endpoint+`
-    certificateAuthority: Y2E=
-    cidr: 10.100.0.0/16
-    name: my-cluster
-  containerd: {}
-  instance:
-    localStorage:
-      strategy: RAID0
-  kubelet:
-    config:
-      clusterDNS:
-      - 10.100.0.10
-      maxPods: 29
-      registerWithTaints:
-      - effect: NoExecute
-        key: karpenter.sh/unregistered
-    flags:
-    - --node-labels="karpenter.k8s.aws/ec2nodeclass=own-image,karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=own-image"
-
---//--
-`))
+	h, _ := boot(t, mergedBy(t, "karpenter.mime", "{own}", own))
 	has(t, h, render.KubeletDropIn, `"karpenter.sh/unregistered"`, `"shutdownGracePeriod": "30s"`, `"KubeletSeparateDiskGC": true`, `"maxPods": 29`)
 	has(t, h, render.KubeletEnvironment, ` --node-labels="karpenter.k8s.aws/ec2nodeclass=own-image,karpenter.sh/capacity-type=on-demand,karpenter.sh/nodepool=own-image"`+"\n")
 }
@@ -299,31 +238,9 @@ func TestClusterAPINodesJoin(t *testing.T) {
 	own := find(t, config, "spec", "template", "spec")
 	// CAPA writes these fields into a NodeConfig, with its own labels. Source:
 	// kubernetes-sigs/cluster-api-provider-aws, bootstrap/eks/internal/userdata/nodeadm.go.
-	h, _ := boot(t, []byte(`MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="//"
-
-
---//
-Content-Type: application/node.eks.aws
-
----
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  cluster:
-    name: my-cluster
-    apiServerEndpoint: `+endpoint+`
-    certificateAuthority: Y2E=
-    cidr: 172.20.0.0/16
-  featureGates:
-    InstanceIdNodeName: `+find(t, own, "featureGates", "InstanceIdNodeName").Value+`
-  kubelet:
-    config:
-      shutdownGracePeriod: `+find(t, own, "kubelet", "config", "shutdownGracePeriod").Value+`
-    flags:
-    - "`+find(t, own, "kubelet", "flags", 0).Value+`,eks.amazonaws.com/capacityType=ON_DEMAND"
-
---//--`))
+	h, _ := boot(t, mergedBy(t, "cluster-api.mime", "{named}", find(t, own, "featureGates", "InstanceIdNodeName").Value,
+		"{period}", find(t, own, "kubelet", "config", "shutdownGracePeriod").Value,
+		"{flag}", find(t, own, "kubelet", "flags", 0).Value))
 	has(t, h, render.KubeletDropIn, `"shutdownGracePeriod": "30s"`)
 	has(t, h, render.KubeletEnvironment, "--node-labels=example.com/team=storage,eks.amazonaws.com/capacityType=ON_DEMAND")
 }

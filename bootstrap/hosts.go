@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -67,16 +65,10 @@ func (c controlPlane) Plan(ctx context.Context, h *host.Host) (plan.Answer, erro
 	for _, line := range want {
 		content += line + "\n"
 	}
-	return plan.Acts(plan.Action{Verb: plan.Write, Target: hostsFile, Reason: "addresses of the Outpost's control plane", Do: func(context.Context, plan.Progress) error {
-		attr, err := h.Files.Attributes(hostsFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			attr, err = host.Attributes{Mode: 0o644}, nil
-		}
-		if err != nil {
-			return err
-		}
-		return h.Files.WriteFile(hostsFile, []byte(content), attr)
-	}}), nil
+	return plan.Acts(plan.Edit{
+		Path: hostsFile, Target: hostsFile, Why: "addresses of the Outpost's control plane",
+		Change: func(string) string { return content },
+	}.Action(h)), nil
 }
 
 func (c controlPlane) lines(ctx context.Context, own []string) ([]string, error) {

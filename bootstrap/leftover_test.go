@@ -3,6 +3,7 @@
 package bootstrap
 
 import (
+	_ "embed"
 	"os"
 	"path"
 	"path/filepath"
@@ -48,6 +49,11 @@ func (w *world) said(prefix string) []string {
 	return lines
 }
 
+// amazonText is the kubelet.service of Amazon Linux 2.
+//
+//go:embed testdata/amazon-kubelet.service
+var amazonText string
+
 // The files that Amazon Linux 2's bootstrap.sh writes.
 const (
 	argsDropIn  = "/etc/systemd/system/kubelet.service.d/10-kubelet-args.conf"
@@ -55,25 +61,10 @@ const (
 	argsText    = "[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.9.9 --pod-infra-container-image=602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5 --v=2 --hostname-override=ip-10-0-9-9.eu-west-1.compute.internal --cloud-provider=external'\n"
 	extraText   = "[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--node-labels=cluster=a --reserved-cpus=0'\n"
 
-	shadow     = "/etc/systemd/system/kubelet.service"
-	ownUnit    = "/usr/lib/systemd/system/kubelet.service"
-	ownText    = "[Service]\nEnvironmentFile=/etc/eks/kubelet/environment\nExecStart=/usr/bin/kubelet $NODEADM_KUBELET_ARGS $KUBELET_ARGS $KUBELET_EXTRA_ARGS\n"
-	amazonText = `[Unit]
-Description=Kubernetes Kubelet
-After=containerd.service sandbox-image.service
-Requires=containerd.service sandbox-image.service
-
-[Service]
-Slice=runtime.slice
-ExecStartPre=/sbin/iptables -P FORWARD ACCEPT -w 5
-ExecStart=/usr/bin/kubelet --cloud-provider aws \
-    --config /etc/kubernetes/kubelet/kubelet-config.json \
-    --kubeconfig /var/lib/kubelet/kubeconfig \
-    --container-runtime-endpoint unix:///run/containerd/containerd.sock \
-    $KUBELET_ARGS $KUBELET_EXTRA_ARGS
-
-Restart=on-failure
-`
+	shadow  = "/etc/systemd/system/kubelet.service"
+	ownUnit = "/usr/lib/systemd/system/kubelet.service"
+	ownText = "[Service]\nEnvironmentFile=/etc/eks/kubelet/environment\nExecStart=/usr/bin/kubelet " +
+		"$NODEADM_KUBELET_ARGS $KUBELET_ARGS $KUBELET_EXTRA_ARGS\n"
 	sandbox     = "/etc/systemd/system/sandbox-image.service"
 	sandboxText = "[Service]\nType=oneshot\nExecStart=/etc/eks/containerd/pull-sandbox-image.sh\n"
 
@@ -279,15 +270,12 @@ func TestFilledInTemplatesAreReset(t *testing.T) {
 		templates.ContainerdConfig: "sandbox_image = \"918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/pause:3.1\" # mine\n",
 	})
 	w.call(t, h, given("b", "--use-max-pods", "false", "--kubelet-extra-args", "--reserved-cpus=0")...)
-	text, err := h.Content(render.ScriptKubeletConfig)
-	require.NoError(t, err)
+	text := contentOf(t, h, render.ScriptKubeletConfig)
 	for _, key := range []string{"maxPods", "systemReservedCgroup", "kubeReservedCgroup", "i-captured"} {
-		assert.NotContains(t, string(text), key)
+		assert.NotContains(t, text, key)
 	}
-	assert.Contains(t, string(text), `"eventRecordQPS": 0`, "a user's key stays")
-	text, err = h.Content(render.ContainerdConfig)
-	require.NoError(t, err)
-	assert.Equal(t, "sandbox_image = \"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5\" # mine\n", string(text))
+	assert.Contains(t, text, `"eventRecordQPS": 0`, "a user's key stays")
+	assert.Equal(t, "sandbox_image = \""+image+"\" # mine\n", contentOf(t, h, render.ContainerdConfig))
 	assert.Equal(t, []string{
 		templates.KubeletConfig + " contains the settings of another node; the settings that bootstrap.sh writes there are left out",
 		templates.ContainerdConfig + " contains the settings of another node; its pause image is left out",

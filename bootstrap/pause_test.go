@@ -20,10 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
-const (
-	ownPause   = "localhost/kubernetes/pause:latest"
-	theirPause = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
-)
+const ownPause = "localhost/kubernetes/pause:latest"
 
 // pins puts the archive of a pause image into the image, as provisioning and Amazon's
 // images do.
@@ -41,9 +38,9 @@ func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 		args []string // nil is a NodeConfig
 		want string
 	}{
-		"NodeConfig":                             {false, nil, theirPause},
+		"NodeConfig":                             {false, nil, image},
 		"NodeConfig, its own":                    {true, nil, ownPause},
-		"bootstrap.sh":                           {false, []string{}, theirPause},
+		"bootstrap.sh":                           {false, []string{}, image},
 		"bootstrap.sh, its own":                  {true, []string{}, ownPause},
 		"bootstrap.sh, its own, default version": {true, []string{"--pause-container-version", "3.5"}, ownPause},
 		"bootstrap.sh, its own, another version": {true, []string{"--pause-container-version", "3.9"}, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
@@ -61,17 +58,13 @@ func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 			} else {
 				w.call(t, h, given("a", c.args...)...)
 			}
-			text, err := h.Content(render.ContainerdConfig)
-			require.NoError(t, err)
-			assert.Contains(t, string(text), "sandbox = '"+c.want+"'")
+			assert.Contains(t, contentOf(t, h, render.ContainerdConfig), "sandbox = '"+c.want+"'")
 			if c.args == nil {
 				return
 			}
 			require.NoError(t, h.Files.WriteFile(templates.ContainerdConfig, []byte("sandbox_image = \"SANDBOX_IMAGE\" # mine\n"), host.Attributes{Mode: 0o644}))
 			w.call(t, h, given("a", c.args...)...)
-			text, err = h.Content(render.ContainerdConfig)
-			require.NoError(t, err)
-			assert.Equal(t, "sandbox_image = \""+c.want+"\" # mine\n", string(text))
+			assert.Equal(t, "sandbox_image = \""+c.want+"\" # mine\n", contentOf(t, h, render.ContainerdConfig))
 		})
 	}
 }
@@ -105,7 +98,7 @@ func TestInterruptedPauseImageStepIsCompleted(t *testing.T) {
 			w.run(t, h, given("a")...)
 			assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
 		}
-		boot(theirPause)
+		boot(image)
 		assert.NotContains(t, strings.Join(calls(t), "\n"), "images pull")
 		pins(t, h)
 		boot(ownPause)
@@ -118,18 +111,14 @@ func TestInterruptedPauseImageStepIsCompleted(t *testing.T) {
 // run applies all items of a call of bootstrap.sh.
 func (w *world) run(t *testing.T, h *host.Host, args ...string) {
 	t.Helper()
-	a, err := arguments.Parse(args)
-	require.NoError(t, err)
-	n, err := w.FromArguments(t.Context(), h, a)
+	n, err := w.called(t, h, args...)
 	require.NoError(t, err)
 	apply(t, h, w, n, Selection{})
 }
 
 func object(t *testing.T, h *host.Host, name string) map[string]any {
 	t.Helper()
-	text := contentOf(t, h, name)
-	all := testkit.JSON[map[string]any](t, text)
-	return all
+	return testkit.JSON[map[string]any](t, contentOf(t, h, name))
 }
 
 // After bootstrap.sh, eksctl's scripts merge the user's settings into
@@ -200,9 +189,7 @@ func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
 
 func TestContainerdImportsUserFiles(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
-		a, err := arguments.Parse(given("a"))
-		require.NoError(t, err)
-		n, err := w.FromArguments(t.Context(), h, a)
+		n, err := w.called(t, h, given("a")...)
 		require.NoError(t, err)
 		apply(t, h, w, n, Selection{})
 		calls(t)
@@ -229,11 +216,8 @@ func TestValuesInDropInsAreEscaped(t *testing.T) {
 		`--node-labels=\"a=b\"`:                                    `--node-labels=\"a=b\"`,
 	} {
 		h, w := mounted(t), surround(t, imdstest.Typical())
-		a, err := arguments.Read(append([]string{"c"}, "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--kubelet-extra-args", given), func(string) string { return "" })
-		require.NoError(t, err)
-		n, err := w.FromArguments(t.Context(), h, a)
-		require.NoError(t, err)
-		w.configure(t, h, n)
+		w.call(t, h, "c", "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--kubelet-extra-args",
+			given)
 		has(t, h, render.ScriptExtraArguments, "\nEnvironment='KUBELET_EXTRA_ARGS="+want+"'\n")
 		assert.Equal(t, 3, strings.Count(contentOf(t, h, render.ScriptExtraArguments), "\n"))
 	}

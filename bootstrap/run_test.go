@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/node"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
@@ -53,10 +52,15 @@ func calls(t *testing.T) []string {
 
 func apply(t *testing.T, h *host.Host, w *world, n *node.Node, pick Selection) {
 	t.Helper()
+	require.NoError(t, try(t, h, w, n, pick))
+}
+
+func try(t *testing.T, h *host.Host, w *world, n *node.Node, pick Selection) error {
+	t.Helper()
 	items, err := w.Items(n, pick)
 	require.NoError(t, err)
 	_, err = w.Apply(t.Context(), h, items)
-	require.NoError(t, err)
+	return err
 }
 
 func (w *world) node(t *testing.T, h *host.Host, name, spec string) *node.Node {
@@ -115,9 +119,7 @@ func TestOnlyServicesWithChangedFilesRestart(t *testing.T) {
 // of the old cluster.
 func TestRunningKubeletOfCapturedNodeIsReplaced(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
-		a, err := arguments.Parse(given("a"))
-		require.NoError(t, err)
-		n, err := w.FromArguments(t.Context(), h, a)
+		n, err := w.called(t, h, given("a")...)
 		require.NoError(t, err)
 		apply(t, h, w, n, Selection{})
 		assert.Equal(t, []string{
@@ -167,9 +169,7 @@ func TestSelectedDaemonStartsAlone(t *testing.T) {
 func TestMissingUnitIsNamed(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.WriteFile(unitFolder+"/containerd.service.missing", []byte("x"), 0o644))
-		items, err := w.Items(w.node(t, h, "a", ""), Selection{Skip: []Phase{Config}})
-		require.NoError(t, err)
-		_, err = w.Apply(t.Context(), h, items)
+		err := try(t, h, w, w.node(t, h, "a", ""), Selection{Skip: []Phase{Config}})
 		assert.ErrorContains(t, err, "services: starting containerd.service: systemd reports the unit as not-found; build the image with this unit")
 	})
 }
@@ -177,9 +177,7 @@ func TestMissingUnitIsNamed(t *testing.T) {
 func TestNextRunRetriesAFailedStart(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.WriteFile(failFile, []byte("start kubelet"), 0o644))
-		items, err := w.Items(w.node(t, h, "a", ""), Selection{})
-		require.NoError(t, err)
-		_, err = w.Apply(t.Context(), h, items)
+		err := try(t, h, w, w.node(t, h, "a", ""), Selection{})
 		assert.ErrorContains(t, err, "services: run systemctl start kubelet.service: systemctl start kubelet.service: exit status 1: this call must fail")
 		calls(t)
 		require.NoError(t, os.Remove(failFile))
@@ -192,9 +190,8 @@ func TestNextRunRetriesAFailedStart(t *testing.T) {
 func TestAWrongContainerdConfigurationIsNamed(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.WriteFile(failFile, []byte("config dump"), 0o644))
-		items, err := w.Items(w.node(t, h, "a", "  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n"), Selection{})
-		require.NoError(t, err)
-		_, err = w.Apply(t.Context(), h, items)
+		err := try(t, h, w, w.node(t, h, "a", "  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n"),
+			Selection{})
 		require.ErrorContains(t, err, "checking containerd's configuration; spec.containerd.config or the template has a mistake: ")
 		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
 	})
@@ -217,9 +214,7 @@ func TestMissingPauseImageIsImported(t *testing.T) {
 		require.NoError(t, os.Remove(imageList))
 		require.NoError(t, os.Remove(unitFolder+"/kubelet.service.active"))
 		require.NoError(t, os.WriteFile(failFile, []byte("images import"), 0o644))
-		items, err := w.Items(n, Selection{})
-		require.NoError(t, err)
-		_, err = w.Apply(t.Context(), h, items)
+		err := try(t, h, w, n, Selection{})
 		assert.ErrorContains(t, err, "pause-image: run import /etc/eks/pause.tar")
 		assert.Contains(t, calls(t), "systemctl start kubelet.service")
 	})

@@ -4,12 +4,10 @@ package bootstrap
 
 import (
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
@@ -45,17 +43,9 @@ var staying = map[string]string{
 
 // everything is user data with every setting that makes a first boot write a
 // file.
-const everything = `apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  cluster: {name: a, apiServerEndpoint: "https://a.example", certificateAuthority: Y2E=, cidr: 10.100.0.0/16}
-  containerd: {config: "[plugins]", baseRuntimeSpec: {linux: {}}}
-  kubelet: {config: {maxPods: 12}, flags: [--v=3]}
-  instance:
-    environment: {default: {HTTPS_PROXY: "http://proxy"}, kubelet: {A: b}, containerd: {C: d}}
-    network: {nameservers: [10.0.0.2], domains: [a.example]}
-  featureGates: {FastImagePull: true}
-`
+//
+//go:embed testdata/everything.yaml
+var everything string
 
 // TestWhatFirstBootWritesIsScrubbed joins an image root by each contract and
 // scrubs it: below /etc and /var the files must be those of the image.
@@ -127,30 +117,13 @@ func layImage(t *testing.T, h *host.Host) {
 func persistent(t *testing.T, h *host.Host) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for _, top := range []string{"etc", "var"} {
-		err := filepath.WalkDir(filepath.Join(h.Root(), top), func(path string, entry fs.DirEntry, err error) error {
-			if os.IsNotExist(err) {
-				return nil
-			}
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			if entry.Type()&fs.ModeSymlink != 0 {
-				var to string
-				to, err = os.Readlink(path)
-				text = []byte("-> " + to)
-			}
-			if strings.HasSuffix(path, ".json") {
-				var value any
-				if json.Unmarshal(text, &value) == nil {
-					text, _ = json.Marshal(value) // was just read
-				}
-			}
-			files[strings.TrimPrefix(path, h.Root())] = fmt.Sprintf("%x", sha256.Sum256(text))
-			return err
-		})
-		require.NoError(t, err)
+	for path, text := range tree(t, h, "etc", "var") {
+		_, text, _ = strings.Cut(text, "\n")
+		var value any
+		if json.Unmarshal([]byte(text), &value) == nil {
+			text = fmt.Sprint(value)
+		}
+		files[path] = text
 	}
 	return files
 }

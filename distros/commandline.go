@@ -1,5 +1,7 @@
 package distros
 
+import "strings"
+
 // Arguments is the placeholder in a CommandLine for the arguments, separated by
 // blanks.
 const Arguments = "{arguments}"
@@ -25,6 +27,13 @@ type CommandLine struct {
 	// the file or folder DefaultFor.
 	Default    []string
 	DefaultFor string
+}
+
+// With fills arguments into the file's content and the command.
+func (c CommandLine) With(arguments []string) CommandLine {
+	filled := fill([]string{c.File.Content}, Arguments, strings.Join(arguments, " "))
+	c.File.Content, c.Take = filled[0], fill(c.Take, Arguments, strings.Join(arguments, " "))
+	return c
 }
 
 const whyArguments = "kernel_arguments asks for them"

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // holdsInConf holds packages with a list in the configuration of the package manager, which
@@ -55,17 +56,9 @@ func (c holdsInConf) extend(h *host.Host, names []string) error {
 	if len(more) == 0 {
 		return nil
 	}
-	text, err := h.Content(c.file)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", c.file, err)
-	}
-	attr := host.Attributes{Mode: 0o644}
-	if text != nil {
-		if attr, err = h.Files.Attributes(c.file); err != nil {
-			return fmt.Errorf("reading %s: %w", c.file, err)
-		}
-	}
-	return h.Files.WriteFile(c.file, []byte(withNames(string(text), c.section, c.field, strings.Join(more, " "))), attr)
+	return plan.Edit{Path: c.file, Change: func(text string) string {
+		return withNames(text, c.section, c.field, strings.Join(more, " "))
+	}}.Write(h)
 }
 
 // withNames returns the text of a configuration file with names in a field.

@@ -51,11 +51,7 @@ func (k Kernels) Choices(ctx context.Context, h *host.Host) ([]string, error) {
 func (k Kernels) Others(ctx context.Context, h *host.Host, kernel string) ([]string, error) {
 	var said [2]string
 	for i, argv := range [][]string{k.Installed, k.Kept} {
-		argv = slices.Clone(argv)
-		for j, word := range argv {
-			argv[j] = strings.ReplaceAll(word, aKernel, kernel)
-		}
-		out, err := h.Run(ctx, host.Command{Argv: argv, Env: []string{"LC_ALL=C"}})
+		out, err := h.Run(ctx, host.Command{Argv: fill(argv, aKernel, kernel), Env: []string{"LC_ALL=C"}})
 		if err != nil {
 			return nil, fmt.Errorf("listing the kernels: %w", err)
 		}

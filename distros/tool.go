@@ -35,13 +35,13 @@ type tool struct {
 func (t tool) run(ctx context.Context, h *host.Host, argv []string) error {
 	locked := regexp.MustCompile(t.locked)
 	return patiently(ctx, t.patience, func(limit context.Context) (bool, error) {
-		logged := t.logSize(h)
+		before := len(t.logged(h))
 		said, err := t.watched(ctx, limit, h, argv)
 		var failed *host.CommandError
 		if !errors.As(err, &failed) {
 			return false, err
 		}
-		said += t.loggedSince(h, logged, locked)
+		said += newLocks(before, t.logged(h), locked)
 		short := host.Command{Argv: argv[:min(t.words, len(argv))]}
 		err = explain(&host.CommandError{Command: short, Output: lastLines(said, 8), Err: failed.Err}, said, t.symptoms)
 		found := locked.FindStringSubmatch(said)
@@ -68,23 +68,11 @@ func (t tool) watched(ctx, limit context.Context, h *host.Host, argv []string) (
 	defer w.end()
 	command.Stdout = w
 	_, err := h.Run(ctx, command)
-	return w.output(), err
+	return string(w.text), err
 }
 
-// logSize returns the size of the tool's log before a command.
-func (t tool) logSize(h *host.Host) int {
-	if t.log == "" {
-		return 0
-	}
-	text, err := h.Content(t.log)
-	if err != nil {
-		return 0 // a log that cannot be read explains nothing
-	}
-	return len(text)
-}
-
-// loggedSince returns the new messages about locks in the tool's log.
-func (t tool) loggedSince(h *host.Host, before int, locked *regexp.Regexp) string {
+// logged returns the tool's log; a log that cannot be read explains nothing.
+func (t tool) logged(h *host.Host) string {
 	if t.log == "" {
 		return ""
 	}
@@ -92,11 +80,16 @@ func (t tool) loggedSince(h *host.Host, before int, locked *regexp.Regexp) strin
 	if err != nil {
 		return ""
 	}
-	if len(text) < before { // a new log
+	return string(text)
+}
+
+// newLocks returns the messages about locks that a log has and had not before.
+func newLocks(before int, log string, locked *regexp.Regexp) string {
+	if len(log) < before { // a new log
 		before = 0
 	}
 	var all strings.Builder
-	for line := range strings.Lines(string(text[before:])) {
+	for line := range strings.Lines(log[before:]) {
 		if at := locked.FindStringIndex(line); at != nil {
 			all.WriteString(line[at[0]:])
 		}
@@ -189,10 +182,4 @@ func (w *watch) check() {
 	if w.waits.Match(w.text) {
 		w.stop()
 	}
-}
-
-func (w *watch) output() string {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return string(w.text)
 }

@@ -133,6 +133,47 @@ func Command(h *host.Host, why string, argv ...string) Action {
 	}}
 }
 
+// Edit changes the text of a file that other programs write too. The file keeps its
+// attributes. A missing file has an empty text.
+type Edit struct {
+	Path, Target, Why string
+	Change            func(text string) string
+}
+
+// Edits plans the edits that change something.
+func Edits(h *host.Host, edits ...Edit) ([]Action, error) {
+	var actions []Action
+	for _, e := range edits {
+		text, err := h.Content(e.Path)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", e.Path, err)
+		}
+		if e.Change(string(text)) != string(text) {
+			actions = append(actions, e.Action(h))
+		}
+	}
+	return actions, nil
+}
+
+// Action writes the changed text, whether or not the text is another one.
+func (e Edit) Action(h *host.Host) Action {
+	return Action{Verb: Write, Target: e.Target, Reason: e.Why,
+		Do: func(context.Context, Progress) error { return e.Write(h) }}
+}
+
+// Write writes the changed text.
+func (e Edit) Write(h *host.Host) error {
+	text, err := h.Content(e.Path)
+	attr := host.Attributes{Mode: 0o644}
+	if err == nil && text != nil {
+		attr, err = h.Files.Attributes(e.Path)
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", e.Path, err)
+	}
+	return h.Files.WriteFile(e.Path, []byte(e.Change(string(text))), attr)
+}
+
 // SymbolicLink is the wanted state of a symbolic link.
 type SymbolicLink struct{ Path, To, Why string }
 

@@ -78,7 +78,7 @@ func TestAgentsOfARepositoryStartAtBoot(t *testing.T) {
 				alone(t)
 				publish(t, h, deb{"amazon-ssm-agent", "1", map[string]string{"lib/systemd/system/" + unit: serviceText}})
 				n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Agents: []string{"ssm"}}, bareDebian(t), "amd64")
-				items := []plan.Item{n.packages(), n.system()}
+				items := pick(n, "packages", "system")
 				_, err := plan.Apply(t.Context(), h, items, nil)
 				if wrong != "" {
 					require.ErrorContains(t, err, wrong)

@@ -15,49 +15,47 @@ import (
 
 // kernelArguments adds the spec's arguments to the kernel's command line from the
 // next boot on. It is done when the boot loader's configuration has all of them.
-func (n *node) kernelArguments() step {
-	return step{"kernel-arguments", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		if len(n.spec.KernelArguments) == 0 {
-			return nil, nil
-		}
-		how := n.distro.Kernel
-		actions, err := n.planArgumentsFile(h)
-		if err != nil || len(how.Take) == 0 {
-			return actions, err
-		}
-		taken, err := n.taken(ctx, h, n.spec.KernelArguments)
-		if err != nil || taken && len(actions) == 0 {
-			return nil, err
-		}
-		argv := slices.Clone(how.Take)
-		for i, word := range argv {
-			argv[i] = strings.ReplaceAll(word, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
-		}
-		return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: "puts kernel_arguments into the boot loader's configuration",
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				if !h.HasCommand(argv[0]) {
-					return surface.Errorf("this machine has no %s and does not start with its own boot loader, so {kernel_arguments} has no effect; remove the setting", argv[0])
-				}
-				if h.Offline() {
-					return surface.Errorf("%s has to read the disks of a running machine, so {kernel_arguments} has no effect in an offline root; leave the setting out, and set the arguments in the boot loader's configuration", argv[0])
-				}
-				_, err := h.Run(ctx, host.Command{Argv: argv})
-				return err
-			}}), nil
-	}}
+func (n *node) kernelArguments(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	if len(n.spec.KernelArguments) == 0 {
+		return nil, nil
+	}
+	how := n.distro.Kernel.With(n.spec.KernelArguments)
+	actions, err := planArgumentsFile(h, how)
+	if err != nil || len(how.Take) == 0 {
+		return actions, err
+	}
+	taken, err := n.taken(ctx, h, n.spec.KernelArguments)
+	if err != nil || taken && len(actions) == 0 {
+		return nil, err
+	}
+	argv := how.Take
+	return append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "),
+		Reason: "puts kernel_arguments into the boot loader's configuration",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			if !h.HasCommand(argv[0]) {
+				return surface.Errorf("this machine has no %s and does not start with its own boot loader, so "+
+					"{kernel_arguments} has no effect; remove the setting", argv[0])
+			}
+			if h.Offline() {
+				return surface.Errorf("%s has to read the disks of a running machine, so {kernel_arguments} has no "+
+					"effect in an offline root; leave the setting out, and set the arguments in the boot loader's "+
+					"configuration", argv[0])
+			}
+			_, err := h.Run(ctx, host.Command{Argv: argv})
+			return err
+		}}), nil
 }
 
 // planArgumentsFile plans the boot loader's file, or one line of it.
-func (n *node) planArgumentsFile(h *host.Host) ([]plan.Action, error) {
-	how := n.distro.Kernel
+func planArgumentsFile(h *host.Host, how distros.CommandLine) ([]plan.Action, error) {
 	if how.File.Path == "" {
 		return nil, nil
 	}
-	text := strings.ReplaceAll(how.File.Content, distros.Arguments, strings.Join(n.spec.KernelArguments, " "))
 	if !how.Appended {
-		return plan.Files(h, []plan.File{{Path: how.File.Path, Content: []byte(text), Mode: 0o644, Why: how.File.Why}})
+		return plan.Files(h, []plan.File{textFile(how.File.Path, how.File.Content, how.File.Why)})
 	}
-	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: strings.TrimSuffix(text, "\n"), why: how.File.Why}})
+	line := strings.TrimSuffix(how.File.Content, "\n")
+	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: line, why: how.File.Why}})
 }
 
 // taken says whether the boot loader has every argument. On an image root

@@ -17,20 +17,18 @@ import (
 // done when the machine's anchors contain them and no others of eksnode's, and the
 // bundle that programs read contains each. The step runs before the downloads,
 // because one of the authorities may have signed a mirror's certificate.
-func (n *node) authorities() step {
-	return step{"authorities", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		files := n.authorityFiles()
-		var g gathered
-		g.add(plan.Files(h, files))
-		g.add(planOld(h, n.authorityPath("%s"), "ca_certificates no longer has this authority", files))
-		known, err := n.bundleHas(h)
-		g.add(nil, err)
-		actions, err := g.all()
-		if err != nil || known && len(actions) == 0 {
-			return nil, err
-		}
-		return append(actions, plan.Command(h, "puts the authorities into "+n.distro.CABundle, n.distro.CARefresh...)), nil
-	}}
+func (n *node) authorities(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	files := n.authorityFiles()
+	var g gathered
+	g.add(plan.Files(h, files))
+	g.add(planOld(h, n.authorityPath("%s"), "ca_certificates no longer has this authority", files))
+	known, err := n.bundleHas(h)
+	g.add(nil, err)
+	actions, err := g.all()
+	if err != nil || known && len(actions) == 0 {
+		return nil, err
+	}
+	return append(actions, plan.Command(h, "puts the authorities into "+n.distro.CABundle, n.distro.CARefresh...)), nil
 }
 
 // authorityPath is the file of an authority in the machine's folder.
@@ -46,9 +44,7 @@ func (n *node) authorityFiles() []plan.File {
 			continue // Validate has refused it
 		}
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
-		files = append(files, plan.File{
-			Path: n.authorityPath(name), Content: text, Mode: 0o644, Why: "ca_certificates has this authority",
-		})
+		files = append(files, textFile(n.authorityPath(name), text, "ca_certificates has this authority"))
 	}
 	return files
 }

@@ -88,36 +88,6 @@ func TestContainerdOfALine(t *testing.T) {
 	}
 }
 
-func TestContainerd2IsRefused(t *testing.T) {
-	for name, test := range map[string]struct {
-		fixture string
-		spec    Spec
-		err     string
-	}{
-		"with a version of the package": {"debian", Spec{PackageVersions: map[string]string{"containerd": "1.6.20~ds1-1"}},
-			`package_versions: the package "containerd" contradicts containerd = "2", which takes containerd and runc from upstream archives on Debian; leave the package out`},
-		"with the package": {"debian-13", Spec{Packages: []string{"runc"}},
-			`packages: the package "runc" contradicts containerd = "2", which takes containerd and runc from upstream archives on Debian; leave the package out`},
-		"with an older archive": {"rocky", Spec{Versions: map[string]string{"containerd": "1.7.30"}},
-			`versions["containerd"] = "1.7.30" contradicts containerd = "2"`},
-		"with a version where the package is new enough": {"fedora", Spec{Versions: map[string]string{"containerd": "2.1.5"}},
-			`versions["containerd"] has no effect on Fedora, which has containerd as a package`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			test.spec.KubernetesVersion, test.spec.Containerd = "1.34.4", "2"
-			_, err := Steps(test.spec, releaseOf(t, test.fixture), Inputs{Arch: "amd64"})
-			require.EqualError(t, err, test.err)
-		})
-	}
-	spec := Spec{KubernetesVersion: "1.36.3", Packages: []string{"runc"}}
-	_, err := Steps(spec, releaseOf(t, "debian-13"), Inputs{Arch: "amd64"})
-	require.EqualError(t, err, `packages: the package "runc" contradicts kubernetes_version = "1.36.3", which takes containerd and runc from upstream archives on Debian; leave the package out`)
-	for _, value := range []string{"1", "1.7", "2.1", "1.7.30", "latest", "v2", " 2", "package"} {
-		err := Spec{KubernetesVersion: "1.34.4", Containerd: value}.Validate()
-		require.ErrorContains(t, err, `is not known; known are 2, 2.3, and complete versions such as 2.3.7`, value)
-	}
-}
-
 // An installed package keeps its unit, which would be the same file as upstream's.
 func TestContainerd2NeedsAMachineWithoutThePackage(t *testing.T) {
 	n := nodeFor(t, Spec{KubernetesVersion: "1.34.4", Containerd: "2"}, releaseOf(t, "debian"), "amd64")

@@ -92,16 +92,13 @@ func (n *node) defaultsFiles() []plan.File {
 		d.Spec, _ = json.Marshal(spec) // of plain values
 	}
 	if text, err := json.MarshalIndent(d, "", "  "); err == nil && string(text) != "{}" {
-		files = append(files, plan.File{
-			Path: manifest.DefaultsPath, Content: append(text, '\n'), Mode: 0o644, Why: "first boot merges the user data over these settings",
-		})
+		files = append(files, textFile(manifest.DefaultsPath, append(text, '\n'), "first boot merges the user data "+
+			"over these settings"))
 	}
 	for _, registry := range slices.Sorted(maps.Keys(n.spec.RegistryMirrors)) {
 		folder := strings.Replace(registry, "*", "_default", 1)
-		files = append(files, plan.File{
-			Path: path.Join(mirrorsFolder, folder, "hosts.toml"), Content: hostsTOML(n.spec.RegistryMirrors[registry]), Mode: 0o644,
-			Why: "registry_mirrors has mirrors of " + registry,
-		})
+		files = append(files, textFile(path.Join(mirrorsFolder, folder, "hosts.toml"),
+			hostsTOML(n.spec.RegistryMirrors[registry]), "registry_mirrors has mirrors of "+registry))
 	}
 	return files
 }

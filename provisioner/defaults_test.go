@@ -74,28 +74,3 @@ func TestOldNodeDefaultsAreRemoved(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, actions)
 }
-
-func TestNodeDefaultsAreValidated(t *testing.T) {
-	for want, d := range map[string]NodeDefaults{
-		"kubelet_defaults: maxPod: unknown field of the kubelet, which ignores it; did you mean maxPods?": {KubeletDefaults: "maxPod: 1"},
-		`kubelet_defaults: maxPods: must be an integer of 32 bits, not the text "x"`:                      {KubeletDefaults: `{"maxPods": "x"}`},
-		"kubelet_defaults: defaultPodSysctls.net.x: kubelets before 1.37 do not have this field":          {KubeletDefaults: `{"defaultPodSysctls": {"net.x": "1"}}`},
-		"kubelet_defaults: featureGates.NoSuch: the kubelet has no such feature gate and does not start":  {KubeletDefaults: `{"featureGates": {"NoSuch": true}}`},
-		"kubelet_defaults: providerID: names one instance, but every node would have it":                  {KubeletDefaults: `{"providerID": "x"}`},
-		"kubelet_defaults: the text is no KubeletConfiguration: ":                                         {KubeletDefaults: "["},
-		"kubelet_defaults has no fields":                                                                    {KubeletDefaults: "{}"},
-		`kubelet_defaults: kind is "NodeConfig", not KubeletConfiguration`:                                  {KubeletDefaults: "kind: NodeConfig"},
-		`registry_mirrors["https://docker.io"] is not a registry`:                                           {RegistryMirrors: map[string]string{"https://docker.io": "https://x"}},
-		`registry_mirrors["docker.io"]: "mirror.example" must begin with http:// or https:// and a host`:    {RegistryMirrors: map[string]string{"docker.io": "mirror.example"}},
-		`registry_mirrors["docker.io"]: "https:///v2" must begin with http:// or https:// and a host`:       {RegistryMirrors: map[string]string{"docker.io": "https://a,https:///v2"}},
-		`node_proxy: "proxy.example:3128" must begin with http:// or https:// and a host`:                   {NodeProxy: "proxy.example:3128"},
-		`node_proxy: "http://u:xxxxx@x" has a user or a password, which everyone with the image could read`: {NodeProxy: "http://u:p@x"},
-		"node_no_proxy has no effect without node_proxy":                                                    {NodeNoProxy: []string{"x"}},
-		`node_no_proxy: "a,b" is not one name, address or network`:                                          {NodeProxy: "http://x", NodeNoProxy: []string{"a,b"}},
-		"max_concurrent_downloads must be at least 1":                                                       {MaxConcurrentDownloads: -1},
-	} {
-		require.ErrorContains(t, Spec{KubernetesVersion: "1.36.3", NodeDefaults: d}.Validate(), want)
-	}
-	err := Spec{KubernetesVersion: "1.36.3", Bootstrap: "none", NodeDefaults: NodeDefaults{NodeProxy: "http://x"}}.Validate()
-	require.ErrorContains(t, err, `node_proxy has no effect with bootstrap = "none": another first boot configures the node`)
-}

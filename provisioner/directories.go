@@ -40,14 +40,12 @@ func folders() []folder {
 
 // directories makes the folders. Existing folders keep their modes, which their
 // package or owner decides.
-func (n *node) directories() step {
-	return step{"directories", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		var g gathered
-		for _, f := range folders() {
-			g.add(planFolder(h, f))
-		}
-		return g.all()
-	}}
+func (n *node) directories(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	var g gathered
+	for _, f := range folders() {
+		g.add(planFolder(h, f))
+	}
+	return g.all()
 }
 
 func planFolder(h *host.Host, f folder) ([]plan.Action, error) {

@@ -67,11 +67,11 @@ func nvidiaDriver(packages []string) option {
 	return option{
 		id: "nvidia", why: "the driver of GPUs", packages: packages, module: "nvidia",
 		files: []plan.File{
-			{Path: "/etc/systemd/system/" + unit + ".d/10-eksnode.conf", Mode: 0o644, Why: why,
-				Content: []byte("[Unit]\nConditionPathExists=/proc/driver/nvidia/version\n\n[Service]\n" +
-					"ExecStartPost=-/usr/bin/nvidia-smi --persistence-mode=1\n")},
-			{Path: "/etc/modprobe.d/eksnode-nvidia.conf", Mode: 0o644, Why: "the driver manages coherent memory",
-				Content: []byte("options nvidia NVreg_CoherentGPUMemoryMode=driver\n")},
+			textFile("/etc/systemd/system/"+unit+".d/10-eksnode.conf",
+				"[Unit]\nConditionPathExists=/proc/driver/nvidia/version\n\n[Service]\n"+
+					"ExecStartPost=-/usr/bin/nvidia-smi --persistence-mode=1\n", why),
+			textFile("/etc/modprobe.d/eksnode-nvidia.conf", "options nvidia NVreg_CoherentGPUMemoryMode=driver\n",
+				"the driver manages coherent memory"),
 		},
 		links: []plan.SymbolicLink{{Path: "/etc/systemd/system/multi-user.target.wants/" + unit,
 			To: "/usr/lib/systemd/system/" + unit, Why: why}},
@@ -83,8 +83,8 @@ func neuron() option {
 	return option{
 		id: string(distros.Neuron), needs: distros.Neuron, module: "neuron",
 		why: "containers can use Trainium and Inferentia",
-		files: []plan.File{{Path: "/etc/modules-load.d/eksnode-neuron.conf", Content: []byte("neuron\n"),
-			Mode: 0o644, Why: "the devices exist before their device plugin"}},
+		files: []plan.File{textFile("/etc/modules-load.d/eksnode-neuron.conf", "neuron\n",
+			"the devices exist before their device plugin")},
 	}
 }
 
@@ -125,22 +125,20 @@ func (n *node) keepLine(ctx context.Context, h *host.Host, names []string) error
 }
 
 // drivers builds the modules of the options that a kernel of the image lacks.
-func (n *node) drivers() step {
-	return step{"drivers", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		h = h.With(n.spec.proxyVariables()...)
-		var g gathered
-		for _, o := range n.options() {
-			lacking, err := kernelsWithout(h, o.module)
-			if err != nil {
-				return nil, err
-			}
-			if len(lacking) > 0 {
-				g.add(n.planModule(ctx, h, o, lacking))
-			}
+func (n *node) drivers(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	h = h.With(n.spec.proxyVariables()...)
+	var g gathered
+	for _, o := range n.options() {
+		lacking, err := kernelsWithout(h, o.module)
+		if err != nil {
+			return nil, err
 		}
-		g.add(plan.Absent(h, "DKMS made this private key, which instances would share", dkmsKey))
-		return g.all()
-	}}
+		if len(lacking) > 0 {
+			g.add(n.planModule(ctx, h, o, lacking))
+		}
+	}
+	g.add(plan.Absent(h, "DKMS made this private key, which instances would share", dkmsKey))
+	return g.all()
 }
 
 // planModule plans to install the packages of a module, and to build it for kernels.

@@ -49,7 +49,7 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 			Packages: []string{"dkms"}}
 		require.NoError(t, s.Validate())
 		n := nodeFor(t, s, bareDebian(t), "amd64")
-		items := []plan.Item{n.packages(), n.kernel(), n.drivers()}
+		items := pick(n, "packages", "kernel", "drivers")
 		outcomes, err := plan.Apply(t.Context(), h, items, nil)
 		require.NoError(t, err)
 		t.Log(outcomes[2].Actions)
@@ -70,7 +70,7 @@ func TestTheModuleOfAKernelThatLacksItIsBuilt(t *testing.T) {
 		testkit.Write(t, "/lib/modules/6.2/modules.order", "")
 		_, err = h.Run(t.Context(), host.Command{Argv: []string{"dpkg", "--remove", "efa"}})
 		require.NoError(t, err)
-		_, err = plan.Apply(t.Context(), h, []plan.Item{n.drivers()}, nil)
+		_, err = plan.Apply(t.Context(), h, pick(n, "drivers"), nil)
 		assert.ErrorContains(t, err, "efa: the kernel 6.2 has no module efa; set kernel to one that has it, "+
 			"or for which the package efa is built")
 	})

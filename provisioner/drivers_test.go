@@ -53,7 +53,7 @@ func TestTheDriverOfALine(t *testing.T) {
 			require.NoError(t, s.Validate())
 			n, err := newNode(s, bareDebian(t), "amd64")
 			require.NoError(t, err)
-			items := []plan.Item{n.packages(), n.drivers(), n.system()}
+			items := pick(n, "packages", "drivers", "system")
 			if _, err = plan.Apply(t.Context(), h, items, nil); err != nil {
 				return err
 			}

@@ -43,34 +43,32 @@ func (n *node) bootFiles() []bootunits.File {
 
 // firstBoot installs the files with which the image joins a cluster, or removes
 // them when bootstrap is "none". Another program's first boot is never replaced.
-func (n *node) firstBoot() step {
-	return step{"first-boot", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		m, err := manifest.Load(h)
-		if err != nil {
+func (n *node) firstBoot(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	m, err := manifest.Load(h)
+	if err != nil {
+		return nil, err
+	}
+	var actions []plan.Action
+	if n.spec.joins() {
+		actions, err = n.planBoot(h, m)
+	} else {
+		// another program's first boot stays
+		actions, err = planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
+			return name == path.Join(n.distro.CommandFolder, authenticator) ||
+				slices.ContainsFunc(n.bootFiles(), func(f bootunits.File) bool { return f.Path == name && !f.Folder })
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	stale := false
+	if len(actions) > 0 {
+		if stale, err = knowsUnits(ctx, h, bootunits.Units()); err != nil {
 			return nil, err
 		}
-		var actions []plan.Action
-		if n.spec.joins() {
-			actions, err = n.planBoot(h, m)
-		} else {
-			// another program's first boot stays
-			actions, err = planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
-				return name == path.Join(n.distro.CommandFolder, authenticator) ||
-					slices.ContainsFunc(n.bootFiles(), func(f bootunits.File) bool { return f.Path == name && !f.Folder })
-			})
-		}
-		if err != nil {
-			return nil, err
-		}
-		stale := false
-		if len(actions) > 0 {
-			if stale, err = knowsUnits(ctx, h, bootunits.Units()); err != nil {
-				return nil, err
-			}
-		}
-		reload, err := needsReload(ctx, h, stale, bootunits.Units())
-		return append(actions, reload...), err
-	}}
+	}
+	reload, err := needsReload(ctx, h, stale, bootunits.Units())
+	return append(actions, reload...), err
 }
 
 // knowsUnits says whether systemd has any of the units in memory. systemd finds new
@@ -193,23 +191,22 @@ func (n *node) commandPath() string { return path.Join(n.distro.CommandFolder, "
 
 // command installs the running program on the node: it audits the image and joins
 // the node at first boot. It is done when the file there is this program.
-func (n *node) command() step {
-	return step{"command", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := plan.Leftovers(h, n.commandPath())
-		if err != nil {
-			return nil, err
-		}
-		record, err := n.commandRecord()
-		if err != nil {
-			return nil, err
-		}
-		same, _, err := record.Is(h)
-		if err != nil || same {
-			return actions, err
-		}
-		return append(actions, plan.Action{Verb: plan.Write, Target: record.Path, Reason: "audits the image and lets it join at first boot",
-			Do: func(context.Context, plan.Progress) error { return n.copySelf(h) }}), nil
-	}}
+func (n *node) command(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	actions, err := plan.Leftovers(h, n.commandPath())
+	if err != nil {
+		return nil, err
+	}
+	record, err := n.commandRecord()
+	if err != nil {
+		return nil, err
+	}
+	same, _, err := record.Is(h)
+	if err != nil || same {
+		return actions, err
+	}
+	return append(actions, plan.Action{Verb: plan.Write, Target: record.Path, Reason: "audits the image and lets " +
+		"it join at first boot",
+		Do: func(context.Context, plan.Progress) error { return n.copySelf(h) }}), nil
 }
 
 func (n *node) copySelf(h *host.Host) error {

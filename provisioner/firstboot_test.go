@@ -125,8 +125,3 @@ func TestFirstBootWithAReadOnlyUsr(t *testing.T) {
 		assert.True(t, a.Verb == plan.Mkdir || strings.HasPrefix(target, "/etc/") || strings.HasPrefix(target, "/opt/bin/"), a.Target)
 	}
 }
-
-func TestAnUnknownBootstrap(t *testing.T) {
-	err := Spec{KubernetesVersion: "1.34.4", Bootstrap: "nodeadm"}.Validate()
-	require.EqualError(t, err, `bootstrap "nodeadm" is not known; known are eksnode, none`)
-}

@@ -133,21 +133,19 @@ func (l Local) ReadContent(s *Spec) error {
 // hardening lets the SCAP Security Guide's own script harden the machine, with a tailoring
 // that leaves out what breaks nodes. It is done when the image has the tailoring of the same
 // level, exceptions and content.
-func (n *node) hardening() step {
-	return step{"hardening", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		asked := sha256.New()
-		fmt.Fprintf(asked, "%s %q %x", n.spec.level(), n.guideExceptions(), sha256.Sum256(n.spec.Guide))
-		id := fmt.Sprintf("xccdf_eksnode_tailoring_%x", asked.Sum(nil)[:16])
-		have, err := h.Content(manifest.TailoringPath)
-		if err != nil || bytes.Contains(have, []byte(id)) {
-			return nil, err
-		}
-		return []plan.Action{{Verb: plan.Run, Target: "the script of " + n.spec.level() + " by oscap xccdf generate fix",
-			Reason: "hardening asks for " + n.spec.level(), Do: func(ctx context.Context, _ plan.Progress) error {
-				t := tailoring{ID: id, Level: n.spec.level(), h: h.With(n.spec.proxyVariables()...)}
-				return n.harden(ctx, &t)
-			}}}, nil
-	}}
+func (n *node) hardening(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	asked := sha256.New()
+	fmt.Fprintf(asked, "%s %q %x", n.spec.level(), n.guideExceptions(), sha256.Sum256(n.spec.Guide))
+	id := fmt.Sprintf("xccdf_eksnode_tailoring_%x", asked.Sum(nil)[:16])
+	have, err := h.Content(manifest.TailoringPath)
+	if err != nil || bytes.Contains(have, []byte(id)) {
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Run, Target: "the script of " + n.spec.level() + " by oscap xccdf generate fix",
+		Reason: "hardening asks for " + n.spec.level(), Do: func(ctx context.Context, _ plan.Progress) error {
+			t := tailoring{ID: id, Level: n.spec.level(), h: h.With(n.spec.proxyVariables()...)}
+			return n.harden(ctx, &t)
+		}}}, nil
 }
 
 // guideExceptions are the rules that hardening leaves out, with reasons: those of the rules

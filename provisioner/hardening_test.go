@@ -23,20 +23,6 @@ import (
 )
 
 func TestLevelsOfHardeningAreValidated(t *testing.T) {
-	level := []string{"cis-l1"}
-	for want, s := range map[string]Spec{
-		`hardening has the levels "cis-l1" and "stig"; choose one`:        {Hardening: []string{"cis-l1", "umask", "stig"}},
-		`hardening_exceptions has no effect without a level in hardening`: {HardeningExceptions: map[string]string{"x": "y"}},
-		`hardening_content has no effect without a level in hardening`: {Hardening: []string{"umask"},
-			Guide: []byte("x")},
-		`hardening_exceptions["a b"] is not the ID of a rule`: {Hardening: level,
-			HardeningExceptions: map[string]string{"a b": "y"}},
-		`hardening_exceptions["x"] has no reason; write for auditors why`: {Hardening: level,
-			HardeningExceptions: map[string]string{"x": " "}},
-	} {
-		s.KubernetesVersion = "1.34.4"
-		require.ErrorContains(t, s.Validate(), want)
-	}
 	for _, d := range distros.All() {
 		for level := range profiles {
 			s := Spec{KubernetesVersion: "1.34.4", Distro: d.ID, Hardening: []string{level}}
@@ -105,7 +91,7 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 		guide := someGuide(t)
 		apply := func(s Spec) error {
 			s.Guide = guide
-			_, err := plan.Apply(t.Context(), h, []plan.Item{nodeOf(t, "debian", s).hardening()}, nil)
+			_, err := plan.Apply(t.Context(), h, pick(nodeOf(t, "debian", s), "hardening"), nil)
 			_, left := os.Stat("/run/eksnode-hardening")
 			require.ErrorIs(t, left, os.ErrNotExist)
 			status, reading := os.ReadFile("/var/lib/dpkg/status")
@@ -141,11 +127,11 @@ func TestALevelHardensWithATailoring(t *testing.T) {
 		}, rules)
 
 		s.Guide = guide
-		answer, err := nodeOf(t, "debian", s).hardening().Plan(t.Context(), h)
+		answer, err := pick(nodeOf(t, "debian", s), "hardening")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		assert.Empty(t, answer.Actions)
 		s.HardeningExceptions = nil
-		answer, err = nodeOf(t, "debian", s).hardening().Plan(t.Context(), h)
+		answer, err = pick(nodeOf(t, "debian", s), "hardening")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		assert.Len(t, answer.Actions, 1, "other exceptions are another tailoring")
 	})

@@ -114,40 +114,39 @@ func (s Spec) References() ([]string, error) {
 
 // images imports the images. It is done when the manifest records each with its
 // digest and containerd, running or not, has the complete and pinned image.
-func (n *node) images() step {
-	return step{"images", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := n.imageLeftovers(h)
-		if err != nil || len(n.containers) == 0 {
-			return actions, err
-		}
-		m, err := manifest.Load(h)
+func (n *node) images(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	actions, err := n.imageLeftovers(h)
+	if err != nil || len(n.containers) == 0 {
+		return actions, err
+	}
+	m, err := manifest.Load(h)
+	if err != nil {
+		return nil, err
+	}
+	have, err := containerd.Images(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	run := &importing{h: h, supply: n.supply}
+	var todo []plan.Action
+	for _, w := range n.containers {
+		reason, err := w.notDone(h, m, have)
 		if err != nil {
 			return nil, err
 		}
-		have, err := containerd.Images(ctx, h)
-		if err != nil {
-			return nil, err
+		if reason != "" {
+			todo = append(todo, plan.Action{Verb: plan.Fetch, Target: w.as, Reason: fmt.Sprintf("%s: %s",
+				w.Reference, reason),
+				Do: func(ctx context.Context, progress plan.Progress) error { return run.one(ctx, w, progress) }})
 		}
-		run := &importing{h: h, supply: n.supply}
-		var todo []plan.Action
-		for _, w := range n.containers {
-			reason, err := w.notDone(h, m, have)
-			if err != nil {
-				return nil, err
-			}
-			if reason != "" {
-				todo = append(todo, plan.Action{Verb: plan.Fetch, Target: w.as, Reason: fmt.Sprintf("%s: %s", w.Reference, reason),
-					Do: func(ctx context.Context, progress plan.Progress) error { return run.one(ctx, w, progress) }})
-			}
+	}
+	if len(todo) > 0 {
+		last := todo[len(todo)-1].Do
+		todo[len(todo)-1].Do = func(ctx context.Context, progress plan.Progress) error {
+			return errors.Join(last(ctx, progress), run.stop(ctx))
 		}
-		if len(todo) > 0 {
-			last := todo[len(todo)-1].Do
-			todo[len(todo)-1].Do = func(ctx context.Context, progress plan.Progress) error {
-				return errors.Join(last(ctx, progress), run.stop(ctx))
-			}
-		}
-		return append(actions, todo...), nil
-	}}
+	}
+	return append(actions, todo...), nil
 }
 
 // imageLeftovers plans the removal of the files of a killed import.

@@ -24,15 +24,9 @@ var modulesConf []byte
 // modulesFile loads the modules at boot. Provisioning does not load them: the
 // node's kernel needs them, not the builder machine's, which in a container belongs
 // to the host and after an upgrade has no modules left.
-func modulesFile() plan.File {
-	return plan.File{Path: "/etc/modules-load.d/eksnode.conf", Content: modulesConf, Mode: 0o644, Why: "the kernel modules of containers and kube-proxy"}
-}
-
-// modules makes the node load its kernel modules at boot.
-func (n *node) modules() step {
-	return step{"modules", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		return plan.Files(h, []plan.File{modulesFile()})
-	}}
+func modulesFile() []plan.File {
+	return []plan.File{textFile("/etc/modules-load.d/eksnode.conf", modulesConf, "the kernel modules of containers "+
+		"and kube-proxy")}
 }
 
 // nodeSysctls are the kernel settings of every node. With protectKernelDefaults the
@@ -74,28 +68,26 @@ func (n *node) sysctlFile() plan.File {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%s = %s\n", name, all[name])
 	}
-	return plan.File{Path: "/etc/sysctl.d/99-zz-eksnode.conf", Content: []byte(text.String()), Mode: 0o644, Why: "kernel settings that the kubelet demands"}
+	return textFile("/etc/sysctl.d/99-zz-eksnode.conf", text.String(), "kernel settings that the kubelet demands")
 }
 
 // sysctls writes the settings for the node's kernel, from its next boot on. It is
 // done when the file is right: the running kernel's settings end with the builder
 // machine.
-func (n *node) sysctls() step {
-	return step{"sysctls", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := plan.Files(h, []plan.File{n.sysctlFile()})
-		if err != nil {
-			return nil, err
-		}
-		for i, a := range actions {
-			actions[i].Do = func(ctx context.Context, p plan.Progress) error {
-				if err := n.trySysctls(h); err != nil {
-					return err
-				}
-				return a.Do(ctx, p)
+func (n *node) sysctls(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	actions, err := plan.Files(h, []plan.File{n.sysctlFile()})
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range actions {
+		actions[i].Do = func(ctx context.Context, p plan.Progress) error {
+			if err := n.trySysctls(h); err != nil {
+				return err
 			}
+			return a.Do(ctx, p)
 		}
-		return actions, nil
-	}}
+	}
+	return actions, nil
 }
 
 // trySysctls tries the settings of the network in a separate network namespace, so
@@ -152,28 +144,26 @@ func inContainer(h *host.Host) (bool, error) { return h.Exists("/run/systemd/con
 
 // kernel removes every kernel but the spec's, which is then the boot loader's default.
 // The step packages has installed and held it.
-func (n *node) kernel() step {
-	return step{"kernel", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		kernel, pm := n.spec.Kernel, n.distro.PackageManager
-		have, err := pm.Installed(ctx, h, []string{kernel})
-		var others []string
-		if err == nil && have[kernel] != "" {
-			others, err = pm.Kernels().Others(ctx, h, kernel)
-		}
-		switch {
-		case errors.Is(err, host.ErrMountedRoot), err == nil && have[kernel] == "":
-			others = []string{"every kernel but " + kernel} // the plan contains what a live run would look for
-		case err != nil || len(others) == 0:
-			return nil, err
-		}
-		if err := n.checkBootLoader(h); err != nil {
-			return nil, err
-		}
-		actions := []plan.Action{{Verb: plan.Remove, Target: strings.Join(others, " "),
-			Reason: "the image starts with " + kernel,
-			Do:     func(ctx context.Context, _ plan.Progress) error { return pm.Remove(ctx, h, others) }}}
-		return append(actions, n.planDefaultKernel(h)...), nil
-	}}
+func (n *node) kernel(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	kernel, pm := n.spec.Kernel, n.distro.PackageManager
+	have, err := pm.Installed(ctx, h, []string{kernel})
+	var others []string
+	if err == nil && have[kernel] != "" {
+		others, err = pm.Kernels().Others(ctx, h, kernel)
+	}
+	switch {
+	case errors.Is(err, host.ErrMountedRoot), err == nil && have[kernel] == "":
+		others = []string{"every kernel but " + kernel} // the plan contains what a live run would look for
+	case err != nil || len(others) == 0:
+		return nil, err
+	}
+	if err := n.checkBootLoader(h); err != nil {
+		return nil, err
+	}
+	actions := []plan.Action{{Verb: plan.Remove, Target: strings.Join(others, " "),
+		Reason: "the image starts with " + kernel,
+		Do:     func(ctx context.Context, _ plan.Progress) error { return pm.Remove(ctx, h, others) }}}
+	return append(actions, n.planDefaultKernel(h)...), nil
 }
 
 // planDefaultKernel plans to let the boot loader choose the kernel that is left.

@@ -39,17 +39,17 @@ func TestRealLabels(t *testing.T) {
 		n := nodeOf(t, "rhel", Spec{})
 		n.distro.Security.Relabel = []string{"setfiles", contexts}
 		n.distro.Security.CheckLabels = []string{"setfiles", "-n", "-v", contexts}
-		answer, err := n.labels().Plan(t.Context(), h)
+		answer, err := pick(n, "labels")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		require.Len(t, answer.Actions, 1)
-		_, err = plan.Apply(t.Context(), h, []plan.Item{n.labels()}, nil)
+		_, err = plan.Apply(t.Context(), h, pick(n, "labels"), nil)
 		require.NoError(t, err)
 
 		label := make([]byte, 64)
 		size, err := unix.Getxattr("/usr/bin/kubelet", "security.selinux", label)
 		require.NoError(t, err)
 		assert.Equal(t, "system_u:object_r:kubelet_exec_t:s0\x00", string(label[:size]))
-		answer, err = n.labels().Plan(t.Context(), h)
+		answer, err = pick(n, "labels")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		assert.Empty(t, answer.Actions)
 	})

@@ -1,8 +1,6 @@
 package provisioner
 
 import (
-	"context"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,31 +50,9 @@ func (l lineInFile) in(text string) string {
 // planLines plans the missing lines. A missing file is created with them; its
 // package keeps its own settings elsewhere.
 func planLines(h *host.Host, lines []lineInFile) ([]plan.Action, error) {
-	var actions []plan.Action
+	var edits []plan.Edit
 	for _, l := range lines {
-		text, err := h.Content(l.path)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", l.path, err)
-		}
-		if text != nil && l.in(string(text)) == string(text) {
-			continue
-		}
-		actions = append(actions, plan.Action{Verb: plan.Write, Target: fmt.Sprintf("%s: %s", l.path, l.text), Reason: l.why,
-			Do: func(context.Context, plan.Progress) error { return l.write(h) }})
+		edits = append(edits, plan.Edit{Path: l.path, Target: l.path + ": " + l.text, Why: l.why, Change: l.in})
 	}
-	return actions, nil
-}
-
-func (l lineInFile) write(h *host.Host) error {
-	text, err := h.Content(l.path)
-	if err != nil {
-		return err
-	}
-	attr := host.Attributes{Mode: 0o644}
-	if text != nil {
-		if attr, err = h.Files.Attributes(l.path); err != nil {
-			return err
-		}
-	}
-	return h.Files.WriteFile(l.path, []byte(l.in(string(text))), attr)
+	return plan.Edits(h, edits...)
 }

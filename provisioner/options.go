@@ -3,6 +3,7 @@ package provisioner
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
+)
+
+var (
+	//go:embed assets/soci-snapshotter.service
+	sociService string
+	//go:embed assets/tmp.mount
+	tmpMount string
 )
 
 // option is an optional feature of a node, as data for the steps.
@@ -97,7 +105,8 @@ func (s Spec) options() []option {
 func nvidia(devices string) option {
 	o := option{
 		id: devices, needs: distros.NVIDIA, why: "containers can use GPUs",
-		files: []plan.File{{Path: "/etc/modules-load.d/eksnode-nvidia.conf", Content: []byte("nvidia\nnvidia_uvm\n"), Mode: 0o644, Why: "the GPUs' devices exist before the first container"}},
+		files: []plan.File{textFile("/etc/modules-load.d/eksnode-nvidia.conf", "nvidia\nnvidia_uvm\n",
+			"the GPUs' devices exist before the first container")},
 	}
 	const why = "nvidia_container_toolkit selects how a container names its GPUs"
 	for _, setting := range []struct {
@@ -122,8 +131,10 @@ func efa() option {
 		id: string(distros.EFA), needs: distros.EFA, why: "containers can use Elastic Fabric Adapter",
 		module: "efa", moduleOf: distros.EFAModule,
 		files: []plan.File{
-			{Path: "/etc/modules-load.d/eksnode-efa.conf", Content: []byte("ib_uverbs\nefa\n"), Mode: 0o644, Why: "the adapter's devices exist before its device plugin"},
-			{Path: "/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf", Content: []byte("[Service]\nLimitMEMLOCK=infinity\n"), Mode: 0o644, Why: "the adapter needs locked memory"},
+			textFile("/etc/modules-load.d/eksnode-efa.conf", "ib_uverbs\nefa\n", "the adapter's devices exist "+
+				"before its device plugin"),
+			textFile("/etc/systemd/system/containerd.service.d/20-eksnode-efa.conf",
+				"[Service]\nLimitMEMLOCK=infinity\n", "the adapter needs locked memory"),
 		},
 		sysctls: map[string]string{"vm.nr_hugepages": "5128"},
 	}
@@ -132,22 +143,10 @@ func efa() option {
 // soci replaces the unit of the package, if there is one: some listen on a socket unit that
 // must be enabled too. First boot starts the snapshotter before containerd.
 func soci() option {
-	const text = `[Unit]
-Description=SOCI snapshotter
-Documentation=https://github.com/awslabs/soci-snapshotter
-Before=containerd.service
-
-[Service]
-Type=notify
-ExecStart=soci-snapshotter-grpc
-Restart=always
-RestartSec=5
-Slice=runtime.slice
-`
 	return option{
 		id: string(distros.SOCI), needs: distros.SOCI, why: "pulls images in parallel",
-		files: []plan.File{{Path: "/etc/systemd/system/soci-snapshotter.service", Content: []byte(text), Mode: 0o644,
-			Why: "first boot starts the SOCI snapshotter before containerd"}},
+		files: []plan.File{textFile("/etc/systemd/system/soci-snapshotter.service", sociService,
+			"first boot starts the SOCI snapshotter before containerd")},
 	}
 }
 
@@ -155,23 +154,9 @@ Slice=runtime.slice
 // 1.1.2.1).
 func tmpNoexec() option {
 	const unit = "/etc/systemd/system/tmp.mount"
-	const text = `[Unit]
-Description=Temporary folder from which nothing runs
-Conflicts=umount.target
-Before=local-fs.target umount.target
-
-[Mount]
-What=tmpfs
-Where=/tmp
-Type=tmpfs
-Options=mode=1777,strictatime,nosuid,nodev,noexec,size=50%
-
-[Install]
-WantedBy=local-fs.target
-`
 	return option{
 		id: hardenTmp, why: "no program runs from /tmp",
-		files: []plan.File{{Path: unit, Content: []byte(text), Mode: 0o644, Why: "no program runs from /tmp (CIS 1.1.2.1)"}},
+		files: []plan.File{textFile(unit, tmpMount, "no program runs from /tmp (CIS 1.1.2.1)")},
 		links: []plan.SymbolicLink{{Path: "/etc/systemd/system/local-fs.target.wants/tmp.mount", To: unit, Why: "mounts /tmp at boot"}},
 	}
 }
@@ -180,7 +165,8 @@ WantedBy=local-fs.target
 func umask() option {
 	return option{
 		id: hardenUmask, why: "files of users are not readable by everyone",
-		files: []plan.File{{Path: "/etc/profile.d/eksnode-umask.sh", Content: []byte("umask 027\n"), Mode: 0o644, Why: "files of users are not readable by everyone (CIS 5.4.3.3)"}},
+		files: []plan.File{textFile("/etc/profile.d/eksnode-umask.sh", "umask 027\n", "files of users are not "+
+			"readable by everyone (CIS 5.4.3.3)")},
 		lines: []lineInFile{{path: "/etc/login.defs", key: `^#?\s*UMASK\s`, text: "UMASK\t\t027", why: "files of users are not readable by everyone (CIS 5.4.3.3)"}},
 	}
 }
@@ -204,27 +190,25 @@ func audit() option {
 
 // fips makes the image start in FIPS mode. It is done when the policy of programs and the
 // kernel's arguments say so, or when the machine runs in FIPS mode.
-func (n *node) fips() step {
-	return step{"fips", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		how := n.distro.FIPS
-		policy, err := h.Content(how.Policy)
-		if err != nil {
-			return nil, err
-		}
-		starts, err := n.taken(ctx, h, []string{"fips=1"})
-		if err != nil || starts && slices.Contains(strings.Fields(string(policy)), how.PolicyText) {
-			return nil, err
-		}
-		return []plan.Action{{Verb: plan.Run, Target: strings.Join(how.Setup, " "), Reason: "the image starts in FIPS mode",
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				if !h.HasCommand(how.Setup[0]) {
-					return surface.Errorf("{fips}: this machine has no %s; %s, with %s", how.Setup[0], how.Enable,
-						surface.Name("fips").Is(fipsCheck))
-				}
-				_, err := h.Run(ctx, host.Command{Argv: how.Setup})
-				return err
-			}}}, nil
-	}}
+func (n *node) fips(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	how := n.distro.FIPS
+	policy, err := h.Content(how.Policy)
+	if err != nil {
+		return nil, err
+	}
+	starts, err := n.taken(ctx, h, []string{"fips=1"})
+	if err != nil || starts && slices.Contains(strings.Fields(string(policy)), how.PolicyText) {
+		return nil, err
+	}
+	return []plan.Action{{Verb: plan.Run, Target: strings.Join(how.Setup, " "), Reason: "the image starts in FIPS mode",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			if !h.HasCommand(how.Setup[0]) {
+				return surface.Errorf("{fips}: this machine has no %s; %s, with %s", how.Setup[0], how.Enable,
+					surface.Name("fips").Is(fipsCheck))
+			}
+			_, err := h.Run(ctx, host.Command{Argv: how.Setup})
+			return err
+		}}}, nil
 }
 
 func (n *node) optionPackages() []string {

@@ -110,86 +110,16 @@ func TestEveryDistroAcceptsItsOptions(t *testing.T) {
 	}
 }
 
-func TestOptionsThatADistributionDoesNotHave(t *testing.T) {
-	for name, test := range map[string]struct {
-		distro string
-		spec   Spec
-		err    string
-	}{
-		"EFA": {"flatcar", Spec{EFA: true},
-			"efa: Flatcar Container Linux does not support it: it has no package manager"},
-		"the toolkit": {"flatcar", Spec{NVIDIAContainerToolkit: "envvar"},
-			"nvidia_container_toolkit: Flatcar Container Linux does not support it: it has no package manager"},
-		"FIPS":           {"debian", Spec{FIPS: "check"}, "fips: Debian has no FIPS mode: its cryptographic modules are not validated"},
-		"FIPS by a tool": {"ubuntu", Spec{FIPS: "enable"}, "fips: Ubuntu has no tool that switches FIPS mode on by itself; run pro enable fips-updates with an Ubuntu Pro subscription and restart before provisioning, or choose a base image of Ubuntu Pro FIPS, with fips = \"check\""},
-		"agents": {"flatcar", Spec{Agents: []string{"ssm"}},
-			"agents: Flatcar Container Linux does not support it: it has no package manager"},
-		"swap": {"rhel", Spec{Swap: "zram"},
-			"swap: Red Hat Enterprise Linux does not support it: eksnode knows no packages for it"},
-		"the driver": {"flatcar", Spec{NVIDIA: "open-580", Kernel: "linux"},
-			"nvidia_container_toolkit: Flatcar Container Linux does not support it: it has no package manager\nkernel: the image of Flatcar Container Linux keeps its kernel; choose another base image"},
-		"its packages": {"sles", Spec{NVIDIA: "580", Kernel: "kernel-default"},
-			"nvidia: eksnode knows no packages of the driver for SUSE Linux Enterprise Server 15; use packages and nvidia_container_toolkit"},
-		"its modules": {"arch", Spec{NVIDIA: "580", Kernel: "linux-lts"},
-			`nvidia: Arch Linux has no proprietary modules; write "open-580"`},
-		"Neuron": {"arch", Spec{Neuron: true, Kernel: "linux-lts"},
-			"neuron: Arch Linux does not support it: eksnode knows no packages for it"},
-		"a version":      {"arch", Spec{PackageVersions: map[string]string{"runc": "1.3.0-1"}}, `package_versions["runc"]: pacman cannot install runc 1.3.0-1: a repository has only the newest version; remove the package from package_versions`},
-		"any version":    {"flatcar", Spec{PackageVersions: map[string]string{"runc": "1"}}, `package_versions["runc"]: this distribution has no package manager and so no package runc; leave packages empty`},
-		"a repository":   {"flatcar", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: Flatcar Container Linux has no package manager`},
-		"another's form": {"debian", Spec{Repositories: map[string]string{"x": "[x]"}}, `repositories["x"]: on Debian the text is not a deb822 source, which begins like Types: deb, URIs: https://…`},
-		"two keys": {"fedora", Spec{Repositories: map[string]string{"x": "[x]\ngpgkey=https://x\n"}, RepositoryKeys: map[string]string{"x": somePublicKey}},
-			`repositories["x"]: on Fedora the text has "gpgkey=", which contradicts its key: leave one of them out`},
-		"several wrong": {"flatcar", Spec{EFA: true, FIPS: "check"},
-			"efa: Flatcar Container Linux does not support it: it has no package manager\nfips: Flatcar Container Linux has no FIPS mode: its cryptographic modules are not validated"},
+func TestAuthoritiesAreValidated(t *testing.T) {
+	good, web := certificate(t, "Example", true), certificate(t, "web", false)
+	for want, authorities := range map[string]map[string]string{
+		`ca_certificates["../x"] is not a name; allowed are small letters, digits and -, ` +
+			"beginning and ending with a letter or digit": {"../x": good},
+		`ca_certificates["x"]: the text has more than one certificate; give each its own name`: {"x": good + good},
+		`ca_certificates["x"]: "web" is not an authority's certificate, ` +
+			"so certificates that it signed would not be trusted": {"x": web},
 	} {
-		t.Run(name, func(t *testing.T) {
-			d := distroOf(t, test.distro)
-			test.spec.KubernetesVersion = "1.34.4"
-			_, err := Steps(test.spec, d, Inputs{Arch: "amd64"})
-			require.EqualError(t, err, test.err)
-		})
-	}
-}
-
-func TestOptionsAreValidated(t *testing.T) {
-	good := certificate(t, "Example", true)
-	for name, test := range map[string]struct {
-		spec Spec
-		err  string
-	}{
-		"a package's name":       {Spec{PackageVersions: map[string]string{"-x": "1"}}, `package_versions["-x"] is not a package's name; allowed are letters, digits and + . _ -, beginning with a letter or digit`},
-		"a package's version":    {Spec{PackageVersions: map[string]string{"x": "1; rm"}}, `package_versions["x"] = "1; rm" is not a version; write it as the package manager does, such as "1.7.24-1"`},
-		"an authority's name":    {Spec{CACertificates: map[string]string{"../x": good}}, `ca_certificates["../x"] is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit`},
-		"no certificate":         {Spec{CACertificates: map[string]string{"x": "/etc/ca.pem"}}, `ca_certificates["x"]: the text contains no PEM; give the certificate's content, for example with file("ca.pem")`},
-		"a key":                  {Spec{CACertificates: map[string]string{"x": "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}}, `ca_certificates["x"]: the PEM block is a PRIVATE KEY, not a CERTIFICATE`},
-		"two":                    {Spec{CACertificates: map[string]string{"x": good + good}}, `ca_certificates["x"]: the text has more than one certificate; give each its own name`},
-		"not an authority":       {Spec{CACertificates: map[string]string{"x": certificate(t, "web", false)}}, `ca_certificates["x"]: "web" is not an authority's certificate, so certificates that it signed would not be trusted`},
-		"two arguments in one":   {Spec{KernelArguments: []string{"a b"}}, `kernel_arguments: "a b" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
-		"a shell's":              {Spec{KernelArguments: []string{"a=$(x)"}}, `kernel_arguments: "a=$(x)" is not NAME or NAME=VALUE of letters, digits and . , : / @ % + _ -`},
-		"an argument twice":      {Spec{KernelArguments: []string{"a", "a"}}, `kernel_arguments: "a" is listed twice`},
-		"the old cgroups":        {Spec{KernelArguments: []string{"systemd.unified_cgroup_hierarchy=0"}}, `kernel_arguments: "systemd.unified_cgroup_hierarchy=0" selects cgroup v1, with which kubelets from 1.35 on do not start`},
-		"FIPS off and on":        {Spec{FIPS: "check", KernelArguments: []string{"fips=0"}}, `kernel_arguments: "fips=0" contradicts fips = "check"`},
-		"an unknown device list": {Spec{NVIDIAContainerToolkit: "yes"}, `nvidia_container_toolkit "yes" is not known; known are envvar, volume-mounts`},
-		"no driver's line": {Spec{NVIDIA: "open", Kernel: "linux"},
-			`nvidia: "open" is no line of NVIDIA's driver; write open-580 for the open modules, 580 for the proprietary ones`},
-		"a driver alone":       {Spec{NVIDIA: "580"}, `nvidia needs kernel: the driver is made for one kernel`},
-		"another driver alone": {Spec{Neuron: true}, `neuron needs kernel: the driver is made for one kernel`},
-		"an unknown hardening": {Spec{Hardening: []string{"noexec"}},
-			`hardening: "noexec" is not known; known are cis-l1, cis-l2, stig, tmp-noexec, umask, audit`},
-		"an unknown mode":      {Spec{FIPS: "true"}, `fips "true" is not known; known are check, enable`},
-		"an unknown swap":      {Spec{Swap: "file"}, `swap "file" is not known; known are zram`},
-		"swap that is refused": {Spec{Swap: "zram", NodeDefaults: NodeDefaults{KubeletDefaults: "failSwapOn: true"}}, `kubelet_defaults: failSwapOn contradicts swap = "zram"`},
-		"SOCI without effect":  {Spec{SOCI: true, Bootstrap: "none"}, `soci has no effect with bootstrap = "none": another first boot configures the node`},
-		"swap without effect":  {Spec{Swap: "zram", Bootstrap: "none"}, `swap has no effect with bootstrap = "none": another first boot configures the node`},
-		"an unknown agent":     {Spec{Agents: []string{"datadog"}}, `agents: "datadog" is not known; known are ssm, cloudwatch, node-problem-detector`},
-		"an agent twice":       {Spec{Agents: []string{"ssm", "ssm"}}, `agents: "ssm" is listed twice`},
-		"a hardening twice":    {Spec{Hardening: []string{"audit", "audit"}}, `hardening: "audit" is listed twice`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			test.spec.KubernetesVersion = "1.34.4"
-			require.EqualError(t, test.spec.Validate(), test.err)
-		})
+		require.EqualError(t, Spec{KubernetesVersion: "1.34.4", CACertificates: authorities}.Validate(), want)
 	}
 }
 
@@ -203,9 +133,9 @@ func TestOptionsAreInstalled(t *testing.T) {
 	write("/etc/login.defs", "MAIL_DIR /var/mail\n#UMASK 022\nUMASK\t\t022\nUID_MIN 1000\n")
 	write(nvidiaConfig, "#accept-nvidia-visible-devices-as-volume-mounts = false\n\n[nvidia-container-cli]\nload-kmods = true\n")
 	n := nodeFor(t, everything(t, d), d, "amd64")
-	_, err := plan.Apply(t.Context(), h, []plan.Item{n.system(), n.sysctls()}, nil)
+	_, err := plan.Apply(t.Context(), h, pick(n, "system", "sysctls"), nil)
 	require.NoError(t, err)
-	again, err := n.system().Plan(t.Context(), h)
+	again, err := pick(n, "system")[0].Plan(t.Context(), h)
 	require.NoError(t, err)
 	assert.Empty(t, again)
 
@@ -252,7 +182,7 @@ func TestFIPSModeIsEnabled(t *testing.T) {
 	h := bare(t, n.distro)
 	n.distro.Kernel = distros.GrubDropIn() // whose arguments are a file
 	plans := func() int {
-		answer, err := n.fips().Plan(t.Context(), h)
+		answer, err := pick(n, "fips")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		return len(answer.Actions)
 	}
@@ -288,7 +218,7 @@ func TestAuthoritiesAreTrusted(t *testing.T) {
 		trusting := nodeOf(t, "debian", Spec{CACertificates: map[string]string{"example": certificate(t, "Example", true)}})
 		apply := func(n *node) {
 			t.Helper()
-			_, err := plan.Apply(t.Context(), h, []plan.Item{n.authorities()}, nil)
+			_, err := plan.Apply(t.Context(), h, pick(n, "authorities"), nil)
 			require.NoError(t, err)
 		}
 		has, err := trusting.bundleHas(h)
@@ -298,7 +228,7 @@ func TestAuthoritiesAreTrusted(t *testing.T) {
 		has, err = trusting.bundleHas(h)
 		require.NoError(t, err)
 		assert.True(t, has)
-		left, err := trusting.authorities().Plan(t.Context(), h)
+		left, err := pick(trusting, "authorities")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		assert.Empty(t, left)
 
@@ -327,7 +257,7 @@ func TestKernelArguments(t *testing.T) {
 
 	n = nodeOf(t, "flatcar", Spec{KernelArguments: arguments})
 	require.NoError(t, h.Files.WriteFile("/oem/grub.cfg", []byte("set oem_id=\"ami\"\nset linux_append=\"$linux_append old\" # eksnode\n"), host.Attributes{Mode: 0o644}))
-	_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, nil)
+	_, err := plan.Apply(t.Context(), h, pick(n, "kernel-arguments"), nil)
 	require.NoError(t, err)
 	text := content(t, h, "/oem/grub.cfg")
 	assert.Equal(t, "set oem_id=\"ami\"\nset linux_append=\"$linux_append quiet nvme_core.io_timeout=4294967295\" # eksnode\n", text)
@@ -336,7 +266,7 @@ func TestKernelArguments(t *testing.T) {
 func TestKernelArgumentsNeedABootLoader(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
 		n := nodeOf(t, "rhel", Spec{KernelArguments: []string{"quiet"}})
-		_, err := plan.Apply(t.Context(), h, []plan.Item{n.kernelArguments()}, nil)
+		_, err := plan.Apply(t.Context(), h, pick(n, "kernel-arguments"), nil)
 		require.ErrorContains(t, err, "this machine has no grubby and does not start with its own boot loader, so kernel_arguments has no effect; remove the setting")
 	})
 }

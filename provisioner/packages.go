@@ -19,52 +19,51 @@ import (
 // packages installs the packages of the distribution's roles, of options and of the
 // spec. It is done when each is installed (those with a version in the spec in that
 // version and held) and no package is half installed.
-func (n *node) packages() step {
-	return step{"packages", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		h = h.With(n.spec.proxyVariables()...)
-		pm := n.distro.PackageManager
-		var g gathered
-		g.add(n.packageLeftovers(h))
-		g.add(n.unfinished(h))
-		have, err := n.installed(ctx, h)
-		g.add(nil, err)
-		if g.err != nil {
-			return g.all()
-		}
-		holds, err := n.planHolds(h)
-		if err != nil {
-			return nil, err
-		}
-		missing := n.missing(have)
-		before, after, err := n.planRepositories(h, len(missing) > 0)
-		if err != nil {
-			return nil, err
-		}
-		g.add(before, nil)
-		if len(missing) == 0 {
-			return append(g.actions, holds...), nil
-		}
-		g.add(n.keepOverlay(h))
-		for _, argv := range n.distro.Repositories {
-			g.actions = append(g.actions, plan.Command(h, "a repository with the packages", argv...))
-		}
-		g.add([]plan.Action{
-			{
-				Verb: plan.Run, Target: pm.Refreshing(), Reason: "update the lists of the repositories",
-				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Refresh(ctx, h) },
-			},
-			{
-				Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing), Packages: missing,
-				Do: func(ctx context.Context, _ plan.Progress) error { return n.install(ctx, h, missing) },
-			},
-			{
-				Verb: plan.Empty, Target: pm.Name() + "'s downloads", Reason: "the image needs no package files",
-				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Clean(ctx, h) },
-			},
-		}, nil)
-		g.add(slices.Concat(holds, after), nil)
+func (n *node) packages(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	h = h.With(n.spec.proxyVariables()...)
+	pm := n.distro.PackageManager
+	var g gathered
+	g.add(n.packageLeftovers(h))
+	g.add(n.unfinished(h))
+	have, err := n.installed(ctx, h)
+	g.add(nil, err)
+	if g.err != nil {
 		return g.all()
-	}}
+	}
+	holds, err := n.planHolds(h)
+	if err != nil {
+		return nil, err
+	}
+	missing := n.missing(have)
+	before, after, err := n.planRepositories(h, len(missing) > 0)
+	if err != nil {
+		return nil, err
+	}
+	g.add(before, nil)
+	if len(missing) == 0 {
+		return append(g.actions, holds...), nil
+	}
+	g.add(n.keepOverlay(h))
+	for _, argv := range n.distro.Repositories {
+		g.actions = append(g.actions, plan.Command(h, "a repository with the packages", argv...))
+	}
+	g.add([]plan.Action{
+		{
+			Verb: plan.Run, Target: pm.Refreshing(), Reason: "update the lists of the repositories",
+			Do: func(ctx context.Context, _ plan.Progress) error { return pm.Refresh(ctx, h) },
+		},
+		{
+			Verb: plan.Install, Target: strings.Join(n.exactly(missing), " "), Reason: n.packageReason(missing),
+			Packages: missing,
+			Do:       func(ctx context.Context, _ plan.Progress) error { return n.install(ctx, h, missing) },
+		},
+		{
+			Verb: plan.Empty, Target: pm.Name() + "'s downloads", Reason: "the image needs no package files",
+			Do: func(ctx context.Context, _ plan.Progress) error { return pm.Clean(ctx, h) },
+		},
+	}, nil)
+	g.add(slices.Concat(holds, after), nil)
+	return g.all()
 }
 
 // keepOverlay plans to load overlay, which unpacking images needs, while loading

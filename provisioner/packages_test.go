@@ -27,13 +27,13 @@ func TestTheNextProvisionFinishesTheInstallation(t *testing.T) {
 		d := distroOf(t, "debian")
 		d.Packages = map[distros.Role][]string{distros.Trust: {"dpkg"}} // no package is missing
 		n := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
-		answer, err := n.packages().Plan(t.Context(), h)
+		answer, err := pick(n, "packages")[0].Plan(t.Context(), h)
 		require.NoError(t, err)
 		require.Len(t, answer.Actions, 1)
 		assert.Equal(t, plan.Install, answer.Actions[0].Verb)
 		assert.Equal(t, "eksnode-dependency", answer.Actions[0].Target)
 		assert.Equal(t, "an interrupted run left this package half installed", answer.Actions[0].Reason)
-		_, err = plan.Apply(t.Context(), h, []plan.Item{n.packages()}, nil)
+		_, err = plan.Apply(t.Context(), h, pick(n, "packages"), nil)
 		require.NoError(t, err)
 
 		_, err = os.Lstat(policy)

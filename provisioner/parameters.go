@@ -3,8 +3,10 @@ package provisioner
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -173,7 +175,7 @@ func checkReserved(value string) error {
 	if err != nil {
 		return err
 	}
-	for port := range own {
+	for _, port := range slices.Sorted(maps.Keys(own)) {
 		if !has[port] {
 			return fmt.Errorf("leaves out port %d, which the kubelet, kube-proxy or the VPC CNI listens on; add your ports to %s", port, nodeSysctls()[reserved])
 		}

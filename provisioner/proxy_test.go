@@ -40,15 +40,3 @@ func TestTheBuildsProxy(t *testing.T) {
 		assert.NotContains(t, string(f.Content), "user:word")
 	}
 }
-
-func TestProxiesAreValidated(t *testing.T) {
-	for want, s := range map[string]Spec{
-		`proxy: "proxy.example:3128" must begin with http:// or https:// and a host`: {Proxy: "proxy.example:3128"},
-		`proxy: "socks5://x" must begin with http:// or https:// and a host`:         {Proxy: "socks5://x"},
-		"no_proxy has no effect without proxy":                                       {NoProxy: []string{"x"}},
-		`no_proxy: "" is not one name, address or network`:                           {Proxy: "http://x", NoProxy: []string{""}},
-	} {
-		s.KubernetesVersion = "1.36.3"
-		require.ErrorContains(t, s.Validate(), want)
-	}
-}

@@ -12,49 +12,60 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// manifest describes the image in its manifest. It is the last step, when
-// everything is in place. It is done when the file describes the machine exactly.
-func (n *node) manifest() step {
-	return step{"manifest", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := plan.Leftovers(h, manifest.Path)
-		if err != nil {
-			return nil, err
-		}
-		m, err := n.describe(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		want, err := m.Encode()
-		if err != nil {
-			return nil, err
-		}
-		have, err := h.Content(manifest.Path)
-		if err != nil {
-			return nil, err
-		}
-		if !bytes.Equal(have, want) {
-			actions = append(actions, plan.Action{Verb: plan.Write, Target: manifest.Path, Reason: "records what the image contains; the scrub restores files from the manifest",
-				Do: func(ctx context.Context, _ plan.Progress) error { return n.writeManifest(ctx, h) }})
-		}
-		bill, err := n.planSBOM(h, m)
-		return append(actions, bill...), err
-	}}
-}
-
-// writeManifest describes the machine again: the steps before have changed it since
-// the plan.
-func (n *node) writeManifest(ctx context.Context, h *host.Host) error {
+// manifest describes the image in its manifest, and in a bill of materials beside it when
+// sbom is set. It is the last step, when everything is in place. It is done when the files
+// describe the machine exactly.
+func (n *node) manifest(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	m, err := n.describe(ctx, h)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return m.Save(h)
+	var g gathered
+	g.add(n.planDescription(h, m, manifest.Path,
+		"records what the image contains; the scrub restores files from the manifest", (*manifest.Manifest).Encode))
+	if n.spec.SBOM {
+		g.add(n.planDescription(h, m, manifest.SBOMPath, "sbom is set", (*manifest.Manifest).SBOM))
+	} else {
+		g.add(plan.Leftovers(h, manifest.SBOMPath))
+		g.add(plan.Absent(h, "sbom is no longer set", manifest.SBOMPath))
+	}
+	return g.all()
+}
+
+// planDescription plans a file about the machine, which m describes. The action describes
+// the machine again: the steps before have changed it since the plan.
+func (n *node) planDescription(h *host.Host, m *manifest.Manifest, name, why string,
+	encode func(*manifest.Manifest) ([]byte, error)) ([]plan.Action, error) {
+	actions, err := plan.Leftovers(h, name)
+	if err != nil {
+		return nil, err
+	}
+	want, err := encode(m)
+	if err != nil {
+		return nil, err
+	}
+	if have, err := h.Content(name); err != nil || bytes.Equal(have, want) {
+		return actions, err
+	}
+	return append(actions, plan.Action{Verb: plan.Write, Target: name, Reason: why,
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			now, err := n.describe(ctx, h)
+			if err != nil {
+				return err
+			}
+			text, err := encode(now)
+			if err != nil {
+				return err
+			}
+			return h.Files.WriteFile(name, text, host.Attributes{Mode: 0o644})
+		}}), nil
 }
 
 // writtenFiles are the files that provisioning writes, without the templates, which
 // first boot fills in.
 func (n *node) writtenFiles() []plan.File {
-	return slices.Concat(n.unitFiles(), n.systemFiles(), n.defaultsFiles(), n.authorityFiles(), []plan.File{modulesFile(), n.sysctlFile()})
+	return slices.Concat(n.unitFiles(), n.systemFiles(), n.defaultsFiles(), n.authorityFiles(), modulesFile(),
+		[]plan.File{n.sysctlFile()})
 }
 
 // overwrittenUnits are the units at the place where Amazon Linux 2's bootstrap.sh
@@ -111,43 +122,4 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 
 func record(f plan.File) manifest.File {
 	return manifest.File{Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content)}
-}
-
-// planSBOM plans the bill of materials next to the manifest m when sbom is set, and
-// its removal otherwise.
-func (n *node) planSBOM(h *host.Host, m *manifest.Manifest) ([]plan.Action, error) {
-	actions, err := plan.Leftovers(h, manifest.SBOMPath)
-	if err != nil {
-		return nil, err
-	}
-	have, err := h.Content(manifest.SBOMPath)
-	if err != nil {
-		return nil, err
-	}
-	if !n.spec.SBOM {
-		if have != nil {
-			actions = append(actions, plan.Action{Verb: plan.Remove, Target: manifest.SBOMPath, Reason: "sbom is no longer set",
-				Do: func(context.Context, plan.Progress) error { return h.Files.Remove(manifest.SBOMPath) }})
-		}
-		return actions, nil
-	}
-	want, err := m.SBOM()
-	if err != nil || bytes.Equal(have, want) {
-		return actions, err
-	}
-	return append(actions, plan.Action{Verb: plan.Write, Target: manifest.SBOMPath, Reason: "sbom is set",
-		Do: func(ctx context.Context, _ plan.Progress) error { return n.writeSBOM(ctx, h) }}), nil
-}
-
-// writeSBOM describes the machine again, like writeManifest.
-func (n *node) writeSBOM(ctx context.Context, h *host.Host) error {
-	m, err := n.describe(ctx, h)
-	if err != nil {
-		return err
-	}
-	text, err := m.SBOM()
-	if err != nil {
-		return err
-	}
-	return h.Files.WriteFile(manifest.SBOMPath, text, host.Attributes{Mode: 0o644})
 }

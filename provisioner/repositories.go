@@ -22,7 +22,7 @@ import (
 // repository has the files of one of the spec's repositories.
 type repository struct {
 	text plan.File
-	key  *plan.File // nil if the text names the key
+	key  plan.File // without a path if the text names the key
 }
 
 func (n *node) repositories() []repository {
@@ -31,14 +31,10 @@ func (n *node) repositories() []repository {
 	for _, name := range slices.Sorted(maps.Keys(n.spec.Repositories)) {
 		file, keyFile := form.Named(name)
 		key, keyed := n.spec.RepositoryKeys[name]
-		r := repository{text: plan.File{
-			Path: file, Content: []byte(form.Text(name, n.spec.Repositories[name], keyed)), Mode: 0o644,
-			Why: "repositories has this repository",
-		}}
+		r := repository{text: textFile(file, form.Text(name, n.spec.Repositories[name], keyed),
+			"repositories has this repository")}
 		if keyed {
-			r.key = &plan.File{
-				Path: keyFile, Content: []byte(strings.TrimSpace(key) + "\n"), Mode: 0o644, Why: "the key of the repository " + name,
-			}
+			r.key = textFile(keyFile, strings.TrimSpace(key)+"\n", "the key of the repository "+name)
 		}
 		list = append(list, r)
 	}
@@ -53,38 +49,24 @@ func (n *node) planRepositories(h *host.Host, installs bool) (before, after []pl
 	if form.File == "" {
 		return nil, nil, nil
 	}
+	var g gathered
 	var files []plan.File
 	if installs || n.spec.KeepRepositories {
 		for _, r := range n.repositories() {
-			if r.key != nil {
-				files = append(files, *r.key)
-				trust, err := n.planTrust(h, r)
-				if err != nil {
-					return nil, nil, err
-				}
-				keyed, err := plan.Files(h, []plan.File{*r.key})
-				before = append(append(before, keyed...), trust...)
-				if err != nil {
-					return nil, nil, err
-				}
+			if r.key.Path != "" {
+				files = append(files, r.key)
+				g.add(plan.Files(h, []plan.File{r.key}))
+				g.add(n.planTrust(h, r))
 			}
 			files = append(files, r.text)
-			texts, err := plan.Files(h, []plan.File{r.text})
-			before = append(before, texts...)
-			if err != nil {
-				return nil, nil, err
-			}
+			g.add(plan.Files(h, []plan.File{r.text}))
 		}
 	}
 	for _, pattern := range []string{form.File, form.KeyFile} {
-		old, err := planOld(h, pattern, "repositories no longer has this repository", files)
-		before = append(before, old...)
-		if err != nil {
-			return nil, nil, err
-		}
+		g.add(planOld(h, pattern, "repositories no longer has this repository", files))
 	}
-	line, err := n.planRepositoryLine(h, form, len(files) > 0)
-	before = append(before, line...)
+	g.add(n.planRepositoryLine(h, form, len(files) > 0))
+	before, err = g.all()
 	if err != nil || n.spec.KeepRepositories || len(files) == 0 {
 		return before, nil, err
 	}
@@ -92,7 +74,7 @@ func (n *node) planRepositories(h *host.Host, installs bool) (before, after []pl
 		after = append(after, removal(h, f.Path, "the repository is for the build alone"))
 	}
 	if form.Conf != "" {
-		after = append(after, withoutLine(h, form))
+		after = append(after, withoutLine(form).Action(h))
 	}
 	return before, after, nil
 }
@@ -126,26 +108,14 @@ func (n *node) planRepositoryLine(h *host.Host, form distros.RepositoryForm, wan
 		}
 		return planLines(h, []lineInFile{line})
 	}
-	text, err := h.Content(form.Conf)
-	if err != nil || !strings.Contains(string(text), form.Line+"\n") {
-		return nil, err
-	}
-	return []plan.Action{withoutLine(h, form)}, nil
+	return plan.Edits(h, withoutLine(form))
 }
 
-func withoutLine(h *host.Host, form distros.RepositoryForm) plan.Action {
-	return plan.Action{Verb: plan.Write, Target: form.Conf + ": without " + form.Line, Reason: "there are no more repositories of eksnode",
-		Do: func(context.Context, plan.Progress) error {
-			text, err := h.Content(form.Conf)
-			if err != nil {
-				return err
-			}
-			attr, err := h.Files.Attributes(form.Conf)
-			if err != nil {
-				return err
-			}
-			return h.Files.WriteFile(form.Conf, []byte(strings.Replace(string(text), form.Line+"\n", "", 1)), attr)
-		}}
+func withoutLine(form distros.RepositoryForm) plan.Edit {
+	return plan.Edit{
+		Path: form.Conf, Target: form.Conf + ": without " + form.Line, Why: "there are no more repositories of eksnode",
+		Change: func(text string) string { return strings.Replace(text, form.Line+"\n", "", 1) },
+	}
 }
 
 // planOld plans the removal of eksnode's files that the spec no longer has. pattern is

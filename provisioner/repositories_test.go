@@ -58,10 +58,10 @@ func installing(t *testing.T, h *host.Host, s Spec) error {
 	require.NoError(t, s.Validate())
 	require.NoError(t, s.supportedBy(d))
 	n := nodeFor(t, s, d, "amd64")
-	if _, err := plan.Apply(t.Context(), h, []plan.Item{n.packages()}, nil); err != nil {
+	if _, err := plan.Apply(t.Context(), h, pick(n, "packages"), nil); err != nil {
 		return err
 	}
-	answer, err := n.packages().Plan(t.Context(), h)
+	answer, err := pick(n, "packages")[0].Plan(t.Context(), h)
 	require.NoError(t, err)
 	assert.Empty(t, answer.Actions, "a second run changes nothing")
 	return nil
@@ -152,18 +152,4 @@ func TestUnverifiedRepositoriesAreWarnings(t *testing.T) {
 	}
 	d := distroOf(t, "arch")
 	assert.Empty(t, Spec{Repositories: map[string]string{"x": "[x]\nSigLevel = Required DatabaseOptional\n"}}.repositoryWarnings(d))
-}
-
-func TestRepositoriesAreValidated(t *testing.T) {
-	for want, s := range map[string]Spec{
-		`repositories["A"] is not a name`: {Repositories: map[string]string{"A": "x"}},
-		`repositories["a"] is empty`:      {Repositories: map[string]string{"a": "\n"}},
-		`repository_keys["b"] has no effect: repositories has no repository of this name`: {RepositoryKeys: map[string]string{"b": somePublicKey}},
-		`repository_keys["a"] is not a public key of OpenPGP`:                             {Repositories: map[string]string{"a": "x"}, RepositoryKeys: map[string]string{"a": "x"}},
-		`repository_keys["a"] is a private key`:                                           {Repositories: map[string]string{"a": "x"}, RepositoryKeys: map[string]string{"a": "-----BEGIN PGP PRIVATE KEY BLOCK-----"}},
-		`keep_repositories has no effect without repositories`:                            {KeepRepositories: true},
-	} {
-		s.KubernetesVersion = "1.34.4"
-		require.ErrorContains(t, s.Validate(), want)
-	}
 }

@@ -48,17 +48,15 @@ const (
 
 // requirements runs first and changes nothing. It stops a provision that cannot
 // succeed before it begins. An image root passes: it can only be planned.
-func (n *node) requirements() step {
-	return step{"requirements", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		if !h.IsLive() {
-			return nil, nil
-		}
-		f, err := n.ask(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		return nil, n.judge(f)
-	}}
+func (n *node) requirements(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	if !h.IsLive() {
+		return nil, nil
+	}
+	f, err := n.ask(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	return nil, n.judge(f)
 }
 
 func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {

@@ -16,7 +16,7 @@ func serverOption(field surface.Name, how distros.Servers, list []string) option
 	const why = "the spec has these servers"
 	o := option{id: string(field), why: "the service of " + string(field)}
 	if how.Path != "" {
-		o.files = []plan.File{{Path: how.Path, Content: []byte(how.Of(how.Text, list)), Mode: 0o644, Why: why}}
+		o.files = []plan.File{textFile(how.Path, how.Of(how.Text, list), why)}
 	}
 	for _, l := range how.Lines {
 		o.lines = append(o.lines, lineInFile{path: l.Path, key: l.Key, text: how.Of(l.Text, list), why: why})

@@ -44,7 +44,7 @@ func TestServersReplaceThoseOfTheImage(t *testing.T) {
 				require.NoError(t, h.Files.WriteFile(file, []byte(text), host.Attributes{Mode: 0o644}))
 			}
 			for range 2 {
-				_, err := plan.Apply(t.Context(), h, []plan.Item{n.system()}, nil)
+				_, err := plan.Apply(t.Context(), h, pick(n, "system"), nil)
 				require.NoError(t, err)
 				for file, want := range test.after {
 					assert.Equal(t, want, content(t, h, file))
@@ -54,17 +54,7 @@ func TestServersReplaceThoseOfTheImage(t *testing.T) {
 	}
 }
 
-func TestServersAreValidated(t *testing.T) {
-	for want, s := range map[string]Spec{
-		`ntp_servers: "" is not a server's name or IP address`:                                  {NTPServers: []string{""}},
-		`ntp_servers: "a;b" is not a server's name or IP address`:                               {NTPServers: []string{"a;b"}},
-		`ntp_servers: "a" is listed twice`:                                                      {NTPServers: []string{"a", "a"}},
-		`dns_servers: "dns.example" is not an IP address`:                                       {DNSServers: []string{"dns.example"}},
-		`dns_servers: eksnode cannot set name servers of network-scripts with dhclient on Amaz`: {Distro: "amazonlinux2", DNSServers: []string{"10.0.0.2"}},
-	} {
-		s.KubernetesVersion = "1.34.4"
-		require.ErrorContains(t, s.Validate(), want)
-	}
+func TestAResolverIsNeeded(t *testing.T) {
 	n := nodeOf(t, "debian", Spec{DNSServers: []string{"10.0.0.2"}})
 	require.ErrorContains(t, n.judge(facts{systemd: true, proc: true, arch: "amd64", noResolver: true}),
 		"dns_servers has no effect: this machine has no systemd-resolved.service; choose a base image with it")

@@ -50,25 +50,38 @@ func Steps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
 	if in.SupplyAssets {
 		n.source = asset.FromSupply(in.Supply)
 	}
-	items := []plan.Item{n.requirements(), n.packages()}
-	if spec.Kernel != "" {
-		items = append(items, n.kernel())
+	return n.steps(), nil
+}
+
+func (n *node) steps() []plan.Item {
+	modules := slices.ContainsFunc(n.options(), func(o option) bool { return o.module != "" })
+	var items []plan.Item
+	add := func(wanted bool, steps ...step) {
+		for _, s := range steps {
+			if wanted {
+				items = append(items, s)
+			}
+		}
 	}
-	if slices.ContainsFunc(n.options(), func(o option) bool { return o.module != "" }) {
-		items = append(items, n.drivers())
-	}
-	if spec.level() != "" {
-		items = append(items, n.hardening())
-	}
-	items = append(items, n.authorities(), n.directories())
+	add(true, step{"requirements", n.requirements}, step{"packages", n.packages})
+	add(n.spec.Kernel != "", step{"kernel", n.kernel})
+	add(modules, step{"drivers", n.drivers})
+	add(n.spec.level() != "", step{"hardening", n.hardening})
+	add(true, step{"authorities", n.authorities}, step{"directories", n.directories})
 	for _, download := range n.downloads {
-		items = append(items, n.asset(download))
+		add(true, n.asset(download))
 	}
-	items = append(items, n.templates(), n.units(), n.system(), n.modules(), n.sysctls(), n.kernelArguments())
-	if spec.FIPS == fipsEnable {
-		items = append(items, n.fips())
-	}
-	return append(items, n.swap(), n.images(), n.command(), n.firstBoot(), n.labels(), n.manifest()), nil
+	add(true, step{"templates", files(n.templateFiles)}, step{"units", n.units}, step{"system", n.system},
+		step{"modules", files(modulesFile)}, step{"sysctls", n.sysctls}, step{"kernel-arguments", n.kernelArguments})
+	add(n.spec.FIPS == fipsEnable, step{"fips", n.fips})
+	add(true, step{"swap", n.swap}, step{"images", n.images}, step{"command", n.command},
+		step{"first-boot", n.firstBoot}, step{"labels", n.labels}, step{"manifest", n.manifest})
+	return items
+}
+
+// files is the find of a step that only writes files.
+func files(list func() []plan.File) func(context.Context, *host.Host) ([]plan.Action, error) {
+	return func(_ context.Context, h *host.Host) ([]plan.Action, error) { return plan.Files(h, list()) }
 }
 
 // node is the data that all steps share.
@@ -125,6 +138,11 @@ func (n *node) has(asset string) bool {
 		}
 	}
 	return false
+}
+
+// textFile is a file that everyone can read.
+func textFile[T string | []byte](name string, content T, why string) plan.File {
+	return plan.File{Path: name, Content: []byte(content), Mode: 0o644, Why: why}
 }
 
 // step is a plan.Item that is a phase of its own.

@@ -22,41 +22,22 @@ const fstab = "/etc/fstab"
 // swap turns swap off, because a kubelet does not start with swap: now, in
 // fstab(5), and in zram-generator(8), which the field swap configures. In a container and in an
 // offline root, the kernel's swap belongs to another machine and stays.
-func (n *node) swap() step {
-	return step{"swap", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		var g gathered
-		g.add(planFstab(h))
-		g.add(n.planZram(h))
-		active, err := activeSwap(h)
-		g.add(nil, err)
-		for _, name := range active {
-			if n.spec.Swap == swapZram && strings.HasPrefix(name, "/dev/zram") {
-				continue
-			}
-			g.actions = append(g.actions, plan.Command(h, noSwap, "swapoff", name))
+func (n *node) swap(_ context.Context, h *host.Host) ([]plan.Action, error) {
+	var g gathered
+	g.add(plan.Edits(h, plan.Edit{Path: fstab, Target: fstab, Why: noSwap, Change: withoutSwap}))
+	g.add(n.planZram(h))
+	active, err := activeSwap(h)
+	g.add(nil, err)
+	for _, name := range active {
+		if n.spec.Swap == swapZram && strings.HasPrefix(name, "/dev/zram") {
+			continue
 		}
-		return g.all()
-	}}
+		g.actions = append(g.actions, plan.Command(h, noSwap, "swapoff", name))
+	}
+	return g.all()
 }
 
-// planFstab plans to comment out the lines of swap.
-func planFstab(h *host.Host) ([]plan.Action, error) {
-	text, err := h.Content(fstab)
-	if err != nil {
-		return nil, fmt.Errorf("reading fstab: %w", err)
-	}
-	without := withoutSwap(string(text))
-	if without == string(text) {
-		return nil, nil
-	}
-	attr, err := h.Files.Attributes(fstab)
-	if err != nil {
-		return nil, fmt.Errorf("reading fstab: %w", err)
-	}
-	return []plan.Action{{Verb: plan.Write, Target: fstab, Reason: noSwap,
-		Do: func(context.Context, plan.Progress) error { return h.Files.WriteFile(fstab, []byte(without), attr) }}}, nil
-}
-
+// withoutSwap comments out the lines of swap.
 func withoutSwap(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
@@ -101,9 +82,8 @@ const noSwap = "a kubelet does not start with swap"
 // administrator are an error.
 func (n *node) planZram(h *host.Host) ([]plan.Action, error) {
 	if n.spec.Swap == swapZram {
-		return plan.Files(h, []plan.File{{
-			Path: zramConfig, Content: []byte("[zram0]\nzram-size = min(ram / 2, 4096)\n"), Mode: 0o644, Why: "swap asks for swap in memory",
-		}})
+		return plan.Files(h, []plan.File{textFile(zramConfig, "[zram0]\nzram-size = min(ram / 2, 4096)\n",
+			"swap asks for swap in memory")})
 	}
 	installed, err := h.Exists(zramGenerator)
 	if err != nil || !installed {
@@ -124,9 +104,8 @@ func (n *node) planZram(h *host.Host) ([]plan.Action, error) {
 			}
 		}
 	}
-	actions, err := plan.Files(h, []plan.File{{
-		Path: zramConfig, Content: []byte("# Without a device: a kubelet does not start with swap.\n"), Mode: 0o644, Why: noSwap,
-	}})
+	actions, err := plan.Files(h, []plan.File{textFile(zramConfig, "# Without a device: a kubelet does not start "+
+		"with swap.\n", noSwap)})
 	if err != nil {
 		return nil, err
 	}

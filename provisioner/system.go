@@ -15,26 +15,24 @@ import (
 // system applies the settings of the distribution's network stack, security module,
 // time keeper and quirks, and the options of the spec. It uses the distribution's
 // data and never its name.
-func (n *node) system() step {
-	return step{"system", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		var g gathered
-		g.add(n.planRemoved(ctx, h))
-		g.add(plan.Files(h, slices.Concat(n.systemFiles(), n.defaultsFiles())))
-		g.add(n.oldDefaults(h))
-		for _, s := range n.distro.Settings() {
-			g.add(planMasks(h, s.Masked))
-			g.add(planEnabled(h, s.Enabled, "a cluster refuses a node with a wrong clock"))
-		}
-		for _, o := range n.options() {
-			g.add(planLines(h, o.lines))
-			g.add(plan.Links(h, o.links))
-			g.add(n.planOptionUnits(ctx, h, o))
-		}
-		if slices.ContainsFunc(g.actions, changesUnits) {
-			g.add(needsReload(ctx, h, true, nil))
-		}
-		return g.all()
-	}}
+func (n *node) system(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	var g gathered
+	g.add(n.planRemoved(ctx, h))
+	g.add(plan.Files(h, slices.Concat(n.systemFiles(), n.defaultsFiles())))
+	g.add(n.oldDefaults(h))
+	for _, s := range n.distro.Settings() {
+		g.add(planMasks(h, s.Masked))
+		g.add(planEnabled(h, s.Enabled, "a cluster refuses a node with a wrong clock"))
+	}
+	for _, o := range n.options() {
+		g.add(planLines(h, o.lines))
+		g.add(plan.Links(h, o.links))
+		g.add(n.planOptionUnits(ctx, h, o))
+	}
+	if slices.ContainsFunc(g.actions, changesUnits) {
+		g.add(needsReload(ctx, h, true, nil))
+	}
+	return g.all()
 }
 
 // changesUnits reports whether systemd must read its units again after an action.
@@ -51,7 +49,7 @@ func (n *node) systemFiles() []plan.File {
 			if slices.ContainsFunc(files, func(o plan.File) bool { return o.Path == f.Path }) {
 				continue // ntp_servers replaces Amazon's
 			}
-			files = append(files, plan.File{Path: f.Path, Content: []byte(f.Content), Mode: 0o644, Why: f.Why})
+			files = append(files, textFile(f.Path, f.Content, f.Why))
 		}
 	}
 	return files
@@ -133,29 +131,27 @@ const seLinuxPolicy = "/sys/fs/selinux/policy"
 // labels gives the written files the contexts of the machine's policy: a new file
 // has its folder's context, but the policy may demand another. It does nothing
 // without a loaded policy, and in an offline root, where the policy is another machine's.
-func (n *node) labels() step {
-	return step{"labels", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		check := n.distro.Security.CheckLabels
-		loaded, err := h.Exists(seLinuxPolicy)
-		if err != nil || !loaded || len(check) == 0 || !h.HasSystemd() {
-			return nil, err
-		}
-		paths, err := n.written(h)
-		if err != nil || len(paths) == 0 {
-			return nil, err
-		}
-		out, err := h.Run(ctx, host.Command{Argv: append(slices.Clone(check), paths...)})
-		if err != nil {
-			return nil, fmt.Errorf("comparing files with the SELinux policy: %w", err)
-		}
-		if strings.TrimSpace(string(out)) == "" {
-			return nil, nil
-		}
-		relabel := plan.Command(h, "the SELinux policy demands other contexts for "+relabeled(string(out)),
-			append(slices.Clone(n.distro.Security.Relabel), paths...)...)
-		relabel.Target = strings.Join(n.distro.Security.Relabel, " ")
-		return []plan.Action{relabel}, nil
-	}}
+func (n *node) labels(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	check := n.distro.Security.CheckLabels
+	loaded, err := h.Exists(seLinuxPolicy)
+	if err != nil || !loaded || len(check) == 0 || !h.HasSystemd() {
+		return nil, err
+	}
+	paths, err := n.written(h)
+	if err != nil || len(paths) == 0 {
+		return nil, err
+	}
+	out, err := h.Run(ctx, host.Command{Argv: append(slices.Clone(check), paths...)})
+	if err != nil {
+		return nil, fmt.Errorf("comparing files with the SELinux policy: %w", err)
+	}
+	if strings.TrimSpace(string(out)) == "" {
+		return nil, nil
+	}
+	relabel := plan.Command(h, "the SELinux policy demands other contexts for "+relabeled(string(out)),
+		append(slices.Clone(n.distro.Security.Relabel), paths...)...)
+	relabel.Target = strings.Join(n.distro.Security.Relabel, " ")
+	return []plan.Action{relabel}, nil
 }
 
 // relabeled summarizes the files that restorecon(8) prints, one a line.

@@ -33,9 +33,9 @@ func TestSystemSettingsAreWritten(t *testing.T) {
 			}
 			h := bare(t, d)
 			n := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
-			_, err := plan.Apply(t.Context(), h, []plan.Item{n.system()}, nil)
+			_, err := plan.Apply(t.Context(), h, pick(n, "system"), nil)
 			require.NoError(t, err)
-			again, err := n.system().Plan(t.Context(), h)
+			again, err := pick(n, "system")[0].Plan(t.Context(), h)
 			require.NoError(t, err)
 			assert.Empty(t, again)
 			for _, s := range d.Settings() {
@@ -122,7 +122,7 @@ func TestAnInstalledTimeKeeperStartsAtBoot(t *testing.T) {
 
 func TestLabelsNeedALoadedPolicy(t *testing.T) {
 	n := nodeOf(t, "rhel", Spec{})
-	answer, err := n.labels().Plan(t.Context(), bare(t, n.distro))
+	answer, err := pick(n, "labels")[0].Plan(t.Context(), bare(t, n.distro))
 	require.NoError(t, err)
 	assert.Empty(t, answer.Actions)
 	assert.Equal(t, "/usr/bin/kubelet", relabeled("Would relabel /usr/bin/kubelet from a to b\n"))
@@ -164,7 +164,7 @@ func TestContainerdOfASystemExtensionStartsAtFirstBoot(t *testing.T) {
 	const dropIn = "systemd/system/multi-user.target.d/10-containerd-service.conf"
 	require.NoError(t, h.Files.MkdirAll("/usr/lib/systemd/system/multi-user.target.d", 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(h.Root(), "usr/lib", dropIn), []byte("[Unit]\nUpholds=containerd.service\n"), 0o644))
-	_, err := plan.Apply(t.Context(), h, []plan.Item{n.units(), n.system()}, nil)
+	_, err := plan.Apply(t.Context(), h, pick(n, "units", "system"), nil)
 	require.NoError(t, err)
 	to, err := h.Files.ReadlinkIfPossible("/etc/" + dropIn)
 	require.NoError(t, err)

@@ -2,11 +2,9 @@ package provisioner
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"path"
 
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -19,24 +17,18 @@ var credentialProvider []byte
 
 // templateFiles lists the templates, with their content in the manifest so that a
 // scrub can restore them. A bootstrap.sh in the form of Amazon Linux 2 fills them
-// in place; `eksnode init` writes its own files.
+// in place; `eksnode init` writes its own files. The step templates is done when they are
+// as provisioning writes them, so not on a machine that has joined a cluster since.
 func (n *node) templateFiles() []plan.File {
 	var files []plan.File
 	for _, t := range templates.All() {
 		// On a distribution with a read-only /usr, the program is elsewhere.
 		content := bytes.ReplaceAll(t.Content, []byte("/usr/bin/"+authenticator), []byte(path.Join(n.distro.CommandFolder, authenticator)))
-		files = append(files, plan.File{Path: t.Path, Content: content, Mode: 0o644, Why: t.Use})
+		files = append(files, textFile(t.Path, content, t.Use))
 	}
 	if n.has("ecr-credential-provider") {
-		files = append(files, plan.File{Path: "/etc/eks/image-credential-provider/config.json", Content: credentialProvider, Mode: 0o644, Why: "images for which the kubelet calls the credential provider"})
+		files = append(files, textFile("/etc/eks/image-credential-provider/config.json", credentialProvider,
+			"images for which the kubelet calls the credential provider"))
 	}
 	return files
-}
-
-// templates writes the templates. It is done when they are as provisioning writes
-// them, so not on a machine that has joined a cluster since.
-func (n *node) templates() step {
-	return step{"templates", func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		return plan.Files(h, n.templateFiles())
-	}}
 }

@@ -31,13 +31,18 @@ var (
 func (n *node) unitFiles() []plan.File {
 	service := bytes.ReplaceAll(kubeletService, []byte("{commands}"), []byte(n.distro.CommandFolder))
 	files := []plan.File{
-		{Path: path.Join(n.distro.UnitFolder, "kubelet.service"), Content: service, Mode: 0o644, Why: "starts the kubelet with first boot's configuration"},
-		{Path: path.Join(n.distro.UnitFolder, "runtime.slice"), Content: runtimeSlice, Mode: 0o644, Why: "the cgroup of the kubelet and containerd, which kubeReserved limits"},
-		{Path: "/etc/systemd/system/containerd.service.d/00-runtime-slice.conf", Content: runtimeSliceDropIn, Mode: 0o644, Why: "puts containerd into that cgroup"},
-		{Path: "/etc/systemd/system-preset/10-eksnode.preset", Content: n.preset(), Mode: 0o644, Why: "presets applied at first boot must not enable the kubelet"},
+		textFile(path.Join(n.distro.UnitFolder, "kubelet.service"), service, "starts the kubelet with first boot's "+
+			"configuration"),
+		textFile(path.Join(n.distro.UnitFolder, "runtime.slice"), runtimeSlice, "the cgroup of the kubelet and "+
+			"containerd, which kubeReserved limits"),
+		textFile("/etc/systemd/system/containerd.service.d/00-runtime-slice.conf", runtimeSliceDropIn,
+			"puts containerd into that cgroup"),
+		textFile("/etc/systemd/system-preset/10-eksnode.preset", n.preset(), "presets applied at first boot must "+
+			"not enable the kubelet"),
 	}
 	if n.has("containerd") { // otherwise the package has its own
-		files = append(files, plan.File{Path: path.Join(n.distro.UnitFolder, "containerd.service"), Content: containerdService, Mode: 0o644, Why: "starts upstream's containerd"})
+		files = append(files, textFile(path.Join(n.distro.UnitFolder, "containerd.service"), containerdService,
+			"starts upstream's containerd"))
 	}
 	return files
 }
@@ -74,22 +79,20 @@ func (n *node) unitIntentions() []manifest.Unit {
 }
 
 // units writes the units and disables those that packages enabled.
-func (n *node) units() step {
-	return step{"units", func(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-		var g gathered
-		g.add(plan.Files(h, n.unitFiles()))
-		for _, u := range started {
-			links, err := h.Enablements(u)
-			if err != nil {
-				return nil, err
-			}
-			if len(links) > 0 {
-				g.actions = append(g.actions, disable(h, u, links))
-			}
+func (n *node) units(ctx context.Context, h *host.Host) ([]plan.Action, error) {
+	var g gathered
+	g.add(plan.Files(h, n.unitFiles()))
+	for _, u := range started {
+		links, err := h.Enablements(u)
+		if err != nil {
+			return nil, err
 		}
-		g.add(needsReload(ctx, h, len(g.actions) > 0, started))
-		return g.all()
-	}}
+		if len(links) > 0 {
+			g.actions = append(g.actions, disable(h, u, links))
+		}
+	}
+	g.add(needsReload(ctx, h, len(g.actions) > 0, started))
+	return g.all()
 }
 
 // disable removes the links that start a unit at boot, as systemctl does.

@@ -63,7 +63,7 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 					testkit.Write(t, name, text)
 				}
 				require.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))
-				step := nodeOf(t, "fedora", Spec{}).swap()
+				step := pick(nodeOf(t, "fedora", Spec{}), "swap")[0]
 				_, err := plan.Apply(t.Context(), h, []plan.Item{step}, nil)
 				require.NoError(t, err)
 				assert.Empty(t, generated(t, h))
@@ -80,7 +80,7 @@ func TestZramGeneratorMakesNoSwap(t *testing.T) {
 func TestZramGeneratorMakesTheSwap(t *testing.T) {
 	install(t)
 	livetest.Run(t, func(t *testing.T, h *host.Host) {
-		step := nodeOf(t, "debian", Spec{Swap: "zram"}).swap()
+		step := pick(nodeOf(t, "debian", Spec{Swap: "zram"}), "swap")[0]
 		_, err := plan.Apply(t.Context(), h, []plan.Item{step}, nil)
 		require.NoError(t, err)
 		assert.Equal(t, []string{"dev-zram0.swap"}, generated(t, h))

@@ -43,7 +43,7 @@ func TestZramDropInsOfAnAdministrator(t *testing.T) {
 				require.NoError(t, h.Files.MkdirAll(zramDropIns, 0o755))
 				require.NoError(t, h.Files.SymlinkIfPossible("/dev/null", zramDropIns+"/a.conf"))
 			}
-			answer, err := n.swap().Plan(t.Context(), h)
+			answer, err := pick(n, "swap")[0].Plan(t.Context(), h)
 			if test.wantErr != "" {
 				require.EqualError(t, err, test.wantErr)
 				return

@@ -25,90 +25,74 @@ func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 		"localStorage.mountPath", "localStorage.disabledMounts"); err != nil {
 		return nil, err
 	}
-	more, err := n.bottlerocketSettings()
+	settings, err := n.bottlerocketSettings()
 	if err != nil {
 		return nil, err
 	}
-	var b strings.Builder
-	line := func(key, value string) { fmt.Fprintf(&b, "%s = %s\n", key, tomlText(value)) }
-	b.WriteString("[settings.kubernetes]\n")
-	line("cluster-name", n.Cluster.Name)
-	line("api-server", n.Cluster.Endpoint)
-	line("cluster-certificate", n.Cluster.CA)
-	if dns := n.Cluster.dns(); len(dns) == 1 {
-		line("cluster-dns-ip", dns[0])
-	}
-	if n.MaxPods > 0 {
-		fmt.Fprintf(&b, "max-pods = %d\n", n.MaxPods)
-	}
-	if len(n.Labels) > 0 {
-		b.WriteString("\n[settings.kubernetes.node-labels]\n")
-		for _, name := range slices.Sorted(maps.Keys(n.Labels)) {
-			line(tomlText(name), n.Labels[name])
-		}
-	}
-	if len(n.Taints) > 0 {
-		b.WriteString("\n[settings.kubernetes.node-taints]\n")
-		byKey := map[string][]string{}
-		for _, text := range n.Taints {
-			t, err := parseTaint(text)
-			if err != nil {
-				return nil, err
-			}
-			byKey[t.key] = append(byKey[t.key], tomlText(t.value+":"+t.effect))
-		}
-		for _, key := range slices.Sorted(maps.Keys(byKey)) {
-			fmt.Fprintf(&b, "%s = [%s]\n", tomlText(key), strings.Join(byKey[key], ", "))
-		}
-	}
-	if len(more) == 0 {
-		return []byte(b.String()), nil
-	}
-	return mergeSettings(b.String(), more)
+	var out bytes.Buffer
+	e := toml.NewEncoder(&out)
+	e.SetIndentTables(false)
+	err = e.Encode(map[string]any{"settings": settings})
+	return out.Bytes(), err
 }
 
-// bottlerocketSettings are the settings that only some descriptions have,
-// without the word settings.
+// bottlerocketSettings are the settings of a description, without the word settings.
 func (n Node) bottlerocketSettings() (map[string]any, error) {
-	kubernetes := map[string]any{}
-	more := map[string]any{}
+	kubernetes := map[string]any{
+		"cluster-name": n.Cluster.Name, "api-server": n.Cluster.Endpoint, "cluster-certificate": n.Cluster.CA,
+		"cluster-dns-ip": n.Cluster.dns(),
+	}
+	if dns := n.Cluster.dns(); len(dns) == 1 {
+		kubernetes["cluster-dns-ip"] = dns[0]
+	}
+	if n.MaxPods > 0 {
+		kubernetes["max-pods"] = n.MaxPods
+	}
+	if len(n.Labels) > 0 {
+		kubernetes["node-labels"] = n.Labels
+	}
+	taints := map[string][]string{}
+	for _, text := range n.Taints {
+		t, err := parseTaint(text)
+		if err != nil {
+			return nil, err
+		}
+		taints[t.key] = append(taints[t.key], t.value+":"+t.effect)
+	}
+	if len(taints) > 0 {
+		kubernetes["node-taints"] = taints
+	}
+	own := map[string]any{}
 	var errs []error
-	table := bottlerocketFields()
 	for _, name := range sortedNames(n.Kubelet) {
-		setting := table[name]
-		switch value := n.Kubelet[name].(type) {
-		case map[string]any:
+		setting, known := bottlerocketFields()[name]
+		if !known {
+			errs = append(errs, fmt.Errorf("kubelet.%s: Bottlerocket has no setting for it", name))
+			continue
+		}
+		own[setting] = n.Kubelet[name]
+		if members, ok := own[setting].(map[string]any); ok {
 			texts := map[string]any{}
-			for member, inner := range value {
+			for member, inner := range members {
 				texts[member] = scalarText(inner)
 			}
-			kubernetes[setting] = texts
-		default:
-			kubernetes[setting] = value
-		}
-		if setting == "" {
-			delete(kubernetes, "")
-			errs = append(errs, fmt.Errorf("kubelet.%s: Bottlerocket has no setting for it", name))
+			own[setting] = texts
 		}
 	}
-	if len(n.Cluster.DNSAddresses) > 1 {
-		kubernetes["cluster-dns-ip"] = n.Cluster.DNSAddresses
-	}
-	if len(kubernetes) > 0 {
-		more["kubernetes"] = kubernetes
-	}
+	errs = append(errs, overlay(kubernetes, own, "settings.kubernetes"))
+	all := map[string]any{"kubernetes": kubernetes}
 	if len(n.Network.Nameservers)+len(n.Network.Domains) > 0 {
-		more["dns"] = nonEmpty(map[string]any{"name-servers": n.Network.Nameservers, "search-list": n.Network.Domains})
+		all["dns"] = nonEmpty(map[string]any{"name-servers": n.Network.Nameservers, "search-list": n.Network.Domains})
 	}
 	network, err := n.bottlerocketProxy()
 	if len(network) > 0 {
-		more["network"] = network
+		all["network"] = network
 	}
 	errs = append(errs, err)
 	switch n.LocalStorage.Strategy {
 	case "":
 	case nodeconfig.RAID0: // as Karpenter has it
-		more["bootstrap-commands"] = map[string]any{"000-mount-instance-storage": map[string]any{
+		all["bootstrap-commands"] = map[string]any{"000-mount-instance-storage": map[string]any{
 			"commands": [][]string{
 				{"apiclient", "ephemeral-storage", "init"},
 				{"apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"},
@@ -118,7 +102,7 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	default:
 		errs = append(errs, fmt.Errorf("localStorage.strategy: Bottlerocket knows RAID0 only"))
 	}
-	return more, errors.Join(append(errs, overlay(more, n.Settings, "settings"))...)
+	return all, errors.Join(append(errs, overlay(all, n.Settings, "settings"))...)
 }
 
 func nonEmpty(m map[string]any) map[string]any {
@@ -165,27 +149,6 @@ func overlay(below, above map[string]any, path string) error {
 	}
 	return errors.Join(errs...)
 }
-
-// mergeSettings puts further settings into a document.
-func mergeSettings(text string, more map[string]any) ([]byte, error) {
-	var document map[string]any
-	if err := toml.Unmarshal([]byte(text), &document); err != nil {
-		return nil, err
-	}
-	settings, _ := document["settings"].(map[string]any)
-	if err := overlay(settings, more, "settings"); err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	e := toml.NewEncoder(&out)
-	e.SetIndentTables(false)
-	err := e.Encode(document)
-	return out.Bytes(), err
-}
-
-// tomlText is a TOML string. What reaches it has been checked and holds neither
-// quotes nor control characters.
-func tomlText(text string) string { return `"` + text + `"` }
 
 // settingsLine is a table, a dotted key or an inline table below settings.
 var settingsLine = show.Regexp(`^(\[{1,2} *["']?settings["']? *[].]|["']?settings["']? *(\.|= *\{))`)

@@ -2,6 +2,7 @@ package userdata
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -313,20 +314,22 @@ func (n Node) environment() map[string]map[string]string {
 	return out
 }
 
-// without reports fields that a family cannot express.
+// without reports fields that a family cannot express, by their paths in a description.
 func (n Node) without(why string, fields ...string) error {
-	given := map[string]bool{
-		"maxPodsExpression": n.MaxPodsExpression != "", "nodeConfigs": len(n.NodeConfigs) > 0, "featureGates": len(n.FeatureGates) > 0,
-		"containerd": n.Containerd.Config != "" || len(n.Containerd.BaseRuntimeSpec) > 0, "containerd.baseRuntimeSpec": len(n.Containerd.BaseRuntimeSpec) > 0,
-		"network":      len(n.Network.Nameservers)+len(n.Network.Domains) > 0,
-		"localStorage": n.LocalStorage.Strategy != "", "localStorage.mountPath": n.LocalStorage.MountPath != "",
-		"localStorage.disabledMounts": len(n.LocalStorage.DisabledMounts) > 0,
-		"pre":                         len(n.Pre) > 0, "post": len(n.Post) > 0, "parts": len(n.Parts) > 0,
-		"bootstrap": len(n.Bootstrap) > 0, "settings": len(n.Settings) > 0,
+	text, err := json.Marshal(n)
+	var given map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &given)
 	}
-	var errs []error
+	errs := []error{err}
 	for _, field := range fields {
-		if given[field] {
+		switch value := lookup(given, strings.Split(field, ".")...).(type) {
+		case nil:
+		case map[string]any:
+			if len(value) > 0 {
+				errs = append(errs, fmt.Errorf("%s: %s", field, why))
+			}
+		default:
 			errs = append(errs, fmt.Errorf("%s: %s", field, why))
 		}
 	}

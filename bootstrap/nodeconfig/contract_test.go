@@ -125,7 +125,6 @@ func TestUserDataOfOtherProgramsIsIgnored(t *testing.T) {
 // Every problem of a merged NodeConfig has the line of the user data that has the
 // value, or the object that lacks the value.
 func TestProblemsHaveTheirLines(t *testing.T) {
-	const head = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n"
 	first := head + "spec:\n  cluster:\n    name: a b\n    apiServerEndpoint: a\n  kubelet:\n    flags: [--v=2, \"a\\nb\"]\n"
 	second := head + "spec:\n  instance:\n    localStorage: {strategy: RAID1}\n  kubelet:\n    flags:\n    - \"c\\nd\"\n"
 	text := "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n--X\nContent-Type: application/node.eks.aws\n\n" + first +
@@ -151,30 +150,7 @@ func TestProblemsHaveTheirLines(t *testing.T) {
 
 // Each part and each problem has its line.
 func TestPartsHaveTheirLines(t *testing.T) {
-	parts, problems := ReadMIME(`
-MIME-Version: 1.0
-Content-Type: multipart/mixed;
- boundary=X
-
---X
-Content-Type: text/x-shellscript
-
-#!/bin/sh
---X
-Content-Type: multipart/mixed; boundary=Y
-
---Y
-Content-Type: text/cloud-config
-#cloud-config
---Y--
---X
-Content-Transfer-Encoding: quoted-printable
-
-a=3Db=
-c
---X-- 
-Content-Type: text/plain
-`)
+	parts, problems := ReadMIME(string(read(t, "lines.mime")))
 	got := show.Each(parts,
 		func(p Part) string {
 			return fmt.Sprintf("%d %d %s %q %v", p.Line, p.Before, p.Media, p.Text, p.Encoded)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/afero"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
@@ -85,45 +86,8 @@ func TestFormsOfUserData(t *testing.T) {
 }
 
 func TestPartsMergeInOrder(t *testing.T) {
-	c := parse(t, []byte(`MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="X"
-
---X
-Content-Type: text/x-shellscript; charset="us-ascii"
-
-#!/bin/bash
-echo apiVersion: nothing of ours
---X
-Content-Type: application/node.eks.aws
-
-`+head+`spec:
-  cluster: {name: a, apiServerEndpoint: https://a, enableOutpost: true}
-  kubelet:
-    config: {maxPods: 10, evictionHard: {memory.available: 1Gi, nodefs.available: 5%}, list: [1, 2]}
-    flags: [--a]
-  containerd:
-    config: "[a]\nx = 1\ny = 1\n"
-  instance: {environment: {default: {A: "1", B: "1"}}}
-  featureGates: {FastImagePull: true}
---X
-Content-Type: multipart/mixed; boundary="Y"
-
---Y
-Content-Type: application/node.eks.aws
-
-`+base64.StdEncoding.EncodeToString([]byte(head+`spec:
-  cluster: {name: b, enableOutpost: false}
-  kubelet:
-    config: {maxPods: 20, evictionHard: {memory.available: 2Gi}, list: [3]}
-    flags: [--b, --a]
-  containerd:
-    config: "[a]\nx = 2\n[b]\nz = 3\n"
-  instance: {environment: {default: {B: "2"}, kubelet: {C: "3"}}}
-  featureGates: {FastImagePull: false}
-`))+`
---Y--
---X--
-`))
+	later := base64.StdEncoding.EncodeToString(read(t, "later.yaml"))
+	c := parse(t, bytes.Replace(read(t, "merged.mime"), []byte("{later}"), []byte(later), 1))
 	no := false
 	assert.Equal(t, Cluster{Name: "b", APIServerEndpoint: "https://a", EnableOutpost: &no}, c.Spec.Cluster)
 	assert.Equal(t, Document{
@@ -167,48 +131,21 @@ func TestUserDataWithoutNodeConfig(t *testing.T) {
 }
 
 func TestErrorsNameLineAndField(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"unknown field":        {head + "spec:\n  cluster:\n    clusterName: a\n    nam: b\n  kubelets: {}\n", "line 5: spec.cluster.clusterName: unknown field; did you mean name?\nline 6: spec.cluster.nam: unknown field; did you mean name?\nline 7: spec.kubelets: unknown field; did you mean kubelet?"},
-		"not supported":        {head + "spec:\n  instance:\n    storage: {volumes: [{device: /dev/sdb}]}\n", "line 5: spec.instance.storage: is not supported; format and mount EBS volumes in a user data script, which runs before containerd and the kubelet start"},
-		"no near name":         {head + "spec:\n  xyzzyxyzzy: 1\n", "line 4: spec.xyzzyxyzzy: unknown field; known are cluster, containerd, featureGates, instance, kubelet"},
-		"wrong type":           {head + "spec:\n  kubelet:\n    flags: --v=2\n    config: [1]\n", "line 5: spec.kubelet.flags: must be a list, not text\nline 6: spec.kubelet.config: must be an object, not a list"},
-		"list in text":         {head + "spec:\n  cluster:\n    name: [a]\n", "line 5: spec.cluster.name: must be text, not a list"},
-		"no boolean":           {head + "spec:\n  cluster:\n    enableOutpost: \"yes\"\n", "line 5: spec.cluster.enableOutpost: must be true or false, not text"},
-		"set twice":            {head + "spec:\n  cluster:\n    name: a\n    name: b\n", "line 6: spec.cluster.name: the field is set twice; first in line 5"},
-		"not base64":           {head + "spec:\n  cluster:\n    certificateAuthority: '<ca>'\n", "line 5: spec.cluster.certificateAuthority: the value is not base64: illegal base64 data at input byte 0"},
-		"another version":      {"apiVersion: node.eks.aws/v1\nkind: NodeConfig\n", "line 1: apiVersion node.eks.aws/v1 is not supported; the supported version is node.eks.aws/v1alpha1"},
-		"misspelt version":     {"apiVersion: node.eks.aws/v1alpha\nkind: NodeConfig\n", "line 1: apiVersion node.eks.aws/v1alpha is not supported; the supported version is node.eks.aws/v1alpha1"},
-		"another kind":         {"apiVersion: v1\nkind: ConfigMap\n", "line 1: apiVersion v1, kind ConfigMap is not a NodeConfig (node.eks.aws/v1alpha1)"},
-		"no kind":              {"spec: {}\n", "line 1: a NodeConfig begins with apiVersion: node.eks.aws/v1alpha1 and kind: NodeConfig"},
-		"text":                 {"hello", "line 1: a NodeConfig is an object with apiVersion, kind and spec, not text"},
-		"no YAML":              {"a: b: c", "reading the YAML: mapping values are not allowed in this context"},
-		"only a comment":       {"# nothing\n", "the text contains no document: a NodeConfig is YAML with apiVersion node.eks.aws/v1alpha1 and kind NodeConfig"},
-		"circle":               {head + "spec:\n  kubelet:\n    config: &a\n      b: *a\n", "line 6: spec.kubelet.config.b.b: the alias *a contains itself"},
-		"no boundary":          {"MIME-Version: 1.0\nContent-Type: multipart/mixed\n\n--X\n", "line 1: Content-Type: the boundary is missing"},
-		"cut off":              {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/plain\n\nhello\n", "line 8: --X-- is missing, which ends the last part"},
-		"broken gzip":          {"\x1f\x8b\x08nonsense", "decompressing: unexpected EOF"},
-		"gzip cut short":       {cutGzip(), "decompressing: the text is truncated after 40 bytes"},
-		"a spoilt ending":      {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {}\n--X--\\\n", "line 10: --X-- ends the last part only on a line of its own"},
-		"no empty line":        {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n" + head + "spec: {}\n--X--\n", "line 6: an empty line must stand between the part's Content-Type and its NodeConfig"},
-		"a hybrid node":        {head + "spec:\n  cluster: {region: eu-west-1}\n  hybrid: {}\n", "line 4: spec.cluster.region: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region\nline 5: spec.hybrid: is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field"},
-		"wrong part":           {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec: {clutser: {}}\n--X--\n", "part 1 of type application/node.eks.aws: line 9: spec.clutser: unknown field; did you mean cluster?"},
-		"no YAML in a part":    {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + head + "spec:\n  cluster:\n   name: a\n  kubelet: b: c\n--X--\n", "part 1 of type application/node.eks.aws: reading the YAML: line 12: mapping values are not allowed in this context"},
-		"a later part":         {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n--X\nContent-Type: multipart/mixed; boundary=Y\n\n--Y\nContent-Type: application/node.eks.aws\n\n# nothing\n---\n" + head + "spec: {clutser: {}, kubelet: {flag: a}}\n--Y--\n--X--\n", "part 1 of type application/node.eks.aws: line 18: spec.clutser: unknown field; did you mean cluster?\nline 18: spec.kubelet.flag: unknown field; did you mean flags?"},
-		"an encoded part":      {"MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"X\"\n\n--X\nContent-Type: application/node.eks.aws\n\n" + base64.StdEncoding.EncodeToString([]byte(head+"spec: {clutser: {}}\n")) + "\n--X--\n", "part 1 of type application/node.eks.aws: line 7: unpacked: line 3: spec.clutser: unknown field; did you mean cluster?"},
-		"no base64 in a part":  {"MIME-Version: 1.0\nContent-Type: application/node.eks.aws\nContent-Transfer-Encoding: base64\n\n<" + head, "line 5: the part is not base64: illegal base64 data at input byte 0"},
-		"TOML while merging":   {twoParts(head+"spec: {containerd: {config: \"a = 1\"}}\n", head+"spec: {containerd: {config: \"b\\n= 1\"}}\n"), "part 2 of type application/node.eks.aws: spec.containerd.config: line 1 of the TOML: toml: expected '=' after key"},
-		"a number for a name":  {head + "spec: {cluster: {name: 1234}}\n", "line 3: spec.cluster.name: must be text, not a number; put 1234 in quotes"},
-		"a float":              {head + "spec: {cluster: {cidr: 1.5}}\n", "line 3: spec.cluster.cidr: must be text, not a number; put 1.5 in quotes"},
-		"booleans for texts":   {head + "spec: {kubelet: {flags: [true, yes]}, instance: {environment: {default: {A: on, B: y}}}}\n", "line 3: spec.kubelet.flags[0]: must be text, not a boolean; put true in quotes\nline 3: spec.kubelet.flags[1]: must be text, not a boolean; put yes in quotes\nline 3: spec.instance.environment.default.A: must be text, not a boolean; put on in quotes\nline 3: spec.instance.environment.default.B: must be text, not a boolean; put y in quotes"},
-		"a number for base64":  {head + "spec: {cluster: {certificateAuthority: 17}}\n", "line 3: spec.cluster.certificateAuthority: must be text, not a number; put 17 in quotes"},
-		"a member set twice":   {head + "spec: {kubelet: {config: {a: {b: 1, b: 2}}}}\n", "line 3: spec.kubelet.config.a.b: the field is set twice; first in line 3"},
-		"merge key of nothing": {head + "spec: {kubelet: {config: {<<: 3}}}\n", "line 3: spec.kubelet.config: << takes an object, not a number"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, _, err := Parse([]byte(c.text))
-			assert.EqualError(t, err, c.want)
+	var samples []struct{ Name, Text, Error string }
+	require.NoError(t, yaml.Unmarshal(read(t, "errors.yaml"), &samples))
+	for _, s := range samples {
+		t.Run(s.Name, func(t *testing.T) {
+			c, _, err := Parse([]byte(s.Text))
+			if err == nil {
+				err = c.Validate()
+			}
+			assert.EqualError(t, err, s.Error)
 		})
 	}
+	_, _, err := Parse([]byte(cutGzip()))
+	require.EqualError(t, err, "decompressing: the text is truncated after 40 bytes")
+	_, _, err = Parse([]byte("\x1f\x8b\x08nonsense"))
+	require.EqualError(t, err, "decompressing: unexpected EOF")
 }
 
 func twoParts(first, second string) string {
@@ -258,36 +195,6 @@ func TestAliasesAndMergeKeysAreFollowed(t *testing.T) {
 	c := parse(t, []byte(head+"spec:\n  kubelet:\n    config:\n      base: &base {a: 1, b: 2}\n      both: {<<: *base, b: 3}\n      same: *base\n"))
 	one := map[string]any{"a": int64(1), "b": int64(2)}
 	assert.Equal(t, Document{"base": one, "same": one, "both": map[string]any{"a": int64(1), "b": int64(3)}}, c.Spec.Kubelet.Config)
-}
-
-func TestValidationReportsAllErrors(t *testing.T) {
-	c := parse(t, []byte(head+`spec:
-  cluster: {name: "a b", apiServerEndpoint: "ftp://x", cidr: 10.0.0.0, enableOutpost: true}
-  containerd: {config: "[a"}
-  kubelet: {flags: ["--a\n--b"], maxPodsExpression: max_pod}
-  instance:
-    localStorage: {strategy: RAID1, mountPath: /, disabledMounts: [Pods]}
-    environment: {"a b": {"1": x}, kubelet: {A: "x\ny"}}
-    network: {nameservers: [dns.example.com], domains: ["a b"]}
-  featureGates: {FastImagePul: true}
-`))
-	assert.EqualError(t, c.Validate(), `spec.cluster.certificateAuthority: is missing; `+"`aws eks describe-cluster`"+` shows the value
-spec.cluster.name: "a b" is not a cluster name: up to 100 letters, digits, - and _
-spec.cluster.apiServerEndpoint: "ftp://x" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com
-spec.cluster.cidr: "10.0.0.0" is no network such as 10.100.0.0/16 or fd00:1234::/108
-spec.cluster.id: is missing; a local cluster on an Outpost is identified by this ID
-spec.containerd.config: line 1 of the TOML: toml: expected ']' to close table name
-spec.kubelet.flags[0]: a flag must be on one line
-spec.kubelet.maxPodsExpression: compiling the expression "max_pod": line 1, column 1: undeclared reference to 'max_pod'; the variables are default_enis, ips_per_eni, max_pods, vcpus, physical_memory_mib
-spec.instance.localStorage.strategy: unknown value "RAID1"; did you mean RAID0?
-spec.instance.localStorage.mountPath: "/" must be an absolute path below / without spaces, quotes, % and \
-spec.instance.localStorage.disabledMounts[0]: unknown value "Pods"; known are Containerd, PodLogs, SOCI
-spec.instance.environment.a b: "a b" is not a service name
-spec.instance.environment.a b.1: "1" is not a variable name
-spec.instance.environment.kubelet.A: the value must be on one line
-spec.instance.network.nameservers[0]: "dns.example.com" is no address
-spec.instance.network.domains[0]: "a b" is not a domain name
-spec.featureGates.FastImagePul: unknown feature gate; did you mean FastImagePull?`)
 }
 
 func TestSourcesAreReadInOrder(t *testing.T) {
