@@ -81,7 +81,7 @@ func sourceFlags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) 
 func (d *auditedDisk) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&d.partition, "partition", 0, "number of the root partition of the disk (default: found by its type, label or content)")
-	options(f, provisionHelp(), &d.local, "cache_folder")
+	options(f, &d.local, "cache_folder")
 	f.BoolVar(&d.keep, "keep-disk", false, "keep the disk of an AMI or a snapshot in the cache folder")
 	awsFlags(cmd, &d.aws)
 }

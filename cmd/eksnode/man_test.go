@@ -106,6 +106,7 @@ const (
 func TestEveryFlagDeclaresCompletions(t *testing.T) {
 	everyFlag(t, func(path string, c *cobra.Command, f *pflag.Flag) {
 		name := path + " --" + f.Name
+		assert.NotEmpty(t, f.Usage, name)
 		if c.DisableFlagParsing {
 			return // the command completes its flags as arguments
 		}

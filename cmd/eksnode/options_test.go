@@ -36,8 +36,7 @@ func TestFlagsComeFromASpec(t *testing.T) {
 	}
 	s := spec{Word: "usual"}
 	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	options(flags, map[string]string{"deep_field": "what it is for"}, &s)
-	assert.Equal(t, "what it is for", flags.Lookup("deep-field").Usage)
+	options(flags, &s)
 	assert.Equal(t, "usual", flags.Lookup("word").DefValue)
 	file := filepath.Join(t.TempDir(), "a.pem")
 	require.NoError(t, os.WriteFile(file, []byte("content"), 0o600))
@@ -50,12 +49,13 @@ func TestFlagsComeFromASpec(t *testing.T) {
 	flags.VisitAll(func(*pflag.Flag) { count++ })
 	assert.Equal(t, 6, count)
 
+	assert.Equal(t, "prepare the node for Elastic Fabric Adapter", optionHelp("provisioner", "efa"))
 	few := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	options(few, nil, &s, "text", "deep_field")
+	options(few, &s, "text", "deep_field")
 	few.VisitAll(func(f *pflag.Flag) { count-- })
 	assert.Equal(t, 4, count, "only the named fields become flags")
 	assert.Panics(t, func() {
-		options(few, nil, &struct {
+		options(few, &struct {
 			N float64 `mapstructure:"n"`
 		}{})
 	})

@@ -93,8 +93,8 @@ container build, provision works in the same way without --root.`,
 	f.StringVar(&root, "root", "", "image root to work on instead of this machine; programs of the image run in a sandbox")
 	f.StringVar(&command, "node-command", "", nodeCommandHelp)
 	f.StringVar(&file, "spec", "", "YAML or JSON file with all options, instead of flags")
-	options(f, provisionHelp(), &spec)
-	options(f, provisionHelp(), &local)
+	options(f, &spec)
+	options(f, &local)
 	f.BoolVar(&dryRun, "dry-run", false, dryRunHelp)
 	out.flags(cmd)
 	return cmd

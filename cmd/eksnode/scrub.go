@@ -46,8 +46,8 @@ func (s *selection) check(mode scrub.Mode) error {
 
 // flags makes the flags; with chosen names, of those options alone.
 func (s *selection) flags(cmd *cobra.Command, chosen ...string) {
-	options(cmd.Flags(), scrubHelp(), &s.spec, chosen...)
-	options(cmd.Flags(), scrubHelp(), &s.local)
+	options(cmd.Flags(), &s.spec, chosen...)
+	options(cmd.Flags(), &s.local)
 	s.out.flags(cmd)
 }
 

@@ -55,7 +55,7 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
 	in(t, repository, "go", "run", "./docs/generate")
 	assert.Equal(t, []string{
-		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/reference/commands/eksnode-build.md", "docs/reference/commands/eksnode-provision.md",
+		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.txt", "docs/reference/commands/eksnode-build.md", "docs/reference/commands/eksnode-provision.md",
 		"docs/reference/components/provisioner-eksnode.md", "provisioner/spec.go",
 	}, strings.Fields(git("diff", "--name-only")), "the spec, and the files generated from it")
 
