@@ -85,25 +85,6 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	assert.Contains(t, errOut, "is public, and EC2 attaches no watermarks to public AMIs")
 }
 
-func TestApprovalsThatAreRefused(t *testing.T) {
-	for args, want := range map[string]string{
-		"approve ami-0123456789abcdef0 --key k --statement s":               "--reason is missing",
-		"approve ami-0123456789abcdef0 --reason x --watermark a!":           `--watermark: "a!" is not a name of 3 to 128 letters`,
-		"approve snap-0123456789abcdef0 --reason x --key k --statement s":   "is not an AMI",
-		"revoke ami-0123456789abcdef0 --reason " + strings.Repeat("x", 201): "--reason: a reason has at most 200 characters",
-		"policy":                                                 "--account is missing",
-		"policy --account 1":                                     "--account: ",
-		"policy --account 123456789012":                          "--approver is missing",
-		"policy --account 123456789012 --allow x":                `--allow: "x" is neither an account ID nor amazon`,
-		"policy --account 123456789012 --region eu-west-1":       "--region has no effect without --check",
-		"policy --account 123456789012 --check --watermark aaa!": `--watermark: "aaa!" is not`,
-	} {
-		code, _, errOut := inProcess(strings.Fields("ami " + args)...)
-		assert.Equal(t, 2, code, args)
-		assert.Contains(t, errOut, want)
-	}
-}
-
 func TestPolicyPrintsTheSettings(t *testing.T) {
 	out, _ := spawned(t, 0, strings.Fields("ami policy --account 123456789012 --approver arn:aws:iam::*:role/approver --allow amazon")...)
 	var got struct {
