@@ -62,9 +62,6 @@ func TestPreflightOutput(t *testing.T) {
 	_, out, _ = command(t, auth, "preflight", "--cluster", "my-cluster", "--launch-template", "nodes", "--aws-auth", "-")
 	assert.Contains(t, out, "OK       access                by aws-auth\n")
 	assert.Contains(t, out, "OK       aws-auth              arn:aws:iam::123456789012:role/node is a node\n")
-
-	out, _ = exits(t, 0, "preflight", "--policy")
-	assert.Contains(t, out, `"eks:DescribeCluster",`)
 }
 
 // Lines of text output have at most 80 columns, except for longer words. A command

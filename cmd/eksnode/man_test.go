@@ -63,12 +63,6 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 	assert.NotContains(t, string(text), "eksnode-userdata-help")
 }
 
-func TestInvalidSourceDateEpochIsAnError(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	_, errOut := exits(t, usageCode, "man", t.TempDir())
-	assert.Equal(t, "eksnode: reading SOURCE_DATE_EPOCH: \"yesterday\" is not a number of seconds\n", errOut)
-}
-
 // The agent is sent to every builder machine, so it does not link cobra's package
 // doc and its imports.
 func TestTheAgentHasNoManPages(t *testing.T) {
