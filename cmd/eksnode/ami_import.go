@@ -156,4 +156,4 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 	return p.err
 }
 
-func blocks(n int) string { return show.Size(int64(n) * snapshot.BlockSize) }
+func blocks(n int) string { return show.Size(snapshot.Bytes(n)) }

@@ -31,11 +31,11 @@ import (
 func TestGreeting(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "hello"}))
-	spec, err := p.config.sent()
+	spec, err := p.Config.sent()
 	require.NoError(t, err)
 	require.Equal(t, "hello", spec.GreetingText)
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "<unknown>"}))
-	require.Empty(t, p.config.known().GreetingText)
+	require.Empty(t, p.Config.known().GreetingText)
 	require.Contains(t, p.ConfigSpec(), "greeting_text")
 }
 `

@@ -28,13 +28,13 @@ func TestTemplatesUseTheDataOfTheBuild(t *testing.T) {
 		"ami_name": "node-{{ build `ID` }}-{{ clean_resource_name \"a:b\" }}", "ami_description": "{{ .BuildName }} by {{ build_type }}",
 		"tags": fields{"{{ .ID }}": "{{ .ID }}"}, "packer_build_name": "logs", "packer_builder_type": "qemu", "skip_rules": []string{"{{ build_name }}"},
 	}, placeholders))
-	c, err := p.config.rendered(texts(map[any]any{"ID": "42", "Number": 1}))
+	c, err := p.Config.rendered(texts(map[any]any{"ID": "42", "Number": 1}))
 	require.NoError(t, err)
 	assert.Equal(t, "node-42-a-b", c.Name)
 	assert.Equal(t, "logs by qemu", c.Description)
 	assert.Equal(t, map[string]string{"42": "42"}, c.Tags)
 	assert.Equal(t, []string{"logs"}, c.SkipRules)
-	_, err = p.config.rendered(nil)
+	_, err = p.Config.rendered(nil)
 	require.ErrorContains(t, err, "tags: \"{{ .ID }}\" refers to a value that does not exist; known: BuildName, BuilderType")
 }
 

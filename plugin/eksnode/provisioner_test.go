@@ -33,16 +33,16 @@ func TestPrepareReadsFields(t *testing.T) {
 	}))
 	assert.Equal(t, provisioner.Spec{
 		KubernetesVersion: "1.34.4", Packages: []string{"htop"}, Sysctls: map[string]string{"net.core.somaxconn": "4096"}, EFA: true,
-	}, p.config.Spec)
-	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
+	}, p.Config.Spec)
+	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.Config.Config)
 	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
 }
 
 func TestPrepareDefaults(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4"}))
-	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.config.Spec)
-	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.Config.Spec)
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.Config.Config)
 }
 
 // Packer calls Prepare at load, before Provision and before each retry.
@@ -51,8 +51,8 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "packages": []any{"htop"}, "remote_folder": "/opt", "dry_run": true}))
 	require.Error(t, p.Prepare(fields{"packages": []any{"jq"}}))
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.5"}))
-	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.5"}, p.config.Spec)
-	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.5"}, p.Config.Spec)
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.Config.Config)
 }
 
 // Every field of the agent's spec can be set in HCL under the same name.
@@ -117,11 +117,11 @@ func TestAFolderOfThePackerHostStaysThere(t *testing.T) {
 	var p Provisioner
 	folder := t.TempDir()
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "file://" + folder}))
-	spec, err := p.config.sent()
+	spec, err := p.Config.sent()
 	require.NoError(t, err)
 	assert.Empty(t, spec.SourceURL, "the folder must not be sent to the machine")
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "https://mirror.example"}))
-	spec, err = p.config.sent()
+	spec, err = p.Config.sent()
 	require.NoError(t, err)
 	assert.Equal(t, "https://mirror.example", spec.SourceURL)
 }
@@ -130,7 +130,7 @@ func TestAFolderOfThePackerHostStaysThere(t *testing.T) {
 func TestMachinesGetOnlyNamedDownloads(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "pause_image": pause, "cache_folder": t.TempDir()}))
-	s, err := p.config.supply("amd64")
+	s, err := p.Config.supply("amd64")
 	require.NoError(t, err)
 	for _, w := range []asset.Wanted{{Asset: "../../etc/shadow"}, {Asset: "file:///etc/shadow"}, {Image: strings.Replace(pause, "3.10", "3.9", 1)}} {
 		_, err := s.Supply(t.Context(), w)
@@ -165,7 +165,7 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
 	lock, err := asset.ParseLock(data)
 	require.NoError(t, err)
-	assert.Equal(t, lock, p.config.Spec.Lock)
+	assert.Equal(t, lock, p.Config.Spec.Lock)
 
 	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),

