@@ -77,9 +77,15 @@ container build, provision works in the same way without --root.`,
 				}
 				return out.finish(cmd, r)
 			}
-			supply, err := supplyOf(spec, local)
+			images, err := spec.References()
 			if err != nil {
 				return err
+			}
+			var supply provisioner.Supply // of images without Packer: this program pulls them
+			if len(images) > 0 {
+				if supply, err = supplyAll(spec, local); err != nil {
+					return err
+				}
 			}
 			sink, stop := out.watch(cmd, agent.Provision)
 			// The report has the error too.

@@ -3,12 +3,16 @@
 package main
 
 import (
+	"runtime"
+
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -64,6 +68,12 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"man":             once(folders),
 		"userdata check":  once(files()),
 	}
+}
+
+// supplyAll returns the source of images and downloads: this program fetches both, and
+// keeps them in the cache.
+func supplyAll(spec provisioner.Spec, local provisioner.Local) (provisioner.Supply, error) {
+	return local.Supply(spec, runtime.GOARCH, awsapi.RegistryLogin(awsapi.Options{}))
 }
 
 // checkUserData checks user data as `eksnode userdata check` does, for diagnose.
