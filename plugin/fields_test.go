@@ -5,17 +5,23 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/ami"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/baseami"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/cluster"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/contents"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/eksnode"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/publish"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
 )
 
@@ -171,6 +177,48 @@ func TestEveryFieldMayBeUnknown(t *testing.T) {
 				nothing[field] = unknown(value)[0]
 			}
 			require.NoError(t, check(nothing))
+		})
+	}
+}
+
+// The cases are in testdata/fields.yaml.
+func TestWrongFieldsAreRefused(t *testing.T) {
+	checks := map[string]func(...any) error{
+		"eksnode-publish": new(publish.PostProcessor).Configure, "eksnode-cluster": new(cluster.Datasource).Configure,
+		"eksnode-base-ami": new(baseami.Datasource).Configure, "eksnode-contents": new(contents.Datasource).Configure,
+	}
+	for name, c := range components() {
+		checks[name] = c.check
+	}
+	var cases map[string]struct {
+		Base     fields
+		Accepted []fields
+		Refused  map[string]fields
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/fields.yaml")), &cases))
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			check := func(block fields) error {
+				all := maps.Clone(c.Base)
+				if all == nil {
+					all = fields{}
+				}
+				maps.Copy(all, block)
+				return checks[name](all)
+			}
+			for _, block := range c.Accepted {
+				assert.NoError(t, check(block), "%v", block)
+			}
+			for want, block := range c.Refused {
+				err := check(block)
+				require.Error(t, err, want)
+				_, text, joined := strings.Cut(err.Error(), "occurred:\n\n* ")
+				if !joined { // it is about what the block has
+					text = err.Error()
+				}
+				pattern := strings.ReplaceAll(regexp.QuoteMeta(want), "…", "(?s:.*)")
+				assert.Regexp(t, "^"+pattern+"$", strings.ReplaceAll(text, "\n* ", "\n"))
+			}
 		})
 	}
 }

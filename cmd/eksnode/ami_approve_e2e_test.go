@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,56 +82,6 @@ func TestOnlyAVerifiedAMIGetsTheWatermark(t *testing.T) {
 	code, _, errOut = approve(ami)
 	assert.Equal(t, 2, code)
 	assert.Contains(t, errOut, "is public, and EC2 attaches no watermarks to public AMIs")
-}
-
-func TestApprovalsThatAreRefused(t *testing.T) {
-	for args, want := range map[string]string{
-		"approve ami-0123456789abcdef0 --key k --statement s":               "--reason is missing",
-		"approve ami-0123456789abcdef0 --reason x --watermark a!":           `--watermark: "a!" is not a name of 3 to 128 letters`,
-		"approve snap-0123456789abcdef0 --reason x --key k --statement s":   "is not an AMI",
-		"revoke ami-0123456789abcdef0 --reason " + strings.Repeat("x", 201): "--reason: a reason has at most 200 characters",
-		"policy":                                                 "--account is missing",
-		"policy --account 1":                                     "--account: ",
-		"policy --account 123456789012":                          "--approver is missing",
-		"policy --account 123456789012 --allow x":                `--allow: "x" is neither an account ID nor amazon`,
-		"policy --account 123456789012 --region eu-west-1":       "--region has no effect without --check",
-		"policy --account 123456789012 --check --watermark aaa!": `--watermark: "aaa!" is not`,
-	} {
-		code, _, errOut := inProcess(strings.Fields("ami " + args)...)
-		assert.Equal(t, 2, code, args)
-		assert.Contains(t, errOut, want)
-	}
-}
-
-func TestPolicyPrintsTheSettings(t *testing.T) {
-	out, _ := spawned(t, 0, strings.Fields("ami policy --account 123456789012 --approver arn:aws:iam::*:role/approver --allow amazon")...)
-	var got struct {
-		Criteria []struct {
-			ImageWatermarks []struct{ WatermarkKey string }
-			ImageProviders  []string
-		} `json:"image_criteria"`
-		Policy struct {
-			Statement []struct{ Effect, Sid string }
-		} `json:"service_control_policy"`
-		Pattern struct {
-			Detail struct {
-				EventName []string `json:"eventName"`
-			}
-		} `json:"event_pattern"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	assert.Equal(t, audited, got.Criteria[0].ImageWatermarks[0].WatermarkKey)
-	assert.Equal(t, []string{"amazon"}, got.Criteria[1].ImageProviders)
-	assert.Equal(t, guarded(), got.Pattern.Detail.EventName)
-	require.Len(t, got.Policy.Statement, 2)
-	assert.Contains(t, out, `"ec2:Owner": [`)
-	for _, s := range got.Policy.Statement {
-		assert.Equal(t, "Deny", s.Effect)
-	}
-	out, _ = spawned(t, 0, "ami", "approve", "--policy")
-	for _, action := range []string{"ec2:AttachImageWatermark", "ec2:CreateTags", "ec2:GetAllowedImagesSettings", "kms:GetPublicKey"} {
-		assert.Contains(t, out, action)
-	}
 }
 
 // The check names whatever uses an AMI without the watermark. The double refuses the same

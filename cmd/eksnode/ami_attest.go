@@ -51,7 +51,7 @@ there is no statement and the exit code is 2.`,
 	f.StringVar(&a.key, "key", "", keyHelp)
 	f.StringVar(&a.statement, "statement", "", "file for the statements")
 	f.StringArrayVar(&a.materials, "material", nil, "what the image was made from, as URI=sha256:DIGEST; may be repeated")
-	f.StringArrayVar(&a.templates, "template", nil, importHelp()["templates"]+"; may be repeated")
+	f.StringArrayVar(&a.templates, "template", nil, optionHelp("amiimport", "templates")+"; may be repeated")
 	required(cmd, [2]string{"key", "name a " + keyHelp}, [2]string{"statement", "name a file for the statements"})
 	a.auditFlags(cmd)
 	a.disk = sourceFlags(cmd, awsapi.AttestPolicy)

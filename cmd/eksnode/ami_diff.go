@@ -67,7 +67,7 @@ instance, mounted read-only, and removed afterwards. This needs root and Linux.`
 	f := cmd.Flags()
 	f.BoolVar(&c.disk, "disk", false, "also compare the disks: blocks, packages and files")
 	f.IntVar(&c.partition, "partition", 0, "number of the partition of both disks to compare (default: the root, found by its type, label or content)")
-	options(f, provisionHelp(), &c.local, "cache_folder")
+	options(f, &c.local, "cache_folder")
 	formatFlag(cmd, &c.output, "text", "json")
 	c.report.flag(cmd)
 	c.regions.flags(cmd)

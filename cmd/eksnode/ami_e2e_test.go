@@ -112,8 +112,6 @@ func TestAMIRetireDeprecatesAndDeregisters(t *testing.T) {
 	w.Deny("ec2:DescribeImages")
 	_, errOut := exits(t, 2, "ami", "retire", "--yes")
 	assert.Contains(t, errOut, "the permission ec2:DescribeImages is missing")
-	_, _, errOut = command(t, "", "ami", "retire", "--keep", "0")
-	assert.Equal(t, "eksnode: --keep must be at least 1, and --older-than at least 0\n", errOut)
 }
 
 func TestAMIPublishSetsTheParameter(t *testing.T) {
@@ -123,8 +121,6 @@ func TestAMIPublishSetsTheParameter(t *testing.T) {
 	assert.Equal(t, "ami-00000000", w.Parameter(aws.Region, "/a/b").Value)
 	_, out, _ = command(t, "", "ami", "publish", "ami-00000000", "--parameter", "/a/b", "--output", "json")
 	assert.JSONEq(t, `{"parameter": "/a/b", "region": "eu-west-1", "image": "ami-00000000"}`, out)
-	_, _, errOut := command(t, "", "ami", "publish", "ami-00000000")
-	assert.Equal(t, "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /my-node/stable\n", errOut)
 }
 
 func orphaned(w *aws.World, id, region, description string, days int, tags ...string) *aws.Snapshot {
@@ -193,9 +189,6 @@ func TestOrphansAreFoundInAllRegions(t *testing.T) {
 	assert.Contains(t, out, `"action": "delete",`)
 	assert.Contains(t, out, `"orphans": 3,`)
 	assert.Len(t, w.Snapshots, before-4, "only the shared one stays")
-
-	_, _, errOut = command(t, "", "ami", "retire", "--orphans", "--deregister")
-	assert.Equal(t, "eksnode: --orphans excludes --deregister and --keep; orphans are snapshots, and no AMIs\n", errOut)
 }
 
 // An AMI and its snapshots are removed by one call, so no interruption leaves a snapshot.

@@ -92,7 +92,7 @@ func (e export) run(cmd *cobra.Command, source, file string) error {
 	if err != nil {
 		return err
 	}
-	out := exported{file, info.Size(), int64(len(sums)) * snapshot.BlockSize, fetched, volume.Image.ID, volume.Snapshot,
+	out := exported{file, info.Size(), snapshot.Bytes(len(sums)), fetched, volume.Image.ID, volume.Snapshot,
 		volume.AWS.Region, ""}
 	if out.Digest, err = digestOf(ctx, file); err != nil {
 		newPrinter(cmd.ErrOrStderr()).line("no digest: %v", err)
@@ -157,7 +157,7 @@ func (m *meter) download(cmd *cobra.Command, volume snapshot.Root, file string) 
 		m.upload(p)
 	}}.Run(cmd.Context(), volume.AWS, volume.Snapshot, file)
 	m.end()
-	return sums, int64(fetched) * snapshot.BlockSize, err
+	return sums, snapshot.Bytes(fetched), err
 }
 
 // diskCache is the cache of the disks of snapshots, below the folder for downloads.

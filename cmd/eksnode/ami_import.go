@@ -44,7 +44,7 @@ rule could not run.`,
 		Args: named("the path of a disk image", 1),
 		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
 	}
-	options(cmd.Flags(), importHelp(), &i.spec)
+	options(cmd.Flags(), &i.spec)
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
 	cmd.Flags().StringVar(&i.folder, "cache-folder", "", "folder for checksums and for the journals of uploads (default: eksnode/ami-import in the user's cache folder)")
 	policyFlag(cmd, ", for --region and the KMS keys if they are given,", i.needed)
@@ -156,4 +156,4 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 	return p.err
 }
 
-func blocks(n int) string { return show.Size(int64(n) * snapshot.BlockSize) }
+func blocks(n int) string { return show.Size(snapshot.Bytes(n)) }

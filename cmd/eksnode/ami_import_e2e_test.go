@@ -126,19 +126,6 @@ func TestAMIImportMakesAnAMI(t *testing.T) {
 	assert.Contains(t, out, "\nAMI: "+w.Image("child").ID+" in eu-west-1\n")
 }
 
-// The policy names the regions and keys of the flags.
-func TestAMIImportPrintsItsPolicy(t *testing.T) {
-	const key = "arn:aws:kms:eu-west-1:123456789012:key/mine"
-	policy, _ := spawned(t, 0, "ami", "import", "--policy", "--region", "eu-west-1", "--ami-regions", "us-east-1",
-		"--kms-key-id", key)
-	assert.Contains(t, policy, `"arn:aws:ec2:eu-west-1::snapshot/*"`)
-	assert.Contains(t, policy, `"arn:aws:ec2:us-east-1::snapshot/*"`)
-	assert.Contains(t, policy, `"Resource": "`+key+`"`)
-	assert.NotContains(t, policy, `arn:aws:ec2:*`)
-	_, errOut := spawned(t, 2, "ami", "import", "--policy", "disk.raw")
-	assert.Contains(t, errOut, "eksnode ami import")
-}
-
 func TestAMIImportStopsAtFindings(t *testing.T) {
 	_, double := importWorld(t)
 	disk := nodeDisk(t, map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef\n"})

@@ -102,21 +102,9 @@ func TestUnreadRegionsAreReported(t *testing.T) {
 func TestWrongRegionsAreRefused(t *testing.T) {
 	w := regional(t)
 	for args, want := range map[string]string{
-		"list --region eu-wset-1":                          "--region: the region eu-wset-1 does not exist; similar are eu-west-1, ",
-		"list --region eu-north-1,us-west-9":               "--region: the region us-west-9 does not exist; similar are ",
-		"list --region ap-south-1":                         "the region ap-south-1 is not enabled for this account; enable the region, or leave it out\n",
-		"list --region Ireland":                            `"Ireland" is not a region such as eu-west-1`,
-		"list --region eu-west-1,":                         "--region: the list \"eu-west-1,\" has an empty element\n",
-		"list --region eu-west-1 --all-regions":            "--region and --all-regions exclude each other; use one of them\n",
-		"diff ami-00000000 x:ami-00000001":                 `"x" is not a region such as eu-west-1`,
-		"diff ami-00000000 ami-1":                          `"ami-1" is not an AMI ID such as ami-0123456789abcdef0`,
-		"publish ami-0000000 --parameter /n":               `"ami-0000000" is not an AMI ID such as ami-0123456789abcdef0`,
-		"publish debian --parameter /n":                    `"debian" is not an AMI ID such as ami-0123456789abcdef0`,
-		"publish resolve:ssm:/n --parameter /n":            `"resolve:ssm:/n" is not an AMI ID`,
-		"promote --from /a":                                "--to is missing; set the SSM parameter to write\n",
-		"promote --from /a --to /a":                        "--from and --to are the same parameter /a\n",
-		"promote --from /a --to b:c":                       `--to: "b:c" is not a parameter name such as /my-node/stable`,
-		"retire --keep 1 --region eu-west-1 --all-regions": "--region and --all-regions exclude each other",
+		"list --region eu-wset-1":            "--region: the region eu-wset-1 does not exist; similar are eu-west-1, ",
+		"list --region eu-north-1,us-west-9": "--region: the region us-west-9 does not exist; similar are ",
+		"list --region ap-south-1":           "the region ap-south-1 is not enabled for this account; enable the region, or leave it out\n",
 	} {
 		_, errOut := exits(t, 2, strings.Fields("ami "+args)...)
 		assert.Contains(t, errOut, want, args)

@@ -292,6 +292,4 @@ func TestTheImagePolicyEqualsTheCalls(t *testing.T) {
 	for _, action := range awsapi.ImageActions() {
 		assert.True(t, cli.Operation(action), action)
 	}
-	out, _ := exits(t, 0, "ami", "--policy")
-	assert.Contains(t, out, `"ssm:GetParameterHistory",`)
 }

@@ -185,19 +185,8 @@ for qcow2: qemu-img convert -f raw -O qcow2 `+file+` .*/node\.qcow2\n$`, out)
 	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	assert.Len(t, testkit.Names(t, filepath.Dir(file)), 1)
 
-	for want, args := range map[string][]string{
-		file + " exists; name another file, or replace this one with --force":                                                    {cloudImage, file},
-		"/dev/null is not a regular file; name a new file":                                                                       {cloudImage, "/dev/null", "--force"},
-		"x.qcow2: an export is a raw disk, not .qcow2; name the file .raw, and convert it afterwards, for example with qemu-img": {cloudImage, "x.qcow2"},
-		"there is no folder /missing":                                       {cloudImage, "/missing/x.raw"},
-		`"ami-1" is not an AMI ID such as ami-0123456789abcdef0: the part `: {"ami-1", "x.raw"},
-		`"snap-1" is not a snapshot ID such as snap-0123456789abcdef0`:      {"eu-west-1:snap-1", "x.raw"},
-		"eksnode ami export needs an AMI or a snapshot, and a file":         {cloudImage},
-		"--region us-east-1: eu-west-1:" + cloudImage + " is in another":    {"eu-west-1:" + cloudImage, "x.raw", "--region", "us-east-1"},
-	} {
-		_, errOut := exits(t, 2, append([]string{"ami", "export"}, args...)...)
-		assert.Contains(t, errOut, want)
-	}
+	_, errOut := exits(t, 2, "ami", "export", cloudImage, file)
+	assert.Contains(t, errOut, file+" exists; name another file, or replace this one with --force")
 	calls := double.Count().Calls["GetSnapshotBlock"]
 	out = succeeds(t, "ami", "export", "eu-west-1:"+cloudSnapshot, file, "--force", "--output", "json")
 	assert.Equal(t, calls+128, double.Count().Calls["GetSnapshotBlock"])
@@ -337,14 +326,7 @@ func TestBuildsBeginWithAMIs(t *testing.T) {
 	assert.Equal(t, 2, code)
 	assert.Contains(t, errOut, "mounting /proc in the root", "the disk is mounted, and has no such folder")
 	assert.NotZero(t, double.Count().Calls["GetSnapshotBlock"])
-	for why, args := range map[string][]string{
-		"--region has no effect without --ami":      {"--base", "debian-13", "--region", "eu-west-1"},
-		"EBS has checksums of its own":              {"--base", cloudSnapshot, "--base-checksum", strings.Repeat("0", 64)},
-		"has no such AMI that this account may see": {"--base", "ami-0123456789abcdef9"},
-		"--ami: ": {"--base", cloudImage, "--ami", "a"},
-	} {
-		code, errOut := build(args...)
-		assert.Equal(t, 2, code)
-		assert.Contains(t, errOut, why)
-	}
+	code, errOut = build("--base", "ami-0123456789abcdef9")
+	assert.Equal(t, 2, code)
+	assert.Contains(t, errOut, "has no such AMI that this account may see")
 }

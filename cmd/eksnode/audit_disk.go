@@ -46,12 +46,18 @@ const diskExample = `
   sudo -E eksnode audit --ami ami-0123456789abcdef0 --region eu-west-1
   eksnode audit --policy`
 
-func diskFlags(cmd *cobra.Command) *auditedDisk {
+// diskFlags adds the flags of disks to the command audit. The function checks the flags.
+func diskFlags(cmd *cobra.Command) func(*cobra.Command) (diskAudit, error) {
 	var d auditedDisk
 	d.placeFlags(cmd, "audit", awsapi.AuditPolicy)
 	cmd.Long += "\n" + diskHelp
 	cmd.Example += diskExample
-	return &d
+	return func(cmd *cobra.Command) (diskAudit, error) {
+		if err := d.check(cmd); err != nil || !d.isGiven() {
+			return nil, err
+		}
+		return d.audit, nil
+	}
 }
 
 // placeFlags adds the flags of a command that does something to a disk.
@@ -81,7 +87,7 @@ func sourceFlags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) 
 func (d *auditedDisk) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&d.partition, "partition", 0, "number of the root partition of the disk (default: found by its type, label or content)")
-	options(f, provisionHelp(), &d.local, "cache_folder")
+	options(f, &d.local, "cache_folder")
 	f.BoolVar(&d.keep, "keep-disk", false, "keep the disk of an AMI or a snapshot in the cache folder")
 	awsFlags(cmd, &d.aws)
 }

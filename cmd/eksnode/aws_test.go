@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +21,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	sh "mvdan.cc/sh/v3/shell"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // command runs eksnode with in as standard input.
@@ -73,45 +76,23 @@ func TestCommandsAreWrappedBetweenWords(t *testing.T) {
 	}
 }
 
-// Errors of wrong usage name the command, flag or argument, and the remedy. They
-// come before any call to AWS.
-func TestWrongUsageNamesTheRemedy(t *testing.T) {
+// The command lines in testdata/refusals.cases are refused before any call to AWS.
+func TestRefusals(t *testing.T) {
 	calls := unreachableAWS(t)
-	for args, want := range map[string]string{
-		"ami --keep 2":                        "eksnode: unknown flag: --keep; eksnode ami --help lists the flags",
-		"ami retire ami-1":                    `eksnode ami retire takes no arguments such as "ami-1"; eksnode ami retire --help lists the flags`,
-		"ami list --yes":                      "eksnode: unknown flag: --yes; eksnode ami list --help lists the flags",
-		"ami delete":                          `eksnode: unknown command "delete" for "eksnode ami"; eksnode ami --help lists the commands`,
-		"ami lst":                             `eksnode: unknown command "lst" for "eksnode ami"; did you mean list? eksnode ami --help lists the commands`,
-		"ami diff a b c":                      `eksnode ami diff takes only two images or two manifests; "c" is one argument too many; eksnode ami diff --help shows the usage`,
-		"ami publish":                         "eksnode ami publish needs an AMI ID; eksnode ami publish --help shows the usage",
-		"ami publish ami-1":                   "eksnode: --parameter is missing; name the SSM parameter for the AMI ID, such as /my-node/stable",
-		"ami publish ami-1 --parameter a:b":   `eksnode: --parameter: "a:b" is not a parameter name such as /my-node/stable`,
-		"ami retire --older 3":                "eksnode: unknown flag: --older; did you mean --older-than? eksnode ami retire --help lists the flags",
-		"ami retire --keep":                   "eksnode: --keep needs a value; eksnode ami retire --help lists the flags",
-		"manifests --cluster c --role a/node": `eksnode: --role: "a/node" is not a role's ARN such as arn:aws:iam::123456789012:role/node`,
-		"preflight --cluster c --ami ami-0123456789abcdef0 --role a/node": `eksnode: --role: "a/node" is not a role's ARN such as arn:aws:iam::123456789012:role/node`,
-		"manifests":             "eksnode: --cluster is missing; set the name of the EKS cluster\n--role is missing; set the name or ARN of the nodes' IAM role",
-		"manifests --cluster c": "eksnode: --role is missing; set the name or ARN of the nodes' IAM role",
-		"ami promote --from /a": "eksnode: --to is missing; set the SSM parameter to write",
-		"userdata render --family debain --cluster c":                                                `eksnode: --family: user data of the family "debain" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2`,
-		"userdata render --family al2024 --cluster c":                                                `eksnode: --family: user data of the family "al2024" is not known; known are karpenter, eksctl, windows, al2023, ubuntu, bottlerocket, al2; did you mean al2023?`,
-		"manifests --cluster c --role arn:aws:iam::123456789012:role/node --instance-type m7i.large": "eksnode: --instance-type has no effect without --ami",
-		"userdata check x --cluster c":                                                               "eksnode: unknown flag: --cluster; eksnode userdata check --help lists the flags",
-		"userdata check":                                                                             "eksnode userdata check needs a file with user data; eksnode userdata check --help shows the usage",
-		"userdata verify":                                                                            `eksnode: unknown command "verify" for "eksnode userdata"; eksnode userdata --help lists the commands`,
-		"userdata render --family al2023 --output yaml":                                              `eksnode: --output: "yaml" is not known; known: json, text`,
-		"userdata render --family al2 --description x --label a=b":                                   "eksnode: --label has no effect without --cluster",
-		"auditt":              `eksnode: unknown command "auditt" for "eksnode"; did you mean audit? eksnode --help lists the commands`,
-		"help auditt":         `eksnode: unknown command "auditt" for "eksnode"; did you mean audit? eksnode --help lists the commands`,
-		"help ami lst":        `eksnode: unknown command "lst" for "eksnode ami"; did you mean list? eksnode ami --help lists the commands`,
-		"completion":          "eksnode completion needs a shell (bash, zsh, fish, powershell); eksnode completion --help shows the usage",
-		"completion tcsh":     `eksnode completion: "tcsh" is not known; known: bash, zsh, fish, powershell`,
-		"completion bash zsh": `eksnode completion takes only a shell (bash, zsh, fish, powershell); "zsh" is one argument too many; eksnode completion --help shows the usage`,
-	} {
-		out, errOut := exits(t, 2, strings.Fields(args)...)
-		assert.Empty(t, out, args)
-		assert.Equal(t, want+"\n", errOut, args)
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(testkit.Content(t, "testdata/refusals.cases")), "\n\n") {
+		systems, refused, isCase := strings.Cut(paragraph, "$ eksnode ")
+		if !isCase {
+			continue // a comment
+		}
+		line, want, _ := strings.Cut(refused, "\n")
+		args, err := sh.Fields(line, nil)
+		require.NoError(t, err, line)
+		for goos := range strings.FieldsSeq(cmp.Or(systems, "linux")) {
+			var out, errOut bytes.Buffer
+			assert.Equal(t, usageCode, runOn(t.Context(), goos, args, strings.NewReader(""), &out, &errOut), line)
+			assert.Empty(t, out.String(), line)
+			assert.Equal(t, want+"\n", errOut.String(), line)
+		}
 	}
 	assert.Zero(t, calls.Load())
 }
@@ -142,59 +123,6 @@ func TestMissingCredentialsOrConnectionIsOneError(t *testing.T) {
 		assert.Empty(t, out.String())
 		assert.Contains(t, errOut.String(), "eksnode: interrupted\n")
 	})
-}
-
-func TestAMIDiffComparesManifests(t *testing.T) {
-	one, two := t.TempDir()+"/one.json", t.TempDir()+"/two.json"
-	require.NoError(t, os.WriteFile(one, []byte(`{"schema":"eksnode.image/v1","kubernetes_version":"1.34.3","packages":[{"name":"runc","version":"1"}],"units":[{"name":"a","enabled":true}]}`), 0o600))
-	require.NoError(t, os.WriteFile(two, []byte(`{"schema":"eksnode.image/v1","kubernetes_version":"1.34.4","assets":[{"id":"kubelet","version":"1.34.4","sha256":"ab"}],"units":[{"name":"a","enabled":false}]}`), 0o600))
-	_, out, _ := command(t, "", "ami", "diff", one, two)
-	assert.Equal(t, "+ asset kubelet: 1.34.4 ab\n~ kubernetes: 1.34.3 -> 1.34.4\n- package runc: 1\n~ unit a: starts at boot -> is started by the first boot\n4 differences between "+one+" and "+two+"\n", out)
-	_, out, _ = command(t, "", "ami", "diff", one, two, "--output", "json")
-	assert.JSONEq(t, `[{"fact": "asset kubelet", "before": null, "after": "1.34.4 ab"}, {"fact": "kubernetes", "before": "1.34.3", "after": "1.34.4"},
-		{"fact": "package runc", "before": "1", "after": null}, {"fact": "unit a", "before": "starts at boot", "after": "is started by the first boot"}]`, out)
-
-	require.NoError(t, os.WriteFile(one, []byte(`{"schema":"x"}`), 0o600))
-	_, _, errOut := command(t, "", "ami", "diff", one, two)
-	assert.Contains(t, errOut, `the schema is "x", not eksnode.image/v1`)
-	_, _, errOut = command(t, "", "ami", "diff", one)
-	assert.Equal(t, "eksnode ami diff needs two images or two manifests; eksnode ami diff --help shows the usage\n", errOut)
-}
-
-// Flags that do not fit together are refused before any call, by their names.
-func TestPreflightRefusesFlagsThatDoNotFit(t *testing.T) {
-	calls := unreachableAWS(t)
-	auto := filepath.Join(t.TempDir(), "auto.yaml")
-	require.NoError(t, os.WriteFile(auto, []byte("apiVersion: eks.amazonaws.com/v1\nkind: NodeClass\nmetadata: {name: auto}\n"), 0o600))
-	for _, c := range []struct {
-		want string
-		args []string
-	}{
-		{"--cluster is missing; set the name of the EKS cluster\n", []string{"--ami", "ami-0123456789abcdef0"}},
-		{"the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami\n", []string{"--cluster", "x"}},
-		{"--launch-template-version has no effect without --launch-template\n", []string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--launch-template-version", "3"}},
-		{"--launch-template-version has no effect without --launch-template\n", []string{"--cluster", "x", "--nodegroup", "workers", "--launch-template-version", "3"}},
-		{"--output: \"xml\" is not known; known: json, junit, sarif, text\n", []string{"--output", "xml"}},
-		{"reading aws-auth: open nowhere: no such file or directory\n", []string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--aws-auth", "nowhere"}},
-		{"reading the EC2NodeClass: open nowhere: no such file or directory\n", []string{"--cluster", "x", "--nodeclass", "nowhere"}},
-		{"--nodegroup and --ami exclude each other; use one of them\n", []string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--nodegroup", "workers"}},
-		{"--instance and --launch-template and --nodeclass exclude each other; use one of them\n", []string{"--cluster", "x", "--nodeclass", "-", "--instance", "i-0123456789abcdef0", "--launch-template", "nodes"}},
-		{"--role and --nodegroup exclude each other: a node group names its own\n", []string{"--cluster", "x", "--nodegroup", "workers", "--role", "node"}},
-		{"--subnet and --nodegroup exclude each other: a node group names its own\n", []string{"--cluster", "x", "--nodegroup", "workers", "--subnet", "subnet-0123456789abcdef0"}},
-		{"--role and --nodeclass exclude each other: an EC2NodeClass names its own\n", []string{"--cluster", "x", "--nodeclass", "-", "--role", "node"}},
-		{"--nodeclass and --aws-auth cannot both read standard input; pass a file for one of them\n", []string{"--cluster", "x", "--nodeclass", "-", "--aws-auth", "-"}},
-		{"standard input: the manifest is empty; `kubectl get ec2nodeclass NAME -o yaml` prints it\n", []string{"--cluster", "x", "--nodeclass", "-"}},
-		{auto + ":1: kind: auto is a NodeClass of EKS Auto Mode, which runs only AWS's own images; your own images need Karpenter's EC2NodeClass (karpenter.k8s.aws/v1) or a node group\n", []string{"--cluster", "x", "--nodeclass", auto}},
-		{"--nodegroup: \"a b\" is not a node group's name such as my-nodes: a name has letters, digits, dashes and underscores, and begins with a letter or a digit\n", []string{"--cluster", "x", "--nodegroup", "a b"}},
-		{"--role: \"arn:aws:iam::123456789012:instance-profile/node\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text names an instance profile; `aws iam get-instance-profile --instance-profile-name node` prints its role\n",
-			[]string{"--cluster", "x", "--ami", "ami-0123456789abcdef0", "--role", "arn:aws:iam::123456789012:instance-profile/node"}},
-	} {
-		code, out, errOut := command(t, "", append([]string{"preflight"}, c.args...)...)
-		assert.Equal(t, 2, code, c.args)
-		assert.Empty(t, out, c.args)
-		assert.Equal(t, "eksnode: "+c.want, errOut, c.args)
-	}
-	assert.Zero(t, calls.Load())
 }
 
 // blackHole is an address that never completes a connection: the queue of a

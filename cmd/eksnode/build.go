@@ -66,14 +66,14 @@ is written.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
 	}
 	f := cmd.Flags()
-	options(f, buildHelp(), &b.disk.Spec, "base", "base_checksum", "base_arch", "disk_size", "root_file_system")
-	f.StringVarP(&b.disk.Image, "image", "o", "", buildHelp()["image"])
+	options(f, &b.disk.Spec, "base", "base_checksum", "base_arch", "disk_size", "root_file_system")
+	f.StringVarP(&b.disk.Image, "image", "o", "", optionHelp("diskbuild", "image"))
 	f.BoolVar(&b.disk.Force, "force", false, "replace the disk image if there is one")
 	f.IntVar(&b.disk.Partition, "partition", 0, "number of the root partition (default: found by its type, label or content)")
 	f.StringVar(&b.command, "node-command", "", nodeCommandHelp)
 	f.StringVar(&b.file, "spec", "", "YAML or JSON file with all options of provision, instead of flags")
-	options(f, provisionHelp(), &b.spec)
-	options(f, provisionHelp(), &b.local, "lock_file", "cache_folder")
+	options(f, &b.spec)
+	options(f, &b.local, "lock_file", "cache_folder")
 	f.BoolVar(&b.dryRun, "dry-run", false, "print the plan of provision and write no disk image")
 	f.BoolVar(&b.twice, "check-reproducible", false, "build a second time, and list the files that differ")
 	f.StringVar(&b.ami.spec.Name, "ami", "", "name of an AMI to make of the disk image; an AMI as base image is its parent")

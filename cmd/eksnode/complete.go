@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// declare registers what each flag and argument completes. A flag without an
-// entry stays undeclared, which a test reports, and completes nothing.
+// declare registers what each flag and argument completes. One without an entry takes
+// free text, and completes nothing.
 func declare(cmd *cobra.Command) {
 	declared := declaredValues()
 	maps.Copy(declared, workstationValues())
@@ -25,17 +25,11 @@ func declare(cmd *cobra.Command) {
 func declareIn(cmd *cobra.Command, declared map[string]cobra.CompletionFunc) {
 	path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		complete, ok := completionOf(f, path, declared)
-		if !ok {
-			return
-		}
-		if err := cmd.RegisterFlagCompletionFunc(f.Name, complete); err != nil {
+		if err := cmd.RegisterFlagCompletionFunc(f.Name, completionOf(f, path, declared)); err != nil {
 			panic(err) // the flag is declared twice
 		}
 	})
-	if complete, ok := declared[path]; ok {
-		cmd.ValidArgsFunction = complete
-	} else if !strings.Contains(cmd.Use, " ") { // the command takes no arguments
+	if cmd.ValidArgsFunction = declared[path]; cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	for _, sub := range cmd.Commands() {
@@ -45,24 +39,26 @@ func declareIn(cmd *cobra.Command, declared map[string]cobra.CompletionFunc) {
 
 // completionOf returns what a flag completes: by the flag's type, by the command
 // and the flag, or by the flag alone.
-func completionOf(f *pflag.Flag, path string, declared map[string]cobra.CompletionFunc) (cobra.CompletionFunc, bool) {
-	v, strict := f.Value.(strictValue)
+func completionOf(f *pflag.Flag, path string, declared map[string]cobra.CompletionFunc) cobra.CompletionFunc {
 	if f.Value.Type() == "bool" {
-		return words("true", "false"), true
+		return words("true", "false")
 	}
-	if strict {
+	if v, strict := f.Value.(strictValue); strict {
 		if one, ok := v.Value.(choice); ok {
-			return words(one.known...), true
+			return words(one.known...)
 		}
 	}
-	complete, ok := declared[path+" --"+f.Name]
-	if !ok {
-		complete, ok = declared["--"+f.Name]
+	complete := declared[path+" --"+f.Name]
+	if complete == nil {
+		complete = declared["--"+f.Name]
 	}
-	if ok && (f.Value.Type() == "stringSlice" || f.Value.Type() == "name=value") {
+	if complete == nil {
+		complete = cobra.NoFileCompletions
+	}
+	if f.Value.Type() == "stringSlice" || f.Value.Type() == "name=value" {
 		complete = elements(f, complete)
 	}
-	return complete, ok
+	return complete
 }
 
 // words completes a closed set of values. A description may follow a value after

@@ -106,12 +106,6 @@ func TestDiagnoseReadsAFileThatLooksLikeAnInstance(t *testing.T) {
 	assert.Empty(t, w.Calls())
 }
 
-func TestDiagnosePrintsItsPolicy(t *testing.T) {
-	out := succeeds(t, "diagnose", "--policy")
-	assert.Contains(t, out, `"ec2:GetConsoleOutput"`)
-	assert.NotContains(t, out, "ec2:Describe")
-}
-
 func mustWd(t *testing.T) string {
 	t.Helper()
 	folder, err := os.Getwd()

@@ -69,7 +69,7 @@ be read. Nodes are read one by one. This needs root and Linux.`,
 	flags.BoolVar(&f.existing, "existing-snapshots", false, "read the newest snapshot of each root volume, and make none")
 	forms(cmd, map[string]func(string) error{"cluster": awsnames.ClusterName().Check})
 	f.report.flag(cmd)
-	options(flags, scrubHelp(), &f.spec, "rules", "skip_rules")
+	options(flags, &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
 	return cmd

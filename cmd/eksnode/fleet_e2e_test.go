@@ -102,16 +102,3 @@ func TestDriftOfNodesIsFound(t *testing.T) {
 	out, _ = spawned(t, 2, existing...)
 	assert.Contains(t, out, "could not check: "+second+": looking for a snapshot of the root volume of "+second+": vol-00000000000000001 has no")
 }
-
-func TestFleetAuditRefuses(t *testing.T) {
-	for want, args := range map[string]string{
-		"name the nodes: --cluster NAME, --tags KEY=VALUE or IDs": "",
-		"IDs of instances exclude --cluster and --tags":           "i-0123456789abcdef0 --cluster x",
-		"is not an instance ID":                                   "ami-0123456789abcdef0",
-		"no rule, phase or group is named":                        "--cluster x --rules nothing",
-	} {
-		code, _, errOut := inProcess(strings.Fields("fleet audit " + args)...)
-		assert.Equal(t, 2, code, args)
-		assert.Contains(t, errOut, want)
-	}
-}

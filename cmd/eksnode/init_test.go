@@ -89,22 +89,6 @@ func TestUserDataIsReadFromTheMetadataService(t *testing.T) {
 	assert.Equal(t, []string{"api/token", "user-data"}, service.Requests())
 }
 
-// Wrong calls exit with 2. The other exit codes are those of Amazon's nodeadm and
-// Amazon Linux 2's script.
-func TestExitCodesOfProgramNames(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want int
-	}{
-		{[]string{"nodeadm"}, 2}, {[]string{"nodeadm", "config"}, 2}, {[]string{"nodeadm", "nope"}, 2}, {[]string{"nodeadm", "init", "--nope"}, 2},
-		{[]string{"nodeadm", "--version"}, 0}, {[]string{"nodeadm", "--help"}, 0}, {[]string{"nodeadm", "config", "check", "-c", "file:///nope"}, 1},
-		{[]string{"bootstrap.sh"}, 2}, {[]string{"bootstrap.sh", "--help"}, 1}, {[]string{"bootstrap.sh", "c", "--ip-family"}, 2},
-	} {
-		var out, errOut bytes.Buffer
-		assert.Equal(t, c.want, run(t.Context(), c.args, strings.NewReader(""), &out, &errOut), "%v\n%s", c.args, errOut.String())
-	}
-}
-
 func booting(t *testing.T, files map[string]string) (*host.Host, *[]string, func(string)) {
 	t.Helper()
 	h := hosttest.Root(t, files)

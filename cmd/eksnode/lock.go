@@ -70,9 +70,9 @@ an entry is not the newest. Versions of other assets are those of this eksnode.`
 	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.36.3, or 1.36 for its newest patch release (default: those in the lock file)")
 	f.StringSliceVar(&l.arches, "arch", arches(), "node architectures")
 	f.StringSliceVar(&l.distros, "distro", nil, "distributions whose downloads to lock, such as debian (default: all)")
-	options(f, provisionHelp(), &l.spec, "source", "eks_build_date", "source_url", "allow_http", "containerd", "versions", "checksums")
+	options(f, &l.spec, "source", "eks_build_date", "source_url", "allow_http", "containerd", "versions", "checksums")
 	f.StringSliceVar(&l.images, "images", nil, "container images to lock, such as registry.k8s.io/pause:3.10")
-	options(f, provisionHelp(), &l.local, "image_archives", "cache_folder")
+	options(f, &l.local, "image_archives", "cache_folder")
 	f.BoolVar(&l.update, "update", false, "move every entry of the lock file to its newest release")
 	f.BoolVar(&l.looks, "check", false, "print the entries that --update would move; exit code 1 when there is one")
 	for _, one := range []string{"update", "check"} {

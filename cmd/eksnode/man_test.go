@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -64,12 +64,6 @@ func TestEveryCommandHasAManPage(t *testing.T) {
 	assert.NotContains(t, string(text), "eksnode-userdata-help")
 }
 
-func TestInvalidSourceDateEpochIsAnError(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	_, errOut := exits(t, usageCode, "man", t.TempDir())
-	assert.Equal(t, "eksnode: reading SOURCE_DATE_EPOCH: \"yesterday\" is not a number of seconds\n", errOut)
-}
-
 // The agent is sent to every builder machine, so it does not link cobra's package
 // doc and its imports.
 func TestTheAgentHasNoManPages(t *testing.T) {
@@ -101,37 +95,30 @@ const (
 	onlyFolders = ":16"
 )
 
-// Every flag and every command declares completions. A new flag or command needs an
-// entry in declaredValues or workstationValues.
-func TestEveryFlagDeclaresCompletions(t *testing.T) {
-	everyFlag(t, func(path string, c *cobra.Command, f *pflag.Flag) {
-		name := path + " --" + f.Name
+// A flag whose help begins with a file or a folder completes one. Any file is for few.
+func TestFlagsCompleteFiles(t *testing.T) {
+	path := regexp.MustCompile(`^(YAML |or |JSON |cache |lock )*` +
+		`(file (with|for|from|that)|folder|disk image to|image root|OCI archives)\b`)
+	found := 0
+	everyFlag(t, func(command string, c *cobra.Command, f *pflag.Flag) {
+		name := command + " --" + f.Name
+		assert.NotEmpty(t, f.Usage, name)
 		if c.DisableFlagParsing {
 			return // the command completes its flags as arguments
 		}
-		_, declared := c.GetFlagCompletionFunc(f.Name)
-		if !assert.True(t, declared, "%s: declare what the flag completes, in declaredValues or workstationValues", name) {
-			return
-		}
-		values, directive := completed(t, append(strings.Fields(path)[1:], "--"+f.Name+"=")...)
+		values, directive := completed(t, append(strings.Fields(command)[1:], "--"+f.Name+"=")...)
 		switch directive {
 		case anyFile:
 			assert.Contains(t, []string{"config-cache", "config-output", "node-command"}, f.Name, name)
 		case fileEnding:
 			assert.NotEmpty(t, values, name)
-		case noFiles, noFilesOpen, onlyFolders:
-		default:
-			t.Errorf("%s: the directive is %s", name, directive)
+		case noFiles, noFilesOpen:
+			assert.NotRegexp(t, path, f.Usage, name)
+			return
 		}
+		found++
 	})
-	var walk func(c *cobra.Command)
-	walk = func(c *cobra.Command) {
-		assert.NotNil(t, c.ValidArgsFunction, "%s: declare what the arguments complete, in declaredValues or workstationValues", c.CommandPath())
-		for _, sub := range c.Commands() {
-			walk(sub)
-		}
-	}
-	walk(root())
+	assert.Greater(t, found, 50)
 	commands := map[string]bool{}
 	everyFlag(t, func(path string, _ *cobra.Command, f *pflag.Flag) {
 		commands["--"+f.Name], commands[strings.TrimPrefix(path, "eksnode ")+" --"+f.Name], commands[strings.TrimPrefix(path, "eksnode ")] = true, true, true
@@ -145,99 +132,34 @@ func TestEveryFlagDeclaresCompletions(t *testing.T) {
 	}
 }
 
+// The cases are in testdata/completions.cases.
 func TestCompletedValues(t *testing.T) {
-	var families, carried, manifests []string
-	for _, f := range userdata.Families() {
-		families = append(families, f.ID)
-		if !f.Carries {
-			carried = append(carried, f.ID)
-		}
-	}
-	for _, m := range clustersetup.Table() {
-		manifests = append(manifests, m.ID)
-	}
 	folder := t.TempDir()
 	hosttest.Lay(t, folder, map[string]string{
 		"ca.pem": "", "a.tar": "", "b.tar": "", "b.txt": "", ".hidden.pem": "", "cas/x.pem": "",
+		"rules.yaml": "rules:\n  - id: agent-state\n    phase: state\n    action: remove\n    paths: [/var/lib/agent/id]\n" +
+			"    why: two nodes must not share the id\n",
 	})
-	rules := filepath.Join(folder, "rules.yaml")
-	require.NoError(t, os.WriteFile(rules, []byte("rules:\n  - id: agent-state\n    phase: state\n    action: remove\n    paths: [/var/lib/agent/id]\n    why: two nodes must not share the id\n"), 0o644))
-	formats := []string{"text", "json", "sarif", "junit"}
-	for line, want := range map[string]struct {
-		values    []string
-		directive string
-	}{
-		"scrub --rules kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods", "kubelet-port"}, noFilesOpen},
-		"scrub --rules=kubelet-p":                               {[]string{"kubelet-pki", "kubelet-pods", "kubelet-port"}, noFilesOpen},
-		"audit --skip-rules kubelet-pki,kubelet-p":              {[]string{"kubelet-pki,kubelet-pods", "kubelet-pki,kubelet-port"}, noFilesOpen},
-		"audit --skip-rules kubelet-pki --skip-rules kubelet-p": {[]string{"kubelet-pods", "kubelet-port"}, noFilesOpen},
-		"audit --rules kubelet-pods,kubelet-pki,kubelet-p":      {[]string{"kubelet-pods,kubelet-pki,kubelet-port"}, noFilesOpen},
-		"scrub --rules nothing-like":                            {nil, noFilesOpen},
-		"scrub --rules-file " + rules + " --rules agent-s":      {[]string{"agent-state"}, noFilesOpen},
-		"scrub --rules-file absent --rules hostn":               {[]string{"hostname"}, noFilesOpen},
-		"scrub --rules cachi":                                   {nil, noFilesOpen},
-		"scrub --rules logs,cache":                              {[]string{"logs,caches"}, noFilesOpen},
-		"scrub --rules-file ":                                   {[]string{"yaml", "yml"}, fileEnding},
-		"scrub --audit ":                                        {[]string{"fail", "warn", "off"}, noFiles},
-		"scrub --distro ":                                       {distros.IDs(), noFiles},
-		"scrub --output ":                                       {formats, noFiles},
-		"scrub --output s":                                      {[]string{"sarif"}, noFiles},
-		"scrub --root ":                                         {nil, onlyFolders},
-		"scrub --report ":                                       {[]string{"json", "html"}, fileEnding},
-		"scrub --yes=":                                          {[]string{"true", "false"}, noFiles},
-		"scrub ":                                                {nil, noFiles},
-		"version --output ":                                     {[]string{"text", "json", "sbom"}, noFiles},
-		"version --root ":                                       {nil, onlyFolders},
-		"distros --output ":                                     {[]string{"text", "json"}, noFiles},
-		"ami list --output ":                                    {[]string{"text", "json"}, noFiles},
-		"preflight --output ":                                   {formats, noFiles},
-		"diagnose --output j":                                   {[]string{"json", "junit"}, noFiles},
-		"provision --distro amazonlinux2":                       {[]string{"amazonlinux2", "amazonlinux2023"}, noFiles},
-		"provision --bootstrap ":                                {[]string{"eksnode", "none"}, noFiles},
-		"provision --hardening umask,a":                         {[]string{"umask,audit"}, noFilesOpen},
-		"provision --nvidia-container-toolkit ":                 {[]string{"envvar", "volume-mounts"}, noFiles},
-		"provision --source ":                                   {[]string{"upstream", "eks-bucket"}, noFiles},
-		"provision --kubernetes-version 1.2":                    {[]string{"1.24.", "1.25.", "1.26.", "1.27.", "1.28.", "1.29."}, noFilesOpen},
-		"provision --versions cni-plugins=1.10.0,cni":           {nil, noFilesOpen},
-		"provision --versions kubel":                            {[]string{"kubelet="}, noFilesOpen},
-		"provision --ca-certificates a":                         {nil, noFiles},
-		"provision --ca-certificates a=" + folder + "/ca":       {[]string{"a=" + folder + "/ca.pem", "a=" + folder + "/cas/"}, noFilesOpen},
-		"provision --image-archives ":                           {[]string{"tar"}, fileEnding},
-		"provision --image-archives " + folder + "/a.tar," + folder + "/": {[]string{folder + "/a.tar," + folder + "/b.tar", folder + "/a.tar," + folder + "/cas/"}, noFilesOpen},
-		"provision --spec ":                     {[]string{"json"}, fileEnding},
-		"provision --lock-file ":                {[]string{"json"}, fileEnding},
-		"provision --cache-folder ":             {nil, onlyFolders},
-		"provision --packages ":                 {nil, noFilesOpen},
-		"lock --arch ":                          {[]string{"amd64", "arm64"}, noFilesOpen},
-		"lock --arch arm64,":                    {[]string{"arm64,amd64"}, noFilesOpen},
-		"lock --kubernetes-version 1.34.4,1.37": {[]string{"1.34.4,1.37."}, noFilesOpen},
-		"userdata render --family ":             {families, noFiles},
-		"userdata render --carrying ":           {carried, noFiles},
-		"userdata check --family ":              {families, noFiles},
-		"userdata check ":                       {nil, anyFile},
-		"userdata check one ":                   {nil, noFiles},
-		"userdata ":                             {[]string{"render", "check"}, noFiles},
-		"manifests --family ":                   {carried, noFiles},
-		"manifests --only ":                     {manifests, noFiles},
-		"manifests --cni-permissions ":          {[]string{"pod-identity", "node"}, noFiles},
-		"init --skip config,":                   {[]string{"config,run"}, noFilesOpen},
-		"nodeadm init --daemon ":                {[]string{"containerd", "kubelet"}, noFilesOpen},
-		"init --config-source ":                 {[]string{"imds://user-data", "file://"}, noFilesOpen},
-		"diagnose ":                             {nil, anyFile},
-		"ami diff ":                             {nil, anyFile},
-		"ami publish ":                          {nil, noFiles},
-		"completion ":                           {shells(), noFiles},
-		"completion bash ":                      {nil, noFiles},
-		"help ami re":                           {[]string{"retire", "revoke"}, noFiles},
-		"help ami retire ":                      {nil, noFiles},
-		"help absent ":                          {nil, noFiles},
-		"bootstrap.sh --kubelet":                {[]string{"--kubelet-extra-args"}, noFiles},
-		"com":                                   {[]string{"completion"}, noFiles},
-	} {
+	lists := map[string][]string{"folder": {folder}, "distros": distros.IDs()}
+	for _, f := range userdata.Families() {
+		lists["families"] = append(lists["families"], f.ID)
+		if !f.Carries {
+			lists["carried"] = append(lists["carried"], f.ID)
+		}
+	}
+	for _, m := range clustersetup.Table() {
+		lists["manifests"] = append(lists["manifests"], m.ID)
+	}
+	text := os.Expand(testkit.Content(t, "testdata/completions.cases"), func(name string) string {
+		return strings.Join(lists[name], " ")
+	})
+	for one := range strings.Lines(text) {
+		line, want, isCase := strings.Cut(one, "|")
+		if !isCase {
+			continue // a comment
+		}
 		values, directive := completed(t, strings.Split(line, " ")...)
-		slices.Sort(values)
-		assert.Equal(t, strings.Join(slices.Sorted(slices.Values(want.values)), " "), strings.Join(values, " "), line)
-		assert.Equal(t, want.directive, directive, line)
+		assert.ElementsMatch(t, strings.Fields(want), append(values, directive), line)
 	}
 }
 
@@ -305,36 +227,9 @@ func TestCompletionScriptsAreWellFormed(t *testing.T) {
 	}
 }
 
-// Names that cannot exist are refused before any call. The error names the flag.
-func TestMalformedNamesAreRefusedBeforeAnyCall(t *testing.T) {
+// The region of the environment is checked as that of the flag.
+func TestAMalformedRegionIsRefusedBeforeAnyCall(t *testing.T) {
 	calls := unreachableAWS(t)
-	const ami = " --ami ami-0123456789abcdef0"
-	const role = " --role arn:aws:iam::123456789012:role/node"
-	for args, want := range map[string]string{
-		"preflight --cluster c --instance i-12":                                       "--instance: \"i-12\" is not an instance ID such as i-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 2",
-		"preflight --cluster c --ami i-0123456789abcdef0":                             "--ami: \"i-0123456789abcdef0\" is not an AMI ID such as ami-0123456789abcdef0: the text is the ID of an instance",
-		"preflight --cluster c --ami resolve:ssm:a:b:c":                               "--ami: \"a:b:c\" is not a parameter name such as /my-node/stable",
-		"preflight --cluster arn:aws:eks:eu-west-1:123456789012:cluster/c" + ami:      "--cluster: \"arn:aws:eks:eu-west-1:123456789012:cluster/c\" is not a cluster name such as my-cluster: the text is an ARN; the cluster's name is \"c\"",
-		"preflight --cluster c --launch-template lt-1":                                "--launch-template: \"lt-1\" is not a launch template ID such as lt-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
-		"preflight --cluster c --launch-template nodes --launch-template-version new": "--launch-template-version: \"new\" is not a launch template version: use a number from 1, $Latest or $Default",
-		"preflight --cluster c --subnet subnet-0123456789abcdef0,subnet-1" + ami:      "--subnet: \"subnet-1\" is not a subnet ID such as subnet-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
-		"preflight --cluster c --region eu-west-1a" + ami:                             "--region: \"eu-west-1a\" is not a region such as eu-west-1: the text is an availability zone; its region is eu-west-1",
-		"preflight --cluster c --endpoint localhost:5000" + ami:                       "--endpoint: \"localhost:5000\" is not an address such as https://vpce-1.eks.eu-west-1.vpce.amazonaws.com",
-		"preflight --cluster c --assume-role arn:aws:iam::1:role/x" + ami:             "--assume-role: \"arn:aws:iam::1:role/x\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the account must have 12 digits, not 1",
-		"ami list --region Ireland":                                                   "--region: \"Ireland\" is not a region such as eu-west-1",
-		"ami retire --assume-role deployer":                                           "--assume-role: \"deployer\" is not a role's ARN such as arn:aws:iam::123456789012:role/node: the text is a name; `aws iam get-role --role-name deployer --query Role.Arn --output text` prints the ARN",
-		"ami publish ami-1 --parameter /x":                                            "\"ami-1\" is not an AMI ID such as ami-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
-		"ami publish ami-0123456789abcdef0 --parameter /aws/x":                        "--parameter: \"/aws/x\" is reserved: parameter names must not begin with aws or ssm",
-		"ami diff ami-0123456789abcdef0 ami-1":                                        "\"ami-1\" is not an AMI ID such as ami-0123456789abcdef0: the part after the dash must have 8 or 17 digits, not 1",
-		"manifests --cluster c" + role + ami + " --instance-type large":               "--instance-type: \"large\" is not an instance type such as m7i.large",
-		"manifests --cluster c" + role + ami + " --instance-profile a/b":              "--instance-profile: \"a/b\" is not an instance profile's name such as nodes",
-		"userdata render --family al2023 --cluster a.b":                               "--cluster: \"a.b\" is not a cluster name such as my-cluster: a name has letters, digits, dashes and underscores, and begins with a letter or a digit",
-		"userdata render --family karpenter --cluster c --ami x":                      "--ami: \"x\" is not an AMI ID such as ami-0123456789abcdef0",
-	} {
-		out, errOut := exits(t, 2, strings.Fields(args)...)
-		assert.Empty(t, out, args)
-		assert.Equal(t, "eksnode: "+want+"\n", errOut, args)
-	}
 	t.Setenv("AWS_REGION", "eu_west_1")
 	_, _, errOut := command(t, "", "ami", "list")
 	assert.Equal(t, "eksnode: --region: \"eu_west_1\" is not a region such as eu-west-1\n", errOut)

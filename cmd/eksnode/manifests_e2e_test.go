@@ -292,6 +292,4 @@ func TestAnInitializationRatePinsTheParameter(t *testing.T) {
 	_, out, _ = command(t, "", append(args, "launch-template", "--volume-initialization-rate", "300")...)
 	assert.Contains(t, out, `"ImageId": "resolve:ssm:/eksnode/debian:2"`)
 	assert.Contains(t, out, `"VolumeInitializationRate": 300`)
-	_, _, errOut := command(t, "", append(args, "nodeclass", "--cni-permissions", "irsa")...)
-	assert.Equal(t, "eksnode: --cni-permissions: \"irsa\" is not known; known: node, pod-identity\n", errOut)
 }

@@ -34,25 +34,21 @@ type meter struct {
 
 func newMeter(w io.Writer) *meter {
 	file, isFile := w.(*os.File)
-	m := &meter{Transfer: &console.Transfer{Now: time.Now, Every: newLinesEvery}, w: w, terminal: isFile && term.IsTerminal(int(file.Fd()))}
+	m := &meter{w: w, terminal: isFile && term.IsTerminal(int(file.Fd()))}
+	m.Transfer = &console.Transfer{Say: m.show, Now: time.Now, Every: newLinesEvery}
 	if m.terminal {
 		m.Every = changesEvery
 	}
 	return m
 }
 
-func (m *meter) upload(p snapshot.Progress) {
-	m.show(m.Line(int64(p.Read)*snapshot.BlockSize, int64(p.Sent)*snapshot.BlockSize, int64(p.Total)*snapshot.BlockSize))
-}
+func (m *meter) upload(p snapshot.Progress) { m.Print(p.Bytes()) }
 
 // fetched takes the state of a download, in bytes.
-func (m *meter) fetched(done, total int64) { m.show(m.Line(done, done, total)) }
+func (m *meter) fetched(done, total int64) { m.Print(done, done, total) }
 
 // show prints a line that is due.
-func (m *meter) show(text string, due bool) {
-	if !due {
-		return
-	}
+func (m *meter) show(text string) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if m.terminal {

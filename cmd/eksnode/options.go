@@ -1,8 +1,10 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,21 +15,28 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
+//go:embed optionhelp.txt
+var optionHelps string
+
+// optionHelp returns the help text of an option in a package's spec.
+func optionHelp(pkg, option string) string {
+	_, rest, _ := strings.Cut(optionHelps, "\n"+pkg+" "+option+" ")
+	help, _, _ := strings.Cut(rest, "\n")
+	return help
+}
+
 // options adds a flag for each field of a spec. The name is the field's name in
 // HCL with dashes. The help comes from the field's comment. With chosen names,
 // options adds only those.
-func options(flags *pflag.FlagSet, help map[string]string, spec any, chosen ...string) {
+func options(flags *pflag.FlagSet, spec any, chosen ...string) {
 	v := reflect.ValueOf(spec).Elem()
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
+	for _, f := range reflect.VisibleFields(v.Type()) {
 		name := f.Tag.Get("mapstructure")
-		switch {
-		case name == ",squash":
-			options(flags, help, v.Field(i).Addr().Interface(), chosen...)
-		case name == "-" || len(chosen) > 0 && !slices.Contains(chosen, name):
-		default:
-			option(flags, strings.TrimPrefix(surface.Name(name).Flag(), "--"), help[name], f.Tag.Get("flag"), v.Field(i))
+		if name == ",squash" || name == "-" || len(chosen) > 0 && !slices.Contains(chosen, name) {
+			continue
 		}
+		help := optionHelp(path.Base(v.Type().PkgPath()), name)
+		option(flags, strings.TrimPrefix(surface.Name(name).Flag(), "--"), help, f.Tag.Get("flag"), v.FieldByIndex(f.Index))
 	}
 }
 

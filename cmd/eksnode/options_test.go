@@ -36,8 +36,7 @@ func TestFlagsComeFromASpec(t *testing.T) {
 	}
 	s := spec{Word: "usual"}
 	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	options(flags, map[string]string{"deep_field": "what it is for"}, &s)
-	assert.Equal(t, "what it is for", flags.Lookup("deep-field").Usage)
+	options(flags, &s)
 	assert.Equal(t, "usual", flags.Lookup("word").DefValue)
 	file := filepath.Join(t.TempDir(), "a.pem")
 	require.NoError(t, os.WriteFile(file, []byte("content"), 0o600))
@@ -50,12 +49,13 @@ func TestFlagsComeFromASpec(t *testing.T) {
 	flags.VisitAll(func(*pflag.Flag) { count++ })
 	assert.Equal(t, 6, count)
 
+	assert.Equal(t, "prepare the node for Elastic Fabric Adapter", optionHelp("provisioner", "efa"))
 	few := pflag.NewFlagSet("x", pflag.ContinueOnError)
-	options(few, nil, &s, "text", "deep_field")
+	options(few, &s, "text", "deep_field")
 	few.VisitAll(func(f *pflag.Flag) { count-- })
 	assert.Equal(t, 4, count, "only the named fields become flags")
 	assert.Panics(t, func() {
-		options(few, nil, &struct {
+		options(few, &struct {
 			N float64 `mapstructure:"n"`
 		}{})
 	})
@@ -120,39 +120,6 @@ func TestAReportBeginsWithItsWarnings(t *testing.T) {
 	r := plan.Report{Command: "provision", Result: plan.DryRun, Warnings: []string{"support of X ended on 2026-06-30\x1b[2J\nforged"}}
 	require.NoError(t, printReport(newPrinter(&out), r, false))
 	assert.True(t, strings.HasPrefix(out.String(), "  warning  support of X ended on 2026-06-30\\x1b[2J\\nforged\n"), out.String())
-}
-
-func TestCommandsThatNeedLinuxAreRefusedElsewhere(t *testing.T) {
-	const node = "the command configures the node that it runs on; instances of an image from eksnode run the command at first boot"
-	for line, want := range map[string]string{
-		"scrub":                    `eksnode scrub needs Linux: the command deletes files through Linux system calls; run eksnode on the builder machine, or on a Linux machine with --root and the image mounted, or use the Packer provisioner "eksnode-scrub" from here`,
-		"scrub --root /mnt":        `eksnode scrub needs Linux: `,
-		"scrub --no-such-flag":     `eksnode scrub needs Linux: `,
-		"audit":                    "eksnode audit needs Linux: the command reads files through Linux system calls; run eksnode on the builder machine, or on a Linux machine with --root and the image mounted",
-		"provision":                `eksnode provision needs Linux: the command changes the machine that it runs on; run eksnode on the builder machine, or use the Packer provisioner "eksnode" from here`,
-		"init":                     "eksnode init needs Linux: " + node,
-		"boot-hook":                "eksnode boot-hook needs Linux: " + node,
-		"nodeadm":                  "eksnode nodeadm needs Linux: " + node,
-		"nodeadm init":             "eksnode nodeadm init needs Linux: " + node,
-		"nodeadm config check":     "eksnode nodeadm config check needs Linux: " + node,
-		"bootstrap.sh":             "eksnode bootstrap.sh needs Linux: " + node,
-		"bootstrap.sh x --unknown": "eksnode bootstrap.sh needs Linux: " + node,
-		"token":                    "eksnode token needs Linux: the command signs with the credentials of the node that it runs on; run aws eks get-token from here",
-		"agent":                    "eksnode agent needs Linux: the Packer plugin runs the command on the builder machine; use the plugin from here",
-		"diagnose":                 "eksnode diagnose needs Linux: without arguments, the command reads the journal of this machine, and with --root that of an image root; name the logs of a node",
-		"version --image":          "eksnode version needs Linux: with --image, the command reads the manifest of a machine or an image root; run eksnode on that machine",
-	} {
-		for _, goos := range []string{"darwin", "windows"} {
-			t.Run(goos+" "+line, func(t *testing.T) {
-				var out, errOut strings.Builder
-				assert.Equal(t, usageCode, runOn(t.Context(), goos, strings.Fields(line), strings.NewReader(""), &out, &errOut))
-				assert.Empty(t, out.String())
-				assert.Equal(t, 1, strings.Count(errOut.String(), "\n"), errOut.String())
-				assert.Contains(t, errOut.String(), want)
-				assert.True(t, strings.HasPrefix(errOut.String(), "eksnode "), errOut.String())
-			})
-		}
-	}
 }
 
 func TestOtherCommandsWorkOnEverySystem(t *testing.T) {

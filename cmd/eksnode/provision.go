@@ -77,9 +77,15 @@ container build, provision works in the same way without --root.`,
 				}
 				return out.finish(cmd, r)
 			}
-			supply, err := supplyOf(spec, local)
+			images, err := spec.References()
 			if err != nil {
 				return err
+			}
+			var supply provisioner.Supply // of images without Packer: this program pulls them
+			if len(images) > 0 {
+				if supply, err = supplyAll(spec, local); err != nil {
+					return err
+				}
 			}
 			sink, stop := out.watch(cmd, agent.Provision)
 			// The report has the error too.
@@ -93,8 +99,8 @@ container build, provision works in the same way without --root.`,
 	f.StringVar(&root, "root", "", "image root to work on instead of this machine; programs of the image run in a sandbox")
 	f.StringVar(&command, "node-command", "", nodeCommandHelp)
 	f.StringVar(&file, "spec", "", "YAML or JSON file with all options, instead of flags")
-	options(f, provisionHelp(), &spec)
-	options(f, provisionHelp(), &local)
+	options(f, &spec)
+	options(f, &local)
 	f.BoolVar(&dryRun, "dry-run", false, dryRunHelp)
 	out.flags(cmd)
 	return cmd

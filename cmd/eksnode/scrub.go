@@ -46,8 +46,8 @@ func (s *selection) check(mode scrub.Mode) error {
 
 // flags makes the flags; with chosen names, of those options alone.
 func (s *selection) flags(cmd *cobra.Command, chosen ...string) {
-	options(cmd.Flags(), scrubHelp(), &s.spec, chosen...)
-	options(cmd.Flags(), scrubHelp(), &s.local)
+	options(cmd.Flags(), &s.spec, chosen...)
+	options(cmd.Flags(), &s.local)
 	s.out.flags(cmd)
 }
 
@@ -158,9 +158,12 @@ func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 	return nil
 }
 
+// diskAudit audits a disk; nil where none is given.
+type diskAudit func(*cobra.Command, scrub.Spec) (plan.Report, error)
+
 func auditCommand() *cobra.Command {
 	var s selection
-	var disk *auditedDisk
+	var chosen func(*cobra.Command) (diskAudit, error)
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Report cluster state and machine identity left on this machine",
@@ -169,7 +172,8 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(disk.check(cmd), s.check(scrub.ToAudit)); err != nil {
+			disk, err := chosen(cmd)
+			if err := errors.Join(err, s.check(scrub.ToAudit)); err != nil {
 				return err
 			}
 			if err := s.begin(cmd, agent.Audit, true); err != nil {
@@ -177,9 +181,9 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 			}
 			sink, stop := s.out.watch(cmd, agent.Audit)
 			waits := waiting{sink}
-			if disk.isGiven() {
+			if disk != nil {
 				waits.Begin("the audit of the disk", "", 0)
-				r, err := disk.audit(cmd, s.spec)
+				r, err := disk(cmd, s.spec)
 				stop()
 				if err != nil {
 					return err
@@ -199,7 +203,7 @@ when nothing is left, 1 when something is left, and 2 when a rule could not run.
 	}
 	s.rootFlag(cmd)
 	s.auditFlags(cmd)
-	disk = diskFlags(cmd)
+	chosen = diskFlags(cmd)
 	return cmd
 }
 

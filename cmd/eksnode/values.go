@@ -19,9 +19,9 @@ import (
 
 // declaredValues returns what flags and arguments complete, by "COMMAND --FLAG",
 // by "--FLAG" for every other command with this flag, and by "COMMAND" for its
-// arguments. The lists are those that the validation uses.
+// arguments. The lists are those that the validation uses. Others take free text.
 func declaredValues() map[string]cobra.CompletionFunc {
-	return withFree(map[string]cobra.CompletionFunc{
+	return map[string]cobra.CompletionFunc{
 		"--agents":                   words(provisioner.Agents()...),
 		"--audit":                    words(scrub.Audits()...),
 		"--bootstrap":                words(provisioner.Bootstraps()...),
@@ -61,17 +61,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"completion":   once(words(shells()...)),
 		"diagnose":     files(),
 		"help":         commands,
-	}, "--cluster-id", "--cluster-name", "--dns-servers", "--eks-build-date", "--hardening-exceptions", "--images", "--kernel", "--kernel-arguments", "--max-concurrent-downloads",
-		"--no-proxy", "--node-no-proxy", "--node-proxy", "--ntp-servers", "--nvidia", "--proxy", "--package-versions", "--packages", "--pause-image", "--region", "--registry-mirrors",
-		"--source-url", "--sysctls", "aws-iam-authenticator token", "token")
-}
-
-// withFree adds the flags and arguments that take free text, and complete nothing.
-func withFree(values map[string]cobra.CompletionFunc, free ...string) map[string]cobra.CompletionFunc {
-	for _, name := range free {
-		values[name] = cobra.NoFileCompletions
 	}
-	return values
 }
 
 // commands completes the subcommands of the command that the arguments name.

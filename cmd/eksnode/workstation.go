@@ -3,12 +3,16 @@
 package main
 
 import (
+	"runtime"
+
 	"github.com/spf13/cobra"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
@@ -23,7 +27,7 @@ func workstationCommands() []*cobra.Command {
 // workstationValues returns what the flags and arguments of these commands
 // complete; declaredValues describes the keys.
 func workstationValues() map[string]cobra.CompletionFunc {
-	return withFree(map[string]cobra.CompletionFunc{
+	return map[string]cobra.CompletionFunc{
 		"--allow":                   words("amazon", "aws-marketplace"),
 		"--arch":                    words(arches()...),
 		"--aws-auth":                files("yaml", "yml"),
@@ -63,13 +67,13 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"ami verify":      once(files()),
 		"man":             once(folders),
 		"userdata check":  once(files()),
-	}, "--ami", "--assume-role", "--base-checksum", "--disk-size", "--cluster", "--endpoint", "--external-id", "--instance", "--instance-profile",
-		"--instance-type", "--keep", "--label", "--launch-template", "--max-pods", "--older-than", "--parameter",
-		"--partition", "--profile", "--role", "--snapshot", "--subnet", "--taint", "--from", "--to", "--kms-key",
-		"--volume-initialization-rate", "--volume-size", "--nodegroup", "--ami-description", "--ami-name",
-		"--ami-org-arns", "--ami-ou-arns", "--ami-regions", "--ami-users", "--deprecate-at", "--iops", "--kms-key-id",
-		"--parent-ami", "--parent-snapshot", "--region-kms-key-ids", "--root-partition", "--snapshot-tags",
-		"--snapshot-users", "--material", "--max-age", "--reason", "--watermark", "--account", "--approver", "ami approve", "ami revoke", "--tags", "--throughput", "--uefi-data", "ami publish", "fleet audit")
+	}
+}
+
+// supplyAll returns the source of images and downloads: this program fetches both, and
+// keeps them in the cache.
+func supplyAll(spec provisioner.Spec, local provisioner.Local) (provisioner.Supply, error) {
+	return local.Supply(spec, runtime.GOARCH, awsapi.RegistryLogin(awsapi.Options{}))
 }
 
 // checkUserData checks user data as `eksnode userdata check` does, for diagnose.

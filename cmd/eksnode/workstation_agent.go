@@ -14,23 +14,18 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
-	"github.com/eksnode/packer-plugin-eksnode/scrub"
+	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
 func workstationCommands() []*cobra.Command { return nil }
 
-func diskFlags(*cobra.Command) *auditedDisk { return &auditedDisk{} }
-
-// auditedDisk is no disk.
-type auditedDisk struct{}
-
-func (*auditedDisk) isGiven() bool { return false }
-
-func (*auditedDisk) check(*cobra.Command) error { return nil }
-
-func (*auditedDisk) audit(*cobra.Command, scrub.Spec) (plan.Report, error) {
-	return plan.Report{}, nil
+// diskFlags adds no flags: the agent audits no disk.
+func diskFlags(*cobra.Command) func(*cobra.Command) (diskAudit, error) {
+	return func(*cobra.Command) (diskAudit, error) { return nil, nil }
 }
+
+// supplyAll returns nil: the agent has no code to pull images.
+func supplyAll(provisioner.Spec, provisioner.Local) (provisioner.Supply, error) { return nil, nil }
 
 func auditChild(context.Context) (code int, child bool) { return 0, false }
 

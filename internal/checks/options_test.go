@@ -28,11 +28,11 @@ import (
 func TestGreeting(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "hello"}))
-	spec, err := p.config.sent()
+	spec, err := p.Config.sent()
 	require.NoError(t, err)
 	require.Equal(t, "hello", spec.GreetingText)
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "<unknown>"}))
-	require.Empty(t, p.config.known().GreetingText)
+	require.Empty(t, p.Config.known().GreetingText)
 	require.Contains(t, p.ConfigSpec(), "greeting_text")
 }
 `
@@ -52,7 +52,7 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
 	in(t, repository, "go", "run", "./docs/generate")
 	assert.Equal(t, []string{
-		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/reference/commands/eksnode-build.md", "docs/reference/commands/eksnode-provision.md",
+		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.txt", "docs/reference/commands/eksnode-build.md", "docs/reference/commands/eksnode-provision.md",
 		"docs/reference/components/provisioner-eksnode.md", "provisioner/spec.go",
 	}, strings.Fields(git("diff", "--name-only")), "the spec, and the files generated from it")
 

@@ -11,9 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	registryimage "github.com/hashicorp/packer-plugin-sdk/packer/registry/image"
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
@@ -24,7 +22,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
-	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/disk"
@@ -34,28 +31,22 @@ import (
 )
 
 // PostProcessor implements packersdk.PostProcessor.
-type PostProcessor struct{ config Config }
+type PostProcessor struct{ validate.Block[Config] }
 
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.config) }
-
-// Configure decodes and checks the fields, and joins all problems. Packer calls
-// Configure when it loads the template, with "<unknown>" for values that are not known
-// yet, and again before PostProcess.
+// Configure decodes and checks the fields, and joins all problems.
 func (p *PostProcessor) Configure(raws ...any) error {
-	p.config = Config{}
 	templates := interpolate.Context{Funcs: functions(), Data: struct{}{}}
 	placeholders, raws := config.DetectContextData(raws...)
 	var decoded mapstructure.Metadata
-	err := validate.Decode(&p.config, &config.DecodeOpts{
+	err := p.Decode(&config.DecodeOpts{
 		PluginType: "eksnode-ami", Interpolate: true, InterpolateContext: &templates, Metadata: &decoded,
 		InterpolateFilter: &interpolate.RenderFilter{Exclude: withData()},
 	}, raws...)
 	if err != nil {
 		return err
 	}
-	p.config.ctx = templates // Decode resets the config
-	checked, err := p.config.rendered(texts(placeholders))
+	p.Config.ctx = templates // Decode resets the config
+	checked, err := p.Config.rendered(texts(placeholders))
 	return validate.All(err, checked.check(decoded.Keys))
 }
 
@@ -87,9 +78,6 @@ func (c *Config) check(keys []string) error {
 	return errors.Join(known.Validate(), validate.Home("disk", &path), c.Config.Prepare(), c.checkRoot())
 }
 
-// progressEvery is the time between two lines about the upload.
-const progressEvery = 10 * time.Second
-
 // PostProcess implements packersdk.PostProcessor. It makes an AMI of the artifact's
 // disk image, and keeps the artifact unless keep_input_artifact is false.
 func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, input packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
@@ -105,7 +93,7 @@ func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, input 
 
 func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input packersdk.Artifact) (*Artifact, error) {
 	generated := input.State("generated_data")
-	c, err := p.config.rendered(texts(generated))
+	c, err := p.Config.rendered(texts(generated))
 	if err == nil {
 		err = validate.Home("disk", &c.Disk)
 	}
@@ -118,23 +106,19 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	}
 	c.ForceDeregister = c.ForceDeregister || c.PackerForce // as amazon-ebs does
 	ui.Say("Importing the disk image " + c.Disk)
-	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
+	meter := remote.NewMeter(ui)
 	r, err := amiimport.Import{
 		Spec: c.Spec, Disk: c.Disk, Open: func(ctx context.Context) (*awsapi.AWS, error) { return c.Config.Open(ctx) },
-		Say: func(format string, args ...any) { ui.Say(fmt.Sprintf(format, args...)) },
-		Progress: func(p snapshot.Progress) {
-			if line, due := meter.Line(bytes(p.Read), bytes(p.Sent), bytes(p.Total)); due {
-				ui.Say(line)
-			}
-		},
+		Say: meter.Line, Progress: meter.Blocks,
 	}.Run(ctx)
 	if r.Audit != nil {
-		console.New(remote.Screen(ui), console.Options{Command: "audit", Now: time.Now}).Finish(r.Audit)
+		remote.PrintAudit(ui, r.Audit)
 	}
 	if err != nil {
 		return nil, err
 	}
-	ui.Say(fmt.Sprintf("The snapshot is %s: %s of %s sent", r.Upload.Snapshot.ID, show.Size(bytes(r.Upload.Sent)), show.Size(bytes(r.Disk.Blocks))))
+	meter.Line("The snapshot is %s: %s of %s sent", r.Upload.Snapshot.ID, show.Size(snapshot.Bytes(r.Upload.Sent)),
+		show.Size(snapshot.Bytes(r.Disk.Blocks)))
 	return &Artifact{
 		images: append([]awsapi.Image{r.Image}, r.Copies...), source: cmp.Or(c.ParentAMI, filepath.Base(c.Disk)), generated: generated, access: c.Config,
 	}, nil
@@ -156,8 +140,6 @@ func (c *Config) takeParent(input packersdk.Artifact) {
 		c.ParentAMI = from.ID
 	}
 }
-
-func bytes(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }
 
 // builderID identifies the artifacts of this post-processor. Post-processors for AMIs
 // read the ID of an artifact, which has the form of the amazon plugin's.

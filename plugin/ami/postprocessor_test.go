@@ -2,7 +2,6 @@ package ami
 
 import (
 	"context"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,61 +17,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
-var (
-	_ packersdk.PostProcessor = new(PostProcessor)
-	_ packersdk.Artifact      = new(Artifact)
-)
-
 type fields = map[string]any
-
-func TestConfigureRefusesWrongFields(t *testing.T) {
-	for name, c := range map[string]struct {
-		fields fields
-		want   string
-	}{
-		"no name":               {fields{}, `* ami_name: "" is not a name of 3 to 128 letters, digits and ()[] ./-'@_`},
-		"a short name":          {fields{"ami_name": "{{lower \"A\"}}"}, `* ami_name: "a" is not a name`},
-		"a wrong name":          {fields{"ami_name": "node:1"}, `* ami_name: "node:1" is not a name`},
-		"an unknown audit":      {fields{"audit": "maybe"}, `* audit: "maybe" is not known; known: fail, warn, off`},
-		"an unknown field":      {fields{"ami_nam": "x"}, `unknown configuration key: '"ami_nam"'`},
-		"a key without use":     {fields{"kms_key_id": "alias/x"}, "* kms_key_id has no effect without encrypt_boot"},
-		"a region without use":  {fields{"region_kms_key_ids": fields{"eu-north-1": "alias/x"}}, `* region_kms_key_ids["eu-north-1"]: the AMI is not copied to the region; add the region to ami_regions`},
-		"another region":        {fields{"ami_regions": []string{"us-east-1"}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}}, `* region_kms_key_ids["eu-north-1"]: the AMI is not copied`},
-		"a parent and a key":    {fields{"parent_ami": "ami-0123456789abcdef0", "encrypt_boot": true}, "* encrypt_boot: a snapshot with a parent is encrypted as the parent is"},
-		"a flag without use":    {fields{"force_delete_snapshot": true}, "* force_delete_snapshot has no effect without force_deregister"},
-		"another home":          {fields{"disk": "~you/disk.raw"}, "* disk: ~you/disk.raw begins with ~you: only ~/ is replaced by a home folder"},
-		"an external ID":        {fields{"external_id": "x"}, "* external_id has no effect without assume_role"},
-		"an unknown function":   {fields{"ami_name": "{{nothing}}"}, `invalid 'ami_name': template: root:1: function "nothing" not defined`},
-		"an unknown value":      {fields{"ami_name": "node-{{ .Nothing }}"}, `* ami_name: "node-{{ .Nothing }}" refers to a value that does not exist; known: BuildName, BuilderType; in HCL, write ${build.NAME} for values of the builder`},
-		"an unknown tag":        {fields{"tags": fields{"a": "{{ .Nothing }}"}}, `* tags["a"]: "{{ .Nothing }}" refers to a value that does not exist`},
-		"data in another field": {fields{"kms_key_id": "{{ .BuildName }}"}, "render 'kms_key_id': template: root:1:3: executing \"root\" at <.BuildName>: can't evaluate field BuildName"},
-		"several":               {fields{"ami_name": "x", "boot_mode": "bios", "max_attempts": 101}, "boot_mode: \"bios\" is not known; known: legacy-bios, uefi, uefi-preferred\n* max_attempts: 101 must be from 1 to 100"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			all := fields{"ami_name": "node"}
-			if name == "no name" {
-				all = fields{}
-			}
-			maps.Copy(all, c.fields)
-			require.ErrorContains(t, new(PostProcessor).Configure(all), c.want)
-		})
-	}
-}
-
-// Values that are unknown at validate make no other field wrong. Packer sends them as
-// false and empty lists.
-func TestUnknownFieldsMakeNoErrors(t *testing.T) {
-	for name, all := range map[string]fields{
-		"name":    {"ami_name": "<unknown>"},
-		"part":    {"ami_name": "node-<unknown>", "audit": "<unknown>", "region": "<unknown>"},
-		"boolean": {"ami_name": "node", "kms_key_id": "alias/x", "encrypt_boot": false},
-		"flag":    {"ami_name": "node", "force_deregister": false, "force_delete_snapshot": true},
-		"list":    {"ami_name": "node", "ami_regions": []string{}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}},
-		"entry":   {"ami_name": "node", "ami_regions": []string{"<unknown>"}, "region_kms_key_ids": fields{"eu-north-1": "alias/x"}},
-	} {
-		t.Run(name, func(t *testing.T) { require.NoError(t, new(PostProcessor).Configure(all)) })
-	}
-}
 
 // The data of the builder reaches templates before the import: as a placeholder when the
 // template is loaded, and from the artifact afterwards.
@@ -83,13 +28,13 @@ func TestTemplatesUseTheDataOfTheBuild(t *testing.T) {
 		"ami_name": "node-{{ build `ID` }}-{{ clean_resource_name \"a:b\" }}", "ami_description": "{{ .BuildName }} by {{ build_type }}",
 		"tags": fields{"{{ .ID }}": "{{ .ID }}"}, "packer_build_name": "logs", "packer_builder_type": "qemu", "skip_rules": []string{"{{ build_name }}"},
 	}, placeholders))
-	c, err := p.config.rendered(texts(map[any]any{"ID": "42", "Number": 1}))
+	c, err := p.Config.rendered(texts(map[any]any{"ID": "42", "Number": 1}))
 	require.NoError(t, err)
 	assert.Equal(t, "node-42-a-b", c.Name)
 	assert.Equal(t, "logs by qemu", c.Description)
 	assert.Equal(t, map[string]string{"42": "42"}, c.Tags)
 	assert.Equal(t, []string{"logs"}, c.SkipRules)
-	_, err = p.config.rendered(nil)
+	_, err = p.Config.rendered(nil)
 	require.ErrorContains(t, err, "tags: \"{{ .ID }}\" refers to a value that does not exist; known: BuildName, BuilderType")
 }
 

@@ -11,9 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
-	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -24,24 +22,19 @@ import (
 )
 
 // Datasource implements packersdk.Datasource.
-type Datasource struct{ config Config }
+type Datasource struct {
+	validate.Source[Config, Output]
+}
 
 // noParameter is the word for looking by name.
 const noParameter = "none"
 
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (d *Datasource) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&d.config) }
-
-// OutputSpec is what the data source tells, for Packer's validate.
-func (d *Datasource) OutputSpec() hcldec.ObjectSpec { return validate.HCL(&Output{}) }
-
 // Configure decodes and checks the fields. All problems are joined.
 func (d *Datasource) Configure(raws ...any) error {
-	d.config = Config{}
-	if err := validate.Decode(&d.config, nil, raws...); err != nil {
+	if err := d.Decode(nil, raws...); err != nil {
 		return err
 	}
-	c := &d.config
+	c := &d.Config
 	c.Architecture = cmp.Or(c.Architecture, "amd64")
 	var errs []error
 	if _, known := architectures()[c.Architecture]; !known && !validate.IsUnknown(c.Architecture) {
@@ -117,11 +110,11 @@ func (c *Config) search(region string) (awsapi.Search, string, error) {
 func (d *Datasource) Execute() (cty.Value, error) {
 	ctx := context.Background()
 	none := cty.NullVal(cty.EmptyObject)
-	a, err := d.config.Open(ctx)
+	a, err := d.Config.Open(ctx)
 	if err != nil {
 		return none, err
 	}
-	search, user, err := d.config.search(a.Region)
+	search, user, err := d.Config.search(a.Region)
 	if err != nil {
 		return none, err
 	}
@@ -129,10 +122,10 @@ func (d *Datasource) Execute() (cty.Value, error) {
 	if err != nil {
 		return none, err
 	}
-	return hcl2helper.HCL2ValueFromConfig(Output{
+	return d.Value(Output{
 		ID: image.ID, Name: image.Name, Owner: image.Owner, CreationDate: image.Created.Format(time.RFC3339),
-		Architecture: d.config.Architecture, RootDevice: image.RootDevice, SSHUsername: user,
-	}, d.OutputSpec()), nil
+		Architecture: d.Config.Architecture, RootDevice: image.RootDevice, SSHUsername: user,
+	}), nil
 }
 
 // Config holds the fields of a `data "eksnode-base-ami"` block.

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
-	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
 	"github.com/zclconf/go-cty/cty"
 
 	aws "github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -19,22 +17,17 @@ import (
 )
 
 // Datasource implements packersdk.Datasource.
-type Datasource struct{ config Config }
-
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (d *Datasource) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&d.config) }
-
-// OutputSpec is what the data source tells, for Packer's validate.
-func (d *Datasource) OutputSpec() hcldec.ObjectSpec { return validate.HCL(&Output{}) }
+type Datasource struct {
+	validate.Source[Config, Output]
+}
 
 // Configure decodes and checks the fields. All problems are joined.
 func (d *Datasource) Configure(raws ...any) error {
-	d.config = Config{}
-	if err := validate.Decode(&d.config, nil, raws...); err != nil {
+	if err := d.Decode(nil, raws...); err != nil {
 		return err
 	}
 	var fault error
-	switch name := d.config.Name; {
+	switch name := d.Config.Name; {
 	case name == "":
 		fault = errors.New("name: the cluster's name is missing")
 	case !validate.IsUnknown(name):
@@ -42,25 +35,25 @@ func (d *Datasource) Configure(raws ...any) error {
 			fault = fmt.Errorf("name: %w", err)
 		}
 	}
-	return validate.All(fault, d.config.Config.Prepare())
+	return validate.All(fault, d.Config.Config.Prepare())
 }
 
 // Execute asks AWS. Packer's data sources have no context: they end with Packer.
 func (d *Datasource) Execute() (cty.Value, error) {
 	ctx := context.Background()
 	none := cty.NullVal(cty.EmptyObject)
-	a, err := d.config.Open(ctx)
+	a, err := d.Config.Open(ctx)
 	if err != nil {
 		return none, err
 	}
-	c, err := a.Cluster(ctx, d.config.Name)
+	c, err := a.Cluster(ctx, d.Config.Name)
 	if err != nil {
 		return none, err
 	}
 	if !c.Active() {
 		return none, fmt.Errorf("reading the cluster %s: it is %s, and tells its endpoint when it is ACTIVE", c.Name, c.Status)
 	}
-	return hcl2helper.HCL2ValueFromConfig(outputOf(c), d.OutputSpec()), nil
+	return d.Value(outputOf(c)), nil
 }
 
 func outputOf(c aws.Cluster) Output {

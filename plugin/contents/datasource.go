@@ -10,9 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
-	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -22,25 +20,20 @@ import (
 )
 
 // Datasource implements packersdk.Datasource.
-type Datasource struct{ config Config }
-
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (d *Datasource) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&d.config) }
-
-// OutputSpec is what the data source tells, for Packer's validate.
-func (d *Datasource) OutputSpec() hcldec.ObjectSpec { return validate.HCL(&Output{}) }
+type Datasource struct {
+	validate.Source[Config, Output]
+}
 
 // Configure decodes and checks the fields. All problems are joined.
 func (d *Datasource) Configure(raws ...any) error {
-	d.config = Config{}
-	if err := validate.Decode(&d.config, nil, raws...); err != nil {
+	if err := d.Decode(nil, raws...); err != nil {
 		return err
 	}
-	d.config.Architecture = cmp.Or(d.config.Architecture, "amd64")
-	if d.config.isUnknown() {
+	d.Config.Architecture = cmp.Or(d.Config.Architecture, "amd64")
+	if d.Config.isUnknown() {
 		return nil
 	}
-	_, err := d.config.versions()
+	_, err := d.Config.versions()
 	return validate.All(err)
 }
 
@@ -70,7 +63,7 @@ func (c *Config) versions() (map[string]string, error) {
 
 // Execute tells.
 func (d *Datasource) Execute() (cty.Value, error) {
-	versions, err := d.config.versions()
+	versions, err := d.Config.versions()
 	if err != nil {
 		return cty.NullVal(cty.EmptyObject), err
 	}
@@ -80,10 +73,10 @@ func (d *Datasource) Execute() (cty.Value, error) {
 			parts = append(parts, id+" "+versions[id])
 		}
 	}
-	return hcl2helper.HCL2ValueFromConfig(Output{
-		Versions: versions, Tags: manifest.Tags(d.config.KubernetesVersion, d.config.Distro, d.config.Architecture, versions),
-		Description: fmt.Sprintf("EKS node, Kubernetes %s, %s on %s: %s", d.config.KubernetesVersion, d.config.Distro, d.config.Architecture, strings.Join(parts, ", ")),
-	}, d.OutputSpec()), nil
+	return d.Value(Output{
+		Versions: versions, Tags: manifest.Tags(d.Config.KubernetesVersion, d.Config.Distro, d.Config.Architecture, versions),
+		Description: fmt.Sprintf("EKS node, Kubernetes %s, %s on %s: %s", d.Config.KubernetesVersion, d.Config.Distro, d.Config.Architecture, strings.Join(parts, ", ")),
+	}), nil
 }
 
 // Config holds the fields of a `data "eksnode-contents"` block.

@@ -1,10 +1,8 @@
 package contents
 
 import (
-	"path/filepath"
 	"testing"
 
-	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/zclconf/go-cty/cty"
@@ -13,8 +11,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
-
-var _ packersdk.Datasource = new(Datasource)
 
 type block = map[string]any
 
@@ -61,25 +57,4 @@ func TestOutputsEqualTheProvisionedVersions(t *testing.T) {
 		assert.Contains(t, texts(value.GetAttr("versions")), id)
 	}
 	assert.Len(t, texts(value.GetAttr("versions")), len(fetched), "there must be no other versions; containerd and runc come from upstream here")
-}
-
-func TestConfigureRefusesWrongFields(t *testing.T) {
-	for name, c := range map[string]struct {
-		block block
-		want  string
-	}{
-		"an unknown distro":    {block{"distro": "slackware", "kubernetes_version": "1.34.4"}, `distro "slackware" is not known`},
-		"no version":           {block{"distro": "debian"}, "kubernetes_version is missing; set a complete version, such as "},
-		"an unknown processor": {block{"distro": "debian", "kubernetes_version": "1.34.4", "architecture": "x86_64"}, `the architecture "x86_64" is not supported`},
-		"a missing lock file":  {block{"distro": "debian", "kubernetes_version": "1.34.4", "lock_file": filepath.Join(t.TempDir(), "x")}, `"eksnode lock" makes one`},
-		"an image by its tag":  {block{"distro": "debian", "kubernetes_version": "1.34.4", "pause_image": "registry.k8s.io/pause:3.10"}, "has no digest"},
-		"an unknown field":     {block{"distro": "debian", "kubernetes_version": "1.34.4", "version": "12"}, `unknown configuration key: '"version"'`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var d Datasource
-			require.ErrorContains(t, d.Configure(c.block), c.want)
-		})
-	}
-	var d Datasource
-	require.NoError(t, d.Configure(block{"distro": "<unknown>", "kubernetes_version": "1.34.4"}), "unknown fields must be accepted at validate")
 }

@@ -8,19 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
-	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
-	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/build/diskbuild"
-	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
+	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
@@ -34,25 +29,19 @@ type Config struct {
 	// Cache folder for base images. Defaults to `eksnode/assets` in the user's cache
 	// folder.
 	CacheFolder string `mapstructure:"cache_folder"`
-
-	ctx interpolate.Context
 }
 
 // Builder implements packersdk.Builder.
-type Builder struct{ config Config }
-
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (b *Builder) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&b.config) }
+type Builder struct{ validate.Block[Config] }
 
 // Prepare decodes and checks the fields, and joins all problems.
 func (b *Builder) Prepare(raws ...any) (generated, warnings []string, err error) {
-	b.config = Config{}
-	if err := validate.DecodeRendered(&b.config, "eksnode-disk", &b.config.ctx, raws...); err != nil {
+	if err := b.DecodeRendered("eksnode-disk", raws...); err != nil {
 		return nil, nil, err
 	}
-	paths := errors.Join(validate.Home("base", &b.config.Base), validate.Home("image", &b.config.Image),
-		validate.Home("cache_folder", &b.config.CacheFolder))
-	return nil, nil, validate.All(paths, b.config.Config.Prepare(), b.config.checkKnown())
+	paths := errors.Join(validate.Home("base", &b.Config.Base), validate.Home("image", &b.Config.Image),
+		validate.Home("cache_folder", &b.Config.CacheFolder))
+	return nil, nil, validate.All(paths, b.Config.Config.Prepare(), b.Config.checkKnown())
 }
 
 // checkKnown returns the faults of the fields, except of those that are not known yet.
@@ -82,7 +71,7 @@ func (b *Builder) Run(ctx context.Context, ui packersdk.Ui, hook packersdk.Hook)
 	if err != nil {
 		return nil, err
 	}
-	generated := map[string]any{"ID": b.config.Image, "PackerRunUUID": os.Getenv("PACKER_RUN_UUID"), "ConnType": "sandbox"}
+	generated := map[string]any{"ID": b.Config.Image, "PackerRunUUID": os.Getenv("PACKER_RUN_UUID"), "ConnType": "sandbox"}
 	comm := &communicator{open}
 	if err := hook.Run(ctx, packersdk.HookProvision, ui, comm, generated); err != nil {
 		// The block error-cleanup-provisioner.
@@ -90,7 +79,7 @@ func (b *Builder) Run(ctx context.Context, ui packersdk.Ui, hook packersdk.Hook)
 		_, ending := open.Finish(false)
 		return nil, errors.Join(err, cleaning, ending)
 	}
-	ui.Say("Unmounting the disk and writing " + b.config.Image)
+	ui.Say("Unmounting the disk and writing " + b.Config.Image)
 	notes, err := open.Finish(ctx.Err() == nil)
 	for _, note := range notes {
 		ui.Say(note)
@@ -98,46 +87,30 @@ func (b *Builder) Run(ctx context.Context, ui packersdk.Ui, hook packersdk.Hook)
 	if err := errors.Join(err, context.Cause(ctx)); err != nil {
 		return nil, err
 	}
-	return &Artifact{b.config.Image, generated, parent}, nil
+	return &Artifact{b.Config.Image, generated, parent}, nil
 }
-
-// progressEvery is the time between two lines about a download.
-const progressEvery = 10 * time.Second
 
 // open finds the base image, and mounts a copy. Provisioners stop when ctx ends, and then
 // Run ends the copy.
 func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Opened, parent string, err error) {
-	build := diskbuild.Build{Spec: b.config.Spec, Force: b.config.PackerForce, Progress: os.Stderr}
+	build := diskbuild.Build{Spec: b.Config.Spec, Force: b.Config.PackerForce, Progress: os.Stderr}
 	if err := build.Ready(); err != nil {
 		return nil, "", err
 	}
-	cache, err := provisioner.Local{CacheFolder: b.config.CacheFolder}.Cache()
+	cache, err := provisioner.Local{CacheFolder: b.Config.CacheFolder}.Cache()
 	if err != nil {
 		return nil, "", err
 	}
-	meter := &console.Transfer{Now: time.Now, Every: progressEvery}
+	meter := remote.NewMeter(ui)
 	if build.IsCloud() {
-		kept, root, err := build.Download(ctx, b.config.Config.Options(), snapshot.Cache{
-			Folder: filepath.Join(cache, "snapshots"), Say: func(format string, args ...any) {
-				ui.Say(fmt.Sprintf(format, args...))
-			},
-			Download: snapshot.Download{Progress: func(p snapshot.Progress) {
-				if line, due := meter.Line(size(p.Read), size(p.Sent), size(p.Total)); due {
-					ui.Say(line)
-				}
-			}},
-		})
+		kept, root, err := build.Download(ctx, b.Config.Config.Options(), meter.Cache(cache))
 		if err != nil {
 			return nil, "", err
 		}
 		defer kept.Close(true)
 		build.File, parent = kept.Path, root.AWS.Region+":"+cmp.Or(root.Image.ID, root.Snapshot)
 	} else {
-		build.File, _, err = build.Find(ctx, cache, ui.Say, func(done, total int64) {
-			if line, due := meter.Line(done, done, total); due {
-				ui.Say(line)
-			}
-		})
+		build.File, _, err = build.Find(ctx, cache, ui.Say, func(done, total int64) { meter.Print(done, done, total) })
 	}
 	if err != nil {
 		return nil, "", err
@@ -146,8 +119,6 @@ func (b *Builder) open(ctx context.Context, ui packersdk.Ui) (open *diskbuild.Op
 	open, err = build.Open(context.WithoutCancel(ctx))
 	return open, parent, err
 }
-
-func size(blocks int) int64 { return int64(blocks) * snapshot.BlockSize }
 
 // StateParent is the name of the state with the AMI or the snapshot of the base image, such
 // as eu-west-1:ami-0123456789abcdef0. The AMI of the disk can have it as parent.

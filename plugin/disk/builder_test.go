@@ -254,22 +254,3 @@ func TestTwoBuildsAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "another program has made this file since the start")
 	assert.Len(t, testkit.Names(t, filepath.Dir(image)), 1)
 }
-
-func TestFieldsAreChecked(t *testing.T) {
-	for why, fields := range map[string]map[string]any{
-		"base is missing":                  {"image": "a.raw"},
-		"image is missing":                 {"base": "debian-13"},
-		"base_checksum is missing":         {"base": "https://example.com/a.raw", "image": "a.raw"},
-		"must end in .raw, .img or .qcow2": {"base": "debian-13", "image": "a.vmdk"},
-		"did you mean debian-13":           {"base": "debain-13", "image": "a.raw"},
-		"neither a SHA-256 nor":            {"base": "debian-13", "image": "a.raw", "base_checksum": "12"},
-		"base_arch":                        {"base": "debian-13", "image": "a.raw", "base_arch": "x86"},
-		"a disk of -1 GiB":                 {"base": "debian-13", "image": "a.raw", "disk_size": -1},
-		"unknown configuration key":        {"base": "debian-13", "image": "a.raw", "bases": "x"},
-	} {
-		_, _, err := new(disk.Builder).Prepare(fields)
-		assert.ErrorContains(t, err, why)
-	}
-	_, _, err := new(disk.Builder).Prepare(map[string]any{"base": "https://<unknown>", "base_checksum": "<unknown>", "image": "<unknown>"})
-	require.NoError(t, err)
-}

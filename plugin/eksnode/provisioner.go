@@ -11,10 +11,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
-	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -26,48 +24,41 @@ import (
 
 // Provisioner implements packersdk.Provisioner.
 type Provisioner struct {
-	config Config
-	kept   remote.Kept // Prepare does not reset it
+	validate.Block[Config]
+	kept remote.Kept // Prepare does not reset it
 }
 
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.config) }
-
-// Prepare decodes and checks the fields, and joins all problems. Packer calls
-// Prepare when it loads the template, with "<unknown>" for values that are not
-// known yet, and again before Provision and each retry: nothing of an earlier call
-// may remain.
+// Prepare decodes and checks the fields, and joins all problems.
 func (p *Provisioner) Prepare(raws ...any) error {
-	p.config = Config{}
-	if err := validate.DecodeRendered(&p.config, "eksnode", &p.config.ctx, raws...); err != nil {
+	if err := p.DecodeRendered("eksnode", raws...); err != nil {
 		return err
 	}
-	lock, err := validate.Lock(&p.config.LockFile)
-	p.config.Lock = lock
-	err = errors.Join(err, validate.Home("hardening_content", &p.config.HardeningContent))
-	if err == nil && !validate.IsUnknown(p.config.HardeningContent) {
-		err = p.config.ReadContent(&p.config.Spec)
+	lock, err := validate.Lock(&p.Config.LockFile)
+	p.Config.Lock = lock
+	err = errors.Join(err, validate.Home("hardening_content", &p.Config.HardeningContent))
+	if err == nil && !validate.IsUnknown(p.Config.HardeningContent) {
+		err = p.Config.ReadContent(&p.Config.Spec)
 	}
-	check := p.config.known().Validate
-	if validate.IsUnknown(p.config.KubernetesVersion) {
-		check = p.config.known().ValidateWithoutVersion
+	check := p.Config.known().Validate
+	if validate.IsUnknown(p.Config.KubernetesVersion) {
+		check = p.Config.known().ValidateWithoutVersion
 	}
 	wrong := errors.Join(err, check())
 	if wrong == nil { // both report a wrong field
-		wrong = p.config.checkChoice()
+		wrong = p.Config.checkChoice()
 	}
-	return validate.All(wrong, p.config.checkDownloads(), p.config.Config.Prepare())
+	return validate.All(wrong, p.Config.checkDownloads(), p.Config.Config.Prepare())
 }
 
 // Provision sends the agent to the machine, which becomes a node.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
-	spec, err := p.config.sent()
+	spec, err := p.Config.sent()
 	if err != nil {
 		return err
 	}
-	session := remote.New(p.config.Config, p.config.PackerConfig, &p.kept, ui, comm)
-	session.Supply = p.config.supply
-	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.config.onPackerHost()})
+	session := remote.New(p.Config.Config, p.Config.PackerConfig, &p.kept, ui, comm)
+	session.Supply = p.Config.supply
+	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.Config.onPackerHost()})
 }
 
 // Config holds the fields of a `provisioner "eksnode"` block: those of the spec,
@@ -83,8 +74,6 @@ type Config struct {
 	// folder in `source_url` is then on the Packer host. Defaults to `machine`.
 	DownloadOn        string `mapstructure:"download_on"`
 	provisioner.Local `mapstructure:",squash"`
-
-	ctx interpolate.Context
 }
 
 // known returns the spec without the fields that are not known yet, and without

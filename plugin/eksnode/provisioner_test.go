@@ -20,8 +20,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
-var _ packersdk.Provisioner = new(Provisioner)
-
 // fields is the content of a block as Packer passes it to Prepare.
 type fields = map[string]any
 
@@ -35,62 +33,16 @@ func TestPrepareReadsFields(t *testing.T) {
 	}))
 	assert.Equal(t, provisioner.Spec{
 		KubernetesVersion: "1.34.4", Packages: []string{"htop"}, Sysctls: map[string]string{"net.core.somaxconn": "4096"}, EFA: true,
-	}, p.config.Spec)
-	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.config.Config)
+	}, p.Config.Spec)
+	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.Config.Config)
 	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
 }
 
 func TestPrepareDefaults(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4"}))
-	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.config.Spec)
-	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
-}
-
-func TestPrepareRefusesWrongFields(t *testing.T) {
-	folder := t.TempDir()
-	file := filepath.Join(folder, "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for name, test := range map[string]struct {
-		field string
-		value any
-		want  string
-	}{
-		"a partial version":       {"kubernetes_version", "1.34", `kubernetes_version "1.34" must be complete, such as "1.36.3"; nothing is resolved to "latest"`},
-		"a relative folder":       {"remote_folder", "tmp", `remote_folder: "tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
-		"a folder with spaces":    {"remote_folder", "/my tmp", `remote_folder: "/my tmp" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
-		"a folder with dots":      {"remote_folder", "/tmp/../x", `remote_folder: "/tmp/../x" is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp`},
-		"an unknown download_on":  {"download_on", "host", `download_on: "host" is not known; known are machine, packer-host`},
-		"archives without images": {"image_archives", []any{file}, "image_archives has no effect without images or pause_image: name those that the node shall have"},
-		"sudo with a shell":       {"sudo_command", "sudo $X", `sudo_command: the value is not a program with plain arguments, such as "sudo -n --"; quotes, variables, shell operators and two spaces in a row are not allowed`},
-		"a folder as report":      {"report", folder, "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json"},
-		"a report in a file":      {"report", file + "/a/b.json", "report: " + file + " is not a folder, so " + file + "/a/b.json cannot be written"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var p Provisioner
-			block := fields{"kubernetes_version": "1.34.4"}
-			block[test.field] = test.value
-			require.EqualError(t, p.Prepare(block), "1 error(s) occurred:\n\n* "+test.want)
-		})
-	}
-}
-
-func TestPrepareReportsAllErrorsAtOnce(t *testing.T) {
-	var p Provisioner
-	err := p.Prepare(fields{"distro": "slackware", "remote_folder": "tmp", "packages": []any{"a b"}})
-	require.Error(t, err)
-	assert.True(t, strings.HasPrefix(err.Error(), "4 error(s) occurred:\n"), err)
-	for _, field := range []string{"kubernetes_version", "distro", "remote_folder", "packages"} {
-		assert.Contains(t, err.Error(), "* "+field)
-	}
-}
-
-func TestPrepareRefusesUnknownFields(t *testing.T) {
-	var p Provisioner
-	err := p.Prepare(fields{"kubernetes_version": "1.34.4", "kubernetes": "x"})
-	require.ErrorContains(t, err, `unknown configuration key: '"kubernetes"'`)
-	err = p.Prepare(fields{"kubernetes_version": "<unknown>", "packages": []any{"<unknown>", "a b"}})
-	require.ErrorContains(t, err, `packages: "a b"`, "known values must be checked beside those of a data source")
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.Config.Spec)
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.Config.Config)
 }
 
 // Packer calls Prepare at load, before Provision and before each retry.
@@ -99,8 +51,8 @@ func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "packages": []any{"htop"}, "remote_folder": "/opt", "dry_run": true}))
 	require.Error(t, p.Prepare(fields{"packages": []any{"jq"}}))
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.5"}))
-	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.5"}, p.config.Spec)
-	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.config.Config)
+	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.5"}, p.Config.Spec)
+	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.Config.Config)
 }
 
 // Every field of the agent's spec can be set in HCL under the same name.
@@ -145,36 +97,6 @@ func TestProvisionWithoutACommunicatorFails(t *testing.T) {
 	assert.FileExists(t, report)
 }
 
-// With the field distro, Prepare finds what the builder machine would refuse, in
-// the same words.
-func TestPrepareConsultsTheDistribution(t *testing.T) {
-	sum := strings.Repeat("a", 64)
-	for about, test := range map[string]struct {
-		distro string
-		block  fields
-		want   string // problem; empty if accepted
-	}{
-		"a kubelet that does not start": {"amazonlinux2", fields{"kubernetes_version": "1.35.0"},
-			`kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34; Amazon Linux 2 has cgroup v1, so its newest kubelet is 1.34. containerd and runc are in the extras repository docker, container-selinux in selinux-ng.`},
-		"a version of an archive": {"rocky", fields{"versions": fields{"containerd": "2.1.5"}, "checksums": fields{"runc": sum}}, ""},
-		"a package that breaks the distribution": {"fedora", fields{"packages": []any{"zram-generator-defaults"}},
-			`packages: "zram-generator-defaults" contradicts what a node needs: the package creates swap, with which a kubelet does not start`},
-		"a distribution that is not known yet": {"<unknown>", fields{"fips": "check"}, ""},
-		"a version that is not known yet":      {"amazonlinux2", fields{"kubernetes_version": "<unknown>"}, ""},
-	} {
-		t.Run(about, func(t *testing.T) {
-			block := fields{"kubernetes_version": "1.34.4", "distro": test.distro}
-			maps.Copy(block, test.block)
-			var p Provisioner
-			if test.want == "" {
-				require.NoError(t, p.Prepare(block))
-				return
-			}
-			require.EqualError(t, p.Prepare(block), "1 error(s) occurred:\n\n* "+test.want)
-		})
-	}
-}
-
 // A lock file must have the archives that the distribution downloads.
 func TestPrepareFindsAnArchiveThatIsNotLocked(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
@@ -190,42 +112,25 @@ func TestPrepareFindsAnArchiveThatIsNotLocked(t *testing.T) {
 
 const pause = "registry.k8s.io/pause:3.10@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-func TestPathsOnThePackerHostAreChecked(t *testing.T) {
+// A folder of the Packer host is not sent to the machine.
+func TestAFolderOfThePackerHostStaysThere(t *testing.T) {
 	var p Provisioner
 	folder := t.TempDir()
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "file://" + folder}))
-	spec, err := p.config.sent()
+	spec, err := p.Config.sent()
 	require.NoError(t, err)
 	assert.Empty(t, spec.SourceURL, "the folder must not be sent to the machine")
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "download_on": "packer-host", "source_url": "https://mirror.example"}))
-	spec, err = p.config.sent()
+	spec, err = p.Config.sent()
 	require.NoError(t, err)
 	assert.Equal(t, "https://mirror.example", spec.SourceURL)
-	gone := filepath.Join(folder, "gone")
-	for name, test := range map[string]struct {
-		block fields
-		want  string
-	}{
-		"a missing folder": {fields{"download_on": "packer-host", "source_url": "file://" + gone},
-			"source_url: " + gone + ` is not a folder of the Packer host, whose it is with download_on = "packer-host"`},
-		"a missing archive": {fields{"pause_image": pause, "image_archives": []any{gone}}, "image_archives: " + gone + " is not a file of the Packer host"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			test.block["kubernetes_version"] = "1.34.4"
-			require.EqualError(t, p.Prepare(test.block), "1 error(s) occurred:\n\n* "+test.want)
-		})
-	}
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "source_url": "file://" + gone}), "a folder on the builder machine cannot be checked")
-	archive := filepath.Join(folder, "images.tar")
-	require.NoError(t, os.WriteFile(archive, nil, 0o600))
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "images": []any{}, "image_archives": []any{archive}}), "archives with images that are still unknown must be accepted")
 }
 
 // A machine gets only the assets and images that the template names.
 func TestMachinesGetOnlyNamedDownloads(t *testing.T) {
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "pause_image": pause, "cache_folder": t.TempDir()}))
-	s, err := p.config.supply("amd64")
+	s, err := p.Config.supply("amd64")
 	require.NoError(t, err)
 	for _, w := range []asset.Wanted{{Asset: "../../etc/shadow"}, {Asset: "file:///etc/shadow"}, {Image: strings.Replace(pause, "3.10", "3.9", 1)}} {
 		_, err := s.Supply(t.Context(), w)
@@ -254,22 +159,17 @@ func locked(t *testing.T, kubernetes, arch string) []asset.Locked {
 func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
 	var p Provisioner
-	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
-		"1 error(s) occurred:\n\n* lock_file: open "+name+`: no such file or directory; "eksnode lock" makes one`)
-
 	data, err := (&asset.Lock{Assets: locked(t, "1.34.4", "arm64")}).Encode()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(name, data, 0o600))
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
 	lock, err := asset.ParseLock(data)
 	require.NoError(t, err)
-	assert.Equal(t, lock, p.config.Spec.Lock)
+	assert.Equal(t, lock, p.Config.Spec.Lock)
 
 	require.NoError(t, os.WriteFile(name, append(data, '!'), 0o600))
 	require.EqualError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}),
 		"1 error(s) occurred:\n\n* lock_file "+name+`: not a lock file: line 37, column 1: more text follows the end; restore the file from version control, or delete it and create it again with "eksnode lock"`)
-
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": "<unknown>", "eks_build_date": "2025-11-13"}), "unknown values must be accepted at validate")
 }
 
 // Combinations that no machine can be provisioned with are refused at validate,
@@ -284,15 +184,12 @@ func TestImpossibleCombinationsAreRefusedAtValidate(t *testing.T) {
 		block fields
 		want  string // error; empty if accepted
 	}{
-		"EKS builds without a date": {fields{"source": "eks-bucket"},
-			`choosing kubelet: source "eks-bucket" needs eks_build_date, the day of EKS' build, or a lock file: "eksnode lock --source eks-bucket" finds the newest day and records it`},
 		"a version that is not locked": {fields{"lock_file": name},
 			`the lock file has no kubelet for Kubernetes 1.34.4 on amd64; add it with "eksnode lock --kubernetes-version 1.34.4 --arch amd64"`},
 		"an asset version that is not locked": {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": "1.6.2"}},
 			`versions["cni-plugins"] is "1.6.2", but the lock file has 1.10.0; correct the field, or update the lock file`},
 		"locked for one architecture": {fields{"kubernetes_version": "1.33.8", "lock_file": name}, ""},
 		"a version not known yet":     {fields{"kubernetes_version": unknown, "lock_file": name}, ""},
-		"a day not known yet":         {fields{"source": "eks-bucket", "eks_build_date": unknown}, ""},
 		"a lock not known yet":        {fields{"source": "eks-bucket", "lock_file": unknown}, ""},
 		"a source not known yet":      {fields{"source": unknown, "kubernetes_version": "1.33.8", "lock_file": name}, ""},
 		"an asset not known yet":      {fields{"kubernetes_version": "1.33.8", "lock_file": name, "versions": fields{"cni-plugins": unknown}}, ""},

@@ -6,19 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
-	"time"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
-	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
-	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/access"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/remote"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/validate"
@@ -26,19 +21,15 @@ import (
 )
 
 // PostProcessor implements packersdk.PostProcessor.
-type PostProcessor struct{ config Config }
-
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (p *PostProcessor) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.config) }
+type PostProcessor struct{ validate.Block[Config] }
 
 // Configure decodes and checks the fields. All problems are joined.
 func (p *PostProcessor) Configure(raws ...any) error {
-	p.config = Config{}
-	if err := validate.DecodeRendered(&p.config, "eksnode-publish", &p.config.ctx, raws...); err != nil {
+	if err := p.DecodeRendered("eksnode-publish", raws...); err != nil {
 		return err
 	}
 	var errs []error
-	switch name := p.config.Parameter; {
+	switch name := p.Config.Parameter; {
 	case name == "":
 		errs = append(errs, errors.New("parameter: the SSM parameter's name is missing"))
 	case !validate.IsUnknown(name):
@@ -46,19 +37,19 @@ func (p *PostProcessor) Configure(raws ...any) error {
 			errs = append(errs, fmt.Errorf("parameter: %w", err))
 		}
 	}
-	if p.config.Region != "" {
+	if p.Config.Region != "" {
 		errs = append(errs, errors.New("region: the image's regions are taken; leave it out"))
 	}
-	known := validate.KnownFields(p.config.Signing)
-	if validate.IsUnknown(p.config.Statement) || validate.IsUnknown(p.config.StatementKey) {
+	known := validate.KnownFields(p.Config.Signing)
+	if validate.IsUnknown(p.Config.Statement) || validate.IsUnknown(p.Config.StatementKey) {
 		known = amiimport.Signing{}
 	}
-	errs = append(errs, known.Validate(), p.config.Config.Prepare())
-	if p.config.Statement == "" && (len(p.config.SkipRules) > 0 || p.config.CacheFolder != "") {
+	errs = append(errs, known.Validate(), p.Config.Config.Prepare())
+	if p.Config.Statement == "" && (len(p.Config.SkipRules) > 0 || p.Config.CacheFolder != "") {
 		errs = append(errs, errors.New("skip_rules and cache_folder have no effect without statement"))
 	}
-	errs = append(errs, validate.Home("statement", &p.config.Statement),
-		validate.Home("cache_folder", &p.config.CacheFolder))
+	errs = append(errs, validate.Home("statement", &p.Config.Statement),
+		validate.Home("cache_folder", &p.Config.CacheFolder))
 	return validate.All(errs...)
 }
 
@@ -69,46 +60,42 @@ func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, artifa
 	if err != nil {
 		return artifact, true, false, err
 	}
-	if p.config.Statement != "" {
+	if p.Config.Statement != "" {
 		if err := p.attest(ctx, ui, images); err != nil {
 			return artifact, true, false, err
 		}
 	}
 	var errs []error
 	for _, i := range images {
-		a, err := i.Open(ctx, p.config.Options())
+		a, err := i.Open(ctx, p.Config.Options())
 		if err == nil {
-			err = a.Publish(ctx, p.config.Parameter, i.ID)
+			err = a.Publish(ctx, p.Config.Parameter, i.ID)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("in %s: %w", i.Region, err))
 			continue
 		}
-		ui.Say(fmt.Sprintf("%s in %s is %s", p.config.Parameter, i.Region, i.ID))
+		ui.Say(fmt.Sprintf("%s in %s is %s", p.Config.Parameter, i.Region, i.ID))
 	}
 	return artifact, true, false, errors.Join(errs...)
 }
 
 // attest signs the statement about the images.
 func (p *PostProcessor) attest(ctx context.Context, ui packersdk.Ui, images []snapshot.Named) error {
-	folder, err := provisioner.Local{CacheFolder: p.config.CacheFolder}.Cache()
+	folder, err := provisioner.Local{CacheFolder: p.Config.CacheFolder}.Cache()
 	if err != nil {
 		return err
 	}
-	a, err := images[0].Open(ctx, p.config.Options())
+	a, err := images[0].Open(ctx, p.Config.Options())
 	if err != nil {
 		return err
 	}
 	ui.Say("Reading the disk of the AMI for its audit and statement")
 	report, err := amiimport.Attestation{
-		Signing: p.config.Signing, SkipRules: p.config.SkipRules,
-		Cache: snapshot.Cache{
-			Folder: filepath.Join(folder, "snapshots"),
-			Say:    func(format string, args ...any) { ui.Say(fmt.Sprintf(format, args...)) },
-		},
+		Signing: p.Config.Signing, SkipRules: p.Config.SkipRules, Cache: remote.NewMeter(ui).Cache(folder),
 	}.Run(ctx, a, images)
 	if report != nil {
-		console.New(remote.Screen(ui), console.Options{Command: "audit", Now: time.Now}).Finish(report)
+		remote.PrintAudit(ui, report)
 	}
 	return err
 }
@@ -142,6 +129,4 @@ type Config struct {
 	SkipRules []string `mapstructure:"skip_rules"`
 	// Cache folder for the disk. Defaults to `eksnode/assets` in the user's cache folder.
 	CacheFolder string `mapstructure:"cache_folder"`
-
-	ctx interpolate.Context
 }

@@ -40,7 +40,7 @@ func (a *Audit) Prepare(raws ...any) error {
 		}
 	}
 	err := a.prepare("eksnode-audit", scrub.ToAudit, raws)
-	a.config.Node = cmp.Or(a.config.Node, scrub.NodeAuto)
+	a.Config.Node = cmp.Or(a.Config.Node, scrub.NodeAuto)
 	return err
 }
 
@@ -48,6 +48,6 @@ func (a *Audit) Prepare(raws ...any) error {
 func (a *Audit) Provision(
 	ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any,
 ) error {
-	session := remote.New(a.config.Config, a.config.PackerConfig, &a.kept, ui, comm)
-	return session.Run(ctx, agent.Request{Command: agent.Audit, Scrub: &a.config.Spec})
+	session := remote.New(a.Config.Config, a.Config.PackerConfig, &a.kept, ui, comm)
+	return session.Run(ctx, agent.Request{Command: agent.Audit, Scrub: &a.Config.Spec})
 }

@@ -9,10 +9,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/hashicorp/hcl/v2/hcldec"
 	"github.com/hashicorp/packer-plugin-sdk/common"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
-	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
@@ -24,32 +22,25 @@ import (
 
 // Provisioner implements packersdk.Provisioner.
 type Provisioner struct {
-	config Config
-	kept   remote.Kept // Prepare does not reset it
+	validate.Block[Config]
+	kept remote.Kept // Prepare does not reset it
 }
 
-// ConfigSpec implements packersdk.HCL2Speccer.
-func (p *Provisioner) ConfigSpec() hcldec.ObjectSpec { return validate.HCL(&p.config) }
-
-// Prepare decodes and checks the fields, and joins all problems. Packer calls
-// Prepare when it loads the template, with "<unknown>" for values that are not
-// known yet, and again before Provision and each retry: nothing of an earlier call
-// may remain.
+// Prepare decodes and checks the fields, and joins all problems.
 func (p *Provisioner) Prepare(raws ...any) error {
 	return p.prepare("eksnode-scrub", scrub.ToScrub, raws)
 }
 
 func (p *Provisioner) prepare(name string, mode scrub.Mode, raws []any) error {
-	p.config = Config{}
-	if err := validate.DecodeRendered(&p.config, name, &p.config.ctx, raws...); err != nil {
+	if err := p.DecodeRendered(name, raws...); err != nil {
 		return err
 	}
-	return validate.All(p.config.validate(mode), p.config.Config.Prepare())
+	return validate.All(p.Config.validate(mode), p.Config.Config.Prepare())
 }
 
 // Provision sends the agent to the machine, which scrubs the machine.
 func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
-	return remote.New(p.config.Config, p.config.PackerConfig, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.config.Spec})
+	return remote.New(p.Config.Config, p.Config.PackerConfig, &p.kept, ui, comm).Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.Config.Spec})
 }
 
 // Config holds the fields of a `provisioner "eksnode-scrub"` block.
@@ -58,8 +49,6 @@ type Config struct {
 	remote.Config       `mapstructure:",squash"`
 	scrub.Spec          `mapstructure:",squash"`
 	scrub.Local         `mapstructure:",squash"`
-
-	ctx interpolate.Context
 }
 
 // ownRules reads the rule file on the Packer host.

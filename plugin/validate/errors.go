@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/hcldec"
+	"github.com/hashicorp/packer-plugin-sdk/hcl2helper"
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/template/config"
 	"github.com/hashicorp/packer-plugin-sdk/template/interpolate"
@@ -128,10 +129,10 @@ func flat(block reflect.Type) []reflect.StructField {
 	return fields
 }
 
-// Decode decodes what Packer sends into the struct that block points to. It does
+// decode decodes what Packer sends into the struct that block points to. It does
 // what config.Decode does for blocks with generated code: that the values of HCL
 // have the fields' types is checked here.
-func Decode(block any, options *config.DecodeOpts, raws ...any) error {
+func decode(block any, options *config.DecodeOpts, raws ...any) error {
 	for i, raw := range raws {
 		value, ok := raw.(cty.Value)
 		if !ok {
@@ -154,10 +155,37 @@ func Decode(block any, options *config.DecodeOpts, raws ...any) error {
 	return config.Decode(block, options, raws...)
 }
 
+// Block is the block of a component in a template. Components embed it.
+type Block[C any] struct{ Config C }
+
+// ConfigSpec implements packersdk.HCL2Speccer.
+func (b *Block[C]) ConfigSpec() hcldec.ObjectSpec { return HCL(&b.Config) }
+
+// Decode decodes the fields. Packer calls a component when it loads the template, with
+// Unknown for values that are not known yet, and again before the component works and before
+// each retry: nothing of an earlier call remains.
+func (b *Block[C]) Decode(options *config.DecodeOpts, raws ...any) error {
+	b.Config = *new(C)
+	return decode(&b.Config, options, raws...)
+}
+
 // DecodeRendered is Decode with the templates in double braces of every field
 // rendered. No field needs double braces of its own.
-func DecodeRendered(block any, plugin string, ctx *interpolate.Context, raws ...any) error {
-	return Decode(block, &config.DecodeOpts{PluginType: plugin, Interpolate: true, InterpolateContext: ctx}, raws...)
+func (b *Block[C]) DecodeRendered(plugin string, raws ...any) error {
+	return b.Decode(&config.DecodeOpts{
+		PluginType: plugin, Interpolate: true, InterpolateContext: new(interpolate.Context),
+	}, raws...)
+}
+
+// Source is the block of a data source with outputs.
+type Source[C, O any] struct{ Block[C] }
+
+// OutputSpec is what the data source tells, for Packer's validate.
+func (s *Source[C, O]) OutputSpec() hcldec.ObjectSpec { return HCL(new(O)) }
+
+// Value are the outputs as Packer takes them.
+func (s *Source[C, O]) Value(outputs O) cty.Value {
+	return hcl2helper.HCL2ValueFromConfig(outputs, s.OutputSpec())
 }
 
 func named(err error) error {

@@ -143,6 +143,9 @@ func parseSum(line string) (int32, Sum, error) {
 // BlockSize is the size of a block, in bytes.
 const BlockSize = awsapi.BlockSize
 
+// Bytes is the size of a number of blocks, in bytes.
+func Bytes(blocks int) int64 { return int64(blocks) * BlockSize }
+
 // eachOf calls a function for the numbers below n, in order, from several workers. Each
 // worker has a buffer for a block.
 func eachOf(ctx context.Context, n, workers int, do func(ctx context.Context, i int, buffer []byte) error) error {

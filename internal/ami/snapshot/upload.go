@@ -62,6 +62,11 @@ type Progress struct {
 	Sent int
 }
 
+// Bytes are the blocks in bytes.
+func (p Progress) Bytes() (read, sent, total int64) {
+	return Bytes(p.Read), Bytes(p.Sent), Bytes(p.Total)
+}
+
 // Result is a completed upload.
 type Result struct {
 	Snapshot awsapi.Snapshot

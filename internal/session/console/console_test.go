@@ -310,7 +310,7 @@ func TestTransfersHaveRateAndTimeLeft(t *testing.T) {
 		{10 * time.Second, 1000 * mb, 310 * mb, "100 % of 1.0 GB, 3.3 MB/s"},
 	} {
 		now = now.Add(c.after)
-		line, due := transfer.Line(c.done, c.moved, 1000*mb)
+		line, due := transfer.line(c.done, c.moved, 1000*mb)
 		assert.Equal(t, c.want, line)
 		assert.Equal(t, c.want != "", due)
 	}
@@ -319,8 +319,8 @@ func TestTransfersHaveRateAndTimeLeft(t *testing.T) {
 func TestATransferOfNothingIsDone(t *testing.T) {
 	now := time.Unix(0, 0)
 	transfer := Transfer{Now: func() time.Time { return now }}
-	transfer.Line(0, 0, 0)
-	line, due := transfer.Line(0, 0, 0)
+	transfer.line(0, 0, 0)
+	line, due := transfer.line(0, 0, 0)
 	assert.True(t, due)
 	assert.Equal(t, "100 % of 0 B", line)
 }

@@ -215,9 +215,11 @@ func aligned(rows [][]string) []string {
 	return slices.Clip(lines)
 }
 
-// Transfer describes the progress of an upload or a download. Its methods may be
+// Transfer prints the progress of an upload or a download. Its methods may be
 // called concurrently.
 type Transfer struct {
+	// Say prints a line.
+	Say func(line string)
 	// Now is the clock.
 	Now func() time.Time
 	// Every is the shortest time between two lines.
@@ -238,9 +240,15 @@ type sample struct {
 // window is how much of the past counts for the rate.
 const window = 20 * time.Second
 
-// Line returns a line about a transfer if the last line is long enough ago. Of total
+// Print prints a line about a transfer if the last line is long enough ago. Of total
 // bytes, done are finished, and moved are those that were sent or received.
-func (t *Transfer) Line(done, moved, total int64) (string, bool) {
+func (t *Transfer) Print(done, moved, total int64) {
+	if line, due := t.line(done, moved, total); due {
+		t.Say(line)
+	}
+}
+
+func (t *Transfer) line(done, moved, total int64) (string, bool) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	now := t.Now()
