@@ -279,13 +279,3 @@ func relink(path, target string) error {
 	}
 	return os.Symlink(target, path)
 }
-
-// All returns the shapes by the IDs of their distributions, with the release where
-// there are several.
-func All() map[string]Shape {
-	all := map[string]Shape{"rocky-10": Rocky("10.1", "Red Quartz"), "rocky-9": Rocky("9.7", "Blue Onyx")}
-	for _, s := range []Shape{AmazonLinux2(), AmazonLinux2023(), Arch(), Fedora(), Flatcar(), Leap15(), Leap16(), Ubuntu()} {
-		all[s.ID] = s
-	}
-	return all
-}
