@@ -32,16 +32,6 @@ func link(address netip.Addr) string {
 	return fmt.Sprintf("m%d-%d", octets[2], octets[3])
 }
 
-// plugScript adds the machine's interface to the namespace that runs the
-// script. It first deletes the interface of the machine's previous boot,
-// because the kernel removes the network of an ended machine with a delay.
-const plugScript = `
-nsenter --net="$LAB" ip link delete "$LINK" 2>/dev/null || :
-ip link set lo up
-ip link add eth0 address "$MAC" type veth peer name "$LINK" netns "$LAB"
-nsenter --net="$LAB" ip link set "$LINK" master "$BRIDGE" up
-`
-
 // Cut makes the network lose all packets from and to the machine with that
 // address. The machine's own interface stays up, as with a missing route or a
 // security group. The next boot connects the machine again.
