@@ -56,12 +56,9 @@ const OfferedFolder = "offered"
 // their dependencies, and the fetched ones alone, into OfferedFolder. Pinned source
 // packages come from another suite.
 func (d Debian) Plain(ctx context.Context, packages, offered, fetched []string, pinned map[string]string, log io.Writer) (string, error) {
-	cache, err := Cache()
-	if err != nil {
-		return "", err
-	}
-	d.Cache = cache
-	return d.prepare(ctx, recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Pinned: pinned, Excluded: newRecipe(d.Suite).Excluded}, log)
+	r := recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Pinned: pinned}
+	r.Excluded = newRecipe(d.Suite).Excluded
+	return r.prepare(ctx, log)
 }
 
 //go:embed recipe.yaml
@@ -257,10 +254,6 @@ const motoSuite = "trixie"
 // before trixie have no moto, and a separate root keeps its three hundred
 // packages off the host. The tree is shared: never write into it.
 func Moto(ctx context.Context, log io.Writer) (string, error) {
-	cache, err := Cache()
-	if err != nil {
-		return "", err
-	}
-	d := Debian{Suite: motoSuite, Cache: cache}
-	return d.prepare(ctx, recipe{Suite: motoSuite, Variant: "apt", Packages: motoPackages, Excluded: newRecipe(motoSuite).Excluded}, log)
+	r := recipe{Suite: motoSuite, Variant: "apt", Packages: motoPackages, Excluded: newRecipe(motoSuite).Excluded}
+	return r.prepare(ctx, log)
 }

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -71,9 +70,6 @@ type Config struct {
 	// InstanceID is the name of the machine in its lab, and cloud-init's instance
 	// id: "i-…" on EC2. Lower-case letters, digits and hyphens.
 	InstanceID string
-	// Hostname is the host name in the instance data. When empty, it is derived
-	// from the address as on EC2 ("ip-10-77-1-1").
-	Hostname string
 	// AuthorizedKeys are lines for the user's authorized_keys.
 	AuthorizedKeys []string
 	// Signer logs in to the machine, for Run. Without a Signer, a machine is ready
@@ -91,8 +87,8 @@ type Config struct {
 	// means a minute for Nspawn, three for Node and ten for QEMU, enough for a busy
 	// host.
 	ReadyWithin time.Duration
-	// Memory and CPUs size a virtual machine; zero means 1024 MiB and 2.
-	Memory, CPUs int
+	// Memory sizes a virtual machine, in MiB; zero means 1024.
+	Memory int
 	// UEFI makes the firmware of a virtual machine UEFI, without boot variables. The
 	// disk needs an EFI system partition.
 	UEFI bool
@@ -104,7 +100,7 @@ type Config struct {
 var instanceIDs = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,40}$`)
 
 // complete checks the configuration and sets the defaults.
-func (c Config) complete(address netip.Addr) (Config, error) {
+func (c Config) complete() (Config, error) {
 	c.Kind = cmp.Or(c.Kind, Nspawn)
 	switch {
 	case !slices.Contains(Kinds(), c.Kind):
@@ -122,19 +118,9 @@ func (c Config) complete(address netip.Addr) (Config, error) {
 	case !instanceIDs.MatchString(c.InstanceID):
 		return c, fmt.Errorf("instance id %q must match %s", c.InstanceID, instanceIDs)
 	}
-	if c.Hostname == "" {
-		c.Hostname = "ip-" + strings.ReplaceAll(address.String(), ".", "-")
-	}
-	if c.User == "" {
-		c.User = "admin"
-	}
-	if c.ReadyWithin == 0 {
-		c.ReadyWithin = map[Kind]time.Duration{Nspawn: time.Minute, Node: 3 * time.Minute, QEMU: 10 * time.Minute}[c.Kind]
-	}
-	if c.Memory == 0 {
-		c.Memory = 1024
-	}
-	c.CPUs = cmp.Or(c.CPUs, 2)
+	usual := map[Kind]time.Duration{Nspawn: time.Minute, Node: 3 * time.Minute, QEMU: 10 * time.Minute}[c.Kind]
+	c.ReadyWithin = cmp.Or(c.ReadyWithin, usual)
+	c.User, c.Memory = cmp.Or(c.User, "admin"), cmp.Or(c.Memory, 1024)
 	return c, nil
 }
 
@@ -218,9 +204,8 @@ func makeDisk(ctx context.Context, text string, environment []string, tree, disk
 	cmd.Env = append(environment,
 		"TREE="+tree, "DISK="+disk, "LABEL="+base.RootLabel,
 		fmt.Sprintf("OFFSET=%d", partitionStart), fmt.Sprintf("MINIMUM=%d", minimumDisk))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return errors.Join(fmt.Errorf("making the disk image: %w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(string(out))), os.RemoveAll(disk))
+	if err := do("making the disk image", cmd); err != nil {
+		return errors.Join(context.Cause(ctx), err, os.RemoveAll(disk))
 	}
 	return nil
 }
@@ -235,9 +220,6 @@ func imageFormat(path string) string {
 
 // convert copies a disk image into another format, without zero blocks.
 func convert(ctx context.Context, from, source, to, target string) error {
-	cmd := exec.CommandContext(ctx, "qemu-img", "convert", "-f", from, "-O", to, source, target)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("converting the disk image to %s: %w: %s", to, err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return do("converting the disk image to "+to,
+		exec.CommandContext(ctx, "qemu-img", "convert", "-f", from, "-O", to, source, target))
 }

@@ -38,7 +38,7 @@ func (n *node) makeDisk(ctx context.Context) error {
 	case imageFormat(n.config.Image) == "qcow2":
 		return convert(ctx, "qcow2", n.config.Image, "raw", n.Disk())
 	default:
-		return run(ctx, "", "cp", "--sparse=always", "--reflink=auto", n.config.Image, n.Disk())
+		return copyDisk(ctx, n.config.Image, n.Disk())
 	}
 }
 
@@ -177,9 +177,9 @@ func (n *node) release() error {
 
 // capture copies the disk, including the blocks outside of files.
 func (n *node) capture(ctx context.Context, raw string) error {
-	out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.Disk(), raw).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("copying the disk: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return copyDisk(ctx, n.Disk(), raw)
+}
+
+func copyDisk(ctx context.Context, from, to string) error {
+	return do("copying the disk", exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", from, to))
 }

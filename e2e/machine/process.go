@@ -111,6 +111,14 @@ func (p *Process) Exit() error {
 	return p.err
 }
 
+// do runs a command. An error says what it was to do, and has its output.
+func do(doing string, cmd *exec.Cmd) error {
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", doing, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
 //go:embed scripts
 var scripts embed.FS
 

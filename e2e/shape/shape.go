@@ -112,12 +112,8 @@ func (s Shape) Prepare(ctx context.Context, log io.Writer) (root, repository str
 	if err != nil {
 		return "", "", err
 	}
-	cache, err := base.Cache()
-	if err != nil {
-		return "", "", err
-	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%s %+v", debian, s))
-	folder, err := base.Cached(ctx, cache, s.ID+"-"+hex.EncodeToString(key[:8]), log, func(folder string) error {
+	folder, err := base.Cached(ctx, s.ID+"-"+hex.EncodeToString(key[:8]), log, func(folder string) error {
 		if err := command(ctx, "cp", "-a", debian, filepath.Join(folder, "root")); err != nil {
 			return err
 		}
