@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 )
@@ -162,69 +166,39 @@ type extra struct {
 	See []string
 }
 
-// Links to related pages.
-const (
-	seeAMIs       = "[Keep AMIs in regions and accounts](../../amis.md)"
-	seeDisks      = "[Disks and AMIs of any Linux](../../disks.md)"
-	seeAWS        = "[Quickstart on AWS](../../quickstart-aws.md)"
-	seeBuild      = "[Build an image](../../build.md)"
-	seeScrub      = "[Scrub and audit](../../scrub-and-audit.md)"
-	seeJoin       = "[Join](../../join.md)"
-	seeTrouble    = "[Troubleshooting](../../troubleshooting.md)"
-	seePorting    = "[Port a distribution](../../porting.md)"
-	seeWhy        = "[What each leftover does](../../design/why-scrub.md)"
-	seeAssets     = "[Assets](../assets.md)"
-	seeDistros    = "[Distributions](../distributions.md)"
-	seeRules      = "[Scrub rules](../rules.md)"
-	seePreflight  = "[Preflight checks](../preflight.md)"
-	seeProvision  = "[Provisioner `eksnode`](../components/provisioner-eksnode.md)"
-	seeScrubBlock = "[Provisioner `eksnode-scrub`](../components/provisioner-eksnode-scrub.md)"
-	seePublish    = "[Post-processor `eksnode-publish`](../components/post-processor-publish.md)"
-)
+//go:embed commands.yaml
+var commandsFile []byte
 
-// usual are the exit codes of most commands.
-var usual = [3]string{"success", "", "wrong usage, or the command failed"}
-
-// extras are by command. A subcommand without an entry has its parent's.
-func extras() map[string]extra {
-	build := [3]string{"success, or a plan was printed", "a step or rule failed, or a finding is left", "wrong usage, or some checks could not run"}
-	scrubs := [3]string{build[0], "a rule failed, a finding is left, or a rule of a dry run could not run", build[2]}
-	node := [3]string{"success, or a plan was printed", "the node could not be configured", "wrong usage, or the command could not start"}
-	return map[string]extra{
-		"provision": {build, []string{seeBuild, seeProvision, seeAssets, seeDistros}},
-		"scrub":     {scrubs, []string{seeScrub, seeRules, seeScrubBlock, seeWhy}},
-		"audit":     {[3]string{"nothing is left", "something is left: a rule would act, or has a finding", "wrong usage, or some checks could not run"}, []string{seeScrub, seeRules}},
-		"lock":      {usual, []string{seeBuild, seeAssets}},
-		"distros":   {usual, []string{seeDistros, seePorting}},
-		"preflight": {[3]string{"no check failed", "a check failed", "wrong usage, or some checks could not run"}, []string{seePreflight, seeTrouble}},
-		"manifests": {usual, []string{seeAWS, seeJoin}},
-		"userdata":  {usual, []string{seeJoin}},
-		"userdata check": {[3]string{"the user data is valid", "the user data has errors", "wrong usage, or the user data could not be read"},
-			[]string{seeJoin, seeTrouble}},
-		"ami": {usual, []string{seeAWS, seePublish}},
-		"ami import": {[3]string{"success, or a plan was printed", "the audit found something, and nothing was uploaded", "wrong usage, the command failed, or some checks of the audit could not run"},
-			[]string{seeDisks, seeScrub}},
-		"ami export": {usual, []string{seeDisks}},
-		"ami diff":   {usual, []string{seeDisks}},
-		"ami promote": {[3]string{"success", "a check failed, and nothing was changed", "wrong usage, the command failed, or a region could not be read"},
-			[]string{seeAMIs, seePublish}},
-		"ami retire":     {[3]string{"success, or a plan was printed", "an AMI or a snapshot could not be changed", "wrong usage, the command failed, or some references could not be read"}, []string{seeAMIs, seeAWS}},
-		"init":           {node, []string{seeJoin, seeTrouble}},
-		"nodeadm":        {node, []string{seeJoin, seeTrouble}},
-		"nodeadm config": {[3]string{"the NodeConfig is valid", "the NodeConfig is not valid or could not be read", "wrong usage"}, []string{seeJoin}},
-		script:           {[3]string{"success", "wrong usage, or the node could not be configured; also after --help", "the command could not start"}, []string{seeJoin, seeTrouble}},
-		"token":          {usual, []string{seeJoin}},
-		"diagnose":       {[3]string{"no known cause found", "known causes found", "wrong usage, or a log could not be read"}, []string{seeTrouble}},
-		"version":        {usual, []string{seeBuild}},
-	}
+// extrasFile is commands.yaml, where a command names its links.
+type extrasFile struct {
+	Usual    [3]string
+	Links    map[string]string
+	Commands map[string]extra
 }
 
-// extraOf is a command's entry in extras, or its parent's.
+// extras returns commands.yaml, with the links themselves.
+var extras = sync.OnceValue(func() (file extrasFile) {
+	if err := yaml.UnmarshalStrict(commandsFile, &file); err != nil {
+		panic(err) // the file is part of the program
+	}
+	for name, e := range file.Commands {
+		if e.Exits == [3]string{} {
+			e.Exits = file.Usual
+		}
+		for i, page := range e.See {
+			e.See[i] = file.Links[page]
+		}
+		file.Commands[name] = e
+	}
+	return file
+})
+
+// extraOf is a command's entry in commands.yaml, or its parent's.
 func extraOf(names []string) extra {
 	for n := len(names); n > 0; n-- {
-		if e, found := extras()[strings.Join(names[:n], " ")]; found {
+		if e, found := extras().Commands[strings.Join(names[:n], " ")]; found {
 			return e
 		}
 	}
-	return extra{Exits: usual}
+	return extra{Exits: extras().Usual}
 }

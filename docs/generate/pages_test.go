@@ -91,7 +91,8 @@ func everyCommandHasAPage(t *testing.T, generated map[string]string) {
 			assert.NotEmpty(t, append(c.Flags, append(c.Global, make([]field, len(c.Below)+len(c.About))...)...), "%s has neither flags nor text", c.Name)
 		}
 	}
-	for name := range extras() {
+	for name, more := range extras().Commands {
+		assert.NotContains(t, more.See, "", "docs/generate/commands.yaml has no such link of the command %q", name)
 		assert.True(t, named[name], "docs/generate has exit codes of the command %q, which does not exist", name)
 	}
 	assert.True(t, named["userdata render"] && named["nodeadm config check"], "subcommands are missing")

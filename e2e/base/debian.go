@@ -47,19 +47,24 @@ func Cache() (string, error) {
 	return filepath.Join(folder, "eksnode"), nil
 }
 
-// AptCache returns the folder in cache for downloaded packages. Builds of base
-// systems and machines share it.
-func AptCache(cache string) string { return filepath.Join(cache, "apt") }
+// Mirror returns a mirror of the archives that the host's apt has. Builds of base systems and
+// machines share its cache.
+func Mirror(ctx context.Context) (*aptmirror.Mirror, error) {
+	cache, err := Cache()
+	if err != nil {
+		return nil, err
+	}
+	upstream, err := aptmirror.HostUpstream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return aptmirror.New(filepath.Join(cache, "apt"), upstream)
+}
 
 // Debian describes a base system.
 type Debian struct {
 	// Suite is the code name of the release; "trixie" when empty.
 	Suite string
-	// Cache is the cache folder; Cache() when empty.
-	Cache string
-	// Mirror serves the archives during the build. If nil, Prepare makes one from
-	// the apt sources of the host.
-	Mirror *aptmirror.Mirror
 }
 
 // Prepare returns the folder of the base system's tree. It builds the tree if
@@ -68,32 +73,28 @@ type Debian struct {
 // at once: the second waits and uses the first's tree. The tree is shared:
 // never write into it.
 func (d Debian) Prepare(ctx context.Context, log io.Writer) (string, error) {
-	d.Suite = cmp.Or(d.Suite, "trixie")
-	if d.Cache == "" {
-		cache, err := Cache()
-		if err != nil {
-			return "", err
-		}
-		d.Cache = cache
-	}
-	return d.prepare(ctx, newRecipe(d.Suite), log)
+	return newRecipe(cmp.Or(d.Suite, "trixie")).prepare(ctx, log)
 }
 
 // prepare builds a recipe's tree unless the cache has it.
-func (d Debian) prepare(ctx context.Context, recipe recipe, log io.Writer) (string, error) {
-	key, err := recipe.key()
+func (r recipe) prepare(ctx context.Context, log io.Writer) (string, error) {
+	key, err := r.key()
 	if err != nil {
 		return "", err
 	}
-	folder, err := Cached(ctx, d.Cache, key, log, func(folder string) error { return d.build(ctx, recipe, folder, log) })
+	folder, err := Cached(ctx, key, log, func(folder string) error { return r.build(ctx, folder, log) })
 	return filepath.Join(folder, "root"), err
 }
 
-// Cached returns the folder of that name among the base systems in a cache. When
+// Cached returns the folder of that name among the base systems in the cache. When
 // there is none, build makes its content in a temporary folder.
-func Cached(ctx context.Context, cache, name string, log io.Writer, build func(folder string) error) (string, error) {
+func Cached(ctx context.Context, name string, log io.Writer, build func(folder string) error) (string, error) {
+	cache, err := Cache()
+	if err != nil {
+		return "", err
+	}
 	folder := filepath.Join(cache, "base", name)
-	err := Once(ctx, folder, log, func(temporary string) error {
+	err = Once(ctx, folder, log, func(temporary string) error {
 		if os.Geteuid() != 0 {
 			return errors.New("building the base system needs root (device nodes, owners): run the tests as root")
 		}
@@ -147,70 +148,63 @@ func Exists(path string) bool {
 }
 
 // build makes the tree in the subfolder root of a folder.
-func (d Debian) build(ctx context.Context, recipe recipe, folder string, log io.Writer) error {
+func (r recipe) build(ctx context.Context, folder string, log io.Writer) error {
 	if err := Install(ctx, log, Packages()...); err != nil {
 		return err
 	}
 	root := filepath.Join(folder, "root")
-	if err := d.bootstrap(ctx, recipe, root); err != nil {
+	if err := r.bootstrap(ctx, root); err != nil {
 		return err
 	}
-	if err := recipe.layDown(root); err != nil {
+	if err := r.layDown(root); err != nil {
 		return err
 	}
-	if len(recipe.Loader) > 0 {
-		return recipe.makeLoader(ctx, root)
+	if len(r.Loader) > 0 {
+		return r.makeLoader(ctx, root)
 	}
 	return nil
 }
 
 // bootstrap runs mmdebstrap against the mirror, served on a loopback port.
-func (d Debian) bootstrap(ctx context.Context, recipe recipe, root string) error {
-	mirror := d.Mirror
-	if mirror == nil {
-		upstream, err := aptmirror.HostUpstream(ctx)
-		if err != nil {
-			return err
-		}
-		mirror, err = aptmirror.New(AptCache(d.Cache), upstream)
-		if err != nil {
-			return err
-		}
-		defer mirror.Close()
+func (r recipe) bootstrap(ctx context.Context, root string) error {
+	mirror, err := Mirror(ctx)
+	if err != nil {
+		return err
 	}
+	defer mirror.Close()
 	address, stop, err := serve(mirror)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	args := []string{
-		"--mode=root", "--variant=" + cmp.Or(recipe.Variant, "important"), "--architectures=amd64", "--format=directory",
-		"--include=" + strings.Join(recipe.Packages, ","),
+		"--mode=root", "--variant=" + cmp.Or(r.Variant, "important"), "--architectures=amd64", "--format=directory",
+		"--include=" + strings.Join(r.Packages, ","),
 		// The mirror may serve old package lists; see sources.
 		"--aptopt=Acquire::Check-Valid-Until false", "--aptopt=Acquire::Check-Date false",
 		"--dpkgopt=force-unsafe-io",
 	}
-	for _, glob := range recipe.Excluded {
+	for _, glob := range r.Excluded {
 		args = append(args, "--dpkgopt=path-exclude="+glob)
 	}
 	args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright")
-	if len(recipe.Purged) > 0 {
-		args = append(args, "--customize-hook=chroot \"$1\" dpkg --purge "+strings.Join(recipe.Purged, " "))
+	if len(r.Purged) > 0 {
+		args = append(args, "--customize-hook=chroot \"$1\" dpkg --purge "+strings.Join(r.Purged, " "))
 	}
-	if len(recipe.Offered) > 0 {
+	if len(r.Offered) > 0 {
 		args = append(args, fmt.Sprintf(`--customize-hook=mkdir -p "$1"/%[1]s/partial && chroot "$1" apt-get install -y --download-only --no-install-recommends -o Dir::Cache::archives=/%[1]s %[2]s`,
-			OfferedFolder, strings.Join(recipe.Offered, " ")))
+			OfferedFolder, strings.Join(r.Offered, " ")))
 	}
-	if len(recipe.Fetched) > 0 {
+	if len(r.Fetched) > 0 {
 		args = append(args, fmt.Sprintf(`--customize-hook=mkdir -p "$1"/%[1]s && chroot "$1" sh -c 'cd /%[1]s && apt-get -o APT::Sandbox::User=root download %[2]s'`,
-			OfferedFolder, strings.Join(recipe.Fetched, " ")))
+			OfferedFolder, strings.Join(r.Fetched, " ")))
 	}
-	lines := sources(recipe.Suite)
-	for source, suite := range recipe.Pinned {
+	lines := sources(r.Suite)
+	for source, suite := range r.Pinned {
 		args = append(args, fmt.Sprintf(`--setup-hook=mkdir -p "$1"/etc/apt/preferences.d && printf 'Package: src:%s\nPin: release n=%s\nPin-Priority: 1001\n' > "$1"/etc/apt/preferences.d/%[1]s`, source, suite))
 		lines += sources(suite)
 	}
-	args = append(args, recipe.Suite, root)
+	args = append(args, r.Suite, root)
 	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
 		args = append(args, strings.ReplaceAll(line, "http://"+aptmirror.Host, "http://"+address))
 	}

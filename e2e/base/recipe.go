@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
@@ -53,61 +56,25 @@ const OfferedFolder = "offered"
 // their dependencies, and the fetched ones alone, into OfferedFolder. Pinned source
 // packages come from another suite.
 func (d Debian) Plain(ctx context.Context, packages, offered, fetched []string, pinned map[string]string, log io.Writer) (string, error) {
-	cache, err := Cache()
-	if err != nil {
-		return "", err
-	}
-	d.Cache = cache
-	return d.prepare(ctx, recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Pinned: pinned, Excluded: newRecipe(d.Suite).Excluded}, log)
+	r := recipe{Suite: d.Suite, Packages: packages, Offered: offered, Fetched: fetched, Pinned: pinned}
+	r.Excluded = newRecipe(d.Suite).Excluded
+	return r.prepare(ctx, log)
 }
+
+//go:embed recipe.yaml
+var recipeFile []byte
 
 // newRecipe returns the recipe of a suite: the contents of Debian's own cloud
 // image for EC2 that matter for imaging.
 func newRecipe(suite string) recipe {
-	return recipe{
-		Suite: suite,
-		Packages: []string{
-			"systemd-sysv", "dbus", "openssh-server", "sudo", "cloud-init",
-			"netplan.io", "systemd-resolved", "systemd-timesyncd", "iproute2",
-			"ca-certificates", "curl", "gzip", "util-linux", "procps", "kmod", "acl",
-			"linux-image-cloud-amd64", "initramfs-tools", "zstd",
-			"grub-pc-bin", "grub-common", "grub2-common",
-		},
-		// Translations and manuals are a tenth of the tree, and each capture would
-		// copy them. The copyright files stay.
-		Excluded: []string{"/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/doc/*"},
-		// The cloud image uses netplan and networkd. With ifupdown present,
-		// cloud-init would write /etc/network/interfaces.d instead.
-		Purged: []string{"ifupdown"},
-		Removed: []string{
-			"/etc/hostname", "/etc/resolv.conf", "/var/lib/dbus/machine-id",
-			"/etc/ssh/ssh_host_*", "/etc/dpkg/dpkg.cfg.d/99mmdebstrap", "/etc/apt/apt.conf.d/99mmdebstrap",
-			"/var/lib/systemd/random-seed", "/vmlinuz.old", "/initrd.img.old",
-			// These units would start apt in the middle of a build.
-			"/etc/systemd/system/timers.target.wants/apt-daily*.timer",
-			"/var/log/alternatives.log", "/var/log/bootstrap.log", "/var/log/dpkg.log", "/var/log/apt/*",
-			"/var/cache/ldconfig/aux-cache", "/etc/.pwd.lock",
-			"/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-",
-		},
-		Files: files(suite),
-		Links: map[string]string{"/etc/resolv.conf": "../run/systemd/resolve/stub-resolv.conf"},
-		Loader: []string{
-			"biosdisk", "part_msdos", "ext2", "normal", "configfile", "linux", "echo", "serial", "terminal", "test",
-		},
-		Revision: 1,
+	r := recipe{Suite: suite}
+	if err := yaml.UnmarshalStrict(recipeFile, &r); err != nil {
+		panic(err) // the file is part of the program
 	}
-}
-
-func files(suite string) []File {
-	return []File{
-		{"/etc/machine-id", "", 0o644},
-		{"/etc/fstab", "", 0o644},
-		{"/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n", 0o644},
-		{"/etc/apt/sources.list", sources(suite), 0o644},
-		{"/etc/netplan/90-default.yaml", netplan, 0o600},
-		{"/etc/cloud/cloud.cfg.d/01_debian_cloud.cfg", cloudConfig, 0o644},
-		{grubFolder + "/grub.cfg", grubConfig, 0o644},
+	for i := range r.Files {
+		r.Files[i].Content = strings.ReplaceAll(r.Files[i].Content, "{sources}", sources(suite))
 	}
+	return r
 }
 
 // sources names the harness's mirror. The dates are not checked, because the
@@ -126,37 +93,6 @@ func sources(suite string) string {
 	return text.String()
 }
 
-// netplan is the cloud image's configuration: any Ethernet port, DHCP.
-const netplan = `network:
-  version: 2
-  ethernets:
-    all-en:
-      match: {name: "en*"}
-      dhcp4: true
-      dhcp4-overrides: {use-domains: true}
-    all-eth:
-      match: {name: "eth*"}
-      dhcp4: true
-      dhcp4-overrides: {use-domains: true}
-`
-
-// cloudConfig holds the differences between Debian's EC2 image and the defaults
-// of cloud-init: the user's name is admin. The list of data sources is short,
-// and locale generation is off, because each would add seconds to a boot.
-const cloudConfig = `system_info:
-  default_user:
-    name: admin
-    gecos: Debian
-    lock_passwd: true
-    groups: [adm, sudo]
-    sudo: ["ALL=(ALL) NOPASSWD:ALL"]
-    shell: /bin/bash
-apt:
-  preserve_sources_list: true
-locale: false
-datasource_list: [NoCloud, Ec2, None]
-`
-
 // grubFolder holds the boot loader's configuration and the two images that
 // grub-install makes: boot.img for the disk's first sector, core.img for the
 // following ones.
@@ -164,18 +100,6 @@ const (
 	grubFolder = "/boot/grub"
 	grubImages = grubFolder + "/i386-pc"
 )
-
-// grubConfig boots the kernel that the /vmlinuz link names, so that a new
-// kernel needs no change here. It mounts the root with rw because the fstab is
-// empty.
-const grubConfig = `serial --unit=0 --speed=115200
-terminal_output serial
-set timeout=0
-menuentry "Debian" {
-  linux /vmlinuz root=LABEL=` + RootLabel + ` rw console=tty0 console=ttyS0,115200 quiet
-  initrd /initrd.img
-}
-`
 
 // RootLabel is the label of the root file system of a disk image. The base
 // system's boot loader finds the file system by this label.
@@ -330,10 +254,6 @@ const motoSuite = "trixie"
 // before trixie have no moto, and a separate root keeps its three hundred
 // packages off the host. The tree is shared: never write into it.
 func Moto(ctx context.Context, log io.Writer) (string, error) {
-	cache, err := Cache()
-	if err != nil {
-		return "", err
-	}
-	d := Debian{Suite: motoSuite, Cache: cache}
-	return d.prepare(ctx, recipe{Suite: motoSuite, Variant: "apt", Packages: motoPackages, Excluded: newRecipe(motoSuite).Excluded}, log)
+	r := recipe{Suite: motoSuite, Variant: "apt", Packages: motoPackages, Excluded: newRecipe(motoSuite).Excluded}
+	return r.prepare(ctx, log)
 }

@@ -36,7 +36,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/asset"
-	"github.com/eksnode/packer-plugin-eksnode/plugin/embedded"
 	"github.com/eksnode/packer-plugin-eksnode/plugin/scrub"
 )
 
@@ -160,17 +159,6 @@ func ownMounts(b *testing.B) {
 func install(b *testing.B, packages ...string) {
 	b.Helper()
 	require.NoError(b, base.Install(b.Context(), os.Stderr, append(packages, "curl", "mount", "time")...))
-}
-
-// agent unpacks the agent that the plugin contains.
-func agent(b *testing.B) string {
-	b.Helper()
-	packed, err := embedded.Agent(runtime.GOARCH)
-	require.NoError(b, err)
-	name := filepath.Join(b.TempDir(), "eksnode")
-	write(b, name+".gz", packed)
-	sh(b, `gunzip "$1.gz"`, name)
-	return name
 }
 
 // write writes a file, such as a program, and makes its folder.

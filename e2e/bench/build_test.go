@@ -5,17 +5,14 @@ package bench
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
 // BenchmarkBuild turns a base image into an audited disk of a node: without a machine, and
@@ -23,51 +20,23 @@ import (
 // packages and programs are in the lab.
 func BenchmarkBuild(b *testing.B) {
 	l := openLab(b)
-	program, err := filepath.Abs("../../bin/eksnode")
-	require.NoError(b, err)
-	assets, err := mirror.Build(l.ctx, "", runtime.GOARCH, os.Stderr)
-	require.NoError(b, err)
-	address := l.HostAddress() + ":8080"
-	listener, err := l.Listen(l.ctx, "tcp", address)
-	require.NoError(b, err)
-	server, err := mirror.ServeOn(l.ctx, listener, assets.Folder, mirror.Options{})
-	require.NoError(b, err)
-	b.Cleanup(func() { assert.NoError(b, server.Close()) })
-
-	folder := b.TempDir()
+	program, folder := lab.Eksnode(b), b.TempDir()
 	from, made := filepath.Join(folder, "base.raw"), filepath.Join(folder, "node.raw")
-	require.NoError(b, machine.MakeDisk(l.ctx, l.root, from))
-	options := []string{
-		"--kubernetes-version", newest(b, tools.NameKubelet), "--source-url", "http://" + address, "--allow-http",
-	}
-	write(b, filepath.Join(folder, "resolv.conf"), []byte("nameserver "+l.HostAddress()+"\n"))
-	build := append([]string{
-		"nsenter", "--net=" + l.Namespace(), "unshare", "--mount", "sh", "-ec", `mount --bind resolv.conf /etc/resolv.conf
-exec "$@"`, "sh", program, "build", "--base", from, "-o", made, "--cache-folder", folder,
-	}, options...)
+	require.NoError(b, machine.MakeDisk(l.Ctx, l.Root, from))
+	options := []string{"--kubernetes-version", lab.Kubelet, "--source-url", l.mirror(), "--allow-http"}
+	build := l.Resolving(append([]string{program, "build", "--base", from, "-o", made, "--cache-folder", folder}, options...))
 	ready := func() { sh(b, `rm -f "$1"; sync`, made) }
 	audited := func() figures {
 		sh(b, `"$1" audit --disk "$2"`, program, made)
 		return figures{"changed": (&imported{raw: from}).changed(b, made)}
 	}
-	commands := "/var/tmp/eksnode provision " + strings.Join(options, " ") + " && /var/tmp/eksnode scrub --yes"
 	our, _ := race(b, 1, "SSH", 0.6, way{ready, func() figures {
-		return measured(b, folder, os.Environ(), build...)
+		return measured(b, folder, os.Environ(), build.Args...)
 	}, audited}, way{ready, func() figures {
-		key, err := machine.NewKey("bench@eksnode.test")
-		require.NoError(b, err)
-		m, err := l.Start(l.ctx, machine.Config{Image: from, InstanceID: "i-bench", Signer: key.Signer,
-			AuthorizedKeys: []string{key.Authorized}})
-		require.NoError(b, err)
-		defer m.Close()
-		content, err := os.Open(program)
-		require.NoError(b, err)
-		defer content.Close()
-		said, err := m.Run(l.ctx, "sudo sh -c 'cd /var/tmp; cat >eksnode; chmod 755 eksnode; "+commands+"'", content)
-		require.NoError(b, err)
-		require.Zero(b, said.Code, "%s%s", said.Stdout, said.Stderr)
-		require.NoError(b, m.PowerOff(l.ctx))
-		require.NoError(b, m.Capture(l.ctx, made))
+		n := l.Start(b, machine.Config{Image: from, InstanceID: "i-bench"})
+		n.Upload(b, program, "/var/tmp/eksnode")
+		n.Sh(b, "/var/tmp/eksnode provision %s && /var/tmp/eksnode scrub --yes", strings.Join(options, " "))
+		n.CaptureTo(b, made)
 		return nil
 	}, audited})
 	goal(b, "MiB", our["MiB"], 200)

@@ -4,8 +4,6 @@ package bench
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -16,15 +14,18 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/hashicorp/packer-plugin-sdk/rpc"
 	sdkssh "github.com/hashicorp/packer-plugin-sdk/sdk-internals/communicator/ssh"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -33,28 +34,25 @@ import (
 // neighbouring regions of a cloud, or between a workstation and a near region.
 const oneWay = 10
 
-// lab is a network of machines. Toxiproxy runs in it and adds the round trip to
+// limit bounds a benchmark with machines.
+const limit = 3 * time.Hour
+
+// network is a lab of machines. Toxiproxy runs in it and adds the round trip to
 // connections: it delays each byte by a fixed time and does not limit the
 // bandwidth. Opening a connection has no delay, because the local kernel accepts
 // it.
-type lab struct {
-	*machine.Lab
+type network struct {
+	*lab.Lab
 	b       *testing.B
-	ctx     context.Context
-	root    string
 	proxies int
 }
 
-func openLab(b *testing.B) *lab {
+func openLab(b *testing.B) *network {
 	b.Helper()
 	log.SetOutput(io.Discard) // Packer's libraries log every command
 	install(b)
-	l := &lab{b: b, ctx: context.WithoutCancel(b.Context())}
-	var err error
-	l.Lab, l.root, err = machine.Open(l.ctx, os.Stderr, machine.Nspawn)
-	require.NoError(b, err)
-	b.Cleanup(func() { assert.NoError(b, l.Close()) })
-	program, err := tools.Build(l.ctx, tools.NameToxiproxy, "", runtime.GOARCH, os.Stderr)
+	l := &network{Lab: lab.Open(b, limit, machine.Nspawn), b: b}
+	program, err := tools.Build(l.Ctx, tools.NameToxiproxy, "", runtime.GOARCH, os.Stderr)
 	require.NoError(b, err)
 	server := l.Command(b.Context(), program) // b.Context() ends before cleanup
 	require.NoError(b, server.Start())
@@ -62,8 +60,14 @@ func openLab(b *testing.B) *lab {
 	return l
 }
 
+// mirror serves a node's programs in the lab, and returns its address.
+func (l *network) mirror() string {
+	l.b.Helper()
+	return l.ServeMirror(l.b, l.Port("0"), lab.Assets(l.b).Folder, mirror.Options{}).URL()
+}
+
 // delayed returns an address in the lab that is one round trip from target.
-func (l *lab) delayed(target string) string {
+func (l *network) delayed(target string) string {
 	l.b.Helper()
 	l.proxies++
 	name := strconv.Itoa(l.proxies)
@@ -76,43 +80,36 @@ func (l *lab) delayed(target string) string {
 }
 
 // ask posts to toxiproxy, which may still be starting.
-func (l *lab) ask(path, body string) {
+func (l *network) ask(path, body string) {
 	l.b.Helper()
-	out, err := l.Command(l.ctx, "curl", "-fsS", "--retry", "9", "--retry-connrefused", "-d", body, "http://127.0.0.1:8474/"+path).CombinedOutput()
+	out, err := l.Command(l.Ctx, "curl", "-fsS", "--retry", "9", "--retry-connrefused", "-d", body, "http://127.0.0.1:8474/"+path).CombinedOutput()
 	require.NoError(l.b, err, "%s", out)
 }
 
 // node is a machine with a Packer communicator over a delayed line.
 type node struct {
-	*machine.Machine
-	lab    *lab
+	*lab.Node
+	net    *network
 	comm   packersdk.Communicator
 	report string // report of the last block
 	before int    // sessions
 }
 
-func (l *lab) boot() *node {
+func (l *network) boot() *node {
 	l.b.Helper()
-	key, err := machine.NewKey("bench@eksnode.test")
-	require.NoError(l.b, err)
-	m, err := l.Start(l.ctx, machine.Config{
-		Kind: machine.Nspawn, Root: l.root, InstanceID: "i-bench", AuthorizedKeys: []string{key.Authorized}, Signer: key.Signer,
-	})
-	require.NoError(l.b, err)
-	l.b.Cleanup(func() { assert.NoError(l.b, m.Close()) })
-	n := &node{Machine: m, lab: l}
+	n := &node{Node: l.Start(l.b, machine.Config{Root: l.Root, InstanceID: "i-bench"}), net: l}
 	// Boot ends with cloud-init, which would compete with the measured programs. At
 	// VERBOSE, sshd logs each session.
 	n.sh(`cloud-init status --wait >/dev/null
 systemctl is-system-running --wait >/dev/null || true
 echo LogLevel VERBOSE >/etc/ssh/sshd_config.d/eksnode-bench.conf
 systemctl reload ssh.service`)
-	address, port, user := m.SSH()
+	address, port, user := n.SSH()
 	near := l.delayed(net.JoinHostPort(address, strconv.Itoa(port)))
 	comm, err := sdkssh.New(near, &sdkssh.Config{
-		Connection: func() (net.Conn, error) { return l.Dial(l.ctx, "tcp", near) },
+		Connection: func() (net.Conn, error) { return l.Dial(l.Ctx, "tcp", near) },
 		SSHConfig: &ssh.ClientConfig{
-			User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key.Signer)},
+			User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(l.Key.Signer)},
 			HostKeyCallback: ssh.InsecureIgnoreHostKey(), // a new machine on a line of its own
 		},
 	})
@@ -123,7 +120,7 @@ systemctl reload ssh.service`)
 
 // overRPC wraps a communicator in RPC. Packer does the same for provisioners,
 // which are other processes.
-func (l *lab) overRPC(comm packersdk.Communicator) packersdk.Communicator {
+func (l *network) overRPC(comm packersdk.Communicator) packersdk.Communicator {
 	l.b.Helper()
 	core, plugin := net.Pipe()
 	server, err := rpc.NewServer(core)
@@ -137,17 +134,14 @@ func (l *lab) overRPC(comm packersdk.Communicator) packersdk.Communicator {
 
 // sh runs a script as root on the machine, over a connection without delay.
 func (n *node) sh(script string) string {
-	n.lab.b.Helper()
-	result, err := n.Run(n.lab.ctx, "sudo -n -- sh -eu", strings.NewReader(script))
-	require.NoError(n.lab.b, err)
-	require.Zero(n.lab.b, result.Code, "%s%s", result.Stdout, result.Stderr)
-	return result.Stdout
+	n.net.b.Helper()
+	return n.Sh(n.net.b, script)
 }
 
 // sessions returns the number of sessions of the machine's SSH server so far,
 // including its own session.
 func (n *node) sessions() int {
-	n.lab.b.Helper()
+	n.net.b.Helper()
 	return strings.Count(n.sh("journalctl --sync\njournalctl --unit=ssh.service --output=cat --no-pager"), "Starting session: ")
 }
 
@@ -168,30 +162,27 @@ func (n *node) check(script string) figures {
 // block runs a provisioner of the plugin as Packer does. Its report has a file
 // of its own, because the provisioner's process keeps the report.
 func (n *node) block(p packersdk.Provisioner, fields map[string]any) {
-	n.lab.b.Helper()
-	n.report = filepath.Join(n.lab.b.TempDir(), "report.json")
+	n.net.b.Helper()
+	n.report = filepath.Join(n.net.b.TempDir(), "report.json")
 	fields["report"] = n.report
-	require.NoError(n.lab.b, p.Prepare(fields))
+	require.NoError(n.net.b, p.Prepare(fields))
 	said, ui := screen()
-	require.NoError(n.lab.b, p.Provision(n.lab.ctx, ui, n.comm, nil), "%s", said)
+	require.NoError(n.net.b, p.Provision(n.net.Ctx, ui, n.comm, nil), "%s", said)
 }
 
 // did returns the last block's report.
-func (n *node) did() (r plan.Report) {
-	n.lab.b.Helper()
-	text, err := os.ReadFile(n.report)
-	require.NoError(n.lab.b, err)
-	require.NoError(n.lab.b, json.Unmarshal(text, &r))
-	return r
+func (n *node) did() plan.Report {
+	n.net.b.Helper()
+	return testkit.JSON[plan.Report](n.net.b, testkit.Content(n.net.b, n.report))
 }
 
 // command runs one command as a provisioner does.
 func (n *node) command(line string) {
-	n.lab.b.Helper()
+	n.net.b.Helper()
 	said, ui := screen()
 	cmd := &packersdk.RemoteCmd{Command: line}
-	require.NoError(n.lab.b, cmd.RunWithUi(n.lab.ctx, n.comm, ui))
-	require.Zero(n.lab.b, cmd.ExitStatus(), "%s: %s", line, said)
+	require.NoError(n.net.b, cmd.RunWithUi(n.net.Ctx, n.comm, ui))
+	require.Zero(n.net.b, cmd.ExitStatus(), "%s: %s", line, said)
 }
 
 // shell does the same as a `provisioner "shell"` block of Packer for one script
@@ -199,9 +190,9 @@ func (n *node) command(line string) {
 // session of its own (packer 1.15.0, provisioner/shell/provisioner.go,
 // Provision and cleanupRemoteFile).
 func (n *node) shell(lines string) {
-	n.lab.b.Helper()
+	n.net.b.Helper()
 	const script = "/tmp/script_4711.sh"
-	require.NoError(n.lab.b, n.comm.Upload(script, strings.NewReader("#!/bin/sh -eu\n"+lines), nil))
+	require.NoError(n.net.b, n.comm.Upload(script, strings.NewReader("#!/bin/sh -eu\n"+lines), nil))
 	n.command("chmod 0755 " + script)
 	n.command("chmod +x " + script + "; PACKER_BUILDER_TYPE='null' PACKER_BUILD_NAME='machine'  sudo -n -- " + script)
 	n.command("rm -f " + script)

@@ -4,17 +4,14 @@ package bench
 
 import (
 	"fmt"
-	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -27,19 +24,11 @@ import (
 // manifest, verifies each step, and flushes each file to disk.
 func BenchmarkProvision(b *testing.B) {
 	l := openLab(b)
-	assets, err := mirror.Build(l.ctx, "", runtime.GOARCH, os.Stderr)
-	require.NoError(b, err)
-	listener, err := l.Listen(l.ctx, "tcp", l.HostAddress()+":0")
-	require.NoError(b, err)
-	server, err := mirror.ServeOn(l.ctx, listener, assets.Folder, mirror.Options{})
-	require.NoError(b, err)
-	b.Cleanup(func() { assert.NoError(b, server.Close()) })
-
 	n := l.boot()
-	source := "http://" + l.delayed(listener.Addr().String())
+	source := "http://" + l.delayed(strings.TrimPrefix(l.mirror(), "http://"))
 	block := func() figures {
 		n.block(new(eksnode.Provisioner), map[string]any{
-			"kubernetes_version": newest(b, tools.NameKubelet), "source_url": source, "allow_http": true, "versions": map[string]any{
+			"kubernetes_version": lab.Kubelet, "source_url": source, "allow_http": true, "versions": map[string]any{
 				tools.NameCredentialProvider: newest(b, tools.NameCredentialProvider),
 				tools.NameCNIPlugins:         newest(b, tools.NameCNIPlugins),
 			},
@@ -89,7 +78,7 @@ type action struct {
 func read(n *node) (m made) {
 	var err error
 	m.manifest, err = manifest.Parse([]byte(n.sh("cat " + manifest.Path)))
-	require.NoError(n.lab.b, err)
+	require.NoError(n.net.b, err)
 	for _, o := range n.did().Outcomes {
 		for _, a := range o.Actions {
 			one := action{Action: a, step: o.Item}

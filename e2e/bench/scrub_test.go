@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -27,7 +28,7 @@ import (
 // with the same file system in memory, and with its inodes in the cache.
 func BenchmarkScrub(b *testing.B) {
 	install(b, "e2fsprogs", "xfsprogs")
-	program := agent(b)
+	program := lab.Agent(b)
 	for _, c := range []struct {
 		kind         string
 		files, times int
@@ -53,7 +54,7 @@ func BenchmarkScrub(b *testing.B) {
 // removed entry.
 func BenchmarkScrubCalls(b *testing.B) {
 	install(b, "e2fsprogs", "strace")
-	program := agent(b)
+	program := lab.Agent(b)
 	d := newDisk(b, "ext4", 10_000)
 	rm := d.fill(b, 10_000)
 	count := func(args ...string) float64 {
@@ -84,7 +85,7 @@ func BenchmarkScrubDisk(b *testing.B) {
 	version := filepath.Base(kernels[0])
 	// supermin lists this folder even when another folder is set.
 	require.NoError(b, os.MkdirAll("/lib/modules", 0o755))
-	program := agent(b)
+	program := lab.Agent(b)
 	d := newDisk(b, "ext4", 200_000)
 	sh(b, `cp -a "$1/." "$2"`, system, d.point)
 	d.fill(b, 10_000)
@@ -129,6 +130,9 @@ func newDisk(b *testing.B, kind string, files int) disk {
 	return d
 }
 
+//go:embed testdata/pod.sh
+var podScript string
+
 // fill writes the state of pods with the given number of files, and keeps the
 // disk as the master copy for ready. A pod leaves about 100 files: the
 // kubelet's files, a service account's token, a ConfigMap, an emptyDir for
@@ -136,20 +140,7 @@ func newDisk(b *testing.B, kind string, files int) disk {
 // of them.
 func (d disk) fill(b *testing.B, files int) []string {
 	b.Helper()
-	sh(b, `cd "$1"
-mkdir -p etc var/lib/kubelet/pods var/log/pods var/lib/cni/results
-[ -e etc/os-release ] || printf 'ID=debian\nVERSION_ID="12"\n' >etc/os-release
-[ -e etc/passwd ] || echo root:x:0:0:root:/root:/bin/bash >etc/passwd
-put() { mkdir -p "${1%/*}"; echo state of the old cluster >"$1"; }
-pod=var/lib/kubelet/pods/0
-volumes=$pod/volumes/kubernetes.io~
-for f in etc-hosts containers/app/5f3c1d2a containers/sidecar/0a9b8c7d plugins/kubernetes.io~empty-dir/wrapped_token/ready; do put $pod/$f; done
-for f in token ca.crt namespace; do put ${volumes}projected/token/..2024/$f; ln -s ..data/$f ${volumes}projected/token/$f; done
-for f in a.yaml b.yaml; do put ${volumes}configmap/config/..2024/$f; done
-for v in projected/token configmap/config; do ln -s ..2024 $volumes$v/..data; done
-for f in $(seq -w 80); do put ${volumes}empty-dir/scratch/${f%?}/part-$f.tmp; done
-for f in app/0.log app/1.log sidecar/0.log; do put var/log/pods/0/$f; done
-put var/lib/cni/results/0`, d.point)
+	sh(b, podScript, d.point)
 	for pod := 1; pod < files/100; pod++ {
 		for _, folder := range []string{"var/lib/kubelet/pods/", "var/log/pods/"} {
 			from := filepath.Join(d.point, folder, "0")
@@ -210,23 +201,9 @@ spec:
 // programs are instant doubles of the machine's programs. They keep other times
 // out of the comparison, such as the seconds that the real AWS CLI needs to
 // start.
-const programs = `#!/bin/sh
-case ${0##*/} in
-kubelet) echo Kubernetes v1.34.4 ;;
-containerd) echo github.com/containerd/containerd v2.1.4 ;;
-ctr) for last; do :; done; echo "${last#name==}" ;;
-aws) echo ip-10-0-1-2.eu-west-1.compute.internal ;;
-systemctl)
-	[ "$1" != start ] || : >"/run/started-$2"
-	case " $* " in *" show "*) ;; *) exit 0 ;; esac
-	for unit; do
-		case $unit in *.service) ;; *) continue ;; esac
-		state=inactive
-		[ ! -e "/run/started-$unit" ] || state=active
-		printf 'Id=%s\nLoadState=loaded\nActiveState=%s\nUnitFileState=disabled\nNeedDaemonReload=no\n\n' "$unit" $state
-	done ;;
-esac
-`
+//
+//go:embed testdata/programs.sh
+var programs string
 
 // nodeRoot is the root of a node with doubles of its programs and one program for
 // first boot.
@@ -287,7 +264,7 @@ func BenchmarkFirstBoot(b *testing.B) {
 	instance.UserData = []byte(nodeConfig)
 	service := imdstest.Serve(instance)
 	b.Cleanup(service.Close)
-	program, node, work := agent(b), newNodeRoot(b), b.TempDir()
+	program, node, work := lab.Agent(b), newNodeRoot(b), b.TempDir()
 
 	ours, theirs := race(b, 3, "bootstrap.sh", 0.10,
 		way{func() { node.prepare(b, program) }, func() figures {
@@ -338,7 +315,7 @@ func BenchmarkConfigPhase(b *testing.B) {
 		"AWS_EC2_METADATA_SERVICE_ENDPOINT=" + metadata.URL, "AWS_ENDPOINT_URL=" + ec2.URL, "DBUS_SYSTEM_BUS_ADDRESS=" + bus[0],
 		"AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=a", "AWS_REGION=eu-west-1", "HOME=/root", "USER=root",
 	}
-	program, node := agent(b), newNodeRoot(b)
+	program, node := lab.Agent(b), newNodeRoot(b)
 	phase := func(name string) way {
 		return way{
 			func() { node.prepare(b, name) },

@@ -34,7 +34,7 @@ type Disk string
 // read-only and ignores the journal. If write is true, it is mounted as on a
 // machine. $EKSNODE is the command. Sh returns the script's output and exit
 // code.
-func (d Disk) Sh(t *testing.T, write bool, script string, args ...string) (said string, code int) {
+func (d Disk) Sh(t testing.TB, write bool, script string, args ...string) (said string, code int) {
 	t.Helper()
 	options := "loop,offset=1048576"
 	if !write {
@@ -55,7 +55,7 @@ trap 'umount "$ROOT"' EXIT
 }
 
 // Audit audits the disk. It returns whether the audit passes, and the output.
-func (d Disk) Audit(t *testing.T) (clean bool, said string) {
+func (d Disk) Audit(t testing.TB) (clean bool, said string) {
 	t.Helper()
 	said, code := d.Sh(t, true, `"$EKSNODE" audit --root "$ROOT" 2>&1`)
 	require.Contains(t, []int{0, 1}, code, said)
@@ -63,14 +63,14 @@ func (d Disk) Audit(t *testing.T) (clean bool, said string) {
 }
 
 // Scrub scrubs the disk.
-func (d Disk) Scrub(t *testing.T) {
+func (d Disk) Scrub(t testing.TB) {
 	t.Helper()
 	said, code := d.Sh(t, true, `"$EKSNODE" scrub --yes --root "$ROOT" 2>&1`)
 	require.Zero(t, code, said)
 }
 
 // Plan lists the paths that a scrub of the disk would change, by rule.
-func (d Disk) Plan(t *testing.T) map[string][]string {
+func (d Disk) Plan(t testing.TB) map[string][]string {
 	t.Helper()
 	// Exit code 1 means that the plan has a finding.
 	out, code := d.Sh(t, false, `"$EKSNODE" scrub --dry-run --root "$ROOT" --output json 2>/dev/null`)
@@ -95,7 +95,7 @@ const (
 
 // Search searches for a word. It returns the files with the word, and the
 // blocks of the file system with the word, with their inodes.
-func (d Disk) Search(t *testing.T, word string) (files []string, blocks map[int64]string) {
+func (d Disk) Search(t testing.TB, word string) (files []string, blocks map[int64]string) {
 	t.Helper()
 	out, _ := d.Sh(t, false, `grep -rlFs "$1" "$ROOT"`, word)
 	files = strings.Fields(out)
@@ -127,7 +127,7 @@ func Program(path string, content []byte) File {
 }
 
 // Image returns a container image with one layer, for this architecture.
-func Image(t *testing.T, config v1.Config, files ...File) v1.Image {
+func Image(t testing.TB, config v1.Config, files ...File) v1.Image {
 	t.Helper()
 	var text bytes.Buffer
 	w := tar.NewWriter(&text)
@@ -151,7 +151,7 @@ func Image(t *testing.T, config v1.Config, files ...File) v1.Image {
 
 // Import imports images by their names into the machine's containerd, which
 // must run.
-func (n *Node) Import(t *testing.T, options string, images map[string]v1.Image) {
+func (n *Node) Import(t testing.TB, options string, images map[string]v1.Image) {
 	t.Helper()
 	named := map[name.Reference]v1.Image{}
 	for text, image := range images {
@@ -168,7 +168,7 @@ func (n *Node) Import(t *testing.T, options string, images map[string]v1.Image) 
 
 // Busybox returns the host's static busybox at /bin/busybox, and links with the
 // names of applets.
-func Busybox(t *testing.T, names ...string) []File {
+func Busybox(t testing.TB, names ...string) []File {
 	t.Helper()
 	require.NoError(t, base.Install(t.Context(), t.Output(), "busybox-static"))
 	program := testkit.Content(t, "/bin/busybox")
@@ -181,7 +181,7 @@ func Busybox(t *testing.T, names ...string) []File {
 
 // Guide returns the newest content of the SCAP Security Guide for a product, such as debian13,
 // from Debian's packages.
-func Guide(t *testing.T, product string) string {
+func Guide(t testing.TB, product string) string {
 	t.Helper()
 	newest, err := base.Debian{Suite: "unstable"}.Plain(t.Context(), []string{"ca-certificates"}, nil,
 		[]string{"ssg-debian", "ssg-debderived", "ssg-nondebian"}, nil, t.Output())

@@ -59,7 +59,7 @@ type Lab struct {
 
 // Open opens a lab until the test ends, at the latest until limit has passed,
 // so that a hang becomes a failure with a location.
-func Open(t *testing.T, limit time.Duration, kinds ...machine.Kind) *Lab {
+func Open(t testing.TB, limit time.Duration, kinds ...machine.Kind) *Lab {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
@@ -82,7 +82,7 @@ func (l *Lab) Resolving(argv []string) *exec.Cmd {
 }
 
 // Start boots a machine that the lab's key opens.
-func (l *Lab) Start(t *testing.T, config machine.Config) *Node {
+func (l *Lab) Start(t testing.TB, config machine.Config) *Node {
 	t.Helper()
 	begin := time.Now()
 	config.AuthorizedKeys, config.Signer = []string{l.Key.Authorized}, l.Key.Signer
@@ -97,7 +97,7 @@ func (l *Lab) Start(t *testing.T, config machine.Config) *Node {
 func (l *Lab) Port(port string) string { return net.JoinHostPort(l.HostAddress(), port) }
 
 // Assets returns a mirror's folder with the node's programs.
-func Assets(t *testing.T) mirror.Mirror {
+func Assets(t testing.TB) mirror.Mirror {
 	t.Helper()
 	assets, err := mirror.Build(t.Context(), Kubelet, runtime.GOARCH, t.Output())
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func Assets(t *testing.T) mirror.Mirror {
 }
 
 // ServeMirror serves a mirror's folder at an address of the lab.
-func (l *Lab) ServeMirror(t *testing.T, address, folder string, options mirror.Options) *mirror.Server {
+func (l *Lab) ServeMirror(t testing.TB, address, folder string, options mirror.Options) *mirror.Server {
 	t.Helper()
 	listener, err := l.Listen(l.Ctx, "tcp", address)
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ var made sync.Map
 
 // Built returns the path of a file that `make` builds. The file is up to date
 // with the sources.
-func Built(t *testing.T, target string) string {
+func Built(t testing.TB, target string) string {
 	t.Helper()
 	root, err := filepath.Abs(".")
 	require.NoError(t, err)
@@ -136,14 +136,14 @@ func Built(t *testing.T, target string) string {
 }
 
 // Eksnode returns the path of the command in its released form.
-func Eksnode(t *testing.T) string {
+func Eksnode(t testing.TB) string {
 	t.Helper()
 	return Built(t, "bin/eksnode")
 }
 
 // Agent returns the path of the agent that the plugin contains for this
 // machine's architecture.
-func Agent(t *testing.T) string {
+func Agent(t testing.TB) string {
 	t.Helper()
 	packed, err := os.Open(Built(t, "plugin/embedded/agents/eksnode-linux-"+runtime.GOARCH+".gz"))
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ type Build struct {
 const Builder = "builder@eksnode.test"
 
 // Run makes the image, in a lab of its own.
-func (b Build) Run(t *testing.T) {
+func (b Build) Run(t testing.TB) {
 	t.Helper()
 	begin := time.Now()
 	step := func(format string, args ...any) {
@@ -242,7 +242,7 @@ type Packer struct {
 
 // NewPacker returns a packer of a version, the newest in the harness when empty, with
 // plugins: the path of each, by its source address.
-func (l *Lab) NewPacker(t *testing.T, version string, plugins map[string]string) *Packer {
+func (l *Lab) NewPacker(t testing.TB, version string, plugins map[string]string) *Packer {
 	t.Helper()
 	program, err := tools.Packer(l.Ctx, version, t.Output())
 	require.NoError(t, err)
@@ -256,7 +256,7 @@ func (l *Lab) NewPacker(t *testing.T, version string, plugins map[string]string)
 }
 
 // Run runs a command of packer that must succeed.
-func (p *Packer) Run(t *testing.T, args ...string) {
+func (p *Packer) Run(t testing.TB, args ...string) {
 	t.Helper()
 	cmd := p.lab.Resolving(append([]string{p.program}, args...))
 	cmd.Env = append(append(os.Environ(), "PACKER_PLUGIN_PATH="+filepath.Join(p.Folder, "plugins"),
@@ -291,7 +291,7 @@ func (now Tree) Since(before Tree) []string {
 // target, extended attributes, and the result of the content function for
 // files. prefix is put before the paths. Paths that match skip are left out,
 // with everything below.
-func (now Tree) Note(t *testing.T, folder, prefix string, skip func(name string) bool, content func(name, path string) string) {
+func (now Tree) Note(t testing.TB, folder, prefix string, skip func(name string) bool, content func(name, path string) string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -324,7 +324,7 @@ func (now Tree) Note(t *testing.T, folder, prefix string, skip func(name string)
 	}))
 }
 
-func attributes(t *testing.T, path string) string {
+func attributes(t testing.TB, path string) string {
 	t.Helper()
 	names, value := make([]byte, 4096), make([]byte, 4096)
 	size, err := unix.Llistxattr(path, names)

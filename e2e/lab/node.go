@@ -33,7 +33,7 @@ type Node struct {
 // KeepRoot opens a root session that all later scripts use. They then depend
 // neither on sudo nor on accounts, keys and new logins. The session ends with
 // the machine, and can be opened again after a boot.
-func (n *Node) KeepRoot(t *testing.T, key machine.Key) {
+func (n *Node) KeepRoot(t testing.TB, key machine.Key) {
 	t.Helper()
 	n.root = nil
 	// cloud-init adds the key for root too, with a command that refuses the login.
@@ -56,7 +56,7 @@ func (n *Node) run(script string, args ...any) (machine.Result, error) {
 // Try runs a shell script as root, and also returns its exit code. The script
 // is passed on standard input, so that a script that looks for processes does
 // not find itself.
-func (n *Node) Try(t *testing.T, script string, args ...any) machine.Result {
+func (n *Node) Try(t testing.TB, script string, args ...any) machine.Result {
 	t.Helper()
 	result, err := n.run(script, args...)
 	require.NoError(t, err, script)
@@ -64,7 +64,7 @@ func (n *Node) Try(t *testing.T, script string, args ...any) machine.Result {
 }
 
 // Sh runs a shell script as root that must succeed, and returns its output.
-func (n *Node) Sh(t *testing.T, script string, args ...any) string {
+func (n *Node) Sh(t testing.TB, script string, args ...any) string {
 	t.Helper()
 	result := n.Try(t, script, args...)
 	require.Zero(t, result.Code, "%s\n%s%s", script, result.Stdout, result.Stderr)
@@ -72,7 +72,7 @@ func (n *Node) Sh(t *testing.T, script string, args ...any) string {
 }
 
 // Lines runs a script like Sh and returns the lines of its output.
-func (n *Node) Lines(t *testing.T, script string, args ...any) []string {
+func (n *Node) Lines(t testing.TB, script string, args ...any) []string {
 	t.Helper()
 	text := n.Sh(t, script, args...)
 	if text == "" {
@@ -83,7 +83,7 @@ func (n *Node) Lines(t *testing.T, script string, args ...any) []string {
 
 // Await runs a script until it succeeds, and returns its output. On failure the
 // test's log has the machine's journal.
-func (n *Node) Await(t *testing.T, what string, within time.Duration, script string, args ...any) string {
+func (n *Node) Await(t testing.TB, what string, within time.Duration, script string, args ...any) string {
 	t.Helper()
 	begin := time.Now()
 	ctx, cancel := context.WithTimeoutCause(n.ctx, within, fmt.Errorf("not within %s: %s", within, what))
@@ -105,7 +105,7 @@ func (n *Node) Await(t *testing.T, what string, within time.Duration, script str
 }
 
 // Upload copies a program or another file to the machine.
-func (n *Node) Upload(t *testing.T, from, to string) {
+func (n *Node) Upload(t testing.TB, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
 	require.NoError(t, err)
@@ -116,7 +116,7 @@ func (n *Node) Upload(t *testing.T, from, to string) {
 }
 
 // CaptureTo powers the machine off, captures its disk and ends it.
-func (n *Node) CaptureTo(t *testing.T, image string) {
+func (n *Node) CaptureTo(t testing.TB, image string) {
 	t.Helper()
 	require.NoError(t, n.PowerOff(n.ctx))
 	require.NoError(t, n.Capture(n.ctx, image))
@@ -132,7 +132,7 @@ type Metadata struct {
 
 // ServeMetadata starts the service at its address, which exists in the lab
 // only.
-func (l *Lab) ServeMetadata(t *testing.T) *Metadata {
+func (l *Lab) ServeMetadata(t testing.TB) *Metadata {
 	t.Helper()
 	m := &Metadata{services: map[netip.Addr]http.Handler{}}
 	address := netip.MustParseAddr("169.254.169.254")
@@ -181,7 +181,7 @@ type System struct {
 	Shape *shape.Shape
 }
 
-func (s System) kubelet(t *testing.T) string {
+func (s System) kubelet(t testing.TB) string {
 	t.Helper()
 	tool, version, err := tools.Find(tools.NameKubelet, "")
 	require.NoError(t, err)
@@ -200,7 +200,7 @@ func (s System) kubelet(t *testing.T) string {
 }
 
 // Use makes the lab's machines start from a system, and serves its packages.
-func (l *Lab) Use(t *testing.T, s System) {
+func (l *Lab) Use(t testing.TB, s System) {
 	t.Helper()
 	var err error
 	switch {

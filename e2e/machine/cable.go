@@ -22,7 +22,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 )
 
 // link returns the lab's name of the interface of the machine with that
@@ -31,16 +30,6 @@ func link(address netip.Addr) string {
 	octets := address.As4()
 	return fmt.Sprintf("m%d-%d", octets[2], octets[3])
 }
-
-// plugScript adds the machine's interface to the namespace that runs the
-// script. It first deletes the interface of the machine's previous boot,
-// because the kernel removes the network of an ended machine with a delay.
-const plugScript = `
-nsenter --net="$LAB" ip link delete "$LINK" 2>/dev/null || :
-ip link set lo up
-ip link add eth0 address "$MAC" type veth peer name "$LINK" netns "$LAB"
-nsenter --net="$LAB" ip link set "$LINK" master "$BRIDGE" up
-`
 
 // Cut makes the network lose all packets from and to the machine with that
 // address. The machine's own interface stays up, as with a missing route or a
@@ -56,10 +45,7 @@ func (l *Lab) Mend(ctx context.Context, address netip.Addr) error {
 
 func (l *Lab) plug(ctx context.Context, address netip.Addr, how ...string) error {
 	args := append([]string{"link", "set", "dev", link(address)}, how...)
-	if out, err := l.Command(ctx, "ip", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("running ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return do("running ip "+strings.Join(args, " "), l.Command(ctx, "ip", args...))
 }
 
 // Sent returns the number of packets from the machine with that address since
@@ -92,7 +78,8 @@ func (l *Lab) Enter(ctx context.Context, address netip.Addr, script string) (str
 	if first == nil || !first.Running() {
 		return "", fmt.Errorf("entering the machine at %s: no node runs there", address)
 	}
-	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(first.PID()), "--mount", "--pid", "--net", "--uts", "--ipc", "--root", "--wd", "--", "sh", "-c", script)
+	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(first.PID()), "--mount", "--pid", "--net", "--uts",
+		"--ipc", "--root", "--wd", "--", "sh", "-c", script)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return string(out), fmt.Errorf("running %q at %s: %w: %s", script, address, err, strings.TrimSpace(string(out)))
@@ -183,15 +170,11 @@ func Open(ctx context.Context, log io.Writer, kinds ...Kind) (lab *Lab, root str
 	if err := base.Install(ctx, log, Packages(kinds...)...); err != nil {
 		return nil, "", err
 	}
-	root, err = base.Debian{Cache: cache}.Prepare(ctx, log)
+	root, err = base.Debian{}.Prepare(ctx, log)
 	if err != nil {
 		return nil, "", err
 	}
-	upstream, err := aptmirror.HostUpstream(ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("opening the lab: %w", err)
-	}
-	mirror, err := aptmirror.New(base.AptCache(cache), upstream)
+	mirror, err := base.Mirror(ctx)
 	if err != nil {
 		return nil, "", fmt.Errorf("opening the lab: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -71,9 +70,6 @@ type Config struct {
 	// InstanceID is the name of the machine in its lab, and cloud-init's instance
 	// id: "i-…" on EC2. Lower-case letters, digits and hyphens.
 	InstanceID string
-	// Hostname is the host name in the instance data. When empty, it is derived
-	// from the address as on EC2 ("ip-10-77-1-1").
-	Hostname string
 	// AuthorizedKeys are lines for the user's authorized_keys.
 	AuthorizedKeys []string
 	// Signer logs in to the machine, for Run. Without a Signer, a machine is ready
@@ -91,8 +87,8 @@ type Config struct {
 	// means a minute for Nspawn, three for Node and ten for QEMU, enough for a busy
 	// host.
 	ReadyWithin time.Duration
-	// Memory and CPUs size a virtual machine; zero means 1024 MiB and 2.
-	Memory, CPUs int
+	// Memory sizes a virtual machine, in MiB; zero means 1024.
+	Memory int
 	// UEFI makes the firmware of a virtual machine UEFI, without boot variables. The
 	// disk needs an EFI system partition.
 	UEFI bool
@@ -104,7 +100,7 @@ type Config struct {
 var instanceIDs = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,40}$`)
 
 // complete checks the configuration and sets the defaults.
-func (c Config) complete(address netip.Addr) (Config, error) {
+func (c Config) complete() (Config, error) {
 	c.Kind = cmp.Or(c.Kind, Nspawn)
 	switch {
 	case !slices.Contains(Kinds(), c.Kind):
@@ -122,19 +118,9 @@ func (c Config) complete(address netip.Addr) (Config, error) {
 	case !instanceIDs.MatchString(c.InstanceID):
 		return c, fmt.Errorf("instance id %q must match %s", c.InstanceID, instanceIDs)
 	}
-	if c.Hostname == "" {
-		c.Hostname = "ip-" + strings.ReplaceAll(address.String(), ".", "-")
-	}
-	if c.User == "" {
-		c.User = "admin"
-	}
-	if c.ReadyWithin == 0 {
-		c.ReadyWithin = map[Kind]time.Duration{Nspawn: time.Minute, Node: 3 * time.Minute, QEMU: 10 * time.Minute}[c.Kind]
-	}
-	if c.Memory == 0 {
-		c.Memory = 1024
-	}
-	c.CPUs = cmp.Or(c.CPUs, 2)
+	usual := map[Kind]time.Duration{Nspawn: time.Minute, Node: 3 * time.Minute, QEMU: 10 * time.Minute}[c.Kind]
+	c.ReadyWithin = cmp.Or(c.ReadyWithin, usual)
+	c.User, c.Memory = cmp.Or(c.User, "admin"), cmp.Or(c.Memory, 1024)
 	return c, nil
 }
 
@@ -195,42 +181,21 @@ func probeKVM(kernel string) (bool, error) {
 // partitionStart is the start of the only partition of a disk image, in bytes.
 const partitionStart = 1 << 20
 
-// diskScript turns the tree at $TREE into the disk image $DISK: a classic MBR,
-// then GRUB, then one partition up to the end. The boot loader is the tree's
-// own. Its core.img follows boot.img directly, where boot.img expects it. The
-// file system is at least twice the size of its content, so that an instance
-// has room; the file is sparse. The script lists the file system features
-// because GRUB 2.06 cannot read the defaults of newer versions. A tree without a
-// boot loader makes a disk for containers only.
-const diskScript = `
-used=$(du -skx "$TREE" | cut -f1)
-size=$((used * 2 > $MINIMUM ? used * 2 : $MINIMUM))
-truncate -s $((size * 1024 + $OFFSET)) "$DISK"
-mke2fs -q -F -t ext4 -L "$LABEL" -m 1 \
-  -O none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum \
-  -E offset=$OFFSET,root_owner=0:0 -d "$TREE" "$DISK" ${size}k
-printf 'label: dos\nlabel-id: 0\nstart=%d, type=83, bootable\n' $((OFFSET / 512)) | sfdisk --quiet --wipe=never "$DISK"
-[ -e "$TREE/boot/grub/i386-pc/boot.img" ] || exit 0
-dd if="$TREE/boot/grub/i386-pc/boot.img" of="$DISK" bs=440 count=1 conv=notrunc status=none
-dd if="$TREE/boot/grub/i386-pc/core.img" of="$DISK" bs=512 seek=1 conv=notrunc status=none
-`
-
 // minimumDisk is the minimum size of an image's file system in KiB: 4 GiB.
 const minimumDisk = 4 << 20
 
 // MakeDisk turns a tree, such as that of a base system, into a disk image.
 func MakeDisk(ctx context.Context, tree, disk string) error {
-	return makeDisk(ctx, "set -e\n"+diskScript, os.Environ(), tree, disk)
+	return makeDisk(ctx, script("disk"), os.Environ(), tree, disk)
 }
 
-// makeDisk runs a script that ends with diskScript, in a mount namespace of its
-// own.
-func makeDisk(ctx context.Context, script string, environment []string, tree, disk string) error {
+// makeDisk runs a script that ends with disk.sh, in a mount namespace of its own.
+func makeDisk(ctx context.Context, text string, environment []string, tree, disk string) error {
 	disk, err := filepath.Abs(disk)
 	if err != nil {
 		return fmt.Errorf("making the disk image: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "sh", "-c", script)
+	cmd := exec.CommandContext(ctx, "sh", "-c", text)
 	// All other processes and the mounts end with the first process.
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID, Pdeathsig: unix.SIGKILL}
 	// The kernel sends Pdeathsig when this thread ends.
@@ -239,9 +204,8 @@ func makeDisk(ctx context.Context, script string, environment []string, tree, di
 	cmd.Env = append(environment,
 		"TREE="+tree, "DISK="+disk, "LABEL="+base.RootLabel,
 		fmt.Sprintf("OFFSET=%d", partitionStart), fmt.Sprintf("MINIMUM=%d", minimumDisk))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return errors.Join(fmt.Errorf("making the disk image: %w: %s", errors.Join(context.Cause(ctx), err), strings.TrimSpace(string(out))), os.RemoveAll(disk))
+	if err := do("making the disk image", cmd); err != nil {
+		return errors.Join(context.Cause(ctx), err, os.RemoveAll(disk))
 	}
 	return nil
 }
@@ -256,9 +220,6 @@ func imageFormat(path string) string {
 
 // convert copies a disk image into another format, without zero blocks.
 func convert(ctx context.Context, from, source, to, target string) error {
-	cmd := exec.CommandContext(ctx, "qemu-img", "convert", "-f", from, "-O", to, source, target)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("converting the disk image to %s: %w: %s", to, err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return do("converting the disk image to "+to,
+		exec.CommandContext(ctx, "qemu-img", "convert", "-f", from, "-O", to, source, target))
 }

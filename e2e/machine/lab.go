@@ -217,11 +217,7 @@ func (l *Lab) Command(ctx context.Context, name string, args ...string) *exec.Cm
 // 169.254.169.254. Machines reach the address through their default route.
 func (l *Lab) AddAddress(ctx context.Context, address netip.Addr) error {
 	prefix := netip.PrefixFrom(address, address.BitLen()).String()
-	out, err := l.Command(ctx, "ip", "addr", "add", prefix, "dev", "lo").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("adding %s to the lab: %w: %s", prefix, err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return do("adding "+prefix+" to the lab", l.Command(ctx, "ip", "addr", "add", prefix, "dev", "lo"))
 }
 
 // closeLast closes closer after everything else of the lab.

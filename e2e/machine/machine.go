@@ -70,7 +70,7 @@ func (l *Lab) newMachine(config Config) (*Machine, error) {
 	}
 	l.count++
 	address := netip.AddrFrom4([4]byte{10, 77, byte(1 + l.count/250), byte(1 + l.count%250)})
-	config, err := config.complete(address)
+	config, err := config.complete()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (l *Lab) newMachine(config Config) (*Machine, error) {
 		return nil, fmt.Errorf("making its folder (is the instance id taken?): %w", err)
 	}
 	l.machines = append(l.machines, machine)
-	lease := fmt.Sprintf("%s,%s,%s,infinite\n", machine.mac, address, config.Hostname)
+	lease := fmt.Sprintf("%s,%s,%s,infinite\n", machine.mac, address, machine.hostname())
 	if err := os.WriteFile(filepath.Join(l.leases(), config.InstanceID), []byte(lease), 0o644); err != nil {
 		return nil, fmt.Errorf("giving it an address: %w", err)
 	}
@@ -112,7 +112,7 @@ const seedFolder = "/var/lib/cloud/seed/nocloud"
 // (https://cloudinit.readthedocs.io/en/22.4.2/topics/datasources/nocloud.html)
 func (m *Machine) writeSeed() error {
 	meta, err := json.Marshal(map[string]any{ // JSON is YAML
-		"instance-id": m.config.InstanceID, "local-hostname": m.config.Hostname, "public-keys": m.config.AuthorizedKeys,
+		"instance-id": m.config.InstanceID, "local-hostname": m.hostname(), "public-keys": m.config.AuthorizedKeys,
 	})
 	user := m.config.UserData
 	if len(user) == 0 {
@@ -188,14 +188,11 @@ func (m *Machine) InstanceID() string { return m.config.InstanceID }
 // that its kernel has written.
 func (m *Machine) Disk() string { return filepath.Join(m.folder, "disk.raw") }
 
-// Hostname returns the host name in the instance data.
-func (m *Machine) Hostname() string { return m.config.Hostname }
+// hostname returns the host name in the instance data, as on EC2 ("ip-10-77-1-1").
+func (m *Machine) hostname() string { return "ip-" + strings.ReplaceAll(m.address.String(), ".", "-") }
 
 // Address returns the machine's address, reachable from inside the lab.
 func (m *Machine) Address() netip.Addr { return m.address }
-
-// HostAddress returns the address of the lab's servers for the machine.
-func (m *Machine) HostAddress() string { return m.lab.HostAddress() }
 
 // SSH returns address and user for logins from inside the lab (see
 // Lab.Command).

@@ -20,82 +20,6 @@ import (
 // containerd's overlays, and their controllers of cgroup v1 are read-only.
 type node struct{ *Machine }
 
-// nodeScript mounts the machine's disk and becomes its first process. /proc and
-// /sys show the host's kernel: parts outside the machine's own namespaces are
-// read-only, and the three sysctls that a kubelet requires have the required
-// values. Files in /run, which is not part of the disk, replace what the host
-// does not permit.
-const nodeScript = `set -e
-mount --make-rprivate /
-cd "$FOLDER"
-mount -t ext4 -o loop,offset=$OFFSET disk.raw root
-` + plugScript + `while read -r name group; do
-  mkdir "$group"
-  if [ "$name" = unified-only ]; then
-    for c in $(cat "${group%/*}/cgroup.controllers"); do echo "+$c" > "${group%/*}/cgroup.subtree_control" || :; done
-  fi
-  if [ "$name" = cpuset ]; then
-    for f in cpuset.cpus cpuset.mems; do cat "${group%/*}/$f" > "$group/$f"; done
-  fi
-  echo 0 > "$group/cgroup.procs"
-done < groups
-exec unshare --cgroup sh -ec "$INSIDE"`
-
-// insideScript continues in the namespace of the control groups, where the new
-// groups are the roots of their hierarchies.
-const insideScript = `
-mount -t proc -o nosuid,nodev,noexec proc root/proc
-mount --bind root/proc/sys/net root/proc/sys/net
-mount --rbind root/proc/sys root/proc/sys
-mount -o remount,bind,ro root/proc/sys
-for sysctl in vm/overcommit_memory:1 kernel/panic:10 kernel/panic_on_oops:1; do
-  echo "${sysctl#*:}" > "sysctl-${sysctl##*/}"
-  mount --bind "sysctl-${sysctl##*/}" "root/proc/sys/${sysctl%:*}"
-done
-cat /proc/sys/kernel/random/uuid > boot-id # by which a journal knows its boots
-mount --bind boot-id root/proc/sys/kernel/random/boot_id
-[ ! -e root/proc/sysrq-trigger ] || mount --bind /dev/null root/proc/sysrq-trigger
-mount -t sysfs -o ro,nosuid,nodev,noexec sysfs root/sys
-if grep -q '^unified-only ' groups; then
-  mount -t cgroup2 cgroup2 root/sys/fs/cgroup
-else
-  mount -t tmpfs -o mode=755 tmpfs root/sys/fs/cgroup
-  while read -r name group; do
-    mkdir "root/sys/fs/cgroup/$name"
-    case "$name" in
-    unified) mount -t cgroup2 cgroup2 root/sys/fs/cgroup/unified ;;
-    systemd) mount -t cgroup -o none,name=systemd cgroup root/sys/fs/cgroup/systemd ;;
-    *) mount -t cgroup -o "$name" cgroup "root/sys/fs/cgroup/$name" ;;
-    esac
-  done < groups
-fi
-mount -t tmpfs -o mode=755,nosuid tmpfs root/dev
-mkdir root/dev/pts root/dev/shm root/dev/mqueue
-for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0 kmsg:1:3 console:1:3; do
-  IFS=:
-  set -- $device
-  unset IFS
-  mknod -m 666 "root/dev/$1" c "$2" "$3"
-done
-mount --bind console.log root/dev/console
-: > root/dev/ttyS0
-mount --bind "$SERIAL" root/dev/ttyS0
-mount -t devpts -o newinstance,ptmxmode=666,mode=620,gid=5 devpts root/dev/pts
-ln -s pts/ptmx root/dev/ptmx
-ln -s /proc/self/fd root/dev/fd
-for n in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${n%:*}" "root/dev/${n#*:}"; done
-mount -t tmpfs -o nosuid,nodev tmpfs root/dev/shm
-mount -t tmpfs -o mode=755,nosuid,nodev tmpfs root/run
-cp -r run/. root/run/
-mkdir -p "root$SEED_FOLDER"
-mount --bind seed "root$SEED_FOLDER"
-cd root
-pivot_root . mnt
-umount -l /mnt
-mount --make-rshared / # as systemd does on a machine: see mount_namespaces(7)
-exec env -i container=eksnode-lab PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-  setpriv --bounding-set=-sys_module,-sys_time --inh-caps=-all /sbin/init --log-target=console SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1`
-
 // concessions are files in /run for limits of the host: the number of open
 // files and the OOM score. The time to stop is short because a kubelet stops
 // its containers only at the end of a shutdown.
@@ -114,7 +38,7 @@ func (n *node) makeDisk(ctx context.Context) error {
 	case imageFormat(n.config.Image) == "qcow2":
 		return convert(ctx, "qcow2", n.config.Image, "raw", n.Disk())
 	default:
-		return run(ctx, "", "cp", "--sparse=always", "--reflink=auto", n.config.Image, n.Disk())
+		return copyDisk(ctx, n.config.Image, n.Disk())
 	}
 }
 
@@ -168,11 +92,11 @@ func (n *node) boot() (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("sh", "-c", nodeScript)
+	cmd := exec.Command("sh", "-c", script("node-disk", "plug", "node"))
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC}
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.Env = append(os.Environ(),
-		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder, "INSIDE="+insideScript,
+		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder, "INSIDE="+script("node-inside"),
 		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge, "SERIAL="+path,
 	)
 	p, err := Spawn(cmd)
@@ -253,9 +177,9 @@ func (n *node) release() error {
 
 // capture copies the disk, including the blocks outside of files.
 func (n *node) capture(ctx context.Context, raw string) error {
-	out, err := exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", n.Disk(), raw).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("copying the disk: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return copyDisk(ctx, n.Disk(), raw)
+}
+
+func copyDisk(ctx context.Context, from, to string) error {
+	return do("copying the disk", exec.CommandContext(ctx, "cp", "--sparse=always", "--reflink=auto", from, to))
 }

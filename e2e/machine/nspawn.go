@@ -26,54 +26,6 @@ import (
 // running and its overlay mounted.)
 type container struct{ *Machine }
 
-// mountScript mounts the machine's disk at ./merged, in the mount namespace of
-// its shell. Relative paths need no quoting within the options. The loop mount
-// uses an offset, because device nodes of partitions need udev.
-const mountScript = `set -e
-mount --make-rprivate /
-cd "$FOLDER"
-if [ -n "$IMAGE" ]; then
-  mount -t ext4 -o loop,ro,noload,offset=$OFFSET "$IMAGE" lower
-else
-  mount --bind "$ROOT" lower
-fi
-mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay merged
-`
-
-// bootScript runs systemd-nspawn, again after each restart of the container. It
-// runs in new namespaces but with the host's /proc, through which it reaches the
-// lab's network namespace. systemd-nspawn leaves restarts to its service manager
-// and exits with code 133, because of --keep-unit.
-const bootScript = mountScript + plugScript + `IFS=:
-for group in $CGROUPS; do
-  mkdir "$group"
-done
-unset IFS
-mount -t proc proc /proc
-mkdir -p /run/systemd/nspawn
-mount -t tmpfs tmpfs /run/systemd/nspawn
-mkdir -p "merged$SEED_FOLDER"
-boot() {
-  IFS=:
-  for group in $CGROUPS; do
-    mkdir "$group/$boots"
-    echo 0 > "$group/$boots/cgroup.procs"
-  done
-  unset IFS
-  exec systemd-nspawn "$@"
-}
-trap 'kill "$child"' TERM
-boots=0
-code=133
-while [ "$code" = 133 ]; do
-  boots=$((boots + 1))
-  boot "$@" &
-  child=$!
-  # The signal ends wait before the container has ended.
-  while code=0; wait "$child" || code=$?; kill -0 "$child" 2>/dev/null; do :; done
-done
-exit "$code"`
-
 func (c *container) prepare(ctx context.Context) error {
 	for _, name := range []string{"lower", "upper", "work", "merged"} {
 		if err := os.Mkdir(filepath.Join(c.folder, name), 0o755); err != nil {
@@ -131,7 +83,7 @@ func (c *container) boot() (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("sh", append([]string{"-c", bootScript, "sh"}, c.nspawnArgs()...)...)
+	cmd := exec.Command("sh", append([]string{"-c", script("nspawn-mount", "plug", "nspawn"), "sh"}, c.nspawnArgs()...)...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET}
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.Env = append(environment,
@@ -172,19 +124,12 @@ func (c *container) press(context.Context) error { return c.current().Signal(uni
 
 func (c *container) release() error { return RemoveControlGroups(c.controlGroup()) }
 
-// captureScript leaves out the mount point of the instance data, unless the
-// machine's source had it.
-const captureScript = mountScript + `
-[ -e "lower$SEED_FOLDER" ] || rmdir "merged$SEED_FOLDER" 2>/dev/null || :
-[ -e "lower${SEED_FOLDER%/*}" ] || rmdir "merged${SEED_FOLDER%/*}" 2>/dev/null || :
-` + diskScript
-
 func (c *container) capture(ctx context.Context, raw string) error {
 	environment, err := c.environment()
 	if err != nil {
 		return err
 	}
-	return makeDisk(ctx, captureScript, environment, filepath.Join(c.folder, "merged"), raw)
+	return makeDisk(ctx, script("nspawn-mount", "nspawn-capture", "disk"), environment, filepath.Join(c.folder, "merged"), raw)
 }
 
 // leaving is how long a killed process may take to end.

@@ -4,6 +4,7 @@ package machine_test
 
 import (
 	"bufio"
+	_ "embed"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,33 +106,16 @@ func assertNothingLeft(t *testing.T, lab string) {
 
 // hostileDisk makes the ext4 file system $1. One folder in it is damaged, and the
 // superblock demands that the kernel panics then. $2 is a command for debugfs.
-const hostileDisk = `root=$(mktemp -d); trap 'rm -r "$root"' EXIT
-mkdir -p "$root/etc" "$root/srv/broken"; touch "$root/srv/broken/file"
-printf 'ID=debian\nVERSION_ID=13\n' > "$root/etc/os-release"
-truncate -s 16M "$1"; mke2fs -q -t ext4 -d "$root" "$1"
-block=$(debugfs -R 'blocks /srv/broken' "$1" 2> /dev/null)
-yes | head -c 64 | dd of="$1" bs=1 seek=$((block * $(dumpe2fs -h "$1" 2> /dev/null | sed -n 's/^Block size: *//p'))) conv=notrunc status=none
-tune2fs -e panic "$1" > /dev/null
-debugfs -w -R "$2" "$1" 2> /dev/null`
+//
+//go:embed testdata/hostile-disk.sh
+var hostileDisk string
 
 // auditsHostileDisks is the first process of a virtual machine whose files are all in
 // memory. Two disks are audited, one of them with a journal to replay. The mount at the
 // end proves that the disks stop a kernel that does what their superblocks demand.
-const auditsHostileDisks = `#!/busybox sh
-export PATH=/bin HOME=/ TMPDIR=/tmp
-/busybox mkdir -p /bin /dev /proc /sys /tmp /mnt
-/busybox --install -s /bin
-mount -t devtmpfs dev /dev; mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t tmpfs tmp /tmp
-insmod /loop.ko
-for disk in clean dirty; do
-  /eksnode audit --disk /$disk.raw --output json > /report
-  echo "$disk: exit code $?"; sed -n 's/^ *"\(result\|error\)"/&/p' /report
-done
-mount -t ext4 -o ro,noload /clean.raw /mnt
-ls /mnt/srv/broken
-echo "the kernel survived"
-reboot -f
-`
+//
+//go:embed testdata/audit-disks.sh
+var auditsHostileDisks string
 
 // TestAHostileDiskDoesNotStopTheKernel audits disks in a virtual machine, because they
 // would stop this one.

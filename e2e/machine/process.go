@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"embed"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -108,6 +109,30 @@ func (p *Process) Exit() error {
 		return errors.New("exit status 0")
 	}
 	return p.err
+}
+
+// do runs a command. An error says what it was to do, and has its output.
+func do(doing string, cmd *exec.Cmd) error {
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", doing, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+//go:embed scripts
+var scripts embed.FS
+
+// script returns scripts of the folder scripts as one.
+func script(names ...string) string {
+	var all strings.Builder
+	for _, name := range names {
+		text, err := scripts.ReadFile("scripts/" + name + ".sh")
+		if err != nil {
+			panic(err) // the file is part of the program
+		}
+		all.Write(text)
+	}
+	return all.String()
 }
 
 // Hopeless is an error that ends the waiting.

@@ -35,8 +35,8 @@ func (v *virtual) prepare(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(ctx, "qemu-img", "create", "-q", "-f", "qcow2",
 		"-b", backing, "-F", imageFormat(backing), v.disk())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making the disk: %w: %s", err, strings.TrimSpace(string(out)))
+	if err := do("making the disk", cmd); err != nil {
+		return err
 	}
 	return v.EmptyDisks()
 }
@@ -80,12 +80,8 @@ func (v *virtual) backing(ctx context.Context) (string, error) {
 func (v *virtual) seedDrive() string { return filepath.Join(v.folder, "seed.iso") }
 
 func (v *virtual) makeSeedDrive(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "xorriso", "-as", "mkisofs", "-quiet", "-V", "cidata", "-J", "-r",
-		"-o", v.seedDrive(), v.seedPath())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making the instance data's drive: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return do("making the instance data's drive", exec.CommandContext(ctx, "xorriso", "-as", "mkisofs", "-quiet",
+		"-V", "cidata", "-J", "-r", "-o", v.seedDrive(), v.seedPath()))
 }
 
 func (v *virtual) boot() (*Process, error) {
@@ -113,11 +109,7 @@ func (v *virtual) plug() error {
 	script := `set -e
 ip tuntap add "$1" mode tap
 ip link set "$1" master "$2" up`
-	cmd := v.lab.Command(context.Background(), "sh", "-c", script, "sh", v.link(), bridge)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("making the link: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return do("making the link", v.lab.Command(context.Background(), "sh", "-c", script, "sh", v.link(), bridge))
 }
 
 // args uses paths relative to the machine's folder, because the folder's path
@@ -125,7 +117,7 @@ ip link set "$1" master "$2" up`
 func (v *virtual) args(accelerator []string) []string {
 	args := append(accelerator,
 		"-name", v.config.InstanceID, "-machine", "pc", "-nodefaults", "-no-user-config", "-display", "none",
-		"-m", strconv.Itoa(v.config.Memory), "-smp", strconv.Itoa(v.config.CPUs),
+		"-m", strconv.Itoa(v.config.Memory), "-smp", "2",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-monitor", "unix:monitor,server=on,wait=off",
 		"-drive", "file=disk.qcow2,format=qcow2,if=virtio,cache=unsafe,discard=unmap",
@@ -171,11 +163,7 @@ func (v *virtual) release() error {
 	if errors.As(err, new(*exec.ExitError)) {
 		return nil
 	}
-	out, err := v.lab.Command(context.Background(), "ip", "link", "delete", v.link()).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("removing the link: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return do("removing the link", v.lab.Command(context.Background(), "ip", "link", "delete", v.link()))
 }
 
 func (v *virtual) capture(ctx context.Context, raw string) error {
@@ -234,7 +222,7 @@ func MakeCloudDisk(ctx context.Context, captured, disk string) (err error) {
 		return err
 	}
 	defer os.RemoveAll(d.folder)
-	if err := run(ctx, "", "cp", "--sparse=always", "--reflink=auto", captured, disk); err != nil {
+	if err := copyDisk(ctx, captured, disk); err != nil {
 		return err
 	}
 	if err := d.partition(ctx, info.Size()); err != nil {
@@ -330,8 +318,8 @@ func (d cloudDisk) write(at int64, content []byte) (err error) {
 func run(ctx context.Context, input, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(input)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", name, errors.Join(context.Cause(ctx), err), strings.TrimSpace(string(out)))
+	if err := do(name, cmd); err != nil {
+		return errors.Join(context.Cause(ctx), err)
 	}
 	return nil
 }

@@ -113,29 +113,11 @@ func TestSessions(t *testing.T) {
 	t.Parallel()
 	b := open(t)
 	n := b.start(t, "i-session")
-	for _, c := range []struct {
-		name        string
-		fault, undo string
-		as          account
-		field       string
-		prints      string
-	}{
-		{name: "as root", as: account{user: "root"}},
-		{name: "from a remote folder, with noexec on the temporary one", fault: "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp", undo: "umount /tmp",
-			field: `remote_folder = "/var/tmp"`},
-		{name: "as root from a remote folder that only root may write", as: account{user: "root"},
-			fault: "mount -t tmpfs -o noexec,mode=1777 tmpfs /tmp", undo: "umount /tmp", field: `remote_folder = "/opt"`},
-		{name: "with a sudo that uses a terminal and lectures",
-			fault: "printf 'Defaults use_pty\\nDefaults lecture=always\\n' > /etc/sudoers.d/99-test", undo: "rm /etc/sudoers.d/99-test"},
-		{name: "with a login shell that is noisy and slow",
-			fault: "cp /home/admin/.bashrc /run/bashrc; printf '%s' '" + noisy + "' > /run/noisy; cat /run/noisy /run/bashrc > /home/admin/.bashrc",
-			undo:  "cp /run/bashrc /home/admin/.bashrc"},
-		{name: "with another login shell", fault: "chsh -s /bin/sh admin", undo: "chsh -s /bin/bash admin"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			n.faulty(t, c.fault, c.undo)
+	for _, c := range faults(t)["sessions"] {
+		t.Run(c.Name, func(t *testing.T) {
+			n.faulty(t, c.Fault, c.Undo)
 			before := n.tree(t)
-			r := b.provisionAs(t, n, c.as, b.mirror.URL(), c.field, "dry_run = true").succeeds(t)
+			r := b.provisionAs(t, n, c.As, b.mirror.URL(), c.Field, "dry_run = true").succeeds(t)
 			assert.Contains(t, r.out.String(), "; nothing was changed")
 			assert.Contains(t, r.out.String(), "manifest: would write "+manifest.Path)
 			n.unchanged(t, before)
@@ -177,12 +159,6 @@ func TestSessions(t *testing.T) {
 	}
 	testPowerLoss(t, b, n)
 }
-
-// noisy is a slow start-up file that prints on both streams, also without an
-// end of line.
-const noisy = `echo "Welcome to the machine"; echo "{\"quota\": 1}"; echo "quota exceeded" >&2
-printf "no end of line"; seq 1 20000 | md5sum; for i in $(seq 1 300); do echo "line $i"; done
-`
 
 // testPowerLoss ends the machine under the agent by a power failure.
 func testPowerLoss(t *testing.T, b *bench, n *node) {

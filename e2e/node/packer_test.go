@@ -4,6 +4,7 @@ package node_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -148,9 +149,9 @@ func (r *run) outcome(t *testing.T) (plan.Report, map[string]plan.Status) {
 
 // account holds packer's login settings.
 type account struct {
-	user string
-	port int
-	none bool // communicator = "none"
+	User string
+	Port int
+	None bool // communicator = "none"
 }
 
 // template writes a template with one provisioner. fields are HCL, one per
@@ -160,14 +161,9 @@ func (b *bench) template(t *testing.T, n *node, as account, kind, fields string)
 	folder, err := os.MkdirTemp(b.folder, "template-")
 	require.NoError(t, err)
 	address, port, user := n.SSH()
-	if as.user != "" {
-		user = as.user
-	}
-	if as.port != 0 {
-		port = as.port
-	}
+	user, port = cmp.Or(as.User, user), cmp.Or(as.Port, port)
 	source := fmt.Sprintf("ssh_host = %q\nssh_port = %d\nssh_username = %q\nssh_private_key_file = %q\n", address, port, user, b.keyFile())
-	if as.none {
+	if as.None {
 		source = "communicator = \"none\"\n"
 	}
 	report = filepath.Join(folder, "report.json")

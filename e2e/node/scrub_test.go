@@ -3,6 +3,7 @@
 package node_test
 
 import (
+	_ "embed"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,38 +19,9 @@ import (
 
 // joined leaves a machine with the state of a node in a cluster: the files that
 // a bootstrap.sh and a kubelet write.
-const joined = `
-sed -i -e 's,MASTER_ENDPOINT,https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com,' \
-	-e 's,CLUSTER_NAME,old-cluster,' -e 's,AWS_REGION,eu-central-1,' /var/lib/kubelet/kubeconfig
-python3 - <<'END'
-import json
-name = "/etc/kubernetes/kubelet/kubelet-config.json"
-config = json.load(open(name))
-config["clusterDNS"] = ["10.100.0.10"]
-config["maxPods"] = 29
-config["providerID"] = "aws:///eu-central-1a/i-0123456789abcdef0"
-config["kubeReserved"] = {"cpu": "70m", "memory": "574Mi"}
-json.dump(config, open(name, "w"), indent=2)
-END
-sed -i 's,SANDBOX_IMAGE,602401143452.dkr.ecr.eu-central-1.amazonaws.com/eks/pause:3.10,' /etc/eks/containerd/containerd-config.toml
-cp /etc/eks/containerd/containerd-config.toml /etc/containerd/config.toml
-echo CA > /etc/kubernetes/pki/ca.crt
-mkdir -p /var/lib/kubelet/pki /var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~projected/token /var/lib/kubelet/plugins_registry
-echo CERT > /var/lib/kubelet/pki/kubelet-client-2026-11-20-10-00-00.pem
-ln -s kubelet-client-2026-11-20-10-00-00.pem /var/lib/kubelet/pki/kubelet-client-current.pem
-echo TOKEN > /var/lib/kubelet/pods/0a1b/volumes/kubernetes.io~projected/token/token
-echo '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}' > /var/lib/kubelet/cpu_manager_state
-echo '{"policyName":"None","machineState":{},"checksum":4047769151}' > /var/lib/kubelet/memory_manager_state
-mkdir -p /etc/systemd/system/kubelet.service.d /var/lib/cni/networks/aws /var/log/pods/0a1b
-echo '[Service]' > /etc/systemd/system/kubelet.service.d/10-kubelet-args.conf
-echo 'Environment=KUBELET_EXTRA_ARGS=--node-labels=old=yes' | cat /etc/systemd/system/kubelet.service.d/10-kubelet-args.conf - > /etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf
-echo '{}' > /etc/cni/net.d/10-aws.conflist
-echo lease > /var/lib/cni/networks/aws/10.0.0.7
-echo log > /var/log/pods/0a1b/0.log
-echo NODE_IP=10.0.0.7 > /etc/eks/kubelet/environment
-echo 'token: secret' > /root/.bash_history
-systemctl daemon-reload
-systemctl enable kubelet.service 2>/dev/null`
+//
+//go:embed testdata/joined.sh
+var joined string
 
 // gone are the paths that joined creates and no image may have.
 var gone = []string{
@@ -249,14 +221,9 @@ done`
 const noNode = `skip_rules = ["not-a-node"]`
 
 // agents are two services that write when they stop, and one that a boot has not started yet.
-const agents = `mkdir -p /var/fluent-bit/state /var/lib/tailscale
-for each in fluent-bit=/var/fluent-bit/state/flb.db tailscaled=/var/lib/tailscale/tailscaled.state; do
-echo before > "${each#*=}"
-printf '[Service]\nExecStart=/bin/sleep infinity\nExecStop=/bin/sh -c "echo after > %s"\n' "${each#*=}" > /run/systemd/system/${each%=*}.service
-done
-printf '[Unit]\nAfter=late.service\n[Service]\nExecStart=/bin/sh -c "echo late > /var/fluent-bit/state/late; sleep infinity"\n' > /run/systemd/system/filebeat.service
-printf '[Service]\nType=oneshot\nExecStart=/bin/sleep infinity\n' > /run/systemd/system/late.service
-systemctl daemon-reload; systemctl start fluent-bit tailscaled; systemctl start --no-block late filebeat`
+//
+//go:embed testdata/agents.sh
+var agents string
 
 // ownInEtc matches the paths that a scrub removes from /etc by rules for /etc.
 var ownInEtc = regexp.MustCompile(`^/etc/(ssh/ssh_host_.*_key(\.pub)?|hostname|(passwd|shadow|group|gshadow|subuid|subgid)-|` +

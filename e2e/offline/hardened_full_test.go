@@ -71,13 +71,13 @@ func hardenable(product string) lab.System {
 	var s shape.Shape
 	switch product {
 	case "ubuntu2404":
-		s = shape.Ubuntu()
+		s = shape.All()["ubuntu"]
 		s.Packages = append(s.Packages, "linux-base")
 		s.Offered = append(s.Offered, "ufw", "apparmor-utils", "libpam-pwquality", "systemd-timesyncd")
 	case "al2023":
-		s = shape.AmazonLinux2023()
+		s = shape.All()["amazonlinux2023"]
 	case "rhel9":
-		s = shape.Rocky("9.7", "Blue Onyx")
+		s = shape.All()["rocky-9"]
 		s.Own = append(s.Own, shape.Own{Name: "redhat-release", Version: "9.7"})
 		s.Links = map[string]string{"/etc/resolv.conf": "../run/NetworkManager/resolv.conf"}
 	default:

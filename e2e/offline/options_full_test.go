@@ -33,7 +33,7 @@ xt_connmark xt_conntrack xt_mark xt_nat xt_statistic xt_tcpudp`
 
 // debian is a shape whose repository can have more packages than Debian's own.
 func debian() shape.Shape {
-	s := shape.Ubuntu()
+	s := shape.All()["ubuntu"]
 	s.ID, s.User = "debian", "admin"
 	s.Packages = slices.DeleteFunc(s.Packages, func(p string) bool { return p == "chrony" || p == "snapd" })
 	s.Packages = append(s.Packages, "systemd-timesyncd")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -77,7 +78,7 @@ func write(t *testing.T, root string, files map[string]string) {
 		if strings.HasSuffix(name, "/") {
 			require.NoError(t, os.MkdirAll(p, 0o755))
 		} else if target, ok := strings.CutPrefix(content, "-> "); ok {
-			require.NoError(t, os.Symlink(target, p))
+			require.NoError(t, os.Symlink(strings.TrimSpace(target), p))
 		} else {
 			require.NoError(t, os.WriteFile(p, []byte(content), 0o640))
 		}
@@ -110,42 +111,17 @@ func dirty(t *testing.T) map[string]string {
 	}
 	recorded, err := m.Encode()
 	require.NoError(t, err)
+	archive, err := txtar.ParseFile("testdata/dirty.txtar")
+	require.NoError(t, err)
 	files := map[string]string{
-		"etc/os-release": "ID=debian\nVERSION_ID=\"12\"\n",
-		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n", "etc/passwd-": "old", "etc/systemd/": "",
-		manifest.Path[1:]:                                                 string(recorded),
-		templates.Kubeconfig[1:]:                                          fill.Replace(content[templates.Kubeconfig]),
-		templates.ContainerdConfig[1:]:                                    fill.Replace(content[templates.ContainerdConfig]) + "# mine\n",
-		templates.KubeletConfig[1:]:                                       `{"kind":"KubeletConfiguration","maxPods":17,"registryPullQPS":7}`,
-		"etc/containerd/config.toml":                                      fill.Replace(content[templates.ContainerdConfig]),
-		"etc/systemd/system/kubelet.service.d/10-kubelet-args.conf":       "[Service]",
-		"etc/systemd/system/kubelet.service.d/30-kubelet-extra-args.conf": "[Service]",
-		"etc/systemd/system/multi-user.target.wants/kubelet.service":      "-> /usr/lib/systemd/system/kubelet.service",
-		"etc/kubernetes/pki/ca.crt":                                       "CA",
-		"etc/cni/net.d/10-aws.conflist":                                   "{}",
-		"etc/machine-id":                                                  "0123456789abcdef0123456789abcdef\n",
-		"etc/hostname":                                                    "old\n",
-		"etc/hosts":                                                       "127.0.0.1 localhost\n127.0.1.1 old\n",
-		"etc/fstab":                                                       "/dev/vda1 / ext4 defaults 0 1\n/swapfile none swap sw 0 0\n",
-		"swapfile":                                                        "memory",
-		"etc/ssh/ssh_host_ed25519_key":                                    "KEY",
-		"usr/lib/systemd/system/cloud-init.service":                       "[Unit]",
-		"var/lib/cloud/instance":                                          "-> instances/i-1",
-		"var/lib/cloud/instances/i-1/user-data.txt":                       "secret",
-		"var/lib/cni/networks/net/10.0.0.1":                               "pod",
-		"var/lib/kubelet/cpu_manager_state":                               "{}",
-		"var/lib/kubelet/pki/kubelet-client-2023-04-19.pem":               "KEY",
-		"var/lib/kubelet/pki/kubelet-client-current.pem":                  "-> kubelet-client-2023-04-19.pem",
-		"var/lib/kubelet/seccomp/profile.json":                            "kept",
-		"var/log/messages":                                                "log",
-		"var/log/messages-20230419":                                       "log",
-		"var/log/journal/abc/system.journal":                              "log",
-		"var/log/wtmp":                                                    "log",
-		"tmp/packer-script":                                               "x",
-		"root/.bash_history":                                              "aws configure",
-		"root/.ssh/authorized_keys":                                       "ssh-ed25519 builder",
-		"home/admin/.ssh/authorized_keys":                                 "ssh-ed25519 packer",
-		"usr/bin/kubelet":                                                 "kept",
+		manifest.Path[1:]:              string(recorded),
+		templates.Kubeconfig[1:]:       fill.Replace(content[templates.Kubeconfig]),
+		templates.ContainerdConfig[1:]: fill.Replace(content[templates.ContainerdConfig]) + "# mine\n",
+		templates.KubeletConfig[1:]:    `{"kind":"KubeletConfiguration","maxPods":17,"registryPullQPS":7}`,
+		"etc/containerd/config.toml":   fill.Replace(content[templates.ContainerdConfig]),
+	}
+	for _, f := range archive.Files {
+		files[f.Name] = string(f.Data)
 	}
 	for n := range 6 {
 		files[fmt.Sprintf("var/lib/kubelet/pods/uid%d/volumes/new\nline/%d", n%2, n)] = "SECRET"

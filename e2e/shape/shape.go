@@ -112,12 +112,8 @@ func (s Shape) Prepare(ctx context.Context, log io.Writer) (root, repository str
 	if err != nil {
 		return "", "", err
 	}
-	cache, err := base.Cache()
-	if err != nil {
-		return "", "", err
-	}
 	key := sha256.Sum256(fmt.Appendf(nil, "%s %+v", debian, s))
-	folder, err := base.Cached(ctx, cache, s.ID+"-"+hex.EncodeToString(key[:8]), log, func(folder string) error {
+	folder, err := base.Cached(ctx, s.ID+"-"+hex.EncodeToString(key[:8]), log, func(folder string) error {
 		if err := command(ctx, "cp", "-a", debian, filepath.Join(folder, "root")); err != nil {
 			return err
 		}
@@ -278,14 +274,4 @@ func relink(path, target string) error {
 		return fmt.Errorf("linking %s: %w", path, err)
 	}
 	return os.Symlink(target, path)
-}
-
-// All returns the shapes by the IDs of their distributions, with the release where
-// there are several.
-func All() map[string]Shape {
-	all := map[string]Shape{"rocky-10": Rocky("10.1", "Red Quartz"), "rocky-9": Rocky("9.7", "Blue Onyx")}
-	for _, s := range []Shape{AmazonLinux2(), AmazonLinux2023(), Arch(), Fedora(), Flatcar(), Leap15(), Leap16(), Ubuntu()} {
-		all[s.ID] = s
-	}
-	return all
 }

@@ -29,14 +29,17 @@ type builder struct {
 	log     io.Writer
 }
 
+// output is the name of the tool's file.
+func (b builder) output() string { return filled(b.tool.Output, b.version, b.arch) }
+
 // get returns the path of the tool: from the folder cache, downloaded or built.
 func (b builder) get(ctx context.Context, cache string) (string, error) {
 	compiler, err := compilerVersion(ctx)
 	if err != nil {
 		return "", err
 	}
-	output, built := b.tool.output(b.version, b.arch), filepath.Join(cache, b.key(compiler))
-	if base.Exists(built) || b.tool.release.url == "" {
+	output, built := b.output(), filepath.Join(cache, b.key(compiler))
+	if base.Exists(built) || b.tool.Release.URL == "" {
 		return b.build(ctx, built, compiler)
 	}
 	released := filepath.Join(cache, fmt.Sprintf("%s_%s_linux_%s_released", b.tool.Name, b.version, b.arch))
@@ -50,7 +53,7 @@ func (b builder) get(ctx context.Context, cache string) (string, error) {
 
 // build returns the path of the tool that was built from its module, in its folder.
 func (b builder) build(ctx context.Context, folder, compiler string) (string, error) {
-	output := b.tool.output(b.version, b.arch)
+	output := b.output()
 	err := base.Once(ctx, folder, b.log, func(folder string) error {
 		fmt.Fprintf(b.log, "building %s %s with %s for linux/%s …\n", b.tool.Name, b.version, compiler, b.arch)
 		start := time.Now()
@@ -78,7 +81,7 @@ func (b builder) key(compiler string) string {
 // make builds in a scratch folder, verifies the result there, and leaves only
 // the finished file in folder.
 func (b builder) make(ctx context.Context, folder string, start time.Time) error {
-	upstream, err := fetch(ctx, b.tool.module, b.version)
+	upstream, err := fetch(ctx, b.tool.Module, b.version)
 	if err != nil {
 		return err
 	}
@@ -94,16 +97,16 @@ func (b builder) make(ctx context.Context, folder string, start time.Time) error
 	if b.arch != runtime.GOARCH {
 		fmt.Fprintf(b.log, "  not checking the version of %s: it is built for %s, this machine is %s\n", b.tool.Name, b.arch, runtime.GOARCH)
 	}
-	for _, name := range b.tool.packages {
+	for _, name := range b.tool.Packages {
 		if err := b.verify(ctx, programs, name); err != nil {
 			return err
 		}
 	}
-	final := filepath.Join(folder, b.tool.output(b.version, b.arch))
-	if b.tool.archive != nil {
-		return b.tool.archive.pack(programs, upstream, final)
+	final := filepath.Join(folder, b.output())
+	if b.tool.Archive != nil {
+		return b.tool.Archive.pack(programs, upstream, final)
 	}
-	if err := os.Rename(filepath.Join(programs, program(b.importPath(b.tool.packages[0]))+b.suffix()), final); err != nil {
+	if err := os.Rename(filepath.Join(programs, program(b.importPath(b.tool.Packages[0]))+b.suffix()), final); err != nil {
 		return fmt.Errorf("moving the program into place: %w", err)
 	}
 	return nil
@@ -122,8 +125,8 @@ func (b builder) compile(ctx context.Context, upstream source, scratch, programs
 	command := exec.CommandContext(ctx, "nice", append([]string{"go"}, b.arguments(programs)...)...)
 	command.Dir = scratch
 	cgo := "0"
-	if len(b.tool.libraries) > 0 {
-		if err := base.Install(ctx, b.log, b.tool.libraries...); err != nil {
+	if len(b.tool.Libraries) > 0 {
+		if err := base.Install(ctx, b.log, b.tool.Libraries...); err != nil {
 			return err
 		}
 		cgo = "1"
@@ -149,31 +152,31 @@ func (b builder) compile(ctx context.Context, upstream source, scratch, programs
 // folder programs.
 func (b builder) arguments(programs string) []string {
 	linker := []string{"-s", "-w"}
-	for _, variable := range b.tool.variables {
-		linker = append(linker, "-X", variable.name+"="+variable.value(b.version))
+	for _, variable := range b.tool.Variables {
+		linker = append(linker, "-X", filled(variable, b.version, b.arch))
 	}
-	if len(b.tool.libraries) > 0 {
+	if len(b.tool.Libraries) > 0 {
 		linker = append(linker, "-extldflags", "-static")
 	}
 	command := []string{"build"}
-	if b.tool.tests {
+	if b.tool.Tests {
 		command = []string{"test", "-c"}
 	}
 	arguments := append(command, "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(linker, " "))
-	if b.tool.waits {
+	if b.tool.Waits {
 		arguments = append(arguments, "-gcflags", "all=-N -l")
 	}
-	if len(b.tool.tags) > 0 {
-		arguments = append(arguments, "-tags", strings.Join(b.tool.tags, ","))
+	if len(b.tool.Tags) > 0 {
+		arguments = append(arguments, "-tags", strings.Join(b.tool.Tags, ","))
 	}
 	arguments = append(arguments, "-o", programs+"/")
-	for _, name := range b.tool.packages {
+	for _, name := range b.tool.Packages {
 		arguments = append(arguments, b.importPath(name))
 	}
 	return arguments
 }
 
-func (b builder) importPath(name string) string { return path.Join(b.tool.module, name) }
+func (b builder) importPath(name string) string { return path.Join(b.tool.Module, name) }
 
 // program returns the Go command's name for the program of a package: the last
 // part of its path that is not a major version.
@@ -187,7 +190,7 @@ func program(importPath string) string {
 
 // suffix returns what the Go command adds to the name of a test program.
 func (b builder) suffix() string {
-	if b.tool.tests {
+	if b.tool.Tests {
 		return ".test"
 	}
 	return ""
@@ -213,22 +216,22 @@ func (b builder) verify(ctx context.Context, programs, name string) error {
 	if b.arch != runtime.GOARCH {
 		return nil
 	}
-	return b.tool.probe.check(ctx, program, b.version)
+	return b.tool.Probe.check(ctx, program, b.version)
 }
 
 func (p probe) check(ctx context.Context, program, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, program, p.arguments...)
+	command := exec.CommandContext(ctx, program, p.Arguments...)
 	// Without it, packer checks online for updates.
 	command.Env = append(os.Environ(), "CHECKPOINT_DISABLE=1")
 	output, err := command.CombinedOutput()
 	said := strings.TrimSpace(string(output))
-	shown := strings.Join(append([]string{filepath.Base(program)}, p.arguments...), " ")
+	shown := strings.Join(append([]string{filepath.Base(program)}, p.Arguments...), " ")
 	if err != nil {
 		return fmt.Errorf("running %s: %w%s", shown, err, tail(said))
 	}
-	if want := p.want(version); !strings.Contains(said, want) {
+	if want := filled(p.Want, version, runtime.GOARCH); !strings.Contains(said, want) {
 		return fmt.Errorf("checking `%s`: printed %q, must contain %q", shown, said, want)
 	}
 	return nil

@@ -34,14 +34,14 @@ func Compare(ctx context.Context, client *http.Client, proxy string, now time.Ti
 	c := comparison{client: client, proxy: proxy}
 	seen := map[string]bool{} // the first tool of a module is enough
 	for _, tool := range Table() {
-		if seen[tool.module] {
+		if seen[tool.Module] {
 			continue
 		}
-		seen[tool.module] = true
+		seen[tool.Module] = true
 		if have := lifecycle.Of(tool.Name); len(have) > 0 {
 			c.lines(ctx, tool, have)
-		} else if known := c.modules(ctx, tool.module); len(known) > 0 {
-			c.newer(tool.Name, tool.Versions[0], known[len(known)-1], tool.module)
+		} else if known := c.modules(ctx, tool.Module); len(known) > 0 {
+			c.newer(tool.Name, tool.Versions[0], known[len(known)-1], tool.Module)
 		}
 	}
 	c.ends(now)
@@ -57,7 +57,7 @@ type comparison struct {
 // lines compares the lines of one program with its module and its publisher.
 func (c *comparison) lines(ctx context.Context, tool Tool, have []lifecycle.Row) {
 	const publisher = "its publisher"
-	for place, known := range map[string][]string{tool.module: c.modules(ctx, tool.module), publisher: c.published(ctx, tool.Name)} {
+	for place, known := range map[string][]string{tool.Module: c.modules(ctx, tool.Module), publisher: c.published(ctx, tool.Name)} {
 		for _, version := range known {
 			line := strings.TrimPrefix(semver.MajorMinor("v"+version), "v")
 			i := slices.IndexFunc(have, func(r lifecycle.Row) bool { return r.Version == line })

@@ -24,13 +24,13 @@ import (
 // release describes a tool's release on its publisher's site. The texts may
 // contain {version} and {arch}.
 type release struct {
-	url string
-	// sum is the URL of the publisher's checksum file, in the form form.
-	sum  string
-	form asset.SumForm
-	// member is the name of the program in the archive at url; empty if url is the
+	URL string
+	// Sum is the URL of the publisher's checksum file, in the form Form.
+	Sum  string
+	Form asset.SumForm
+	// Member is the name of the program in the archive at URL; empty if URL is the
 	// tool's own file.
-	member string
+	Member string
 }
 
 // awayError means that a site does not respond, or does not have the release.
@@ -45,7 +45,7 @@ const mostSum = 1 << 20
 // download writes the tool's file to folder, verified with the publisher's
 // checksum. An awayError means that the tool must be built.
 func (b builder) download(ctx context.Context, folder string) error {
-	from := b.tool.release.of(b.version, b.arch)
+	from := b.tool.Release.of(b.version, b.arch)
 	want, err := from.checksum(ctx)
 	if err != nil {
 		return err
@@ -60,29 +60,30 @@ func (b builder) download(ctx context.Context, folder string) error {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	final := filepath.Join(folder, b.tool.output(b.version, b.arch))
-	if from.member == "" {
+	final := filepath.Join(folder, b.output())
+	if from.Member == "" {
 		err = os.Rename(file.Name(), final)
 	} else {
 		err = extract(file.Name(), from, final)
 	}
 	if err != nil {
-		return fmt.Errorf("unpacking %s: %w", from.url, err)
+		return fmt.Errorf("unpacking %s: %w", from.URL, err)
 	}
 	if err := os.Chmod(final, 0o755); err != nil {
 		return fmt.Errorf("making %s executable: %w", b.tool.Name, err)
 	}
-	fmt.Fprintf(b.log, "downloaded %s: %.1f MB in %.0f s\n", from.url, float64(size)/1e6, time.Since(start).Seconds())
-	if b.tool.archive != nil || b.arch != runtime.GOARCH {
+	fmt.Fprintf(b.log, "downloaded %s: %.1f MB in %.0f s\n", from.URL, float64(size)/1e6, time.Since(start).Seconds())
+	if b.tool.Archive != nil || b.arch != runtime.GOARCH {
 		return nil
 	}
-	return b.tool.probe.check(ctx, final, b.version)
+	return b.tool.Probe.check(ctx, final, b.version)
 }
 
 // of inserts version and architecture into the URLs.
 func (r release) of(version, arch string) release {
-	fill := strings.NewReplacer("{version}", version, "{arch}", arch)
-	r.url, r.sum, r.member = fill.Replace(r.url), fill.Replace(r.sum), fill.Replace(r.member)
+	for _, text := range []*string{&r.URL, &r.Sum, &r.Member} {
+		*text = filled(*text, version, arch)
+	}
 	return r
 }
 
@@ -91,7 +92,7 @@ func (r release) of(version, arch string) release {
 func (r release) checksum(ctx context.Context) (string, error) {
 	soon, cancel := context.WithTimeout(ctx, answers)
 	defer cancel()
-	request, err := http.NewRequestWithContext(soon, http.MethodGet, r.sum, nil)
+	request, err := http.NewRequestWithContext(soon, http.MethodGet, r.Sum, nil)
 	if err != nil {
 		return "", fmt.Errorf("downloading a checksum file: %w", err)
 	}
@@ -107,9 +108,9 @@ func (r release) checksum(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", r.away(ctx, err)
 	}
-	sum, err := asset.ParseSum(string(text), r.form, path.Base(r.url))
+	sum, err := asset.ParseSum(string(text), r.Form, path.Base(r.URL))
 	if err != nil {
-		return "", fmt.Errorf("reading the checksum file %s: %w", r.sum, err)
+		return "", fmt.Errorf("reading the checksum file %s: %w", r.Sum, err)
 	}
 	return sum, nil
 }
@@ -125,7 +126,7 @@ func (r release) away(ctx context.Context, err error) error {
 // fetch writes the release to a file and verifies its checksum.
 func (r release) fetch(ctx context.Context, to io.Writer, want string) (int64, error) {
 	patience := asset.Patience{Attempts: 3, Wait: time.Second, Stall: 10 * time.Second}
-	body, err := asset.NewFetcher(patience).Open(ctx, r.url, 0)
+	body, err := asset.NewFetcher(patience).Open(ctx, r.URL, 0)
 	if err != nil {
 		return 0, r.away(ctx, err)
 	}
@@ -136,20 +137,20 @@ func (r release) fetch(ctx context.Context, to io.Writer, want string) (int64, e
 		return 0, r.away(ctx, err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != want {
-		return 0, fmt.Errorf("comparing %s with %s: the file has the SHA-256 %s, the publisher says %s; does a proxy change downloads?", r.url, r.sum, got, want)
+		return 0, fmt.Errorf("comparing %s with %s: the file has the SHA-256 %s, the publisher says %s; does a proxy change downloads?", r.URL, r.Sum, got, want)
 	}
 	return size, nil
 }
 
 // extract writes one member of a zip or a compressed tar to final.
 func extract(archive string, from release, final string) error {
-	if strings.HasSuffix(from.url, ".zip") {
+	if strings.HasSuffix(from.URL, ".zip") {
 		r, err := zip.OpenReader(archive)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		member, err := r.Open(from.member)
+		member, err := r.Open(from.Member)
 		if err != nil {
 			return err
 		}
@@ -168,12 +169,12 @@ func extract(archive string, from release, final string) error {
 	for r := tar.NewReader(plain); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("the archive has no member %s", from.member)
+			return fmt.Errorf("the archive has no member %s", from.Member)
 		}
 		if err != nil {
 			return err
 		}
-		if path.Clean(header.Name) == from.member && header.Typeflag == tar.TypeReg {
+		if path.Clean(header.Name) == from.Member && header.Typeflag == tar.TypeReg {
 			return writeProgram(final, r)
 		}
 	}
@@ -190,10 +191,10 @@ func writeProgram(name string, from io.Reader) error {
 
 // archive says what upstream's archive of a tool has.
 type archive struct {
-	// programs is the folder of the programs, which ends in a slash; empty means the root.
-	programs string
-	// files are patterns of files of the module.
-	files []string
+	// Programs is the folder of the programs, which ends in a slash; empty means the root.
+	Programs string
+	// Files are patterns of files of the module.
+	Files []string
 }
 
 // member is one file of an archive.
@@ -208,7 +209,7 @@ const KubeBenchBenchmark = "eks-1.8.0"
 
 func (a archive) pack(programs string, upstream source, final string) error {
 	var members []member
-	for _, pattern := range a.files {
+	for _, pattern := range a.Files {
 		paths, _ := filepath.Glob(filepath.Join(upstream.Dir, pattern)) // the patterns of the table are well formed
 		if len(paths) == 0 {
 			return fmt.Errorf("packing: the module has no %s", pattern)
@@ -222,7 +223,7 @@ func (a archive) pack(programs string, upstream source, final string) error {
 		return fmt.Errorf("listing the built programs: %w", err)
 	}
 	for _, entry := range entries {
-		members = append(members, member{a.programs + entry.Name(), filepath.Join(programs, entry.Name()), 0o755})
+		members = append(members, member{a.Programs + entry.Name(), filepath.Join(programs, entry.Name()), 0o755})
 	}
 	released, err := upstream.released()
 	if err != nil {

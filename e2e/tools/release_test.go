@@ -42,8 +42,8 @@ func getting(t *testing.T, from release) (path, log string, err error) {
 	t.Setenv("GOPROXY", "off")
 	var out strings.Builder
 	one := builder{version: "1.2.3", arch: "amd64", log: &out, tool: Tool{
-		Name: "tool", module: "example.invalid/tool", packages: []string{"."}, output: named("tool"), release: from,
-		probe: probe{[]string{"--version"}, format("tool v%s")},
+		Name: "tool", Module: "example.invalid/tool", Packages: []string{"."}, Output: "tool", Release: from,
+		Probe: probe{[]string{"--version"}, "tool v{version}"},
 	}}
 	path, err = one.get(t.Context(), t.TempDir())
 	return path, out.String(), err
@@ -76,7 +76,7 @@ func TestInvalidReleaseIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			where := site(t, map[string]string{c.path: c.file, "/sum": c.sum})
-			_, log, err := getting(t, release{url: where + c.path, sum: where + "/sum", form: asset.Bare, member: c.member})
+			_, log, err := getting(t, release{URL: where + c.path, Sum: where + "/sum", Form: asset.Bare, Member: c.member})
 			require.EqualError(t, err, strings.ReplaceAll(c.want, "URL", where))
 			assert.NotContains(t, log, "building")
 		})
@@ -129,7 +129,7 @@ func TestCacheKeysDifferByBuildArguments(t *testing.T) {
 	packer, _, err := Find(NamePacker, "")
 	require.NoError(t, err)
 	tagged := packer
-	tagged.tags = []string{"extra"}
+	tagged.Tags = []string{"extra"}
 	keys := map[string]bool{}
 	for _, one := range []builder{
 		{tool: packer, version: "1.16.0", arch: "amd64"},
@@ -225,7 +225,7 @@ func TestEveryProgramOfTheTableHasATool(t *testing.T) {
 		if r.Newest != "" {
 			tool, _, err := Find(r.ID, r.Newest)
 			require.NoError(t, err)
-			assert.NotEmpty(t, tool.module)
+			assert.NotEmpty(t, tool.Module)
 		}
 	}
 }

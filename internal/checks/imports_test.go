@@ -1,6 +1,7 @@
 package checks
 
 import (
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,82 +19,23 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
-// mayImport are the rooms and which others each may import: a change of this
-// table is a change of the architecture, and of docs/design/architecture.md.
-var mayImport = map[string][]string{
-	"internal/image":           {"host"},
-	"internal/version":         {"internal/text/show"},
-	"internal/text/strictjson": {"internal/text/show"},
-	"internal/text/surface":    {},
-	"internal/text/show":       {},
-	"internal/text/expand":     {},
-	"internal/build/sandbox":   {},
-	"host":                     {"internal/text/show"},
-	"plan":                     {"host", "internal/version", "internal/text/surface", "internal/text/show"},
-	"internal/session/console": {"plan", "internal/text/show"},
-	"internal/session/page":    {"plan", "internal/text/show"},
-	"internal/disk":            {"plan", "internal/text/show"},
-	"internal/image/manifest":  {"host", "internal/text/strictjson"},
-	"bootstrap": {"host", "plan", "internal/image/manifest", "internal/image", "internal/version",
-		"internal/text/strictjson", "internal/text/show"},
-	"internal/diagnose": {"host", "scrub", "internal/text/expand", "internal/text/strictjson", "internal/text/show",
-		"internal/text/surface", "internal/version"},
-	"internal/awsapi":       {"internal/text/show", "internal/text/surface"},
-	"internal/ami/snapshot": {"internal/awsapi", "internal/text/show", "internal/text/surface"},
-	"internal/ami/attest": {"plan", "internal/awsapi", "internal/image/manifest", "internal/text/show",
-		"internal/ami/snapshot", "internal/version"},
-	"internal/ami/amiimport": {"distros", "internal/ami/attest", "internal/awsapi", "internal/image/manifest",
-		"internal/disk", "internal/disk/diskaudit", "internal/ami/snapshot", "internal/packercheck",
-		"internal/text/show", "internal/text/surface", "plan", "scrub"},
-	"internal/disk/diskaudit": {".", "host", "plan", "scrub", "internal/image", "internal/disk",
-		"internal/image/manifest", "internal/text/show", "internal/text/surface"},
-	"internal/build/diskbuild": {"distros", "host", "internal/asset", "internal/awsapi", "internal/ami/snapshot",
-		"internal/disk", "internal/disk/diskaudit", "internal/build/sandbox", "internal/text/expand", "internal/text/show",
-		"internal/text/surface", "plan"},
-	"internal/disk/diskdiff": {"scrub", "internal/disk", "internal/disk/diskaudit"},
-	"userdata":               {"bootstrap", "plan", "internal/version", "internal/text/strictjson", "internal/text/show"},
-	"internal/preflight": {"internal/awsapi", "internal/clustersetup", "internal/text/strictjson", "userdata",
-		"internal/version", "internal/text/show"},
-	"internal/clustersetup": {"internal/awsapi", "internal/version", "internal/text/show"},
-	"internal/packercheck":  {"internal/text/surface", "scrub"},
-	"scrub": {"host", "plan", "internal/image/manifest", "internal/image", "internal/text/strictjson",
-		"internal/text/surface", "internal/text/expand", "internal/text/show"},
-	"distros": {"host", "plan", "scrub", "internal/text/surface", "internal/version",
-		"internal/text/show"},
-	"internal/asset": {"host", "plan", "internal/image/manifest", "internal/text/strictjson",
-		"internal/version", "internal/text/surface", "internal/text/show"},
-	"provisioner": {"host", "plan", "internal/image/manifest", "internal/image", "scrub", "distros",
-		"internal/asset", "internal/version", "internal/text/surface", "internal/text/show"},
-	".": {"host", "plan", "scrub", "distros", "provisioner", "userdata", "internal/version",
-		"internal/text/surface"},
-	"internal/session/agent": {"host", "plan", "scrub", "internal/asset", "provisioner"},
-	"cmd": {".", "internal/ami/attest", "internal/ami/amiimport", "internal/ami/snapshot",
-		"internal/disk", "internal/disk/diskaudit", "internal/build/diskbuild", "internal/disk/diskdiff", "internal/diagnose", "host", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/image/manifest", "internal/session/agent", "bootstrap", "internal/image", "internal/awsapi", "userdata", "internal/preflight", "internal/clustersetup", "internal/packercheck", "internal/text/strictjson", "internal/version", "internal/text/surface", "internal/text/show", "internal/session/console", "internal/session/page", "internal/build/sandbox"},
-	"plugin": {"internal/disk", "internal/disk/diskaudit", "internal/build/diskbuild",
-		"internal/ami/snapshot", "internal/ami/amiimport", "internal/image/manifest", "plan", "scrub", "distros", "provisioner", "internal/asset", "internal/session/agent", "internal/awsapi", "internal/version", "internal/text/show", "internal/session/console", "internal/session/page", "internal/text/surface"},
-	"docs": {"host", "plan", "scrub", "distros", "bootstrap", "internal/asset", "internal/preflight",
-		"internal/diagnose", "internal/version"},
-	"internal/checks": {},
-	"e2e": {"host", "plan", "internal/image/manifest", "internal/image", "scrub", "distros",
-		"internal/asset", "provisioner", "internal/session/agent", "bootstrap", "internal/awsapi", "plugin", "internal/version", "internal/text/show",
-		"internal/diagnose"},
-}
+//go:embed testdata/imports.yaml
+var importsFile []byte
 
-// onlyIn lists, by module, the rooms that may import it, in addition to the
-// tests. The agent stays small because it does not import the libraries of the
-// plugin, of templates and of AWS.
-var onlyIn = map[string][]string{
-	"github.com/hashicorp/packer-plugin-sdk": {"plugin"},
-	"github.com/hashicorp/hcl":               {"plugin", "internal/packercheck"},
-	"github.com/zclconf/go-cty":              {"plugin", "internal/packercheck"},
-	"github.com/aws/aws-sdk-go-v2":           {"internal/awsapi"},
-	"github.com/in-toto/attestation":         {"internal/ami/attest"},
-	"github.com/secure-systems-lab":          {"internal/ami/attest"},
-}
+// mayImport are the rooms and which others each may import. onlyIn lists, by module, the
+// rooms that may import it.
+var mayImport, onlyIn = func() (map[string][]string, map[string][]string) {
+	var table struct{ Rooms, OnlyIn map[string][]string }
+	if err := yaml.UnmarshalStrict(importsFile, &table); err != nil {
+		panic(err) // no test can run
+	}
+	return table.Rooms, table.OnlyIn
+}()
 
 // listed is a package in the output of `go list -json`.
 type listed struct {

@@ -37,7 +37,7 @@ run_container() {
 	/usr/local/bin/ctr run --rm --cni --rootfs /run/rootfs one "$@" 2>&1
 }
 
-run_kubelet() {
+kubelet() {
 	start_containerd
 	[ -z "$pod" ] || cat > /run/pods/pod.yaml <<-END
 		apiVersion: v1
@@ -82,6 +82,12 @@ outside() {
 	echo 1 > /proc/sys/net/ipv4/conf/out/forwarding
 }
 
+# container runs a container with a network by a CNI plugin.
+container() { run_container /bin/busybox echo works; }
+
+# abroad is a container that sends through the node.
+abroad() { outside; run_container /bin/busybox ping -c 1 -W 2 198.51.100.2; }
+
 mount --make-rprivate /
 for folder in /opt /usr/local /run /var/lib /etc/cni; do
 	mkdir -p $folder
@@ -104,4 +110,4 @@ PATH=/usr/local/bin:$PATH
 ip link set lo up
 echo 1 > /proc/sys/net/ipv4/ip_forward
 eval "$setting"
-eval "$command"
+"$command"

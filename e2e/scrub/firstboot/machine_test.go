@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -82,23 +83,21 @@ func onMachine(t *testing.T, body func(t *testing.T)) {
 // provisioned makes the machine.
 func provisioned(t *testing.T, root string) {
 	t.Helper()
-	busybox := []byte(testkit.Content(t, "/bin/busybox"))
+	archive, err := txtar.ParseFile("testdata/machine.txtar")
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, f := range archive.Files {
+		files[f.Name] = string(f.Data)
+	}
 	var m manifest.Manifest
 	for id, version := range map[string]string{"kubelet": "1.34.4", "containerd": "2.1.4"} {
-		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{{Path: "/usr/bin/" + id, Size: int64(len(script("")))}}})
-	}
-	files := map[string]string{
-		"etc/os-release": "ID=debian\n", "etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/hosts": "127.0.0.1 localhost\n", "etc/fstab": "",
-		"sys/fs/cgroup/cgroup.controllers": "", "sys/class/net/.keep": "", "run/systemd/system/.keep": "", "proc/.keep": "", "dev/null": "", "dev/md/.keep": "", "fake/active/.keep": "", "tmp/.keep": "", "root/.keep": "",
-		"usr/lib/systemd/system/systemd-resolved.service": "[Unit]\n", "usr/lib/systemd/system/cloud-init.service": "[Unit]\n",
-		"etc/eks/pause.tar": "image", "var/lib/containerd/io.containerd.content.v1.content/blobs/sha256/0": "kept", "var/lib/kubelet/seccomp/profile.json": "kept",
-		"etc/systemd/system/var-lib-etcd.mount":                      "[Mount]\nWhat=/dev/disk/by-label/etcd\nWhere=/var/lib/etcd\n",
-		"etc/systemd/system/containerd.service.d/10-slice.conf":      "[Service]\nSlice=runtime.slice\n",
-		"etc/kubernetes/kubelet/config.json.d/90-operators-own.conf": "{}",
+		program := manifest.File{Path: "/usr/bin/" + id, Size: int64(len(files["usr/bin/"+id]))}
+		m.Assets = append(m.Assets, manifest.Asset{ID: id, Version: version, Files: []manifest.File{program}})
 	}
 	record := func(path, content string) {
 		files[path[1:]] = content
-		m.Templates = append(m.Templates, manifest.Template{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))})
+		template := manifest.Template{Path: path, Mode: 0o644, Content: content, SHA256: manifest.Sum([]byte(content))}
+		m.Templates = append(m.Templates, template)
 	}
 	for _, tmpl := range templates.All() {
 		record(tmpl.Path, string(tmpl.Content))
@@ -109,10 +108,7 @@ func provisioned(t *testing.T, root string) {
 	text, err := m.Encode()
 	require.NoError(t, err)
 	files[manifest.Path[1:]] = string(text)
-	for name, text := range programs {
-		files["usr/bin/"+name] = script(text)
-	}
-	files["usr/bin/busybox"] = string(busybox)
+	files["usr/bin/busybox"] = testkit.Content(t, "/bin/busybox")
 	for name, content := range files {
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(name)), 0o755))
 		mode := fs.FileMode(0o644)
@@ -128,9 +124,6 @@ func provisioned(t *testing.T, root string) {
 	require.NoError(t, os.MkdirAll(filepath.Join(root, wants), 0o755))
 	require.NoError(t, os.Symlink("/usr/lib/systemd/system/containerd.service", filepath.Join(root, wants, "containerd.service")))
 }
-
-// script returns a program's file.
-func script(text string) string { return "#!/usr/bin/busybox sh\n" + text + "\n" }
 
 // start gives the machine a new instance's empty disks; no service runs yet.
 func start(t *testing.T) {
@@ -173,55 +166,3 @@ const (
 
 // applets are the machine's other programs, by busybox.
 var applets = []string{"cat", "cp", "dd", "ln", "mkdir", "mount", "rm", "sed", "sh", "tr", "truncate", "umount"}
-
-// programs are scripts instead of programs that need devices and a running
-// systemd.
-var programs = map[string]string{
-	"kubelet": "", "containerd": "", "ecr-credential-provider": "", "udevadm": "",
-	"systemctl": `verb=$1; shift
-setting() { sed -n "s/^$2=//p" "/etc/systemd/system/$1"; }
-for unit; do
-  case $verb:$unit in
-  *:--*) ;;
-  show:*)
-    state=inactive enabled=disabled
-    [ ! -e "` + active + `/$unit" ] || state=active
-    [ ! -L "` + wants + `/$unit" ] || enabled=enabled
-    printf 'Id=%s\nLoadState=loaded\nActiveState=%s\nUnitFileState=%s\nNeedDaemonReload=no\nTriggeredBy=\n\n' "$unit" $state $enabled ;;
-  start:*.mount)
-    : > "` + active + `/$unit"
-    mkdir -p "$(setting "$unit" Where)"
-    # A file system in memory in a disk's place.
-    what='-t tmpfs disk'
-    [ "$(setting "$unit" Options)" != bind ] || what="-o bind $(setting "$unit" What)"
-    mount $what "$(setting "$unit" Where)" ;;
-  start:*|restart:*) : > "` + active + `/$unit" ;;
-  stop:*.mount) umount "$(setting "$unit" Where)"; rm -f "` + active + `/$unit" ;;
-  stop:*) rm -f "` + active + `/$unit" ;;
-  enable:*) mkdir -p ` + wants + `; ln -sf "/etc/systemd/system/$unit" "` + wants + `/$unit" ;;
-  disable:*) rm "` + wants + `/$unit" ;;
-  esac
-done`,
-	// containerd has one namespace with every requested image, pinned.
-	"ctr": `case "$*" in
-*"namespaces ls -q") echo k8s.io ;;
-*name==*) image=${*#*name==}; echo "${image%%,*}" ;;
-esac`,
-	// An array as the kernel shows it, and its members' superblocks (version 1.2)
-	// with the fields that first boot and scrub read: magic, UUID and name.
-	"mdadm": `while [ $# -gt 2 ]; do shift; done
-for member; do
-  printf '\374\116\053\251\001\0\0\0\0\0\0\0\0\0\0\00123456789abcdefmachine:kubernetes' | dd of="$member" bs=1 seek=4096 conv=notrunc 2> /dev/null
-  mkdir -p "/sys/block/${member##*/}/holders/md127"
-done
-truncate -s 131072 /dev/md127
-ln -s ../md127 /dev/md/kubernetes`,
-	// The fields of an XFS that first boot and scrub read: magic and UUID.
-	"mkfs.xfs": `for argument; do
-  case $argument in uuid=*) uuid=${argument#uuid=} ;; esac
-done
-truncate -s 0 "$argument"
-truncate -s 131072 "$argument"
-printf XFSB | dd of="$argument" conv=notrunc 2> /dev/null
-printf "$(echo "$uuid" | tr -d - | sed 's/../\\x&/g')" | dd of="$argument" bs=1 seek=32 conv=notrunc 2> /dev/null`,
-}
