@@ -4,6 +4,7 @@ package kills_test
 
 import (
 	"crypto/sha256"
+	_ "embed"
 	"fmt"
 	"net/http"
 	"os"
@@ -29,6 +30,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine/aptmirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/watch"
 )
 
@@ -43,40 +45,14 @@ spec:
 
 // localCtr precedes containerd's own ctr in the path. It lists the pause image
 // after a pull, because there is no registry.
-const localCtr = `mkdir -p /usr/local/bin
-cat > /usr/local/bin/ctr <<'END'
-#!/bin/sh
-case "$*" in
-*" list "*) test ! -e /var/lib/pulled || cat /var/lib/pulled ;;
-*" pull "*) cat /run/eksnode/registries/*/hosts.toml > /dev/null && for image; do :; done && echo "$image" > /var/lib/pulled ;;
-esac
-END
-chmod 755 /usr/local/bin/ctr
-`
+//
+//go:embed testdata/local-ctr.sh
+var localCtr string
 
 // used leaves state of builders, users and pods on a node.
-const used = `rm /usr/local/bin/ctr /var/lib/pulled
-systemctl stop kubelet containerd
-mkdir -p /var/lib/kubelet/pki /var/lib/kubelet/pods/uid/volumes/secret /etc/cni/net.d /var/lib/cni/networks/net /var/lib/cloud/instances/i-1 /home/admin/.ssh /root/.ssh /var/log/pods/x
-grep -q ^admin: /etc/passwd || echo 'admin:x:1000:1000::/home/admin:/bin/sh' >> /etc/passwd
-echo KEY > /var/lib/kubelet/pki/kubelet-client-1.pem
-ln -s kubelet-client-1.pem /var/lib/kubelet/pki/kubelet-client-current.pem
-echo SECRET > /var/lib/kubelet/pods/uid/volumes/secret/token
-echo '{}' > /var/lib/kubelet/cpu_manager_state
-echo '{}' > /etc/cni/net.d/10-aws.conflist
-echo pod > /var/lib/cni/networks/net/10.0.0.1
-echo secret > /var/lib/cloud/instances/i-1/user-data.txt
-ln -s instances/i-1 /var/lib/cloud/instance
-echo KEY | tee /etc/ssh/ssh_host_ed25519_key > /etc/ssh/ssh_host_rsa_key
-echo builder | tee /root/.ssh/authorized_keys > /home/admin/.ssh/authorized_keys
-echo history > /root/.bash_history
-echo old > /etc/hostname
-echo '127.0.1.1 old' >> /etc/hosts
-echo '/swapfile none swap sw 0 0' >> /etc/fstab
-echo memory > /swapfile
-echo log | tee /var/log/messages /var/log/messages-1 > /var/log/pods/x/0.log
-for i in 1 2 3 4 5 6 7 8 9; do echo x > /tmp/packer-$i; done
-`
+//
+//go:embed testdata/used.sh
+var used string
 
 // acts are the commands in order. Each starts from the result of an earlier
 // one: a machine is provisioned, joins, is used, is scrubbed, and instances of
@@ -178,10 +154,10 @@ func open(t *testing.T) *world {
 	w.serve(t)
 	top := w.temporary(t)
 	w.base = []string{top, w.Root}
-	write(t, filepath.Join(top, "etc/hosts"), "127.0.0.1 localhost\n10.77.0.1 "+aptmirror.Host+"\n", 0o644)
-	write(t, filepath.Join(top, "etc/systemd/system", target), "[Unit]\nRequires=systemd-journald.service\nAfter=systemd-journald.service\n", 0o644)
+	testkit.Write(t, filepath.Join(top, "etc/hosts"), "127.0.0.1 localhost\n10.77.0.1 "+aptmirror.Host+"\n")
+	testkit.Write(t, filepath.Join(top, "etc/systemd/system", target), "[Unit]\nRequires=systemd-journald.service\nAfter=systemd-journald.service\n")
 	w.repository(t)
-	write(t, filepath.Join(top, "etc/apt/sources.list"), "deb [trusted=yes] http://"+packages+" ./\n", 0o644)
+	testkit.Write(t, filepath.Join(top, "etc/apt/sources.list"), "deb [trusted=yes] http://"+packages+" ./\n")
 	return w
 }
 
@@ -218,12 +194,6 @@ func (w *world) temporary(t *testing.T) string {
 	return folder
 }
 
-func write(t *testing.T, name, content string, mode os.FileMode) {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
-	require.NoError(t, os.WriteFile(name, []byte(content), mode))
-}
-
 // serve serves a node's downloads and its instance metadata. The programs are
 // scripts; the kubelet's script runs until it is killed.
 func (w *world) serve(t *testing.T) {
@@ -235,14 +205,15 @@ func (w *world) serve(t *testing.T) {
 		"cni/bridge": "", "cni/host-local": "", "cni/loopback": "", "cni/portmap": "",
 	}
 	for name, script := range scripts {
-		write(t, filepath.Join(folder, name), "#!/bin/sh\n"+script+long, 0o755)
+		scripts[name] = "#!/bin/sh\n" + script + long
 	}
+	testkit.Programs(t, folder, scripts)
 	plugins := filepath.Join(folder, "cni.tgz")
 	testkit.Run(t, "tar", "-C", filepath.Join(folder, "cni"), "-czf", plugins, ".")
 	require.NoError(t, mirror.Lay(w.Ctx, filepath.Join(folder, "mirror"),
-		mirror.Kubelet(kubernetes, runtime.GOARCH, filepath.Join(folder, "kubelet")),
-		mirror.CredentialProvider(provider, runtime.GOARCH, filepath.Join(folder, "provider")),
-		mirror.CNIPlugins(cniPlugins, runtime.GOARCH, plugins)))
+		mirror.Of(tools.NameKubelet, kubernetes, runtime.GOARCH, filepath.Join(folder, "kubelet")),
+		mirror.Of(tools.NameCredentialProvider, provider, runtime.GOARCH, filepath.Join(folder, "provider")),
+		mirror.Of(tools.NameCNIPlugins, cniPlugins, runtime.GOARCH, plugins)))
 	w.ServeMirror(t, assets, filepath.Join(folder, "mirror"), mirror.Options{})
 	i := imdstest.Typical()
 	i.UserData = []byte(nodeConfig)

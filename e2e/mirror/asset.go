@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,71 +13,42 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
 
-// SumForm is the format of a checksum file's line for one asset, with the
-// SHA-256 in hexadecimal and the asset's file name.
-type SumForm string
-
-// Formats that upstreams use.
-const (
-	// Bare is the sum alone, without a line break, as on dl.k8s.io.
-	Bare SumForm = "%[1]s"
-	// BareLine is the sum and a line break, as for Kubernetes' AWS cloud provider.
-	BareLine SumForm = "%[1]s\n"
-	// Listed is the format of sha256sum, as in most releases on GitHub. Assets with
-	// the same SumURL share the file, one line each.
-	Listed SumForm = "%[1]s  %[2]s\n"
-)
-
 // Asset is one file of the mirror, with its checksum file.
 type Asset struct {
-	File    string // path of the content on this machine
-	URL     string // URL at upstream
-	SumURL  string // URL of the checksum file at upstream; empty for none
-	SumForm SumForm
+	File   string // path of the content on this machine
+	URL    string // URL at upstream
+	SumURL string // URL of the checksum file at upstream
+	// Form is the line of the checksum file, with {sum} and {name}.
+	Form string
 }
 
-// Kubelet returns the asset of a kubelet, at the URL from which the Kubernetes
-// project's own instructions and kubespray download it. version is without the
-// "v".
-func Kubelet(version, arch, file string) Asset {
-	where := fmt.Sprintf("https://dl.k8s.io/release/v%s/bin/linux/%s/kubelet", version, arch)
-	return Asset{File: file, URL: where, SumURL: where + ".sha256", SumForm: Bare}
+// upstream is a row of assets.yaml. Its texts may contain {version} and {arch}.
+type upstream struct{ Tool, URL, Sum, Form string }
+
+//go:embed assets.yaml
+var upstreamsFile []byte
+
+func upstreams() (all []upstream) {
+	if err := yaml.UnmarshalStrict(upstreamsFile, &all); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return all
 }
 
-// CredentialProvider returns the asset of an ecr-credential-provider, at the
-// URL from which kops downloads it. The real site has no version after 1.31
-// (https://github.com/kubernetes/cloud-provider-aws/issues/1481).
-func CredentialProvider(version, arch, file string) Asset {
-	where := fmt.Sprintf("https://artifacts.k8s.io/binaries/cloud-provider-aws/v%s/linux/%s/ecr-credential-provider-linux-%s",
-		version, arch, arch)
-	return Asset{File: file, URL: where, SumURL: where + ".sha256", SumForm: BareLine}
-}
-
-// CNIPlugins returns the asset of the CNI plugins' tarball, at its project's
-// release URL.
-func CNIPlugins(version, arch, file string) Asset {
-	where := fmt.Sprintf("https://github.com/containernetworking/plugins/releases/download/v%s/cni-plugins-linux-%s-v%s.tgz",
-		version, arch, version)
-	return Asset{File: file, URL: where, SumURL: where + ".sha256", SumForm: Listed}
-}
-
-// Containerd returns the asset of containerd's archive, at its project's release
-// URL.
-func Containerd(version, arch, file string) Asset {
-	where := fmt.Sprintf("https://github.com/containerd/containerd/releases/download/v%s/containerd-static-%s-linux-%s.tar.gz",
-		version, version, arch)
-	return Asset{File: file, URL: where, SumURL: where + ".sha256sum", SumForm: Listed}
-}
-
-// Runc returns the asset of a runc, at its project's release URL.
-func Runc(version, arch, file string) Asset {
-	where := fmt.Sprintf("https://github.com/opencontainers/runc/releases/download/v%s/", version)
-	return Asset{File: file, URL: where + "runc." + arch, SumURL: where + "runc.sha256sum", SumForm: Listed}
+// Of returns the asset of a tool, which must be in assets.yaml. version is without the "v".
+func Of(tool, version, arch, file string) Asset {
+	all := upstreams()
+	u := all[slices.IndexFunc(all, func(u upstream) bool { return u.Tool == tool })]
+	fill := strings.NewReplacer("{version}", version, "{arch}", arch)
+	return Asset{File: file, URL: fill.Replace(u.URL), SumURL: fill.Replace(u.Sum), Form: u.Form}
 }
 
 // Place returns the path in a mirror of the file with an upstream URL: a
@@ -102,40 +74,23 @@ type Mirror struct {
 	Assets []Asset
 }
 
-// part makes one asset from a tool.
-type part struct {
-	tool, version string
-	asset         func(version, arch, file string) Asset
-}
-
-// parts are the parts of a mirror. An empty version means the default.
-func parts(kubelet string) []part {
-	return []part{
-		{tools.NameKubelet, kubelet, Kubelet},
-		{tools.NameCredentialProvider, "", CredentialProvider},
-		{tools.NameCNIPlugins, "", CNIPlugins},
-		{tools.NameContainerd, "", Containerd},
-		{tools.NameRunc, "", Runc},
-	}
-}
-
 // Build returns a mirror of the node's programs for the architecture arch. An empty
-// version of the kubelet means the default. Build builds missing programs, and writes the mirror below
-// os.UserCacheDir()/eksnode/mirror unless it is already there. Progress goes to
-// log, line by line.
+// version of the kubelet means the default. Build builds missing programs, and writes the
+// mirror below os.UserCacheDir()/eksnode/mirror unless it is already there. Progress goes
+// to log, line by line.
 func Build(ctx context.Context, kubelet, arch string, log io.Writer) (Mirror, error) {
 	var assets []Asset
 	sum := sha256.New()
-	for _, part := range parts(kubelet) {
-		_, version, err := tools.Find(part.tool, part.version)
+	for _, of := range upstreams() {
+		_, version, err := tools.Find(of.Tool, map[string]string{tools.NameKubelet: kubelet}[of.Tool])
 		if err != nil {
 			return Mirror{}, err
 		}
-		file, err := tools.Build(ctx, part.tool, version, arch, log)
+		file, err := tools.Build(ctx, of.Tool, version, arch, log)
 		if err != nil {
 			return Mirror{}, err
 		}
-		assets = append(assets, part.asset(version, arch, file))
+		assets = append(assets, Of(of.Tool, version, arch, file))
 		fmt.Fprintln(sum, file, version)
 	}
 	home, err := os.UserCacheDir()
@@ -181,14 +136,11 @@ func Lay(ctx context.Context, folder string, assets ...Asset) error {
 		if err != nil {
 			return fmt.Errorf("writing %s into the mirror: %w", place, err)
 		}
-		if asset.SumURL == "" {
-			continue
-		}
 		sumPlace, err := Place(asset.SumURL)
 		if err != nil {
 			return err
 		}
-		sums[sumPlace] += strings.NewReplacer("%[1]s", sum, "%[2]s", path.Base(place)).Replace(string(asset.SumForm))
+		sums[sumPlace] += strings.NewReplacer("{sum}", sum, "{name}", path.Base(place)).Replace(asset.Form)
 	}
 	for place, text := range sums {
 		name := filepath.Join(folder, place)

@@ -20,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/mirror"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
@@ -43,7 +44,7 @@ func TestFromALockToAnAMI(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, "runc"), append(content, mark...), 0o755))
 		}
 	}
-	require.NoError(t, mirror.Lay(b.Ctx, served, mirror.Runc(fixed, runtime.GOARCH, filepath.Join(folder, "runc"))))
+	require.NoError(t, mirror.Lay(b.Ctx, served, mirror.Of(tools.NameRunc, fixed, runtime.GOARCH, filepath.Join(folder, "runc"))))
 	source := []string{"--kubernetes-version", lab.Kubelet, "--source-url",
 		b.ServeMirror(t, b.Port("8081"), served, mirror.Options{}).URL(), "--cache-folder", filepath.Join(folder, "cache")}
 	run := func(args ...string) {

@@ -86,7 +86,7 @@ func Sum(t testing.TB, path string) string {
 
 // InMemory is a folder in memory, where there is one: for thousands of small files, and for
 // etcd, tests would mostly wait for the disk.
-func InMemory(t *testing.T) string {
+func InMemory(t testing.TB) string {
 	folder, err := os.MkdirTemp("/dev/shm", "eksnode-")
 	if err != nil {
 		return t.TempDir()
