@@ -44,7 +44,8 @@ func facts(d distros.Distro) []fact {
 		fact{"kernel arguments", d.Kernel.Name},
 		fact{"folder for commands", "`" + d.CommandFolder + "`"},
 		fact{"folder for units", "`" + d.UnitFolder + "`"},
-		fact{"certificate authorities", fmt.Sprintf("`%s/*%s`, then `%s`", d.CAAnchors, d.CASuffix, strings.Join(d.CARefresh, " "))},
+		fact{"certificate authorities",
+			fmt.Sprintf("`%s/*%s`, then `%s`", d.CAAnchors, d.CASuffix, strings.Join(d.CARefresh, " "))},
 		fact{"default user", "`" + d.DefaultUser + "`"},
 	)
 }
@@ -255,11 +256,8 @@ func endsOf(d distros.Distro) []string {
 func sourcesOf(images []distros.BaseImage) []string {
 	var all []string
 	for _, i := range images {
-		for _, s := range i.Sources {
-			if !slices.Contains(all, s) {
-				all = append(all, s)
-			}
-		}
+		all = append(all, i.Sources...)
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }

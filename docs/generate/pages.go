@@ -66,8 +66,10 @@ func pages(ctx context.Context, root string) (map[string]string, error) {
 			}
 		}
 	}
-	for web, page := range webPages {
-		written[web] = absolute(page, written[page])
+	written[".web-docs/README.md"] = absolute(components+"README.md", written[components+"README.md"])
+	for _, c := range documented {
+		page := components + c.Page + ".md"
+		written[".web-docs/components/"+c.Web+"/README.md"] = absolute(page, written[page])
 	}
 	if written[helpFile], err = optionHelp(root); err != nil {
 		return nil, err
@@ -107,16 +109,15 @@ func functions(root string, commands []command) template.FuncMap {
 		"containerd":    containerd,
 		"origins":       asset.Origins,
 		"assets":        asset.Table,
-		"fields": func(component, page string, without ...string) (fieldLists, error) {
-			return linkedFields(root, component, page, without...)
+		"fields": func(page string, without ...string) (fieldLists, error) {
+			return linkedFields(root, page, without...)
 		},
 		"leftovers":  leftovers,
 		"exceptions": exceptions,
 		"asList":     asList,
 		"splitNames": func(names string) []string { return strings.Split(plain(names), ", ") },
 		"results":    results,
-		"readSets":   func() any { return readSets },
-		"readSet":    readSet,
+		"readSets":   readSets,
 		"reads":      reads,
 		"programs":   func() []string { return scrubrule.ProgramFolders },
 		"checks":     preflight.Table,
