@@ -159,19 +159,28 @@ func fillIn(shared *template.Template, source, text string, data any) (string, e
 //go:embed symptoms.txt
 var symptoms string
 
-// shows is what a cause or check looks like.
-func shows(id string) (string, error) {
+// shows is what a cause or check looks like, without what the page of its cause shows.
+func shows(id, cause string) (string, error) {
 	var found []string
+	known := false
 	for line := range strings.Lines(symptoms) {
 		names, symptom, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		if slices.Contains(strings.Split(names, ", "), id) {
-			found = append(found, symptom)
+		all := strings.Split(names, ", ")
+		if slices.Contains(all, id) {
+			known = true
+			if !slices.Contains(all, cause) {
+				found = append(found, symptom)
+			}
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case !known:
 		return "", fmt.Errorf("docs/generate/symptoms.txt has no line for %s", id)
+	case found == nil:
+		return "", nil
+	default:
+		return "Shows as: " + strings.Join(found, "; ") + ".\n\n", nil
 	}
-	return "Shows as: " + strings.Join(found, "; ") + ".\n\n", nil
 }
 
 // stale lists the pages that were generated once and are not any more.
