@@ -102,7 +102,8 @@ func everyCommandHasAPage(t *testing.T, generated map[string]string) {
 func flagsAndFieldsHaveOneHome(t *testing.T, generated map[string]string) {
 	all := generated[commandFolder+"README.md"]
 	assert.Contains(t, all, "\n- `--profile string`: profile in the shared AWS configuration\n")
-	assert.Contains(t, generated[commandFolder+"eksnode-ami-verify.md"], "(README.md#flags-of-several-commands): `--assume-role`")
+	verify := generated[commandFolder+"eksnode-ami-verify.md"]
+	assert.Contains(t, verify, "(README.md#flags-of-several-commands): `--assume-role`")
 	build := generated[commandFolder+"eksnode-build.md"]
 	assert.Contains(t, build, "\nOptions of [`provisioner-eksnode`](../components/provisioner-eksnode.md): `--accept-ended`, ")
 	assert.NotContains(t, build, "- `--kubernetes-version")
