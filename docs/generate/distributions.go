@@ -103,7 +103,8 @@ func differing(d distros.Distro) []fact {
 	usual := slices.DeleteFunc(common(distros.All()), func(c fact) bool {
 		return slices.ContainsFunc(own, func(f fact) bool { return f.Name == c.Name })
 	})
-	return slices.DeleteFunc(facts(d), func(f fact) bool { return slices.Contains(usual, f) || slices.Contains(own, f) })
+	usual = append(usual, own...)
+	return slices.DeleteFunc(facts(d), func(f fact) bool { return slices.Contains(usual, f) })
 }
 
 // inShort are facts as items of a list, those about packages in one.

@@ -105,7 +105,7 @@ func flagsAndFieldsHaveOneHome(t *testing.T, generated map[string]string) {
 	verify := generated[commandFolder+"eksnode-ami-verify.md"]
 	assert.Contains(t, verify, "(README.md#flags-of-several-commands): `--assume-role`")
 	build := generated[commandFolder+"eksnode-build.md"]
-	assert.Contains(t, build, "\nOptions of [`provisioner-eksnode`](../components/provisioner-eksnode.md): `--accept-ended`, ")
+	assert.Contains(t, build, "](../components/provisioner-eksnode.md): `--accept-ended`, ")
 	assert.NotContains(t, build, "- `--kubernetes-version")
 	assert.Contains(t, build, "\n- `--check-reproducible`: ", "a flag of one command")
 	scrub := generated[components+"provisioner-eksnode-scrub.md"]
