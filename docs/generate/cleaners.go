@@ -39,7 +39,8 @@ const (
 )
 
 var outcomes = map[outcome]string{
-	removed: "removed", emptied: "emptied", changed: "rewritten", reported: "reported", keeps: "kept on purpose", nothing: "nothing to do",
+	removed: "removed", emptied: "emptied", changed: "rewritten", reported: "reported", keeps: "kept on purpose",
+	nothing: "nothing to do",
 }
 
 // Step is the step or program. Files that stay are named too, because no rule names them.

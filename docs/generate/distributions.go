@@ -44,7 +44,8 @@ func facts(d distros.Distro) []fact {
 		fact{"kernel arguments", d.Kernel.Name},
 		fact{"folder for commands", "`" + d.CommandFolder + "`"},
 		fact{"folder for units", "`" + d.UnitFolder + "`"},
-		fact{"certificate authorities", fmt.Sprintf("`%s/*%s`, then `%s`", d.CAAnchors, d.CASuffix, strings.Join(d.CARefresh, " "))},
+		fact{"certificate authorities",
+			fmt.Sprintf("`%s/*%s`, then `%s`", d.CAAnchors, d.CASuffix, strings.Join(d.CARefresh, " "))},
 		fact{"default user", "`" + d.DefaultUser + "`"},
 	)
 }
@@ -78,47 +79,31 @@ func common(of []distros.Distro) []fact {
 	return shared
 }
 
-// family has the distributions with one package manager.
-type family struct {
-	Name  string
-	Facts []fact
-	of    []distros.Distro
-}
-
-// families are those with more than one distribution, and the facts in which most of these
-// differ from the common ones.
-func families() []family {
-	var list []family
+// families are, by package manager, the facts that most of several distributions share
+// and that are not the common ones.
+func families() map[string][]fact {
+	members, usual := map[string][]distros.Distro{}, common(distros.All())
 	for _, d := range distros.All() {
 		name := d.PackageManager.Name()
-		i := slices.IndexFunc(list, func(f family) bool { return f.Name == name })
-		if i < 0 {
-			i = len(list)
-			list = append(list, family{Name: name})
+		members[name] = append(members[name], d)
+	}
+	found := map[string][]fact{}
+	for name, of := range members {
+		if len(of) > 1 {
+			found[name] = slices.DeleteFunc(common(of), func(f fact) bool { return slices.Contains(usual, f) })
 		}
-		list[i].of = append(list[i].of, d)
 	}
-	list = slices.DeleteFunc(list, func(f family) bool { return len(f.of) < 2 })
-	all := common(distros.All())
-	for i, f := range list {
-		list[i].Facts = slices.DeleteFunc(common(f.of), func(f fact) bool { return slices.Contains(all, f) })
-	}
-	return list
+	return found
 }
 
 // differing are the facts of a distribution that are neither those of its family nor,
 // where the family has none, the common ones.
 func differing(d distros.Distro) []fact {
-	usual := common(distros.All())
-	for _, f := range families() {
-		if f.Name != d.PackageManager.Name() {
-			continue
-		}
-		for _, own := range f.Facts {
-			usual = slices.DeleteFunc(usual, func(f fact) bool { return f.Name == own.Name })
-		}
-		usual = append(usual, f.Facts...)
-	}
+	own := families()[d.PackageManager.Name()]
+	usual := slices.DeleteFunc(common(distros.All()), func(c fact) bool {
+		return slices.ContainsFunc(own, func(f fact) bool { return f.Name == c.Name })
+	})
+	usual = append(usual, own...)
 	return slices.DeleteFunc(facts(d), func(f fact) bool { return slices.Contains(usual, f) })
 }
 
@@ -255,11 +240,8 @@ func endsOf(d distros.Distro) []string {
 func sourcesOf(images []distros.BaseImage) []string {
 	var all []string
 	for _, i := range images {
-		for _, s := range i.Sources {
-			if !slices.Contains(all, s) {
-				all = append(all, s)
-			}
-		}
+		all = append(all, i.Sources...)
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }

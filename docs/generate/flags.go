@@ -1,60 +1,59 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// componentPages are the components, each with its page. Of the components with the same
-// field, the first one's page describes the field, and the others link to it.
-var componentPages = []struct{ Component, Page string }{
-	{"eksnode", "provisioner-eksnode"},
-	{"scrub", "provisioner-eksnode-scrub"},
-	{"ami", "post-processor-ami"},
-	{"disk", "builder-disk"},
-	{"publish", "post-processor-publish"},
-	{"baseami", "data-source-base-ami"},
-	{"cluster", "data-source-cluster"},
-	{"contents", "data-source-contents"},
+// documented are the components, whose pages describe their fields. Of those with the
+// same field, the first one's page describes it, and the others link to it. The pages of
+// commands whose flags are such fields only name the flags. Web is the place of the page's
+// copy for Packer's registry.
+var documented = []struct {
+	Folder, Page, Web string
+	Commands          []string
+}{
+	{"eksnode", "provisioner-eksnode", "provisioner/eksnode", []string{"provision", "build"}},
+	{"scrub", "provisioner-eksnode-scrub", "provisioner/scrub", []string{"scrub"}},
+	{"scrub", "provisioner-eksnode-audit", "provisioner/audit", nil},
+	{"ami", "post-processor-ami", "post-processor/ami", []string{"ami import"}},
+	{"disk", "builder-disk", "builder/disk", nil},
+	{"publish", "post-processor-publish", "post-processor/publish", nil},
+	{"baseami", "data-source-base-ami", "data-source/base-ami", nil},
+	{"cluster", "data-source-cluster", "data-source/cluster", nil},
+	{"contents", "data-source-contents", "data-source/contents", nil},
 }
 
 // short is the number of words of a text that costs no more than a link.
 const short = 8
 
-// linkedFields are the fields of a component on a page, with links to those that an
-// earlier page describes with the same text.
-func linkedFields(root, component, page string, without ...string) (fieldLists, error) {
-	lists, err := readFields(root, component, without...)
-	if err != nil {
-		return lists, err
-	}
-	for _, home := range componentPages {
-		if home.Page == page {
-			break
+// linkedFields are the fields of a page's component, with links to those that an earlier
+// page describes with the same text.
+func linkedFields(root, page string, without ...string) (fieldLists, error) {
+	homes := map[field]string{}
+	for _, c := range documented {
+		if c.Page == page {
+			lists, err := readFields(root, c.Folder, without...)
+			for _, list := range [][]field{lists.Required, lists.Optional} {
+				for i, f := range list {
+					if home := homes[f]; home != "" && len(strings.Fields(f.Text)) > short {
+						list[i].Text = fmt.Sprintf("As in [`%s`](%[1]s.md#fields).", home)
+					}
+				}
+			}
+			return lists, err
 		}
-		others, err := readFields(root, home.Component)
+		lists, err := readFields(root, c.Folder)
 		if err != nil {
 			return lists, err
 		}
-		for _, list := range [][]field{lists.Required, lists.Optional} {
-			for i, f := range list {
-				if slices.Contains(others.all(), f) && len(strings.Fields(f.Text)) > short {
-					list[i].Text = fmt.Sprintf("As in [`%s`](%[1]s.md#fields).", home.Page)
-				}
-			}
+		for _, f := range lists.all() {
+			homes[f] = cmp.Or(homes[f], c.Page)
 		}
 	}
-	return lists, nil
-}
-
-// optionPages are the components whose fields are flags of commands too, by command. Their
-// pages describe the options, the pages of the commands only name the flags.
-var optionPages = map[string]struct{ Component, Page string }{
-	"provision":  {"eksnode", "provisioner-eksnode"},
-	"build":      {"eksnode", "provisioner-eksnode"},
-	"scrub":      {"scrub", "provisioner-eksnode-scrub"},
-	"ami import": {"ami", "post-processor-ami"},
+	return fieldLists{}, fmt.Errorf("docs/generate has no component for the page %s", page)
 }
 
 // few is the number of commands whose pages repeat a flag.
@@ -64,23 +63,17 @@ const few = 2
 func sharedFlags(commands []command) []field {
 	count := map[field]int{}
 	var shared []field
-	for _, c := range every(commands) {
-		for _, f := range c.allFlags() {
-			if count[f]++; count[f] == few+1 {
-				shared = append(shared, f)
+	for _, top := range commands {
+		for _, c := range top.all() {
+			for _, f := range c.allFlags() {
+				if count[f]++; count[f] == few+1 {
+					shared = append(shared, f)
+				}
 			}
 		}
 	}
 	slices.SortFunc(shared, func(a, b field) int { return strings.Compare(bare(a)+a.Text, bare(b)+b.Text) })
 	return shared
-}
-
-func every(commands []command) []command {
-	var all []command
-	for _, c := range commands {
-		all = append(all, c.all()...)
-	}
-	return all
 }
 
 func (c command) allFlags() []field { return slices.Concat(c.Flags, c.Global) }
@@ -97,15 +90,16 @@ type flagHomes struct {
 
 // homes divides a command's flags.
 func homes(root string, commands []command, c command) (flagHomes, error) {
-	about := optionPages[c.Name]
-	h := flagHomes{Page: about.Page}
+	var h flagHomes
 	var options []field
-	if about.Component != "" {
-		lists, err := readFields(root, about.Component)
-		if err != nil {
-			return h, err
+	for _, about := range documented {
+		if slices.Contains(about.Commands, c.Name) {
+			lists, err := readFields(root, about.Folder)
+			if err != nil {
+				return h, err
+			}
+			h.Page, options = about.Page, lists.all()
 		}
-		options = lists.all()
 	}
 	shared := sharedFlags(commands)
 	for _, f := range c.allFlags() {

@@ -119,20 +119,6 @@ const repository = "https://github.com/eksnode/packer-plugin-eksnode/blob/main/"
 
 const components = "docs/reference/components/"
 
-// webPages are the pages of Packer's registry, and the page that each one copies.
-var webPages = map[string]string{
-	".web-docs/README.md":                                   components + "README.md",
-	".web-docs/components/builder/disk/README.md":           components + "builder-disk.md",
-	".web-docs/components/provisioner/eksnode/README.md":    components + "provisioner-eksnode.md",
-	".web-docs/components/provisioner/scrub/README.md":      components + "provisioner-eksnode-scrub.md",
-	".web-docs/components/provisioner/audit/README.md":      components + "provisioner-eksnode-audit.md",
-	".web-docs/components/data-source/cluster/README.md":    components + "data-source-cluster.md",
-	".web-docs/components/data-source/base-ami/README.md":   components + "data-source-base-ami.md",
-	".web-docs/components/data-source/contents/README.md":   components + "data-source-contents.md",
-	".web-docs/components/post-processor/ami/README.md":     components + "post-processor-ami.md",
-	".web-docs/components/post-processor/publish/README.md": components + "post-processor-publish.md",
-}
-
 var (
 	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	notWord = regexp.MustCompile(`[^\p{L}\p{N} _-]`)

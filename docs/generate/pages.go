@@ -66,8 +66,10 @@ func pages(ctx context.Context, root string) (map[string]string, error) {
 			}
 		}
 	}
-	for web, page := range webPages {
-		written[web] = absolute(page, written[page])
+	written[".web-docs/README.md"] = absolute(components+"README.md", written[components+"README.md"])
+	for _, c := range documented {
+		page := components + c.Page + ".md"
+		written[".web-docs/components/"+c.Web+"/README.md"] = absolute(page, written[page])
 	}
 	if written[helpFile], err = optionHelp(root); err != nil {
 		return nil, err
@@ -107,16 +109,15 @@ func functions(root string, commands []command) template.FuncMap {
 		"containerd":    containerd,
 		"origins":       asset.Origins,
 		"assets":        asset.Table,
-		"fields": func(component, page string, without ...string) (fieldLists, error) {
-			return linkedFields(root, component, page, without...)
+		"fields": func(page string, without ...string) (fieldLists, error) {
+			return linkedFields(root, page, without...)
 		},
 		"leftovers":  leftovers,
 		"exceptions": exceptions,
 		"asList":     asList,
 		"splitNames": func(names string) []string { return strings.Split(plain(names), ", ") },
 		"results":    results,
-		"readSets":   func() any { return readSets },
-		"readSet":    readSet,
+		"readSets":   readSets,
 		"reads":      reads,
 		"programs":   func() []string { return scrubrule.ProgramFolders },
 		"checks":     preflight.Table,
@@ -158,19 +159,28 @@ func fillIn(shared *template.Template, source, text string, data any) (string, e
 //go:embed symptoms.txt
 var symptoms string
 
-// shows is what a cause or check looks like.
-func shows(id string) (string, error) {
+// shows is what a cause or check looks like, without what the page of its cause shows.
+func shows(id, cause string) (string, error) {
 	var found []string
+	known := false
 	for line := range strings.Lines(symptoms) {
 		names, symptom, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		if slices.Contains(strings.Split(names, ", "), id) {
-			found = append(found, symptom)
+		all := strings.Split(names, ", ")
+		if slices.Contains(all, id) {
+			known = true
+			if !slices.Contains(all, cause) {
+				found = append(found, symptom)
+			}
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case !known:
 		return "", fmt.Errorf("docs/generate/symptoms.txt has no line for %s", id)
+	case found == nil:
+		return "", nil
+	default:
+		return "Shows as: " + strings.Join(found, "; ") + ".\n\n", nil
 	}
-	return "Shows as: " + strings.Join(found, "; ") + ".\n\n", nil
 }
 
 // stale lists the pages that were generated once and are not any more.

@@ -29,6 +29,7 @@ func TestPages(t *testing.T) {
 		"every rule has a section":               everyRuleHasASection,
 		"every command has a page":               everyCommandHasAPage,
 		"every step is described":                everyStepIsDescribed,
+		"flags and fields have one home":         flagsAndFieldsHaveOneHome,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, generated) })
 	}
@@ -96,6 +97,23 @@ func everyCommandHasAPage(t *testing.T, generated map[string]string) {
 		assert.True(t, named[name], "docs/generate has exit codes of the command %q, which does not exist", name)
 	}
 	assert.True(t, named["userdata render"] && named["nodeadm config check"], "subcommands are missing")
+}
+
+// Every flag and every field has one home, and other pages name it.
+func flagsAndFieldsHaveOneHome(t *testing.T, generated map[string]string) {
+	all := generated[commandFolder+"README.md"]
+	assert.Contains(t, all, "\n- `--profile string`: profile in the shared AWS configuration\n")
+	verify := generated[commandFolder+"eksnode-ami-verify.md"]
+	assert.Contains(t, verify, "(README.md#flags-of-several-commands): `--assume-role`")
+	build := generated[commandFolder+"eksnode-build.md"]
+	assert.Contains(t, build, "](../components/provisioner-eksnode.md): `--accept-ended`, ")
+	assert.NotContains(t, build, "- `--kubernetes-version")
+	assert.Contains(t, build, "\n- `--check-reproducible`: ", "a flag of one command")
+	scrub := generated[components+"provisioner-eksnode-scrub.md"]
+	assert.Contains(t, scrub, "\n- `report` (string) - As in [`provisioner-eksnode`](provisioner-eksnode.md#fields).\n")
+	assert.Contains(t, scrub, "\n- `hash` (bool) - Record ", "a field of one component")
+	_, err := linkedFields(root, "no-such-page")
+	require.EqualError(t, err, "docs/generate has no component for the page no-such-page")
 }
 
 func everyStepIsDescribed(t *testing.T, generated map[string]string) {

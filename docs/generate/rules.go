@@ -54,10 +54,10 @@ func breakers() []rule {
 	return slices.DeleteFunc(rules(), func(r rule) bool { return r.Breaks == nil })
 }
 
-// group is a name that selects several rules.
+// group is a name of several rules or files.
 type group struct {
-	Name  string
-	Rules []string
+	Name    string
+	Members []string
 }
 
 // groups are those of the rules that are no breakers: the page of breakers says which
@@ -143,28 +143,25 @@ func ruleLinks(page string, ids []string) string {
 	return strings.Join(links, ", ")
 }
 
-// readSets are files that several rules read, each as a rule that reads no others.
-var readSets = []struct{ Name, Rule string }{
-	{"kernel settings", "ip-forward"},
-	{"module settings", "blocked-overlay"},
-	{"kernel arguments", "cgroups"},
-	{"mounts", "noexec-cni"},
-	{"drop-ins", "unit-privileges"},
-	{"resolver settings", "dnssec"},
+// setNames are the names of files that several rules read, by a rule that reads no others.
+var setNames = map[string]string{
+	"ip-forward": "kernel settings", "blocked-overlay": "module settings", "cgroups": "kernel arguments",
+	"noexec-cni": "mounts", "unit-privileges": "drop-ins", "dnssec": "resolver settings",
 }
 
-// readSet are the files of a set.
-func readSet(id string) ([]string, error) {
-	all := breakers()
-	i := slices.IndexFunc(all, func(r rule) bool { return r.ID == id })
-	if i < 0 {
-		return nil, fmt.Errorf("docs/generate: there is no rule %s", id)
+// readSets are the named files.
+func readSets() []group {
+	var sets []group
+	for _, r := range breakers() {
+		if name := setNames[r.ID]; name != "" {
+			sets = append(sets, group{name, r.Paths})
+		}
 	}
-	return all[i].Paths, nil
+	return sets
 }
 
 // reads are the files that a rule reads: names of sets, names of programs, and paths.
-func reads(r rule) (string, error) {
+func reads(r rule) string {
 	paths := slices.Clone(r.Paths)
 	var list []string
 	shorten := func(as string, set []string) {
@@ -174,12 +171,8 @@ func reads(r rule) (string, error) {
 		list = append(list, as)
 		paths = slices.DeleteFunc(paths, func(p string) bool { return slices.Contains(set, p) })
 	}
-	for _, named := range readSets {
-		set, err := readSet(named.Rule)
-		if err != nil {
-			return "", err
-		}
-		shorten(fmt.Sprintf("[%s](#what-the-rules-read)", named.Name), set)
+	for _, set := range readSets() {
+		shorten(fmt.Sprintf("[%s](#what-the-rules-read)", set.Name), set.Members)
 	}
 	for _, p := range r.Paths {
 		var everywhere []string
@@ -188,21 +181,25 @@ func reads(r rule) (string, error) {
 		}
 		shorten(code([]string{path.Base(p)}), everywhere)
 	}
-	for _, p := range paths {
-		if !slices.Contains(list, code([]string{p})) {
-			list = append(list, code([]string{p}))
+	for _, p := range r.Paths {
+		if slices.Contains(paths, p) {
+			shorten(code([]string{p}), []string{p})
 		}
 	}
-	return strings.Join(list, ", "), nil
+	return strings.Join(list, ", ")
 }
 
-// sure is a sentence about a cause that is not certain.
+// sure is what a page adds to a cause that is not certain.
 func sure(r diagnose.Rule) string {
-	level, why := r.Certainty()
-	if level == diagnose.Certain {
+	level, _ := r.Certainty()
+	switch level {
+	case diagnose.Likely:
+		return fmt.Sprintf("**Or** (`%s`): %s.", level, r.Others)
+	case diagnose.Possible:
+		return fmt.Sprintf("`%s`.", level)
+	default:
 		return ""
 	}
-	return fmt.Sprintf("`%s`: %s.", level, why)
 }
 
 // otherCommands are a cause's commands without the audit of its settings.
@@ -215,7 +212,7 @@ func auditOf(r diagnose.Rule) string { return "sudo eksnode audit --rules " + r.
 var (
 	plainWord = regexp.MustCompile(`^[a-z]+[ ,]`)
 	// program matches names that stay in lower case.
-	program = regexp.MustCompile(`^(systemd|journald|containerd|kubeadm|cloud-init|networkd|snapd|dnf|apt|rpm|zypper|pacman)\b`)
+	program = regexp.MustCompile(`^(systemd|journald|containerd|kubeadm|networkd|snapd|dnf|apt|rpm|zypper|pacman)\b`)
 )
 
 // sentences makes sentences of the parts between semicolons.
