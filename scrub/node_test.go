@@ -14,49 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// An audit fails on a machine that is not a node, and lists the missing parts.
+// A whole audit of a machine that is not a node finds just that.
 func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
-	const kubelet, runtime, bootstrap = "kubelet", "a container runtime (containerd or crio)", "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)"
-	ours, err := (&manifest.Manifest{}).Encode()
-	require.NoError(t, err)
-	for name, c := range map[string]struct {
-		files   map[string]string
-		missing string // empty if the machine is a node
-	}{
-		"a plain machine": {nil, kubelet + ", " + runtime + ", " + bootstrap},
-		"containerd alone": {map[string]string{"usr/bin/containerd": "x", "var/lib/containerd/x": "x"},
-			kubelet + ", " + bootstrap},
-		"Kubernetes without EKS": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"usr/bin/kubeadm": "x", "var/lib/kubelet/x": "x"}, bootstrap},
-		"a bootstrap alone": {map[string]string{"etc/eks/bootstrap.sh": "x"}, kubelet + ", " + runtime},
-		"docker": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/dockerd": "x",
-			"usr/bin/nodeadm": "x"}, runtime},
-		"links that lead nowhere": {map[string]string{"usr/bin/kubelet": "-> /opt/kubelet", "usr/bin/containerd": "x",
-			"usr/bin/nodeadm": "-> nodeadm"}, kubelet + ", " + bootstrap},
-		"folders": {map[string]string{"usr/bin/kubelet/": "", "usr/bin/containerd": "x",
-			"etc/eks/bootstrap.sh/": ""}, kubelet + ", " + bootstrap},
-		"Amazon Linux 2023's AMI": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"usr/bin/nodeadm": "x"}, ""},
-		"Amazon Linux 2's AMI": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"etc/eks/bootstrap.sh": "x"}, ""},
-		"CRI-O, in other folders": {map[string]string{"opt/bin/kubelet": "x", "usr/local/bin/crio": "x",
-			"usr/local/bin/nodeadm": "-> /opt/bin/eksnode", "opt/bin/eksnode": "x"}, ""},
-		"a script in another folder": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"opt/eks/bootstrap.sh": "s,MASTER_ENDPOINT,x,"}, ""},
-		"provisioned by eksnode": {map[string]string{manifest.Path[1:]: string(ours)}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files := map[string]string{"etc/passwd": passwd}
-			maps.Copy(files, c.files)
-			h, _ := tree(t, files)
-			var want []string
-			if c.missing != "" {
-				want = []string{"machine: this machine is not a node: /etc/eks/eksnode/manifest.json is missing, and so is " + c.missing +
-					"; provision the machine, or skip the rule not-a-node if another tool makes it a node"}
-			}
-			assert.Equal(t, want, audit(t, h, "not-a-node"))
-		})
-	}
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	items := selected(t, Spec{Skip: []string{"not-a-node"}}, ToAudit)
 	assert.Empty(t, plan.Make(t.Context(), h, items), "a plain machine with the rule skipped")
@@ -193,26 +152,6 @@ func TestFilesOfAmazonsFirstBootsAreRemoved(t *testing.T) {
 				assert.NotEqual(t, text, after["/etc/hosts"])
 				assert.Equal(t, "127.0.0.1\tlocalhost\n10.0.0.7 db.internal\n", after["/etc/hosts"])
 			}
-		})
-	}
-}
-
-// Endpoints of every partition are found, with IPv4 and with IPv6.
-func TestEndpointsOfEveryPartitionAreFound(t *testing.T) {
-	id := "0123456789ABCDEF0123456789abcdef"
-	for name, found := range map[string]bool{
-		id + ".gr7.us-west-2.eks.amazonaws.com": true, id + ".yl4.cn-north-1.eks.amazonaws.com.cn": true, id + ".gr7.us-isob-east-1.eks.sc2s.sgov.gov": true,
-		id + ".gr7.us-iso-east-1.eks.c2s.ic.gov": true, id + ".gr7.eusc-de-east-1.eks.amazonaws.eu": true,
-		id + ".eks-cluster.us-west-2.api.aws": true, id + ".gr7.us-west-2.eks.api.aws": true, id + ".eks-cluster.cn-north-1.api.amazonwebservices.com.cn": true,
-		"eks.us-west-2.amazonaws.com": false, "NAME.gr7.REGION.eks.amazonaws.com": false, id + ".example.com": false, "sts.us-west-2.api.aws": false,
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/app/x": "server: https://" + name + "/\n"})
-			var want []string
-			if found {
-				want = []string{"/etc/app/x: line 1 contains an EKS cluster's endpoint"}
-			}
-			assert.Equal(t, want, audit(t, h, "host-ids-left"))
 		})
 	}
 }

@@ -206,14 +206,6 @@ func TestHostKeysStayIfNoUnitCreatesThem(t *testing.T) {
 	assert.Contains(t, outcomes[0].Findings[0].Reason, "no unit on this machine creates SSH host keys at boot")
 }
 
-func TestSwapFileAndItsFstabLineAreRemoved(t *testing.T) {
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, "swapfile": "memory",
-		"etc/fstab": "UUID=1 / ext4 defaults 0 1\n/swapfile none swap sw 0 0\n/dev/sdb none swap sw 0 0\n"})
-	apply(t, h, Spec{Only: []string{"swap"}})
-	assert.NoFileExists(t, filepath.Join(root, "swapfile"))
-	assert.Equal(t, "UUID=1 / ext4 defaults 0 1\n/dev/sdb none swap sw 0 0\n", snapshot(t, root)["/etc/fstab"])
-}
-
 // TestAnOfflineRootHasNoKernelState: swap and mounts are those of the machine around it.
 func TestAnOfflineRootHasNoKernelState(t *testing.T) {
 	livetest.Run(t, func(t *testing.T, h *host.Host) {

@@ -14,16 +14,17 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
-// findCase is a tree for a rule with a function, and its changes.
+// findCase is a tree for a rule, and what the rule does with it.
 type findCase struct {
 	Name     string
 	Files    map[string]string
 	Recorded map[string]string // templates of the manifest
 	Changes  []string
+	Leaves   map[string]string
 	Finds    *[]string // by an audit, if the test compares that
 }
 
-// found has trees for rules with a function, from testdata/cases.yaml.
+// found has trees for rules, from testdata/cases.yaml.
 var found = sync.OnceValue(func() (all map[string][]findCase) {
 	var name []string
 	for what, text := range map[string]string{
@@ -79,3 +80,9 @@ func recorded(path, content string) string {
 	}
 	return string(text)
 }
+
+// registeredSnapd is the state of a snapd with a serial number and a login.
+const registeredSnapd = `{"data":{"api-download-tokens-secret":"kept","auth":{"last-id":1,` +
+	`"users":[{"id":1,"email":"a@example.org","macaroon":"M","store-macaroon":"S","store-discharges":["D"]}],` +
+	`"device":{"brand":"canonical","model":"ubuntu","serial":"07b0c1","key-id":"FjG1","session-macaroon":"MDAy"},"macaroon-key":"a2V5"},` +
+	`"seeded":true,"snaps":{"core20":{"sequence":[{"name":"core20","revision":"2318"}],"current":"2318"}},"big":12345678901234567890},"last-change-id":9007199254740993}`
