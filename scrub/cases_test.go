@@ -52,7 +52,7 @@ func joinedNode() map[string]string { return nodes().Joined }
 func fillIn(files map[string]string) {
 	var names []string
 	for what, text := range map[string]string{
-		"init": templates.InitMark, "hosts": templates.HostsMark, "schema": manifest.Schema, "snapd": registeredSnapd,
+		"init": templates.InitMark, "hosts": templates.HostsMark, "schema": manifest.Schema,
 		"kubeconfig": templateText(templates.Kubeconfig), "kubelet's config": templateText(templates.KubeletConfig),
 		"containerd's config": templateText(templates.ContainerdConfig), "joined kubeconfig": joinedKubeconfig,
 		"joined containerd": joinedContainerd, "local containerd": localContainerd,
@@ -96,9 +96,3 @@ func recorded(path, content string) string {
 	}
 	return string(text)
 }
-
-// registeredSnapd is the state of a snapd with a serial number and a login.
-const registeredSnapd = `{"data":{"api-download-tokens-secret":"kept","auth":{"last-id":1,` +
-	`"users":[{"id":1,"email":"a@example.org","macaroon":"M","store-macaroon":"S","store-discharges":["D"]}],` +
-	`"device":{"brand":"canonical","model":"ubuntu","serial":"07b0c1","key-id":"FjG1","session-macaroon":"MDAy"},"macaroon-key":"a2V5"},` +
-	`"seeded":true,"snaps":{"core20":{"sequence":[{"name":"core20","revision":"2318"}],"current":"2318"}},"big":12345678901234567890},"last-change-id":9007199254740993}`

@@ -3,8 +3,6 @@
 package scrub
 
 import (
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -16,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros/livetest"
-	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -34,23 +31,11 @@ func tree(t *testing.T, files map[string]string) (*host.Host, string) {
 // snapshot lists a tree as path → content, folders as "/".
 func snapshot(t *testing.T, root string) map[string]string {
 	t.Helper()
-	got := map[string]string{}
-	require.NoError(t, filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
-		require.NoError(t, err)
-		name := strings.TrimPrefix(p, root)
-		switch {
-		case name == "":
-		case d.IsDir():
-			got[name] = "/"
-		case d.Type() == fs.ModeSymlink:
-			target, err := os.Readlink(p)
-			require.NoError(t, err)
-			got[name] = "-> " + target
-		default:
-			got[name] = testkit.Content(t, p)
-		}
-		return nil
-	}))
+	got := noted(t, root)
+	for name, note := range got {
+		parts := strings.SplitN(note, " ", 3) // mode, owner, content
+		got[name] = append(parts, "/")[2]
+	}
 	return got
 }
 
