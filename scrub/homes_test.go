@@ -3,7 +3,6 @@
 package scrub
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,30 +80,4 @@ func TestKeysOfEveryHomeAreRemoved(t *testing.T) {
 		"- /home/EXAMPLE.COM/alice/.ssh/authorized_keys2", "- /home/EXAMPLE.COM/bob/.ssh/authorized_keys", "- /home/ldap/.ssh/authorized_keys",
 		"- /var/home/core/.ssh/authorized_keys.d", "- /var/home/core/.ssh/authorized_keys.d/x",
 	}, diff(before, snapshot(t, root)))
-}
-
-// SUSE's own configuration counts while /etc has none.
-func TestSUSEsConfigurationOfSSHDIsRead(t *testing.T) {
-	files := map[string]string{"etc/passwd": passwd, "usr/etc/ssh/sshd_config": "Include /etc/ssh/sshd_config.d/*.conf\nAuthorizedKeysFile /etc/ssh/keys/%u\n", "etc/ssh/keys/admin": sshKey}
-	h, _ := tree(t, files)
-	assert.Len(t, audit(t, h, "authorized-keys-elsewhere"), 1)
-	files["etc/ssh/sshd_config"] = "\n"
-	h, _ = tree(t, files)
-	assert.Empty(t, audit(t, h, "authorized-keys-elsewhere"))
-}
-
-func TestCommandsThatPrintKeysAreReported(t *testing.T) {
-	for command, found := range map[string]bool{
-		"/usr/local/bin/keys %u": true, "none": false, "/opt/aws/bin/eic_run_authorized_keys %u %f": false, "/usr/bin/userdbctl ssh-authorized-keys %u": false,
-		"/usr/bin/sss_ssh_authorizedkeys": false, "\"/opt/my keys\"": true,
-	} {
-		t.Run(command, func(t *testing.T) {
-			h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/ssh/sshd_config": "Port 22\nAuthorizedKeysCommand " + command + "\n"})
-			var want []string
-			if found {
-				want = []string{fmt.Sprintf("/etc/ssh/sshd_config: line 2: sshd accepts the keys that %s prints: check that nobody of the build can log in with them, or skip the rule", strings.Trim(strings.TrimSuffix(command, " %u"), `"`))}
-			}
-			assert.Equal(t, want, audit(t, h, "authorized-keys-elsewhere"))
-		})
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -65,25 +64,6 @@ func TestSecretsAreFoundAndNeverShown(t *testing.T) {
 	assert.NotContains(t, strings.Join(got, "\n"), secret)
 }
 
-func TestHostIDsAreFound(t *testing.T) {
-	h, _ := tree(t, map[string]string{
-		"etc/passwd":               passwd,
-		"etc/machine-id":           "0123456789abcdef0123456789abcdef\n",
-		"etc/agent.conf":           "instance: i-0a1b2c3d4e5f60718\n",
-		"var/lib/agent/uuid":       "EC2E1916-9099-7CAF-FD21-012345ABCDEF\n",
-		"var/lib/agent/machine":    "id=0123456789abcdef0123456789abcdef",
-		"etc/words":                "multi-deadbeefcafe i-12 sci-fi\n",
-		"var/lib/cloud/instance/x": "i-0a1b2c3d4e5f60718",
-
-		"var/lib/cloud/seed/nocloud/meta-data": "local-hostname: ip-10-77-1-2\n",
-	})
-	assert.ElementsMatch(t, []string{
-		"/etc/agent.conf: line 1 contains an EC2 instance id",
-		"/var/lib/agent/uuid: line 1 contains an EC2 instance's UUID",
-		"/var/lib/agent/machine: line 1 contains this machine's id",
-	}, audit(t, h, "host-ids-left"))
-}
-
 func TestDifferencesFromTheManifestAreFound(t *testing.T) {
 	file := func(path, content string) manifest.File {
 		return manifest.File{Path: path, Mode: 0o755, Size: int64(len(content)), SHA256: manifest.Sum([]byte(content))}
@@ -116,41 +96,6 @@ func TestDifferencesFromTheManifestAreFound(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(root, manifest.Path), text, 0o644))
 	assert.Equal(t, []string{"kubelet: version 1.34.4, but the image is for Kubernetes 1.33.0"}, audit(t, h, "can-join"))
-}
-
-// The entries are those of kubelets 1.24 to 1.36, and the temporary files of a
-// kubelet that is killed while it writes, as on a loaded node. Other entries are
-// findings.
-func TestEntriesOfKubeletsAreKnown(t *testing.T) {
-	files := map[string]string{"etc/passwd": passwd}
-	for _, name := range []string{
-		".484622243", ".tmp-graceful_node_shutdown_state1234", "dra_health_state.tmp99", "tmpfs-noswap-test-77/x",
-		"cpu_manager_state", "memory_manager_state", "dra_manager_state", "dra_health_state", "allocated_pods_state", "actuated_pods_state", "graceful_node_shutdown_state",
-		"checkpoints/.5", "device-plugins/kubelet.sock", "image_manager/pulled/sha256-x", "image_manager/pulling/y", "pki/a.pem", "plugins/a", "plugins_registry/a",
-		"pod-resources/kubelet.sock", "pods-api/pods-api.sock", "pods/a/b", "seccomp/profile.json", "kubeconfig", "config.json",
-	} {
-		files["var/lib/kubelet/"+name] = "x"
-	}
-	h, _ := tree(t, files)
-	assert.Empty(t, audit(t, h, "kubelet-unknown"))
-	got := audit(t, h, "kubelet")
-	for _, gone := range []string{".484622243", ".tmp-graceful_node_shutdown_state1234", "dra_health_state.tmp99", "tmpfs-noswap-test-77", "dra_health_state", "image_manager/pulled", "image_manager/pulling"} {
-		assert.True(t, slices.ContainsFunc(got, func(f string) bool { return strings.HasPrefix(f, "/var/lib/kubelet/"+gone+": ") }), gone)
-	}
-
-	h, _ = tree(t, map[string]string{"etc/passwd": passwd, "var/lib/kubelet/new_state": "x", "var/lib/kubelet/.hidden": "x"})
-	assert.Len(t, audit(t, h, "kubelet-unknown"), 2)
-}
-
-func TestAnImageOfAnotherToolNeedsItsPrograms(t *testing.T) {
-	files := map[string]string{"etc/passwd": passwd, "etc/eks/": "", "usr/bin/nodeadm": "x", "usr/bin/containerd": "x", "opt/bin/kubelet": "x"}
-	h, _ := tree(t, files)
-	got := audit(t, h, "can-join")
-	require.Len(t, got, 1)
-	assert.Contains(t, got[0], "runc: no node joins without this program")
-	delete(files, "opt/bin/kubelet")
-	h, _ = tree(t, files)
-	assert.Empty(t, audit(t, h, "can-join"), "a machine that is no node is a finding of not-a-node alone")
 }
 
 // The first kernel has the modules of Rocky Linux 10's image (log in kops #18724).
@@ -232,94 +177,6 @@ func TestHarmfulKernelSettingsAreFound(t *testing.T) {
 	assert.Empty(t, audit(t, h, "ip-forward"), "a file of the same name in /etc replaces the one in /usr/lib")
 }
 
-func TestFirewallsThatDropPodTrafficAreFound(t *testing.T) {
-	const wants = "etc/systemd/system/multi-user.target.wants/"
-	tests := map[string]struct {
-		files map[string]string
-		found string
-	}{
-		"firewalld":                    {map[string]string{wants + "firewalld.service": "-> /x"}, "firewalld.service"},
-		"not enabled":                  {map[string]string{"etc/firewalld/firewalld.conf": ""}, ""},
-		"ufw, Ubuntu's default":        {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "# ENABLED=yes\nENABLED=no\n"}, ""},
-		"ufw":                          {map[string]string{wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "ENABLED=yes\n"}, "ufw.service"},
-		"nftables, Debian's default":   {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter;\n\t}\n\tchain forward {\n\t\ttype filter hook forward priority filter;\n\t}\n\tchain output {\n\t\ttype filter hook output priority filter; policy drop;\n\t}\n}\n"}, ""},
-		"nftables, Arch's default":     {map[string]string{wants + "nftables.service": "-> /x", "etc/nftables.conf": "table inet filter {\n  chain forward {\n    type filter hook forward priority filter\n    policy drop\n  }\n}\n"}, "nftables.service"},
-		"nftables with a last reject":  {map[string]string{wants + "nftables.service": "-> /x", "etc/sysconfig/nftables.conf": "chain forward { type filter hook forward priority 0; ct state established accept; reject with icmpx type host-prohibited\n}"}, "nftables.service"},
-		"iptables-services":            {map[string]string{"etc/systemd/system/basic.target.wants/iptables.service": "-> /x", "etc/sysconfig/iptables": "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n-A INPUT -j REJECT --reject-with icmp-host-prohibited\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n"}, "iptables.service"},
-		"iptables without a last drop": {map[string]string{wants + "netfilter-persistent.service": "-> /x", "etc/iptables/rules.v4": "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -d 169.254.169.254/32 -j DROP\nCOMMIT\n"}, ""},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			test.files["etc/passwd"] = passwd
-			h, _ := tree(t, test.files)
-			got := audit(t, h, "host-firewall")
-			if test.found == "" {
-				assert.Empty(t, got)
-				return
-			}
-			require.Len(t, got, 1)
-			assert.Contains(t, got[0], "/"+test.found+": "+test.found+" starts at boot and blocks the chain forward: it drops packets of pods")
-		})
-	}
-	files := map[string]string{"etc/passwd": passwd, wants + "ufw.service": "-> /x", "etc/ufw/ufw.conf": "ENABLED=yes\n",
-		"etc/default/ufw": "DEFAULT_OUTPUT_POLICY=\"DROP\"\n"}
-	for _, allowed := range []string{"", "-A ufw-user-output -p tcp --dport 443 -j ACCEPT\n"} {
-		files["etc/ufw/user.rules"] = allowed
-		h, _ := tree(t, files)
-		assert.Equal(t, allowed == "", len(audit(t, h, "firewall-output")) == 1)
-	}
-}
-
-func TestFilesOfAnEarlierBootAreReported(t *testing.T) {
-	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "run/aws-node/ipam.json": "{}", "run/adduser": "", "run/lock/": "", "var/run": "-> /run"})
-	assert.Equal(t, []string{"/run/aws-node/ipam.json: left by an earlier boot: remove it"}, audit(t, h, "run-left"))
-}
-
-// An image must not name folders of the computer that built it.
-func TestPathsOfTheBuildAreFound(t *testing.T) {
-	for name, c := range map[string]struct {
-		manifest manifest.Manifest
-		bill     string
-		want     []string
-	}{
-		"nothing":   {},
-		"addresses": {manifest: manifest.Manifest{Assets: []manifest.Asset{{ID: "kubelet", URL: "https://dl.k8s.io/x"}}, Images: []manifest.Image{{Name: "p", Source: "registry.k8s.io/pause:3.10"}}}, bill: "pkg:generic/x?download_url=https%3A%2F%2Fdl.k8s.io"},
-		"a folder": {
-			manifest: manifest.Manifest{Assets: []manifest.Asset{{ID: "kubelet", URL: "file:///home/me/mirror/kubelet"}, {ID: "runc", URL: "/home/me/runc"}, {ID: "cni", URL: `C:\cni`}}, Images: []manifest.Image{{Name: "p", Source: "~/pause.tar"}}},
-			bill:     "\"url\": \"file:///home/me/x\"\n\"purl\": \"pkg:generic/x?download_url=file%3A%2F%2F%2Fhome%2Fme\"\n",
-			want: []string{
-				"/etc/eks/eksnode/manifest.json: the address of cni names a file of the computer that built the image: provision again",
-				"/etc/eks/eksnode/manifest.json: the address of kubelet names a file of the computer that built the image: provision again",
-				"/etc/eks/eksnode/manifest.json: the address of runc names a file of the computer that built the image: provision again",
-				"/etc/eks/eksnode/manifest.json: the source of the image p names a file of the computer that built the image: provision again",
-				"/etc/eks/eksnode/sbom.cdx.json: the bill of materials in 2 lines names a file of the computer that built the image: provision again",
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			text, err := c.manifest.Encode()
-			require.NoError(t, err)
-			h, _ := tree(t, map[string]string{"etc/passwd": passwd, manifest.Path[1:]: string(text), manifest.SBOMPath[1:]: c.bill})
-			assert.Equal(t, c.want, audit(t, h, "build-paths"))
-		})
-	}
-}
-
-func TestSplunksHostNameIsReported(t *testing.T) {
-	const why = ": state of Splunk on the builder machine: run splunk clone-prep-clear-config, or remove the line with the name"
-	h, _ := tree(t, map[string]string{
-		"etc/passwd": passwd,
-		"opt/splunkforwarder/etc/system/local/inputs.conf":   "[default]\nhost = ip-10-0-0-1\n",
-		"opt/splunkforwarder/etc/system/local/server.conf":   "[general]\nserverName=$HOSTNAME\n",
-		"opt/splunk/etc/system/local/inputs.conf":            "[default]\nhost = $decideOnStartup\n",
-		"opt/splunk/etc/system/local/server.conf":            "[general]\nserverName = old\n",
-		"opt/splunkforwarder/etc/system/default/inputs.conf": "host = x\n",
-	})
-	assert.Equal(t, []string{
-		"/opt/splunkforwarder/etc/system/local/inputs.conf" + why, "/opt/splunk/etc/system/local/server.conf" + why,
-	}, audit(t, h, "host-names"))
-}
-
 // A secret in a file that another rule removes is reported by that rule alone. If
 // that rule is skipped, the secret is a finding.
 func TestSecretsInRemovedFilesAreReportedOnce(t *testing.T) {
@@ -355,28 +212,4 @@ func TestSecretsInRemovedFilesAreReportedOnce(t *testing.T) {
 		"finding /var/lib/kubelet/kubeconfig (host-ids-left)",
 		"write /etc/hosts (hosts)", "finding /etc/hosts (secrets-left)",
 	}, found("credentials", "kubelet-kubeconfig"))
-}
-
-func TestIdentifiersOfMachineAndClusterAreFound(t *testing.T) {
-	id := strings.Repeat("0123456789abcdef", 2)
-	h, _ := tree(t, map[string]string{
-		"etc/passwd": passwd, "etc/machine-id": id + "\n",
-		"etc/app/uuid":                                     "id: 01234567-89AB-CDEF-0123-456789ABCDEF\n",
-		"etc/app/name":                                     "ip-10-0-1-249.eu-west-1.compute.internal\n",
-		"etc/netplan/99-own.yaml":                          "network:\n  ethernets:\n    eth0:\n      match: {macaddress: \"06:11:22:33:44:55\"}\n",
-		"etc/systemd/network/10-eth.link":                  "[Match]\nMACAddress=06:11:22:33:44:55\n",
-		"etc/sysconfig/network-scripts/ifcfg-ens":          "DEVICE=ens5\nHWADDR=06:11:22:33:44:55\n",
-		"etc/systemd/system/kubelet.service.d/99-own.conf": "[Service]\nEnvironment=SERVER=https://" + strings.Repeat("0A", 16) + ".gr7.eu-west-1.eks.amazonaws.com\n",
-		"etc/words":                                        "ip-10-0 trip-1-2-3-4 zip-1-2-3\nMACAddress=06:11:22:33:44:55\n",
-		"etc/udev/x":                                       "address}==\"06:11:22:33:44:55\"\n",
-		"etc/endpoint":                                     "https://NAME.gr7.REGION.eks.amazonaws.com\n",
-	})
-	assert.ElementsMatch(t, []string{
-		"/etc/app/uuid: line 1 contains this machine's id",
-		"/etc/app/name: line 1 contains an EC2 instance's host name",
-		"/etc/netplan/99-own.yaml: line 4 contains a network interface's address",
-		"/etc/systemd/network/10-eth.link: line 2 contains a network interface's address",
-		"/etc/sysconfig/network-scripts/ifcfg-ens: line 2 contains a network interface's address",
-		"/etc/systemd/system/kubelet.service.d/99-own.conf: line 2 contains an EKS cluster's endpoint",
-	}, audit(t, h, "host-ids-left"))
 }

@@ -14,9 +14,6 @@ const (
 	containerdMeta = containerd.MetadataPath
 	neutralID      = "ffffffffffffffffffffffffffffffff"
 	recordPath     = "/etc/eks/eksnode/scrubbed.json"
-	snapdState     = "/var/lib/snapd/state.json"
-	sociConfig     = "/etc/soci-snapshotter-grpc/config.toml"
-	sociDropIn     = "/etc/systemd/system/containerd.service.d/10-soci-snapshotter.conf"
 	sshdCloudInit  = "/etc/ssh/sshd_config.d/50-cloud-init.conf"
 	changedMost    = 20
 	hostKeyMakers  = "cloud-init.service, cloud-init-network.service, sshdgenkeys.service, sshd-keygen.target, " +

@@ -3,8 +3,6 @@
 package scrub
 
 import (
-	"maps"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,49 +12,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-// An audit fails on a machine that is not a node, and lists the missing parts.
+// A whole audit of a machine that is not a node finds just that.
 func TestAMachineThatIsNotANodeIsFound(t *testing.T) {
-	const kubelet, runtime, bootstrap = "kubelet", "a container runtime (containerd or crio)", "a bootstrap (nodeadm or /etc/eks/bootstrap.sh)"
-	ours, err := (&manifest.Manifest{}).Encode()
-	require.NoError(t, err)
-	for name, c := range map[string]struct {
-		files   map[string]string
-		missing string // empty if the machine is a node
-	}{
-		"a plain machine": {nil, kubelet + ", " + runtime + ", " + bootstrap},
-		"containerd alone": {map[string]string{"usr/bin/containerd": "x", "var/lib/containerd/x": "x"},
-			kubelet + ", " + bootstrap},
-		"Kubernetes without EKS": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"usr/bin/kubeadm": "x", "var/lib/kubelet/x": "x"}, bootstrap},
-		"a bootstrap alone": {map[string]string{"etc/eks/bootstrap.sh": "x"}, kubelet + ", " + runtime},
-		"docker": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/dockerd": "x",
-			"usr/bin/nodeadm": "x"}, runtime},
-		"links that lead nowhere": {map[string]string{"usr/bin/kubelet": "-> /opt/kubelet", "usr/bin/containerd": "x",
-			"usr/bin/nodeadm": "-> nodeadm"}, kubelet + ", " + bootstrap},
-		"folders": {map[string]string{"usr/bin/kubelet/": "", "usr/bin/containerd": "x",
-			"etc/eks/bootstrap.sh/": ""}, kubelet + ", " + bootstrap},
-		"Amazon Linux 2023's AMI": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"usr/bin/nodeadm": "x"}, ""},
-		"Amazon Linux 2's AMI": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"etc/eks/bootstrap.sh": "x"}, ""},
-		"CRI-O, in other folders": {map[string]string{"opt/bin/kubelet": "x", "usr/local/bin/crio": "x",
-			"usr/local/bin/nodeadm": "-> /opt/bin/eksnode", "opt/bin/eksnode": "x"}, ""},
-		"a script in another folder": {map[string]string{"usr/bin/kubelet": "x", "usr/bin/containerd": "x",
-			"opt/eks/bootstrap.sh": "s,MASTER_ENDPOINT,x,"}, ""},
-		"provisioned by eksnode": {map[string]string{manifest.Path[1:]: string(ours)}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files := map[string]string{"etc/passwd": passwd}
-			maps.Copy(files, c.files)
-			h, _ := tree(t, files)
-			var want []string
-			if c.missing != "" {
-				want = []string{"machine: this machine is not a node: /etc/eks/eksnode/manifest.json is missing, and so is " + c.missing +
-					"; provision the machine, or skip the rule not-a-node if another tool makes it a node"}
-			}
-			assert.Equal(t, want, audit(t, h, "not-a-node"))
-		})
-	}
 	h, _ := tree(t, map[string]string{"etc/passwd": passwd})
 	items := selected(t, Spec{Skip: []string{"not-a-node"}}, ToAudit)
 	assert.Empty(t, plan.Make(t.Context(), h, items), "a plain machine with the rule skipped")
@@ -106,113 +63,16 @@ func TestADamagedManifestIsAnError(t *testing.T) {
 	assert.Contains(t, plan.Make(t.Context(), h, items)[0].Error, "not-a-node: ")
 }
 
-// renderedContainerd has the settings that nodeadm renders, in one of its forms.
-const renderedContainerd = `version = 3
-root = "/var/lib/containerd"
-[plugins.'io.containerd.cri.v1.images'.pinned_images]
-sandbox = "localhost/kubernetes/pause:latest"
-[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-runtime_type = "io.containerd.runc.v2"
-base_runtime_spec = "/etc/containerd/base-runtime-spec.json"
-`
-
-const renderedSOCI = `debug = false
-
-[content_store]
-type = 'containerd'
-
-[cri_keychain]
-enable_keychain = true
-image_service_path = '/run/containerd/containerd.sock'
-
-[pull_modes.parallel_pull_unpack]
-enable = true
-max_concurrent_downloads = -1
-
-[pull_modes.parallel_pull_unpack.decompress_streams."gzip"]
-path = '/usr/bin/unpigz'
-`
-
-// The files that Amazon's own first boots leave are removed or restored.
-func TestFilesOfAmazonsFirstBootsAreRemoved(t *testing.T) {
-	unit := func(lines ...string) string { return "  " + strings.Join(lines, "\n  ") + "\n" }
-	endpoint := "CE0253A94B6B14215AE3282580CFA5E3.gr7.us-west-2.eks.amazonaws.com"
-	for name, c := range map[string]struct {
-		files, kept map[string]string
-		want        []string
-	}{
-		"setup-local-disks --dir, an array": {map[string]string{
-			"etc/systemd/system/data-0.mount":                                  unit("[Unit]", "Description=Mount EC2 Instance Store NVMe disk RAID0", "[Mount]", "What=UUID=1", "Where=/data/0", "Type=xfs", "Options=defaults,noatime", "[Install]", "WantedBy=multi-user.target"),
-			"etc/systemd/system/var-lib-kubelet.mount":                         unit("    [Unit]", "    Description=Mount /var/lib/kubelet on EC2 Instance Store NVMe RAID0", "    [Mount]", "    What=/data/0/kubelet", "    Where=/var/lib/kubelet", "    Type=none", "    Options=bind"),
-			`etc/systemd/system/var-lib-soci\x2dsnapshotter\x2dgrpc.mount`:     unit("[Unit]", "Description=Mount /var/lib/soci-snapshotter-grpc on EC2 Instance Store NVMe RAID10", "[Mount]", "What=/elsewhere/0/soci", "Where=/var/lib/soci-snapshotter-grpc", "Options=bind"),
-			"etc/systemd/system/multi-user.target.wants/data-0.mount":          "-> /etc/systemd/system/data-0.mount",
-			"etc/systemd/system/multi-user.target.wants/var-lib-kubelet.mount": "-> /etc/systemd/system/var-lib-kubelet.mount",
-			".aws/mdadm.conf": "ARRAY /dev/md/kubernetes\n",
-		}, map[string]string{"etc/systemd/system/srv.mount": unit("[Unit]", "Description=ours", "[Mount]", "What=/dev/sdb", "Where=/srv")}, []string{
-			"- /.aws/mdadm.conf", "- /etc/systemd/system/data-0.mount", "- /etc/systemd/system/multi-user.target.wants/data-0.mount", "- /etc/systemd/system/multi-user.target.wants/var-lib-kubelet.mount",
-			"- /etc/systemd/system/var-lib-kubelet.mount", `- /etc/systemd/system/var-lib-soci\x2dsnapshotter\x2dgrpc.mount`,
-		}},
-		"setup-local-disks --dir, disks": {map[string]string{
-			"etc/systemd/system/data-1.mount": unit("  [Unit]", "  Description=Mount EC2 Instance Store NVMe disk 1", "  [Mount]", "  What=/dev/nvme1n1", "  Where=/data/1"),
-		}, nil, []string{"- /etc/systemd/system/data-1.mount"}},
-		"containerd's configuration": {map[string]string{"usr/bin/nodeadm": "x", "etc/containerd/config.toml": renderedContainerd, "etc/containerd/base-runtime-spec.json": "{}"}, nil,
-			[]string{"- /etc/containerd/base-runtime-spec.json", "- /etc/containerd/config.toml"}},
-		"containerd's configuration, merged": {map[string]string{"usr/bin/nodeadm": "x", "etc/containerd/config.toml": strings.ReplaceAll(renderedContainerd, `"`, `'`) + "[debug]\nlevel = 'debug'\n"}, nil,
-			[]string{"- /etc/containerd/config.toml"}},
-		"containerd's configuration of a person": {nil, map[string]string{"usr/bin/nodeadm": "x", "etc/containerd/config.toml": "version = 3\nroot = \"/var/lib/containerd\"\n"}, nil},
-		"SOCI's configuration": {map[string]string{"usr/bin/nodeadm": "x", sociConfig[1:]: renderedSOCI, sociDropIn[1:]: "[Unit]\nRequires=soci-snapshotter.service\nAfter=soci-snapshotter.service\n"}, nil,
-			[]string{"- " + sociConfig, "- " + sociDropIn}},
-		"SOCI's configuration of a person":      {nil, map[string]string{"usr/bin/nodeadm": "x", sociConfig[1:]: "# ours\n" + renderedSOCI}, nil},
-		"SOCI's configuration with more tables": {nil, map[string]string{"usr/bin/nodeadm": "x", sociConfig[1:]: renderedSOCI + "[http]\nMaxRetries = 3\n"}, nil},
-		"iptables-restore with a cluster's rules": {map[string]string{
-			"etc/sysconfig/iptables":                                              "*nat\n:KUBE-SERVICES - [0:0]\n",
-			"etc/systemd/system/iptables-restore.service":                         "[Service]\nExecStart=/bin/bash -c \"/sbin/iptables-restore < /etc/sysconfig/iptables\"\n",
-			"etc/systemd/system/multi-user.target.wants/iptables-restore.service": "-> /etc/systemd/system/iptables-restore.service",
-		}, map[string]string{"etc/eks/iptables-restore.service": "[Service]\n"}, []string{
-			"- /etc/sysconfig/iptables", "- /etc/systemd/system/iptables-restore.service", "- /etc/systemd/system/multi-user.target.wants/iptables-restore.service",
-		}},
-		"iptables-restore with an administrator's rules": {nil, map[string]string{
-			"etc/sysconfig/iptables":                                              "*filter\n-A INPUT -j ACCEPT\n",
-			"etc/systemd/system/iptables-restore.service":                         "[Service]\nExecStart=/bin/bash -c \"/sbin/iptables-restore < /etc/sysconfig/iptables\"\n",
-			"etc/systemd/system/multi-user.target.wants/iptables-restore.service": "-> /etc/systemd/system/iptables-restore.service",
-		}, nil},
-		"an Outpost in hosts": {map[string]string{"etc/hosts": "127.0.0.1\tlocalhost\n10.0.0.5\t" + endpoint + "\n10.0.0.6      " + strings.ToLower(endpoint) + "\n2600:1f14::5\t0123456789abcdef0123456789abcdef.eks-cluster.us-west-2.api.aws\n10.0.0.7 db.internal\n"},
-			nil, []string{"~ /etc/hosts"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files := map[string]string{"etc/passwd": passwd}
-			for _, more := range []map[string]string{c.files, c.kept} {
-				maps.Copy(files, more)
-			}
-			h, root := tree(t, files)
-			before := snapshot(t, root)
-			apply(t, h, Spec{Only: []string{"bootstrap", "hosts", "iptables-rules"}})
-			after := snapshot(t, root)
-			assert.Equal(t, c.want, diff(before, after))
-			if text, ok := c.files["etc/hosts"]; ok {
-				assert.NotEqual(t, text, after["/etc/hosts"])
-				assert.Equal(t, "127.0.0.1\tlocalhost\n10.0.0.7 db.internal\n", after["/etc/hosts"])
-			}
-		})
-	}
-}
-
-// Endpoints of every partition are found, with IPv4 and with IPv6.
-func TestEndpointsOfEveryPartitionAreFound(t *testing.T) {
-	id := "0123456789ABCDEF0123456789abcdef"
-	for name, found := range map[string]bool{
-		id + ".gr7.us-west-2.eks.amazonaws.com": true, id + ".yl4.cn-north-1.eks.amazonaws.com.cn": true, id + ".gr7.us-isob-east-1.eks.sc2s.sgov.gov": true,
-		id + ".gr7.us-iso-east-1.eks.c2s.ic.gov": true, id + ".gr7.eusc-de-east-1.eks.amazonaws.eu": true,
-		id + ".eks-cluster.us-west-2.api.aws": true, id + ".gr7.us-west-2.eks.api.aws": true, id + ".eks-cluster.cn-north-1.api.amazonwebservices.com.cn": true,
-		"eks.us-west-2.amazonaws.com": false, "NAME.gr7.REGION.eks.amazonaws.com": false, id + ".example.com": false, "sts.us-west-2.api.aws": false,
-	} {
-		t.Run(name, func(t *testing.T) {
-			h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/app/x": "server: https://" + name + "/\n"})
-			var want []string
-			if found {
-				want = []string{"/etc/app/x: line 1 contains an EKS cluster's endpoint"}
-			}
-			assert.Equal(t, want, audit(t, h, "host-ids-left"))
-		})
-	}
+// The unit that loads the rules of iptables goes together with the rules of a cluster.
+func TestTheUnitOfRemovedRulesIsRemoved(t *testing.T) {
+	const unit = "/etc/systemd/system/iptables-restore.service"
+	link := "/etc/systemd/system/multi-user.target.wants/iptables-restore.service"
+	h, root := tree(t, map[string]string{
+		"etc/passwd": passwd, "etc/sysconfig/iptables": "*nat\n:KUBE-SERVICES - [0:0]\n", link: "-> " + unit,
+		unit:                               "[Service]\nExecStart=/bin/bash -c \"/sbin/iptables-restore < /etc/sysconfig/iptables\"\n",
+		"etc/eks/iptables-restore.service": "[Service]\n",
+	})
+	before := snapshot(t, root)
+	apply(t, h, Spec{Only: []string{"bootstrap", "iptables-rules"}})
+	assert.Equal(t, []string{"- /etc/sysconfig/iptables", "- " + unit, "- " + link}, diff(before, snapshot(t, root)))
 }

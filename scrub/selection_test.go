@@ -98,34 +98,6 @@ func TestNamesOfOwnRulesAreChecked(t *testing.T) {
 	}
 }
 
-// A CNI configuration that a package owns stays; that of a cluster goes, also
-// where packages cannot be read.
-func TestCNIConfigurationsOfPackagesStay(t *testing.T) {
-	const podman, aws = "etc/cni/net.d/87-podman-bridge.conflist", "etc/cni/net.d/10-aws.conflist"
-	for name, c := range map[string]struct {
-		more map[string]string
-		want []string
-	}{
-		"dpkg": {map[string]string{"var/lib/dpkg/status": "Package: podman\nStatus: install ok installed\n", "var/lib/dpkg/info/podman.list": "/" + podman + "\n"}, []string{"- /" + aws}},
-		"pacman": {map[string]string{"var/lib/pacman/local/ALPM_DB_VERSION": "9\n", "var/lib/pacman/local/podman-1-1/desc": "%NAME%\npodman\n",
-			"var/lib/pacman/local/podman-1-1/files": "%FILES%\n" + podman + "\n"}, []string{"- /" + aws}},
-		"no package": {nil, []string{"- /" + aws, "- /" + podman}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			files := map[string]string{"etc/passwd": passwd, podman: "{}", aws: "{}"}
-			maps.Copy(files, c.more)
-			h, root := tree(t, files)
-			before := snapshot(t, root)
-			apply(t, h, Spec{Only: []string{"cni-config"}})
-			assert.Equal(t, c.want, diff(before, snapshot(t, root)))
-			assert.Empty(t, audit(t, h, "cni-config"))
-		})
-	}
-	h, root := tree(t, map[string]string{"etc/passwd": passwd, aws: "{}", "var/lib/dpkg/status": "Package: podman\nStatus: install ok installed\n"})
-	apply(t, h, Spec{Only: []string{"cni-config"}})
-	assert.NotContains(t, snapshot(t, root), "/"+aws)
-}
-
 const cloudInitUnit = "[Unit]\nDescription=x\n[Install]\nWantedBy=cloud-init.target\n"
 
 // Host keys stay, with a finding, where cloud-init is off and nothing else makes
@@ -175,14 +147,6 @@ func TestHostKeysStayWhereCloudInitIsOff(t *testing.T) {
 				hostKeyMakers, c.why), outcomes[0].Findings[0].Reason)
 		})
 	}
-}
-
-// Host keys in other places are findings: nothing creates them again.
-func TestHostKeysInOtherPlacesAreReported(t *testing.T) {
-	h, _ := tree(t, map[string]string{"etc/passwd": passwd, "etc/ssh/keys/host": "KEY", "etc/ssh/ssh_host_rsa_key": "KEY",
-		"etc/ssh/sshd_config": "Include sshd_config.d/*.conf\nHostKey /etc/ssh/ssh_host_rsa_key\nHostKey /etc/ssh/missing\n", "etc/ssh/sshd_config.d/x.conf": "HostKey \"/etc/ssh/keys/host\"\n"})
-	assert.Equal(t, []string{"/etc/ssh/keys/host: a host key that every node would share, named in /etc/ssh/sshd_config.d/x.conf:1: remove the key, and let a unit create it at boot before sshd starts"},
-		audit(t, h, "ssh-host-keys-elsewhere"))
 }
 
 // Rules of a program must be complete and have names of their own.

@@ -130,7 +130,7 @@ var (
 func isSystemFolder(dir string) bool {
 	top, _, _ := strings.Cut(strings.TrimPrefix(dir, "/"), "/")
 	return slices.Contains(systemTops, top) || slices.Contains(SystemParts, dir) ||
-		slices.ContainsFunc(systemStates, func(state string) bool { return dir == state || strings.HasPrefix(dir, state+"/") })
+		slices.ContainsFunc(systemStates, func(state string) bool { return Within(state, dir) })
 }
 
 // QuoteGlob returns a pattern of path.Match that matches one name only.

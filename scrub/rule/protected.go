@@ -131,16 +131,13 @@ func CheckPath(p string) error {
 	if err := checkHomes(all); err != nil {
 		return err
 	}
-	return CheckNeeded(named, func(pattern, name string) bool {
-		ok, err := path.Match(pattern, name)
-		return err == nil && ok
-	})
+	return CheckNeeded(named, func(pattern, name string) bool { return Kept([]string{pattern}, name) })
 }
 
 // checkHomes refuses the usual homes by name.
 func checkHomes(parts []string) error {
 	for folder, above := range map[string]int{"root": 1, "home": 2} {
-		if ok, err := path.Match(parts[0], folder); err != nil || !ok {
+		if !Kept(parts[:1], folder) {
 			continue
 		}
 		if err := checkHome(parts[min(above, len(parts)):]); err != nil {

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
@@ -129,15 +128,4 @@ func (o *object) drop(at []string, keys ...string) (changed bool, err error) {
 		return false, fmt.Errorf("%s: %w", at[0], err)
 	}
 	return changed, nil
-}
-
-// compact returns the object as snapd writes it: in one line.
-func (o *object) compact() (json.RawMessage, error) {
-	text, err := o.text()
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = json.Compact(&b, text)
-	return b.Bytes(), err
 }

@@ -85,10 +85,9 @@ func (o *object) equal(p *object) bool {
 	})
 }
 
-// text returns the object as jq(1) prints it: indented by two spaces.
-func (o *object) text() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
+// compact returns the object as snapd writes it: in one line.
+func (o *object) compact() (json.RawMessage, error) {
+	var b, out bytes.Buffer
 	for i, k := range o.keys {
 		if i > 0 {
 			b.WriteByte(',')
@@ -97,17 +96,21 @@ func (o *object) text() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		b.Write(name)
-		b.WriteByte(':')
-		b.Write(o.values[k])
+		b.Write(append(append(name, ':'), o.values[k]...))
 	}
-	b.WriteByte('}')
-	var out bytes.Buffer
-	if err := json.Indent(&out, b.Bytes(), "", "  "); err != nil {
+	err := json.Compact(&out, fmt.Appendf(nil, "{%s}", b.Bytes()))
+	return out.Bytes(), err
+}
+
+// text returns the object as jq(1) prints it: indented by two spaces.
+func (o *object) text() ([]byte, error) {
+	text, err := o.compact()
+	if err != nil {
 		return nil, err
 	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	var out bytes.Buffer
+	err = json.Indent(&out, text, "", "  ")
+	return append(out.Bytes(), '\n'), err
 }
 
 func sameJSON(a, b json.RawMessage) bool {

@@ -79,16 +79,6 @@ esac
 	assert.Equal(t, "stop syslog.socket other.path rsyslog.service\nstop cron.service\n", testkit.Content(t, calls))
 }
 
-func TestSnapdForgetsOnlyItsDevice(t *testing.T) {
-	left, err := withoutDevice([]byte(registeredSnapd))
-	require.NoError(t, err)
-	assert.Equal(t, `{"data":{"api-download-tokens-secret":"kept","auth":{"last-id":1,"device":{"brand":"canonical","model":"ubuntu"}},`+
-		`"seeded":true,"snaps":{"core20":{"sequence":[{"name":"core20","revision":"2318"}],"current":"2318"}},"big":12345678901234567890},"last-change-id":9007199254740993}`, string(left))
-	again, err := withoutDevice(left)
-	require.NoError(t, err)
-	assert.Nil(t, again)
-}
-
 // FuzzSnapd reads any state. What is left is an object without a registration.
 func FuzzSnapd(f *testing.F) {
 	f.Add([]byte(registeredSnapd))

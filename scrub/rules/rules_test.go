@@ -14,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
@@ -195,46 +197,29 @@ func TestResolvConfOfFirstBootIsTakenBack(t *testing.T) {
 	}
 }
 
-// keyTrees are configurations of sshd, and the files with keys that sshd reads.
-var keyTrees = map[string]struct {
-	config map[string]string
-	read   []string
-	unread []string
-}{
-	"the default": {map[string]string{"sshd_config": "Port 22\n"}, nil, []string{"/etc/ssh/keys/admin"}},
-	"by name":     {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/keys/%u\n"}, []string{"/etc/ssh/keys/admin", "/etc/ssh/keys/ldap", "/etc/ssh/keys/root"}, []string{"/etc/ssh/keys2/admin"}},
-	"in a folder of each name": {map[string]string{"sshd_config": "authorizedkeysfile=/etc/ssh/keys/%u/keys\n"},
-		[]string{"/etc/ssh/keys/admin/keys", "/etc/ssh/keys/ldap/keys"}, []string{"/etc/ssh/keys/admin/other"}},
-	"several, with quotes": {map[string]string{"sshd_config": "AuthorizedKeysFile \"/etc/ssh/my keys/%u\" .ssh/authorized_keys %h/.keys  # comment\n"},
-		[]string{"/etc/ssh/my keys/admin", "/home/admin/.keys", "/home/ldap/.keys"}, nil},
-	"one for all":       {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/authorized_keys\n"}, []string{"/etc/ssh/authorized_keys"}, nil},
-	"by number":         {map[string]string{"sshd_config": "AuthorizedKeysFile /var/lib/keys/%U.pub\n"}, []string{"/var/lib/keys/1000.pub", "/var/lib/keys/0.pub"}, []string{"/var/lib/keys/readme"}},
-	"the first counts":  {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/keys/%u\nAuthorizedKeysFile /etc/ssh/keys2/%u\n"}, []string{"/etc/ssh/keys/admin"}, []string{"/etc/ssh/keys2/admin"}},
-	"an included first": {map[string]string{"sshd_config": "Include /etc/ssh/sshd_config.d/*.conf\nAuthorizedKeysFile .ssh/authorized_keys\n", "sshd_config.d/10-b.conf": "AuthorizedKeysFile /etc/ssh/keys2/%u\n", "sshd_config.d/05-a.conf": "AuthorizedKeysFile /etc/ssh/keys/%u\n"}, []string{"/etc/ssh/keys/admin"}, []string{"/etc/ssh/keys2/admin"}},
-	"a relative Include": {map[string]string{"sshd_config": "Include sshd_config.d/*.conf more\n", "more": "AuthorizedKeysFile none\n", "sshd_config.d/x.conf": "AuthorizedKeysFile /etc/ssh/keys/%u\n", "sshd_config.d/x.conf.bak": "AuthorizedKeysFile /etc/ssh/keys2/%u\n"},
-		[]string{"/etc/ssh/keys/admin"}, []string{"/etc/ssh/keys2/admin"}},
-	"Match": {map[string]string{"sshd_config": "AuthorizedKeysFile .ssh/authorized_keys\nMatch User admin\n  AuthorizedKeysFile /etc/ssh/keys/%u\n  AuthorizedKeysFile /etc/ssh/keys2/%u\nMatch Group wheel\n\tAuthorizedKeysFile /etc/ssh/wheel/%u\n"},
-		[]string{"/etc/ssh/keys/admin", "/etc/ssh/wheel/admin"}, []string{"/etc/ssh/keys2/admin"}},
-	"Match in an included file ends with it": {map[string]string{"sshd_config": "Include sshd_config.d/*.conf\nAuthorizedKeysFile /etc/ssh/keys/%u\n", "sshd_config.d/x.conf": "Match User nobody\nAuthorizedKeysFile /etc/ssh/keys2/%u\n"},
-		[]string{"/etc/ssh/keys/admin", "/etc/ssh/keys2/admin"}, nil},
-	"Include in Match": {map[string]string{"sshd_config": "Match User admin\nInclude more\nMatch all\nAuthorizedKeysFile none\n", "more": "AuthorizedKeysFile /etc/ssh/keys/%u\n"}, []string{"/etc/ssh/keys/admin"}, nil},
-	"none":             {map[string]string{"sshd_config": "AuthorizedKeysFile none\nAuthorizedKeysFile /etc/ssh/keys/%u\n"}, nil, []string{"/etc/ssh/keys/admin"}},
-	"a percent sign":   {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/%%/%u\n"}, []string{"/etc/ssh/%/admin"}, nil},
-	"beside sshd's own files": {map[string]string{"sshd_config": "AuthorizedKeysFile /etc/ssh/%u\n"}, []string{"/etc/ssh/admin"},
-		[]string{"/etc/ssh/ssh_host_ed25519_key.pub", "/etc/ssh/ssh_known_hosts"}},
+// keyTree is a configuration of sshd, and files with keys.
+type keyTree struct {
+	Config       map[string]string
+	Read, Unread []string
+}
+
+func keyTrees(t testing.TB) (all map[string]keyTree) {
+	t.Helper()
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/keys.yaml")), &all))
+	return all
 }
 
 func TestKeysOfAuthorizedKeysFileAreRemoved(t *testing.T) {
-	for name, c := range keyTrees {
+	for name, c := range keyTrees(t) {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"etc/passwd": "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n", "home/admin/": "", "home/ldap/": "", "etc/ssh/keys/README": "no key\n"}
-			if slices.ContainsFunc(c.read, func(n string) bool { return strings.HasPrefix(n, "/etc/ssh/keys/admin/") }) {
+			if slices.ContainsFunc(c.Read, func(n string) bool { return strings.HasPrefix(n, "/etc/ssh/keys/admin/") }) {
 				delete(files, "etc/ssh/keys/README")
 			}
-			for n, text := range c.config {
+			for n, text := range c.Config {
 				files["etc/ssh/"+n] = text
 			}
-			for _, n := range slices.Concat(c.read, c.unread) {
+			for _, n := range slices.Concat(c.Read, c.Unread) {
 				files[n[1:]] = "# comment\nssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPS3PCZ1 me@here\n"
 			}
 			h := hosttest.Root(t, files)
@@ -242,11 +227,11 @@ func TestKeysOfAuthorizedKeysFileAreRemoved(t *testing.T) {
 			outcomes, err := plan.Apply(t.Context(), h, []plan.Item{r}, nil)
 			require.NoError(t, err)
 			removed := show.Each(outcomes[0].Actions, func(a plan.Action) string { return a.Target })
-			assert.ElementsMatch(t, c.read, removed)
-			for _, n := range c.read {
+			assert.ElementsMatch(t, c.Read, removed)
+			for _, n := range c.Read {
 				assert.NoFileExists(t, filepath.Join(h.Root(), n))
 			}
-			for _, n := range c.unread {
+			for _, n := range c.Unread {
 				assert.FileExists(t, filepath.Join(h.Root(), n))
 			}
 			answer, err := r.Plan(t.Context(), h)
@@ -259,8 +244,8 @@ func TestKeysOfAuthorizedKeysFileAreRemoved(t *testing.T) {
 // FuzzSSHDConfig reads any text as sshd's configuration. Each setting has a
 // keyword in lower case, and includes of the file by itself end with an error.
 func FuzzSSHDConfig(f *testing.F) {
-	for _, c := range keyTrees {
-		f.Add(c.config["sshd_config"])
+	for _, c := range keyTrees(f) {
+		f.Add(c.Config["sshd_config"])
 	}
 	f.Add("Include sshd_config\n")
 	f.Add("AuthorizedKeysFile \"a\\\" b' c\n=\n\"x\" y")

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -35,8 +34,6 @@ type sshdConfig struct {
 // includeMost is how deep files may include others, as in sshd.
 const includeMost = 16
 
-var errDeepIncludes = errors.New("files include each other more than 16 times")
-
 // readSSHD reads sshd's configuration. Without a file, the configuration is
 // empty, and sshd's defaults apply.
 func readSSHD(d *rule.Draft) *sshdConfig {
@@ -56,7 +53,7 @@ func readSSHD(d *rule.Draft) *sshdConfig {
 // read adds the lines of a file. A Match block ends with the file.
 func (c *sshdConfig) read(d *rule.Draft, name string, text []byte, block, depth int) {
 	if depth > includeMost {
-		d.Failed(fmt.Errorf("%s: %w", name, errDeepIncludes))
+		d.Failed(fmt.Errorf("%s: files include each other more than %d times", name, includeMost))
 		return
 	}
 	number := 0

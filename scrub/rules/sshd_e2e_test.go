@@ -52,11 +52,11 @@ chroot . env LD_LIBRARY_PATH=$(echo opt/ssh/usr/lib/*-linux-gnu | sed 's|^|/|') 
 // scrub finds, and without Match blocks they are exactly those.
 func TestTheRealSSHDReadsTheSameFiles(t *testing.T) {
 	root := sshd(t)
-	for name, c := range keyTrees {
+	for name, c := range keyTrees(t) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.RemoveAll(filepath.Join(root, "etc/ssh/sshd_config.d")))
 			files := map[string]string{}
-			for n, text := range c.config {
+			for n, text := range c.Config {
 				at := filepath.Join(root, "etc/ssh", n)
 				testkit.Write(t, at, text)
 				files["etc/ssh/"+n] = text

@@ -14,33 +14,22 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 )
 
-// findCase is a tree for a rule with a function, and its changes.
+// findCase is a tree for a rule, and what the rule does with it.
 type findCase struct {
 	Name     string
 	Files    map[string]string
 	Recorded map[string]string // templates of the manifest
 	Changes  []string
+	Leaves   map[string]string
 	Finds    *[]string // by an audit, if the test compares that
 }
 
-// found has trees for rules with a function, from testdata/cases.yaml.
+// found has trees for rules, from testdata/cases.yaml.
 var found = sync.OnceValue(func() (all map[string][]findCase) {
-	var name []string
-	for what, text := range map[string]string{
-		"init": templates.InitMark, "hosts": templates.HostsMark, "schema": manifest.Schema, "snapd": registeredSnapd,
-		"kubeconfig": templateText(templates.Kubeconfig), "kubelet's config": templateText(templates.KubeletConfig),
-		"containerd's config": templateText(templates.ContainerdConfig), "joined kubeconfig": joinedKubeconfig,
-		"joined containerd": joinedContainerd, "local containerd": localContainerd,
-		"nodeadm's kubeconfig": nodeadmKubeconfig,
-	} {
-		name = append(name, "{{"+what+"}}", text)
-	}
 	decode("testdata/cases.yaml", &all)
 	for _, cases := range all {
 		for _, c := range cases {
-			for file, text := range c.Files {
-				c.Files[file] = strings.NewReplacer(name...).Replace(text)
-			}
+			fillIn(c.Files)
 			for file, text := range c.Recorded {
 				c.Files[manifest.Path[1:]] = recorded(file, text)
 			}
@@ -48,6 +37,34 @@ var found = sync.OnceValue(func() (all map[string][]findCase) {
 	}
 	return all
 })
+
+// nodes are the trees of testdata/nodes.yaml.
+func nodes() (all struct{ Joined, Kept map[string]string }) {
+	decode("testdata/nodes.yaml", &all)
+	fillIn(all.Joined)
+	return all
+}
+
+// joinedNode is a machine that joined a cluster by Amazon Linux 2's bootstrap.sh.
+func joinedNode() map[string]string { return nodes().Joined }
+
+// fillIn replaces {{names}} in the files of testdata with their values.
+func fillIn(files map[string]string) {
+	var names []string
+	for what, text := range map[string]string{
+		"init": templates.InitMark, "hosts": templates.HostsMark, "schema": manifest.Schema,
+		"kubeconfig": templateText(templates.Kubeconfig), "kubelet's config": templateText(templates.KubeletConfig),
+		"containerd's config": templateText(templates.ContainerdConfig), "joined kubeconfig": joinedKubeconfig,
+		"joined containerd": joinedContainerd, "local containerd": localContainerd,
+		"nodeadm's kubeconfig": nodeadmKubeconfig, "passwd": passwd, "key": sshKey,
+	} {
+		names = append(names, "{{"+what+"}}", text)
+	}
+	filled := strings.NewReplacer(names...)
+	for name, text := range files {
+		files[name] = filled.Replace(text)
+	}
+}
 
 // decode reads a file of testdata. An unknown field is an error.
 func decode(name string, into any) {
