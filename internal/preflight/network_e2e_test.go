@@ -73,7 +73,8 @@ func networkWorlds() []scene {
 		{nated, "a private NAT gateway", of(instance), func(w *aws.World) {
 			w.Name("nat-2", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-3", "ConnectivityType", "private"), `<natGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
-		}, "FAIL egress", "nat-2, a private NAT gateway without a public address", ""},
+		}, "FAIL egress",
+			"nat-2, a private NAT gateway without a public address, and its subnet subnet-3 routes to igw-1", ""},
 		{nated, "a blackhole", of(instance),
 			edits("ec2:DescribeRouteTables", `(?s)(<natGatewayId>nat-1</natGatewayId>\s*<origin>CreateRoute</origin>\s*<state>)active`, "${1}blackhole"),
 			"FAIL egress", "(blackhole)", ""},
