@@ -272,7 +272,7 @@ func (m *mender) mend(t *testing.T, w *aws.World, target Target, first Report, f
 		r := ask(t, target)
 		for check, rank := range worst(r) {
 			if before, checked := known[check]; checked { // a new role has checks of its own
-				assert.LessOrEqual(t, rank, before, "%s is worse after %s: %s", check, command, notOKEvidence(r, check))
+				assert.LessOrEqual(t, rank, before, "%s is worse after %s: %s", check, command, finding(t, r, check).Evidence)
 			}
 		}
 		i := slices.IndexFunc(r.Findings, func(other Finding) bool { return other.Check == f.Check })
@@ -309,15 +309,6 @@ func worstName(r Report, check string) string {
 	for v, rank := range ranks {
 		if rank == worst(r)[check] {
 			return string(v)
-		}
-	}
-	return ""
-}
-
-func notOKEvidence(r Report, check string) string {
-	for _, f := range r.Findings {
-		if f.Check == check || slices.Contains(f.Unchecked, check) {
-			return f.Evidence
 		}
 	}
 	return ""

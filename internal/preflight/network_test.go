@@ -44,8 +44,7 @@ func second(f *facts) {
 func runCases(t *testing.T, start func() *facts, cases map[string]checkCase) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := start()
-			c.judge(t, f)
+			c.judge(t, start())
 		})
 	}
 }

@@ -89,8 +89,7 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 		{"user-data", "FAIL", merge(mime + "/etc/eks/bootstrap.sh my-cluster\n--X--\n"), "bootstrap.sh", "eksnode userdata render --family al2023"},
 	}
 	for _, c := range groups {
-		f := eksImage()
-		c.judge(t, f)
+		c.judge(t, eksImage())
 	}
 	device := func(text string) func(*facts) {
 		return func(f *facts) {
@@ -113,8 +112,7 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 		{"user-data", "OK", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelet:\n        config: {maxPods: 20}\n"), "merged with the user data of Karpenter", ""},
 		{"user-data", "FAIL", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelett: {}\n"), "unknown field", "kubectl edit ec2nodeclass default"},
 	} {
-		f := classed(t)
-		c.judge(t, f)
+		c.judge(t, classed(t))
 	}
 }
 

@@ -173,14 +173,19 @@ func say(f *facts, text string) {
 	f.userData = readUserData(f.launch.value)
 }
 
-// found returns the finding of a check, or the finding that says why the check did
-// not run.
+// finding returns the finding of a check, or the finding that says why the check did not run.
+func finding(t *testing.T, r Report, check string) Finding {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool {
+		return f.Check == check || slices.Contains(f.Unchecked, check)
+	})
+	require.GreaterOrEqual(t, i, 0, "%s in %+v", check, r)
+	return r.Findings[i]
+}
+
 func found(t *testing.T, f *facts, check string) Finding {
 	t.Helper()
-	all := f.check().Findings
-	i := slices.IndexFunc(all, func(f Finding) bool { return f.Check == check || slices.Contains(f.Unchecked, check) })
-	require.GreaterOrEqual(t, i, 0)
-	return all[i]
+	return finding(t, f.check(), check)
 }
 
 // faults are the findings for which the command fails.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,13 +58,6 @@ func needing(t *testing.T, w *aws.World, action string, target Target) Target {
 		byIRSA(t, w, cniAccount)
 	}
 	return target
-}
-
-func finding(t *testing.T, r Report, check string) Finding {
-	t.Helper()
-	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == check })
-	require.GreaterOrEqual(t, i, 0, "%s in %+v", check, r)
-	return r.Findings[i]
 }
 
 func managedTemplate(w *aws.World, data ...string) {
