@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"strings"
-	"sync"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 )
 
 // Node describes the nodes of the manifests.
@@ -84,8 +84,8 @@ var ErrNotNeeded = errors.New("not needed")
 
 // Write writes the manifest. ErrNotNeeded means that there is nothing to write.
 func (m Manifest) Write(n Node) (string, error) {
-	if err := n.Validate(); err != nil {
-		return "", err
+	if n.Windows && n.ipv6() { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
+		return "", errors.New("windows: EKS does not support Windows nodes in IPv6 clusters")
 	}
 	text, err := m.write(n)
 	for _, said := range n.Found.Unread[m.ID] {
@@ -99,44 +99,19 @@ func (m Manifest) Write(n Node) (string, error) {
 	return text, err
 }
 
-var (
-	clusterName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,99}$`) })
-	imageName   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(ami-[0-9a-f]{8,17}|resolve:ssm:[\w./:-]+)$`) })
-	roleARN     = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^arn:(aws[a-z-]*):iam::([0-9]{12}):role/([\w+=,.@/-]*/)?([\w+=,.@-]{1,64})$`)
-	})
-)
-
-// Validate returns all faults of the node, joined.
-func (n Node) Validate() error {
-	var errs []error
-	if !clusterName().MatchString(n.Cluster) {
-		errs = append(errs, fmt.Errorf("cluster: %q must be up to 100 letters, digits, - and _", n.Cluster))
-	}
-	if !roleARN().MatchString(n.Role) {
-		errs = append(errs, fmt.Errorf("role: %q is not a role's ARN such as arn:aws:iam::123456789012:role/node; an instance profile's ARN does not work", n.Role))
-	}
-	if n.AMI != "" && !imageName().MatchString(n.AMI) {
-		errs = append(errs, fmt.Errorf("ami: %q is neither an image ID such as ami-0123456789abcdef0 nor "+
-			"a parameter such as resolve:ssm:/my-node/stable", n.AMI))
-	}
-	if n.Windows && n.ipv6() { // https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
-		errs = append(errs, errors.New("windows: EKS does not support Windows nodes in IPv6 clusters"))
-	}
-	errs = append(errs, n.Volumes.Validate())
-	return errors.Join(errs...)
-}
-
 func (n Node) role() (partition, account, name string) {
-	parts := roleARN().FindStringSubmatch(n.Role)
-	return parts[1], parts[2], parts[4]
+	arn := awsnames.Split(n.Role)
+	return arn.Partition, arn.Account, arn.Resource[strings.LastIndex(arn.Resource, "/")+1:]
 }
 
+// path is the role's path, or empty.
 func (n Node) path() string {
-	if in := roleARN().FindStringSubmatch(n.Role)[3]; in != "" {
-		return "/" + in
+	_, _, name := n.role()
+	path := strings.TrimSuffix(strings.TrimPrefix(awsnames.Split(n.Role).Resource, "role"), name)
+	if path == "/" {
+		return ""
 	}
-	return ""
+	return path
 }
 
 // writeVPCCNI sets one key of a ConfigMap that has other keys. A manifest for

@@ -11,8 +11,19 @@ type boot struct {
 	found  []Finding // by rule
 	joined []sign
 	first  *Failure
-	errors []string // that look like errors, the first ones
-	kinds  map[string]bool
+	errors kinds // lines that look like errors, the first ones
+}
+
+// kinds are lines, one of each kind.
+type kinds []ofKind
+
+type ofKind struct{ kind, line string }
+
+// add makes and adds a line, unless there are errorsMost or one of its kind.
+func (k *kinds) add(kind string, line func() string) {
+	if len(*k) < errorsMost && !slices.ContainsFunc(*k, func(one ofKind) bool { return one.kind == kind }) {
+		*k = append(*k, ofKind{kind, line()})
+	}
 }
 
 // sign is a line that only a node that joined has.
@@ -22,7 +33,7 @@ type sign struct {
 }
 
 func (s *Search) newBoot() *boot {
-	return &boot{found: make([]Finding, len(s.rules)), kinds: map[string]bool{}}
+	return &boot{found: make([]Finding, len(s.rules))}
 }
 
 // says reports whether a boot shows anything that matters.
@@ -51,19 +62,6 @@ func isExplanation(line string) bool {
 		strings.HasPrefix(line, "-- ") && n > 4 && line[n-2] != ' ' && line[n-1] != '-'
 }
 
-// keepError keeps a line that looks like an error, unless a similar line is kept
-// already.
-func (b *boot) keepError(place func() string, l seen) {
-	if len(b.errors) == errorsMost {
-		return
-	}
-	kind := l.kind
-	if !b.kinds[kind] {
-		b.kinds[kind] = true
-		b.errors = append(b.errors, place()+shorten(l.line, 0))
-	}
-}
-
 // keepSign keeps the first line of each kind that shows that the node joined.
 func (b *boot) keepSign(place func() string, line string) {
 	e := signs().find(line)
@@ -86,12 +84,7 @@ func (s *Search) keepBoot(b *boot) {
 	if b.first != nil && b.first.before(s.first) {
 		s.first = b.first
 	}
-	for _, line := range b.errors {
-		_, text, _ := strings.Cut(line, ": ")
-		kind := varying().ReplaceAllString(text, "0")
-		if len(s.errors) < errorsMost && !s.kinds[kind] {
-			s.kinds[kind] = true
-			s.errors = append(s.errors, line)
-		}
+	for _, one := range b.errors {
+		s.errors.add(one.kind, func() string { return one.line })
 	}
 }

@@ -74,21 +74,6 @@ var together = map[string]string{
 	"template": "dns", "metadata": "", "pause-image": "",
 }
 
-func TestEveryRuleHasCauseAndRemedy(t *testing.T) {
-	ids := map[string]bool{}
-	for _, r := range Rules() {
-		assert.False(t, ids[r.ID], r.ID)
-		ids[r.ID] = true
-		assert.NotEmpty(t, r.Cause, r.ID)
-		assert.NotEmpty(t, r.Remedy, r.ID)
-	}
-	for _, r := range Rules() {
-		for _, other := range r.Explains {
-			assert.True(t, ids[other], "%s explains the unknown rule %s", r.ID, other)
-		}
-	}
-}
-
 // leftovers.json has logs of nodes with leftover state that did not join, or whose
 // pods did not run. Their cause is found.
 func TestCausesOfLeftoverStateAreFound(t *testing.T) {

@@ -134,7 +134,9 @@ func (r *reading) judge(now seen) {
 	}
 	looks := (first == nil || first.rank > bad || len(r.now.errors) < errorsMost) && now.bad
 	if looks {
-		r.now.keepError(func() string { return fmt.Sprintf("%s:%d: ", r.name, now.number) }, now)
+		r.now.errors.add(now.kind, func() string {
+			return fmt.Sprintf("%s:%d: %s", r.name, now.number, shorten(now.line, 0))
+		})
 	}
 	if first == nil || first.rank > fatal {
 		switch {

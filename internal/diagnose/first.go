@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -20,9 +21,7 @@ type journalEntry struct {
 
 // fill adds what another entry says.
 func (e *journalEntry) fill(from journalEntry) {
-	if e.unit == "" {
-		e.unit = from.unit
-	}
+	e.unit = cmp.Or(e.unit, from.unit)
 	if !e.timed {
 		e.at, e.timed = from.at, from.timed
 	}
@@ -146,12 +145,9 @@ func date(month int, day, clock, zone string) (time.Time, bool) {
 		return at, false
 	}
 	at = time.Date(2000, time.Month(month), number(day), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.UTC)
-	if digits := strings.ReplaceAll(zone, ":", ""); len(digits) == 5 {
-		offset := time.Duration(number(digits[1:3]))*time.Hour + time.Duration(number(digits[3:]))*time.Minute
-		if digits[0] == '+' {
-			offset = -offset
-		}
-		at = at.Add(offset)
+	if in, err := time.Parse("-0700", strings.ReplaceAll(zone, ":", "")); err == nil {
+		_, offset := in.Zone()
+		at = at.Add(-time.Duration(offset) * time.Second)
 	}
 	return at, true
 }

@@ -43,11 +43,7 @@ func (s *Search) folderJournal(folder string) error {
 	if len(parts) == 1 {
 		name = parts[0].name
 	}
-	var files []string
-	for _, part := range parts {
-		files = append(files, part.file)
-	}
-	return s.Journals(name, files...)
+	return s.Journals(name, show.Each(parts, func(part source) string { return part.file })...)
 }
 
 const journalHint = "the file is a systemd journal, and this machine has no journalctl; save the output of " +

@@ -16,8 +16,7 @@ type Search struct {
 	found    []Finding
 	over     []bool // a log has matched Until
 
-	errors []string
-	kinds  map[string]bool // of errors, so that one of each kind is kept
+	errors kinds
 	first  *Failure
 	joined []string // lines of a node that joined
 	signs  map[*expression]bool
@@ -48,7 +47,7 @@ func NewSearch(ctx context.Context) *Search {
 	rules := Rules()
 	return &Search{
 		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)), over: make([]bool, len(rules)),
-		kinds: map[string]bool{}, signs: map[*expression]bool{}, budget: expandMost, said: map[string][2]string{},
+		signs: map[*expression]bool{}, budget: expandMost, said: map[string][2]string{},
 		templates: map[string]*template{},
 	}
 }
@@ -73,7 +72,10 @@ type Report struct {
 
 // Report returns the result so far.
 func (s *Search) Report() Report {
-	r := Report{Joined: s.joined, First: s.first, Errors: s.errors, Lines: s.lines, PassedOver: s.passed}
+	r := Report{Joined: s.joined, First: s.first, Lines: s.lines, PassedOver: s.passed}
+	for _, one := range s.errors {
+		r.Errors = append(r.Errors, one.line)
+	}
 	if r.First != nil && len(r.Errors) == 0 {
 		r.Errors = []string{r.First.Line}
 	}

@@ -71,6 +71,10 @@ func TestEveryRuleIsWhole(t *testing.T) {
 		for _, text := range []string{r.Cause, r.Remedy, r.Others} {
 			assert.False(t, strings.HasSuffix(text, "."), r.ID)
 		}
+		for _, other := range r.Explains {
+			assert.True(t, slices.ContainsFunc(Rules(), func(r Rule) bool { return r.ID == other }),
+				"%s explains the unknown rule %s", r.ID, other)
+		}
 	}
 }
 

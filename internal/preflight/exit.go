@@ -11,12 +11,10 @@ import (
 
 // exit is where a subnet's traffic to the internet goes.
 type exit struct {
-	verdict Verdict
+	// result has the evidence after the subnet's name: "has no route".
+	*result
 	// via is the ID of the gateway, or empty.
 	via string
-	// said describes the route after the subnet's name: "has no route".
-	said   string
-	remedy string
 	// addresses are the public addresses from which the traffic comes. It is empty
 	// when they are not known in advance.
 	addresses []string
@@ -57,18 +55,18 @@ func (f *facts) exit(s awsapi.Subnet) exit {
 	if s.CIDR == "" {
 		// https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-nat64-dns64.html
 		if routes = routesTo(s, "64:ff9b::/96"); len(routes) == 0 || !s.DNS64 {
-			return exit{verdict: Fail, said: "has no IPv4 network, and no NAT64 with DNS64 for services without IPv6"}
+			return exit{result: bad("", "has no IPv4 network, and no NAT64 with DNS64 for services without IPv6")}
 		}
 	}
-	tables := "aws ec2 describe-route-tables --route-table-ids " + s.Table
 	switch {
 	case s.Table == "":
-		return exit{verdict: Warn, said: fmt.Sprintf("has a route table that AWS does not show to you: the account %s owns the subnet, so its owner must check the default route", s.Owner),
-			remedy: "aws ec2 describe-subnets --subnet-ids " + s.ID}
+		return exit{result: maybe("aws ec2 describe-subnets --subnet-ids "+s.ID, "has a route table that AWS does not "+
+			"show to you: the account %s owns the subnet, so its owner must check the default route", s.Owner)}
 	case len(routes) == 0 && slices.ContainsFunc(s.Routes, toPublic):
-		return exit{verdict: Warn, said: "has no default route, and only routes to some public networks: check that they contain the addresses of AWS's services", remedy: tables}
+		return exit{result: maybe("aws ec2 describe-route-tables --route-table-ids "+s.Table, "has no default route, "+
+			"and only routes to some public networks: check that they contain the addresses of AWS's services")}
 	case len(routes) == 0:
-		return exit{verdict: Fail, said: "has no route to the internet"}
+		return exit{result: bad("", "has no route to the internet")}
 	}
 	worst := f.follow(s, routes[0])
 	for _, r := range routes[1:] {
@@ -100,23 +98,26 @@ func private(n netip.Prefix) bool {
 }
 
 func (f *facts) follow(s awsapi.Subnet, r awsapi.Route) exit {
+	e := exit{via: r.Via}
 	switch {
 	case r.Blackhole:
-		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, which is gone, detached or stopped (blackhole)", r.Via), remedy: f.refill(s, r)}
+		e.result = bad(f.refill(s, r), "routes to %s, which is gone, detached or stopped (blackhole)", r.Via)
 	case strings.HasPrefix(r.Via, "igw-") && !f.assigned(s):
-		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, but its instances get no public address", r.Via), remedy: f.publicAddress(s)}
+		e.result = bad(f.publicAddress(s), "routes to %s, but its instances get no public address", r.Via)
 	case strings.HasPrefix(r.Via, "igw-") && s.Blocked:
-		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, but VPC Block Public Access stops the traffic", r.Via), remedy: exclude(s.ID)}
+		e.result = bad(exclude(s.ID), "routes to %s, but VPC Block Public Access stops the traffic", r.Via)
 	case strings.HasPrefix(r.Via, "igw-"):
-		return exit{verdict: OK, via: r.Via, addresses: f.launch.value.Addresses}
+		e.result, e.addresses = good("routes to %s", r.Via), f.launch.value.Addresses
 	case strings.HasPrefix(r.Via, "nat-"):
-		return f.throughNAT(s, r)
+		e.result, e.addresses = f.throughNAT(s, r)
+	default:
+		e.result = elsewhere(s, r)
 	}
-	return elsewhere(s, r)
+	return e
 }
 
-// elsewhere is the exit over a target behind which preflight cannot see.
-func elsewhere(s awsapi.Subnet, r awsapi.Route) exit {
+// elsewhere is the result for a target behind which preflight cannot see.
+func elsewhere(s awsapi.Subnet, r awsapi.Route) *result {
 	what, check, command := "another gateway", "the way behind the gateway", "aws ec2 describe-route-tables --route-table-ids "+s.Table
 	for _, known := range [][4]string{
 		{"tgw-", "a transit gateway", "the transit gateway's route table and the NAT gateway behind it", "aws ec2 describe-transit-gateway-attachments --filters Name=transit-gateway-id,Values="},
@@ -134,23 +135,26 @@ func elsewhere(s awsapi.Subnet, r awsapi.Route) exit {
 			what, check, command = known[1], known[2], known[3]+r.Via
 		}
 	}
-	return exit{verdict: Warn, via: r.Via, said: fmt.Sprintf("routes to %s, %s: preflight cannot see whether this leads to AWS's services, so check %s", r.Via, what, check), remedy: command}
+	return maybe(command, "routes to %s, %s: preflight cannot see whether this leads to AWS's services, so check %s",
+		r.Via, what, check)
 }
 
-func (f *facts) throughNAT(s awsapi.Subnet, r awsapi.Route) exit {
+// throughNAT is the result for a route to a NAT gateway, with the gateway's addresses.
+func (f *facts) throughNAT(s awsapi.Subnet, r awsapi.Route) (said *result, addresses []string) {
 	i := slices.IndexFunc(f.nats.value, func(n awsapi.NAT) bool { return n.ID == r.Via })
 	switch {
 	case i < 0 && f.foreign(s):
 		// Participants cannot describe NAT gateways of a shared VPC
 		// (https://docs.aws.amazon.com/vpc/latest/userguide/vpc-share-limitations.html).
-		return exit{verdict: Warn, via: r.Via, said: fmt.Sprintf("routes to %s, which AWS does not show to you: the account %s owns the subnet, so its owner must check the gateway", r.Via, s.Owner),
-			remedy: "aws ec2 describe-subnets --subnet-ids " + s.ID}
+		return maybe("aws ec2 describe-subnets --subnet-ids "+s.ID, "routes to %s, which AWS does not show to you: "+
+			"the account %s owns the subnet, so its owner must check the gateway", r.Via, s.Owner), nil
 	case i < 0:
-		return exit{verdict: Fail, via: r.Via, said: fmt.Sprintf("routes to %s, which does not exist in %s", r.Via, s.VPC), remedy: f.refill(s, r)}
+		return bad(f.refill(s, r), "routes to %s, which does not exist in %s", r.Via, s.VPC), nil
 	}
 	n := f.nats.value[i]
 	if n.State == "pending" {
-		return exit{verdict: Warn, via: n.ID, said: fmt.Sprintf("routes to %s, which is pending", n.ID), remedy: "aws ec2 wait nat-gateway-available --nat-gateway-ids " + n.ID}
+		return maybe("aws ec2 wait nat-gateway-available --nat-gateway-ids "+n.ID, "routes to %s, which is pending",
+			n.ID), nil
 	}
 	verdict, why := leads(n)
 	remedy := f.refill(s, r)
@@ -160,7 +164,7 @@ func (f *facts) throughNAT(s awsapi.Subnet, r awsapi.Route) exit {
 	case n.Subnet != nil && n.Subnet.Blocked:
 		remedy = exclude(n.Subnet.ID)
 	}
-	return exit{verdict: verdict, via: n.ID, said: fmt.Sprintf("routes to %s, %s", n.ID, why), remedy: remedy, addresses: n.Addresses}
+	return &result{verdict: verdict, evidence: fmt.Sprintf("routes to %s, %s", n.ID, why), remedy: remedy}, n.Addresses
 }
 
 // leads says whether a NAT gateway leads to the internet, and otherwise why not.

@@ -10,10 +10,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Verdict is the result of a check.
@@ -255,37 +255,24 @@ func Table() []Check {
 	}
 }
 
-// reads are the families of user data that images with certain names read.
-type reads struct {
-	// name is a pattern of image names.
-	name     string
+// published are the families of user data that EKS's own images read, and those built with
+// its recipes, by their names.
+var published = []struct {
+	name     func() *regexp.Regexp
 	families []string
+}{
+	{show.Regexp(`^amazon-eks-node-al2023-`), []string{"al2023"}},
+	{show.Regexp(`^amazon-eks-(gpu-|arm64-)?node-[0-9]`), []string{"al2"}},
+	{show.Regexp(`^bottlerocket-`), []string{"bottlerocket"}},
+	{show.Regexp(`^Windows_Server-.*EKS_Optimized`), []string{"windows"}},
+	{show.Regexp(`^ubuntu-eks/`), []string{"ubuntu", "al2"}},
 }
-
-// published are EKS's own images and those built with its recipes, by their names.
-func published() []reads {
-	return []reads{
-		{`^amazon-eks-node-al2023-`, []string{"al2023"}},
-		{`^amazon-eks-(gpu-|arm64-)?node-[0-9]`, []string{"al2"}},
-		{`^bottlerocket-`, []string{"bottlerocket"}},
-		{`^Windows_Server-.*EKS_Optimized`, []string{"windows"}},
-		{`^ubuntu-eks/`, []string{"ubuntu", "al2"}},
-	}
-}
-
-var namePatterns = sync.OnceValue(func() []*regexp.Regexp {
-	var list []*regexp.Regexp
-	for _, p := range published() {
-		list = append(list, regexp.MustCompile(p.name))
-	}
-	return list
-})
 
 // readBy returns the families that an image reads, or nil when they are unknown.
 func readBy(i awsapi.Image) []string {
-	for n, p := range namePatterns() {
-		if p.MatchString(i.Name) {
-			return published()[n].families
+	for _, p := range published {
+		if p.name().MatchString(i.Name) {
+			return p.families
 		}
 	}
 	switch _, own := i.Tags[awsapi.TagPrefix+"distro"]; {

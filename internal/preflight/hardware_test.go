@@ -39,8 +39,7 @@ func TestInstancesMustRun(t *testing.T) {
 		{"instance-state", "WARN", health(awsapi.Health{System: "ok", Events: []string{"instance-retirement x"}}), "EC2 has scheduled an event: instance-retirement x", "aws ec2 describe-instance-status"},
 		{"instance-state", "OK", health(awsapi.Health{System: "initializing"}), "running, the status checks are initializing", ""},
 	} {
-		f := sample()
-		c.judge(t, f)
+		c.judge(t, sample())
 	}
 	f := sample()
 	ended(f)

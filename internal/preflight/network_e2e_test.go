@@ -73,7 +73,8 @@ func networkWorlds() []scene {
 		{nated, "a private NAT gateway", of(instance), func(w *aws.World) {
 			w.Name("nat-2", w.Do("ec2:CreateNatGateway", "SubnetId", "subnet-3", "ConnectivityType", "private"), `<natGatewayId>(.*?)<`)
 			w.Route("rtb-1", "0.0.0.0/0", "NatGatewayId", "nat-2")
-		}, "FAIL egress", "nat-2, a private NAT gateway without a public address", ""},
+		}, "FAIL egress",
+			"nat-2, a private NAT gateway without a public address, and its subnet subnet-3 routes to igw-1", ""},
 		{nated, "a blackhole", of(instance),
 			edits("ec2:DescribeRouteTables", `(?s)(<natGatewayId>nat-1</natGatewayId>\s*<origin>CreateRoute</origin>\s*<state>)active`, "${1}blackhole"),
 			"FAIL egress", "(blackhole)", ""},
@@ -271,7 +272,7 @@ func (m *mender) mend(t *testing.T, w *aws.World, target Target, first Report, f
 		r := ask(t, target)
 		for check, rank := range worst(r) {
 			if before, checked := known[check]; checked { // a new role has checks of its own
-				assert.LessOrEqual(t, rank, before, "%s is worse after %s: %s", check, command, notOKEvidence(r, check))
+				assert.LessOrEqual(t, rank, before, "%s is worse after %s: %s", check, command, finding(t, r, check).Evidence)
 			}
 		}
 		i := slices.IndexFunc(r.Findings, func(other Finding) bool { return other.Check == f.Check })
@@ -308,15 +309,6 @@ func worstName(r Report, check string) string {
 	for v, rank := range ranks {
 		if rank == worst(r)[check] {
 			return string(v)
-		}
-	}
-	return ""
-}
-
-func notOKEvidence(r Report, check string) string {
-	for _, f := range r.Findings {
-		if f.Check == check || slices.Contains(f.Unchecked, check) {
-			return f.Evidence
 		}
 	}
 	return ""

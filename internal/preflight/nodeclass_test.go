@@ -17,22 +17,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
 )
 
-// minimal is an EC2NodeClass that the API server accepts.
-const minimal = `apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata:
-  name: default
-spec:
-  amiFamily: AL2023
-  role: node
-  amiSelectorTerms:
-    - id: ami-0123456789abcdef0
-  subnetSelectorTerms:
-    - tags: {a: b}
-  securityGroupSelectorTerms:
-    - tags: {a: "*"}
-`
-
 func TestNodeClassesAreReadFromEveryManifest(t *testing.T) {
 	indented := "  - " + strings.ReplaceAll(strings.TrimRight(minimal, "\n"), "\n", "\n    ") + "\n"
 	for name, text := range map[string]string{
@@ -45,24 +29,7 @@ func TestNodeClassesAreReadFromEveryManifest(t *testing.T) {
 			`"subnetSelectorTerms":[{"id":"subnet-1"}],"securityGroupSelectorTerms":[{"id":"sg-1"}]}}`,
 		"an anchor":   strings.NewReplacer("tags: {a: b}", "tags: &x {a: b}", `tags: {a: "*"}`, "tags: *x").Replace(minimal),
 		"a parameter": strings.Replace(minimal, "id: ami-0123456789abcdef0", "ssmParameter: /eksnode/debian", 1),
-		"all fields": minimal + `  associatePublicIPAddress: false
-  blockDeviceMappings:
-    - deviceName: /dev/xvda
-      rootVolume: true
-      ebs: {volumeSize: 20Gi, volumeType: gp3, iops: 3000, throughput: 125, encrypted: true, kmsKeyID: alias/a, snapshotID: snap-1, volumeInitializationRate: 100, deleteOnTermination: true}
-  metadataOptions: {httpEndpoint: enabled, httpProtocolIPv6: disabled, httpPutResponseHopLimit: 2, httpTokens: required}
-  kubelet: {maxPods: 20}
-  tags: {team: a}
-  instanceStorePolicy: RAID0
-  detailedMonitoring: true
-  capacityReservationSelectorTerms: [{id: cr-1}]
-  networkInterfaces: [{networkCardIndex: 0, deviceIndex: 0, interfaceType: interface}]
-  connectionTracking: {udpTimeout: 30}
-  cpuOptions: {nestedVirtualization: enabled}
-  placementGroupSelector: {name: a}
-  ipPrefixCount: 1
-  context: abc
-`,
+		"all fields":  minimal + testkit.Content(t, "testdata/fields.yaml"),
 	} {
 		c, err := ReadNodeClass("f.yaml", []byte(text))
 		require.NoError(t, err, name)

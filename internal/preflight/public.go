@@ -57,7 +57,7 @@ func (f *facts) public(s awsapi.Subnet, off, said, remedy string) *result {
 	in, out := f.listed(e.addresses)
 	switch {
 	case e.verdict == Fail:
-		return bad(remedy, "%s, and %s %s", off, s.ID, e.said)
+		return bad(remedy, "%s, and %s %s", off, s.ID, e.evidence)
 	case everybodyMay(f.cluster.value):
 		return nil
 	case len(out) > 0 && len(in) == 0:
@@ -180,7 +180,9 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 		case svc.maybe != "":
 			maybes = append(maybes, fmt.Sprintf("%s, which nodes need %s", f.serviceName(svc.name), svc.maybe))
 		case said.fault != nil && e.verdict == Fail:
-			add(&result{verdict: said.fault.verdict, evidence: s.ID + " " + e.said + ", and " + said.fault.evidence, remedy: said.fault.remedy})
+			fault := *said.fault
+			fault.evidence = s.ID + " " + e.evidence + ", and " + fault.evidence
+			add(&fault)
 		default:
 			missing = append(missing, f.serviceName(svc.name))
 		}
@@ -189,7 +191,7 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 	case len(missing) > 0:
 		add(f.without(s, e, missing))
 	case len(maybes) > 0:
-		add(maybe(f.newEndpoint(s, strings.Split(maybes[0], ",")[0]), "%s %s, and the VPC has no endpoint for %s", s.ID, e.said, strings.Join(maybes, "; ")))
+		add(maybe(f.newEndpoint(s, strings.Split(maybes[0], ",")[0]), "%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence, strings.Join(maybes, "; ")))
 	}
 	if direct || e.verdict == Warn && len(missing) > 0 {
 		if r := f.leavesNode(s); r != nil {
@@ -205,11 +207,10 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 // without is the result for a subnet whose exit does not work and that lacks
 // endpoints.
 func (f *facts) without(s awsapi.Subnet, e exit, missing []string) *result {
-	remedy := e.remedy
-	if remedy == "" {
-		remedy = f.newEndpoint(s, missing[0])
+	return &result{
+		verdict: e.verdict, remedy: cmp.Or(e.remedy, f.newEndpoint(s, missing[0])),
+		evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence, strings.Join(missing, ", ")),
 	}
-	return &result{verdict: e.verdict, evidence: fmt.Sprintf("%s %s, and the VPC has no endpoint for %s", s.ID, e.said, strings.Join(missing, ", ")), remedy: remedy}
 }
 
 // newEndpoint is the command that makes an endpoint for a service. A gateway
@@ -267,7 +268,7 @@ func checkEgressSSM(f *facts) *result {
 			case said.fault != nil:
 				return maybe(said.fault.remedy, "%s; the node still joins", said.fault.evidence)
 			default:
-				return maybe(f.newEndpoint(s, name), "%s %s, and the VPC has no endpoint for %s; the node still joins", s.ID, e.said, name)
+				return maybe(f.newEndpoint(s, name), "%s %s, and the VPC has no endpoint for %s; the node still joins", s.ID, e.evidence, name)
 			}
 		}
 	}

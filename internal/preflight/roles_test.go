@@ -87,11 +87,9 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 		{"access", "FAIL", func(f *facts) { f.entry.value.Type, f.cluster.value.AuthenticationMode = "", "API" }, "has no access entry", "aws eks create-access-entry"},
 		{"user-data", "OK", merge(mime + "echo\n--X--\n"), "merged with the user data of EKS", ""},
 		{"user-data", "FAIL", merge(mime + "/etc/eks/bootstrap.sh my-cluster\n--X--\n"), "bootstrap.sh", "eksnode userdata render --family al2023"},
-		{"user-data", "FAIL", merge("#!/bin/bash\necho\n"), "EKS merges user data with its own only as a MIME message", "eksnode userdata render"},
 	}
 	for _, c := range groups {
-		f := eksImage()
-		c.judge(t, f)
+		c.judge(t, eksImage())
 	}
 	device := func(text string) func(*facts) {
 		return func(f *facts) {
@@ -107,7 +105,6 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: gp2, iops: 3000}}]\n"), "sets iops, which the volume type gp2 does not have", "kubectl edit"},
 		{"node-class", "FAIL", device("  blockDeviceMappings: [{deviceName: /dev/xvda, ebs: {volumeSize: 20Gi, volumeType: io2, throughput: 125}}]\n"), "sets throughput, which the volume type io2 does not have", "kubectl edit"},
 		{"node-class", "FAIL", device("  blockDeviceMappings: [{ebs: {volumeSize: 20Gi}}]\n"), "has no deviceName", "kubectl edit"},
-		{"node-class", "WARN", device("  blockDeviceMappings: [{deviceName: /dev/sda1, ebs: {volumeSize: 20Gi}}]\n"), "no block device has the name /dev/xvda of the image's root device", "kubectl edit"},
 		{"node-class", "WARN", device("  kubelet: {maxpods: 20}\n"), "spec.kubelet.maxpods: unknown field", "kubectl edit"},
 		{"node-class", "WARN", func(f *facts) { f.target.NodeClass.Version = "v1beta1" }, "needs Karpenter 0.32 to 1.0", "kubectl edit"},
 		{"node-class-selectors", "FAIL", func(f *facts) { f.selected.empty = []string{"spec.subnetSelectorTerms[0] selects no subnet: tag a=b"} }, "selects no subnet", "kubectl get ec2nodeclass default -o yaml"},
@@ -115,8 +112,7 @@ func TestFaultsOfGroupsAndClasses(t *testing.T) {
 		{"user-data", "OK", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelet:\n        config: {maxPods: 20}\n"), "merged with the user data of Karpenter", ""},
 		{"user-data", "FAIL", device("  userData: |\n    apiVersion: node.eks.aws/v1alpha1\n    kind: NodeConfig\n    spec:\n      kubelett: {}\n"), "unknown field", "kubectl edit ec2nodeclass default"},
 	} {
-		f := classed(t)
-		c.judge(t, f)
+		c.judge(t, classed(t))
 	}
 }
 

@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	_ "embed"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -15,23 +17,17 @@ import (
 const (
 	nodeRole = "arn:aws:iam::123456789012:role/node"
 	ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
-	// joining is user data for the sample's cluster.
-	joining = `MIME-Version: 1.0
-Content-Type: multipart/mixed; boundary="X"
+)
 
---X
-Content-Type: application/node.eks.aws
-
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  cluster:
-    name: my-cluster
-    apiServerEndpoint: https://ABC.gr7.eu-west-1.eks.amazonaws.com
-    certificateAuthority: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==
-    cidr: 10.100.0.0/16
---X--
-`
+var (
+	// joining is user data for the sample's cluster, and minimal an EC2NodeClass that the API
+	// server accepts.
+	//go:embed testdata/joining.mime
+	joining string
+	//go:embed testdata/minimal.yaml
+	minimal string
+	// authority is the certificate authority of the sample's cluster.
+	authority = regexp.MustCompile(`certificateAuthority: (\S+)`).FindStringSubmatch(joining)[1]
 )
 
 func known[T any](value T) fact[T] { return fact[T]{value: value} }
@@ -56,7 +52,7 @@ func sample() *facts {
 		target: Target{Cluster: "my-cluster", Instance: "i-1"}, account: known("123456789012"),
 		cluster: known(awsapi.Cluster{
 			Name: "my-cluster", ARN: "arn:aws:eks:eu-west-1:123456789012:cluster/my-cluster", Status: "ACTIVE", Version: "1.34",
-			Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJnakNDQVNlZ0F3SUJBZ0lVUC91RGRxQ1krSFJDWEJZV1p1djF5c3VNUllvd0NnWUlLb1pJemowRUF3SXcKRlRFVE1CRUdBMVVFQXd3S2EzVmlaWEp1WlhSbGN6QWdGdzB5TmpFeE1qSXlNVEE1TWpKYUdBOHlNVEkyTVRBeQpPVEl4TURreU1sb3dGVEVUTUJFR0ExVUVBd3dLYTNWaVpYSnVaWFJsY3pCWk1CTUdCeXFHU000OUFnRUdDQ3FHClNNNDlBd0VIQTBJQUJBRzU5cm95OC9TV2ZhZFkvanRDWXpWS2t4UXQ2N1VWOTNqejVSZFNKQldySldsbnF3Z1MKOEVsVFBvWTBRb0lCSm84MUMvRXl5THNsc3dQVCt4OUJoSCtqVXpCUk1CMEdBMVVkRGdRV0JCUXdFa3BtMHZKRgpYSnd6VkpicjlNamU1TDZITURBZkJnTlZIU01FR0RBV2dCUXdFa3BtMHZKRlhKd3pWSmJyOU1qZTVMNkhNREFQCkJnTlZIUk1CQWY4RUJUQURBUUgvTUFvR0NDcUdTTTQ5QkFNQ0Ewa0FNRVlDSVFEQ3MwdTh2aGNSZ0dWdFN4VTkKeThKMGxJSDRJY0U1UFdDbG9VRXcycHNyVUFJaEFONDNlZUh0U2M0N3g3VXprbEZ0cE1BT3JLdzV1SlFOdFNpRgpzWjhOdFRZeAotLS0tLUVORCBDRVJUSUZJQ0FURS0tLS0tCg==", ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
+			Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CA: authority, ServiceCIDR: "10.100.0.0/16", IPFamily: "ipv4",
 			AuthenticationMode: "API_AND_CONFIG_MAP", VPC: "vpc-1", Subnets: []string{"subnet-1", "subnet-2"}, ClusterSecurityGroup: "sg-cluster",
 			SecurityGroups: []string{"sg-extra"}, PrivateAccess: true, Role: "arn:aws:iam::123456789012:role/cluster",
 		}),
@@ -177,14 +173,19 @@ func say(f *facts, text string) {
 	f.userData = readUserData(f.launch.value)
 }
 
-// found returns the finding of a check, or the finding that says why the check did
-// not run.
+// finding returns the finding of a check, or the finding that says why the check did not run.
+func finding(t *testing.T, r Report, check string) Finding {
+	t.Helper()
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool {
+		return f.Check == check || slices.Contains(f.Unchecked, check)
+	})
+	require.GreaterOrEqual(t, i, 0, "%s in %+v", check, r)
+	return r.Findings[i]
+}
+
 func found(t *testing.T, f *facts, check string) Finding {
 	t.Helper()
-	all := f.check().Findings
-	i := slices.IndexFunc(all, func(f Finding) bool { return f.Check == check || slices.Contains(f.Unchecked, check) })
-	require.GreaterOrEqual(t, i, 0)
-	return all[i]
+	return finding(t, f.check(), check)
 }
 
 // faults are the findings for which the command fails.

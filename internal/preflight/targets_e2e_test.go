@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const (
@@ -60,13 +60,6 @@ func needing(t *testing.T, w *aws.World, action string, target Target) Target {
 	return target
 }
 
-func finding(t *testing.T, r Report, check string) Finding {
-	t.Helper()
-	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Check == check })
-	require.GreaterOrEqual(t, i, 0, "%s in %+v", check, r)
-	return r.Findings[i]
-}
-
 func managedTemplate(w *aws.World, data ...string) {
 	parameters := []string{"LaunchTemplateName", "managed"}
 	for i := 0; i < len(data); i += 2 {
@@ -91,30 +84,10 @@ func managed(change map[string]any) func(*aws.World) {
 	return func(w *aws.World) { w.NodeGroup("workers", fields) }
 }
 
-// classText is an EC2NodeClass for the sample's network.
-const classText = `apiVersion: karpenter.k8s.aws/v1
-kind: EC2NodeClass
-metadata:
-  name: own
-spec:
-  amiFamily: AL2023
-  role: node
-  amiSelectorTerms:
-    - name: node-*
-  subnetSelectorTerms:
-    - tags: {karpenter.sh/discovery: my-cluster}
-  securityGroupSelectorTerms:
-    - name: cluster
-  blockDeviceMappings:
-    - deviceName: /dev/xvda
-      rootVolume: true
-      ebs: {volumeSize: 40Gi, volumeType: gp3, encrypted: true}
-`
-
-// class reads the text of an EC2NodeClass with some parts replaced.
+// class is an EC2NodeClass for the sample's network, with some parts replaced.
 func class(t *testing.T, pairs ...string) Target {
 	t.Helper()
-	text := strings.NewReplacer(pairs...).Replace(classText)
+	text := strings.NewReplacer(pairs...).Replace(testkit.Content(t, "testdata/class.yaml"))
 	file := filepath.Join(t.TempDir(), "class.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	c, err := ReadNodeClass(file, []byte(text))
