@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 	sh "mvdan.cc/sh/v3/shell"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
@@ -58,12 +59,7 @@ func unreachableAWS(t *testing.T) *atomic.Int64 {
 		out.WriteHeader(http.StatusBadRequest)
 	}))
 	t.Cleanup(server.Close)
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_PROFILE": "",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_SESSION_TOKEN": "",
-	} {
-		t.Setenv(name, value)
-	}
+	endpoint.Environment(t, map[string]string{"AWS_ENDPOINT_URL": server.URL})
 	return calls
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/attest"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
@@ -101,7 +102,7 @@ func orphans(w *aws.World, _ string, failure error) error {
 // fleets are the scenarios of commands that change AMIs and parameters.
 func fleets(t *testing.T) (all []aws.Scenario) {
 	t.Helper()
-	aws.Environment(t)
+	endpoint.Environment(t, nil)
 	for name, run := range map[string]func(cmd *cobra.Command, r regions) error{
 		"publish": func(cmd *cobra.Command, r regions) error {
 			return publishing{regions: r, parameter: "/n/new", output: "text"}.run(cmd, "ami-00000000")
@@ -143,7 +144,7 @@ func TestFleetsKeepTheirPromises(t *testing.T) {
 // snapshot. Refused is approve with a statement that says FAILED.
 func approvals(t *testing.T) []aws.Scenario {
 	t.Helper()
-	aws.Environment(t)
+	endpoint.Environment(t, nil)
 	key := filepath.Join(t.TempDir(), "key.pem")
 	_, secret, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)

@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
 // light returns a light world, and its account in the first region.
 func light(t *testing.T, b aws.Behaviour) (*aws.World, *awsapi.AWS) {
 	t.Helper()
-	aws.Environment(t)
+	endpoint.Environment(t, nil)
 	w := aws.Light(t, t.TempDir())
 	w.Behave(b)
 	return w, open(t, w.Client(nil))

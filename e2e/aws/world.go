@@ -188,20 +188,8 @@ func (w *World) Serve() string {
 	w.t.Helper()
 	server := httptest.NewServer(w)
 	w.t.Cleanup(server.Close)
-	Environment(w.t)
-	w.t.Setenv("AWS_ENDPOINT_URL", server.URL)
+	endpoint.Environment(w.t, map[string]string{"AWS_ENDPOINT_URL": server.URL})
 	return server.URL
-}
-
-// Environment sets the SDK's environment to the account and region of all worlds.
-func Environment(t testing.TB) {
-	for name, value := range map[string]string{
-		"AWS_REGION": Region, "AWS_ACCESS_KEY_ID": AccessKey, "AWS_SECRET_ACCESS_KEY": "secret", "AWS_CA_BUNDLE": "",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": "",
-		"AWS_SESSION_TOKEN": "",
-	} {
-		t.Setenv(name, value)
-	}
 }
 
 // Calls returns the calls so far, without those of Do.

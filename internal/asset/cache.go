@@ -108,7 +108,8 @@ func (c *Cache) fetch(kept Kept, resume func(*os.File) (int64, error)) (size int
 	if errors.As(err, &wrong) && wrong.resumed {
 		// The part from the interrupted run may have been wrong: start from the
 		// beginning.
-		if err = errors.Join(file.Truncate(0), rewind(file)); err == nil {
+		_, rewound := file.Seek(0, io.SeekStart)
+		if err = errors.Join(file.Truncate(0), rewound); err == nil {
 			size, err = resume(file)
 		}
 	}
@@ -155,7 +156,8 @@ func resume(ctx context.Context, file *os.File, hash hash.Hash, open func(from i
 		return 0, fmt.Errorf("reading the cache: %w", err)
 	}
 	body, err := open(there)
-	if there > 0 && isBeyond(err) {
+	status, answered := errors.AsType[*statusError](err)
+	if there > 0 && answered && status.code == http.StatusRequestedRangeNotSatisfiable { // its file ends there
 		body, err = content{http.NoBody, -1}, nil
 	}
 	if err != nil {
@@ -170,12 +172,6 @@ func resume(ctx context.Context, file *os.File, hash hash.Hash, open func(from i
 		return 0, &mismatchError{err, there > 0}
 	}
 	return there + more, nil
-}
-
-// isBeyond says that the server's file ends before the first requested byte.
-func isBeyond(err error) bool {
-	var status *statusError
-	return errors.As(err, &status) && status.code == http.StatusRequestedRangeNotSatisfiable
 }
 
 // appendAll appends a download to a file of the cache. Errors of the download are
@@ -247,11 +243,6 @@ type mismatchError struct {
 }
 
 func (e *mismatchError) Unwrap() error { return e.error }
-
-func rewind(file *os.File) error {
-	_, err := file.Seek(0, io.SeekStart)
-	return err
-}
 
 type readerFunc func([]byte) (int, error)
 

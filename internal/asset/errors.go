@@ -50,15 +50,6 @@ var errDropped = errors.New("the server closed the connection without an answer"
 // errChanged is a file whose later piece does not match the first.
 var errChanged = errors.New("the file changed while it was being downloaded")
 
-// stalled returns errStalled when a request's context ended for that reason, and
-// err otherwise.
-func stalled(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), errStalled) {
-		return errStalled
-	}
-	return nil
-}
-
 // transient says whether a later request may succeed. Connections break in too many
 // ways to list, so the function lists the final failures.
 func transient(err error) bool {
@@ -86,14 +77,10 @@ func absent(code int) bool {
 	return code == http.StatusNotFound || code == http.StatusGone || code == http.StatusForbidden
 }
 
-// explain is Download.explain; for a missing file it also lists the existing
-// versions.
-func (f *Fetcher) explain(ctx context.Context, d Download, address string, err error) error {
-	var status *statusError
-	if errors.As(err, &status) && absent(status.code) || errors.Is(err, fs.ErrNotExist) {
-		return f.explainMissing(ctx, d, address, err)
-	}
-	return d.explain(address, err)
+// isMissing says that a request failed because the file does not exist.
+func isMissing(err error) bool {
+	status, answered := errors.AsType[*statusError](err)
+	return answered && absent(status.code) || errors.Is(err, fs.ErrNotExist)
 }
 
 // explain says what a failed request for a download means and what to do.
@@ -184,10 +171,13 @@ func versionFolders(template string, fill *strings.Replacer, source, published s
 	return found, nil
 }
 
-// explainMissing is explain for a missing file: it also lists the existing
+// explain is Download.explain; for a missing file it also lists the existing
 // versions.
-func (f *Fetcher) explainMissing(ctx context.Context, d Download, address string, err error) error {
+func (f *Fetcher) explain(ctx context.Context, d Download, address string, err error) error {
 	told := d.explain(address, err)
+	if !isMissing(err) {
+		return told
+	}
 	for _, s := range d.folders {
 		if d.Mirror == "" && !s.bucket { // upstream's sites list no versions
 			continue

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -88,12 +87,17 @@ func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
 		return d.SHA256, nil
 	}
 	text, err := f.text(ctx, d.SumURL)
-	var status *statusError
-	if errors.As(err, &status) && absent(status.code) || errors.Is(err, fs.ErrNotExist) {
-		return "", f.missingSum(ctx, d, err)
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case !isMissing(err):
 		return "", f.explain(ctx, d, d.SumURL, err)
+	default: // the version, or its checksum file alone
+		if there, headErr := f.exists(ctx, d.URL); headErr == nil && !there {
+			return "", f.explain(ctx, d, d.URL, err)
+		}
+		return "", surface.Errorf("the checksum file %s is missing: %w; "+
+			"nothing is installed without a checksum: add the file, or pin the sum with %s",
+			withoutUser(d.SumURL), err, checksums.Key(d.ID))
 	}
 	sum, err := ParseSum(text, d.SumForm, path.Base(d.Place()))
 	if err != nil {
@@ -101,16 +105,6 @@ func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
 			withoutUser(d.SumURL), err, checksums.Key(d.ID))
 	}
 	return sum, nil
-}
-
-// missingSum distinguishes a version that does not exist from a version whose
-// checksum file alone is missing.
-func (f *Fetcher) missingSum(ctx context.Context, d Download, err error) error {
-	if there, headErr := f.exists(ctx, d.URL); headErr == nil && !there {
-		return f.explain(ctx, d, d.URL, err)
-	}
-	return surface.Errorf("the checksum file %s is missing: %w; nothing is installed without a checksum: add the file, or pin the sum with %s",
-		withoutUser(d.SumURL), err, checksums.Key(d.ID))
 }
 
 // mostSumFile is the largest checksum file, in bytes. The longest lists of real

@@ -206,11 +206,12 @@ func (s *stream) request() error {
 	}
 	resp, err := s.fetcher.client.Do(req)
 	if err != nil {
+		why := context.Cause(ctx) // errStalled, perhaps
 		stop()
 		if errors.Is(err, io.EOF) {
 			return errDropped
 		}
-		return errors.Join(stalled(ctx), bare(err))
+		return errors.Join(why, bare(err))
 	}
 	s.body, s.cancel, s.timer = resp.Body, stop, timer
 	if err := s.accept(resp); err != nil {

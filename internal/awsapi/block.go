@@ -87,11 +87,15 @@ const (
 )
 
 // noKey are the reasons of errors about a KMS key or a grant that does not exist.
-var noKey = []string{string(ebstypes.ResourceNotFoundExceptionReasonDependencyResourceNotFound), string(ebstypes.ResourceNotFoundExceptionReasonGrantNotFound)}
+var noKey = []ebstypes.ResourceNotFoundExceptionReason{
+	ebstypes.ResourceNotFoundExceptionReasonDependencyResourceNotFound, ebstypes.ResourceNotFoundExceptionReasonGrantNotFound,
+}
 
 // again are the reasons of errors of a put that another attempt mends: a first attempt
 // still runs, or was too slow.
-var again = []string{string(ebstypes.ValidationExceptionReasonConflictingBlockUpdate), string(ebstypes.ValidationExceptionReasonWriteRequestTimeout)}
+var again = []ebstypes.ValidationExceptionReason{
+	ebstypes.ValidationExceptionReasonConflictingBlockUpdate, ebstypes.ValidationExceptionReasonWriteRequestTimeout,
+}
 
 // unread is EBS's message when a block did not arrive whole. Its code and reason are those
 // of a wrong parameter (https://github.com/nanovms/ops/pull/1268).

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -61,7 +62,7 @@ func TestAddressesOfEBS(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			environment(t, one.environment)
+			endpoint.Environment(t, one.environment)
 			var calls recorded
 			a, err := awsapi.Open(t.Context(), awsapi.Options{Region: one.region, Settle: time.Millisecond, Pause: time.Millisecond, HTTP: &http.Client{Transport: &calls}})
 			require.NoError(t, err)
@@ -79,7 +80,7 @@ func TestAddressesOfEBS(t *testing.T) {
 
 // A region without the EBS direct APIs has no such name.
 func TestARegionWithoutEBS(t *testing.T) {
-	environment(t, nil)
+	endpoint.Environment(t, nil)
 	a, err := awsapi.Open(t.Context(), awsapi.Options{Region: "xx-north-9", Settle: time.Millisecond, Pause: time.Millisecond, HTTP: &http.Client{Transport: &recorded{}}})
 	require.NoError(t, err)
 	_, err = a.Blocks(t.Context(), ownSnapshot)
@@ -92,7 +93,7 @@ func TestAnEndpointThatIsNotEBS(t *testing.T) {
 	for status, body := range map[int]string{http.StatusNotFound: "404 page not found", http.StatusForbidden: "<html>", http.StatusBadGateway: "<html>"} {
 		server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) { http.Error(out, body, status) }))
 		t.Cleanup(server.Close)
-		environment(t, map[string]string{"AWS_ENDPOINT_URL_EBS": server.URL})
+		endpoint.Environment(t, map[string]string{"AWS_ENDPOINT_URL_EBS": server.URL})
 		a, err := awsapi.Open(t.Context(), awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond})
 		require.NoError(t, err)
 		_, err = a.StartSnapshot(t.Context(), awsapi.NewSnapshot{Token: "t", Size: 1, Timeout: time.Hour})
@@ -114,11 +115,11 @@ func TestEBSThroughAProxy(t *testing.T) {
 	}))
 	t.Cleanup(proxy.Close)
 	through := &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse(proxy.URL) }}}
-	for endpoint, want := range map[string]string{
+	for address, want := range map[string]string{
 		"http://ebs.example":  "",
 		"https://ebs.example": "starting a snapshot: ebs.example is not reachable: the proxy refused the connection: Forbidden; check HTTPS_PROXY and NO_PROXY",
 	} {
-		environment(t, map[string]string{"AWS_ENDPOINT_URL_EBS": endpoint})
+		endpoint.Environment(t, map[string]string{"AWS_ENDPOINT_URL_EBS": address})
 		a, err := awsapi.Open(t.Context(), awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond, HTTP: through})
 		require.NoError(t, err)
 		_, err = a.StartSnapshot(t.Context(), awsapi.NewSnapshot{Token: "t", Size: 1, Timeout: time.Hour})
@@ -141,9 +142,7 @@ func (cut) RoundTrip(in *http.Request) (*http.Response, error) {
 
 // The SDK's warnings are not for the person who waits; errors say what happened.
 func TestTheSDKWritesNoLines(t *testing.T) {
-	t.Setenv("AWS_CA_BUNDLE", "") // the SDK adds it to its own client only
-	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	endpoint.Environment(t, nil)
 	path, terminal := filepath.Join(t.TempDir(), "stderr"), os.Stderr
 	file, err := os.Create(path)
 	require.NoError(t, err)

@@ -178,6 +178,9 @@ func imageOf(in types.Image, region string) Image {
 		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
 		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
 		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
+		// An image made from an instance has a source too: the image of the instance
+		// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
+		Instance: aws.ToString(in.SourceInstanceId),
 		BootMode: string(in.BootMode), TPM: string(in.TpmSupport), Devices: devicesOf(in.BlockDeviceMappings),
 		Watermarks: show.Each(in.ImageWatermarks, func(w types.ImageWatermark) Watermark {
 			return Watermark{aws.ToString(w.WatermarkKey), aws.ToString(w.SourceImageId)}
@@ -186,19 +189,12 @@ func imageOf(in types.Image, region string) Image {
 	if in.StateReason != nil {
 		i.StateReason = aws.ToString(in.StateReason.Message)
 	}
-	// An image made from an instance has a source too: the image of the instance
-	// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
-	i.Instance = aws.ToString(in.SourceInstanceId)
-	if i.Instance == "" {
-		i.Source = aws.ToString(in.SourceImageId)
+	if i.Instance == "" && aws.ToString(in.SourceImageId) != "" {
+		i.Source, i.SourceRegion = *in.SourceImageId, cmp.Or(aws.ToString(in.SourceImageRegion), region)
 	}
-	if i.Source != "" {
-		i.SourceRegion = cmp.Or(aws.ToString(in.SourceImageRegion), region)
-	}
-	for _, d := range in.BlockDeviceMappings {
-		if d.Ebs != nil && aws.ToString(d.Ebs.SnapshotId) != "" { // a pending image has none
-			i.Snapshots = append(i.Snapshots, *d.Ebs.SnapshotId)
-			i.Encrypted = i.Encrypted || aws.ToBool(d.Ebs.Encrypted)
+	for _, d := range i.Devices {
+		if d.Snapshot != "" { // a pending image has none
+			i.Snapshots, i.Encrypted = append(i.Snapshots, d.Snapshot), i.Encrypted || d.Encrypted
 		}
 	}
 	return i

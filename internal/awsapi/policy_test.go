@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"os"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -77,12 +77,7 @@ func (a *asked) RoundTrip(in *http.Request) (*http.Response, error) {
 // ECR registries of each partition log in at an endpoint of that partition. Other
 // registries never get AWS credentials.
 func TestLoginEndpointsOfRegistries(t *testing.T) {
-	for name, value := range map[string]string{
-		"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_PROFILE": "", "AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
-		"AWS_CA_BUNDLE": "", "AWS_ENDPOINT_URL": "",
-	} {
-		t.Setenv(name, value)
-	}
+	endpoint.Environment(t, map[string]string{"AWS_REGION": ""})
 	for host, want := range map[string]string{
 		registryHost: "api.ecr.eu-west-1.amazonaws.com",
 		"602401143452.dkr.ecr.us-west-2.amazonaws.com":                "api.ecr.us-west-2.amazonaws.com",

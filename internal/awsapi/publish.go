@@ -125,12 +125,8 @@ func (s Snapshot) Readable(region string) error {
 func RefusedSnapshot(err error, s Snapshot, region, account string) error {
 	copying := fmt.Sprintf("aws ec2 copy-snapshot --region %s --source-region %[1]s --source-snapshot-id %s", region, s.ID)
 	var denied *DeniedError
-	reason := ""
-	if api, ok := errors.AsType[*APIError](err); ok {
-		reason = api.Reason
-	}
-	invalid := reason == string(ebstypes.ValidationExceptionReasonInvalidSnapshotId)
-	foreign := reason == string(ebstypes.AccessDeniedExceptionReasonUnauthorizedAccount)
+	invalid := isReason(err, ebstypes.ValidationExceptionReasonInvalidSnapshotId)
+	foreign := isReason(err, ebstypes.AccessDeniedExceptionReasonUnauthorizedAccount)
 	switch {
 	case !errors.As(err, &denied) && !IsNotFound(err) && !invalid && !foreign:
 		return err

@@ -106,11 +106,7 @@ func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) e
 	pages := ec2.NewDescribeInstancesPaginator(r.aws.ec2, &ec2.DescribeInstancesInput{Filters: filters})
 	return look(ctx, "listing the instances", pages, func(reservation types.Reservation) {
 		for _, i := range reservation.Instances {
-			state := types.InstanceStateName("")
-			if i.State != nil {
-				state = i.State.Name
-			}
-			if state != types.InstanceStateNameTerminated {
+			if state, _ := stateOf(i); state != string(types.InstanceStateNameTerminated) {
 				r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
-	"maps"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
 
@@ -21,20 +21,6 @@ const (
 	ownSnapshot, foreignSnapshot = "snap-0aaaaaaaaaaaaaaaa", "snap-0bbbbbbbbbbbbbbbb"
 	ownKey                       = "arn:aws:kms:eu-west-1:123456789012:key/mine"
 )
-
-// environment sets the SDK's environment.
-func environment(t *testing.T, more map[string]string) {
-	t.Helper()
-	all := map[string]string{
-		"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
-		"AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EBS": "", "AWS_USE_FIPS_ENDPOINT": "", "AWS_USE_DUALSTACK_ENDPOINT": "", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "", "AWS_CA_BUNDLE": "",
-	}
-	maps.Copy(all, more)
-	for name, value := range all {
-		t.Setenv(name, value)
-	}
-}
 
 // ebsDouble serves EBS to the real SDK.
 func ebsDouble(t *testing.T) (*ebsdirect.Double, *awsapi.AWS) {
@@ -45,7 +31,7 @@ func ebsDouble(t *testing.T) (*ebsdirect.Double, *awsapi.AWS) {
 	t.Cleanup(server.Close)
 	require.NoError(t, d.Add(ebsdirect.Snapshot{ID: ownSnapshot, Owner: d.Account, State: ebsdirect.Completed, Size: 2}, strings.NewReader("x")))
 	require.NoError(t, d.Add(ebsdirect.Snapshot{ID: foreignSnapshot, Owner: "210987654321", State: ebsdirect.Completed, Size: 1}, strings.NewReader("x")))
-	environment(t, map[string]string{"AWS_ENDPOINT_URL": server.URL})
+	endpoint.Environment(t, map[string]string{"AWS_ENDPOINT_URL": server.URL})
 	a, err := awsapi.Open(t.Context(), awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond})
 	require.NoError(t, err)
 	return d, a

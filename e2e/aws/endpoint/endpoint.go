@@ -7,11 +7,29 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 )
+
+// Environment sets the SDK's environment to the account and region of all doubles, without
+// the workstation's own configuration of AWS. The variables of more come last.
+func Environment(t testing.TB, more map[string]string) {
+	t.Helper()
+	all := map[string]string{
+		"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKIATEST", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "", "AWS_CA_BUNDLE": "",
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": "", "AWS_ENDPOINT_URL_EBS": "",
+		"AWS_USE_FIPS_ENDPOINT": "", "AWS_USE_DUALSTACK_ENDPOINT": "", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "",
+	}
+	maps.Copy(all, more)
+	for name, value := range all {
+		t.Setenv(name, value)
+	}
+}
 
 // Endpoint serves the calls of several services. It is an http.Handler.
 type Endpoint struct {

@@ -42,8 +42,7 @@ func (r *run) checkRegions(ctx context.Context) error {
 // checkName checks that the name is free, or that its AMIs may be replaced. The AMIs of
 // an import that was killed are this import's.
 func (r *run) checkName(ctx context.Context) error {
-	for _, region := range append([]string{r.aws.Region}, r.copies()...) {
-		a := r.aws.In(region)
+	for _, a := range r.everywhere() {
 		i, err := a.Named(ctx, r.Spec.Name)
 		if err == nil && i.State == "pending" && snapshot.Interrupted(r.journal) != "" { // it does not show its snapshot
 			i, err = a.AwaitImage(ctx, i.ID)
@@ -54,7 +53,7 @@ func (r *run) checkName(ctx context.Context) error {
 		case i.ID == "":
 			continue
 		case r.began(i):
-			r.named[region] = i
+			r.named[a.Region] = i
 			continue
 		}
 		_, err = a.Recipe(ctx, i.ID)
@@ -62,14 +61,14 @@ func (r *run) checkName(ctx context.Context) error {
 		case awsapi.IsGone(err): // and EC2 still lists it
 		case !r.Spec.ForceDeregister:
 			return surface.Errorf("%s: the name %q belongs to your AMI %s in %s; choose another name, or replace the AMI with %s",
-				surface.Name("ami_name"), r.Spec.Name, i.ID, region, surface.Name("force_deregister").On())
+				surface.Name("ami_name"), r.Spec.Name, i.ID, a.Region, surface.Name("force_deregister").On())
 		case err != nil:
 			return err
 		case strings.HasPrefix(i.Protection, "enabled"):
 			return surface.Errorf("%s: %s in %s is protected from deregistration; remove the protection with `aws ec2 disable-image-deregistration-protection`",
-				surface.Name("force_deregister"), i.ID, region)
+				surface.Name("force_deregister"), i.ID, a.Region)
 		default:
-			r.named[region] = i
+			r.named[a.Region] = i
 		}
 	}
 	return nil
@@ -209,14 +208,14 @@ func (r *run) checkShares(ctx context.Context) error {
 	if err := r.checkShared(ctx, r.aws, "kms_key_id", encrypted, key); err != nil {
 		return err
 	}
-	for _, region := range r.copies() {
-		a := r.aws.In(region)
-		key, named := r.Spec.RegionKeys[region]
+	for _, a := range r.everywhere()[1:] {
+		key, named := r.Spec.RegionKeys[a.Region]
 		byDefault, _, err := a.DefaultEncryption(ctx)
 		if err != nil {
 			return err
 		}
-		if err := r.checkShared(ctx, a, surface.Name("region_kms_key_ids").Key(region), encrypted || named || byDefault, key); err != nil {
+		field := surface.Name("region_kms_key_ids").Key(a.Region)
+		if err := r.checkShared(ctx, a, field, encrypted || named || byDefault, key); err != nil {
 			return err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -133,7 +134,7 @@ func named(w *aws.World, folder string, failure error) error {
 }
 
 func imports(t *testing.T) []aws.Scenario {
-	aws.Environment(t)
+	endpoint.Environment(t, nil)
 	disk := small(t)
 	var all []aws.Scenario
 	for _, one := range []struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -79,7 +80,7 @@ func TestADiskWithoutChecksumsIsDownloadedAgain(t *testing.T) {
 // audit is the scenario of an audit, which reads the disk of a snapshot.
 func audit(t *testing.T) aws.Scenario {
 	t.Helper()
-	aws.Environment(t)
+	endpoint.Environment(t, nil)
 	const id = "snap-00000000000000abc"
 	disk := bytes.Repeat([]byte("block"), 2*ebsdirect.BlockSize/5)
 	return aws.Scenario{

@@ -188,7 +188,7 @@ func TestDamagedBlocksAreReadAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			double := ebsdirect.New(t.TempDir())
 			h := &damaging{double, one.damage, atomic.Int32{}}
-			a := servedBy(t, double, h, 20*time.Second)
+			a := servedBy(t, h, 20*time.Second)
 			d, r := stored(t, a, 3)
 			h.left.Store(1 << 20)
 			path := filepath.Join(t.TempDir(), "disk")

@@ -224,7 +224,7 @@ func TestCallsThatHangAreMadeAgain(t *testing.T) {
 			double := ebsdirect.New(t.TempDir())
 			h := &hanging{next: double, method: one.method, hangs: one.hangs}
 			h.left.Store(2)
-			a := servedBy(t, double, h, stall)
+			a := servedBy(t, h, stall)
 			stop = make(chan struct{})
 			t.Cleanup(func() { close(stop) })
 			d := disk{0: 1, 1: 1, 2: 1, 3: 1}
@@ -245,7 +245,7 @@ func TestACallThatAlwaysHangsIsAnError(t *testing.T) {
 	double := ebsdirect.New(t.TempDir())
 	h := &hanging{next: double, method: "PUT", hangs: func(http.ResponseWriter, *http.Request) { <-stop }}
 	h.left.Store(1 << 20)
-	a := servedBy(t, double, h, stall)
+	a := servedBy(t, h, stall)
 	t.Cleanup(func() { close(stop) }) // before the server closes
 	u := upload(t)
 	_, err := u.Run(t.Context(), a, disk{7: 1}.source())

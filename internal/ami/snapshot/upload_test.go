@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/snapshot"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 )
@@ -24,21 +25,15 @@ import (
 func served(t *testing.T) (*ebsdirect.Double, *awsapi.AWS) {
 	t.Helper()
 	d := ebsdirect.New(t.TempDir())
-	return d, servedBy(t, d, d, 20*time.Second)
+	return d, servedBy(t, d, 20*time.Second)
 }
 
-// servedBy returns the real SDK that calls a handler in front of the double.
-func servedBy(t *testing.T, d *ebsdirect.Double, by http.Handler, stall time.Duration) *awsapi.AWS {
+// servedBy returns the real SDK that calls a handler.
+func servedBy(t *testing.T, by http.Handler, stall time.Duration) *awsapi.AWS {
 	t.Helper()
 	server := httptest.NewServer(by)
 	t.Cleanup(server.Close)
-	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": d.Region, "AWS_ACCESS_KEY_ID": d.AccessKey, "AWS_SECRET_ACCESS_KEY": d.Secret,
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_PROFILE": "",
-		"AWS_SESSION_TOKEN": "",
-	} {
-		t.Setenv(name, value)
-	}
+	endpoint.Environment(t, map[string]string{"AWS_ENDPOINT_URL": server.URL})
 	a, err := awsapi.Open(t.Context(), awsapi.Options{Settle: time.Millisecond, Pause: time.Millisecond, Stall: stall})
 	require.NoError(t, err)
 	return a

@@ -178,10 +178,8 @@ func (r *Registry) explain(ref image.Reference, err error, asked part) error {
 	var login *loginError
 	var dns *net.DNSError
 	switch {
-	case errors.As(err, new(*configError)):
-		return surface.Errorf("pulling the image %s: %w; correct ~/.docker/config.json or what it names, %s %s", ref, err, orArchive, archives)
 	case errors.As(err, &login):
-		return surface.Errorf("pulling the image %s: %w; log in to the registry with docker login instead, %s %s", ref, login, orArchive, archives)
+		return surface.Errorf("pulling the image %s: %w; %s, %s %s", ref, login, login.remedy, orArchive, archives)
 	case errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound:
 		return fmt.Errorf("pulling the image %s: the registry does not have the image: %w; check name and digest", ref, err)
 	case errors.As(err, &refused) && slices.Contains(refusals, refused.StatusCode):
@@ -202,19 +200,19 @@ var permission = regexp.MustCompile(`ecr:[A-Za-z]+`)
 // permission.
 func (r *Registry) explainRefusal(ref image.Reference, refused *transport.Error, asked part) error {
 	host, _, _ := strings.Cut(ref.Name, "/")
-	own := r.logins.isOwn(host)
 	missing := permission.FindString(refused.Error())
-	if missing == "" && own {
+	r.logins.mu.Lock()
+	defer r.logins.mu.Unlock()
+	if missing == "" && r.logins.own[host] {
 		missing = string(asked)
 	}
-	switch {
-	case missing != "":
+	if missing != "" {
 		return surface.Errorf("pulling the image %s: the permission %s is missing: %w; grant it to the identity of the Packer host's AWS credentials and, for a repository in another account, in the repository's policy; %s %s",
 			ref, missing, refused, orArchive, archives)
-	default:
-		return surface.Errorf("pulling the image %s: the registry refuses access: %w; log in on the Packer host with docker login (an ECR login expires after 12 hours; without a login, the default AWS credentials are used), name a credential helper in ~/.docker/config.json, %s %s",
-			ref, refused, orArchive, archives)
 	}
+	return surface.Errorf("pulling the image %s: the registry refuses access: %w; log in on the Packer host with docker login "+
+		"(an ECR login expires after 12 hours; without a login, the default AWS credentials are used), "+
+		"name a credential helper in ~/.docker/config.json, %s %s", ref, refused, orArchive, archives)
 }
 
 // Login returns user and password for a registry's host name. ok is false when it
@@ -238,7 +236,8 @@ func (l *logins) Resolve(target authn.Resource) (authn.Authenticator, error) {
 func (l *logins) ResolveContext(ctx context.Context, target authn.Resource) (authn.Authenticator, error) {
 	found, err := authn.Resolve(ctx, authn.DefaultKeychain, target)
 	if err != nil {
-		return nil, &configError{err}
+		err = fmt.Errorf("the configuration of docker or podman has no usable login for the registry: %w", err)
+		return nil, &loginError{err, "correct ~/.docker/config.json or what it names"}
 	}
 	if l.login == nil || found != authn.Anonymous {
 		return found, nil
@@ -246,7 +245,7 @@ func (l *logins) ResolveContext(ctx context.Context, target authn.Resource) (aut
 	host := target.RegistryStr()
 	user, password, ok, err := l.login(ctx, host)
 	if err != nil {
-		return nil, &loginError{err}
+		return nil, &loginError{err, "log in to the registry with docker login instead"}
 	}
 	if !ok {
 		return found, nil
@@ -257,23 +256,10 @@ func (l *logins) ResolveContext(ctx context.Context, target authn.Resource) (aut
 	return authn.FromConfig(authn.AuthConfig{Username: user, Password: password}), nil
 }
 
-// isOwn says whether a host's credentials came from the Login.
-func (l *logins) isOwn(host string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.own[host]
+// loginError says why there are no credentials, and what to do.
+type loginError struct {
+	error
+	remedy string
 }
 
-// configError is an unusable configuration of the user.
-type configError struct{ err error }
-
-func (e *configError) Error() string {
-	return fmt.Sprintf("the configuration of docker or podman has no usable login for the registry: %s", e.err)
-}
-
-func (e *configError) Unwrap() error { return e.err }
-
-type loginError struct{ err error }
-
-func (e *loginError) Error() string { return e.err.Error() }
-func (e *loginError) Unwrap() error { return e.err }
+func (e *loginError) Unwrap() error { return e.error }
