@@ -130,7 +130,8 @@ func (l *Layout) checkPartitions() error {
 
 // byOffset are the partitions in the order of the disk.
 func (l *Layout) byOffset() []Partition {
-	return slices.SortedFunc(slices.Values(l.Partitions), func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) })
+	byOffset := func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) }
+	return slices.SortedFunc(slices.Values(l.Partitions), byOffset)
 }
 
 // in reads the partition's bytes.

@@ -20,7 +20,8 @@ func TestARecordedTemplateHasNoSecrets(t *testing.T) {
 			for _, part := range strings.Split(text, "«")[1:] {
 				kept = append(kept, strings.Split(part, "»")[0])
 			}
-			text = strings.NewReplacer("«", "", "»", "", "SECRET", secret, "AWSKEY", aws, "{ ", "{\n", " }", "\n}", "; ", "\n").Replace(text)
+			text = strings.NewReplacer("«", "", "»", "", "SECRET", secret, "AWSKEY", aws,
+				"{ ", "{\n", " }", "\n}", "; ", "\n").Replace(text)
 			out, err := Redacted(File{Name: "a.pkr.hcl", Text: []byte(text)})
 			require.NoError(t, err)
 			for _, bad := range []string{secret, aws, "73519461"} {

@@ -308,7 +308,8 @@ func plausible(value string) bool {
 	if strings.HasPrefix(small, "./") || strings.HasPrefix(small, "../") || strings.HasPrefix(small, "-") && !strings.ContainsAny(small, "0123456789") {
 		return false
 	}
-	return !isReference(small) && !slices.ContainsFunc(placeholders, func(p string) bool { return strings.Contains(small, p) })
+	explains := func(part string) bool { return strings.Contains(small, part) }
+	return !isReference(small) && !slices.ContainsFunc(placeholders, explains)
 }
 
 // isReference reports whether a value names another place: a file, an address,
