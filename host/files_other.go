@@ -22,14 +22,9 @@ var errNotLinux = errors.New("machines can only be opened on Linux")
 // Files is a machine's file system; see the Linux build.
 type Files struct{ afero.Fs }
 
-// OpenOS opens a file; see the Linux build.
-func (*Files) OpenOS(string, int, os.FileMode) (*os.File, error) { return nil, errNotLinux }
-
-// ChangeTime is when an entry changed last; see the Linux build.
-func ChangeTime(st fs.FileInfo) time.Time { return st.ModTime() }
-
 func openFiles(string) (*Files, error) { return nil, errNotLinux }
 
+func (*Files) OpenOS(string, int, os.FileMode) (*os.File, error)       { return nil, errNotLinux }
 func (*Files) OpenRegular(string) (*os.File, error)                    { return nil, errNotLinux }
 func (*Files) Read(string, int64) ([]byte, error)                      { return nil, errNotLinux }
 func (*Files) Real(string) (string, error)                             { return "", errNotLinux }
@@ -52,44 +47,29 @@ func (*Files) WriteTransient(string, []byte, Attributes) error         { return 
 func (*Files) Attributes(string) (Attributes, error)                   { return Attributes{}, errNotLinux }
 func (*Files) Truncate(string) error                                   { return errNotLinux }
 func (*Files) Replace(string, Attributes, func(io.Writer) error) error { return errNotLinux }
-
-// Walk visits files; see the Linux build.
+func (*Files) Space(string) (Space, error)                             { return Space{}, errNotLinux }
 func (*Files) Walk(context.Context, string, string, func(Entry, error) error) ([]*ForeignMount, error) {
 	return nil, errNotLinux
 }
 
-// Open opens the entry; see the Linux build.
-func (Entry) Open() (*os.File, error) { return nil, errNotLinux }
-
-// Readlink returns the target of a link; see the Linux build.
-func (Entry) Readlink() (string, error) { return "", errNotLinux }
-
-// ExtendedAttributes returns the extended attributes; see the Linux build.
+func (Entry) Open() (*os.File, error)                        { return nil, errNotLinux }
+func (Entry) Readlink() (string, error)                      { return "", errNotLinux }
 func (Entry) ExtendedAttributes() (map[string]string, error) { return nil, errNotLinux }
 
-// Trim discards free space; see the Linux build.
 func (*Host) Trim(string) (int64, error) { return 0, errNotLinux }
-
-// ZeroFreeSpace overwrites free space; see the Linux build.
+func (*Host) Unmount(string) error       { return errNotLinux }
 func (*Host) ZeroFreeSpace(context.Context, string, func(done, total int64)) (int64, error) {
 	return 0, errNotLinux
 }
 
-// Unmount detaches what is mounted at name; see the Linux build.
-func (*Host) Unmount(string) error { return errNotLinux }
+// Machines and images are changed on Linux, where locks and what is not yet on the disk matter.
 
-func ownGroup(*exec.Cmd) {}
+func (*Host) Lock() (unlock func() error, err error) { return func() error { return nil }, nil }
+func (*Host) LockHolder(string) string               { return "" }
+func (*Host) Sync()                                  {}
 
+// ChangeTime is when an entry changed last; see the Linux build.
+func ChangeTime(st fs.FileInfo) time.Time { return st.ModTime() }
+
+func ownGroup(*exec.Cmd)  {}
 func killGroup(*exec.Cmd) {}
-
-// Lock locks nothing: machines and images are changed on Linux.
-func (h *Host) Lock() (unlock func() error, err error) { return func() error { return nil }, nil }
-
-// LockHolder sees no locks.
-func (h *Host) LockHolder(string) string { return "" }
-
-// Space returns how much can be written; see the Linux build.
-func (*Files) Space(string) (Space, error) { return Space{}, errNotLinux }
-
-// Sync does nothing: machines and images are changed on Linux.
-func (h *Host) Sync() {}

@@ -44,7 +44,9 @@ func (f *Files) mountsBelow(dir, name string, itself bool) ([]Mount, error) {
 			mounts = append(mounts, Mount{Path: path.Join(name, rest), Type: i.FSType, Source: i.Source})
 		}
 	}
-	slices.SortStableFunc(mounts, func(a, b Mount) int { return strings.Count(b.Path, "/") - strings.Count(a.Path, "/") })
+	slices.SortStableFunc(mounts, func(a, b Mount) int {
+		return strings.Count(b.Path, "/") - strings.Count(a.Path, "/")
+	})
 	return mounts, nil
 }
 

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -73,12 +72,20 @@ func (f *Files) walk(parts []string, follow bool) (place, error) {
 			w.pop()
 			continue
 		}
-		if len(w.todo) == 0 && !follow {
+		last := len(w.todo) == 0
+		if last && !follow {
 			return w.take(c), nil
 		}
-		err := w.step(c)
-		if err == errLast {
+		var st unix.Stat_t
+		err := unix.Fstatat(w.top(), c, &st, unix.AT_SYMLINK_NOFOLLOW)
+		isLink := st.Mode&unix.S_IFMT == unix.S_IFLNK
+		switch {
+		case last && (err == unix.ENOENT || err == nil && !isLink):
 			return w.take(c), nil
+		case err == nil && isLink:
+			err = w.follow(c)
+		case err == nil:
+			err = w.push(w.top(), c)
 		}
 		if err != nil {
 			return place{}, err
@@ -86,9 +93,6 @@ func (f *Files) walk(parts []string, follow bool) (place, error) {
 	}
 	return w.take("."), nil
 }
-
-// errLast says that the component is the last one and needs no more resolving.
-var errLast = fs.SkipAll
 
 type walker struct {
 	dirs  []int // the directories from the root to the present one
@@ -98,27 +102,7 @@ type walker struct {
 
 func (w *walker) top() int { return w.dirs[len(w.dirs)-1] }
 
-// step resolves one component: it enters a directory or continues at a link's
-// target.
-func (w *walker) step(c string) error {
-	last := len(w.todo) == 0
-	var st unix.Stat_t
-	if err := unix.Fstatat(w.top(), c, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		if err == unix.ENOENT && last {
-			return errLast
-		}
-		return err
-	}
-	switch {
-	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-		return w.follow(c)
-	case last:
-		return errLast
-	default:
-		return w.push(w.top(), c)
-	}
-}
-
+// follow continues at a link's target.
 func (w *walker) follow(c string) error {
 	if w.links++; w.links > maxLinks {
 		return unix.ELOOP

@@ -206,8 +206,10 @@ func TestReportsFollowALink(t *testing.T) {
 func TestABoundedReportLeavesItsOriginAlone(t *testing.T) {
 	long := strings.Repeat("x", textMost+1)
 	audit := &Audit{Error: long, Rules: []Check{{Reason: long}, {}, {}}}
-	all := Report{Started: time.Unix(1, 0), Omitted: 1, Audit: audit, Image: &Contents{Tailoring: long, Packages: make([]Package, 9)},
-		Outcomes: []Outcome{{Actions: []Action{{Files: make([]FileHash, 5)}}}}}
+	all := Report{
+		Started: time.Unix(1, 0), Omitted: 1, Audit: audit, Image: &Contents{Tailoring: long, Packages: make([]Package, 9)},
+		Outcomes: []Outcome{{Actions: []Action{{Files: make([]FileHash, 5)}}}},
+	}
 	few := all.Bounded(2)
 	assert.Equal(t, 1+1+7+3, few.Omitted)
 	assert.Equal(t, long[1:]+" …", few.Audit.Error)

@@ -106,9 +106,9 @@ func open(path string) (*Image, error) {
 
 // recognize finds the format and fills the fields of d.
 func (d *Image) recognize(device bool) error {
-	size, err := d.length(device)
+	size, err := d.file.Seek(0, io.SeekEnd) // also of a device
 	if err != nil {
-		return err
+		return reason(err)
 	}
 	if size == 0 {
 		return errors.New("empty: 0 bytes")
@@ -146,17 +146,6 @@ func (d *Image) recognize(device bool) error {
 		return fmt.Errorf("the disk has %d GiB; an EBS volume has at most %d GiB", d.SizeGiB(), mostGiB)
 	}
 	return nil
-}
-
-func (d *Image) length(device bool) (int64, error) {
-	if device {
-		return deviceSize(d.file)
-	}
-	info, err := d.file.Stat()
-	if err != nil {
-		return 0, reason(err)
-	}
-	return info.Size(), nil
 }
 
 func (d *Image) now() (state, error) {

@@ -177,21 +177,19 @@ const mostClusters = 4096
 
 // next is the cluster after n in a file, or 0 at the end.
 func (f *fat) next(n int64) (int64, error) {
-	at := n * int64(f.width) / 8
+	at, i := n*int64(f.width)/8, int64(0)
+	if f.width == 12 { // two entries have three bytes
+		at, i = n/2*3, n%2
+	}
 	p, err := bytesAt(f.r, f.table+at, 4)
 	if err != nil {
 		return 0, err
 	}
-	var v uint32
-	if f.width == 12 {
-		v = uint32(binary.LittleEndian.Uint16(p)) >> (n % 2 * 4) & 0xfff
-	} else {
-		v = f.entry(p, 0)
-	}
-	if int64(v) < 2 || int64(v) >= f.clusters+2 {
+	v := int64(f.entry(p, i))
+	if v < 2 || v >= f.clusters+2 {
 		return 0, nil
 	}
-	return int64(v), nil
+	return v, nil
 }
 
 // chain returns the bytes of a file from its first cluster on, up to a limit.

@@ -23,15 +23,6 @@ func openForReading(path string, device bool) (*os.File, error) {
 	return file, err
 }
 
-// deviceSize is the number of bytes of a block device.
-func deviceSize(file *os.File) (int64, error) {
-	end, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return 0, reason(err)
-	}
-	return end, nil
-}
-
 const (
 	// lockedByte is the first byte that qemu locks for what it does with an
 	// image, and writes is the bit for writing: qemu's file-posix.c and

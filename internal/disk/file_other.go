@@ -14,9 +14,6 @@ func openForReading(path string, device bool) (*os.File, error) {
 	return os.Open(path)
 }
 
-// deviceSize is supported on Linux only.
-func deviceSize(*os.File) (int64, error) { return 0, errors.ErrUnsupported }
-
 // unused is supported on Linux only.
 func unused(*os.File) error { return nil }
 

@@ -56,7 +56,7 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 	if l.Table != "" {
 		kept = append(kept, Range{0, min(max(bootKept, min(byOffset[0].Offset, gapKept)), size)})
 	}
-	l.Free = free.without(l.outside(kept)).list
+	l.Free = free.without(kept).list
 	for i, p := range l.Partitions {
 		l.Partitions[i].Free = total(within(l.Free, p.Range))
 	}
@@ -130,7 +130,8 @@ func (l *Layout) checkPartitions() error {
 
 // byOffset are the partitions in the order of the disk.
 func (l *Layout) byOffset() []Partition {
-	return slices.SortedFunc(slices.Values(l.Partitions), func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) })
+	byOffset := func(a, b Partition) int { return cmp.Compare(a.Offset, b.Offset) }
+	return slices.SortedFunc(slices.Values(l.Partitions), byOffset)
 }
 
 // in reads the partition's bytes.
@@ -150,17 +151,6 @@ func beyond(p Partition, size int64) error {
 // at returns the partition with that number. It exists.
 func (l *Layout) at(number int) *Partition {
 	return &l.Partitions[slices.IndexFunc(l.Partitions, func(p Partition) bool { return p.Number == number })]
-}
-
-// outside drops the ranges that the disk does not have.
-func (l *Layout) outside(kept []Range) []Range {
-	var all []Range
-	for _, k := range kept {
-		if k.Offset < l.size {
-			all = append(all, Range{k.Offset, min(k.Length, l.size-k.Offset)})
-		}
-	}
-	return all
 }
 
 // freeIn returns what is free in a partition, from its start on. Bytes after the

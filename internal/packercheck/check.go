@@ -213,7 +213,8 @@ func (c *checker) reports() {
 	for i, b := range c.builds {
 		for _, p := range b.provisioners {
 			if a := p.attrs["report"]; isOurs(p) && a != nil {
-				w := written{build: i, by: p, path: a, text: c.textOf(a), split: differsBySource(a)}
+				text := string(a.Expr.Range().SliceBytes(c.text[a.Expr.Range().Filename]))
+				w := written{build: i, by: p, path: a, text: text, split: differsBySource(a)}
 				for _, u := range b.uses {
 					if runs, certain := p.runs(u); runs && certain {
 						w.uses = append(w.uses, u.id)
@@ -237,12 +238,6 @@ func (c *checker) reports() {
 			}
 		}
 	}
-}
-
-// textOf is a field's expression as it stands in the file.
-func (c *checker) textOf(a *hcl.Attribute) string {
-	at := a.Expr.Range()
-	return string(at.SliceBytes(c.text[at.Filename]))
 }
 
 // differsBySource reports whether an expression has a value of the source, such as

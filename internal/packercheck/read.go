@@ -98,16 +98,16 @@ func blocksOf(types ...string) *hcl.BodySchema {
 func read(files []File) (template, error) {
 	t := template{sources: map[string]part{}, text: map[string][]byte{}}
 	var errs []error
-	var bodies []hcl.Body
+	var builds hcl.Blocks
 	for _, f := range files {
+		if err := bounded(f); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		parser := hclparse.NewParser()
 		parse := parser.ParseHCL
 		if path.Ext(f.Name) == ".json" {
 			parse = parser.ParseJSON
-		}
-		if err := bounded(f); err != nil {
-			errs = append(errs, err)
-			continue
 		}
 		file, wrong := parse(f.Text, f.Name)
 		if wrong.HasErrors() {
@@ -115,25 +115,19 @@ func read(files []File) (template, error) {
 			continue
 		}
 		t.text[f.Name] = f.Text
-		bodies = append(bodies, file.Body)
-	}
-	for _, body := range bodies {
-		content, _, wrong := body.PartialContent(blocksOf("source type name", "build"))
+		content, _, wrong := file.Body.PartialContent(blocksOf("source type name", "build"))
 		errs = append(errs, formErrors(wrong))
 		for _, b := range content.Blocks {
 			if b.Type == "source" {
 				t.sources[b.Labels[0]+"."+b.Labels[1]] = partOf(b)
+			} else {
+				builds = append(builds, b)
 			}
 		}
 	}
-	for _, body := range bodies { // a build may use a source of any file
-		content, _, _ := body.PartialContent(blocksOf("source type name", "build"))
-		for _, b := range content.Blocks {
-			if b.Type == "build" {
-				one, err := t.readBuild(b.Body)
-				t.builds, errs = append(t.builds, one), append(errs, err)
-			}
-		}
+	for _, b := range builds { // a build may use a source of any file
+		one, err := t.readBuild(b.Body)
+		t.builds, errs = append(t.builds, one), append(errs, err)
 	}
 	return t, errors.Join(errs...)
 }

@@ -76,7 +76,8 @@ func (o *Owners) Below(h *host.Host, place string, itself bool) (file, owner str
 
 // find returns the first entry of a place, or where it would be.
 func (o *Owners) find(place string) (at int, found bool) {
-	return slices.BinarySearchFunc(o.files, place, func(f owned, place string) int { return strings.Compare(f.place, place) })
+	byPlace := func(f owned, place string) int { return strings.Compare(f.place, place) }
+	return slices.BinarySearchFunc(o.files, place, byPlace)
 }
 
 func (o *Owners) there(h *host.Host, at int) (file, owner string, err error) {

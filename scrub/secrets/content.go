@@ -159,10 +159,13 @@ func (c *content) search(p part) error {
 		n, err = io.ReadFull(p.in, buffer)
 	}
 	head, rest := buffer[:n], p.in
-	if err == nil {
-		p.in = io.MultiReader(bytes.NewReader(head), p.in)
-	} else if p.in = bytes.NewReader(head); !errors.Is(err, io.ErrUnexpectedEOF) {
-		return ignoreEnd(err)
+	switch p.in = io.MultiReader(bytes.NewReader(head), p.in); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		p.in = bytes.NewReader(head)
+	case err != nil:
+		return err
 	}
 	if c.keys {
 		if kind := keyForm(p.name, head); kind != "" {
@@ -215,13 +218,6 @@ func isText(head []byte) bool {
 		}
 	}
 	return all > 0 && others*20 <= all
-}
-
-func ignoreEnd(err error) error {
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
 }
 
 // scan searches a content without further form.

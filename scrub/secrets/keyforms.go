@@ -20,7 +20,6 @@ import (
 func magics() []struct{ start, kind string } {
 	return []struct{ start, kind string }{
 		{"openssh-key-v1\x00", "a private key of OpenSSH"},
-		{"\x00\x00\x00\x07ssh-rsa\x00\x00\x00\x03\x01\x00\x01\x00\x00", "a private key of Dropbear"},
 		{"(11:private-key", "a private key of GnuPG"}, // GnuPG: agent/keyformat.txt
 		{"(21:protected-private-key", "a private key of GnuPG"},
 		{"\x03\xd9\xa2\x9a\x67\xfb\x4b\xb5", "a KeePass database"},
@@ -33,9 +32,6 @@ func magics() []struct{ start, kind string } {
 func keyForm(name string, head []byte) string {
 	for _, m := range magics() {
 		if bytes.HasPrefix(head, []byte(m.start)) {
-			if m.kind == "a private key of Dropbear" && !dropbear(head) {
-				continue
-			}
 			return m.kind
 		}
 	}
@@ -56,7 +52,7 @@ func keyForm(name string, head []byte) string {
 		if secretRing(head) {
 			return "a private key of OpenPGP"
 		}
-	case bytes.HasPrefix(head, []byte("\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x40")):
+	case bytes.HasPrefix(head, []byte("\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x40")), dropbear(head):
 		return "a private key of Dropbear"
 	}
 	if namesSecret(name, head) {
@@ -81,11 +77,11 @@ func namesSecret(name string, head []byte) bool {
 	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(base, part) })
 }
 
-// dropbear reports whether the numbers of an RSA key go on after the public
+// dropbear reports whether a content is an RSA key whose numbers go on after the public
 // ones.
 func dropbear(head []byte) bool {
-	rest := head[4+7+4+3:]
-	if len(rest) < 4 {
+	rest, is := bytes.CutPrefix(head, []byte("\x00\x00\x00\x07ssh-rsa\x00\x00\x00\x03\x01\x00\x01"))
+	if !is || len(rest) < 4 {
 		return false
 	}
 	n := binary.BigEndian.Uint32(rest)
@@ -151,12 +147,7 @@ func keytab(head []byte) bool {
 }
 
 func isPrintable(text []byte) bool {
-	for _, b := range text {
-		if b < ' ' || b > '~' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(text, func(b byte) bool { return b < ' ' || b > '~' })
 }
 
 // secretRing reports whether a content begins with a secret key's packet of

@@ -142,19 +142,7 @@ func (x *Index) startsOf(word string) []uint32 {
 }
 
 func begins(text []byte, word string) bool {
-	if len(text) < len(word) {
-		return false
-	}
-	for i := range len(word) {
-		b := text[i]
-		if 'A' <= b && b <= 'Z' {
-			b += 'a' - 'A'
-		}
-		if b != word[i] {
-			return false
-		}
-	}
-	return true
+	return len(text) >= len(word) && strings.EqualFold(string(text[:len(word)]), word)
 }
 
 func isToken(b byte) bool {
@@ -163,15 +151,7 @@ func isToken(b byte) bool {
 
 // runs reports whether at least that many bytes of a token begin a text.
 func runs(text []byte, least int) bool {
-	if len(text) < least {
-		return false
-	}
-	for _, b := range text[:least] {
-		if !isToken(b) {
-			return false
-		}
-	}
-	return true
+	return len(text) >= least && !slices.ContainsFunc(text[:least], func(b byte) bool { return !isToken(b) })
 }
 
 // Limits for checking the text after matches: how far, and how often in one
@@ -328,12 +308,8 @@ func plausible(value string) bool {
 	if strings.HasPrefix(small, "./") || strings.HasPrefix(small, "../") || strings.HasPrefix(small, "-") && !strings.ContainsAny(small, "0123456789") {
 		return false
 	}
-	for _, p := range placeholders {
-		if strings.Contains(small, p) {
-			return false
-		}
-	}
-	return !isReference(small)
+	explains := func(part string) bool { return strings.Contains(small, part) }
+	return !isReference(small) && !slices.ContainsFunc(placeholders, explains)
 }
 
 // isReference reports whether a value names another place: a file, an address,

@@ -69,21 +69,16 @@ var ErrNeedsRoot = errors.New("only root may mount a file system: run the comman
 // ErrNeedsLinux means that this system has no Linux to mount the file system with.
 var ErrNeedsLinux = errors.New("only Linux can mount the file system: run the command on Linux, for example in a virtual machine or in CI")
 
-// The kinds of files.
+// Kinds of files that callers ask for.
 const (
-	File        = "file"
-	Directory   = "directory"
-	Link        = "link"
-	FIFO        = "FIFO"
-	Socket      = "socket"
-	CharDevice  = "character device"
-	BlockDevice = "block device"
+	File      = "file"
+	Directory = "directory"
 )
 
 // Entry is a file of a disk.
 type Entry struct {
 	Path string
-	// Kind is one of the constants above.
+	// Kind is the kind of the file, as people call it, such as FIFO.
 	Kind string
 	// Mode has the permission, setuid, setgid and sticky bits, as chmod(1) counts them.
 	Mode     uint32

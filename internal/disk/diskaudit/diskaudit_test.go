@@ -125,7 +125,8 @@ func auditAlone(path string) int {
 func image(t *testing.T, kind string, files map[string]string) string {
 	t.Helper()
 	scripts := map[string]string{
-		"ext4": ext4, "xfs": xfs, "btrfs": btrfs + `btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`,
+		"ext4": ext4, "xfs": xfs,
+		"btrfs": btrfs + `btrfs -q subvolume create /mnt/root; cp -a "$2/." /mnt/root; umount /mnt`,
 	}
 	return withParts(t, "gpt", part{typeRoot, scripts[kind], files})
 }

@@ -140,8 +140,8 @@ func write(ctx context.Context, h *host.Host, head Head, out *gob.Encoder) (err 
 
 // kinds are the kinds of files by the bits of stat(2).
 var kinds = map[uint32]string{
-	unix.S_IFREG: File, unix.S_IFDIR: Directory, unix.S_IFLNK: Link, unix.S_IFIFO: FIFO, unix.S_IFSOCK: Socket,
-	unix.S_IFCHR: CharDevice, unix.S_IFBLK: BlockDevice,
+	unix.S_IFREG: File, unix.S_IFDIR: Directory, unix.S_IFLNK: "link", unix.S_IFIFO: "FIFO", unix.S_IFSOCK: "socket",
+	unix.S_IFCHR: "character device", unix.S_IFBLK: "block device",
 }
 
 // entry describes a file.
@@ -156,13 +156,13 @@ func entry(ctx context.Context, e host.Entry, known sums) (Entry, error) {
 		found.Links = uint64(st.Nlink)
 	}
 	var err error
-	switch kind {
-	case File:
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
 		found.Size = st.Size
 		found.Sum, err = known.of(ctx, e, st)
-	case Link:
+	case unix.S_IFLNK:
 		found.Target, err = e.Readlink()
-	case CharDevice, BlockDevice:
+	case unix.S_IFCHR, unix.S_IFBLK:
 		found.Device = fmt.Sprintf("%d:%d", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev)))
 	}
 	if err == nil {
