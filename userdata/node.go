@@ -187,7 +187,7 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 			}
 		}
 	}
-	proxy := map[string]string{"HTTP_PROXY": n.Proxy.HTTP, "HTTPS_PROXY": n.Proxy.HTTPS, "NO_PROXY": strings.Join(n.Proxy.None, ",")}
+	proxy := n.Proxy.variables()
 	for _, name := range sortedNames(proxy) {
 		value := proxy[name]
 		if other := n.Environment[nodeconfig.DefaultEnvironment][name]; value != "" && other != "" && other != value {
