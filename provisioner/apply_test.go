@@ -1,7 +1,6 @@
 package provisioner
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -94,12 +93,28 @@ func installedDebian(t *testing.T) (*host.Host, distros.Distro) {
 	return h, d
 }
 
+// scene is installedDebian with a mirror and a spec that uses it.
+func scene(t *testing.T) (*host.Host, distros.Distro, *source, Spec) {
+	t.Helper()
+	h, d := installedDebian(t)
+	s := newSource(t)
+	return h, d, s, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
+}
+
 // apply applies all steps.
-func apply(t *testing.T, ctx context.Context, h *host.Host, d distros.Distro, spec Spec) ([]plan.Outcome, error) {
+func apply(t *testing.T, h *host.Host, d distros.Distro, spec Spec) ([]plan.Outcome, error) {
 	t.Helper()
 	items, err := Steps(spec, d, Inputs{Arch: "amd64"})
 	require.NoError(t, err)
-	return plan.Apply(ctx, h, items, nil)
+	return plan.Apply(t.Context(), h, items, nil)
+}
+
+// provision applies all steps without an error.
+func provision(t *testing.T, h *host.Host, d distros.Distro, spec Spec) []plan.Outcome {
+	t.Helper()
+	outcomes, err := apply(t, h, d, spec)
+	require.NoError(t, err)
+	return outcomes
 }
 
 func pending(t *testing.T, h *host.Host, d distros.Distro, spec Spec) string {
@@ -134,13 +149,10 @@ func state(t *testing.T, h *host.Host) map[string]string {
 }
 
 func TestASecondProvisionChangesNothing(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true, Sysctls: map[string]string{"vm.max_map_count": "262144"}}
-	outcomes, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	h, d, s, spec := scene(t)
+	spec.Sysctls = map[string]string{"vm.max_map_count": "262144"}
 	byStep := map[string]plan.Status{}
-	for _, o := range outcomes {
+	for _, o := range provision(t, h, d, spec) {
 		byStep[o.Item] = o.Status
 	}
 	assert.Equal(t, map[string]plan.Status{
@@ -153,9 +165,7 @@ func TestASecondProvisionChangesNothing(t *testing.T) {
 	assert.Empty(t, pending(t, h, d, spec))
 	before := state(t, h)
 
-	outcomes, err = apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
-	for _, o := range outcomes {
+	for _, o := range provision(t, h, d, spec) {
 		assert.Equal(t, plan.Unchanged, o.Status, o.Item)
 	}
 	assert.Equal(t, before, state(t, h), "no content and no time of change")
@@ -163,10 +173,8 @@ func TestASecondProvisionChangesNothing(t *testing.T) {
 }
 
 func TestTheManifestDescribesTheMachine(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true})
-	require.NoError(t, err)
+	h, d, s, spec := scene(t)
+	provision(t, h, d, spec)
 	m, err := manifest.Load(h)
 	require.NoError(t, err)
 	assert.Equal(t, "debian", m.Distro)
@@ -197,11 +205,9 @@ func TestTheManifestDescribesTheMachine(t *testing.T) {
 }
 
 func TestTheNextProvisionFinishesAFailedOne(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
+	h, d, s, spec := scene(t)
 	s.broken = []string{"artifacts.k8s.io"}
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
-	outcomes, err := apply(t, t.Context(), h, d, spec)
+	outcomes, err := apply(t, h, d, spec)
 	require.ErrorContains(t, err, "ecr-credential-provider: fetch /etc/eks/image-credential-provider/ecr-credential-provider: ecr-credential-provider 1.37.0 does not exist at "+s.URL)
 	require.ErrorContains(t, err, `; check versions["ecr-credential-provider"] or what the mirror `+s.URL+" holds")
 	skipped := 0
@@ -214,8 +220,7 @@ func TestTheNextProvisionFinishesAFailedOne(t *testing.T) {
 	s.requests()
 
 	s.broken = nil
-	_, err = apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	provision(t, h, d, spec)
 	assert.Empty(t, pending(t, h, d, spec))
 	for _, asked := range s.requests() {
 		assert.NotContains(t, asked, "/kubelet", "installed files are not fetched again")
@@ -223,9 +228,7 @@ func TestTheNextProvisionFinishesAFailedOne(t *testing.T) {
 }
 
 func TestTheNextProvisionFinishesAKilledOne(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
+	h, d, _, spec := scene(t)
 	left := []string{
 		"/usr/bin/.kubelet.eksnode-0123456789abcdef", "/usr/bin/.eksnode.eksnode-0123456789abcdef", "/opt/cni/bin/.eksnode-cni-plugins/bridge",
 		"/var/lib/kubelet/.kubeconfig.eksnode-0123456789abcdef", "/etc/eks/eksnode/.manifest.json.eksnode-0123456789abcdef",
@@ -235,8 +238,7 @@ func TestTheNextProvisionFinishesAKilledOne(t *testing.T) {
 		require.NoError(t, h.Files.WriteFile(name, []byte("half"), host.Attributes{Mode: 0o600}))
 	}
 	require.NoError(t, h.Files.WriteFile("/usr/sbin/policy-rc.d", []byte("#!/bin/sh\n# eksnode: no service starts while packages are installed\nexit 101\n"), host.Attributes{Mode: 0o755}))
-	_, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	provision(t, h, d, spec)
 	for _, name := range append(left, "/opt/cni/bin/.eksnode-cni-plugins", "/usr/sbin/policy-rc.d") {
 		_, err := h.Files.Lstat(name)
 		assert.ErrorIs(t, err, os.ErrNotExist, name)
@@ -244,11 +246,8 @@ func TestTheNextProvisionFinishesAKilledOne(t *testing.T) {
 }
 
 func TestChangedFilesAreRestored(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
-	_, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	h, d, s, spec := scene(t)
+	provision(t, h, d, spec)
 	write := func(name, content string) func() error {
 		return func() error { return h.Files.WriteFile(name, []byte(content), host.Attributes{Mode: 0o644}) }
 	}
@@ -293,43 +292,37 @@ func TestChangedFilesAreRestored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, test.change())
 			assert.Equal(t, test.want, pending(t, h, d, spec))
-			_, err := apply(t, t.Context(), h, d, spec)
-			require.NoError(t, err)
+			provision(t, h, d, spec)
 			assert.Empty(t, pending(t, h, d, spec))
 		})
 	}
 }
 
 func TestAnotherVersionReplacesTheOld(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
+	h, d, s, spec := scene(t)
 	s.plugins = []string{"bridge", "vlan", "loopback"}
-	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true, Versions: map[string]string{"cni-plugins": "1.6.2"}})
-	require.NoError(t, err)
+	spec.Versions = map[string]string{"cni-plugins": "1.6.2"}
+	provision(t, h, d, spec)
 	require.NoError(t, h.Files.WriteFile("/opt/cni/bin/aws-cni", []byte("the VPC CNI's own"), host.Attributes{Mode: 0o755}))
 
 	s.plugins = []string{"bridge", "loopback", "tap"}
-	spec := Spec{KubernetesVersion: "1.35.0", SourceURL: s.URL, AllowHTTP: true}
+	spec.KubernetesVersion, spec.Versions = "1.35.0", nil
 	assert.Contains(t, pending(t, h, d, spec), "(the node's agent): 1.34.4 is installed\n")
-	_, err = apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	provision(t, h, d, spec)
 	assert.Equal(t, []string{"aws-cni", "bridge", "loopback", "tap"}, testkit.Names(t, filepath.Join(h.Root(),
 		"opt/cni/bin")), "vlan is removed with its version; files of others stay")
 	assert.Empty(t, pending(t, h, d, spec))
 }
 
 func TestAnotherSourceOrSumIsFetchedAgain(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
-	_, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	h, d, s, spec := scene(t)
+	provision(t, h, d, spec)
 
 	pinned := spec
 	pinned.Checksums = map[string]string{"kubelet": strings.Repeat("0", 64)}
 	assert.Contains(t, pending(t, h, d, pinned), "the installed file has another sum than the pinned one")
 	before := state(t, h)
-	_, err = apply(t, t.Context(), h, d, pinned)
+	_, err := apply(t, h, d, pinned)
 	require.ErrorContains(t, err, `but checksums["kubelet"] says 000`)
 	assert.Equal(t, before["/usr/bin/kubelet"], state(t, h)["/usr/bin/kubelet"])
 
@@ -349,13 +342,13 @@ func TestKubeletsBefore127NeedNoCredentialProvider(t *testing.T) {
 func TestADamagedManifestIsAnErrorWithTheRemedy(t *testing.T) {
 	h, d := installedDebian(t)
 	require.NoError(t, h.Files.WriteFile(manifest.Path, []byte("{"), host.Attributes{Mode: 0o644}))
-	_, err := apply(t, t.Context(), h, d, Spec{KubernetesVersion: "1.34.4"})
+	_, err := apply(t, h, d, Spec{KubernetesVersion: "1.34.4"})
 	require.EqualError(t, err, "kubelet: reading the image's manifest /etc/eks/eksnode/manifest.json: line 1, column 2: the text ends too early; remove the file and provision again")
 }
 
 func TestPackagesNeedTheLiveMachine(t *testing.T) {
 	d := distroOf(t, "debian")
-	_, err := apply(t, t.Context(), bare(t, d), d, Spec{KubernetesVersion: "1.34.4"})
+	_, err := apply(t, bare(t, d), d, Spec{KubernetesVersion: "1.34.4"})
 	require.ErrorIs(t, err, host.ErrMountedRoot)
 }
 

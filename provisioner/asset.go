@@ -17,7 +17,7 @@ import (
 // has its content. The check needs no network.
 func (n *node) asset(d asset.Download) step {
 	return step{d.ID, func(_ context.Context, h *host.Host) ([]plan.Action, error) {
-		actions, err := assetLeftovers(h, d)
+		actions, err := interrupted(h, d.Leftover)
 		if err != nil {
 			return nil, err
 		}
@@ -43,9 +43,9 @@ func (n *node) asset(d asset.Download) step {
 	}}
 }
 
-// assetLeftovers plans the removal of the files of a killed download.
-func assetLeftovers(h *host.Host, d asset.Download) ([]plan.Action, error) {
-	names, err := d.Leftover(h)
+// interrupted plans the removal of the files of a killed run.
+func interrupted(h *host.Host, leftover func(*host.Host) ([]string, error)) ([]plan.Action, error) {
+	names, err := leftover(h)
 	if err != nil {
 		return nil, err
 	}
@@ -71,15 +71,21 @@ func notDone(h *host.Host, m *manifest.Manifest, d asset.Download) (string, erro
 	return reason, err
 }
 
+// startedManifest is the manifest, which may have nothing yet.
+func startedManifest(h *host.Host) (*manifest.Manifest, error) {
+	m, err := manifest.Load(h)
+	if m == nil {
+		m = &manifest.Manifest{}
+	}
+	return m, err
+}
+
 // recordAsset records an asset in the manifest and removes files of the previous
 // version that the new one does not have.
 func recordAsset(h *host.Host, record manifest.Asset) error {
-	m, err := manifest.Load(h)
+	m, err := startedManifest(h)
 	if err != nil {
 		return err
-	}
-	if m == nil {
-		m = &manifest.Manifest{}
 	}
 	old, _ := m.Asset(record.ID)
 	kept := map[string]bool{}

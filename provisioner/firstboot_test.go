@@ -37,10 +37,8 @@ func manifestOf(t *testing.T, h *host.Host) *manifest.Manifest {
 }
 
 func TestFirstBootIsInstalledAndRemoved(t *testing.T) {
-	h, d := installedDebian(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
-	_, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	h, d, _, spec := scene(t)
+	provision(t, h, d, spec)
 	for _, name := range bootPaths {
 		there, err := h.Exists(name)
 		require.NoError(t, err)
@@ -58,8 +56,7 @@ func TestFirstBootIsInstalledAndRemoved(t *testing.T) {
 	const edited = "/etc/eks/bootstrap.sh"
 	require.NoError(t, h.Files.WriteFile(edited, []byte("#!/bin/sh\n"), host.Attributes{Mode: 0o755}))
 	spec.Bootstrap = "none"
-	_, err = apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	provision(t, h, d, spec)
 	for _, name := range bootPaths {
 		_, err := h.Files.Lstat(name)
 		assert.Equal(t, name == edited, err == nil, "%s: changed files stay, the others are removed", name)
@@ -71,11 +68,10 @@ func TestFirstBootIsInstalledAndRemoved(t *testing.T) {
 }
 
 func TestAnotherFirstBootIsNotReplaced(t *testing.T) {
-	h, d := installedDebian(t)
+	h, d, _, spec := scene(t)
 	require.NoError(t, h.Files.WriteFile("/etc/eks/bootstrap.sh", []byte("#!/bin/bash\nset -o pipefail\n"), host.Attributes{Mode: 0o755}))
 	require.NoError(t, h.Files.WriteFile("/usr/bin/nodeadm", []byte("ELF"), host.Attributes{Mode: 0o755}))
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
-	_, err := apply(t, t.Context(), h, d, spec)
+	_, err := apply(t, h, d, spec)
 	const why = ` belongs to another first boot: set bootstrap = "none" to keep that first boot, or remove the file`
 	require.ErrorContains(t, err, "/etc/eks/bootstrap.sh"+why)
 	require.ErrorContains(t, err, "/usr/bin/nodeadm"+why)
@@ -83,18 +79,15 @@ func TestAnotherFirstBootIsNotReplaced(t *testing.T) {
 	assert.Equal(t, "ELF", content(t, h, "/usr/bin/nodeadm"))
 
 	spec.Bootstrap = "none"
-	_, err = apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	provision(t, h, d, spec)
 	assert.Equal(t, "ELF", content(t, h, "/usr/bin/nodeadm"))
 }
 
 func TestAnotherAuthenticatorStays(t *testing.T) {
 	for _, name := range []string{"/usr/local/bin/aws-iam-authenticator", "/usr/bin/aws-iam-authenticator"} {
-		h, d := installedDebian(t)
+		h, d, _, spec := scene(t)
 		require.NoError(t, h.Files.WriteFile(name, []byte("ELF"), host.Attributes{Mode: 0o755}))
-		spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
-		_, err := apply(t, t.Context(), h, d, spec)
-		require.NoError(t, err)
+		provision(t, h, d, spec)
 		assert.Equal(t, "ELF", content(t, h, name))
 		assert.False(t, recorded(manifestOf(t, h), "/usr/bin/aws-iam-authenticator"))
 		assert.Empty(t, pending(t, h, d, spec))
@@ -103,8 +96,7 @@ func TestAnotherAuthenticatorStays(t *testing.T) {
 
 // The next provision finishes one that was killed before it wrote the manifest.
 func TestAFirstBootWithoutItsManifest(t *testing.T) {
-	h, d := installedDebian(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: newSource(t).URL, AllowHTTP: true}
+	h, d, _, spec := scene(t)
 	n := debianNode(t, spec)
 	actions, err := n.planBoot(h, nil)
 	require.NoError(t, err)
@@ -112,8 +104,7 @@ func TestAFirstBootWithoutItsManifest(t *testing.T) {
 		require.NoError(t, a.Do(t.Context(), nil))
 	}
 	assert.NotContains(t, pending(t, h, d, spec), "first-boot")
-	_, err = apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	provision(t, h, d, spec)
 }
 
 func TestFirstBootWithAReadOnlyUsr(t *testing.T) {

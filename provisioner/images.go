@@ -280,12 +280,9 @@ func (i *importing) stop(ctx context.Context) error {
 
 // recordImage records an image, and the archive that stays, in the manifest.
 func recordImage(h *host.Host, w wanted, digest string, archive manifest.File) error {
-	m, err := manifest.Load(h)
+	m, err := startedManifest(h)
 	if err != nil {
 		return err
-	}
-	if m == nil {
-		m = &manifest.Manifest{}
 	}
 	m.RecordImage(manifest.Image{Name: w.as, Digest: digest, Source: w.String()})
 	if w.keep {

@@ -23,7 +23,7 @@ func (n *node) packages(ctx context.Context, h *host.Host) ([]plan.Action, error
 	h = h.With(n.spec.proxyVariables()...)
 	pm := n.distro.PackageManager
 	var g gathered
-	g.add(n.packageLeftovers(h))
+	g.add(interrupted(h, n.distro.PackageManager.Leftover))
 	g.add(n.unfinished(h))
 	have, err := n.installed(ctx, h)
 	g.add(nil, err)
@@ -124,15 +124,6 @@ func (n *node) heldNames() []string {
 	return append(names, slices.DeleteFunc(more, func(name string) bool { return slices.Contains(names, name) })...)
 }
 
-// packageLeftovers plans the removal of the files of a killed installation.
-func (n *node) packageLeftovers(h *host.Host) ([]plan.Action, error) {
-	names, err := n.distro.PackageManager.Leftover(h)
-	if err != nil {
-		return nil, err
-	}
-	return plan.Absent(h, plan.Interrupted, names...)
-}
-
 // unfinished plans to complete the packages that a killed installation left half
 // installed, also those that no step needs: an image would keep them.
 func (n *node) unfinished(h *host.Host) ([]plan.Action, error) {
@@ -229,12 +220,11 @@ func (n *node) installed(ctx context.Context, h *host.Host) (map[string]string, 
 		return have, err
 	}
 	m, err := manifest.Load(h)
-	if err != nil || m == nil {
-		return map[string]string{}, err
+	have = map[string]string{}
+	if m != nil {
+		for _, p := range m.Packages {
+			have[p.Name] = p.Version
+		}
 	}
-	recorded := map[string]string{}
-	for _, p := range m.Packages {
-		recorded[p.Name] = p.Version
-	}
-	return recorded, nil
+	return have, err
 }

@@ -47,11 +47,8 @@ func TestTheNextProvisionFinishesTheInstallation(t *testing.T) {
 // A run that was killed while dpkg ran triggers has installed all packages, but
 // triggers are pending.
 func TestPendingTriggersAreFinished(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true}
-	_, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	h, d, _, spec := scene(t)
+	provision(t, h, d, spec)
 	status, err := h.Content("/var/lib/dpkg/status")
 	require.NoError(t, err)
 	status = append(status, "Package: libc-bin\nStatus: install ok triggers-pending\nVersion: 2\nTriggers-Pending: ldconfig\n\n"...)

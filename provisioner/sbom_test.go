@@ -10,11 +10,9 @@ import (
 )
 
 func TestTheSBOMIsWrittenWhenSet(t *testing.T) {
-	h, d := installedDebian(t)
-	s := newSource(t)
-	spec := Spec{KubernetesVersion: "1.34.4", SourceURL: s.URL, AllowHTTP: true, Sources: Sources{SBOM: true}}
-	_, err := apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	h, d, _, spec := scene(t)
+	spec.Sources = Sources{SBOM: true}
+	provision(t, h, d, spec)
 	m, err := manifest.Load(h)
 	require.NoError(t, err)
 	want, err := m.SBOM()
@@ -26,8 +24,7 @@ func TestTheSBOMIsWrittenWhenSet(t *testing.T) {
 
 	spec.SBOM = false
 	assert.Contains(t, pending(t, h, d, spec), "remove "+manifest.SBOMPath)
-	_, err = apply(t, t.Context(), h, d, spec)
-	require.NoError(t, err)
+	provision(t, h, d, spec)
 	there, err := h.Exists(manifest.SBOMPath)
 	require.NoError(t, err)
 	assert.False(t, there)

@@ -81,20 +81,11 @@ func (n Node) files() (files []writtenFile, commands []string) {
 	}
 	services := n.environment()
 	for _, service := range sortedNames(services) {
-		var lines strings.Builder
-		for _, name := range sortedNames(services[service]) {
-			value := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(services[service][name])
-			key := "Environment"
-			if service == nodeconfig.DefaultEnvironment {
-				key = "DefaultEnvironment"
-			}
-			fmt.Fprintf(&lines, "%s=\"%s=%s\"\n", key, name, value)
-		}
+		folder := "/etc/systemd/system/" + strings.TrimSuffix(service, ".service") + ".service.d"
 		if service == nodeconfig.DefaultEnvironment {
-			add("/etc/systemd/system.conf.d/eksnode.conf", "[Manager]\n"+lines.String())
-		} else {
-			add("/etc/systemd/system/"+strings.TrimSuffix(service, ".service")+".service.d/eksnode.conf", "[Service]\n"+lines.String())
+			folder = "/etc/systemd/system.conf.d"
 		}
+		add(folder+"/eksnode.conf", nodeconfig.SystemdEnvironment(service, services[service]))
 	}
 	if len(services) > 0 {
 		commands = append(commands, "systemctl daemon-reload")

@@ -62,11 +62,15 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	if len(taints) > 0 {
 		kubernetes["node-taints"] = taints
 	}
+	settings := map[string]string{}
+	for setting, takes := range settingsTree().children["kubernetes"].children {
+		settings[takes.field] = setting
+	}
 	own := map[string]any{}
 	var errs []error
 	for _, name := range sortedNames(n.Kubelet) {
-		setting, known := bottlerocketFields()[name]
-		if !known {
+		setting := settings[name]
+		if setting == "" {
 			errs = append(errs, fmt.Errorf("kubelet.%s: Bottlerocket has no setting for it", name))
 			continue
 		}

@@ -33,15 +33,11 @@ func (c *checker) kubeletConfig(path string, n *yaml.Node, config map[string]any
 			report(false, field, fmt.Sprintf("unknown value %q; %s", v, show.Suggest(v, choices[field])))
 		}
 	}
-	memberProblems := map[string]func(name, value string) string{
-		"evictionHard": evictionProblem, "evictionSoft": evictionProblem, "evictionMinimumReclaim": evictionProblem,
-		"evictionSoftGracePeriod": gracePeriodProblem, "kubeReserved": reservedProblem, "systemReserved": reservedProblem,
-	}
-	for _, field := range sortedNames(memberProblems) {
+	for _, field := range sortedNames(memberForms()) {
 		members, _ := config[field].(map[string]any)
 		for _, name := range sortedNames(members) {
 			text, ok := members[name].(string) // others have been reported
-			if said := memberProblems[field](name, text); ok && said != "" {
+			if said := memberProblem(field, name, text); ok && said != "" {
 				report(false, field+"."+name, said)
 			}
 		}
@@ -65,75 +61,54 @@ func kubeletChoices() map[string][]string {
 
 var percentage = show.Regexp(`^[0-9]+(\.[0-9]+)?%$`)
 
-// evictionSignals are what the kubelet observes (pkg/kubelet/eviction/api).
-func evictionSignals() []string {
-	return []string{
+// memberForms are the fields of KubeletConfiguration with members, each with the words for
+// an unknown member, the known members, and what says what is wrong with a value.
+func memberForms() map[string]memberForm {
+	signals := []string{ // pkg/kubelet/eviction/api
 		"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
 		"containerfs.available", "containerfs.inodesFree", "allocatableMemory.available", "pid.available",
 	}
+	threshold := memberForm{"unknown eviction signal", signals, thresholdProblem}
+	reserved := memberForm{"nothing is reserved of", []string{"cpu", "memory", "ephemeral-storage", "pid"},
+		func(value string) string { return quantityProblem(value, "a quantity such as 100m or 512Mi") }}
+	return map[string]memberForm{
+		"evictionHard": threshold, "evictionSoft": threshold, "evictionMinimumReclaim": threshold,
+		"evictionSoftGracePeriod": {threshold.unknown, signals, durationProblem},
+		"kubeReserved":            reserved, "systemReserved": reserved,
+	}
 }
 
-// evictionProblem says what is wrong with a threshold such as 10% or 100Mi.
-func evictionProblem(signal, value string) string {
-	if !slices.Contains(evictionSignals(), signal) {
-		return fmt.Sprintf("unknown eviction signal %q; %s", signal, show.Suggest(signal, evictionSignals()))
+type memberForm struct {
+	unknown string
+	known   []string
+	wrong   func(value string) string
+}
+
+// memberProblem says what is wrong with a member of one of memberForms.
+func memberProblem(field, name, value string) string {
+	form := memberForms()[field]
+	if !slices.Contains(form.known, name) {
+		return fmt.Sprintf("%s %q; %s", form.unknown, name, show.Suggest(name, form.known))
 	}
-	if percentage().MatchString(value) {
-		if percent, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil && percent > 100 {
-			return fmt.Sprintf("%q must be from 0%% to 100%%", value)
-		}
-		return ""
+	return form.wrong(value)
+}
+
+// thresholdProblem says what is wrong with a threshold such as 10% or 100Mi.
+func thresholdProblem(value string) string {
+	if !percentage().MatchString(value) {
+		return quantityProblem(value, "a percentage such as 10% or a quantity such as 100Mi")
 	}
-	if quantity, err := resource.ParseQuantity(value); err != nil || quantity.Sign() < 0 {
-		return fmt.Sprintf("%q must be a percentage such as 10%% or a quantity such as 100Mi", value)
+	if percent, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64); err == nil && percent > 100 {
+		return fmt.Sprintf("%q must be from 0%% to 100%%", value)
 	}
 	return ""
 }
 
-func gracePeriodProblem(signal, value string) string {
-	if !slices.Contains(evictionSignals(), signal) {
-		return fmt.Sprintf("unknown eviction signal %q; %s", signal, show.Suggest(signal, evictionSignals()))
-	}
-	return durationProblem(value)
-}
-
-// reservedProblem says what is wrong with a reservation.
-func reservedProblem(name, value string) string {
-	known := []string{"cpu", "memory", "ephemeral-storage", "pid"}
-	if !slices.Contains(known, name) {
-		return fmt.Sprintf("nothing is reserved of %q; %s", name, show.Suggest(name, known))
-	}
+func quantityProblem(value, form string) string {
 	if quantity, err := resource.ParseQuantity(value); err != nil || quantity.Sign() < 0 {
-		return fmt.Sprintf("%q must be a quantity such as 100m or 512Mi", value)
+		return fmt.Sprintf("%q must be %s", value, form)
 	}
 	return ""
-}
-
-// bottlerocketFields are the fields of KubeletConfiguration for which Bottlerocket has a
-// setting in settings.kubernetes (settings-extensions/kubernetes of
-// bottlerocket-settings-sdk).
-func bottlerocketFields() map[string]string {
-	return map[string]string{
-		"allowedUnsafeSysctls": "allowed-unsafe-sysctls", "clusterDNS": "cluster-dns-ip",
-		"clusterDomain": "cluster-domain", "containerLogMaxFiles": "container-log-max-files",
-		"containerLogMaxSize": "container-log-max-size", "cpuCFSQuota": "cpu-cfs-quota-enforced",
-		"cpuManagerPolicy": "cpu-manager-policy", "cpuManagerReconcilePeriod": "cpu-manager-reconcile-period",
-		"eventBurst": "event-burst", "eventRecordQPS": "event-qps", "evictionHard": "eviction-hard",
-		"evictionMaxPodGracePeriod": "eviction-max-pod-grace-period", "evictionSoft": "eviction-soft",
-		"evictionSoftGracePeriod":     "eviction-soft-grace-period",
-		"imageGCHighThresholdPercent": "image-gc-high-threshold-percent",
-		"imageGCLowThresholdPercent":  "image-gc-low-threshold-percent",
-		"imageMinimumGCAge":           "image-minimum-gc-age", "kubeAPIBurst": "kube-api-burst",
-		"kubeAPIQPS": "kube-api-qps", "kubeReserved": "kube-reserved",
-		"maxParallelImagePulls": "max-parallel-image-pulls", "maxPods": "max-pods",
-		"memoryManagerPolicy": "memory-manager-policy", "podPidsLimit": "pod-pids-limit",
-		"registryBurst": "registry-burst", "registryPullQPS": "registry-qps",
-		"reservedSystemCPUs": "reserved-cpus", "seccompDefault": "seccomp-default",
-		"serverTLSBootstrap": "server-tls-bootstrap", "shutdownGracePeriod": "shutdown-grace-period",
-		"shutdownGracePeriodCriticalPods": "shutdown-grace-period-for-critical-pods",
-		"systemReserved":                  "system-reserved", "topologyManagerPolicy": "topology-manager-policy",
-		"topologyManagerScope": "topology-manager-scope",
-	}
 }
 
 // kubeletSettings are the fields of KubeletConfiguration that a description has,

@@ -176,18 +176,10 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 			add(fmt.Sprintf("parts[%d].contentType", i), "%q is no type that cloud-init or a first boot reads", p.ContentType)
 		}
 	}
-	for _, service := range sortedNames(n.Environment) {
-		for _, name := range sortedNames(n.Environment[service]) {
-			value := n.Environment[service][name]
-			if !assignment().MatchString(name + "=") {
-				add("environment."+service+"."+name, "%q is not a variable name", name)
-			}
-			if err := nodeconfig.CheckLine(value); err != nil {
-				add("environment."+service+"."+name, "the value %v", err)
-			}
-		}
-	}
-	proxy := map[string]string{"HTTP_PROXY": n.Proxy.HTTP, "HTTPS_PROXY": n.Proxy.HTTPS, "NO_PROXY": strings.Join(n.Proxy.None, ",")}
+	nodeconfig.CheckEnvironment(n.Environment, func(at, format string, args ...any) {
+		add("environment."+at, format, args...)
+	})
+	proxy := n.Proxy.variables()
 	for _, name := range sortedNames(proxy) {
 		value := proxy[name]
 		if other := n.Environment[nodeconfig.DefaultEnvironment][name]; value != "" && other != "" && other != value {

@@ -289,32 +289,23 @@ func flagProblems(name, value string) []string {
 				add(err.Error())
 			}
 		}
-	case "eviction-hard", "eviction-soft":
-		eachPair(value, "<", evictionProblem, add)
-	case "eviction-minimum-reclaim":
-		eachPair(value, "=", evictionProblem, add)
-	case "eviction-soft-grace-period":
-		eachPair(value, "=", gracePeriodProblem, add)
-	case "kube-reserved", "system-reserved":
-		eachPair(value, "=", reservedProblem, add)
 	default:
-		add(f.Problem(value))
-	}
-	return said
-}
-
-// eachPair checks the members of a list such as a=b,c=d.
-func eachPair(list, separator string, wrong func(name, value string) string, add func(string)) {
-	for pair := range strings.SplitSeq(list, ",") {
-		name, value, found := strings.Cut(pair, separator)
-		switch {
-		case pair == "":
-		case !found:
-			add(fmt.Sprintf("%q must be name%svalue", pair, separator))
-		default:
-			add(wrong(strings.TrimSpace(name), strings.TrimSpace(value)))
+		if _, members := memberForms()[f.Field]; !members {
+			add(f.Problem(value))
+			break
+		}
+		for pair := range strings.SplitSeq(value, ",") { // such as a=b,c=d
+			name, member, found := strings.Cut(pair, f.Between())
+			switch {
+			case pair == "":
+			case !found:
+				add(fmt.Sprintf("%q must be name%svalue", pair, f.Between()))
+			default:
+				add(memberProblem(f.Field, strings.TrimSpace(name), strings.TrimSpace(member)))
+			}
 		}
 	}
+	return said
 }
 
 // durationProblem says what is wrong with a duration such as 1m30s.

@@ -282,6 +282,10 @@ type Proxy struct {
 	None []string `json:"noProxy,omitempty"`
 }
 
+func (p Proxy) variables() map[string]string {
+	return map[string]string{"HTTP_PROXY": p.HTTP, "HTTPS_PROXY": p.HTTPS, "NO_PROXY": strings.Join(p.None, ",")}
+}
+
 type (
 	// LocalStorage is the use of the instance store.
 	LocalStorage = nodeconfig.LocalStorage
@@ -297,9 +301,7 @@ func (n Node) environment() map[string]map[string]string {
 	for service, variables := range n.Environment {
 		out[service] = maps.Clone(variables)
 	}
-	for name, value := range map[string]string{
-		"HTTP_PROXY": n.Proxy.HTTP, "HTTPS_PROXY": n.Proxy.HTTPS, "NO_PROXY": strings.Join(n.Proxy.None, ","),
-	} {
+	for name, value := range n.Proxy.variables() {
 		if value == "" {
 			continue
 		}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 const clusterPart = "cluster: {name: ex, endpoint: 'https://ABC.gr7.us-east-1.eks.amazonaws.com', certificateAuthority: YQ==, cidr: 10.100.0.0/16"
@@ -149,29 +151,16 @@ func TestFilesAndScriptsForBootstrapSh(t *testing.T) {
 }
 
 func TestContradictionsAreRefused(t *testing.T) {
-	for name, c := range map[string]struct{ more, want string }{
-		"pods and a flag":            {"maxPods: 10\nkubeletArgs: [--max-pods=20]\n", "kubeletArgs: --max-pods=20 contradicts maxPods: 10"},
-		"pods and configuration":     {"maxPods: 10\nkubelet: {maxPods: 20}\n", "maxPods: 10 contradicts kubelet.maxPods 20"},
-		"configuration and a flag":   {"kubelet: {maxPods: 10}\nkubeletArgs: ['--v=2 --max-pods=20']\n", "kubeletArgs: --max-pods=20 contradicts kubelet.maxPods: 10"},
-		"pods and an expression":     {"maxPods: 10\nmaxPodsExpression: max_pods\n", "maxPodsExpression: contradicts maxPods; give one of them"},
-		"a flag twice":               {"kubeletArgs: [--v=2, --v=3]\n", "kubeletArgs: --v=3 contradicts --v=2"},
-		"labels":                     {"labels: {a: b}\nkubeletArgs: ['--node-labels=a=c']\n", "kubeletArgs: --node-labels=a=c contradicts labels: a=b"},
-		"reservations":               {"kubelet: {kubeReserved: {cpu: 100m}}\nkubeletArgs: ['--kube-reserved=cpu=200m']\n", "kubeletArgs: --kube-reserved=cpu=200m contradicts kubelet.kubeReserved: cpu=100m"},
-		"bootstrap.sh's pods":        {"maxPods: 10\nbootstrap: {use-max-pods: 'true'}\n", `bootstrap.use-max-pods: "true" contradicts "false" of the rest of the description`},
-		"bootstrap.sh's endpoint":    {"bootstrap: {apiserver-endpoint: 'https://b'}\n", `bootstrap.apiserver-endpoint: "https://b" contradicts "https://ABC.gr7.us-east-1.eks.amazonaws.com" of the rest of the description`},
-		"a proxy":                    {"proxy: {http: a}\nenvironment: {default: {HTTP_PROXY: b}}\n", "proxy: HTTP_PROXY a contradicts environment.default.HTTP_PROXY b"},
-		"the kubelet's field":        {"kubelet: {maxPod: 10}\n", "kubelet.maxPod: unknown field of the kubelet, which ignores it; did you mean maxPods?"},
-		"the kubelet's value":        {"kubelet: {maxPods: many, evictionHard: {memory.available: 12%%}}\n", "kubelet.maxPods: must be an integer of 32 bits, not the text \"many\"\nkubelet.evictionHard.memory.available: \"12%%\" must be a percentage such as 10% or a quantity such as 100Mi"},
-		"a part's type":              {"parts: [{contentType: text/x-shelscript, content: a}]\n", `parts[0].contentType: "text/x-shelscript" is no type that cloud-init or a first boot reads`},
-		"equal values in two fields": {"maxPods: 10\nkubelet: {maxPods: 10}\nkubeletArgs: [--max-pods=10]\n", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Render("al2", "", describe(t, c.more))
-			if c.want == "" {
+	var rows []struct{ Name, More, Want string }
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/contradictions.yaml")), &rows))
+	for _, c := range rows {
+		t.Run(c.Name, func(t *testing.T) {
+			_, err := Render("al2", "", describe(t, c.More))
+			if c.Want == "" {
 				assert.NoError(t, err)
 				return
 			}
-			assert.ErrorContains(t, err, c.want)
+			assert.EqualError(t, err, c.Want)
 		})
 	}
 	for _, more := range []string{"kubelet: {reservedSystemCPUs: '0'}\n", "kubeletArgs: [--reserved-cpus=0]\n"} {

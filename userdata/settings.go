@@ -1,6 +1,7 @@
 package userdata
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/base64"
 	"errors"
@@ -31,6 +32,8 @@ type setting struct {
 	children map[string]*setting
 	// names is the type of the children's names; empty if they are known.
 	names string
+	// field is the field of KubeletConfiguration that the setting stands for.
+	field string
 }
 
 // valueType is a row of the table that begins with type: a range of numbers, or a
@@ -66,9 +69,10 @@ func settingsTree() *setting {
 		if line == "" || line[0] == '#' || strings.HasPrefix(line, "type ") {
 			continue
 		}
-		path, takes, _ := strings.Cut(line, " ")
+		path, rest, _ := strings.Cut(line, " ")
+		takes, field, _ := strings.Cut(rest, " ")
 		at := root
-		for name := range strings.SplitSeq(path, ".") {
+		for depth, name := range strings.Split(path, ".") {
 			if at.children == nil {
 				at.children = map[string]*setting{}
 			}
@@ -79,6 +83,9 @@ func settingsTree() *setting {
 				at.children[name] = &setting{}
 			}
 			at = at.children[name]
+			if depth == 1 {
+				at.field = cmp.Or(at.field, field)
+			}
 		}
 		at.takes = takes
 	}
@@ -222,10 +229,8 @@ func (s settings) text(path []string, value any, takes string) {
 	}
 	switch takes {
 	case "eviction", "reserved":
-		wrong := map[string]func(name, value string) string{
-			"eviction": evictionProblem, "reserved": reservedProblem,
-		}[takes]
-		if said := wrong(path[len(path)-1], text); said != "" {
+		field := map[string]string{"eviction": "evictionHard", "reserved": "kubeReserved"}[takes]
+		if said := memberProblem(field, path[len(path)-1], text); said != "" {
 			s.fail(path, "%s", said)
 		}
 	case "text":

@@ -54,7 +54,9 @@ func (c *NodeConfig) Validate() error {
 	}
 	p.kubelet(c.Spec.Kubelet)
 	p.localStorage(c.Spec.Instance.LocalStorage)
-	p.environment(c.Spec.Instance.Environment)
+	CheckEnvironment(c.Spec.Instance.Environment, func(at, format string, args ...any) {
+		p.add("spec.instance.environment."+at, format, args...)
+	})
 	p.network(c.Spec.Instance.Network)
 	known := map[string]bool{InstanceIDNodeName: true, FastImagePull: true}
 	for _, gate := range slices.Sorted(maps.Keys(c.Spec.FeatureGates)) {
@@ -268,21 +270,38 @@ func (p *problems) localStorage(s LocalStorage) {
 	}
 }
 
-func (p *problems) environment(services map[string]map[string]string) {
+// CheckEnvironment adds what is wrong with variables by service. at is the service, or
+// the service and the variable.
+func CheckEnvironment(services map[string]map[string]string, add func(at, format string, args ...any)) {
 	for _, service := range slices.Sorted(maps.Keys(services)) {
-		at := "spec.instance.environment." + service
 		if !serviceName.fits(service) {
-			p.add(at, "%q is not a service name", service)
+			add(service, "%q is not a service name", service)
 		}
 		for _, name := range slices.Sorted(maps.Keys(services[service])) {
 			if !variableName().MatchString(name) {
-				p.add(at+"."+name, "%q is not a variable name", name)
+				add(service+"."+name, "%q is not a variable name", name)
 			}
 			if err := CheckLine(services[service][name]); err != nil {
-				p.add(at+"."+name, "the value %v", err)
+				add(service+"."+name, "the value %v", err)
 			}
 		}
 	}
+}
+
+// SystemdEnvironment is a file with which systemd gives variables to a service, or to all
+// for DefaultEnvironment. Backslashes and quotes are as in C (systemd.syntax(7)), percent
+// signs doubled (systemd.unit(5)).
+func SystemdEnvironment(service string, variables map[string]string) string {
+	section, setting := "Service", "Environment"
+	if service == DefaultEnvironment {
+		section, setting = "Manager", "DefaultEnvironment"
+	}
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`)
+	text := "[" + section + "]\n"
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		text += fmt.Sprintf("%s=\"%s=%s\"\n", setting, name, escape.Replace(variables[name]))
+	}
+	return text
 }
 
 func (p *problems) network(n Network) {

@@ -282,28 +282,15 @@ func environmentFiles(n *node.Node) ([]File, error) {
 			continue
 		}
 		f := File{Mode: secretMode, Of: []Service{Systemd, Service(service)}}
-		section, setting := "Service", "Environment"
 		f.Path, f.Why = ServiceEnvironment(service), "the environment of "+service
 		if service == nodeconfig.DefaultEnvironment {
-			section, setting = "Manager", "DefaultEnvironment"
 			f.Path, f.Why = SystemEnvironment, "the environment of every service"
 			f.Of = []Service{Systemd, Kubelet, Containerd}
 		}
-		var text strings.Builder
-		fmt.Fprintf(&text, "%s\n[%s]\n", Mark, section)
-		for _, name := range slices.Sorted(maps.Keys(variables)) {
-			fmt.Fprintf(&text, "%s=\"%s=%s\"\n", setting, name, escape(variables[name]))
-		}
-		f.Content = []byte(text.String())
+		f.Content = []byte(Mark + "\n" + nodeconfig.SystemdEnvironment(service, variables))
 		files = append(files, f)
 	}
 	return files, nil
-}
-
-// escape quotes a value for systemd: backslashes and quotes as in C
-// (systemd.syntax(7)), percent signs doubled (systemd.unit(5)).
-func escape(value string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(value)
 }
 
 // resolvedFiles returns systemd-resolved's drop-in with the user's DNS servers. The
