@@ -93,7 +93,7 @@ func TestReportsNameFlagsInsteadOfFields(t *testing.T) {
 
 	var out bytes.Buffer
 	r.Result = plan.Failure
-	require.NoError(t, printReport(newPrinter(&out), r, false))
+	newPrinter(&out).report(r, false)
 	assert.Contains(t, out.String(), "and --fips asks for it")
 }
 
@@ -118,7 +118,7 @@ func TestUnknownDistroErrorsNameFlags(t *testing.T) {
 func TestAReportBeginsWithItsWarnings(t *testing.T) {
 	var out bytes.Buffer
 	r := plan.Report{Command: "provision", Result: plan.DryRun, Warnings: []string{"support of X ended on 2026-06-30\x1b[2J\nforged"}}
-	require.NoError(t, printReport(newPrinter(&out), r, false))
+	newPrinter(&out).report(r, false)
 	assert.True(t, strings.HasPrefix(out.String(), "  warning  support of X ended on 2026-06-30\\x1b[2J\\nforged\n"), out.String())
 }
 
