@@ -36,6 +36,16 @@ func mount(files map[string]string) string {
 	return root
 }
 
+// mounted is an image as in ExampleAudit.
+func mounted(files map[string]string) (image *host.Host, remove func()) {
+	root := mount(files)
+	image, err := host.Mounted(root)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return image, func() { _, _ = image.Close(), os.RemoveAll(root) }
+}
+
 // Audit a mounted image: what would a new instance inherit?
 func ExampleAudit() {
 	root := mount(map[string]string{
@@ -69,18 +79,12 @@ func ExampleAudit() {
 
 // Audit a folder with an unpacked image, and print the report as JSON.
 func ExampleAudit_json() {
-	root := mount(map[string]string{
+	image, remove := mounted(map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=12\n",
 		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\n",
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
 	})
-	defer os.RemoveAll(root)
-
-	image, err := host.Mounted(root)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer image.Close()
+	defer remove()
 	report, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"machine-id"}}, eksnode.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -119,18 +123,12 @@ func (printed) End(o plan.Outcome)                         { fmt.Println(o.Phase
 
 // Follow an audit with a sink of your own.
 func ExampleAudit_sink() {
-	root := mount(map[string]string{
+	image, remove := mounted(map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=12\n",
 		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\n",
 	})
-	defer os.RemoveAll(root)
-
-	image, err := host.Mounted(root)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer image.Close()
-	_, err = eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"secrets-left", "machine-id"}}, eksnode.Options{Sink: printed{}})
+	defer remove()
+	_, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"secrets-left", "machine-id"}}, eksnode.Options{Sink: printed{}})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -142,12 +140,12 @@ func ExampleAudit_sink() {
 // Scrub a mounted image with a rule of your own, written in Go.
 func ExampleScrub() {
 	const id = "/opt/enroll/id"
-	root := mount(map[string]string{
+	image, remove := mounted(map[string]string{
 		"etc/os-release": "ID=debian\nVERSION_ID=12\n",
 		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\n",
 		id:               "serial 4711\n",
 	})
-	defer os.RemoveAll(root)
+	defer remove()
 
 	enrollment := scrub.Rule{
 		ID: "enrollment", Phase: scrub.Identity, Owner: "enroll",
@@ -159,11 +157,6 @@ func ExampleScrub() {
 			}
 		},
 	}
-	image, err := host.Mounted(root)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer image.Close()
 	report, err := eksnode.Scrub(context.Background(), image, scrub.Spec{Only: []string{"enrollment"}},
 		eksnode.Options{Rules: []scrub.Rule{enrollment}})
 	if err != nil {
@@ -175,13 +168,13 @@ func ExampleScrub() {
 
 // Scrub a mounted image with a rule file.
 func ExampleScrub_ruleFile() {
-	root := mount(map[string]string{
+	image, remove := mounted(map[string]string{
 		"etc/os-release":        "ID=debian\nVERSION_ID=12\n",
 		"etc/passwd":            "root:x:0:0:root:/root:/bin/bash\n",
 		"opt/enroll/id":         "4711\n",
 		"opt/enroll/enroll.cfg": "server = enroll.example.com\n",
 	})
-	defer os.RemoveAll(root)
+	defer remove()
 
 	rules, err := scrub.ParseRules("own.yaml", []byte(`rules:
 - id: enrollment
@@ -194,16 +187,11 @@ func ExampleScrub_ruleFile() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	image, err := host.Mounted(root)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer image.Close()
 	report, err := eksnode.Scrub(context.Background(), image, scrub.Spec{Own: rules, Only: []string{"enrollment"}}, eksnode.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	left, err := os.ReadDir(filepath.Join(root, "opt/enroll"))
+	left, err := os.ReadDir(filepath.Join(image.Root(), "opt/enroll"))
 	if err != nil {
 		log.Fatal(err)
 	}

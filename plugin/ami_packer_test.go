@@ -216,11 +216,6 @@ func TestFailedImportsNameTheCause(t *testing.T) {
 	nodeDisk(t, filepath.Join(d.folder, "joined.raw"), map[string]string{
 		"var/lib/kubelet/pki/kubelet-client-current.pem": "certificate",
 	})
-	nodeDisk(t, filepath.Join(d.folder, "provisioned.raw"), map[string]string{
-		"etc/eks/eksnode/scrubbed.json": `{"schema": "eksnode.scrubbed/v1", "tool": "0.1.0", "provisioned": true}`,
-	})
-	vmdk := []byte("KDMV" + strings.Repeat("\x00", 4096))
-	require.NoError(t, os.WriteFile(filepath.Join(d.folder, "disk.vmdk"), vmdk, 0o600))
 	for name, c := range map[string]struct {
 		fields  string
 		happens func(account)
@@ -230,13 +225,6 @@ func TestFailedImportsNameTheCause(t *testing.T) {
 			"kubelet-pki: would remove /var/lib/kubelet/pki/kubelet-client-current.pem",
 			"the audit of the disk found what an image must not have; scrub the machine before its capture",
 		}},
-		"work after the scrub": {`disk = "provisioned.raw"`, nil, []string{
-			"a provision ran after the scrub: make the scrub the last step",
-		}},
-		"VMDK": {`disk = "disk.vmdk"`, nil, []string{"the format VMDK is not supported; " +
-			"convert the image: qemu-img convert -f vmdk -O raw disk.vmdk disk.raw"}},
-		"no disk": {"", nil, []string{"the artifact of fnoeding.null has no files, so it has no disk image; " +
-			"set disk, or use a builder that writes a disk image, such as qemu"}},
 		"a missing permission": {`disk = "disk.raw"`, func(a account) { a.Deny("ec2:RegisterImage") }, []string{
 			"registering the image node: the permission ec2:RegisterImage is missing",
 		}},

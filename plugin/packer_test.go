@@ -136,8 +136,6 @@ func TestPackerValidate(t *testing.T) {
     max_retries  = 2
     only         = ["null.x"]
   }`, nil},
-		"no version": {`provisioner "eksnode" {}`,
-			[]string{`kubernetes_version is missing; set a complete version, such as 1.36.3`}},
 		"several mistakes": {`provisioner "eksnode" {
     kubernetes_version = "latest"
     distro             = "slackware"
@@ -151,8 +149,6 @@ func TestPackerValidate(t *testing.T) {
     kubernetes_version = "1.34.4"
     dry_run            = "perhaps"
   }`, []string{"dry_run", "bool"}},
-		"an unknown rule": {`provisioner "eksnode-scrub" { rules = ["kublet"] }`,
-			[]string{`rules: no rule, phase or group is named "kublet"; did you mean kubelet?`}},
 	}
 	d := withPlugin(t)
 	for name, test := range templates {
@@ -255,18 +251,6 @@ func TestFailedBuildsNameTheCause(t *testing.T) {
 			d.untouched()
 		})
 	}
-}
-
-func TestBuildWithoutACommunicatorFails(t *testing.T) {
-	d := withPlugin(t)
-	d.template(`source "null" "x" { communicator = "none" }
-build {
-  sources = ["null.x"]
-  provisioner "eksnode-scrub" {}
-}`)
-	said, err := d.offline("build", ".")
-	require.Error(t, err)
-	assert.Contains(t, said, "the communicator answered success without running anything")
 }
 
 // On Ctrl-C, Packer kills its plugins at once. The agent stops because the

@@ -70,12 +70,8 @@ func (i *importing) needed() (string, error) {
 
 func (i importing) run(cmd *cobra.Command, disk string) error {
 	made, err := i.do(cmd, disk)
-	if i.output == "json" {
-		err = errors.Join(writeJSON(cmd.OutOrStdout(), importedOf(made, err)), err)
-	} else {
-		err = errors.Join(i.print(newPrinter(cmd.OutOrStdout()), made), err)
-	}
-	return auditCode(err)
+	printed := answer(cmd, i.output, importedOf(made, err), func(p *printer) { p.imported(made) })
+	return auditCode(errors.Join(printed, err))
 }
 
 // auditCode adds the exit code of a failed audit to the error of an import.
@@ -135,11 +131,9 @@ func importedOf(r amiimport.Result, failed error) imported {
 	return out
 }
 
-func (i importing) print(p *printer, r amiimport.Result) error {
+func (p *printer) imported(r amiimport.Result) {
 	if r.Audit != nil {
-		if err := printReport(p, *r.Audit, false); err != nil {
-			return err
-		}
+		p.report(*r.Audit, false)
 	}
 	if d := r.Disk; d.Architecture != "" {
 		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB, show.Size(d.Used), show.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
@@ -153,7 +147,6 @@ func (i importing) print(p *printer, r amiimport.Result) error {
 			p.line("AMI: %s in %s", image.ID, image.Region)
 		}
 	}
-	return p.err
 }
 
 func blocks(n int) string { return show.Size(snapshot.Bytes(n)) }

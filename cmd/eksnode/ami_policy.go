@@ -167,32 +167,29 @@ func (a allowing) runCheck(cmd *cobra.Command) error {
 		return err
 	}
 	read, unread := awsapi.Each(cmd.Context(), opened, a.region)
-	found, p := false, newPrinter(cmd.OutOrStdout())
-	list := []allowedRegion{}
-	for _, region := range slices.Sorted(maps.Keys(read)) {
-		r := read[region]
-		list, found = append(list, r), found || len(r.Others) > 0
-		if a.output == "json" {
-			continue
+	list := inOrder(opened, read)
+	found := slices.ContainsFunc(list, func(r allowedRegion) bool { return len(r.Others) > 0 })
+	err = answer(cmd, a.output, list, func(p *printer) {
+		for _, r := range list {
+			a.print(p, r)
 		}
-		p.line("%s: allowed AMIs are %s, managed by %s; the criteria allow %d of %d AMIs in use",
-			r.Region, r.Settings.State, r.Settings.ManagedBy, r.Allowed, r.Allowed+len(r.Others))
-		if r.Settings.State != "disabled" && !slices.Contains(r.Settings.Watermarks, a.key()) {
-			p.line("  the criteria of the region do not have the watermark %s", a.key())
-		}
-		for _, i := range r.Others {
-			what := map[bool]string{true: "own, so EC2 does not refuse", false: "would refuse"}[i.Own]
-			p.line("  %s %s (%s of %s): %s", what, i.Image, line(i.Name), i.Owner, line(strings.Join(i.UsedBy, ", ")))
-		}
-	}
-	err = p.err
-	if a.output == "json" {
-		err = writeJSON(cmd.OutOrStdout(), list)
-	}
+	})
 	if found && unread == nil {
 		return errors.Join(exitError(1), err)
 	}
 	return errors.Join(err, unread)
+}
+
+func (a allowing) print(p *printer, r allowedRegion) {
+	p.line("%s: allowed AMIs are %s, managed by %s; the criteria allow %d of %d AMIs in use",
+		r.Region, r.Settings.State, r.Settings.ManagedBy, r.Allowed, r.Allowed+len(r.Others))
+	if r.Settings.State != "disabled" && !slices.Contains(r.Settings.Watermarks, a.key()) {
+		p.line("  the criteria of the region do not have the watermark %s", a.key())
+	}
+	for _, i := range r.Others {
+		what := map[bool]string{true: "own, so EC2 does not refuse", false: "would refuse"}[i.Own]
+		p.line("  %s %s (%s of %s): %s", what, i.Image, line(i.Name), i.Owner, line(strings.Join(i.UsedBy, ", ")))
+	}
 }
 
 func (a allowing) region(ctx context.Context, aws *awsapi.AWS) (allowedRegion, error) {

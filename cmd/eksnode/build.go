@@ -272,25 +272,7 @@ func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) er
 	if to := b.report.to; to != nil {
 		errs = append(errs, b.report.write(made.report(b.report.name)), made.Provision.WriteTailoring(to.path))
 	}
-	out := newPrinter(cmd.OutOrStdout())
-	if b.output == "json" {
-		errs = append(errs, writeJSON(cmd.OutOrStdout(), made))
-	} else {
-		errs = append(errs, printReport(out, made.Provision, b.verbose))
-		if made.Scrub != nil {
-			errs = append(errs, printReport(out, *made.Scrub, b.verbose))
-		}
-		if made.Image != "" {
-			out.line("%s from %s in %s%s", shown(made.Image), made.Base, show.Length(took), b.next(made))
-		}
-		if made.Differs != nil {
-			out.line("second build: %s differ", show.Count(len(*made.Differs), "file"))
-			for _, f := range *made.Differs {
-				out.line("  %s: %s (%s)", f.Path, strings.Join(f.Differs, ", "), cmp.Or(f.Package, f.Group))
-			}
-		}
-		errs = append(errs, out.err)
-	}
+	errs = append(errs, answer(cmd, b.output, made, func(p *printer) { b.print(p, made, took) }))
 	if made.Differs != nil && len(*made.Differs) > 0 {
 		errs = append(errs, exitError(1))
 	}
@@ -299,6 +281,22 @@ func (b *building) finish(cmd *cobra.Command, made built, took time.Duration) er
 		errs = append(errs, resultError(made.Scrub.Result))
 	}
 	return errors.Join(errs...)
+}
+
+func (b *building) print(p *printer, made built, took time.Duration) {
+	p.report(made.Provision, b.verbose)
+	if made.Scrub != nil {
+		p.report(*made.Scrub, b.verbose)
+	}
+	if made.Image != "" {
+		p.line("%s from %s in %s%s", shown(made.Image), made.Base, show.Length(took), b.next(made))
+	}
+	if made.Differs != nil {
+		p.line("second build: %s differ", show.Count(len(*made.Differs), "file"))
+		for _, f := range *made.Differs {
+			p.line("  %s: %s (%s)", f.Path, strings.Join(f.Differs, ", "), cmp.Or(f.Package, f.Group))
+		}
+	}
 }
 
 // next says what became of the disk image, or what a person can do with it.

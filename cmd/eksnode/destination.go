@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 )
 
 // destination is a file that a person named for a command to write.
@@ -120,7 +122,7 @@ func isDescriptor(path string) bool {
 
 // openStream opens a device or a FIFO. A FIFO opens when a reader opens it.
 func openStream(ctx context.Context, name, path string) (*os.File, error) {
-	f, err := await(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
+	f, err := agent.Await(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
 	switch {
 	case ctx.Err() != nil && f == nil:
 		return nil, fmt.Errorf("waiting for a reader of %s: %w", name, context.Cause(ctx))

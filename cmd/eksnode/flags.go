@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/eksnode/packer-plugin-eksnode/internal/session/agent"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
@@ -289,29 +290,10 @@ type reading struct {
 }
 
 func (r reading) Read(p []byte) (int, error) {
-	text, err := await(r.ctx, func() ([]byte, error) {
+	text, err := agent.Await(r.ctx, func() ([]byte, error) {
 		text := make([]byte, len(p))
 		n, err := r.in.Read(text)
 		return text[:n], err
 	})
 	return copy(p, text), err
-}
-
-// await makes a call that may never end, as long as the context.
-func await[T any](ctx context.Context, call func() (T, error)) (value T, err error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		value, err := call()
-		done <- answer{value, err}
-	}()
-	select {
-	case a := <-done:
-		return a.value, a.err
-	case <-ctx.Done():
-		return value, context.Cause(ctx)
-	}
 }

@@ -93,32 +93,15 @@ func TestReportsNameFlagsInsteadOfFields(t *testing.T) {
 
 	var out bytes.Buffer
 	r.Result = plan.Failure
-	require.NoError(t, printReport(newPrinter(&out), r, false))
+	newPrinter(&out).report(r, false)
 	assert.Contains(t, out.String(), "and --fips asks for it")
-}
-
-func TestUnknownDistroErrorsNameFlags(t *testing.T) {
-	for name, want := range map[string]string{"ID=plan9\nID_LIKE=debian\n": "if the machine behaves like it, set --distro debian", "ID=plan9\n": "set --distro to that name",
-		"ID=debian\nVERSION_ID=3\n": `12, 13 (--distro "debian"); to try this version anyway, set --distro to that name`, "": "name the distribution with --distro …, one of"} {
-		root := t.TempDir()
-		require.NoError(t, os.Mkdir(filepath.Join(root, "etc"), 0o755))
-		if name != "" {
-			require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte(name), 0o644))
-		}
-		for _, args := range [][]string{{"audit"}, {"scrub", "--dry-run"}, {"scrub", "--yes"}} {
-			var out, errOut bytes.Buffer
-			assert.NotZero(t, run(t.Context(), append(args, "--root", root), nil, &out, &errOut))
-			assert.Contains(t, out.String(), want)
-			assert.NotContains(t, out.String(), "distro = ")
-		}
-	}
 }
 
 // Warnings are lines of their own, before the plan.
 func TestAReportBeginsWithItsWarnings(t *testing.T) {
 	var out bytes.Buffer
 	r := plan.Report{Command: "provision", Result: plan.DryRun, Warnings: []string{"support of X ended on 2026-06-30\x1b[2J\nforged"}}
-	require.NoError(t, printReport(newPrinter(&out), r, false))
+	newPrinter(&out).report(r, false)
 	assert.True(t, strings.HasPrefix(out.String(), "  warning  support of X ended on 2026-06-30\\x1b[2J\\nforged\n"), out.String())
 }
 

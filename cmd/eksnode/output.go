@@ -89,20 +89,12 @@ func (o *output) finish(cmd *cobra.Command, r plan.Report) error {
 		newPrinter(cmd.OutOrStdout()).line("interrupted: %s", done(r))
 		return errors.Join(err, resultError(r.Result))
 	}
-	return errors.Join(o.print(cmd.OutOrStdout(), r), err, resultError(r.Result))
+	return errors.Join(o.print(cmd, r), err, resultError(r.Result))
 }
 
-func (o *output) print(w io.Writer, r plan.Report) error {
-	switch o.format {
-	case "json":
-		return writeJSON(w, r)
-	case "sarif":
-		return r.Cases(scrub.About(o.rules, r.Command)).SARIF(w)
-	case "junit":
-		return r.Cases(scrub.About(o.rules, r.Command)).JUnit(w)
-	default:
-		return printReport(newPrinter(w), r, o.verbose)
-	}
+func (o *output) print(cmd *cobra.Command, r plan.Report) error {
+	j := judged{r.Cases(scrub.About(o.rules, r.Command)), r, func(p *printer) { p.report(r, o.verbose) }}
+	return j.encode(cmd, o.format)
 }
 
 // tickEvery is how often a waiting person may get a sign of life.
@@ -161,16 +153,18 @@ func judge(command string, list []plan.Case, value any, text func(*printer)) jud
 }
 
 // print prints the cases in a format, and returns an error with the exit code.
-func (j judged) print(cmd *cobra.Command, format string) (err error) {
-	switch w := cmd.OutOrStdout(); format {
+func (j judged) print(cmd *cobra.Command, format string) error {
+	return cmp.Or(j.encode(cmd, format), resultError(j.Result))
+}
+
+func (j judged) encode(cmd *cobra.Command, format string) error {
+	switch format {
 	case "sarif":
-		err = j.SARIF(w)
+		return j.SARIF(cmd.OutOrStdout())
 	case "junit":
-		err = j.JUnit(w)
-	default:
-		err = answer(cmd, format, j.value, j.text)
+		return j.JUnit(cmd.OutOrStdout())
 	}
-	return cmp.Or(err, resultError(j.Result))
+	return answer(cmd, format, j.value, j.text)
 }
 
 // choice is the value of a flag that takes one of a few words. The first word is the

@@ -143,7 +143,7 @@ func (s *selection) confirm(cmd *cobra.Command, h *host.Host) error {
 		return errors.New("a scrub removes files for good: confirm with --yes, or see the plan with --dry-run")
 	}
 	r := s.run(cmd, h, agent.Scrub, true, nil)
-	if err := printReport(newPrinter(cmd.OutOrStdout()), r, s.out.verbose); err != nil {
+	if err := answer(cmd, "text", r, func(p *printer) { p.report(r, s.out.verbose) }); err != nil {
 		return err
 	}
 	if r.Result == plan.Failure {

@@ -40,10 +40,10 @@ func (p *printer) table(rows [][]string) {
 	p.err = errors.Join(p.err, t.Flush())
 }
 
-// printReport prints a report for a person: warnings, the plan, what needs attention, a
+// report prints a report for a person: warnings, the plan, what needs attention, a
 // line for each phase of an audit, the closing table, and the result. verbose
 // also prints the rules of an audit that found nothing.
-func printReport(p *printer, r plan.Report, verbose bool) error {
+func (p *printer) report(r plan.Report, verbose bool) {
 	for _, text := range r.Warnings {
 		p.line("  %-8s %s", "warning", line(text))
 	}
@@ -71,7 +71,6 @@ func printReport(p *printer, r plan.Report, verbose bool) error {
 	if text := console.AuditLine(&r); text != "" {
 		p.line("%s", line(text))
 	}
-	return p.err
 }
 
 // checks prints the rules of an audit that found nothing, with their outcomes.

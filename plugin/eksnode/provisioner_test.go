@@ -38,13 +38,6 @@ func TestPrepareReadsFields(t *testing.T) {
 	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
 }
 
-func TestPrepareDefaults(t *testing.T) {
-	var p Provisioner
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4"}))
-	assert.Equal(t, provisioner.Spec{KubernetesVersion: "1.34.4"}, p.Config.Spec)
-	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.Config.Config)
-}
-
 // Packer calls Prepare at load, before Provision and before each retry.
 func TestPrepareForgetsEarlierCalls(t *testing.T) {
 	var p Provisioner
@@ -99,10 +92,7 @@ func TestProvisionWithoutACommunicatorFails(t *testing.T) {
 
 // A lock file must have the archives that the distribution downloads.
 func TestPrepareFindsAnArchiveThatIsNotLocked(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
-	data, err := (&asset.Lock{Assets: locked(t, "1.34.4", "amd64")}).Encode()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(name, data, 0o600))
+	name := locked(t, "1.34.4", "amd64")
 	var p Provisioner
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name, "distro": "debian"}))
@@ -139,7 +129,8 @@ func TestMachinesGetOnlyNamedDownloads(t *testing.T) {
 	}
 }
 
-func locked(t *testing.T, kubernetes, arch string) []asset.Locked {
+// locked is a lock file with all downloads of a machine.
+func locked(t *testing.T, kubernetes, arch string) string {
 	t.Helper()
 	var all []asset.Locked
 	for _, a := range asset.Table() {
@@ -153,15 +144,17 @@ func locked(t *testing.T, kubernetes, arch string) []asset.Locked {
 			URL: d.Published, Size: 7, SHA256: strings.Repeat("a", 64),
 		})
 	}
-	return all
+	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
+	data, err := (&asset.Lock{Assets: all}).Encode()
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	return name
 }
 
 func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
+	name := locked(t, "1.34.4", "arm64")
+	data := []byte(testkit.Content(t, name))
 	var p Provisioner
-	data, err := (&asset.Lock{Assets: locked(t, "1.34.4", "arm64")}).Encode()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(name, data, 0o600))
 	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "lock_file": name}))
 	lock, err := asset.ParseLock(data)
 	require.NoError(t, err)
@@ -175,10 +168,7 @@ func TestTheLockFileIsReadOnThePackerHost(t *testing.T) {
 // Combinations that no machine can be provisioned with are refused at validate,
 // unless a field that matters is still unknown.
 func TestImpossibleCombinationsAreRefusedAtValidate(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "eksnode.lock.json")
-	data, err := (&asset.Lock{Assets: locked(t, "1.33.8", "arm64")}).Encode()
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(name, data, 0o600))
+	name := locked(t, "1.33.8", "arm64")
 	const unknown = "<unknown>"
 	for about, test := range map[string]struct {
 		block fields

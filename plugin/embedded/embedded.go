@@ -14,10 +14,8 @@ var folder embed.FS
 
 // Agent returns the gzip-compressed agent for Linux on arch, amd64 or arm64. Its
 // error says how to build the plugin with its agents.
-func Agent(arch string) ([]byte, error) { return agentIn(folder, arch) }
-
-func agentIn(files fs.FS, arch string) ([]byte, error) {
-	data, err := fs.ReadFile(files, "agents/eksnode-linux-"+arch+".gz")
+func Agent(arch string) ([]byte, error) {
+	data, err := folder.ReadFile("agents/eksnode-linux-" + arch + ".gz")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("this plugin was built without its agent for linux/%s; build it with `make build`", arch)
 	}

@@ -25,13 +25,6 @@ func TestPrepareReadsEveryField(t *testing.T) {
 	assert.Equal(t, remote.Config{DryRun: true, Report: "report.json", RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.Config.Config)
 }
 
-func TestPrepareDefaults(t *testing.T) {
-	var p Provisioner
-	require.NoError(t, p.Prepare(fields{}))
-	assert.Equal(t, scrub.Spec{}, p.Config.Spec)
-	assert.Equal(t, remote.Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}, p.Config.Config)
-}
-
 func TestPrepareReadsTheRuleFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(name, []byte("rules:\n- {id: ours, phase: state, action: remove, paths: [/opt/x/y], why: z}\n"), 0o600))

@@ -70,41 +70,47 @@ const requestMost = 64 << 20
 // sending before the line's end, request returns and leaves the reader behind,
 // which ends with the process.
 func (b *inbox) request(ctx context.Context, tool string) (Request, error) {
-	type answer struct {
-		req Request
-		err error
+	req, err := Await(ctx, func() (Request, error) { return readRequest(b.in, tool) })
+	if err != nil {
+		err = fmt.Errorf("reading the request: %w", err)
 	}
-	read := make(chan answer, 1)
+	return req, err
+}
+
+// Await makes a call that may never end, and waits as long as the context. The call goes on.
+func Await[T any](ctx context.Context, call func() (T, error)) (value T, err error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
 	go func() {
-		req, err := readRequest(b.in, tool)
-		read <- answer{req, err}
+		value, err := call()
+		done <- answer{value, err}
 	}()
 	select {
-	case a := <-read:
-		return a.req, a.err
+	case a := <-done:
+		return a.value, a.err
 	case <-ctx.Done():
-		return Request{}, fmt.Errorf("reading the request: %w", context.Cause(ctx))
+		return value, context.Cause(ctx)
 	}
 }
 
-func readRequest(in *bufio.Reader, tool string) (Request, error) {
-	var req Request
+func readRequest(in *bufio.Reader, tool string) (req Request, err error) {
 	line, err := readLine(in, requestMost)
 	if err != nil {
-		return req, fmt.Errorf("reading the request: %w", err)
+		return req, err
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&req); err != nil {
-		return req, fmt.Errorf("reading the request: %w", err)
+		return req, err
 	}
 	if req.Version != tool {
-		return req, fmt.Errorf("reading the request: the plugin has version %q, but the agent has version %q; build both together with make build", req.Version, tool)
+		return req, fmt.Errorf("the plugin has version %q, but the agent has version %q; build both together with make build",
+			req.Version, tool)
 	}
-	if err := req.check(); err != nil {
-		return req, fmt.Errorf("reading the request: %w", err)
-	}
-	return req, nil
+	return req, req.check()
 }
 
 // leaveFolder removes the uploaded agent before anything else happens, so that it

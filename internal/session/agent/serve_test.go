@@ -140,15 +140,6 @@ func TestServeRefusesBadRequests(t *testing.T) {
 	}
 }
 
-func TestServeRefusesAnUnknownDistribution(t *testing.T) {
-	h, root := image(t)
-	require.NoError(t, os.WriteFile(filepath.Join(root, "etc/os-release"), []byte("ID=plan9\n"), 0o644))
-	r := Serve(t.Context(), h, open(t, line(t, Request{Version: tool, Command: Scrub, Scrub: &scrub.Spec{}})), io.Discard, tool, scrubbing)
-	assert.Equal(t, plan.Failure, r.Result)
-	assert.Contains(t, r.Error, `"plan9"`)
-	assert.Contains(t, r.Error, "debian")
-}
-
 // The agent gives up on a connection that stays open without a complete request.
 func TestServeGivesUpOnAnIncompleteRequest(t *testing.T) {
 	for name, begun := range map[string]string{"nothing": "", "a half": `{"version":"1.2.3","comm`} {
