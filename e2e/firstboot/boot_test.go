@@ -164,7 +164,7 @@ func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
 	looked := n.sh("cat /run/looked")
 	assert.Contains(t, looked, "--node-labels=team=a\ninactive\ninactive", "the config phase must run before user data scripts and start no service")
 	assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"), "each boot starts the services itself; they are not enabled")
-	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage())
+	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), lab.PauseImage())
 	found := n.Try(t, "eksnode diagnose")
 	assert.Equal(t, 1, found.Code)
 	assert.Contains(t, found.Stdout, "nauthorized")

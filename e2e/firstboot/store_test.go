@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
@@ -122,7 +123,7 @@ func (n *node) carries(level, where string, podLogs bool) {
 	}
 	// The services write to the instance store.
 	n.sh("test -e %s/kubelet/kubeconfig && test -d %s/containerd/io.containerd.metadata.v1.bolt", where, where)
-	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage(), "the container images of the image were copied to the instance store")
+	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), lab.PauseImage(), "the container images of the image were copied to the instance store")
 }
 
 // mountsEach asserts that each disk has a file system of its own.

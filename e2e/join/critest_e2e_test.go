@@ -7,9 +7,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -18,10 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -165,15 +159,13 @@ func (w *world) runtimeFiles() []lab.File {
 func (w *world) serveRuntimeImages() (script string) {
 	w.t.Helper()
 	address := w.Port("5000")
-	require.NoError(w.t, w.Serve(w.Ctx, address, registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
+	require.NoError(w.t, w.Serve(w.Ctx, address, lab.Registry()))
 	files := w.runtimeFiles()
 	for _, one := range runtimeImages() {
 		one.config.Labels = map[string]string{"org.opencontainers.image.ref.name": one.names[0]} // without it, containerd would merge two images with the same layer
 		image := lab.Image(w.t, one.config, files...)
 		for _, to := range one.names {
-			ref, err := name.ParseReference(address+"/"+to, name.Insecure)
-			require.NoError(w.t, err)
-			require.NoError(w.t, remote.Write(ref, image, remote.WithTransport(&http.Transport{DialContext: w.Dial}), remote.WithContext(w.Ctx)))
+			w.Push(w.t, address+"/"+to, image)
 		}
 	}
 	return fmt.Sprintf("mkdir -p /etc/containerd/certs.d/_default\nprintf '[host.\"http://%s\"]\\ncapabilities = [\"pull\", \"resolve\"]\\n' > /etc/containerd/certs.d/_default/hosts.toml\n", address)

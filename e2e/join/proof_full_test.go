@@ -3,12 +3,7 @@
 package join_test
 
 import (
-	"context"
 	"encoding/json"
-	"io"
-	"log"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,14 +138,9 @@ const concessions = `{"spec": {
 // serveImages serves images in the lab, in the place of all registries.
 func (w *world) serveImages(images map[string]v1.Image) {
 	w.t.Helper()
-	require.NoError(w.t, w.Serve(w.Ctx, w.Port("5000"), registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		return w.Dial(ctx, network, address)
-	}
+	require.NoError(w.t, w.Serve(w.Ctx, w.Port("5000"), lab.Registry()))
 	for of, image := range images {
 		_, path, _ := strings.Cut(of, "/")
-		tag, err := name.NewTag(w.Port("5000") + "/" + path)
-		require.NoError(w.t, err)
-		require.NoError(w.t, remote.Write(tag, image, remote.WithTransport(&http.Transport{DialContext: dial})))
+		w.Push(w.t, w.Port("5000")+"/"+path, image)
 	}
 }

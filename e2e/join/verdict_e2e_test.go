@@ -93,8 +93,7 @@ func telling(journal string) string {
 	if found := find(append(fatal[:len(fatal):len(fatal)], other...), journal); found != "" {
 		return found
 	}
-	lines := strings.Split(strings.TrimSpace(journal), "\n")
-	return lines[len(lines)-1]
+	return testkit.LastLine(journal)
 }
 
 // snapshot copies the disk of a running machine. The copy lacks data that the
@@ -143,7 +142,7 @@ kill -KILL $!`)
 		if clean {
 			assert.Empty(t, files, "an image that passes must be clean")
 		}
-		w.step("the image's audit passes: %t; %d files name cluster A; %s", clean, len(files), lastLine(said))
+		w.step("the image's audit passes: %t; %d files name cluster A; %s", clean, len(files), testkit.LastLine(said))
 		lab.Disk(image).Scrub(t)
 		clean, said = lab.Disk(image).Audit(t)
 		require.True(t, clean, said)
@@ -160,9 +159,4 @@ kill -KILL $!`)
 		require.True(t, clean, said)
 		w.joinsB("i-of-full", image, w.b.nodeConfig())
 	})
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }

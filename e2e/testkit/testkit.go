@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,12 @@ func Output(t testing.TB, cmd *exec.Cmd) string {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%q: %s", cmd.Args, out)
 	return string(out)
+}
+
+// LastLine returns the last line of an output.
+func LastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // Names returns the names of the files in a folder.
