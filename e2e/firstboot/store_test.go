@@ -3,6 +3,7 @@
 package firstboot_test
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,15 +43,9 @@ var stores = []store{
 const storeDisks = 4
 
 // emptied removes a strategy's result, as a person would.
-const emptied = `systemctl stop kubelet containerd
-grep -ls '^# Written by eksnode init' /etc/systemd/system/*.mount | sort -r | while read -r unit; do
-  systemctl disable --quiet --now "${unit##*/}"
-  rm "$unit"
-done
-for array in $(find /dev -maxdepth 1 -name 'md[0-9]*'); do mdadm --quiet --stop "$array"; done
-for disk in /dev/nvme[0-9]n1; do blkdiscard -fz "$disk"; done
-systemctl daemon-reload
-udevadm settle`
+//
+//go:embed testdata/empty-store.sh
+var emptied string
 
 // TestInstanceStore starts a virtual machine with empty NVMe disks and a kernel
 // that supports arrays and XFS. It runs init with each strategy. The last

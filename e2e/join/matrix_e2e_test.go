@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -131,20 +132,9 @@ const (
 // plantScript copies paths from the dirty disk to the disk $1, whose file
 // system it mounts at $R. A path that the dirty disk lacks is removed. The
 // script $2 may change more.
-const plantScript = `set -eu
-disk=$1 script=$2 R=$(mktemp -d)
-shift 2
-mount -o loop,offset=1048576 "$disk" "$R"
-for p; do
-  rm -rf "$R$p"
-  if [ -e "$ROOT$p" ] || [ -L "$ROOT$p" ]; then
-    mkdir -p "$R${p%/*}"
-    cp -a "$ROOT$p" "$R$p"
-  fi
-done
-eval "$script"
-umount "$R"
-rmdir "$R"`
+//
+//go:embed testdata/copy-leftover.sh
+var plantScript string
 
 // try starts one instance and returns the result.
 func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firstBoot string) trial {

@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	_ "embed"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -127,13 +128,8 @@ printf %s "$1" > "$ROOT/etc/eks/eksnode/defaults.json"
 sed -i 's/^\[plugins."io.containerd.grpc.v1.cri"\]$/&\nrestrict_oom_score_adj = true/' \
   "$ROOT/etc/eks/containerd/containerd-config.toml"`
 
-const concessions = `{"spec": {
-  "kubelet": {"config": {"failCgroupV1": false}},
-  "containerd": {
-    "config": "[plugins.\"io.containerd.grpc.v1.cri\"]\nrestrict_oom_score_adj = true\n",
-    "baseRuntimeSpec": {"process": {"rlimits": [{"type": "RLIMIT_NOFILE", "soft": {files}, "hard": {files}}]}}
-  }
-}}`
+//go:embed testdata/concessions.json
+var concessions string
 
 // serveImages serves images in the lab, in the place of all registries.
 func (w *world) serveImages(images map[string]v1.Image) {

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	_ "embed"
 	"go/ast"
 	"path"
 	"path/filepath"
@@ -20,25 +21,9 @@ const greeting = "\t// Text that greets people who log in, such as `hello`. It g
 
 // greeted tests the option in the plugin: a set value reaches the machine, and
 // an unknown value is left out.
-const greeted = `package eksnode
-
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
-
-func TestGreeting(t *testing.T) {
-	var p Provisioner
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "hello"}))
-	spec, err := p.config.sent()
-	require.NoError(t, err)
-	require.Equal(t, "hello", spec.GreetingText)
-	require.NoError(t, p.Prepare(fields{"kubernetes_version": "1.34.4", "greeting_text": "<unknown>"}))
-	require.Empty(t, p.config.known().GreetingText)
-	require.Contains(t, p.ConfigSpec(), "greeting_text")
-}
-`
+//
+//go:embed testdata/greeting_test.txt
+var greeted string
 
 // A contributor adds an option as one field of the spec: the HCL option, the
 // flag with its help, and the row in the pages are generated.
