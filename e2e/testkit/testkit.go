@@ -45,6 +45,18 @@ func Run(t testing.TB, name string, args ...string) string {
 	return Output(t, exec.Command(name, args...))
 }
 
+// In runs a program in a folder and returns its standard output. The error has both outputs.
+func In(t testing.TB, folder, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = folder
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	require.NoError(t, err, "%q:\n%s%s", cmd.Args, out, said.String())
+	return string(out)
+}
+
 // Output is what a command writes, which must succeed.
 func Output(t testing.TB, cmd *exec.Cmd) string {
 	t.Helper()

@@ -29,7 +29,7 @@ var greeted string
 // flag with its help, and the row in the pages are generated.
 func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	repository := copied(t)
-	git := func(args ...string) string { return in(t, repository, "git", args...) }
+	git := func(args ...string) string { return testkit.In(t, repository, "git", args...) }
 	git("init", "--quiet")
 	git("add", "--all")
 
@@ -38,18 +38,18 @@ func TestNewOptionNeedsOnlyItsField(t *testing.T) {
 	before, after, found := strings.Cut(text, "\t// Prepare the node for Elastic Fabric Adapter.")
 	require.True(t, found)
 	write(t, spec, before+greeting+"\t// Prepare the node for Elastic Fabric Adapter."+after)
-	in(t, repository, "go", "run", "./docs/generate")
+	testkit.In(t, repository, "go", "run", "./docs/generate")
 	assert.Equal(t, []string{
 		".web-docs/components/provisioner/eksnode/README.md", "cmd/eksnode/optionhelp.go", "docs/reference/commands/eksnode-build.md", "docs/reference/commands/eksnode-provision.md",
 		"docs/reference/components/provisioner-eksnode.md", "provisioner/spec.go",
 	}, strings.Fields(git("diff", "--name-only")), "the spec, and the files generated from it")
 
-	help := in(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
+	help := testkit.In(t, repository, "go", "run", "./cmd/eksnode", "provision", "--help")
 	assert.Regexp(t, `--greeting-text string +text that greets people who log in, such as hello\n`, help)
 	page := testkit.Content(t, filepath.Join(repository, "docs/reference/components/provisioner-eksnode.md"))
 	assert.Contains(t, page, "- `greeting_text` (string) - Text that greets people who log in, such as `hello`. It goes without `sysctls`.\n")
 	write(t, filepath.Join(repository, "plugin/eksnode/greeting_test.go"), greeted)
-	in(t, repository, "go", "test", "./plugin/eksnode", "-run", "TestGreeting")
+	testkit.In(t, repository, "go", "test", "./plugin/eksnode", "-run", "TestGreeting")
 }
 
 // A rule's row and its function are in one file. A function for rows of several
