@@ -3,6 +3,7 @@
 package firstboot_test
 
 import (
+	_ "embed"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -53,19 +54,9 @@ func multipart(parts ...string) []byte {
 
 // looking is a user data script. It records the result of the config phase, and
 // writes a NodeConfig for the run phase.
-const looking = `text/x-shellscript; charset="us-ascii"
-
-#!/bin/bash
-{
-  cat /etc/eks/kubelet/environment
-  systemctl is-active kubelet containerd
-} > /run/looked
-cat > /etc/eks/nodeadm.d/script.yaml <<EOF
-apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec: {kubelet: {flags: [--node-labels=script=yes]}}
-EOF
-`
+//
+//go:embed testdata/looking.mime
+var looking string
 
 // generated returns the arguments that init gives every kubelet of this
 // version. The image's settings are in the folder of drop-ins.
@@ -164,7 +155,7 @@ func testNodeConfig(t *testing.T, w *world, first, second *cluster) {
 	looked := n.sh("cat /run/looked")
 	assert.Contains(t, looked, "--node-labels=team=a\ninactive\ninactive", "the config phase must run before user data scripts and start no service")
 	assert.Equal(t, "disabled\ndisabled", n.sh("systemctl is-enabled kubelet containerd || true"), "each boot starts the services itself; they are not enabled")
-	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage())
+	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), lab.PauseImage())
 	found := n.Try(t, "eksnode diagnose")
 	assert.Equal(t, 1, found.Code)
 	assert.Contains(t, found.Stdout, "nauthorized")
@@ -227,15 +218,9 @@ func testNoUserData(t *testing.T, w *world) {
 
 // withNetworkManager makes a real NetworkManager manage the primary interface
 // and all others.
-const withNetworkManager = `export DEBIAN_FRONTEND=noninteractive
-apt-get update -q
-apt-get install -yq --no-install-recommends network-manager
-systemctl start NetworkManager
-nmcli connection add type ethernet con-name primary ifname %[1]s 802-3-ethernet.mac-address %[2]s ipv4.method auto ipv6.method disabled
-systemctl stop systemd-networkd.socket systemd-networkd
-nmcli connection up primary
-ip route get %[3]s | grep -w "dev %[1]s"
-nmcli --terse --fields DEVICE,STATE,CONNECTION device | grep -x "%[1]s:connected:primary"`
+//
+//go:embed testdata/network-manager.sh
+var withNetworkManager string
 
 // TestNetworkManagerLeavesSecondaryInterfaces runs a real NetworkManager.
 // Secondary interfaces appear before and after the boot hook. The interfaces of

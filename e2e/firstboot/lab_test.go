@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
@@ -93,15 +92,10 @@ func (w *world) build(prepare func(*node)) {
 		lab.Kubelet, server.URL())
 	// There is no registry in the lab; nothing ever runs the image.
 	n.sh("systemctl start containerd")
-	n.Import(w.t, "--no-unpack", map[string]v1.Image{pauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})
+	n.Import(w.t, "--no-unpack", map[string]v1.Image{lab.PauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})
 	n.sh("systemctl stop containerd; /home/admin/eksnode scrub --yes; rm /home/admin/eksnode")
 	w.image = filepath.Join(w.Folder(), "image.raw")
 	n.CaptureTo(w.t, w.image)
-}
-
-// pauseImage is the pause image of a node in eu-west-1.
-func pauseImage() string {
-	return "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:" + arguments.New().PauseVersion
 }
 
 // instance boots an instance from the image. cloud-init and the metadata

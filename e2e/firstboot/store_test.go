@@ -3,6 +3,7 @@
 package firstboot_test
 
 import (
+	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 )
 
@@ -41,15 +43,9 @@ var stores = []store{
 const storeDisks = 4
 
 // emptied removes a strategy's result, as a person would.
-const emptied = `systemctl stop kubelet containerd
-grep -ls '^# Written by eksnode init' /etc/systemd/system/*.mount | sort -r | while read -r unit; do
-  systemctl disable --quiet --now "${unit##*/}"
-  rm "$unit"
-done
-for array in $(find /dev -maxdepth 1 -name 'md[0-9]*'); do mdadm --quiet --stop "$array"; done
-for disk in /dev/nvme[0-9]n1; do blkdiscard -fz "$disk"; done
-systemctl daemon-reload
-udevadm settle`
+//
+//go:embed testdata/empty-store.sh
+var emptied string
 
 // TestInstanceStore starts a virtual machine with empty NVMe disks and a kernel
 // that supports arrays and XFS. It runs init with each strategy. The last
@@ -122,7 +118,7 @@ func (n *node) carries(level, where string, podLogs bool) {
 	}
 	// The services write to the instance store.
 	n.sh("test -e %s/kubelet/kubeconfig && test -d %s/containerd/io.containerd.metadata.v1.bolt", where, where)
-	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), pauseImage(), "the container images of the image were copied to the instance store")
+	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), lab.PauseImage(), "the container images of the image were copied to the instance store")
 }
 
 // mountsEach asserts that each disk has a file system of its own.

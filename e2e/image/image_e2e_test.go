@@ -71,7 +71,7 @@ func audit(t *testing.T) string {
 	}
 	found, code := lab.Disk(raw).Sh(t, false, `! grep -rlF -e "$1" "$ROOT"`, lab.Builder)
 	assert.Zero(t, code, "files name the builder's key:\n%s", found)
-	return said[strings.LastIndexByte(strings.TrimSpace(said), '\n')+1:]
+	return testkit.LastLine(said)
 }
 
 // launch starts two machines from the image, and compares them.

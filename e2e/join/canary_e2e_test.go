@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	_ "embed"
 	"encoding/json"
 	"net/netip"
 	"path/filepath"
@@ -24,14 +25,9 @@ import (
 // plant appends the word to every file that a scrub would remove. It leaves out
 // databases, which only their own programs may change; the keys that the test
 // logs in with; and the files that running services read.
-const plant = `systemctl stop kubelet
-eksnode scrub --dry-run --output json > /run/plan.json || [ $? = 1 ]
-sed -n '/"verb": "\(remove\|empty\)"/{n;s/.*"target": "\(.*\)",/\1/p}' /run/plan.json | grep -v -e /var/log/journal -e /var/lib/containerd -e /etc/ssh/ -e /etc/sudoers.d -e /etc/containerd -e /etc/systemd | while read -r path; do
-  find "$path" -xdev -type f
-done | sort -u > /run/planted
-while read -r file; do echo "$word" >> "$file"; done < /run/planted
-sync
-wc -l < /run/planted`
+//
+//go:embed testdata/plant.sh
+var plant string
 
 // The word is in all state of cluster A's node: from the pod that ran there,
 // and planted in every file. After a scrub with wiping, no file of the captured

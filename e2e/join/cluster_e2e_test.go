@@ -23,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
@@ -30,6 +31,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/tools"
 )
+
+//go:embed testdata/control-plane.yaml
+var controlPlaneFlags string
 
 //go:embed testdata/kubeadm.yaml
 var kubeadmConfig string
@@ -45,6 +49,7 @@ type cluster struct {
 	lab      *lab.Lab
 	programs map[string]string
 	folder   string // keys and logs
+	memory   string // etcd's data
 	daemons  map[string]*machine.Process
 }
 
@@ -55,11 +60,9 @@ const patience = 2 * time.Minute
 // of its own.
 func startEtcd(t *testing.T, l *lab.Lab, program, folder string) {
 	t.Helper()
-	const peer = "http://127.0.0.1:2380"
-	c := &cluster{lab: l, folder: folder, programs: map[string]string{tools.NameEtcd: program}, daemons: map[string]*machine.Process{}}
-	c.daemon(t, tools.NameEtcd, "--data-dir="+testkit.InMemory(t), "--unsafe-no-fsync",
-		"--listen-client-urls="+etcdURL, "--advertise-client-urls="+etcdURL,
-		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
+	c := &cluster{lab: l, folder: folder, memory: testkit.InMemory(t), programs: map[string]string{tools.NameEtcd: program},
+		daemons: map[string]*machine.Process{}}
+	c.daemon(t, tools.NameEtcd)
 }
 
 const etcdURL = "http://127.0.0.1:2379"
@@ -93,18 +96,7 @@ func startCluster(t *testing.T, l *lab.Lab, n byte, name string, programs map[st
 "clusters": [{"name": "c", "cluster": {"server": "http://%s"}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]}
 `, listener.Addr())
 	require.NoError(t, os.WriteFile(c.path("authenticator.conf"), []byte(webhook), 0o600))
-	c.daemon(t, tools.NameAPIServer,
-		"--bind-address="+c.address.String(), "--advertise-address="+c.address.String(), "--secure-port=443",
-		"--etcd-servers="+etcdURL, "--etcd-prefix=/"+name, "--service-cluster-ip-range=172.20.0.0/16",
-		"--tls-cert-file="+c.path("apiserver.crt"), "--tls-private-key-file="+c.path("apiserver.key"), "--client-ca-file="+c.path("ca.crt"),
-		"--kubelet-client-certificate="+c.path("apiserver-kubelet-client.crt"), "--kubelet-client-key="+c.path("apiserver-kubelet-client.key"),
-		"--kubelet-certificate-authority="+c.path("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
-		"--service-account-issuer="+c.endpoint(),
-		"--service-account-key-file="+c.path("sa.pub"), "--service-account-signing-key-file="+c.path("sa.key"),
-		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		// No caching: a test changes an instance's identity.
-		"--authentication-token-webhook-config-file="+c.path("authenticator.conf"), "--authentication-token-webhook-version=v1", "--authentication-token-webhook-cache-ttl=1s",
-		"--allow-privileged=true", "--profiling=false")
+	c.daemon(t, tools.NameAPIServer)
 	return c
 }
 
@@ -116,12 +108,8 @@ func (c *cluster) complete(t *testing.T) {
 	c.must(t, "", "create", "clusterrolebinding", "kubeadm:cluster-admins", "--clusterrole=cluster-admin", "--group=kubeadm:cluster-admins")
 	// From 1.36 on, the certificate with which the API server calls kubelets names no group.
 	c.must(t, "", "create", "clusterrolebinding", "kubelets", "--clusterrole=system:kubelet-api-admin", "--user=kube-apiserver-kubelet-client")
-	c.daemon(t, tools.NameScheduler, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("scheduler.conf"))
-	c.daemon(t, tools.NameControllerManager, "--leader-elect=false", "--secure-port=0", "--kubeconfig="+c.path("controller-manager.conf"),
-		// Only with service account credentials may a controller sign certificates.
-		"--use-service-account-credentials=true", "--service-account-private-key-file="+c.path("sa.key"),
-		"--root-ca-file="+c.path("ca.crt"), "--cluster-signing-cert-file="+c.path("ca.crt"), "--cluster-signing-key-file="+c.path("ca.key"),
-		"--cluster-name="+c.name, "--profiling=false")
+	c.daemon(t, tools.NameScheduler)
+	c.daemon(t, tools.NameControllerManager)
 	c.watch(t, "certificatesigningrequests", c.approve)
 	c.watch(t, "nodes", c.initialize)
 	// Pods need the default service account in their namespace.
@@ -143,12 +131,16 @@ func (c *cluster) authority() string {
 
 // daemon starts one of the cluster's programs and writes its output to a log.
 // The program ends with the test.
-func (c *cluster) daemon(t *testing.T, name string, args ...string) {
+func (c *cluster) daemon(t *testing.T, name string) {
 	t.Helper()
+	var flags map[string][]string
+	text := strings.NewReplacer("{memory}", c.memory, "{etcd}", etcdURL, "{address}", c.address.String(),
+		"{endpoint}", c.endpoint(), "{name}", c.name, "{folder}", c.folder).Replace(controlPlaneFlags)
+	require.NoError(t, yaml.Unmarshal([]byte(text), &flags))
 	log, err := os.Create(c.path(name + ".log"))
 	require.NoError(t, err)
 	defer log.Close()
-	cmd := c.lab.Command(context.Background(), c.programs[name], args...)
+	cmd := c.lab.Command(context.Background(), c.programs[name], flags[name]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	c.daemons[name], err = machine.Spawn(cmd)
 	require.NoError(t, err)

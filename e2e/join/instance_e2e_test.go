@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/join"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
@@ -158,17 +157,11 @@ func (w *world) joinsB(id, image string, userData []byte) {
 	w.works(w.b, i, id, "word-of-b")
 }
 
-// pauseImage is the pause image that the instances' containerd pulls from EKS's
-// registry.
-func pauseImage() string {
-	return "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:" + arguments.New().PauseVersion
-}
-
 func (c *cluster) fill(text string, more ...string) []byte {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
 	return []byte(strings.NewReplacer(append(more,
-		"{cluster}", c.name, "{endpoint}", c.endpoint(), "{ca}", c.authority(), "{pause}", pauseImage(),
+		"{cluster}", c.name, "{endpoint}", c.endpoint(), "{ca}", c.authority(), "{pause}", lab.PauseImage(),
 		// EKS's value for a container's process, limited to what this host permits.
 		"{files}", fmt.Sprint(min(1<<20, limit.Max)),
 		"{cgroups}\n", allowCgroupV1(),

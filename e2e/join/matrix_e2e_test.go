@@ -3,6 +3,7 @@
 package join_test
 
 import (
+	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
@@ -27,42 +30,21 @@ var (
 
 // leftover is one kind of leftover state in an image.
 type leftover struct {
-	rule, name string
-	paths      []string
-	// script applies more changes to the disk mounted at $R.
-	script string
+	Rule, Name string
+	Paths      []string
+	// Script applies more changes to the disk mounted at $R.
+	Script string
+}
+
+// leftoversByHand is testdata/leftovers.yaml.
+type leftoversByHand struct {
+	Made   []leftover
+	Blamed map[string]string
 }
 
 // stateGroups are the groups of rules for the state of the kubelet, containerd,
 // the network and first boots.
 var stateGroups = []string{"kubelet", "containerd", "network", "cni", "bootstrap", "identity"}
-
-// made returns leftovers that the first instance does not have: those of other
-// settings or accidents.
-var made = []leftover{
-	{rule: "kubelet-kubeconfig", name: "deleted instead of restored", script: `rm "$R/var/lib/kubelet/kubeconfig"`},
-	{rule: "kubelet-manager-state", name: "empty", script: `: > "$R/var/lib/kubelet/cpu_manager_state"`},
-	{rule: "kubelet-manager-state", name: "with a wrong checksum",
-		script: `echo '{"policyName":"none","defaultCpuSet":"0-63","checksum":1}' > "$R/var/lib/kubelet/cpu_manager_state"`},
-	{rule: "kubelet-checkpoints", name: "cut short", script: `echo '{"data":' > "$R/var/lib/kubelet/allocated_pods_state"`},
-	{rule: "kubelet-checkpoints", name: "a device plugin's, with a wrong checksum",
-		script: `mkdir -p "$R/var/lib/kubelet/device-plugins"; echo '{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{"example.com/phantom":["one","two"]}},"Checksum":1}' > "$R/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"`},
-	{rule: "cni-state", name: "every address taken",
-		script: `mkdir -p "$R/var/lib/cni/networks/lab"; for n in $(seq 2 254); do echo old > "$R/var/lib/cni/networks/lab/10.200.0.$n"; done`},
-	{rule: "cni-config", name: "of a plugin that is not there",
-		script: `mkdir -p "$R/etc/cni/net.d"; echo '{"cniVersion":"1.0.0","name":"old","plugins":[{"type":"gone"}]}' > "$R/etc/cni/net.d/05-old.conflist"`},
-}
-
-// blamed are the causes of what fails, by the rule and the name of the leftover.
-var blamed = map[string]string{
-	"everything ": "captured-node", "kubelet-kubeconfig ": "other-ca", "kubelet-manager-state ": "checkpoint",
-	"kubelet-kubeconfig deleted instead of restored": "templates",
-	"kubelet-manager-state empty":                    "checkpoint",
-	"kubelet-manager-state with a wrong checksum":    "checkpoint",
-	"kubelet-checkpoints cut short":                  "checkpoint",
-	"cni-state every address taken":                  "addresses",
-	"cni-config of a plugin that is not there":       "cni-config",
-}
 
 // Each test case copies one leftover of cluster A's node into a clean image,
 // and starts an instance of the image for cluster B: by the steps of Amazon's
@@ -71,16 +53,18 @@ func TestEachLeftoverOnACleanImage(t *testing.T) {
 	w := openWorld(t, lab.System{}, time.Hour)
 	dirty, clean := filepath.Join(w.Folder(), "dirty.raw"), filepath.Join(w.Folder(), "clean.raw")
 	w.makeBoth(dirty, clean)
-	all := leftovers(lab.Disk(dirty).Plan(t))
+	var byHand leftoversByHand
+	require.NoError(t, yaml.UnmarshalStrict([]byte(testkit.Content(t, "testdata/leftovers.yaml")), &byHand))
+	all := append(leftovers(lab.Disk(dirty).Plan(t)), byHand.Made...)
 	if *only != "" {
-		all = slices.DeleteFunc(all, func(l leftover) bool { return !slices.Contains(strings.Split(*only, ","), l.rule) })
+		all = slices.DeleteFunc(all, func(l leftover) bool { return !slices.Contains(strings.Split(*only, ","), l.Rule) })
 	}
 	w.step("%d leftovers to try", len(all))
 	trials := make([]trial, 2*len(all))
 	t.Run("trials", func(t *testing.T) {
 		slots := make(chan struct{}, 3) // more parallel instances are only slower
 		for i := range trials {
-			t.Run(fmt.Sprintf("%s_%s_%d", all[i/2].rule, all[i/2].name, i%2), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s_%s_%d", all[i/2].Rule, all[i/2].Name, i%2), func(t *testing.T) {
 				t.Parallel()
 				slots <- struct{}{}
 				defer func() { <-slots }()
@@ -90,7 +74,7 @@ func TestEachLeftoverOnACleanImage(t *testing.T) {
 	})
 	for _, trial := range trials {
 		t.Logf("%-28s %-30s %-12s %s: %.200s %q", trial.Rule, trial.Case, trial.FirstBoot, trial.Result, trial.Message, trial.Leaks)
-		want := []string{blamed[trial.Rule+" "+trial.Case]}
+		want := []string{byHand.Blamed[trial.Rule+" "+trial.Case]}
 		if trial.Result == joins {
 			want = []string{"", "captured-node"} // init says what it removed
 		}
@@ -117,21 +101,19 @@ func (w *world) makeBoth(dirty, clean string) {
 	w.step("both images are made")
 }
 
-// leftovers returns one leftover for each rule, with the paths that it found,
-// and those made by hand.
+// leftovers returns one leftover for each rule, with the paths that it found.
 func leftovers(found map[string][]string) []leftover {
-	all := []leftover{{rule: "nothing"}, {rule: "everything"}}
+	all := []leftover{{Rule: "nothing"}, {Rule: "everything"}}
 	for _, r := range scrub.Table() {
 		if r.Phase == scrub.Inspect || len(r.Paths) == 0 || r.ID == "containers-metadata" ||
 			!slices.ContainsFunc(r.Groups, func(g string) bool { return slices.Contains(stateGroups, g) }) {
 			continue
 		}
 		if paths := slices.DeleteFunc(slices.Clone(found[r.ID]), func(p string) bool { return !filepath.IsAbs(p) }); len(paths) > 0 {
-			all = append(all, leftover{rule: r.ID, paths: paths})
+			all = append(all, leftover{Rule: r.ID, Paths: paths})
 		}
 	}
-	all = append(all, leftover{rule: "containers", paths: []string{"/var/lib/containerd"}})
-	return append(all, made...)
+	return append(all, leftover{Rule: "containers", Paths: []string{"/var/lib/containerd"}})
 }
 
 const (
@@ -150,34 +132,23 @@ const (
 // plantScript copies paths from the dirty disk to the disk $1, whose file
 // system it mounts at $R. A path that the dirty disk lacks is removed. The
 // script $2 may change more.
-const plantScript = `set -eu
-disk=$1 script=$2 R=$(mktemp -d)
-shift 2
-mount -o loop,offset=1048576 "$disk" "$R"
-for p; do
-  rm -rf "$R$p"
-  if [ -e "$ROOT$p" ] || [ -L "$ROOT$p" ]; then
-    mkdir -p "$R${p%/*}"
-    cp -a "$ROOT$p" "$R$p"
-  fi
-done
-eval "$script"
-umount "$R"
-rmdir "$R"`
+//
+//go:embed testdata/copy-leftover.sh
+var plantScript string
 
 // try starts one instance and returns the result.
 func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firstBoot string) trial {
 	w.t.Helper()
 	image := filepath.Join(w.Folder(), id+".raw")
 	defer os.Remove(image)
-	if left.rule == "everything" {
+	if left.Rule == "everything" {
 		clean = string(dirty)
 	}
 	copyDisk(w.t, clean, image)
-	for _, p := range left.paths {
+	for _, p := range left.Paths {
 		require.True(w.t, filepath.IsAbs(p) && filepath.Clean(p) != "/" && !strings.Contains(p, ".."), "%s is not a path of a leftover", p)
 	}
-	said, code := dirty.Sh(w.t, false, plantScript, append([]string{image, left.script}, left.paths...)...)
+	said, code := dirty.Sh(w.t, false, plantScript, append([]string{image, left.Script}, left.Paths...)...)
 	require.Zero(w.t, code, said)
 	userData := w.b.nodeConfig()
 	if firstBoot == byAmazon {
@@ -188,10 +159,10 @@ func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firs
 	result, troubles := w.judge(i, id)
 	one := trial{
 		Blamed: w.blamed(i),
-		Rule:   left.rule, Case: left.name, Paths: left.paths, FirstBoot: firstBoot, Result: result, Message: strings.Join(troubles, "; "),
+		Rule:   left.Rule, Case: left.Name, Paths: left.Paths, FirstBoot: firstBoot, Result: result, Message: strings.Join(troubles, "; "),
 		Leaks: i.Lines(w.t, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" /etc /var /root /home | head -20 || true"),
 	}
-	w.step("%s %s by %s: %s %s", left.rule, left.name, firstBoot, one.Result, one.Message)
+	w.step("%s %s by %s: %s %s", left.Rule, left.Name, firstBoot, one.Result, one.Message)
 	return one
 }
 

@@ -3,12 +3,8 @@
 package join_test
 
 import (
-	"context"
+	_ "embed"
 	"encoding/json"
-	"io"
-	"log"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -134,25 +128,15 @@ printf %s "$1" > "$ROOT/etc/eks/eksnode/defaults.json"
 sed -i 's/^\[plugins."io.containerd.grpc.v1.cri"\]$/&\nrestrict_oom_score_adj = true/' \
   "$ROOT/etc/eks/containerd/containerd-config.toml"`
 
-const concessions = `{"spec": {
-  "kubelet": {"config": {"failCgroupV1": false}},
-  "containerd": {
-    "config": "[plugins.\"io.containerd.grpc.v1.cri\"]\nrestrict_oom_score_adj = true\n",
-    "baseRuntimeSpec": {"process": {"rlimits": [{"type": "RLIMIT_NOFILE", "soft": {files}, "hard": {files}}]}}
-  }
-}}`
+//go:embed testdata/concessions.json
+var concessions string
 
 // serveImages serves images in the lab, in the place of all registries.
 func (w *world) serveImages(images map[string]v1.Image) {
 	w.t.Helper()
-	require.NoError(w.t, w.Serve(w.Ctx, w.Port("5000"), registry.New(registry.Logger(log.New(io.Discard, "", 0)))))
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		return w.Dial(ctx, network, address)
-	}
+	require.NoError(w.t, w.Serve(w.Ctx, w.Port("5000"), lab.Registry()))
 	for of, image := range images {
 		_, path, _ := strings.Cut(of, "/")
-		tag, err := name.NewTag(w.Port("5000") + "/" + path)
-		require.NoError(w.t, err)
-		require.NoError(w.t, remote.Write(tag, image, remote.WithTransport(&http.Transport{DialContext: dial})))
+		w.Push(w.t, w.Port("5000")+"/"+path, image)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/pem"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,7 +37,7 @@ func TestSOCIPullsAndRuns(t *testing.T) {
 	image := filepath.Join(w.Folder(), "soci.raw")
 	maker := w.launch("i-maker", w.image, "nobody", nil)
 	maker.Upload(t, fetch(t, []string{tools.NameSOCI})[tools.NameSOCI], "/run/soci-snapshotter-grpc")
-	w.step("%s", maker.Sh(t, "set -- %s %s %s\n%s", pauseImage(), lab.Kubelet, w.slowMirror(), sociPackage)) // has all programs
+	w.step("%s", maker.Sh(t, "set -- %s %s %s\n%s", lab.PauseImage(), lab.Kubelet, w.slowMirror(), sociPackage)) // has all programs
 	w.scrubbed(maker, image)
 
 	i := w.launch("i-soci", image, w.b.role, w.b.nodeConfig())
@@ -74,7 +71,7 @@ func (w *world) serveRegistry(i *instance, image string) (fetched func() []strin
 	require.NoError(w.t, err)
 	var mutex sync.Mutex
 	var agents []string
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	images := lab.Registry()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, layer.String()) {
 			mutex.Lock()

@@ -3,14 +3,17 @@
 package join_test
 
 import (
+	_ "embed"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
@@ -42,36 +45,22 @@ type trial struct {
 	Leaks []string `json:"leaks,omitempty"`
 }
 
-// fatal are the messages of a kubelet that waiting does not help, the most
-// specific first.
-var fatal = []*regexp.Regexp{
-	regexp.MustCompile(`"Server rejected event \(will not retry!\)" err="Unauthorized"`),
-	regexp.MustCompile(`configured policy .{1,20} differs from state checkpoint policy [^,]*`),
-	regexp.MustCompile(`current set of available CPUs .* doesn't match[^,]*`),
-	regexp.MustCompile(`checkpoint is corrupted`),
-	regexp.MustCompile(`could not restore state from checkpoint: [^,"]*`),
-	regexp.MustCompile(`unexpected end of JSON input`),
-	regexp.MustCompile(`unable to load client CA file[^"]*`),
-	regexp.MustCompile(`certificate signed by unknown authority`),
-	regexp.MustCompile(`lookup MASTER_ENDPOINT[^"\\]*`),
-	regexp.MustCompile(`can only access [^"\\]*|only its own Node object|is not allowed to modify node [^"\\]*|no relationship found [^"\\]*`),
-	regexp.MustCompile(`is forbidden: [^\n]{1,160}`),
-	regexp.MustCompile(`Unauthorized`),
-	regexp.MustCompile(`sed: can't read [^\n]*|cp: cannot stat [^\n]*`),
-	regexp.MustCompile(`failed to run Kubelet: [^"]*|failed to validate kubelet configuration[^"]*|failed to load kubelet config file[^"]*`),
-	regexp.MustCompile(`(?m)^F\d+ .*$|"Failed to [^"]*" err="[^"]*"`),
+//go:embed testdata/messages.yaml
+var messagesFile []byte
+
+// messages is testdata/messages.yaml.
+type messages struct{ Fatal, Other []string }
+
+func knownMessages() (m messages) {
+	if err := yaml.UnmarshalStrict(messagesFile, &m); err != nil {
+		panic(err) // the file is part of the test
+	}
+	return m
 }
 
-// other are messages that a healthy node may also log for a while.
-var other = []*regexp.Regexp{
-	regexp.MustCompile(`no IP addresses available in range set[^"\\]*`),
-	regexp.MustCompile(`failed to find plugin [^\\]*\\?"[a-z]+`),
-	regexp.MustCompile(`cni plugin not initialized`),
-}
-
-func find(patterns []*regexp.Regexp, journal string) string {
+func find(patterns []string, journal string) string {
 	for _, pattern := range patterns {
-		if found := pattern.FindString(journal); found != "" {
+		if found := regexp.MustCompile(pattern).FindString(journal); found != "" {
 			found, _, _ = strings.Cut(found, "\n")
 			found = strings.TrimRight(strings.ReplaceAll(found, `\`, ""), " ")
 			if strings.Count(found, `"`)%2 == 1 {
@@ -85,16 +74,16 @@ func find(patterns []*regexp.Regexp, journal string) string {
 
 // hopeless finds the message in a kubelet's journal for which it does not become
 // ready; nothing while there is none.
-func hopeless(journal string) string { return find(fatal, journal) }
+func hopeless(journal string) string { return find(knownMessages().Fatal, journal) }
 
 // telling returns the most specific message in a journal; the last line if no
 // message is known.
 func telling(journal string) string {
-	if found := find(append(fatal[:len(fatal):len(fatal)], other...), journal); found != "" {
+	known := knownMessages()
+	if found := find(slices.Concat(known.Fatal, known.Other), journal); found != "" {
 		return found
 	}
-	lines := strings.Split(strings.TrimSpace(journal), "\n")
-	return lines[len(lines)-1]
+	return testkit.LastLine(journal)
 }
 
 // snapshot copies the disk of a running machine. The copy lacks data that the
@@ -143,7 +132,7 @@ kill -KILL $!`)
 		if clean {
 			assert.Empty(t, files, "an image that passes must be clean")
 		}
-		w.step("the image's audit passes: %t; %d files name cluster A; %s", clean, len(files), lastLine(said))
+		w.step("the image's audit passes: %t; %d files name cluster A; %s", clean, len(files), testkit.LastLine(said))
 		lab.Disk(image).Scrub(t)
 		clean, said = lab.Disk(image).Audit(t)
 		require.True(t, clean, said)
@@ -160,9 +149,4 @@ kill -KILL $!`)
 		require.True(t, clean, said)
 		w.joinsB("i-of-full", image, w.b.nodeConfig())
 	})
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }

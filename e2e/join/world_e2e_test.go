@@ -193,7 +193,7 @@ func podImages(t *testing.T) map[string]v1.Image {
 	files := lab.Busybox(t, "sh", "sleep", "cat", "cp", "echo", "true", "ls", "grep", "wget", "hostname", "tail",
 		"mount", "mkdir", "httpd")
 	images := map[string]v1.Image{}
-	for _, name := range []string{pauseImage(), busyboxImage} {
+	for _, name := range []string{lab.PauseImage(), busyboxImage} {
 		config := idle
 		config.Labels = map[string]string{"org.opencontainers.image.ref.name": name} // without it, containerd would merge two images with the same layer
 		images[name] = lab.Image(t, config, files...)

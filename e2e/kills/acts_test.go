@@ -220,24 +220,13 @@ func (w *world) serve(t *testing.T) {
 	require.NoError(t, w.Lab.Serve(w.Ctx, metadata, imdstest.New(i)))
 }
 
-// free matches the paths that may differ between two undisturbed runs, with
-// reasons.
+//go:embed testdata/free.txt
+var freeFile string
+
+// free matches the paths that may differ between two undisturbed runs.
 func free() *regexp.Regexp {
-	return regexp.MustCompile(`^(` + strings.Join([]string{
-		`/var/log(/.*)?`, `/run/(log|utmp|cloud-init/ds-identify\.log)(/.*)?`, // logs contain times
-		`/run/(systemd|host|containerd|kills|lock)(/.*)?`, `(/var)?/tmp/systemd-private-.*`, // state of running services
-		`/var/cache/ldconfig/aux-cache`,                                    // has times and inodes of libraries
-		`/tmp/apt-dpkg-install-.*`,                                         // apt's own links to packages, which only apt removes; a scrub empties /tmp
-		`/etc/(passwd|group|g?shadow|sub[ug]id)\.[0-9]+`,                   // locks of useradd, named by its process
-		`/var/cache/apt/archives/.*`,                                       // packages that a killed apt downloaded; a scrub empties the folder
-		`/var/cache/apt/(src)?pkgcache\.bin`,                               // apt's index of package lists, which any call may write; a scrub removes the files
-		`/var/lib/systemd/deb-systemd-helper-enabled(/.*)?`,                // records of Debian's scripts, incomplete after a kill
-		`/etc/rc[0-6S]\.d/.*`,                                              // System V links: systemd ignores them, and update-rc.d does not complete them after a kill
-		`/var/lib/ucf/((hashfile|registry)\.[0-9]+|cache/.*)`,              // backups and copies, which ucf does not repair
-		`/var/lib/dpkg/(status-old|info/.*-new)`,                           // dpkg's previous state, and partial files that dpkg ignores
-		`/var/lib/containerd/io\.containerd\.metadata\.v1\.bolt/meta\.db`,  // counts its openings
-		`/var/lib/containerd/io\.containerd\.grpc\.v1\.introspection/uuid`, // containerd's own ID: a scrub leaves it, because containerd writes it again while it runs
-	}, "|") + `)$`)
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(freeFile), "\n"), func(l string) bool { return l[0] == '#' })
+	return regexp.MustCompile(`^(` + strings.Join(lines, "|") + `)$`)
 }
 
 // start is the starting state of runs: layers of a disk, the uppermost first.

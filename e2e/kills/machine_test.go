@@ -4,6 +4,7 @@ package kills_test
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,15 +50,9 @@ type node struct {
 }
 
 // bootScript becomes systemd-nspawn, in namespaces of its own.
-const bootScript = `set -e
-for group in $GROUPS_OF_MACHINE; do
-  mkdir "$group"
-  echo 0 > "$group/cgroup.procs"
-done
-mount -t proc proc /proc
-mkdir -p /run/systemd/nspawn
-mount -t tmpfs tmpfs /run/systemd/nspawn
-exec systemd-nspawn "$@"`
+//
+//go:embed testdata/boot.sh
+var bootScript string
 
 // boot starts a machine whose changes go to a new folder. layers are the lower
 // layers, the uppermost first.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,9 +17,11 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/stretchr/testify/require"
 
@@ -164,6 +168,17 @@ func (n *Node) Import(t testing.TB, options string, images map[string]v1.Image) 
 	result, err := n.Run(n.ctx, `sudo "$(command -v ctr)" --namespace k8s.io images import `+options+" -", &archive)
 	require.NoError(t, err)
 	require.Zero(t, result.Code, result.Stderr)
+}
+
+// Registry is an empty registry of images.
+func Registry() http.Handler { return registry.New(registry.Logger(log.New(io.Discard, "", 0))) }
+
+// Push sends an image, or an index of images, to a registry in the lab.
+func (l *Lab) Push(t testing.TB, to string, image remote.Taggable) {
+	t.Helper()
+	ref, err := name.ParseReference(to, name.Insecure)
+	require.NoError(t, err)
+	require.NoError(t, remote.Push(ref, image, remote.WithTransport(&http.Transport{DialContext: l.Dial}), remote.WithContext(l.Ctx)))
 }
 
 // Busybox returns the host's static busybox at /bin/busybox, and links with the

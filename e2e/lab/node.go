@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/eksnode/packer-plugin-eksnode/bootstrap/arguments"
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/imdstest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
@@ -171,6 +172,11 @@ func Instance(id string, address netip.Addr, userData []byte) imdstest.Instance 
 	i := imdstest.Typical()
 	i.ID, i.MAC, i.IPv4, i.Hostname, i.UserData = id, machine.MAC(address).String(), address.String(), NodeName(address), userData
 	return i
+}
+
+// PauseImage is the pause image that a node in eu-west-1 pulls from EKS's registry.
+func PauseImage() string {
+	return "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:" + arguments.New().PauseVersion
 }
 
 // System is a base system. The zero value is the harness's usual Debian.

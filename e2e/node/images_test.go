@@ -4,8 +4,6 @@ package node_test
 
 import (
 	"fmt"
-	"io"
-	"log"
 	"net/http"
 	"path/filepath"
 	"runtime"
@@ -14,12 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -66,7 +61,7 @@ func (s *counted) since() []string {
 // returns their names.
 func (b *bench) registry(t *testing.T) (s *counted, app, pause string) {
 	t.Helper()
-	s = &counted{inner: registry.New(registry.Logger(log.New(io.Discard, "", 0)))}
+	s = &counted{inner: lab.Registry()}
 	require.NoError(t, b.Serve(b.Ctx, registryAddress, s))
 	return s, b.push(t, appImage), b.push(t, pauseImage)
 }
@@ -81,9 +76,7 @@ func (b *bench) push(t *testing.T, to string) (pinned string) {
 	list := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: one, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: runtime.GOARCH}}})
 	digest, err := list.Digest()
 	require.NoError(t, err)
-	ref, err := name.ParseReference(to, name.Insecure)
-	require.NoError(t, err)
-	require.NoError(t, remote.WriteIndex(ref, list, remote.WithContext(b.Ctx), remote.WithTransport(&http.Transport{DialContext: b.Dial})))
+	b.Push(t, to, list)
 	return to + "@" + digest.String()
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
@@ -35,14 +36,9 @@ var gone = []string{
 func (n *node) audit(t *testing.T, code int, more string) string {
 	t.Helper()
 	result := n.Try(t, "eksnode audit "+more)
-	t.Logf("eksnode audit: exit %d: %s", result.Code, lastLine(result.Stdout+result.Stderr))
+	t.Logf("eksnode audit: exit %d: %s", result.Code, testkit.LastLine(result.Stdout+result.Stderr))
 	require.Equal(t, code, result.Code, result.Stdout+result.Stderr)
 	return result.Stdout + result.Stderr
-}
-
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // testScrub scrubs a provisioned machine that has joined a cluster.
@@ -84,7 +80,7 @@ func testScrub(t *testing.T, b *bench, n *node) {
 		r := b.build(t, n, account{}, "eksnode-scrub", "").succeeds(t)
 		report, _ := r.outcome(t)
 		assert.Equal(t, plan.OK, report.Result)
-		t.Log(lastLine(strings.Split(r.out.String(), "\nBuild 'null.machine'")[0]))
+		t.Log(testkit.LastLine(strings.Split(r.out.String(), "\nBuild 'null.machine'")[0]))
 		n.nothingLeft(t)
 	})
 	t.Run("an audit after the scrub passes in the session that is still open", func(t *testing.T) {

@@ -48,7 +48,7 @@ func build(t *testing.T, system lab.System) {
 	before := testkit.Sum(t, base)
 	run := func(more ...string) (string, int) {
 		t.Helper()
-		cmd := b.Resolving(append(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache")}, b.options...), more...))
+		cmd := b.build(t, base, more...)
 		out, _ := cmd.CombinedOutput() // the exit code says more
 		return string(out), cmd.ProcessState.ExitCode()
 	}
@@ -56,7 +56,7 @@ func build(t *testing.T, system lab.System) {
 		faults(t, b, run, base, made)
 	}
 	began := time.Now()
-	args := []string{"--base", base, "--disk-size", "8", "-o", made, "--report", filepath.Join(folder, "report.json")}
+	args := []string{"--disk-size", "8", "-o", made, "--report", filepath.Join(folder, "report.json")}
 	if system.Shape == nil {
 		args = append(args, "--check-reproducible")
 	}
@@ -81,7 +81,7 @@ func build(t *testing.T, system lab.System) {
 func faults(t *testing.T, b *bench, run func(...string) (string, int), base, made string) {
 	folder := filepath.Dir(base)
 	t.Run("killed", func(t *testing.T) {
-		cmd := b.Resolving(append([]string{lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache"), "--base", base, "-o", made}, b.options...))
+		cmd := b.build(t, base, "-o", made)
 		said, err := cmd.StderrPipe()
 		require.NoError(t, err)
 		require.NoError(t, cmd.Start())
@@ -109,10 +109,10 @@ func faults(t *testing.T, b *bench, run func(...string) (string, int), base, mad
 		assert.NoFileExists(t, made)
 	})
 	for why, more := range map[string][]string{
-		"cannot become smaller": {"--base", base, "--disk-size", "1", "-o", made},
-		"its checksum is":       {"--base", base, "--base-checksum", strings.Repeat("0", 64), "-o", made},
-		"exists; name another":  {"--base", base, "-o", base},
-		"images":                {"--base", base, "-o", made, "--images", "docker.io/library/busybox:1.37"},
+		"cannot become smaller": {"--disk-size", "1", "-o", made},
+		"its checksum is":       {"--base-checksum", strings.Repeat("0", 64), "-o", made},
+		"exists; name another":  {"-o", base},
+		"images":                {"-o", made, "--images", "docker.io/library/busybox:1.37"},
 	} {
 		said, code := run(more...)
 		assert.NotZero(t, code, said)

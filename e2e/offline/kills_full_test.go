@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/eksnode/packer-plugin-eksnode/e2e/lab"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/machine"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
@@ -30,9 +29,7 @@ func TestBuildsAreKilled(t *testing.T) {
 	require.NoError(t, machine.MakeDisk(b.Ctx, b.Root, base))
 	before := testkit.Sum(t, base)
 	build := func() (*exec.Cmd, io.ReadCloser) {
-		cmd := b.Resolving(append([]string{
-			lab.Eksnode(t), "build", "--cache-folder", filepath.Join(folder, "cache"), "--base", base, "-o", made,
-		}, b.options...))
+		cmd := b.build(t, base, "-o", made)
 		said, err := cmd.StderrPipe()
 		require.NoError(t, err)
 		return cmd, said

@@ -53,6 +53,13 @@ func (b *bench) provision(t *testing.T, more ...string) *exec.Cmd {
 	return b.Resolving(append([]string{lab.Eksnode(t), "provision", "--root", b.root}, append(b.options, more...)...))
 }
 
+// build prepares a build of a disk from a base, with a cache beside the base.
+func (b *bench) build(t *testing.T, base string, more ...string) *exec.Cmd {
+	t.Helper()
+	argv := []string{lab.Eksnode(t), "build", "--base", base, "--cache-folder", filepath.Join(filepath.Dir(base), "cache")}
+	return b.Resolving(append(append(argv, b.options...), more...))
+}
+
 // eksnode runs the command on the root and returns its output and exit code.
 func (b *bench) eksnode(t *testing.T, args ...string) (string, int) {
 	t.Helper()

@@ -16,9 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/net/websocket"
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // kube is a double of an API server, for the real kubectl. Each running instance with a
@@ -27,37 +30,20 @@ import (
 type kube struct {
 	w       *aws.World
 	mutex   sync.Mutex
-	objects map[string]map[string]any // by path
-	started string                    // the instance of the NodePool
+	fixed   map[string]json.RawMessage // answers of discovery
+	objects map[string]map[string]any  // by path
+	started string                     // the instance of the NodePool
 }
 
 // serveKube makes a double the API server of the clusters of a world.
 func serveKube(t *testing.T, w *aws.World) {
 	t.Helper()
 	k := &kube{w: w, objects: map[string]map[string]any{}}
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/discovery.yaml")), &k.fixed))
 	server := httptest.NewTLSServer(k)
 	t.Cleanup(server.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	w.APIServer, w.Authority = server.URL, base64.StdEncoding.EncodeToString(authority)
-}
-
-// fixed are answers of discovery (https://kubernetes.io/docs/concepts/overview/kubernetes-api/).
-var fixed = map[string]string{
-	"/api": `{"kind":"APIVersions","versions":["v1"]}`,
-	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[` + group("karpenter.k8s.aws") + "," +
-		group("karpenter.sh") + `]}`,
-	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[` +
-		`{"name":"nodes","singularName":"node","kind":"Node","verbs":["get","list","watch"]},` +
-		`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["create","delete","get","list","watch"]}]}`,
-	"/apis/karpenter.k8s.aws/v1": `{"kind":"APIResourceList","groupVersion":"karpenter.k8s.aws/v1","resources":[` +
-		`{"name":"ec2nodeclasses","singularName":"ec2nodeclass","kind":"EC2NodeClass","verbs":["create","delete","get","list","watch"]}]}`,
-	"/apis/karpenter.sh/v1": `{"kind":"APIResourceList","groupVersion":"karpenter.sh/v1","resources":[` +
-		`{"name":"nodepools","singularName":"nodepool","kind":"NodePool","verbs":["create","delete","get","list","watch"]}]}`,
-}
-
-func group(name string) string {
-	version := fmt.Sprintf(`{"groupVersion":"%s/v1","version":"v1"}`, name)
-	return fmt.Sprintf(`{"name":%q,"versions":[%s],"preferredVersion":%[2]s}`, name, version)
 }
 
 // provision does what Karpenter does: a pod of a NodePool gets an instance of its
@@ -158,8 +144,8 @@ func (k *kube) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	case !strings.HasPrefix(in.Header.Get("Authorization"), "Bearer k8s-aws-v1."):
 		answer(http.StatusUnauthorized, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure",
 			"code": 401, "reason": "Unauthorized"})
-	case fixed[path] != "":
-		answer(http.StatusOK, json.RawMessage(fixed[path]))
+	case k.fixed[path] != nil:
+		answer(http.StatusOK, k.fixed[path])
 	case in.Method == http.MethodPost:
 		made := map[string]any{}
 		_ = json.NewDecoder(in.Body).Decode(&made)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -64,38 +63,11 @@ func schema() string {
 	return string(text) + "\n"
 }
 
+// Minutes is how long the run took.
+func (r report) Minutes() float64 { return r.Seconds / 60 }
+
 // markdown returns the report for people.
-func (r report) markdown() string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "# Proof on AWS: %s\n\neksnode %s, %s, %s, %s, %.0f seconds, about USD %.2f\n\n| step | result | seconds | calls | what | evidence |\n|---|---|---|---|---|---|\n",
-		r.Result, r.Eksnode, r.Region, r.Family, r.Begun.Format(time.RFC3339), r.Seconds, r.Dollars)
-	for _, s := range r.Steps {
-		fmt.Fprintf(&out, "| %s | %s | %.0f | %d | %s | %s |\n", s.Step, s.Result, s.Seconds, len(s.Calls), s.Does,
-			strings.NewReplacer("\n", " ", "|", "/").Replace(s.Evidence))
-	}
-	for _, s := range r.Steps {
-		if s.Error != "" {
-			fmt.Fprintf(&out, "\n## The step %s\n\n```text\n%s\n```\n\nRepeat it by hand:\n\n```sh\n%s```\n", s.Step, s.Error, s.ByHand)
-		}
-	}
-	out.WriteString("\n## Where the doubles of the tests differ\n\n")
-	for _, s := range r.Steps {
-		for _, one := range s.Differences {
-			fmt.Fprintf(&out, "- %s, %s\n", s.Step, one)
-		}
-	}
-	if r.Error != "" {
-		fmt.Fprintf(&out, "\n%s\n", r.Error)
-	}
-	out.WriteString("\n## Not deleted\n\n")
-	if len(r.Left) == 0 {
-		out.WriteString("Nothing is left.\n")
-	}
-	for _, one := range r.Left {
-		fmt.Fprintf(&out, "- %s\n", one)
-	}
-	return out.String()
-}
+func (r report) markdown() string { return written("report.tmpl", r) }
 
 // write writes report.json and report.md, without the account.
 func (r report) write(path func(string) string, account string) error {

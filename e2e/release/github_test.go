@@ -95,23 +95,23 @@ func packages(t *testing.T, dist string) {
 			require.NoError(t, os.MkdirAll(filepath.Join(root, "var/lib/dpkg", folder), 0o755))
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644))
-		run(t, "", "dpkg", "--root="+root, "--log=/dev/null", "--install", file(".deb"))
-		assert.Equal(t, number, run(t, "", "dpkg-query", "--root="+root, "--showformat=${Version}", "--show", "eksnode"))
+		testkit.In(t, "", "dpkg", "--root="+root, "--log=/dev/null", "--install", file(".deb"))
+		assert.Equal(t, number, testkit.In(t, "", "dpkg-query", "--root="+root, "--showformat=${Version}", "--show", "eksnode"))
 		extra := []string{"/usr/share/zsh/vendor-completions/_eksnode", "/usr/share/doc/eksnode/copyright"}
 		assert.ElementsMatch(t, slices.Concat(installed(), extra, pages), regular(t, root))
 		works(t, root, "usr/share/zsh/vendor-completions/_eksnode", pages)
 	})
 	t.Run("rpm", func(t *testing.T) {
 		root := t.TempDir()
-		run(t, "", "rpm", "--checksig", "--nosignature", file(".rpm"))
-		run(t, "", "rpm", "--root="+root, "--dbpath=/var/lib/rpm", "--install", "--nodeps", "--nosignature", file(".rpm"))
+		testkit.In(t, "", "rpm", "--checksig", "--nosignature", file(".rpm"))
+		testkit.In(t, "", "rpm", "--root="+root, "--dbpath=/var/lib/rpm", "--install", "--nodeps", "--nosignature", file(".rpm"))
 		extra := []string{"/usr/share/zsh/site-functions/_eksnode", "/usr/share/licenses/eksnode/LICENSE"}
 		assert.ElementsMatch(t, slices.Concat(installed(), extra, pages), regular(t, root))
 		works(t, root, "usr/share/zsh/site-functions/_eksnode", pages)
 	})
 	t.Run("archlinux", func(t *testing.T) {
 		root := t.TempDir()
-		run(t, root, "tar", "--zstd", "-xf", file(".pkg.tar.zst"))
+		testkit.In(t, root, "tar", "--zstd", "-xf", file(".pkg.tar.zst"))
 		extra := []string{"/usr/share/zsh/site-functions/_eksnode", "/usr/share/licenses/eksnode/LICENSE"}
 		assert.ElementsMatch(t, slices.Concat(installed(), extra, pages, []string{"/.PKGINFO", "/.MTREE"}), regular(t, root))
 		works(t, root, "usr/share/zsh/site-functions/_eksnode", pages)
@@ -132,7 +132,7 @@ func manPages(t *testing.T, dist string) []string {
 // regular lists the regular files below a root, without those of package managers.
 func regular(t *testing.T, root string) []string {
 	var list []string
-	for line := range strings.Lines(run(t, root, "find", ".", "-path", "./var", "-prune", "-o", "-type", "f", "-print")) {
+	for line := range strings.Lines(testkit.In(t, root, "find", ".", "-path", "./var", "-prune", "-o", "-type", "f", "-print")) {
 		list = append(list, strings.TrimSpace(strings.TrimPrefix(line, ".")))
 	}
 	return list
@@ -141,14 +141,14 @@ func regular(t *testing.T, root string) []string {
 // works runs what a package installed: the program, the man pages, and the
 // completion of the shells, that of bash through Debian's bash-completion.
 func works(t *testing.T, root, zsh string, pages []string) {
-	assert.Equal(t, number+"\n", run(t, "", filepath.Join(root, "usr/bin/eksnode"), "version"))
+	assert.Equal(t, number+"\n", testkit.In(t, "", filepath.Join(root, "usr/bin/eksnode"), "version"))
 	for _, page := range pages {
-		assert.Empty(t, run(t, "", "sh", "-c", `LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$0" 2>&1 > /dev/null`, filepath.Join(root, page)), page)
+		assert.Empty(t, testkit.In(t, "", "sh", "-c", `LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$0" 2>&1 > /dev/null`, filepath.Join(root, page)), page)
 	}
-	assert.Contains(t, run(t, "", "man", "-l", filepath.Join(root, "usr/share/man/man1/eksnode-scrub.1.gz")), number)
-	run(t, "", "zsh", "-n", filepath.Join(root, zsh))
-	run(t, "", "fish", "-n", filepath.Join(root, "usr/share/fish/vendor_completions.d/eksnode.fish"))
-	completed := run(t, "", "bash", "-c", fmt.Sprintf(`export PATH=%[1]s/usr/bin:$PATH XDG_DATA_DIRS=%[1]s/usr/share
+	assert.Contains(t, testkit.In(t, "", "man", "-l", filepath.Join(root, "usr/share/man/man1/eksnode-scrub.1.gz")), number)
+	testkit.In(t, "", "zsh", "-n", filepath.Join(root, zsh))
+	testkit.In(t, "", "fish", "-n", filepath.Join(root, "usr/share/fish/vendor_completions.d/eksnode.fish"))
+	completed := testkit.In(t, "", "bash", "-c", fmt.Sprintf(`export PATH=%[1]s/usr/bin:$PATH XDG_DATA_DIRS=%[1]s/usr/share
 source /usr/share/bash-completion/bash_completion
 _comp_load eksnode || _completion_loader eksnode
 COMP_LINE='eksnode scrub --rules kubelet-p' COMP_POINT=31 COMP_TYPE=9 COMP_KEY=9 COMP_WORDS=(eksnode scrub --rules kubelet-p) COMP_CWORD=3

@@ -7,7 +7,6 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,7 +118,7 @@ func uploads(t *testing.T, dist string) []string {
 // tagged makes a repository with one tagged commit: the files of this repository,
 // with its changes.
 func tagged(t *testing.T) string {
-	root := strings.TrimSpace(run(t, "", "git", "rev-parse", "--show-toplevel"))
+	root := strings.TrimSpace(testkit.In(t, "", "git", "rev-parse", "--show-toplevel"))
 	folder := filepath.Join(t.TempDir(), "sources")
 	require.NoError(t, os.Mkdir(folder, 0o755))
 	copying := exec.CommandContext(t.Context(), "sh", "-c", `git ls-files -z --cached --others --exclude-standard --deduplicate |
@@ -132,11 +131,11 @@ func tagged(t *testing.T) string {
 		require.NotContains(t, text, "goarch:")
 		require.NoError(t, os.WriteFile(config, []byte(text), 0o644))
 	}
-	run(t, folder, "git", "init", "-q")
-	run(t, folder, "git", "add", ".")
-	run(t, folder, "git", "-c", "user.name=check", "-c", "user.email=check@example.com", "commit", "-qm", "Check", "--date", "2026-01-02T03:04:05Z")
-	run(t, folder, "git", "tag", "v"+number)
-	run(t, folder, "git", "remote", "add", "origin", "https://github.com/eksnode/packer-plugin-eksnode")
+	testkit.In(t, folder, "git", "init", "-q")
+	testkit.In(t, folder, "git", "add", ".")
+	testkit.In(t, folder, "git", "-c", "user.name=check", "-c", "user.email=check@example.com", "commit", "-qm", "Check", "--date", "2026-01-02T03:04:05Z")
+	testkit.In(t, folder, "git", "tag", "v"+number)
+	testkit.In(t, folder, "git", "remote", "add", "origin", "https://github.com/eksnode/packer-plugin-eksnode")
 	return folder
 }
 
@@ -161,7 +160,7 @@ func newKey(t *testing.T) key {
 }
 
 func (k key) gpg(t *testing.T, args ...string) string {
-	return run(t, "", "gpg", append([]string{"--batch", "--homedir", k.home}, args...)...)
+	return testkit.In(t, "", "gpg", append([]string{"--batch", "--homedir", k.home}, args...)...)
 }
 
 // build runs goreleaser without publishing.
@@ -193,7 +192,7 @@ func checksums(t *testing.T, dist string, k key) {
 			listed = append(listed, strings.Fields(line)[1])
 		}
 		assert.ElementsMatch(t, want, listed, name)
-		run(t, dist, "sha256sum", "--check", "--strict", name)
+		testkit.In(t, dist, "sha256sum", "--check", "--strict", name)
 		k.gpg(t, "--verify", filepath.Join(dist, name+".sig"), filepath.Join(dist, name))
 	}
 }
@@ -228,9 +227,9 @@ func programs(t *testing.T, checkout, dist string) {
 func unpack(t *testing.T, archive, program string) string {
 	folder := t.TempDir()
 	if filepath.Ext(archive) == ".zip" {
-		run(t, folder, "unzip", "-q", archive)
+		testkit.In(t, folder, "unzip", "-q", archive)
 	} else {
-		run(t, folder, "tar", "-xf", archive)
+		testkit.In(t, folder, "tar", "-xf", archive)
 	}
 	entries := testkit.Names(t, folder)
 	if strings.HasPrefix(program, "eksnode") {
@@ -291,14 +290,14 @@ func bill(t *testing.T, file, program string) {
 func versions(t *testing.T, dist string) {
 	system := runtime.GOOS + "_" + runtime.GOARCH
 	command := unpack(t, filepath.Join(dist, archiveOf(system)), "eksnode")
-	assert.Equal(t, number+"\n", run(t, "", command, "version"))
+	assert.Equal(t, number+"\n", testkit.In(t, "", command, "version"))
 	name := plugin + "_x5.0_" + system
 	var is struct {
 		Version      string   `json:"version"`
 		API          string   `json:"api_version"`
 		Provisioners []string `json:"provisioners"`
 	}
-	described := run(t, "", unpack(t, filepath.Join(dist, name+".zip"), name), "describe")
+	described := testkit.In(t, "", unpack(t, filepath.Join(dist, name+".zip"), name), "describe")
 	require.NoError(t, json.Unmarshal([]byte(described), &is))
 	assert.Equal(t, number, is.Version)
 	assert.Equal(t, "x5.0", is.API)
@@ -310,27 +309,7 @@ func versions(t *testing.T, dist string) {
 func installs(t *testing.T, packer, dist string) {
 	home := t.TempDir()
 	template := filepath.Join(home, "check.pkr.hcl")
-	require.NoError(t, os.WriteFile(template, fmt.Appendf(nil, `packer {
-  required_plugins {
-    eksnode = {
-      source  = "github.com/eksnode/eksnode"
-      version = "= %s"
-    }
-  }
-}
-
-source "null" "machine" {
-  ssh_host     = "127.0.0.1"
-  ssh_username = "admin"
-  ssh_password = "none"
-}
-
-build {
-  sources = ["source.null.machine"]
-  provisioner "eksnode" { kubernetes_version = "1.36.3" }
-  provisioner "eksnode-scrub" {}
-}
-`, number), 0o644))
+	testkit.Write(t, template, strings.ReplaceAll(testkit.Content(t, "testdata/check.pkr.hcl"), "{version}", number))
 	proxy, certificate := github(t, dist)
 	require.NoError(t, os.WriteFile(filepath.Join(home, "ca.pem"), certificate, 0o644))
 	for _, step := range []struct{ verb, proxy string }{{"init", proxy}, {"init", "http://127.0.0.1:1"}, {"validate", "http://127.0.0.1:1"}} {
@@ -341,17 +320,6 @@ build {
 		out := testkit.Output(t, cmd)
 		t.Logf("packer %s by %s: %s", step.verb, step.proxy, strings.TrimSpace(out))
 	}
-}
-
-func run(t *testing.T, folder, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir = folder
-	var errOut bytes.Buffer
-	cmd.Stderr = &errOut
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s %s: %s", name, args, errOut.String())
-	return string(out)
 }
 
 func read(t *testing.T, name string) []byte {

@@ -17,21 +17,11 @@ import (
 
 // removed are globs of what the distribution has not.
 func (s Shape) removed() []string {
+	lists := removedLists()
 	if s.manager.isDebian() {
-		return removed
+		return lists.Every
 	}
-	return append([]string{"/etc/init.d", "/etc/rc?.d", "/etc/cron.*"}, removed...)
-}
-
-// removed are globs of what no other distribution has, and of a machine's
-// identity.
-var removed = []string{
-	"/usr/share/doc", "/usr/share/man", "/usr/share/lintian", "/usr/share/locale", "/usr/share/bug",
-	"/etc/ssh/ssh_host_*", "/etc/hostname", "/etc/resolv.conf", "/var/lib/dbus/machine-id", "/var/lib/systemd/random-seed",
-	"/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-", "/etc/subuid-", "/etc/subgid-", "/etc/.pwd.lock",
-	"/var/cache/ldconfig/aux-cache", "/var/log/*.log", "/var/log/apt", "/usr/lib/systemd/system/*@.socket.wants",
-	// What Debian's packages of the package managers and runtimes configure.
-	"/etc/containerd/config.toml", "/etc/default/containerd",
+	return append(lists.Other, lists.Every...)
 }
 
 // layOutOffered gives the unpacked packages the distribution's layout.
@@ -189,13 +179,7 @@ func (s Shape) removeDebian(root string) error {
 	if s.manager.isDebian() {
 		return nil
 	}
-	return removeAll(root, []string{
-		"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt", "/var/cache/debconf", "/etc/apt", "/etc/dpkg", "/etc/debian_version", "/etc/default/useradd.dpkg*",
-		"/usr/bin/dpkg*", "/usr/bin/apt*", "/usr/bin/debconf*", "/usr/share/debconf", "/usr/share/dpkg", "/usr/lib/apt", "/usr/lib/dpkg", "/usr/lib/systemd/system/apt-*", "/usr/lib/systemd/system/dpkg-*",
-		"/etc/systemd/system/timers.target.wants/apt-*", "/etc/systemd/system/timers.target.wants/dpkg-*", "/etc/ucf.conf", "/var/lib/ucf", "/usr/bin/ucf*",
-		"/etc/network", "/etc/netplan", "/usr/sbin/netplan", "/usr/bin/netplan", "/usr/lib/netplan", "/usr/lib/systemd/system-generators/netplan",
-		"/usr/sbin/dhcpcd", "/usr/bin/dhcpcd", "/usr/lib/dhcpcd", "/usr/sbin/ifup", "/usr/sbin/ifdown", "/etc/update-motd.d", "/etc/logrotate.d/apt", "/etc/logrotate.d/dpkg",
-	})
+	return removeAll(root, removedLists().Managers)
 }
 
 // finalScript enables and disables units, and does what the shape adds.

@@ -1,20 +1,19 @@
 package shape
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // pacmanManager registers and offers packages as pacman knows them.
@@ -42,7 +41,7 @@ func (m pacmanManager) fill(ctx context.Context, s Shape, folder string, install
 		return err
 	}
 	known := known(append(slices.Clone(installed), offered...))
-	database := map[string][]byte{}
+	var database []string // pairs of name and content
 	offer := func(p pkg) error {
 		file := fmt.Sprintf("%s-%s-1-%s.pkg.tar.zst", p.name, p.version, packageArch)
 		if err := m.pack(ctx, p, known, filepath.Join(repository, file)); err != nil {
@@ -57,9 +56,10 @@ func (m pacmanManager) fill(ctx context.Context, s Shape, folder string, install
 			return fmt.Errorf("reading %s: %w", file, err)
 		}
 		sum := sha256.Sum256(content)
-		database[p.name+"-"+p.version+"-1/desc"] = m.desc(p, known, [][2]string{
+		desc := m.desc(p, known, [][2]string{
 			{"FILENAME", file}, {"CSIZE", fmt.Sprint(len(content))}, {"ISIZE", fmt.Sprint(p.size)}, {"SHA256SUM", fmt.Sprintf("%x", sum)}, {"PGPSIG", base64.StdEncoding.EncodeToString(signature)},
 		})
+		database = append(database, p.name+"-"+p.version+"-1/desc", string(desc))
 		return nil
 	}
 	for _, p := range offered {
@@ -68,7 +68,7 @@ func (m pacmanManager) fill(ctx context.Context, s Shape, folder string, install
 		}
 	}
 	list := filepath.Join(repository, databaseOf+".db")
-	if err := writeTar(list, database); err != nil {
+	if err := os.WriteFile(list, testkit.Gzip(testkit.Tar(0o644, database...)), 0o644); err != nil {
 		return err
 	}
 	if _, err := signer.sign(ctx, list); err != nil {
@@ -211,24 +211,6 @@ func (m pacmanManager) register(root string, installed []pkg, known map[string]s
 		}
 	}
 	return nil
-}
-
-func writeTar(path string, files map[string][]byte) error {
-	var b bytes.Buffer
-	packed := gzip.NewWriter(&b)
-	w := tar.NewWriter(packed)
-	for name, content := range files {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
-			return err
-		}
-		if _, err := w.Write(content); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(w.Close(), packed.Close()); err != nil {
-		return err
-	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
 // signer is a key of its own in a folder of its own.

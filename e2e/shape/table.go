@@ -75,15 +75,25 @@ func filesOf(name string) (all []base.File) {
 	return all
 }
 
-// keys returns the keys of a row, with those of the rows that it is like.
-func keys(name, member string) map[string]any {
+// removedLists returns removed.yaml.
+func removedLists() (lists struct{ Every, Other, Managers []string }) {
+	must(yaml.UnmarshalStrict(member("common.txtar", "removed.yaml"), &lists))
+	return lists
+}
+
+func member(name, of string) []byte {
 	files := archive(name).Files
-	i := slices.IndexFunc(files, func(f txtar.File) bool { return f.Name == member })
+	i := slices.IndexFunc(files, func(f txtar.File) bool { return f.Name == of })
 	if i < 0 {
-		panic(fmt.Sprintf("%s has no %s", name, member))
+		panic(fmt.Sprintf("%s has no %s", name, of))
 	}
+	return files[i].Data
+}
+
+// keys returns the keys of a row, with those of the rows that it is like.
+func keys(name, row string) map[string]any {
 	own, all := map[string]any{}, map[string]any{}
-	must(yaml.Unmarshal(files[i].Data, &own))
+	must(yaml.Unmarshal(member(name, row), &own))
 	if like, is := own["like"].(string); is {
 		all = keys("common.txtar", like+".yaml")
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,12 +45,30 @@ func Run(t testing.TB, name string, args ...string) string {
 	return Output(t, exec.Command(name, args...))
 }
 
+// In runs a program in a folder and returns its standard output. The error has both outputs.
+func In(t testing.TB, folder, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = folder
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	require.NoError(t, err, "%q:\n%s%s", cmd.Args, out, said.String())
+	return string(out)
+}
+
 // Output is what a command writes, which must succeed.
 func Output(t testing.TB, cmd *exec.Cmd) string {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%q: %s", cmd.Args, out)
 	return string(out)
+}
+
+// LastLine returns the last line of an output.
+func LastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 // Names returns the names of the files in a folder.

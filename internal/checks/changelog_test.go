@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
 )
@@ -80,24 +81,7 @@ func TestChangelogFormat(t *testing.T) {
 // A release needs a tag whose version is in the sources and in the changelog.
 // The version's section of the changelog becomes the release notes.
 func TestReleaseNotes(t *testing.T) {
-	const changelog = `# Changelog
-
-## [Unreleased]
-
-- Something new.
-
-## [1.2.3] - 2026-01-02
-
-### Added
-- A thing.
-
-## [1.2.2] - 2025-12-01
-- Nothing.
-
-## [1.2.1]
-
-[1.2.3]: https://example.com
-`
+	changelog := testkit.Content(t, "testdata/changelog.md.txt")
 	script, err := filepath.Abs(filepath.Join(root, ".ci/release-notes"))
 	require.NoError(t, err)
 	missing := func(tag, version string) string {

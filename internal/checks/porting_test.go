@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,7 +25,7 @@ var shown = regexp.MustCompile("(?ms)^`([^`\n]+)`:\n\n```text\n(.*?)^```$")
 func TestPortingGuideWorksLiterally(t *testing.T) {
 	guide := read(t, "docs/porting.md")
 	repository := copied(t)
-	git := func(args ...string) string { return in(t, repository, "git", args...) }
+	git := func(args ...string) string { return testkit.In(t, repository, "git", args...) }
 	git("init", "--quiet")
 	git("add", "--all")
 
@@ -50,7 +49,7 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"make generate", "make test"}, commands)
-	in(t, repository, "make", "generate")
+	testkit.In(t, repository, "make", "generate")
 
 	names := func(list string) []string { return strings.Fields(list) }
 	assert.ElementsMatch(t, []string{"distros/examplelinux.go", "distros/testdata/examplelinux.os-release", "provisioner/testdata/examplelinux.golden"},
@@ -63,10 +62,10 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 	// The part of `make test` about distributions. This test would call itself
 	// forever, and the other tests need no second run.
 	git("add", "--all")
-	in(t, repository, "go", "test", "./distros", "-run", "Distro|Release|IDs|Version|Empty|Refus|BaseImage")
-	in(t, repository, "go", "test", "./provisioner", "-run", "Golden|System|EveryDistro|EveryNetwork")
-	in(t, repository, "go", "test", "./internal/checks", "-run", "TestOnlyPackageDistrosNamesDistributions|TestLinksHaveTargets")
-	assert.Empty(t, in(t, repository, "gofmt", "-l", "distros"))
+	testkit.In(t, repository, "go", "test", "./distros", "-run", "Distro|Release|IDs|Version|Empty|Refus|BaseImage")
+	testkit.In(t, repository, "go", "test", "./provisioner", "-run", "Golden|System|EveryDistro|EveryNetwork")
+	testkit.In(t, repository, "go", "test", "./internal/checks", "-run", "TestOnlyPackageDistrosNamesDistributions|TestLinksHaveTargets")
+	assert.Empty(t, testkit.In(t, repository, "gofmt", "-l", "distros"))
 }
 
 // copied returns a copy of the repository's present files, including
@@ -84,18 +83,6 @@ func copied(t *testing.T) string {
 		write(t, filepath.Join(to, name), string(text))
 	}
 	return to
-}
-
-// in runs a program in a folder and returns its standard output.
-func in(t *testing.T, folder, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir = folder
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s %s:\n%s%s", name, strings.Join(args, " "), out, said.String())
-	return string(out)
 }
 
 // A person who adds a package manager finds every place that must know it. pacman is

@@ -6,7 +6,6 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -50,13 +49,7 @@ func write(t *testing.T, name, text string) {
 // run runs a program in the repository and returns its standard output.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir = root
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	require.NoError(t, err, "%s %s: %s", name, strings.Join(args, " "), said.String())
-	return string(out)
+	return testkit.In(t, root, name, args...)
 }
 
 // source is one tracked Go file.

@@ -4,43 +4,38 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"os"
 	"path"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
 	"github.com/stretchr/testify/assert"
+	"sigs.k8s.io/yaml"
 )
 
-// phrase is a banned wording, and what to write instead.
+// phrase is a banned wording, and what to write instead: a row of testdata/phrases.yaml.
 type phrase struct {
-	pattern *regexp.Regexp
-	instead string
+	Words, Instead string
+	pattern        *regexp.Regexp
 }
 
-// phrases is the list of banned wordings. An entry bans a wording everywhere:
-// there is no list of files to leave out.
-var phrases = []phrase{
-	{words(`besides`), `"also" or "additional"`},
-	{words(`of which|of whom|whereof|whereby|therein|thereof|whom`), "two sentences"},
-	{words(`(?:is|are|was|were|be|been|being|gets?|got)(?: \w+ly| not| never| already| then| also| only)? (?:told|asked|answered)`), "the active voice, with the subject named"},
-	{words(`(?:know|knows|knew|known) of`), `"supports", "lists" or "contains"`},
-	{words(`(?:bring|brings|brought|bringing) along`), `"contains" or "installs"`},
-	{words(`(?:tell|tells|telling|told) apart`), `"distinguishes"`},
-	{words(`(?:stand|stands|stood|standing) for`), `"means" or "replaces"`},
-	{words(`desks?`), `"workstation"`},
-	{words(`machine being imaged|machine that is imaged`), `"builder machine"`},
-	{words(`mounted hosts?|mounted trees?`), `"image root"`},
-	{words(`former|suspects?|suspected`), `"leftover" or "leftover state"`},
-	{words(`decide actions?`), `"finding"`},
-	{words(`asks? again|plan, ask`), `"plan, apply, verify"`},
-}
-
-func words(alternatives string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(?:` + alternatives + `)\b`)
-}
+var phrases = sync.OnceValue(func() (all []phrase) {
+	text, err := os.ReadFile("testdata/phrases.yaml")
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &all)
+	}
+	if err != nil {
+		panic(err) // no test of texts can run
+	}
+	for i, p := range all {
+		all[i].pattern = regexp.MustCompile(`(?i)\b(?:` + p.Words + `)\b`)
+	}
+	return all
+})
 
 // longest is the maximum number of words in a sentence of a page or of help.
 const longest = 30
@@ -57,9 +52,9 @@ type prose struct {
 // complaints lists the violations in a text, each with file and line.
 func (p prose) complaints() []string {
 	var all []string
-	for _, banned := range phrases {
+	for _, banned := range phrases() {
 		for _, at := range banned.pattern.FindAllStringIndex(p.text, -1) {
-			all = append(all, fmt.Sprintf("%s:%d: %q: write %s", p.file, p.lineOf(at[0]), p.text[at[0]:at[1]], banned.instead))
+			all = append(all, fmt.Sprintf("%s:%d: %q: write %s", p.file, p.lineOf(at[0]), p.text[at[0]:at[1]], banned.Instead))
 		}
 	}
 	if !p.sentences {

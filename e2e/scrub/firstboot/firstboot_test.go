@@ -4,6 +4,7 @@ package firstboot
 
 import (
 	"context"
+	_ "embed"
 	"os"
 	"strings"
 	"testing"
@@ -23,29 +24,13 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-const nodeConfig = `apiVersion: node.eks.aws/v1alpha1
-kind: NodeConfig
-spec:
-  cluster: {name: old, apiServerEndpoint: "https://old.example", certificateAuthority: Y2E=, cidr: 10.100.0.0/16`
-
 // everything uses every setting of a NodeConfig that writes to the disk.
-const everything = nodeConfig + `}
-  kubelet:
-    config: {maxPods: 20}
-    flags: [--v=4]
-  containerd:
-    config: "[debug]\nlevel = 'debug'\n"
-    baseRuntimeSpec: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 1024}]}}
-  instance:
-    environment: {default: {HTTP_PROXY: "http://proxy.old.example"}, kubelet: {A: b}, containerd: {C: d}, chronyd: {E: f}}
-    network: {nameservers: [10.0.0.2], domains: [old.example]}
-    localStorage: {strategy: RAID0, mountPath: /data/k8s-disks}
-`
+//
+//go:embed testdata/everything.yaml
+var everything string
 
-const outpost = nodeConfig + `, enableOutpost: true, id: 11111111-2222-3333-4444-555555555555}
-  instance:
-    localStorage: {strategy: Mount}
-`
+//go:embed testdata/outpost.yaml
+var outpost string
 
 // boots are the ways to join, each with the paths that it must write.
 var boots = map[string]struct {
