@@ -12,6 +12,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
 	"github.com/eksnode/packer-plugin-eksnode/internal/preflight"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -155,25 +156,7 @@ func (p *printer) preflight(r preflight.Report) {
 }
 
 // wrap breaks a text at spaces; a word that is too long stays whole.
-func wrap(text string, width int) []string { return wrapped(strings.Fields(text), width, "") }
-
-// wrapped puts words on lines, each but the last with an end.
-func wrapped(words []string, width int, end string) []string {
-	lines := []string{""}
-	for _, word := range words {
-		last := &lines[len(lines)-1]
-		switch {
-		case *last == "":
-			*last = word
-		case len(*last)+1+len(word) <= width:
-			*last += " " + word
-		default:
-			*last += end
-			lines = append(lines, word)
-		}
-	}
-	return lines
-}
+func wrap(text string, width int) []string { return show.Wrap(strings.Fields(text), width, "") }
 
 // continued breaks a command between words, so that a shell still reads one command.
 func continued(command string, width int) []string {
@@ -191,7 +174,7 @@ func continued(command string, width int) []string {
 		// A quote within quotes is written '\''.
 		quoted = quoted != (strings.Count(strings.ReplaceAll(word, `'\''`, ""), "'")%2 == 1)
 	}
-	return wrapped(words, width, ` \`)
+	return show.Wrap(words, width, ` \`)
 }
 
 func preflightCases(r preflight.Report) (list []plan.Case) {

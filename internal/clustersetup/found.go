@@ -83,16 +83,7 @@ func Comment(text string) string {
 		}
 		return r
 	}, text)
-	var b strings.Builder
-	line := "#"
-	for word := range strings.FieldsSeq(text) {
-		if len(line)+1+len(word) > 80 && line != "#" {
-			b.WriteString(line + "\n")
-			line = "#"
-		}
-		line += " " + word
-	}
-	return b.String() + line + "\n"
+	return "# " + strings.Join(show.Wrap(strings.Fields(text), 78, ""), "\n# ") + "\n"
 }
 
 // script collects the commands of a manifest.

@@ -135,6 +135,24 @@ func Count[N int | int64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Wrap puts words on lines, each but the last with an end.
+func Wrap(words []string, width int, end string) []string {
+	lines := []string{""}
+	for _, word := range words {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= width:
+			*last += " " + word
+		default:
+			*last += end
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
 // Each returns what a function makes of each entry of a list; nil for no entries.
 func Each[T, Made any](list []T, do func(T) Made) []Made {
 	var all []Made
