@@ -14,12 +14,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
-var (
-	//go:embed assets/soci-snapshotter.service
-	sociService string
-	//go:embed assets/tmp.mount
-	tmpMount string
-)
+//go:embed assets/tmp.mount
+var tmpMount string
 
 // option is an optional feature of a node, as data for the steps.
 type option struct {
@@ -143,9 +139,21 @@ func efa() option {
 // soci replaces the unit of the package, if there is one: some listen on a socket unit that
 // must be enabled too. First boot starts the snapshotter before containerd.
 func soci() option {
+	const text = `[Unit]
+Description=SOCI snapshotter
+Documentation=https://github.com/awslabs/soci-snapshotter
+Before=containerd.service
+
+[Service]
+Type=notify
+ExecStart=soci-snapshotter-grpc
+Restart=always
+RestartSec=5
+Slice=runtime.slice
+`
 	return option{
 		id: string(distros.SOCI), needs: distros.SOCI, why: "pulls images in parallel",
-		files: []plan.File{textFile("/etc/systemd/system/soci-snapshotter.service", sociService,
+		files: []plan.File{textFile("/etc/systemd/system/soci-snapshotter.service", text,
 			"first boot starts the SOCI snapshotter before containerd")},
 	}
 }

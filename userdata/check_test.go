@@ -25,7 +25,7 @@ func multi(parts ...string) string {
 }
 
 // The samples are user data with all problems that the check finds, each with its line and
-// field. In samples, YQ== stands for a certificate authority.
+// field. In samples, YQ== means a certificate authority.
 func TestSamples(t *testing.T) {
 	for _, file := range testkit.Glob(t, "testdata/samples/*.yaml") {
 		var samples []struct {

@@ -32,7 +32,7 @@ type setting struct {
 	children map[string]*setting
 	// names is the type of the children's names; empty if they are known.
 	names string
-	// field is the field of KubeletConfiguration that the setting stands for.
+	// field is the field of KubeletConfiguration that the setting sets.
 	field string
 }
 
