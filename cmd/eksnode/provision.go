@@ -77,15 +77,9 @@ container build, provision works in the same way without --root.`,
 				}
 				return out.finish(cmd, r)
 			}
-			images, err := spec.References()
+			supply, err := supplyOf(spec, local)
 			if err != nil {
 				return err
-			}
-			var supply provisioner.Supply // of images without Packer: this program pulls them
-			if len(images) > 0 {
-				if supply, err = supplyAll(spec, local); err != nil {
-					return err
-				}
 			}
 			sink, stop := out.watch(cmd, agent.Provision)
 			// The report has the error too.
@@ -104,6 +98,15 @@ container build, provision works in the same way without --root.`,
 	f.BoolVar(&dryRun, "dry-run", false, dryRunHelp)
 	out.flags(cmd)
 	return cmd
+}
+
+// supplyOf returns the source of container images without Packer: this program pulls
+// the images.
+func supplyOf(spec provisioner.Spec, local provisioner.Local) (provisioner.Supply, error) {
+	if images, err := spec.References(); err != nil || len(images) == 0 {
+		return nil, err
+	}
+	return supplyAll(spec, local)
 }
 
 const nodeCommandHelp = "eksnode for the image's architecture, if this machine has another one"

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
@@ -16,20 +15,14 @@ var errLost = errors.New("the connection to the machine was lost")
 
 // machine is what the probe found out about the builder machine.
 type machine struct {
+	// facts are the lines of the probe: arch in the kernel's spelling, elf (e_machine of
+	// /bin/sh, two bytes in hexadecimal), uid, user, home, folder (the remote folder without
+	// symbolic links), and tty, writable, kept and sudo where there is something to say.
+	facts     map[string]string
 	arch      string // in Go's spelling
-	elf       string // e_machine of /bin/sh, two bytes in hexadecimal
-	user      string
-	uid       string
-	home      string
-	isRoot    bool
-	reaches   bool // root, by itself or with the sudo command
-	noSudo    bool // the program of the sudo command is missing
+	reaches   bool   // root, by itself or with the sudo command
 	sudoSaid  string
-	tty       bool
 	missing   []string // tools
-	folder    string   // the remote folder without symbolic links; "" when missing
-	writable  bool
-	kept      bool // an agent, of a provisioner before
 	osRelease map[string]string
 }
 
@@ -60,8 +53,8 @@ func probe(ctx context.Context, comm packersdk.Communicator, c Config, name stri
 	case !ended:
 		return nil, fmt.Errorf("the machine's answer was cut short (%s): %w%s", end, errLost, after(lastWords(c.private(said))))
 	}
-	m, uname := parseProbe(answer)
-	if err := m.demand(c, uname); err != nil {
+	m := parseProbe(answer)
+	if err := m.demand(c); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -112,82 +105,67 @@ func (c Config) private(text string) string {
 	return text
 }
 
-// parseProbe reads the probe's lines; uname is the architecture as the kernel
-// names it.
-func parseProbe(answer string) (m *machine, uname string) {
-	m = &machine{osRelease: map[string]string{}}
+// parseProbe reads the probe's lines.
+func parseProbe(answer string) *machine {
 	said := ""
 	facts, release, _ := strings.Cut(answer, "\nos-release\n")
 	if before, rest, ok := strings.Cut(facts, "\n"+sudoSays+"\n"); ok {
 		said, rest, _ = strings.Cut(rest, "\n"+sudoSaid)
 		facts = before + "\n" + rest
 	}
+	m := &machine{facts: pairs(facts, " "), osRelease: pairs(release, `"'`)}
+	m.arch = arches[m.facts["arch"]]
 	m.sudoSaid, m.reaches = strings.CutSuffix(strings.TrimSpace(said), "root=yes")
-	for line := range strings.Lines(facts) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch key {
-		case "arch":
-			uname, m.arch = value, arches[value]
-		case "elf":
-			m.elf = strings.TrimSpace(value)
-		case "uid":
-			m.uid, m.isRoot = value, value == "0"
-		case "user":
-			m.user = value
-		case "home":
-			m.home = value
-		case "tty":
-			m.tty = true
-		case "sudo":
-			m.noSudo = true
-		case "folder":
-			m.folder = value
-		case "writable":
-			m.writable = true
-		case "kept":
-			m.kept = true
-		case "missing":
-			if slices.Contains(tools, value) && !slices.Contains(m.missing, value) {
-				m.missing = append(m.missing, value)
-			}
+	for _, tool := range tools {
+		if strings.Contains(facts+"\n", "\nmissing="+tool+"\n") {
+			m.missing = append(m.missing, tool)
 		}
 	}
-	for line := range strings.Lines(release) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
-			m.osRelease[key] = strings.Trim(value, `"'`)
+	return m
+}
+
+// pairs are lines of the form NAME=VALUE, without characters around the values.
+func pairs(text, around string) map[string]string {
+	all := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			all[name] = strings.Trim(value, around)
 		}
 	}
-	return m, uname
+	return all
 }
 
 // demand fails when something that the agent needs is missing.
-func (m *machine) demand(c Config, uname string) error {
-	if len(m.osRelease) == 0 {
-		return errors.New("the machine has no /etc/os-release (or it is empty), which every distribution has; is this the machine to make an image of?")
-	}
-	if m.arch == "" {
-		return fmt.Errorf("the machine's architecture is %q; supported are x86_64 (amd64) and aarch64 (arm64)", uname)
-	}
-	if m.tty {
-		return errors.New("the communicator gives commands a terminal, which would garble the agent; remove ssh_pty = true")
-	}
-	if len(m.missing) > 0 {
-		return fmt.Errorf("the machine lacks %s; install them before this provisioner, they are in the packages coreutils and gzip", strings.Join(m.missing, ", "))
-	}
-	if m.elf != "" && m.elf != elfMachines[m.arch] {
-		return fmt.Errorf("uname -m on the machine says %s, but its /bin/sh is a program for another architecture (ELF machine %q, not %q): the agent for linux/%s would not run there", uname, m.elf, elfMachines[m.arch], m.arch)
-	}
-	if !m.reaches {
-		said := lastWords(c.private(m.sudoSaid))
-		return fmt.Errorf("the user %s (uid %s) is not root and `%s env true` failed%s; %s, connect as root, or set sudo_command", m.user, m.uid, c.private(c.SudoCommand), after(said), m.allowing(said))
-	}
+func (m *machine) demand(c Config) error {
+	uname, elf, folder := m.facts["arch"], m.facts["elf"], m.facts["folder"]
+	user, home := m.facts["user"], m.facts["home"]
 	switch {
-	case m.folder == "":
-		return fmt.Errorf("the folder %s does not exist on the machine; set remote_folder to one that does, such as %s", c.RemoteFolder, m.home)
-	case !plainPath.MatchString(m.folder):
-		return fmt.Errorf("the folder %s on the machine is a link to %q, whose name has other characters than letters, digits, '.', '_', '-' and '/'; set remote_folder to another folder, such as %s", c.RemoteFolder, m.folder, m.home)
-	case !m.writable:
-		return fmt.Errorf("the folder %s on the machine is not writable for the user %s (or lies on a read-only file system); set remote_folder to one that is, such as %s", c.RemoteFolder, m.user, m.home)
+	case len(m.osRelease) == 0:
+		return errors.New("the machine has no /etc/os-release (or it is empty), which every distribution has; " +
+			"is this the machine to make an image of?")
+	case m.arch == "":
+		return fmt.Errorf("the machine's architecture is %q; supported are x86_64 (amd64) and aarch64 (arm64)", uname)
+	case m.facts["tty"] != "":
+		return errors.New("the communicator gives commands a terminal, which would garble the agent; remove ssh_pty = true")
+	case len(m.missing) > 0:
+		return fmt.Errorf("the machine lacks %s; install them before this provisioner, they are in the packages coreutils "+
+			"and gzip", strings.Join(m.missing, ", "))
+	case elf != "" && elf != elfMachines[m.arch]:
+		return fmt.Errorf("uname -m on the machine says %s, but its /bin/sh is a program for another architecture "+
+			"(ELF machine %q, not %q): the agent for linux/%s would not run there", uname, elf, elfMachines[m.arch], m.arch)
+	case !m.reaches:
+		said := lastWords(c.private(m.sudoSaid))
+		return fmt.Errorf("the user %s (uid %s) is not root and `%s env true` failed%s; %s, connect as root, or set "+
+			"sudo_command", user, m.facts["uid"], c.private(c.SudoCommand), after(said), m.allowing(said))
+	case folder == "":
+		return fmt.Errorf("the folder %s does not exist on the machine; set remote_folder to one that does, such as %s",
+			c.RemoteFolder, home)
+	case !plainPath.MatchString(folder):
+		return fmt.Errorf("the folder %s on the machine is a link to %q, whose name has other characters than letters, digits, "+
+			"'.', '_', '-' and '/'; set remote_folder to another folder, such as %s", c.RemoteFolder, folder, home)
+	case m.facts["writable"] == "":
+		return fmt.Errorf("the folder %s on the machine is not writable for the user %s (or lies on a read-only file system); "+
+			"set remote_folder to one that is, such as %s", c.RemoteFolder, user, home)
 	}
 	return nil
 }

@@ -202,15 +202,15 @@ func FuzzProbe(f *testing.F) {
 	f.Add("arch=x86_64\nelf= 3e 00\nuid=0\nuser=root\nhome=/root\nsudo-says\n\nroot=yes\nsudo-said\nfolder=/tmp\nwritable=yes\nmissing=dd\nmissing=dd\nos-release\nID=debian\nPRETTY_NAME=\"x\x1b[2J\"\n")
 	f.Add("arch\n=\nos-release\n=\n")
 	f.Fuzz(func(t *testing.T, answer string) {
-		m, uname := parseProbe(answer)
+		m := parseProbe(answer)
 		assert.LessOrEqual(t, len(m.missing), len(tools))
 		c := Config{RemoteFolder: "/tmp", SudoCommand: "sudo -n --"}
-		if err := m.demand(c, uname); err != nil {
+		if err := m.demand(c); err != nil {
 			text := shown(err).Error()
 			assert.Equal(t, show.Printable(text), text)
 			return
 		}
-		assert.Regexp(t, plainPath, m.folder)
+		assert.Regexp(t, plainPath, m.facts["folder"])
 		assert.Contains(t, elfMachines, m.arch)
 	})
 }

@@ -301,7 +301,7 @@ func (s *Session) unfinished(m *machine, h heard, end ending, said string) error
 // unstarted returns the error of a session in which the agent sent no event.
 func (s *Session) unstarted(m *machine, status int, said string) error {
 	folder := s.Config.RemoteFolder
-	elsewhere := fmt.Sprintf("set remote_folder to another folder, such as %s", m.home)
+	elsewhere := fmt.Sprintf("set remote_folder to another folder, such as %s", m.facts["home"])
 	has := func(text string) bool { return strings.Contains(said, text) }
 	switch {
 	case has("No space left on device"), has("Disk quota exceeded"):
@@ -335,10 +335,10 @@ const wantsTerminal = "must have a tty"
 func (m *machine) allowing(said string) string {
 	has := func(text string) bool { return strings.Contains(said, text) }
 	switch {
-	case m.noSudo:
+	case m.facts["sudo"] != "":
 		return "install its program"
 	case has(wantsTerminal):
-		return fmt.Sprintf("exempt the user in sudoers(5) with `Defaults:%s !requiretty`", m.user)
+		return fmt.Sprintf("exempt the user in sudoers(5) with `Defaults:%s !requiretty`", m.facts["user"])
 	case has("not found"), has("No such file"):
 		return "add the folder of env, most often /usr/bin, to secure_path in sudoers(5)"
 	case has("Permission denied"):

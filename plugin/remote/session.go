@@ -152,7 +152,7 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 	if err != nil {
 		return nil, heard{}, fmt.Errorf("looking at the machine: %w", err)
 	}
-	s.UI.Say(fmt.Sprintf("Machine: %s on %s, reached as %s", m.name(), m.arch, m.user))
+	s.UI.Say(fmt.Sprintf("Machine: %s on %s, reached as %s", m.name(), m.arch, m.facts["user"]))
 	program, err := s.Agent(m.arch)
 	if err != nil {
 		return m, heard{}, fmt.Errorf("choosing the agent: %w", err)
@@ -164,7 +164,7 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 // work runs the agent in a folder with the random name of the session. mkdir
 // refuses a folder that exists.
 func (s *Session) work(ctx context.Context, m *machine, name string, program []byte, request agent.Request) (heard, error) {
-	request.Folder = path.Join(m.folder, agent.FolderPrefix+name)
+	request.Folder = path.Join(m.facts["folder"], agent.FolderPrefix+name)
 	line, err := json.Marshal(request)
 	if err != nil {
 		return heard{}, fmt.Errorf("writing the agent's request: %w", err)
@@ -193,11 +193,11 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 	talk.want = func(w asset.Wanted) { go supplies.answer(supplying, w, talk.answered) }
 	var said text
 	sudo := s.Config.SudoCommand
-	if m.isRoot {
+	if m.facts["uid"] == "0" {
 		sudo = ""
 	}
 	keptSum := ""
-	if m.kept {
+	if m.facts["kept"] != "" {
 		if keptSum, err = unpackedSum(program); err != nil {
 			return heard{}, err
 		}
