@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
+	"github.com/BurntSushi/toml"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -31,7 +31,7 @@ func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	e := toml.NewEncoder(&out)
-	e.SetIndentTables(false)
+	e.Indent = ""
 	err = e.Encode(map[string]any{"settings": settings})
 	return out.Bytes(), err
 }

@@ -21,27 +21,27 @@ type Rule struct {
 	Remedy string `json:"remedy"`
 	// Lines are the patterns of log lines. One match is enough. The matrix has the
 	// causes of other lines.
-	Lines []string `json:"-" yaml:"lines"`
+	Lines []string `json:"-" file:"lines"`
 	// Not are the patterns of lines that are no evidence.
-	Not []string `json:"-" yaml:"not"`
+	Not []string `json:"-" file:"not"`
 	// Until is the moment whose line resolves the cause: matches before it, and in other
 	// logs, belong to the start. Empty means never.
-	Until string `json:"-" yaml:"until"`
+	Until string `json:"-" file:"until"`
 	// Explains are rules whose findings are consequences of this one.
-	Explains []string `json:"-" yaml:"explains"`
+	Explains []string `json:"-" file:"explains"`
 	// Otherwise marks a rule that only says where to look further. It is reported
 	// only without other findings, and not for a node that joined.
-	Otherwise bool `json:"-" yaml:"otherwise"`
+	Otherwise bool `json:"-" file:"otherwise"`
 
 	// Owners are programs whose lines mean the same, with a remedy of their own.
-	Owners []Owner `json:"-" yaml:"owners"`
+	Owners []Owner `json:"-" file:"owners"`
 
 	// Files show the cause without a line of a log.
-	Files []stateFile `json:"-" yaml:"files"`
+	Files []stateFile `json:"-" file:"files"`
 
 	// Others are the causes that may write the same lines. Empty means that the lines
 	// themselves say what is wrong.
-	Others string `json:"-" yaml:"others"`
+	Others string `json:"-" file:"others"`
 	// Commands find out more or carry out the remedy, in this order. Commands with sudo
 	// run on the node. Words in capital letters are to be replaced.
 	Commands []string `json:"commands"`
