@@ -58,12 +58,12 @@ func (d *Decoder) check(n *yaml.Node, path string, v reflect.Value, tag reflect.
 	}
 }
 
-// FieldsOf maps a struct's names in JSON to its fields, also those of embedded structs. A
-// field that only files have is named by the tag "file".
+// FieldsOf maps a struct's names in JSON, or else in YAML, to its fields, also those of
+// embedded structs. A field that only files of ours have is named by the tag "file".
 func FieldsOf(t reflect.Type) map[string][]int {
 	fields := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("file"), f.Tag.Get("json")), ",")
+		name, _, _ := strings.Cut(cmp.Or(f.Tag.Get("file"), f.Tag.Get("json"), f.Tag.Get("yaml")), ",")
 		if f.IsExported() && !f.Anonymous && name != "-" {
 			fields[name] = f.Index
 		}
