@@ -46,6 +46,20 @@ var joinedKubeconfig = strings.NewReplacer(
 	"CLUSTER_NAME", "old-cluster", "AWS_REGION", "cn-north-1",
 ).Replace(templateText(templates.Kubeconfig))
 
+// A unit stands in one row: what a scrub stops, it does not also leave running and report.
+func TestAUnitHasOneRow(t *testing.T) {
+	rowsOf := map[string][]string{}
+	for _, r := range rows() {
+		for _, unit := range r.Units {
+			rowsOf[unit] = append(rowsOf[unit], r.ID)
+		}
+	}
+	for unit, ids := range rowsOf {
+		assert.Len(t, ids, 1, unit)
+	}
+	assert.Equal(t, []string{"meshes-running"}, rowsOf["tailscaled.service"])
+}
+
 func TestRowsHaveTheirFunctions(t *testing.T) {
 	for _, r := range All() {
 		assert.True(t, r.Look != nil || r.Verb == plan.Remove || r.Verb == plan.Empty, "%s: no function", r.ID)
