@@ -61,7 +61,8 @@ func ExampleAudit() {
 		log.Fatal(err)
 	}
 	defer image.Close()
-	report, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"kubelet-pki", "machine-id"}}, eksnode.Options{})
+	report, err := eksnode.Audit(context.Background(), image,
+		scrub.Spec{Only: []string{"kubelet-pki", "machine-id"}}, eksnode.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -85,7 +86,8 @@ func ExampleAudit_json() {
 		"etc/machine-id": "0123456789abcdef0123456789abcdef\n",
 	})
 	defer remove()
-	report, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"machine-id"}}, eksnode.Options{})
+	report, err := eksnode.Audit(context.Background(), image,
+		scrub.Spec{Only: []string{"machine-id"}}, eksnode.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -128,7 +130,8 @@ func ExampleAudit_sink() {
 		"etc/passwd":     "root:x:0:0:root:/root:/bin/bash\n",
 	})
 	defer remove()
-	_, err := eksnode.Audit(context.Background(), image, scrub.Spec{Only: []string{"secrets-left", "machine-id"}}, eksnode.Options{Sink: printed{}})
+	_, err := eksnode.Audit(context.Background(), image,
+		scrub.Spec{Only: []string{"secrets-left", "machine-id"}}, eksnode.Options{Sink: printed{}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,13 +31,15 @@ func TestWarnings(t *testing.T) {
 		"an end that has passed": {"debian", "2026-11-24", Spec{KubernetesVersion: "1.36.3"}, []string{debianEnds}},
 		"an end of Kubernetes": {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.33.13", Containerd: "2"}, []string{
 			kubernetesEnd("standard support of Kubernetes 1.33 on EKS ended on 2026-07-29")}},
-		"an end of extended support": {"debian-13", "2026-11-28", Spec{KubernetesVersion: "1.31.14", Containerd: "2"}, []string{
-			kubernetesEnd("standard support of Kubernetes 1.31 on EKS ended on 2025-11-26"),
-			kubernetesEnd("extended support of Kubernetes 1.31 on EKS ended on 2026-11-26"),
-		}},
-		"a version that EKS no longer has": {"debian-13", "2026-11-28", Spec{KubernetesVersion: "1.28.15", Containerd: "2"}, []string{
-			kubernetesEnd("extended support of Kubernetes 1.28 on EKS ended on 2025-11-26"),
-		}},
+		"an end of extended support": {"debian-13", "2026-11-28",
+			Spec{KubernetesVersion: "1.31.14", Containerd: "2"}, []string{
+				kubernetesEnd("standard support of Kubernetes 1.31 on EKS ended on 2025-11-26"),
+				kubernetesEnd("extended support of Kubernetes 1.31 on EKS ended on 2026-11-26"),
+			}},
+		"a version that EKS no longer has": {"debian-13", "2026-11-28",
+			Spec{KubernetesVersion: "1.28.15", Containerd: "2"}, []string{
+				kubernetesEnd("extended support of Kubernetes 1.28 on EKS ended on 2025-11-26"),
+			}},
 		"containerd 1":            {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.35.4"}, []string{"support of containerd 1.7 ended on 2026-09-30" + newer}},
 		"containerd 2 by option":  {"debian-13", "2026-11-24", Spec{KubernetesVersion: "1.35.4", Containerd: "2"}, nil},
 		"containerd 2 as package": {"ubuntu-26.04", "2026-11-24", Spec{KubernetesVersion: "1.35.4"}, nil},

@@ -73,7 +73,8 @@ func explained(t *testing.T, machine string, lines []string, kind string) []stri
 		}
 		for _, pattern := range e.Lines[kind] {
 			matches := func(line string) bool { return explains(pattern, line) }
-			assert.True(t, slices.ContainsFunc(lines, matches), "%s: nothing is %q any more: delete its explanation", machine, pattern)
+			assert.True(t, slices.ContainsFunc(lines, matches),
+				"%s: nothing is %q any more: delete its explanation", machine, pattern)
 			left = slices.DeleteFunc(left, matches)
 		}
 	}

@@ -92,7 +92,8 @@ func (w *world) build(prepare func(*node)) {
 		lab.Kubelet, server.URL())
 	// There is no registry in the lab; nothing ever runs the image.
 	n.sh("systemctl start containerd")
-	n.Import(w.t, "--no-unpack", map[string]v1.Image{lab.PauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})
+	n.Import(w.t, "--no-unpack",
+		map[string]v1.Image{lab.PauseImage(): lab.Image(w.t, v1.Config{}, lab.Program("pause", nil))})
 	n.sh("systemctl stop containerd; /home/admin/eksnode scrub --yes; rm /home/admin/eksnode")
 	w.image = filepath.Join(w.Folder(), "image.raw")
 	n.CaptureTo(w.t, w.image)

@@ -118,7 +118,8 @@ func (n *node) carries(level, where string, podLogs bool) {
 	}
 	// The services write to the instance store.
 	n.sh("test -e %s/kubelet/kubeconfig && test -d %s/containerd/io.containerd.metadata.v1.bolt", where, where)
-	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), lab.PauseImage(), "the container images of the image were copied to the instance store")
+	assert.Contains(t, n.sh("ctr -n k8s.io images list -q"), lab.PauseImage(),
+		"the container images of the image were copied to the instance store")
 }
 
 // mountsEach asserts that each disk has a file system of its own.

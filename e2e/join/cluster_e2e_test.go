@@ -60,8 +60,9 @@ const patience = 2 * time.Minute
 // of its own.
 func startEtcd(t *testing.T, l *lab.Lab, program, folder string) {
 	t.Helper()
-	c := &cluster{lab: l, folder: folder, memory: testkit.InMemory(t), programs: map[string]string{tools.NameEtcd: program},
-		daemons: map[string]*machine.Process{}}
+	c := &cluster{lab: l, folder: folder, memory: testkit.InMemory(t),
+		programs: map[string]string{tools.NameEtcd: program},
+		daemons:  map[string]*machine.Process{}}
 	c.daemon(t, tools.NameEtcd)
 }
 

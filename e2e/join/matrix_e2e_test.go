@@ -159,7 +159,8 @@ func (w *world) try(id string, dirty lab.Disk, clean string, left leftover, firs
 	result, troubles := w.judge(i, id)
 	one := trial{
 		Blamed: w.blamed(i),
-		Rule:   left.Rule, Case: left.Name, Paths: left.Paths, FirstBoot: firstBoot, Result: result, Message: strings.Join(troubles, "; "),
+		Rule:   left.Rule, Case: left.Name, Paths: left.Paths,
+		FirstBoot: firstBoot, Result: result, Message: strings.Join(troubles, "; "),
 		Leaks: i.Lines(w.t, "grep -rlFs -e "+wordOfA+" -e "+nameOfA+" -e "+firstID+" /etc /var /root /home | head -20 || true"),
 	}
 	w.step("%s %s by %s: %s %s", left.Rule, left.Name, firstBoot, one.Result, one.Message)

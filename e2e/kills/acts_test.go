@@ -155,7 +155,8 @@ func open(t *testing.T) *world {
 	top := w.temporary(t)
 	w.base = []string{top, w.Root}
 	testkit.Write(t, filepath.Join(top, "etc/hosts"), "127.0.0.1 localhost\n10.77.0.1 "+aptmirror.Host+"\n")
-	testkit.Write(t, filepath.Join(top, "etc/systemd/system", target), "[Unit]\nRequires=systemd-journald.service\nAfter=systemd-journald.service\n")
+	testkit.Write(t, filepath.Join(top, "etc/systemd/system", target),
+		"[Unit]\nRequires=systemd-journald.service\nAfter=systemd-journald.service\n")
 	w.repository(t)
 	testkit.Write(t, filepath.Join(top, "etc/apt/sources.list"), "deb [trusted=yes] http://"+packages+" ./\n")
 	return w
@@ -225,7 +226,8 @@ var freeFile string
 
 // free matches the paths that may differ between two undisturbed runs.
 func free() *regexp.Regexp {
-	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(freeFile), "\n"), func(l string) bool { return l[0] == '#' })
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(freeFile), "\n"),
+		func(l string) bool { return l[0] == '#' })
 	return regexp.MustCompile(`^(` + strings.Join(lines, "|") + `)$`)
 }
 

@@ -178,7 +178,8 @@ func (l *Lab) Push(t testing.TB, to string, image remote.Taggable) {
 	t.Helper()
 	ref, err := name.ParseReference(to, name.Insecure)
 	require.NoError(t, err)
-	require.NoError(t, remote.Push(ref, image, remote.WithTransport(&http.Transport{DialContext: l.Dial}), remote.WithContext(l.Ctx)))
+	require.NoError(t, remote.Push(ref, image,
+		remote.WithTransport(&http.Transport{DialContext: l.Dial}), remote.WithContext(l.Ctx)))
 }
 
 // Busybox returns the host's static busybox at /bin/busybox, and links with the

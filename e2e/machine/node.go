@@ -96,7 +96,8 @@ func (n *node) boot() (*Process, error) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC}
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.Env = append(os.Environ(),
-		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart), "SEED_FOLDER="+seedFolder, "INSIDE="+script("node-inside"),
+		"FOLDER="+n.folder, fmt.Sprintf("OFFSET=%d", partitionStart),
+		"SEED_FOLDER="+seedFolder, "INSIDE="+script("node-inside"),
 		"MAC="+n.mac.String(), "LINK="+n.link(), "LAB="+n.lab.namespace.path, "BRIDGE="+bridge, "SERIAL="+path,
 	)
 	p, err := Spawn(cmd)

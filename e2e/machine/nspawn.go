@@ -129,7 +129,8 @@ func (c *container) capture(ctx context.Context, raw string) error {
 	if err != nil {
 		return err
 	}
-	return makeDisk(ctx, script("nspawn-mount", "nspawn-capture", "disk"), environment, filepath.Join(c.folder, "merged"), raw)
+	return makeDisk(ctx, script("nspawn-mount", "nspawn-capture", "disk"), environment,
+		filepath.Join(c.folder, "merged"), raw)
 }
 
 // leaving is how long a killed process may take to end.

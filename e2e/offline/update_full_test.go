@@ -44,7 +44,8 @@ func TestFromALockToAnAMI(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(folder, "runc"), append(content, mark...), 0o755))
 		}
 	}
-	require.NoError(t, mirror.Lay(b.Ctx, served, mirror.Of(tools.NameRunc, fixed, runtime.GOARCH, filepath.Join(folder, "runc"))))
+	require.NoError(t, mirror.Lay(b.Ctx, served,
+		mirror.Of(tools.NameRunc, fixed, runtime.GOARCH, filepath.Join(folder, "runc"))))
 	source := []string{"--kubernetes-version", lab.Kubelet, "--source-url",
 		b.ServeMirror(t, b.Port("8081"), served, mirror.Options{}).URL(), "--cache-folder", filepath.Join(folder, "cache")}
 	run := func(args ...string) {

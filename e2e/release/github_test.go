@@ -96,7 +96,8 @@ func packages(t *testing.T, dist string) {
 		}
 		require.NoError(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644))
 		testkit.In(t, "", "dpkg", "--root="+root, "--log=/dev/null", "--install", file(".deb"))
-		assert.Equal(t, number, testkit.In(t, "", "dpkg-query", "--root="+root, "--showformat=${Version}", "--show", "eksnode"))
+		assert.Equal(t, number, testkit.In(t, "", "dpkg-query", "--root="+root,
+			"--showformat=${Version}", "--show", "eksnode"))
 		extra := []string{"/usr/share/zsh/vendor-completions/_eksnode", "/usr/share/doc/eksnode/copyright"}
 		assert.ElementsMatch(t, slices.Concat(installed(), extra, pages), regular(t, root))
 		works(t, root, "usr/share/zsh/vendor-completions/_eksnode", pages)
@@ -104,7 +105,8 @@ func packages(t *testing.T, dist string) {
 	t.Run("rpm", func(t *testing.T) {
 		root := t.TempDir()
 		testkit.In(t, "", "rpm", "--checksig", "--nosignature", file(".rpm"))
-		testkit.In(t, "", "rpm", "--root="+root, "--dbpath=/var/lib/rpm", "--install", "--nodeps", "--nosignature", file(".rpm"))
+		testkit.In(t, "", "rpm", "--root="+root, "--dbpath=/var/lib/rpm", "--install",
+			"--nodeps", "--nosignature", file(".rpm"))
 		extra := []string{"/usr/share/zsh/site-functions/_eksnode", "/usr/share/licenses/eksnode/LICENSE"}
 		assert.ElementsMatch(t, slices.Concat(installed(), extra, pages), regular(t, root))
 		works(t, root, "usr/share/zsh/site-functions/_eksnode", pages)
@@ -132,7 +134,8 @@ func manPages(t *testing.T, dist string) []string {
 // regular lists the regular files below a root, without those of package managers.
 func regular(t *testing.T, root string) []string {
 	var list []string
-	for line := range strings.Lines(testkit.In(t, root, "find", ".", "-path", "./var", "-prune", "-o", "-type", "f", "-print")) {
+	for line := range strings.Lines(testkit.In(t, root, "find", ".",
+		"-path", "./var", "-prune", "-o", "-type", "f", "-print")) {
 		list = append(list, strings.TrimSpace(strings.TrimPrefix(line, ".")))
 	}
 	return list
@@ -143,9 +146,11 @@ func regular(t *testing.T, root string) []string {
 func works(t *testing.T, root, zsh string, pages []string) {
 	assert.Equal(t, number+"\n", testkit.In(t, "", filepath.Join(root, "usr/bin/eksnode"), "version"))
 	for _, page := range pages {
-		assert.Empty(t, testkit.In(t, "", "sh", "-c", `LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$0" 2>&1 > /dev/null`, filepath.Join(root, page)), page)
+		assert.Empty(t, testkit.In(t, "", "sh", "-c",
+			`LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$0" 2>&1 > /dev/null`, filepath.Join(root, page)), page)
 	}
-	assert.Contains(t, testkit.In(t, "", "man", "-l", filepath.Join(root, "usr/share/man/man1/eksnode-scrub.1.gz")), number)
+	assert.Contains(t, testkit.In(t, "", "man", "-l",
+		filepath.Join(root, "usr/share/man/man1/eksnode-scrub.1.gz")), number)
 	testkit.In(t, "", "zsh", "-n", filepath.Join(root, zsh))
 	testkit.In(t, "", "fish", "-n", filepath.Join(root, "usr/share/fish/vendor_completions.d/eksnode.fish"))
 	completed := testkit.In(t, "", "bash", "-c", fmt.Sprintf(`export PATH=%[1]s/usr/bin:$PATH XDG_DATA_DIRS=%[1]s/usr/share

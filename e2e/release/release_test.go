@@ -133,7 +133,8 @@ func tagged(t *testing.T) string {
 	}
 	testkit.In(t, folder, "git", "init", "-q")
 	testkit.In(t, folder, "git", "add", ".")
-	testkit.In(t, folder, "git", "-c", "user.name=check", "-c", "user.email=check@example.com", "commit", "-qm", "Check", "--date", "2026-01-02T03:04:05Z")
+	testkit.In(t, folder, "git", "-c", "user.name=check", "-c", "user.email=check@example.com", "commit", "-qm",
+		"Check", "--date", "2026-01-02T03:04:05Z")
 	testkit.In(t, folder, "git", "tag", "v"+number)
 	testkit.In(t, folder, "git", "remote", "add", "origin", "https://github.com/eksnode/packer-plugin-eksnode")
 	return folder

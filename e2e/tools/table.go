@@ -132,7 +132,8 @@ func (t *Tool) complete() {
 // filled inserts version and architecture into a text.
 func filled(text, version, arch string) string {
 	parts := append(strings.Split(version, "."), "", "")
-	return strings.NewReplacer("{version}", version, "{arch}", arch, "{major}", parts[0], "{minor}", parts[1]).Replace(text)
+	return strings.NewReplacer("{version}", version, "{arch}", arch,
+		"{major}", parts[0], "{minor}", parts[1]).Replace(text)
 }
 
 // Find returns the table's row for name, and version or, if version is empty,

@@ -88,7 +88,8 @@ const (
 
 // noKey are the reasons of errors about a KMS key or a grant that does not exist.
 var noKey = []ebstypes.ResourceNotFoundExceptionReason{
-	ebstypes.ResourceNotFoundExceptionReasonDependencyResourceNotFound, ebstypes.ResourceNotFoundExceptionReasonGrantNotFound,
+	ebstypes.ResourceNotFoundExceptionReasonDependencyResourceNotFound,
+	ebstypes.ResourceNotFoundExceptionReasonGrantNotFound,
 }
 
 // again are the reasons of errors of a put that another attempt mends: a first attempt

@@ -64,7 +64,8 @@ func TestPortingGuideWorksLiterally(t *testing.T) {
 	git("add", "--all")
 	testkit.In(t, repository, "go", "test", "./distros", "-run", "Distro|Release|IDs|Version|Empty|Refus|BaseImage")
 	testkit.In(t, repository, "go", "test", "./provisioner", "-run", "Golden|System|EveryDistro|EveryNetwork")
-	testkit.In(t, repository, "go", "test", "./internal/checks", "-run", "TestOnlyPackageDistrosNamesDistributions|TestLinksHaveTargets")
+	testkit.In(t, repository, "go", "test", "./internal/checks", "-run",
+		"TestOnlyPackageDistrosNamesDistributions|TestLinksHaveTargets")
 	assert.Empty(t, testkit.In(t, repository, "gofmt", "-l", "distros"))
 }
 

@@ -121,7 +121,8 @@ func (s *Search) Log(l Log) error {
 	}
 	s.keepBoot(r.now)
 	for i := range s.rules {
-		if f := r.now.found[i]; r.ended[i] && slices.Contains([]string{"joined", "reached"}, s.rules[i].Until) && f.Count > 0 && f.Count < most &&
+		if f := r.now.found[i]; r.ended[i] &&
+			slices.Contains([]string{"joined", "reached"}, s.rules[i].Until) && f.Count > 0 && f.Count < most &&
 			r.count-f.last >= recentMost {
 			r.now.found[i] = Finding{} // it has passed
 		}

@@ -191,7 +191,8 @@ func (f *facts) egress(s awsapi.Subnet) (over string, worst *result) {
 	case len(missing) > 0:
 		add(f.without(s, e, missing))
 	case len(maybes) > 0:
-		add(maybe(f.newEndpoint(s, strings.Split(maybes[0], ",")[0]), "%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence, strings.Join(maybes, "; ")))
+		add(maybe(f.newEndpoint(s, strings.Split(maybes[0], ",")[0]),
+			"%s %s, and the VPC has no endpoint for %s", s.ID, e.evidence, strings.Join(maybes, "; ")))
 	}
 	if direct || e.verdict == Warn && len(missing) > 0 {
 		if r := f.leavesNode(s); r != nil {
@@ -268,7 +269,8 @@ func checkEgressSSM(f *facts) *result {
 			case said.fault != nil:
 				return maybe(said.fault.remedy, "%s; the node still joins", said.fault.evidence)
 			default:
-				return maybe(f.newEndpoint(s, name), "%s %s, and the VPC has no endpoint for %s; the node still joins", s.ID, e.evidence, name)
+				return maybe(f.newEndpoint(s, name), "%s %s, and the VPC has no endpoint for %s; the node still joins",
+					s.ID, e.evidence, name)
 			}
 		}
 	}

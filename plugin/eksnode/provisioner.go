@@ -58,7 +58,8 @@ func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packe
 	}
 	session := remote.New(p.Config.Config, p.Config.PackerConfig, &p.kept, ui, comm)
 	session.Supply = p.Config.supply
-	return session.Run(ctx, agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.Config.onPackerHost()})
+	return session.Run(ctx,
+		agent.Request{Command: agent.Provision, Provision: &spec, SupplyAssets: p.Config.onPackerHost()})
 }
 
 // Config holds the fields of a `provisioner "eksnode"` block: those of the spec,

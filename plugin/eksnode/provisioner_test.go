@@ -34,7 +34,8 @@ func TestPrepareReadsFields(t *testing.T) {
 	assert.Equal(t, provisioner.Spec{
 		KubernetesVersion: "1.34.4", Packages: []string{"htop"}, Sysctls: map[string]string{"net.core.somaxconn": "4096"}, EFA: true,
 	}, p.Config.Spec)
-	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.Config.Config)
+	assert.Equal(t, remote.Config{DryRun: true, Report: report, RemoteFolder: "/var/tmp",
+		SudoCommand: "doas -n"}, p.Config.Config)
 	assert.NoDirExists(t, filepath.Dir(report), "validating must not make folders")
 }
 

@@ -21,8 +21,10 @@ func TestPrepareReadsEveryField(t *testing.T) {
 		"distro": "debian", "rules": []any{"kubelet", "machine-id"}, "skip_rules": []any{"machine-id"}, "audit": "warn",
 		"dry_run": true, "report": "report.json", "remote_folder": "/var/tmp", "sudo_command": "doas -n",
 	}))
-	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"kubelet", "machine-id"}, Skip: []string{"machine-id"}, Audit: scrub.AuditWarns}, p.Config.Spec)
-	assert.Equal(t, remote.Config{DryRun: true, Report: "report.json", RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.Config.Config)
+	assert.Equal(t, scrub.Spec{Distro: "debian", Only: []string{"kubelet", "machine-id"}, Skip: []string{"machine-id"},
+		Audit: scrub.AuditWarns}, p.Config.Spec)
+	assert.Equal(t, remote.Config{DryRun: true, Report: "report.json",
+		RemoteFolder: "/var/tmp", SudoCommand: "doas -n"}, p.Config.Config)
 }
 
 func TestPrepareReadsTheRuleFile(t *testing.T) {

@@ -61,7 +61,8 @@ func TestValuesOfHCLAreDecoded(t *testing.T) {
 	require.NoError(t, decode(&b, nil, values(2)))
 	want := block{shared: shared{"eu-west-1"}, Count: 2, Users: []string{"1"}, Tags: map[string]string{"a": "b"}}
 	assert.Equal(t, want, b)
-	assert.EqualError(t, decode(&b, nil, values(1.5)), "count: value must be a whole number, between -9223372036854775808 and 9223372036854775807")
+	assert.EqualError(t, decode(&b, nil, values(1.5)),
+		"count: value must be a whole number, between -9223372036854775808 and 9223372036854775807")
 }
 
 func TestHomeReplacesTheTilde(t *testing.T) {

@@ -177,7 +177,8 @@ func (d Download) open(a *awsapi.AWS, s awsapi.Snapshot, path string) (*download
 		}
 		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", s.ID, err), j.close(false))
 	}
-	return &download{Download: d, fetch: fetch{a, s.ID, cmp.Or(d.Connections, defaultConnections)}, file: f, journal: j}, nil
+	return &download{Download: d, fetch: fetch{a, s.ID, cmp.Or(d.Connections, defaultConnections)},
+		file: f, journal: j}, nil
 }
 
 // room returns an error when the folder has less space than the missing blocks need.
