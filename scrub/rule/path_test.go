@@ -43,6 +43,43 @@ func TestGlob(t *testing.T) {
 	assert.EqualError(t, d.Err, "looking for /a/[: syntax error in pattern")
 }
 
+func TestPathsThatRulesMayName(t *testing.T) {
+	whole := func(folder string) string {
+		return "matches too much: the system needs everything below " + folder + "; leave the path out"
+	}
+	noEnd, high, needed := "has a wildcard without an end; see path.Match", ErrTooHigh.Error(), errNeeded.Error()
+	excludes := `has "[!": path.Match takes "!" for one of the characters; write "[^" to exclude characters`
+	for p, want := range map[string]string{
+		"ours/x": `must be absolute or start with "~/"`, "~ours/x": `must be absolute or start with "~/"`,
+		"/opt/ours\x00": "must not contain a zero byte", "/opt/ours/[!a]*": excludes, "/opt/ours/[": noEnd, "~/[": noEnd,
+		"/opt/./x": `must not contain "." or ".."`, "/opt/../x": `must not contain "." or ".."`,
+		"/opt/**/x": `must not contain "**": a wildcard matches within one name`,
+		"/":         high, "/*/*": high, "/opt": high, "/opt/*": high, "/opt/*/[a-z]*": high, "/*/ours": high,
+		"/opt/ours": "", "/opt/ours/*": "", `/opt/ours/\[!a]`: "", "/opt/*/ours": "", "/*/ours/x": whole("/boot"), "/[^bdeps]*/ours/x": "", "/opt/ours/[a-z]": "",
+		"/root/*": high, "/root/.*": high, "/r*t/.*/*": high, "/root/.ssh": "", "/root/.s*": "",
+		"/home/ec2-user": high, "/home/*/.*": high, "/home/*/.cache": "", "/home/ec2-user/.*/x": "",
+		"~/.*": high, "~/*": high, "~/": high, "~/.cache/*": "", "~/x": "",
+		"/etc/pass?d": needed, "/etc/ssh/[a-z]*": needed, "/e*/systemd": needed, "/etc/ssh/ours": "",
+		"/opt/cni/bin/bridge": needed, "/opt/cni/bin/ours": "", "/sbin/init": needed, "/bin/ours": "",
+		"/usr/lib/systemd": needed, "/usr/lib/systemd/x": whole("/usr/lib/systemd"), "/lib/systemd/x/y": whole("/lib/systemd"),
+		"/[b]oot/vmlinuz*": whole("/boot"), "/var/lib/containerd/x": whole("/var/lib/containerd"), "/var/lib/containers": "",
+	} {
+		err := CheckPath(p)
+		if want == "" {
+			assert.NoError(t, err, p)
+		} else {
+			assert.EqualError(t, err, want, p)
+		}
+	}
+}
+
+func TestHomesOf(t *testing.T) {
+	assert.Equal(t, []string{"/opt/svc home", "/root", "/srv/no-shell"}, homesOf("svc:x:998:998::/opt/svc home/:/bin/sh\n"+
+		"no-shell:x:1:1::/srv/no-shell\nno-home:x:1:1:/srv/text\nrelative:x:1:1::srv:/bin/sh\nroot:x:0:0::/root:/bin/sh\n"))
+	assert.Equal(t, `a*b\`, unquoteGlob(`a\*b\\`))
+	assert.Equal(t, `ends with \`, unquoteGlob(`ends with \`))
+}
+
 // FuzzHomes reads any text as passwd(5). Homes are absolute, clean, sorted and
 // unique, and patterns made of them match the files inside.
 func FuzzHomes(f *testing.F) {
