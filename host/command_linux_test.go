@@ -149,6 +149,19 @@ func TestOutputIsBounded(t *testing.T) {
 	assert.True(t, strings.HasSuffix(string(e.text), "abc"))
 }
 
+func TestTail(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{" four\n", 4, "four"}, {"four", 3, "… our"}, {"one\ntwo", 4, "… two"}, {"one\ntwo\nsix", 8, "… two\nsix"},
+		{"one\ntwo\nsix", 7, "… six"}, {"one\ntwo\nsix", 6, "… six"}, {"", 0, ""},
+	} {
+		assert.Equal(t, c.want, tail(c.text, c.most), "%q, %d", c.text, c.most)
+	}
+}
+
 // PutBack runs its command even if the context is cancelled.
 func TestPutBackRunsAfterCancellation(t *testing.T) {
 	h := live(t)

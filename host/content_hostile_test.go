@@ -50,6 +50,16 @@ func TestReadRefusesIrregularFiles(t *testing.T) {
 	}
 }
 
+func TestReadHasALimit(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "etc/file", "text")
+	text, err := i.Files.Read("/etc/file", 4)
+	require.NoError(t, err)
+	assert.Equal(t, "text", string(text))
+	_, err = i.Files.Read("/etc/file", 3)
+	require.ErrorContains(t, err, "read /etc/file: larger than")
+}
+
 // Truncate empties a file with several hard links, inside the root and outside,
 // only under the given name.
 func TestTruncateKeepsOtherHardLinks(t *testing.T) {

@@ -133,6 +133,34 @@ func TestWritesThroughLinksStayInside(t *testing.T) {
 	assert.Equal(t, fs.ModeSymlink, st.Mode().Type(), "the link must stay")
 }
 
+// O_CREATE with O_EXCL makes the named file itself. It follows no link in its place.
+func TestANewFileIsNotBehindALink(t *testing.T) {
+	i := newImage(t)
+	i.link(t, "/etc/new", "etc/alias")
+	_, err := i.Files.OpenFile("/etc/alias", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	require.ErrorIs(t, err, fs.ErrExist)
+	assert.NoFileExists(t, filepath.Join(i.root, "etc/new"))
+	f, err := i.Files.OpenFile("/etc/alias", os.O_CREATE|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	assert.FileExists(t, filepath.Join(i.root, "etc/new"))
+}
+
+func TestMkdirAll(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "etc/file", "x")
+	i.link(t, "/etc/d", "etc/alias")
+	require.NoError(t, i.Files.MkdirAll("/etc/d/e/f", 0o750))
+	require.NoError(t, i.Files.MkdirAll("/etc/d/e/f", 0o700))
+	require.NoError(t, i.Files.MkdirAll("/etc/alias/e/g", 0o700))
+	assert.DirExists(t, filepath.Join(i.root, "etc/d/e/g"))
+	made, err := i.Files.Stat("/etc/d/e/f")
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o750), made.Mode().Perm())
+	assert.EqualError(t, i.Files.MkdirAll("/etc/file", 0o700), "mkdir /etc/file: not a directory")
+	assert.ErrorIs(t, i.Files.MkdirAll("/etc/file/x", 0o700), unix.ENOTDIR)
+}
+
 func TestReaddirStaysInsideTheRoot(t *testing.T) {
 	i := newImage(t)
 	i.put(t, "only/inside", "12345")

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,6 +92,39 @@ func TestWalkDoesNotEnterForeignMounts(t *testing.T) {
 	below, err := i.Files.ForeignBelow("/linked")
 	require.NoError(t, err)
 	assert.Len(t, below, 2)
+}
+
+// A foreign mount is found by every name that leads to it or below it, and by no other.
+func TestNamesThatLeadToAForeignMount(t *testing.T) {
+	i := newImage(t)
+	i.put(t, "srv/file", "x")
+	i.bind(t, filepath.Join(i.outside, "tree-evil"), filepath.Join(i.root, "srv/data"))
+	for name, target := range map[string]string{
+		"absolute": "/srv", "relative": "srv", "high": "../../srv/./", "etc/up": "../srv/data", "srv/inside": "data/more",
+		"loop": "loop", "dangling": "/missing/../srv/data", "home/deep": "/etc/up",
+	} {
+		i.link(t, target, name)
+	}
+	for name, want := range map[string]bool{
+		"/srv/data": true, "/srv/data/x/y": true, "/absolute/data": true, "/relative/data/x": true, "/high/data": true,
+		"/etc/../srv/data": true, "/etc/up": false, "/etc/up/": false, "/etc/up/x": true, "/etc/up/../file": true,
+		"/srv/inside": false, "/srv/inside/x": true, "/dangling/x": true, "/home/deep/x": true,
+		"/missing/../srv/data": true, "/missing/srv/data": false, "/missing/a/../../srv/data": true,
+		"/srv/file/../data": true, "/srv/file/data": false, "/../../srv/data": true,
+		"/srv": false, "/srv/database": false, "/loop/srv/data": false, "/": false,
+	} {
+		for _, follow := range []bool{false, true} {
+			m, err := i.Files.Foreign(name, "", follow)
+			require.NoError(t, err, name)
+			if want || follow && slices.Contains([]string{"/etc/up", "/etc/up/", "/srv/inside"}, name) {
+				if assert.NotNil(t, m, "%s, follow %t", name, follow) {
+					assert.Equal(t, "/srv/data", m.Path)
+				}
+			} else {
+				assert.Nil(t, m, "%s, follow %t", name, follow)
+			}
+		}
+	}
 }
 
 // Walk does not enter a file system that is mounted during the walk.
@@ -226,7 +260,16 @@ func TestKindsOfForeignMounts(t *testing.T) {
 		"var/tmp is tmp":       {"30 20 8:1 /tmp /var/tmp rw - ext4 /dev/sda1 rw", "/var/tmp", ""},
 		"both are a partition": {"30 20 8:5 / /tmp rw - ext4 /dev/sda5 rw\n31 20 8:5 / /var/tmp rw - ext4 /dev/sda5 rw", "/tmp", ""},
 		"mounted twice":        {"30 20 8:5 / /data rw - ext4 /dev/sda5 rw\n31 20 8:5 / /home rw - ext4 /dev/sda5 rw", "/home", "ext4 of /dev/sda5, mounted at /data too"},
-		"stacked mounts":       {"30 20 0:40 / /var rw - nfs4 s:/ rw\n31 30 8:5 / /var rw - ext4 /dev/sda5 rw", "/var", ""},
+		"btrfs subvolume":      {"30 20 0:40 /@home,1 /home rw - btrfs /dev/sdb rw,subvolid=5,subvol=/@home,1", "/home", ""},
+		"btrfs folder": {
+			"30 20 0:40 /@home/data /srv rw - btrfs /dev/sdb rw,subvol=/@home", "/srv",
+			"a bind mount of /@home/data on /dev/sdb",
+		},
+		"stacked on itself": {
+			"30 20 8:5 / /srv rw - ext4 /dev/sdb rw\n31 20 8:6 / /srv rw - ext4 /dev/sdc rw\n" +
+				"32 31 8:6 /x /srv/x rw - ext4 /dev/sdc rw", "/srv/x", "",
+		},
+		"stacked mounts": {"30 20 0:40 / /var rw - nfs4 s:/ rw\n31 30 8:5 / /var rw - ext4 /dev/sda5 rw", "/var", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(root+c.table), nil)
@@ -243,5 +286,6 @@ func TestKindsOfForeignMounts(t *testing.T) {
 	mounts, err := mountinfo.GetMountsFromReader(strings.NewReader(root+ordinary), nil)
 	require.NoError(t, err)
 	v := newMountView(mounts, "/")
+	assert.Nil(t, v.on("/run/user/0/x", ""), "that is no mount point")
 	assert.Zero(t, v.unclear, "on an ordinary machine every mount must be clear")
 }
