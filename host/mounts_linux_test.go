@@ -3,12 +3,15 @@ package host
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 // TestUnmountOnTheLiveMachine mounts a file system in a folder of the test. It
@@ -35,6 +38,15 @@ func TestUnmountOnTheLiveMachine(t *testing.T) {
 	require.NoError(t, readErr)
 	assert.EqualError(t, err, fmt.Sprintf("unmount %s: device or resource busy; stop what uses it: %s (pid %d)", inner, string(comm[:len(comm)-1]), os.Getpid()))
 	require.NoError(t, file.Close())
+	testkit.Run(t, "cp", "/bin/cat", inner)
+	for _, use := range []*exec.Cmd{{Path: "/bin/cat", Dir: inner}, {Path: filepath.Join(inner, "cat")}} {
+		in, err := use.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, use.Start())
+		require.ErrorContains(t, h.Unmount(inner), fmt.Sprintf(": cat (pid %d)", use.Process.Pid))
+		require.NoError(t, in.Close())
+		require.NoError(t, use.Wait())
+	}
 
 	mounts, err := h.Files.MountsBelow(folder + "/linked")
 	require.NoError(t, err)
