@@ -140,6 +140,12 @@ func TestOutputIsBounded(t *testing.T) {
 	require.ErrorContains(t, err, "yes 0123456789abcde: reading its output: the command printed more than 67108864 bytes")
 	_, err = h.Run(t.Context(), Command{Argv: []string{"sh", "-c", "yes noise | head -c 10000000 >&2; echo why >&2; exit 3"}})
 	require.ErrorContains(t, err, "why")
+	c := &collected{most: 4}
+	for text, fits := range map[string]bool{"abcd": true, "abcde": false} {
+		c.text = nil
+		_, err = c.Write([]byte(text))
+		assert.Equal(t, fits, err == nil, text)
+	}
 	e := &ending{most: 4}
 	for range 100 {
 		_, err := e.Write([]byte("abc"))

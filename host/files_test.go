@@ -4,10 +4,12 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -116,6 +118,23 @@ func TestALinkLoopIsAnError(t *testing.T) {
 	i.link(t, "/a", "b")
 	_, err := i.Files.Stat("/a/file")
 	assert.ErrorIs(t, err, unix.ELOOP)
+
+	i.put(t, "l0", "x") // Linux follows 40 links
+	for n := range 41 {
+		i.link(t, fmt.Sprintf("../l%d", n), fmt.Sprintf("l%d", n+1))
+	}
+	_, err = i.Files.Stat("/l40")
+	require.NoError(t, err)
+	_, err = i.Files.Stat("/l41")
+	assert.ErrorIs(t, err, unix.ELOOP)
+
+	for _, size := range []int{255, 256, 257, 600} { // bytes of a target
+		target := strings.Repeat("/", size-len("l0")) + "l0"
+		i.link(t, target, fmt.Sprint("long", size))
+		read, err := i.Files.ReadlinkIfPossible(fmt.Sprint("/long", size))
+		require.NoError(t, err)
+		assert.Equal(t, target, read)
+	}
 }
 
 func TestWritesThroughLinksStayInside(t *testing.T) {

@@ -60,6 +60,10 @@ func TestRemovalRefusesLinksUpOrInCircles(t *testing.T) {
 			contents: "remove /tmp: refusing to go through a link that leads to /var/lib, which is the system's" + up,
 		},
 		{
+			name: "to a folder of programs", link: "tmp", target: "usr/share", remove: "/tmp",
+			contents: "remove /tmp: refusing to go through a link that leads to /usr/share, which is the system's" + up,
+		},
+		{
 			name: "to its own folder", link: "var/lib/cni", target: ".", remove: "/var/lib/cni",
 			contents: "remove /var/lib/cni: refusing to go through a link that leads up to /var/lib, where it lies itself" + up,
 		},
@@ -78,6 +82,7 @@ func TestRemovalRefusesLinksUpOrInCircles(t *testing.T) {
 				i := newImage(t)
 				i.put(t, "etc/passwd", "x")
 				i.put(t, "var/lib/dpkg/status", "x")
+				i.put(t, "usr/share/file", "x")
 				i.link(t, c.target, c.link)
 				i.untouched(t)
 				before := surrounding(t, i.root, "")

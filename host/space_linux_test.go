@@ -3,11 +3,14 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func TestSpaceOfAMissingPathIsThatOfItsParent(t *testing.T) {
@@ -45,4 +48,22 @@ func TestSpaceReportsReadOnly(t *testing.T) {
 	space, err = h.Files.Space("/etc")
 	require.NoError(t, err)
 	assert.False(t, space.ReadOnly)
+}
+
+func TestSpaceOfFileSystems(t *testing.T) {
+	folder := t.TempDir()
+	for options, full := range map[string]bool{"size=1m": false, "size=1m,nr_inodes=1": true} {
+		require.NoError(t, unix.Mount("tmpfs", folder, "tmpfs", 0, options))
+		space, err := mounted(t, folder).Files.Space("/")
+		require.NoError(t, unix.Unmount(folder, unix.MNT_DETACH))
+		require.NoError(t, err)
+		assert.Equal(t, Space{FreeBytes: 1 << 20, AvailableBytes: 1 << 20, BlockBytes: uint64(os.Getpagesize()), NoInodes: full}, space)
+	}
+	disk := newDisk(t, 8)
+	space, err := mounted(t, disk).Files.Space("/")
+	require.NoError(t, err)
+	device := strings.TrimSpace(testkit.Run(t, "findmnt", "--noheadings", "--output", "SOURCE", disk))
+	granularity := strings.TrimSpace(testkit.Run(t, "lsblk", "--noheadings", "--bytes", "--nodeps", "--output", "DISC-GRAN", device))
+	assert.Equal(t, granularity, itoa(space.DiscardBytes))
+	assert.NotEqual(t, "0", granularity)
 }
