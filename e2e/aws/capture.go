@@ -83,13 +83,13 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 // tagged adds the tags that a call gives an image and its snapshot.
 func tagged(specifications []tagSpecification, made *Image, taken *Snapshot) error {
 	for _, s := range specifications {
-		switch s.Kind {
+		switch s.ResourceType {
 		case "image":
-			made.Tags = append(made.Tags, s.Tags...)
+			made.Tags = append(made.Tags, s.Tag...)
 		case "snapshot":
-			taken.Tags = s.Tags
+			taken.Tags = s.Tag
 		default:
-			return endpoint.Refuse("tags for %q", s.Kind)
+			return endpoint.Refuse("tags for %q", s.ResourceType)
 		}
 	}
 	return nil

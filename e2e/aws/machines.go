@@ -98,8 +98,8 @@ type metadataOptions struct {
 }
 
 type tagSpecification struct {
-	Kind string `query:"ResourceType"`
-	Tags []Tag  `query:"Tag"`
+	ResourceType string
+	Tag          []Tag
 }
 
 type volumeSpec struct {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -25,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
 func client(w *World) *ec2.Client {
@@ -55,7 +55,7 @@ func node() *ec2.RegisterImageInput {
 	}
 }
 
-// TestImagesThatEC2Refuses sends one wrong parameter each.
+// TestImagesThatEC2Refuses sends the samples of each rule.
 func TestImagesThatEC2Refuses(t *testing.T) {
 	w := New(t).Prompt("one call is one case")
 	w.Snapshots = []*Snapshot{
@@ -64,91 +64,23 @@ func TestImagesThatEC2Refuses(t *testing.T) {
 		{Region: Region, ID: "snap-02222222222222222", State: "completed", Owner: "210987654321", Size: 8},
 	}
 	c := client(w)
-	type in = ec2.RegisterImageInput
-	type drive = types.EbsBlockDevice
-	of := func(change func(*drive)) func(*in) { return func(n *in) { change(n.BlockDeviceMappings[0].Ebs) } }
-	tags := func(kind types.ResourceType, tags ...types.Tag) func(*in) {
-		return func(n *in) { n.TagSpecifications = []types.TagSpecification{{ResourceType: kind, Tags: tags}} }
-	}
-	tag := func(key, value string) types.Tag { return types.Tag{Key: &key, Value: &value} }
-	var many []types.Tag
-	for i := range 51 {
-		many = append(many, tag(fmt.Sprint(i), ""))
-	}
-	encoded := func(n int) *string { return sdk.String(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, n))) }
-	const value, mapping, combination = "InvalidParameterValue", "InvalidBlockDeviceMapping", "InvalidParameterCombination"
-	for _, one := range []struct {
-		want   string
-		name   string
-		change func(*in)
-	}{
-		{"InvalidAMIName.Malformed", "short name", func(n *in) { n.Name = sdk.String("ab") }},
-		{"InvalidAMIName.Malformed", "long name", func(n *in) { n.Name = sdk.String(strings.Repeat("a", 129)) }},
-		{"InvalidAMIName.Malformed", "colon in the name", func(n *in) { n.Name = sdk.String("a:b") }},
-		{value, "long description", func(n *in) { n.Description = sdk.String(strings.Repeat("d", 256)) }},
-		{value, "no architecture", func(n *in) { n.Architecture = "" }},
-		{value, "i386", func(n *in) { n.Architecture = types.ArchitectureValuesI386 }},
-		{value, "no virtualization", func(n *in) { n.VirtualizationType = nil }},
-		{value, "paravirtual", func(n *in) { n.VirtualizationType = sdk.String("paravirtual") }},
-		{value, "no ENA", func(n *in) { n.EnaSupport = nil }},
-		{value, "SR-IOV", func(n *in) { n.SriovNetSupport = sdk.String("true") }},
-		{value, "IMDS", func(n *in) { n.ImdsSupport = "v1.0" }},
-		{value, "boot mode", func(n *in) { n.BootMode = "bios" }},
-		{value, "arm64 with BIOS", func(n *in) {
-			n.Architecture, n.BootMode = types.ArchitectureValuesArm64, types.BootModeValuesLegacyBios
-		}},
-		{value, "arm64 with both", func(n *in) { n.Architecture = types.ArchitectureValuesArm64 }},
-		{value, "TPM 1.2", func(n *in) { n.TpmSupport, n.BootMode = "v1.2", types.BootModeValuesUefi }},
-		{value, "TPM with BIOS", func(n *in) { n.TpmSupport, n.BootMode = types.TpmSupportValuesV20, types.BootModeValuesLegacyBios }},
-		{value, "TPM with both", func(n *in) { n.TpmSupport = types.TpmSupportValuesV20 }},
-		{value, "TPM for arm64", func(n *in) {
-			n.TpmSupport, n.BootMode, n.Architecture = types.TpmSupportValuesV20, types.BootModeValuesUefi, types.ArchitectureValuesArm64
-		}},
-		{value, "UEFI data that is not Base64", func(n *in) { n.UefiData = sdk.String("%") }},
-		{value, "UEFI data over 64 KiB", func(n *in) { n.UefiData = encoded(64<<10 + 1) }},
-		{value, "UEFI data with BIOS", func(n *in) { n.UefiData, n.BootMode = encoded(1), types.BootModeValuesLegacyBios }},
-		{value, "tags of a snapshot", tags(types.ResourceTypeSnapshot, tag("k", "v"))},
-		{"TagLimitExceeded", "51 tags", tags(types.ResourceTypeImage, many...)},
-		{value, "reserved tag", tags(types.ResourceTypeImage, tag("aws:k", "v"))},
-		{value, "long key of a tag", tags(types.ResourceTypeImage, tag(strings.Repeat("k", 129), "v"))},
-		{value, "long value of a tag", tags(types.ResourceTypeImage, tag("k", strings.Repeat("v", 257)))},
-		{value, "same tag twice", tags(types.ResourceTypeImage, tag("k", "1"), tag("k", "2"))},
-		{mapping, "no root device", func(n *in) { n.RootDeviceName = nil }},
-		{mapping, "root device that is not in the mapping", func(n *in) { n.RootDeviceName = sdk.String("/dev/sda1") }},
-		{mapping, "no mapping", func(n *in) { n.BlockDeviceMappings = nil }},
-		{mapping, "no snapshot", of(func(d *drive) { d.SnapshotId, d.VolumeSize = nil, sdk.Int32(8) })},
-		{mapping, "encrypted", of(func(d *drive) { d.Encrypted = sdk.Bool(true) })},
-		{mapping, "not encrypted", of(func(d *drive) { d.Encrypted = sdk.Bool(false) })},
-		{mapping, "key", of(func(d *drive) { d.KmsKeyId = sdk.String("alias/mine") })},
-		{"InvalidSnapshotID.Malformed", "malformed snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("vol-1") })},
-		{"InvalidSnapshot.NotFound", "unknown snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-03333333333333333") })},
-		{"IncorrectState", "pending snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-01111111111111111") })},
-		{"UnauthorizedOperation", "foreign snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-02222222222222222") })},
-		{mapping, "volume smaller than the snapshot", of(func(d *drive) { d.VolumeSize = sdk.Int32(7) })},
-		{value, "volume of 0 GiB", of(func(d *drive) { d.VolumeSize = sdk.Int32(-1) })},
-		{value, "great gp2", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeGp2, sdk.Int32(16385) })},
-		{value, "great standard", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeStandard, sdk.Int32(1025) })},
-		{value, "small io1", of(func(d *drive) { d.VolumeType, d.VolumeSize, d.Iops = types.VolumeTypeIo1, sdk.Int32(3), sdk.Int32(100) })},
-		{value, "st1", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeSt1, sdk.Int32(125) })},
-		{value, "unknown type", of(func(d *drive) { d.VolumeType = "gp4" })},
-		{combination, "throughput of gp2", of(func(d *drive) { d.VolumeType, d.Throughput = types.VolumeTypeGp2, sdk.Int32(125) })},
-		{value, "throughput 124", of(func(d *drive) { d.Throughput = sdk.Int32(124) })},
-		{value, "throughput 2001", of(func(d *drive) { d.Throughput, d.Iops = sdk.Int32(2001), sdk.Int32(16000) })},
-		{value, "throughput without IOPS", of(func(d *drive) { d.Throughput = sdk.Int32(751) })},
-		{value, "IOPS of gp3", of(func(d *drive) { d.Iops = sdk.Int32(2999) })},
-		{value, "more IOPS of gp3", of(func(d *drive) { d.Iops = sdk.Int32(80001) })},
-		{value, "IOPS of a small gp3", of(func(d *drive) { d.Iops, d.VolumeSize = sdk.Int32(5000), sdk.Int32(9) })},
-		{combination, "IOPS of gp2", of(func(d *drive) { d.VolumeType, d.Iops = types.VolumeTypeGp2, sdk.Int32(100) })},
-		{"MissingParameter", "io2 without IOPS", of(func(d *drive) { d.VolumeType = types.VolumeTypeIo2 })},
-		{value, "IOPS of io1", of(func(d *drive) { d.VolumeType, d.Iops = types.VolumeTypeIo1, sdk.Int32(64001) })},
-		{value, "rate 99", of(func(d *drive) { d.VolumeInitializationRate = sdk.Int32(99) })},
-		{value, "rate 301", of(func(d *drive) { d.VolumeInitializationRate = sdk.Int32(301) })},
-	} {
-		n := node()
-		one.change(n)
-		_, err := c.RegisterImage(t.Context(), n)
-		assert.Equal(t, one.want, code(err), one.name)
-		assert.Empty(t, w.Images, one.name)
+	for _, rule := range rules().Calls["RegisterImage"] {
+		assert.NotEmpty(t, rule.From, rule.Says)
+		assert.NotEmpty(t, rule.Samples, rule.Says)
+		for _, sample := range rule.Samples {
+			n := node()
+			changed := struct {
+				*ec2.RegisterImageInput
+				Ebs *types.EbsBlockDevice
+			}{n, n.BlockDeviceMappings[0].Ebs}
+			require.NoError(t, endpoint.Change(&changed, sample))
+			_, err := c.RegisterImage(t.Context(), n)
+			assert.Equal(t, rule.Code, code(err), "%s", sample)
+			if rule.When != "" {
+				assert.ErrorContains(t, err, rule.Says, "%s", sample)
+			}
+			assert.Empty(t, w.Images, "%s", sample)
+		}
 	}
 }
 

@@ -90,7 +90,7 @@ func (w *World) createSnapshot(region string, in struct {
 	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent,
 		Volume: in.Volume}
 	for _, one := range in.Specifications {
-		for _, tag := range one.Tags {
+		for _, tag := range one.Tag {
 			s.Tags = append(s.Tags, ebsdirect.Tag(tag))
 		}
 	}

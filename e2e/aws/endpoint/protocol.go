@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"maps"
@@ -136,7 +137,7 @@ type tree struct {
 }
 
 // decodeQuery reads parameters into a struct. The tag `query` names a field's
-// parameter. Lists are numbered from 1. A field is a struct, a slice, a string,
+// parameter; without it, the field has the parameter's name. Lists are numbered from 1. A field is a struct, a slice, a string,
 // a number, a bool, or a pointer to one of these; the pointer is nil when the
 // parameter is missing. A parameter without a field, or with a wrong number or
 // form, is an error.
@@ -191,7 +192,7 @@ func (t *tree) decodeStruct(into reflect.Value) error {
 		child := t.children[name]
 		fields := reflect.VisibleFields(into.Type())
 		index := slices.IndexFunc(fields, func(field reflect.StructField) bool {
-			return field.Tag.Get("query") == name
+			return field.IsExported() && cmp.Or(field.Tag.Get("query"), field.Name) == name
 		})
 		if index < 0 {
 			return fmt.Errorf("the parameter %s", child.path)
