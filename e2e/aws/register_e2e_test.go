@@ -88,7 +88,7 @@ func TestMain(m *testing.M) { os.Exit(Alone(m.Run)) }
 
 func call(t *testing.T, w *World, action string, parameters ...string) (int, string) {
 	t.Helper()
-	form := url.Values{"Action": {action}, "Version": {versions["ec2"]}}
+	form := url.Values{"Action": {action}, "Version": {calls()["ec2"].Version}}
 	for pair := range slices.Chunk(parameters, 2) {
 		form.Set(pair[0], pair[1])
 	}
