@@ -22,9 +22,11 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func client(w *World) *ec2.Client {
@@ -104,30 +106,15 @@ func call(t *testing.T, w *World, action string, parameters ...string) (int, str
 func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
 	w := Sample(t).Prompt("one call is one case")
 	w.MayRefuse()
-	for _, c := range []struct {
-		want       string
-		action     string
-		parameters []string
-	}{
-		{"the double does not understand the action DescribeHosts of ec2", "DescribeHosts", nil},
-		{"the double does not understand the parameter DryRun of DescribeSubnets", "DescribeSubnets", []string{"DryRun", "true"}},
-		{"the double does not understand the parameter Monitoring of RunInstances", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "Monitoring.Enabled", "true"}},
-		{"moto crashed", "DescribeLaunchTemplateVersions", []string{"LaunchTemplateName", "nodes", "LaunchTemplateVersion.1", "9"}},
-		{"the filter &#34;hypervisor&#34;", "DescribeImages", []string{"Filter.1.Name", "hypervisor", "Filter.1.Value.1", "xen"}},
-		{"InvalidAMIID.NotFound", "RunInstances", []string{"ImageId", "ami-00000000", "MinCount", "1", "MaxCount", "1"}},
-		{"InvalidParameterValue", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "0", "MaxCount", "0"}},
-		{"the device /dev/xvdb: a machine has only the disk of its image", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "BlockDeviceMapping.1.DeviceName", "/dev/xvdb"}},
-		{"an image of an instance in state running", "CreateImage", []string{"InstanceId", "i-1", "Name", "x"}},
-		{"InvalidSnapshot.InUse", "DeleteSnapshot", []string{"SnapshotId", "snap-1"}},
-		{"AuthFailure", "DeregisterImage", []string{"ImageId", Debian}},
-		{"AuthFailure", "ModifyImageAttribute", []string{"ImageId", Debian, "Description.Value", "mine"}},
-		{"InvalidAMIName.Duplicate", "CopyImage", []string{"Name", "node-1.34", "SourceImageId", NodeImage, "SourceRegion", Region}},
-		{"InvalidParameterDependency", "CopyImage", []string{"Name", "x", "SourceImageId", NodeImage, "SourceRegion", Region, "KmsKeyId", "alias/x"}},
-		{"InvalidParameterValue", "CopyImage", []string{"Name", "x", "SourceImageId", NodeImage, "SourceRegion", Region, "Encrypted", "true", "KmsKeyId", "arn:aws:kms:us-east-1:123456789012:alias/x"}},
-	} {
-		status, said := call(t, w, c.action, c.parameters...)
-		assert.Equal(t, http.StatusBadRequest, status, "%s %s", c.action, said)
-		assert.Contains(t, said, c.want, c.action)
+	var calls []struct {
+		Want string
+		Call []string
+	}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(testkit.Content(t, "testdata/refused.yaml")), &calls))
+	for _, c := range calls {
+		status, said := call(t, w, c.Call[0], c.Call[1:]...)
+		assert.Equal(t, http.StatusBadRequest, status, "%q %s", c.Call, said)
+		assert.Contains(t, said, c.Want, "%q", c.Call)
 	}
 	assert.NotNil(t, w.Image(NodeImage), "the refused calls changed something")
 }
@@ -140,67 +127,8 @@ func TestOtherClientsOfEBS(t *testing.T) {
 	w.Folder = t.TempDir()
 	d := w.ServeEBS()
 	d.EmptyPages, d.Quotas = true, ebsdirect.Quotas{}
-	out, err := w.Shell(`
-head -c 524288 /dev/zero | tr '\0' a > a
-sum=$(openssl dgst -sha256 -binary a | base64)
-id=$(aws ebs start-snapshot --volume-size 1 --timeout 10 --tags Key=k,Value=v --query SnapshotId --output text)
-aws ebs put-snapshot-block --snapshot-id $id --block-index 3 --block-data a --data-length 524288 --checksum "$sum" --checksum-algorithm SHA256 --progress 50
-all=$(openssl dgst -sha256 -binary a | openssl dgst -sha256 -binary | base64)
-aws ebs complete-snapshot --snapshot-id $id --changed-blocks-count 1 --checksum "$all" --checksum-algorithm SHA256 --checksum-aggregation-method LINEAR
-token=$(aws ebs list-snapshot-blocks --snapshot-id $id --query 'Blocks[0].BlockToken' --output text)
-aws ebs get-snapshot-block --snapshot-id $id --block-index 3 --block-token "$token" b
-cmp a b
-! aws ebs put-snapshot-block --snapshot-id $id --block-index 0 --block-data a --data-length 524288 --checksum "$sum" --checksum-algorithm SHA256
-echo $id > id
-python3 client.py
-`, map[string]string{"client.py": `
-import base64, hashlib
-import botocore.session
-from botocore.exceptions import ClientError
-
-ebs = botocore.session.get_session().create_client("ebs", region_name="eu-west-1")
-parent = open("id").read().strip()
-child = ebs.start_snapshot(VolumeSize=1, ParentSnapshotId=parent)["SnapshotId"]
-sums = {}
-for index in range(150):
-    block = bytes([index]) * 524288
-    sums[index] = hashlib.sha256(block).digest()
-    ebs.put_snapshot_block(SnapshotId=child, BlockIndex=index, BlockData=block, DataLength=524288,
-                           Checksum=base64.b64encode(sums[index]).decode(), ChecksumAlgorithm="SHA256")
-linear = hashlib.sha256(b"".join(sums[i] for i in sorted(sums))).digest()
-ebs.complete_snapshot(SnapshotId=child, ChangedBlocksCount=150, Checksum=base64.b64encode(linear).decode(),
-                      ChecksumAlgorithm="SHA256", ChecksumAggregationMethod="LINEAR")
-
-def pages(call, name, **more):
-    token, found = None, []
-    while True:
-        page = call(MaxResults=100, **more, **({"NextToken": token} if token else {}))
-        found += page[name]
-        token = page.get("NextToken")
-        if not token:
-            return found
-
-blocks = pages(ebs.list_snapshot_blocks, "Blocks", SnapshotId=child)
-assert [b["BlockIndex"] for b in blocks] == list(range(150)), blocks
-for b in blocks:
-    got = ebs.get_snapshot_block(SnapshotId=child, BlockIndex=b["BlockIndex"], BlockToken=b["BlockToken"])
-    data = got["BlockData"].read()
-    assert hashlib.sha256(data).digest() == sums[b["BlockIndex"]] == base64.b64decode(got["Checksum"])
-changed = pages(ebs.list_changed_blocks, "ChangedBlocks", FirstSnapshotId=parent, SecondSnapshotId=child)
-assert len(changed) == 150 and [b["BlockIndex"] for b in changed if "FirstBlockToken" in b] == [3], changed
-for code, status, reason, call in [
-    ("ValidationException", 400, "INVALID_BLOCK_TOKEN", lambda: ebs.get_snapshot_block(SnapshotId=child, BlockIndex=0, BlockToken="AAAA")),
-    ("ValidationException", 400, "INVALID_SNAPSHOT_ID", lambda: ebs.complete_snapshot(SnapshotId=child, ChangedBlocksCount=150)),
-    ("ResourceNotFoundException", 404, "SNAPSHOT_NOT_FOUND", lambda: ebs.list_snapshot_blocks(SnapshotId="snap-0123456789abcdef0")),
-]:
-    try:
-        call()
-        raise SystemExit(code + " is missing")
-    except ClientError as e:
-        assert e.response["Error"]["Code"] == code and e.response["Reason"] == reason, e.response
-        assert e.response["ResponseMetadata"]["HTTPStatusCode"] == status, e.response
-print("child", child)
-`})
+	out, err := w.Shell(testkit.Content(t, "testdata/clients.sh"),
+		map[string]string{"client.py": testkit.Content(t, "testdata/client.py")})
 	require.NoError(t, err)
 	require.Contains(t, out, "An error occurred (ValidationException) when calling the PutSnapshotBlock operation")
 	ids := d.IDs()
