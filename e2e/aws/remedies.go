@@ -39,10 +39,10 @@ type serviceRole struct {
 // createServiceLinkedRole knows one service
 // (https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateServiceLinkedRole.html).
 func (w *World) createServiceLinkedRole(_ context.Context, _ endpoint.Call, in struct {
-	Service string `query:"AWSServiceName"`
+	AWSServiceName string
 }) (out serviceRole, err error) {
-	if in.Service != "spot.amazonaws.com" {
-		return out, endpoint.Fail("InvalidInput", "The double has no role of %s.", in.Service)
+	if in.AWSServiceName != "spot.amazonaws.com" {
+		return out, endpoint.Fail("InvalidInput", "The double has no role of %s.", in.AWSServiceName)
 	}
 	out.Name = "AWSServiceRoleForEC2Spot"
 	return out, w.spotRole()
@@ -56,31 +56,28 @@ func updated(kind string) object {
 // updateCluster changes how the endpoint can be reached. What the call leaves out
 // stays.
 func (w *World) updateCluster(_ string, in struct {
-	Name  string `json:"name"`
-	Token string `json:"clientRequestToken"`
-	VPC   struct {
-		Private *bool `json:"endpointPrivateAccess"`
-	} `json:"resourcesVpcConfig"`
+	Name, ClientRequestToken string
+	ResourcesVpcConfig       struct{ EndpointPrivateAccess *bool }
 }) (object, error) {
 	all, known := w.Clusters[in.Name]["resourcesVpcConfig"].(object)
-	if !known || in.VPC.Private == nil {
+	if !known || in.ResourcesVpcConfig.EndpointPrivateAccess == nil {
 		return nil, missingResource("No cluster found for name: " + in.Name + ".")
 	}
-	all["endpointPrivateAccess"] = *in.VPC.Private
+	all["endpointPrivateAccess"] = *in.ResourcesVpcConfig.EndpointPrivateAccess
 	return updated("EndpointAccessUpdate"), nil
 }
 
 // updateNodegroup changes the sizes of a node group. What the call leaves out stays.
 func (w *World) updateNodegroup(_ string, in struct {
 	groupIn
-	Token   string         `json:"clientRequestToken"`
-	Scaling map[string]any `json:"scalingConfig"`
+	ClientRequestToken string
+	ScalingConfig      map[string]any
 }) (object, error) {
-	group, known := w.NodeGroups[in.Group]
+	group, known := w.NodeGroups[in.NodegroupName]
 	if !known {
-		return nil, missingResource("No node group found for name: " + in.Group + ".")
+		return nil, missingResource("No node group found for name: " + in.NodegroupName + ".")
 	}
-	group["scalingConfig"] = in.Scaling
+	group["scalingConfig"] = in.ScalingConfig
 	return updated("ConfigUpdate"), nil
 }
 
@@ -94,7 +91,7 @@ func (w *World) byKeyID(ctx context.Context, protocol endpoint.Protocol, call en
 var keyARN = regexp.MustCompile(`arn:aws[a-z-]*:kms:[^"]*:key/`)
 
 func (w *World) enableImage(region string, in imageIn) (done, error) {
-	i, err := w.ownImage(region, in.ID)
+	i, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return done{}, err
 	}
@@ -109,17 +106,17 @@ var metadataField = map[string]*regexp.Regexp{
 // modifyMetadata changes the options of an instance's metadata service that the call
 // names.
 func (w *World) modifyMetadata(_ string, in struct {
-	ID       string `query:"InstanceId"`
-	Endpoint string `query:"HttpEndpoint"`
-	Tokens   string `query:"HttpTokens"`
-	HopLimit int    `query:"HttpPutResponseHopLimit"`
+	InstanceId, HttpEndpoint, HttpTokens string
+	HttpPutResponseHopLimit              int
 }) (done, error) {
-	id := w.names.in(in.ID)
+	id := w.names.in(in.InstanceId)
 	text, known := w.metadata[id]
 	if !known {
-		return done{}, endpoint.Fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", in.ID)
+		return done{}, endpoint.Fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", in.InstanceId)
 	}
-	for field, value := range map[string]string{"endpoint": in.Endpoint, "tokens": in.Tokens, "hops": fmt.Sprint(in.HopLimit)} {
+	for field, value := range map[string]string{
+		"endpoint": in.HttpEndpoint, "tokens": in.HttpTokens, "hops": fmt.Sprint(in.HttpPutResponseHopLimit),
+	} {
 		if value != "" && value != "0" {
 			name, _, _ := strings.Cut(metadataField[field].String(), ">")
 			text = metadataField[field].ReplaceAllString(text, name+">"+value+"<")
@@ -130,14 +127,14 @@ func (w *World) modifyMetadata(_ string, in struct {
 }
 
 func (w *World) deprecate(region string, in imageIn) (done, error) {
-	i, err := w.ownImage(region, in.ID)
+	i, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return done{}, err
 	}
-	if _, err := time.Parse(time.RFC3339, in.At); err != nil {
-		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.At)
+	if _, err := time.Parse(time.RFC3339, in.DeprecateAt); err != nil {
+		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.DeprecateAt)
 	}
-	i.Deprecated = in.At
+	i.Deprecated = in.DeprecateAt
 	return done{true}, nil
 }
 

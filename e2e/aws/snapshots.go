@@ -26,25 +26,25 @@ type snapshotsOut struct {
 func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error) {
 	w.takeOver()
 	all := still(w, w.Snapshots, w.front.goneSnapshots)
-	chosen, err := selected(all, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
-		return "", map[string]string{"snapshot-id": s.ID, "description": s.Description, "volume-id": s.Volume}, s.Tags
-	})
+	chosen, err := selected(all, region, in.SnapshotId, "InvalidSnapshot.NotFound", in,
+		func(s *Snapshot) (string, map[string]string, []Tag) {
+			return "", map[string]string{
+				"snapshot-id": s.ID, "description": s.Description, "volume-id": s.Volume,
+			}, s.Tags
+		})
 	if err == nil {
-		chosen, err = seen(w, chosen, in.Snapshots, "InvalidSnapshot.NotFound", pendingSnapshot)
+		chosen, err = seen(w, chosen, in.SnapshotId, "InvalidSnapshot.NotFound", pendingSnapshot)
 	}
 	return snapshotsOut{chosen}, err
 }
 
-type snapshotIn struct {
-	ID        string `query:"SnapshotId"`
-	Attribute string `query:"Attribute"`
-}
+type snapshotIn struct{ SnapshotId, Attribute string }
 
 func (w *World) describeSnapshotAttribute(region string, in snapshotIn) (sharesOut, error) {
 	if in.Attribute != "createVolumePermission" {
 		return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
 	}
-	s, err := w.ownSnapshot(region, in.ID)
+	s, err := w.ownSnapshot(region, in.SnapshotId)
 	if err != nil {
 		return sharesOut{}, err
 	}
@@ -52,16 +52,15 @@ func (w *World) describeSnapshotAttribute(region string, in snapshotIn) (sharesO
 }
 
 func (w *World) modifySnapshot(region string, in struct {
-	ID         string     `query:"SnapshotId"`
-	Permission permission `query:"CreateVolumePermission"`
-	Groups     []string   `query:"UserGroup"`
-	Accounts   []string   `query:"UserId"`
+	SnapshotId             string
+	CreateVolumePermission permission
+	UserGroup, UserId      []string
 }) (done, error) {
-	s, err := w.ownSnapshot(region, in.ID)
+	s, err := w.ownSnapshot(region, in.SnapshotId)
 	if err != nil {
 		return done{}, err
 	}
-	s.Shares = shared(s.Shares, in.Permission)
+	s.Shares = shared(s.Shares, in.CreateVolumePermission)
 	return done{true}, nil
 }
 
@@ -73,13 +72,12 @@ type Volume struct {
 
 // createSnapshot makes a snapshot of a volume of the world.
 func (w *World) createSnapshot(region string, in struct {
-	Volume         string             `query:"VolumeId"`
-	Description    string             `query:"Description"`
-	Specifications []tagSpecification `query:"TagSpecification"`
+	VolumeId, Description string
+	TagSpecification      []tagSpecification
 }) (out snapshotOut, err error) {
-	v, found := w.Volumes[in.Volume]
+	v, found := w.Volumes[in.VolumeId]
 	if !found {
-		return out, endpoint.Fail("InvalidVolume.NotFound", "The volume '%s' does not exist.", in.Volume)
+		return out, endpoint.Fail("InvalidVolume.NotFound", "The volume '%s' does not exist.", in.VolumeId)
 	}
 	f, err := os.Open(v.Disk)
 	if err != nil {
@@ -88,8 +86,8 @@ func (w *World) createSnapshot(region string, in struct {
 	defer f.Close()
 	out.ID = w.next("snap")
 	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent,
-		Volume: in.Volume}
-	for _, one := range in.Specifications {
+		Volume: in.VolumeId}
+	for _, one := range in.TagSpecification {
 		for _, tag := range one.Tag {
 			s.Tags = append(s.Tags, ebsdirect.Tag(tag))
 		}
@@ -104,18 +102,19 @@ type snapshotOut struct {
 // deleteSnapshot refuses to delete snapshots of images. moto would delete them.
 func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 	w.takeOver()
-	gone, err := w.ownSnapshot(region, in.ID)
+	gone, err := w.ownSnapshot(region, in.SnapshotId)
 	if err != nil {
 		return done{}, err
 	}
 	for _, i := range w.Images {
-		if slices.ContainsFunc(i.Devices, func(d Drive) bool { return d.Snapshot == in.ID }) {
-			return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s", in.ID, i.ID)
+		if slices.ContainsFunc(i.Devices, func(d Drive) bool { return d.Snapshot == in.SnapshotId }) {
+			return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s",
+				in.SnapshotId, i.ID)
 		}
 	}
 	if gone.inUse > 0 {
 		gone.inUse--
-		return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use", in.ID)
+		return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use", in.SnapshotId)
 	}
 	w.Snapshots = slices.DeleteFunc(w.Snapshots, func(s *Snapshot) bool { return s == gone })
 	w.died(gone)
@@ -261,8 +260,8 @@ type regionsOut struct {
 // describeRegions takes the regions from moto. moto also returns regions of other
 // partitions and, unless asked for all, regions that are not enabled.
 func (w *World) describeRegions(ctx context.Context, call endpoint.Call, in struct {
-	All   bool     `query:"AllRegions"`
-	Names []string `query:"RegionName"`
+	AllRegions bool
+	RegionName []string
 }) (regionsOut, error) {
 	raw, err := w.forward(ctx, call)
 	if err != nil {
@@ -279,7 +278,7 @@ func (w *World) describeRegions(ctx context.Context, call endpoint.Call, in stru
 		if len(w.Enabled) > 0 && !slices.Contains(w.Enabled, r.Name) {
 			r.Status = "not-opted-in"
 		}
-		if in.All || r.Status != "not-opted-in" {
+		if in.AllRegions || r.Status != "not-opted-in" {
 			out.Regions = append(out.Regions, r)
 		}
 	}

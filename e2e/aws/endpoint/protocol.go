@@ -208,6 +208,9 @@ func (t *tree) decodeSlice(into reflect.Value) error {
 	if t.value != nil {
 		return fmt.Errorf("the parameter %s without a number", t.path)
 	}
+	if members := t.children["member"]; members != nil && len(t.children) == 1 { // lists of the protocol Query
+		return members.decodeSlice(into)
+	}
 	into.Set(reflect.MakeSlice(into.Type(), len(t.children), len(t.children)))
 	for i := range len(t.children) {
 		child := t.children[strconv.Itoa(i+1)]
