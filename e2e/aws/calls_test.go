@@ -58,7 +58,8 @@ func TestReadme(t *testing.T) {
 	}
 	assert.ElementsMatch(t, slices.Collect(maps.Keys(actions)), named, "calls.yaml")
 	text += "\n## Calls of moto\n\n"
-	line := "[calls.yaml](calls.yaml) lists the calls that moto carries out, with the parameters that it uses. Their numbers:"
+	line := "[calls.yaml](calls.yaml) lists the calls that moto carries out, with the parameters that it uses. " +
+		"Their numbers:"
 	for _, name := range slices.Sorted(maps.Keys(calls())) {
 		line += fmt.Sprintf(" %s %d,", name, len(calls()[name].Moto))
 	}

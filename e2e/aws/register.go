@@ -135,7 +135,8 @@ func (w *World) registerImage(region string, in registerIn) (createdOut, error) 
 		return createdOut{}, endpoint.Fail("IncorrectState", "Snapshot '%s' is not 'completed'.", taken.ID)
 	case drive.VolumeSize != 0 && drive.VolumeSize < taken.Size:
 		return createdOut{}, endpoint.Fail("InvalidBlockDeviceMapping",
-			"Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB", drive.VolumeSize, taken.ID, taken.Size)
+			"Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB",
+			drive.VolumeSize, taken.ID, taken.Size)
 	}
 	if taken.Disk.Image == "" && w.ebs != nil && w.Folder != "" {
 		if taken.Disk.Image, err = w.volumeFile(taken); err != nil {
@@ -147,8 +148,8 @@ func (w *World) registerImage(region string, in registerIn) (createdOut, error) 
 		BootMode: in.BootMode, RootDevice: in.RootDeviceName, RootType: "ebs", Virtualization: in.VirtualizationType,
 		ENA: in.EnaSupport, IMDS: in.ImdsSupport, TPM: in.TpmSupport, UEFI: in.UefiData, Disk: taken.Disk,
 		Devices: []Drive{{
-			Name: in.RootDeviceName, Snapshot: taken.ID, Size: max(drive.VolumeSize, taken.Size), Type: drive.VolumeType,
-			Encrypted: taken.Encrypted,
+			Name: in.RootDeviceName, Snapshot: taken.ID, Size: max(drive.VolumeSize, taken.Size),
+			Type: drive.VolumeType, Encrypted: taken.Encrypted,
 		}},
 	}
 	for _, s := range in.TagSpecification {

@@ -51,7 +51,8 @@ func (d *workstation) build(name string) (string, error) {
 	for _, f := range all.Files {
 		files[f.Name] = string(f.Data)
 	}
-	text := files[name+".head.pkr.hcl"] + strings.Replace(files["source.pkr.hcl"], "{settings}\n", files[name+".pkr.hcl"], 1)
+	text := files[name+".head.pkr.hcl"] +
+		strings.Replace(files["source.pkr.hcl"], "{settings}\n", files[name+".pkr.hcl"], 1)
 	template := filepath.Join(d.home, "image.pkr.hcl")
 	require.NoError(d.t, os.WriteFile(template, []byte(text), 0o600))
 	return d.offer("build", template)

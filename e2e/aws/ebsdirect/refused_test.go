@@ -79,7 +79,8 @@ func TestCallsThatAreRefused(t *testing.T) {
 			require.NotEmpty(t, rule.Samples, rule.Says)
 			want := ""
 			if rule.Code != "" {
-				want = strings.TrimSpace(fmt.Sprint(cmp.Or(rule.Status, http.StatusBadRequest), " ", rule.Code, " ", rule.Reason))
+				status := cmp.Or(rule.Status, http.StatusBadRequest)
+				want = strings.TrimSpace(fmt.Sprint(status, " ", rule.Code, " ", rule.Reason))
 			}
 			for _, sample := range rule.Samples {
 				t.Run(call+" "+string(sample), func(t *testing.T) {

@@ -137,7 +137,8 @@ type tree struct {
 }
 
 // decodeQuery reads parameters into a struct. The tag `query` names a field's
-// parameter; without it, the field has the parameter's name. Lists are numbered from 1. A field is a struct, a slice, a string,
+// parameter; without it, the field has the parameter's name. Lists are numbered
+// from 1, in the protocol Query below "member". A field is a struct, a slice, a string,
 // a number, a bool, or a pointer to one of these; the pointer is nil when the
 // parameter is missing. A parameter without a field, or with a wrong number or
 // form, is an error.

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -76,7 +77,8 @@ func (r Rules) Refusal(call string, in any) *Failure {
 		broken, _, wrong := rule.program.Eval(map[string]any{"call": parameters, "limits": r.Limits})
 		if err = wrong; err == nil && broken.Value() == true {
 			return &Failure{
-				Code: rule.Code, Message: rule.Says, Reason: rule.Reason, Status: max(rule.Status, http.StatusBadRequest),
+				Code: rule.Code, Message: rule.Says, Reason: rule.Reason,
+				Status: cmp.Or(rule.Status, http.StatusBadRequest),
 			}
 		}
 	}
