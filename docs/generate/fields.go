@@ -177,18 +177,6 @@ var helpSources = []struct {
 	{"internal/build/diskbuild", []string{"Spec"}},
 }
 
-// writeHelp writes helpFile, which the command needs to build.
-func writeHelp(root string) error {
-	text, err := optionHelp(root)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(root, helpFile), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("writing the help of flags: %w", err)
-	}
-	return nil
-}
-
 // optionHelp returns the help texts of flags, from the doc comments of the specs. Each line
 // has a package, an option and its text.
 func optionHelp(root string) (string, error) {

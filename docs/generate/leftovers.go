@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"go/ast"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -97,29 +95,14 @@ func exceptions(program string) ([]exception, error) {
 
 const schemaFile = "docs/reference/report.schema.json"
 
-func writeSchema(root string) error {
-	text, err := reportSchema(root)
-	if err != nil {
-		return err
-	}
-	name := filepath.Join(root, schemaFile)
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("making the folder of the schema: %w", err)
-	}
-	if err := os.WriteFile(name, text, 0o644); err != nil {
-		return fmt.Errorf("writing the schema: %w", err)
-	}
-	return nil
-}
-
 // reportSchema is the JSON Schema of plan.Report. Its descriptions are the doc
 // comments of the types and fields.
-func reportSchema(root string) ([]byte, error) {
+func reportSchema(root string) (string, error) {
 	comments, enums := map[string]string{}, map[string][]any{}
 	for folder, example := range map[string]any{"plan": plan.Report{}, "host": host.Removal{}} {
 		s, err := parseFolder(root, folder)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		s.describe(reflect.TypeOf(example).PkgPath(), comments, enums)
 	}
@@ -150,9 +133,9 @@ func reportSchema(root string) ([]byte, error) {
 	command.Enum = enums["Command"]
 	text, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("encoding the schema: %w", err)
+		return "", fmt.Errorf("encoding the schema: %w", err)
 	}
-	return append(text, '\n'), nil
+	return string(text) + "\n", nil
 }
 
 // describe collects the doc comments of a package's types and fields, and the

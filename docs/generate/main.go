@@ -37,10 +37,11 @@ func main() {
 // run writes all generated files of the repository at root, and removes stale
 // pages.
 func run(ctx context.Context, root string) error {
-	if err := writeHelp(root); err != nil { // the pages of commands show it
-		return err
+	help, err := optionHelp(root)
+	if err == nil {
+		err = write(root, helpFile, help) // the pages of commands show it
 	}
-	if err := writeSchema(root); err != nil {
+	if err != nil {
 		return err
 	}
 	generated, err := pages(ctx, root)
@@ -48,12 +49,8 @@ func run(ctx context.Context, root string) error {
 		return err
 	}
 	for name, text := range generated {
-		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return fmt.Errorf("making the folder of a page: %w", err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing a page: %w", err)
+		if err := write(root, name, text); err != nil {
+			return err
 		}
 	}
 	old, err := stale(root, generated)
@@ -63,6 +60,39 @@ func run(ctx context.Context, root string) error {
 	for _, name := range old {
 		if err := os.Remove(filepath.Join(root, name)); err != nil {
 			return fmt.Errorf("removing a stale page: %w", err)
+		}
+	}
+	return nil
+}
+
+func write(root, name, text string) error {
+	name = filepath.Join(root, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("making the folder of a generated file: %w", err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("writing a generated file: %w", err)
+	}
+	return nil
+}
+
+// markdown calls a function for each page below folders of the repository, or at their place.
+func markdown(root string, folders []string, see func(name, text string)) error {
+	for _, from := range folders {
+		err := filepath.WalkDir(filepath.Join(root, from), func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || filepath.Ext(name) != ".md" {
+				return err
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			relative, err := filepath.Rel(root, name)
+			see(filepath.ToSlash(relative), string(text))
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("reading the pages below %s: %w", from, err)
 		}
 	}
 	return nil
@@ -94,24 +124,12 @@ func installPages(root string) (map[string]string, error) {
 	}
 	text := "<!-- install -->\n" + installation(string(changelog)) + "\n<!-- /install -->"
 	written := map[string]string{}
-	for _, from := range []string{"README.md", "docs", "examples"} {
-		err := filepath.WalkDir(filepath.Join(root, from), func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || filepath.Ext(name) != ".md" {
-				return err
-			}
-			page, err := os.ReadFile(name)
-			if err != nil || !installed.Match(page) || strings.HasPrefix(string(page), mark) {
-				return err
-			}
-			relative, err := filepath.Rel(root, name)
-			written[filepath.ToSlash(relative)] = installed.ReplaceAllLiteralString(string(page), text)
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reading the pages about installing: %w", err)
+	err = markdown(root, []string{"README.md", "docs", "examples"}, func(name, page string) {
+		if installed.MatchString(page) && !strings.HasPrefix(page, mark) {
+			written[name] = installed.ReplaceAllLiteralString(page, text)
 		}
-	}
-	return written, nil
+	})
+	return written, err
 }
 
 // repository is the address of the pages outside the repository.

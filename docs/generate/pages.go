@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,6 +71,9 @@ func pages(ctx context.Context, root string) (map[string]string, error) {
 		written[".web-docs/components/"+c.Web+"/README.md"] = absolute(page, written[page])
 	}
 	if written[helpFile], err = optionHelp(root); err != nil {
+		return nil, err
+	}
+	if written[schemaFile], err = reportSchema(root); err != nil {
 		return nil, err
 	}
 	byHand, err := installPages(root)
@@ -184,28 +186,13 @@ func shows(id, cause string) (string, error) {
 }
 
 // stale lists the pages that were generated once and are not any more.
-func stale(root string, generated map[string]string) ([]string, error) {
-	var names []string
-	for _, folder := range []string{"docs", ".web-docs"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || path.Ext(name) != ".md" {
-				return err
-			}
-			relative, err := filepath.Rel(root, name)
-			if err != nil {
-				return err
-			}
-			text, err := os.ReadFile(name)
-			if _, found := generated[filepath.ToSlash(relative)]; !found && strings.HasPrefix(string(text), mark) {
-				names = append(names, relative)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("looking for stale pages: %w", err)
+func stale(root string, generated map[string]string) (names []string, err error) {
+	err = markdown(root, []string{"docs", ".web-docs"}, func(name, text string) {
+		if _, found := generated[name]; !found && strings.HasPrefix(text, mark) {
+			names = append(names, name)
 		}
-	}
-	return names, nil
+	})
+	return names, err
 }
 
 // paragraph writes a paragraph of a help text as markdown: indented lines

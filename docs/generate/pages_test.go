@@ -186,10 +186,3 @@ func TestPagesSayWhetherThereIsARelease(t *testing.T) {
 	_, err := installPages(folder)
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
-
-func TestTheCommittedSchemaIsWhatTheReportSays(t *testing.T) {
-	want, err := reportSchema(root)
-	require.NoError(t, err)
-	have := testkit.Content(t, filepath.Join(root, schemaFile))
-	assert.Empty(t, difference(string(want), have), "%s has drifted from the code; run `make generate`", schemaFile)
-}

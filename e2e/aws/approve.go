@@ -68,22 +68,21 @@ type watermarkOut struct {
 }
 
 func (w *World) attachWatermark(region string, in struct {
-	ID   string `query:"ImageId"`
-	Name string `query:"WatermarkName"`
+	ImageId, WatermarkName string
 }) (out watermarkOut, err error) {
-	i, err := w.ownImage(region, in.ID)
+	i, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return out, err
 	}
-	out.Key = Account + ":" + in.Name
-	if slices.Contains(i.Watermarks, Watermark{out.Key, in.ID, region}) { // the answer was lost
+	out.Key = Account + ":" + in.WatermarkName
+	if slices.Contains(i.Watermarks, Watermark{out.Key, in.ImageId, region}) { // the answer was lost
 		return out, nil
 	}
 	public := slices.ContainsFunc(i.Shares, func(s Share) bool { return s.Group == "all" })
 	if i.Public || public || len(i.Watermarks) == watermarksMost {
-		return out, endpoint.Fail("OperationNotPermitted", "The image %s cannot have another watermark", in.ID)
+		return out, endpoint.Fail("OperationNotPermitted", "The image %s cannot have another watermark", in.ImageId)
 	}
-	i.Watermarks = append(slices.Clone(i.Watermarks), Watermark{out.Key, in.ID, region})
+	i.Watermarks = append(slices.Clone(i.Watermarks), Watermark{out.Key, in.ImageId, region})
 	return out, nil
 }
 
@@ -104,10 +103,8 @@ type ancestryOut struct {
 // image of the instance (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
 const ancestryMost = 50
 
-func (w *World) imageAncestry(region string, in struct {
-	ID string `query:"ImageId"`
-}) (out ancestryOut, err error) {
-	i, err := find(w.Images, region, in.ID, "InvalidAMIID.NotFound")
+func (w *World) imageAncestry(region string, in struct{ ImageId string }) (out ancestryOut, err error) {
+	i, err := find(w.Images, region, in.ImageId, "InvalidAMIID.NotFound")
 	for err == nil && len(out.Entries) < ancestryMost {
 		out.Entries = append(out.Entries, ancestor{i.ID, i.Alias, i.Source, i.SourceRegion})
 		if i.Alias != "" || i.Source == "" {
@@ -120,15 +117,13 @@ func (w *World) imageAncestry(region string, in struct {
 	return out, err
 }
 
-func (w *World) detachWatermark(region string, in struct {
-	ID  string `query:"ImageId"`
-	Key string `query:"WatermarkKey"`
-}) (done, error) {
-	i, err := w.ownImage(region, in.ID)
+func (w *World) detachWatermark(region string, in struct{ ImageId, WatermarkKey string }) (done, error) {
+	i, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return done{}, err
 	}
-	i.Watermarks = slices.DeleteFunc(slices.Clone(i.Watermarks), func(m Watermark) bool { return m.Key == in.Key })
+	i.Watermarks = slices.DeleteFunc(slices.Clone(i.Watermarks),
+		func(m Watermark) bool { return m.Key == in.WatermarkKey })
 	return done{true}, nil
 }
 

@@ -17,10 +17,8 @@ import (
 )
 
 type createImageIn struct {
-	Instance       string             `query:"InstanceId"`
-	Name           string             `query:"Name"`
-	Description    string             `query:"Description"`
-	Specifications []tagSpecification `query:"TagSpecification"`
+	InstanceId, Name, Description string
+	TagSpecification              []tagSpecification
 }
 
 type createdOut struct {
@@ -41,14 +39,14 @@ type volume struct {
 // regardless of its configured delay. When the caller disconnects during the
 // call, no image remains.
 func (w *World) createImage(ctx context.Context, call endpoint.Call, in createImageIn) (createdOut, error) {
-	source, disk, err := w.stopped(call.Region, in.Instance)
+	source, disk, err := w.stopped(call.Region, in.InstanceId)
 	if err != nil {
 		return createdOut{}, err
 	}
 	w.mutex.Lock()
 	err = w.free(call.Region, in.Name)
 	base, missing := find(w.Images, call.Region, source, "InvalidAMIID.NotFound")
-	m := w.running[w.names.in(in.Instance)]
+	m := w.running[w.names.in(in.InstanceId)]
 	id := w.next("snap")
 	w.mutex.Unlock()
 	if err = errors.Join(err, missing); err != nil {
@@ -57,7 +55,7 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 	file := filepath.Join(w.Folder, id+".raw")
 	if m != nil {
 		if err := m.Capture(ctx, file); err != nil {
-			return createdOut{}, fmt.Errorf("creating an image of %s: %w", in.Instance, err)
+			return createdOut{}, fmt.Errorf("creating an image of %s: %w", in.InstanceId, err)
 		}
 	}
 	taken := &Snapshot{
@@ -65,10 +63,10 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 	}
 	made := *base
 	made.Alias, made.Tags, made.Shares, made.Public, made.Deprecated = "", nil, nil, false, ""
-	made.Description, made.SourceInstance, made.Disk = in.Description, in.Instance, taken.Disk
+	made.Description, made.SourceInstance, made.Disk = in.Description, in.InstanceId, taken.Disk
 	made.Source, made.SourceRegion, made.Protection, made.Launched = source, call.Region, "", ""
 	made.Devices = []Drive{{Name: made.RootDevice, Snapshot: id, Size: disk.Size, Type: disk.Type, Encrypted: disk.Encrypted}}
-	if err := tagged(in.Specifications, &made, taken); err != nil {
+	if err := tagged(in.TagSpecification, &made, taken); err != nil {
 		return createdOut{}, err
 	}
 	w.mutex.Lock()
@@ -83,13 +81,13 @@ func (w *World) createImage(ctx context.Context, call endpoint.Call, in createIm
 // tagged adds the tags that a call gives an image and its snapshot.
 func tagged(specifications []tagSpecification, made *Image, taken *Snapshot) error {
 	for _, s := range specifications {
-		switch s.Kind {
+		switch s.ResourceType {
 		case "image":
-			made.Tags = append(made.Tags, s.Tags...)
+			made.Tags = append(made.Tags, s.Tag...)
 		case "snapshot":
-			taken.Tags = s.Tags
+			taken.Tags = s.Tag
 		default:
-			return endpoint.Refuse("tags for %q", s.Kind)
+			return endpoint.Refuse("tags for %q", s.ResourceType)
 		}
 	}
 	return nil
@@ -169,28 +167,23 @@ func (w *World) free(region, name string) error {
 }
 
 type copyImageIn struct {
-	Name         string `query:"Name"`
-	Description  string `query:"Description"`
-	SourceID     string `query:"SourceImageId"`
-	SourceRegion string `query:"SourceRegion"`
-	Encrypted    bool   `query:"Encrypted"`
-	KMSKey       string `query:"KmsKeyId"`
-	CopyTags     bool   `query:"CopyImageTags"`
-	// Specifications are the tags of the copy and of its snapshot.
-	Specifications []tagSpecification `query:"TagSpecification"`
+	Name, Description, SourceImageId, SourceRegion, KmsKeyId string
+	Encrypted, CopyImageTags                                 bool
+	// TagSpecification has the tags of the copy and of its snapshot.
+	TagSpecification []tagSpecification
 	// ClientToken makes a repeated call return the first copy.
-	ClientToken string `query:"ClientToken"`
+	ClientToken string
 }
 
 // checkKey returns an error when a copy cannot be encrypted with its key.
 // Nothing is really encrypted: the name of the key is kept and reported.
 func (in copyImageIn) checkKey(region string) error {
-	parts := strings.Split(in.KMSKey, ":")
+	parts := strings.Split(in.KmsKeyId, ":")
 	switch {
-	case in.KMSKey != "" && !in.Encrypted:
+	case in.KmsKeyId != "" && !in.Encrypted:
 		return endpoint.Fail("InvalidParameterDependency", "KmsKeyId is given, and Encrypted is not")
 	case len(parts) > 3 && parts[3] != region:
-		return endpoint.Fail("InvalidParameterValue", "The key %s is not of the region %s", in.KMSKey, region)
+		return endpoint.Fail("InvalidParameterValue", "The key %s is not of the region %s", in.KmsKeyId, region)
 	}
 	return nil
 }
@@ -201,7 +194,7 @@ func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 	if made := w.copies[region+" "+in.ClientToken]; in.ClientToken != "" && made != "" {
 		return createdOut{made}, nil
 	}
-	source, err := w.ownImage(in.SourceRegion, in.SourceID)
+	source, err := w.ownImage(in.SourceRegion, in.SourceImageId)
 	if err := errors.Join(err, w.free(region, in.Name), in.checkKey(region)); err != nil {
 		return createdOut{}, err
 	}
@@ -212,18 +205,20 @@ func (w *World) copyImage(region string, in copyImageIn) (createdOut, error) {
 	}
 	taken, made := *root, *source
 	taken.Region, taken.ID, taken.Shares, taken.Tags = region, w.next("snap"), nil, nil
-	taken.Encrypted, taken.KMSKey = taken.Encrypted || in.Encrypted, in.KMSKey
+	taken.Encrypted, taken.KMSKey = taken.Encrypted || in.Encrypted, in.KmsKeyId
 	drive.Snapshot, drive.Encrypted = taken.ID, taken.Encrypted
 	made.Devices, made.Shares, made.Public, made.Deprecated, made.Description = []Drive{drive}, nil, false, "", in.Description
-	made.Source, made.SourceRegion, made.SourceInstance, made.Protection, made.Launched = in.SourceID, in.SourceRegion, "", "", ""
-	if !in.CopyTags {
+	made.Source, made.SourceRegion, made.SourceInstance, made.Protection, made.Launched = in.SourceImageId,
+		in.SourceRegion, "", "", ""
+	if !in.CopyImageTags {
 		made.Tags = nil
 	}
-	if err := tagged(in.Specifications, &made, &taken); err != nil {
+	if err := tagged(in.TagSpecification, &made, &taken); err != nil {
 		return createdOut{}, err
 	}
 	out := w.keep(region, in.Name, made, &taken)
-	taken.Description = fmt.Sprintf("Copied for DestinationAmi %s from SourceAmi %s for SourceSnapshot %s. Task created on 1,506,088,876,862.", out.ID, in.SourceID, root.ID)
+	taken.Description = fmt.Sprintf("Copied for DestinationAmi %s from SourceAmi %s for SourceSnapshot %s. "+
+		"Task created on 1,506,088,876,862.", out.ID, in.SourceImageId, root.ID)
 	w.born(w.Images[len(w.Images)-1])
 	w.born(&taken)
 	w.copies[region+" "+in.ClientToken] = out.ID

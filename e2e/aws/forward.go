@@ -199,7 +199,7 @@ func (w *World) try(region, action string, parameters ...string) ([]byte, error)
 		header.Set("X-Amz-Target", map[string]string{"ssm": "AmazonSSM.", "kms": "TrentService."}[service]+name)
 		header.Set("Content-Type", "application/x-amz-json-1.1")
 	default:
-		form := url.Values{"Action": {name}, "Version": {versions[service]}}
+		form := url.Values{"Action": {name}, "Version": {calls()[service].Version}}
 		for pair := range slices.Chunk(parameters, 2) {
 			form.Set(pair[0], pair[1])
 		}
@@ -213,18 +213,14 @@ func (w *World) try(region, action string, parameters ...string) ([]byte, error)
 	in.Header = header
 	call := endpoint.Call{Service: service, Region: region, Action: name, Body: body, Request: in}
 	if own := w.own()[action]; own != nil {
-		protocol := endpoint.Protocol(endpoint.EC2{Version: versions["ec2"]})
-		if service == "ssm" {
-			protocol = endpoint.JSON{}
-		}
-		answer, err := own(w.ctx, protocol, call)
+		answer, err := own(w.ctx, protocol(service), call)
 		if raw, forwarded := answer.(*endpoint.Raw); forwarded && err == nil {
 			return raw.Body, failed(raw)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return endpoint.Written(protocol, call, answer), nil
+		return endpoint.Written(protocol(service), call, answer), nil
 	}
 	raw, err := w.forward(w.ctx, call)
 	if err != nil {

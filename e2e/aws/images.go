@@ -163,8 +163,8 @@ func (w *World) ownSnapshot(region, id string) (*Snapshot, error) {
 }
 
 type filter struct {
-	Name   string   `query:"Name"`
-	Values []string `query:"Value"`
+	Name  string
+	Value []string
 }
 
 // passes reports whether an object passes all filters. A filter without an
@@ -180,7 +180,7 @@ func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, e
 			value, there = tags[i].Value, true
 		}
 		if f.Name == "tag-key" {
-			if !slices.ContainsFunc(tags, func(t Tag) bool { return slices.Contains(f.Values, t.Key) }) {
+			if !slices.ContainsFunc(tags, func(t Tag) bool { return slices.Contains(f.Value, t.Key) }) {
 				return false, nil
 			}
 			continue
@@ -188,7 +188,7 @@ func passes(filters []filter, attributes map[string]string, tags []Tag) (bool, e
 		if !there {
 			return false, endpoint.Refuse("the filter %q", f.Name)
 		}
-		if !slices.ContainsFunc(f.Values, func(pattern string) bool { return wildcard(pattern, value) }) {
+		if !slices.ContainsFunc(f.Value, func(pattern string) bool { return wildcard(pattern, value) }) {
 			return false, nil
 		}
 	}
@@ -209,13 +209,10 @@ func wildcard(pattern, value string) bool {
 
 // listIn has the parameters that select images or snapshots.
 type listIn struct {
-	Images     []string `query:"ImageId"`
-	Snapshots  []string `query:"SnapshotId"`
-	Owners     []string `query:"Owner"`
-	Filters    []filter `query:"Filter"`
-	Deprecated bool     `query:"IncludeDeprecated"`
-	MaxResults int      `query:"MaxResults"`
-	Disabled   bool     `query:"IncludeDisabled"`
+	ImageId, SnapshotId, Owner         []string
+	Filter                             []filter
+	IncludeDeprecated, IncludeDisabled bool
+	MaxResults                         int
 }
 
 func selected[R place](all []R, region string, ids []string, missing string, in listIn, look func(R) (alias string, attributes map[string]string, tags []Tag)) ([]R, error) {
@@ -228,12 +225,13 @@ func selected[R place](all []R, region string, ids []string, missing string, in 
 	for _, r := range all {
 		at, id, owner := r.at()
 		alias, attributes, tags := look(r)
-		owned := len(in.Owners) == 0 || slices.Contains(in.Owners, owner) || slices.Contains(in.Owners, cmp.Or(alias, owner)) ||
-			owner == Account && slices.Contains(in.Owners, "self")
+		owned := len(in.Owner) == 0 || slices.Contains(in.Owner, owner) || slices.Contains(in.Owner,
+			cmp.Or(alias, owner)) ||
+			owner == Account && slices.Contains(in.Owner, "self")
 		if at != "" && at != region || !owned || len(ids) > 0 && !slices.Contains(ids, id) {
 			continue
 		}
-		pass, err := passes(in.Filters, attributes, tags)
+		pass, err := passes(in.Filter, attributes, tags)
 		if err != nil {
 			return nil, err
 		}
@@ -250,7 +248,8 @@ type imagesOut struct {
 
 func (w *World) describeImages(region string, in listIn) (imagesOut, error) {
 	all := still(w, w.Images, w.front.goneImages)
-	chosen, err := selected(all, region, in.Images, "InvalidAMIID.NotFound", in, func(i *Image) (string, map[string]string, []Tag) {
+	chosen, err := selected(all, region, in.ImageId, "InvalidAMIID.NotFound", in, func(i *Image) (string,
+		map[string]string, []Tag) {
 		return i.Alias, map[string]string{
 			"image-id": i.ID, "name": i.Name, "owner-id": i.Owner, "architecture": i.Architecture, "root-device-name": i.RootDevice,
 			"root-device-type": i.RootType, "virtualization-type": i.Virtualization, "image-type": i.Type, "state": i.State,
@@ -258,7 +257,7 @@ func (w *World) describeImages(region string, in listIn) (imagesOut, error) {
 		}, i.Tags
 	})
 	if err == nil {
-		chosen, err = seen(w, chosen, in.Images, "InvalidAMIID.NotFound", pendingImage)
+		chosen, err = seen(w, chosen, in.ImageId, "InvalidAMIID.NotFound", pendingImage)
 	}
 	return imagesOut{chosen}, err
 }
@@ -280,11 +279,9 @@ type deletedSnapshot struct {
 }
 
 type imageIn struct {
-	ID        string `query:"ImageId"`
-	At        string `query:"DeprecateAt"`
-	Attribute string `query:"Attribute"`
-	// Delete deletes the snapshots that no other image has.
-	Delete bool `query:"DeleteAssociatedSnapshots"`
+	ImageId, DeprecateAt, Attribute string
+	// DeleteAssociatedSnapshots deletes those that no other image has.
+	DeleteAssociatedSnapshots bool
 }
 
 type sharesOut struct {
@@ -295,7 +292,7 @@ type sharesOut struct {
 }
 
 func (w *World) describeImageAttribute(region string, in imageIn) (sharesOut, error) {
-	i, err := w.ownImage(region, in.ID)
+	i, err := w.ownImage(region, in.ImageId)
 	switch {
 	case err != nil:
 		return sharesOut{}, err
@@ -311,35 +308,29 @@ func (w *World) describeImageAttribute(region string, in imageIn) (sharesOut, er
 
 // permission is an entry of the list of accounts that share an image. Clients
 // send the same entry in older forms too.
-type permission struct {
-	Add []Share `query:"Add"`
-}
+type permission struct{ Add []Share }
 
-type attributeValue struct {
-	Value string `query:"Value"`
-}
+type attributeValue struct{ Value string }
 
 func (w *World) modifyImage(region string, in struct {
-	ID          string          `query:"ImageId"`
-	Description *attributeValue `query:"Description"`
-	IMDS        *attributeValue `query:"ImdsSupport"`
-	Permission  permission      `query:"LaunchPermission"`
-	Groups      []string        `query:"UserGroup"`
-	Accounts    []string        `query:"UserId"`
+	ImageId                  string
+	Description, ImdsSupport *attributeValue
+	LaunchPermission         permission
+	UserGroup, UserId        []string
 }) (done, error) {
-	i, err := w.ownImage(region, in.ID)
+	i, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return done{}, err
 	}
 	if in.Description != nil {
 		i.Description = in.Description.Value
 	}
-	if in.IMDS != nil {
-		if i.IMDS = in.IMDS.Value; i.IMDS != "v2.0" {
+	if in.ImdsSupport != nil {
+		if i.IMDS = in.ImdsSupport.Value; i.IMDS != "v2.0" {
 			return done{}, endpoint.Fail("InvalidParameterValue", "imdsSupport '%s'", i.IMDS)
 		}
 	}
-	i.Shares = shared(i.Shares, in.Permission)
+	i.Shares = shared(i.Shares, in.LaunchPermission)
 	i.Public = slices.ContainsFunc(i.Shares, func(s Share) bool { return s.Group == "all" })
 	return done{true}, nil
 }
@@ -354,12 +345,13 @@ func shared(before []Share, p permission) []Share {
 }
 
 func (w *World) deregister(region string, in imageIn) (deregisteredOut, error) {
-	gone, err := w.ownImage(region, in.ID)
+	gone, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return deregisteredOut{}, err
 	}
 	if strings.HasPrefix(gone.Protection, "enabled") {
-		return deregisteredOut{}, endpoint.Fail("OperationNotPermitted", "The image '%s' is protected from deregistration", in.ID)
+		return deregisteredOut{}, endpoint.Fail("OperationNotPermitted",
+			"The image '%s' is protected from deregistration", in.ImageId)
 	}
 	w.Images = slices.DeleteFunc(w.Images, func(i *Image) bool { return i == gone })
 	w.died(gone)
@@ -370,7 +362,7 @@ func (w *World) deregister(region string, in imageIn) (deregisteredOut, error) {
 	}
 	out := deregisteredOut{done: done{true}}
 	for _, d := range gone.Devices {
-		if in.Delete {
+		if in.DeleteAssociatedSnapshots {
 			out.Deleted = append(out.Deleted, deletedSnapshot{d.Snapshot, w.deleteWith(region, d.Snapshot)})
 		}
 	}
@@ -388,7 +380,7 @@ func (w *World) deleteWith(region, id string) string {
 	if s, err := w.ownSnapshot(region, id); err == nil {
 		s.inUse = 0 // EC2 knows that the image is gone
 	}
-	if _, err := w.deleteSnapshot(region, snapshotIn{ID: id}); err != nil {
+	if _, err := w.deleteSnapshot(region, snapshotIn{SnapshotId: id}); err != nil {
 		return "skipped"
 	}
 	return "success"

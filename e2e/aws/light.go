@@ -47,7 +47,6 @@ type caller struct {
 
 // lightly carries out what moto does in other worlds.
 func (w *World) lightly(call endpoint.Call) (*endpoint.Raw, error) {
-	protocol := endpoint.Protocol(endpoint.EC2{Version: versions["ec2"]})
 	var answer any = caller{}
 	switch full := call.Service + ":" + call.Action; {
 	case full == "ec2:DescribeRegions":
@@ -57,20 +56,16 @@ func (w *World) lightly(call endpoint.Call) (*endpoint.Raw, error) {
 		}
 		answer = out
 	case full == "sts:GetCallerIdentity":
-		protocol = endpoint.Query{Version: versions["sts"]}
 		answer = caller{Account, "arn:aws:iam::" + Account + ":user/double", "AIDATEST"}
 	case call.Service == "ssm":
 		return w.lightParameter(call)
 	case call.Service == "autoscaling":
-		protocol = endpoint.Query{Version: versions["autoscaling"]}
-		fallthrough
-	case call.Service == "ec2" && looks.MatchString(call.Action):
-	case call.Service == "eks" && looks.MatchString(call.Action):
-		protocol = endpoint.JSON{}
+	case (call.Service == "ec2" || call.Service == "eks") && looks.MatchString(call.Action):
 	default:
 		return nil, endpoint.Refuse("%s in a light world", full)
 	}
-	return &endpoint.Raw{Status: http.StatusOK, Header: http.Header{}, Body: endpoint.Written(protocol, call, answer)}, nil
+	text := endpoint.Written(protocol(call.Service), call, answer)
+	return &endpoint.Raw{Status: http.StatusOK, Header: http.Header{}, Body: text}, nil
 }
 
 // LightParameter reads a parameter of a light world.

@@ -68,9 +68,8 @@ var material = regexp.MustCompile(`(?s)<keyMaterial>(.*?)</keyMaterial>`)
 // because moto does not return it. The pair's name is the key's comment. By
 // this comment tests recognize a key that was left in an image.
 func (w *World) createKeyPair(ctx context.Context, call endpoint.Call, in struct {
-	Name           string             `query:"KeyName"`
-	Type           string             `query:"KeyType"`
-	Specifications []tagSpecification `query:"TagSpecification"`
+	KeyName, KeyType string
+	TagSpecification []tagSpecification
 }) (any, error) {
 	raw, err := w.forward(ctx, call)
 	if err != nil || raw.Status != http.StatusOK {
@@ -86,89 +85,71 @@ func (w *World) createKeyPair(ctx context.Context, call endpoint.Call, in struct
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.keys[call.Region+"/"+in.Name] = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))) + " " + in.Name
+	public := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
+	w.keys[call.Region+"/"+in.KeyName] = public + " " + in.KeyName
 	return raw, nil
 }
 
 type metadataOptions struct {
-	Endpoint string `query:"HttpEndpoint" xml:"httpEndpoint,omitempty"`
-	Tokens   string `query:"HttpTokens" xml:"httpTokens,omitempty"`
-	HopLimit int    `query:"HttpPutResponseHopLimit" xml:"httpPutResponseHopLimit,omitempty"`
-	Tags     string `query:"InstanceMetadataTags" xml:"instanceMetadataTags,omitempty"`
+	HttpEndpoint, HttpTokens, InstanceMetadataTags string
+	HttpPutResponseHopLimit                        int
 }
 
 type tagSpecification struct {
-	Kind string `query:"ResourceType"`
-	Tags []Tag  `query:"Tag"`
+	ResourceType string
+	Tag          []Tag
 }
 
 type volumeSpec struct {
-	Size      int    `query:"VolumeSize"`
-	Type      string `query:"VolumeType"`
-	Encrypted bool   `query:"Encrypted"`
-	KMSKey    string `query:"KmsKeyId"`
-	Delete    bool   `query:"DeleteOnTermination"`
-	IOPS      int    `query:"Iops"`
-	Speed     int    `query:"Throughput"`
+	VolumeType, KmsKeyId           string
+	VolumeSize, Iops, Throughput   int
+	Encrypted, DeleteOnTermination bool
 }
 
 type runInstancesIn struct {
-	Image    string   `query:"ImageId"`
-	Type     string   `query:"InstanceType"`
-	Min      int      `query:"MinCount"`
-	Max      int      `query:"MaxCount"`
-	KeyPair  string   `query:"KeyName"`
-	Groups   []string `query:"SecurityGroupId"`
-	Subnet   string   `query:"SubnetId"`
-	UserData string   `query:"UserData"`
-	Mappings []struct {
-		Device string     `query:"DeviceName"`
-		EBS    volumeSpec `query:"Ebs"`
-	} `query:"BlockDeviceMapping"`
-	EBSOptimized   bool               `query:"EbsOptimized"`
-	Metadata       metadataOptions    `query:"MetadataOptions"`
-	Shutdown       string             `query:"InstanceInitiatedShutdownBehavior"`
-	Specifications []tagSpecification `query:"TagSpecification"`
-	Token          string             `query:"ClientToken"`
-	Placement      struct {
-		Zone string `query:"AvailabilityZone"`
-	} `query:"Placement"`
-	Profile struct {
-		Name string `query:"Name"`
-	} `query:"IamInstanceProfile"`
+	ImageId, InstanceType, KeyName, SubnetId, UserData, ClientToken string
+	InstanceInitiatedShutdownBehavior                               string
+	MinCount, MaxCount                                              int
+	SecurityGroupId                                                 []string
+	BlockDeviceMapping                                              []struct {
+		DeviceName string
+		Ebs        volumeSpec
+	}
+	EbsOptimized       bool
+	MetadataOptions    metadataOptions
+	TagSpecification   []tagSpecification
+	Placement          struct{ AvailabilityZone string }
+	IamInstanceProfile struct{ Name string }
+	EnclaveOptions     struct{ Enabled bool }
 	// Nothing is billed, and capacity is unlimited.
-	Enclave struct {
-		Enabled bool `query:"Enabled"`
-	} `query:"EnclaveOptions"`
-	Credits struct {
-		CPU string `query:"CpuCredits"`
-	} `query:"CreditSpecification"`
-	Reservation struct {
-		Preference string `query:"CapacityReservationPreference"`
-	} `query:"CapacityReservationSpecification"`
+	CreditSpecification              struct{ CpuCredits string }
+	CapacityReservationSpecification struct{ CapacityReservationPreference string }
 }
 
 // check refuses parameters that a machine cannot have, and returns the image.
 func (w *World) check(region string, in runInstancesIn) (*Image, error) {
-	i, err := find(w.Images, region, in.Image, "InvalidAMIID.NotFound")
+	i, err := find(w.Images, region, in.ImageId, "InvalidAMIID.NotFound")
 	if err == nil {
 		err = w.refused(i)
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case in.Enclave.Enabled || in.Shutdown != "" && in.Shutdown != "stop":
+	case in.EnclaveOptions.Enabled || !slices.Contains([]string{"", "stop"}, in.InstanceInitiatedShutdownBehavior):
 		return nil, endpoint.Refuse("enclaves, and shutdowns that terminate")
-	case in.Min < 1 || in.Max != in.Min:
-		return nil, endpoint.Fail("InvalidParameterValue", "between %d and %d instances", in.Min, in.Max)
+	case in.MinCount < 1 || in.MaxCount != in.MinCount:
+		return nil, endpoint.Fail("InvalidParameterValue", "between %d and %d instances", in.MinCount, in.MaxCount)
 	}
-	for _, m := range in.Mappings {
-		if m.Device != i.RootDevice {
-			return nil, endpoint.Refuse("the device %s: a machine has only the disk of its image, %s", m.Device, i.RootDevice)
+	for _, m := range in.BlockDeviceMapping {
+		if m.DeviceName != i.RootDevice {
+			return nil, endpoint.Refuse("the device %s: a machine has only the disk of its image, %s",
+				m.DeviceName, i.RootDevice)
 		}
 		for _, d := range i.Devices {
-			if m.EBS.Size != 0 && m.EBS.Size < d.Size {
-				return nil, endpoint.Fail("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB", m.EBS.Size, d.Snapshot, d.Size)
+			if m.Ebs.VolumeSize != 0 && m.Ebs.VolumeSize < d.Size {
+				return nil, endpoint.Fail("InvalidBlockDeviceMapping",
+					"Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB",
+					m.Ebs.VolumeSize, d.Snapshot, d.Size)
 			}
 		}
 	}
@@ -199,7 +180,8 @@ func (w *World) runInstances(ctx context.Context, call endpoint.Call, in runInst
 		return raw, err
 	}
 	if image.IMDS == "v2.0" {
-		in.Metadata.Tokens, in.Metadata.HopLimit = "required", max(2, in.Metadata.HopLimit)
+		in.MetadataOptions.HttpTokens, in.MetadataOptions.HttpPutResponseHopLimit = "required", max(2,
+			in.MetadataOptions.HttpPutResponseHopLimit)
 	}
 	for _, found := range instanceIDs.FindAllSubmatch(raw.Body, -1) {
 		id := string(found[1])
@@ -219,8 +201,8 @@ func (w *World) runInstances(ctx context.Context, call endpoint.Call, in runInst
 // the metadata service, the IPv6 address that a subnet gives, and the machine's own address.
 func (w *World) boot(ctx context.Context, call endpoint.Call, launch Launch, in runInstancesIn) error {
 	var six string
-	if in.Subnet != "" {
-		of, err := w.try(call.Region, "ec2:DescribeSubnets", "SubnetId.1", in.Subnet)
+	if in.SubnetId != "" {
+		of, err := w.try(call.Region, "ec2:DescribeSubnets", "SubnetId.1", in.SubnetId)
 		if err != nil {
 			return err
 		}
@@ -230,14 +212,15 @@ func (w *World) boot(ctx context.Context, call endpoint.Call, launch Launch, in 
 	}
 	w.mutex.Lock()
 	w.metadata[launch.InstanceID] = fmt.Sprintf("<metadataOptions><state>applied</state><httpTokens>%s</httpTokens><httpPutResponseHopLimit>%d</httpPutResponseHopLimit><httpEndpoint>%s</httpEndpoint></metadataOptions>",
-		cmp.Or(in.Metadata.Tokens, "optional"), max(1, in.Metadata.HopLimit), cmp.Or(in.Metadata.Endpoint, "enabled")) + six
-	launch.AuthorizedKey = w.keys[call.Region+"/"+in.KeyPair]
+		cmp.Or(in.MetadataOptions.HttpTokens, "optional"), max(1, in.MetadataOptions.HttpPutResponseHopLimit),
+		cmp.Or(in.MetadataOptions.HttpEndpoint, "enabled")) + six
+	launch.AuthorizedKey = w.keys[call.Region+"/"+in.KeyName]
 	w.mutex.Unlock()
 	if w.Machines == nil {
 		return nil
 	}
-	if in.Profile.Name != "" {
-		profile, err := w.try(call.Region, "iam:GetInstanceProfile", "InstanceProfileName", in.Profile.Name)
+	if in.IamInstanceProfile.Name != "" {
+		profile, err := w.try(call.Region, "iam:GetInstanceProfile", "InstanceProfileName", in.IamInstanceProfile.Name)
 		if err != nil {
 			return err
 		}
@@ -276,9 +259,7 @@ func (w *World) describeInstances(ctx context.Context, protocol endpoint.Protoco
 	return raw, nil
 }
 
-type instanceIn struct {
-	IDs []string `query:"InstanceId"`
-}
+type instanceIn struct{ InstanceId []string }
 
 func (w *World) stopInstances(ctx context.Context, call endpoint.Call, in instanceIn) (any, error) {
 	return w.each(ctx, call, in, func(_ string, m Machine) error { return m.PowerOff(ctx) })
@@ -322,7 +303,7 @@ func (w *World) terminateInstances(ctx context.Context, call endpoint.Call, in i
 // each applies a change to the machines of instances, and forwards the call to
 // moto.
 func (w *World) each(ctx context.Context, call endpoint.Call, in instanceIn, do func(string, Machine) error) (any, error) {
-	for _, id := range in.IDs {
+	for _, id := range in.InstanceId {
 		w.mutex.Lock()
 		id = w.names.in(id)
 		m := w.running[id]
@@ -340,13 +321,13 @@ func (w *World) each(ctx context.Context, call endpoint.Call, in instanceIn, do 
 // createTags tags images and snapshots, and forwards tags of other objects to
 // moto.
 func (w *World) createTags(ctx context.Context, call endpoint.Call, in struct {
-	IDs  []string `query:"ResourceId"`
-	Tags []Tag    `query:"Tag"`
+	ResourceId []string
+	Tag        []Tag
 }) (any, error) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	var all []*[]Tag
-	for _, id := range in.IDs {
+	for _, id := range in.ResourceId {
 		if i, err := find(w.Images, call.Region, id, ""); err == nil {
 			all = append(all, &i.Tags)
 		}
@@ -355,14 +336,14 @@ func (w *World) createTags(ctx context.Context, call endpoint.Call, in struct {
 		}
 	}
 	switch len(all) {
-	case len(in.IDs):
+	case len(in.ResourceId):
 	case 0:
 		return w.forward(ctx, call)
 	default:
-		return nil, endpoint.Refuse("tags for images and others at once: %q", in.IDs)
+		return nil, endpoint.Refuse("tags for images and others at once: %q", in.ResourceId)
 	}
 	for _, tags := range all {
-		for _, new := range in.Tags {
+		for _, new := range in.Tag {
 			*tags = append(slices.DeleteFunc(slices.Clone(*tags), func(t Tag) bool { return t.Key == new.Key }), new)
 		}
 	}

@@ -161,9 +161,7 @@ type event struct {
 
 // describeInstanceStatus returns the world's health of instances. In moto every
 // instance is healthy.
-func (w *World) describeInstanceStatus(_ string, in struct {
-	IDs []string `query:"InstanceId"`
-}) (statusOut, error) {
+func (w *World) describeInstanceStatus(_ string, in struct{ InstanceId []string }) (statusOut, error) {
 	ok := func(said string) string {
 		if said == "" {
 			return "ok"
@@ -171,7 +169,7 @@ func (w *World) describeInstanceStatus(_ string, in struct {
 		return said
 	}
 	var out statusOut
-	for _, id := range in.IDs {
+	for _, id := range in.InstanceId {
 		s := instanceStatus{ID: id, System: ok(w.Health.System), Instance: ok(w.Health.Instance), Storage: ok(w.Health.Storage)}
 		if w.Health.Event != "" {
 			s.Events = []event{{Code: "instance-retirement", Description: w.Health.Event}}
@@ -225,10 +223,7 @@ type Association struct {
 	Role, Target string
 }
 
-type groupIn struct {
-	Name  string `json:"name"`
-	Group string `json:"nodegroupName"`
-}
+type groupIn struct{ Name, NodegroupName string }
 
 // describeNodegroup returns moto's node group with the world's replacements. moto
 // always adds an instance type, and no health issues.
@@ -237,7 +232,7 @@ func (w *World) describeNodegroup(ctx context.Context, call endpoint.Call, in gr
 	if group == nil {
 		return failure, err
 	}
-	maps.Copy(group, w.NodeGroups[in.Group])
+	maps.Copy(group, w.NodeGroups[in.NodegroupName])
 	return object{"nodegroup": group}, nil
 }
 
@@ -286,8 +281,9 @@ func (a Association) object(cluster string) object {
 func (w *World) listAssociations(_ context.Context, _ endpoint.Call, in association) (object, error) {
 	list := []object{}
 	for _, a := range w.Associations {
-		if (in.Namespace == "" || a.Namespace == in.Namespace) && (in.Account == "" || a.Account == in.Account) {
-			list = append(list, a.object(in.Cluster))
+		if (in.Namespace == "" || a.Namespace == in.Namespace) && (in.ServiceAccount == "" ||
+			a.Account == in.ServiceAccount) {
+			list = append(list, a.object(in.Name))
 		}
 	}
 	return object{"associations": list}, nil
@@ -295,8 +291,8 @@ func (w *World) listAssociations(_ context.Context, _ endpoint.Call, in associat
 
 func (w *World) describeAssociation(_ context.Context, _ endpoint.Call, in association) (object, error) {
 	for _, a := range w.Associations {
-		if a.ID == in.ID {
-			out := a.object(in.Cluster)
+		if a.ID == in.AssociationID {
+			out := a.object(in.Name)
 			out["roleArn"] = a.Role
 			if a.Target != "" {
 				out["targetRoleArn"] = a.Target
@@ -304,5 +300,6 @@ func (w *World) describeAssociation(_ context.Context, _ endpoint.Call, in assoc
 			return object{"association": out}, nil
 		}
 	}
-	return nil, &endpoint.Failure{Code: "ResourceNotFoundException", Message: "No association " + strings.TrimSpace(in.ID), Status: http.StatusNotFound}
+	return nil, &endpoint.Failure{Code: "ResourceNotFoundException",
+		Message: "No association " + strings.TrimSpace(in.AssociationID), Status: http.StatusNotFound}
 }

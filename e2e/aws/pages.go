@@ -18,16 +18,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
 
-// paged lists the actions whose responses AWS may split into pages. moto
-// returns most lists whole.
-var paged = map[string]bool{
-	"DescribeImages": true, "DescribeInstances": true, "DescribeVpcEndpoints": true, "DescribeNetworkAcls": true, "DescribeRouteTables": true, "DescribeNatGateways": true, "DescribeLaunchTemplates": true,
-	"DescribeFleets": true, "DescribeSpotFleetRequests": true, "DescribeSpotInstanceRequests": true,
-	"DescribeAutoScalingGroups": true, "DescribeLaunchConfigurations": true, "ListAttachedRolePolicies": true,
-	"ListPodIdentityAssociations": true, "SimulatePrincipalPolicy": true,
-	"ListClusters": true, "ListNodegroups": true, "ListAddons": true, "DescribeParameters": true, "GetParameterHistory": true,
-}
-
 // tokens are the services' names for the token of the next page.
 var tokens = []string{"NextToken", "Marker", "nextToken"}
 

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,8 +22,11 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 )
 
 func client(w *World) *ec2.Client {
@@ -55,7 +57,7 @@ func node() *ec2.RegisterImageInput {
 	}
 }
 
-// TestImagesThatEC2Refuses sends one wrong parameter each.
+// TestImagesThatEC2Refuses sends the samples of each rule.
 func TestImagesThatEC2Refuses(t *testing.T) {
 	w := New(t).Prompt("one call is one case")
 	w.Snapshots = []*Snapshot{
@@ -64,91 +66,23 @@ func TestImagesThatEC2Refuses(t *testing.T) {
 		{Region: Region, ID: "snap-02222222222222222", State: "completed", Owner: "210987654321", Size: 8},
 	}
 	c := client(w)
-	type in = ec2.RegisterImageInput
-	type drive = types.EbsBlockDevice
-	of := func(change func(*drive)) func(*in) { return func(n *in) { change(n.BlockDeviceMappings[0].Ebs) } }
-	tags := func(kind types.ResourceType, tags ...types.Tag) func(*in) {
-		return func(n *in) { n.TagSpecifications = []types.TagSpecification{{ResourceType: kind, Tags: tags}} }
-	}
-	tag := func(key, value string) types.Tag { return types.Tag{Key: &key, Value: &value} }
-	var many []types.Tag
-	for i := range 51 {
-		many = append(many, tag(fmt.Sprint(i), ""))
-	}
-	encoded := func(n int) *string { return sdk.String(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, n))) }
-	const value, mapping, combination = "InvalidParameterValue", "InvalidBlockDeviceMapping", "InvalidParameterCombination"
-	for _, one := range []struct {
-		want   string
-		name   string
-		change func(*in)
-	}{
-		{"InvalidAMIName.Malformed", "short name", func(n *in) { n.Name = sdk.String("ab") }},
-		{"InvalidAMIName.Malformed", "long name", func(n *in) { n.Name = sdk.String(strings.Repeat("a", 129)) }},
-		{"InvalidAMIName.Malformed", "colon in the name", func(n *in) { n.Name = sdk.String("a:b") }},
-		{value, "long description", func(n *in) { n.Description = sdk.String(strings.Repeat("d", 256)) }},
-		{value, "no architecture", func(n *in) { n.Architecture = "" }},
-		{value, "i386", func(n *in) { n.Architecture = types.ArchitectureValuesI386 }},
-		{value, "no virtualization", func(n *in) { n.VirtualizationType = nil }},
-		{value, "paravirtual", func(n *in) { n.VirtualizationType = sdk.String("paravirtual") }},
-		{value, "no ENA", func(n *in) { n.EnaSupport = nil }},
-		{value, "SR-IOV", func(n *in) { n.SriovNetSupport = sdk.String("true") }},
-		{value, "IMDS", func(n *in) { n.ImdsSupport = "v1.0" }},
-		{value, "boot mode", func(n *in) { n.BootMode = "bios" }},
-		{value, "arm64 with BIOS", func(n *in) {
-			n.Architecture, n.BootMode = types.ArchitectureValuesArm64, types.BootModeValuesLegacyBios
-		}},
-		{value, "arm64 with both", func(n *in) { n.Architecture = types.ArchitectureValuesArm64 }},
-		{value, "TPM 1.2", func(n *in) { n.TpmSupport, n.BootMode = "v1.2", types.BootModeValuesUefi }},
-		{value, "TPM with BIOS", func(n *in) { n.TpmSupport, n.BootMode = types.TpmSupportValuesV20, types.BootModeValuesLegacyBios }},
-		{value, "TPM with both", func(n *in) { n.TpmSupport = types.TpmSupportValuesV20 }},
-		{value, "TPM for arm64", func(n *in) {
-			n.TpmSupport, n.BootMode, n.Architecture = types.TpmSupportValuesV20, types.BootModeValuesUefi, types.ArchitectureValuesArm64
-		}},
-		{value, "UEFI data that is not Base64", func(n *in) { n.UefiData = sdk.String("%") }},
-		{value, "UEFI data over 64 KiB", func(n *in) { n.UefiData = encoded(64<<10 + 1) }},
-		{value, "UEFI data with BIOS", func(n *in) { n.UefiData, n.BootMode = encoded(1), types.BootModeValuesLegacyBios }},
-		{value, "tags of a snapshot", tags(types.ResourceTypeSnapshot, tag("k", "v"))},
-		{"TagLimitExceeded", "51 tags", tags(types.ResourceTypeImage, many...)},
-		{value, "reserved tag", tags(types.ResourceTypeImage, tag("aws:k", "v"))},
-		{value, "long key of a tag", tags(types.ResourceTypeImage, tag(strings.Repeat("k", 129), "v"))},
-		{value, "long value of a tag", tags(types.ResourceTypeImage, tag("k", strings.Repeat("v", 257)))},
-		{value, "same tag twice", tags(types.ResourceTypeImage, tag("k", "1"), tag("k", "2"))},
-		{mapping, "no root device", func(n *in) { n.RootDeviceName = nil }},
-		{mapping, "root device that is not in the mapping", func(n *in) { n.RootDeviceName = sdk.String("/dev/sda1") }},
-		{mapping, "no mapping", func(n *in) { n.BlockDeviceMappings = nil }},
-		{mapping, "no snapshot", of(func(d *drive) { d.SnapshotId, d.VolumeSize = nil, sdk.Int32(8) })},
-		{mapping, "encrypted", of(func(d *drive) { d.Encrypted = sdk.Bool(true) })},
-		{mapping, "not encrypted", of(func(d *drive) { d.Encrypted = sdk.Bool(false) })},
-		{mapping, "key", of(func(d *drive) { d.KmsKeyId = sdk.String("alias/mine") })},
-		{"InvalidSnapshotID.Malformed", "malformed snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("vol-1") })},
-		{"InvalidSnapshot.NotFound", "unknown snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-03333333333333333") })},
-		{"IncorrectState", "pending snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-01111111111111111") })},
-		{"UnauthorizedOperation", "foreign snapshot", of(func(d *drive) { d.SnapshotId = sdk.String("snap-02222222222222222") })},
-		{mapping, "volume smaller than the snapshot", of(func(d *drive) { d.VolumeSize = sdk.Int32(7) })},
-		{value, "volume of 0 GiB", of(func(d *drive) { d.VolumeSize = sdk.Int32(-1) })},
-		{value, "great gp2", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeGp2, sdk.Int32(16385) })},
-		{value, "great standard", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeStandard, sdk.Int32(1025) })},
-		{value, "small io1", of(func(d *drive) { d.VolumeType, d.VolumeSize, d.Iops = types.VolumeTypeIo1, sdk.Int32(3), sdk.Int32(100) })},
-		{value, "st1", of(func(d *drive) { d.VolumeType, d.VolumeSize = types.VolumeTypeSt1, sdk.Int32(125) })},
-		{value, "unknown type", of(func(d *drive) { d.VolumeType = "gp4" })},
-		{combination, "throughput of gp2", of(func(d *drive) { d.VolumeType, d.Throughput = types.VolumeTypeGp2, sdk.Int32(125) })},
-		{value, "throughput 124", of(func(d *drive) { d.Throughput = sdk.Int32(124) })},
-		{value, "throughput 2001", of(func(d *drive) { d.Throughput, d.Iops = sdk.Int32(2001), sdk.Int32(16000) })},
-		{value, "throughput without IOPS", of(func(d *drive) { d.Throughput = sdk.Int32(751) })},
-		{value, "IOPS of gp3", of(func(d *drive) { d.Iops = sdk.Int32(2999) })},
-		{value, "more IOPS of gp3", of(func(d *drive) { d.Iops = sdk.Int32(80001) })},
-		{value, "IOPS of a small gp3", of(func(d *drive) { d.Iops, d.VolumeSize = sdk.Int32(5000), sdk.Int32(9) })},
-		{combination, "IOPS of gp2", of(func(d *drive) { d.VolumeType, d.Iops = types.VolumeTypeGp2, sdk.Int32(100) })},
-		{"MissingParameter", "io2 without IOPS", of(func(d *drive) { d.VolumeType = types.VolumeTypeIo2 })},
-		{value, "IOPS of io1", of(func(d *drive) { d.VolumeType, d.Iops = types.VolumeTypeIo1, sdk.Int32(64001) })},
-		{value, "rate 99", of(func(d *drive) { d.VolumeInitializationRate = sdk.Int32(99) })},
-		{value, "rate 301", of(func(d *drive) { d.VolumeInitializationRate = sdk.Int32(301) })},
-	} {
-		n := node()
-		one.change(n)
-		_, err := c.RegisterImage(t.Context(), n)
-		assert.Equal(t, one.want, code(err), one.name)
-		assert.Empty(t, w.Images, one.name)
+	for _, rule := range rules().Calls["RegisterImage"] {
+		assert.NotEmpty(t, rule.From, rule.Says)
+		assert.NotEmpty(t, rule.Samples, rule.Says)
+		for _, sample := range rule.Samples {
+			n := node()
+			changed := struct {
+				*ec2.RegisterImageInput
+				Ebs *types.EbsBlockDevice
+			}{n, n.BlockDeviceMappings[0].Ebs}
+			require.NoError(t, endpoint.Change(&changed, sample))
+			_, err := c.RegisterImage(t.Context(), n)
+			assert.Equal(t, rule.Code, code(err), "%s", sample)
+			if rule.When != "" {
+				assert.ErrorContains(t, err, rule.Says, "%s", sample)
+			}
+			assert.Empty(t, w.Images, "%s", sample)
+		}
 	}
 }
 
@@ -156,7 +90,7 @@ func TestMain(m *testing.M) { os.Exit(Alone(m.Run)) }
 
 func call(t *testing.T, w *World, action string, parameters ...string) (int, string) {
 	t.Helper()
-	form := url.Values{"Action": {action}, "Version": {versions["ec2"]}}
+	form := url.Values{"Action": {action}, "Version": {calls()["ec2"].Version}}
 	for pair := range slices.Chunk(parameters, 2) {
 		form.Set(pair[0], pair[1])
 	}
@@ -172,30 +106,15 @@ func call(t *testing.T, w *World, action string, parameters ...string) (int, str
 func TestCallsThatMotoWouldIgnoreFail(t *testing.T) {
 	w := Sample(t).Prompt("one call is one case")
 	w.MayRefuse()
-	for _, c := range []struct {
-		want       string
-		action     string
-		parameters []string
-	}{
-		{"the double does not understand the action DescribeHosts of ec2", "DescribeHosts", nil},
-		{"the double does not understand the parameter DryRun of DescribeSubnets", "DescribeSubnets", []string{"DryRun", "true"}},
-		{"the double does not understand the parameter Monitoring of RunInstances", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "Monitoring.Enabled", "true"}},
-		{"moto crashed", "DescribeLaunchTemplateVersions", []string{"LaunchTemplateName", "nodes", "LaunchTemplateVersion.1", "9"}},
-		{"the filter &#34;hypervisor&#34;", "DescribeImages", []string{"Filter.1.Name", "hypervisor", "Filter.1.Value.1", "xen"}},
-		{"InvalidAMIID.NotFound", "RunInstances", []string{"ImageId", "ami-00000000", "MinCount", "1", "MaxCount", "1"}},
-		{"InvalidParameterValue", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "0", "MaxCount", "0"}},
-		{"the device /dev/xvdb: a machine has only the disk of its image", "RunInstances", []string{"ImageId", NodeImage, "MinCount", "1", "MaxCount", "1", "BlockDeviceMapping.1.DeviceName", "/dev/xvdb"}},
-		{"an image of an instance in state running", "CreateImage", []string{"InstanceId", "i-1", "Name", "x"}},
-		{"InvalidSnapshot.InUse", "DeleteSnapshot", []string{"SnapshotId", "snap-1"}},
-		{"AuthFailure", "DeregisterImage", []string{"ImageId", Debian}},
-		{"AuthFailure", "ModifyImageAttribute", []string{"ImageId", Debian, "Description.Value", "mine"}},
-		{"InvalidAMIName.Duplicate", "CopyImage", []string{"Name", "node-1.34", "SourceImageId", NodeImage, "SourceRegion", Region}},
-		{"InvalidParameterDependency", "CopyImage", []string{"Name", "x", "SourceImageId", NodeImage, "SourceRegion", Region, "KmsKeyId", "alias/x"}},
-		{"InvalidParameterValue", "CopyImage", []string{"Name", "x", "SourceImageId", NodeImage, "SourceRegion", Region, "Encrypted", "true", "KmsKeyId", "arn:aws:kms:us-east-1:123456789012:alias/x"}},
-	} {
-		status, said := call(t, w, c.action, c.parameters...)
-		assert.Equal(t, http.StatusBadRequest, status, "%s %s", c.action, said)
-		assert.Contains(t, said, c.want, c.action)
+	var calls []struct {
+		Want string
+		Call []string
+	}
+	require.NoError(t, yaml.UnmarshalStrict([]byte(testkit.Content(t, "testdata/refused.yaml")), &calls))
+	for _, c := range calls {
+		status, said := call(t, w, c.Call[0], c.Call[1:]...)
+		assert.Equal(t, http.StatusBadRequest, status, "%q %s", c.Call, said)
+		assert.Contains(t, said, c.Want, "%q", c.Call)
 	}
 	assert.NotNil(t, w.Image(NodeImage), "the refused calls changed something")
 }
@@ -208,67 +127,8 @@ func TestOtherClientsOfEBS(t *testing.T) {
 	w.Folder = t.TempDir()
 	d := w.ServeEBS()
 	d.EmptyPages, d.Quotas = true, ebsdirect.Quotas{}
-	out, err := w.Shell(`
-head -c 524288 /dev/zero | tr '\0' a > a
-sum=$(openssl dgst -sha256 -binary a | base64)
-id=$(aws ebs start-snapshot --volume-size 1 --timeout 10 --tags Key=k,Value=v --query SnapshotId --output text)
-aws ebs put-snapshot-block --snapshot-id $id --block-index 3 --block-data a --data-length 524288 --checksum "$sum" --checksum-algorithm SHA256 --progress 50
-all=$(openssl dgst -sha256 -binary a | openssl dgst -sha256 -binary | base64)
-aws ebs complete-snapshot --snapshot-id $id --changed-blocks-count 1 --checksum "$all" --checksum-algorithm SHA256 --checksum-aggregation-method LINEAR
-token=$(aws ebs list-snapshot-blocks --snapshot-id $id --query 'Blocks[0].BlockToken' --output text)
-aws ebs get-snapshot-block --snapshot-id $id --block-index 3 --block-token "$token" b
-cmp a b
-! aws ebs put-snapshot-block --snapshot-id $id --block-index 0 --block-data a --data-length 524288 --checksum "$sum" --checksum-algorithm SHA256
-echo $id > id
-python3 client.py
-`, map[string]string{"client.py": `
-import base64, hashlib
-import botocore.session
-from botocore.exceptions import ClientError
-
-ebs = botocore.session.get_session().create_client("ebs", region_name="eu-west-1")
-parent = open("id").read().strip()
-child = ebs.start_snapshot(VolumeSize=1, ParentSnapshotId=parent)["SnapshotId"]
-sums = {}
-for index in range(150):
-    block = bytes([index]) * 524288
-    sums[index] = hashlib.sha256(block).digest()
-    ebs.put_snapshot_block(SnapshotId=child, BlockIndex=index, BlockData=block, DataLength=524288,
-                           Checksum=base64.b64encode(sums[index]).decode(), ChecksumAlgorithm="SHA256")
-linear = hashlib.sha256(b"".join(sums[i] for i in sorted(sums))).digest()
-ebs.complete_snapshot(SnapshotId=child, ChangedBlocksCount=150, Checksum=base64.b64encode(linear).decode(),
-                      ChecksumAlgorithm="SHA256", ChecksumAggregationMethod="LINEAR")
-
-def pages(call, name, **more):
-    token, found = None, []
-    while True:
-        page = call(MaxResults=100, **more, **({"NextToken": token} if token else {}))
-        found += page[name]
-        token = page.get("NextToken")
-        if not token:
-            return found
-
-blocks = pages(ebs.list_snapshot_blocks, "Blocks", SnapshotId=child)
-assert [b["BlockIndex"] for b in blocks] == list(range(150)), blocks
-for b in blocks:
-    got = ebs.get_snapshot_block(SnapshotId=child, BlockIndex=b["BlockIndex"], BlockToken=b["BlockToken"])
-    data = got["BlockData"].read()
-    assert hashlib.sha256(data).digest() == sums[b["BlockIndex"]] == base64.b64decode(got["Checksum"])
-changed = pages(ebs.list_changed_blocks, "ChangedBlocks", FirstSnapshotId=parent, SecondSnapshotId=child)
-assert len(changed) == 150 and [b["BlockIndex"] for b in changed if "FirstBlockToken" in b] == [3], changed
-for code, status, reason, call in [
-    ("ValidationException", 400, "INVALID_BLOCK_TOKEN", lambda: ebs.get_snapshot_block(SnapshotId=child, BlockIndex=0, BlockToken="AAAA")),
-    ("ValidationException", 400, "INVALID_SNAPSHOT_ID", lambda: ebs.complete_snapshot(SnapshotId=child, ChangedBlocksCount=150)),
-    ("ResourceNotFoundException", 404, "SNAPSHOT_NOT_FOUND", lambda: ebs.list_snapshot_blocks(SnapshotId="snap-0123456789abcdef0")),
-]:
-    try:
-        call()
-        raise SystemExit(code + " is missing")
-    except ClientError as e:
-        assert e.response["Error"]["Code"] == code and e.response["Reason"] == reason, e.response
-        assert e.response["ResponseMetadata"]["HTTPStatusCode"] == status, e.response
-print("child", child)
-`})
+	out, err := w.Shell(testkit.Content(t, "testdata/clients.sh"),
+		map[string]string{"client.py": testkit.Content(t, "testdata/client.py")})
 	require.NoError(t, err)
 	require.Contains(t, out, "An error occurred (ValidationException) when calling the PutSnapshotBlock operation")
 	ids := d.IDs()

@@ -20,43 +20,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
-// remedies lists the calls of the commands that preflight and diagnose print, which
-// moto carries out with these parameters.
-var remedies = map[string]string{
-	"ec2:AllocateAddress": "Domain", "ec2:AssociateAddress": "InstanceId AllocationId",
-	"ec2:AssociateDhcpOptions": "VpcId DhcpOptionsId", "ec2:CreateDhcpOptions": "DhcpConfiguration",
-	"ec2:AssociateIamInstanceProfile":     "InstanceId IamInstanceProfile",
-	"ec2:AssociateVpcCidrBlock":           "VpcId AmazonProvidedIpv6CidrBlock",
-	"ec2:AttachInternetGateway":           "InternetGatewayId VpcId",
-	"ec2:AuthorizeSecurityGroupEgress":    "GroupId IpPermissions",
-	"ec2:CreateEgressOnlyInternetGateway": "VpcId", "ec2:CreateNatGateway": "SubnetId AllocationId ClientToken",
-	"ec2:CreateLaunchTemplateVersion":       "LaunchTemplateId SourceVersion LaunchTemplateData ClientToken",
-	"ec2:CreateNetworkAclEntry":             "NetworkAclId Egress RuleNumber Protocol PortRange CidrBlock Ipv6CidrBlock RuleAction",
-	"ec2:CreateRoute":                       "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
-	"ec2:CreateVpcEndpoint":                 "VpcId VpcEndpointType ServiceName PrivateDnsEnabled RouteTableId SubnetId SecurityGroupId",
-	"ec2:DescribeTags":                      "Filter",
-	"ec2:DescribeKeyPairs":                  "Filter",
-	"ec2:DescribeTransitGatewayAttachments": "Filter",
-	"ec2:ModifySubnetAttribute":             "SubnetId AssignIpv6AddressOnCreation MapPublicIpOnLaunch",
-	"ec2:ModifyVpcAttribute":                "VpcId EnableDnsSupport EnableDnsHostnames",
-	"ec2:ModifyVpcEndpoint":                 "VpcEndpointId AddRouteTableId PolicyDocument",
-	"ec2:ReplaceRoute":                      "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
-	"ec2:StartInstances":                    "InstanceId",
-	"ec2:DeleteVpc":                         "VpcId",
-	"ec2:CreateSubnet":                      "VpcId AvailabilityZone CidrBlock Ipv6CidrBlock TagSpecification",
-	"ec2:DeleteSubnet":                      "SubnetId",
-	"ec2:CreateInternetGateway":             "TagSpecification", "ec2:DeleteInternetGateway": "InternetGatewayId",
-	"ec2:DetachInternetGateway": "InternetGatewayId VpcId", "ec2:DescribeInternetGateways": "InternetGatewayId Filter",
-	"ec2:DescribeAvailabilityZones": "Filter", "ec2:DeleteLaunchTemplate": "LaunchTemplateId",
-	"eks:DeleteNodegroup":       "",
-	"iam:DeleteInstanceProfile": "InstanceProfileName", "iam:DeleteRole": "RoleName", "iam:DetachRolePolicy": "RoleName PolicyArn",
-	"iam:DeletePolicy": "PolicyArn", "iam:ListPolicies": "Scope PathPrefix",
-	"iam:ListInstanceProfiles": "", "iam:RemoveRoleFromInstanceProfile": "InstanceProfileName RoleName", "ssm:DeleteParameter": "Name",
-	"iam:AddClientIDToOpenIDConnectProvider": "OpenIDConnectProviderArn ClientID",
-	"iam:CreateOpenIDConnectProvider":        "Url ClientIDList", "iam:ListOpenIDConnectProviders": "", "iam:ListRoles": "PathPrefix",
-	"kms:CreateGrant": "KeyId GranteePrincipal Operations",
-}
-
 func (w *World) listAccessEntries(_ string, in eksIn) (object, error) {
 	return object{"accessEntries": append([]string{}, slices.Sorted(maps.Keys(w.Entries))...)}, w.entriesCount(in.Name)
 }
@@ -76,10 +39,10 @@ type serviceRole struct {
 // createServiceLinkedRole knows one service
 // (https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateServiceLinkedRole.html).
 func (w *World) createServiceLinkedRole(_ context.Context, _ endpoint.Call, in struct {
-	Service string `query:"AWSServiceName"`
+	AWSServiceName string
 }) (out serviceRole, err error) {
-	if in.Service != "spot.amazonaws.com" {
-		return out, endpoint.Fail("InvalidInput", "The double has no role of %s.", in.Service)
+	if in.AWSServiceName != "spot.amazonaws.com" {
+		return out, endpoint.Fail("InvalidInput", "The double has no role of %s.", in.AWSServiceName)
 	}
 	out.Name = "AWSServiceRoleForEC2Spot"
 	return out, w.spotRole()
@@ -93,31 +56,28 @@ func updated(kind string) object {
 // updateCluster changes how the endpoint can be reached. What the call leaves out
 // stays.
 func (w *World) updateCluster(_ string, in struct {
-	Name  string `json:"name"`
-	Token string `json:"clientRequestToken"`
-	VPC   struct {
-		Private *bool `json:"endpointPrivateAccess"`
-	} `json:"resourcesVpcConfig"`
+	Name, ClientRequestToken string
+	ResourcesVpcConfig       struct{ EndpointPrivateAccess *bool }
 }) (object, error) {
 	all, known := w.Clusters[in.Name]["resourcesVpcConfig"].(object)
-	if !known || in.VPC.Private == nil {
+	if !known || in.ResourcesVpcConfig.EndpointPrivateAccess == nil {
 		return nil, missingResource("No cluster found for name: " + in.Name + ".")
 	}
-	all["endpointPrivateAccess"] = *in.VPC.Private
+	all["endpointPrivateAccess"] = *in.ResourcesVpcConfig.EndpointPrivateAccess
 	return updated("EndpointAccessUpdate"), nil
 }
 
 // updateNodegroup changes the sizes of a node group. What the call leaves out stays.
 func (w *World) updateNodegroup(_ string, in struct {
 	groupIn
-	Token   string         `json:"clientRequestToken"`
-	Scaling map[string]any `json:"scalingConfig"`
+	ClientRequestToken string
+	ScalingConfig      map[string]any
 }) (object, error) {
-	group, known := w.NodeGroups[in.Group]
+	group, known := w.NodeGroups[in.NodegroupName]
 	if !known {
-		return nil, missingResource("No node group found for name: " + in.Group + ".")
+		return nil, missingResource("No node group found for name: " + in.NodegroupName + ".")
 	}
-	group["scalingConfig"] = in.Scaling
+	group["scalingConfig"] = in.ScalingConfig
 	return updated("ConfigUpdate"), nil
 }
 
@@ -131,7 +91,7 @@ func (w *World) byKeyID(ctx context.Context, protocol endpoint.Protocol, call en
 var keyARN = regexp.MustCompile(`arn:aws[a-z-]*:kms:[^"]*:key/`)
 
 func (w *World) enableImage(region string, in imageIn) (done, error) {
-	i, err := w.ownImage(region, in.ID)
+	i, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return done{}, err
 	}
@@ -146,17 +106,17 @@ var metadataField = map[string]*regexp.Regexp{
 // modifyMetadata changes the options of an instance's metadata service that the call
 // names.
 func (w *World) modifyMetadata(_ string, in struct {
-	ID       string `query:"InstanceId"`
-	Endpoint string `query:"HttpEndpoint"`
-	Tokens   string `query:"HttpTokens"`
-	HopLimit int    `query:"HttpPutResponseHopLimit"`
+	InstanceId, HttpEndpoint, HttpTokens string
+	HttpPutResponseHopLimit              int
 }) (done, error) {
-	id := w.names.in(in.ID)
+	id := w.names.in(in.InstanceId)
 	text, known := w.metadata[id]
 	if !known {
-		return done{}, endpoint.Fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", in.ID)
+		return done{}, endpoint.Fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", in.InstanceId)
 	}
-	for field, value := range map[string]string{"endpoint": in.Endpoint, "tokens": in.Tokens, "hops": fmt.Sprint(in.HopLimit)} {
+	for field, value := range map[string]string{
+		"endpoint": in.HttpEndpoint, "tokens": in.HttpTokens, "hops": fmt.Sprint(in.HttpPutResponseHopLimit),
+	} {
 		if value != "" && value != "0" {
 			name, _, _ := strings.Cut(metadataField[field].String(), ">")
 			text = metadataField[field].ReplaceAllString(text, name+">"+value+"<")
@@ -167,14 +127,14 @@ func (w *World) modifyMetadata(_ string, in struct {
 }
 
 func (w *World) deprecate(region string, in imageIn) (done, error) {
-	i, err := w.ownImage(region, in.ID)
+	i, err := w.ownImage(region, in.ImageId)
 	if err != nil {
 		return done{}, err
 	}
-	if _, err := time.Parse(time.RFC3339, in.At); err != nil {
-		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.At)
+	if _, err := time.Parse(time.RFC3339, in.DeprecateAt); err != nil {
+		return done{}, endpoint.Fail("InvalidParameterValue", "DeprecateAt '%s'", in.DeprecateAt)
 	}
-	i.Deprecated = in.At
+	i.Deprecated = in.DeprecateAt
 	return done{true}, nil
 }
 

@@ -33,20 +33,6 @@ func (w *World) setup() map[string]endpoint.Action {
 	}
 }
 
-// setupRoutes are the paths of those calls.
-var setupRoutes = map[string]string{
-	"POST /clusters": "CreateCluster", "DELETE /clusters/{name}": "DeleteCluster",
-	"POST /clusters/{name}/node-groups": "CreateNodegroup", "DELETE /clusters/{name}/node-groups/{nodegroupName}": "DeleteNodegroup",
-	"POST /clusters/{name}/access-entries":                            "CreateAccessEntry",
-	"DELETE /clusters/{name}/access-entries/{principalArn}":           "DeleteAccessEntry",
-	"POST /clusters/{name}/addons":                                    "CreateAddon",
-	"POST /clusters/{name}/addons/{addonName}/update":                 "UpdateAddon",
-	"POST /clusters/{name}/pod-identity-associations":                 "CreatePodIdentityAssociation",
-	"GET /clusters/{name}/access-entries":                             "ListAccessEntries",
-	"POST /clusters/{name}/update-config":                             "UpdateClusterConfig",
-	"POST /clusters/{name}/node-groups/{nodegroupName}/update-config": "UpdateNodegroupConfig",
-}
-
 // createVPC gives the VPC what moto lacks: the region's default DHCP options, and with
 // IPv6 the rule of its network ACL
 // (https://docs.aws.amazon.com/vpc/latest/userguide/default-network-acl.html).
@@ -89,24 +75,16 @@ func first(text []byte, element string) string {
 // createCluster adds what moto lacks and EKS makes: the VPC of the subnets, the cluster
 // security group, and the add-ons.
 func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct {
-	Name    string         `json:"name"`
-	Version string         `json:"version"`
-	Token   string         `json:"clientRequestToken"`
-	Role    string         `json:"roleArn"`
-	Access  object         `json:"accessConfig"`
-	Tags    map[string]any `json:"tags"`
-	VPC     struct {
-		Subnets []string `json:"subnetIds"`
-	} `json:"resourcesVpcConfig"`
-	Network struct {
-		Family string `json:"ipFamily"`
-	} `json:"kubernetesNetworkConfig"`
+	Name, Version, ClientRequestToken, RoleArn string
+	AccessConfig, Tags                         object
+	ResourcesVpcConfig                         struct{ SubnetIDs []string }
+	KubernetesNetworkConfig                    struct{ IPFamily string }
 }) (any, error) {
 	cluster, failure, err := w.kept(ctx, call, "cluster")
 	if cluster == nil {
 		return failure, err
 	}
-	of, err := w.try(call.Region, "ec2:DescribeSubnets", "SubnetId.1", in.VPC.Subnets[0])
+	of, err := w.try(call.Region, "ec2:DescribeSubnets", "SubnetId.1", in.ResourcesVpcConfig.SubnetIDs[0])
 	if err != nil {
 		return nil, err
 	}
@@ -120,14 +98,15 @@ func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct
 		return nil, err
 	}
 	network := object{"ipFamily": "ipv4", "serviceIpv4Cidr": "10.100.0.0/16"}
-	if in.Network.Family == "ipv6" {
+	if in.KubernetesNetworkConfig.IPFamily == "ipv6" {
 		network = object{"ipFamily": "ipv6", "serviceIpv6Cidr": "fd30:1234:5678::/108"}
 		if !bytes.Contains(of, []byte("<ipv6CidrBlock>")) {
-			return nil, endpoint.Fail("InvalidParameterException", "The subnet %s has no IPv6 CIDR block.", in.VPC.Subnets[0])
+			return nil, endpoint.Fail("InvalidParameterException", "The subnet %s has no IPv6 CIDR block.",
+				in.ResourcesVpcConfig.SubnetIDs[0])
 		}
 	}
 	w.Clusters[in.Name] = object{
-		"accessConfig": in.Access, "certificateAuthority": object{"data": cmp.Or(w.Authority, CA)},
+		"accessConfig": in.AccessConfig, "certificateAuthority": object{"data": cmp.Or(w.Authority, CA)},
 		"kubernetesNetworkConfig": network,
 		"resourcesVpcConfig":      object{"vpcId": vpc, "clusterSecurityGroupId": group, "endpointPublicAccess": true},
 	}
@@ -142,17 +121,10 @@ func (w *World) createCluster(ctx context.Context, call endpoint.Call, in struct
 // createNodegroup sets what EKS reports of a group whose launch template names an image:
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html.
 func (w *World) createNodegroup(ctx context.Context, call endpoint.Call, in struct {
-	Cluster  string         `json:"name"`
-	Name     string         `json:"nodegroupName"`
-	Token    string         `json:"clientRequestToken"`
-	Role     string         `json:"nodeRole"`
-	Subnets  []string       `json:"subnets"`
-	Scaling  object         `json:"scalingConfig"`
-	Tags     map[string]any `json:"tags"`
-	Template struct {
-		ID      string `json:"id"`
-		Version string `json:"version"`
-	} `json:"launchTemplate"`
+	Name, NodegroupName, ClientRequestToken, NodeRole string
+	Subnets                                           []string
+	ScalingConfig, Tags                               object
+	LaunchTemplate                                    struct{ ID, Version string }
 }) (any, error) {
 	raw, err := w.forward(ctx, call)
 	if err != nil || raw.Status != http.StatusOK {
@@ -161,8 +133,8 @@ func (w *World) createNodegroup(ctx context.Context, call endpoint.Call, in stru
 	if w.NodeGroups == nil {
 		w.NodeGroups = map[string]map[string]any{}
 	}
-	image := w.templates[in.Template.ID].Get("LaunchTemplateData.ImageId")
-	w.NodeGroups[in.Name] = object{"amiType": "CUSTOM", "instanceTypes": []string{}, "releaseVersion": image}
+	image := w.templates[in.LaunchTemplate.ID].Get("LaunchTemplateData.ImageId")
+	w.NodeGroups[in.NodegroupName] = object{"amiType": "CUSTOM", "instanceTypes": []string{}, "releaseVersion": image}
 	return raw, nil
 }
 
@@ -198,23 +170,20 @@ func (w *World) roleExists(region, arn string) error {
 }
 
 func (w *World) createAccessEntry(region string, in struct {
-	Name      string   `json:"name"`
-	Principal string   `json:"principalArn"`
-	Type      string   `json:"type"`
-	Token     string   `json:"clientRequestToken"`
-	Groups    []string `json:"kubernetesGroups"`
+	Name, PrincipalArn, Type, ClientRequestToken string
+	KubernetesGroups                             []string
 }) (object, error) {
 	if err := w.entriesCount(in.Name); err != nil {
 		return nil, err
 	}
-	if _, there := w.Entries[in.Principal]; there {
+	if _, there := w.Entries[in.PrincipalArn]; there {
 		return nil, &endpoint.Failure{Code: "ResourceInUseException", Message: "The specified access entry resource is already in use on this cluster.", Status: http.StatusConflict}
 	}
-	if err := w.roleExists(region, in.Principal); err != nil {
+	if err := w.roleExists(region, in.PrincipalArn); err != nil {
 		return nil, err
 	}
-	w.Entries[in.Principal] = in.Type
-	return object{"accessEntry": object{"clusterName": in.Name, "principalArn": in.Principal, "type": in.Type}}, nil
+	w.Entries[in.PrincipalArn] = in.Type
+	return object{"accessEntry": object{"clusterName": in.Name, "principalArn": in.PrincipalArn, "type": in.Type}}, nil
 }
 
 // entriesCount fails when the cluster's authentication mode ignores entries.
@@ -229,10 +198,10 @@ func (w *World) entriesCount(cluster string) error {
 }
 
 func (w *World) deleteAccessEntry(_ string, in eksIn) (object, error) {
-	if _, there := w.Entries[in.Principal]; !there {
+	if _, there := w.Entries[in.PrincipalArn]; !there {
 		return nil, missingResource("The specified principalArn could not be found.")
 	}
-	delete(w.Entries, in.Principal)
+	delete(w.Entries, in.PrincipalArn)
 	return object{}, nil
 }
 
@@ -241,77 +210,61 @@ func missingResource(message string) error {
 }
 
 func (w *World) createAddon(_ string, in struct {
-	Cluster string `json:"name"`
-	Addon   string `json:"addonName"`
-	Token   string `json:"clientRequestToken"`
+	Name, AddonName, ClientRequestToken string
 }) (object, error) {
-	if w.Addons[in.Addon] != nil {
+	if w.Addons[in.AddonName] != nil {
 		return nil, &endpoint.Failure{Code: "ResourceInUseException", Message: "Addon already exists.", Status: http.StatusConflict}
 	}
-	w.Addons[in.Addon] = object{"addonVersion": "v1.0.0-eksbuild.1"}
-	return object{"addon": object{"addonName": in.Addon, "clusterName": in.Cluster, "status": "CREATING"}}, nil
+	w.Addons[in.AddonName] = object{"addonVersion": "v1.0.0-eksbuild.1"}
+	return object{"addon": object{"addonName": in.AddonName, "clusterName": in.Name, "status": "CREATING"}}, nil
 }
 
 // updateAddon replaces what the call has. An update without values resets them, which
 // is the worst that EKS could do.
 func (w *World) updateAddon(region string, in struct {
-	Cluster       string `json:"name"`
-	Addon         string `json:"addonName"`
-	Token         string `json:"clientRequestToken"`
-	Configuration string `json:"configurationValues"`
-	Conflicts     string `json:"resolveConflicts"`
-	Associations  []struct {
-		Account string `json:"serviceAccount"`
-		Role    string `json:"roleArn"`
-	} `json:"podIdentityAssociations"`
+	Name, AddonName, ClientRequestToken, ConfigurationValues, ResolveConflicts string
+	PodIdentityAssociations                                                    []struct {
+		ServiceAccount, RoleArn string
+	}
 }) (object, error) {
-	addon := w.Addons[in.Addon]
+	addon := w.Addons[in.AddonName]
 	switch {
 	case addon == nil:
-		return nil, missingResource("No addon: " + in.Addon)
-	case in.Conflicts != "PRESERVE":
-		return nil, endpoint.Refuse("an update of the add-on %s that may replace values", in.Addon)
+		return nil, missingResource("No addon: " + in.AddonName)
+	case in.ResolveConflicts != "PRESERVE":
+		return nil, endpoint.Refuse("an update of the add-on %s that may replace values", in.AddonName)
 	}
-	for _, a := range in.Associations {
-		if err := w.roleExists(region, a.Role); err != nil {
+	for _, a := range in.PodIdentityAssociations {
+		if err := w.roleExists(region, a.RoleArn); err != nil {
 			return nil, err
 		}
-		w.Associate("kube-system", a.Account, a.Role)
+		w.Associate("kube-system", a.ServiceAccount, a.RoleArn)
 	}
-	addon["configurationValues"] = in.Configuration
+	addon["configurationValues"] = in.ConfigurationValues
 	delete(addon, "serviceAccountRoleArn")
 	return updated("AddonUpdate"), nil
 }
 
 // association are the parameters of the calls for pod identity.
 type association struct {
-	Cluster   string `json:"name"`
-	Namespace string `json:"namespace"`
-	Account   string `json:"serviceAccount"`
-	Role      string `json:"roleArn"`
-	Token     string `json:"clientRequestToken"`
-	ID        string `json:"associationId"`
+	Name, Namespace, ServiceAccount, RoleArn, ClientRequestToken, AssociationID string
 }
 
 func (w *World) createAssociation(region string, in association) (object, error) {
-	name := in.Namespace + "/" + in.Account
-	if w.AssociatedRole(in.Namespace, in.Account) != "" {
+	name := in.Namespace + "/" + in.ServiceAccount
+	if w.AssociatedRole(in.Namespace, in.ServiceAccount) != "" {
 		return nil, &endpoint.Failure{Code: "ResourceInUseException", Message: "Association already exists: " + name, Status: http.StatusConflict}
 	}
-	if err := w.roleExists(region, in.Role); err != nil {
+	if err := w.roleExists(region, in.RoleArn); err != nil {
 		return nil, err
 	}
-	one := w.Associate(in.Namespace, in.Account, in.Role).object(in.Cluster)
-	one["roleArn"] = in.Role
+	one := w.Associate(in.Namespace, in.ServiceAccount, in.RoleArn).object(in.Name)
+	one["roleArn"] = in.RoleArn
 	return object{"association": one}, nil
 }
 
 // eksIn has the parameters of EKS's actions.
-type eksIn struct {
-	Name      string `json:"name"`
-	Principal string `json:"principalArn"`
-	Addon     string `json:"addonName"`
-}
+type eksIn struct{ Name, PrincipalArn, AddonName string }
 
 type object = map[string]any
 
@@ -357,12 +310,13 @@ func (w *World) describeAccessEntry(_ context.Context, _ endpoint.Call, in eksIn
 	if err := w.entriesCount(in.Name); err != nil {
 		return nil, err
 	}
-	kind, there := w.Entries[in.Principal]
+	kind, there := w.Entries[in.PrincipalArn]
 	if !there {
 		return nil, missingResource("The specified principalArn could not be found.")
 	}
 	return object{"accessEntry": object{
-		"clusterName": in.Name, "principalArn": in.Principal, "type": kind, "kubernetesGroups": []string{"system:nodes"},
+		"clusterName": in.Name, "principalArn": in.PrincipalArn, "type": kind,
+		"kubernetesGroups": []string{"system:nodes"},
 	}}, nil
 }
 
@@ -371,8 +325,8 @@ func (w *World) listAddons(context.Context, endpoint.Call, eksIn) (object, error
 }
 
 func (w *World) describeAddon(_ context.Context, _ endpoint.Call, in eksIn) (object, error) {
-	out := object{"addonName": in.Addon, "status": "ACTIVE"}
-	maps.Copy(out, w.Addons[in.Addon])
+	out := object{"addonName": in.AddonName, "status": "ACTIVE"}
+	maps.Copy(out, w.Addons[in.AddonName])
 	return object{"addon": out}, nil
 }
 
@@ -388,10 +342,9 @@ type assumeRoleOut struct{ Credentials credentials }
 // assumeRole returns the account's own access key. moto would return a key of
 // the role's account, which is empty.
 func (w *World) assumeRole(_ context.Context, _ endpoint.Call, in struct {
-	Role    string `query:"RoleArn"`
-	Session string `query:"RoleSessionName"`
-	ID      string `query:"ExternalId"`
-	Seconds int    `query:"DurationSeconds"`
+	RoleArn, RoleSessionName, ExternalId string
+	DurationSeconds                      int
 }) (assumeRoleOut, error) {
-	return assumeRoleOut{credentials{AccessKey, "secret", "token of " + in.Role, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}}, nil
+	return assumeRoleOut{credentials{AccessKey, "secret", "token of " + in.RoleArn,
+		time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}}, nil
 }

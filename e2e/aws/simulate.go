@@ -230,23 +230,12 @@ func (w *World) deniedTo(action string) bool {
 }
 
 type simulateIn struct {
-	Principal string `query:"PolicySourceArn"`
-	Actions   struct {
-		List []string `query:"member"`
-	} `query:"ActionNames"`
-	Resources struct {
-		List []string `query:"member"`
-	} `query:"ResourceArns"`
-	Context struct {
-		List []struct {
-			Name   string `query:"ContextKeyName"`
-			Type   string `query:"ContextKeyType"`
-			Values struct {
-				List []string `query:"member"`
-			} `query:"ContextKeyValues"`
-		} `query:"member"`
-	} `query:"ContextEntries"`
-	Marker string `query:"Marker"`
+	PolicySourceArn, Marker   string
+	ActionNames, ResourceArns []string
+	ContextEntries            []struct {
+		ContextKeyName, ContextKeyType string
+		ContextKeyValues               []string
+	}
 }
 
 type evaluation struct {
@@ -273,9 +262,9 @@ type simulateOut struct {
 
 // simulate evaluates the policies of a role.
 func (w *World) simulate(_ context.Context, call endpoint.Call, in simulateIn) (simulateOut, error) {
-	if strings.Contains(in.Principal, ":user/") { // the caller, with what Deny and Permit leave
+	if strings.Contains(in.PolicySourceArn, ":user/") { // the caller, with what Deny and Permit leave
 		out := simulateOut{}
-		for _, action := range in.Actions.List {
+		for _, action := range in.ActionNames {
 			e := evaluation{Action: action, Resource: "*", Decision: "implicitDeny"}
 			if !w.deniedTo(action) && w.allowed(action, "*", nil) {
 				e.Decision = "allowed"
@@ -284,11 +273,11 @@ func (w *World) simulate(_ context.Context, call endpoint.Call, in simulateIn) (
 		}
 		return out, nil
 	}
-	account, name, isRole := strings.Cut(in.Principal, ":role/")
+	account, name, isRole := strings.Cut(in.PolicySourceArn, ":role/")
 	if !isRole || !strings.HasSuffix(account, ":"+Account) {
-		return simulateOut{}, endpoint.Fail("InvalidInput", "Invalid principal %s", in.Principal)
+		return simulateOut{}, endpoint.Fail("InvalidInput", "Invalid principal %s", in.PolicySourceArn)
 	}
-	if len(in.Actions.List) == 0 {
+	if len(in.ActionNames) == 0 {
 		return simulateOut{}, endpoint.Fail("ValidationError", "ActionNames is missing")
 	}
 	identity, boundary, bounded, err := w.policies(call.Region, name[strings.LastIndex(name, "/")+1:])
@@ -296,12 +285,12 @@ func (w *World) simulate(_ context.Context, call endpoint.Call, in simulateIn) (
 		return simulateOut{}, err
 	}
 	keys := map[string][]string{}
-	for _, k := range in.Context.List {
-		keys[strings.ToLower(k.Name)] = k.Values.List
+	for _, k := range in.ContextEntries {
+		keys[strings.ToLower(k.ContextKeyName)] = k.ContextKeyValues
 	}
 	out := simulateOut{}
-	for _, action := range in.Actions.List {
-		for _, resource := range in.Resources.List {
+	for _, action := range in.ActionNames {
+		for _, resource := range in.ResourceArns {
 			q := asked{action, resource, keys}
 			decision, missing, err := decide(identity, q)
 			if err != nil {

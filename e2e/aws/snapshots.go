@@ -26,25 +26,25 @@ type snapshotsOut struct {
 func (w *World) describeSnapshots(region string, in listIn) (snapshotsOut, error) {
 	w.takeOver()
 	all := still(w, w.Snapshots, w.front.goneSnapshots)
-	chosen, err := selected(all, region, in.Snapshots, "InvalidSnapshot.NotFound", in, func(s *Snapshot) (string, map[string]string, []Tag) {
-		return "", map[string]string{"snapshot-id": s.ID, "description": s.Description, "volume-id": s.Volume}, s.Tags
-	})
+	chosen, err := selected(all, region, in.SnapshotId, "InvalidSnapshot.NotFound", in,
+		func(s *Snapshot) (string, map[string]string, []Tag) {
+			return "", map[string]string{
+				"snapshot-id": s.ID, "description": s.Description, "volume-id": s.Volume,
+			}, s.Tags
+		})
 	if err == nil {
-		chosen, err = seen(w, chosen, in.Snapshots, "InvalidSnapshot.NotFound", pendingSnapshot)
+		chosen, err = seen(w, chosen, in.SnapshotId, "InvalidSnapshot.NotFound", pendingSnapshot)
 	}
 	return snapshotsOut{chosen}, err
 }
 
-type snapshotIn struct {
-	ID        string `query:"SnapshotId"`
-	Attribute string `query:"Attribute"`
-}
+type snapshotIn struct{ SnapshotId, Attribute string }
 
 func (w *World) describeSnapshotAttribute(region string, in snapshotIn) (sharesOut, error) {
 	if in.Attribute != "createVolumePermission" {
 		return sharesOut{}, endpoint.Refuse("the attribute %q", in.Attribute)
 	}
-	s, err := w.ownSnapshot(region, in.ID)
+	s, err := w.ownSnapshot(region, in.SnapshotId)
 	if err != nil {
 		return sharesOut{}, err
 	}
@@ -52,16 +52,15 @@ func (w *World) describeSnapshotAttribute(region string, in snapshotIn) (sharesO
 }
 
 func (w *World) modifySnapshot(region string, in struct {
-	ID         string     `query:"SnapshotId"`
-	Permission permission `query:"CreateVolumePermission"`
-	Groups     []string   `query:"UserGroup"`
-	Accounts   []string   `query:"UserId"`
+	SnapshotId             string
+	CreateVolumePermission permission
+	UserGroup, UserId      []string
 }) (done, error) {
-	s, err := w.ownSnapshot(region, in.ID)
+	s, err := w.ownSnapshot(region, in.SnapshotId)
 	if err != nil {
 		return done{}, err
 	}
-	s.Shares = shared(s.Shares, in.Permission)
+	s.Shares = shared(s.Shares, in.CreateVolumePermission)
 	return done{true}, nil
 }
 
@@ -73,13 +72,12 @@ type Volume struct {
 
 // createSnapshot makes a snapshot of a volume of the world.
 func (w *World) createSnapshot(region string, in struct {
-	Volume         string             `query:"VolumeId"`
-	Description    string             `query:"Description"`
-	Specifications []tagSpecification `query:"TagSpecification"`
+	VolumeId, Description string
+	TagSpecification      []tagSpecification
 }) (out snapshotOut, err error) {
-	v, found := w.Volumes[in.Volume]
+	v, found := w.Volumes[in.VolumeId]
 	if !found {
-		return out, endpoint.Fail("InvalidVolume.NotFound", "The volume '%s' does not exist.", in.Volume)
+		return out, endpoint.Fail("InvalidVolume.NotFound", "The volume '%s' does not exist.", in.VolumeId)
 	}
 	f, err := os.Open(v.Disk)
 	if err != nil {
@@ -88,9 +86,9 @@ func (w *World) createSnapshot(region string, in struct {
 	defer f.Close()
 	out.ID = w.next("snap")
 	s := ebsdirect.Snapshot{ID: out.ID, Owner: Account, State: ebsdirect.Completed, Size: 1, Parent: v.Parent,
-		Volume: in.Volume}
-	for _, one := range in.Specifications {
-		for _, tag := range one.Tags {
+		Volume: in.VolumeId}
+	for _, one := range in.TagSpecification {
+		for _, tag := range one.Tag {
 			s.Tags = append(s.Tags, ebsdirect.Tag(tag))
 		}
 	}
@@ -104,18 +102,19 @@ type snapshotOut struct {
 // deleteSnapshot refuses to delete snapshots of images. moto would delete them.
 func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 	w.takeOver()
-	gone, err := w.ownSnapshot(region, in.ID)
+	gone, err := w.ownSnapshot(region, in.SnapshotId)
 	if err != nil {
 		return done{}, err
 	}
 	for _, i := range w.Images {
-		if slices.ContainsFunc(i.Devices, func(d Drive) bool { return d.Snapshot == in.ID }) {
-			return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s", in.ID, i.ID)
+		if slices.ContainsFunc(i.Devices, func(d Drive) bool { return d.Snapshot == in.SnapshotId }) {
+			return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use by %s",
+				in.SnapshotId, i.ID)
 		}
 	}
 	if gone.inUse > 0 {
 		gone.inUse--
-		return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use", in.ID)
+		return done{}, endpoint.Fail("InvalidSnapshot.InUse", "The snapshot %s is currently in use", in.SnapshotId)
 	}
 	w.Snapshots = slices.DeleteFunc(w.Snapshots, func(s *Snapshot) bool { return s == gone })
 	w.died(gone)
@@ -129,41 +128,6 @@ func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 		return done{}, fmt.Errorf("deleting the snapshot %s: %w", gone.ID, err)
 	}
 	return done{true}, nil
-}
-
-// versions are the API versions of the services with the protocols EC2 and
-// Query.
-var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01", "iam": "2010-05-08", "sts": "2011-06-15"}
-
-// known lists the calls that moto supports, with the parameters that it uses.
-// moto ignores all other parameters in silence, and a test could pass for the
-// wrong reason.
-var known = map[string]string{
-	"ec2:DescribeInstanceTypeOfferings": "LocationType Filter",
-	"kms:DescribeKey":                   "KeyId", "kms:GetKeyPolicy": "KeyId PolicyName", "kms:ListGrants": "KeyId Limit Marker",
-	"ec2:DescribeInstanceTypes": "InstanceType Filter", "ec2:DescribeInstances": "InstanceId Filter",
-	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
-	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
-	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "VpcEndpointId Filter",
-	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "RouteTableId Filter",
-	"ec2:DescribeNatGateways": "NatGatewayId Filter", "route53:ListHostedZonesByVPC": "vpcid vpcregion", "route53:ListResourceRecordSets": "",
-	"ec2:DescribeNetworkAcls": "Filter", "ec2:DescribeSecurityGroups": "GroupId Filter",
-	"ec2:CreateSecurityGroup": "GroupName GroupDescription VpcId TagSpecification", "ec2:DeleteSecurityGroup": "GroupId",
-	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
-	"ec2:DescribeLaunchTemplates": "MaxResults Filter", "ec2:DescribeLaunchTemplateVersions": "LaunchTemplateId LaunchTemplateName LaunchTemplateVersion",
-	"ec2:DescribeFleets": "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
-	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
-	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
-	"iam:GetRole": "RoleName", "iam:GetOpenIDConnectProvider": "OpenIDConnectProviderArn",
-	"iam:ListInstanceProfilesForRole": "RoleName", "iam:GetPolicy": "PolicyArn", "iam:GetPolicyVersion": "PolicyArn VersionId",
-	"iam:CreateRole": "RoleName Path AssumeRolePolicyDocument Tags", "iam:UpdateAssumeRolePolicy": "RoleName PolicyDocument",
-	"iam:AttachRolePolicy": "RoleName PolicyArn", "iam:CreatePolicy": "PolicyName Path PolicyDocument",
-	"iam:CreatePolicyVersion":   "PolicyArn PolicyDocument SetAsDefault",
-	"iam:CreateInstanceProfile": "InstanceProfileName", "iam:AddRoleToInstanceProfile": "InstanceProfileName RoleName",
-	"sts:GetCallerIdentity":  "",
-	"ssm:DescribeParameters": "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
-	"ecr:GetAuthorizationToken": "",
-	"eks:ListClusters":          "include", "eks:ListNodegroups": "",
 }
 
 // own lists the actions that the world answers itself or changes.
@@ -216,47 +180,6 @@ func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, err
 		defer w.mutex.Unlock()
 		return carryOut(call.Region, in)
 	})
-}
-
-func (w *World) services() map[string]endpoint.Service {
-	all := map[string]endpoint.Service{
-		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "kms": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
-		"servicequotas": {Protocol: endpoint.JSON{}}, "freetier": {Protocol: endpoint.JSON{}},
-		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
-			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
-			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",
-			"GET /clusters/{name}/access-entries/{principalArn}":             "DescribeAccessEntry",
-			"GET /clusters/{name}/pod-identity-associations":                 "ListPodIdentityAssociations",
-			"GET /clusters/{name}/pod-identity-associations/{associationId}": "DescribePodIdentityAssociation",
-			"GET /clusters/{name}/addons":                                    "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
-		}}},
-	}
-	all["route53"] = endpoint.Service{Protocol: endpoint.RESTXML{REST: endpoint.REST{Routes: map[string]string{
-		"GET /2013-04-01/hostedzonesbyvpc": "ListHostedZonesByVPC", "GET /2013-04-01/hostedzone/{Id}/rrset": "ListResourceRecordSets",
-	}}}}
-	for _, name := range []string{"autoscaling", "iam", "sts"} {
-		all[name] = endpoint.Service{Protocol: endpoint.Query{Version: versions[name]}}
-	}
-	actions := w.own()
-	maps.Copy(actions, w.setup())
-	maps.Copy(all["eks"].Protocol.(endpoint.REST).Routes, setupRoutes)
-	calls := maps.Clone(known)
-	maps.Copy(calls, remedies)
-	for full, parameters := range calls {
-		if actions[full] == nil {
-			actions[full] = w.forwarded(strings.Fields(parameters))
-		}
-	}
-	for name, service := range all {
-		service.Name, service.Actions = name, map[string]endpoint.Action{}
-		for full, action := range actions {
-			if of, short, _ := strings.Cut(full, ":"); of == name {
-				service.Actions[short] = action
-			}
-		}
-		all[name] = service
-	}
-	return all
 }
 
 // forwarded returns an action that moto carries out, with the parameters that
@@ -337,8 +260,8 @@ type regionsOut struct {
 // describeRegions takes the regions from moto. moto also returns regions of other
 // partitions and, unless asked for all, regions that are not enabled.
 func (w *World) describeRegions(ctx context.Context, call endpoint.Call, in struct {
-	All   bool     `query:"AllRegions"`
-	Names []string `query:"RegionName"`
+	AllRegions bool
+	RegionName []string
 }) (regionsOut, error) {
 	raw, err := w.forward(ctx, call)
 	if err != nil {
@@ -355,7 +278,7 @@ func (w *World) describeRegions(ctx context.Context, call endpoint.Call, in stru
 		if len(w.Enabled) > 0 && !slices.Contains(w.Enabled, r.Name) {
 			r.Status = "not-opted-in"
 		}
-		if in.All || r.Status != "not-opted-in" {
+		if in.AllRegions || r.Status != "not-opted-in" {
 			out.Regions = append(out.Regions, r)
 		}
 	}

@@ -1,21 +1,7 @@
 //go:build linux
 
-// Package aws is test code: AWS on loopback, for the real SDK and the real
-// Packer. moto (https://docs.getmoto.org), an independent model of AWS, keeps
-// the state of networks, instances, launch templates, Auto Scaling, IAM, SSM,
-// STS, ECR, Route 53 and EKS clusters. A World is a proxy in front of moto. It adds what
-// moto lacks:
-//
-//   - images and snapshots, captures and copies;
-//   - machines that really boot behind the instances (Machines);
-//   - access entries, add-ons and pod identities of EKS, and fields of clusters;
-//   - IAM's simulation of policies;
-//   - denied permissions, failing calls, truncated responses, and pages;
-//   - refusals: an unsupported action or parameter fails the test. moto would
-//     ignore it in silence.
-//
-// Package endpoint has the protocols. Package cli reads commands of the AWS
-// CLI.
+// Package aws is test code: AWS on loopback, for the real SDK and the real Packer. README.md says
+// which calls are moto's, and which are ours.
 package aws
 
 import (
@@ -170,11 +156,7 @@ func blank(ctx context.Context, t testing.TB) *World {
 		edits: map[string][]edit{}, copies: map[string]string{},
 		front: front{count: map[string]int{}, again: map[string]int{}, late: map[any]*late{}, gone: map[any]int{}, taken: map[string]int{}, puts: map[string]*put{}},
 	}
-	var all []endpoint.Service
-	for _, s := range w.services() {
-		all = append(all, w.wrap(s))
-	}
-	w.endpoint = endpoint.New(AccessKey, all...)
+	w.endpoint = endpoint.New(AccessKey, w.services()...)
 	w.Behave(Mild(hash(t.Name())))
 	return w
 }
@@ -316,9 +298,10 @@ func (w *World) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	recorder := httptest.NewRecorder()
 	w.endpoint.ServeHTTP(recorder, in)
 	text := recorder.Body.Bytes()
-	calls := w.endpoint.Calls()
-	last := calls[len(calls)-1]
-	if size > 0 && recorder.Code == http.StatusOK && paged[last.Action] {
+	all := w.endpoint.Calls()
+	last := all[len(all)-1]
+	if size > 0 && recorder.Code == http.StatusOK &&
+		slices.Contains(strings.Fields(calls()[last.Service].Pages), last.Action) {
 		text = page(text, token, size)
 	}
 	if slices.Contains(w.broken, last.Service+":"+last.Action) {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -41,22 +42,19 @@ func newBuilder(t *testing.T) *workstation {
 	return newWorkstation(t, c, all)
 }
 
-// build builds an image with additional settings and without a login.
-func (d *workstation) build(head, settings string) (string, error) {
+// build builds an image with settings of testdata/builder.txtar, without a login.
+func (d *workstation) build(name string) (string, error) {
 	d.t.Helper()
+	all, err := txtar.ParseFile("testdata/builder.txtar")
+	require.NoError(d.t, err)
+	files := map[string]string{}
+	for _, f := range all.Files {
+		files[f.Name] = string(f.Data)
+	}
+	text := files[name+".head.pkr.hcl"] +
+		strings.Replace(files["source.pkr.hcl"], "{settings}\n", files[name+".pkr.hcl"], 1)
 	template := filepath.Join(d.home, "image.pkr.hcl")
-	require.NoError(d.t, os.WriteFile(template, []byte(head+`
-source "amazon-ebs" "node" {
-  region        = "us-east-1"
-  ami_name      = "node"
-  instance_type = "t3.large"
-  communicator  = "none"
-`+settings+`
-}
-build {
-  sources = ["amazon-ebs.node"]
-}
-`), 0o600))
+	require.NoError(d.t, os.WriteFile(template, []byte(text), 0o600))
 	return d.offer("build", template)
 }
 
@@ -64,15 +62,10 @@ build {
 // not need.
 func TestBuilderWithSettingsBeyondExample(t *testing.T) {
 	for name, test := range map[string]struct {
-		head, settings string
-		want           []string // actions
-		check          func(*testing.T, *workstation, aws.Image)
+		want  []string // actions
+		check func(*testing.T, *workstation, aws.Image)
 	}{
-		"encrypted, in two regions": {"", `
-  source_ami   = "` + baseImage + `"
-  encrypt_boot = true
-  ami_regions  = ["eu-west-1"]
-  tags         = { team = "nodes" }`,
+		"encrypted": {
 			[]string{"CopyImage", "DeregisterImage", "DeleteSnapshot"},
 			func(t *testing.T, d *workstation, image aws.Image) {
 				assert.True(t, image.Devices[0].Encrypted)
@@ -82,19 +75,7 @@ func TestBuilderWithSettingsBeyondExample(t *testing.T) {
 				assert.Len(t, d.Inventory(region, abroad), 4, "two images with their snapshots, without the temporary one")
 			},
 		},
-		"shared, deprecated, with ENA, in a chosen subnet": {"", `
-  source_ami     = "` + baseImage + `"
-  ena_support    = true
-  ami_users      = ["210987654321"]
-  snapshot_users = ["210987654321"]
-  deprecate_at   = "2030-01-01T00:00:00Z"
-  user_data      = "#!/bin/sh"
-  vpc_filter {
-    filters = { is-default = "true" }
-  }
-  subnet_filter {
-    filters = { availability-zone = "us-east-1b" }
-  }`,
+		"shared": {
 			[]string{
 				"DescribeVpcs", "DescribeSubnets", "ModifyInstanceAttribute", "ModifyImageAttribute",
 				"ModifySnapshotAttribute", "EnableImageDeprecation",
@@ -109,26 +90,14 @@ func TestBuilderWithSettingsBeyondExample(t *testing.T) {
 				assert.Equal(t, []aws.Share{{Account: "210987654321"}}, image.Shares)
 			},
 		},
-		"found by data sources": {`
-data "amazon-parameterstore" "base" {
-  name   = "/aws/base"
-  region = "us-east-1"
-}
-data "amazon-ami" "base" {
-  region      = "us-east-1"
-  owners      = ["` + amazon + `"]
-  most_recent = true
-  filters     = { name = "al2023-ami-minimal-*-kernel-6.12-x86_64" }
-}`, `
-  source_ami      = data.amazon-parameterstore.base.value
-  ami_description = data.amazon-ami.base.id`,
+		"found": {
 			[]string{"GetParameter"},
 			func(t *testing.T, _ *workstation, image aws.Image) { assert.Equal(t, baseImage, image.Description) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newBuilder(t)
-			out, err := d.build(test.head, test.settings)
+			out, err := d.build(name)
 			require.NoError(t, err, out)
 			assert.Empty(t, d.Refusals())
 			images := d.mine(region)
@@ -151,9 +120,7 @@ data "amazon-ami" "base" {
 func TestBuilderCleansUpAfterRefusedCall(t *testing.T) {
 	d := newBuilder(t)
 	d.MayRefuse()
-	out, err := d.build("", `
-  source_ami        = "`+baseImage+`"
-  ami_product_codes = ["code"]`)
+	out, err := d.build("refused")
 	require.Error(t, err)
 	assert.Contains(t, strings.Join(strings.Fields(out), " "), "the double does not understand the parameter ProductCode")
 	count := d.Count()
@@ -167,12 +134,8 @@ func TestBuilderCleansUpAfterRefusedCall(t *testing.T) {
 // TestBuilderReplacesImageOfSameName builds the same image twice.
 func TestBuilderReplacesImageOfSameName(t *testing.T) {
 	d := newBuilder(t)
-	settings := `
-  source_ami            = "` + baseImage + `"
-  force_deregister      = true
-  force_delete_snapshot = true`
 	for range 2 {
-		out, err := d.build("", settings)
+		out, err := d.build("replaced")
 		require.NoError(t, err, out)
 	}
 	assert.Empty(t, d.Refusals())

@@ -227,7 +227,7 @@ func (s Shape) layOut(root string) error {
 	}
 	files := append([]base.File{
 		{Path: "/usr/lib/os-release", Content: s.OSRelease, Mode: 0o644},
-		{Path: "/etc/cloud/cloud.cfg.d/10_shape.cfg", Content: strings.ReplaceAll(cloudConfig, "USER", s.User), Mode: 0o644},
+		{Path: "/etc/cloud/cloud.cfg.d/10_shape.cfg", Content: cloudConfig(s.User), Mode: 0o644},
 		{Path: "/etc/machine-id", Mode: 0o644},
 		{Path: "/etc/fstab", Mode: 0o644},
 		{Path: "/etc/hosts", Content: "127.0.0.1 localhost\n::1 localhost\n", Mode: 0o644},
@@ -246,25 +246,6 @@ func (s Shape) layOut(root string) error {
 	}
 	return s.renameUnits(root)
 }
-
-// cloudConfig is what the distributions' images for EC2 have in common.
-const cloudConfig = `system_info:
-  distro: debian
-  default_user:
-    name: USER
-    lock_passwd: true
-    groups: [adm]
-    sudo: ["ALL=(ALL) NOPASSWD:ALL"]
-    shell: /bin/bash
-disable_root: true
-ssh_pwauth: false
-apt_preserve_sources_list: true
-locale: false
-datasource_list: [NoCloud, Ec2, None]
-cloud_init_modules: [migrator, seed_random, bootcmd, write-files, set_hostname, update_hostname, users-groups, ssh]
-cloud_config_modules: [runcmd]
-cloud_final_modules: [scripts-user, ssh-authkey-fingerprints]
-`
 
 func relink(path, target string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -81,6 +81,11 @@ func removedLists() (lists struct{ Every, Other, Managers []string }) {
 	return lists
 }
 
+// cloudConfig is what the distributions' images for EC2 have in common.
+func cloudConfig(user string) string {
+	return strings.ReplaceAll(string(member("common.txtar", "cloud.cfg")), "USER", user)
+}
+
 func member(name, of string) []byte {
 	files := archive(name).Files
 	i := slices.IndexFunc(files, func(f txtar.File) bool { return f.Name == of })

@@ -6,12 +6,14 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -198,88 +200,21 @@ type archive struct {
 	Files []string
 }
 
-// member is one file of an archive.
-type member struct {
-	name string
-	path string
-	mode int64
-}
-
 // KubeBenchBenchmark is the benchmark whose checks are packed with kube-bench.
 const KubeBenchBenchmark = "eks-1.8.0"
 
+//go:embed pack.sh
+var packScript string
+
+// pack packs the built programs and files of their module.
 func (a archive) pack(programs string, upstream source, final string) error {
-	var members []member
-	for _, pattern := range a.Files {
-		paths, _ := filepath.Glob(filepath.Join(upstream.Dir, pattern)) // the patterns of the table are well formed
-		if len(paths) == 0 {
-			return fmt.Errorf("packing: the module has no %s", pattern)
-		}
-		for _, path := range paths {
-			members = append(members, member{strings.TrimPrefix(path, upstream.Dir+"/"), path, 0o644})
-		}
-	}
-	entries, err := os.ReadDir(programs)
-	if err != nil {
-		return fmt.Errorf("listing the built programs: %w", err)
-	}
-	for _, entry := range entries {
-		members = append(members, member{a.Programs + entry.Name(), filepath.Join(programs, entry.Name()), 0o755})
-	}
 	released, err := upstream.released()
 	if err != nil {
 		return err
 	}
-	return writeTarball(final, members, released)
-}
-
-// writeTarball writes the members in their order as a gzipped tar. The result
-// depends only on their names, modes and contents, and on the one time that all
-// members get.
-func writeTarball(path string, members []member, at time.Time) (err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fmt.Errorf("making the archive: %w", err)
+	args := []string{"-c", packScript, "sh", final, fmt.Sprint(released.Unix()), programs, a.Programs, upstream.Dir}
+	if out, err := exec.Command("sh", append(args, a.Files...)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("packing: %w: %s", err, out)
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	packed := gzip.NewWriter(file)
-	archive := tar.NewWriter(packed)
-	// Upstream's own tarballs have this owner on "./", and only there: root gives
-	// /opt/cni/bin to that owner when it unpacks a tarball over that folder.
-	// https://github.com/containernetworking/plugins/pull/1054
-	const runner = 1001
-	root := tar.Header{
-		Typeflag: tar.TypeDir, Name: "./", Mode: 0o755, Uid: runner, Gid: runner,
-		Uname: "runner", Gname: "docker", ModTime: at, Format: tar.FormatGNU,
-	}
-	if err := archive.WriteHeader(&root); err != nil {
-		return fmt.Errorf("writing the archive's folder: %w", err)
-	}
-	for _, one := range members {
-		if err := one.write(archive, at); err != nil {
-			return fmt.Errorf("writing %s into the archive: %w", one.name, err)
-		}
-	}
-	return errors.Join(archive.Close(), packed.Close())
-}
-
-func (m member) write(archive *tar.Writer, at time.Time) error {
-	file, err := os.Open(m.path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	header := tar.Header{
-		Typeflag: tar.TypeReg, Name: "./" + m.name, Size: info.Size(), Mode: m.mode,
-		Uname: "root", Gname: "root", ModTime: at, Format: tar.FormatGNU,
-	}
-	if err := archive.WriteHeader(&header); err != nil {
-		return err
-	}
-	_, err = io.Copy(archive, file)
-	return err
+	return nil
 }

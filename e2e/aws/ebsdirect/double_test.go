@@ -133,7 +133,6 @@ func TestAPendingSnapshotTimesOut(t *testing.T) {
 const (
 	mine     = "arn:aws:kms:eu-west-1:123456789012:key/mine"
 	theirs   = "arn:aws:kms:eu-west-1:210987654321:key/theirs"
-	far      = "arn:aws:kms:us-east-1:123456789012:key/mine"
 	disabled = "arn:aws:kms:eu-west-1:123456789012:key/disabled"
 	deleted  = "arn:aws:kms:eu-west-1:123456789012:key/deleted"
 	gone     = "arn:aws:kms:eu-west-1:123456789012:key/gone"
@@ -146,77 +145,6 @@ func tagged(pairs ...string) ebs.StartSnapshotInput {
 		in.Tags = append(in.Tags, types.Tag{Key: &pairs[i], Value: &pairs[i+1]})
 	}
 	return in
-}
-
-func many(n int) ebs.StartSnapshotInput {
-	var pairs []string
-	for i := range n {
-		pairs = append(pairs, fmt.Sprintf("key-%d", i), "")
-	}
-	return tagged(pairs...)
-}
-
-func TestStartsThatAreRefused(t *testing.T) {
-	value := "400 ValidationException INVALID_PARAMETER_VALUE"
-	size, tag, key := "400 ValidationException INVALID_VOLUME_SIZE", "400 ValidationException INVALID_TAG", "400 ValidationException INVALID_CUSTOMER_KEY"
-	yes := aws.Bool(true)
-	for name, one := range map[string]struct {
-		in   ebs.StartSnapshotInput
-		want string
-	}{
-		"0 GiB":                    {ebs.StartSnapshotInput{VolumeSize: aws.Int64(0)}, size},
-		"65536 GiB":                {ebs.StartSnapshotInput{VolumeSize: aws.Int64(65536)}, ""},
-		"65537 GiB":                {ebs.StartSnapshotInput{VolumeSize: aws.Int64(65537)}, size},
-		"timeout 9":                {ebs.StartSnapshotInput{Timeout: aws.Int32(9)}, value},
-		"timeout 10":               {ebs.StartSnapshotInput{Timeout: aws.Int32(10)}, ""},
-		"timeout 4320":             {ebs.StartSnapshotInput{Timeout: aws.Int32(4320)}, ""},
-		"timeout 4321":             {ebs.StartSnapshotInput{Timeout: aws.Int32(4321)}, value},
-		"token of 64":              {ebs.StartSnapshotInput{ClientToken: aws.String(strings.Repeat("t", 64))}, ""},
-		"token of 65":              {ebs.StartSnapshotInput{ClientToken: aws.String(strings.Repeat("t", 65))}, value},
-		"token with a space":       {ebs.StartSnapshotInput{ClientToken: aws.String("a b")}, value},
-		"token beyond ASCII":       {ebs.StartSnapshotInput{ClientToken: aws.String("ä")}, value},
-		"description of 255":       {ebs.StartSnapshotInput{Description: aws.String(strings.Repeat("ä", 255))}, ""},
-		"description of 256":       {ebs.StartSnapshotInput{Description: aws.String(strings.Repeat("d", 256))}, value},
-		"empty description":        {ebs.StartSnapshotInput{Description: aws.String("")}, value},
-		"50 tags":                  {many(50), ""},
-		"51 tags":                  {many(51), tag},
-		"tag without a key":        {tagged("", "x"), tag},
-		"tag with a long key":      {tagged(strings.Repeat("k", 128), "x"), tag},
-		"tag with a long value":    {tagged("k", strings.Repeat("v", 256)), tag},
-		"longest tag":              {tagged(strings.Repeat("ä", 127), strings.Repeat("ä", 255)), ""},
-		"reserved tag":             {tagged("aws:x", ""), tag},
-		"reserved tag in capitals": {tagged("AWS:x", ""), tag},
-		"same tag twice":           {tagged("k", "1", "k", "2"), tag},
-		"ID of a key":              {ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String("mine")}, key},
-		"alias of a key":           {ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String("arn:aws:kms:eu-west-1:123456789012:alias/mine")}, key},
-		"key of another region":    {ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(far)}, key},
-		"key of another account":   {ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(theirs)}, "403 AccessDeniedException DEPENDENCY_ACCESS_DENIED"},
-		"disabled key":             {ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(disabled)}, key},
-		"deleted key":              {ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(deleted)}, key},
-		"missing key":              {ebs.StartSnapshotInput{Encrypted: yes, KmsKeyArn: aws.String(gone)}, "404 ResourceNotFoundException DEPENDENCY_RESOURCE_NOT_FOUND"},
-		"malformed parent":         {ebs.StartSnapshotInput{ParentSnapshotId: aws.String("snap-1")}, "400 ValidationException INVALID_SNAPSHOT_ID"},
-		"unknown parent":           {ebs.StartSnapshotInput{ParentSnapshotId: aws.String("snap-0123456789abcdef0")}, "404 ResourceNotFoundException SNAPSHOT_NOT_FOUND"},
-		"foreign parent":           {ebs.StartSnapshotInput{ParentSnapshotId: aws.String(foreign)}, "403 AccessDeniedException UNAUTHORIZED_ACCOUNT"},
-		"public parent":            {ebs.StartSnapshotInput{ParentSnapshotId: aws.String(public)}, "400 ValidationException INVALID_SNAPSHOT_ID"},
-		"pending parent":           {ebs.StartSnapshotInput{ParentSnapshotId: aws.String(pending)}, "400 ValidationException INVALID_SNAPSHOT_ID"},
-		"parent of 1 GiB":          {ebs.StartSnapshotInput{ParentSnapshotId: aws.String(own)}, ""},
-		"greater parent":           {ebs.StartSnapshotInput{ParentSnapshotId: aws.String(large)}, size},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d, c := served(t)
-			d.Keys = []string{mine, disabled, deleted}
-			d.KeyStates = map[string]string{disabled: ebsdirect.Disabled, deleted: ebsdirect.PendingDeletion, gone: ebsdirect.Gone}
-			before := len(d.IDs())
-			if one.in.VolumeSize == nil {
-				one.in.VolumeSize = aws.Int64(1)
-			}
-			_, err := c.StartSnapshot(t.Context(), &one.in)
-			require.Equal(t, one.want, refusal(err))
-			if one.want != "" {
-				require.Len(t, d.IDs(), before, "nothing was started")
-			}
-		})
-	}
 }
 
 // The tables of https://docs.aws.amazon.com/ebs/latest/userguide/ebsapis-using-encryption.html,

@@ -2,13 +2,14 @@ package ebsdirect
 
 import (
 	"context"
+	_ "embed"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
 )
@@ -118,52 +119,21 @@ func (d *Double) defaultKey(struct{}) (defaultKeyOut, error) {
 	return defaultKeyOut{d.DefaultKey}, nil
 }
 
-// The forms of parameters in the API's model (ebs/2019-11-02/service-2.json of
-// botocore). Lengths are in characters. An ID of a snapshot has 8 or 17 digits (UG,
-// using-ids.html); the model allows any number.
+//go:embed rules.yaml
+var rulesFile []byte
+
+// rules are those of parameters.
+var rules = sync.OnceValue(func() endpoint.Rules { return endpoint.ReadRules(rulesFile) })
+
+// The forms of parameters in rules.yaml and in the API's model.
 var (
-	snapshotID  = regexp.MustCompile(`^snap-([0-9a-f]{8}|[0-9a-f]{17})$`)
-	tokenForm   = regexp.MustCompile(`^[A-Za-z0-9+/=]{1,256}$`)
-	sumForm     = regexp.MustCompile(`^[A-Za-z0-9+/=]{1,64}$`)
-	clientToken = regexp.MustCompile(`^[!-~]{1,64}$`) // UG, ebs-direct-api-idempotency.html: 64 ASCII characters; the model allows 255
-	keyARN      = regexp.MustCompile(`^arn:aws[a-z-]*:kms:([^:]*):([0-9]{12}):key/.+$`)
+	snapshotID = regexp.MustCompile(`^snap-([0-9a-f]{8}|[0-9a-f]{17})$`)
+	tokenForm  = regexp.MustCompile(`^[A-Za-z0-9+/=]{1,256}$`)
+	sumForm    = regexp.MustCompile(`^[A-Za-z0-9+/=]{1,64}$`)
+	keyARN     = regexp.MustCompile(`^arn:aws[a-z-]*:kms:([^:]*):([0-9]{12}):key/.+$`)
 )
 
 func wellFormed(id string) bool { return snapshotID.MatchString(id) }
-
-func longer(text string, most int) bool { return utf8.RuneCountInString(text) > most }
-
-func (in startIn) inModel() *Failure {
-	switch {
-	case in.VolumeSize == nil || *in.VolumeSize < 1 || *in.VolumeSize > 65536:
-		return invalid("INVALID_VOLUME_SIZE", "VolumeSize must be from 1 to 65536")
-	case in.Timeout != nil && (*in.Timeout < 10 || *in.Timeout > 4320):
-		return invalid("INVALID_PARAMETER_VALUE", "Timeout must be from 10 to 4320")
-	case in.ClientToken != nil && !clientToken.MatchString(*in.ClientToken):
-		return invalid("INVALID_PARAMETER_VALUE", "ClientToken must have 1 to 64 ASCII characters and no space")
-	case in.Description != nil && (*in.Description == "" || longer(*in.Description, 255)):
-		return invalid("INVALID_PARAMETER_VALUE", "Description must have 1 to 255 characters")
-	case in.ParentSnapshotId != nil && !wellFormed(*in.ParentSnapshotId):
-		return invalid("INVALID_SNAPSHOT_ID", "%q is not the ID of a snapshot", *in.ParentSnapshotId)
-	case in.KmsKeyArn != nil && (!keyARN.MatchString(*in.KmsKeyArn) || longer(*in.KmsKeyArn, 2048)):
-		return invalid("INVALID_CUSTOMER_KEY", "KmsKeyArn is not the ARN of a key")
-	case len(in.Tags) > 50:
-		return invalid("INVALID_TAG", "there are more than 50 tags")
-	}
-	seen := map[string]bool{}
-	for _, t := range in.Tags {
-		switch {
-		case t.Key == "" || longer(t.Key, 127) || longer(t.Value, 255):
-			return invalid("INVALID_TAG", "the tag %q is not valid: keys have 1 to 127 characters, and values up to 255", t.Key)
-		case strings.HasPrefix(strings.ToLower(t.Key), "aws:"): // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html
-			return invalid("INVALID_TAG", "the prefix aws: of the tag %q is reserved", t.Key)
-		case seen[t.Key]: // the same page: a key is unique
-			return invalid("INVALID_TAG", "the tag %q is there twice", t.Key)
-		}
-		seen[t.Key] = true
-	}
-	return nil
-}
 
 // known are the query's parameters of each action (model). The real service ignores
 // others; a client that sends them is wrong.

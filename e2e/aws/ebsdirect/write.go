@@ -37,7 +37,8 @@ func (d *Double) start(_ string, out http.ResponseWriter, call *http.Request) *F
 	if err := decoder.Decode(&in); err != nil {
 		return invalid("INVALID_PARAMETER_VALUE", "the body: %v", err)
 	}
-	if failure := in.inModel(); failure != nil {
+	in.Tags = append([]Tag{}, in.Tags...)
+	if failure := rules().Refusal("StartSnapshot", in); failure != nil {
 		return failure
 	}
 	d.mutex.Lock()

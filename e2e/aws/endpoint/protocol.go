@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"maps"
@@ -136,7 +137,8 @@ type tree struct {
 }
 
 // decodeQuery reads parameters into a struct. The tag `query` names a field's
-// parameter. Lists are numbered from 1. A field is a struct, a slice, a string,
+// parameter; without it, the field has the parameter's name. Lists are numbered
+// from 1, in the protocol Query below "member". A field is a struct, a slice, a string,
 // a number, a bool, or a pointer to one of these; the pointer is nil when the
 // parameter is missing. A parameter without a field, or with a wrong number or
 // form, is an error.
@@ -191,7 +193,7 @@ func (t *tree) decodeStruct(into reflect.Value) error {
 		child := t.children[name]
 		fields := reflect.VisibleFields(into.Type())
 		index := slices.IndexFunc(fields, func(field reflect.StructField) bool {
-			return field.Tag.Get("query") == name
+			return field.IsExported() && cmp.Or(field.Tag.Get("query"), field.Name) == name
 		})
 		if index < 0 {
 			return fmt.Errorf("the parameter %s", child.path)
@@ -206,6 +208,9 @@ func (t *tree) decodeStruct(into reflect.Value) error {
 func (t *tree) decodeSlice(into reflect.Value) error {
 	if t.value != nil {
 		return fmt.Errorf("the parameter %s without a number", t.path)
+	}
+	if members := t.children["member"]; members != nil && len(t.children) == 1 { // lists of the protocol Query
+		return members.decodeSlice(into)
 	}
 	into.Set(reflect.MakeSlice(into.Type(), len(t.children), len(t.children)))
 	for i := range len(t.children) {
