@@ -51,6 +51,19 @@ func TestNamesThatExistAreAccepted(t *testing.T) {
 	}
 }
 
+// Every example has its form, and every hint is for other texts.
+func TestFormsAreWhole(t *testing.T) {
+	for name, f := range forms() {
+		assert.NotEmpty(t, f.What, name)
+		if f.Example != "" {
+			assert.NoError(t, f.Check(f.Example), name)
+		}
+		for _, h := range f.Hints {
+			assert.Truef(t, h.Like == "" || like(h.Like, "\x00") == nil, "%s: %s", name, h.Like)
+		}
+	}
+}
+
 // Each error names the value, an example, and the mistake if it is a known one.
 func TestMalformedNamesAreRefused(t *testing.T) {
 	for _, c := range []struct{ form, value, want string }{
