@@ -121,7 +121,7 @@ func denied(operation *smithy.OperationError, api *APIError) error {
 		return api
 	}
 	if strings.HasPrefix(d.Permission, "kms:") || found == nil && api.Reason != "" {
-		actions := slices.Concat(encryptActions(), []string{"kms:CreateGrant", "kms:DescribeKey"})
+		actions := slices.Concat(policies().Actions["encrypt"], []string{"kms:CreateGrant", "kms:DescribeKey"})
 		if name := operation.Operation(); strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List") {
 			actions = []string{"kms:Decrypt"}
 		}

@@ -154,17 +154,6 @@ func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
 	return addons, nil
 }
 
-// SetupActions are the permissions for reading what a cluster and its account have
-// for nodes, and no others. A test compares them with the calls.
-func SetupActions() []string {
-	return []string{
-		"ec2:DescribeImages", "ec2:DescribeRouteTables", "ec2:DescribeSubnets",
-		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribePodIdentityAssociation", "eks:ListAddons", "eks:ListPodIdentityAssociations",
-		"iam:GetInstanceProfile", "iam:GetPolicy", "iam:GetPolicyVersion", "iam:GetRole", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole",
-		"ssm:GetParameter",
-	}
-}
-
 // ProfilesOf lists the names of the instance profiles that have a role.
 func (a *AWS) ProfilesOf(ctx context.Context, role string) ([]string, error) {
 	pages := iam.NewListInstanceProfilesForRolePaginator(a.iam, &iam.ListInstanceProfilesForRoleInput{RoleName: aws.String(role)})

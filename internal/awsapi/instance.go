@@ -328,12 +328,3 @@ func (a *AWS) nodeSnapshots(ctx context.Context, doing string, n Node, filter ..
 	}
 	return a.ownSnapshots(ctx, doing, filters(filter...)...)
 }
-
-// FleetPolicy is an IAM policy for auditing nodes.
-func FleetPolicy(s Scope) (string, error) {
-	removal := allow("EksnodeRemoveSnapshots", s.snapshots(), "ec2:DeleteSnapshot")
-	removal.Condition = map[string]map[string]string{"StringLike": {"aws:ResourceTag/" + FleetTag: "*"}}
-	return policy(append(s.readForDiff(), allow("EksnodeNodes", oneOrMore{"*"}, "ec2:DescribeInstances"),
-		allow("EksnodeSnapshots", append(s.snapshots(), s.arns("ec2", "*", "volume/*")...), "ec2:CreateSnapshot",
-			"ec2:CreateTags"), removal))
-}

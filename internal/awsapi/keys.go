@@ -117,9 +117,6 @@ func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
 	return k, nil // another account may refuse, and its grants stay unknown
 }
 
-// SignActions are the permissions for signing with a KMS key.
-func SignActions() []string { return []string{"kms:GetPublicKey", "kms:Sign"} }
-
 // PublicKey returns the public part of a KMS key in PEM. The key must sign by ECDSA on the
 // curve P-256.
 func (a *AWS) PublicKey(ctx context.Context, id string) ([]byte, error) {
