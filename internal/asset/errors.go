@@ -201,8 +201,7 @@ func (f *Fetcher) explain(ctx context.Context, d Download, address string, err e
 // NewestBuild returns the newest day on which EKS built a version of Kubernetes. source
 // is a mirror or a folder; empty means EKS' bucket.
 func (f *Fetcher) NewestBuild(ctx context.Context, kubernetes, source string) (string, error) {
-	template := eksRelease("kubelet").URL
-	all, err := versionFolders(template, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
+	all, err := versionFolders(Table()[0].EKS.URL, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
 	if err != nil {
 		return "", err
 	}
