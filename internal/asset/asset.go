@@ -186,10 +186,13 @@ func (a Asset) For(c Choice) (Download, error) {
 	if published == EKSBucket {
 		d.VersionSource = "kubernetes_version and eks_build_date"
 		if c.Date == "" {
-			return Download{}, surface.Errorf(`choosing %s: %s %q needs %s, the day of EKS' build, or a lock file: "eksnode lock --source %[3]s" finds the newest day and records it`, a.ID, surface.Name("source"), EKSBucket, surface.Name("eks_build_date"))
+			return Download{}, surface.Errorf(`choosing %s: %s %q needs %s, the day of EKS' build, or a lock file: `+
+				`"eksnode lock --source %[3]s" finds the newest day and records it`, a.ID, surface.Name("source"),
+				EKSBucket, surface.Name("eks_build_date"))
 		}
 	}
-	replacer := strings.NewReplacer("{version}", d.Version, "{kubernetes}", c.Kubernetes, "{date}", c.Date, "{arch}", c.Arch, "{commands}", c.Commands)
+	replacer := strings.NewReplacer("{version}", d.Version, "{kubernetes}", c.Kubernetes, "{date}", c.Date, "{arch}",
+		c.Arch, "{commands}", c.Commands)
 	d.Published, d.Target = replacer.Replace(release.URL), replacer.Replace(a.Target)
 	if d.URL, err = mirrored(c.Source, d.Published); err != nil {
 		return Download{}, err
@@ -291,7 +294,8 @@ func (d Download) checkSumURL(allowed bool) error {
 	if d.SHA256 != "" || allowed || !strings.HasPrefix(d.SumURL, "http://") {
 		return nil
 	}
-	return surface.Errorf("choosing %s: %s %q has no TLS, so the file and its checksum can be replaced on the way; use https://, a lock file or %s, or accept the risk with %s",
+	return surface.Errorf("choosing %s: %s %q has no TLS, so the file and its checksum can be replaced on the way; "+
+		"use https://, a lock file or %s, or accept the risk with %s",
 		d.ID, surface.Name("source_url"), d.Mirror, checksums.Key(d.ID), surface.Name("allow_http"))
 }
 

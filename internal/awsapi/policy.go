@@ -95,8 +95,8 @@ type Scope struct {
 // partitions are the partitions of regions with a prefix, other than aws
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
 var partitions = []struct{ prefix, name string }{
-	{"cn-", "aws-cn"}, {"us-gov-", "aws-us-gov"}, {"eusc-", "aws-eusc"}, {"us-iso-", "aws-iso"}, {"us-isob-", "aws-iso-b"},
-	{"eu-isoe-", "aws-iso-e"}, {"us-isof-", "aws-iso-f"},
+	{"cn-", "aws-cn"}, {"us-gov-", "aws-us-gov"}, {"eusc-", "aws-eusc"}, {"us-iso-", "aws-iso"},
+	{"us-isob-", "aws-iso-b"}, {"eu-isoe-", "aws-iso-e"}, {"us-isof-", "aws-iso-f"},
 }
 
 func partitionOf(region string) string {
@@ -258,7 +258,8 @@ const atOnce = 8
 
 // Each reads every region, several at the same time, and returns the results by
 // region. A region that fails has no result; the error names the region.
-func Each[T any](ctx context.Context, regions []*AWS, read func(context.Context, *AWS) (T, error)) (map[string]T, error) {
+func Each[T any](ctx context.Context, regions []*AWS,
+	read func(context.Context, *AWS) (T, error)) (map[string]T, error) {
 	results, failures := make([]T, len(regions)), make([]error, len(regions))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -288,7 +289,8 @@ func inRegions(regions []*AWS, failures []error) error {
 	}
 	var errs []error
 	for n, err := range failures {
-		if err == nil || slices.ContainsFunc(failures[:n], func(e error) bool { return e != nil && e.Error() == err.Error() }) {
+		if err == nil || slices.ContainsFunc(failures[:n],
+			func(e error) bool { return e != nil && e.Error() == err.Error() }) {
 			continue
 		}
 		var names []string

@@ -74,12 +74,14 @@ func (a *AWS) subnets(ctx context.Context, in *ec2.DescribeSubnetsInput) ([]Subn
 
 func subnetOf(in types.Subnet) Subnet {
 	s := Subnet{
-		ID: aws.ToString(in.SubnetId), VPC: aws.ToString(in.VpcId), Zone: aws.ToString(in.AvailabilityZone), CIDR: aws.ToString(in.CidrBlock),
-		Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags), Owner: aws.ToString(in.OwnerId),
-		PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch), IPv6Addresses: aws.ToBool(in.AssignIpv6AddressOnCreation), DNS64: aws.ToBool(in.EnableDns64),
+		ID: aws.ToString(in.SubnetId), VPC: aws.ToString(in.VpcId), Zone: aws.ToString(in.AvailabilityZone),
+		CIDR: aws.ToString(in.CidrBlock), Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags),
+		Owner: aws.ToString(in.OwnerId), PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch),
+		IPv6Addresses: aws.ToBool(in.AssignIpv6AddressOnCreation), DNS64: aws.ToBool(in.EnableDns64),
 	}
 	s.Outpost = aws.ToString(in.OutpostArn)
-	s.Blocked = in.BlockPublicAccessStates != nil && in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional
+	s.Blocked = in.BlockPublicAccessStates != nil &&
+		in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional
 	for _, c := range in.Ipv6CidrBlockAssociationSet {
 		if c.Ipv6CidrBlockState == nil || c.Ipv6CidrBlockState.State == types.SubnetCidrBlockStateCodeAssociated {
 			s.IPv6 = aws.ToString(c.Ipv6CidrBlock)
@@ -98,7 +100,9 @@ func (a *AWS) routeTables(ctx context.Context, vpc string) ([]types.RouteTable, 
 // VPC's main table.
 func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Route) {
 	find := func(match func(types.RouteTableAssociation) bool) int {
-		return slices.IndexFunc(tables, func(t types.RouteTable) bool { return slices.ContainsFunc(t.Associations, match) })
+		return slices.IndexFunc(tables, func(t types.RouteTable) bool {
+			return slices.ContainsFunc(t.Associations, match)
+		})
 	}
 	i := find(func(a types.RouteTableAssociation) bool { return aws.ToString(a.SubnetId) == subnet })
 	if i < 0 {
@@ -109,7 +113,8 @@ func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Rou
 	}
 	for _, r := range tables[i].Routes {
 		to := first(r.DestinationCidrBlock, r.DestinationIpv6CidrBlock, r.DestinationPrefixListId)
-		via := first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId, r.EgressOnlyInternetGatewayId,
+		via := first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId,
+			r.EgressOnlyInternetGatewayId,
 			r.NetworkInterfaceId, r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn, r.OdbNetworkArn, r.InstanceId)
 		if via != "local" {
 			routes = append(routes, Route{to, via, r.State == types.RouteStateBlackhole || via == ""})
@@ -148,7 +153,8 @@ func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 	places := map[string][]int{} // the gateways of a subnet
 	pages := ec2.NewDescribeNatGatewaysPaginator(a.ec2, &ec2.DescribeNatGatewaysInput{Filter: filters("vpc-id", vpc)})
 	err := look(ctx, "describing the NAT gateways of the VPC "+vpc, pages, func(in types.NatGateway) {
-		n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State), Private: in.ConnectivityType == types.ConnectivityTypePrivate}
+		n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State),
+			Private: in.ConnectivityType == types.ConnectivityTypePrivate}
 		for _, address := range in.NatGatewayAddresses {
 			if public := aws.ToString(address.PublicIp); public != "" {
 				n.Addresses = append(n.Addresses, public)
@@ -206,7 +212,8 @@ func (a *AWS) SelectSubnets(ctx context.Context, s Selector) ([]string, error) {
 
 // SelectSecurityGroups returns the IDs of the selected security groups.
 func (a *AWS) SelectSecurityGroups(ctx context.Context, s Selector) ([]string, error) {
-	pages := ec2.NewDescribeSecurityGroupsPaginator(a.ec2, &ec2.DescribeSecurityGroupsInput{Filters: s.filters("group-id", "group-name")})
+	pages := ec2.NewDescribeSecurityGroupsPaginator(a.ec2,
+		&ec2.DescribeSecurityGroupsInput{Filters: s.filters("group-id", "group-name")})
 	return collect(each[types.SecurityGroup](ctx, "searching for security groups", pages),
 		func(in types.SecurityGroup) string { return aws.ToString(in.GroupId) })
 }

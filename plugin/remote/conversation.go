@@ -72,7 +72,8 @@ type heard struct {
 func (c *conversation) heard() heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heard{c.begun, c.before.String(), c.hello, c.item, c.report, slices.Clone(c.outcomes), c.err, c.noise <= noiseMost}
+	return heard{c.begun, c.before.String(), c.hello, c.item, c.report, slices.Clone(c.outcomes), c.err,
+		c.noise <= noiseMost}
 }
 
 // line takes the next line of standard output.
@@ -188,7 +189,8 @@ func (c *conversation) event(e agent.Event) {
 	case agent.Hello:
 		c.hello = true
 		if !slices.Contains(strings.Fields(e.Message), c.version) {
-			c.fail(fmt.Errorf("the agent is %q but the plugin is version %s; build both together with `make build`", e.Message, c.version))
+			c.fail(fmt.Errorf("the agent is %q but the plugin is version %s; build both together with `make build`",
+				e.Message, c.version))
 		}
 	case agent.Begin:
 		c.item = e.Item

@@ -177,7 +177,8 @@ func (k *Kept) begin(path string, begun plan.Report) error {
 	file, err := plan.ClaimReport(path, begun, func(r plan.Report) ([]byte, error) { return page.Report(path, r) })
 	switch {
 	case errors.As(err, new(*plan.InUseError)):
-		return fmt.Errorf(`report: %w; give each provisioner and each build a file of its own, such as %s`, err, perSource(path))
+		return fmt.Errorf(`report: %w; give each provisioner and each build a file of its own, such as %s`, err,
+			perSource(path))
 	case err != nil:
 		return fmt.Errorf("report: %w; nothing was done on the machine", err)
 	}
@@ -212,7 +213,8 @@ func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
 	case end.lost():
 		return fmt.Errorf("%w after the agent had finished, so its exit status is not known", errLost)
 	case end.status != h.report.Result.ExitCode():
-		return fmt.Errorf("the agent finished with the result %q, which exits with %d, but exited with %d%s", h.report.Result, h.report.Result.ExitCode(), end.status, after(said))
+		return fmt.Errorf("the agent finished with the result %q, which exits with %d, but exited with %d%s",
+			h.report.Result, h.report.Result.ExitCode(), end.status, after(said))
 	case end.status != 0:
 		return fmt.Errorf("%s %s: %s", h.report.Command, h.report.Result, cmp.Or(h.report.Error, unshown(h.report)))
 	}
@@ -278,20 +280,25 @@ func unshown(r *plan.Report) string {
 	case r.Result != plan.Findings:
 		return r.Error
 	case len(rules) == 0:
-		return "a running program has written again after the scrub, stop that program first: " + strings.Join(found, ", ") + "; the files are above"
+		return "a running program has written again after the scrub, stop that program first: " +
+			strings.Join(found, ", ") + "; the files are above"
 	}
-	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]", strings.Join(rules, ", "))
+	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]",
+		strings.Join(rules, ", "))
 }
 
 // unfinished returns the error of a session without the end marker.
 func (s *Session) unfinished(m *machine, h heard, end ending, said string) error {
 	switch {
 	case end.lost():
-		return fmt.Errorf("%w before the agent had finished; what it had done is finished by the next run%s", errLost, after(said))
+		return fmt.Errorf("%w before the agent had finished; what it had done is finished by the next run%s", errLost,
+			after(said))
 	case end.status == 0:
-		return fmt.Errorf("the agent's session ended with status 0 but without its end marker: %w%s", errLost, after(said))
+		return fmt.Errorf("the agent's session ended with status 0 but without its end marker: %w%s", errLost,
+			after(said))
 	case h.hello && end.status > 128:
-		return fmt.Errorf("the agent was killed by signal %d before it had finished (9 is most often the kernel, out of memory)%s", end.status-128, after(said))
+		return fmt.Errorf("the agent was killed by signal %d before it had finished (9 is most often the kernel, out "+
+			"of memory)%s", end.status-128, after(said))
 	case h.hello:
 		return fmt.Errorf("the agent exited with status %d before it had finished%s", end.status, after(said))
 	}
@@ -305,23 +312,29 @@ func (s *Session) unstarted(m *machine, status int, said string) error {
 	has := func(text string) bool { return strings.Contains(said, text) }
 	switch {
 	case has("No space left on device"), has("Disk quota exceeded"):
-		return fmt.Errorf("unpacking the agent: no space left in %s on the machine; make room or %s%s", folder, elsewhere, after(said))
+		return fmt.Errorf("unpacking the agent: no space left in %s on the machine; make room or %s%s", folder,
+			elsewhere, after(said))
 	case has("Read-only file system"):
-		return fmt.Errorf("unpacking the agent: %s on the machine is on a read-only file system; %s%s", folder, elsewhere, after(said))
+		return fmt.Errorf("unpacking the agent: %s on the machine is on a read-only file system; %s%s", folder,
+			elsewhere, after(said))
 	case status == exitFolder:
 		return fmt.Errorf("making a folder in %s on the machine%s; %s", folder, after(said), elsewhere)
 	case status == exitUnpack, status == exitChmod:
 		return fmt.Errorf("unpacking the agent in %s on the machine%s", folder, after(said))
 	case has("password is required"), has("not allowed to execute"), has("not in the sudoers"), has(wantsTerminal):
-		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command", s.Config.private(s.Config.SudoCommand), after(said), m.allowing(said))
+		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command",
+			s.Config.private(s.Config.SudoCommand), after(said), m.allowing(said))
 	case has(`\x7fELF`): // sudo has a shell read what the kernel does not run; its first byte is escaped
 		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so", m.arch)
 	case has("Exec format error"):
-		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so%s", m.arch, after(said))
+		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so%s", m.arch,
+			after(said))
 	case status == exitMount:
-		return fmt.Errorf("running the agent: programs in %s on the machine may not be run, most often because it is mounted noexec; %s%s", folder, elsewhere, after(said))
+		return fmt.Errorf("running the agent: programs in %s on the machine may not be run, most often because it is "+
+			"mounted noexec; %s%s", folder, elsewhere, after(said))
 	case status == exitNoExec, has("Permission denied"):
-		return fmt.Errorf("running the agent: the machine refused the program in %s, as noexec in sudoers(5), SELinux, AppArmor or fapolicyd do; %s (exit status %d%s)", folder, elsewhere, status, after(said))
+		return fmt.Errorf("running the agent: the machine refused the program in %s, as noexec in sudoers(5), "+
+			"SELinux, AppArmor or fapolicyd do; %s (exit status %d%s)", folder, elsewhere, status, after(said))
 	case status == exitMissing:
 		return fmt.Errorf("running the agent: a program was not found%s", after(said))
 	}
@@ -367,9 +380,11 @@ func interrupted(cause error, h heard, end ending, ended bool) error {
 	}
 	switch {
 	case !ended:
-		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current action ends", cause)
+		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current "+
+			"action ends", cause)
 	case end.lost(), end.err != nil:
-		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself", cause)
+		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself",
+			cause)
 	}
 	return fmt.Errorf("interrupted (%w): the agent has stopped; the next run finishes what is left", cause)
 }

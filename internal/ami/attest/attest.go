@@ -133,7 +133,8 @@ func (e Evidence) Sign(ctx context.Context, key Key) ([]byte, error) {
 		}
 		s := &intoto.Statement{Type: intoto.StatementTypeUri, PredicateType: kind, Predicate: predicate}
 		for _, name := range e.Names {
-			s.Subject = append(s.Subject, &intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sum}})
+			s.Subject = append(s.Subject, &intoto.ResourceDescriptor{Name: name,
+				Digest: map[string]string{"sha256": sum}})
 		}
 		list = append(list, s)
 	}
@@ -167,7 +168,8 @@ func (e Evidence) provenance() (string, *structpb.Struct, error) {
 		return provenanceType, nil, nil
 	}
 	fields := map[string]any{
-		"distro": m.Distro, "distro_version": m.DistroVersion, "architecture": m.Arch, "kubernetes_version": m.KubernetesVersion,
+		"distro": m.Distro, "distro_version": m.DistroVersion, "architecture": m.Arch,
+		"kubernetes_version": m.KubernetesVersion,
 	}
 	if len(e.Templates) > 0 {
 		templates := map[string]any{}
@@ -229,9 +231,10 @@ func Describe(m manifest.Manifest, of plan.Machine) *manifest.Manifest {
 
 func (e Evidence) summary() (string, *structpb.Struct, error) {
 	s := &vsa.VerificationSummary{
-		Verifier: &vsa.VerificationSummary_Verifier{Id: version.Repository}, TimeVerified: timestamppb.New(e.Report.Finished.Truncate(time.Second)),
-		ResourceUri: e.Names[0], Policy: &vsa.VerificationSummary_Policy{Uri: version.Page("reference/rules.md")},
-		VerificationResult: Passed, VerifiedLevels: []string{level}, SlsaVersion: "1.1",
+		Verifier:     &vsa.VerificationSummary_Verifier{Id: version.Repository},
+		TimeVerified: timestamppb.New(e.Report.Finished.Truncate(time.Second)), ResourceUri: e.Names[0],
+		Policy: &vsa.VerificationSummary_Policy{Uri: version.Page("reference/rules.md")}, VerificationResult: Passed,
+		VerifiedLevels: []string{level}, SlsaVersion: "1.1",
 	}
 	if e.Report.Result != plan.Clean {
 		s.VerificationResult, s.VerifiedLevels = Failed, []string{Failed}

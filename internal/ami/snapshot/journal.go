@@ -96,13 +96,15 @@ func (h head) same(other head) bool {
 func readJournal(from io.Reader) (*head, Sums, error) {
 	in := bufio.NewReaderSize(from, headMost)
 	first, err := in.ReadSlice('\n')
-	if errors.Is(err, io.EOF) && (strings.HasPrefix(journalHead, string(first)) || bytes.HasPrefix(first, []byte(journalHead))) {
+	if errors.Is(err, io.EOF) && (strings.HasPrefix(journalHead, string(first)) ||
+		bytes.HasPrefix(first, []byte(journalHead))) {
 		return nil, nil, nil // the process ended while it wrote the head
 	}
 	text, known := bytes.CutPrefix(first, []byte(journalHead))
 	switch {
 	case !known && bytes.HasPrefix(first, []byte(journalAny)):
-		return nil, nil, errors.New("line 1: a later version of eksnode wrote the journal; use that version, or remove the file")
+		return nil, nil, errors.New("line 1: a later version of eksnode wrote the journal; use that version, or " +
+			"remove the file")
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull):
 		return nil, nil, err
 	}

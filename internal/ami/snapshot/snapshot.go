@@ -211,7 +211,8 @@ func (u *upload) resume(ctx context.Context) (awsapi.Snapshot, error) {
 	}
 	for index := range u.journal.done {
 		if !travels[index] {
-			return awsapi.Snapshot{}, lost("the snapshot %s of an interrupted upload has the block %d, which the disk no longer uses", id, index)
+			return awsapi.Snapshot{}, lost("the snapshot %s of an interrupted upload has the block %d, which the "+
+				"disk no longer uses", id, index)
 		}
 	}
 	s, err := u.send(ctx)
@@ -248,7 +249,8 @@ func (u *upload) found(ctx context.Context) error {
 	case err != nil:
 		return err
 	case s.State == awsapi.SnapshotError:
-		return lost("the snapshot %s of an interrupted upload has the state error: its timeout of %s may be over", id, u.Timeout)
+		return lost("the snapshot %s of an interrupted upload has the state error: its timeout of %s may be over", id,
+			u.Timeout)
 	}
 	return nil
 }

@@ -110,8 +110,9 @@ func Split(text string) ARN {
 
 // kinds are the resources whose IDs have these prefixes.
 var kinds = map[string]string{
-	"i": "an instance", "ami": "an AMI", "subnet": "a subnet", "lt": "a launch template", "vpc": "a VPC", "sg": "a security group", "snap": "a snapshot",
-	"vol": "a volume", "eni": "a network interface", "rtb": "a route table", "acl": "a network ACL",
+	"i": "an instance", "ami": "an AMI", "subnet": "a subnet", "lt": "a launch template", "vpc": "a VPC",
+	"sg": "a security group", "snap": "a snapshot", "vol": "a volume", "eni": "a network interface",
+	"rtb": "a route table", "acl": "a network ACL",
 }
 
 func wrongID(prefix, text string) string {
@@ -186,7 +187,8 @@ func TemplateVersion(text string) error { return forms()["template-version"].Che
 // Endpoint checks the address of services.
 func Endpoint(text string) error {
 	u, err := url.Parse(text)
-	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && goodHost(u) && u.User == nil && u.RawQuery == "" && u.Fragment == "" {
+	if err == nil && (u.Scheme == "http" || u.Scheme == "https") && goodHost(u) && u.User == nil && u.RawQuery == "" &&
+		u.Fragment == "" {
 		return nil
 	}
 	if err == nil && u.User != nil {
@@ -206,7 +208,8 @@ func goodHost(u *url.URL) bool {
 	return host != "" && (net.ParseIP(strings.Split(host, "%")[0]) != nil || hostName.MatchString(host))
 }
 
-var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*\.?$`)
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?` +
+	`(\.[A-Za-z0-9]([A-Za-z0-9_-]*[A-Za-z0-9])?)*\.?$`)
 
 // Parameter checks the name of a parameter to publish to. A hierarchy has 15 levels, and
 // AWS owns names that begin with aws or ssm.
