@@ -35,15 +35,13 @@ const (
 // printMark is the shell command that prints a mark on a line of its own.
 func printMark(mark, name string) string { return "echo; echo " + mark + name }
 
-// The exit codes of a session that fails before the agent runs. The agent itself
-// uses 0, 1 and 2; shells use 126 and above.
+// The exit codes of a session that fails before the agent runs, which reasons.yaml names.
+// The agent itself uses 0, 1 and 2; shells use 126 and above.
 const (
-	exitFolder  = 71
-	exitUnpack  = 72
-	exitChmod   = 73
-	exitMount   = 74
-	exitNoExec  = 126
-	exitMissing = 127
+	exitFolder = 71
+	exitUnpack = 72
+	exitChmod  = 73
+	exitMount  = 74
 )
 
 // tools are the programs that the remote commands need in addition to the shell.
