@@ -217,13 +217,13 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 			return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the "+
 				"agent had done is finished by the next run", errLost, show.Length(s.Limits.Silence))
 		}
-		return arrival.stuck(feed.taken.Load(), talk.heard(), console)
+		return arrival.stuck(feed.taken.Load(), talk.soFar(), console)
 	})
 	if ended { // nothing writes to them now
 		out.Flush()
 		asides.Flush()
 	}
-	h := talk.heard()
+	h := talk.soFar()
 
 	words := lastWords(s.Config.private(said.String()))
 	if !h.begun {
