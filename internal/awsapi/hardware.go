@@ -185,16 +185,23 @@ type NodeGroup struct {
 
 // NodeGroup describes a managed node group.
 func (a *AWS) NodeGroup(ctx context.Context, cluster, name string) (NodeGroup, error) {
-	doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
-	out, err := a.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster),
-		NodegroupName: aws.String(name)})
+	in, err := a.nodegroup(ctx, cluster, name)
 	if err != nil {
-		return NodeGroup{}, explain(doing, err)
+		return NodeGroup{}, err
+	}
+	return groupOf(in), nil
+}
+
+func (a *AWS) nodegroup(ctx context.Context, cluster, name string) (*ekstypes.Nodegroup, error) {
+	doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
+	out, err := a.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
+	if err != nil {
+		return nil, explain(doing, err)
 	}
 	if out.Nodegroup == nil || aws.ToString(out.Nodegroup.NodeRole) == "" {
-		return NodeGroup{}, errIncomplete(doing, "node group with a role")
+		return nil, errIncomplete(doing, "node group with a role")
 	}
-	return groupOf(out.Nodegroup), nil
+	return out.Nodegroup, nil
 }
 
 func groupOf(in *ekstypes.Nodegroup) NodeGroup {

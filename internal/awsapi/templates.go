@@ -79,16 +79,11 @@ func (r *References) nodeGroupsOf(ctx context.Context, cluster string) error {
 		if err != nil {
 			return err
 		}
-		out, err := r.aws.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster),
-			NodegroupName: aws.String(name)})
-		doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
+		group, err := r.aws.nodegroup(ctx, cluster, name)
 		if err != nil {
-			return explain(doing, err)
+			return err
 		}
-		if out.Nodegroup == nil {
-			return errIncomplete(doing, "node group")
-		}
-		if s := out.Nodegroup.LaunchTemplate; s != nil {
+		if s := group.LaunchTemplate; s != nil {
 			r.uses(s.Id, s.Name, s.Version, fmt.Sprintf("the node group %s of the cluster %s", name, cluster))
 		}
 	}
