@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -189,11 +188,10 @@ func (r replaced) note(region string, recipe *awsapi.Recipe) error {
 	if len(r.recipes) == 0 {
 		return r.forget()
 	}
-	err := snapshot.Replace(r.path, func(w io.Writer) error {
-		to := json.NewEncoder(w)
-		to.SetIndent("", "  ")
-		return to.Encode(r.recipes)
-	})
+	text, err := json.MarshalIndent(r.recipes, "", "  ")
+	if err == nil {
+		err = snapshot.Replace(r.path, append(text, '\n'))
+	}
 	if err != nil {
 		return fmt.Errorf("writing which AMIs the import replaces to %s: %w", r.path, err)
 	}

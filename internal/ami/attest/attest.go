@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -106,11 +105,7 @@ func (e Evidence) Write(ctx context.Context, key Key, file string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	err = snapshot.Replace(file, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-	if err != nil {
+	if err := snapshot.Replace(file, text); err != nil {
 		return nil, fmt.Errorf("writing the statement: %w", err)
 	}
 	return text, nil
