@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,9 +148,7 @@ func Interrupted(journal string) string {
 
 // begin empties the file and writes a head with a new token.
 func (j *journal) begin(now time.Time) error {
-	token := make([]byte, 16)
-	_, _ = rand.Read(token) // never fails, by its documentation
-	j.head.Token, j.head.Started, j.head.id = "eksnode-"+hex.EncodeToString(token), now, ""
+	j.head.Token, j.head.Started, j.head.id = "eksnode-"+rand.Text(), now, ""
 	j.done = Sums{}
 	j.out.Reset(j.file)
 	text, err := json.Marshal(j.head)
