@@ -4,6 +4,7 @@
 package asset
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io/fs"
@@ -213,16 +214,10 @@ func (a Asset) For(c Choice) (Download, error) {
 }
 
 func (c Choice) version(a Asset, published string) string {
-	switch {
-	case published == EKSBucket:
-		return c.Kubernetes
-	case c.Version != "":
-		return c.Version
-	case a.Version != "":
-		return a.Version
-	default:
+	if published == EKSBucket {
 		return c.Kubernetes
 	}
+	return cmp.Or(c.Version, a.Version, c.Kubernetes)
 }
 
 // mirrored is the place in a mirror of the file that upstream has at address.
