@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Subnet is a subnet and its routes.
@@ -49,11 +52,7 @@ type Route struct {
 
 // Subnets describes subnets by their IDs.
 func (a *AWS) Subnets(ctx context.Context, ids []string) ([]Subnet, error) {
-	return a.subnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
-}
-
-func (a *AWS) subnets(ctx context.Context, in *ec2.DescribeSubnetsInput) ([]Subnet, error) {
-	out, err := a.ec2.DescribeSubnets(ctx, in)
+	out, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
 	if err != nil {
 		return nil, explain("describing the subnets", err)
 	}
@@ -124,14 +123,7 @@ func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Rou
 }
 
 // first returns the first of several values that is set.
-func first(all ...*string) string {
-	for _, one := range all {
-		if aws.ToString(one) != "" {
-			return *one
-		}
-	}
-	return ""
-}
+func first(all ...*string) string { return cmp.Or(show.Each(all, aws.ToString)...) }
 
 // NAT is a NAT gateway.
 type NAT struct {
