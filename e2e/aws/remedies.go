@@ -20,6 +20,43 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/base"
 )
 
+// remedies lists the calls of the commands that preflight and diagnose print, which
+// moto carries out with these parameters.
+var remedies = map[string]string{
+	"ec2:AllocateAddress": "Domain", "ec2:AssociateAddress": "InstanceId AllocationId",
+	"ec2:AssociateDhcpOptions": "VpcId DhcpOptionsId", "ec2:CreateDhcpOptions": "DhcpConfiguration",
+	"ec2:AssociateIamInstanceProfile":     "InstanceId IamInstanceProfile",
+	"ec2:AssociateVpcCidrBlock":           "VpcId AmazonProvidedIpv6CidrBlock",
+	"ec2:AttachInternetGateway":           "InternetGatewayId VpcId",
+	"ec2:AuthorizeSecurityGroupEgress":    "GroupId IpPermissions",
+	"ec2:CreateEgressOnlyInternetGateway": "VpcId", "ec2:CreateNatGateway": "SubnetId AllocationId ClientToken",
+	"ec2:CreateLaunchTemplateVersion":       "LaunchTemplateId SourceVersion LaunchTemplateData ClientToken",
+	"ec2:CreateNetworkAclEntry":             "NetworkAclId Egress RuleNumber Protocol PortRange CidrBlock Ipv6CidrBlock RuleAction",
+	"ec2:CreateRoute":                       "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
+	"ec2:CreateVpcEndpoint":                 "VpcId VpcEndpointType ServiceName PrivateDnsEnabled RouteTableId SubnetId SecurityGroupId",
+	"ec2:DescribeTags":                      "Filter",
+	"ec2:DescribeKeyPairs":                  "Filter",
+	"ec2:DescribeTransitGatewayAttachments": "Filter",
+	"ec2:ModifySubnetAttribute":             "SubnetId AssignIpv6AddressOnCreation MapPublicIpOnLaunch",
+	"ec2:ModifyVpcAttribute":                "VpcId EnableDnsSupport EnableDnsHostnames",
+	"ec2:ModifyVpcEndpoint":                 "VpcEndpointId AddRouteTableId PolicyDocument",
+	"ec2:ReplaceRoute":                      "RouteTableId DestinationCidrBlock DestinationIpv6CidrBlock EgressOnlyInternetGatewayId NatGatewayId GatewayId",
+	"ec2:StartInstances":                    "InstanceId",
+	"ec2:DeleteVpc":                         "VpcId",
+	"ec2:CreateSubnet":                      "VpcId AvailabilityZone CidrBlock Ipv6CidrBlock TagSpecification",
+	"ec2:DeleteSubnet":                      "SubnetId",
+	"ec2:CreateInternetGateway":             "TagSpecification", "ec2:DeleteInternetGateway": "InternetGatewayId",
+	"ec2:DetachInternetGateway": "InternetGatewayId VpcId", "ec2:DescribeInternetGateways": "InternetGatewayId Filter",
+	"ec2:DescribeAvailabilityZones": "Filter", "ec2:DeleteLaunchTemplate": "LaunchTemplateId",
+	"eks:DeleteNodegroup":       "",
+	"iam:DeleteInstanceProfile": "InstanceProfileName", "iam:DeleteRole": "RoleName", "iam:DetachRolePolicy": "RoleName PolicyArn",
+	"iam:DeletePolicy": "PolicyArn", "iam:ListPolicies": "Scope PathPrefix",
+	"iam:ListInstanceProfiles": "", "iam:RemoveRoleFromInstanceProfile": "InstanceProfileName RoleName", "ssm:DeleteParameter": "Name",
+	"iam:AddClientIDToOpenIDConnectProvider": "OpenIDConnectProviderArn ClientID",
+	"iam:CreateOpenIDConnectProvider":        "Url ClientIDList", "iam:ListOpenIDConnectProviders": "", "iam:ListRoles": "PathPrefix",
+	"kms:CreateGrant": "KeyId GranteePrincipal Operations",
+}
+
 func (w *World) listAccessEntries(_ string, in eksIn) (object, error) {
 	return object{"accessEntries": append([]string{}, slices.Sorted(maps.Keys(w.Entries))...)}, w.entriesCount(in.Name)
 }

@@ -33,6 +33,20 @@ func (w *World) setup() map[string]endpoint.Action {
 	}
 }
 
+// setupRoutes are the paths of those calls.
+var setupRoutes = map[string]string{
+	"POST /clusters": "CreateCluster", "DELETE /clusters/{name}": "DeleteCluster",
+	"POST /clusters/{name}/node-groups": "CreateNodegroup", "DELETE /clusters/{name}/node-groups/{nodegroupName}": "DeleteNodegroup",
+	"POST /clusters/{name}/access-entries":                            "CreateAccessEntry",
+	"DELETE /clusters/{name}/access-entries/{principalArn}":           "DeleteAccessEntry",
+	"POST /clusters/{name}/addons":                                    "CreateAddon",
+	"POST /clusters/{name}/addons/{addonName}/update":                 "UpdateAddon",
+	"POST /clusters/{name}/pod-identity-associations":                 "CreatePodIdentityAssociation",
+	"GET /clusters/{name}/access-entries":                             "ListAccessEntries",
+	"POST /clusters/{name}/update-config":                             "UpdateClusterConfig",
+	"POST /clusters/{name}/node-groups/{nodegroupName}/update-config": "UpdateNodegroupConfig",
+}
+
 // createVPC gives the VPC what moto lacks: the region's default DHCP options, and with
 // IPv6 the rule of its network ACL
 // (https://docs.aws.amazon.com/vpc/latest/userguide/default-network-acl.html).

@@ -3,9 +3,7 @@
 package aws
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -16,9 +14,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/ebsdirect"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/aws/endpoint"
@@ -140,24 +135,36 @@ func (w *World) deleteSnapshot(region string, in snapshotIn) (done, error) {
 // Query.
 var versions = map[string]string{"ec2": "2016-11-15", "autoscaling": "2011-01-01", "iam": "2010-05-08", "sts": "2011-06-15"}
 
-// callsFile lists the calls that moto supports, and the paths of services.
-//
-//go:embed calls.yaml
-var callsFile []byte
-
-// calls is the content of callsFile.
-var calls = sync.OnceValue(func() (c struct {
-	// Forwarded are parameters by service and action.
-	Forwarded map[string]map[string][]string `yaml:"forwarded"`
-	Routes    map[string]map[string]string   `yaml:"routes"`
-}) {
-	file := yaml.NewDecoder(bytes.NewReader(callsFile))
-	file.KnownFields(true)
-	if err := file.Decode(&c); err != nil {
-		panic(err) // the file is ours
-	}
-	return c
-})
+// known lists the calls that moto supports, with the parameters that it uses.
+// moto ignores all other parameters in silence, and a test could pass for the
+// wrong reason.
+var known = map[string]string{
+	"ec2:DescribeInstanceTypeOfferings": "LocationType Filter",
+	"kms:DescribeKey":                   "KeyId", "kms:GetKeyPolicy": "KeyId PolicyName", "kms:ListGrants": "KeyId Limit Marker",
+	"ec2:DescribeInstanceTypes": "InstanceType Filter", "ec2:DescribeInstances": "InstanceId Filter",
+	"ec2:DescribeInstanceAttribute": "InstanceId Attribute", "ec2:ModifyInstanceAttribute": "InstanceId EnaSupport",
+	"ec2:DescribeVolumes": "VolumeId Filter", "ec2:DeleteVolume": "VolumeId",
+	"ec2:DescribeVpcs": "VpcId Filter", "ec2:DescribeVpcAttribute": "VpcId Attribute", "ec2:DescribeVpcEndpoints": "VpcEndpointId Filter",
+	"ec2:DescribeDhcpOptions": "DhcpOptionsId", "ec2:DescribeSubnets": "SubnetId Filter", "ec2:DescribeRouteTables": "RouteTableId Filter",
+	"ec2:DescribeNatGateways": "NatGatewayId Filter", "route53:ListHostedZonesByVPC": "vpcid vpcregion", "route53:ListResourceRecordSets": "",
+	"ec2:DescribeNetworkAcls": "Filter", "ec2:DescribeSecurityGroups": "GroupId Filter",
+	"ec2:CreateSecurityGroup": "GroupName GroupDescription VpcId TagSpecification", "ec2:DeleteSecurityGroup": "GroupId",
+	"ec2:AuthorizeSecurityGroupIngress": "GroupId IpPermissions", "ec2:DeleteKeyPair": "KeyName",
+	"ec2:DescribeLaunchTemplates": "MaxResults Filter", "ec2:DescribeLaunchTemplateVersions": "LaunchTemplateId LaunchTemplateName LaunchTemplateVersion",
+	"ec2:DescribeFleets": "", "ec2:DescribeSpotFleetRequests": "", "ec2:DescribeSpotInstanceRequests": "",
+	"autoscaling:DescribeAutoScalingGroups": "", "autoscaling:DescribeLaunchConfigurations": "",
+	"iam:GetInstanceProfile": "InstanceProfileName", "iam:ListAttachedRolePolicies": "RoleName",
+	"iam:GetRole": "RoleName", "iam:GetOpenIDConnectProvider": "OpenIDConnectProviderArn",
+	"iam:ListInstanceProfilesForRole": "RoleName", "iam:GetPolicy": "PolicyArn", "iam:GetPolicyVersion": "PolicyArn VersionId",
+	"iam:CreateRole": "RoleName Path AssumeRolePolicyDocument Tags", "iam:UpdateAssumeRolePolicy": "RoleName PolicyDocument",
+	"iam:AttachRolePolicy": "RoleName PolicyArn", "iam:CreatePolicy": "PolicyName Path PolicyDocument",
+	"iam:CreatePolicyVersion":   "PolicyArn PolicyDocument SetAsDefault",
+	"iam:CreateInstanceProfile": "InstanceProfileName", "iam:AddRoleToInstanceProfile": "InstanceProfileName RoleName",
+	"sts:GetCallerIdentity":  "",
+	"ssm:DescribeParameters": "ParameterFilters", "ssm:GetParameters": "Names", "ssm:GetParameterHistory": "Name",
+	"ecr:GetAuthorizationToken": "",
+	"eks:ListClusters":          "include", "eks:ListNodegroups": "",
+}
 
 // own lists the actions that the world answers itself or changes.
 func (w *World) own() map[string]endpoint.Action {
@@ -212,23 +219,32 @@ func handle[In, Out any](w *World, carryOut func(region string, in In) (Out, err
 }
 
 func (w *World) services() map[string]endpoint.Service {
-	plain, routes := endpoint.Service{Protocol: endpoint.JSON{}}, calls().Routes
 	all := map[string]endpoint.Service{
-		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}},
-		"ssm": plain, "kms": plain, "ecr": plain, "servicequotas": plain, "freetier": plain,
-		"eks":     {Protocol: endpoint.REST{Routes: routes["eks"]}},
-		"route53": {Protocol: endpoint.RESTXML{REST: endpoint.REST{Routes: routes["route53"]}}},
+		"ec2": {Protocol: endpoint.EC2{Version: versions["ec2"]}}, "ssm": {Protocol: endpoint.JSON{}}, "kms": {Protocol: endpoint.JSON{}}, "ecr": {Protocol: endpoint.JSON{}},
+		"servicequotas": {Protocol: endpoint.JSON{}}, "freetier": {Protocol: endpoint.JSON{}},
+		"eks": {Protocol: endpoint.REST{Routes: map[string]string{
+			"GET /clusters": "ListClusters", "GET /clusters/{name}": "DescribeCluster",
+			"GET /clusters/{name}/node-groups": "ListNodegroups", "GET /clusters/{name}/node-groups/{nodegroupName}": "DescribeNodegroup",
+			"GET /clusters/{name}/access-entries/{principalArn}":             "DescribeAccessEntry",
+			"GET /clusters/{name}/pod-identity-associations":                 "ListPodIdentityAssociations",
+			"GET /clusters/{name}/pod-identity-associations/{associationId}": "DescribePodIdentityAssociation",
+			"GET /clusters/{name}/addons":                                    "ListAddons", "GET /clusters/{name}/addons/{addonName}": "DescribeAddon",
+		}}},
 	}
+	all["route53"] = endpoint.Service{Protocol: endpoint.RESTXML{REST: endpoint.REST{Routes: map[string]string{
+		"GET /2013-04-01/hostedzonesbyvpc": "ListHostedZonesByVPC", "GET /2013-04-01/hostedzone/{Id}/rrset": "ListResourceRecordSets",
+	}}}}
 	for _, name := range []string{"autoscaling", "iam", "sts"} {
 		all[name] = endpoint.Service{Protocol: endpoint.Query{Version: versions[name]}}
 	}
 	actions := w.own()
 	maps.Copy(actions, w.setup())
-	for service, forwarded := range calls().Forwarded {
-		for action, parameters := range forwarded {
-			if full := service + ":" + action; actions[full] == nil {
-				actions[full] = w.forwarded(parameters)
-			}
+	maps.Copy(all["eks"].Protocol.(endpoint.REST).Routes, setupRoutes)
+	calls := maps.Clone(known)
+	maps.Copy(calls, remedies)
+	for full, parameters := range calls {
+		if actions[full] == nil {
+			actions[full] = w.forwarded(strings.Fields(parameters))
 		}
 	}
 	for name, service := range all {
