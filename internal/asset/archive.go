@@ -224,7 +224,8 @@ func (u *unpacker) file(name string, head *tar.Header, content io.Reader) error 
 	if err := u.files.Chmod(path.Join(u.staging, name), mode); err != nil { // the umask may have removed bits
 		return err
 	}
-	u.members = append(u.members, manifest.File{Path: name, Mode: manifest.Mode(mode), Size: n, SHA256: hex.EncodeToString(sum.Sum(nil))})
+	u.members = append(u.members, manifest.File{Path: name, Mode: manifest.Mode(mode), Size: n,
+		SHA256: hex.EncodeToString(sum.Sum(nil))})
 	return nil
 }
 
@@ -282,7 +283,8 @@ func makeFolder(files *host.Files, name string) error {
 // from the cache or, verified, from open, which opens the content from a byte on.
 // The cache keeps the part of an interrupted blob, and the next call fetches only
 // the rest. A blob with a wrong sum is not kept.
-func (c *Cache) Blob(ctx context.Context, sum string, most int64, open func(from int64) (io.ReadCloser, error)) (Kept, error) {
+func (c *Cache) Blob(ctx context.Context, sum string, most int64,
+	open func(from int64) (io.ReadCloser, error)) (Kept, error) {
 	return c.keep(ctx, sum, 0, func(file *os.File) (int64, error) { return resumeBlob(ctx, sum, most, file, open) })
 }
 
@@ -311,7 +313,8 @@ func (c *Cache) Scratch() (*Scratch, error) {
 		return nil, err
 	}
 	c.sweep()
-	file, err := os.OpenFile(filepath.Join(c.folder, "partial", "scratch."+rand.Text()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(filepath.Join(c.folder, "partial", "scratch."+rand.Text()),
+		os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening a file in the cache: %w", err)
 	}

@@ -4,13 +4,18 @@
 package asset
 
 import (
+	"cmp"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version"
 	"github.com/eksnode/packer-plugin-eksnode/internal/version/lifecycle"
@@ -40,39 +45,40 @@ const (
 // {version}, {kubernetes}, {arch} and {date}.
 type Release struct {
 	// URL is the file's address, and Sum the address of its SHA-256.
-	URL, Sum string
-	SumForm  SumForm
+	URL     string  `yaml:"url"`
+	Sum     string  `yaml:"sum"`
+	SumForm SumForm `yaml:"form" enum:"bare,listed"`
 	// Catalog is a page for people that lists the versions. It is empty when the
 	// publisher lists the versions for programs.
-	Catalog string
+	Catalog string `yaml:"catalog"`
 }
 
 // Asset is one row of the table. Its Target may contain {arch} and {commands}, the
 // distribution's folder for commands.
 type Asset struct {
 	// ID names the asset in flags, plans and the manifest.
-	ID string
+	ID string `yaml:"id"`
 	// Why names the purpose of the asset.
-	Why string
+	Why string `yaml:"why"`
 	// Version is the release to use, without "v". Empty means the version of
 	// Kubernetes.
-	Version string
+	Version string `yaml:"version"`
 	// Since is the first minor version of Kubernetes 1 whose kubelet needs the
 	// asset; 0 means all.
-	Since int
+	Since int `yaml:"since"`
 	// Chosen says that only distributions that list the ID get the asset, by
 	// themselves or by the option containerd. The others install a package.
-	Chosen bool
+	Chosen bool `yaml:"chosen"`
 	// Release is the release of the upstream project.
 	Release
 	// EKS is the release in EKS' own bucket, whose files have the version of
 	// Kubernetes. It is nil when the bucket has no release with a version of its
 	// own.
-	EKS  *Release
-	Kind Kind
+	EKS  *Release `yaml:"eks"`
+	Kind Kind     `yaml:"kind" enum:"program,tar.gz"`
 	// Target is the program's path, or the folder into which an archive is
 	// unpacked.
-	Target string
+	Target string `yaml:"target"`
 }
 
 // from is the release of an origin, or upstream's when the origin has none.
@@ -83,13 +89,6 @@ func (a Asset) from(origin string) (r Release, published string) {
 	return a.Release, Upstream
 }
 
-// eksRelease is the place of a program in EKS' bucket
-// (https://docs.aws.amazon.com/eks/latest/userguide/install-kubectl.html).
-func eksRelease(name string) *Release {
-	const folder = "https://amazon-eks.s3.us-west-2.amazonaws.com/{kubernetes}/{date}/bin/linux/{arch}/"
-	return &Release{URL: folder + name, Sum: folder + name + ".sha256", SumForm: Bare}
-}
-
 // VersionSource names the field of a spec that decides an asset's version.
 func (a Asset) VersionSource() surface.Name {
 	if a.Version == "" {
@@ -98,66 +97,26 @@ func (a Asset) VersionSource() surface.Name {
 	return surface.Name("versions").Key(a.ID)
 }
 
-// Table lists the assets, in the order they are installed.
-func Table() []Asset {
-	return []Asset{
-		{
-			ID: "kubelet", Why: "the node's agent",
-			Release: Release{
-				URL:     "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/kubelet",
-				Sum:     "https://dl.k8s.io/release/v{version}/bin/linux/{arch}/kubelet.sha256",
-				SumForm: Bare, Catalog: "https://kubernetes.io/releases/",
-			},
-			EKS: eksRelease("kubelet"), Kind: Program, Target: "{commands}/kubelet",
-		},
-		{
-			ID: "ecr-credential-provider", Why: "lets the kubelet pull from ECR",
-			// Kubelets before 1.27 contain this provider. Later ones work with
-			// every release that supports credentialprovider.kubelet.k8s.io/v1, so
-			// the newest upstream release serves all: for 1.32 to 1.36 there are no
-			// binaries (kubernetes/cloud-provider-aws#1324, #1481).
-			Version: lifecycle.Default("ecr-credential-provider"), Since: 27,
-			Release: Release{
-				URL:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}",
-				Sum:     "https://artifacts.k8s.io/binaries/cloud-provider-aws/v{version}/linux/{arch}/ecr-credential-provider-linux-{arch}.sha256",
-				SumForm: Bare, Catalog: "https://github.com/kubernetes/cloud-provider-aws/releases",
-			},
-			EKS: eksRelease("ecr-credential-provider"), Kind: Program, Target: "/etc/eks/image-credential-provider/ecr-credential-provider",
-		},
-		{
-			ID: "cni-plugins", Why: "the VPC CNI's chain ends in them",
-			Version: lifecycle.Default("cni-plugins"),
-			Release: Release{
-				URL:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz",
-				Sum:     "https://github.com/containernetworking/plugins/releases/download/v{version}/cni-plugins-linux-{arch}-v{version}.tgz.sha256",
-				SumForm: Listed, Catalog: "https://github.com/containernetworking/plugins/releases",
-			},
-			Kind: TarGz, Target: "/opt/cni/bin",
-		},
-		{
-			ID: "containerd", Why: "runs containers",
-			Version: lifecycle.Default("containerd"), Chosen: true,
-			Release: Release{
-				// The other archive needs glibc 2.35: newer than that of EL9 and Amazon
-				// Linux 2.
-				URL:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{arch}.tar.gz",
-				Sum:     "https://github.com/containerd/containerd/releases/download/v{version}/containerd-static-{version}-linux-{arch}.tar.gz.sha256sum",
-				SumForm: Listed, Catalog: "https://github.com/containerd/containerd/releases",
-			},
-			Kind: TarGz, Target: "/usr/local",
-		},
-		{
-			ID: "runc", Why: "starts containers",
-			Version: lifecycle.Default("runc"), Chosen: true,
-			Release: Release{
-				URL:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.{arch}",
-				Sum:     "https://github.com/opencontainers/runc/releases/download/v{version}/runc.sha256sum",
-				SumForm: Listed, Catalog: "https://github.com/opencontainers/runc/releases",
-			},
-			Kind: Program, Target: "/usr/local/sbin/runc",
-		},
+// assetsFile lists the assets.
+//
+//go:embed assets.yaml
+var assetsFile []byte
+
+// table is the content of assetsFile.
+var table = sync.OnceValue(func() (all []Asset) {
+	if _, err := strictjson.ReadYAML("assets.yaml", assetsFile, &all); err != nil {
+		panic(err) // the file is ours
 	}
-}
+	for i, a := range all {
+		if a.Version == "own" {
+			all[i].Version = lifecycle.Default(a.ID)
+		}
+	}
+	return all
+})
+
+// Table lists the assets, in the order they are installed.
+func Table() []Asset { return slices.Clone(table()) }
 
 // IDs lists the assets' IDs.
 func IDs() []string {
@@ -228,10 +187,13 @@ func (a Asset) For(c Choice) (Download, error) {
 	if published == EKSBucket {
 		d.VersionSource = "kubernetes_version and eks_build_date"
 		if c.Date == "" {
-			return Download{}, surface.Errorf(`choosing %s: %s %q needs %s, the day of EKS' build, or a lock file: "eksnode lock --source %[3]s" finds the newest day and records it`, a.ID, surface.Name("source"), EKSBucket, surface.Name("eks_build_date"))
+			return Download{}, surface.Errorf(`choosing %s: %s %q needs %s, the day of EKS' build, or a lock file: `+
+				`"eksnode lock --source %[3]s" finds the newest day and records it`, a.ID, surface.Name("source"),
+				EKSBucket, surface.Name("eks_build_date"))
 		}
 	}
-	replacer := strings.NewReplacer("{version}", d.Version, "{kubernetes}", c.Kubernetes, "{date}", c.Date, "{arch}", c.Arch, "{commands}", c.Commands)
+	replacer := strings.NewReplacer("{version}", d.Version, "{kubernetes}", c.Kubernetes, "{date}", c.Date, "{arch}",
+		c.Arch, "{commands}", c.Commands)
 	d.Published, d.Target = replacer.Replace(release.URL), replacer.Replace(a.Target)
 	if d.URL, err = mirrored(c.Source, d.Published); err != nil {
 		return Download{}, err
@@ -252,16 +214,10 @@ func (a Asset) For(c Choice) (Download, error) {
 }
 
 func (c Choice) version(a Asset, published string) string {
-	switch {
-	case published == EKSBucket:
-		return c.Kubernetes
-	case c.Version != "":
-		return c.Version
-	case a.Version != "":
-		return a.Version
-	default:
+	if published == EKSBucket {
 		return c.Kubernetes
 	}
+	return cmp.Or(c.Version, a.Version, c.Kubernetes)
 }
 
 // mirrored is the place in a mirror of the file that upstream has at address.
@@ -333,7 +289,8 @@ func (d Download) checkSumURL(allowed bool) error {
 	if d.SHA256 != "" || allowed || !strings.HasPrefix(d.SumURL, "http://") {
 		return nil
 	}
-	return surface.Errorf("choosing %s: %s %q has no TLS, so the file and its checksum can be replaced on the way; use https://, a lock file or %s, or accept the risk with %s",
+	return surface.Errorf("choosing %s: %s %q has no TLS, so the file and its checksum can be replaced on the way; "+
+		"use https://, a lock file or %s, or accept the risk with %s",
 		d.ID, surface.Name("source_url"), d.Mirror, checksums.Key(d.ID), surface.Name("allow_http"))
 }
 

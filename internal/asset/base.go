@@ -96,7 +96,8 @@ func hashOf(sum string) hash.Hash {
 }
 
 // resumeBase appends the missing bytes to a file and verifies the whole file.
-func (c *Cache) resumeBase(ctx context.Context, address, sum string, file *os.File, progress plan.Progress) (int64, error) {
+func (c *Cache) resumeBase(ctx context.Context, address, sum string, file *os.File,
+	progress plan.Progress) (int64, error) {
 	found := hashOf(sum)
 	return resume(ctx, file, found, func(from int64) (content, error) {
 		return c.fetcher.open(ctx, address, from)

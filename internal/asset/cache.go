@@ -307,7 +307,8 @@ func (s supplied) begin(ctx context.Context, d Download) (content, string, error
 		return content{}, "", err
 	}
 	if d.SHA256 != "" && got.SHA256 != d.SHA256 {
-		return content{}, "", errors.Join(fmt.Errorf("verifying %s: the Packer host sends the SHA-256 %s, but %s is pinned; nothing was installed", d, got.SHA256, d.SHA256), got.Close())
+		return content{}, "", errors.Join(fmt.Errorf("verifying %s: the Packer host sends the SHA-256 %s, but %s is "+
+			"pinned; nothing was installed", d, got.SHA256, d.SHA256), got.Close())
 	}
 	return content{got, got.Size}, got.SHA256, nil
 }

@@ -54,7 +54,8 @@ var errChanged = errors.New("the file changed while it was being downloaded")
 // ways to list, so the function lists the final failures.
 func transient(err error) bool {
 	if status, ok := errors.AsType[*statusError](err); ok {
-		return status.code >= 500 || status.code == http.StatusTooManyRequests || status.code == http.StatusRequestTimeout
+		return status.code >= 500 || status.code == http.StatusTooManyRequests ||
+			status.code == http.StatusRequestTimeout
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return !dns.IsNotFound
@@ -88,14 +89,18 @@ func (d Download) explain(address string, err error) error {
 	var status *statusError
 	switch {
 	case errors.As(err, &status) && absent(status.code):
-		return surface.Errorf("%s does not exist at %s: %w; check %s%s", d, withoutUser(address), err, d.VersionSource, d.whereElse(" or what the mirror %s holds"))
+		return surface.Errorf("%s does not exist at %s: %w; check %s%s", d, withoutUser(address), err, d.VersionSource,
+			d.whereElse(" or what the mirror %s holds"))
 	case errors.Is(err, fs.ErrNotExist):
-		return surface.Errorf("%s does not exist at %s; check %s%s", d, withoutUser(address), d.VersionSource, d.whereElse(" or what the folder %s holds"))
+		return surface.Errorf("%s does not exist at %s; check %s%s", d, withoutUser(address), d.VersionSource,
+			d.whereElse(" or what the folder %s holds"))
 	case errors.As(err, &status), errors.As(err, new(*truncatedError)), errors.Is(err, errStalled),
 		errors.Is(err, errDropped), errors.Is(err, errChanged):
-		return fmt.Errorf("fetching %s: %w; try again%s", withoutUser(address), err, d.whereElse(" or check the mirror %s"))
+		return fmt.Errorf("fetching %s: %w; try again%s", withoutUser(address), err,
+			d.whereElse(" or check the mirror %s"))
 	case untrusted(err):
-		return fmt.Errorf("reaching %s for %s: %w; install the certificate authority that signed it on this machine", hostOf(address), withoutUser(address), err)
+		return fmt.Errorf("reaching %s for %s: %w; install the certificate authority that signed it on this machine",
+			hostOf(address), withoutUser(address), err)
 	case errors.As(err, new(net.Error)):
 		return d.unreachable(address, err)
 	default:
@@ -113,9 +118,11 @@ func (d Download) whereElse(format string) string {
 func (d Download) unreachable(address string, err error) error {
 	const source = surface.Name("source_url")
 	if d.Mirror != "" {
-		return surface.Errorf("reaching %s for %s: %w; check that this machine can reach the mirror named by %s (%s)", hostOf(address), withoutUser(address), err, source, d.Mirror)
+		return surface.Errorf("reaching %s for %s: %w; check that this machine can reach the mirror named by %s (%s)",
+			hostOf(address), withoutUser(address), err, source, d.Mirror)
 	}
-	return surface.Errorf("reaching %s for %s: %w; check this machine's network and proxy, or name a mirror it can reach with %s", hostOf(address), withoutUser(address), err, source)
+	return surface.Errorf("reaching %s for %s: %w; check this machine's network and proxy, or name a mirror it can "+
+		"reach with %s", hostOf(address), withoutUser(address), err, source)
 }
 
 func hostOf(address string) string {
@@ -153,7 +160,8 @@ func versionFolders(template string, fill *strings.Replacer, source, published s
 	var found []versionFolder
 	parts := strings.Split(template, "/")
 	for i, part := range parts[:len(parts)-1] {
-		for variable, what := range map[string]string{"{version}": "versions", "{kubernetes}": "versions", "{date}": "build dates"} {
+		for variable, what := range map[string]string{"{version}": "versions", "{kubernetes}": "versions",
+			"{date}": "build dates"} {
 			before, after, there := strings.Cut(part, variable)
 			if !there {
 				continue
@@ -201,8 +209,7 @@ func (f *Fetcher) explain(ctx context.Context, d Download, address string, err e
 // NewestBuild returns the newest day on which EKS built a version of Kubernetes. source
 // is a mirror or a folder; empty means EKS' bucket.
 func (f *Fetcher) NewestBuild(ctx context.Context, kubernetes, source string) (string, error) {
-	template := eksRelease("kubelet").URL
-	all, err := versionFolders(template, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
+	all, err := versionFolders(Table()[0].EKS.URL, strings.NewReplacer("{kubernetes}", kubernetes), source, EKSBucket)
 	if err != nil {
 		return "", err
 	}

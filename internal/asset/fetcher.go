@@ -76,7 +76,8 @@ func NewProxied(p Patience, proxy func(*http.Request) (*url.URL, error)) *Fetche
 
 func newFetcher(through http.RoundTripper, p Patience) *Fetcher {
 	return &Fetcher{
-		client: &http.Client{Transport: through, CheckRedirect: keepTLS}, attempts: max(p.Attempts, 1), wait: p.Wait, stall: p.Stall,
+		client: &http.Client{Transport: through, CheckRedirect: keepTLS}, attempts: max(p.Attempts, 1), wait: p.Wait,
+		stall:  p.Stall,
 		pieces: sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }},
 	}
 }
@@ -85,7 +86,8 @@ func newFetcher(through http.RoundTripper, p Patience) *Fetcher {
 type downgradeError struct{ host string }
 
 func (e *downgradeError) Error() string {
-	return fmt.Sprintf("the server redirects from https to http at %q, where the file can be replaced on the way", e.host)
+	return fmt.Sprintf("the server redirects from https to http at %q, where the file can be replaced on the way",
+		e.host)
 }
 
 // Final says that another attempt would get the same redirect.
@@ -164,15 +166,20 @@ func (c Choice) locked(a Asset) (Choice, Locked, error) {
 	_, published := a.from(c.Origin)
 	switch {
 	case !ok:
-		return c, l, fmt.Errorf(`the lock file has no %s for Kubernetes %s on %s; add it with "eksnode lock --kubernetes-version %[2]s --arch %[3]s"`, a.ID, c.Kubernetes, c.Arch)
+		return c, l, fmt.Errorf(`the lock file has no %s for Kubernetes %s on %s; add it with "eksnode lock `+
+			`--kubernetes-version %[2]s --arch %[3]s"`, a.ID, c.Kubernetes, c.Arch)
 	case c.Origin != "" && published != l.Origin:
-		return c, l, surface.Errorf("%s %q takes %s from %s, but the lock file takes it from %s; correct the %s, or update the lock file", surface.Name("source"), c.Origin, a.ID, published, l.Origin, surface.Field())
+		return c, l, surface.Errorf("%s %q takes %s from %s, but the lock file takes it from %s; correct the %s, or "+
+			"update the lock file", surface.Name("source"), c.Origin, a.ID, published, l.Origin, surface.Field())
 	case c.Date != "" && l.BuildDate != "" && c.Date != l.BuildDate:
-		return c, l, surface.Errorf("%s is %q, but the lock file has %s of %s; correct the %s, or update the lock file", surface.Name("eks_build_date"), c.Date, a.ID, l.BuildDate, surface.Field())
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s of %s; correct the %s, or update the lock file",
+			surface.Name("eks_build_date"), c.Date, a.ID, l.BuildDate, surface.Field())
 	case c.Version != "" && c.Version != l.Version:
-		return c, l, surface.Errorf("%s is %q, but the lock file has %s; correct the %s, or update the lock file", surface.Name("versions").Key(a.ID), c.Version, l.Version, surface.Field())
+		return c, l, surface.Errorf("%s is %q, but the lock file has %s; correct the %s, or update the lock file",
+			surface.Name("versions").Key(a.ID), c.Version, l.Version, surface.Field())
 	case c.SHA256 != "" && !strings.EqualFold(c.SHA256, l.SHA256):
-		return c, l, surface.Errorf("%s is %s, but the lock file has %s; correct the %s, or update the lock file", surface.Name("checksums").Key(a.ID), c.SHA256, l.SHA256, surface.Field())
+		return c, l, surface.Errorf("%s is %s, but the lock file has %s; correct the %s, or update the lock file",
+			surface.Name("checksums").Key(a.ID), c.SHA256, l.SHA256, surface.Field())
 	}
 	c.Origin, c.Date, c.Version, c.SHA256 = l.Origin, l.BuildDate, l.Version, l.SHA256
 	return c, l, nil
@@ -184,7 +191,8 @@ func (l Locked) pin(d *Download) error {
 		return nil
 	}
 	if d.Published != l.URL {
-		return fmt.Errorf("the lock file has %s %s from %s, but this download comes from %s; update the lock file if that is right", l.ID, l.Version, l.URL, d.Published)
+		return fmt.Errorf("the lock file has %s %s from %s, but this download comes from %s; update the lock file if "+
+			"that is right", l.ID, l.Version, l.URL, d.Published)
 	}
 	d.SHA256, d.Size, d.PinnedBy = l.SHA256, l.Size, "the lock file"
 	return nil
@@ -254,7 +262,8 @@ func OriginByID(id string) (Origin, error) {
 			return o, nil
 		}
 	}
-	return Origin{}, surface.Errorf("%s %q is not known; known are %s", surface.Name("source"), id, strings.Join(OriginIDs(), ", "))
+	return Origin{}, surface.Errorf("%s %q is not known; known are %s", surface.Name("source"), id,
+		strings.Join(OriginIDs(), ", "))
 }
 
 // fileScheme begins the address of a folder with the layout of a mirror.
@@ -269,7 +278,8 @@ func filePath(address string) (string, error) {
 		return "", fmt.Errorf("reading the address of a file: %w", err)
 	}
 	if u.Host != "" {
-		return "", fmt.Errorf("reading the address %s: a file of another machine cannot be read; write file:// and an absolute path", address)
+		return "", fmt.Errorf("reading the address %s: a file of another machine cannot be read; write file:// and "+
+			"an absolute path", address)
 	}
 	return u.Path, nil
 }
@@ -301,7 +311,8 @@ func openFile(address string, from int64) (content, error) {
 // for 1.36. source is a mirror or a folder; empty means the publisher.
 func (f *Fetcher) NewestPatch(ctx context.Context, minor, origin, source string) (string, error) {
 	finding := func(err error) error {
-		return surface.Errorf("finding the newest Kubernetes %s: %w; name a complete version with %s", minor, err, surface.Name("kubernetes_version"))
+		return surface.Errorf("finding the newest Kubernetes %s: %w; name a complete version with %s", minor, err,
+			surface.Name("kubernetes_version"))
 	}
 	kubelet := Table()[0]
 	release, published := kubelet.from(origin)
@@ -313,7 +324,8 @@ func (f *Fetcher) NewestPatch(ctx context.Context, minor, origin, source string)
 		}
 		names = []string{strings.TrimPrefix(strings.TrimSpace(text), "v")}
 	} else {
-		folders, err := versionFolders(release.URL, strings.NewReplacer("{kubernetes}", minor, "{version}", minor), source, published)
+		folders, err := versionFolders(release.URL, strings.NewReplacer("{kubernetes}", minor, "{version}", minor),
+			source, published)
 		if err == nil {
 			names, err = f.names(ctx, folders[0])
 		}
@@ -341,7 +353,8 @@ func (a Asset) Notes(version string) string {
 	switch {
 	case a.Version == "":
 		minor := version[:strings.LastIndexByte(version, '.')]
-		return fmt.Sprintf("https://github.com/kubernetes/kubernetes/blob/master/CHANGELOG/CHANGELOG-%s.md#v%s", minor, strings.ReplaceAll(version, ".", ""))
+		return fmt.Sprintf("https://github.com/kubernetes/kubernetes/blob/master/CHANGELOG/CHANGELOG-%s.md#v%s", minor,
+			strings.ReplaceAll(version, ".", ""))
 	case strings.HasPrefix(a.Catalog, "https://github.com/"):
 		return a.Catalog + "/tag/v" + version
 	}

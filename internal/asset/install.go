@@ -27,7 +27,8 @@ import (
 // Install fetches a download, verifies it while it streams in, and puts it in
 // place. Nothing on the machine changes before the sum is right. It returns the
 // entry for the manifest.
-func Install(ctx context.Context, h *host.Host, from Source, d Download, progress plan.Progress) (manifest.Asset, error) {
+func Install(ctx context.Context, h *host.Host, from Source, d Download,
+	progress plan.Progress) (manifest.Asset, error) {
 	body, sum, err := from.begin(ctx, d)
 	if err != nil {
 		return manifest.Asset{}, err
@@ -46,7 +47,8 @@ func Install(ctx context.Context, h *host.Host, from Source, d Download, progres
 	if err != nil {
 		return manifest.Asset{}, err
 	}
-	record := manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), SumFrom: d.sumFrom(), Size: v.done, SHA256: sum, Files: files}
+	record := manifest.Asset{ID: d.ID, Version: d.Version, URL: d.Recorded(), SumFrom: d.sumFrom(), Size: v.done,
+		SHA256: sum, Files: files}
 	if _, ok := from.(supplied); ok {
 		record.FetchedFrom = "Packer host"
 		if d.SHA256 == "" {
@@ -101,7 +103,8 @@ func (f *Fetcher) sum(ctx context.Context, d Download) (string, error) {
 	}
 	sum, err := ParseSum(text, d.SumForm, path.Base(d.Place()))
 	if err != nil {
-		return "", surface.Errorf("reading the checksum file %s: %w; nothing is installed without a checksum: correct the file, or pin the sum with %s",
+		return "", surface.Errorf("reading the checksum file %s: %w; nothing is installed without a checksum: "+
+			"correct the file, or pin the sum with %s",
 			withoutUser(d.SumURL), err, checksums.Key(d.ID))
 	}
 	return sum, nil
@@ -175,7 +178,8 @@ func (v *verifier) check() error {
 	var from, remedy any = "the checksum file", "try again"
 	if d.SHA256 != "" {
 		from = checksums.Key(d.ID)
-		remedy = surface.Words{HCL: "correct the sum or " + string(d.VersionSource), Flags: "correct the sum or " + d.VersionSource.Flag()}
+		remedy = surface.Words{HCL: "correct the sum or " + string(d.VersionSource),
+			Flags: "correct the sum or " + d.VersionSource.Flag()}
 	}
 	if d.PinnedBy != "" {
 		from, remedy = d.PinnedBy, "find out why the file has changed before you update the lock file"
@@ -184,7 +188,8 @@ func (v *verifier) check() error {
 	if d.Size != 0 && d.Size != v.done {
 		size = fmt.Sprintf(" with %d bytes", d.Size)
 	}
-	return surface.Errorf("verifying %s: the %d bytes from %s have the SHA-256 %s, but %s says %s%s; nothing was installed; %s%s",
+	return surface.Errorf("verifying %s: the %d bytes from %s have the SHA-256 %s, but %s says %s%s; nothing was "+
+		"installed; %s%s",
 		d, v.done, d.Place(), got, from, v.want, size, remedy, d.whereElse(" or check the mirror %s"))
 }
 
@@ -305,7 +310,8 @@ func (d Download) judge(name, arch string) error {
 			&verifier{download: d, body: body, hash: sha256.New(), progress: func(int64, int64) {}})
 	}
 	if err != nil {
-		return fmt.Errorf("locking %s: the file from %s is not what it should be: %w%s", d, d.Place(), err, d.whereElse("; check the mirror %s"))
+		return fmt.Errorf("locking %s: the file from %s is not what it should be: %w%s", d, d.Place(), err,
+			d.whereElse("; check the mirror %s"))
 	}
 	return nil
 }
@@ -353,7 +359,8 @@ func judgeProgram(from io.Reader, arch string) error {
 		return errNoELF
 	}
 	got := elf.Machine(binary.LittleEndian.Uint16(head[18:]))
-	if elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB || got != machines[arch] {
+	if elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB ||
+		got != machines[arch] {
 		return fmt.Errorf("the program is for %s, not for %s", got, arch)
 	}
 	return nil

@@ -82,19 +82,22 @@ func ParseLock(data []byte) (*Lock, error) {
 // Check returns the faults of a lock.
 func (l *Lock) Check() error {
 	if l.Schema != LockSchema {
-		return fmt.Errorf("the schema is %q, not %q; another version of eksnode wrote the file, or it was edited by hand; %s", l.Schema, LockSchema, remade)
+		return fmt.Errorf("the schema is %q, not %q; another version of eksnode wrote the file, or it was edited "+
+			"by hand; %s", l.Schema, LockSchema, remade)
 	}
 	sum, err := l.sum()
 	if err != nil {
 		return err
 	}
 	if sum != l.SHA256 {
-		return fmt.Errorf("the content has the SHA-256 %s, but the field sha256 is %s: the file was edited by hand or is damaged; %s", sum, l.SHA256, remade)
+		return fmt.Errorf("the content has the SHA-256 %s, but the field sha256 is %s: the file was edited by hand "+
+			"or is damaged; %s", sum, l.SHA256, remade)
 	}
 	seen := map[string]bool{}
 	for _, a := range l.Assets {
 		if err := a.check(); err != nil {
-			return fmt.Errorf("the entry of %s for Kubernetes %s on %s: %w; %s", a.ID, a.Kubernetes, a.Arch, err, remade)
+			return fmt.Errorf("the entry of %s for Kubernetes %s on %s: %w; %s", a.ID, a.Kubernetes, a.Arch, err,
+				remade)
 		}
 		if seen[a.key()] {
 			return fmt.Errorf("the file has %s for Kubernetes %s on %s twice; %s", a.ID, a.Kubernetes, a.Arch, remade)
@@ -153,8 +156,10 @@ func (l *Lock) sum() (string, error) {
 func (l *Lock) Encode() ([]byte, error) {
 	sorted := *l
 	sorted.Schema = LockSchema
-	sorted.Assets = slices.SortedFunc(slices.Values(l.Assets), func(a, b Locked) int { return strings.Compare(a.key(), b.key()) })
-	sorted.Images = slices.SortedFunc(slices.Values(l.Images), func(a, b LockedImage) int { return strings.Compare(a.Name, b.Name) })
+	sorted.Assets = slices.SortedFunc(slices.Values(l.Assets),
+		func(a, b Locked) int { return strings.Compare(a.key(), b.key()) })
+	sorted.Images = slices.SortedFunc(slices.Values(l.Images),
+		func(a, b LockedImage) int { return strings.Compare(a.Name, b.Name) })
 	var err error
 	if sorted.SHA256, err = sorted.sum(); err != nil {
 		return nil, err
@@ -211,14 +216,16 @@ func (l *Lock) Drop(id, kubernetes, arch string) {
 
 // PutImage adds or replaces an image.
 func (l *Lock) PutImage(i LockedImage) {
-	l.Images = append(slices.DeleteFunc(slices.Clone(l.Images), func(o LockedImage) bool { return o.Name == i.Name }), i)
+	others := slices.DeleteFunc(slices.Clone(l.Images), func(o LockedImage) bool { return o.Name == i.Name })
+	l.Images = append(others, i)
 }
 
 // ChangedError is a file with another SHA-256 than in the lock file.
 type ChangedError struct{ Name, URL, Old, New string }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("%s at %s has the SHA-256 %s, but the lock file has %s: the released file has changed, which must not happen; find out why before you accept the new one",
+	return fmt.Sprintf("%s at %s has the SHA-256 %s, but the lock file has %s: the released file has changed, which "+
+		"must not happen; find out why before you accept the new one",
 		e.Name, e.URL, e.New, e.Old)
 }
 
@@ -244,7 +251,8 @@ func (u *unpacker) safe(raw string) (string, error) {
 	case len(raw) > mostName:
 		return "", fmt.Errorf("the archive's member %s has a name of more than %d bytes", quoted(raw), mostName)
 	case slices.ContainsFunc(parts, func(part string) bool { return len(part) > mostPart }):
-		return "", fmt.Errorf("the archive's member %s has a name of more than %d bytes between slashes", quoted(raw), mostPart)
+		return "", fmt.Errorf("the archive's member %s has a name of more than %d bytes between slashes", quoted(raw),
+			mostPart)
 	case raw == "" || parts[0] == "" || slices.Contains(parts, "..") || strings.ContainsRune(raw, 0):
 		return "", fmt.Errorf("the archive's member %q would lie outside %s", raw, u.target)
 	case !isPrintable(raw):
@@ -310,7 +318,8 @@ func (u *unpacker) checkLinks() error {
 		at, down := path.Dir(m.Path), false
 		for part := range strings.SplitSeq(m.Link, "/") {
 			if part == ".." && down {
-				return fmt.Errorf("the archive's link %q points to %q, which goes up after it went down", m.Path, m.Link)
+				return fmt.Errorf("the archive's link %q points to %q, which goes up after it went down", m.Path,
+					m.Link)
 			}
 			at = path.Join(at, part)
 			down = down || part != ".." && part != "." && part != ""

@@ -236,7 +236,8 @@ func (s *stream) accept(resp *http.Response) error {
 	switch {
 	case resp.StatusCode == http.StatusOK:
 		s.total, s.until, s.ranges = resp.ContentLength, -1, false
-		if n, err := io.CopyN(io.Discard, resp.Body, s.done); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if n, err := io.CopyN(io.Discard, resp.Body, s.done); errors.Is(err, io.EOF) ||
+			errors.Is(err, io.ErrUnexpectedEOF) {
 			return &truncatedError{done: n, total: s.total}
 		} else if err != nil {
 			return fmt.Errorf("skipping the first %d bytes: %w", s.done, err)

@@ -84,7 +84,8 @@ func (a *AWS) Approve(ctx context.Context, i Image, statement []byte, watermark,
 
 // DetachWatermark removes a watermark from an image.
 func (a *AWS) DetachWatermark(ctx context.Context, image, key string) error {
-	_, err := a.ec2.DetachImageWatermark(ctx, &ec2.DetachImageWatermarkInput{ImageId: aws.String(image), WatermarkKey: aws.String(key)})
+	_, err := a.ec2.DetachImageWatermark(ctx, &ec2.DetachImageWatermarkInput{ImageId: aws.String(image),
+		WatermarkKey: aws.String(key)})
 	return explain("detaching the watermark "+key+" from "+image, err)
 }
 

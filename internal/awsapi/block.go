@@ -114,7 +114,8 @@ func isReason[R ~string](err error, reasons ...R) bool {
 }
 
 // PutBlock writes a block with its SHA-256. Started is when the snapshot was started.
-func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte, sum [32]byte, started time.Time) error {
+func (a *AWS) PutBlock(ctx context.Context, id string, index int32, block []byte, sum [32]byte,
+	started time.Time) error {
 	in := &ebs.PutSnapshotBlockInput{
 		SnapshotId: aws.String(id), BlockIndex: aws.Int32(index), DataLength: aws.Int32(int32(len(block))),
 		Checksum: aws.String(encoded(sum)), ChecksumAlgorithm: ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256,
@@ -162,14 +163,16 @@ func (a *AWS) Blocks(ctx context.Context, id string) ([]Block, error) {
 // token of the next page is valid. A new list may make the tokens of earlier ones
 // invalid (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-elements.html).
 func (a *AWS) BlockPages(ctx context.Context, id string, from int32, each func([]Block) error) error {
-	in, doing, listed := &ebs.ListSnapshotBlocksInput{SnapshotId: aws.String(id), MaxResults: aws.Int32(10000)}, "listing the blocks of the snapshot "+id, true
+	in, doing, listed := &ebs.ListSnapshotBlocksInput{SnapshotId: aws.String(id), MaxResults: aws.Int32(10000)},
+		"listing the blocks of the snapshot "+id, true
 	for {
 		in.StartingBlockIndex = nil
 		if in.NextToken == nil && from > 0 {
 			in.StartingBlockIndex = aws.Int32(from)
 		}
 		out, err := a.ebs.ListSnapshotBlocks(ctx, in, fewAttempts)
-		if err = explain(doing, err); in.NextToken != nil && listed && isReason(err, ebstypes.ValidationExceptionReasonInvalidPageToken) {
+		if err = explain(doing, err); in.NextToken != nil && listed &&
+			isReason(err, ebstypes.ValidationExceptionReasonInvalidPageToken) {
 			in.NextToken, listed = nil, false // after an hour
 			continue
 		}
@@ -231,13 +234,16 @@ func IsRefused(err error) bool {
 func (a *AWS) GetBlock(ctx context.Context, id string, index int32, token string, into []byte) ([32]byte, error) {
 	doing := fmt.Sprintf("reading the block %d of the snapshot %s", index, id)
 	for attempt := 1; ; attempt++ {
-		out, err := a.ebs.GetSnapshotBlock(ctx, &ebs.GetSnapshotBlockInput{SnapshotId: aws.String(id), BlockIndex: aws.Int32(index), BlockToken: aws.String(token)})
+		out, err := a.ebs.GetSnapshotBlock(ctx, &ebs.GetSnapshotBlockInput{SnapshotId: aws.String(id),
+			BlockIndex: aws.Int32(index), BlockToken: aws.String(token)})
 		if err != nil {
 			return [32]byte{}, explain(doing, err)
 		}
-		if size, by := aws.ToInt32(out.DataLength), out.ChecksumAlgorithm; size != BlockSize || by != ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256 {
+		if size, by := aws.ToInt32(out.DataLength), out.ChecksumAlgorithm; size != BlockSize ||
+			by != ebstypes.ChecksumAlgorithmChecksumAlgorithmSha256 {
 			_ = out.BlockData.Close() // the block is useless
-			return [32]byte{}, fmt.Errorf("%s: the answer has %d bytes with a checksum of the kind %q, but should have %d with SHA256", doing, size, by, BlockSize)
+			return [32]byte{}, fmt.Errorf("%s: the answer has %d bytes with a checksum of the kind %q, but should "+
+				"have %d with SHA256", doing, size, by, BlockSize)
 		}
 		_, err = io.ReadFull(out.BlockData, into[:BlockSize])
 		_ = out.BlockData.Close()

@@ -39,7 +39,8 @@ func hinted(text, hint string) string {
 }
 
 // denials are the services' error codes for a missing permission.
-var denials = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException", "Client.UnauthorizedOperation"}
+var denials = []string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException",
+	"Client.UnauthorizedOperation"}
 
 // explain adds the operation to an error and, after a denial, the permission.
 // Service and operation come from the error itself, so that they cannot be wrong.
@@ -57,7 +58,8 @@ func explain(doing string, err error) error {
 	if !errors.As(err, &api) {
 		return fmt.Errorf("%s: %w", doing, unansweredOf(err))
 	}
-	failure := &APIError{Code: api.ErrorCode(), Said: printable(api.ErrorMessage()), Reason: reasonOf(err), Request: requestOf(err)}
+	failure := &APIError{Code: api.ErrorCode(), Said: printable(api.ErrorMessage()), Reason: reasonOf(err),
+		Request: requestOf(err)}
 	var operation *smithy.OperationError
 	errors.As(err, &operation)
 	if slices.Contains(denials, api.ErrorCode()) && operation != nil {
@@ -109,7 +111,8 @@ var named = regexp.MustCompile(`not authorized to perform: ([a-z0-9-]+:[A-Za-z0-
 // denied a call, or that a snapshot belongs to another account.
 func denied(operation *smithy.OperationError, api *APIError) error {
 	// IAM names the service "Auto Scaling" autoscaling.
-	d := &DeniedError{Permission: strings.ToLower(strings.ReplaceAll(operation.Service(), " ", "")) + ":" + operation.Operation(), Said: api.Said, Request: api.Request}
+	d := &DeniedError{Permission: strings.ToLower(strings.ReplaceAll(operation.Service(), " ", "")) + ":" +
+		operation.Operation(), Said: api.Said, Request: api.Request}
 	found := named.FindStringSubmatch(api.Said)
 	switch {
 	case found != nil:
@@ -121,7 +124,7 @@ func denied(operation *smithy.OperationError, api *APIError) error {
 		return api
 	}
 	if strings.HasPrefix(d.Permission, "kms:") || found == nil && api.Reason != "" {
-		actions := slices.Concat(encryptActions(), []string{"kms:CreateGrant", "kms:DescribeKey"})
+		actions := slices.Concat(policies().Actions["encrypt"], []string{"kms:CreateGrant", "kms:DescribeKey"})
 		if name := operation.Operation(); strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List") {
 			actions = []string{"kms:Decrypt"}
 		}
@@ -150,24 +153,30 @@ func (e *APIError) Error() string {
 	return hinted(text, e.Hint)
 }
 
+const goodKey = "the KMS key must be an enabled symmetric key in the same region, given by its ARN"
+
 // hints are what to do after errors of EC2 and EBS, by the code or the reason.
 var hints = map[string]string{
-	"INVALID_CUSTOMER_KEY":          "the KMS key must be an enabled symmetric key in the same region, given by its ARN",
-	"DEPENDENCY_RESOURCE_NOT_FOUND": "the KMS key must be an enabled symmetric key in the same region, given by its ARN",
+	"INVALID_CUSTOMER_KEY":          goodKey,
+	"DEPENDENCY_RESOURCE_NOT_FOUND": goodKey,
 	"INVALID_VOLUME_SIZE":           "a snapshot has 1 to 65536 GiB, and at least the size of its parent",
-	"INVALID_TAG":                   "a snapshot has up to 50 tags, keys with up to 127 characters and values with up to 255; the prefix aws: is reserved",
-	"INVALID_BLOCK_TOKEN":           "the list of blocks has expired, or a new list replaced it; run the command again",
-	"INVALID_PAGE_TOKEN":            "the list of blocks has expired; run the command again",
-	"WRITE_REQUEST_TIMEOUT":         "a block did not arrive in time; check the connection, and run the command again",
-	"OptInRequired":                 "enable the region for the account",
-	"InvalidAMIName.Duplicate":      "choose another name, or deregister that AMI",
-	"ResourceLimitExceeded":         "a quota is used up; wait until other copies are completed, or request more in Service Quotas",
-	"ServiceQuotaExceededException": "a quota of EBS is used up; Service Quotas lists the quotas of the EBS direct APIs",
+	"INVALID_TAG": "a snapshot has up to 50 tags, keys with up to 127 characters and values with " +
+		"up to 255; the prefix aws: is reserved",
+	"INVALID_BLOCK_TOKEN":      "the list of blocks has expired, or a new list replaced it; run the command again",
+	"INVALID_PAGE_TOKEN":       "the list of blocks has expired; run the command again",
+	"WRITE_REQUEST_TIMEOUT":    "a block did not arrive in time; check the connection, and run the command again",
+	"OptInRequired":            "enable the region for the account",
+	"InvalidAMIName.Duplicate": "choose another name, or deregister that AMI",
+	"ResourceLimitExceeded": "a quota is used up; wait until other copies are completed, or request more in " +
+		"Service Quotas",
+	"ServiceQuotaExceededException": "a quota of EBS is used up; Service Quotas lists the quotas of the " +
+		"EBS direct APIs",
 }
 
 // pendingQuota is the hint when StartSnapshot says that a quota is used up: the one of
 // 100 pending snapshots (https://docs.aws.amazon.com/general/latest/gr/ebs-service.html).
-const pendingQuota = "the region has too many pending snapshots; wait until they are completed, or delete those of failed uploads, which " +
+const pendingQuota = "the region has too many pending snapshots; wait until they are completed, or delete those of " +
+	"failed uploads, which " +
 	"`aws ec2 describe-snapshots --owner-ids self --filters Name=status,Values=pending` lists"
 
 // busy is the hint when all attempts met too many calls.
@@ -204,8 +213,8 @@ func errIncomplete(doing, missing string) error {
 
 // unknownCallers are the services' error codes for invalid or expired credentials.
 var unknownCallers = []string{
-	"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch",
-	"InvalidSignatureException", "RequestExpired", "IncompleteSignature",
+	"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure",
+	"SignatureDoesNotMatch", "InvalidSignatureException", "RequestExpired", "IncompleteSignature",
 }
 
 // IsUnknownCaller says that AWS refuses the credentials, so another call would fail

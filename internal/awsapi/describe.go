@@ -73,8 +73,9 @@ func (a *AWS) Clusters(ctx context.Context) ([]string, error) {
 
 func clusterOf(in *types.Cluster) Cluster {
 	c := Cluster{
-		Name: aws.ToString(in.Name), ARN: aws.ToString(in.Arn), Status: string(in.Status), Version: aws.ToString(in.Version),
-		Endpoint: aws.ToString(in.Endpoint), Role: aws.ToString(in.RoleArn), Outpost: in.OutpostConfig != nil, ID: aws.ToString(in.Id),
+		Name: aws.ToString(in.Name), ARN: aws.ToString(in.Arn), Status: string(in.Status),
+		Version: aws.ToString(in.Version), Endpoint: aws.ToString(in.Endpoint), Role: aws.ToString(in.RoleArn),
+		Outpost: in.OutpostConfig != nil, ID: aws.ToString(in.Id),
 	}
 	if in.CertificateAuthority != nil {
 		c.CA = aws.ToString(in.CertificateAuthority.Data)
@@ -97,7 +98,8 @@ func clusterOf(in *types.Cluster) Cluster {
 	if v := in.ResourcesVpcConfig; v != nil {
 		c.VPC, c.Subnets, c.SecurityGroups = aws.ToString(v.VpcId), v.SubnetIds, v.SecurityGroupIds
 		c.ClusterSecurityGroup = aws.ToString(v.ClusterSecurityGroupId)
-		c.PublicAccess, c.PrivateAccess, c.PublicCIDRs = v.EndpointPublicAccess, v.EndpointPrivateAccess, v.PublicAccessCidrs
+		c.PublicAccess, c.PrivateAccess, c.PublicCIDRs = v.EndpointPublicAccess, v.EndpointPrivateAccess,
+			v.PublicAccessCidrs
 	}
 	return c
 }
@@ -113,7 +115,8 @@ type AccessEntry struct {
 // AccessEntry describes the access entry of a role's ARN. An error for which
 // IsNotFound is true means that there is none.
 func (a *AWS) AccessEntry(ctx context.Context, name, principal string) (AccessEntry, error) {
-	out, err := a.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String(name), PrincipalArn: aws.String(principal)})
+	out, err := a.eks.DescribeAccessEntry(ctx, &eks.DescribeAccessEntryInput{ClusterName: aws.String(name),
+		PrincipalArn: aws.String(principal)})
 	if err != nil {
 		return AccessEntry{}, explain("describing the access entry of "+principal, err)
 	}
@@ -139,7 +142,8 @@ func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
 		if err != nil {
 			return nil, err
 		}
-		out, err := a.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: aws.String(name), AddonName: aws.String(addon)})
+		out, err := a.eks.DescribeAddon(ctx, &eks.DescribeAddonInput{ClusterName: aws.String(name),
+			AddonName: aws.String(addon)})
 		if err != nil {
 			return nil, explain("describing the add-on "+addon, err)
 		}
@@ -148,26 +152,17 @@ func (a *AWS) Addons(ctx context.Context, name string) ([]Addon, error) {
 		}
 		addons = append(addons, Addon{
 			Name: addon, Version: aws.ToString(out.Addon.AddonVersion), Status: string(out.Addon.Status),
-			Role: aws.ToString(out.Addon.ServiceAccountRoleArn), Configuration: aws.ToString(out.Addon.ConfigurationValues),
+			Role:          aws.ToString(out.Addon.ServiceAccountRoleArn),
+			Configuration: aws.ToString(out.Addon.ConfigurationValues),
 		})
 	}
 	return addons, nil
 }
 
-// SetupActions are the permissions for reading what a cluster and its account have
-// for nodes, and no others. A test compares them with the calls.
-func SetupActions() []string {
-	return []string{
-		"ec2:DescribeImages", "ec2:DescribeRouteTables", "ec2:DescribeSubnets",
-		"eks:DescribeAccessEntry", "eks:DescribeAddon", "eks:DescribeCluster", "eks:DescribePodIdentityAssociation", "eks:ListAddons", "eks:ListPodIdentityAssociations",
-		"iam:GetInstanceProfile", "iam:GetPolicy", "iam:GetPolicyVersion", "iam:GetRole", "iam:ListAttachedRolePolicies", "iam:ListInstanceProfilesForRole",
-		"ssm:GetParameter",
-	}
-}
-
 // ProfilesOf lists the names of the instance profiles that have a role.
 func (a *AWS) ProfilesOf(ctx context.Context, role string) ([]string, error) {
-	pages := iam.NewListInstanceProfilesForRolePaginator(a.iam, &iam.ListInstanceProfilesForRoleInput{RoleName: aws.String(role)})
+	pages := iam.NewListInstanceProfilesForRolePaginator(a.iam,
+		&iam.ListInstanceProfilesForRoleInput{RoleName: aws.String(role)})
 	return collect(each[iamtypes.InstanceProfile](ctx, "listing the instance profiles of the role "+role, pages),
 		func(p iamtypes.InstanceProfile) string { return aws.ToString(p.InstanceProfileName) })
 }
@@ -183,7 +178,8 @@ func (a *AWS) PolicyDocument(ctx context.Context, arn string) (string, error) {
 	if policy.Policy == nil {
 		return "", errIncomplete(doing, "policy")
 	}
-	out, err := a.iam.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: aws.String(arn), VersionId: policy.Policy.DefaultVersionId})
+	out, err := a.iam.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: aws.String(arn),
+		VersionId: policy.Policy.DefaultVersionId})
 	if err != nil {
 		return "", explain(doing, err)
 	}

@@ -24,8 +24,9 @@ type ecrRegistry struct {
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-requests.html, and
 // https://github.com/awslabs/amazon-ecr-credential-helper.
 var ecrDomains = map[bool][]string{
-	false: {"amazonaws.com", "amazonaws.com.cn", "amazonaws.eu", "c2s.ic.gov", "sc2s.sgov.gov", "cloud.adc-e.uk", "csp.hci.ic.gov"},
-	true:  {"on.aws", "on.amazonwebservices.com.cn"},
+	false: {"amazonaws.com", "amazonaws.com.cn", "amazonaws.eu", "c2s.ic.gov", "sc2s.sgov.gov", "cloud.adc-e.uk",
+		"csp.hci.ic.gov"},
+	true: {"on.aws", "on.amazonwebservices.com.cn"},
 }
 
 // parseECR parses a registry's name. The result is false for other registries,
@@ -36,7 +37,8 @@ func parseECR(host string) (ecrRegistry, bool) {
 		return ecrRegistry{}, false
 	}
 	for service, r := range map[string]ecrRegistry{
-		"dkr.ecr": {}, "dkr.ecr-fips": {fips: true}, "dkr-ecr": {dualStack: true}, "dkr-ecr-fips": {fips: true, dualStack: true},
+		"dkr.ecr": {}, "dkr.ecr-fips": {fips: true}, "dkr-ecr": {dualStack: true},
+		"dkr-ecr-fips": {fips: true, dualStack: true},
 	} {
 		region, found := strings.CutPrefix(rest, service+".")
 		region, domain, _ := strings.Cut(region, ".")

@@ -90,8 +90,9 @@ func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType
 			return nil, errIncomplete(doing, "processor")
 		}
 		one := InstanceType{
-			Name: string(t.InstanceType), Architectures: texts(t.ProcessorInfo.SupportedArchitectures), BootModes: texts(t.SupportedBootModes),
-			Virtualization: texts(t.SupportedVirtualizationTypes), TPM: t.NitroTpmSupport == types.NitroTpmSupportSupported, Current: aws.ToBool(t.CurrentGeneration),
+			Name: string(t.InstanceType), Architectures: texts(t.ProcessorInfo.SupportedArchitectures),
+			BootModes: texts(t.SupportedBootModes), Virtualization: texts(t.SupportedVirtualizationTypes),
+			TPM: t.NitroTpmSupport == types.NitroTpmSupportSupported, Current: aws.ToBool(t.CurrentGeneration),
 			FreePlan: aws.ToBool(t.FreeTierEligible),
 		}
 		if t.VCpuInfo != nil {
@@ -102,7 +103,9 @@ func (a *AWS) InstanceTypes(ctx context.Context, names []string) ([]InstanceType
 	if len(list) != len(names) {
 		return nil, errIncomplete(doing, "instance type")
 	}
-	slices.SortFunc(list, func(x, y InstanceType) int { return slices.Index(names, x.Name) - slices.Index(names, y.Name) })
+	slices.SortFunc(list, func(x, y InstanceType) int {
+		return slices.Index(names, x.Name) - slices.Index(names, y.Name)
+	})
 	return list, nil
 }
 
@@ -114,7 +117,9 @@ func texts[T ~string](values []T) []string {
 func (a *AWS) OfferingZones(ctx context.Context, names, zones []string) ([]string, error) {
 	pages := ec2.NewDescribeInstanceTypeOfferingsPaginator(a.ec2, &ec2.DescribeInstanceTypeOfferingsInput{
 		LocationType: types.LocationTypeAvailabilityZone,
-		Filters:      []types.Filter{{Name: aws.String("instance-type"), Values: names}, {Name: aws.String("location"), Values: zones}},
+		Filters: []types.Filter{
+			{Name: aws.String("instance-type"), Values: names}, {Name: aws.String("location"), Values: zones},
+		},
 	})
 	return collect(each[types.InstanceTypeOffering](ctx, "listing the offerings of "+strings.Join(names, ", "), pages),
 		func(o types.InstanceTypeOffering) string { return aws.ToString(o.Location) })
@@ -151,7 +156,8 @@ func (a *AWS) Health(ctx context.Context, id string) (Health, error) {
 		h.Storage = string(s.AttachedEbsStatus.Status)
 	}
 	for _, e := range s.Events {
-		if text := aws.ToString(e.Description); !strings.HasPrefix(text, "[Completed]") && !strings.HasPrefix(text, "[Canceled]") {
+		if text := aws.ToString(e.Description); !strings.HasPrefix(text, "[Completed]") &&
+			!strings.HasPrefix(text, "[Canceled]") {
 			h.Events = append(h.Events, strings.TrimSpace(string(e.Code)+" "+text))
 		}
 	}
@@ -179,29 +185,38 @@ type NodeGroup struct {
 
 // NodeGroup describes a managed node group.
 func (a *AWS) NodeGroup(ctx context.Context, cluster, name string) (NodeGroup, error) {
-	doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
-	out, err := a.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster), NodegroupName: aws.String(name)})
+	in, err := a.nodegroup(ctx, cluster, name)
 	if err != nil {
-		return NodeGroup{}, explain(doing, err)
+		return NodeGroup{}, err
+	}
+	return groupOf(in), nil
+}
+
+func (a *AWS) nodegroup(ctx context.Context, cluster, name string) (*ekstypes.Nodegroup, error) {
+	doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
+	out, err := a.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
+	if err != nil {
+		return nil, explain(doing, err)
 	}
 	if out.Nodegroup == nil || aws.ToString(out.Nodegroup.NodeRole) == "" {
-		return NodeGroup{}, errIncomplete(doing, "node group with a role")
+		return nil, errIncomplete(doing, "node group with a role")
 	}
-	return groupOf(out.Nodegroup), nil
+	return out.Nodegroup, nil
 }
 
 func groupOf(in *ekstypes.Nodegroup) NodeGroup {
 	g := NodeGroup{
-		Name: aws.ToString(in.NodegroupName), Status: string(in.Status), Role: aws.ToString(in.NodeRole), Subnets: in.Subnets,
-		AMIType: string(in.AmiType), Version: aws.ToString(in.Version), Release: aws.ToString(in.ReleaseVersion),
-		InstanceTypes: in.InstanceTypes, Capacity: string(in.CapacityType),
+		Name: aws.ToString(in.NodegroupName), Status: string(in.Status), Role: aws.ToString(in.NodeRole),
+		Subnets: in.Subnets, AMIType: string(in.AmiType), Version: aws.ToString(in.Version),
+		Release: aws.ToString(in.ReleaseVersion), InstanceTypes: in.InstanceTypes, Capacity: string(in.CapacityType),
 	}
 	if t := in.LaunchTemplate; t != nil {
 		g.Template = cmp.Or(aws.ToString(t.Id), aws.ToString(t.Name))
 		g.TemplateVersion = cmp.Or(aws.ToString(t.Version), "$Default")
 	}
 	if s := in.ScalingConfig; s != nil {
-		g.Min, g.Desired, g.Max = int(aws.ToInt32(s.MinSize)), int(aws.ToInt32(s.DesiredSize)), int(aws.ToInt32(s.MaxSize))
+		g.Min, g.Desired, g.Max = int(aws.ToInt32(s.MinSize)), int(aws.ToInt32(s.DesiredSize)),
+			int(aws.ToInt32(s.MaxSize))
 	}
 	if in.Health != nil {
 		g.Issues = in.Health.Issues

@@ -52,7 +52,8 @@ func (a *AWS) described(ctx context.Context, doing string, in *ec2.DescribeImage
 func (i Image) Marks() map[string]string {
 	marks := map[string]string{}
 	for key, value := range i.Tags {
-		if name, ours := strings.CutPrefix(key, TagPrefix); ours && !slices.Contains([]string{DigestTag, StatementTag, ApprovalTag}, key) {
+		if name, ours := strings.CutPrefix(key, TagPrefix); ours &&
+			!slices.Contains([]string{DigestTag, StatementTag, ApprovalTag}, key) {
 			marks[name] = value
 		}
 	}
@@ -173,11 +174,12 @@ type Image struct {
 func imageOf(in types.Image, region string) Image {
 	i := Image{
 		Region: region, Protection: aws.ToString(in.DeregistrationProtection),
-		ID: aws.ToString(in.ImageId), Name: aws.ToString(in.Name), Owner: aws.ToString(in.OwnerId), State: string(in.State),
-		OwnerAlias: aws.ToString(in.ImageOwnerAlias), Architecture: string(in.Architecture), RootDevice: aws.ToString(in.RootDeviceName),
-		RootType: string(in.RootDeviceType), Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport),
-		Public: aws.ToBool(in.Public), IMDS: string(in.ImdsSupport), Platform: string(in.Platform),
-		Created: instant(in.CreationDate), Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
+		ID: aws.ToString(in.ImageId), Name: aws.ToString(in.Name), Owner: aws.ToString(in.OwnerId),
+		State: string(in.State), OwnerAlias: aws.ToString(in.ImageOwnerAlias), Architecture: string(in.Architecture),
+		RootDevice: aws.ToString(in.RootDeviceName), RootType: string(in.RootDeviceType),
+		Virtualization: string(in.VirtualizationType), ENA: aws.ToBool(in.EnaSupport), Public: aws.ToBool(in.Public),
+		IMDS: string(in.ImdsSupport), Platform: string(in.Platform), Created: instant(in.CreationDate),
+		Deprecated: instant(in.DeprecationTime), Tags: tagsOf(in.Tags),
 		// An image made from an instance has a source too: the image of the instance
 		// (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ami-ancestry.html).
 		Instance: aws.ToString(in.SourceInstanceId),
@@ -259,7 +261,8 @@ func (a *AWS) attribute(ctx context.Context, doing, id string, name types.ImageA
 // no ID.
 func (a *AWS) Named(ctx context.Context, name string) (Image, error) {
 	found, err := a.described(ctx, "searching for your image "+name, &ec2.DescribeImagesInput{
-		Owners: []string{"self"}, Filters: filters("name", name), IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true),
+		Owners: []string{"self"}, Filters: filters("name", name), IncludeDeprecated: aws.Bool(true),
+		IncludeDisabled: aws.Bool(true),
 	})
 	if err != nil || len(found) == 0 {
 		return Image{}, err
@@ -278,7 +281,8 @@ func Find(ctx context.Context, regions []*AWS, id string) (Image, error) {
 			return i, nil
 		}
 	}
-	return Image{}, errors.Join(fmt.Errorf("describing the image %s: the image is in none of the %d regions that could be read", id, len(found)), err)
+	return Image{}, errors.Join(fmt.Errorf("describing the image %s: the image is in none of the %d regions that "+
+		"could be read", id, len(found)), err)
 }
 
 // Present describes an image. A missing image has no ID.
@@ -343,11 +347,14 @@ func (a *AWS) Newest(ctx context.Context, s Search) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	if !slices.Contains(s.Owners, image.Owner) && (image.OwnerAlias == "" || !slices.Contains(s.Owners, image.OwnerAlias)) {
-		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the owner is %s, not %s", id, s.Parameter, image.Owner, strings.Join(s.Owners, " or "))
+	if !slices.Contains(s.Owners, image.Owner) &&
+		(image.OwnerAlias == "" || !slices.Contains(s.Owners, image.OwnerAlias)) {
+		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the owner is %s, not %s", id,
+			s.Parameter, image.Owner, strings.Join(s.Owners, " or "))
 	}
 	if image.Architecture != s.Architecture {
-		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the image is for %s, not %s", id, s.Parameter, image.Architecture, s.Architecture)
+		return Image{}, fmt.Errorf("checking the image %s of the parameter %s: the image is for %s, not %s", id,
+			s.Parameter, image.Architecture, s.Architecture)
 	}
 	return image, nil
 }

@@ -87,15 +87,17 @@ func (a *AWS) Instance(ctx context.Context, id string) (Launch, error) {
 		return Launch{}, err
 	}
 	l := Launch{
-		From: "the instance " + id, Image: aws.ToString(in.ImageId), Type: string(in.InstanceType), Tags: tagsOf(in.Tags),
-		Subnet: aws.ToString(in.SubnetId), PublicAddress: aws.Bool(aws.ToString(in.PublicIpAddress) != ""),
+		From: "the instance " + id, Image: aws.ToString(in.ImageId), Type: string(in.InstanceType),
+		Tags: tagsOf(in.Tags), Subnet: aws.ToString(in.SubnetId),
+		PublicAddress: aws.Bool(aws.ToString(in.PublicIpAddress) != ""),
 	}
 	if address := aws.ToString(in.PublicIpAddress); address != "" {
 		l.Addresses = []string{address}
 	}
-	l.IPv6Address = aws.Bool(aws.ToString(in.Ipv6Address) != "" || slices.ContainsFunc(in.NetworkInterfaces, func(n types.InstanceNetworkInterface) bool {
-		return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
-	}))
+	l.IPv6Address = aws.Bool(aws.ToString(in.Ipv6Address) != "" || slices.ContainsFunc(in.NetworkInterfaces,
+		func(n types.InstanceNetworkInterface) bool {
+			return len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0
+		}))
 	l.State, l.StateReason = stateOf(in)
 	l.SecurityGroups = show.Each(in.SecurityGroups,
 		func(g types.GroupIdentifier) string { return aws.ToString(g.GroupId) })
@@ -157,8 +159,9 @@ func (a *AWS) Template(ctx context.Context, template, version string) (Launch, e
 
 func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 	l := Launch{
-		Image: aws.ToString(data.ImageId), Type: string(data.InstanceType), Tags: map[string]string{}, SecurityGroups: data.SecurityGroupIds,
-		Unmanaged: unmanaged(data), Requirements: data.InstanceRequirements != nil, AllTags: data.TagSpecifications,
+		Image: aws.ToString(data.ImageId), Type: string(data.InstanceType), Tags: map[string]string{},
+		SecurityGroups: data.SecurityGroupIds, Unmanaged: unmanaged(data),
+		Requirements: data.InstanceRequirements != nil, AllTags: data.TagSpecifications,
 	}
 	for _, s := range data.TagSpecifications {
 		if s.ResourceType == types.ResourceTypeInstance {
@@ -169,7 +172,8 @@ func launchOf(data *types.ResponseLaunchTemplateData) Launch {
 		if aws.ToInt32(n.DeviceIndex) == 0 {
 			l.SecurityGroups = append(l.SecurityGroups, n.Groups...)
 			l.Subnet, l.PublicAddress = aws.ToString(n.SubnetId), n.AssociatePublicIpAddress
-			if aws.ToInt32(n.Ipv6AddressCount)+aws.ToInt32(n.Ipv6PrefixCount) > 0 || len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0 {
+			if aws.ToInt32(n.Ipv6AddressCount)+aws.ToInt32(n.Ipv6PrefixCount) > 0 ||
+				len(n.Ipv6Addresses)+len(n.Ipv6Prefixes) > 0 {
 				l.IPv6Address = aws.Bool(true)
 			}
 		}
@@ -195,7 +199,8 @@ func (a *AWS) Console(ctx context.Context, id string) ([]byte, error) {
 	switch {
 	// Only Nitro instances have the latest output.
 	// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_GetConsoleOutput.html
-	case errors.As(err, &api) && (strings.HasPrefix(api.Code, "Unsupported") || strings.HasPrefix(api.Code, "InvalidParameter")):
+	case errors.As(err, &api) &&
+		(strings.HasPrefix(api.Code, "Unsupported") || strings.HasPrefix(api.Code, "InvalidParameter")):
 		text, err = a.console(ctx, id, false)
 	case err == nil && len(text) == 0:
 		text, err = a.console(ctx, id, false)
@@ -206,7 +211,8 @@ func (a *AWS) Console(ctx context.Context, id string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", doing, err)
 	case len(text) == 0:
-		return nil, fmt.Errorf("%s: EC2 has none yet; try again some minutes after the start, or read the logs on the node", doing)
+		return nil, fmt.Errorf("%s: EC2 has none yet; try again some minutes after the start, or read the logs "+
+			"on the node", doing)
 	}
 	return text, nil
 }
@@ -327,13 +333,4 @@ func (a *AWS) nodeSnapshots(ctx context.Context, doing string, n Node, filter ..
 		return nil, fmt.Errorf("%s: the instance has no root volume in EBS", doing)
 	}
 	return a.ownSnapshots(ctx, doing, filters(filter...)...)
-}
-
-// FleetPolicy is an IAM policy for auditing nodes.
-func FleetPolicy(s Scope) (string, error) {
-	removal := allow("EksnodeRemoveSnapshots", s.snapshots(), "ec2:DeleteSnapshot")
-	removal.Condition = map[string]map[string]string{"StringLike": {"aws:ResourceTag/" + FleetTag: "*"}}
-	return policy(append(s.readForDiff(), allow("EksnodeNodes", oneOrMore{"*"}, "ec2:DescribeInstances"),
-		allow("EksnodeSnapshots", append(s.snapshots(), s.arns("ec2", "*", "volume/*")...), "ec2:CreateSnapshot",
-			"ec2:CreateTags"), removal))
 }

@@ -31,7 +31,8 @@ func devicesOf(mappings []types.BlockDeviceMapping) []BlockDevice {
 	var list []BlockDevice
 	for _, m := range mappings {
 		if e := m.Ebs; e != nil {
-			list = append(list, BlockDevice{aws.ToString(m.DeviceName), aws.ToString(e.SnapshotId), aws.ToString(e.KmsKeyId),
+			list = append(list, BlockDevice{aws.ToString(m.DeviceName), aws.ToString(e.SnapshotId),
+				aws.ToString(e.KmsKeyId),
 				int(aws.ToInt32(e.VolumeSize)), aws.ToBool(e.Encrypted)})
 		}
 	}
@@ -88,7 +89,8 @@ func (a *AWS) DescribeKey(ctx context.Context, id string) (Key, error) {
 	m := out.KeyMetadata
 	return Key{
 		ARN: aws.ToString(m.Arn), Account: aws.ToString(m.AWSAccountId), State: string(m.KeyState),
-		AWSManaged: m.KeyManager == kmstypes.KeyManagerTypeAws, Symmetric: m.KeySpec == "" || m.KeySpec == kmstypes.KeySpecSymmetricDefault,
+		AWSManaged: m.KeyManager == kmstypes.KeyManagerTypeAws,
+		Symmetric:  m.KeySpec == "" || m.KeySpec == kmstypes.KeySpecSymmetricDefault,
 	}, nil
 }
 
@@ -102,7 +104,8 @@ func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
 		return k, nil
 	}
 	if k.Account == account {
-		policy, err := a.kms.GetKeyPolicy(ctx, &kms.GetKeyPolicyInput{KeyId: aws.String(k.ARN), PolicyName: aws.String("default")})
+		policy, err := a.kms.GetKeyPolicy(ctx, &kms.GetKeyPolicyInput{KeyId: aws.String(k.ARN),
+			PolicyName: aws.String("default")})
 		if err != nil {
 			return Key{}, explain("reading the policy of the KMS key "+id, err)
 		}
@@ -117,9 +120,6 @@ func (a *AWS) Key(ctx context.Context, id, account string) (Key, error) {
 	return k, nil // another account may refuse, and its grants stay unknown
 }
 
-// SignActions are the permissions for signing with a KMS key.
-func SignActions() []string { return []string{"kms:GetPublicKey", "kms:Sign"} }
-
 // PublicKey returns the public part of a KMS key in PEM. The key must sign by ECDSA on the
 // curve P-256.
 func (a *AWS) PublicKey(ctx context.Context, id string) ([]byte, error) {
@@ -128,7 +128,8 @@ func (a *AWS) PublicKey(ctx context.Context, id string) ([]byte, error) {
 		return nil, explain("reading the public part of the KMS key "+id, err)
 	}
 	if !slices.Contains(out.SigningAlgorithms, kmstypes.SigningAlgorithmSpecEcdsaSha256) {
-		return nil, fmt.Errorf("the KMS key %s is no key for signatures with ECDSA on P-256; make one with the usage SIGN_VERIFY and the specification ECC_NIST_P256", id)
+		return nil, fmt.Errorf("the KMS key %s is no key for signatures with ECDSA on P-256; make one with the usage "+
+			"SIGN_VERIFY and the specification ECC_NIST_P256", id)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: out.PublicKey}), nil
 }
@@ -137,7 +138,8 @@ func (a *AWS) PublicKey(ctx context.Context, id string) ([]byte, error) {
 func (a *AWS) Sign(ctx context.Context, id string, data []byte) ([]byte, error) {
 	sum := sha256.Sum256(data)
 	out, err := a.kms.Sign(ctx, &kms.SignInput{
-		KeyId: aws.String(id), Message: sum[:], MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256,
+		KeyId: aws.String(id), Message: sum[:], MessageType: kmstypes.MessageTypeDigest,
+		SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256,
 	})
 	if err != nil {
 		return nil, explain("signing with the KMS key "+id, err)

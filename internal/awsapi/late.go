@@ -167,7 +167,8 @@ func (a *AWS) AwaitGone(ctx context.Context, id string) error {
 
 // notYet are the codes of EC2 for a new image that waits for what this run has changed:
 // the name of an image that was deregistered, the snapshot, or the image to copy.
-var notYet = []string{"InvalidAMIName.Duplicate", "InvalidSnapshot.NotFound", "IncorrectState", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable"}
+var notYet = []string{"InvalidAMIName.Duplicate", "InvalidSnapshot.NotFound", "IncorrectState", "InvalidAMIID.NotFound",
+	"InvalidAMIID.Unavailable"}
 
 // create makes an image with a name, and waits until it is available. A call whose
 // answer was lost has made the image already: ours says whether the image of that name
@@ -176,7 +177,9 @@ var notYet = []string{"InvalidAMIName.Duplicate", "InvalidSnapshot.NotFound", "I
 func (a *AWS) create(ctx context.Context, name string, ours func(Image) bool,
 	call func(context.Context) (id *string, err error)) (Image, error) {
 	var made *string
-	err := a.repeated(ctx, 2*patienceMost*a.settle, func(err error) bool { return hasCode(err, notYet...) || isUnread(err) }, func() (err error) {
+	err := a.repeated(ctx, 2*patienceMost*a.settle, func(err error) bool {
+		return hasCode(err, notYet...) || isUnread(err)
+	}, func() (err error) {
 		ctx, done := unbroken(ctx)
 		defer done()
 		if made, err = call(ctx); err == nil && made == nil {
@@ -245,7 +248,8 @@ func unansweredOf(err error) error {
 		var broken *xml.SyntaxError
 		inner := errors.Unwrap(reason)
 		switch e := reason.(type) {
-		case *smithy.OperationError, *awshttp.ResponseError, *smithyhttp.ResponseError, *smithy.CanceledError, *aws.RequestCanceledError, *url.Error:
+		case *smithy.OperationError, *awshttp.ResponseError, *smithyhttp.ResponseError, *smithy.CanceledError,
+			*aws.RequestCanceledError, *url.Error:
 		case *retry.MaxAttemptsError:
 			attempts = e.Attempt
 		case *smithyhttp.RequestSendError:
@@ -304,7 +308,8 @@ func (e *EndedError) Error() string {
 // ended returns an error for an instance that has lost its network and role.
 func ended(doing string, in types.Instance) error {
 	state, reason := stateOf(in)
-	if !slices.Contains([]string{string(types.InstanceStateNameShuttingDown), string(types.InstanceStateNameTerminated)}, state) {
+	if !slices.Contains([]string{string(types.InstanceStateNameShuttingDown),
+		string(types.InstanceStateNameTerminated)}, state) {
 		return nil
 	}
 	return &EndedError{doing, state, reason}

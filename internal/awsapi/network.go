@@ -58,8 +58,10 @@ func (a *AWS) SecurityGroups(ctx context.Context, ids []string) ([]SecurityGroup
 func rulesOf(permissions []types.IpPermission) []Rule {
 	var rules []Rule
 	for _, p := range permissions {
-		r := Rule{Protocol: aws.ToString(p.IpProtocol), From: int(aws.ToInt32(p.FromPort)), To: int(aws.ToInt32(p.ToPort))}
-		r.Groups = show.Each(p.UserIdGroupPairs, func(g types.UserIdGroupPair) string { return aws.ToString(g.GroupId) })
+		r := Rule{Protocol: aws.ToString(p.IpProtocol), From: int(aws.ToInt32(p.FromPort)),
+			To: int(aws.ToInt32(p.ToPort))}
+		r.Groups = show.Each(p.UserIdGroupPairs,
+			func(g types.UserIdGroupPair) string { return aws.ToString(g.GroupId) })
 		r.CIDRs = slices.Concat(show.Each(p.IpRanges, func(c types.IpRange) string { return aws.ToString(c.CidrIp) }),
 			show.Each(p.Ipv6Ranges, func(c types.Ipv6Range) string { return aws.ToString(c.CidrIpv6) }))
 		r.Lists = show.Each(p.PrefixListIds, func(l types.PrefixListId) string { return aws.ToString(l.PrefixListId) })
@@ -123,7 +125,8 @@ func (a *AWS) VPC(ctx context.Context, id string) (VPC, error) {
 	for name, to := range map[types.VpcAttributeName]*bool{
 		types.VpcAttributeNameEnableDnsSupport: &v.DNSSupport, types.VpcAttributeNameEnableDnsHostnames: &v.DNSHostname,
 	} {
-		attribute, err := a.ec2.DescribeVpcAttribute(ctx, &ec2.DescribeVpcAttributeInput{VpcId: aws.String(id), Attribute: name})
+		attribute, err := a.ec2.DescribeVpcAttribute(ctx, &ec2.DescribeVpcAttributeInput{VpcId: aws.String(id),
+			Attribute: name})
 		if err != nil {
 			return VPC{}, explain(doing, err)
 		}
@@ -199,8 +202,9 @@ func aclOf(in types.NetworkAcl) ACL {
 		func(s types.NetworkAclAssociation) string { return aws.ToString(s.SubnetId) })
 	for _, e := range in.Entries {
 		entry := ACLEntry{
-			Number: int(aws.ToInt32(e.RuleNumber)), Egress: aws.ToBool(e.Egress), Allow: e.RuleAction == types.RuleActionAllow,
-			Protocol: aws.ToString(e.Protocol), To: 65535, CIDR: aws.ToString(e.CidrBlock),
+			Number: int(aws.ToInt32(e.RuleNumber)), Egress: aws.ToBool(e.Egress),
+			Allow: e.RuleAction == types.RuleActionAllow, Protocol: aws.ToString(e.Protocol), To: 65535,
+			CIDR: aws.ToString(e.CidrBlock),
 		}
 		if e.CidrBlock == nil {
 			entry.CIDR = aws.ToString(e.Ipv6CidrBlock)
@@ -259,7 +263,8 @@ type Endpoint struct {
 }
 
 func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
-	pages := ec2.NewDescribeVpcEndpointsPaginator(a.ec2, &ec2.DescribeVpcEndpointsInput{Filters: filters("vpc-id", v.ID)})
+	pages := ec2.NewDescribeVpcEndpointsPaginator(a.ec2,
+		&ec2.DescribeVpcEndpointsInput{Filters: filters("vpc-id", v.ID)})
 	all, err := collect(each[types.VpcEndpoint](ctx, "listing the endpoints of the VPC "+v.ID, pages), endpointOf)
 	v.Endpoints = slices.SortedFunc(slices.Values(all),
 		func(a, b Endpoint) int { return cmp.Compare(a.Service, b.Service) })
@@ -268,8 +273,9 @@ func (a *AWS) endpoints(ctx context.Context, v *VPC) error {
 
 func endpointOf(in types.VpcEndpoint) Endpoint {
 	e := Endpoint{
-		ID: aws.ToString(in.VpcEndpointId), Service: aws.ToString(in.ServiceName), State: string(in.State), PrivateDNS: aws.ToBool(in.PrivateDnsEnabled),
-		Interface: in.VpcEndpointType == types.VpcEndpointTypeInterface, Subnets: in.SubnetIds, Tables: in.RouteTableIds, Policy: aws.ToString(in.PolicyDocument),
+		ID: aws.ToString(in.VpcEndpointId), Service: aws.ToString(in.ServiceName), State: string(in.State),
+		PrivateDNS: aws.ToBool(in.PrivateDnsEnabled), Interface: in.VpcEndpointType == types.VpcEndpointTypeInterface,
+		Subnets: in.SubnetIds, Tables: in.RouteTableIds, Policy: aws.ToString(in.PolicyDocument),
 	}
 	e.IPv6Only = in.IpAddressType == types.IpAddressTypeIpv6
 	// An endpoint for S3 may serve only on-premises networks by name, and leave the
@@ -299,7 +305,8 @@ func (a *AWS) Zones(ctx context.Context, vpc string) ([]Zone, error) {
 			return nil, explain("listing the private hosted zones of the VPC "+vpc, err)
 		}
 		for _, z := range out.HostedZoneSummaries {
-			zone := Zone{ID: aws.ToString(z.HostedZoneId), Name: strings.ToLower(strings.TrimSuffix(aws.ToString(z.Name), "."))}
+			zone := Zone{ID: aws.ToString(z.HostedZoneId),
+				Name: strings.ToLower(strings.TrimSuffix(aws.ToString(z.Name), "."))}
 			if z.Owner != nil {
 				zone.Account, zone.Service = aws.ToString(z.Owner.OwningAccount), aws.ToString(z.Owner.OwningService)
 			}
@@ -315,12 +322,15 @@ func (a *AWS) Zones(ctx context.Context, vpc string) ([]Zone, error) {
 // RecordsFor says whether a hosted zone has records for a name, its own or those of
 // a wildcard.
 func (a *AWS) RecordsFor(ctx context.Context, zone, name string) (bool, error) {
-	pages := route53.NewListResourceRecordSetsPaginator(a.route53, &route53.ListResourceRecordSetsInput{HostedZoneId: aws.String(zone)})
-	for r, err := range each[route53types.ResourceRecordSet](ctx, "listing the records of the hosted zone "+zone, pages) {
+	pages := route53.NewListResourceRecordSetsPaginator(a.route53,
+		&route53.ListResourceRecordSetsInput{HostedZoneId: aws.String(zone)})
+	doing := "listing the records of the hosted zone " + zone
+	for r, err := range each[route53types.ResourceRecordSet](ctx, doing, pages) {
 		if err != nil {
 			return false, err
 		}
-		if recordMatches(aws.ToString(r.Name), name) && r.Type != route53types.RRTypeNs && r.Type != route53types.RRTypeSoa {
+		if recordMatches(aws.ToString(r.Name), name) && r.Type != route53types.RRTypeNs &&
+			r.Type != route53types.RRTypeSoa {
 			return true, nil
 		}
 	}

@@ -108,9 +108,10 @@ func Open(ctx context.Context, o Options) (*AWS, error) {
 func (o Options) connect(c aws.Config, settle time.Duration) *AWS {
 	quick := o.quick(c)
 	return &AWS{
-		Region: c.Region, settle: settle, patience: 2 * settle, config: c, options: o, ec2: ec2.NewFromConfig(c), eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick),
-		ssm: ssm.NewFromConfig(quick), sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c),
-		kms: kms.NewFromConfig(quick), ebs: ebs.NewFromConfig(c, o.blocks), route53: route53.NewFromConfig(quick),
+		Region: c.Region, settle: settle, patience: 2 * settle, config: c, options: o, ec2: ec2.NewFromConfig(c),
+		eks: eks.NewFromConfig(quick), iam: iam.NewFromConfig(quick), ssm: ssm.NewFromConfig(quick),
+		sts: sts.NewFromConfig(quick), autoscaling: autoscaling.NewFromConfig(c), kms: kms.NewFromConfig(quick),
+		ebs: ebs.NewFromConfig(c, o.blocks), route53: route53.NewFromConfig(quick),
 		quotas: servicequotas.NewFromConfig(quick), freetier: freetier.NewFromConfig(quick),
 	}
 }
@@ -123,7 +124,8 @@ func (o Options) Validate() error {
 		value string
 		check func(string) error
 	}{
-		{"region", o.Region, awsnames.Region().Check}, {"assume_role", o.AssumeRole, awsnames.RoleARN().Check}, {"endpoint", o.Endpoint, awsnames.Endpoint},
+		{"region", o.Region, awsnames.Region().Check}, {"assume_role", o.AssumeRole, awsnames.RoleARN().Check},
+		{"endpoint", o.Endpoint, awsnames.Endpoint},
 	} {
 		if one.value == "" {
 			continue
@@ -166,9 +168,10 @@ func (o Options) config(ctx context.Context) (aws.Config, error) {
 		return c, surface.Errorf("%s: %w", surface.Name("region"), err)
 	}
 	if o.AssumeRole != "" {
-		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(o.quick(c)), o.AssumeRole, func(a *stscreds.AssumeRoleOptions) {
-			a.RoleSessionName, a.ExternalID = "eksnode", Some(o.ExternalID)
-		})
+		role := stscreds.NewAssumeRoleProvider(sts.NewFromConfig(o.quick(c)), o.AssumeRole,
+			func(a *stscreds.AssumeRoleOptions) {
+				a.RoleSessionName, a.ExternalID = "eksnode", Some(o.ExternalID)
+			})
 		c.Credentials = aws.NewCredentialsCache(role)
 	}
 	return c, credentials(ctx, c, o.AssumeRole)
@@ -218,7 +221,8 @@ func credentials(ctx context.Context, c aws.Config, role string) error {
 	if errors.As(err, new(smithy.APIError)) { // the profile names a role, or an SSO session that has expired
 		return explain("credentials", err)
 	}
-	return fmt.Errorf("credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a profile, or log in with `aws sso login`: %w", unansweredOf(err))
+	return fmt.Errorf("credentials: none were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a "+
+		"profile, or log in with `aws sso login`: %w", unansweredOf(err))
 }
 
 func (o Options) retryer() aws.Retryer {

@@ -3,40 +3,56 @@ package awsapi
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi/awsnames"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
-// ImageActions are the permissions for listing, comparing, publishing and retiring
-// images, and no others. A test compares them with the calls.
-func ImageActions() []string {
-	return []string{
-		"autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLaunchConfigurations",
-		"ec2:DeleteSnapshot", "ec2:DeregisterImage", "ec2:DescribeFleets", "ec2:DescribeImageAttribute", "ec2:DescribeImages", "ec2:DescribeInstances",
-		"ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates", "ec2:DescribeRegions", "ec2:DescribeSnapshotAttribute", "ec2:DescribeSnapshots",
-		"ec2:DescribeSpotFleetRequests",
-		"ec2:DescribeSpotInstanceRequests", "ec2:EnableImageDeprecation",
-		"eks:DescribeNodegroup", "eks:ListClusters", "eks:ListNodegroups",
-		"ssm:DescribeParameters", "ssm:GetParameter", "ssm:GetParameterHistory", "ssm:GetParameters", "ssm:PutParameter",
+// policiesFile has the policies, and says what their texts mean.
+//
+//go:embed policies.yaml
+var policiesFile []byte
+
+// policies is the content of policiesFile.
+var policies = sync.OnceValue(func() (p struct {
+	Actions  map[string][]string    `json:"actions"`
+	Policies map[string][]statement `json:"policies"`
+}) {
+	if _, err := strictjson.ReadYAML("policies.yaml", policiesFile, &p); err != nil {
+		panic(err) // the file is ours
 	}
-}
+	return p
+})
+
+// ImageActions are the permissions for listing, comparing, publishing and retiring
+// images, and no others.
+func ImageActions() []string { return policies().Actions["images"] }
+
+// SetupActions are the permissions for reading what a cluster and its account have
+// for nodes, and no others.
+func SetupActions() []string { return policies().Actions["setup"] }
 
 // statement is a statement of an IAM policy that grants permissions.
 type statement struct {
-	Sid, Effect string
-	Action      []string
-	Resource    oneOrMore
-	Condition   map[string]map[string]string `json:",omitempty"`
+	Sid       string                       `json:"Sid"`
+	Effect    string                       `json:"Effect"`
+	Action    []string                     `json:"Action"`
+	Resource  oneOrMore                    `json:"Resource"`
+	Condition map[string]map[string]string `json:"Condition,omitempty"`
+	// When is sign or approve for a statement that only such a scope has.
+	When string `file:"when" json:"-"`
 }
 
 // oneOrMore is a list that IAM also writes as one text.
@@ -79,8 +95,8 @@ type Scope struct {
 // partitions are the partitions of regions with a prefix, other than aws
 // (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html).
 var partitions = []struct{ prefix, name string }{
-	{"cn-", "aws-cn"}, {"us-gov-", "aws-us-gov"}, {"eusc-", "aws-eusc"}, {"us-iso-", "aws-iso"}, {"us-isob-", "aws-iso-b"},
-	{"eu-isoe-", "aws-iso-e"}, {"us-isof-", "aws-iso-f"},
+	{"cn-", "aws-cn"}, {"us-gov-", "aws-us-gov"}, {"eusc-", "aws-eusc"}, {"us-iso-", "aws-iso"},
+	{"us-isob-", "aws-iso-b"}, {"eu-isoe-", "aws-iso-e"}, {"us-isof-", "aws-iso-f"},
 }
 
 func partitionOf(region string) string {
@@ -92,134 +108,60 @@ func partitionOf(region string) string {
 	return "aws"
 }
 
-func (s Scope) arns(service, account string, resources ...string) oneOrMore {
-	regions, partition := s.Regions, "aws"
+// policy is a policy of policiesFile for the scope.
+func (s Scope) policy(name string) (string, error) {
+	var all []statement
+	for _, one := range policies().Policies[name] {
+		if one.When == "sign" && !s.Sign || one.When == "approve" && !s.Approve {
+			continue
+		}
+		one.Effect, one.Resource = "Allow", s.arns(one.Resource)
+		all = append(all, one)
+	}
+	return policy(all)
+}
+
+// arns are resources of policiesFile in the scope.
+func (s Scope) arns(resources []string) (all oneOrMore) {
+	regions := s.Regions
 	if len(regions) == 0 {
 		regions = []string{"*"}
-	} else {
-		partition = partitionOf(regions[0])
 	}
-	var all oneOrMore
-	for _, region := range regions {
-		for _, resource := range resources {
-			all = append(all, "arn:"+partition+":"+service+":"+region+":"+account+":"+resource)
+	for _, resource := range resources {
+		if strings.Contains(resource, ":kms:") && len(s.Keys) > 0 {
+			return s.Keys
+		}
+		for _, region := range regions {
+			arn := strings.NewReplacer("{partition}", partitionOf(regions[0]), "{region}", region).Replace(resource)
+			if !slices.Contains(all, arn) {
+				all = append(all, arn)
+			}
 		}
 	}
 	return all
 }
 
-// snapshots and images are the ARNs of all snapshots and images. They have no account
-// (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticblockstore.html).
-func (s Scope) snapshots() oneOrMore { return s.arns("ec2", "", "snapshot/*") }
-
-func (s Scope) images() oneOrMore { return s.arns("ec2", "", "image/*") }
-
-func (s Scope) keys() oneOrMore {
-	if len(s.Keys) > 0 {
-		return s.Keys
-	}
-	return s.arns("kms", "*", "key/*")
-}
-
-// byEBS limits permissions for KMS to calls that EBS makes for the caller. EBS calls
-// KMS as EC2: the key policy of the default key aws/ebs allows nothing else
-// (https://docs.aws.amazon.com/kms/latest/developerguide/services-ebs.html).
-func byEBS() map[string]map[string]string {
-	return map[string]map[string]string{"StringLike": {"kms:ViaService": "ec2.*"}}
-}
-
-func allow(sid string, on oneOrMore, actions ...string) statement {
-	return statement{Sid: sid, Effect: "Allow", Action: actions, Resource: on}
-}
-
-// find are the permissions for finding an image and its snapshots. EC2's descriptions
-// cannot be limited to resources
-// (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html).
-func (s Scope) find(more ...string) []statement {
-	return []statement{
-		allow("EksnodeFind", oneOrMore{"*"}, append([]string{"ec2:DescribeImages", "ec2:DescribeSnapshots"}, more...)...),
-		allow("EksnodeParameters", s.arns("ssm", "*", "parameter/*"), "ssm:GetParameter"),
-	}
-}
-
-// read are the permissions for reading snapshots. EBS decrypts with the caller's
-// permission (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-faq.html).
-func (s Scope) read(find []statement, actions ...string) []statement {
-	decrypt := allow("EksnodeDecrypt", s.keys(), "kms:Decrypt")
-	decrypt.Condition = byEBS()
-	return append(find, allow("EksnodeReadBlocks", s.snapshots(), actions...), decrypt)
-}
-
-func (s Scope) readForAudit() []statement {
-	return s.read(s.find("ec2:GetImageAncestry"), readActions()...)
-}
-
-func readActions() []string { return []string{"ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks"} }
-
-func (s Scope) readForDiff() []statement {
-	return s.read(s.find(), "ebs:GetSnapshotBlock", "ebs:ListChangedBlocks", "ebs:ListSnapshotBlocks")
-}
-
-// encryptActions are the permissions for a KMS key with which EBS encrypts
-// (https://docs.aws.amazon.com/ebs/latest/userguide/ebsapi-permissions.html).
-func encryptActions() []string {
-	return []string{"kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "kms:GenerateDataKeyWithoutPlaintext", "kms:ReEncrypt*"}
-}
-
-// importing are the permissions for importing a disk: the snapshot with its parent, the
-// AMI, copies, sharing, and the removal of an import that fails.
-func (s Scope) importing() []statement {
-	encrypt := allow("EksnodeEncrypt", s.keys(), encryptActions()...)
-	encrypt.Condition = byEBS()
-	grant := allow("EksnodeGrant", s.keys(), "kms:CreateGrant")
-	grant.Condition = byEBS()
-	grant.Condition["Bool"] = map[string]string{"kms:GrantIsForAWSResource": "true"}
-	both := append(s.images(), s.snapshots()...)
-	var more []statement
-	if s.Sign {
-		more = append(more, allow("EksnodeSign", s.keys(), SignActions()...))
-	}
-	if s.Approve {
-		more = append(more, allow("EksnodeApprove", s.images(), "ec2:AttachImageWatermark"))
-	}
-	return append(append(s.find("ec2:DescribeImageAttribute", "ec2:DescribeRegions", "ec2:GetEbsDefaultKmsKeyId",
-		"ec2:GetEbsEncryptionByDefault", "ec2:GetImageBlockPublicAccessState",
-		"servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota"),
-		allow("EksnodeBlocks", s.snapshots(), "ebs:CompleteSnapshot", "ebs:GetSnapshotBlock", "ebs:ListSnapshotBlocks", "ebs:PutSnapshotBlock", "ebs:StartSnapshot"),
-		allow("EksnodeSnapshots", s.snapshots(), "ec2:DeleteSnapshot", "ec2:ModifySnapshotAttribute"),
-		allow("EksnodeImages", s.images(), "ec2:DeregisterImage", "ec2:EnableImageDeprecation", "ec2:ModifyImageAttribute"),
-		allow("EksnodeRegister", both, "ec2:CopyImage", "ec2:CreateTags", "ec2:RegisterImage"),
-		allow("EksnodeDescribeKeys", s.keys(), "kms:DescribeKey"), encrypt, grant), more...)
-}
-
 // AttestPolicy is an IAM policy for signing and verifying statements about images.
-func AttestPolicy(s Scope) (string, error) {
-	return policy(append(s.readForAudit(), allow("EksnodeSign", s.keys(), SignActions()...)))
-}
+func AttestPolicy(s Scope) (string, error) { return s.policy("attest") }
 
 // ApprovePolicy is an IAM policy for approving and revoking images, and for the check of
 // the settings.
-func ApprovePolicy(s Scope) (string, error) {
-	return policy(append(s.readForAudit(), allow("EksnodeSign", s.keys(), SignActions()...),
-		allow("EksnodeApprove", s.images(), "ec2:AttachImageWatermark", "ec2:CreateTags", "ec2:DetachImageWatermark"),
-		allow("EksnodeUsers", oneOrMore{"*"}, "autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeLaunchConfigurations",
-			"ec2:DescribeFleets", "ec2:DescribeInstances", "ec2:DescribeLaunchTemplateVersions", "ec2:DescribeLaunchTemplates",
-			"ec2:DescribeRegions", "ec2:DescribeSpotFleetRequests", "ec2:DescribeSpotInstanceRequests", "ec2:GetAllowedImagesSettings",
-			"eks:DescribeNodegroup", "eks:ListClusters", "eks:ListNodegroups")))
-}
+func ApprovePolicy(s Scope) (string, error) { return s.policy("approve") }
 
-// ImportPolicy is an IAM policy for importing a disk as an AMI. EC2 and EBS need
-// ec2:CreateTags and those of KMS for calls with other names.
-func ImportPolicy(s Scope) (string, error) { return policy(s.importing()) }
+// ImportPolicy is an IAM policy for importing a disk as an AMI.
+func ImportPolicy(s Scope) (string, error) { return s.policy("import") }
 
 // AuditPolicy is an IAM policy for auditing an AMI or a snapshot.
-func AuditPolicy(s Scope) (string, error) { return policy(s.readForAudit()) }
+func AuditPolicy(s Scope) (string, error) { return s.policy("audit") }
 
 // SnapshotReadPolicy is an IAM policy for reading an AMI or a snapshot.
-func SnapshotReadPolicy(s Scope) (string, error) { return policy(s.read(s.find(), readActions()...)) }
+func SnapshotReadPolicy(s Scope) (string, error) { return s.policy("read") }
 
 // SnapshotDiffPolicy is an IAM policy for comparing the content of two AMIs.
-func SnapshotDiffPolicy(s Scope) (string, error) { return policy(s.readForDiff()) }
+func SnapshotDiffPolicy(s Scope) (string, error) { return s.policy("diff") }
+
+// FleetPolicy is an IAM policy for auditing nodes.
+func FleetPolicy(s Scope) (string, error) { return s.policy("fleet") }
 
 // UnknownRegionError is a region that AWS does not have.
 type UnknownRegionError struct {
@@ -316,7 +258,8 @@ const atOnce = 8
 
 // Each reads every region, several at the same time, and returns the results by
 // region. A region that fails has no result; the error names the region.
-func Each[T any](ctx context.Context, regions []*AWS, read func(context.Context, *AWS) (T, error)) (map[string]T, error) {
+func Each[T any](ctx context.Context, regions []*AWS,
+	read func(context.Context, *AWS) (T, error)) (map[string]T, error) {
 	results, failures := make([]T, len(regions)), make([]error, len(regions))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -346,7 +289,8 @@ func inRegions(regions []*AWS, failures []error) error {
 	}
 	var errs []error
 	for n, err := range failures {
-		if err == nil || slices.ContainsFunc(failures[:n], func(e error) bool { return e != nil && e.Error() == err.Error() }) {
+		if err == nil || slices.ContainsFunc(failures[:n],
+			func(e error) bool { return e != nil && e.Error() == err.Error() }) {
 			continue
 		}
 		var names []string

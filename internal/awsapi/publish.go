@@ -19,7 +19,8 @@ import (
 // Deprecate marks an image as deprecated from a time on.
 func (a *AWS) Deprecate(ctx context.Context, image string, at time.Time) error {
 	return a.settled(ctx, func() error {
-		_, err := a.ec2.EnableImageDeprecation(ctx, &ec2.EnableImageDeprecationInput{ImageId: aws.String(image), DeprecateAt: aws.Time(at)})
+		_, err := a.ec2.EnableImageDeprecation(ctx, &ec2.EnableImageDeprecationInput{ImageId: aws.String(image),
+			DeprecateAt: aws.Time(at)})
 		return explain("deprecating the image "+image, err)
 	})
 }
@@ -48,12 +49,14 @@ func (a *AWS) Publish(ctx context.Context, parameter, image string) error {
 	}
 	doing := "putting " + image + " into the parameter " + parameter
 	_, err = a.ssm.PutParameter(ctx, &ssm.PutParameterInput{
-		Name: aws.String(parameter), Value: aws.String(image), Type: types.ParameterTypeString, DataType: aws.String(imageType), Overwrite: aws.Bool(true),
+		Name: aws.String(parameter), Value: aws.String(image), Type: types.ParameterTypeString,
+		DataType: aws.String(imageType), Overwrite: aws.Bool(true),
 	})
 	if err != nil {
 		return explain(doing, err)
 	}
-	unchanged := fmt.Errorf("%s: the parameter did not change within five minutes; SSM refuses image IDs that it cannot describe", doing)
+	unchanged := fmt.Errorf("%s: the parameter did not change within five minutes; SSM refuses image IDs that it "+
+		"cannot describe", doing)
 	return a.until(ctx, unchanged, func() (bool, error) { return a.hasImage(ctx, parameter, image) })
 }
 
@@ -75,7 +78,8 @@ func (i Image) RootDisk() (root BlockDevice, others []BlockDevice, err error) {
 	doing := "finding the root volume of the image " + i.ID
 	switch {
 	case i.State == "pending":
-		return root, nil, fmt.Errorf("%s: the image is pending; wait for it: aws ec2 wait image-available --region %s --image-ids %[3]s", doing, i.Region, i.ID)
+		return root, nil, fmt.Errorf("%s: the image is pending; wait for it: aws ec2 wait image-available --region "+
+			"%s --image-ids %[3]s", doing, i.Region, i.ID)
 	case i.State != "available" && i.State != "disabled":
 		reason := ""
 		if i.StateReason != "" {
@@ -83,7 +87,8 @@ func (i Image) RootDisk() (root BlockDevice, others []BlockDevice, err error) {
 		}
 		return root, nil, fmt.Errorf("%s: the state of the image is %s%s", doing, i.State, reason)
 	case i.RootType != "ebs":
-		return root, nil, fmt.Errorf("%s: the root volume of the image is on %s, not on EBS, so there is no snapshot of it", doing, i.RootType)
+		return root, nil, fmt.Errorf("%s: the root volume of the image is on %s, not on EBS, so there is no "+
+			"snapshot of it", doing, i.RootType)
 	}
 	for _, d := range i.Devices {
 		switch {
@@ -109,13 +114,21 @@ func (s Snapshot) Readable(region string) error {
 	}
 	switch {
 	case s.Outpost != "":
-		return fmt.Errorf("reading the snapshot %s: the snapshot is on the Outpost %s, where the EBS direct APIs cannot read; snapshots on Outposts cannot be copied to a Region either, so make the snapshot in the Region", s.ID, s.Outpost)
+		return fmt.Errorf("reading the snapshot %s: the snapshot is on the Outpost %s, where the EBS direct APIs "+
+			"cannot read; snapshots on Outposts cannot be copied to a Region either, so make the snapshot in "+
+			"the Region",
+			s.ID, s.Outpost)
 	case s.Archived:
-		return fmt.Errorf("reading the snapshot %s: the snapshot is archived; restore it, which takes up to 72 hours: aws ec2 restore-snapshot-tier --region %s --snapshot-id %[1]s --temporary-restore-days 1", s.ID, region)
+		return fmt.Errorf("reading the snapshot %s: the snapshot is archived; restore it, which takes up to 72 "+
+			"hours: aws ec2 restore-snapshot-tier --region %s --snapshot-id %[1]s --temporary-restore-days 1", s.ID,
+			region)
 	case s.State == SnapshotPending:
-		return fmt.Errorf("reading the snapshot %s: the snapshot is pending (%s), and only a completed one can be read; wait for it: aws ec2 wait snapshot-completed --region %s --snapshot-ids %[1]s", s.ID, cmp.Or(s.Progress, "0%"), region)
+		return fmt.Errorf("reading the snapshot %s: the snapshot is pending (%s), and only a completed one can be "+
+			"read; wait for it: aws ec2 wait snapshot-completed --region %s --snapshot-ids %[1]s", s.ID,
+			cmp.Or(s.Progress, "0%"), region)
 	case s.State != SnapshotCompleted:
-		return fmt.Errorf("reading the snapshot %s: the state of the snapshot is %s, and only a completed one can be read%s", s.ID, s.State, said)
+		return fmt.Errorf("reading the snapshot %s: the state of the snapshot is %s, and only a completed one can "+
+			"be read%s", s.ID, s.State, said)
 	}
 	return nil
 }
@@ -123,7 +136,8 @@ func (s Snapshot) Readable(region string) error {
 // RefusedSnapshot adds to an error of the EBS direct APIs what to do about the snapshot.
 // Account is the caller's.
 func RefusedSnapshot(err error, s Snapshot, region, account string) error {
-	copying := fmt.Sprintf("aws ec2 copy-snapshot --region %s --source-region %[1]s --source-snapshot-id %s", region, s.ID)
+	copying := fmt.Sprintf("aws ec2 copy-snapshot --region %s --source-region %[1]s --source-snapshot-id %s", region,
+		s.ID)
 	var denied *DeniedError
 	invalid := isReason(err, ebstypes.ValidationExceptionReasonInvalidSnapshotId)
 	foreign := isReason(err, ebstypes.AccessDeniedExceptionReasonUnauthorizedAccount)
@@ -131,11 +145,14 @@ func RefusedSnapshot(err error, s Snapshot, region, account string) error {
 	case !errors.As(err, &denied) && !IsNotFound(err) && !invalid && !foreign:
 		return err
 	case account != "" && s.Owner != account:
-		return fmt.Errorf("%w; the snapshot belongs to the account %s: copy it into yours first, and name the copy: %s", err, s.Owner, copying)
+		return fmt.Errorf("%w; the snapshot belongs to the account %s: copy it into yours first, and name the copy: %s",
+			err, s.Owner, copying)
 	case denied != nil && s.Encrypted && !strings.Contains(err.Error(), "kms:Decrypt"):
-		return fmt.Errorf("%w; the snapshot is encrypted, so the caller also needs kms:Decrypt for the key %s", err, s.Key)
+		return fmt.Errorf("%w; the snapshot is encrypted, so the caller also needs kms:Decrypt for the key %s", err,
+			s.Key)
 	case invalid:
-		return fmt.Errorf("%w; the EBS direct APIs cannot read public snapshots: if this one is public, copy it first, and name the copy: %s", err, copying)
+		return fmt.Errorf("%w; the EBS direct APIs cannot read public snapshots: if this one is public, copy it "+
+			"first, and name the copy: %s", err, copying)
 	}
 	return err
 }
@@ -152,7 +169,8 @@ func (r *References) inParameters(ctx context.Context) error {
 	var names []string
 	images := map[string]bool{} // images of parameters with the data type for images
 	pages := ssm.NewDescribeParametersPaginator(r.aws.ssm, &ssm.DescribeParametersInput{
-		ParameterFilters: []types.ParameterStringFilter{{Key: aws.String("Type"), Option: aws.String("Equals"), Values: []string{"String", "StringList"}}},
+		ParameterFilters: []types.ParameterStringFilter{{Key: aws.String("Type"), Option: aws.String("Equals"),
+			Values: []string{"String", "StringList"}}},
 	})
 	err := look(ctx, "listing the SSM parameters", pages, func(p types.ParameterMetadata) {
 		names = append(names, aws.ToString(p.Name))
@@ -188,7 +206,8 @@ func (r *References) labels(ctx context.Context, name string) error {
 	pages := ssm.NewGetParameterHistoryPaginator(r.aws.ssm, &ssm.GetParameterHistoryInput{Name: aws.String(name)})
 	return look(ctx, "reading the versions of the SSM parameter "+name, pages, func(v types.ParameterHistory) {
 		if len(v.Labels) > 0 {
-			r.use(aws.ToString(v.Value), fmt.Sprintf("the SSM parameter %s, version %d with the label %s", name, v.Version, strings.Join(v.Labels, ", ")))
+			r.use(aws.ToString(v.Value), fmt.Sprintf("the SSM parameter %s, version %d with the label %s", name,
+				v.Version, strings.Join(v.Labels, ", ")))
 		}
 	})
 }

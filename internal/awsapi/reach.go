@@ -128,7 +128,8 @@ func unreached(err error) error {
 		return fmt.Errorf("TLS: no response within %s", connectTime)
 	case strings.Contains(made.Err.Error(), "server gave HTTP response to HTTPS client"):
 		return errors.New("the server does not use TLS")
-	case strings.HasPrefix(made.Err.Error(), "tls: "), strings.HasPrefix(made.Err.Error(), "x509: "), strings.HasPrefix(made.Err.Error(), "remote error: tls: "):
+	case strings.HasPrefix(made.Err.Error(), "tls: "), strings.HasPrefix(made.Err.Error(), "x509: "),
+		strings.HasPrefix(made.Err.Error(), "remote error: tls: "):
 		return made.Err
 	case os.IsTimeout(made.Err) && strings.Contains(made.Err.Error(), "dial"):
 		return made.Err
@@ -205,7 +206,8 @@ func unreachedOf(err error) *UnreachedError {
 type StrangerError struct{ Status int }
 
 func (e *StrangerError) Error() string {
-	return fmt.Sprintf("the answer is HTTP %d without an error of AWS; check the endpoint, and proxies on the way", e.Status)
+	return fmt.Sprintf("the answer is HTTP %d without an error of AWS; check the endpoint, and proxies on the way",
+		e.Status)
 }
 
 // strangerOf is the error for a response that the SDK cannot read, or nil for other errors:
@@ -216,7 +218,8 @@ func strangerOf(err error) *StrangerError {
 	var api smithy.APIError
 	switch known := errors.As(err, &api); {
 	case !errors.As(err, &answer), known && api.ErrorCode() != "UnknownError",
-		!known && (!errors.As(err, new(*smithy.DeserializationError)) || answer.HTTPStatusCode() < http.StatusBadRequest):
+		!known && (!errors.As(err, new(*smithy.DeserializationError)) ||
+			answer.HTTPStatusCode() < http.StatusBadRequest):
 		return nil
 	}
 	return &StrangerError{answer.HTTPStatusCode()}

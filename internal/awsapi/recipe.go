@@ -35,7 +35,8 @@ type Recipe struct {
 // Recipe reads how to register an image again.
 func (a *AWS) Recipe(ctx context.Context, id string) (Recipe, error) {
 	doing := "reading how to register the image " + id + " again"
-	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id}, IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
+	out, err := a.ec2.DescribeImages(ctx, &ec2.DescribeImagesInput{ImageIds: []string{id},
+		IncludeDeprecated: aws.Bool(true), IncludeDisabled: aws.Bool(true)})
 	if err != nil {
 		return Recipe{}, explain(doing, err)
 	}
@@ -68,15 +69,17 @@ func (a *AWS) Recipe(ctx context.Context, id string) (Recipe, error) {
 
 func registration(was types.Image) *ec2.RegisterImageInput {
 	in := &ec2.RegisterImageInput{
-		Name: was.Name, Description: was.Description, Architecture: was.Architecture, BootMode: was.BootMode, VirtualizationType: aws.String(string(was.VirtualizationType)),
-		EnaSupport: was.EnaSupport, RootDeviceName: was.RootDeviceName, SriovNetSupport: was.SriovNetSupport, TpmSupport: was.TpmSupport,
+		Name: was.Name, Description: was.Description, Architecture: was.Architecture, BootMode: was.BootMode,
+		VirtualizationType: aws.String(string(was.VirtualizationType)), EnaSupport: was.EnaSupport,
+		RootDeviceName: was.RootDeviceName, SriovNetSupport: was.SriovNetSupport, TpmSupport: was.TpmSupport,
 		KernelId: was.KernelId, RamdiskId: was.RamdiskId, BlockDeviceMappings: was.BlockDeviceMappings,
 	}
 	if was.ImdsSupport != "" {
 		in.ImdsSupport = types.ImdsSupportValuesV20
 	}
 	for n := range in.BlockDeviceMappings {
-		if e := in.BlockDeviceMappings[n].Ebs; e != nil && e.SnapshotId != nil { // RegisterImage refuses these with a snapshot
+		// RegisterImage refuses these with a snapshot
+		if e := in.BlockDeviceMappings[n].Ebs; e != nil && e.SnapshotId != nil {
 			e.Encrypted, e.KmsKeyId = nil, nil
 		}
 	}
@@ -134,7 +137,9 @@ func (a *AWS) Restore(ctx context.Context, r Recipe) (Image, error) {
 	if err := json.Unmarshal(r.Register, in); err != nil {
 		return Image{}, fmt.Errorf("reading how to register the image %s again: %w", r.Image, err)
 	}
-	i, err := a.register(ctx, in, func(i Image) bool { return i.ID != r.Image && slices.Equal(i.Snapshots, r.Snapshots) })
+	i, err := a.register(ctx, in, func(i Image) bool {
+		return i.ID != r.Image && slices.Equal(i.Snapshots, r.Snapshots)
+	})
 	if hasCode(err, "InvalidAMIName.Duplicate") {
 		if was, looking := a.Named(ctx, aws.ToString(in.Name)); looking == nil && was.ID == r.Image {
 			return was, nil

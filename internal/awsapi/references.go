@@ -46,10 +46,12 @@ var imageIDs = regexp.MustCompile(`\bami-[0-9a-f]{8,17}\b`)
 // returns an error.
 func (a *AWS) References(ctx context.Context, images []Image, since time.Time) *References {
 	r := &References{
-		aws: a, images: images, since: since, users: map[string][]string{}, unseenOf: map[string][]error{}, snapshots: map[string][]string{}, parameters: map[string]string{},
+		aws: a, images: images, since: since, users: map[string][]string{}, unseenOf: map[string][]error{},
+		snapshots: map[string][]string{}, parameters: map[string]string{},
 	}
 	for _, look := range []func(context.Context) error{
-		r.instances, r.spotRequests, r.inParameters, r.groups, r.configurations, r.nodeGroups, r.fleets, r.spotFleets, r.launchTemplates, r.otherImages,
+		r.instances, r.spotRequests, r.inParameters, r.groups, r.configurations, r.nodeGroups, r.fleets, r.spotFleets,
+		r.launchTemplates, r.otherImages,
 	} {
 		if err := look(ctx); err != nil {
 			r.unseen = append(r.unseen, err)
@@ -107,7 +109,8 @@ func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) e
 	return look(ctx, "listing the instances", pages, func(reservation types.Reservation) {
 		for _, i := range reservation.Instances {
 			if state, _ := stateOf(i); state != string(types.InstanceStateNameTerminated) {
-				r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s", aws.ToString(i.InstanceId), state)))
+				r.use(aws.ToString(i.ImageId), strings.TrimSpace(fmt.Sprintf("the instance %s %s",
+					aws.ToString(i.InstanceId), state)))
 			}
 		}
 	})
@@ -117,9 +120,11 @@ func (r *References) instancesOf(ctx context.Context, filters ...types.Filter) e
 func (r *References) spotRequests(ctx context.Context) error {
 	pages := ec2.NewDescribeSpotInstanceRequestsPaginator(r.aws.ec2, &ec2.DescribeSpotInstanceRequestsInput{})
 	return look(ctx, "listing the Spot requests", pages, func(s types.SpotInstanceRequest) {
-		ended := s.State == types.SpotInstanceStateClosed || s.State == types.SpotInstanceStateCancelled || s.State == types.SpotInstanceStateFailed
+		ended := s.State == types.SpotInstanceStateClosed || s.State == types.SpotInstanceStateCancelled ||
+			s.State == types.SpotInstanceStateFailed
 		if s.LaunchSpecification != nil && !ended {
-			r.use(aws.ToString(s.LaunchSpecification.ImageId), "the Spot request "+aws.ToString(s.SpotInstanceRequestId))
+			r.use(aws.ToString(s.LaunchSpecification.ImageId),
+				"the Spot request "+aws.ToString(s.SpotInstanceRequestId))
 		}
 	})
 }

@@ -93,7 +93,8 @@ func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image
 	in := &ec2.CopyImageInput{
 		ClientToken: &c.Token, SourceRegion: &region, SourceImageId: &image, Name: &c.Name,
 		Description: Some(c.Description), Encrypted: Some(c.Encrypted), KmsKeyId: Some(c.Key),
-		TagSpecifications: append(Tagged(types.ResourceTypeImage, c.Tags), Tagged(types.ResourceTypeSnapshot, c.Tags)...),
+		TagSpecifications: append(Tagged(types.ResourceTypeImage, c.Tags),
+			Tagged(types.ResourceTypeSnapshot, c.Tags)...),
 	}
 	ours := func(i Image) bool { return i.Source == image && i.SourceRegion == region }
 	return a.create(ctx, c.Name, ours, func(ctx context.Context) (*string, error) {
@@ -110,7 +111,8 @@ func (a *AWS) CopyFrom(ctx context.Context, region, image string, c Copy) (Image
 // there are some.
 func (a *AWS) CopiedSnapshots(ctx context.Context, i Image) (ids []string, err error) {
 	doing := "searching for the snapshots of the copy " + i.ID
-	none := fmt.Errorf("%s: there are none yet; to find them later: aws ec2 describe-snapshots --region %s --owner-ids self --filters 'Name=description,Values=*%s*'", doing, a.Region, i.ID)
+	none := fmt.Errorf("%s: there are none yet; to find them later: aws ec2 describe-snapshots --region %s "+
+		"--owner-ids self --filters 'Name=description,Values=*%s*'", doing, a.Region, i.ID)
 	err = a.until(ctx, none, func() (bool, error) {
 		now, err := a.Present(ctx, i.ID)
 		if ids = now.Snapshots; err != nil || len(ids) > 0 {
@@ -127,11 +129,12 @@ func (a *AWS) CopiedSnapshots(ctx context.Context, i Image) (ids []string, err e
 func (a *AWS) Share(ctx context.Context, i Image, with []types.LaunchPermission, snapshots []string) error {
 	errs := []error{a.permit(ctx, i.ID, with)}
 	for _, account := range snapshots {
+		add := []types.CreateVolumePermission{{UserId: aws.String(account)}}
 		for _, id := range i.Snapshots {
 			errs = append(errs, a.settled(ctx, func() error {
 				_, err := a.ec2.ModifySnapshotAttribute(ctx, &ec2.ModifySnapshotAttributeInput{
 					SnapshotId:             aws.String(id),
-					CreateVolumePermission: &types.CreateVolumePermissionModifications{Add: []types.CreateVolumePermission{{UserId: aws.String(account)}}},
+					CreateVolumePermission: &types.CreateVolumePermissionModifications{Add: add},
 				})
 				return explain("sharing the snapshot "+id, err)
 			}))
@@ -202,16 +205,22 @@ const CopiesMost = 20
 
 func quotas() []Quota {
 	return []Quota{
-		{Name: "AMIs", Service: "ec2", Code: QuotaImages, Free: "remove old ones with `eksnode ami retire --deregister`", counts: func(u Usage) int { return u.Images }},
-		{Name: "public AMIs", Service: "ec2", Code: QuotaPublic, Free: "deregister old ones, or make them private", counts: func(u Usage) int { return u.Public }},
-		{Name: "snapshots", Service: "ebs", Code: QuotaSnapshots, Free: "delete those that no AMI has with `eksnode ami retire --orphans`", counts: func(u Usage) int { return u.Snapshots }},
+		{Name: "AMIs", Service: "ec2", Code: QuotaImages,
+			Free:   "remove old ones with `eksnode ami retire --deregister`",
+			counts: func(u Usage) int { return u.Images }},
+		{Name: "public AMIs", Service: "ec2", Code: QuotaPublic, Free: "deregister old ones, or make them private",
+			counts: func(u Usage) int { return u.Public }},
+		{Name: "snapshots", Service: "ebs", Code: QuotaSnapshots,
+			Free:   "delete those that no AMI has with `eksnode ami retire --orphans`",
+			counts: func(u Usage) int { return u.Snapshots }},
 	}
 }
 
 // Full is the error of a quota without room for one more.
 func (q Quota) Full(region string) error {
 	return fmt.Errorf("the quota of %s in %s is %d, and %d are used; %s, or request more with "+
-		"`aws service-quotas request-service-quota-increase --region %s --service-code %s --quota-code %s --desired-value %d`",
+		"`aws service-quotas request-service-quota-increase --region %s --service-code %s --quota-code %s "+
+		"--desired-value %d`",
 		q.Name, region, q.Limit, q.Used, q.Free, region, q.Service, q.Code, 2*q.Limit)
 }
 
@@ -251,14 +260,16 @@ func (a *AWS) Quotas(ctx context.Context, u Usage) ([]Quota, error) {
 
 // limit is a quota's value. Service Quotas knows some only by their default.
 func (a *AWS) limit(ctx context.Context, service, code string) (int, error) {
-	out, err := a.quotas.GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{ServiceCode: aws.String(service), QuotaCode: aws.String(code)})
+	out, err := a.quotas.GetServiceQuota(ctx, &servicequotas.GetServiceQuotaInput{ServiceCode: aws.String(service),
+		QuotaCode: aws.String(code)})
 	if err == nil && out.Quota != nil && out.Quota.Value != nil {
 		return int(*out.Quota.Value), nil
 	}
 	if err != nil && !errors.As(err, new(*quotatypes.NoSuchResourceException)) {
 		return 0, err
 	}
-	standard, err := a.quotas.GetAWSDefaultServiceQuota(ctx, &servicequotas.GetAWSDefaultServiceQuotaInput{ServiceCode: aws.String(service), QuotaCode: aws.String(code)})
+	standard, err := a.quotas.GetAWSDefaultServiceQuota(ctx,
+		&servicequotas.GetAWSDefaultServiceQuotaInput{ServiceCode: aws.String(service), QuotaCode: aws.String(code)})
 	if err != nil {
 		return 0, err
 	}

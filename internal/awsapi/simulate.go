@@ -38,7 +38,8 @@ type Decision struct {
 // the permissions boundary, and policies of the organization without conditions.
 // It returns the decisions that are not clearly positive. known are values of
 // condition keys; true is a boolean.
-func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]string, questions []Question) ([]Decision, error) {
+func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]string,
+	questions []Question) ([]Decision, error) {
 	byResource := map[string][]string{}
 	for _, q := range questions {
 		byResource[q.Resource] = append(byResource[q.Resource], q.Action)
@@ -49,12 +50,14 @@ func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]s
 		if known[name] == "true" {
 			kind = types.ContextKeyTypeEnumBoolean
 		}
-		keys = append(keys, types.ContextEntry{ContextKeyName: aws.String(name), ContextKeyType: kind, ContextKeyValues: []string{known[name]}})
+		keys = append(keys, types.ContextEntry{ContextKeyName: aws.String(name), ContextKeyType: kind,
+			ContextKeyValues: []string{known[name]}})
 	}
 	var doubtful []Decision
 	for _, resource := range slices.Sorted(maps.Keys(byResource)) {
 		pages := iam.NewSimulatePrincipalPolicyPaginator(a.iam, &iam.SimulatePrincipalPolicyInput{
-			PolicySourceArn: aws.String(principal), ActionNames: byResource[resource], ResourceArns: []string{resource}, ContextEntries: keys,
+			PolicySourceArn: aws.String(principal), ActionNames: byResource[resource], ResourceArns: []string{resource},
+			ContextEntries: keys,
 		})
 		for r, err := range each[types.EvaluationResult](ctx, "simulating the policies of "+principal, pages) {
 			if err != nil {
@@ -70,8 +73,9 @@ func (a *AWS) Simulate(ctx context.Context, principal string, known map[string]s
 
 func decisionOf(in types.EvaluationResult, resource string) Decision {
 	d := Decision{
-		Question: Question{aws.ToString(in.EvalActionName), resource}, Allowed: in.EvalDecision == types.PolicyEvaluationDecisionTypeAllowed,
-		Denied: in.EvalDecision == types.PolicyEvaluationDecisionTypeExplicitDeny, Missing: in.MissingContextValues,
+		Question: Question{aws.ToString(in.EvalActionName), resource},
+		Allowed:  in.EvalDecision == types.PolicyEvaluationDecisionTypeAllowed,
+		Denied:   in.EvalDecision == types.PolicyEvaluationDecisionTypeExplicitDeny, Missing: in.MissingContextValues,
 	}
 	if b := in.PermissionsBoundaryDecisionDetail; b != nil {
 		d.Boundary = !b.AllowedByPermissionsBoundary
@@ -186,7 +190,8 @@ func (a *AWS) PodIdentities(
 // OIDCClients returns the audiences of an OpenID Connect provider of IAM. An error
 // for which IsNotFound is true means that IAM has no such provider.
 func (a *AWS) OIDCClients(ctx context.Context, provider string) ([]string, error) {
-	out, err := a.iam.GetOpenIDConnectProvider(ctx, &iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: aws.String(provider)})
+	out, err := a.iam.GetOpenIDConnectProvider(ctx,
+		&iam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: aws.String(provider)})
 	if err != nil {
 		return nil, explain("reading the OpenID Connect provider "+provider, err)
 	}

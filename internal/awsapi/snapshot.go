@@ -78,7 +78,8 @@ func (a *AWS) Snapshot(ctx context.Context, id string) (Snapshot, error) {
 	err := a.settled(ctx, func() (err error) {
 		found, err = a.snapshotsOf(ctx, doing, &ec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
 		if err == nil && len(found) != 1 {
-			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidSnapshot.NotFound", Said: "the answer has no snapshot"})
+			return fmt.Errorf("%s: %w", doing, &APIError{Code: "InvalidSnapshot.NotFound",
+				Said: "the answer has no snapshot"})
 		}
 		return err
 	})
@@ -103,10 +104,12 @@ func (a *AWS) ownSnapshots(ctx context.Context, doing string, by ...types.Filter
 
 func snapshotOf(s types.Snapshot, region string) Snapshot {
 	return Snapshot{
-		ID: aws.ToString(s.SnapshotId), Owner: aws.ToString(s.OwnerId), State: string(s.State), Said: aws.ToString(s.StateMessage), Region: region,
-		Progress: aws.ToString(s.Progress), Size: int64(aws.ToInt32(s.VolumeSize)), Encrypted: aws.ToBool(s.Encrypted), Started: aws.ToTime(s.StartTime),
-		Key: aws.ToString(s.KmsKeyId), Tags: tagsOf(s.Tags), Archived: s.StorageTier == types.StorageTierArchive && s.RestoreExpiryTime == nil,
-		Outpost: aws.ToString(s.OutpostArn), Description: aws.ToString(s.Description),
+		ID: aws.ToString(s.SnapshotId), Owner: aws.ToString(s.OwnerId), State: string(s.State),
+		Said: aws.ToString(s.StateMessage), Region: region, Progress: aws.ToString(s.Progress),
+		Size: int64(aws.ToInt32(s.VolumeSize)), Encrypted: aws.ToBool(s.Encrypted), Started: aws.ToTime(s.StartTime),
+		Key: aws.ToString(s.KmsKeyId), Tags: tagsOf(s.Tags), Outpost: aws.ToString(s.OutpostArn),
+		Archived:    s.StorageTier == types.StorageTierArchive && s.RestoreExpiryTime == nil,
+		Description: aws.ToString(s.Description),
 	}
 }
 
@@ -123,7 +126,9 @@ func (a *AWS) StartSnapshot(ctx context.Context, n NewSnapshot) (string, error) 
 	ctx, done := unbroken(ctx)
 	defer done()
 	// A full quota of pending snapshots does not empty while a person waits.
-	out, err := a.ebs.StartSnapshot(ctx, in, func(e *ebs.Options) { e.Retryer = retry.AddWithMaxAttempts(e.Retryer, 3) })
+	out, err := a.ebs.StartSnapshot(ctx, in, func(e *ebs.Options) {
+		e.Retryer = retry.AddWithMaxAttempts(e.Retryer, 3)
+	})
 	if err != nil {
 		return "", explain("starting a snapshot", err)
 	}
@@ -197,8 +202,10 @@ func (a *AWS) DefaultEncryption(ctx context.Context) (on bool, key string, err e
 // are, EC2 does both in one call: a run that ends between two calls would leave
 // snapshots that no image names. Stays has an error for each free snapshot that stays.
 func (a *AWS) Retire(ctx context.Context, i Image, free []string) (stays map[string]error, err error) {
-	all := len(free) > 0 && !slices.ContainsFunc(i.Snapshots, func(id string) bool { return !slices.Contains(free, id) })
-	out, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: &i.ID, DeleteAssociatedSnapshots: Some(all)})
+	all := len(free) > 0 && !slices.ContainsFunc(i.Snapshots,
+		func(id string) bool { return !slices.Contains(free, id) })
+	out, err := a.ec2.DeregisterImage(ctx, &ec2.DeregisterImageInput{ImageId: &i.ID,
+		DeleteAssociatedSnapshots: Some(all)})
 	if err = explain("deregistering the image "+i.ID, err); err != nil && !IsGone(err) {
 		return nil, err // a first call may have lost its answer
 	}
@@ -243,7 +250,8 @@ func Orphans(ctx context.Context, regions []*AWS) ([]Orphan, error) {
 	})
 	var all content
 	for _, region := range slices.Sorted(maps.Keys(read)) {
-		all.snapshots, all.images = append(all.snapshots, read[region].snapshots...), append(all.images, read[region].images...)
+		all.snapshots, all.images = append(all.snapshots, read[region].snapshots...),
+			append(all.images, read[region].images...)
 	}
 	return orphans(all.images, all.snapshots), err
 }
@@ -251,8 +259,9 @@ func Orphans(ctx context.Context, regions []*AWS) ([]Orphan, error) {
 // copied is how EC2 describes the snapshot of an image's copy, and made how it describes
 // that of an image from an instance.
 var (
-	copied = regexp.MustCompile(`^Copied for DestinationAmi (ami-[0-9a-f]+) from SourceAmi (ami-[0-9a-f]+)(?: for SourceSnapshot (snap-[0-9a-f]+))?`)
-	made   = regexp.MustCompile(`^Created by CreateImage\([^)]*\) for (ami-[0-9a-f]+)`)
+	copied = regexp.MustCompile(`^Copied for DestinationAmi (ami-[0-9a-f]+) from SourceAmi (ami-[0-9a-f]+)(?: for ` +
+		`SourceSnapshot (snap-[0-9a-f]+))?`)
+	made = regexp.MustCompile(`^Created by CreateImage\([^)]*\) for (ami-[0-9a-f]+)`)
 )
 
 // orphans selects the snapshots with eksnode's tags, and copies of what has them, that
@@ -270,7 +279,8 @@ func orphans(images []Image, snapshots []Snapshot) []Orphan {
 		ours[i.ID] = true
 	}
 	tagged := func(s Snapshot, prefix string) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(s.Tags)), func(key string) bool { return strings.HasPrefix(key, prefix) })
+		return slices.ContainsFunc(slices.Collect(maps.Keys(s.Tags)),
+			func(key string) bool { return strings.HasPrefix(key, prefix) })
 	}
 	for _, s := range snapshots {
 		ours[s.ID] = tagged(s, TagPrefix)

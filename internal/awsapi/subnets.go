@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // Subnet is a subnet and its routes.
@@ -49,11 +52,7 @@ type Route struct {
 
 // Subnets describes subnets by their IDs.
 func (a *AWS) Subnets(ctx context.Context, ids []string) ([]Subnet, error) {
-	return a.subnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
-}
-
-func (a *AWS) subnets(ctx context.Context, in *ec2.DescribeSubnetsInput) ([]Subnet, error) {
-	out, err := a.ec2.DescribeSubnets(ctx, in)
+	out, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{SubnetIds: ids})
 	if err != nil {
 		return nil, explain("describing the subnets", err)
 	}
@@ -74,12 +73,14 @@ func (a *AWS) subnets(ctx context.Context, in *ec2.DescribeSubnetsInput) ([]Subn
 
 func subnetOf(in types.Subnet) Subnet {
 	s := Subnet{
-		ID: aws.ToString(in.SubnetId), VPC: aws.ToString(in.VpcId), Zone: aws.ToString(in.AvailabilityZone), CIDR: aws.ToString(in.CidrBlock),
-		Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags), Owner: aws.ToString(in.OwnerId),
-		PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch), IPv6Addresses: aws.ToBool(in.AssignIpv6AddressOnCreation), DNS64: aws.ToBool(in.EnableDns64),
+		ID: aws.ToString(in.SubnetId), VPC: aws.ToString(in.VpcId), Zone: aws.ToString(in.AvailabilityZone),
+		CIDR: aws.ToString(in.CidrBlock), Free: int(aws.ToInt32(in.AvailableIpAddressCount)), Tags: tagsOf(in.Tags),
+		Owner: aws.ToString(in.OwnerId), PublicAddresses: aws.ToBool(in.MapPublicIpOnLaunch),
+		IPv6Addresses: aws.ToBool(in.AssignIpv6AddressOnCreation), DNS64: aws.ToBool(in.EnableDns64),
 	}
 	s.Outpost = aws.ToString(in.OutpostArn)
-	s.Blocked = in.BlockPublicAccessStates != nil && in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional
+	s.Blocked = in.BlockPublicAccessStates != nil &&
+		in.BlockPublicAccessStates.InternetGatewayBlockMode == types.BlockPublicAccessModeBlockBidirectional
 	for _, c := range in.Ipv6CidrBlockAssociationSet {
 		if c.Ipv6CidrBlockState == nil || c.Ipv6CidrBlockState.State == types.SubnetCidrBlockStateCodeAssociated {
 			s.IPv6 = aws.ToString(c.Ipv6CidrBlock)
@@ -98,7 +99,9 @@ func (a *AWS) routeTables(ctx context.Context, vpc string) ([]types.RouteTable, 
 // VPC's main table.
 func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Route) {
 	find := func(match func(types.RouteTableAssociation) bool) int {
-		return slices.IndexFunc(tables, func(t types.RouteTable) bool { return slices.ContainsFunc(t.Associations, match) })
+		return slices.IndexFunc(tables, func(t types.RouteTable) bool {
+			return slices.ContainsFunc(t.Associations, match)
+		})
 	}
 	i := find(func(a types.RouteTableAssociation) bool { return aws.ToString(a.SubnetId) == subnet })
 	if i < 0 {
@@ -109,7 +112,8 @@ func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Rou
 	}
 	for _, r := range tables[i].Routes {
 		to := first(r.DestinationCidrBlock, r.DestinationIpv6CidrBlock, r.DestinationPrefixListId)
-		via := first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId, r.EgressOnlyInternetGatewayId,
+		via := first(r.GatewayId, r.NatGatewayId, r.TransitGatewayId, r.VpcPeeringConnectionId,
+			r.EgressOnlyInternetGatewayId,
 			r.NetworkInterfaceId, r.LocalGatewayId, r.CarrierGatewayId, r.CoreNetworkArn, r.OdbNetworkArn, r.InstanceId)
 		if via != "local" {
 			routes = append(routes, Route{to, via, r.State == types.RouteStateBlackhole || via == ""})
@@ -119,14 +123,7 @@ func routesOf(tables []types.RouteTable, subnet string) (id string, routes []Rou
 }
 
 // first returns the first of several values that is set.
-func first(all ...*string) string {
-	for _, one := range all {
-		if aws.ToString(one) != "" {
-			return *one
-		}
-	}
-	return ""
-}
+func first(all ...*string) string { return cmp.Or(show.Each(all, aws.ToString)...) }
 
 // NAT is a NAT gateway.
 type NAT struct {
@@ -148,7 +145,8 @@ func (a *AWS) NATs(ctx context.Context, vpc string) ([]NAT, error) {
 	places := map[string][]int{} // the gateways of a subnet
 	pages := ec2.NewDescribeNatGatewaysPaginator(a.ec2, &ec2.DescribeNatGatewaysInput{Filter: filters("vpc-id", vpc)})
 	err := look(ctx, "describing the NAT gateways of the VPC "+vpc, pages, func(in types.NatGateway) {
-		n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State), Private: in.ConnectivityType == types.ConnectivityTypePrivate}
+		n := NAT{ID: aws.ToString(in.NatGatewayId), VPC: vpc, State: string(in.State),
+			Private: in.ConnectivityType == types.ConnectivityTypePrivate}
 		for _, address := range in.NatGatewayAddresses {
 			if public := aws.ToString(address.PublicIp); public != "" {
 				n.Addresses = append(n.Addresses, public)
@@ -206,7 +204,8 @@ func (a *AWS) SelectSubnets(ctx context.Context, s Selector) ([]string, error) {
 
 // SelectSecurityGroups returns the IDs of the selected security groups.
 func (a *AWS) SelectSecurityGroups(ctx context.Context, s Selector) ([]string, error) {
-	pages := ec2.NewDescribeSecurityGroupsPaginator(a.ec2, &ec2.DescribeSecurityGroupsInput{Filters: s.filters("group-id", "group-name")})
+	pages := ec2.NewDescribeSecurityGroupsPaginator(a.ec2,
+		&ec2.DescribeSecurityGroupsInput{Filters: s.filters("group-id", "group-name")})
 	return collect(each[types.SecurityGroup](ctx, "searching for security groups", pages),
 		func(in types.SecurityGroup) string { return aws.ToString(in.GroupId) })
 }

@@ -23,7 +23,8 @@ type templateUse struct{ id, name, version, who string }
 
 // uses records a user of a version of a template.
 func (r *References) uses(id, name, version *string, who string) {
-	r.templates = append(r.templates, templateUse{aws.ToString(id), aws.ToString(name), cmp.Or(aws.ToString(version), "$Default"), who})
+	r.templates = append(r.templates,
+		templateUse{aws.ToString(id), aws.ToString(name), cmp.Or(aws.ToString(version), "$Default"), who})
 }
 
 func (r *References) groups(ctx context.Context) error {
@@ -32,7 +33,8 @@ func (r *References) groups(ctx context.Context) error {
 			r.uses(s.LaunchTemplateId, s.LaunchTemplateName, s.Version, who)
 		}
 	}
-	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(r.aws.autoscaling, &autoscaling.DescribeAutoScalingGroupsInput{})
+	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(r.aws.autoscaling,
+		&autoscaling.DescribeAutoScalingGroupsInput{})
 	return look(ctx, "listing the Auto Scaling groups", pages, func(g autoscalingtypes.AutoScalingGroup) {
 		who := "the Auto Scaling group " + aws.ToString(g.AutoScalingGroupName)
 		use(g.LaunchTemplate, who)
@@ -51,7 +53,8 @@ func (r *References) groups(ctx context.Context) error {
 }
 
 func (r *References) configurations(ctx context.Context) error {
-	pages := autoscaling.NewDescribeLaunchConfigurationsPaginator(r.aws.autoscaling, &autoscaling.DescribeLaunchConfigurationsInput{})
+	pages := autoscaling.NewDescribeLaunchConfigurationsPaginator(r.aws.autoscaling,
+		&autoscaling.DescribeLaunchConfigurationsInput{})
 	return look(ctx, "listing the launch configurations", pages, func(c autoscalingtypes.LaunchConfiguration) {
 		r.use(aws.ToString(c.ImageId), "the launch configuration "+aws.ToString(c.LaunchConfigurationName))
 	})
@@ -76,15 +79,11 @@ func (r *References) nodeGroupsOf(ctx context.Context, cluster string) error {
 		if err != nil {
 			return err
 		}
-		out, err := r.aws.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: aws.String(cluster), NodegroupName: aws.String(name)})
-		doing := fmt.Sprintf("describing the node group %s of %s", name, cluster)
+		group, err := r.aws.nodegroup(ctx, cluster, name)
 		if err != nil {
-			return explain(doing, err)
+			return err
 		}
-		if out.Nodegroup == nil {
-			return errIncomplete(doing, "node group")
-		}
-		if s := out.Nodegroup.LaunchTemplate; s != nil {
+		if s := group.LaunchTemplate; s != nil {
 			r.uses(s.Id, s.Name, s.Version, fmt.Sprintf("the node group %s of the cluster %s", name, cluster))
 		}
 	}
@@ -130,7 +129,8 @@ func (r *References) spotFleets(ctx context.Context) error {
 // launchTemplates searches the latest and the default version of every launch
 // template, and the versions in use. Call it after the searches that record uses.
 func (r *References) launchTemplates(ctx context.Context) error {
-	pages := ec2.NewDescribeLaunchTemplatesPaginator(r.aws.ec2, &ec2.DescribeLaunchTemplatesInput{MaxResults: aws.Int32(200)})
+	pages := ec2.NewDescribeLaunchTemplatesPaginator(r.aws.ec2,
+		&ec2.DescribeLaunchTemplatesInput{MaxResults: aws.Int32(200)})
 	for t, err := range each[types.LaunchTemplate](ctx, "listing the launch templates", pages) {
 		if err != nil {
 			return err
@@ -144,7 +144,8 @@ func (r *References) launchTemplates(ctx context.Context) error {
 
 func (r *References) versions(ctx context.Context, t types.LaunchTemplate) error {
 	id, name := aws.ToString(t.LaunchTemplateId), aws.ToString(t.LaunchTemplateName)
-	numbers := map[string]int64{"$Latest": aws.ToInt64(t.LatestVersionNumber), "$Default": aws.ToInt64(t.DefaultVersionNumber)}
+	numbers := map[string]int64{"$Latest": aws.ToInt64(t.LatestVersionNumber),
+		"$Default": aws.ToInt64(t.DefaultVersionNumber)}
 	who := map[int64][]string{}
 	for _, version := range []string{"$Default", "$Latest"} {
 		who[numbers[version]] = append(who[numbers[version]], version)
@@ -169,7 +170,8 @@ func (r *References) versions(ctx context.Context, t types.LaunchTemplate) error
 		if err != nil {
 			return err
 		}
-		r.use(image, fmt.Sprintf("the launch template %s, version %d (%s)", name, number, strings.Join(who[number], ", ")))
+		r.use(image, fmt.Sprintf("the launch template %s, version %d (%s)", name, number,
+			strings.Join(who[number], ", ")))
 	}
 	return nil
 }

@@ -35,15 +35,13 @@ const (
 // printMark is the shell command that prints a mark on a line of its own.
 func printMark(mark, name string) string { return "echo; echo " + mark + name }
 
-// The exit codes of a session that fails before the agent runs. The agent itself
-// uses 0, 1 and 2; shells use 126 and above.
+// The exit codes of a session that fails before the agent runs, which reasons.yaml names.
+// The agent itself uses 0, 1 and 2; shells use 126 and above.
 const (
-	exitFolder  = 71
-	exitUnpack  = 72
-	exitChmod   = 73
-	exitMount   = 74
-	exitNoExec  = 126
-	exitMissing = 127
+	exitFolder = 71
+	exitUnpack = 72
+	exitChmod  = 73
+	exitMount  = 74
 )
 
 // tools are the programs that the remote commands need in addition to the shell.
@@ -109,11 +107,14 @@ func agentCommand(name, folder string, size int, sha256, sudo string) string {
 	// busybox and uutils reads ahead and would consume the request.
 	const piece = 128 << 10
 	pieces := (size - 1) / piece
-	get := fmt.Sprintf("%s; %s || exit %d; { dd bs=%d count=%d iflag=fullblock status=none; dd bs=%d count=1 iflag=fullblock status=none; } | gzip -dc > %s || exit %d",
+	get := fmt.Sprintf("%s; %s || exit %d; { dd bs=%d count=%d iflag=fullblock status=none; "+
+		"dd bs=%d count=1 iflag=fullblock status=none; } | gzip -dc > %s || exit %d",
 		begin, create, exitFolder, piece, pieces, size-pieces*piece, file, exitUnpack)
 	if sha256 != "" {
-		get = fmt.Sprintf(`if %s && %s > %s && echo "%s  %s" | sha256sum -c > /dev/null; then %s; %s; else rm -rf %s; %s; fi`,
-			create, strings.TrimSpace(sudo+" cat "+rules.KeptAgent), file, sha256, file, printMark(keptMark, name), begin, folder, get)
+		get = fmt.Sprintf(`if %s && %s > %s && echo "%s  %s" | sha256sum -c > /dev/null; `+
+			`then %s; %s; else rm -rf %s; %s; fi`,
+			create, strings.TrimSpace(sudo+" cat "+rules.KeptAgent), file, sha256, file,
+			printMark(keptMark, name), begin, folder, get)
 	}
 	return sh(
 		`trap "`+over+`" EXIT`,
@@ -152,7 +153,8 @@ func (e ending) lost() bool {
 // start runs line on the machine. The channel receives its end, once. Some
 // communicators ignore the context in Start or in the wait for the end, so both run
 // in a goroutine, and the caller may stop waiting.
-func start(ctx context.Context, comm packersdk.Communicator, line string, stdin io.Reader, stdout, stderr io.Writer) <-chan ending {
+func start(ctx context.Context, comm packersdk.Communicator, line string, stdin io.Reader,
+	stdout, stderr io.Writer) <-chan ending {
 	over := make(chan ending, 1)
 	go func() {
 		cmd := &packersdk.RemoteCmd{Command: line, Stdin: stdin, Stdout: stdout, Stderr: stderr}
@@ -167,7 +169,8 @@ func start(ctx context.Context, comm packersdk.Communicator, line string, stdin 
 
 // output runs line on the machine until the command or ctx ends, and returns what
 // the command has printed.
-func output(ctx context.Context, comm packersdk.Communicator, line string) (stdout, stderr string, end ending, err error) {
+func output(ctx context.Context, comm packersdk.Communicator, line string) (
+	stdout, stderr string, end ending, err error) {
 	var out, errs text
 	select {
 	case end = <-start(ctx, comm, line, nil, &out, &errs):
@@ -208,7 +211,8 @@ func (t *text) String() string {
 // lastWords is the end of a command's output, on one line.
 func lastWords(s string) string {
 	const most = 600
-	s = show.Line(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), func(r rune) bool { return r == '\n' || r == '\r' }), "; "))
+	isEnd := func(r rune) bool { return r == '\n' || r == '\r' }
+	s = show.Line(strings.Join(strings.FieldsFunc(strings.TrimSpace(s), isEnd), "; "))
 	if len(s) > most {
 		s = "… " + s[len(s)-most:]
 	}
@@ -273,14 +277,16 @@ func (c *Config) Prepare() error {
 
 func (c *Config) checkRemoteFolder() error {
 	if !plainPath.MatchString(c.RemoteFolder) || path.Clean(c.RemoteFolder) != c.RemoteFolder {
-		return fmt.Errorf("remote_folder: %q is not a clean absolute path of letters, digits, '.', '_', '-' and '/', such as /var/tmp", c.RemoteFolder)
+		return fmt.Errorf("remote_folder: %q is not a clean absolute path of letters, digits, '.', '_', '-' and '/', "+
+			"such as /var/tmp", c.RemoteFolder)
 	}
 	return nil
 }
 
 func (c *Config) checkSudoCommand() error {
 	if !plainWords.MatchString(c.SudoCommand) { // may hold a password
-		return fmt.Errorf("sudo_command: the value is not a program with plain arguments, such as %q; quotes, variables, shell operators and two spaces in a row are not allowed", defaultSudoCommand)
+		return fmt.Errorf("sudo_command: the value is not a program with plain arguments, such as %q; quotes, "+
+			"variables, shell operators and two spaces in a row are not allowed", defaultSudoCommand)
 	}
 	return nil
 }
@@ -293,7 +299,8 @@ func (c *Config) checkReport() error {
 	}
 	switch st, err := os.Stat(c.Report); {
 	case err == nil && st.IsDir():
-		return fmt.Errorf("report: %s is a folder; name a file in it, such as %s", c.Report, filepath.Join(c.Report, "report.json"))
+		return fmt.Errorf("report: %s is a folder; name a file in it, such as %s", c.Report,
+			filepath.Join(c.Report, "report.json"))
 	case err == nil && !st.Mode().IsRegular():
 		return fmt.Errorf("report: %s is not a regular file, which a report would replace", c.Report)
 	}

@@ -41,16 +41,11 @@ type conversation struct {
 	hangUp  func() // ends the standard input
 	want    func(asset.Wanted)
 
-	mu       sync.Mutex
-	last     time.Time // of the agent's last word; zero before its first
-	noise    int
-	before   text // what the machine printed before the begin mark
-	begun    bool
-	hello    bool
-	item     string // the last item that began
-	report   *plan.Report
-	outcomes []plan.Outcome
-	err      error // the first thing that was wrong with what the agent said
+	mu sync.Mutex
+	heard
+	last    time.Time // of the agent's last word; zero before its first
+	noise   int
+	printed text // by the machine before the begin mark
 
 	events, wants int
 	outcomeBytes  int
@@ -65,14 +60,17 @@ type heard struct {
 	item     string // the last item that began
 	report   *plan.Report
 	outcomes []plan.Outcome
-	err      error
-	allShown bool // the lines that are not events
+	err      error // the first thing that was wrong with what the agent said
+	allShown bool  // the lines that are not events
 }
 
-func (c *conversation) heard() heard {
+// soFar is a copy of what was heard.
+func (c *conversation) soFar() heard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return heard{c.begun, c.before.String(), c.hello, c.item, c.report, slices.Clone(c.outcomes), c.err, c.noise <= noiseMost}
+	h := c.heard
+	h.before, h.outcomes, h.allShown = c.printed.String(), slices.Clone(c.outcomes), c.noise <= noiseMost
+	return h
 }
 
 // line takes the next line of standard output.
@@ -159,7 +157,7 @@ func (c *conversation) aside(line []byte) {
 func (c *conversation) show(line []byte) {
 	shown := c.private(string(line))
 	if !c.begun {
-		_, _ = c.before.Write([]byte(shown + "\n")) // never fails
+		_, _ = c.printed.Write([]byte(shown + "\n")) // never fails
 	}
 	if c.noise++; c.noise <= noiseMost {
 		c.console.Print("  (the machine) %s", shown)
@@ -188,7 +186,8 @@ func (c *conversation) event(e agent.Event) {
 	case agent.Hello:
 		c.hello = true
 		if !slices.Contains(strings.Fields(e.Message), c.version) {
-			c.fail(fmt.Errorf("the agent is %q but the plugin is version %s; build both together with `make build`", e.Message, c.version))
+			c.fail(fmt.Errorf("the agent is %q but the plugin is version %s; build both together with `make build`",
+				e.Message, c.version))
 		}
 	case agent.Begin:
 		c.item = e.Item

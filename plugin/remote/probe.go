@@ -47,11 +47,14 @@ func probe(ctx context.Context, comm packersdk.Communicator, c Config, name stri
 	case err != nil:
 		return nil, err
 	case out == "" && said == "" && end.status == 0:
-		return nil, errors.New(`the communicator answered success without running anything, as communicator = "none" does, or a start-up file of the shell that calls exit; this provisioner needs a communicator that runs commands, such as communicator = "ssh"`)
+		return nil, errors.New(`the communicator answered success without running anything, as communicator = "none" ` +
+			`does, or a start-up file of the shell that calls exit; this provisioner needs a communicator that runs ` +
+			`commands, such as communicator = "ssh"`)
 	case !begun:
 		return nil, notRun(end, c.private(said+"\n"+out))
 	case !ended:
-		return nil, fmt.Errorf("the machine's answer was cut short (%s): %w%s", end, errLost, after(lastWords(c.private(said))))
+		return nil, fmt.Errorf("the machine's answer was cut short (%s): %w%s", end, errLost,
+			after(lastWords(c.private(said))))
 	}
 	m := parseProbe(answer)
 	if err := m.demand(c); err != nil {
@@ -66,7 +69,9 @@ func notRun(end ending, said string) error {
 	if said = lastWords(said); said == "" {
 		said = "nothing"
 	}
-	err := fmt.Errorf("the machine ended the session without running the command (%s) and printed: %s; most often the cause is exit in a start-up file of the shell, such as ~/.bashrc, a ForceCommand in sshd_config(5), or a login shell such as /bin/false or nologin", end, said)
+	err := fmt.Errorf("the machine ended the session without running the command (%s) and printed: %s; most often "+
+		"the cause is exit in a start-up file of the shell, such as ~/.bashrc, a ForceCommand in sshd_config(5), or "+
+		"a login shell such as /bin/false or nologin", end, said)
 	if end.lost() {
 		return fmt.Errorf("%w: %w", errLost, err)
 	}
@@ -75,7 +80,8 @@ func notRun(end ending, said string) error {
 
 // notBegun says why a command does not begin. said is what the machine printed.
 func notBegun(said string) string {
-	why := "the machine's shell has not begun to run the command: a start-up file of the shell, such as ~/.bashrc, does not end or reads standard input, or nothing reaches the machine any more"
+	why := "the machine's shell has not begun to run the command: a start-up file of the shell, such as ~/.bashrc, " +
+		"does not end or reads standard input, or nothing reaches the machine any more"
 	if said = lastWords(said); said != "" {
 		why += "; the machine printed: " + said
 	}
@@ -146,13 +152,15 @@ func (m *machine) demand(c Config) error {
 	case m.arch == "":
 		return fmt.Errorf("the machine's architecture is %q; supported are x86_64 (amd64) and aarch64 (arm64)", uname)
 	case m.facts["tty"] != "":
-		return errors.New("the communicator gives commands a terminal, which would garble the agent; remove ssh_pty = true")
+		return errors.New("the communicator gives commands a terminal, which would garble the agent; remove " +
+			"ssh_pty = true")
 	case len(m.missing) > 0:
-		return fmt.Errorf("the machine lacks %s; install them before this provisioner, they are in the packages coreutils "+
-			"and gzip", strings.Join(m.missing, ", "))
+		return fmt.Errorf("the machine lacks %s; install them before this provisioner, they are in the packages "+
+			"coreutils and gzip", strings.Join(m.missing, ", "))
 	case elf != "" && elf != elfMachines[m.arch]:
 		return fmt.Errorf("uname -m on the machine says %s, but its /bin/sh is a program for another architecture "+
-			"(ELF machine %q, not %q): the agent for linux/%s would not run there", uname, elf, elfMachines[m.arch], m.arch)
+			"(ELF machine %q, not %q): the agent for linux/%s would not run there", uname, elf, elfMachines[m.arch],
+			m.arch)
 	case !m.reaches:
 		said := lastWords(c.private(m.sudoSaid))
 		return fmt.Errorf("the user %s (uid %s) is not root and `%s env true` failed%s; %s, connect as root, or set "+
@@ -161,11 +169,12 @@ func (m *machine) demand(c Config) error {
 		return fmt.Errorf("the folder %s does not exist on the machine; set remote_folder to one that does, such as %s",
 			c.RemoteFolder, home)
 	case !plainPath.MatchString(folder):
-		return fmt.Errorf("the folder %s on the machine is a link to %q, whose name has other characters than letters, digits, "+
-			"'.', '_', '-' and '/'; set remote_folder to another folder, such as %s", c.RemoteFolder, folder, home)
+		return fmt.Errorf("the folder %s on the machine is a link to %q, whose name has other characters than "+
+			"letters, digits, '.', '_', '-' and '/'; set remote_folder to another folder, such as %s",
+			c.RemoteFolder, folder, home)
 	case m.facts["writable"] == "":
-		return fmt.Errorf("the folder %s on the machine is not writable for the user %s (or lies on a read-only file system); "+
-			"set remote_folder to one that is, such as %s", c.RemoteFolder, user, home)
+		return fmt.Errorf("the folder %s on the machine is not writable for the user %s (or lies on a read-only file "+
+			"system); set remote_folder to one that is, such as %s", c.RemoteFolder, user, home)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/console"
 	"github.com/eksnode/packer-plugin-eksnode/internal/session/page"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -177,7 +179,8 @@ func (k *Kept) begin(path string, begun plan.Report) error {
 	file, err := plan.ClaimReport(path, begun, func(r plan.Report) ([]byte, error) { return page.Report(path, r) })
 	switch {
 	case errors.As(err, new(*plan.InUseError)):
-		return fmt.Errorf(`report: %w; give each provisioner and each build a file of its own, such as %s`, err, perSource(path))
+		return fmt.Errorf(`report: %w; give each provisioner and each build a file of its own, such as %s`, err,
+			perSource(path))
 	case err != nil:
 		return fmt.Errorf("report: %w; nothing was done on the machine", err)
 	}
@@ -212,7 +215,8 @@ func (s *Session) verdict(m *machine, h heard, end ending, said string) error {
 	case end.lost():
 		return fmt.Errorf("%w after the agent had finished, so its exit status is not known", errLost)
 	case end.status != h.report.Result.ExitCode():
-		return fmt.Errorf("the agent finished with the result %q, which exits with %d, but exited with %d%s", h.report.Result, h.report.Result.ExitCode(), end.status, after(said))
+		return fmt.Errorf("the agent finished with the result %q, which exits with %d, but exited with %d%s",
+			h.report.Result, h.report.Result.ExitCode(), end.status, after(said))
 	case end.status != 0:
 		return fmt.Errorf("%s %s: %s", h.report.Command, h.report.Result, cmp.Or(h.report.Error, unshown(h.report)))
 	}
@@ -278,75 +282,77 @@ func unshown(r *plan.Report) string {
 	case r.Result != plan.Findings:
 		return r.Error
 	case len(rules) == 0:
-		return "a running program has written again after the scrub, stop that program first: " + strings.Join(found, ", ") + "; the files are above"
+		return "a running program has written again after the scrub, stop that program first: " +
+			strings.Join(found, ", ") + "; the files are above"
 	}
-	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]", strings.Join(rules, ", "))
+	return fmt.Sprintf("a person has to decide: the findings are above; resolve them, or set skip_rules = [%s]",
+		strings.Join(rules, ", "))
 }
 
 // unfinished returns the error of a session without the end marker.
 func (s *Session) unfinished(m *machine, h heard, end ending, said string) error {
 	switch {
 	case end.lost():
-		return fmt.Errorf("%w before the agent had finished; what it had done is finished by the next run%s", errLost, after(said))
+		return fmt.Errorf("%w before the agent had finished; what it had done is finished by the next run%s", errLost,
+			after(said))
 	case end.status == 0:
-		return fmt.Errorf("the agent's session ended with status 0 but without its end marker: %w%s", errLost, after(said))
+		return fmt.Errorf("the agent's session ended with status 0 but without its end marker: %w%s", errLost,
+			after(said))
 	case h.hello && end.status > 128:
-		return fmt.Errorf("the agent was killed by signal %d before it had finished (9 is most often the kernel, out of memory)%s", end.status-128, after(said))
+		return fmt.Errorf("the agent was killed by signal %d before it had finished (9 is most often the kernel, out "+
+			"of memory)%s", end.status-128, after(said))
 	case h.hello:
 		return fmt.Errorf("the agent exited with status %d before it had finished%s", end.status, after(said))
 	}
 	return s.unstarted(m, end.status, said)
 }
 
-// unstarted returns the error of a session in which the agent sent no event.
-func (s *Session) unstarted(m *machine, status int, said string) error {
-	folder := s.Config.RemoteFolder
-	elsewhere := fmt.Sprintf("set remote_folder to another folder, such as %s", m.facts["home"])
-	has := func(text string) bool { return strings.Contains(said, text) }
-	switch {
-	case has("No space left on device"), has("Disk quota exceeded"):
-		return fmt.Errorf("unpacking the agent: no space left in %s on the machine; make room or %s%s", folder, elsewhere, after(said))
-	case has("Read-only file system"):
-		return fmt.Errorf("unpacking the agent: %s on the machine is on a read-only file system; %s%s", folder, elsewhere, after(said))
-	case status == exitFolder:
-		return fmt.Errorf("making a folder in %s on the machine%s; %s", folder, after(said), elsewhere)
-	case status == exitUnpack, status == exitChmod:
-		return fmt.Errorf("unpacking the agent in %s on the machine%s", folder, after(said))
-	case has("password is required"), has("not allowed to execute"), has("not in the sudoers"), has(wantsTerminal):
-		return fmt.Errorf("running the agent with `%s`%s; %s, connect as root, or set sudo_command", s.Config.private(s.Config.SudoCommand), after(said), m.allowing(said))
-	case has(`\x7fELF`): // sudo has a shell read what the kernel does not run; its first byte is escaped
-		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so", m.arch)
-	case has("Exec format error"):
-		return fmt.Errorf("running the agent: the machine does not run linux/%s programs although it says so%s", m.arch, after(said))
-	case status == exitMount:
-		return fmt.Errorf("running the agent: programs in %s on the machine may not be run, most often because it is mounted noexec; %s%s", folder, elsewhere, after(said))
-	case status == exitNoExec, has("Permission denied"):
-		return fmt.Errorf("running the agent: the machine refused the program in %s, as noexec in sudoers(5), SELinux, AppArmor or fapolicyd do; %s (exit status %d%s)", folder, elsewhere, status, after(said))
-	case status == exitMissing:
-		return fmt.Errorf("running the agent: a program was not found%s", after(said))
-	}
-	return fmt.Errorf("the agent did not start: exit status %d%s", status, after(said))
+// reasonsFile lists the reasons of an agent that does not start.
+//
+//go:embed reasons.yaml
+var reasonsFile []byte
+
+// reason is a row of reasonsFile.
+type reason struct {
+	Says   []string `yaml:"says"`
+	Status []int    `yaml:"status"`
+	Why    string   `yaml:"why"`
 }
 
-// wantsTerminal is part of sudo's message when requiretty is set.
-const wantsTerminal = "must have a tty"
+// reasons is the content of reasonsFile.
+var reasons = sync.OnceValue(func() (r struct {
+	Start []reason `yaml:"start"`
+	Sudo  []reason `yaml:"sudo"`
+}) {
+	if _, err := strictjson.ReadYAML("reasons.yaml", reasonsFile, &r); err != nil {
+		panic(err) // the file is ours
+	}
+	return r
+})
+
+// why is the text of the first row for an output or an exit status, with the values of names.
+func why(rows []reason, said string, status int, names ...string) string {
+	has := func(text string) bool { return strings.Contains(said, text) }
+	i := slices.IndexFunc(rows, func(r reason) bool {
+		return slices.Contains(r.Status, status) || slices.ContainsFunc(r.Says, has)
+	})
+	return strings.NewReplacer(names...).Replace(rows[i].Why)
+}
+
+// unstarted returns the error of a session in which the agent sent no event.
+func (s *Session) unstarted(m *machine, status int, said string) error {
+	return errors.New(why(reasons().Start, said, status, "{folder}", s.Config.RemoteFolder,
+		"{elsewhere}", "set remote_folder to another folder, such as "+m.facts["home"], "{arch}", m.arch,
+		"{sudo}", s.Config.private(s.Config.SudoCommand), "{allow}", m.allowing(said),
+		"{status}", strconv.Itoa(status), "{said}", after(said)))
+}
 
 // allowing is the remedy for a sudo command that printed this.
 func (m *machine) allowing(said string) string {
-	has := func(text string) bool { return strings.Contains(said, text) }
-	switch {
-	case m.facts["sudo"] != "":
+	if m.facts["sudo"] != "" {
 		return "install its program"
-	case has(wantsTerminal):
-		return fmt.Sprintf("exempt the user in sudoers(5) with `Defaults:%s !requiretty`", m.facts["user"])
-	case has("not found"), has("No such file"):
-		return "add the folder of env, most often /usr/bin, to secure_path in sudoers(5)"
-	case has("Permission denied"):
-		return "remove noexec in sudoers(5) for the user, with which a program cannot run others"
-	case has("password"), has("not allowed"), has("not in the sudoers"), has("may not run"):
-		return "allow it in sudoers(5) with NOPASSWD"
 	}
-	return "run it on the machine to see why"
+	return why(reasons().Sudo, said, -1, "{user}", m.facts["user"])
 }
 
 // after is the machine's output as the end of a sentence.
@@ -367,9 +373,11 @@ func interrupted(cause error, h heard, end ending, ended bool) error {
 	}
 	switch {
 	case !ended:
-		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current action ends", cause)
+		return fmt.Errorf("interrupted (%w): the agent did not stop in time; the agent may work until its current "+
+			"action ends", cause)
 	case end.lost(), end.err != nil:
-		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself", cause)
+		return fmt.Errorf("interrupted (%w): the connection was lost meanwhile; an agent without one stops by itself",
+			cause)
 	}
 	return fmt.Errorf("interrupted (%w): the agent has stopped; the next run finishes what is left", cause)
 }

@@ -77,17 +77,22 @@ func TestControlCharactersOfTheMachineAreEscaped(t *testing.T) {
 	found := []plan.Finding{{Target: osc52, Reason: osc52 + "\nforged: line"}}
 	m := &monitor{}
 	c := console.New(&screen{Ui: m.ui()}, console.Options{Details: true, Verbose: true, Now: time.Now})
-	talk := &conversation{begun: true, private: Config{}.private, begin: func() {}, console: c, version: "1", hangUp: func() {}}
+	talk := &conversation{heard: heard{begun: true}, private: Config{}.private, begin: func() {}, console: c,
+		version: "1", hangUp: func() {}}
 	for _, e := range []agent.Event{
 		{Kind: agent.Hello, Message: "1 " + osc52},
 		{Kind: agent.Begin, Item: osc52, Phase: osc52, Actions: 1},
 		{Kind: agent.Progress, Item: osc52, Action: &hostile, Done: 1, Total: 2},
 		{Kind: agent.Warning, Message: osc52},
-		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: osc52, Status: osc52, Error: osc52, Findings: found}},
+		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: osc52, Status: osc52, Error: osc52,
+			Findings: found}},
 		{Kind: agent.End, Outcome: &plan.Outcome{Item: osc52, Phase: "x", Status: plan.Failed, Error: osc52}},
 		{Kind: agent.Finished, Report: &plan.Report{
-			Command: osc52, Result: osc52, Warnings: []string{osc52 + "\nforged: line"}, Plan: []plan.Planned{{Item: osc52, Phase: osc52, Error: osc52, Actions: []plan.Action{hostile}, Findings: found}},
-			Audit: &plan.Audit{Result: osc52, Error: osc52, Plan: []plan.Planned{{Item: osc52, Actions: []plan.Action{hostile}, Findings: found}}},
+			Command: osc52, Result: osc52, Warnings: []string{osc52 + "\nforged: line"},
+			Plan: []plan.Planned{{Item: osc52, Phase: osc52, Error: osc52, Actions: []plan.Action{hostile},
+				Findings: found}},
+			Audit: &plan.Audit{Result: osc52, Error: osc52,
+				Plan: []plan.Planned{{Item: osc52, Actions: []plan.Action{hostile}, Findings: found}}},
 		}},
 	} {
 		line, err := json.Marshal(e)
@@ -95,7 +100,7 @@ func TestControlCharactersOfTheMachineAreEscaped(t *testing.T) {
 		talk.line(line)
 	}
 	talk.aside([]byte(osc52))
-	require.NoError(t, talk.heard().err)
+	require.NoError(t, talk.soFar().err)
 	m.printable(t)
 	assert.Contains(t, strings.Join(m.lines(), "\n"), `\x1b]52;c;ZXZpbA==\a\u009b31m\x7f\u202e\u2028`)
 	for _, line := range m.lines() {
@@ -139,7 +144,10 @@ func TestOutputOfTheMachineIsBounded(t *testing.T) {
 // The output of a failed probe becomes part of Packer's error.
 func TestControlCharactersInProbesAreEscaped(t *testing.T) {
 	b := newBench(t, "done").overSSH()
-	b.machine.Shell = func(string) *exec.Cmd { return exec.Command("/bin/sh", "-c", `printf '%s' "$0" >&2; exit 1`, osc52) }
+	b.machine.Shell = func(string) *exec.Cmd {
+		return exec.Command("/bin/sh", "-c", `printf '%s' "$0" >&2; exit 1`,
+			osc52)
+	}
 	err := b.session.Run(t.Context(), b.request)
 	require.ErrorContains(t, err, `\x1b]52`)
 	assert.Equal(t, show.Printable(err.Error()), err.Error())
@@ -174,16 +182,19 @@ func TestTwoProvisionersCannotShareAReport(t *testing.T) {
 		second := newBench(t, "done").overSSH()
 		second.session.Config.Report, second.session.Build = first.report, build
 		require.EqualError(t, second.session.Run(t.Context(), second.request),
-			"report: "+first.report+" keeps the report of the provision of the build null.machine, which has not ended; give each provisioner and each build a file of its own, such as "+filepath.Dir(first.report)+"/report-${source.name}.json")
+			"report: "+first.report+" keeps the report of the provision of the build null.machine, which has not "+
+				"ended; give each provisioner and each build a file of its own, such as "+filepath.Dir(first.report)+"/report-${source.name}.json")
 		assert.Empty(t, second.machine.Asked())
 	}
 	assert.Equal(t, plan.OK, first.kept().Result)
 
-	require.NoError(t, first.session.Run(t.Context(), first.request), "a retry of the same provisioner may write the report again")
+	require.NoError(t, first.session.Run(t.Context(), first.request),
+		"a retry of the same provisioner may write the report again")
 	require.NoError(t, first.session.Kept.file.Close())
 	third := newBench(t, "done").overSSH()
 	third.session.Config.Report = first.report
-	require.NoError(t, third.session.Run(t.Context(), third.request), "the file is free after the first process has ended")
+	require.NoError(t, third.session.Run(t.Context(), third.request),
+		"the file is free after the first process has ended")
 }
 
 func TestReportsAreReplacedAtomically(t *testing.T) {
@@ -209,12 +220,14 @@ func TestPrepareRefusesUnwritableReports(t *testing.T) {
 	require.NoError(t, unix.Mount("none", readOnly, "tmpfs", unix.MS_RDONLY, ""))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(readOnly, 0)) })
 	for path, want := range map[string]string{
-		folder:                 "report: " + folder + " is a folder; name a file in it, such as " + folder + "/report.json",
-		"/dev/null":            "report: /dev/null is not a regular file, which a report would replace",
-		readOnly + "/a/x.json": "report: " + readOnly + "/a/x.json cannot be written: the folder " + readOnly + ": read-only file system",
-		"~you/x":               "report: ~you/x begins with ~you: only ~/ is replaced by a home folder",
-		"/dev/null/x.json":     "report: /dev/null is not a folder, so /dev/null/x.json cannot be written",
-		"~/reports/ok.json":    "",
+		folder: "report: " + folder + " is a folder; name a file in it, such as " + folder +
+			"/report.json",
+		"/dev/null": "report: /dev/null is not a regular file, which a report would replace",
+		readOnly + "/a/x.json": "report: " + readOnly + "/a/x.json cannot be written: the folder " + readOnly +
+			": read-only file system",
+		"~you/x":            "report: ~you/x begins with ~you: only ~/ is replaced by a home folder",
+		"/dev/null/x.json":  "report: /dev/null is not a folder, so /dev/null/x.json cannot be written",
+		"~/reports/ok.json": "",
 	} {
 		c := Config{Report: path}
 		err := c.Prepare()

@@ -135,13 +135,15 @@ func (s *Session) report(begun plan.Report, m *machine, h heard, err error) plan
 
 func (s *Session) run(ctx context.Context, request agent.Request) (*machine, heard, error) {
 	if err := context.Cause(ctx); err != nil {
-		return nil, heard{}, fmt.Errorf("stopping before anything was done: %w (after a time-out, Packer hands every retry the same ended context: leave out max_retries or timeout)", err)
+		return nil, heard{}, fmt.Errorf("stopping before anything was done: %w (after a time-out, Packer hands every "+
+			"retry the same ended context: leave out max_retries or timeout)", err)
 	}
 	// All fields are known now, and both are parts of a shell command.
 	if err := errors.Join(s.Config.checkRemoteFolder(), s.Config.checkSudoCommand()); err != nil {
 		return nil, heard{}, err
 	}
-	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe, fmt.Errorf("no answer within %s", show.Length(s.Limits.Probe)))
+	probing, cancel := context.WithTimeoutCause(ctx, s.Limits.Probe,
+		fmt.Errorf("no answer within %s", show.Length(s.Limits.Probe)))
 	defer cancel()
 	random := make([]byte, 8)
 	if _, err := io.ReadFull(s.Random, random); err != nil {
@@ -163,7 +165,8 @@ func (s *Session) run(ctx context.Context, request agent.Request) (*machine, hea
 
 // work runs the agent in a folder with the random name of the session. mkdir
 // refuses a folder that exists.
-func (s *Session) work(ctx context.Context, m *machine, name string, program []byte, request agent.Request) (heard, error) {
+func (s *Session) work(ctx context.Context, m *machine, name string, program []byte,
+	request agent.Request) (heard, error) {
 	request.Folder = path.Join(m.facts["folder"], agent.FolderPrefix+name)
 	line, err := json.Marshal(request)
 	if err != nil {
@@ -173,14 +176,16 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 	feed := newFeed(io.MultiReader(bytes.NewReader(program), bytes.NewReader(line)), s.Limits.Heartbeat)
 	defer feed.hangUp()
 
-	console := console.New(s.UI, console.Options{Command: string(request.Command), Verbose: s.Verbose, Details: true, Now: s.Now})
+	console := console.New(s.UI, console.Options{Command: string(request.Command), Verbose: s.Verbose, Details: true,
+		Now: s.Now})
 	supplies, err := s.supplier(m.arch, feed, console)
 	if err != nil {
 		return heard{}, err
 	}
 	supplying, stop := context.WithCancel(ctx)
 	defer stop()
-	talk := &conversation{console: console, name: name, version: s.Version, private: s.Config.private, hangUp: feed.hangUp}
+	talk := &conversation{console: console, name: name, version: s.Version, private: s.Config.private,
+		hangUp: feed.hangUp}
 	sending := fmt.Sprintf("Sending the agent %s for linux/%s, %s", s.Version, m.arch, show.Size(int64(len(program))))
 	talk.begin = sync.OnceFunc(func() {
 		console.Print("%s", sending)
@@ -203,20 +208,22 @@ func (s *Session) work(ctx context.Context, m *machine, name string, program []b
 		}
 	}
 	out, asides := &lines{most: agent.LineMost, each: talk.line}, &lines{most: asideMost, each: talk.aside}
-	over := start(ctx, s.Comm, agentCommand(name, request.Folder, len(program), keptSum, sudo), feed, out, io.MultiWriter(&said, asides))
+	over := start(ctx, s.Comm, agentCommand(name, request.Folder, len(program), keptSum, sudo), feed, out,
+		io.MultiWriter(&said, asides))
 	arrival := arrival{now: s.Now, limit: s.Limits.Arrival, total: int64(len(program) + len(line))}
 	end, ended := s.await(ctx, over, feed, func() error {
 		console.Tick()
 		if silence := talk.silence(); silence > s.Limits.Silence {
-			return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the agent had done is finished by the next run", errLost, show.Length(s.Limits.Silence))
+			return fmt.Errorf("%w: it has said nothing for %s and is gone, or nothing reaches it any more; what the "+
+				"agent had done is finished by the next run", errLost, show.Length(s.Limits.Silence))
 		}
-		return arrival.stuck(feed.taken.Load(), talk.heard(), console)
+		return arrival.stuck(feed.taken.Load(), talk.soFar(), console)
 	})
 	if ended { // nothing writes to them now
 		out.Flush()
 		asides.Flush()
 	}
-	h := talk.heard()
+	h := talk.soFar()
 
 	words := lastWords(s.Config.private(said.String()))
 	if !h.begun {
@@ -275,9 +282,11 @@ func (a *arrival) stuck(taken int64, h heard, c *console.Console) error {
 	case !h.begun:
 		return fmt.Errorf("no progress for %s: %s", show.Length(a.limit), notBegun(h.before))
 	case taken < a.total:
-		return fmt.Errorf("no progress for %s: the machine has taken %s of the agent's %s and no more: the line to the machine has stopped", show.Length(a.limit), show.Size(taken), show.Size(a.total))
+		return fmt.Errorf("no progress for %s: the machine has taken %s of the agent's %s and no more: the line to "+
+			"the machine has stopped", show.Length(a.limit), show.Size(taken), show.Size(a.total))
 	}
-	return fmt.Errorf("no progress for %s: the agent was sent and has not started: the line to the machine has stopped, or the sudo command waits for input", show.Length(a.limit))
+	return fmt.Errorf("no progress for %s: the agent was sent and has not started: the line to the machine has "+
+		"stopped, or the sudo command waits for input", show.Length(a.limit))
 }
 
 func (s *Session) supplier(arch string, f *feed, c *console.Console) (supplier, error) {
@@ -294,7 +303,8 @@ func (s *Session) supplier(arch string, f *feed, c *console.Console) (supplier, 
 // has finished or has to stop; from then on the session has Limits.Ending, and ended
 // is false when that is not enough. await calls beat every Heartbeat, and stops when
 // beat returns why nothing more is expected.
-func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed, beat func() error) (end ending, ended bool) {
+func (s *Session) await(ctx context.Context, over <-chan ending, feed *feed,
+	beat func() error) (end ending, ended bool) {
 	tick := time.NewTicker(s.Limits.Heartbeat)
 	defer tick.Stop()
 	stopped, hung := ctx.Done(), feed.hung

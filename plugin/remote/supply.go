@@ -129,7 +129,8 @@ type feed struct {
 }
 
 func newFeed(head io.Reader, every time.Duration) *feed {
-	return &feed{head: head, beat: time.NewTicker(every), next: make(chan io.Reader), begun: make(chan struct{}), hung: make(chan struct{})}
+	return &feed{head: head, beat: time.NewTicker(every), next: make(chan io.Reader), begun: make(chan struct{}),
+		hung: make(chan struct{})}
 }
 
 // begin starts the standard input. It may be called again.

@@ -43,9 +43,11 @@ func unpack(t *testing.T, from io.Reader) (frames []agent.Frame, data string) {
 
 func TestAnswersAreSentInFrames(t *testing.T) {
 	text := strings.Repeat("x", agent.ChunkMost) + "rest"
-	frames, data := unpack(t, newFrames(&asset.Supplied{ReadCloser: io.NopCloser(strings.NewReader(text)), Size: 7, SHA256: "s", Digest: "d"}, nil, func() {}))
+	frames, data := unpack(t, newFrames(&asset.Supplied{ReadCloser: io.NopCloser(strings.NewReader(text)), Size: 7,
+		SHA256: "s", Digest: "d"}, nil, func() {}))
 	assert.Equal(t, text, data)
-	assert.Equal(t, []agent.Frame{{Supplied: &asset.Supplied{Size: 7, SHA256: "s", Digest: "d"}}, {Chunk: agent.ChunkMost}, {Chunk: 4}, {End: true}}, frames)
+	assert.Equal(t, []agent.Frame{{Supplied: &asset.Supplied{Size: 7, SHA256: "s", Digest: "d"}},
+		{Chunk: agent.ChunkMost}, {Chunk: 4}, {End: true}}, frames)
 	frames, _ = unpack(t, newFrames(nil, errors.New("no such registry"), func() {}))
 	assert.Equal(t, []agent.Frame{{Error: "no such registry"}}, frames)
 	frames, data = unpack(t, newFrames(&asset.Supplied{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("half"), failingDisk{}))}, nil, func() {}))
@@ -84,7 +86,8 @@ func TestSuppliedFilesAreClosed(t *testing.T) {
 			require.NoError(t, err)
 			f := newFeed(strings.NewReader(""), time.Hour)
 			f.begin()
-			s := supplier{supply: always{&asset.Supplied{ReadCloser: file}}, feed: f, console: console.New((&monitor{}).ui(), console.Options{Now: time.Now})}
+			s := supplier{supply: always{&asset.Supplied{ReadCloser: file}}, feed: f,
+				console: console.New((&monitor{}).ui(), console.Options{Now: time.Now})}
 			answered := make(chan struct{})
 			go func() { s.answer(t.Context(), asset.Wanted{Asset: "kubelet"}, func() {}); close(answered) }()
 			if !hang {
@@ -113,14 +116,15 @@ func (a always) Supply(context.Context, asset.Wanted) (*asset.Supplied, error) {
 func TestOneDownloadAtATime(t *testing.T) {
 	var asked []asset.Wanted
 	hung := 0
-	c := &conversation{begun: true, private: Config{}.private, begin: func() {}, console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() { hung++ },
+	c := &conversation{heard: heard{begun: true, hello: true}, private: Config{}.private, begin: func() {},
+		console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hangUp: func() { hung++ },
 		want: func(w asset.Wanted) { asked = append(asked, w) }}
 	want := func(asset string) { c.line([]byte(`{"event":"want","want":{"asset":"` + asset + `"}}`)) }
 	for range 5000 {
 		want("kubelet")
 	}
 	assert.Len(t, asked, 1)
-	require.EqualError(t, c.heard().err, "reading the agent's events: kubelet is wanted before kubelet has been sent")
+	require.EqualError(t, c.soFar().err, "reading the agent's events: kubelet is wanted before kubelet has been sent")
 	assert.Equal(t, 1, hung)
 
 	c.err, c.wanted, asked = nil, nil, nil
@@ -129,7 +133,7 @@ func TestOneDownloadAtATime(t *testing.T) {
 		c.answered()
 	}
 	assert.LessOrEqual(t, len(asked), wantsMost)
-	require.EqualError(t, c.heard().err, "reading the agent's events: more than 1000 things are wanted")
+	require.EqualError(t, c.soFar().err, "reading the agent's events: more than 1000 things are wanted")
 }
 
 // The next request is allowed as soon as the last byte of an answer is read, and
@@ -141,7 +145,8 @@ func TestAnAnswerEndsWithItsLastByte(t *testing.T) {
 	}{"content": {body: "content"}, "nothing": {}, "an error": {err: errors.New("no such registry")}} {
 		t.Run(name, func(t *testing.T) {
 			sent := 0
-			f := newFrames(&asset.Supplied{ReadCloser: io.NopCloser(strings.NewReader(c.body))}, c.err, func() { sent++ })
+			f := newFrames(&asset.Supplied{ReadCloser: io.NopCloser(strings.NewReader(c.body))}, c.err,
+				func() { sent++ })
 			var all []byte
 			one := make([]byte, 1)
 			for {
@@ -152,7 +157,8 @@ func TestAnAnswerEndsWithItsLastByte(t *testing.T) {
 					break
 				}
 				all = append(all, one[:n]...)
-				assert.Equal(t, sent == 1, strings.HasSuffix(string(all), `"end":true}`+"\n") || strings.HasSuffix(string(all), `registry"}`+"\n"), "%q", all)
+				assert.Equal(t, sent == 1, strings.HasSuffix(string(all), `"end":true}`+"\n") ||
+					strings.HasSuffix(string(all), `registry"}`+"\n"), "%q", all)
 			}
 			assert.Equal(t, 1, sent)
 		})
@@ -162,22 +168,23 @@ func TestAnAnswerEndsWithItsLastByte(t *testing.T) {
 // The size and number of events and outcomes are limited.
 func TestEventsOfTheMachineAreBounded(t *testing.T) {
 	fresh := func() *conversation {
-		return &conversation{begun: true, private: Config{}.private, begin: func() {}, console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hello: true, hangUp: func() {}}
+		return &conversation{heard: heard{begun: true, hello: true}, private: Config{}.private, begin: func() {},
+			console: console.New((&monitor{}).ui(), console.Options{Now: time.Now}), hangUp: func() {}}
 	}
 	c := fresh()
 	c.line([]byte(`{"event":"finished","report":{"outcomes":[null` + strings.Repeat(",null", valuesMost+1) + `]}}`))
-	require.EqualError(t, c.heard().err, "reading the agent's events: an event with more than 2000000 values")
+	require.EqualError(t, c.soFar().err, "reading the agent's events: an event with more than 2000000 values")
 
 	c = fresh()
 	c.events = eventsMost
 	c.line([]byte(`{"event":"alive"}`))
-	require.EqualError(t, c.heard().err, "reading the agent's events: there are more than 1000000")
+	require.EqualError(t, c.soFar().err, "reading the agent's events: there are more than 1000000")
 
 	c = fresh()
 	c.outcomeBytes = outcomeMost
 	c.line([]byte(`{"event":"end","outcome":{"item":"x"}}`))
-	require.EqualError(t, c.heard().err, "reading the agent's events: the outcomes have more than 134217728 bytes")
-	assert.Empty(t, c.heard().outcomes)
+	require.EqualError(t, c.soFar().err, "reading the agent's events: the outcomes have more than 134217728 bytes")
+	assert.Empty(t, c.soFar().outcomes)
 }
 
 // FuzzEvents reads any stream of a machine. Output is printable, and memory use is
@@ -194,14 +201,16 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		m := &monitor{}
 		busy := 0
-		c := &conversation{begun: true, private: Config{}.private, begin: func() {}, console: console.New(&screen{Ui: m.ui()}, console.Options{Now: time.Now}), version: "1", hangUp: func() {}, want: func(asset.Wanted) { busy++ }}
+		c := &conversation{heard: heard{begun: true}, private: Config{}.private, begin: func() {},
+			console: console.New(&screen{Ui: m.ui()}, console.Options{Now: time.Now}), version: "1", hangUp: func() {},
+			want: func(asset.Wanted) { busy++ }}
 		l := &lines{most: 1 << 16, each: c.line}
 		_, err := l.Write(stream)
 		require.NoError(t, err)
 		l.Flush()
 		assert.LessOrEqual(t, busy, 1)
 		m.printable(t)
-		if err := shown(c.heard().err); err != nil {
+		if err := shown(c.soFar().err); err != nil {
 			assert.Equal(t, show.Printable(err.Error()), err.Error())
 		}
 	})

@@ -16,7 +16,8 @@ import (
 // checkAccount checks what only the account shows, before the upload: names, regions,
 // keys, the parent, whether the AMI can be shared, and quotas.
 func (r *run) checkAccount(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{r.checkRegions, r.checkName, r.resolveKeys, r.checkParent, r.checkPublic, r.checkShares, r.checkQuotas} {
+	for _, check := range []func(context.Context) error{r.checkRegions, r.checkName, r.resolveKeys, r.checkParent,
+		r.checkPublic, r.checkShares, r.checkQuotas} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -44,7 +45,8 @@ func (r *run) checkRegions(ctx context.Context) error {
 func (r *run) checkName(ctx context.Context) error {
 	for _, a := range r.everywhere() {
 		i, err := a.Named(ctx, r.Spec.Name)
-		if err == nil && i.State == "pending" && snapshot.Interrupted(r.journal) != "" { // it does not show its snapshot
+		// it does not show its snapshot
+		if err == nil && i.State == "pending" && snapshot.Interrupted(r.journal) != "" {
 			i, err = a.AwaitImage(ctx, i.ID)
 		}
 		switch {
@@ -60,12 +62,14 @@ func (r *run) checkName(ctx context.Context) error {
 		switch {
 		case awsapi.IsGone(err): // and EC2 still lists it
 		case !r.Spec.ForceDeregister:
-			return surface.Errorf("%s: the name %q belongs to your AMI %s in %s; choose another name, or replace the AMI with %s",
+			return surface.Errorf("%s: the name %q belongs to your AMI %s in %s; choose another name, or replace the "+
+				"AMI with %s",
 				surface.Name("ami_name"), r.Spec.Name, i.ID, a.Region, surface.Name("force_deregister").On())
 		case err != nil:
 			return err
 		case strings.HasPrefix(i.Protection, "enabled"):
-			return surface.Errorf("%s: %s in %s is protected from deregistration; remove the protection with `aws ec2 disable-image-deregistration-protection`",
+			return surface.Errorf("%s: %s in %s is protected from deregistration; remove the protection with "+
+				"`aws ec2 disable-image-deregistration-protection`",
 				surface.Name("force_deregister"), i.ID, a.Region)
 		default:
 			r.named[a.Region] = i
@@ -94,7 +98,8 @@ func (r *run) resolveKeys(ctx context.Context) (err error) {
 	keys := map[string]string{}
 	for _, region := range slices.Sorted(maps.Keys(r.Spec.RegionKeys)) {
 		if key := r.Spec.RegionKeys[region]; key != "" {
-			if keys[region], err = resolved(ctx, r.aws.In(region), surface.Name("region_kms_key_ids").Key(region), key); err != nil {
+			field := surface.Name("region_kms_key_ids").Key(region)
+			if keys[region], err = resolved(ctx, r.aws.In(region), field, key); err != nil {
 				return err
 			}
 		} else {
@@ -112,9 +117,11 @@ func resolved(ctx context.Context, a *awsapi.AWS, field surface.Name, id string)
 	case err != nil:
 		return "", surface.Errorf("%s: in %s: %w", field, a.Region, err)
 	case k.State != "Enabled":
-		return "", surface.Errorf("%s: the KMS key %s is in the state %s; choose a key in the state Enabled", field, k.ARN, k.State)
+		return "", surface.Errorf("%s: the KMS key %s is in the state %s; choose a key in the state Enabled", field,
+			k.ARN, k.State)
 	case !k.Symmetric:
-		return "", surface.Errorf("%s: the KMS key %s is not symmetric; EBS encrypts with symmetric keys only", field, k.ARN)
+		return "", surface.Errorf("%s: the KMS key %s is not symmetric; EBS encrypts with symmetric keys only", field,
+			k.ARN)
 	}
 	return k.ARN, nil
 }
@@ -150,13 +157,16 @@ func (r *run) checkParent(ctx context.Context) error {
 	}
 	switch {
 	case parent.Owner != account:
-		return wrong("belongs to the account %s, and only your own snapshot can be a parent; copy it with `aws ec2 copy-snapshot` first", parent.Owner)
+		return wrong("belongs to the account %s, and only your own snapshot can be a parent; copy it with "+
+			"`aws ec2 copy-snapshot` first", parent.Owner)
 	case parent.State != awsapi.SnapshotCompleted:
 		return wrong("is in the state %s; only a completed snapshot can be a parent", parent.State)
 	case byDefault && !parent.Encrypted:
-		return wrong("is not encrypted, but the account encrypts new snapshots by default; leave the parent out, or copy it with `aws ec2 copy-snapshot --encrypted` first")
+		return wrong("is not encrypted, but the account encrypts new snapshots by default; leave the parent out, or " +
+			"copy it with `aws ec2 copy-snapshot --encrypted` first")
 	case parent.Size > r.image.SizeGiB():
-		return wrong("has %d GiB, but the disk only %d GiB; choose another parent, or enlarge the disk", parent.Size, r.image.SizeGiB())
+		return wrong("has %d GiB, but the disk only %d GiB; choose another parent, or enlarge the disk", parent.Size,
+			r.image.SizeGiB())
 	}
 	return nil
 }
@@ -177,14 +187,16 @@ func (r *run) parentField() surface.Name {
 // parentOf is the root snapshot of the parent AMI.
 func (r *run) parentOf(ctx context.Context, account string) (string, error) {
 	i, err := r.aws.Image(ctx, r.Spec.ParentAMI)
-	if was := r.replaced.of(r.aws.Region); awsapi.IsGone(err) && slices.Contains(append(was.Earlier, was.Image), r.Spec.ParentAMI) {
+	if was := r.replaced.of(r.aws.Region); awsapi.IsGone(err) &&
+		slices.Contains(append(was.Earlier, was.Image), r.Spec.ParentAMI) {
 		return was.Snapshots[0], nil // this import has replaced its parent
 	}
 	if err != nil {
 		return "", surface.Errorf("%s: %w", r.parentField(), err)
 	}
 	if i.Owner != account {
-		return "", surface.Errorf("%s: the AMI %s belongs to the account %s; copy it with `aws ec2 copy-image` first", r.parentField(), i.ID, cmp.Or(i.OwnerAlias, i.Owner))
+		return "", surface.Errorf("%s: the AMI %s belongs to the account %s; copy it with `aws ec2 copy-image` first",
+			r.parentField(), i.ID, cmp.Or(i.OwnerAlias, i.Owner))
 	}
 	for _, d := range i.Devices {
 		if d.Name == i.RootDevice && d.Snapshot != "" {
@@ -240,12 +252,14 @@ func (r *run) encryption(ctx context.Context) (encrypted bool, key string, err e
 }
 
 // checkShared checks the encryption in one region.
-func (r *run) checkShared(ctx context.Context, a *awsapi.AWS, field surface.Name, encrypted bool, key string) (err error) {
+func (r *run) checkShared(ctx context.Context, a *awsapi.AWS, field surface.Name, encrypted bool,
+	key string) (err error) {
 	switch {
 	case !encrypted:
 		return nil
 	case len(r.Spec.Groups) > 0:
-		return surface.Errorf("%s: %s, and the one in %s would be encrypted", surface.Name("ami_groups"), notPublic, a.Region)
+		return surface.Errorf("%s: %s, and the one in %s would be encrypted", surface.Name("ami_groups"), notPublic,
+			a.Region)
 	case key == "":
 		if key, err = a.VolumeKey(ctx); err != nil {
 			return err
@@ -260,7 +274,8 @@ func (r *run) checkShared(ctx context.Context, a *awsapi.AWS, field surface.Name
 		managed = k.AWSManaged
 	}
 	if managed {
-		return fmt.Errorf("sharing the AMI: %w", surface.Errorf("the snapshot in %s would be encrypted with %s, which other accounts cannot use; set %s to a key of your own", a.Region, key, field))
+		return fmt.Errorf("sharing the AMI: %w", surface.Errorf("the snapshot in %s would be encrypted with %s, "+
+			"which other accounts cannot use; set %s to a key of your own", a.Region, key, field))
 	}
 	return nil
 }
@@ -281,7 +296,8 @@ func (r *run) checkPublic(ctx context.Context) error {
 	_, err := awsapi.Each(ctx, r.everywhere(), func(ctx context.Context, a *awsapi.AWS) (struct{}, error) {
 		remedy, blocked, err := a.PublicBlocked(ctx)
 		if blocked {
-			err = surface.Errorf("%s: block public access for AMIs is on in %s, so the AMI cannot be public; %s", surface.Name("ami_groups"), a.Region, remedy)
+			err = surface.Errorf("%s: block public access for AMIs is on in %s, so the AMI cannot be public; %s",
+				surface.Name("ami_groups"), a.Region, remedy)
 		}
 		return struct{}{}, err
 	})
@@ -297,7 +313,8 @@ func (r *run) checkQuotas(ctx context.Context) error {
 			return struct{}{}, err
 		}
 		if a.Region != r.aws.Region && usage.Copies >= awsapi.CopiesMost {
-			r.Say("EC2 is copying %d snapshots to %s; unless AWS Support raised the limit, it copies %d at a time and may refuse another",
+			r.Say("EC2 is copying %d snapshots to %s; unless AWS Support raised the limit, it copies %d at a time "+
+				"and may refuse another",
 				usage.Copies, a.Region, awsapi.CopiesMost)
 		}
 		quotas, err := a.Quotas(ctx, usage)

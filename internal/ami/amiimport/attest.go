@@ -152,7 +152,8 @@ func (t Attestation) Run(ctx context.Context, a *awsapi.AWS, images []snapshot.N
 	made[0], made[first] = made[first], made[0]
 	for _, i := range made[1:] {
 		if i.Source != made[0].ID && (i.Source == "" || i.Source != made[0].Source) {
-			return nil, fmt.Errorf("%s in %s is no copy of %s in %s, so one statement cannot be about both", i.ID, i.Region,
+			return nil, fmt.Errorf("%s in %s is no copy of %s in %s, so one statement cannot be about both", i.ID,
+				i.Region,
 				made[0].ID, made[0].Region)
 		}
 	}

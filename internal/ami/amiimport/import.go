@@ -152,7 +152,8 @@ func (r *run) prepare(ctx context.Context) (err error) {
 	if err := r.gate(ctx); err != nil {
 		return err
 	}
-	r.result.Disk = Disk{Format: r.image.Format(), Size: r.image.Size(), Used: r.layout.UsedBytes(), VolumeGiB: r.image.SizeGiB()}
+	r.result.Disk = Disk{Format: r.image.Format(), Size: r.image.Size(), Used: r.layout.UsedBytes(),
+		VolumeGiB: r.image.SizeGiB()}
 	for range r.layout.Blocks() {
 		r.result.Disk.Blocks++
 	}
@@ -200,7 +201,8 @@ func (r *run) gate(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		return surface.Errorf("%w; with %s, the disk is uploaded without an audit", err, surface.Name("audit").Is(string(scrub.AuditOff)))
+		return surface.Errorf("%w; with %s, the disk is uploaded without an audit", err,
+			surface.Name("audit").Is(string(scrub.AuditOff)))
 	}
 	r.result.Audit = &report
 	if report.Result != plan.Clean && effect == scrub.AuditFails {
@@ -340,7 +342,8 @@ func (r *run) architecture() error {
 	found := cmp.Or(programs, loader)
 	switch {
 	case programs != "" && loader != "" && programs != loader:
-		return surface.Errorf("%s: the boot loader of the disk is for %s, but its programs are for %s", field, loader, programs)
+		return surface.Errorf("%s: the boot loader of the disk is for %s, but its programs are for %s", field, loader,
+			programs)
 	case r.Spec.Architecture == "" && found == "":
 		return surface.Errorf("%s: the disk does not show its architecture; set %s or %s", field, x86, arm)
 	case found != "" && r.Spec.Architecture != "" && found != r.Spec.Architecture:
@@ -358,7 +361,8 @@ func (r *run) bootMode() error {
 	}
 	switch set := r.Spec.BootMode; {
 	case set == "" && mode == "":
-		return surface.Errorf("%s: the disk has no boot loader that BIOS or UEFI finds, so instances would not start; set a boot mode if that is wrong", field)
+		return surface.Errorf("%s: the disk has no boot loader that BIOS or UEFI finds, so instances would not "+
+			"start; set a boot mode if that is wrong", field)
 	case set == "":
 		r.Spec.BootMode = mode
 	case mode == "":

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -55,7 +54,8 @@ func (r *run) registerNew(ctx context.Context) (err error) {
 	root := types.EbsBlockDevice{
 		SnapshotId: &r.result.Upload.Snapshot.ID, VolumeType: types.VolumeType(cmp.Or(s.VolumeType, defaultVolume)),
 		DeleteOnTermination: new(true), VolumeSize: awsapi.Some(int32(s.VolumeSize)), Iops: awsapi.Some(int32(s.IOPS)),
-		Throughput: awsapi.Some(int32(s.Throughput)), VolumeInitializationRate: awsapi.Some(int32(s.InitializationRate)),
+		Throughput:               awsapi.Some(int32(s.Throughput)),
+		VolumeInitializationRate: awsapi.Some(int32(s.InitializationRate)),
 	}
 	n := awsapi.NewImage{
 		Name: &s.Name, Description: awsapi.Some(s.Description), Architecture: types.ArchitectureValues(s.Architecture),
@@ -102,9 +102,11 @@ func (r *run) copyTo(ctx context.Context, a *awsapi.AWS, made *awsapi.Image) (er
 	}
 	key, named := r.Spec.RegionKeys[a.Region]
 	r.Say("copying %s to %s", r.result.Image.ID, a.Region)
-	c := awsapi.Copy{Name: r.Spec.Name, Description: r.Spec.Description, Encrypted: r.Spec.Encrypt || named, Key: key, Tags: r.Spec.Tags}
+	c := awsapi.Copy{Name: r.Spec.Name, Description: r.Spec.Description, Encrypted: r.Spec.Encrypt || named, Key: key,
+		Tags: r.Spec.Tags}
 	// The same copy of the same import has the same token, also after a crash.
-	c.Token = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %s %s %+v", r.result.Upload.Token, a.Region, r.result.Image.ID, c)))
+	c.Token = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %s %s %+v", r.result.Upload.Token, a.Region,
+		r.result.Image.ID, c)))
 	*made, err = a.CopyFrom(ctx, r.aws.Region, r.result.Image.ID, c)
 	return err
 }
@@ -186,11 +188,10 @@ func (r replaced) note(region string, recipe *awsapi.Recipe) error {
 	if len(r.recipes) == 0 {
 		return r.forget()
 	}
-	err := snapshot.Replace(r.path, func(w io.Writer) error {
-		to := json.NewEncoder(w)
-		to.SetIndent("", "  ")
-		return to.Encode(r.recipes)
-	})
+	text, err := json.MarshalIndent(r.recipes, "", "  ")
+	if err == nil {
+		err = snapshot.Replace(r.path, append(text, '\n'))
+	}
 	if err != nil {
 		return fmt.Errorf("writing which AMIs the import replaces to %s: %w", r.path, err)
 	}
@@ -225,7 +226,8 @@ func (r *run) replace(ctx context.Context, a *awsapi.AWS) error {
 	if err := r.replaced.note(a.Region, &recipe); err != nil {
 		return err
 	}
-	r.Say("deregistering %s in %s, which has the name %s; its snapshots stay until the end, and %s says how to register it again", old.ID, a.Region, old.Name, r.replaced.path)
+	r.Say("deregistering %s in %s, which has the name %s; its snapshots stay until the end, and %s says how to "+
+		"register it again", old.ID, a.Region, old.Name, r.replaced.path)
 	err = a.Deregister(ctx, old.ID)
 	if awsapi.IsGone(err) {
 		return nil
@@ -255,7 +257,8 @@ func (r *run) restore(ctx context.Context, recipe awsapi.Recipe) error {
 func (r *run) removeReplaced(ctx context.Context) error {
 	for _, recipe := range r.replaced.gone() {
 		for _, id := range append(recipe.EarlierSnapshots, recipe.Snapshots...) {
-			if !r.Spec.ForceDeleteSnapshot || id == r.result.Upload.Snapshot.ID { // an import that was killed may have registered this snapshot
+			// an import that was killed may have registered this snapshot
+			if !r.Spec.ForceDeleteSnapshot || id == r.result.Upload.Snapshot.ID {
 				continue
 			}
 			err := r.aws.In(recipe.Region).RemoveSnapshot(ctx, id)
@@ -287,7 +290,8 @@ func (r *run) undo(ctx context.Context) error {
 		for _, i := range made {
 			names = append(names, i.ID+" in "+i.Region)
 		}
-		return errors.Join(append(errs, fmt.Errorf("%s and the snapshot %s stay, because an AMI was replaced: the same import goes on with them; %s says how to register the old AMI again",
+		return errors.Join(append(errs, fmt.Errorf("%s and the snapshot %s stay, because an AMI was replaced: the "+
+			"same import goes on with them; %s says how to register the old AMI again",
 			strings.Join(names, ", "), r.result.Upload.Snapshot.ID, r.replaced.path))...)
 	}
 	return errors.Join(append(errs, r.removeNew(ctx, len(replaced) > 0))...)
@@ -301,11 +305,13 @@ func ended(i awsapi.Image) bool {
 // made are the AMI and the copies that a failed import made.
 func (r *run) made(ctx context.Context) []awsapi.Image {
 	if r.result.Image.ID == "" { // the answer to the registration may have been lost
-		if i, err := r.aws.Named(ctx, r.Spec.Name); err == nil && slices.Contains(i.Snapshots, r.result.Upload.Snapshot.ID) {
+		if i, err := r.aws.Named(ctx, r.Spec.Name); err == nil &&
+			slices.Contains(i.Snapshots, r.result.Upload.Snapshot.ID) {
 			r.result.Image = i
 		}
 	}
-	return slices.DeleteFunc(append([]awsapi.Image{r.result.Image}, r.result.Copies...), func(i awsapi.Image) bool { return i.ID == "" })
+	return slices.DeleteFunc(append([]awsapi.Image{r.result.Image}, r.result.Copies...),
+		func(i awsapi.Image) bool { return i.ID == "" })
 }
 
 // removeNew removes the AMI, its copies and, unless it is kept, the snapshot.
@@ -325,11 +331,14 @@ func (r *run) removeNew(ctx context.Context, keep bool) error {
 	for n := range r.result.Copies {
 		remove(&r.result.Copies[n], Remove)
 	}
-	remove(&r.result.Image, func(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error { return deregister(ctx, a.ForNew(), i) })
+	remove(&r.result.Image, func(ctx context.Context, a *awsapi.AWS, i awsapi.Image) error {
+		return deregister(ctx, a.ForNew(), i)
+	})
 	r.result.Copies = slices.DeleteFunc(r.result.Copies, func(i awsapi.Image) bool { return i.ID == "" })
 	uploaded := r.result.Upload.Snapshot.ID
 	if r.Spec.Keep || keep {
-		return errors.Join(append(errs, fmt.Errorf("the snapshot %s stays: the same import uploads nothing again", uploaded))...)
+		return errors.Join(append(errs, fmt.Errorf("the snapshot %s stays: the same import uploads nothing again",
+			uploaded))...)
 	}
 	if errs = append(errs, r.removeUpload(ctx)); errors.Join(errs...) != nil {
 		return errors.Join(errs...)

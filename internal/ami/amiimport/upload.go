@@ -92,7 +92,8 @@ func tidy(folder string, now time.Time) {
 	for _, suffix := range []string{journalSuffix, sumsSuffix, replacedSuffix} {
 		names, _ := filepath.Glob(filepath.Join(folder, "*"+suffix))
 		for _, name := range names {
-			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > unusedMost {
+			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() &&
+				now.Sub(info.ModTime()) > unusedMost {
 				_ = os.Remove(name)
 			}
 		}
@@ -121,7 +122,8 @@ func (r *run) source() (snapshot.Source, error) {
 	}
 	s := snapshot.Source{
 		// The journal belongs to the path.
-		Identity: fmt.Sprintf("%d bytes, changed %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)), Size: r.image.SizeGiB(), Check: r.image.Check,
+		Identity: fmt.Sprintf("%d bytes, changed %s", info.Size(), info.ModTime().UTC().Format(time.RFC3339Nano)),
+		Size:     r.image.SizeGiB(), Check: r.image.Check,
 		Read: func(index int32, into []byte) error {
 			_, err := r.image.Block(r.layout, int64(index), into)
 			return err
@@ -183,9 +185,11 @@ const (
 
 // checkVolume checks the fields of the root volume that need no disk.
 func (s Spec) checkVolume(f *faults) {
-	f.when(s.Partition < 0 || s.Partition > 128, "%s: %d is not the number of a partition, from 1 to 128", surface.Name("root_partition"), s.Partition)
+	f.when(s.Partition < 0 || s.Partition > 128, "%s: %d is not the number of a partition, from 1 to 128",
+		surface.Name("root_partition"), s.Partition)
 	f.when(s.VolumeSize < 0, "%s: %d is not a size in GiB", surface.Name("volume_size"), s.VolumeSize)
-	f.when(s.InitializationRate != 0 && (s.InitializationRate < 100 || s.InitializationRate > 300), "%s: %d is not from 100 to 300 MiB/s", surface.Name("volume_initialization_rate"), s.InitializationRate)
+	f.when(s.InitializationRate != 0 && (s.InitializationRate < 100 || s.InitializationRate > 300),
+		"%s: %d is not from 100 to 300 MiB/s", surface.Name("volume_initialization_rate"), s.InitializationRate)
 	name, v := s.volume()
 	if v.gib == 0 {
 		return // checkWords has the error
@@ -194,7 +198,8 @@ func (s Spec) checkVolume(f *faults) {
 		surface.Name("volume_size"), name, v.gib, s.VolumeSize)
 	switch {
 	case s.IOPS == 0:
-		f.when(v.needs, "%s: a volume of the type %s needs IOPS, from %d to %d", surface.Name("iops"), name, v.least, v.most)
+		f.when(v.needs, "%s: a volume of the type %s needs IOPS, from %d to %d", surface.Name("iops"), name, v.least,
+			v.most)
 	case v.most == 0:
 		f.when(true, "%s: the IOPS of the type %s cannot be set", surface.Name("iops"), name)
 	default:
@@ -205,13 +210,16 @@ func (s Spec) checkVolume(f *faults) {
 		return
 	}
 	f.when(name != defaultVolume, "%s: only %s has a throughput", surface.Name("throughput"), defaultVolume)
-	f.when(s.Throughput < throughputLeast || s.Throughput > throughputMost, "%s: %d is not from %d to %d MiB/s", surface.Name("throughput"), s.Throughput, throughputLeast, throughputMost)
-	f.when(s.Throughput*iopsEach > cmp.Or(s.IOPS, iopsDefault), "%s: %d MiB/s need %d IOPS; set %s", surface.Name("throughput"), s.Throughput, s.Throughput*iopsEach, surface.Name("iops"))
+	f.when(s.Throughput < throughputLeast || s.Throughput > throughputMost, "%s: %d is not from %d to %d MiB/s",
+		surface.Name("throughput"), s.Throughput, throughputLeast, throughputMost)
+	f.when(s.Throughput*iopsEach > cmp.Or(s.IOPS, iopsDefault), "%s: %d MiB/s need %d IOPS; set %s",
+		surface.Name("throughput"), s.Throughput, s.Throughput*iopsEach, surface.Name("iops"))
 }
 
 func (s Spec) checkSize(disk int64) error {
 	var f faults
-	f.when(s.VolumeSize != 0 && int64(s.VolumeSize) < disk, "%s: the disk has %d GiB, so the volume cannot have %d", surface.Name("volume_size"), disk, s.VolumeSize)
+	f.when(s.VolumeSize != 0 && int64(s.VolumeSize) < disk, "%s: the disk has %d GiB, so the volume cannot have %d",
+		surface.Name("volume_size"), disk, s.VolumeSize)
 	name, v := s.volume()
 	size := max(int64(s.VolumeSize), disk)
 	f.when(size > int64(v.gib), "%s: a volume of the type %s has at most %d GiB, but the disk has %d",

@@ -72,7 +72,8 @@ const (
 // checkWords checks the fields with a closed set of values, and the texts.
 func (s Spec) checkWords(f *faults) {
 	f.check("ami_name", awsnames.ImageName(s.Name))
-	f.when(utf8.RuneCountInString(s.Description) > descriptionMost, "%s: the text has more than %d characters", surface.Name("ami_description"), descriptionMost)
+	f.when(utf8.RuneCountInString(s.Description) > descriptionMost, "%s: the text has more than %d characters",
+		surface.Name("ami_description"), descriptionMost)
 	for _, one := range []struct {
 		field   surface.Name
 		value   string
@@ -80,16 +81,22 @@ func (s Spec) checkWords(f *faults) {
 	}{
 		{"audit", s.Audit, scrub.Audits()}, {"node", s.Node, scrub.Nodes()},
 		{"ami_architecture", s.Architecture, Architectures()}, {"boot_mode", s.BootMode, BootModes()},
-		{"tpm_support", s.TPM, []string{tpm}}, {"imds_support", s.IMDS, IMDSSupports()}, {"volume_type", s.VolumeType, VolumeTypes()},
+		{"tpm_support", s.TPM, []string{tpm}}, {"imds_support", s.IMDS, IMDSSupports()},
+		{"volume_type", s.VolumeType, VolumeTypes()},
 	} {
-		f.when(one.value != "" && !slices.Contains(one.allowed, one.value), "%s: %q is not known; known: %s", one.field, one.value, strings.Join(one.allowed, ", "))
+		f.when(one.value != "" && !slices.Contains(one.allowed, one.value), "%s: %q is not known; known: %s", one.field,
+			one.value, strings.Join(one.allowed, ", "))
 	}
-	f.when(s.RootDevice != "" && !deviceName.MatchString(s.RootDevice), "%s: %q is not the name of a root device such as /dev/xvda or /dev/sda1", surface.Name("root_device_name"), s.RootDevice)
+	f.when(s.RootDevice != "" && !deviceName.MatchString(s.RootDevice),
+		"%s: %q is not the name of a root device such as /dev/xvda or /dev/sda1", surface.Name("root_device_name"),
+		s.RootDevice)
 	s.checkBoot(f)
 	data, err := base64.StdEncoding.DecodeString(s.UEFIData)
 	f.when(err != nil, "%s: the text is not Base64: %w", surface.Name("uefi_data"), err)
-	f.when(len(data) > uefiDataMost, "%s: the data has %d bytes, more than %d", surface.Name("uefi_data"), len(data), uefiDataMost)
-	f.when(s.ForceDeleteSnapshot && !s.ForceDeregister, "%s has no effect without %s", surface.Name("force_delete_snapshot"), surface.Name("force_deregister"))
+	f.when(len(data) > uefiDataMost, "%s: the data has %d bytes, more than %d", surface.Name("uefi_data"), len(data),
+		uefiDataMost)
+	f.when(s.ForceDeleteSnapshot && !s.ForceDeregister, "%s has no effect without %s",
+		surface.Name("force_delete_snapshot"), surface.Name("force_deregister"))
 	off := s.Audit == string(scrub.AuditOff)
 	s.checkStatement(f)
 	f.when(len(s.SkipRules) > 0 && off, "%s has no effect without an audit", surface.Name("skip_rules"))
@@ -121,13 +128,19 @@ const noTPM = "EC2 has a TPM only for x86_64, not for arm64"
 // checkEncryption checks what the fields for encryption, parents and sharing say about
 // each other.
 func (s Spec) checkEncryption(f *faults) {
-	f.when(s.KMSKey != "" && !s.Encrypt, "%s has no effect without %s", surface.Name("kms_key_id"), surface.Name("encrypt_boot"))
-	f.when(s.ParentSnapshot != "" && s.ParentAMI != "", "%s exclude each other", surface.Name("parent_snapshot and parent_ami"))
-	f.when(s.parent() && s.Encrypt, "%s: a snapshot with a parent is encrypted as the parent is; leave the parent or the encryption out", surface.Name("encrypt_boot"))
-	f.when(slices.ContainsFunc(s.Groups, func(g string) bool { return g != everybody }), "%s: only the group %q exists", surface.Name("ami_groups"), everybody)
-	f.when(len(s.Groups) > 0 && (s.Encrypt || len(s.RegionKeys) > 0), "%s: %s; leave the encryption out", surface.Name("ami_groups"), notPublic)
+	f.when(s.KMSKey != "" && !s.Encrypt, "%s has no effect without %s", surface.Name("kms_key_id"),
+		surface.Name("encrypt_boot"))
+	f.when(s.ParentSnapshot != "" && s.ParentAMI != "", "%s exclude each other",
+		surface.Name("parent_snapshot and parent_ami"))
+	f.when(s.parent() && s.Encrypt, "%s: a snapshot with a parent is encrypted as the parent is; leave the parent or "+
+		"the encryption out", surface.Name("encrypt_boot"))
+	f.when(slices.ContainsFunc(s.Groups, func(g string) bool { return g != everybody }), "%s: only the group %q exists",
+		surface.Name("ami_groups"), everybody)
+	f.when(len(s.Groups) > 0 && (s.Encrypt || len(s.RegionKeys) > 0), "%s: %s; leave the encryption out",
+		surface.Name("ami_groups"), notPublic)
 	for _, region := range slices.Sorted(maps.Keys(s.RegionKeys)) {
-		f.when(!slices.Contains(s.Regions, region), "%s: the AMI is not copied to the region; add the region to %s", surface.Name("region_kms_key_ids").Key(region), surface.Name("ami_regions"))
+		f.when(!slices.Contains(s.Regions, region), "%s: the AMI is not copied to the region; add the region to %s",
+			surface.Name("region_kms_key_ids").Key(region), surface.Name("ami_regions"))
 	}
 }
 
@@ -142,10 +155,12 @@ func (s Spec) checkNames(f *faults) {
 		values []string
 		check  func(string) error
 	}{
-		{"parent_snapshot", given(s.ParentSnapshot), awsnames.SnapshotID().Check}, {"parent_ami", given(s.ParentAMI), awsnames.Image},
+		{"parent_snapshot", given(s.ParentSnapshot), awsnames.SnapshotID().Check},
+		{"parent_ami", given(s.ParentAMI), awsnames.Image},
 		{"ami_regions", s.Regions, awsnames.Region().Check}, {"ami_users", s.Users, awsnames.AccountID().Check},
 		{"snapshot_users", s.SnapshotUsers, awsnames.AccountID().Check},
-		{"ami_org_arns", s.Organizations, awsnames.OrganizationARN().Check}, {"ami_ou_arns", s.Units, awsnames.UnitARN().Check},
+		{"ami_org_arns", s.Organizations, awsnames.OrganizationARN().Check},
+		{"ami_ou_arns", s.Units, awsnames.UnitARN().Check},
 	} {
 		for _, value := range list.values {
 			f.check(list.field, list.check(value))
@@ -193,7 +208,8 @@ func (s Spec) deprecation() (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, s.DeprecateAt)
 	if err != nil {
-		return at, surface.Errorf("%s: %q is not a time such as 2027-01-31T00:00:00Z", surface.Name("deprecate_at"), s.DeprecateAt)
+		return at, surface.Errorf("%s: %q is not a time such as 2027-01-31T00:00:00Z", surface.Name("deprecate_at"),
+			s.DeprecateAt)
 	}
 	return at, nil
 }
@@ -217,7 +233,8 @@ func (s Spec) checkDeprecation(now time.Time) error {
 	case !at.After(now):
 		return surface.Errorf("%s: %s is not in the future", surface.Name("deprecate_at"), s.DeprecateAt)
 	case at.After(now.AddDate(most, 0, 0)):
-		return surface.Errorf("%s: %s is more than %d years away%s", surface.Name("deprecate_at"), s.DeprecateAt, most, kind)
+		return surface.Errorf("%s: %s is more than %d years away%s", surface.Name("deprecate_at"), s.DeprecateAt, most,
+			kind)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -106,11 +105,7 @@ func (e Evidence) Write(ctx context.Context, key Key, file string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	err = snapshot.Replace(file, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-	if err != nil {
+	if err := snapshot.Replace(file, text); err != nil {
 		return nil, fmt.Errorf("writing the statement: %w", err)
 	}
 	return text, nil
@@ -133,7 +128,8 @@ func (e Evidence) Sign(ctx context.Context, key Key) ([]byte, error) {
 		}
 		s := &intoto.Statement{Type: intoto.StatementTypeUri, PredicateType: kind, Predicate: predicate}
 		for _, name := range e.Names {
-			s.Subject = append(s.Subject, &intoto.ResourceDescriptor{Name: name, Digest: map[string]string{"sha256": sum}})
+			s.Subject = append(s.Subject, &intoto.ResourceDescriptor{Name: name,
+				Digest: map[string]string{"sha256": sum}})
 		}
 		list = append(list, s)
 	}
@@ -167,7 +163,8 @@ func (e Evidence) provenance() (string, *structpb.Struct, error) {
 		return provenanceType, nil, nil
 	}
 	fields := map[string]any{
-		"distro": m.Distro, "distro_version": m.DistroVersion, "architecture": m.Arch, "kubernetes_version": m.KubernetesVersion,
+		"distro": m.Distro, "distro_version": m.DistroVersion, "architecture": m.Arch,
+		"kubernetes_version": m.KubernetesVersion,
 	}
 	if len(e.Templates) > 0 {
 		templates := map[string]any{}
@@ -229,9 +226,10 @@ func Describe(m manifest.Manifest, of plan.Machine) *manifest.Manifest {
 
 func (e Evidence) summary() (string, *structpb.Struct, error) {
 	s := &vsa.VerificationSummary{
-		Verifier: &vsa.VerificationSummary_Verifier{Id: version.Repository}, TimeVerified: timestamppb.New(e.Report.Finished.Truncate(time.Second)),
-		ResourceUri: e.Names[0], Policy: &vsa.VerificationSummary_Policy{Uri: version.Page("reference/rules.md")},
-		VerificationResult: Passed, VerifiedLevels: []string{level}, SlsaVersion: "1.1",
+		Verifier:     &vsa.VerificationSummary_Verifier{Id: version.Repository},
+		TimeVerified: timestamppb.New(e.Report.Finished.Truncate(time.Second)), ResourceUri: e.Names[0],
+		Policy: &vsa.VerificationSummary_Policy{Uri: version.Page("reference/rules.md")}, VerificationResult: Passed,
+		VerifiedLevels: []string{level}, SlsaVersion: "1.1",
 	}
 	if e.Report.Result != plan.Clean {
 		s.VerificationResult, s.VerifiedLevels = Failed, []string{Failed}

@@ -34,7 +34,8 @@ const relists = 5
 // each calls a function for each wanted block, concurrently and with a buffer. After the
 // tokens of the blocks have expired, or another program has listed the snapshot, it
 // lists the snapshot again from the first block that is missing.
-func (f *fetch) each(ctx context.Context, wanted func(int32) bool, do func(context.Context, awsapi.Block, []byte) error) error {
+func (f *fetch) each(ctx context.Context, wanted func(int32) bool,
+	do func(context.Context, awsapi.Block, []byte) error) error {
 	from := int32(0)
 	for again := 0; ; again++ {
 		err := f.aws.BlockPages(ctx, f.id, from, func(page []awsapi.Block) error {
@@ -67,7 +68,8 @@ func ReadSums(ctx context.Context, a *awsapi.AWS, id string, blocks []int32) (Su
 	for _, index := range blocks {
 		chosen[index] = true
 	}
-	err := f.each(ctx, func(index int32) bool { return chosen[index] }, func(ctx context.Context, b awsapi.Block, data []byte) error {
+	wanted := func(index int32) bool { return chosen[index] }
+	err := f.each(ctx, wanted, func(ctx context.Context, b awsapi.Block, data []byte) error {
 		sum, err := a.GetBlock(ctx, id, b.Index, b.Token, data)
 		if err != nil {
 			return err
@@ -128,7 +130,8 @@ func (d Download) run(ctx context.Context, a *awsapi.AWS, id, path string, befor
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", id, refused(ctx, a, s, err)), run.abandon())
+		return nil, errors.Join(fmt.Errorf("downloading the snapshot %s: %w", id, refused(ctx, a, s, err)),
+			run.abandon())
 	}
 	return run.journal.done, run.journal.close(true)
 }
@@ -186,7 +189,8 @@ func (d *download) room(missing int64) error {
 	folder := filepath.Dir(d.file.Name())
 	free, known := freeSpace(folder)
 	if known && free < missing*BlockSize {
-		return fmt.Errorf("the folder %s has %s free, but %s are still to be read: %w", folder, show.Size(free), show.Size(missing*BlockSize), syscall.ENOSPC)
+		return fmt.Errorf("the folder %s has %s free, but %s are still to be read: %w", folder, show.Size(free),
+			show.Size(missing*BlockSize), syscall.ENOSPC)
 	}
 	return nil
 }

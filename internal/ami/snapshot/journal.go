@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,13 +95,15 @@ func (h head) same(other head) bool {
 func readJournal(from io.Reader) (*head, Sums, error) {
 	in := bufio.NewReaderSize(from, headMost)
 	first, err := in.ReadSlice('\n')
-	if errors.Is(err, io.EOF) && (strings.HasPrefix(journalHead, string(first)) || bytes.HasPrefix(first, []byte(journalHead))) {
+	if errors.Is(err, io.EOF) && (strings.HasPrefix(journalHead, string(first)) ||
+		bytes.HasPrefix(first, []byte(journalHead))) {
 		return nil, nil, nil // the process ended while it wrote the head
 	}
 	text, known := bytes.CutPrefix(first, []byte(journalHead))
 	switch {
 	case !known && bytes.HasPrefix(first, []byte(journalAny)):
-		return nil, nil, errors.New("line 1: a later version of eksnode wrote the journal; use that version, or remove the file")
+		return nil, nil, errors.New("line 1: a later version of eksnode wrote the journal; use that version, or " +
+			"remove the file")
 	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull):
 		return nil, nil, err
 	}
@@ -147,9 +148,7 @@ func Interrupted(journal string) string {
 
 // begin empties the file and writes a head with a new token.
 func (j *journal) begin(now time.Time) error {
-	token := make([]byte, 16)
-	_, _ = rand.Read(token) // never fails, by its documentation
-	j.head.Token, j.head.Started, j.head.id = "eksnode-"+hex.EncodeToString(token), now, ""
+	j.head.Token, j.head.Started, j.head.id = "eksnode-"+rand.Text(), now, ""
 	j.done = Sums{}
 	j.out.Reset(j.file)
 	text, err := json.Marshal(j.head)

@@ -4,9 +4,11 @@ package snapshot
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -44,37 +46,27 @@ func (s Sums) linear() Sum {
 // as its parent reads them from there, instead of reading the whole snapshot. The content
 // digest of the disk is in the file if it is known.
 func (s Sums) Save(path, snapshot, digest string) error {
-	err := Replace(path, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, strings.TrimRight(sumsHead+" "+snapshot+" "+digest, " "))
-		for _, index := range slices.Sorted(maps.Keys(s)) {
-			writeSum(w, index, s[index])
-		}
-		return err
-	})
-	if err != nil {
+	text := bytes.NewBufferString(strings.TrimRight(sumsHead+" "+snapshot+" "+digest, " ") + "\n")
+	for _, index := range slices.Sorted(maps.Keys(s)) {
+		writeSum(text, index, s[index])
+	}
+	if err := Replace(path, text.Bytes()); err != nil {
 		return fmt.Errorf("writing the checksums to %s: %w", path, err)
 	}
 	return nil
 }
 
 // Replace writes a file of the cache folder, or leaves it as it was.
-func Replace(path string, fill func(io.Writer) error) error {
+func Replace(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // fails after the rename
-	w := bufio.NewWriter(f)
-	err = fill(w)
-	for _, next := range []func() error{w.Flush, f.Sync} {
-		if err == nil {
-			err = next()
-		}
+	if _, err = f.Write(text); err == nil {
+		err = f.Sync()
 	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	return err
@@ -211,7 +203,8 @@ func (u *upload) resume(ctx context.Context) (awsapi.Snapshot, error) {
 	}
 	for index := range u.journal.done {
 		if !travels[index] {
-			return awsapi.Snapshot{}, lost("the snapshot %s of an interrupted upload has the block %d, which the disk no longer uses", id, index)
+			return awsapi.Snapshot{}, lost("the snapshot %s of an interrupted upload has the block %d, which the "+
+				"disk no longer uses", id, index)
 		}
 	}
 	s, err := u.send(ctx)
@@ -248,7 +241,8 @@ func (u *upload) found(ctx context.Context) error {
 	case err != nil:
 		return err
 	case s.State == awsapi.SnapshotError:
-		return lost("the snapshot %s of an interrupted upload has the state error: its timeout of %s may be over", id, u.Timeout)
+		return lost("the snapshot %s of an interrupted upload has the state error: its timeout of %s may be over", id,
+			u.Timeout)
 	}
 	return nil
 }

@@ -116,8 +116,9 @@ func (u Upload) Run(ctx context.Context, a *awsapi.AWS, from Source) (Result, er
 		return Result{}, errors.Join(err, run.abandon(ctx))
 	}
 	return Result{
-		Snapshot: s, Sums: run.sums, Sent: int(run.sent.Load()), Resumed: int(run.resumed.Load()), Inherited: int(run.inherited.Load()),
-		Token: run.journal.head.Token,
+		Snapshot: s, Sums: run.sums, Sent: int(run.sent.Load()), Resumed: int(run.resumed.Load()),
+		Inherited: int(run.inherited.Load()),
+		Token:     run.journal.head.Token,
 	}, run.journal.close(!u.LeaveJournal)
 }
 
@@ -128,7 +129,8 @@ const defaultConnections = 32
 func (u *upload) open() (found *head, err error) {
 	settings := fmt.Sprintf("size %d GiB, parent %q, encrypted %t, key %q, description %q, tags %q, timeout %s",
 		u.source.Size, u.Parent, u.Encrypted, u.Key, u.Description, u.Tags, u.Timeout)
-	u.journal, found, err = openJournal(u.Journal, head{Source: u.source.Identity, Region: u.aws.Region, Settings: settings})
+	u.journal, found, err = openJournal(u.Journal, head{Source: u.source.Identity, Region: u.aws.Region,
+		Settings: settings})
 	return found, err
 }
 
@@ -309,7 +311,8 @@ const abandonMost = 2 * awsapi.Patience
 // abandon deletes what a failed upload leaves behind.
 func (u *upload) abandon(ctx context.Context) error {
 	if u.Keep && u.journal.head.id != "" {
-		return errors.Join(fmt.Errorf("the pending snapshot %s stays for %s: the same upload goes on, if you start it again before", u.journal.head.id, u.Timeout), u.journal.close(false))
+		return errors.Join(fmt.Errorf("the pending snapshot %s stays for %s: the same upload goes on, if you start "+
+			"it again before", u.journal.head.id, u.Timeout), u.journal.close(false))
 	}
 	if u.Keep || u.journal.head.Token == "" { // or the journal is of another upload
 		return u.journal.close(false)
@@ -318,7 +321,8 @@ func (u *upload) abandon(ctx context.Context) error {
 	defer cancel()
 	if id := u.journal.head.id; id != "" {
 		if err := u.awsFor(&u.journal.head).RemoveSnapshot(ctx, id); err != nil {
-			return errors.Join(fmt.Errorf("the snapshot %s stays, until its timeout if it is pending; repeat the upload to go on, or delete the snapshot: %w", id, err), u.journal.close(false))
+			return errors.Join(fmt.Errorf("the snapshot %s stays, until its timeout if it is pending; repeat the "+
+				"upload to go on, or delete the snapshot: %w", id, err), u.journal.close(false))
 		}
 	}
 	return u.journal.close(true)

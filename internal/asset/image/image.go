@@ -185,7 +185,8 @@ func (d document) check(ctx context.Context, from Source, r Reference, arch stri
 		return fmt.Errorf("the configuration %s cannot be read: %w", d.Config.Digest, err)
 	}
 	if config.OS != "linux" || config.Architecture != arch {
-		return fmt.Errorf("the image is for %s/%s, but the machine is linux/%s", shown(config.OS), shown(config.Architecture), arch)
+		return fmt.Errorf("the image is for %s/%s, but the machine is linux/%s", shown(config.OS),
+			shown(config.Architecture), arch)
 	}
 	return nil
 }
@@ -294,7 +295,8 @@ type onlyWriter struct{ io.Writer }
 // finish writes the index, which gives the archive one image under one name.
 func (w *writer) finish(target descriptor, as string) error {
 	target.Annotations = map[string]string{nameAnnotation: as, tagAnnotation: as[strings.LastIndex(as, ":")+1:]}
-	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": indexType, "manifests": []descriptor{target}})
+	index, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": indexType,
+		"manifests": []descriptor{target}})
 	if err != nil {
 		return fmt.Errorf("writing the archive: %w", err)
 	}

@@ -78,7 +78,8 @@ func (a *Archive) list() error {
 		}
 	}
 	if index == nil {
-		return errors.New("the archive has no index.json, so it is not an OCI archive; docker save (since version 25), skopeo and ctr write OCI archives")
+		return errors.New("the archive has no index.json, so it is not an OCI archive; docker save (since version " +
+			"25), skopeo and ctr write OCI archives")
 	}
 	if err := strictjson.ReadKnown(index, &a.index); err != nil {
 		return fmt.Errorf("index.json cannot be read: %w", err)
@@ -107,7 +108,8 @@ func (a *Archive) Resolve(r Reference) (digest string) {
 func (a *Archive) Open(_ context.Context, r Reference, b Blob, _ bool, from int64) (io.ReadCloser, error) {
 	at, there := a.blobs[b.Digest]
 	if !there {
-		return nil, fmt.Errorf("the image %s is incomplete in %s: %s is missing: %w", r, a.file.Name(), b.Digest, fs.ErrNotExist)
+		return nil, fmt.Errorf("the image %s is incomplete in %s: %s is missing: %w", r, a.file.Name(), b.Digest,
+			fs.ErrNotExist)
 	}
 	return io.NopCloser(io.NewSectionReader(a.file, at.from+min(from, at.size), max(at.size-from, 0))), nil
 }
@@ -131,7 +133,8 @@ func ParseReference(text string) (Reference, error) {
 	host, rest, ok := strings.Cut(tagged, "/")
 	switch {
 	case !ok || !strings.ContainsAny(host, ".:") && host != "localhost":
-		return Reference{}, fmt.Errorf("%q names no registry; write the full name, such as docker.io/library/busybox:1.37", text)
+		return Reference{}, fmt.Errorf("%q names no registry; write the full name, such as "+
+			"docker.io/library/busybox:1.37", text)
 	case host == "docker.io" && !strings.Contains(rest, "/"): // the kubelet uses this name
 		return Reference{}, fmt.Errorf("%q: write the full name, docker.io/library/%s", text, rest)
 	}

@@ -42,7 +42,8 @@ type Registry struct {
 // without any, those of login, which may be nil. It fetches blobs as f does.
 func New(login Login, f *asset.Fetcher) (*Registry, error) {
 	keys := &logins{login: login, own: map[string]bool{}}
-	puller, err := remote.NewPuller(remote.WithAuthFromKeychain(keys), remote.WithUserAgent("eksnode/"+version.String()))
+	puller, err := remote.NewPuller(remote.WithAuthFromKeychain(keys),
+		remote.WithUserAgent("eksnode/"+version.String()))
 	if err != nil {
 		return nil, fmt.Errorf("preparing to pull images: %w", err)
 	}
@@ -72,7 +73,8 @@ func (r *Registry) Resolve(ctx context.Context, ref image.Reference) (digest str
 }
 
 // Open implements image.Source.
-func (r *Registry) Open(ctx context.Context, ref image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+func (r *Registry) Open(ctx context.Context, ref image.Reference, b image.Blob, manifest bool,
+	from int64) (io.ReadCloser, error) {
 	at, err := name.NewDigest(ref.Repository() + "@" + b.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("reading the image's name %s: %w", ref, err)
@@ -107,7 +109,8 @@ func (r *Registry) fetcher(ctx context.Context, at name.Repository) (*asset.Fetc
 		return nil, err
 	}
 	f, err := r.plain.Through(func(plain http.RoundTripper) (http.RoundTripper, error) {
-		in, err := transport.NewWithContext(ctx, at.Registry, auth, transport.NewRetry(plain), []string{at.Scope(transport.PullScope)})
+		in, err := transport.NewWithContext(ctx, at.Registry, auth, transport.NewRetry(plain),
+			[]string{at.Scope(transport.PullScope)})
 		return judging{in}, err
 	})
 	if err == nil {
@@ -181,13 +184,16 @@ func (r *Registry) explain(ref image.Reference, err error, asked part) error {
 	case errors.As(err, &login):
 		return surface.Errorf("pulling the image %s: %w; %s, %s %s", ref, login, login.remedy, orArchive, archives)
 	case errors.As(err, &refused) && refused.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("pulling the image %s: the registry does not have the image: %w; check name and digest", ref, err)
+		return fmt.Errorf("pulling the image %s: the registry does not have the image: %w; check name and digest", ref,
+			err)
 	case errors.As(err, &refused) && slices.Contains(refusals, refused.StatusCode):
 		return r.explainRefusal(ref, refused, asked)
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return surface.Errorf("pulling the image %s: there is no such registry: %w; check the name, %s %s", ref, err, orArchive, archives)
+		return surface.Errorf("pulling the image %s: there is no such registry: %w; check the name, %s %s", ref, err,
+			orArchive, archives)
 	case errors.As(err, new(net.Error)):
-		return surface.Errorf("pulling the image %s: the Packer host cannot reach the registry: %w; check network and proxy, %s %s", ref, err, orArchive, archives)
+		return surface.Errorf("pulling the image %s: the Packer host cannot reach the registry: %w; check network "+
+			"and proxy, %s %s", ref, err, orArchive, archives)
 	default:
 		return fmt.Errorf("pulling the image %s: %w; try again", ref, err)
 	}
@@ -207,11 +213,13 @@ func (r *Registry) explainRefusal(ref image.Reference, refused *transport.Error,
 		missing = string(asked)
 	}
 	if missing != "" {
-		return surface.Errorf("pulling the image %s: the permission %s is missing: %w; grant it to the identity of the Packer host's AWS credentials and, for a repository in another account, in the repository's policy; %s %s",
+		return surface.Errorf("pulling the image %s: the permission %s is missing: %w; grant it to the identity of "+
+			"the Packer host's AWS credentials and, for a repository in another account, in the repository's "+
+			"policy; %s %s",
 			ref, missing, refused, orArchive, archives)
 	}
-	return surface.Errorf("pulling the image %s: the registry refuses access: %w; log in on the Packer host with docker login "+
-		"(an ECR login expires after 12 hours; without a login, the default AWS credentials are used), "+
+	return surface.Errorf("pulling the image %s: the registry refuses access: %w; log in on the Packer host with "+
+		"docker login (an ECR login expires after 12 hours; without a login, the default AWS credentials are used), "+
 		"name a credential helper in ~/.docker/config.json, %s %s", ref, refused, orArchive, archives)
 }
 

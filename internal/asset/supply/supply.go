@@ -107,7 +107,8 @@ type notArchived struct {
 	archives []string
 }
 
-func (s notArchived) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
+func (s notArchived) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool,
+	from int64) (io.ReadCloser, error) {
 	body, err := s.Source.Open(ctx, r, b, manifest, from)
 	if err != nil {
 		err = fmt.Errorf("the image %s is not in %s, and %w", r, strings.Join(s.archives, ", "), err)
@@ -116,7 +117,8 @@ func (s notArchived) Open(ctx context.Context, r image.Reference, b image.Blob, 
 }
 
 // pack writes an image's archive into a file that is removed when it is closed.
-func (s Store) pack(ctx context.Context, from image.Source, r image.Reference, i *image.Image, as string) (*asset.Supplied, error) {
+func (s Store) pack(ctx context.Context, from image.Source, r image.Reference, i *image.Image,
+	as string) (*asset.Supplied, error) {
 	file, err := s.Cache.Scratch()
 	if err != nil {
 		return nil, err
@@ -130,7 +132,9 @@ func (s Store) pack(ctx context.Context, from image.Source, r image.Reference, i
 	if err = errors.Join(err, seekErr); err != nil {
 		return nil, errors.Join(fmt.Errorf("packing the image %s: %w", r, err), file.Close())
 	}
-	return &asset.Supplied{ReadCloser: file, Digest: i.Digest, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+	return &asset.Supplied{
+		ReadCloser: file, Digest: i.Digest, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)),
+	}, nil
 }
 
 // cached is a source with a cache: a pulled image needs no registry again, and the
@@ -140,8 +144,10 @@ type cached struct {
 	from  image.Source
 }
 
-func (c cached) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool, from int64) (io.ReadCloser, error) {
-	kept, err := c.cache.Blob(ctx, strings.TrimPrefix(b.Digest, "sha256:"), b.Size, func(from int64) (io.ReadCloser, error) {
+func (c cached) Open(ctx context.Context, r image.Reference, b image.Blob, manifest bool,
+	from int64) (io.ReadCloser, error) {
+	sum := strings.TrimPrefix(b.Digest, "sha256:")
+	kept, err := c.cache.Blob(ctx, sum, b.Size, func(from int64) (io.ReadCloser, error) {
 		return c.from.Open(ctx, r, b, manifest, from)
 	})
 	if err != nil {

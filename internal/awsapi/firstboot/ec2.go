@@ -42,7 +42,9 @@ func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (s
 		return "", err
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeoutCause(ctx, n.namePatience, fmt.Errorf("EC2 returned no private DNS name within %s; enableDnsSupport must be on in the instance's VPC", n.namePatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, n.namePatience,
+		fmt.Errorf("EC2 returned no private DNS name within %s; enableDnsSupport must be on in the instance's VPC",
+			n.namePatience))
 	defer cancel()
 	for wait := n.pause; ; wait = min(2*wait, n.longest) {
 		name, err := n.privateDNSName(ctx, region, instanceID)
@@ -56,7 +58,8 @@ func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (s
 		if err != nil {
 			why = err.Error()
 		}
-		n.Log(fmt.Sprintf("waiting for the instance's private DNS name, for %s so far and %s at most: %s", time.Since(began).Round(time.Second), n.namePatience, why))
+		n.Log(fmt.Sprintf("waiting for the instance's private DNS name, for %s so far and %s at most: %s",
+			time.Since(began).Round(time.Second), n.namePatience, why))
 		if stopped := pause(ctx, wait); stopped != nil {
 			if err != nil {
 				return "", explain(ctx, err)
@@ -67,11 +70,12 @@ func (n *Node) PrivateDNSName(ctx context.Context, region, instanceID string) (s
 }
 
 func (n *Node) privateDNSName(ctx context.Context, region, instanceID string) (string, error) {
-	out, err := n.ec2(region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instanceID}}, func(o *ec2.Options) {
-		if !n.hasLimit {
-			o.Retryer = n.retryer(1) // the loop above tries again, and logs it
-		}
-	})
+	out, err := n.ec2(region).DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{instanceID}},
+		func(o *ec2.Options) {
+			if !n.hasLimit {
+				o.Retryer = n.retryer(1) // the loop above tries again, and logs it
+			}
+		})
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +102,8 @@ func (n *Node) InstanceLimits(ctx context.Context, region, instanceType string) 
 	if err := n.credentials(ctx); err != nil {
 		return Limits{}, err
 	}
-	out, err := n.ec2(region).DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})
+	out, err := n.ec2(region).DescribeInstanceTypes(ctx,
+		&ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(instanceType)}})
 	if err != nil {
 		return Limits{}, explain(ctx, err)
 	}
@@ -114,7 +119,8 @@ func limitsOf(in types.InstanceTypeInfo) (Limits, error) {
 		l.VCPUs, l.MemoryMiB = int(aws.ToInt32(in.VCpuInfo.DefaultVCpus)), int(aws.ToInt64(in.MemoryInfo.SizeInMiB))
 	}
 	if network := in.NetworkInfo; network != nil {
-		l.ENIs, l.IPsPerENI = int(aws.ToInt32(network.MaximumNetworkInterfaces)), int(aws.ToInt32(network.Ipv4AddressesPerInterface))
+		l.ENIs, l.IPsPerENI = int(aws.ToInt32(network.MaximumNetworkInterfaces)),
+			int(aws.ToInt32(network.Ipv4AddressesPerInterface))
 		for _, card := range network.NetworkCards {
 			if aws.ToInt32(card.NetworkCardIndex) == aws.ToInt32(network.DefaultNetworkCardIndex) {
 				l.ENIs = int(aws.ToInt32(card.MaximumNetworkInterfaces))
@@ -131,7 +137,8 @@ func limitsOf(in types.InstanceTypeInfo) (Limits, error) {
 // seconds after the instance starts, so it retries after a missing entry.
 type roleMetadata struct{ *Metadata }
 
-func (r roleMetadata) GetMetadata(ctx context.Context, in *imds.GetMetadataInput, options ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
+func (r roleMetadata) GetMetadata(ctx context.Context, in *imds.GetMetadataInput,
+	options ...func(*imds.Options)) (*imds.GetMetadataOutput, error) {
 	return r.client.GetMetadata(ctx, in, append(options, func(o *imds.Options) {
 		o.Retryer = r.retryer(func(err error) bool { return isMissing(err) || isMetadataRetryable(err) })
 	})...)
@@ -149,7 +156,8 @@ func (n *Node) credentials(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("getting the node's credentials: %w (last: %w)", context.Cause(ctx), err)
 		case !errors.As(err, &refused) || attempt >= n.metadata.Attempts:
-			return fmt.Errorf("getting the node's credentials: %w; the instance needs an instance profile with the node's role", err)
+			return fmt.Errorf("getting the node's credentials: %w; the instance needs an instance profile with the "+
+				"node's role", err)
 		}
 		tell(n.Log, attempt, n.metadata.Attempts, "the role's credentials", refused)
 		if err := pause(ctx, min(firstPause<<min(attempt-1, 5), n.metadata.longest)); err != nil {
@@ -161,7 +169,8 @@ func (n *Node) credentials(ctx context.Context) error {
 // bounded makes an SDK client fail on a response of more than most bytes, because
 // the clients read whole responses into memory.
 func bounded(most int64) func(*middleware.Stack) error {
-	read := func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+	read := func(ctx context.Context, in middleware.DeserializeInput,
+		next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		out, metadata, err := next.HandleDeserialize(ctx, in)
 		if r, ok := out.RawResponse.(*smithyhttp.Response); ok && r.Body != nil {
 			r.Body = &boundedBody{ReadCloser: r.Body, most: most, left: most}

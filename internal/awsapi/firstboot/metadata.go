@@ -90,7 +90,8 @@ func openMetadata(ctx context.Context, dial dialer) (*Metadata, error) {
 	})
 	if endpoint != "" {
 		if u, err := url.Parse(endpoint); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("AWS_EC2_METADATA_SERVICE_ENDPOINT: %q is not an address such as http://169.254.169.254", endpoint)
+			return nil, fmt.Errorf("AWS_EC2_METADATA_SERVICE_ENDPOINT: %q is not an address such as "+
+				"http://169.254.169.254", endpoint)
 		}
 	}
 	return m, nil
@@ -177,7 +178,8 @@ func (m *Metadata) Probe(ctx context.Context, within time.Duration) error {
 	before := m.Attempts
 	defer func() { m.Attempts = before }()
 	m.Attempts = max(1, int(within/firstPause))
-	ctx, cancel := context.WithTimeoutCause(ctx, max(within, atLeast), fmt.Errorf("no answer within %s", max(within, atLeast)))
+	ctx, cancel := context.WithTimeoutCause(ctx, max(within, atLeast),
+		fmt.Errorf("no answer within %s", max(within, atLeast)))
 	defer cancel()
 	if _, err := m.Get(ctx, "meta-data/instance-id"); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -230,7 +232,8 @@ func isMetadataRetryable(err error) bool {
 // isMissing says that the service answers but has no such entry.
 func isMissing(err error) bool {
 	var answer *smithyhttp.ResponseError
-	return errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound && answer.Response.Request.URL.Path != tokenPath
+	return errors.As(err, &answer) && answer.HTTPStatusCode() == http.StatusNotFound &&
+		answer.Response.Request.URL.Path != tokenPath
 }
 
 // explain adds what to check.
@@ -246,9 +249,11 @@ func (m *Metadata) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w (last: %w)", context.Cause(ctx), reason)
 	case errors.As(reason, new(*smithyhttp.RequestSendError)):
-		return fmt.Errorf("%w; is this an EC2 instance, is its network up, and is the metadata service's hop limit enough for containers?", err)
+		return fmt.Errorf("%w; is this an EC2 instance, is its network up, and is the metadata service's hop limit "+
+			"enough for containers?", err)
 	case errors.As(reason, &answer) && answer.HTTPStatusCode() == http.StatusForbidden:
-		return fmt.Errorf("%w; the metadata service is off: set the instance's metadata options to http-endpoint=enabled", err)
+		return fmt.Errorf("%w; the metadata service is off: set the instance's metadata options to "+
+			"http-endpoint=enabled", err)
 	case errors.As(reason, &answer), strings.Contains(err.Error(), "AWS_EC2_METADATA_DISABLED"):
 		return err
 	default:
@@ -267,7 +272,8 @@ func (missingEntry) Is(target error) bool { return target == fs.ErrNotExist }
 // metadataHTTP uses no proxy and follows no redirect. With second, a request that
 // cannot reach the IPv4 address goes to the IPv6 address.
 func metadataHTTP(dial dialer, second bool) *http.Client {
-	var transport http.RoundTripper = &http.Transport{DialContext: dial, DisableCompression: true, ResponseHeaderTimeout: metadataTimeout}
+	var transport http.RoundTripper = &http.Transport{DialContext: dial, DisableCompression: true,
+		ResponseHeaderTimeout: metadataTimeout}
 	if second {
 		transport = &either{transport: transport}
 	}
@@ -324,8 +330,9 @@ func (n *Node) Token(ctx context.Context, region, cluster string) (token string,
 	}
 	now := time.Now()
 	presign := sts.NewPresignClient(sts.NewFromConfig(n.config, func(o *sts.Options) { o.Region = region }))
-	signed, err := presign.PresignGetCallerIdentity(ctx, &sts.GetCallerIdentityInput{}, sts.WithPresignClientFromClientOptions(
-		sts.WithAPIOptions(smithyhttp.SetHeaderValue(clusterHeader, cluster), smithyhttp.SetHeaderValue("X-Amz-Expires", "60"))))
+	signed, err := presign.PresignGetCallerIdentity(ctx, &sts.GetCallerIdentityInput{},
+		sts.WithPresignClientFromClientOptions(sts.WithAPIOptions(
+			smithyhttp.SetHeaderValue(clusterHeader, cluster), smithyhttp.SetHeaderValue("X-Amz-Expires", "60"))))
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("signing the token: %w", err)
 	}

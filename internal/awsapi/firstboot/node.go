@@ -61,7 +61,8 @@ type Node struct {
 
 // OpenNode reads the configuration and sends no request.
 func OpenNode(ctx context.Context, m *Metadata) (*Node, error) {
-	n := &Node{metadata: m, pause: 500 * time.Millisecond, longest: 10 * time.Second, namePatience: namePatience, Log: func(string) {}}
+	n := &Node{metadata: m, pause: 500 * time.Millisecond, longest: 10 * time.Second, namePatience: namePatience,
+		Log: func(string) {}}
 	proxy := httpproxy.FromEnvironment().ProxyFunc()
 	client := awshttp.NewBuildableClient().WithTimeout(answerTimeout).WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
@@ -113,7 +114,8 @@ func isTransient(err error) aws.Ternary {
 	switch {
 	case errors.As(err, new(*smithyhttp.RequestSendError)):
 		return aws.TrueTernary
-	case errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 || answer.HTTPStatusCode() == http.StatusTooManyRequests):
+	case errors.As(err, &answer) && (answer.HTTPStatusCode() >= 500 ||
+		answer.HTTPStatusCode() == http.StatusTooManyRequests):
 		return aws.TrueTernary
 	default:
 		return aws.UnknownTernary
@@ -129,14 +131,16 @@ func explain(ctx context.Context, err error) error {
 	case errors.As(err, new(*net.DNSError)):
 		return fmt.Errorf("%w; the node needs a DNS server that resolves this name", err)
 	case errors.As(err, new(*smithyhttp.RequestSendError)):
-		return fmt.Errorf("%w; the node needs a route to this address: a NAT gateway, an endpoint in its VPC or a proxy", err)
+		return fmt.Errorf("%w; the node needs a route to this address: a NAT gateway, an endpoint in its "+
+			"VPC or a proxy", err)
 	case !errors.As(err, &api):
 		return err
 	case strings.Contains(api.ErrorCode(), "Unauthorized"), strings.Contains(api.ErrorCode(), "AccessDenied"):
 		return fmt.Errorf("%w; the node's role needs the policy AmazonEKSWorkerNodePolicy", err)
 	case strings.Contains(api.ErrorCode(), "NotFound"):
 		return fmt.Errorf("%w; check the name and the region", err)
-	case api.ErrorCode() == "AuthFailure", api.ErrorCode() == "RequestExpired", strings.Contains(api.ErrorCode(), "Signature"):
+	case api.ErrorCode() == "AuthFailure", api.ErrorCode() == "RequestExpired",
+		strings.Contains(api.ErrorCode(), "Signature"):
 		return fmt.Errorf("%w; check the machine's clock", err)
 	default:
 		return err
@@ -210,7 +214,8 @@ func (n *Node) DescribeCluster(ctx context.Context, region, name string, attempt
 		return Cluster{}, err
 	}
 	for wait := 2 * n.pause; ; wait = min(2*wait, 30*time.Second) {
-		out, err := n.eks(region).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String(name)}, func(o *eks.Options) { o.RetryMaxAttempts = attempts })
+		out, err := n.eks(region).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String(name)},
+			func(o *eks.Options) { o.RetryMaxAttempts = attempts })
 		if err != nil {
 			return Cluster{}, explain(ctx, err)
 		}
@@ -233,7 +238,8 @@ func (n *Node) DescribeCluster(ctx context.Context, region, name string, attempt
 func clusterOf(in *types.Cluster) (Cluster, error) {
 	c := Cluster{ID: aws.ToString(in.Id), Endpoint: aws.ToString(in.Endpoint)}
 	if n := in.KubernetesNetworkConfig; n != nil {
-		c.IPv4CIDR, c.IPv6CIDR, c.IPFamily = aws.ToString(n.ServiceIpv4Cidr), aws.ToString(n.ServiceIpv6Cidr), string(n.IpFamily)
+		c.IPv4CIDR, c.IPv6CIDR, c.IPFamily = aws.ToString(n.ServiceIpv4Cidr), aws.ToString(n.ServiceIpv6Cidr),
+			string(n.IpFamily)
 	}
 	c.Outpost = in.OutpostConfig != nil && len(in.OutpostConfig.OutpostArns) > 0
 	if in.CertificateAuthority == nil || aws.ToString(in.CertificateAuthority.Data) == "" || c.Endpoint == "" {

@@ -69,8 +69,10 @@ func done(r run) {
 	end(plan.Outcome{Item: "packages", Phase: "install", Status: plan.Done, Milliseconds: 1400,
 		Actions: []plan.Action{{Verb: plan.Install, Target: "containerd", Reason: "runs containers"}}})
 	send(agent.Event{Kind: agent.Begin, Item: "caches", Phase: "clean", Actions: 2})
-	removed := plan.Action{Verb: plan.Remove, Target: "/var/cache/apt", Reason: "a package manager's cache", Removal: host.Removal{Entries: 12, Bytes: 34_500_000}}
-	end(plan.Outcome{Item: "caches", Phase: "clean", Status: plan.Done, Milliseconds: 35, Actions: []plan.Action{removed, removed},
+	removed := plan.Action{Verb: plan.Remove, Target: "/var/cache/apt", Reason: "a package manager's cache",
+		Removal: host.Removal{Entries: 12, Bytes: 34_500_000}}
+	end(plan.Outcome{Item: "caches", Phase: "clean", Status: plan.Done, Milliseconds: 35,
+		Actions:  []plan.Action{removed, removed},
 		Findings: []plan.Finding{{Target: "/srv/data", Reason: "unknown"}}})
 	end(plan.Outcome{Item: "sysctls", Phase: "clean", Status: plan.Unchanged})
 	send(agent.Event{Kind: agent.Warning, Message: "the clock is off"})
@@ -82,7 +84,8 @@ func done(r run) {
 // fail is an agent that could not do all.
 func fail(r run) {
 	hello(r)
-	o := plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Failed, Error: "kubelet: fetch kubelet: checksum mismatch", Milliseconds: 12}
+	o := plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Failed,
+		Error: "kubelet: fetch kubelet: checksum mismatch", Milliseconds: 12}
 	end(o)
 	rep := report(plan.Failure)
 	rep.Applied([]plan.Outcome{o}, errors.New(o.Error))
@@ -154,7 +157,8 @@ func planned(r run) {
 	hello(r)
 	rep := report(plan.DryRun)
 	rep.Totals = plan.Totals{Items: 2, Actions: 1}
-	rep.Plan = []plan.Planned{{Item: "packages", Phase: "install", Actions: []plan.Action{{Verb: plan.Install, Target: "runc", Reason: "runs containers"}}}}
+	rep.Plan = []plan.Planned{{Item: "packages", Phase: "install",
+		Actions: []plan.Action{{Verb: plan.Install, Target: "runc", Reason: "runs containers"}}}}
 	finish(rep)
 }
 
@@ -165,7 +169,8 @@ func look(r run) {
 	cwd, err := os.Getwd()
 	check(err)
 	_, err = os.Stat(r.request.Folder)
-	send(agent.Event{Kind: agent.Warning, Message: fmt.Sprintf("umask %03o, in %s, folder gone: %t, version %s, command %s",
+	send(agent.Event{Kind: agent.Warning, Message: fmt.Sprintf("umask %03o, in %s, folder gone: %t, version %s, "+
+		"command %s",
 		mask, cwd, os.IsNotExist(err), r.request.Version, r.request.Command)})
 	finish(report(plan.OK))
 }
@@ -176,10 +181,12 @@ func progress(r run) {
 	fetch := &plan.Action{Verb: plan.Fetch, Target: "kubelet"}
 	send(agent.Event{Kind: agent.Begin, Item: "kubelet", Phase: "install", Actions: 1})
 	for n := range int64(5) {
-		send(agent.Event{Kind: agent.Progress, Item: "kubelet", Action: fetch, Done: (n + 1) * 10_000_000, Total: 50_000_000})
+		send(agent.Event{Kind: agent.Progress, Item: "kubelet", Action: fetch, Done: (n + 1) * 10_000_000,
+			Total: 50_000_000})
 	}
 	fetch.Fetched = 50_000_000
-	o := plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Done, Actions: []plan.Action{*fetch}, Milliseconds: 60_000}
+	o := plan.Outcome{Item: "kubelet", Phase: "install", Status: plan.Done, Actions: []plan.Action{*fetch},
+		Milliseconds: 60_000}
 	end(o)
 	rep := report(plan.OK)
 	rep.Applied([]plan.Outcome{o}, nil)
