@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,8 +43,13 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 
 // Every cause of the matrix is in the table.
 func TestTheMatrixNamesCauses(t *testing.T) {
-	for _, c := range matrix {
-		assert.GreaterOrEqual(t, Fact{Target: c.target, Class: c.classes[0]}.causeOf(), 0, c.cause)
+	for _, c := range words().Matrix {
+		assert.GreaterOrEqual(t, Fact{Target: c.Target, Class: c.Classes[0]}.causeOf(), 0, c.Cause)
+		for _, class := range slices.Concat(c.Classes, words().Unreached, words().OfMachine) {
+			assert.NotEmpty(t, words().Phrases[string(class)], class)
+		}
+		isKind := func(one target) bool { return one.Kind == c.Target }
+		assert.True(t, c.Target == "" || slices.ContainsFunc(words().Targets, isKind), c.Target)
 	}
 	for _, place := range causes() {
 		assert.GreaterOrEqual(t, place, 0)
