@@ -61,7 +61,8 @@ func (c *NodeConfig) Validate() error {
 	known := map[string]bool{InstanceIDNodeName: true, FastImagePull: true}
 	for _, gate := range slices.Sorted(maps.Keys(c.Spec.FeatureGates)) {
 		if !known[gate] {
-			p.add("spec.featureGates."+gate, "unknown feature gate; %s", show.Suggest(gate, slices.Sorted(maps.Keys(known))))
+			p.add("spec.featureGates."+gate, "unknown feature gate; %s",
+				show.Suggest(gate, slices.Sorted(maps.Keys(known))))
 		}
 	}
 	return errors.Join(p...)

@@ -103,13 +103,13 @@ func TestSecondaryInterfacesAreFound(t *testing.T) {
 // of them.
 func TestExistingInterfacesAreReleased(t *testing.T) {
 	var said []string
-	for _, m := range managers() {
-		for _, r := range m.reload {
+	for _, m := range table().Managers {
+		for _, r := range m.Reload {
 			for _, c := range r.of([]string{"ens6", "ens7"}) {
-				said = append(said, strings.Join(c.argv, " "))
+				said = append(said, strings.Join(c.Argv, " "))
 			}
 			for _, c := range r.of(nil) {
-				assert.False(t, c.present || c.each, c.argv)
+				assert.False(t, c.Present || c.Each, c.Argv)
 			}
 		}
 	}
