@@ -103,7 +103,8 @@ func isNotLog(name string, head []byte) bool {
 	case slices.ContainsFunc(words().NoLogs.Ends, func(end string) bool { return strings.HasSuffix(base, end) }):
 		return true
 	case path.Ext(base) == ".json":
-		return !slices.ContainsFunc(wrappers, func(key string) bool { return bytes.Contains(head, []byte(`"`+key+`"`)) })
+		return !slices.ContainsFunc(wrappers,
+			func(key string) bool { return bytes.Contains(head, []byte(`"`+key+`"`)) })
 	}
 	return slices.Contains(words().NoLogs.Extensions, path.Ext(base))
 }

@@ -120,7 +120,8 @@ func (r *reading) judge(now seen) {
 		case now.follows || now.harmless ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
-		case looks && now.class == Late && first != nil && slices.Contains(words().Unreached, first.Class) && first.by == now.by:
+		case looks && now.class == Late && first != nil && slices.Contains(words().Unreached, first.Class) &&
+			first.by == now.by:
 			first.rank = bad // what the program waited for
 		case (looks || slices.Contains(words().OfMachine, now.class) && !now.calm) && !now.aside:
 			r.blame(now, bad)
@@ -161,7 +162,8 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
 		l := r.recent[i%recentMost]
 		by := strings.Trim(strings.TrimSuffix(l.by, ".service"), "()")
-		if by != "" && by != unit && (by == "systemd" || !strings.HasPrefix(unit, by)) && !strings.HasSuffix(unit, "."+by) &&
+		if by != "" && by != unit && (by == "systemd" || !strings.HasPrefix(unit, by)) &&
+			!strings.HasSuffix(unit, "."+by) &&
 			!(unit == "cloud-init" && end.by == "") {
 			if other.line == "" && by != "systemd" && !l.aside && (l.class != "" || l.bad) {
 				other = l // a unit may run a program of another name

@@ -46,7 +46,8 @@ const expandMost = 1 << 30
 func NewSearch(ctx context.Context) *Search {
 	rules := Rules()
 	return &Search{
-		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)), over: make([]bool, len(rules)),
+		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)),
+		over:  make([]bool, len(rules)),
 		signs: map[*expression]bool{}, budget: expandMost, said: map[string][2]string{},
 		templates: map[string]*template{},
 	}

@@ -167,7 +167,8 @@ func elsewhere(kind string, r io.ReaderAt) string {
 	switch kind {
 	case "ext2", "ext3", "ext4":
 		s, err := bytesAt(r, 1024, 1024)
-		if err == nil && le.Uint32(s[92:])&compatHasJournal != 0 && le.Uint32(s[224:]) == 0 || err == nil && bytes.Contains(s[512:576], []byte("journal_")) {
+		if err == nil && le.Uint32(s[92:])&compatHasJournal != 0 && le.Uint32(s[224:]) == 0 || err == nil &&
+			bytes.Contains(s[512:576], []byte("journal_")) {
 			return "its journal is on another device"
 		}
 	case "btrfs":

@@ -105,7 +105,8 @@ func extentsOf(volume, group section, physical map[string]physicalVolume) ([]Ran
 		start := described.number("pe_start") * 512
 		first, err := strconv.ParseInt(stripes[1], 10, 64)
 		at := Range{pv.Offset + start + first*extent, length * extent}
-		if err != nil || first < 0 || first > 1<<40 || start < 0 || at.Length <= 0 || at.Offset < pv.Offset || at.End() > pv.End() {
+		if err != nil || first < 0 || first > 1<<40 || start < 0 || at.Length <= 0 || at.Offset < pv.Offset ||
+			at.End() > pv.End() {
 			return nil, errors.New("its metadata is damaged")
 		}
 		if n := len(all); n > 0 && all[n-1].End() == at.Offset {

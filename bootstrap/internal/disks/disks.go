@@ -254,7 +254,8 @@ Options=%s
 [Install]
 WantedBy=multi-user.target
 `, render.Mark, u.description, u.what, u.where, u.kind, u.options)
-	actions, err := plan.Files(h, []plan.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644, Content: []byte(content), Why: "mounts " + u.where}})
+	actions, err := plan.Files(h, []plan.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644,
+		Content: []byte(content), Why: "mounts " + u.where}})
 	if err != nil {
 		return nil, err
 	}

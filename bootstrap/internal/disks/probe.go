@@ -32,7 +32,8 @@ type content struct {
 }
 
 func refusal(device string, c content) error {
-	return fmt.Errorf("%s holds %s; clear the disk with blkdiscard --zeroout if its content is not needed", device, c.name)
+	return fmt.Errorf("%s holds %s; clear the disk with blkdiscard --zeroout if its content is not needed", device,
+		c.name)
 }
 
 // probed is the size of the part that is read at a device's beginning and at its

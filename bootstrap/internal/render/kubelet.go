@@ -29,7 +29,8 @@ func kubeletConfig(n *node.Node) map[string]any {
 	}
 	config["cgroupDriver"] = "systemd"
 	config["clusterDNS"] = n.Cluster.DNS
-	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%",
+		"nodefs.inodesFree": "5%"}
 	config["kubeReserved"] = map[string]any{
 		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
 		"ephemeral-storage": "1Gi",
@@ -90,7 +91,8 @@ func hasDropIn(n *node.Node) bool { return len(n.Kubelet.Config) > 0 && !n.Machi
 
 func kubeletFiles(n *node.Node) ([]File, error) {
 	config := nodeconfig.Document(kubeletConfig(n))
-	files := []File{{Path: KubeletConfigOf(n), Mode: secretMode, Why: "the kubelet's configuration", Of: []Service{Kubelet}}}
+	files := []File{{Path: KubeletConfigOf(n), Mode: secretMode, Why: "the kubelet's configuration",
+		Of: []Service{Kubelet}}}
 	if !hasDropIn(n) {
 		config = nodeconfig.MergeDocuments(config, n.Kubelet.Config)
 	} else {
@@ -101,7 +103,8 @@ func kubeletFiles(n *node.Node) ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("writing spec.kubelet.config: %w", err)
 		}
-		files = append(files, File{Path: KubeletDropIn, Mode: secretMode, Content: content, Why: "the user's part of the kubelet's configuration", Of: []Service{Kubelet}})
+		files = append(files, File{Path: KubeletDropIn, Mode: secretMode, Content: content,
+			Why: "the user's part of the kubelet's configuration", Of: []Service{Kubelet}})
 	}
 	content, err := encode(config)
 	if err != nil {
@@ -109,7 +112,8 @@ func kubeletFiles(n *node.Node) ([]File, error) {
 	}
 	files[0].Content = content
 	return append(append(files, scriptFiles(n)...), File{
-		Path: KubeletEnvironment, Mode: 0o644, Content: kubeletEnvironment(n), Why: "the kubelet's arguments", Of: []Service{Kubelet},
+		Path: KubeletEnvironment, Mode: 0o644, Content: kubeletEnvironment(n), Why: "the kubelet's arguments",
+		Of: []Service{Kubelet},
 	}), nil
 }
 
@@ -119,12 +123,14 @@ func kubeletFiles(n *node.Node) ([]File, error) {
 // while AWS is not reachable.
 func clusterFiles(n *node.Node) ([]File, error) {
 	ca := bytes.TrimRight(n.Cluster.CA, "\n")
-	kubeconfig := File{Path: Kubeconfig, Mode: 0o644, Content: kubeconfig(n), Why: "the kubelet's connection to the API server", Of: []Service{Kubelet}}
+	kubeconfig := File{Path: Kubeconfig, Mode: 0o644, Content: kubeconfig(n),
+		Why: "the kubelet's connection to the API server", Of: []Service{Kubelet}}
 	if n.Cluster.Outpost {
 		kubeconfig.Path = BootstrapKubeconfig
 	}
 	return []File{
-		{Path: ClusterCA, Mode: 0o644, Content: append(ca[:len(ca):len(ca)], '\n'), Why: "the cluster's certificate authority", Of: []Service{Kubelet}},
+		{Path: ClusterCA, Mode: 0o644, Content: append(ca[:len(ca):len(ca)], '\n'),
+			Why: "the cluster's certificate authority", Of: []Service{Kubelet}},
 		kubeconfig,
 	}, nil
 }

@@ -85,7 +85,8 @@ type File struct {
 func Files(n *node.Node) ([]File, error) {
 	var files []File
 	for _, noun := range []func(*node.Node) ([]File, error){
-		environmentFiles, resolvedFiles, containerdFiles, sociFiles, credentialProviderFiles, clusterFiles, kubeletFiles,
+		environmentFiles, resolvedFiles, containerdFiles, sociFiles, credentialProviderFiles, clusterFiles,
+		kubeletFiles,
 	} {
 		more, err := noun(n)
 		if err != nil {
@@ -306,5 +307,6 @@ func resolvedFiles(n *node.Node) ([]File, error) {
 	if len(n.Network.Domains) > 0 {
 		text += "Domains=" + strings.Join(n.Network.Domains, " ") + "\n"
 	}
-	return []File{{Path: ResolvedConfig, Mode: 0o644, Content: []byte(text), Why: "the DNS servers of systemd-resolved", Of: []Service{Resolved}}}, nil
+	return []File{{Path: ResolvedConfig, Mode: 0o644, Content: []byte(text),
+		Why: "the DNS servers of systemd-resolved", Of: []Service{Resolved}}}, nil
 }

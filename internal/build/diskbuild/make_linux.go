@@ -32,7 +32,8 @@ import (
 // the device. GRUB 2.06 cannot read what newer versions of mkfs.ext4 add by themselves.
 var makers = map[string][]string{
 	"ext4": {
-		"mkfs.ext4", "-q", "-F", "-L", "root", "-O", "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent," +
+		"mkfs.ext4", "-q", "-F", "-L", "root", "-O",
+		"none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent," +
 			"64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum", "-U",
 	},
 	"xfs": {"mkfs.xfs", "-q", "-f", "-L", "root", "-m"},
@@ -106,8 +107,8 @@ func (b Build) makeDisk(ctx context.Context, from, to *os.File) (*disk.Layout, e
 	maker := slices.Clone(makers[kind])
 	for _, program := range []string{"sfdisk", "mkfs.vfat", "mcopy", maker[0]} {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("making a disk of a folder or tar file needs %s: install the packages fdisk (Fedora: "+
-				"util-linux), dosfstools, mtools, and e2fsprogs or xfsprogs", program)
+			return nil, fmt.Errorf("making a disk of a folder or tar file needs %s: install the packages fdisk "+
+				"(Fedora: util-linux), dosfstools, mtools, and e2fsprogs or xfsprogs", program)
 		}
 	}
 	if err := to.Truncate(int64(cmp.Or(b.Size, defaultSize)) << 30); err != nil {
@@ -175,7 +176,8 @@ func (m making) fill(ctx context.Context, root string) error {
 		return errors.Join(err, errNoRoot)
 	}
 	if found := h.Arch(); found != "" && found != m.Arch {
-		return fmt.Errorf("the base image is for %s, not %s: use the Packer builder eksnode-disk with %v", found, m.Arch,
+		return fmt.Errorf("the base image is for %s, not %s: use the Packer builder eksnode-disk with %v", found,
+			m.Arch,
 			arch.Is(found))
 	}
 	if err := CanRun(h); err != nil {

@@ -69,9 +69,12 @@ func Preset() []string {
 // Files lists all files, folders first.
 func Files(l Layout) []File {
 	list := []File{
-		{Path: "/etc/eks/nodeadm.d", Mode: 0o755, Folder: true, Why: "user data scripts put NodeConfigs here for the run phase"},
-		{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"), Why: "user data in the form of Amazon Linux 2 calls this script"},
-		{Path: path.Join(l.Commands, "nodeadm"), Mode: 0o777, Link: path.Base(l.Command), Why: "user data in the form of Amazon Linux 2023 calls this command"},
+		{Path: "/etc/eks/nodeadm.d", Mode: 0o755, Folder: true,
+			Why: "user data scripts put NodeConfigs here for the run phase"},
+		{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"),
+			Why: "user data in the form of Amazon Linux 2 calls this script"},
+		{Path: path.Join(l.Commands, "nodeadm"), Mode: 0o777, Link: path.Base(l.Command),
+			Why: "user data in the form of Amazon Linux 2023 calls this command"},
 	}
 	if path.Dir(l.Command) != path.Clean(l.Commands) {
 		list[2].Link = l.Command
@@ -79,7 +82,8 @@ func Files(l Layout) []File {
 	for _, u := range boot {
 		list = append(list,
 			File{Path: path.Join(l.Units, u.name), Mode: 0o644, Content: l.read(u.name), Why: u.why},
-			File{Path: path.Join(wants, u.name), Mode: 0o777, Link: path.Join(l.Units, u.name), Why: "starts the unit at boot"},
+			File{Path: path.Join(wants, u.name), Mode: 0o777, Link: path.Join(l.Units, u.name),
+				Why: "starts the unit at boot"},
 		)
 	}
 	return list

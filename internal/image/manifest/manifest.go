@@ -340,7 +340,8 @@ func (a Asset) Is(h *host.Host) (same bool, why string, err error) {
 
 // Tags returns the tags of an AMI with the versions of its assets.
 func Tags(kubernetes, distro, arch string, assets map[string]string) map[string]string {
-	tags := map[string]string{"eksnode:kubernetes-version": kubernetes, "eksnode:distro": distro, "eksnode:architecture": arch}
+	tags := map[string]string{"eksnode:kubernetes-version": kubernetes, "eksnode:distro": distro,
+		"eksnode:architecture": arch}
 	for id, version := range assets {
 		tags["eksnode:asset:"+id] = version
 	}
