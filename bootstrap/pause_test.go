@@ -4,7 +4,6 @@ package bootstrap
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,53 +66,6 @@ func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 			assert.Equal(t, "sandbox_image = \""+c.want+"\" # mine\n", contentOf(t, h, render.ContainerdConfig))
 		})
 	}
-}
-
-// On a machine image with its own pause image, bootstrap.sh pulls nothing. An image
-// that is missing in containerd is imported from the archive.
-func TestBootstrapShDoesNotPullAnInstalledPauseImage(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		pins(t, h)
-		w.run(t, h, given("a")...)
-		all := calls(t)
-		assert.Contains(t, all, "ctr --namespace k8s.io images import "+machine.PauseArchive)
-		for _, one := range all {
-			assert.NotContains(t, one, "images pull")
-		}
-		w.run(t, h, given("a")...)
-		for _, one := range calls(t) {
-			assert.NotContains(t, one, "images import", "containerd has the image")
-		}
-	})
-}
-
-// First boot completes an interrupted step for the pause image: it removes the
-// registry's credentials and pins an image that was imported but not pinned. The
-// kubelet would remove an image without a pin.
-func TestInterruptedPauseImageStepIsCompleted(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		boot := func(image string) {
-			require.NoError(t, h.Files.WriteFile(imageList, []byte(image+"\n"), host.Attributes{Mode: 0o644}))
-			require.NoError(t, h.Files.WriteFile("/run/eksnode/registries/registry/hosts.toml", []byte("authorization = \"Basic secret\"\n"), host.Attributes{Mode: 0o600}))
-			w.run(t, h, given("a")...)
-			assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
-		}
-		boot(image)
-		assert.NotContains(t, strings.Join(calls(t), "\n"), "images pull")
-		pins(t, h)
-		boot(ownPause)
-		assert.Contains(t, calls(t), "ctr --namespace k8s.io images label "+ownPause+" io.cri-containerd.pinned=pinned")
-		w.run(t, h, given("a")...)
-		assert.Empty(t, calls(t), "nothing is left to do")
-	})
-}
-
-// run applies all items of a call of bootstrap.sh.
-func (w *world) run(t *testing.T, h *host.Host, args ...string) {
-	t.Helper()
-	n, err := w.called(t, h, args...)
-	require.NoError(t, err)
-	apply(t, h, w, n, Selection{})
 }
 
 func object(t *testing.T, h *host.Host, name string) map[string]any {
@@ -185,23 +137,6 @@ func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
 	has(t, h, render.ScriptArguments, " --pod-infra-container-image=registry.example/pause:3.10 ")
 	has(t, h, render.ScriptExtraArguments, "=--v=5'")
 	has(t, h, render.ContainerdConfig, "sandbox = 'registry.example/pause:3.10'")
-}
-
-func TestContainerdImportsUserFiles(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		n, err := w.called(t, h, given("a")...)
-		require.NoError(t, err)
-		apply(t, h, w, n, Selection{})
-		calls(t)
-		has(t, h, render.ContainerdConfig, "\nimports = ['/etc/containerd/config.d/*.toml']\n")
-		folder := filepath.Dir(render.ContainerdImports)
-		lay(t, h, map[string]string{folder + "/10-mine.toml": "[debug]\nlevel = 'debug'\n", folder + "/other.txt": "x"})
-		apply(t, h, w, n, Selection{})
-		assert.Equal(t, []string{"systemctl restart containerd.service"}, calls(t))
-		lay(t, h, map[string]string{folder + "/other.txt": "y"})
-		apply(t, h, w, n, Selection{})
-		assert.Empty(t, calls(t))
-	})
 }
 
 // systemd reads the user's words from the drop-in, as from the file of Amazon Linux 2's
