@@ -64,25 +64,25 @@ func container(r io.ReaderAt, size int64) content {
 func linuxFS(r io.ReaderAt, _ int64) content {
 	if super, err := bytesAt(r, 1024, 1024); err == nil {
 		if binary.LittleEndian.Uint16(super[56:]) == extMagic {
-			return content{extKind(super), padded(super[120:136]), uuid(super[104:])}
+			return content{extKind(super), padded(super[120:136]), show.UUID(super[104:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xe0f5e1e2 {
-			return content{"erofs", padded(super[64:80]), uuid(super[48:])}
+			return content{"erofs", padded(super[64:80]), show.UUID(super[48:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xf2f52010 {
-			return content{"f2fs", utf16Text(super[124:636]), uuid(super[108:])}
+			return content{"f2fs", utf16Text(super[124:636]), show.UUID(super[108:])}
 		}
 	}
 	if super, err := bytesAt(r, 0, 512); err == nil {
 		switch string(super[:4]) {
 		case "XFSB":
-			return content{"xfs", padded(super[108:120]), uuid(super[32:])}
+			return content{"xfs", padded(super[108:120]), show.UUID(super[32:])}
 		case "hsqs":
 			return content{kind: "squashfs"}
 		}
 	}
 	if super, err := bytesAt(r, 64<<10, 1024); err == nil && string(super[64:72]) == "_BHRfS_M" {
-		return content{"btrfs", padded(super[0x12b : 0x12b+256]), uuid(super[32:])}
+		return content{"btrfs", padded(super[0x12b : 0x12b+256]), show.UUID(super[32:])}
 	}
 	return content{}
 }
@@ -188,11 +188,6 @@ func elsewhere(kind string, r io.ReaderAt) string {
 		}
 	}
 	return ""
-}
-
-// uuid is an identifier as text, as blkid prints it.
-func uuid(p []byte) string {
-	return fmt.Sprintf("%x-%x-%x-%x-%x", p[:4], p[4:6], p[6:8], p[8:10], p[10:16])
 }
 
 // utf16Text is a label in UTF-16 that is padded with zeros.

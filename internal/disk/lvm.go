@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -294,35 +293,20 @@ func parseSection(words []string, depth int) (section, []string, error) {
 	return s, words, nil
 }
 
+// lvmWord matches comments, texts, signs and words in LVM's text, and an open quotation mark.
+var lvmWord = show.Regexp(`(?s)#[^\n]*|"(?:\\.|[^"\\])*"|[{}\[\]=]|[^ \t\n,{}\[\]=#"\x00]+|"`)
+
 // lvmWords are the names, values and signs of LVM's text, without quotation marks,
 // commas and comments.
 func lvmWords(text []byte) (words []string, err error) {
-	for len(text) > 0 {
-		switch c := text[0]; {
-		case c == '#':
-			_, text, _ = bytes.Cut(text, []byte{'\n'})
-		case c == 0 || c == ' ' || c == '\t' || c == '\n' || c == ',':
-			text = text[1:]
-		case c == '{' || c == '}' || c == '[' || c == ']' || c == '=':
-			words, text = append(words, string(c)), text[1:]
-		case c == '"':
-			end := 1
-			for end < len(text) && text[end] != '"' {
-				if text[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			if end >= len(text) {
-				return nil, errLVM
-			}
-			words, text = append(words, string(text[1:end])), text[end+1:]
-		default:
-			end := bytes.IndexAny(text, " \t\n,{}[]=#\"\x00")
-			if end < 0 {
-				end = len(text)
-			}
-			words, text = append(words, string(text[:end])), text[end:]
+	for _, word := range lvmWord().FindAllString(string(text), -1) {
+		switch {
+		case word == `"`:
+			return nil, errLVM
+		case word[0] == '"':
+			words = append(words, word[1:len(word)-1])
+		case word[0] != '#':
+			words = append(words, word)
 		}
 	}
 	return words, nil

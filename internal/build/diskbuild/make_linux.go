@@ -25,6 +25,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
@@ -117,7 +118,7 @@ func (b Build) makeDisk(ctx context.Context, from, to *os.File) (*disk.Layout, e
 	id := func(of string) string { // the same base gives the same disk
 		sum := sha256.Sum256([]byte(of + " of " + b.File))
 		sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // RFC 9562, 5.8
-		return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+		return show.UUID(sum[:])
 	}
 	arch := cmp.Or(b.Arch, runtime.GOARCH)
 	table := fmt.Sprintf(tableOf, id("disk"), id("BIOS boot"), id("ESP"), rootTypes[arch], id("partition"))

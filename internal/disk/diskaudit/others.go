@@ -311,19 +311,8 @@ var typePlaces = []struct {
 	{disk.RoleESP, []string{"/efi", "/boot/efi", "/boot"}},
 }
 
-var (
-	// hex is how udev writes blanks in links.
-	hex = regexp.MustCompile(`\\x[0-9a-fA-F]{2}`)
-	// numbered are names of partitions: the disk, and the number.
-	numbered = regexp.MustCompile(`^(/dev/(?:(?:sd|vd|xvd|hd)[a-z]+|(?:nvme\d+n\d+|mmcblk\d+)p))(\d+)$`)
-)
-
-func unescaped(name string) string {
-	return hex.ReplaceAllStringFunc(name, func(code string) string {
-		n, _ := strconv.ParseUint(code[2:], 16, 8) // the expression has only such numbers
-		return string([]byte{byte(n)})
-	})
-}
+// numbered are names of partitions: the disk, and the number.
+var numbered = regexp.MustCompile(`^(/dev/(?:(?:sd|vd|xvd|hd)[a-z]+|(?:nvme\d+n\d+|mmcblk\d+)p))(\d+)$`)
 
 // links are the folders of /dev/disk, with the tag of fstab(5) that means the same.
 var links = map[string]string{"by-uuid": "UUID", "by-label": "LABEL", "by-partuuid": "PARTUUID",
@@ -348,7 +337,10 @@ func names(what string, p disk.Partition, disks []string) bool {
 	value = strings.Trim(value, `"'`)
 	if rest, ok := strings.CutPrefix(what, "/dev/disk/"); ok {
 		folder, name, _ := strings.Cut(rest, "/")
-		tag, value, tagged = links[folder], unescaped(name), true
+		if plain, err := strconv.Unquote(`"` + name + `"`); err == nil { // udev writes blanks as \x20
+			name = plain
+		}
+		tag, value, tagged = links[folder], name, true
 	}
 	if !tagged {
 		parts := numbered.FindStringSubmatch(path.Clean(what))
