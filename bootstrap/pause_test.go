@@ -42,9 +42,12 @@ func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 		"bootstrap.sh":                           {false, []string{}, image},
 		"bootstrap.sh, its own":                  {true, []string{}, ownPause},
 		"bootstrap.sh, its own, default version": {true, []string{"--pause-container-version", "3.5"}, ownPause},
-		"bootstrap.sh, its own, another version": {true, []string{"--pause-container-version", "3.9"}, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
-		"bootstrap.sh, its own, another account": {true, []string{"--pause-container-account", "123456789012"}, "123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"},
-		"bootstrap.sh, account and version": {true, []string{"--pause-container-account", "123456789012", "--pause-container-version", "3.9"},
+		"bootstrap.sh, its own, another version": {true, []string{"--pause-container-version", "3.9"},
+			"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
+		"bootstrap.sh, its own, another account": {true, []string{"--pause-container-account", "123456789012"},
+			"123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"},
+		"bootstrap.sh, account and version": {true,
+			[]string{"--pause-container-account", "123456789012", "--pause-container-version", "3.9"},
 			"123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +64,8 @@ func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 			if c.args == nil {
 				return
 			}
-			require.NoError(t, h.Files.WriteFile(templates.ContainerdConfig, []byte("sandbox_image = \"SANDBOX_IMAGE\" # mine\n"), host.Attributes{Mode: 0o644}))
+			require.NoError(t, h.Files.WriteFile(templates.ContainerdConfig,
+				[]byte("sandbox_image = \"SANDBOX_IMAGE\" # mine\n"), host.Attributes{Mode: 0o644}))
 			w.call(t, h, given("a", c.args...)...)
 			assert.Equal(t, "sandbox_image = \""+c.want+"\" # mine\n", contentOf(t, h, render.ContainerdConfig))
 		})
@@ -81,8 +85,9 @@ func TestKubeletConfigurationMayBeEditedAfterBootstrapSh(t *testing.T) {
 	call := given("a", "--kubelet-extra-args", "--node-labels=a=b")
 	w.call(t, h, call...)
 	has(t, h, render.KubeletEnvironment, "--config=/etc/kubernetes/kubelet/kubelet-config.json ")
-	has(t, h, render.ScriptArguments, "\n[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.1.2 --pod-infra-container-image="+image+
-		" --v=2 --hostname-override=ip-10-0-1-2.eu-west-1.compute.internal --cloud-provider=external'\n")
+	has(t, h, render.ScriptArguments,
+		"\n[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.1.2 --pod-infra-container-image="+image+
+			" --v=2 --hostname-override=ip-10-0-1-2.eu-west-1.compute.internal --cloud-provider=external'\n")
 	has(t, h, render.ScriptExtraArguments, "\n[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--node-labels=a=b'\n")
 	assert.False(t, there(t, h, render.KubeletConfig), "there is one configuration")
 
@@ -122,8 +127,10 @@ func TestExtraArgumentsDropInFollowsTheCall(t *testing.T) {
 func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	environment := map[string]string{
-		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.9.0.10",
-		"KUBELET_EXTRA_ARGS": "--v=5", "PAUSE_CONTAINER_IMAGE": "registry.example/pause", "PAUSE_CONTAINER_VERSION": "3.10",
+		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "USE_MAX_PODS": "false",
+		"DNS_CLUSTER_IP":     "10.9.0.10",
+		"KUBELET_EXTRA_ARGS": "--v=5", "PAUSE_CONTAINER_IMAGE": "registry.example/pause",
+		"PAUSE_CONTAINER_VERSION": "3.10",
 	}
 	a, err := arguments.Read([]string{"a"}, func(name string) string { return environment[name] })
 	require.NoError(t, err)

@@ -47,7 +47,8 @@ func calls(t *testing.T) []string {
 	require.NoError(t, os.Remove(callsFile))
 	var list []string
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "systemctl show") && !strings.Contains(line, "images list") && !strings.Contains(line, "images check") {
+		if !strings.HasPrefix(line, "systemctl show") && !strings.Contains(line, "images list") &&
+			!strings.Contains(line, "images check") {
 			list = append(list, strings.TrimSpace(line))
 		}
 	}
@@ -76,7 +77,8 @@ func (w *world) node(t *testing.T, h *host.Host, name, spec string) *node.Node {
 
 const (
 	image = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
-	pull  = "ctr --namespace k8s.io images pull --label io.cri-containerd.pinned=pinned --hosts-dir /run/eksnode/registries " + image
+	pull  = "ctr --namespace k8s.io images pull --label io.cri-containerd.pinned=pinned --hosts-dir " +
+		"/run/eksnode/registries " + image
 )
 
 //go:embed testdata/runs.yaml
@@ -157,7 +159,8 @@ func TestUnitsOfCapturedNodeAreRemoved(t *testing.T) {
 		}
 		n := w.node(t, h, "a", "")
 		apply(t, h, w, n, Selection{Skip: []Phase{Run}})
-		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl reset-failed sandbox-image.service", "systemctl daemon-reload"}, calls(t))
+		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl reset-failed sandbox-image.service",
+			"systemctl daemon-reload"}, calls(t))
 		apply(t, h, w, n, Selection{Skip: []Phase{Config}})
 		assert.Contains(t, calls(t), "systemctl disable kubelet.service")
 	})
@@ -181,7 +184,8 @@ func TestPauseImageIsUnpackedForSOCI(t *testing.T) {
 		apply(t, h, w, n, Selection{})
 		assert.Equal(t, []string{
 			"systemctl restart containerd.service",
-			"ctr --namespace k8s.io images import --local --snapshotter soci --discard-unpacked-layers=false /etc/eks/pause.tar",
+			"ctr --namespace k8s.io images import --local --snapshotter soci --discard-unpacked-layers=false " +
+				"/etc/eks/pause.tar",
 			"ctr --namespace k8s.io images label localhost/kubernetes/pause:latest io.cri-containerd.pinned=pinned",
 		}, calls(t))
 		assert.Contains(t, testkit.Content(t, render.SOCIOrder), "\nAfter=soci-snapshotter.service\n")
@@ -197,7 +201,8 @@ func TestPauseImageIsUnpackedForSOCI(t *testing.T) {
 func TestOwnProgramSetsUpTheInstanceStore(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.Symlink("/usr/bin/program", "/usr/bin/setup-local-disks"))
-		n := w.node(t, h, "a", "  instance: {localStorage: {strategy: RAID0, mountPath: /mnt/x, disabledMounts: [SOCI, PodLogs]}}\n")
+		n := w.node(t, h, "a", "  instance: {localStorage: {strategy: RAID0, mountPath: /mnt/x, disabledMounts: "+
+			"[SOCI, PodLogs]}}\n")
 		const call = "setup-local-disks raid0 --dir /mnt/x --no-bind-soci --no-bind-pods-logs"
 		apply(t, h, w, n, Selection{Daemons: []string{""}})
 		assert.Contains(t, calls(t), call)
@@ -212,7 +217,8 @@ func TestFailedPullNamesTheRemedy(t *testing.T) {
 		p := pause{w.node(t, h, "a", ""), 1}
 		_, err := w.Apply(t.Context(), h, []plan.Item{p})
 		assert.ErrorContains(t, err, "pulling the pause image, 8 attempts: ctr --namespace k8s.io images pull")
-		assert.ErrorContains(t, err, "the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry")
+		assert.ErrorContains(t, err,
+			"the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry")
 		assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
 	})
 }
