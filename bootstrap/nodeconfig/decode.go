@@ -197,9 +197,7 @@ func (c *NodeConfig) Merge(later *NodeConfig) error {
 	overList(&a.Cluster.CertificateAuthority, b.Cluster.CertificateAuthority)
 	over(&a.Cluster.CIDR, b.Cluster.CIDR)
 	over(&a.Cluster.ID, b.Cluster.ID)
-	if b.Cluster.EnableOutpost != nil {
-		a.Cluster.EnableOutpost = b.Cluster.EnableOutpost
-	}
+	over(&a.Cluster.EnableOutpost, b.Cluster.EnableOutpost)
 
 	merged, err := MergeTOML(a.Containerd.Config, b.Containerd.Config)
 	if err != nil {
@@ -244,11 +242,7 @@ func (c *NodeConfig) Contradictions(later *NodeConfig) []string {
 	return lines
 }
 
-func over(to *string, later string) {
-	if later != "" {
-		*to = later
-	}
-}
+func over[T comparable](to *T, later T) { *to = cmp.Or(later, *to) }
 
 func overList[S ~[]E, E any](to *S, later S) {
 	if len(later) > 0 {

@@ -245,8 +245,7 @@ func (p Partition) volume() string {
 
 // inside says what to do with a root in a container.
 func inside(kind string) string {
-	switch kind {
-	case KindLVM, KindLUKS, KindRAID:
+	if slices.Contains([]string{KindLVM, KindLUKS, KindRAID}, kind) {
 		return fmt.Sprintf(", but a file system inside %s is not read; build the image without that, or mount its "+
 			"root read-only and run eksnode audit --root", kind)
 	}
@@ -256,20 +255,14 @@ func inside(kind string) string {
 // isRootName reports whether a label or name is one that distributions give to
 // the root: Debian and Fedora, Amazon Linux, Ubuntu, SUSE, Flatcar.
 func isRootName(name string) bool {
-	switch strings.ToLower(name) {
-	case "root", "rootfs", "/", "cloudimg-rootfs", "slash", "linux-root", "p.lxroot":
-		return true
-	}
-	return false
+	known := []string{"root", "rootfs", "/", "cloudimg-rootfs", "slash", "linux-root", "p.lxroot"}
+	return slices.Contains(known, strings.ToLower(name))
 }
 
 // isOtherName reports whether a label is that of a file system beside the root.
 func isOtherName(name string) bool {
-	switch strings.ToLower(strings.TrimPrefix(name, "/")) {
-	case "boot", "home", "var", "tmp", "usr", "srv", "opt", "log", "data", "oem", "usr-a", "usr-b", "efi":
-		return true
-	}
-	return false
+	known := []string{"boot", "home", "var", "tmp", "usr", "srv", "opt", "log", "data", "oem", "usr-a", "usr-b", "efi"}
+	return slices.Contains(known, strings.ToLower(strings.TrimPrefix(name, "/")))
 }
 
 // described lists partitions with number, file system, size and label.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -116,11 +117,7 @@ func otherFS(r io.ReaderAt, _ int64) content {
 // isLinux reports whether a file system can be a root. Journals of ext4 on a
 // device of their own cannot.
 func isLinux(kind string) bool {
-	switch kind {
-	case "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs", "erofs", "f2fs":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs", "erofs", "f2fs"}, kind)
 }
 
 // freeSpace returns what the file system says is free, and the number of bytes

@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -119,29 +118,20 @@ func isOwn(array string) bool {
 	return array == "" || array[strings.LastIndexByte(array, ':')+1:] == arrayName
 }
 
-// holders lists the devices that use a disk, from the kernel's list.
-func holders(h *host.Host, disk string) ([]string, error) {
-	entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(disk), "holders"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the devices that use %s: %w", disk, err)
-	}
-	return show.Each(entries, fs.FileInfo.Name), nil
-}
-
 // user is a device that uses a disk.
 type user struct{ name, disk string }
 
-// users lists the devices that use the disks, each once.
+// users lists the devices that use the disks, each once, from the kernel's list.
 func users(h *host.Host, disks []string) ([]user, error) {
 	var all []user
 	for _, disk := range disks {
-		names, err := holders(h, disk)
-		if err != nil {
-			return nil, err
+		entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(disk), "holders"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("listing the devices that use %s: %w", disk, err)
 		}
-		for _, name := range names {
-			if !slices.ContainsFunc(all, func(u user) bool { return u.name == name }) {
-				all = append(all, user{name, disk})
+		for _, e := range entries {
+			if !slices.ContainsFunc(all, func(u user) bool { return u.name == e.Name() }) {
+				all = append(all, user{e.Name(), disk})
 			}
 		}
 	}

@@ -221,7 +221,10 @@ func fips(h *host.Host) (bool, error) {
 // stub's address or by a link to its file. At boot that file may not exist yet.
 func resolvedStub(h *host.Host) (bool, error) {
 	if to, err := h.Files.ReadlinkIfPossible(resolvConf); err == nil {
-		return path.Join("/", path.Dir(resolvConf), relative(to)) == stubResolvConf, nil
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(resolvConf), to)
+		}
+		return path.Clean(to) == stubResolvConf, nil
 	}
 	text, err := h.Content(resolvConf)
 	if err != nil {
@@ -233,14 +236,6 @@ func resolvedStub(h *host.Host) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// relative returns the target of a link relative to /etc.
-func relative(to string) string {
-	if path.IsAbs(to) {
-		return path.Join("..", to)
-	}
-	return to
 }
 
 // nvidia says whether there is a device of NVIDIA, and warns of GPUs that no driver serves.
