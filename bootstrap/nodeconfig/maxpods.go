@@ -51,11 +51,9 @@ func maxPodsVariables() []string {
 // macros of CEL, and integer variables. Source: amazon-eks-ami, eni_max_pods.go, July
 // 2026.
 var maxPodsEnvironment = sync.OnceValues(func() (*cel.Env, error) {
-	var options []cel.EnvOption
-	for _, name := range maxPodsVariables() {
-		options = append(options, cel.Variable(name, cel.IntType))
-	}
-	return cel.NewEnv(options...)
+	return cel.NewEnv(show.Each(maxPodsVariables(), func(name string) cel.EnvOption {
+		return cel.Variable(name, cel.IntType)
+	})...)
 })
 
 // MaxPodsProgram is a compiled Kubelet.MaxPodsExpression.

@@ -43,10 +43,8 @@ func containerdFiles(n *node.Node) ([]File, error) {
 		return nil, fmt.Errorf("writing spec.containerd.baseRuntimeSpec: %w", err)
 	}
 	return []File{
-		{Path: BaseRuntimeSpec, Mode: 0o644, Content: content, Why: "the default OCI specification of containers",
-			Of: []Service{Containerd}},
-		{Path: ContainerdConfig, Mode: secretMode, Content: config, Why: "containerd's configuration",
-			Of: []Service{Containerd}},
+		file(BaseRuntimeSpec, content, "the default OCI specification of containers", Containerd),
+		secret(ContainerdConfig, config, "containerd's configuration", Containerd),
 	}, nil
 }
 
@@ -239,8 +237,8 @@ func credentialProviderFiles(n *node.Node) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the credential provider's configuration: %w", err)
 	}
-	return []File{{Path: CredentialProvider, Mode: 0o644, Content: content,
-		Why: "the images for which the kubelet requests credentials", Of: []Service{Kubelet}}}, nil
+	why := "the images for which the kubelet requests credentials"
+	return []File{file(CredentialProvider, content, why, Kubelet)}, nil
 }
 
 //go:embed assets/soci.toml
@@ -260,9 +258,7 @@ func sociFiles(n *node.Node) ([]File, error) {
 		return nil, nil
 	}
 	return []File{
-		{Path: SOCIConfig, Mode: 0o644, Content: sociConfig,
-			Why: "the SOCI snapshotter's configuration of parallel pulls", Of: []Service{SOCI}},
-		{Path: SOCIOrder, Mode: 0o644, Content: []byte(sociOrder),
-			Why: "containerd starts after the SOCI snapshotter", Of: []Service{Systemd}},
+		file(SOCIConfig, sociConfig, "the SOCI snapshotter's configuration of parallel pulls", SOCI),
+		file(SOCIOrder, []byte(sociOrder), "containerd starts after the SOCI snapshotter", Systemd),
 	}, nil
 }
