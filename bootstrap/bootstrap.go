@@ -264,7 +264,8 @@ func (s Services) FromArguments(ctx context.Context, h *host.Host, a *arguments.
 		}
 		described, err := aws.DescribeCluster(ctx, id.Region, a.Cluster, a.RetryAttempts)
 		if err != nil {
-			return nil, fmt.Errorf("describing the cluster %s: %w; set --apiserver-endpoint and --b64-cluster-ca to skip this request", a.Cluster, err)
+			return nil, fmt.Errorf("describing the cluster %s: %w; set --apiserver-endpoint and --b64-cluster-ca "+
+				"to skip this request", a.Cluster, err)
 		}
 		call.Take(described)
 	}
@@ -308,7 +309,8 @@ func (s Services) pauseImage(ctx context.Context, m machine.Facts, i instance.Fa
 		if _, err := s.Lookup(ctx, name); err == nil {
 			return node.PauseImage(name, version)
 		}
-		s.Log("warning: " + name + " does not resolve: the pause image comes from an endpoint that is not validated for FIPS")
+		s.Log("warning: " + name +
+			" does not resolve: the pause image comes from an endpoint that is not validated for FIPS")
 	}
 	return node.PauseImage(r.Host(false), version)
 }

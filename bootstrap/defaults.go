@@ -24,7 +24,8 @@ func readDefaults(h *host.Host) (defaults, error) {
 	if d.Defaults, err = manifest.LoadDefaults(h); err != nil || d.Spec == nil {
 		return d, err
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind, "spec": d.Spec})
+	text, err := json.Marshal(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind,
+		"spec": d.Spec})
 	if err == nil {
 		d.config, err = nodeconfig.Decode(text)
 	}
@@ -41,13 +42,15 @@ func (d defaults) under(user *nodeconfig.NodeConfig) (*nodeconfig.NodeConfig, er
 		return nil, err
 	}
 	cluster := user.Spec.Cluster
-	merged.Spec.Instance.Environment = d.unproxied(merged.Spec.Instance.Environment, cluster.APIServerEndpoint, cluster.CIDR)
+	merged.Spec.Instance.Environment = d.unproxied(merged.Spec.Instance.Environment, cluster.APIServerEndpoint,
+		cluster.CIDR)
 	return &merged, nil
 }
 
 // unproxied adds the cluster's endpoint and service network to the names without a proxy,
 // where those are the image's.
-func (d defaults) unproxied(environment map[string]map[string]string, endpoint string, networks ...string) map[string]map[string]string {
+func (d defaults) unproxied(environment map[string]map[string]string, endpoint string,
+	networks ...string) map[string]map[string]string {
 	image, services := d.config.Spec.Instance.Environment[nodeconfig.DefaultEnvironment], maps.Clone(environment)
 	all := maps.Clone(environment[nodeconfig.DefaultEnvironment])
 	for _, name := range []string{"NO_PROXY", "no_proxy"} {
@@ -67,5 +70,6 @@ func (d defaults) unproxied(environment map[string]map[string]string, endpoint s
 
 // set applies the settings of containerd, whose places depend on its version.
 func (d defaults) set(n *node.Node) {
-	n.Containerd.MaxConcurrentDownloads, n.Containerd.KeepUnpackedLayers = d.MaxConcurrentDownloads, d.KeepUnpackedLayers
+	n.Containerd.MaxConcurrentDownloads, n.Containerd.KeepUnpackedLayers = d.MaxConcurrentDownloads,
+		d.KeepUnpackedLayers
 }

@@ -47,7 +47,8 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 	}
 	var wanted []plan.File
 	for _, f := range files {
-		wanted = append(wanted, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why, Transient: c.transient})
+		wanted = append(wanted, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why,
+			Transient: c.transient})
 	}
 	actions, err := plan.Files(h, wanted)
 	if err != nil || len(c.daemons) > 0 {
@@ -72,7 +73,8 @@ func (c configuration) Plan(_ context.Context, h *host.Host) (plan.Answer, error
 // too.
 func marked(h *host.Host) ([]string, error) {
 	candidates := []string{
-		render.SystemEnvironment, render.SOCIConfig, render.SOCIOrder, render.ScriptArguments, render.ScriptExtraArguments,
+		render.SystemEnvironment, render.SOCIConfig, render.SOCIOrder, render.ScriptArguments,
+		render.ScriptExtraArguments,
 	}
 	const units = "/etc/systemd/system"
 	entries, err := afero.ReadDir(h.Files, units)
@@ -116,7 +118,8 @@ func readTemplates(h *host.Host, call *node.Call) (warnings []string, err error)
 	}
 	if back, own := emptied(content, shipped, call); back != nil {
 		if !own {
-			warnings = append(warnings, templates.KubeletConfig+" contains the settings of another node; the settings that bootstrap.sh writes there are left out")
+			warnings = append(warnings, templates.KubeletConfig+" contains the settings of another node; the "+
+				"settings that bootstrap.sh writes there are left out")
 		}
 		content = back
 	}
@@ -134,7 +137,8 @@ func readTemplates(h *host.Host, call *node.Call) (warnings []string, err error)
 		return nil, fmt.Errorf("reading containerd's template: %w", err)
 	}
 	if back := eksPause().ReplaceAll(content, []byte("${1}SANDBOX_IMAGE${2}")); !bytes.Equal(back, content) {
-		warnings = append(warnings, templates.ContainerdConfig+" contains the settings of another node; its pause image is left out")
+		warnings = append(warnings,
+			templates.ContainerdConfig+" contains the settings of another node; its pause image is left out")
 		content = back
 	}
 	if content != nil && !bytes.Equal(content, shippedTemplate(m, templates.ContainerdConfig)) {
@@ -222,7 +226,8 @@ func (s system) Plan(_ context.Context, h *host.Host) (plan.Answer, error) {
 	var answer plan.Answer
 	for _, r := range []reader{
 		{render.Systemd, []string{"systemctl", "daemon-reload"}, "systemd must read the services' environments"},
-		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"}, "systemd-resolved must read its DNS servers"},
+		{render.Resolved, []string{"systemctl", "restart", "systemd-resolved.service"},
+			"systemd-resolved must read its DNS servers"},
 	} {
 		sum := digest(s.files, r.service)
 		current, err := service.IsStartedWith(h, string(r.service), sum)

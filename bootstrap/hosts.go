@@ -130,7 +130,8 @@ func CachedConfig(h *host.Host, name string) (*nodeconfig.NodeConfig, error) {
 	if err != nil || c == nil || len(c.Spec) == 0 {
 		return nil, err
 	}
-	text, err := json.Marshal(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind, "spec": c.Spec})
+	text, err := json.Marshal(map[string]any{"apiVersion": nodeconfig.APIVersion, "kind": nodeconfig.Kind,
+		"spec": c.Spec})
 	if err != nil {
 		return nil, fmt.Errorf("reading the cache: %w", err)
 	}
@@ -230,7 +231,8 @@ func (s services) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	for _, name := range s.names {
 		unit, state := string(name)+".service", states[string(name)+".service"]
 		if state.load != "loaded" {
-			return plan.Answer{}, fmt.Errorf("starting %s: systemd reports the unit as %s; build the image with this unit", unit, state.load)
+			return plan.Answer{}, fmt.Errorf("starting %s: systemd reports the unit as %s; build the image with "+
+				"this unit", unit, state.load)
 		}
 		switch enabled := state.file == "enabled"; {
 		case s.node.Form == node.BootstrapScript && !enabled:
@@ -286,7 +288,8 @@ func (s services) checkConfig(ctx context.Context, h *host.Host, name render.Ser
 	}
 	argv := []string{"containerd", "--config", render.ContainerdConfig, "config", "dump"}
 	if _, err := h.Run(ctx, host.Command{Argv: argv}); err != nil {
-		return fmt.Errorf("checking containerd's configuration; spec.containerd.config or the template has a mistake: %w",
+		return fmt.Errorf("checking containerd's configuration; spec.containerd.config or the template has a "+
+			"mistake: %w",
 			err)
 	}
 	return nil
@@ -334,7 +337,8 @@ func unitStates(ctx context.Context, h *host.Host, names []render.Service) (map[
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			values[name] = value
 		}
-		states[values["Id"]] = unitState{values["LoadState"], values["ActiveState"], values["UnitFileState"], values["NeedDaemonReload"]}
+		states[values["Id"]] = unitState{values["LoadState"], values["ActiveState"], values["UnitFileState"],
+			values["NeedDaemonReload"]}
 	}
 	return states, nil
 }

@@ -69,7 +69,8 @@ func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 		return plan.Acts(left...), err
 	}
 	if p.isLocal() {
-		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + machine.PauseArchive, Reason: "the pause image is missing or not pinned in containerd, and no pod starts without this image",
+		return plan.Acts(append(left, plan.Action{Verb: plan.Run, Target: "import " + machine.PauseArchive,
+			Reason: "the pause image is missing or not pinned in containerd, and no pod starts without this image",
 			Do: func(ctx context.Context, _ plan.Progress) error {
 				if _, err := h.Run(ctx, ctr(append(p.unpacking("import"), machine.PauseArchive)...)); err != nil {
 					return err
@@ -78,9 +79,10 @@ func (p pause) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 				return err
 			}})...), nil
 	}
-	return plan.Acts(plan.Action{Verb: plan.Fetch, Target: image, Reason: "no pod starts without it", Do: func(ctx context.Context, _ plan.Progress) error {
-		return p.pull(ctx, h, image)
-	}}), nil
+	return plan.Acts(plan.Action{Verb: plan.Fetch, Target: image, Reason: "no pod starts without it",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			return p.pull(ctx, h, image)
+		}}), nil
 }
 
 // listing returns the arguments of ctr that list an image which is ready. The SOCI
@@ -118,7 +120,8 @@ func (p pause) pull(ctx context.Context, h *host.Host, image string) error {
 			return nil
 		}
 		if attempt == pullAttempts {
-			return fmt.Errorf("pulling the pause image, %d attempts: %w; the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry", attempt, err)
+			return fmt.Errorf("pulling the pause image, %d attempts: %w; the node's role needs "+
+				"AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry", attempt, err)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -141,9 +144,11 @@ func (p pause) pullOnce(ctx context.Context, h *host.Host, image string) error {
 		if err != nil {
 			return err
 		}
-		hosts := fmt.Appendf(nil, "server = \"https://%[1]s\"\n\n[host.\"https://%[1]s\"]\ncapabilities = [\"pull\", \"resolve\"]\n\n[host.\"https://%[1]s\".header]\nauthorization = \"Basic %[2]s\"\n",
+		hosts := fmt.Appendf(nil, "server = \"https://%[1]s\"\n\n[host.\"https://%[1]s\"]\ncapabilities = "+
+			"[\"pull\", \"resolve\"]\n\n[host.\"https://%[1]s\".header]\nauthorization = \"Basic %[2]s\"\n",
 			registry, base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
-		if err := h.Files.WriteFile(path.Join(registries, registry, "hosts.toml"), hosts, host.Attributes{Mode: 0o600}); err != nil {
+		if err := h.Files.WriteFile(path.Join(registries, registry, "hosts.toml"), hosts,
+			host.Attributes{Mode: 0o600}); err != nil {
 			return fmt.Errorf("writing the registry's credentials: %w", err)
 		}
 		args = append(args, "--hosts-dir", registries)
@@ -164,12 +169,14 @@ func isECR(registry string) bool {
 // credentials runs the kubelet's credential provider.
 func credentials(ctx context.Context, h *host.Host, image string) (user, password string, err error) {
 	const version = "credentialprovider.kubelet.k8s.io/v1"
-	request, err := json.Marshal(map[string]string{"kind": "CredentialProviderRequest", "apiVersion": version, "image": image})
+	request, err := json.Marshal(map[string]string{"kind": "CredentialProviderRequest", "apiVersion": version,
+		"image": image})
 	if err != nil {
 		return "", "", fmt.Errorf("requesting registry credentials: %w", err)
 	}
 	out, err := h.Run(ctx, host.Command{
-		Argv: []string{path.Join(machine.CredentialProviderFolder, machine.CredentialProviderName)}, Stdin: bytes.NewReader(request),
+		Argv:  []string{path.Join(machine.CredentialProviderFolder, machine.CredentialProviderName)},
+		Stdin: bytes.NewReader(request),
 	})
 	if err != nil {
 		return "", "", fmt.Errorf("requesting registry credentials: %w", err)

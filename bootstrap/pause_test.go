@@ -4,7 +4,6 @@ package bootstrap
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,9 +42,12 @@ func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 		"bootstrap.sh":                           {false, []string{}, image},
 		"bootstrap.sh, its own":                  {true, []string{}, ownPause},
 		"bootstrap.sh, its own, default version": {true, []string{"--pause-container-version", "3.5"}, ownPause},
-		"bootstrap.sh, its own, another version": {true, []string{"--pause-container-version", "3.9"}, "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
-		"bootstrap.sh, its own, another account": {true, []string{"--pause-container-account", "123456789012"}, "123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"},
-		"bootstrap.sh, account and version": {true, []string{"--pause-container-account", "123456789012", "--pause-container-version", "3.9"},
+		"bootstrap.sh, its own, another version": {true, []string{"--pause-container-version", "3.9"},
+			"602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
+		"bootstrap.sh, its own, another account": {true, []string{"--pause-container-account", "123456789012"},
+			"123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"},
+		"bootstrap.sh, account and version": {true,
+			[]string{"--pause-container-account", "123456789012", "--pause-container-version", "3.9"},
 			"123456789012.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.9"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,58 +64,12 @@ func TestPauseImageInContainerdsConfiguration(t *testing.T) {
 			if c.args == nil {
 				return
 			}
-			require.NoError(t, h.Files.WriteFile(templates.ContainerdConfig, []byte("sandbox_image = \"SANDBOX_IMAGE\" # mine\n"), host.Attributes{Mode: 0o644}))
+			require.NoError(t, h.Files.WriteFile(templates.ContainerdConfig,
+				[]byte("sandbox_image = \"SANDBOX_IMAGE\" # mine\n"), host.Attributes{Mode: 0o644}))
 			w.call(t, h, given("a", c.args...)...)
 			assert.Equal(t, "sandbox_image = \""+c.want+"\" # mine\n", contentOf(t, h, render.ContainerdConfig))
 		})
 	}
-}
-
-// On a machine image with its own pause image, bootstrap.sh pulls nothing. An image
-// that is missing in containerd is imported from the archive.
-func TestBootstrapShDoesNotPullAnInstalledPauseImage(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		pins(t, h)
-		w.run(t, h, given("a")...)
-		all := calls(t)
-		assert.Contains(t, all, "ctr --namespace k8s.io images import "+machine.PauseArchive)
-		for _, one := range all {
-			assert.NotContains(t, one, "images pull")
-		}
-		w.run(t, h, given("a")...)
-		for _, one := range calls(t) {
-			assert.NotContains(t, one, "images import", "containerd has the image")
-		}
-	})
-}
-
-// First boot completes an interrupted step for the pause image: it removes the
-// registry's credentials and pins an image that was imported but not pinned. The
-// kubelet would remove an image without a pin.
-func TestInterruptedPauseImageStepIsCompleted(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		boot := func(image string) {
-			require.NoError(t, h.Files.WriteFile(imageList, []byte(image+"\n"), host.Attributes{Mode: 0o644}))
-			require.NoError(t, h.Files.WriteFile("/run/eksnode/registries/registry/hosts.toml", []byte("authorization = \"Basic secret\"\n"), host.Attributes{Mode: 0o600}))
-			w.run(t, h, given("a")...)
-			assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
-		}
-		boot(image)
-		assert.NotContains(t, strings.Join(calls(t), "\n"), "images pull")
-		pins(t, h)
-		boot(ownPause)
-		assert.Contains(t, calls(t), "ctr --namespace k8s.io images label "+ownPause+" io.cri-containerd.pinned=pinned")
-		w.run(t, h, given("a")...)
-		assert.Empty(t, calls(t), "nothing is left to do")
-	})
-}
-
-// run applies all items of a call of bootstrap.sh.
-func (w *world) run(t *testing.T, h *host.Host, args ...string) {
-	t.Helper()
-	n, err := w.called(t, h, args...)
-	require.NoError(t, err)
-	apply(t, h, w, n, Selection{})
 }
 
 func object(t *testing.T, h *host.Host, name string) map[string]any {
@@ -129,8 +85,9 @@ func TestKubeletConfigurationMayBeEditedAfterBootstrapSh(t *testing.T) {
 	call := given("a", "--kubelet-extra-args", "--node-labels=a=b")
 	w.call(t, h, call...)
 	has(t, h, render.KubeletEnvironment, "--config=/etc/kubernetes/kubelet/kubelet-config.json ")
-	has(t, h, render.ScriptArguments, "\n[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.1.2 --pod-infra-container-image="+image+
-		" --v=2 --hostname-override=ip-10-0-1-2.eu-west-1.compute.internal --cloud-provider=external'\n")
+	has(t, h, render.ScriptArguments,
+		"\n[Service]\nEnvironment='KUBELET_ARGS=--node-ip=10.0.1.2 --pod-infra-container-image="+image+
+			" --v=2 --hostname-override=ip-10-0-1-2.eu-west-1.compute.internal --cloud-provider=external'\n")
 	has(t, h, render.ScriptExtraArguments, "\n[Service]\nEnvironment='KUBELET_EXTRA_ARGS=--node-labels=a=b'\n")
 	assert.False(t, there(t, h, render.KubeletConfig), "there is one configuration")
 
@@ -170,8 +127,10 @@ func TestExtraArgumentsDropInFollowsTheCall(t *testing.T) {
 func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
 	h, w := mounted(t), surround(t, imdstest.Typical())
 	environment := map[string]string{
-		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.9.0.10",
-		"KUBELET_EXTRA_ARGS": "--v=5", "PAUSE_CONTAINER_IMAGE": "registry.example/pause", "PAUSE_CONTAINER_VERSION": "3.10",
+		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "USE_MAX_PODS": "false",
+		"DNS_CLUSTER_IP":     "10.9.0.10",
+		"KUBELET_EXTRA_ARGS": "--v=5", "PAUSE_CONTAINER_IMAGE": "registry.example/pause",
+		"PAUSE_CONTAINER_VERSION": "3.10",
 	}
 	a, err := arguments.Read([]string{"a"}, func(name string) string { return environment[name] })
 	require.NoError(t, err)
@@ -185,23 +144,6 @@ func TestEnvironmentOfBootstrapShIsUsed(t *testing.T) {
 	has(t, h, render.ScriptArguments, " --pod-infra-container-image=registry.example/pause:3.10 ")
 	has(t, h, render.ScriptExtraArguments, "=--v=5'")
 	has(t, h, render.ContainerdConfig, "sandbox = 'registry.example/pause:3.10'")
-}
-
-func TestContainerdImportsUserFiles(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		n, err := w.called(t, h, given("a")...)
-		require.NoError(t, err)
-		apply(t, h, w, n, Selection{})
-		calls(t)
-		has(t, h, render.ContainerdConfig, "\nimports = ['/etc/containerd/config.d/*.toml']\n")
-		folder := filepath.Dir(render.ContainerdImports)
-		lay(t, h, map[string]string{folder + "/10-mine.toml": "[debug]\nlevel = 'debug'\n", folder + "/other.txt": "x"})
-		apply(t, h, w, n, Selection{})
-		assert.Equal(t, []string{"systemctl restart containerd.service"}, calls(t))
-		lay(t, h, map[string]string{folder + "/other.txt": "y"})
-		apply(t, h, w, n, Selection{})
-		assert.Empty(t, calls(t))
-	})
 }
 
 // systemd reads the user's words from the drop-in, as from the file of Amazon Linux 2's

@@ -3,6 +3,9 @@
 package bootstrap
 
 import (
+	"cmp"
+	_ "embed"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/host/hosttest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -43,7 +47,8 @@ func calls(t *testing.T) []string {
 	require.NoError(t, os.Remove(callsFile))
 	var list []string
 	for line := range strings.Lines(string(text)) {
-		if !strings.HasPrefix(line, "systemctl show") && !strings.Contains(line, "images list") && !strings.Contains(line, "images check") {
+		if !strings.HasPrefix(line, "systemctl show") && !strings.Contains(line, "images list") &&
+			!strings.Contains(line, "images check") {
 			list = append(list, strings.TrimSpace(line))
 		}
 	}
@@ -72,66 +77,76 @@ func (w *world) node(t *testing.T, h *host.Host, name, spec string) *node.Node {
 
 const (
 	image = "602401143452.dkr.ecr.eu-west-1.amazonaws.com/eks/pause:3.5"
-	pull  = "ctr --namespace k8s.io images pull --label io.cri-containerd.pinned=pinned --hosts-dir /run/eksnode/registries " + image
+	pull  = "ctr --namespace k8s.io images pull --label io.cri-containerd.pinned=pinned --hosts-dir " +
+		"/run/eksnode/registries " + image
 )
 
-func TestNodeConfigStartsTheServices(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
-		assert.Equal(t, []string{
-			"systemctl start containerd.service", "systemctl start kubelet.service", "ecr-credential-provider", pull,
-		}, calls(t))
-		assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
+//go:embed testdata/runs.yaml
+var runs []byte
 
-		before := tree(t, h, "/etc", "/run", "/var")
-		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
-		assert.Empty(t, calls(t), "the same input restarts nothing")
-		assert.Equal(t, before, tree(t, h, "/etc", "/run", "/var"))
-	})
+// firstBoot is a first boot in testdata/runs.yaml.
+type firstBoot struct {
+	// Remove and Files are paths to remove and files to write before.
+	Remove []string          `json:"remove"`
+	Files  map[string]string `json:"files"`
+	// Call has the arguments of bootstrap.sh. Without them, Cluster and Spec are those of a
+	// NodeConfig.
+	Call    string   `json:"call"`
+	Cluster string   `json:"cluster"`
+	Spec    string   `json:"spec"`
+	Skip    []Phase  `json:"skip"`
+	Daemons []string `json:"daemons"`
+	// Error is a part of the error, Calls are the calls of programs, and Absent the paths
+	// that are not there afterwards. Unchanged is set if no file changes.
+	Error     string   `json:"error"`
+	Calls     []string `json:"calls"`
+	Absent    []string `json:"absent"`
+	Unchanged bool     `json:"unchanged"`
 }
 
-func TestPhasesRunOneAfterTheOther(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		n := w.node(t, h, "a", "")
-		apply(t, h, w, n, Selection{Skip: []Phase{Run}})
-		assert.Empty(t, calls(t), "the config phase starts nothing")
-		apply(t, h, w, n, Selection{Skip: []Phase{Config}})
-		assert.Equal(t, []string{"systemctl start containerd.service", "systemctl start kubelet.service", "ecr-credential-provider", pull}, calls(t))
-	})
+func TestFirstBootsOneAfterTheOther(t *testing.T) {
+	var cases map[string][]firstBoot
+	_, err := strictjson.ReadYAML("runs.yaml", runs, &cases)
+	require.NoError(t, err)
+	for name, boots := range cases {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			live(t, func(t *testing.T, h *host.Host, w *world) {
+				for i, b := range boots {
+					b.check(t, h, w, fmt.Sprintf("boot %d", i+1))
+				}
+			})
+		})
+	}
 }
 
-func TestOnlyServicesWithChangedFilesRestart(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
-		calls(t)
-		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n"), Selection{})
-		assert.Equal(t, []string{"systemctl restart kubelet.service"}, calls(t))
-		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n"), Selection{})
-		assert.Equal(t, []string{"containerd --config /etc/containerd/config.toml config dump", "systemctl restart containerd.service"}, calls(t))
-		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n  instance: {environment: {kubelet: {A: b}}}\n"), Selection{})
-		assert.Equal(t, []string{"systemctl daemon-reload", "systemctl restart kubelet.service"}, calls(t))
-		apply(t, h, w, w.node(t, h, "a", "  kubelet: {flags: [--v=4]}\n  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n  instance: {network: {nameservers: [10.0.0.2]}}\n"), Selection{})
-		assert.Equal(t, []string{"systemctl daemon-reload", "systemctl restart systemd-resolved.service", "systemctl restart kubelet.service"}, calls(t))
-	})
-}
-
-// The image was captured from a joined node. Its kubelet is enabled and runs as a node
-// of the old cluster.
-func TestRunningKubeletOfCapturedNodeIsReplaced(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		n, err := w.called(t, h, given("a")...)
+func (b firstBoot) check(t *testing.T, h *host.Host, w *world, which string) {
+	t.Helper()
+	for _, name := range b.Remove {
+		require.NoError(t, h.Files.RemoveAll(name))
+	}
+	lay(t, h, b.Files)
+	var n *node.Node
+	if args := strings.Fields(b.Call); len(args) > 0 {
+		var err error
+		n, err = w.called(t, h, given(args[0], args[1:]...)...)
 		require.NoError(t, err)
-		apply(t, h, w, n, Selection{})
-		assert.Equal(t, []string{
-			"systemctl daemon-reload", "systemctl enable containerd.service", "systemctl start containerd.service",
-			"systemctl enable kubelet.service", "systemctl start kubelet.service", "ecr-credential-provider", pull,
-		}, calls(t), "bootstrap.sh runs once, so systemd starts the services after a reboot")
-		require.NoError(t, h.Files.WriteFile("/var/lib/kubelet/pki/kubelet-client-current.pem", []byte("a"), host.Attributes{Mode: 0o600}))
-
-		apply(t, h, w, w.node(t, h, "b", ""), Selection{})
-		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl daemon-reload", "systemctl restart containerd.service", "systemctl disable kubelet.service", "systemctl start kubelet.service"}, calls(t))
-		assert.False(t, there(t, h, "/var/lib/kubelet/pki"))
-	})
+	} else {
+		n = w.node(t, h, cmp.Or(b.Cluster, "a"), "  "+strings.ReplaceAll(b.Spec, "\n", "\n  "))
+	}
+	before := tree(t, h, written...)
+	err := try(t, h, w, n, Selection{Skip: b.Skip, Daemons: b.Daemons})
+	if b.Error == "" {
+		require.NoError(t, err, which)
+	} else {
+		require.ErrorContains(t, err, b.Error, which)
+	}
+	assert.Equal(t, strings.Join(b.Calls, "\n"), strings.Join(calls(t), "\n"), which)
+	for _, name := range b.Absent {
+		assert.False(t, there(t, h, name), "%s: %s", which, name)
+	}
+	if b.Unchanged {
+		assert.Equal(t, before, tree(t, h, written...), which)
+	}
 }
 
 // Amazon Linux 2's script enabled the kubelet of the captured node, which already runs.
@@ -144,79 +159,10 @@ func TestUnitsOfCapturedNodeAreRemoved(t *testing.T) {
 		}
 		n := w.node(t, h, "a", "")
 		apply(t, h, w, n, Selection{Skip: []Phase{Run}})
-		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl reset-failed sandbox-image.service", "systemctl daemon-reload"}, calls(t))
+		assert.Equal(t, []string{"systemctl stop kubelet.service", "systemctl reset-failed sandbox-image.service",
+			"systemctl daemon-reload"}, calls(t))
 		apply(t, h, w, n, Selection{Skip: []Phase{Config}})
 		assert.Contains(t, calls(t), "systemctl disable kubelet.service")
-	})
-}
-
-func TestServiceStartedByAnotherProgramRestarts(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		require.NoError(t, os.WriteFile(unitFolder+"/containerd.service.active", []byte("active"), 0o644))
-		require.NoError(t, os.WriteFile(unitFolder+"/kubelet.service.active", []byte("activating"), 0o644))
-		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
-		assert.Equal(t, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"}, calls(t)[:2])
-	})
-}
-
-func TestSelectedDaemonStartsAlone(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		apply(t, h, w, w.node(t, h, "a", ""), Selection{Daemons: []string{"kubelet"}})
-		assert.Equal(t, []string{"systemctl start kubelet.service"}, calls(t))
-	})
-}
-
-func TestMissingUnitIsNamed(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		require.NoError(t, os.WriteFile(unitFolder+"/containerd.service.missing", []byte("x"), 0o644))
-		err := try(t, h, w, w.node(t, h, "a", ""), Selection{Skip: []Phase{Config}})
-		assert.ErrorContains(t, err, "services: starting containerd.service: systemd reports the unit as not-found; build the image with this unit")
-	})
-}
-
-func TestNextRunRetriesAFailedStart(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		require.NoError(t, os.WriteFile(failFile, []byte("start kubelet"), 0o644))
-		err := try(t, h, w, w.node(t, h, "a", ""), Selection{})
-		assert.ErrorContains(t, err, "services: run systemctl start kubelet.service: systemctl start kubelet.service: exit status 1: this call must fail")
-		calls(t)
-		require.NoError(t, os.Remove(failFile))
-		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
-		assert.Equal(t, "systemctl start kubelet.service", calls(t)[0])
-	})
-}
-
-// containerd itself reads a configuration with a user's part before a start, and only then.
-func TestAWrongContainerdConfigurationIsNamed(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		require.NoError(t, os.WriteFile(failFile, []byte("config dump"), 0o644))
-		err := try(t, h, w, w.node(t, h, "a", "  containerd: {config: \"[debug]\\nlevel = 'debug'\\n\"}\n"),
-			Selection{})
-		require.ErrorContains(t, err, "checking containerd's configuration; spec.containerd.config or the template has a mistake: ")
-		apply(t, h, w, w.node(t, h, "a", ""), Selection{})
-	})
-}
-
-// The pause image from the archive is in containerd before the kubelet starts. A failed
-// import does not keep the kubelet from starting.
-func TestMissingPauseImageIsImported(t *testing.T) {
-	live(t, func(t *testing.T, h *host.Host, w *world) {
-		pins(t, h)
-		n := w.node(t, h, "a", "")
-		apply(t, h, w, n, Selection{})
-		assert.Equal(t, []string{
-			"systemctl start containerd.service",
-			"ctr --namespace k8s.io images import /etc/eks/pause.tar",
-			"ctr --namespace k8s.io images label localhost/kubernetes/pause:latest io.cri-containerd.pinned=pinned",
-			"systemctl start kubelet.service",
-		}, calls(t))
-
-		require.NoError(t, os.Remove(imageList))
-		require.NoError(t, os.Remove(unitFolder+"/kubelet.service.active"))
-		require.NoError(t, os.WriteFile(failFile, []byte("images import"), 0o644))
-		err := try(t, h, w, n, Selection{})
-		assert.ErrorContains(t, err, "pause-image: run import /etc/eks/pause.tar")
-		assert.Contains(t, calls(t), "systemctl start kubelet.service")
 	})
 }
 
@@ -238,7 +184,8 @@ func TestPauseImageIsUnpackedForSOCI(t *testing.T) {
 		apply(t, h, w, n, Selection{})
 		assert.Equal(t, []string{
 			"systemctl restart containerd.service",
-			"ctr --namespace k8s.io images import --local --snapshotter soci --discard-unpacked-layers=false /etc/eks/pause.tar",
+			"ctr --namespace k8s.io images import --local --snapshotter soci --discard-unpacked-layers=false " +
+				"/etc/eks/pause.tar",
 			"ctr --namespace k8s.io images label localhost/kubernetes/pause:latest io.cri-containerd.pinned=pinned",
 		}, calls(t))
 		assert.Contains(t, testkit.Content(t, render.SOCIOrder), "\nAfter=soci-snapshotter.service\n")
@@ -254,7 +201,8 @@ func TestPauseImageIsUnpackedForSOCI(t *testing.T) {
 func TestOwnProgramSetsUpTheInstanceStore(t *testing.T) {
 	live(t, func(t *testing.T, h *host.Host, w *world) {
 		require.NoError(t, os.Symlink("/usr/bin/program", "/usr/bin/setup-local-disks"))
-		n := w.node(t, h, "a", "  instance: {localStorage: {strategy: RAID0, mountPath: /mnt/x, disabledMounts: [SOCI, PodLogs]}}\n")
+		n := w.node(t, h, "a", "  instance: {localStorage: {strategy: RAID0, mountPath: /mnt/x, disabledMounts: "+
+			"[SOCI, PodLogs]}}\n")
 		const call = "setup-local-disks raid0 --dir /mnt/x --no-bind-soci --no-bind-pods-logs"
 		apply(t, h, w, n, Selection{Daemons: []string{""}})
 		assert.Contains(t, calls(t), call)
@@ -269,7 +217,8 @@ func TestFailedPullNamesTheRemedy(t *testing.T) {
 		p := pause{w.node(t, h, "a", ""), 1}
 		_, err := w.Apply(t.Context(), h, []plan.Item{p})
 		assert.ErrorContains(t, err, "pulling the pause image, 8 attempts: ctr --namespace k8s.io images pull")
-		assert.ErrorContains(t, err, "the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry")
+		assert.ErrorContains(t, err,
+			"the node's role needs AmazonEC2ContainerRegistryPullOnly, and the node a route to the registry")
 		assert.False(t, there(t, h, "/run/eksnode/registries"), "credentials must not stay")
 	})
 }

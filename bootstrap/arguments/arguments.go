@@ -149,7 +149,8 @@ func scan(a *Arguments, args []string) (*call, error) {
 		name, value, attached := strings.Cut(arg, "=")
 		f, known := find(name)
 		if !known {
-			c.problems = append(c.problems, harmless{fmt.Errorf("unknown flag %s%s", nodeconfig.Printable(name), show.Meant(name, Flags())), "the flag is ignored"})
+			c.problems = append(c.problems, harmless{fmt.Errorf("unknown flag %s%s", nodeconfig.Printable(name),
+				show.Meant(name, Flags())), "the flag is ignored"})
 			if !attached && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 				c.doubtful = append(c.doubtful, args[0])
 				args = args[1:]
@@ -190,11 +191,13 @@ func (a *Arguments) positional(names, doubtful []string) []error {
 	}
 	a.Cluster = names[0]
 	if emptyFirst {
-		a.Warnings = append(a.Warnings, "an empty argument precedes the cluster's name: Amazon Linux 2's script takes it as the name, and fails")
+		a.Warnings = append(a.Warnings,
+			"an empty argument precedes the cluster's name: Amazon Linux 2's script takes it as the name, and fails")
 	}
 	for _, n := range names[1:] {
 		problems = append(problems, harmless{
-			fmt.Errorf("%q is unexpected: the cluster's name is already %q; put a value with spaces in quotes", n, a.Cluster), "the argument is ignored",
+			fmt.Errorf("%q is unexpected: the cluster's name is already %q; put a value with spaces in quotes", n,
+				a.Cluster), "the argument is ignored",
 		})
 	}
 	return problems

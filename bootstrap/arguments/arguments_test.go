@@ -7,28 +7,39 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
+
+// everySetting is the result of a call with every flag.
+func everySetting() *Arguments {
+	yes := true
+	return &Arguments{
+		Cluster: "my-cluster", Endpoint: "https://a.example", CA: "Y2E=", RetryAttempts: 5, ClusterID: "id-1",
+		Outpost: &yes, DNS: []string{"10.0.0.10", "10.0.0.11"}, ServiceIPv4CIDR: "10.0.0.0/16",
+		ServiceIPv6CIDR: "fd00::/108", IPFamily: "ipv6", KubeletExtraArgs: "--node-labels=a=b --v=3",
+		ContainerdConfigFile: "/tmp/c.toml", PauseAccount: "123456789012", PauseVersion: "3.10", LocalDisks: "raid10",
+		Warnings: []string{
+			"--docker-config-json has no effect: containerd is the only container runtime",
+			"--enable-docker-bridge has no effect: containerd is the only container runtime",
+		},
+	}
+}
 
 func TestEveryFlagIsRead(t *testing.T) {
 	a := parsed(t, []string{
 		"--apiserver-endpoint", "https://a.example", "--b64-cluster-ca", "Y2E=", "--aws-api-retry-attempts", "5",
 		"--cluster-id", "id-1", "--enable-local-outpost", "true", "--container-runtime", "containerd",
 		"--docker-config-json", "{}", "--enable-docker-bridge", "true", "--containerd-config-file", "/tmp/c.toml",
-		"--dns-cluster-ip", "10.0.0.10, 10.0.0.11", "--service-ipv4-cidr", "10.0.0.0/16", "--service-ipv6-cidr", "fd00::/108",
-		"--ip-family", "IPv6", "my-cluster", "--kubelet-extra-args", "--node-labels=a=b --v=3", "--local-disks", "raid10",
-		"--mount-bpf-fs", "false", "--use-max-pods", "false", "--pause-container-account", "123456789012", "--pause-container-version=3.10",
+		"--dns-cluster-ip", "10.0.0.10, 10.0.0.11", "--service-ipv4-cidr", "10.0.0.0/16", "--service-ipv6-cidr",
+		"fd00::/108",
+		"--ip-family", "IPv6", "my-cluster", "--kubelet-extra-args", "--node-labels=a=b --v=3", "--local-disks",
+		"raid10",
+		"--mount-bpf-fs", "false", "--use-max-pods", "false", "--pause-container-account", "123456789012",
+		"--pause-container-version=3.10",
 	})
-	yes := true
-	assert.Equal(t, &Arguments{
-		Cluster: "my-cluster", Endpoint: "https://a.example", CA: "Y2E=", RetryAttempts: 5, ClusterID: "id-1", Outpost: &yes,
-		DNS: []string{"10.0.0.10", "10.0.0.11"}, ServiceIPv4CIDR: "10.0.0.0/16", ServiceIPv6CIDR: "fd00::/108", IPFamily: "ipv6",
-		KubeletExtraArgs: "--node-labels=a=b --v=3", ContainerdConfigFile: "/tmp/c.toml",
-		PauseAccount: "123456789012", PauseVersion: "3.10", LocalDisks: "raid10",
-		Warnings: []string{
-			"--docker-config-json has no effect: containerd is the only container runtime",
-			"--enable-docker-bridge has no effect: containerd is the only container runtime",
-		},
-	}, a)
+	assert.Equal(t, everySetting(), a)
 	require.NoError(t, a.Validate())
 	assert.False(t, a.Describe())
 }
@@ -45,15 +56,19 @@ func TestCallsInLaunchTemplatesAndGuides(t *testing.T) {
 			"--dns-cluster-ip", "service-cidr.10", "--container-runtime", "containerd",
 			"--kubelet-extra-args", "--max-pods=my-max-pods-value", "--use-max-pods", "false",
 		}, func(a *Arguments) {
-			a.Cluster, a.CA, a.Endpoint, a.DNS = "my-cluster", "certificate-authority", "api-server-endpoint", []string{"service-cidr.10"}
+			a.Cluster, a.CA, a.Endpoint, a.DNS = "my-cluster", "certificate-authority", "api-server-endpoint",
+				[]string{"service-cidr.10"}
 			a.KubeletExtraArgs, a.UseMaxPods = "--max-pods=my-max-pods-value", false
 		}},
-		"name last": {[]string{"--apiserver-endpoint", "CLUSTER-ENDPOINT", "--b64-cluster-ca", "CERTIFICATE_AUTHORITY_DATA", "CLUSTER_NAME"}, func(a *Arguments) {
+		"name last": {[]string{"--apiserver-endpoint", "CLUSTER-ENDPOINT", "--b64-cluster-ca",
+			"CERTIFICATE_AUTHORITY_DATA", "CLUSTER_NAME"}, func(a *Arguments) {
 			a.Cluster, a.CA, a.Endpoint = "CLUSTER_NAME", "CERTIFICATE_AUTHORITY_DATA", "CLUSTER-ENDPOINT"
 		}},
-		"empty shell variables": {[]string{"", "c", "--b64-cluster-ca", "", "--apiserver-endpoint", "", "--local-disks", ""}, func(a *Arguments) {
+		"empty shell variables": {[]string{"", "c", "--b64-cluster-ca", "", "--apiserver-endpoint", "",
+			"--local-disks", ""}, func(a *Arguments) {
 			a.Cluster = "c"
-			a.Warnings = []string{"an empty argument precedes the cluster's name: Amazon Linux 2's script takes it as the name, and fails"}
+			a.Warnings = []string{"an empty argument precedes the cluster's name: Amazon Linux 2's script takes it " +
+				"as the name, and fails"}
 		}},
 		"empty extra arguments": {[]string{"c", "--kubelet-extra-args", " "}, func(a *Arguments) { a.Cluster = "c" }},
 	} {
@@ -66,37 +81,52 @@ func TestCallsInLaunchTemplatesAndGuides(t *testing.T) {
 	}
 }
 
+// The script ignores unknown flags, and compares booleans with "true".
 func TestMistakesAreNamed(t *testing.T) {
-	for name, c := range map[string]struct {
-		args []string
-		want string
-	}{
-		"nothing":           {nil, "the cluster's name is missing"},
-		"unknown":           {[]string{"--kubelet-args", "x", "c"}, "unknown flag --kubelet-args; did you mean --kubelet-extra-args?"},
-		"misspelt":          {[]string{"--kublet-extra-args", "x", "c"}, "unknown flag --kublet-extra-args; did you mean --kubelet-extra-args?"},
-		"unlike any":        {[]string{"c", "-x"}, "unknown flag -x"},
-		"no value":          {[]string{"c", "--ip-family"}, "--ip-family needs a value: ipv4 or ipv6"},
-		"unquoted":          {[]string{"c", "--kubelet-extra-args", "--node-labels=a=b", "--v=2"}, "unknown flag --v"},
-		"two names":         {[]string{"c", "d"}, `"d" is unexpected: the cluster's name is already "c"; put a value with spaces in quotes`},
-		"wrong values":      {[]string{"c", "--use-max-pods", "no", "--aws-api-retry-attempts", "x", "--local-disks", "raid5"}, "--use-max-pods \"no\": must be true or false\n--aws-api-retry-attempts \"x\": must be a number from 0 to 100\n--local-disks \"raid5\": must be raid0, raid10 or mount"},
-		"Docker":            {[]string{"c", "--container-runtime", "dockerd"}, `--container-runtime "dockerd": containerd is the only container runtime since Kubernetes 1.24`},
-		"family, account":   {[]string{"c", "--ip-family", "ipv5", "--pause-container-account", "123"}, "--ip-family \"ipv5\": must be ipv4 or ipv6\n--pause-container-account \"123\": an AWS account has 12 digits"},
-		"outpost":           {[]string{"c", "--enable-local-outpost", "1"}, `--enable-local-outpost "1": must be true or false`},
-		"unknown, no value": {[]string{"c", "--nope"}, "unknown flag --nope"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Parse(c.args)
-			assert.EqualError(t, err, c.want)
-		})
+	var calls []struct {
+		Args        []string          `json:"args"`
+		Environment map[string]string `json:"environment"`
+		Mistakes    []struct {
+			Text    string `json:"text"`
+			Instead string `json:"instead"`
+		} `json:"mistakes"`
 	}
-	_, err := Parse([]string{"c", "--help"})
+	text := testkit.Content(t, "testdata/mistakes.yaml")
+	_, err := strictjson.ReadYAML("mistakes.yaml", []byte(text), &calls)
+	require.NoError(t, err)
+	for _, c := range calls {
+		getenv := func(name string) string { return c.Environment[name] }
+		var all, stops, warnings []string
+		for _, m := range c.Mistakes {
+			all = append(all, m.Text)
+			if m.Instead == "" {
+				stops = append(stops, m.Text)
+			} else {
+				warnings = append(warnings, m.Text+"; "+m.Instead)
+			}
+		}
+		_, err := ParseWith(slices.Clone(c.Args), getenv)
+		require.EqualError(t, err, strings.Join(all, "\n"))
+		a, err := Read(slices.Clone(c.Args), getenv)
+		if len(stops) > 0 {
+			require.EqualError(t, err, strings.Join(stops, "\n"))
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, "c", a.Cluster)
+		assert.Equal(t, warnings, a.Warnings)
+		require.NoError(t, a.Validate())
+	}
+	_, err = Parse([]string{"c", "--help"})
 	assert.ErrorIs(t, err, ErrHelp)
 }
 
 func TestValuesAreChecked(t *testing.T) {
 	a := parsed(t, []string{
-		"a/b", "--apiserver-endpoint", "api-server-endpoint", "--b64-cluster-ca", "<ca>", "--dns-cluster-ip", "service-cidr.10",
-		"--service-ipv4-cidr", "fd00::/108", "--service-ipv6-cidr", "fd00::/108", "--ip-family", "ipv4", "--pause-container-version", "3 5",
+		"a/b", "--apiserver-endpoint", "api-server-endpoint", "--b64-cluster-ca", "<ca>", "--dns-cluster-ip",
+		"service-cidr.10",
+		"--service-ipv4-cidr", "fd00::/108", "--service-ipv6-cidr", "fd00::/108", "--ip-family", "ipv4",
+		"--pause-container-version", "3 5",
 	})
 	assert.EqualError(t, a.Validate(), `the cluster's name: "a/b" is not a cluster name: up to 100 letters, digits, - and _
 --apiserver-endpoint: "api-server-endpoint" must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com
@@ -105,7 +135,8 @@ func TestValuesAreChecked(t *testing.T) {
 --dns-cluster-ip: "service-cidr.10" is no address
 --service-ipv4-cidr: "fd00::/108" is no such network
 --ip-family: must be ipv6 if --service-ipv6-cidr is set`)
-	a, err := Parse([]string{"c", "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--ip-family", "ipv6"})
+	a, err := Parse([]string{"c", "--apiserver-endpoint", "https://a", "--b64-cluster-ca", "Y2E=", "--ip-family",
+		"ipv6"})
 	require.NoError(t, err)
 	assert.EqualError(t, a.Validate(), "--ip-family: ipv6 needs --service-ipv6-cidr or --dns-cluster-ip")
 }
@@ -127,7 +158,8 @@ func TestOpenQuoteIsRefused(t *testing.T) {
 // control characters.
 func TestControlCharactersAreRefused(t *testing.T) {
 	for flag, good := range map[string]string{
-		"--apiserver-endpoint": "https://a", "--cluster-id": "a", "--dns-cluster-ip": "10.0.0.10", "--kubelet-extra-args": "--v=", "--pause-container-version": "3.5",
+		"--apiserver-endpoint": "https://a", "--cluster-id": "a", "--dns-cluster-ip": "10.0.0.10",
+		"--kubelet-extra-args": "--v=", "--pause-container-version": "3.5",
 		"--service-ipv4-cidr": "10.0.0.0/16", "": "c",
 	} {
 		for _, bad := range []string{"\nb", "\rb", "\x00b", "\x0bb", "\x1b[2K", "\x7f", "\u0085b", "\xffb"} {
@@ -144,7 +176,8 @@ func TestControlCharactersAreRefused(t *testing.T) {
 		}
 	}
 	a := parsed(t, []string{"c", "--dns-cluster-ip", "fe80::1%a\nsearch b", "--kubelet-extra-args", `--a=b\`})
-	assert.EqualError(t, a.Validate(), "--kubelet-extra-args: a flag must not end in \\, which takes away what follows\n--dns-cluster-ip: \"fe80::1%a\\nsearch b\" is no address")
+	assert.EqualError(t, a.Validate(), "--kubelet-extra-args: a flag must not end in \\, which takes away what "+
+		"follows\n--dns-cluster-ip: \"fe80::1%a\\nsearch b\" is no address")
 	_, err := Parse([]string{"c", "--a\x1b[2J"})
 	assert.EqualError(t, err, `unknown flag --a\x1b[2J`)
 }
@@ -164,32 +197,30 @@ func TestUsageNamesEveryFlag(t *testing.T) {
 // assigns in its loop over the flags or reads with ${NAME:-default}.
 func TestEnvironmentSetsEverySetting(t *testing.T) {
 	environment := map[string]string{
-		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "API_RETRY_ATTEMPTS": "5", "CLUSTER_ID": "id-1",
-		"ENABLE_LOCAL_OUTPOST": "true", "CONTAINER_RUNTIME": "containerd", "DOCKER_CONFIG_JSON": "{}", "ENABLE_DOCKER_BRIDGE": "true",
-		"CONTAINERD_CONFIG_FILE": "/tmp/c.toml", "DNS_CLUSTER_IP": "10.0.0.10,10.0.0.11", "SERVICE_IPV4_CIDR": "10.0.0.0/16",
-		"SERVICE_IPV6_CIDR": "fd00::/108", "IP_FAMILY": "IPv6", "KUBELET_EXTRA_ARGS": "--node-labels=a=b --v=3", "LOCAL_DISKS": "raid10",
-		"MOUNT_BPF_FS": "false", "USE_MAX_PODS": "false", "PAUSE_CONTAINER_ACCOUNT": "123456789012", "PAUSE_CONTAINER_VERSION": "3.10",
-		"PAUSE_CONTAINER_IMAGE": "registry.example/pause", "CLUSTER_NAME": "of-no-effect",
+		"APISERVER_ENDPOINT": "https://a.example", "B64_CLUSTER_CA": "Y2E=", "API_RETRY_ATTEMPTS": "5",
+		"CLUSTER_ID":           "id-1",
+		"ENABLE_LOCAL_OUTPOST": "true", "CONTAINER_RUNTIME": "containerd", "DOCKER_CONFIG_JSON": "{}",
+		"ENABLE_DOCKER_BRIDGE":   "true",
+		"CONTAINERD_CONFIG_FILE": "/tmp/c.toml", "DNS_CLUSTER_IP": "10.0.0.10,10.0.0.11",
+		"SERVICE_IPV4_CIDR": "10.0.0.0/16",
+		"SERVICE_IPV6_CIDR": "fd00::/108", "IP_FAMILY": "IPv6", "KUBELET_EXTRA_ARGS": "--node-labels=a=b --v=3",
+		"LOCAL_DISKS":  "raid10",
+		"MOUNT_BPF_FS": "false", "USE_MAX_PODS": "false", "PAUSE_CONTAINER_ACCOUNT": "123456789012",
+		"PAUSE_CONTAINER_VERSION": "3.10",
+		"PAUSE_CONTAINER_IMAGE":   "registry.example/pause", "CLUSTER_NAME": "of-no-effect",
 	}
 	a, err := Read([]string{"my-cluster"}, func(name string) string { return environment[name] })
 	require.NoError(t, err)
 	require.NoError(t, a.Validate())
-	yes := true
-	assert.Equal(t, &Arguments{
-		Cluster: "my-cluster", Endpoint: "https://a.example", CA: "Y2E=", RetryAttempts: 5, ClusterID: "id-1", Outpost: &yes,
-		DNS: []string{"10.0.0.10", "10.0.0.11"}, ServiceIPv4CIDR: "10.0.0.0/16", ServiceIPv6CIDR: "fd00::/108", IPFamily: "ipv6",
-		KubeletExtraArgs: "--node-labels=a=b --v=3", ContainerdConfigFile: "/tmp/c.toml",
-		PauseAccount: "123456789012", PauseVersion: "3.10", PauseImage: "registry.example/pause", LocalDisks: "raid10",
-		Warnings: []string{
-			"--docker-config-json has no effect: containerd is the only container runtime",
-			"--enable-docker-bridge has no effect: containerd is the only container runtime",
-		},
-		Variables: []string{
-			"PAUSE_CONTAINER_IMAGE", "APISERVER_ENDPOINT", "API_RETRY_ATTEMPTS", "B64_CLUSTER_CA", "CLUSTER_ID", "CONTAINER_RUNTIME", "CONTAINERD_CONFIG_FILE", "DNS_CLUSTER_IP",
-			"DOCKER_CONFIG_JSON", "ENABLE_DOCKER_BRIDGE", "ENABLE_LOCAL_OUTPOST", "IP_FAMILY", "KUBELET_EXTRA_ARGS", "LOCAL_DISKS", "MOUNT_BPF_FS",
-			"PAUSE_CONTAINER_ACCOUNT", "PAUSE_CONTAINER_VERSION", "SERVICE_IPV4_CIDR", "SERVICE_IPV6_CIDR", "USE_MAX_PODS",
-		},
-	}, a)
+	want := everySetting()
+	want.PauseImage = "registry.example/pause"
+	want.Variables = []string{
+		"PAUSE_CONTAINER_IMAGE", "APISERVER_ENDPOINT", "API_RETRY_ATTEMPTS", "B64_CLUSTER_CA", "CLUSTER_ID",
+		"CONTAINER_RUNTIME", "CONTAINERD_CONFIG_FILE", "DNS_CLUSTER_IP", "DOCKER_CONFIG_JSON", "ENABLE_DOCKER_BRIDGE",
+		"ENABLE_LOCAL_OUTPOST", "IP_FAMILY", "KUBELET_EXTRA_ARGS", "LOCAL_DISKS", "MOUNT_BPF_FS",
+		"PAUSE_CONTAINER_ACCOUNT", "PAUSE_CONTAINER_VERSION", "SERVICE_IPV4_CIDR", "SERVICE_IPV6_CIDR", "USE_MAX_PODS",
+	}
+	assert.Equal(t, want, a)
 }
 
 // As with ${NAME:-default} in the script, a flag sets its variable, and an empty value
@@ -201,18 +232,22 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 		want        func(*Arguments)
 	}{
 		"a flag": {
-			[]string{"c", "--use-max-pods", "true", "--kubelet-extra-args=--v=2"}, map[string]string{"USE_MAX_PODS": "false", "KUBELET_EXTRA_ARGS": "--v=9"},
+			[]string{"c", "--use-max-pods", "true", "--kubelet-extra-args=--v=2"},
+			map[string]string{"USE_MAX_PODS": "false", "KUBELET_EXTRA_ARGS": "--v=9"},
 			func(a *Arguments) { a.KubeletExtraArgs = "--v=2" },
 		},
 		"an empty flag": {
 			[]string{"c", "--use-max-pods", "", "--pause-container-version", "", "--kubelet-extra-args", ""},
-			map[string]string{"USE_MAX_PODS": "false", "PAUSE_CONTAINER_VERSION": "3.1", "KUBELET_EXTRA_ARGS": "--v=9"}, func(*Arguments) {},
+			map[string]string{"USE_MAX_PODS": "false", "PAUSE_CONTAINER_VERSION": "3.1",
+				"KUBELET_EXTRA_ARGS": "--v=9"}, func(*Arguments) {},
 		},
 		"empty variables": {
-			[]string{"c"}, map[string]string{"USE_MAX_PODS": "", "API_RETRY_ATTEMPTS": "", "MOUNT_BPF_FS": "", "ENABLE_LOCAL_OUTPOST": ""}, func(*Arguments) {},
+			[]string{"c"}, map[string]string{"USE_MAX_PODS": "", "API_RETRY_ATTEMPTS": "", "MOUNT_BPF_FS": "",
+				"ENABLE_LOCAL_OUTPOST": ""}, func(*Arguments) {},
 		},
 		"a flag and another variable": {
-			[]string{"c", "--use-max-pods", "true"}, map[string]string{"USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.1.0.10"},
+			[]string{"c", "--use-max-pods", "true"},
+			map[string]string{"USE_MAX_PODS": "false", "DNS_CLUSTER_IP": "10.1.0.10"},
 			func(a *Arguments) { a.DNS, a.Variables = []string{"10.1.0.10"}, []string{"DNS_CLUSTER_IP"} },
 		},
 	} {
@@ -227,35 +262,6 @@ func TestFlagsOverrideTheEnvironment(t *testing.T) {
 	}
 }
 
-// The script ignores unknown flags and compares booleans with "true".
-func TestMistakesThatTheScriptIgnoresAreWarnings(t *testing.T) {
-	for name, c := range map[string]struct {
-		args        []string
-		environment map[string]string
-		want        []string
-	}{
-		"unknown":          {[]string{"c", "--kubelet-args", "x"}, nil, []string{"unknown flag --kubelet-args; did you mean --kubelet-extra-args?; the flag is ignored"}},
-		"short":            {[]string{"c", "-x"}, nil, []string{"unknown flag -x; the flag is ignored"}},
-		"before the name":  {[]string{"--nope", "x", "c"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
-		"instead of name":  {[]string{"--nope", "c", "--use-max-pods", "true"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
-		"with its value":   {[]string{"--nope=x", "c"}, nil, []string{"unknown flag --nope; the flag is ignored"}},
-		"unquoted":         {[]string{"c", "--kubelet-extra-args", "--v=2", "--node-labels=a=b"}, nil, []string{"unknown flag --node-labels; the flag is ignored"}},
-		"a second name":    {[]string{"c", "d"}, nil, []string{`"d" is unexpected: the cluster's name is already "c"; put a value with spaces in quotes; the argument is ignored`}},
-		"no boolean":       {[]string{"c", "--use-max-pods", "no"}, nil, []string{`--use-max-pods "no": must be true or false; the value counts as false`}},
-		"no boolean there": {[]string{"c"}, map[string]string{"USE_MAX_PODS": "TRUE"}, []string{`the environment variable USE_MAX_PODS="TRUE": must be true or false; the value counts as false`}},
-		"no number":        {[]string{"c", "--aws-api-retry-attempts", "many"}, nil, []string{`--aws-api-retry-attempts "many": must be a number from 0 to 100; 3 attempts follow the first`}},
-		"lines":            {[]string{"c", "--kubelet-extra-args", "--v=2\n--node-ip=1.2.3.4"}, nil, []string{`--kubelet-extra-args "--v=2\n--node-ip=1.2.3.4": must be on one line; the lines are joined`}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a, err := Read(c.args, func(name string) string { return c.environment[name] })
-			require.NoError(t, err)
-			assert.Equal(t, "c", a.Cluster)
-			assert.Equal(t, c.want, a.Warnings)
-			require.NoError(t, a.Validate())
-		})
-	}
-}
-
 // systemd joins lines that end in a backslash, so the script's drop-in may contain such
 // lines.
 func TestContinuationLinesAreJoined(t *testing.T) {
@@ -263,20 +269,6 @@ func TestContinuationLinesAreJoined(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, a.Warnings)
 	assert.Equal(t, "--node-labels=a=b    --v=2", a.KubeletExtraArgs)
-}
-
-// The script fails with each of these mistakes too.
-func TestMistakesThatStopTheScriptAreErrors(t *testing.T) {
-	for want, args := range map[string][]string{
-		"the cluster's name is missing":            {"--use-max-pods", "true", ""},
-		"--ip-family needs a value: ipv4 or ipv6":  {"c", "--ip-family"},
-		`--ip-family "ipv5": must be ipv4 or ipv6`: {"c", "--ip-family", "ipv5"},
-		`--container-runtime "dockerd": containerd is the only container runtime since Kubernetes 1.24`:                          {"c", "--container-runtime", "dockerd"},
-		"--local-disks \"raid5\": must be raid0, raid10 or mount\n--pause-container-account \"1\": an AWS account has 12 digits": {"c", "--local-disks", "raid5", "--pause-container-account", "1"},
-	} {
-		_, err := Read(args, func(string) string { return "" })
-		assert.EqualError(t, err, want)
-	}
 }
 
 func FuzzParse(f *testing.F) {

@@ -29,41 +29,52 @@ func flags() []flag {
 	return []flag{
 		{"", "PAUSE_CONTAINER_IMAGE", "pause image without its tag (default eks/pause of the region's registry)",
 			func(a *Arguments, v string) error { a.PauseImage = v; return nil }},
-		{"--apiserver-endpoint", "APISERVER_ENDPOINT", "address of the API server; with --b64-cluster-ca, DescribeCluster is not called",
+		{"--apiserver-endpoint", "APISERVER_ENDPOINT",
+			"address of the API server; with --b64-cluster-ca, DescribeCluster is not called",
 			// YAML drops spaces around the address in the script's kubeconfig.
 			func(a *Arguments, v string) error { a.Endpoint = strings.Trim(v, " "); return nil }},
-		{"--aws-api-retry-attempts", "API_RETRY_ATTEMPTS", "number of retries of DescribeCluster (default 3)", setAttempts},
+		{"--aws-api-retry-attempts", "API_RETRY_ATTEMPTS", "number of retries of DescribeCluster (default 3)",
+			setAttempts},
 		{"--b64-cluster-ca", "B64_CLUSTER_CA", "certificate authority of the cluster, in base64",
 			func(a *Arguments, v string) error { a.CA = v; return nil }},
 		{"--cluster-id", "CLUSTER_ID", "ID of a local cluster on an Outpost",
 			func(a *Arguments, v string) error { a.ClusterID = v; return nil }},
-		{"--container-runtime", "CONTAINER_RUNTIME", "containerd, the only container runtime since Kubernetes 1.24", setRuntime},
+		{"--container-runtime", "CONTAINER_RUNTIME", "containerd, the only container runtime since Kubernetes 1.24",
+			setRuntime},
 		{"--containerd-config-file", "CONTAINERD_CONFIG_FILE", "file to use instead of containerd's template",
 			func(a *Arguments, v string) error { a.ContainerdConfigFile = v; return nil }},
 		{"--dns-cluster-ip", "DNS_CLUSTER_IP", "DNS servers of the cluster, separated by commas",
 			func(a *Arguments, v string) error { a.DNS = split(v); return nil }},
-		{"--docker-config-json", "DOCKER_CONFIG_JSON", "no effect: Docker is not supported", ignore("--docker-config-json")},
-		{"--enable-docker-bridge", "ENABLE_DOCKER_BRIDGE", "no effect: Docker is not supported", func(a *Arguments, v string) error {
-			if v == "false" {
-				return nil
-			}
-			return ignore("--enable-docker-bridge")(a, v)
-		}},
-		{"--enable-local-outpost", "ENABLE_LOCAL_OUTPOST", "true or false: join a local cluster on an Outpost", setOutpost},
+		{"--docker-config-json", "DOCKER_CONFIG_JSON", "no effect: Docker is not supported",
+			ignore("--docker-config-json")},
+		{"--enable-docker-bridge", "ENABLE_DOCKER_BRIDGE", "no effect: Docker is not supported",
+			func(a *Arguments, v string) error {
+				if v == "false" {
+					return nil
+				}
+				return ignore("--enable-docker-bridge")(a, v)
+			}},
+		{"--enable-local-outpost", "ENABLE_LOCAL_OUTPOST", "true or false: join a local cluster on an Outpost",
+			setOutpost},
 		{"--ip-family", "IP_FAMILY", "ipv4 or ipv6", setFamily},
-		{"--kubelet-extra-args", "KUBELET_EXTRA_ARGS", "additional arguments for the kubelet, such as labels and taints",
+		{"--kubelet-extra-args", "KUBELET_EXTRA_ARGS",
+			"additional arguments for the kubelet, such as labels and taints",
 			setExtraArgs},
 		{"--local-disks", "LOCAL_DISKS", "raid0, raid10 or mount: use of the instance store's disks", setDisks},
 		{"--mount-bpf-fs", "MOUNT_BPF_FS", "true or false: mount a bpf file system at /sys/fs/bpf (default true)",
 			func(a *Arguments, v string) error { return setBool(&a.MountBPF, v) }},
-		{"--pause-container-account", "PAUSE_CONTAINER_ACCOUNT", "AWS account of the registry with the pause image", setAccount},
+		{"--pause-container-account", "PAUSE_CONTAINER_ACCOUNT", "AWS account of the registry with the pause image",
+			setAccount},
 		{"--pause-container-version", "PAUSE_CONTAINER_VERSION", "tag of the pause image (default 3.5)",
 			func(a *Arguments, v string) error { a.PauseVersion = v; return nil }},
-		{"--service-ipv4-cidr", "SERVICE_IPV4_CIDR", "network of the cluster's services; its tenth address is the cluster's DNS server",
+		{"--service-ipv4-cidr", "SERVICE_IPV4_CIDR",
+			"network of the cluster's services; its tenth address is the cluster's DNS server",
 			func(a *Arguments, v string) error { a.ServiceIPv4CIDR = v; return nil }},
-		{"--service-ipv6-cidr", "SERVICE_IPV6_CIDR", "network of an IPv6 cluster's services; its tenth address is the cluster's DNS server",
+		{"--service-ipv6-cidr", "SERVICE_IPV6_CIDR",
+			"network of an IPv6 cluster's services; its tenth address is the cluster's DNS server",
 			func(a *Arguments, v string) error { a.ServiceIPv6CIDR = v; return nil }},
-		{"--use-max-pods", "USE_MAX_PODS", "true or false: limit pods to the addresses of the instance type (default true)",
+		{"--use-max-pods", "USE_MAX_PODS",
+			"true or false: limit pods to the addresses of the instance type (default true)",
 			func(a *Arguments, v string) error { return setBool(&a.UseMaxPods, v) }},
 	}
 }
@@ -98,7 +109,8 @@ const maxAttempts = 100
 func setAttempts(a *Arguments, v string) error {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 0 || n > maxAttempts {
-		return harmless{fmt.Errorf("must be a number from 0 to %d", maxAttempts), fmt.Sprintf("%d attempts follow the first", a.RetryAttempts)}
+		return harmless{fmt.Errorf("must be a number from 0 to %d", maxAttempts),
+			fmt.Sprintf("%d attempts follow the first", a.RetryAttempts)}
 	}
 	a.RetryAttempts = n
 	return nil
@@ -265,7 +277,8 @@ func (a *Arguments) checkFamily(add func(flag, format string, args ...any)) {
 			add("--dns-cluster-ip", "%q is no address", ip)
 		}
 	}
-	for _, c := range []struct{ flag, value string }{{"--service-ipv4-cidr", a.ServiceIPv4CIDR}, {"--service-ipv6-cidr", a.ServiceIPv6CIDR}} {
+	for _, c := range []struct{ flag, value string }{{"--service-ipv4-cidr", a.ServiceIPv4CIDR},
+		{"--service-ipv6-cidr", a.ServiceIPv6CIDR}} {
 		if c.value == "" || c.value == NoNetwork && c.flag == "--service-ipv4-cidr" {
 			continue
 		}

@@ -60,10 +60,12 @@ func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []st
 		var doc yaml.Node
 		err := dec.Decode(&doc)
 		if errors.Is(err, io.EOF) {
-			return nil, nil, errors.New("the text contains no document: a NodeConfig is YAML with apiVersion " + APIVersion + " and kind " + Kind)
+			return nil, nil, errors.New("the text contains no document: a NodeConfig is YAML with apiVersion " +
+				APIVersion + " and kind " + Kind)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the YAML: %s", moved(strings.TrimPrefix(err.Error(), "yaml: "), before))
+			return nil, nil, fmt.Errorf("reading the YAML: %s",
+				moved(strings.TrimPrefix(err.Error(), "yaml: "), before))
 		}
 		move(&doc, before)
 		if left.documents--; left.documents < 0 {
@@ -77,9 +79,11 @@ func decode(text []byte, before int, left *budget) (c *NodeConfig, warnings []st
 	switch err := dec.Decode(&next); {
 	case errors.Is(err, io.EOF), err == nil && isEmpty(&next):
 	case err != nil:
-		warnings = append(warnings, "the YAML after the first document is ignored: Amazon's nodeadm reads the first document only; put the rest into a MIME part of its own")
+		warnings = append(warnings, "the YAML after the first document is ignored: Amazon's nodeadm reads the "+
+			"first document only; put the rest into a MIME part of its own")
 	default:
-		warnings = append(warnings, fmt.Sprintf("line %d: a second YAML document is ignored: Amazon's nodeadm reads the first document only; put the second into a MIME part of its own", next.Line+before))
+		warnings = append(warnings, fmt.Sprintf("line %d: a second YAML document is ignored: Amazon's nodeadm "+
+			"reads the first document only; put the second into a MIME part of its own", next.Line+before))
 	}
 	return c, warnings, nil
 }
@@ -111,21 +115,24 @@ func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: a NodeConfig is an object with apiVersion, kind and spec, not %s", root.Line, strictjson.Kind(root))
+		return nil, fmt.Errorf("line %d: a NodeConfig is an object with apiVersion, kind and spec, not %s", root.Line,
+			strictjson.Kind(root))
 	}
 	if err := checkKind(root); err != nil {
 		return nil, err
 	}
 	var c NodeConfig
 	var errs []error
-	d := strictjson.Decoder{Left: &left.values, Placed: c.placed, Refused: withoutUs, Fail: func(line int, path, text string) {
-		switch {
-		case len(errs) < maxProblems:
-			errs = append(errs, fmt.Errorf("line %d: %s: %s", line, Printable(cmp.Or(path, "the document")), Printable(text)))
-		case len(errs) == maxProblems:
-			errs = append(errs, fmt.Errorf("line %d: further problems are not listed", line))
-		}
-	}}
+	d := strictjson.Decoder{Left: &left.values, Placed: c.placed, Refused: withoutUs,
+		Fail: func(line int, path, text string) {
+			switch {
+			case len(errs) < maxProblems:
+				errs = append(errs, fmt.Errorf("line %d: %s: %s", line, Printable(cmp.Or(path, "the document")),
+					Printable(text)))
+			case len(errs) == maxProblems:
+				errs = append(errs, fmt.Errorf("line %d: further problems are not listed", line))
+			}
+		}}
 	d.Object(root, "", &c)
 	c.Spec.Instance.LocalStorage.Strategy = strategy(c.Spec.Instance.LocalStorage.Strategy)
 	// Block scalars (|) end in a line break, which Amazon's nodeadm takes.
@@ -138,9 +145,12 @@ func decodeDocument(doc *yaml.Node, left *budget) (*NodeConfig, error) {
 // withoutUs maps unsupported fields of newer versions of amazon-eks-ami, or of
 // eks-hybrid's nodeadm, to an explanation.
 var withoutUs = map[string]string{
-	"spec.hybrid":           "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need no such field",
-	"spec.cluster.region":   "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know their region",
-	"spec.instance.storage": "is not supported; format and mount EBS volumes in a user data script, which runs before containerd and the kubelet start",
+	"spec.hybrid": "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances need " +
+		"no such field",
+	"spec.cluster.region": "is for machines outside of AWS, which eks-hybrid's nodeadm joins; EC2 instances know " +
+		"their region",
+	"spec.instance.storage": "is not supported; format and mount EBS volumes in a user data script, which runs " +
+		"before containerd and the kubelet start",
 }
 
 // strategy returns a strategy in the form of the constants, and "none" as an empty
@@ -167,9 +177,11 @@ func checkKind(root *yaml.Node) error {
 	case version == "" || kind == "":
 		return fmt.Errorf("line %d: a NodeConfig begins with apiVersion: %s and kind: %s", root.Line, APIVersion, Kind)
 	case strings.HasPrefix(version, Group+"/") && kind == Kind:
-		return fmt.Errorf("line %d: apiVersion %s is not supported; the supported version is %s", root.Line, version, APIVersion)
+		return fmt.Errorf("line %d: apiVersion %s is not supported; the supported version is %s", root.Line, version,
+			APIVersion)
 	default:
-		return fmt.Errorf("line %d: apiVersion %s, kind %s is not a NodeConfig (%s)", root.Line, version, kind, APIVersion)
+		return fmt.Errorf("line %d: apiVersion %s, kind %s is not a NodeConfig (%s)", root.Line, version, kind,
+			APIVersion)
 	}
 }
 
@@ -185,9 +197,7 @@ func (c *NodeConfig) Merge(later *NodeConfig) error {
 	overList(&a.Cluster.CertificateAuthority, b.Cluster.CertificateAuthority)
 	over(&a.Cluster.CIDR, b.Cluster.CIDR)
 	over(&a.Cluster.ID, b.Cluster.ID)
-	if b.Cluster.EnableOutpost != nil {
-		a.Cluster.EnableOutpost = b.Cluster.EnableOutpost
-	}
+	over(&a.Cluster.EnableOutpost, b.Cluster.EnableOutpost)
 
 	merged, err := MergeTOML(a.Containerd.Config, b.Containerd.Config)
 	if err != nil {
@@ -216,23 +226,23 @@ func (c *NodeConfig) Contradictions(later *NodeConfig) []string {
 	a, b := c.Spec.Cluster, later.Spec.Cluster
 	var lines []string
 	for _, f := range []struct{ name, earlier, later string }{
-		{"name", a.Name, b.Name}, {"apiServerEndpoint", a.APIServerEndpoint, b.APIServerEndpoint}, {"cidr", a.CIDR, b.CIDR}, {"id", a.ID, b.ID},
+		{"name", a.Name, b.Name}, {"apiServerEndpoint", a.APIServerEndpoint, b.APIServerEndpoint},
+		{"cidr", a.CIDR, b.CIDR}, {"id", a.ID, b.ID},
 	} {
 		if f.earlier != "" && f.later != "" && f.earlier != f.later {
-			lines = append(lines, fmt.Sprintf("two NodeConfigs contradict each other: spec.cluster.%s is %q and then %q; the later value is used", f.name, f.earlier, f.later))
+			lines = append(lines, fmt.Sprintf("two NodeConfigs contradict each other: spec.cluster.%s is %q and "+
+				"then %q; the later value is used", f.name, f.earlier, f.later))
 		}
 	}
-	if len(a.CertificateAuthority) > 0 && len(b.CertificateAuthority) > 0 && !bytes.Equal(a.CertificateAuthority, b.CertificateAuthority) {
-		lines = append(lines, "two NodeConfigs contradict each other: spec.cluster.certificateAuthority differs; the later value is used")
+	if len(a.CertificateAuthority) > 0 && len(b.CertificateAuthority) > 0 &&
+		!bytes.Equal(a.CertificateAuthority, b.CertificateAuthority) {
+		lines = append(lines, "two NodeConfigs contradict each other: spec.cluster.certificateAuthority differs; "+
+			"the later value is used")
 	}
 	return lines
 }
 
-func over(to *string, later string) {
-	if later != "" {
-		*to = later
-	}
-}
+func over[T comparable](to *T, later T) { *to = cmp.Or(later, *to) }
 
 func overList[S ~[]E, E any](to *S, later S) {
 	if len(later) > 0 {

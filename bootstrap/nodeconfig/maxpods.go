@@ -51,11 +51,9 @@ func maxPodsVariables() []string {
 // macros of CEL, and integer variables. Source: amazon-eks-ami, eni_max_pods.go, July
 // 2026.
 var maxPodsEnvironment = sync.OnceValues(func() (*cel.Env, error) {
-	var options []cel.EnvOption
-	for _, name := range maxPodsVariables() {
-		options = append(options, cel.Variable(name, cel.IntType))
-	}
-	return cel.NewEnv(options...)
+	return cel.NewEnv(show.Each(maxPodsVariables(), func(name string) cel.EnvOption {
+		return cel.Variable(name, cel.IntType)
+	})...)
 })
 
 // MaxPodsProgram is a compiled Kubelet.MaxPodsExpression.
@@ -72,7 +70,8 @@ func (k Kubelet) CompileMaxPods() (*MaxPodsProgram, error) {
 	case source == "":
 		return nil, nil
 	case len(source) > maxExpression:
-		return nil, fmt.Errorf("compiling the expression: the expression has %d bytes, but at most %d are allowed", len(source), maxExpression)
+		return nil, fmt.Errorf("compiling the expression: the expression has %d bytes, but at most %d are allowed",
+			len(source), maxExpression)
 	}
 	env, err := maxPodsEnvironment()
 	if err != nil {
@@ -80,7 +79,8 @@ func (k Kubelet) CompileMaxPods() (*MaxPodsProgram, error) {
 	}
 	checked, issues := env.Compile(source)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("compiling the expression %s: %w", show.Quote(source, 200), compileError(issues.Errors()))
+		return nil, fmt.Errorf("compiling the expression %s: %w", show.Quote(source, 200),
+			compileError(issues.Errors()))
 	}
 	program, err := env.Program(checked, cel.CostLimit(maxExpressionCost), cel.InterruptCheckFrequency(100))
 	if err != nil {
@@ -96,7 +96,8 @@ func compileError(list []*cel.Error) error {
 	}
 	message := list[0].Message
 	if strings.HasPrefix(message, "undeclared reference to") {
-		message = strings.TrimSuffix(message, " (in container '')") + "; the variables are " + strings.Join(maxPodsVariables(), ", ")
+		message = strings.TrimSuffix(message, " (in container '')") + "; the variables are " +
+			strings.Join(maxPodsVariables(), ", ")
 	}
 	return errors.New(position(list[0].Location) + Printable(message))
 }
@@ -127,7 +128,8 @@ func (k Kubelet) AsksForSize() bool {
 // Pods evaluates the expression and converts the result to an integer as
 // nodeadm does: doubles lose their fraction, and text is read as a number.
 func (p *MaxPodsProgram) Pods(values map[string]int64) (int64, error) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), maxEvaluation, fmt.Errorf("no result within %s", maxEvaluation))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), maxEvaluation,
+		fmt.Errorf("no result within %s", maxEvaluation))
 	defer cancel()
 	pods, err := p.pods(ctx, values)
 	if err != nil {

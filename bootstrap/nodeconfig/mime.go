@@ -144,7 +144,8 @@ func (r *mimeReader) part(from, to, depth int) {
 		r.multipart(begin, to, boundary, depth)
 		return
 	case media == MediaType && header.Get("apiVersion") != "":
-		r.found(OfPart, r.lineOf("apiVersion", from, begin), "", media, "an empty line must stand between the part's Content-Type and its NodeConfig")
+		r.found(OfPart, r.lineOf("apiVersion", from, begin), "", media,
+			"an empty line must stand between the part's Content-Type and its NodeConfig")
 	}
 	if err := p.decode(); err != nil {
 		r.found(OfPart, begin, "", media, "%v", err)
@@ -284,5 +285,6 @@ func (r *mimeReader) afterEnd(i int, last string, closed int) {
 	if err != nil {
 		media = "" // other programs do not read this part
 	}
-	r.found(AfterEnd, i, "", media, "this part follows %s, which in line %d ended the last; no program reads the part", Printable(last), closed)
+	r.found(AfterEnd, i, "", media,
+		"this part follows %s, which in line %d ended the last; no program reads the part", Printable(last), closed)
 }

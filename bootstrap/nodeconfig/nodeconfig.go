@@ -47,38 +47,26 @@ type NodeConfig struct {
 // SpecJSON returns the spec in JSON, including the empty objects that Amazon's nodeadm
 // writes.
 func (c *NodeConfig) SpecJSON() (json.RawMessage, error) {
-	text, err := json.Marshal(c.Spec)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
+	type instance struct {
+		Instance
+		LocalStorage LocalStorage `json:"localStorage"`
+		Network      Network      `json:"network"`
 	}
-	var spec map[string]json.RawMessage
-	if err := json.Unmarshal(text, &spec); err != nil {
-		return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
-	}
-	instance := map[string]json.RawMessage{}
-	if given := spec["instance"]; given != nil {
-		if err := json.Unmarshal(given, &instance); err != nil {
-			return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
-		}
-	}
-	fill(instance, "localStorage", "network")
-	fill(spec, "cluster", "containerd", "kubelet")
-	if spec["instance"], err = json.Marshal(instance); err == nil {
-		text, err = json.Marshal(spec)
-	}
+	s := c.Spec
+	text, err := json.Marshal(struct {
+		Cluster      Cluster         `json:"cluster"`
+		Containerd   Containerd      `json:"containerd"`
+		FeatureGates map[string]bool `json:"featureGates,omitempty"`
+		Instance     instance        `json:"instance"`
+		Kubelet      Kubelet         `json:"kubelet"`
+	}{
+		s.Cluster, s.Containerd, s.FeatureGates, instance{s.Instance, s.Instance.LocalStorage, s.Instance.Network},
+		s.Kubelet,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the NodeConfig: %w", err)
 	}
 	return text, nil
-}
-
-// fill sets missing members to empty objects.
-func fill(object map[string]json.RawMessage, names ...string) {
-	for _, name := range names {
-		if object[name] == nil {
-			object[name] = json.RawMessage("{}")
-		}
-	}
 }
 
 // Spec holds all settings of a node.

@@ -119,7 +119,8 @@ func (r Reader) read(ctx context.Context, source string) ([]named, error) {
 	name := u.Host + u.Path
 	if u.Host != "" {
 		if r.Folder == "" {
-			return nil, fmt.Errorf("reading the source %s: the path must be absolute, as in file:///etc/eks/%s", source, path.Base(name))
+			return nil, fmt.Errorf("reading the source %s: the path must be absolute, as in file:///etc/eks/%s",
+				source, path.Base(name))
 		}
 		name = path.Join(r.Folder, name)
 	}

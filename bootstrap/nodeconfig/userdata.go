@@ -166,7 +166,8 @@ func unwrap(text []byte, most int) (plain, packed []byte, err error) {
 func isBase64(text []byte) bool {
 	for _, c := range text {
 		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/', c == '=', c == '\n', c == '\r':
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '+', c == '/', c == '=',
+			c == '\n', c == '\r':
 		default:
 			return false
 		}
@@ -201,7 +202,8 @@ func IsNodeConfig(text []byte) bool {
 	case err != nil:
 		return looksLikeNodeConfig().Match(text)
 	default:
-		return root != nil && strictjson.Text(root, "apiVersion")+strictjson.Text(root, "kind") == "" && looksLikeSpec(root)
+		return root != nil && strictjson.Text(root, "apiVersion")+strictjson.Text(root, "kind") == "" &&
+			looksLikeSpec(root)
 	}
 }
 
@@ -209,7 +211,8 @@ func IsNodeConfig(text []byte) bool {
 // whatever its first line says to other programs: to YAML, the line is a comment.
 func declares(text []byte) bool {
 	root, err := firstObject(text)
-	return err == nil && root != nil && (strings.HasPrefix(strictjson.Text(root, "apiVersion"), Group) || strictjson.Text(root, "kind") == Kind)
+	return err == nil && root != nil &&
+		(strings.HasPrefix(strictjson.Text(root, "apiVersion"), Group) || strictjson.Text(root, "kind") == Kind)
 }
 
 // firstObject reads the first document that is not empty; nil if it is not an object.
@@ -265,7 +268,8 @@ func foreign(text []byte) string {
 		return "empty"
 	case bytes.HasPrefix(line, []byte("#!")):
 		return "a script"
-	case bytes.HasPrefix(line, []byte("#cloud-")), bytes.HasPrefix(line, []byte("#include")), bytes.HasPrefix(line, []byte("## template:")):
+	case bytes.HasPrefix(line, []byte("#cloud-")), bytes.HasPrefix(line, []byte("#include")),
+		bytes.HasPrefix(line, []byte("## template:")):
 		return "for cloud-init"
 	case bytes.HasPrefix(line, []byte("<powershell>")), bytes.HasPrefix(line, []byte("<script>")):
 		return "for Windows"

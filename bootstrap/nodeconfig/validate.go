@@ -61,7 +61,8 @@ func (c *NodeConfig) Validate() error {
 	known := map[string]bool{InstanceIDNodeName: true, FastImagePull: true}
 	for _, gate := range slices.Sorted(maps.Keys(c.Spec.FeatureGates)) {
 		if !known[gate] {
-			p.add("spec.featureGates."+gate, "unknown feature gate; %s", show.Suggest(gate, slices.Sorted(maps.Keys(known))))
+			p.add("spec.featureGates."+gate, "unknown feature gate; %s",
+				show.Suggest(gate, slices.Sorted(maps.Keys(known))))
 		}
 	}
 	return errors.Join(p...)
@@ -125,8 +126,10 @@ func CheckOutpostID(id string) error {
 // kubeconfigs, and its host to /etc/hosts, without quoting.
 func CheckEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
-	isPlain := !strings.ContainsFunc(endpoint, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\`<>", r) })
-	if err != nil || !isPlain || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !isHost(u.Hostname()) {
+	isPlain := !strings.ContainsFunc(endpoint,
+		func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\`<>", r) })
+	if err != nil || !isPlain || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		!isHost(u.Hostname()) {
 		return fmt.Errorf("%q must be an address such as https://ABC.gr7.eu-west-1.eks.amazonaws.com", endpoint)
 	}
 	return nil
@@ -142,7 +145,8 @@ func ReadEndpoint(endpoint string) (warning string, err error) {
 	if found && strings.EqualFold(scheme, "https") || found && !strings.EqualFold(scheme, "http") {
 		return "", CheckEndpoint(endpoint)
 	}
-	if name, _, _ := strings.Cut(rest, "/"); CheckEndpoint("https://"+rest) != nil || !found && !strings.ContainsAny(name, ".:") {
+	if name, _, _ := strings.Cut(rest, "/"); CheckEndpoint("https://"+rest) != nil || !found &&
+		!strings.ContainsAny(name, ".:") {
 		return "", CheckEndpoint(endpoint)
 	}
 	if !found {
@@ -252,12 +256,15 @@ func (p *problems) localStorage(s LocalStorage) {
 	const at = "spec.instance.localStorage."
 	strategies := map[string]bool{RAID0: true, RAID10: true, Mount: true}
 	if s.Strategy != "" && !strategies[s.Strategy] {
-		p.add(at+"strategy", "unknown value %q; %s", s.Strategy, show.Suggest(s.Strategy, slices.Sorted(maps.Keys(strategies))))
+		p.add(at+"strategy", "unknown value %q; %s", s.Strategy,
+			show.Suggest(s.Strategy, slices.Sorted(maps.Keys(strategies))))
 	}
-	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" || strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'") || CheckLine(s.MountPath) != nil) {
+	if s.MountPath != "" && (!path.IsAbs(s.MountPath) || path.Clean(s.MountPath) == "/" ||
+		strings.ContainsAny(s.MountPath, " \t\r\n%\\\"'") || CheckLine(s.MountPath) != nil) {
 		p.add(at+"mountPath", "%q must be an absolute path below / without spaces, quotes, %% and \\", s.MountPath)
 	}
-	for _, folder := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc", "/var/log/pods"} {
+	for _, folder := range []string{"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/soci-snapshotter-grpc",
+		"/var/log/pods"} {
 		if strings.HasPrefix(path.Clean(s.MountPath)+"/", folder+"/") {
 			p.add(at+"mountPath", "%q lies in %s, which lies on the instance store itself", s.MountPath, folder)
 		}
@@ -265,7 +272,8 @@ func (p *problems) localStorage(s LocalStorage) {
 	mounts := map[string]bool{DisableContainerd: true, DisablePodLogs: true, DisableSOCI: true}
 	for i, m := range s.DisabledMounts {
 		if !mounts[m] {
-			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m, show.Suggest(m, slices.Sorted(maps.Keys(mounts))))
+			p.add(fmt.Sprintf("%sdisabledMounts[%d]", at, i), "unknown value %q; %s", m,
+				show.Suggest(m, slices.Sorted(maps.Keys(mounts))))
 		}
 	}
 }

@@ -64,7 +64,8 @@ func (e *expanded) Read(p []byte) (int, error) {
 	n, err := e.in.Read(p)
 	e.s.budget -= int64(n)
 	if e.s.budget < 0 {
-		return 0, fmt.Errorf("the expanded content has more than %d MiB; unpack only the logs that matter", expandMost>>20)
+		return 0, fmt.Errorf("the expanded content has more than %d MiB; unpack only the logs that matter",
+			expandMost>>20)
 	}
 	return n, cut(err)
 }

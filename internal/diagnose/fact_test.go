@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,8 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		assert.LessOrEqual(t, len(first.Context), contextMost)
 	}
 	// What only follows is no cause of its own.
-	r := report(t, `containerd[7]: operation of the odd disk: no space left on device`, `systemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE`)
+	r := report(t, `containerd[7]: operation of the odd disk: no space left on device`,
+		`systemd[1]: containerd.service: Main process exited, code=exited, status=1/FAILURE`)
 	require.Len(t, r.Findings, 1)
 	assert.Equal(t, "disk-full", r.Findings[0].Rule.ID)
 	// The result of a request is about the request's address.
@@ -34,16 +36,23 @@ func TestTheReasonIsBeforeTheEnd(t *testing.T) {
 		`ignition[7]: GET result: Unauthorized`)
 	assert.Equal(t, "metadata", r.Findings[0].Rule.ID)
 	// Without a certain cause the first failure follows.
-	general := report(t, `kubelet[7]: something else failed at last`, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Odd" err="Kubelet stopped posting node status"`)
+	general := report(t, `kubelet[7]: something else failed at last`,
+		`kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Odd" err="Kubelet stopped posting node status"`)
 	assert.Equal(t, Likely, general.Findings[0].Certainty)
 	assert.NotNil(t, general.Unexplained())
-	assert.Nil(t, report(t, `kubelet[7]: something failed`, `err="running with swap on is not supported"`).Unexplained())
+	assert.Nil(t, report(t, `kubelet[7]: something failed`,
+		`err="running with swap on is not supported"`).Unexplained())
 }
 
 // Every cause of the matrix is in the table.
 func TestTheMatrixNamesCauses(t *testing.T) {
-	for _, c := range matrix {
-		assert.GreaterOrEqual(t, Fact{Target: c.target, Class: c.classes[0]}.causeOf(), 0, c.cause)
+	for _, c := range words().Matrix {
+		assert.GreaterOrEqual(t, Fact{Target: c.Target, Class: c.Classes[0]}.causeOf(), 0, c.Cause)
+		for _, class := range slices.Concat(c.Classes, words().Unreached, words().OfMachine) {
+			assert.NotEmpty(t, words().Phrases[string(class)], class)
+		}
+		isKind := func(one target) bool { return one.Kind == c.Target }
+		assert.True(t, c.Target == "" || slices.ContainsFunc(words().Targets, isKind), c.Target)
 	}
 	for _, place := range causes() {
 		assert.GreaterOrEqual(t, place, 0)
@@ -52,26 +61,32 @@ func TestTheMatrixNamesCauses(t *testing.T) {
 
 // A command names the very thing that failed, unless a shell would take it for more.
 func TestCommandsNameWhatFailed(t *testing.T) {
-	r := report(t, `odd: error: Get "https://10.0.3.17:6443/api/v1/nodes": dial tcp 10.0.3.17:6443: connect: connection refused`)
+	r := report(t, `odd: error: Get "https://10.0.3.17:6443/api/v1/nodes": dial tcp 10.0.3.17:6443: connect: `+
+		`connection refused`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo curl --insecure --max-time 5 https://10.0.3.17:6443/livez")
 	r = report(t, `odd: error: open /etc/odd;reboot: no such file or directory`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo ls -lZ FILE")
-	r = report(t, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "failed to load kubelet config file, path: /var/lib/kubelet/config.yaml, `+
+	r = report(t, `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "failed to load kubelet config file, path: `+
+		`/var/lib/kubelet/config.yaml, `+
 		`error: open /var/lib/kubelet/config.yaml: no such file or directory"`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "eksnode userdata check FILE", "it is not the kubelet's file")
 	r = report(t, `{"level":"fatal","caller":"odd/main.go:36","msg":"failed","error":"no such file or directory"}`)
 	assert.Empty(t, r.Findings, "a line of source is no file of the node")
-	r = report(t, `kubelet[7]: could not restore state from checkpoint: open /var/lib/kubelet/memory_manager_state: no such device`)
+	r = report(t, `kubelet[7]: could not restore state from checkpoint: open `+
+		`/var/lib/kubelet/memory_manager_state: no such device`)
 	assert.Contains(t, r.Findings[0].Rule.Commands, "sudo mv --no-clobber /var/lib/kubelet/memory_manager_state /root/")
-	r = report(t, `[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1`)
+	r = report(t, `[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are `+
+		`not set to 1`)
 	assert.Equal(t, "sudo sysctl --write net.ipv4.ip_forward=1", r.Findings[0].Rule.Commands[0])
 	r = report(t, lines["kernel-settings"][2])
-	assert.Equal(t, "sudo sysctl --write vm.overcommit_memory=1 kernel.panic=10 kernel.panic_on_oops=1", r.Findings[0].Rule.Commands[0])
+	assert.Equal(t, "sudo sysctl --write vm.overcommit_memory=1 kernel.panic=10 kernel.panic_on_oops=1",
+		r.Findings[0].Rule.Commands[0])
 }
 
 // A node that joined, and whose log goes on without the failure, is not blamed.
 func TestAFailureOfAJoinedNodePasses(t *testing.T) {
-	const late = `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Failed to ensure lease exists, will retry" err="Get \"https://10.0.3.17:6443/apis/a\": dial tcp 10.0.3.17:6443: i/o timeout"`
+	const late = `kubelet[7]: E1120 20:11:13.3 7 a.go:1] "Failed to ensure lease exists, will retry" err="Get ` +
+		`\"https://10.0.3.17:6443/apis/a\": dial tcp 10.0.3.17:6443: i/o timeout"`
 	before := []string{`kubelet[7]: "Successfully registered node" node="a"`, late}
 	assert.Equal(t, Found, report(t, before...).Result())
 	after := strings.Split(strings.Repeat("kubelet[7]: all is well\n", recentMost), "\n")

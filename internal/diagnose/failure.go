@@ -54,44 +54,6 @@ func (f *Failure) before(other *Failure) bool {
 	}
 }
 
-var (
-	// ended matches lines that say that a service or a script ended with an error. Its
-	// reason is in the lines before.
-	ended = onceAll(`: Main PID: \d+ .*code=(killed|dumped|exited, status=[1-9])`,
-		`\.(?:service|mount): ([mM]ain process exited|Mount process exited|Failed with result|`+
-			`Control process exited|Start request repeated)`, `entered failed state`,
-		`type=1131 .*unit=\S+ .*res=failed`, `Failed running /var/lib/cloud/`, `Failed to run module scripts[-_]user`,
-		`unning module scripts[-_]user .*failed`, `Exited with error on line`, `Provisioning step had errors`,
-		`failed because the control process exited`, `\.service failed\.`,
-		`Failed to start .*(service|Service|[kK]ubelet|containerd|Nodeadm|Lightweight Kubernetes)`)
-	// followers match what a kubelet writes as long as something else fails, and what
-	// healthy nodes write while they start.
-	followers = onceAll(`nodes? \\*"[^"]*" not found`, `[eE]rror getting node`, `[sS]kipping pod synchronization`,
-		`failed to get summary stats`, `[fF]ailed to execute ip6?tables`, `Error occurred at line: \d`,
-		`NetworkReady=false`, `cni plugin not initialized`, `Initial timeout of \d+s passed`,
-		`failed to load cni during init`, `garbage collection failed once`, `invalid capacity 0 on image filesystem`,
-		`skip (loading )?plugin`, `runtime status check may not have completed`,
-		`Failed to get (system container stats|the (kubelet|container runtime)'s cgroup|rootfs)`,
-		`factory failed: `, `has been deprecated`, `Scheduled restart job`,
-		`Unable to read config path`, `Some fatal errors occurred`, `devmapper not configured`)
-	// nodeUnit matches the services whose end keeps a node from joining.
-	nodeUnit = once(`^\(?(kubelet|containerd|docker|crio|nodeadm|eksnode|cloud-|k3s|rke2|rancher|var-lib-|` +
-		`kops|protokube|nodeup|sandbox-image|snap\.kubelet|early-boot|sundog|pluto|settings|migrator|storewolf|` +
-		`systemd-networkd|NetworkManager)`)
-)
-
-// asides are programs whose errors keep no node from joining.
-var asides = once(`^(kernel|systemd-udevd|systemd-(oomd|tmpfiles|logind)|dracut.*|dbus.*|polkitd|chronyd|` +
-	`sshd|sudo|su|acpid|auditd|rngd|ec2net.*|irqbalance|rsyslogd|multipathd|` +
-	`ModemManager|udisksd|udevadm|crond?|CRON|gssproxy|tuned|agetty|login|falco|fluent-?bit|` +
-	`node_exporter|osqueryd)$`)
-
-// strangers are programs with a network life of their own: no cause is theirs.
-var strangers = once(`^(snapd|pollinate|fwupd.*|unattended-upgr.*|apt.*|dnf-makecache|packagekitd|PackageKit|` +
-	`update-motd|.*motd-news|ubuntu-advantage|canonical-livepatch|landscape.*|teamviewer.*|whoopsie|avahi-daemon|` +
-	`apache.*|httpd|nginx|tomcat.*|java|web|server|mysqld?|mariadbd?|postgres.*|php.*|named|dovecot|postfix.*|exim\d?|` +
-	`cups.*|[sn]mbd)$`)
-
 // statusOf adds the unit to the lines of systemctl status that say how its process ended.
 // Its first line names the unit.
 func (r *reading) statusOf(line string) string {
@@ -158,9 +120,10 @@ func (r *reading) judge(now seen) {
 		case now.follows || now.harmless ||
 			strings.Contains(now.line, "TLS handshake error from"):
 			r.blame(now, usual)
-		case looks && now.class == Late && first != nil && slices.Contains(unreached, first.Class) && first.by == now.by:
+		case looks && now.class == Late && first != nil && slices.Contains(words().Unreached, first.Class) &&
+			first.by == now.by:
 			first.rank = bad // what the program waited for
-		case (looks || slices.Contains(ofMachine, now.class) && !now.calm) && !now.aside:
+		case (looks || slices.Contains(words().OfMachine, now.class) && !now.calm) && !now.aside:
 			r.blame(now, bad)
 		case now.class == "" && (now.aside || now.calm), strings.Contains(now.line[:min(len(now.line), longest)],
 			"DEBUG"):
@@ -199,7 +162,8 @@ func (r *reading) reasonOf(end seen) (reason seen, found bool) {
 	for i := r.count - 1; i >= max(0, r.count-recentMost) && left > 0; i-- {
 		l := r.recent[i%recentMost]
 		by := strings.Trim(strings.TrimSuffix(l.by, ".service"), "()")
-		if by != "" && by != unit && (by == "systemd" || !strings.HasPrefix(unit, by)) && !strings.HasSuffix(unit, "."+by) &&
+		if by != "" && by != unit && (by == "systemd" || !strings.HasPrefix(unit, by)) &&
+			!strings.HasSuffix(unit, "."+by) &&
 			!(unit == "cloud-init" && end.by == "") {
 			if other.line == "" && by != "systemd" && !l.aside && (l.class != "" || l.bad) {
 				other = l // a unit may run a program of another name

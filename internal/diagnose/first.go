@@ -89,22 +89,13 @@ var (
 	})
 )
 
-// months are the starts of short names of months in the languages of journals.
-var months = [12][]string{
-	{"jan", "янв", "ene", "gen"}, {"feb", "fev", "fév", "фев"}, {"mar", "mär", "mrt", "мар"}, {"apr", "avr", "abr",
-		"апр"}, {"may", "mai", "mag", "мая", "май"},
-	{"jun", "juin", "июн", "giu"}, {"jul", "juil", "июл", "lug"}, {"aug", "ago", "aoû", "авг"}, {"sep", "set", "сен"},
-	{"oct", "okt", "out", "ott", "окт"},
-	{"nov", "ноя"}, {"dec", "dez", "dic", "déc", "дек"},
-}
-
 // month is the number of a month's name or number, or 0.
 func month(text string) int {
 	text = strings.ToLower(text)
 	if n, err := strconv.Atoi(strings.TrimRight(text, "月월")); err == nil {
 		return n
 	}
-	return slices.IndexFunc(months[:], func(names []string) bool {
+	return slices.IndexFunc(words().Months, func(names []string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(text, name) })
 	}) + 1
 }

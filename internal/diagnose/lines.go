@@ -14,37 +14,11 @@ import (
 // lineMost is how much of a line is searched, in bytes.
 const lineMost = 4 << 20
 
-// numbered is a line of a text, with the line's number in the text.
-type numbered struct {
-	number int
-	extract
-}
-
-// batchMost is how much text is searched while more is read, in bytes.
-const batchMost = 128 << 10
-
 // eachLine reads a text line by line. A line that a program wrapped in JSON is
-// unwrapped and keeps its number. The next lines are read while do works.
+// unwrapped and keeps its number.
 func (s *Search) eachLine(text io.Reader, do func(number int, line string, e journalEntry)) error {
-	batches, ended := make(chan []numbered, 2), make(chan error, 1)
-	go func() {
-		defer close(batches)
-		ended <- s.readLines(text, batches)
-	}()
-	for batch := range batches {
-		for _, l := range batch {
-			do(l.number, l.line, l.entry)
-		}
-	}
-	return <-ended
-}
-
-// readLines sends the lines of a text, several at once.
-func (s *Search) readLines(text io.Reader, batches chan<- []numbered) error {
 	in := bufio.NewReaderSize(text, 64<<10)
 	var form lineForm
-	var batch []numbered
-	size := 0
 	for number := 1; ; number++ {
 		if err := context.Cause(s.ctx); err != nil {
 			return err
@@ -53,13 +27,8 @@ func (s *Search) readLines(text io.Reader, batches chan<- []numbered) error {
 		if line != "" || err == nil {
 			s.lines++
 			for _, one := range form.lines(line) {
-				one.line = plain(one.line)
-				batch = append(batch, numbered{number, one})
+				do(number, plain(one.line), one.entry)
 			}
-		}
-		if size += len(line); size >= batchMost || err != nil {
-			batches <- batch
-			batch, size = make([]numbered, 0, len(batch)), 0
 		}
 		if errors.Is(err, io.EOF) {
 			return nil

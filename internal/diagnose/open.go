@@ -188,8 +188,8 @@ func asText(in *bufio.Reader, head []byte) (text io.Reader, why string) {
 	case wide && zeros[0]*2 > half && zeros[1]*20 <= half:
 		return utf16.UTF16(utf16.BigEndian, utf16.IgnoreBOM).NewDecoder().Reader(in), ""
 	case !isText(head):
-		return nil, "the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, bzip2, " +
-			"xz, tar, zip)"
+		return nil, "the file is neither text nor an archive or compression that eksnode supports (gzip, zstd, " +
+			"bzip2, xz, tar, zip)"
 	}
 	return in, ""
 }

@@ -85,12 +85,8 @@ func compile(texts ...string) expressions {
 	return all
 }
 
-// once compiles an expression at its first use, and onceAll several.
+// once compiles an expression at its first use.
 var once = rule.Expression
-
-func onceAll(texts ...string) func() expressions {
-	return sync.OnceValue(func() expressions { return compile(texts...) })
-}
 
 // find is the first expression that matches a line, or nil.
 func (all expressions) find(line string) *expression {
@@ -198,12 +194,12 @@ var candidates = sync.OnceValue(func() *index {
 			x.add(candidate{i, "", &e})
 		}
 	}
-	for class, texts := range phrases {
+	for class, texts := range words().Phrases {
 		for _, text := range texts {
-			x.begin(begin{text: text, at: -1, class: class})
+			x.begin(begin{text: text, at: -1, class: Class(class)})
 		}
 	}
-	for _, text := range errorParts {
+	for _, text := range words().ErrorParts {
 		x.begin(begin{text: text, at: -1, hints: hints{word: true}})
 	}
 	for _, text := range signs().texts() {

@@ -62,7 +62,8 @@ func (r Report) Print(w io.Writer) error {
 	}
 	if len(r.Findings) == 0 && len(r.PassedOver) > 0 {
 		names := r.PassedOver[:min(len(r.PassedOver), errorsMost)]
-		fmt.Fprintf(&b, "not read, because they are no logs (%d files): %s\n", len(r.PassedOver), strings.Join(names, ", "))
+		fmt.Fprintf(&b, "not read, because they are no logs (%d files): %s\n", len(r.PassedOver),
+			strings.Join(names, ", "))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -46,7 +46,8 @@ const expandMost = 1 << 30
 func NewSearch(ctx context.Context) *Search {
 	rules := Rules()
 	return &Search{
-		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)), over: make([]bool, len(rules)),
+		ctx: ctx, rules: rules, patterns: patterns(), found: make([]Finding, len(rules)),
+		over:  make([]bool, len(rules)),
 		signs: map[*expression]bool{}, budget: expandMost, said: map[string][2]string{},
 		templates: map[string]*template{},
 	}
@@ -276,30 +277,8 @@ func (s *Search) isEvidence(c candidate, line string) bool {
 	return c.MatchString(line) && p.not.find(line) == nil && p.ends.find(line) == nil && harmless().find(line) == nil
 }
 
-// harmless matches what healthy nodes log too: nodeadm has no cached configuration on a
-// first boot, bootstrap.sh looks for a GPU, old kubelets look for ECR's credentials outside
-// of AWS too, agents have roles of their own, systemd scans mounts, scripts ask for units,
-// and pods from before a reboot have no network to remove. A program without rights says
-// nothing about the network. SELinux denies nothing in permissive mode, and the clients of
-// web servers and programs in Java are no part of a node.
-var harmless = onceAll(`failed to load cached config`, `nvidia-smi not found`, `run 'sudo cloud-init schema`,
-	`dpkg-preconfigure: unable to re-open`, `/etc/amazon/ssm/|amazon-(ssm|cloudwatch)-agent|SSM Agent `,
-	`Failed to get unit file state for `, `Failed to set up mount unit: Invalid argument`, `while getting AWS credentials`,
-	`avc: .*(permissive=1|scontext=\S+:container_t:)`, `/etc/pki/consumer/`, `\[client [0-9a-f.:]+\]`,
-	`\bjava\.(io|lang|net|util)\.`, `[wW]arning: The home dir `, `socket: (permission denied|operation not permitted)`,
-	`(failed \(delete\): |to destroy network for sandbox|DelNetwork).*(i/o timeout|deadline exceeded|`+
-		`connection refused|TransientFailure)`, `when writing log for log file`)
-
 // errorsMost is how many lines that look like errors are kept.
 const errorsMost = 10
-
-// errorParts are texts: every line that looks like an error contains at least one.
-// Searching for them costs a small part of what the expressions cost.
-var errorParts = []string{
-	"rror", "RROR", "err=", "fail", "Fail", "FAIL", "atal", "ATAL", "anic", "ANIC", "enied", "efus", "authorized",
-	"orbidden", "imed out", "imeout", "annot",
-	"an't ", "ouldn't", "nable to", "o such", "NotReady", "Warning", "not registered",
-}
 
 var (
 	// level matches the level of a line from klog, logrus or zap, from programs that
@@ -324,9 +303,6 @@ var (
 	badLevels = []string{"E", "F", "error", "fatal", "panic", "dpanic", "ERROR", "CRITICAL", "WARNING", "Warning"}
 	warnings  = []string{"W", "warning", "warn", "WARN"}
 )
-
-// waits matches lines of any level that say why something does not go on.
-var waits = onceAll(`etry`, `etrying`, `aiting (to|for) [^"]*(;|: )`, `rror running`)
 
 // klogError says whether a line, or what follows its syslog prefix, has the form of
 // klog's errors. Their texts need no word for errors.

@@ -81,7 +81,7 @@ func (s *Search) newTemplate(line, unit string) *template {
 	// What the kernel denies is the fault of another program, and what the machine lacks is
 	// all programs' lack.
 	t.aside = (stranger || asides().MatchString(t.by)) && !strings.Contains(line, "avc:") &&
-		!slices.Contains(ofMachine, t.class)
+		!slices.Contains(words().OfMachine, t.class)
 	if t.bad {
 		t.kind = varying().ReplaceAllString(head, "0")
 	}

@@ -36,7 +36,7 @@ func TestWhatVariesInALine(t *testing.T) {
 	for _, r := range Rules() {
 		texts = append(texts, slices.Concat(r.Lines, r.Not, table().Moments[r.Until])...)
 	}
-	for _, one := range targets() {
+	for _, one := range words().Targets {
 		for _, e := range one.re {
 			texts = append(texts, e.String())
 		}

@@ -60,7 +60,8 @@ func (l *Layout) findBoot(r io.ReaderAt) {
 		}
 	}
 	if esp != 0 && !l.Boot.UEFI {
-		l.note(`the EFI system partition %d has no \EFI\BOOT\BOOTX64.EFI or BOOTAA64.EFI; EC2 starts without boot variables, so UEFI does not boot this disk`, esp)
+		l.note(`the EFI system partition %d has no \EFI\BOOT\BOOTX64.EFI or BOOTAA64.EFI; EC2 starts without boot `+
+			`variables, so UEFI does not boot this disk`, esp)
 	}
 	// arm64 has no BIOS.
 	if l.Boot.Arch != "arm64" {
@@ -137,7 +138,8 @@ func (l *Layout) wholeFAT() bool { return l.Table == "" && l.Partitions[0].Kind 
 func (l *Layout) active(r io.ReaderAt) bool {
 	entries, _ := bootRecord(r, 0)
 	for _, e := range entries {
-		if first, err := bytesAt(r, e.Offset, mbrSector); e.active && err == nil && first[510] == 0x55 && first[511] == 0xaa && !allZero(first[:440]) {
+		if first, err := bytesAt(r, e.Offset, mbrSector); e.active && err == nil && first[510] == 0x55 &&
+			first[511] == 0xaa && !allZero(first[:440]) {
 			return true
 		}
 	}
@@ -189,7 +191,8 @@ func (l *Layout) chosen(number int) (Partition, error) {
 	}
 	p := all[i]
 	if !isLinux(p.Kind) {
-		return Partition{}, fmt.Errorf("partition %s is no Linux file system%s", described([]Partition{p}), inside(p.Kind))
+		return Partition{}, fmt.Errorf("partition %s is no Linux file system%s", described([]Partition{p}),
+			inside(p.Kind))
 	}
 	return p, nil
 }
@@ -212,18 +215,21 @@ func (l *Layout) candidates() []Partition {
 func (l *Layout) noRoot() error {
 	for _, p := range l.Volumes {
 		if p.Elsewhere != "" {
-			return fmt.Errorf("no root file system found: the logical volume %s may have it, but %s; %s", p.Volume, p.Elsewhere, VolumeRemedy)
+			return fmt.Errorf("no root file system found: the logical volume %s may have it, but %s; %s", p.Volume,
+				p.Elsewhere, VolumeRemedy)
 		}
 	}
 	for _, kind := range []string{KindLVM, KindLUKS, KindRAID} {
 		for _, p := range l.Partitions {
 			if p.Kind == kind {
-				return fmt.Errorf("no root file system found: partition %s may have it%s", described([]Partition{p}), inside(kind))
+				return fmt.Errorf("no root file system found: partition %s may have it%s", described([]Partition{p}),
+					inside(kind))
 			}
 		}
 	}
 	if l.Table == "" {
-		return fmt.Errorf("no root file system found: the disk has no partition table and no Linux file system (%s)", described(l.Partitions))
+		return fmt.Errorf("no root file system found: the disk has no partition table and no Linux file system (%s)",
+			described(l.Partitions))
 	}
 	return fmt.Errorf("no root file system found among the partitions: %s", described(l.Partitions))
 }
@@ -239,9 +245,9 @@ func (p Partition) volume() string {
 
 // inside says what to do with a root in a container.
 func inside(kind string) string {
-	switch kind {
-	case KindLVM, KindLUKS, KindRAID:
-		return fmt.Sprintf(", but a file system inside %s is not read; build the image without that, or mount its root read-only and run eksnode audit --root", kind)
+	if slices.Contains([]string{KindLVM, KindLUKS, KindRAID}, kind) {
+		return fmt.Sprintf(", but a file system inside %s is not read; build the image without that, or mount its "+
+			"root read-only and run eksnode audit --root", kind)
 	}
 	return ""
 }
@@ -249,20 +255,14 @@ func inside(kind string) string {
 // isRootName reports whether a label or name is one that distributions give to
 // the root: Debian and Fedora, Amazon Linux, Ubuntu, SUSE, Flatcar.
 func isRootName(name string) bool {
-	switch strings.ToLower(name) {
-	case "root", "rootfs", "/", "cloudimg-rootfs", "slash", "linux-root", "p.lxroot":
-		return true
-	}
-	return false
+	known := []string{"root", "rootfs", "/", "cloudimg-rootfs", "slash", "linux-root", "p.lxroot"}
+	return slices.Contains(known, strings.ToLower(name))
 }
 
 // isOtherName reports whether a label is that of a file system beside the root.
 func isOtherName(name string) bool {
-	switch strings.ToLower(strings.TrimPrefix(name, "/")) {
-	case "boot", "home", "var", "tmp", "usr", "srv", "opt", "log", "data", "oem", "usr-a", "usr-b", "efi":
-		return true
-	}
-	return false
+	known := []string{"boot", "home", "var", "tmp", "usr", "srv", "opt", "log", "data", "oem", "usr-a", "usr-b", "efi"}
+	return slices.Contains(known, strings.ToLower(strings.TrimPrefix(name, "/")))
 }
 
 // described lists partitions with number, file system, size and label.

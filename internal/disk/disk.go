@@ -59,13 +59,7 @@ type Image struct {
 	// data lists where the disk may have other bytes than zeros.
 	data []Range
 	// opened is the file's state at the start.
-	opened state
-}
-
-// state is what changes when another program writes to the file.
-type state struct {
-	size    int64
-	changed time.Time
+	opened fs.FileInfo
 }
 
 // Open opens a disk image or a block device, and detects its format by its
@@ -118,8 +112,8 @@ func (d *Image) recognize(device bool) error {
 			return err
 		}
 	}
-	if d.opened, err = d.now(); err != nil {
-		return err
+	if d.opened, err = d.file.Stat(); err != nil {
+		return reason(err)
 	}
 	d.format, d.size, d.reader = Raw, size, d.file
 	if err := refuse(d.file, size, d.path); err != nil {
@@ -148,14 +142,6 @@ func (d *Image) recognize(device bool) error {
 	return nil
 }
 
-func (d *Image) now() (state, error) {
-	info, err := d.file.Stat()
-	if err != nil {
-		return state{}, reason(err)
-	}
-	return state{info.Size(), info.ModTime()}, nil
-}
-
 // Path is the path that Open got.
 func (d *Image) Path() string { return d.path }
 
@@ -174,15 +160,17 @@ func (d *Image) Close() error { return d.file.Close() }
 // Check returns an error if the file has changed since Open. Call it before and
 // after the disk is read: what was read of a changed file is worthless.
 func (d *Image) Check() error {
-	now, err := d.now()
+	now, err := d.file.Stat()
 	if err != nil {
-		return fmt.Errorf("checking the disk image %s: %w", d.path, err)
+		return fmt.Errorf("checking the disk image %s: %w", d.path, reason(err))
 	}
-	if now.size != d.opened.size {
-		return fmt.Errorf("the size of the disk image %s changed from %d to %d bytes; wait for the program that writes this file, then start again", d.path, d.opened.size, now.size)
+	if now.Size() != d.opened.Size() {
+		return fmt.Errorf("the size of the disk image %s changed from %d to %d bytes; wait for the program that "+
+			"writes this file, then start again", d.path, d.opened.Size(), now.Size())
 	}
-	if !now.changed.Equal(d.opened.changed) {
-		return fmt.Errorf("the disk image %s was changed at %s, after it was opened; wait for the program that writes this file, then start again", d.path, now.changed.UTC().Format(time.RFC3339))
+	if !now.ModTime().Equal(d.opened.ModTime()) {
+		return fmt.Errorf("the disk image %s was changed at %s, after it was opened; wait for the program that "+
+			"writes this file, then start again", d.path, now.ModTime().UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -207,7 +195,8 @@ func (d *Image) ReadAt(p []byte, off int64) (int, error) {
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
-			return int(r.Offset-off) + n, fmt.Errorf("reading the disk image %s at byte %d: %w", d.path, r.Offset, reason(err))
+			return int(r.Offset-off) + n,
+				fmt.Errorf("reading the disk image %s at byte %d: %w", d.path, r.Offset, reason(err))
 		}
 	}
 	clear(p[done-off:])

@@ -139,7 +139,8 @@ func (f *ext) check(size int64) error {
 		return fmt.Errorf("the first block is %d", f.first)
 	case f.clustersPer == 0 || f.clustersPer > 8*f.block || f.clustersPer%8 != 0 || f.perGroup != f.clustersPer*f.ratio:
 		return fmt.Errorf("groups of %d blocks and %d clusters", f.perGroup, f.clustersPer)
-	case f.descSize < 32 || f.descSize > 1024 || f.descSize > f.block || f.descSize&(f.descSize-1) != 0 || f.incompat&incompat64bit != 0 && f.descSize < 64:
+	case f.descSize < 32 || f.descSize > 1024 || f.descSize > f.block || f.descSize&(f.descSize-1) != 0 ||
+		f.incompat&incompat64bit != 0 && f.descSize < 64:
 		return fmt.Errorf("group descriptors of %d bytes", f.descSize)
 	case f.inodeSize < 128 || f.inodeSize > f.block || f.inodesPer == 0 || f.inodesPer > 8*f.block:
 		return fmt.Errorf("%d inodes of %d bytes in each group", f.inodesPer, f.inodeSize)

@@ -18,7 +18,8 @@ func openForReading(path string, device bool) (*os.File, error) {
 	}
 	file, err := os.OpenFile(path, flags, 0)
 	if device && errors.Is(err, unix.EBUSY) {
-		return nil, fmt.Errorf("the device is in use, mounted or part of another device (see lsblk %s); unmount it first", quoted(path))
+		return nil, fmt.Errorf("the device is in use, mounted or part of another device (see lsblk %s); unmount it "+
+			"first", quoted(path))
 	}
 	return file, err
 }
@@ -41,7 +42,8 @@ func unused(file *os.File) error {
 	// Other errors say that the file system or the user cannot have leases.
 	_, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if errors.Is(err, unix.EAGAIN) {
-		return fmt.Errorf("in use: another process has the file open for writing (see fuser -v %s); wait until it ends", quoted(file.Name()))
+		return fmt.Errorf("in use: another process has the file open for writing (see fuser -v %s); wait until it "+
+			"ends", quoted(file.Name()))
 	}
 	if err == nil {
 		_, err = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_UNLCK)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -64,25 +65,25 @@ func container(r io.ReaderAt, size int64) content {
 func linuxFS(r io.ReaderAt, _ int64) content {
 	if super, err := bytesAt(r, 1024, 1024); err == nil {
 		if binary.LittleEndian.Uint16(super[56:]) == extMagic {
-			return content{extKind(super), padded(super[120:136]), uuid(super[104:])}
+			return content{extKind(super), padded(super[120:136]), show.UUID(super[104:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xe0f5e1e2 {
-			return content{"erofs", padded(super[64:80]), uuid(super[48:])}
+			return content{"erofs", padded(super[64:80]), show.UUID(super[48:])}
 		}
 		if binary.LittleEndian.Uint32(super) == 0xf2f52010 {
-			return content{"f2fs", utf16Text(super[124:636]), uuid(super[108:])}
+			return content{"f2fs", utf16Text(super[124:636]), show.UUID(super[108:])}
 		}
 	}
 	if super, err := bytesAt(r, 0, 512); err == nil {
 		switch string(super[:4]) {
 		case "XFSB":
-			return content{"xfs", padded(super[108:120]), uuid(super[32:])}
+			return content{"xfs", padded(super[108:120]), show.UUID(super[32:])}
 		case "hsqs":
 			return content{kind: "squashfs"}
 		}
 	}
 	if super, err := bytesAt(r, 64<<10, 1024); err == nil && string(super[64:72]) == "_BHRfS_M" {
-		return content{"btrfs", padded(super[0x12b : 0x12b+256]), uuid(super[32:])}
+		return content{"btrfs", padded(super[0x12b : 0x12b+256]), show.UUID(super[32:])}
 	}
 	return content{}
 }
@@ -116,11 +117,7 @@ func otherFS(r io.ReaderAt, _ int64) content {
 // isLinux reports whether a file system can be a root. Journals of ext4 on a
 // device of their own cannot.
 func isLinux(kind string) bool {
-	switch kind {
-	case "ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs", "erofs", "f2fs":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"ext2", "ext3", "ext4", "xfs", "btrfs", "squashfs", "erofs", "f2fs"}, kind)
 }
 
 // freeSpace returns what the file system says is free, and the number of bytes
@@ -167,7 +164,8 @@ func elsewhere(kind string, r io.ReaderAt) string {
 	switch kind {
 	case "ext2", "ext3", "ext4":
 		s, err := bytesAt(r, 1024, 1024)
-		if err == nil && le.Uint32(s[92:])&compatHasJournal != 0 && le.Uint32(s[224:]) == 0 || err == nil && bytes.Contains(s[512:576], []byte("journal_")) {
+		if err == nil && le.Uint32(s[92:])&compatHasJournal != 0 && le.Uint32(s[224:]) == 0 || err == nil &&
+			bytes.Contains(s[512:576], []byte("journal_")) {
 			return "its journal is on another device"
 		}
 	case "btrfs":
@@ -187,11 +185,6 @@ func elsewhere(kind string, r io.ReaderAt) string {
 		}
 	}
 	return ""
-}
-
-// uuid is an identifier as text, as blkid prints it.
-func uuid(p []byte) string {
-	return fmt.Sprintf("%x-%x-%x-%x-%x", p[:4], p[4:6], p[6:8], p[8:10], p[10:16])
 }
 
 // utf16Text is a label in UTF-16 that is padded with zeros.

@@ -48,8 +48,10 @@ func signatures() []signature {
 		{0, "LZIP", "lzip", "", "unpack the file first: lzip -dk {}"},
 		{0, "PK\x03\x04", "zip", "", "unpack the file first: unzip {}"},
 		{0, "7z\xbc\xaf\x27\x1c", "7-Zip", "", "unpack the file first: 7z x {}"},
-		{257, "ustar", "tar or OVA archive", "", "unpack the file first: tar -xf {}, then convert the disk in it: qemu-img convert -f vmdk -O raw DISK.vmdk disk.raw"},
-		{32769, "CD001", "ISO 9660", "", "an installation medium is no disk: install a machine from it, and import the machine's disk"},
+		{257, "ustar", "tar or OVA archive", "", "unpack the file first: tar -xf {}, then convert the disk in it: " +
+			"qemu-img convert -f vmdk -O raw DISK.vmdk disk.raw"},
+		{32769, "CD001", "ISO 9660", "",
+			"an installation medium is no disk: install a machine from it, and import the machine's disk"},
 	}
 }
 
@@ -65,7 +67,8 @@ func refuse(r io.ReaderAt, size int64, path string) error {
 		if s.driver != "" {
 			return unsupported(s.what, s.driver, path)
 		}
-		return fmt.Errorf("the format %s is not supported; %s", s.what, strings.ReplaceAll(s.remedy, "{}", quoted(path)))
+		return fmt.Errorf("the format %s is not supported; %s", s.what,
+			strings.ReplaceAll(s.remedy, "{}", quoted(path)))
 	}
 	if size >= 512 && has(r, size-512, "koly") {
 		return unsupported("DMG", "dmg", path)
@@ -80,7 +83,8 @@ func unsupported(what, driver, path string) error {
 
 // ToQcow2 is the command that makes a qcow2 image of a raw one.
 func ToQcow2(path string) string {
-	return fmt.Sprintf("qemu-img convert -f raw -O qcow2 %s %s", quoted(path), quoted(strings.TrimSuffix(path, filepath.Ext(path))+".qcow2"))
+	return fmt.Sprintf("qemu-img convert -f raw -O qcow2 %s %s", quoted(path),
+		quoted(strings.TrimSuffix(path, filepath.Ext(path))+".qcow2"))
 }
 
 // convert is the command that makes a raw image.
@@ -139,10 +143,12 @@ func withoutFooter(r io.ReaderAt, size int64, path string) (int64, error) {
 		}
 	}
 	if has(r, 0, "conectix") {
-		return 0, errors.New("the VHD is truncated: its first sector is a copy of a footer, but the footer at the end is missing; copy the file again")
+		return 0, errors.New("the VHD is truncated: its first sector is a copy of a footer, but the footer at the " +
+			"end is missing; copy the file again")
 	}
 	if strings.EqualFold(filepath.Ext(path), ".vhd") {
-		return 0, errors.New("the VHD is truncated: the footer at the end is missing; copy the file again, or rename the file to .raw if it is a raw disk")
+		return 0, errors.New("the VHD is truncated: the footer at the end is missing; copy the file again, or " +
+			"rename the file to .raw if it is a raw disk")
 	}
 	return size, nil
 }
@@ -157,7 +163,8 @@ func checkFooter(footer []byte, size int64, path string) error {
 		}
 	}
 	if stored := binary.BigEndian.Uint32(footer[64:]); stored != ^sum {
-		return fmt.Errorf("the VHD's footer is damaged: its checksum is %08x, not %08x; copy the file again", stored, ^sum)
+		return fmt.Errorf("the VHD's footer is damaged: its checksum is %08x, not %08x; copy the file again", stored,
+			^sum)
 	}
 	switch kind := binary.BigEndian.Uint32(footer[60:]); kind {
 	case fixed:
@@ -169,7 +176,8 @@ func checkFooter(footer []byte, size int64, path string) error {
 		return unsupported(fmt.Sprintf("VHD of type %d", kind), "vpc", path)
 	}
 	if current := binary.BigEndian.Uint64(footer[48:]); current != uint64(size) {
-		return fmt.Errorf("the VHD is truncated or damaged: its footer says that the disk has %d bytes, but the file has %d; copy the file again", current, size)
+		return fmt.Errorf("the VHD is truncated or damaged: its footer says that the disk has %d bytes, but the "+
+			"file has %d; copy the file again", current, size)
 	}
 	if size == 0 {
 		return errors.New("the VHD's disk has 0 bytes")
@@ -179,7 +187,8 @@ func checkFooter(footer []byte, size int64, path string) error {
 
 // vmdkNames matches the files that a VMDK descriptor names: parents, and extents with the
 // data.
-var vmdkNames = regexp.MustCompile(`(?m)^[ \t]*(?:parentFileNameHint[ \t]*=[ \t]*"([^"\n]*)"|(?:RW|RDONLY|NOACCESS)[ \t][^"\n]*"([^"\n]*)")`)
+var vmdkNames = regexp.MustCompile(`(?m)^[ \t]*(?:parentFileNameHint[ \t]*=[ ` +
+	`\t]*"([^"\n]*)"|(?:RW|RDONLY|NOACCESS)[ \t][^"\n]*"([^"\n]*)")`)
 
 // refuseOthers returns an error if an image takes data from another file. A conversion would
 // put the content of that file into its result, and the image chooses the file.
@@ -188,7 +197,8 @@ func refuseOthers(r io.ReaderAt, driver, what string) error {
 	if !found {
 		return nil
 	}
-	return fmt.Errorf("the %s takes data from another file, %.255q; a conversion copies that file: if it belongs to the disk, ask who made the image for one complete file", what, name)
+	return fmt.Errorf("the %s takes data from another file, %.255q; a conversion copies that file: if it belongs "+
+		"to the disk, ask who made the image for one complete file", what, name)
 }
 
 // otherFile returns the other file that an image of a format of qemu names.

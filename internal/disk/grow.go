@@ -34,7 +34,8 @@ func (l *Layout) grow(file *os.File, number int, size int64) (Range, error) {
 	}
 	for _, p := range l.Partitions {
 		if p.Offset > grown.Offset {
-			return Range{}, fmt.Errorf("partition %s is not the last: partition %s follows; take a base image with the root at the end", grown, p)
+			return Range{}, fmt.Errorf("partition %s is not the last: partition %s follows; take a base image with "+
+				"the root at the end", grown, p)
 		}
 	}
 	if size <= l.size {
@@ -55,7 +56,8 @@ func (l *Layout) grow(file *os.File, number int, size int64) (Range, error) {
 // growMBR changes one of the four entries of the boot record.
 func growMBR(file *os.File, p Partition, size int64) (Range, error) {
 	if p.Number > 4 {
-		return Range{}, fmt.Errorf("partition %s is a logical one; take a base image with a primary partition or a GPT", p)
+		return Range{}, fmt.Errorf("partition %s is a logical one; take a base image with a primary partition or a "+
+			"GPT", p)
 	}
 	end := min(size/alignment*alignment, math.MaxUint32*mbrSector)
 	sectors := binary.LittleEndian.AppendUint32(nil, uint32((end-p.Offset)/mbrSector))

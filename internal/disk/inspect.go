@@ -32,7 +32,8 @@ func inspect(r io.ReaderAt, size int64) (*Layout, error) {
 		return nil, err
 	}
 	if l.SectorSize != mbrSector {
-		l.note("the partition table assumes sectors of %d bytes, but EBS volumes have sectors of 512 bytes: EC2 cannot boot this disk", l.SectorSize)
+		l.note("the partition table assumes sectors of %d bytes, but EBS volumes have sectors of 512 bytes: EC2 "+
+			"cannot boot this disk", l.SectorSize)
 	}
 	for i := range l.Partitions {
 		l.Partitions[i].recognize(l.Partitions[i].in(r))
@@ -84,7 +85,8 @@ func readTable(r io.ReaderAt, size int64) (*Layout, []Range, error) {
 	if probe(r, size).kind == "" {
 		l, kept, err := gptTable(r, size, false)
 		if l != nil {
-			l.note("the disk has a GPT without a protective MBR: Linux does not read this table; write one with gdisk (command w)")
+			l.note("the disk has a GPT without a protective MBR: Linux does not read this table; write one with " +
+				"gdisk (command w)")
 		}
 		if l != nil || err != nil {
 			return l, kept, err
@@ -119,7 +121,8 @@ func (l *Layout) checkPartitions() error {
 			return beyond(p, l.size)
 		}
 		if p.Offset < mbrSector {
-			return fmt.Errorf("partition %d begins at byte %d, in the partition table; build the disk again", p.Number, p.Offset)
+			return fmt.Errorf("partition %d begins at byte %d, in the partition table; build the disk again",
+				p.Number, p.Offset)
 		}
 		if i > 0 && sorted[i-1].End() > p.Offset {
 			return fmt.Errorf("the partitions %d and %d overlap; build the disk again", sorted[i-1].Number, p.Number)
@@ -145,7 +148,8 @@ func (p *Partition) recognize(r io.ReaderAt) {
 
 // beyond is the error about a partition that ends after the disk.
 func beyond(p Partition, size int64) error {
-	return fmt.Errorf("the disk is truncated: partition %d ends at byte %d, but the disk has %d bytes; copy the file again", p.Number, p.End(), size)
+	return fmt.Errorf("the disk is truncated: partition %d ends at byte %d, but the disk has %d bytes; copy the "+
+		"file again", p.Number, p.End(), size)
 }
 
 // at returns the partition with that number. It exists.

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -105,7 +104,8 @@ func extentsOf(volume, group section, physical map[string]physicalVolume) ([]Ran
 		start := described.number("pe_start") * 512
 		first, err := strconv.ParseInt(stripes[1], 10, 64)
 		at := Range{pv.Offset + start + first*extent, length * extent}
-		if err != nil || first < 0 || first > 1<<40 || start < 0 || at.Length <= 0 || at.Offset < pv.Offset || at.End() > pv.End() {
+		if err != nil || first < 0 || first > 1<<40 || start < 0 || at.Length <= 0 || at.Offset < pv.Offset ||
+			at.End() > pv.End() {
 			return nil, errors.New("its metadata is damaged")
 		}
 		if n := len(all); n > 0 && all[n-1].End() == at.Offset {
@@ -293,35 +293,20 @@ func parseSection(words []string, depth int) (section, []string, error) {
 	return s, words, nil
 }
 
+// lvmWord matches comments, texts, signs and words in LVM's text, and an open quotation mark.
+var lvmWord = show.Regexp(`(?s)#[^\n]*|"(?:\\.|[^"\\])*"|[{}\[\]=]|[^ \t\n,{}\[\]=#"\x00]+|"`)
+
 // lvmWords are the names, values and signs of LVM's text, without quotation marks,
 // commas and comments.
 func lvmWords(text []byte) (words []string, err error) {
-	for len(text) > 0 {
-		switch c := text[0]; {
-		case c == '#':
-			_, text, _ = bytes.Cut(text, []byte{'\n'})
-		case c == 0 || c == ' ' || c == '\t' || c == '\n' || c == ',':
-			text = text[1:]
-		case c == '{' || c == '}' || c == '[' || c == ']' || c == '=':
-			words, text = append(words, string(c)), text[1:]
-		case c == '"':
-			end := 1
-			for end < len(text) && text[end] != '"' {
-				if text[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			if end >= len(text) {
-				return nil, errLVM
-			}
-			words, text = append(words, string(text[1:end])), text[end+1:]
-		default:
-			end := bytes.IndexAny(text, " \t\n,{}[]=#\"\x00")
-			if end < 0 {
-				end = len(text)
-			}
-			words, text = append(words, string(text[:end])), text[end:]
+	for _, word := range lvmWord().FindAllString(string(text), -1) {
+		switch {
+		case word == `"`:
+			return nil, errLVM
+		case word[0] == '"':
+			words = append(words, word[1:len(word)-1])
+		case word[0] != '#':
+			words = append(words, word)
 		}
 	}
 	return words, nil

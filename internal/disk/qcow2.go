@@ -77,17 +77,23 @@ func (h header) refuse(path string) error {
 	case h.version != 2 && h.version != 3:
 		return fmt.Errorf("the version %d of qcow2 is not supported; convert the image: %s", h.version, flat)
 	case h.crypt != 0:
-		return fmt.Errorf("the qcow2 image is encrypted; convert the image with its secret: qemu-img convert --object secret,id=s,file=PASSWORD_FILE --image-opts driver=qcow2,file.filename=%s,encrypt.key-secret=s -O raw disk.raw", quoted(path))
+		return fmt.Errorf("the qcow2 image is encrypted; convert the image with its secret: qemu-img convert "+
+			"--object secret,id=s,file=PASSWORD_FILE --image-opts "+
+			"driver=qcow2,file.filename=%s,encrypt.key-secret=s -O raw disk.raw", quoted(path))
 	case bit(qcow2.IncompatibleFeaturesCorruptBit):
-		return fmt.Errorf("the qcow2 image is marked as corrupt; repair the image: qemu-img check -r all %s", quoted(path))
+		return fmt.Errorf("the qcow2 image is marked as corrupt; repair the image: qemu-img check -r all %s",
+			quoted(path))
 	case bit(qcow2.IncompatibleFeaturesDirtyBit):
-		return fmt.Errorf("the qcow2 image is marked as dirty: a process still writes to the image, or crashed; shut the machine down, or repair the image: qemu-img check -r all %s", quoted(path))
+		return fmt.Errorf("the qcow2 image is marked as dirty: a process still writes to the image, or crashed; "+
+			"shut the machine down, or repair the image: qemu-img check -r all %s", quoted(path))
 	case bit(qcow2.IncompatibleFeaturesExtendedL2EntriesBit):
 		return fmt.Errorf("extended L2 entries in a qcow2 image are not supported; convert the image: %s", flat)
 	case bits.Len64(h.incompatible) > qcow2.IncompatibleFeaturesExtendedL2EntriesBit+1:
-		return fmt.Errorf("the incompatible features %#x of the qcow2 image are not supported; convert the image: %s", h.incompatible, flat)
+		return fmt.Errorf("the incompatible features %#x of the qcow2 image are not supported; convert the image: %s",
+			h.incompatible, flat)
 	case h.clusterBits < 9 || h.clusterBits > 21:
-		return fmt.Errorf("the qcow2 header is damaged: clusters of 2^%d bytes; qemu makes clusters from 2^9 to 2^21 bytes", h.clusterBits)
+		return fmt.Errorf("the qcow2 header is damaged: clusters of 2^%d bytes; qemu makes clusters from 2^9 to "+
+			"2^21 bytes", h.clusterBits)
 	case h.size == 0:
 		return errors.New("the qcow2 image has a disk of 0 bytes")
 	case h.size > mostGiB*gib:
@@ -110,11 +116,13 @@ func (h header) allocated(r io.ReaderAt, length int64, path string) ([]Range, er
 	perTable := cluster * (cluster / 8)
 	tables := (int64(h.size) + perTable - 1) / perTable
 	truncated := func(what string, off int64) error {
-		return fmt.Errorf("the qcow2 image is truncated or damaged: %s at byte %d, but the file has %d bytes; copy the file again, and check it: qemu-img check %s", what, off, length, quoted(path))
+		return fmt.Errorf("the qcow2 image is truncated or damaged: %s at byte %d, but the file has %d bytes; copy "+
+			"the file again, and check it: qemu-img check %s", what, off, length, quoted(path))
 	}
 	// Each table has a cluster of its own, so the file limits their number.
 	if int64(h.l1Size) < tables || tables > length/8 || tables > 4<<20 {
-		return nil, fmt.Errorf("the qcow2 image is damaged: an L1 table of %d entries for a disk of %d bytes", h.l1Size, h.size)
+		return nil, fmt.Errorf("the qcow2 image is damaged: an L1 table of %d entries for a disk of %d bytes",
+			h.l1Size, h.size)
 	}
 	if h.l1 > uint64(length) || int64(h.l1)+int64(h.l1Size)*8 > length {
 		return nil, truncated("the L1 table ends", int64(min(h.l1, 1<<62))+int64(h.l1Size)*8)
@@ -134,7 +142,8 @@ func (h header) allocated(r io.ReaderAt, length int64, path string) ([]Range, er
 			return nil, truncated("an L2 table ends", off+cluster)
 		}
 		if found++; found*cluster > length {
-			return nil, errors.New("the qcow2 image is damaged: several L1 entries have the same L2 table; check the image: qemu-img check " + quoted(path))
+			return nil, errors.New("the qcow2 image is damaged: several L1 entries have the same L2 table; check " +
+				"the image: qemu-img check " + quoted(path))
 		}
 		l2, err := bytesAt(r, off, int(cluster))
 		if err != nil {
@@ -194,35 +203,29 @@ func (m *clusters) tail(off, at int64) bool {
 // the library's messages, because readHeader has refused what they are about.
 var prepareLibrary = sync.OnceFunc(func() {
 	log.SetWarnFunc(nil)
-	// Decompressors for the next cluster.
-	var inflaters, zstds sync.Pool
 	qcow2.SetDecompressor(qcow2.CompressionTypeZlib, func(r io.Reader) (io.ReadCloser, error) {
-		z, ok := inflaters.Get().(io.ReadCloser)
-		if !ok {
-			return wholeReads{flate.NewReader(r), &inflaters}, nil
-		}
-		return wholeReads{z, &inflaters}, z.(flate.Resetter).Reset(r, nil)
+		return wholeReads{flate.NewReader(r), func() {}}, nil
 	})
-	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (io.ReadCloser, error) {
-		z, ok := zstds.Get().(*zstd.Decoder)
+	var made sync.Pool // making one for each cluster takes most of the time
+	qcow2.SetDecompressor(qcow2.CompressionTypeZstd, func(r io.Reader) (_ io.ReadCloser, err error) {
+		z, ok := made.Get().(*zstd.Decoder)
 		if !ok {
-			made, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(64<<20))
-			return wholeReads{made, &zstds}, err
+			z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxMemory(64<<20))
 		}
-		return wholeReads{z, &zstds}, z.Reset(r)
+		return wholeReads{z, func() { made.Put(z) }}, errors.Join(err, z.Reset(r))
 	})
 })
 
-// wholeReads is a decompressor whose Read fills the buffer. Close returns the
-// decompressor to its pool.
+// wholeReads is a decompressor whose Read fills the buffer.
 type wholeReads struct {
 	from io.Reader
-	pool *sync.Pool
+	done func()
 }
 
 func (w wholeReads) Read(p []byte) (int, error) { return io.ReadFull(w.from, p) }
 
 func (w wholeReads) Close() error {
-	w.pool.Put(w.from)
+	w.done()
 	return nil
 }

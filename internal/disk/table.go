@@ -93,8 +93,9 @@ func (g *gpt) parse(entries []byte, each int64) error {
 			return fmt.Errorf("partition %d from sector %d to %d", i+1, first, last)
 		}
 		g.partitions = append(g.partitions, Partition{
-			Number: int(i) + 1, Type: kind, Role: gptRoles[kind], Name: utf16Text(e[56:128]), PartUUID: strings.ToLower(guid(e[16:])),
-			Range: Range{int64(first) * g.sector, int64(last-first+1) * g.sector},
+			Number: int(i) + 1, Type: kind, Role: gptRoles[kind], Name: utf16Text(e[56:128]),
+			PartUUID: strings.ToLower(guid(e[16:])),
+			Range:    Range{int64(first) * g.sector, int64(last-first+1) * g.sector},
 		})
 	}
 	return nil
@@ -120,14 +121,16 @@ func gptTable(r io.ReaderAt, size int64, protected bool) (*Layout, []Range, erro
 		}
 		// The backup is in the last sector.
 		if damage == nil && size >= 3*sector && has(r, (size/sector-1)*sector, "EFI PART") {
-			damage = fmt.Errorf("the primary GPT header at byte %d is missing, but the backup at the end of the disk exists", sector)
+			damage = fmt.Errorf("the primary GPT header at byte %d is missing, but the backup at the end of the "+
+				"disk exists", sector)
 		}
 	}
 	if damage == nil && protected {
 		damage = errors.New("the disk has a protective MBR, but the GPT header after it is missing")
 	}
 	if damage != nil {
-		return nil, nil, fmt.Errorf("%w; repair the table with gdisk (commands r, b, w), or build the disk again", damage)
+		return nil, nil, fmt.Errorf("%w; repair the table with gdisk (commands r, b, w), or build the disk again",
+			damage)
 	}
 	return nil, nil, nil
 }
@@ -137,11 +140,13 @@ func (g *gpt) layout(r io.ReaderAt, size int64) (*Layout, []Range, error) {
 	l := &Layout{Table: "gpt", SectorSize: int(g.sector), Partitions: g.partitions, size: size}
 	kept := []Range{g.header, g.entries}
 	if g.other+g.sector > size {
-		return nil, nil, fmt.Errorf("the disk is truncated: the backup GPT header is at byte %d, but the disk has %d bytes; copy the file again", g.other, size)
+		return nil, nil, fmt.Errorf("the disk is truncated: the backup GPT header is at byte %d, but the disk has "+
+			"%d bytes; copy the file again", g.other, size)
 	}
 	backup, err := readGPT(r, size, g.other, g.sector)
 	if err != nil {
-		l.Notes = append(l.Notes, fmt.Sprintf("the backup GPT header at byte %d is damaged (%v): repair it with sgdisk -e", g.other, err))
+		l.Notes = append(l.Notes,
+			fmt.Sprintf("the backup GPT header at byte %d is damaged (%v): repair it with sgdisk -e", g.other, err))
 		return l, kept, nil
 	}
 	return l, append(kept, backup.header, backup.entries), nil
@@ -178,7 +183,8 @@ func bootRecord(r io.ReaderAt, off int64) (entries []mbrEntry, ok bool) {
 			return nil, false // the code of a file system's boot sector
 		}
 		first, number := binary.LittleEndian.Uint32(e[8:]), binary.LittleEndian.Uint32(e[12:])
-		entries = append(entries, mbrEntry{e[0] == 0x80, e[4], Range{int64(first) * mbrSector, int64(number) * mbrSector}})
+		entries = append(entries,
+			mbrEntry{e[0] == 0x80, e[4], Range{int64(first) * mbrSector, int64(number) * mbrSector}})
 	}
 	return entries, true
 }
@@ -186,7 +192,8 @@ func bootRecord(r io.ReaderAt, off int64) (entries []mbrEntry, ok bool) {
 func (e mbrEntry) isEmpty() bool { return e.kind == 0 || e.Length == 0 }
 
 func (e mbrEntry) partition(n int, signature uint32) Partition {
-	return Partition{Number: n, PartUUID: fmt.Sprintf("%08x-%02x", signature, n), Type: fmt.Sprintf("0x%02x", e.kind), Role: mbrRoles[e.kind], Range: e.Range}
+	return Partition{Number: n, PartUUID: fmt.Sprintf("%08x-%02x", signature, n), Type: fmt.Sprintf("0x%02x", e.kind),
+		Role: mbrRoles[e.kind], Range: e.Range}
 }
 
 // mbrTable reads the primary and logical partitions of a disk. It returns nil if
@@ -244,7 +251,8 @@ func logicalPartitions(r io.ReaderAt, extended Range, signature uint32) ([]Parti
 		if e := entries[0]; !e.isEmpty() {
 			e.Offset += at
 			if e.Offset <= at || e.End() > extended.End() {
-				return nil, nil, fmt.Errorf("logical partition %d from byte %d to %d is outside; build the disk again", 5+len(all), e.Offset, e.End())
+				return nil, nil, fmt.Errorf("logical partition %d from byte %d to %d is outside; build the disk "+
+					"again", 5+len(all), e.Offset, e.End())
 			}
 			record.Length = min(e.Offset-at, 1<<20)
 			all = append(all, e.partition(5+len(all), signature))
@@ -257,7 +265,8 @@ func logicalPartitions(r io.ReaderAt, extended Range, signature uint32) ([]Parti
 		// Offsets of records count from the extended partition. The chain
 		// goes up, so it cannot be a circle.
 		if next.Offset+extended.Offset <= at || next.Offset+extended.Offset >= extended.End() {
-			return nil, nil, fmt.Errorf("the boot record at byte %d has the next one at byte %d; build the disk again", at, next.Offset+extended.Offset)
+			return nil, nil, fmt.Errorf("the boot record at byte %d has the next one at byte %d; build the disk "+
+				"again", at, next.Offset+extended.Offset)
 		}
 		at = next.Offset + extended.Offset
 	}

@@ -130,7 +130,8 @@ func xfsFree(r io.ReaderAt, size int64) (*ranges, int64, error) {
 		counted += ag.counted
 	}
 	if counted != f.free {
-		return nil, 0, fmt.Errorf("%d blocks are free in the allocation groups, and %d in the superblock", counted, f.free)
+		return nil, 0, fmt.Errorf("%d blocks are free in the allocation groups, and %d in the superblock", counted,
+			f.free)
 	}
 	return free, f.blocks * f.block, nil
 }
@@ -201,7 +202,8 @@ func (a *xfsAG) tree(at, level int64, free *ranges) error {
 		return fmt.Errorf("block %d is no part of the tree", at)
 	case a.version == 5 && !xfsSum(p, 52):
 		return fmt.Errorf("wrong checksum of block %d", at)
-	case a.version == 5 && (!bytes.Equal(p[32:48], a.metaUUID) || int64(be.Uint32(p[48:])) != a.number || int64(be.Uint64(p[16:])) != (a.start+at)*(a.block/512)):
+	case a.version == 5 && (!bytes.Equal(p[32:48], a.metaUUID) || int64(be.Uint32(p[48:])) != a.number ||
+		int64(be.Uint64(p[16:])) != (a.start+at)*(a.block/512)):
 		return fmt.Errorf("block %d belongs to another tree", at)
 	case number > (a.block-header)/per:
 		return fmt.Errorf("%d records in block %d", number, at)
@@ -244,7 +246,8 @@ const (
 )
 
 // errDirtyLog says that the free-space trees on the disk may be old.
-var errDirtyLog = errors.New("the log has changes that are not in place yet, because the machine was not shut down cleanly")
+var errDirtyLog = errors.New("the log has changes that are not in place yet, because the machine was not shut down " +
+	"cleanly")
 
 // logHead is what a scan of the log finds.
 type logHead struct {
@@ -263,7 +266,8 @@ type logHead struct {
 func (f *xfs) checkLog() error {
 	ag, within := f.logStart>>f.agLog, f.logStart&(1<<f.agLog-1)
 	start, length := (ag*f.agBlocks+within)*f.block, f.logBlocks*f.block
-	if f.logStart < 0 || ag >= f.ags || within >= f.agBlocks || length < 10*logSector || length > mostLog || start+length > f.blocks*f.block {
+	if f.logStart < 0 || ag >= f.ags || within >= f.agBlocks || length < 10*logSector || length > mostLog ||
+		start+length > f.blocks*f.block {
 		return fmt.Errorf("a log of %d blocks in block %d", f.logBlocks, f.logStart)
 	}
 	head, err := f.lastRecord(start, length)

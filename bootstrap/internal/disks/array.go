@@ -14,7 +14,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/machine"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/render"
 	"github.com/eksnode/packer-plugin-eksnode/host"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -30,7 +29,8 @@ func array(h *host.Host, members []string, level string) (string, []plan.Action,
 		return "", nil, err
 	}
 	if len(users) == 0 && h.IsLive() && !h.HasCommand("mdadm") {
-		return "", nil, errors.New("an array needs mdadm, which this image does not have: build the image with packages = [\"mdadm\"], or use the strategy Mount")
+		return "", nil, errors.New("an array needs mdadm, which this image does not have: build the image with " +
+			"packages = [\"mdadm\"], or use the strategy Mount")
 	}
 	made, err := areOneArray(h, members)
 	if err != nil {
@@ -45,7 +45,8 @@ func array(h *host.Host, members []string, level string) (string, []plan.Action,
 		return "", nil, fmt.Errorf("looking at %s: %w", arrayDevice, err)
 	}
 	if there {
-		return "", nil, fmt.Errorf("the array %s has disks outside the instance store; stop this array with mdadm --stop", arrayDevice)
+		return "", nil, fmt.Errorf("the array %s has disks outside the instance store; stop this array with mdadm "+
+			"--stop", arrayDevice)
 	}
 	if made {
 		argv := []string{"mdadm", "--assemble", "--run", arrayDevice}
@@ -92,7 +93,8 @@ func areOneArray(h *host.Host, members []string) (bool, error) {
 		case c.name != "" && (c.name != arrayMember || c.uuid == ""):
 			return false, refusal(m, c)
 		case !isOwn(c.array):
-			return false, fmt.Errorf("%s holds a member of the array %q, which eksnode did not create; clear the disk with blkdiscard --zeroout if its content is not needed", m, c.array)
+			return false, fmt.Errorf("%s holds a member of the array %q, which eksnode did not create; clear the "+
+				"disk with blkdiscard --zeroout if its content is not needed", m, c.array)
 		case i == 0:
 			first = c
 		case c.name != first.name:
@@ -100,9 +102,11 @@ func areOneArray(h *host.Host, members []string) (bool, error) {
 			if first.name == "" {
 				empty, member = member, empty
 			}
-			return false, fmt.Errorf("%[1]s holds %[2]s, but %[3]s is empty; clear %[1]s with blkdiscard --zeroout if its content is not needed", member, arrayMember, empty)
+			return false, fmt.Errorf("%[1]s holds %[2]s, but %[3]s is empty; clear %[1]s with blkdiscard --zeroout "+
+				"if its content is not needed", member, arrayMember, empty)
 		case c != first:
-			return false, fmt.Errorf("%s and %s are members of different arrays; clear both disks with blkdiscard --zeroout if their content is not needed", members[0], m)
+			return false, fmt.Errorf("%s and %s are members of different arrays; clear both disks with blkdiscard "+
+				"--zeroout if their content is not needed", members[0], m)
 		}
 	}
 	return first.name != "", nil
@@ -114,29 +118,20 @@ func isOwn(array string) bool {
 	return array == "" || array[strings.LastIndexByte(array, ':')+1:] == arrayName
 }
 
-// holders lists the devices that use a disk, from the kernel's list.
-func holders(h *host.Host, disk string) ([]string, error) {
-	entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(disk), "holders"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the devices that use %s: %w", disk, err)
-	}
-	return show.Each(entries, fs.FileInfo.Name), nil
-}
-
 // user is a device that uses a disk.
 type user struct{ name, disk string }
 
-// users lists the devices that use the disks, each once.
+// users lists the devices that use the disks, each once, from the kernel's list.
 func users(h *host.Host, disks []string) ([]user, error) {
 	var all []user
 	for _, disk := range disks {
-		names, err := holders(h, disk)
-		if err != nil {
-			return nil, err
+		entries, err := afero.ReadDir(h.Files, path.Join("/sys/block", path.Base(disk), "holders"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("listing the devices that use %s: %w", disk, err)
 		}
-		for _, name := range names {
-			if !slices.ContainsFunc(all, func(u user) bool { return u.name == name }) {
-				all = append(all, user{name, disk})
+		for _, e := range entries {
+			if !slices.ContainsFunc(all, func(u user) bool { return u.name == e.Name() }) {
+				all = append(all, user{e.Name(), disk})
 			}
 		}
 	}
@@ -149,7 +144,8 @@ func assembled(h *host.Host, users []user, made bool) (string, error) {
 	u := users[0]
 	switch {
 	case len(users) > 1:
-		return "", fmt.Errorf("the instance store's disks are in several arrays (%s has %s, %s has %s); stop one array with mdadm --stop",
+		return "", fmt.Errorf("the instance store's disks are in several arrays (%s has %s, %s has %s); stop one "+
+			"array with mdadm --stop",
 			u.name, u.disk, users[1].name, users[1].disk)
 	case !made, !strings.HasPrefix(u.name, "md"):
 		return "", fmt.Errorf("%s is used by %s, which is not an array of the instance store", u.disk, u.name)
@@ -190,7 +186,8 @@ func bind(h *host.Host, on string, f carried) ([]plan.Action, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking at %s: %w", f.path, err)
 	}
-	u := unit{description: path.Base(f.path) + " on the instance store", what: on, where: f.path, kind: "none", options: "bind"}
+	u := unit{description: path.Base(f.path) + " on the instance store", what: on, where: f.path, kind: "none",
+		options: "bind"}
 	if mounted {
 		return mountUnit(h, u, false)
 	}
@@ -200,7 +197,8 @@ func bind(h *host.Host, on string, f carried) ([]plan.Action, error) {
 	copying := plan.Command(h, "the folder moves to the array", "cp", "--archive", f.path+"/.", on)
 	copying.Do = func(ctx context.Context, _ plan.Progress) error { return m.copy(ctx) }
 	mount, err := mountUnit(h, u, true)
-	actions := append([]plan.Action{stop, plan.Command(h, "the folder moves to the array", "mkdir", "-p", f.path, on), copying}, mount...)
+	actions := append([]plan.Action{stop, plan.Command(h, "the folder moves to the array", "mkdir", "-p", f.path, on),
+		copying}, mount...)
 	for i, a := range actions {
 		actions[i] = m.orStart(a)
 	}

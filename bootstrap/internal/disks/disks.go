@@ -22,6 +22,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -231,7 +232,7 @@ func format(h *host.Host, want content, device string) plan.Action {
 func (d Disks) uuid(number int) string {
 	b := sha256.Sum256(fmt.Appendf(nil, "eksnode instance store %s %d", d.InstanceID, number))
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+	return show.UUID(b[:])
 }
 
 type unit struct{ description, what, where, kind, options string }
@@ -254,7 +255,8 @@ Options=%s
 [Install]
 WantedBy=multi-user.target
 `, render.Mark, u.description, u.what, u.where, u.kind, u.options)
-	actions, err := plan.Files(h, []plan.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644, Content: []byte(content), Why: "mounts " + u.where}})
+	actions, err := plan.Files(h, []plan.File{{Path: "/etc/systemd/system/" + name, Mode: 0o644,
+		Content: []byte(content), Why: "mounts " + u.where}})
 	if err != nil {
 		return nil, err
 	}

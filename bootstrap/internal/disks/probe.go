@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // The kinds of content that the plans treat differently.
@@ -32,7 +33,8 @@ type content struct {
 }
 
 func refusal(device string, c content) error {
-	return fmt.Errorf("%s holds %s; clear the disk with blkdiscard --zeroout if its content is not needed", device, c.name)
+	return fmt.Errorf("%s holds %s; clear the disk with blkdiscard --zeroout if its content is not needed", device,
+		c.name)
 }
 
 // probed is the size of the part that is read at a device's beginning and at its
@@ -148,19 +150,14 @@ func identify(head, tail []byte, names []string) content {
 	c := content{name: names[0]}
 	switch {
 	case c.name == xfs:
-		c.uuid = uuidAt(head, 32)
+		c.uuid = show.UUID(at(head, 32, 16))
 	case c.name == ext4:
-		c.uuid = uuidAt(head, 0x468)
+		c.uuid = show.UUID(at(head, 0x468, 16))
 	case c.name == arrayMember && len(found(head, 0, []signature{{md12, mdMagic, arrayMember}})) > 0:
-		c.uuid = uuidAt(head, md12+16)
+		c.uuid = show.UUID(at(head, md12+16, 16))
 		c.array = strings.TrimRight(string(at(head, md12+32, 32)), "\x00")
 	}
 	return c
-}
-
-func uuidAt(b []byte, from int) string {
-	u := at(b, from, 16)
-	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
 // at returns length bytes of b, padded with zeros after its end.

@@ -98,7 +98,8 @@ func address(ctx context.Context, service Metadata, mac string, ipv6 bool) (stri
 	}
 	data, err := service.Get(ctx, entry)
 	if errors.Is(err, fs.ErrNotExist) && ipv6 {
-		return "", fmt.Errorf("%w: the cluster is IPv6, but the instance's primary interface has no IPv6 address; use a subnet that assigns one", err)
+		return "", fmt.Errorf("%w: the cluster is IPv6, but the instance's primary interface has no IPv6 address; "+
+			"use a subnet that assigns one", err)
 	}
 	if err != nil {
 		return "", err
@@ -165,7 +166,8 @@ func (f *Facts) findLimits(ctx context.Context, ec2 EC2, size bool) (warnings []
 		f.Limits = known
 		return []string{fmt.Sprintf("the size of the instance type %s is unknown: %v", f.Type, err)}
 	default:
-		return []string{fmt.Sprintf("the instance type %s is unknown, so the node takes %d pods: %v", f.Type, DefaultMaxPods, err)}
+		return []string{fmt.Sprintf("the instance type %s is unknown, so the node takes %d pods: %v", f.Type,
+			DefaultMaxPods, err)}
 	}
 }
 
@@ -257,7 +259,8 @@ func ReadIdentity(ctx context.Context, service Metadata) (Identity, error) {
 	if err != nil {
 		return id, err
 	}
-	if err := json.Unmarshal(data, &id); err != nil || id.InstanceID == "" || id.Region == "" || id.AvailabilityZone == "" {
+	if err := json.Unmarshal(data, &id); err != nil || id.InstanceID == "" || id.Region == "" ||
+		id.AvailabilityZone == "" {
 		return id, unexpected(entry, data)
 	}
 	return id, nil
@@ -278,5 +281,6 @@ func ReadLine(ctx context.Context, service Metadata, entry string) (string, erro
 
 func unexpected(entry string, data []byte) error {
 	const most = 60
-	return fmt.Errorf("asking the instance metadata service for %s: unexpected content %q: something else answers at the service's address", entry, data[:min(most, len(data))])
+	return fmt.Errorf("asking the instance metadata service for %s: unexpected content %q: something else answers "+
+		"at the service's address", entry, data[:min(most, len(data))])
 }

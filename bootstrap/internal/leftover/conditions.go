@@ -103,7 +103,8 @@ func otherProcessors(h *host.Host, text []byte) (string, error) {
 	if maps.Equal(has, divided) {
 		return "", nil
 	}
-	return fmt.Sprintf("the file divides %d processors among pods, but the machine has processors %s; the kubelet does not start with this file", len(divided), strings.TrimSpace(string(online))), nil
+	return fmt.Sprintf("the file divides %d processors among pods, but the machine has processors %s; the kubelet "+
+		"does not start with this file", len(divided), strings.TrimSpace(string(online))), nil
 }
 
 // strayKubeconfig reports a kubeconfig that the kubelet of an Outpost did not write
@@ -188,7 +189,8 @@ func amazonsKubelet(h *host.Host, name string) (string, error) {
 	}
 	words := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\\\n", " ")), " ")
 	form := strings.Contains(words, "--config "+templates.KubeletConfig+" ") &&
-		strings.Contains(words, "--kubeconfig "+templates.Kubeconfig+" ") && strings.Contains(words, " $KUBELET_ARGS $KUBELET_EXTRA_ARGS")
+		strings.Contains(words, "--kubeconfig "+templates.Kubeconfig+" ") &&
+		strings.Contains(words, " $KUBELET_ARGS $KUBELET_EXTRA_ARGS")
 	if !form && (original == nil || !bytes.Equal(text, original)) {
 		return "", nil
 	}
@@ -296,14 +298,16 @@ func doubtOf(h *host.Host, name string) (string, error) {
 		return ok && strings.HasPrefix(l, "ExecStart=") && command != ""
 	})
 	if starts >= 0 && !strings.Contains(lines[starts], argumentsOfInit) {
-		return "the unit starts the kubelet without " + argumentsOfInit + ", with which first boot sets the cluster and the node; remove the file if this is not intended", nil
+		return "the unit starts the kubelet without " + argumentsOfInit +
+			", with which first boot sets the cluster and the node; remove the file if this is not intended", nil
 	}
 	if path.Base(name) == kubeletUnit {
 		return "", nil
 	}
 	for _, d := range doubtful() {
 		if slices.ContainsFunc(lines, func(l string) bool { return sets(l, d.setting) }) {
-			return "its " + d.setting + " " + d.does + ", and overrides this node's value; remove the file if it is leftover state", nil
+			return "its " + d.setting + " " + d.does +
+				", and overrides this node's value; remove the file if it is leftover state", nil
 		}
 	}
 	return "", nil
@@ -323,5 +327,6 @@ func settings(text []byte) []string {
 
 // sets reports whether a line contains the flag, with a value after "=" or a space.
 func sets(line, flag string) bool {
-	return slices.Contains(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=", r) }), flag)
+	return slices.Contains(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=", r) }),
+		flag)
 }

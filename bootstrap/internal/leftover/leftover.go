@@ -75,8 +75,9 @@ func (s State) table() []row {
 			of: anotherNode, holds: damaged,
 		},
 		{
-			paths: []string{path.Join(dropIns, "10-kubelet-args.conf"), path.Join(dropIns, "30-kubelet-extra-args.conf")},
-			of:    anotherNode, unless: notAmazonsDropIn, unit: true,
+			paths: []string{path.Join(dropIns, "10-kubelet-args.conf"),
+				path.Join(dropIns, "30-kubelet-extra-args.conf")},
+			of: anotherNode, unless: notAmazonsDropIn, unit: true,
 		},
 		{paths: []string{path.Join(systemUnits, kubeletUnit)}, holds: amazonsKubelet, unit: true},
 		{paths: []string{path.Join(systemUnits, "sandbox-image.service")}, holds: amazonsSandboxImage, unit: true},
@@ -110,7 +111,8 @@ func (s State) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) {
 	}
 	if units && h.HasSystemd() {
 		// Needed too if systemd has queued the start of the kubelet.
-		actions = append(actions, plan.Command(h, "systemd must forget the removed units", "systemctl", "daemon-reload"))
+		actions = append(actions,
+			plan.Command(h, "systemd must forget the removed units", "systemctl", "daemon-reload"))
 	}
 	if actions, err = s.stopFirst(ctx, h, actions); err != nil {
 		return plan.Answer{}, err
@@ -194,10 +196,11 @@ func (State) stopFirst(ctx context.Context, h *host.Host, actions []plan.Action)
 	if err != nil || !active {
 		return actions, err
 	}
-	stop := plan.Action{Verb: plan.Stop, Target: kubeletUnit, Reason: "the kubelet runs as another node", Do: func(ctx context.Context, _ plan.Progress) error {
-		_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "stop", kubeletUnit}})
-		return err
-	}}
+	stop := plan.Action{Verb: plan.Stop, Target: kubeletUnit, Reason: "the kubelet runs as another node",
+		Do: func(ctx context.Context, _ plan.Progress) error {
+			_, err := h.Run(ctx, host.Command{Argv: []string{"systemctl", "stop", kubeletUnit}})
+			return err
+		}}
 	return slices.Insert(actions, 0, stop), nil
 }
 
@@ -345,7 +348,8 @@ func (s State) anotherCertificate(h *host.Host) (string, error) {
 		}
 		elsewhere := len(c.IPAddresses) > 0 && c.VerifyHostname(s.Node.Instance.Address) != nil
 		if c.Subject.CommonName != "system:node:"+s.Node.Name || elsewhere {
-			return "the certificate is for " + c.Subject.CommonName + ", not for this node at " + s.Node.Instance.Address, nil
+			return "the certificate is for " + c.Subject.CommonName + ", not for this node at " +
+				s.Node.Instance.Address, nil
 		}
 		return "", nil
 	}

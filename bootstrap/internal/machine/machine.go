@@ -92,27 +92,16 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 	if err != nil {
 		return f, err
 	}
-	if f.Kubelet, err = programVersion(ctx, h, m, "kubelet"); err != nil {
-		return f, err
-	}
-	if f.Containerd, err = programVersion(ctx, h, m, "containerd"); err != nil {
-		return f, err
-	}
-	if f.MemoryMiB, err = memoryMiB(h); err != nil {
-		return f, err
-	}
-	online, err := h.Content(OnlineCPUs)
-	if err != nil {
-		return f, fmt.Errorf("reading the machine's processors: %w", err)
-	}
-	f.CPUs = len(CPUSet(string(online)))
-	if f.FIPS, err = fips(h); err != nil {
-		return f, err
-	}
-	if f.ResolvedStub, err = resolvedStub(h); err != nil {
-		return f, err
-	}
-	if f.NVIDIA, f.Warnings, err = nvidia(h); err != nil {
+	var errs [8]error
+	f.Kubelet, errs[0] = programVersion(ctx, h, m, "kubelet")
+	f.Containerd, errs[1] = programVersion(ctx, h, m, "containerd")
+	f.MemoryMiB, errs[2] = memoryMiB(h)
+	f.CPUs, errs[3] = processors(h)
+	f.FIPS, errs[4] = fips(h)
+	f.ResolvedStub, errs[5] = resolvedStub(h)
+	f.NVIDIA, f.Warnings, errs[6] = nvidia(h)
+	f.Runc, errs[7] = runc(h)
+	if err := errors.Join(errs[:]...); err != nil {
 		return f, err
 	}
 	for _, look := range []struct {
@@ -130,9 +119,6 @@ func Gather(ctx context.Context, h *host.Host, command string) (Facts, error) {
 			return f, fmt.Errorf("gathering facts about the machine: %w", err)
 		}
 		*look.found = there != look.missing
-	}
-	if f.Runc, err = runc(h); err != nil {
-		return f, err
 	}
 	f.SOCI, err = h.HasUnit(SOCIUnit)
 	return f, err
@@ -164,7 +150,8 @@ func programVersion(ctx context.Context, h *host.Host, m *manifest.Manifest, nam
 	}
 	out, err := h.Run(ctx, host.Command{Argv: []string{name, "--version"}})
 	if err != nil {
-		return Version{}, fmt.Errorf("finding the version of %s: %w; install the program on the search path of the image", name, err)
+		return Version{}, fmt.Errorf("finding the version of %s: %w; install the program on the search path of the "+
+			"image", name, err)
 	}
 	v, err := ParseVersion(string(out))
 	if err != nil {
@@ -197,6 +184,14 @@ func memoryMiB(h *host.Host) (int, error) {
 	return 0, nil // an image root has no /proc/meminfo
 }
 
+func processors(h *host.Host) (int, error) {
+	online, err := h.Content(OnlineCPUs)
+	if err != nil {
+		return 0, fmt.Errorf("reading the machine's processors: %w", err)
+	}
+	return len(CPUSet(string(online))), nil
+}
+
 // CPUSet returns the processors in a list such as "0-3,8".
 func CPUSet(list string) map[int]bool {
 	set := map[int]bool{}
@@ -226,7 +221,10 @@ func fips(h *host.Host) (bool, error) {
 // stub's address or by a link to its file. At boot that file may not exist yet.
 func resolvedStub(h *host.Host) (bool, error) {
 	if to, err := h.Files.ReadlinkIfPossible(resolvConf); err == nil {
-		return path.Join("/", path.Dir(resolvConf), relative(to)) == stubResolvConf, nil
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(resolvConf), to)
+		}
+		return path.Clean(to) == stubResolvConf, nil
 	}
 	text, err := h.Content(resolvConf)
 	if err != nil {
@@ -238,14 +236,6 @@ func resolvedStub(h *host.Host) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// relative returns the target of a link relative to /etc.
-func relative(to string) string {
-	if path.IsAbs(to) {
-		return path.Join("..", to)
-	}
-	return to
 }
 
 // nvidia says whether there is a device of NVIDIA, and warns of GPUs that no driver serves.

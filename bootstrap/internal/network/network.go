@@ -11,24 +11,25 @@ package network
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"net"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/internal/service"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
 // drivers lists the drivers of EC2's network interfaces: one for Nitro, two for Xen.
 var drivers = []string{"ena", "ixgbevf", "vif"}
-
-// Property is the udev property of an interface that belongs to the VPC CNI.
-const Property = "EKSNODE_SECONDARY"
 
 // subject is the name of this item in the record of started services.
 const subject = "network-ownership"
@@ -57,10 +58,10 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 	if err != nil {
 		return plan.Answer{}, err
 	}
-	for _, m := range managers() {
-		there, err := exists(h, m.paths...)
+	for _, m := range table().Managers {
+		there, err := exists(h, m.Paths...)
 		if err != nil {
-			return plan.Answer{}, fmt.Errorf("looking for %s: %w", m.name, err)
+			return plan.Answer{}, fmt.Errorf("looking for %s: %w", m.Name, err)
 		}
 		if !there {
 			continue
@@ -70,7 +71,7 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 			return plan.Answer{}, err
 		}
 		answer.Act(more...)
-		reload = append(reload, m.reload...)
+		reload = append(reload, m.Reload...)
 	}
 	if digest.IsEmpty() || !h.HasSystemd() {
 		return answer, nil
@@ -79,7 +80,9 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 	if err != nil || done && answer.IsEmpty() {
 		return answer, err
 	}
-	answer.Act(plan.Action{Verb: plan.Run, Target: "reload the network managers", Reason: "the network managers must read their changed files",
+	answer.Act(plan.Action{
+		Verb: plan.Run, Target: "reload the network managers",
+		Reason: "the network managers must read their changed files",
 		Do: func(ctx context.Context, _ plan.Progress) error {
 			present, err := secondaries(h, o.MAC)
 			if err != nil {
@@ -93,7 +96,8 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 				}
 			}
 			return service.RecordStart(h, subject, digest.Sum())
-		}})
+		},
+	})
 	return answer, nil
 }
 
@@ -101,61 +105,65 @@ func (o Ownership) Plan(ctx context.Context, h *host.Host) (plan.Answer, error) 
 // network manager. The returned commands stop those that run.
 func mask(h *host.Host, answer *plan.Answer, digest *service.Digest) ([]reload, error) {
 	stop := []string{"systemctl", "stop"}
-	for _, u := range competitors() {
-		// Only a package's unit counts, not the masks in /run.
-		there, err := exists(h,
-			"/usr/lib/systemd/system/"+u.name, "/lib/systemd/system/"+u.name, "/etc/systemd/system/"+u.name)
-		if err != nil {
-			return nil, err
+	for _, c := range table().Competitors {
+		for _, unit := range c.Units {
+			// Only a package's unit counts, not the masks in /run.
+			link, there, err := disable(h, "systemd/system/"+unit, c.Why, "/usr/lib", "/lib", "/etc")
+			if err != nil {
+				return nil, err
+			}
+			if !there {
+				continue
+			}
+			digest.Add(unit, nil)
+			answer.Act(link...)
+			// All instances of a template.
+			stop = append(stop, strings.Replace(unit, "@.", "@*.", 1))
 		}
-		if !there {
-			continue
-		}
-		link, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/systemd/system/" + u.name, To: "/dev/null", Why: u.why}})
-		if err != nil {
-			return nil, err
-		}
-		digest.Add(u.name, nil)
-		answer.Act(link...)
-		// All instances of a template.
-		stop = append(stop, strings.Replace(u.name, "@.", "@*.", 1))
 	}
 	if len(stop) == 2 {
 		return nil, nil
 	}
-	return []reload{{argv: []string{"systemctl", "daemon-reload"}}, {argv: stop}}, nil
+	return []reload{{Argv: []string{"systemctl", "daemon-reload"}}, {Argv: stop}}, nil
 }
 
 // plan returns the actions that write a manager's files and links.
 func (m manager) plan(h *host.Host, mac string, digest *service.Digest) ([]plan.Action, error) {
 	var files []plan.File
-	for _, f := range m.files {
+	for _, f := range m.Files {
 		content := strings.NewReplacer("{mac}", strings.ToLower(mac), "{MAC}", strings.ToUpper(mac),
-			"{drivers|}", strings.Join(drivers, "|"), "{drivers,}", "driver:"+strings.Join(drivers, ",driver:")).Replace(f.content)
-		files = append(files, plan.File{Path: f.path, Mode: 0o644, Content: []byte(content), Why: f.why})
-		digest.Add(f.path, []byte(content))
+			"{drivers|}", strings.Join(drivers, "|"), "{drivers,}",
+			"driver:"+strings.Join(drivers, ",driver:")).Replace(f.Content)
+		files = append(files, plan.File{Path: f.Path, Mode: 0o644, Content: []byte(content), Why: f.Why})
+		digest.Add(f.Path, []byte(content))
 	}
 	actions, err := plan.Files(h, files)
 	if err != nil {
 		return nil, err
 	}
-	for _, rule := range m.masks {
+	for _, rule := range m.Masks {
 		// Rules in /etc override those in /run; rules of packages do not.
-		shipped, err := exists(h, "/usr/lib/udev/rules.d/"+rule, "/lib/udev/rules.d/"+rule)
+		why := "the rule configures every interface that appears"
+		mask, there, err := disable(h, "udev/rules.d/"+rule, why, "/usr/lib", "/lib")
 		if err != nil {
 			return nil, err
 		}
-		if !shipped {
-			continue
+		if there {
+			digest.Add(rule, nil)
+			actions = append(actions, mask...)
 		}
-		mask, err := plan.Links(h, []plan.SymbolicLink{{Path: "/run/udev/rules.d/" + rule, To: "/dev/null", Why: "the rule configures every interface that appears"}})
-		if err != nil {
-			return nil, err
-		}
-		digest.Add(rule, nil)
-		actions = append(actions, mask...)
 	}
 	return actions, nil
+}
+
+// disable returns the actions that hide a file of systemd or udev until the next boot, and
+// whether one of the folders has the file.
+func disable(h *host.Host, name, why string, folders ...string) (actions []plan.Action, there bool, err error) {
+	there, err = exists(h, show.Each(folders, func(folder string) string { return path.Join(folder, name) })...)
+	if err == nil && there {
+		actions, err = plan.Links(h, []plan.SymbolicLink{{Path: path.Join("/run", name), To: "/dev/null", Why: why}})
+	}
+	return actions, there, err
 }
 
 func exists(h *host.Host, names ...string) (bool, error) {
@@ -191,163 +199,95 @@ func secondaries(h *host.Host, mac string) ([]string, error) {
 	return names, nil
 }
 
-// manager is a program that configures network interfaces, with its files.
-type manager struct {
-	name string
-	// paths identify an installed manager: any one is enough.
-	paths []string
-	files []file
-	// masks lists udev rules of its packages that configure interfaces.
-	masks  []string
-	reload []reload
+// managersFile lists the programs that configure network interfaces.
+//
+//go:embed managers.yaml
+var managersFile []byte
+
+// managerTable is the content of managersFile.
+type managerTable struct {
+	Managers    []manager `json:"managers"`
+	Competitors []struct {
+		Why   string   `json:"why"`
+		Units []string `json:"units"`
+	} `json:"competitors"`
 }
 
-// file is a file of a manager. The placeholders {mac} and {MAC} in its content are the
-// primary interface's address; {drivers|} and {drivers,} are the drivers.
-type file struct{ path, content, why string }
+// manager is a network manager, with its files.
+type manager struct {
+	Name string `json:"name"`
+	// Paths identify an installed manager: any one is enough.
+	Paths []string `json:"paths"`
+	Files []struct {
+		Path    string `json:"path"`
+		Content string `json:"content"`
+		Why     string `json:"why"`
+	} `json:"files"`
+	// Masks lists udev rules of its packages that configure interfaces.
+	Masks  []string `json:"masks"`
+	Reload []reload `json:"reload"`
+}
 
 // reload is a command that makes a manager read its files again.
 type reload struct {
-	argv []string
-	// unit, if not empty, must be running, and socket, if not empty, must exist.
-	unit, socket string
-	// early replaces argv before D-Bus runs, for example before sysinit.target.
-	early []string
-	// present limits the command to machines that already have a secondary
+	Argv []string `json:"argv"`
+	// Unit, if not empty, must be running, and Socket, if not empty, must exist.
+	Unit   string `json:"unit"`
+	Socket string `json:"socket"`
+	// Early replaces Argv before D-Bus runs, for example before sysinit.target.
+	Early []string `json:"early"`
+	// Present limits the command to machines that already have a secondary
 	// interface. Interfaces that appear later use the new files anyway.
-	present bool
-	// each runs the command once for each secondary interface, with its name in
-	// place of interfaceName.
-	each bool
+	Present bool `json:"present"`
+	// Each runs the command once for each secondary interface, with its name in
+	// place of {interface}.
+	Each bool `json:"each"`
 }
 
-const interfaceName = "{interface}"
+var table = sync.OnceValue(func() (t managerTable) {
+	if _, err := strictjson.ReadYAML("managers.yaml", managersFile, &t); err != nil {
+		panic(err) // the table is ours
+	}
+	return t
+})
 
 // of returns the commands to run if these secondary interfaces exist.
 func (r reload) of(present []string) []reload {
 	switch {
-	case r.each:
-		list := make([]reload, len(present))
-		for i, name := range present {
-			list[i] = r
-			list[i].argv = slices.Clone(r.argv)
-			for j, word := range r.argv {
-				list[i].argv[j] = strings.ReplaceAll(word, interfaceName, name)
-			}
-		}
-		return list
-	case r.present && len(present) == 0:
+	case r.Each:
+		return show.Each(present, func(name string) reload {
+			one, placeholder := r, strings.NewReplacer("{interface}", name)
+			one.Argv = show.Each(r.Argv, placeholder.Replace)
+			return one
+		})
+	case r.Present && len(present) == 0:
 		return nil
 	default:
 		return []reload{r}
 	}
 }
 
-const (
-	bus = "/run/dbus/system_bus_socket"
-	// udevSocket is udevd's socket. Containers have no udevd.
-	udevSocket = "/run/udev/control"
-)
-
 func (r reload) run(ctx context.Context, h *host.Host) error {
-	if r.socket != "" {
-		if there, err := h.Exists(r.socket); err != nil || !there {
+	if r.Socket != "" {
+		if there, err := h.Exists(r.Socket); err != nil || !there {
 			return err
 		}
 	}
-	if r.unit != "" {
-		if active, err := h.IsActive(ctx, r.unit); err != nil || !active {
+	if r.Unit != "" {
+		if active, err := h.IsActive(ctx, r.Unit); err != nil || !active {
 			return err
 		}
 	}
-	argv := r.argv
-	if r.early != nil {
-		there, err := h.Exists(bus)
+	argv := r.Argv
+	if r.Early != nil {
+		there, err := h.Exists("/run/dbus/system_bus_socket")
 		if err != nil {
 			return err
 		}
 		if !there {
-			argv = r.early
+			argv = r.Early
 		}
 	}
 	_, err := h.Run(ctx, host.Command{Argv: argv})
 	return err
-}
-
-// managers returns the network managers in reload order: udev first, because the
-// others match udev's properties.
-//
-// networkd and NetworkManager cover netplan, which writes their configuration.
-// ifupdown and wicked have no such files: a hot-plug program that udev runs gives
-// them an interface, and the udev rule disables that program.
-func managers() []manager {
-	return []manager{
-		{
-			name:  "udev",
-			paths: []string{"/usr/bin/udevadm", "/bin/udevadm", "/sbin/udevadm"},
-			files: []file{{
-				"/run/udev/rules.d/05-eksnode-secondary.rules",
-				"# Written by eksnode: interfaces other than the primary belong to the VPC CNI.\n" +
-					`SUBSYSTEM=="net", ACTION!="remove", DRIVERS=="{drivers|}", ATTR{address}!="{mac}", ` +
-					`ENV{` + Property + `}="1", ENV{ID_NET_MANAGED_BY}="amazon-vpc-cni", ENV{NM_UNMANAGED}="1", RUN:="/bin/true"` + "\n",
-				"marks the interfaces that belong to the VPC CNI, and keeps hot-plug programs off them",
-			}},
-			masks: []string{
-				"99-vpc-policy-routes.rules",       // amazon-ec2-net-utils
-				"61-cloud-netconfig-hotplug.rules", // cloud-netconfig of SUSE
-				"51-cloud-netconfig-hotplug.rules",
-				"75-cloud-ifupdown.rules", // Debian's cloud images
-			},
-			reload: []reload{
-				{argv: []string{"udevadm", "control", "--reload"}, socket: udevSocket},
-				{argv: []string{"udevadm", "trigger", "--subsystem-match=net", "--action=change"}, socket: udevSocket, present: true},
-				{argv: []string{"udevadm", "settle", "--timeout=30"}, socket: udevSocket, present: true}, // trigger --settle came with systemd 238
-			},
-		},
-		{
-			name:  "systemd-networkd",
-			paths: []string{"/usr/lib/systemd/systemd-networkd", "/lib/systemd/systemd-networkd"},
-			files: []file{{
-				"/run/systemd/network/05-eksnode-secondary.network",
-				"# Written by eksnode: interfaces other than the primary belong to the VPC CNI.\n" +
-					"[Match]\nProperty=" + Property + "=1\n\n[Link]\nUnmanaged=yes\n",
-				"keeps networkd off the VPC CNI's interfaces",
-			}},
-			reload: []reload{{
-				argv: []string{"networkctl", "reload"}, unit: "systemd-networkd.service",
-				early: []string{"systemctl", "restart", "systemd-networkd.service"}, present: true,
-			}},
-		},
-		{
-			name:  "NetworkManager",
-			paths: []string{"/usr/sbin/NetworkManager", "/usr/bin/NetworkManager"},
-			files: []file{{
-				"/run/NetworkManager/conf.d/05-eksnode-secondary.conf",
-				"# Written by eksnode: interfaces other than the primary belong to the VPC CNI.\n" +
-					"[device-eksnode-secondary]\nmatch-device={drivers,},except:mac:{MAC}\nmanaged=0\n\n" +
-					"[device-eksnode-pods]\nmatch-device=driver:veth,except:interface-name:eth*,except:interface-name:host0\nmanaged=0\n",
-				"keeps NetworkManager off the VPC CNI's interfaces",
-			}},
-			reload: []reload{
-				{argv: []string{"systemctl", "reload", "NetworkManager.service"}, unit: "NetworkManager.service"},
-				// NetworkManager keeps an interface that it already manages, also
-				// after a reload.
-				{argv: []string{"nmcli", "device", "set", interfaceName, "managed", "no"}, unit: "NetworkManager.service", each: true},
-			},
-		},
-	}
-}
-
-// competitor is a unit that configures interfaces without a network manager.
-type competitor struct{ name, why string }
-
-func competitors() []competitor {
-	const nm, suse, init, amazon = "nm-cloud-setup moves addresses into routing tables of its own",
-		"cloud-netconfig gives every interface routes", "cloud-init configures interfaces that appear later", "amazon-ec2-net-utils gives every interface policy routes"
-	return []competitor{
-		{"nm-cloud-setup.timer", nm}, {"nm-cloud-setup.service", nm},
-		{"cloud-netconfig.timer", suse}, {"cloud-netconfig.service", suse},
-		{"cloud-init-hotplugd.socket", init}, {"cloud-init-hotplugd.service", init},
-		{"policy-routes@.service", amazon}, {"refresh-policy-routes@.timer", amazon}, {"refresh-policy-routes@.service", amazon},
-	}
 }

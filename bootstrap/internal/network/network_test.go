@@ -37,17 +37,24 @@ func TestEveryNetworkStackIgnoresSecondaryInterfaces(t *testing.T) {
 		"networkd (Arch, Flatcar)": {
 			[]string{"/usr/bin/udevadm", "/usr/lib/systemd/systemd-networkd"}, []string{udevRule, networkd}},
 		"networkd with ec2-net-utils (Amazon Linux 2023)": {
-			[]string{"/usr/bin/udevadm", "/usr/lib/systemd/systemd-networkd", "/usr/lib/udev/rules.d/99-vpc-policy-routes.rules", "/usr/lib/systemd/system/policy-routes@.service"},
-			[]string{udevRule, networkd, "/run/udev/rules.d/99-vpc-policy-routes.rules", "/run/systemd/system/policy-routes@.service"}},
+			[]string{"/usr/bin/udevadm", "/usr/lib/systemd/systemd-networkd",
+				"/usr/lib/udev/rules.d/99-vpc-policy-routes.rules", "/usr/lib/systemd/system/policy-routes@.service"},
+			[]string{udevRule, networkd, "/run/udev/rules.d/99-vpc-policy-routes.rules",
+				"/run/systemd/system/policy-routes@.service"}},
 		"netplan with networkd (Debian, Ubuntu)": {
-			[]string{"/usr/bin/udevadm", "/lib/systemd/systemd-networkd", "/usr/sbin/netplan", "/usr/lib/systemd/system/cloud-init-hotplugd.socket"},
+			[]string{"/usr/bin/udevadm", "/lib/systemd/systemd-networkd", "/usr/sbin/netplan",
+				"/usr/lib/systemd/system/cloud-init-hotplugd.socket"},
 			[]string{udevRule, networkd, "/run/systemd/system/cloud-init-hotplugd.socket"}},
 		"NetworkManager (Fedora, RHEL)": {
-			[]string{"/usr/bin/udevadm", "/usr/sbin/NetworkManager", "/usr/lib/systemd/system/nm-cloud-setup.service", "/usr/lib/systemd/system/nm-cloud-setup.timer"},
-			[]string{udevRule, nm, "/run/systemd/system/nm-cloud-setup.service", "/run/systemd/system/nm-cloud-setup.timer"}},
+			[]string{"/usr/bin/udevadm", "/usr/sbin/NetworkManager", "/usr/lib/systemd/system/nm-cloud-setup.service",
+				"/usr/lib/systemd/system/nm-cloud-setup.timer"},
+			[]string{udevRule, nm, "/run/systemd/system/nm-cloud-setup.service",
+				"/run/systemd/system/nm-cloud-setup.timer"}},
 		"wicked (SUSE)": {
-			[]string{"/usr/bin/udevadm", "/usr/sbin/wicked", "/usr/lib/udev/rules.d/61-cloud-netconfig-hotplug.rules", "/usr/lib/systemd/system/cloud-netconfig.timer"},
-			[]string{udevRule, "/run/udev/rules.d/61-cloud-netconfig-hotplug.rules", "/run/systemd/system/cloud-netconfig.timer"}},
+			[]string{"/usr/bin/udevadm", "/usr/sbin/wicked", "/usr/lib/udev/rules.d/61-cloud-netconfig-hotplug.rules",
+				"/usr/lib/systemd/system/cloud-netconfig.timer"},
+			[]string{udevRule, "/run/udev/rules.d/61-cloud-netconfig-hotplug.rules",
+				"/run/systemd/system/cloud-netconfig.timer"}},
 		"ifupdown": {[]string{"/bin/udevadm", "/sbin/ifup"}, []string{udevRule}},
 		"nothing":  {nil, nil},
 	} {
@@ -57,15 +64,16 @@ func TestEveryNetworkStackIgnoresSecondaryInterfaces(t *testing.T) {
 			_, err := plan.Apply(t.Context(), h, []plan.Item{o}, nil)
 			require.NoError(t, err)
 			var got []string
-			require.NoError(t, filepath.WalkDir(filepath.Join(root, "run"), func(p string, d os.DirEntry, err error) error {
-				if err == nil && !d.IsDir() {
-					got = append(got, p[len(root):])
-				}
-				if os.IsNotExist(err) {
-					return nil
-				}
-				return err
-			}))
+			require.NoError(t, filepath.WalkDir(filepath.Join(root, "run"),
+				func(p string, d os.DirEntry, err error) error {
+					if err == nil && !d.IsDir() {
+						got = append(got, p[len(root):])
+					}
+					if os.IsNotExist(err) {
+						return nil
+					}
+					return err
+				}))
 			assert.ElementsMatch(t, c.want, got)
 			again, err := o.Plan(t.Context(), h)
 			require.NoError(t, err)
@@ -103,19 +111,21 @@ func TestSecondaryInterfacesAreFound(t *testing.T) {
 // of them.
 func TestExistingInterfacesAreReleased(t *testing.T) {
 	var said []string
-	for _, m := range managers() {
-		for _, r := range m.reload {
+	for _, m := range table().Managers {
+		for _, r := range m.Reload {
 			for _, c := range r.of([]string{"ens6", "ens7"}) {
-				said = append(said, strings.Join(c.argv, " "))
+				said = append(said, strings.Join(c.Argv, " "))
 			}
 			for _, c := range r.of(nil) {
-				assert.False(t, c.present || c.each, c.argv)
+				assert.False(t, c.Present || c.Each, c.Argv)
 			}
 		}
 	}
 	assert.Equal(t, []string{
-		"udevadm control --reload", "udevadm trigger --subsystem-match=net --action=change", "udevadm settle --timeout=30", "networkctl reload",
-		"systemctl reload NetworkManager.service", "nmcli device set ens6 managed no", "nmcli device set ens7 managed no",
+		"udevadm control --reload", "udevadm trigger --subsystem-match=net --action=change",
+		"udevadm settle --timeout=30", "networkctl reload",
+		"systemctl reload NetworkManager.service", "nmcli device set ens6 managed no",
+		"nmcli device set ens7 managed no",
 	}, said)
 }
 

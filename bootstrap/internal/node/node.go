@@ -144,7 +144,8 @@ func accounts() map[string]string {
 // homes lists the region whose registry serves the unknown regions of a partition,
 // by the prefix of the region names. The empty prefix matches all other regions.
 var homes = []struct{ prefix, region string }{
-	{"us-gov-", "us-gov-west-1"}, {"cn-", "cn-northwest-1"}, {"us-iso-", "us-iso-east-1"}, {"us-isob-", "us-isob-east-1"},
+	{"us-gov-", "us-gov-west-1"}, {"cn-", "cn-northwest-1"}, {"us-iso-", "us-iso-east-1"},
+	{"us-isob-", "us-isob-east-1"},
 	{"us-isof-", "us-isof-south-1"}, {"eu-isoe-", "eu-isoe-west-1"}, {"eusc-", "eusc-de-east-1"}, {"", "us-west-2"},
 }
 

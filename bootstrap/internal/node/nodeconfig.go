@@ -42,7 +42,8 @@ func named(m machine.Facts) bool { return !m.Kubelet.Less(1, 26) }
 
 // FromNodeConfig returns the node for a merged and validated NodeConfig. The
 // warnings name features that the machine does not support.
-func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts, pauseImage string) (*Node, []string, error) {
+func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
+	pauseImage string) (*Node, []string, error) {
 	prefix, err := netip.ParsePrefix(c.Spec.Cluster.CIDR)
 	if err != nil {
 		return nil, nil, fmt.Errorf("spec.cluster.cidr: %w", err)
@@ -50,15 +51,18 @@ func FromNodeConfig(c *nodeconfig.NodeConfig, i instance.Facts, m machine.Facts,
 	n := &Node{
 		Form: NodeConfig, Instance: i, Machine: m,
 		Cluster: Cluster{
-			Name: c.Spec.Cluster.Name, Endpoint: c.Spec.Cluster.APIServerEndpoint, CA: c.Spec.Cluster.CertificateAuthority,
-			DNS: []string{nodeconfig.ClusterDNS(prefix.Addr())}, IPv6: prefix.Addr().Is6(), Outpost: c.Spec.Cluster.Outpost(), ID: c.Spec.Cluster.ID,
+			Name: c.Spec.Cluster.Name, Endpoint: c.Spec.Cluster.APIServerEndpoint,
+			CA:  c.Spec.Cluster.CertificateAuthority,
+			DNS: []string{nodeconfig.ClusterDNS(prefix.Addr())}, IPv6: prefix.Addr().Is6(),
+			Outpost: c.Spec.Cluster.Outpost(), ID: c.Spec.Cluster.ID,
 		},
 		Kubelet: Kubelet{
 			Config: c.Spec.Kubelet.Config, Flags: c.Spec.Kubelet.Flags,
 			MaxPods: i.MaxPods(), PodsFrom: Addresses, ReservedCgroups: true,
 		},
 		Containerd: Containerd{
-			Config: c.Spec.Containerd.Config, BaseRuntimeSpec: c.Spec.Containerd.BaseRuntimeSpec, PauseImage: pauseImage,
+			Config: c.Spec.Containerd.Config, BaseRuntimeSpec: c.Spec.Containerd.BaseRuntimeSpec,
+			PauseImage: pauseImage,
 		},
 		Environment: c.Spec.Instance.Environment, Network: c.Spec.Instance.Network, Disks: c.Spec.Instance.LocalStorage,
 	}
@@ -91,7 +95,8 @@ func (n *Node) refused() []string {
 		}
 	}
 	var list []string
-	for _, p := range kubelet.Problems(minor, base, n.Kubelet.Config, nodeconfig.Split(strings.Join(n.Kubelet.Flags, " "))) {
+	for _, p := range kubelet.Problems(minor, base, n.Kubelet.Config,
+		nodeconfig.Split(strings.Join(n.Kubelet.Flags, " "))) {
 		list = append(list, nodeconfig.Printable(fmt.Sprintf("the kubelet will not start: %s: %s", p.Field, p.Text)))
 	}
 	return list
@@ -112,7 +117,8 @@ func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 		nodeconfig.MaxPods:     int64(n.Kubelet.MaxPods),
 	}
 	if k.AsksForSize() {
-		values[nodeconfig.VCPUs], values[nodeconfig.PhysicalMemoryMiB] = int64(n.Instance.Limits.VCPUs), int64(n.Instance.Limits.MemoryMiB)
+		values[nodeconfig.VCPUs], values[nodeconfig.PhysicalMemoryMiB] = int64(n.Instance.Limits.VCPUs),
+			int64(n.Instance.Limits.MemoryMiB)
 		if values[nodeconfig.VCPUs] == 0 {
 			err = errors.New("the size of the instance type is unknown")
 		}
@@ -124,7 +130,8 @@ func (n *Node) evaluateMaxPods(k nodeconfig.Kubelet) []string {
 		err = fmt.Errorf("the result is %d", pods)
 	}
 	if err != nil {
-		return []string{fmt.Sprintf("maxPodsExpression has no effect on a %s, which takes %d pods: %v", n.Instance.Type, n.Kubelet.MaxPods, err)}
+		return []string{fmt.Sprintf("maxPodsExpression has no effect on a %s, which takes %d pods: %v",
+			n.Instance.Type, n.Kubelet.MaxPods, err)}
 	}
 	n.Kubelet.MaxPods, n.Kubelet.PodsFrom = int(pods), Expression
 	return nil
@@ -148,7 +155,8 @@ func (n *Node) refuseSOCI() string {
 	case !m.SOCI:
 		return "the image has no " + machine.SOCIUnit
 	case m.CPUs < sociCPUs || m.MemoryMiB < sociMemoryMiB:
-		return fmt.Sprintf("fast pulls need %d CPUs and %d MiB of memory, but the instance has %d CPUs and %d MiB", sociCPUs, sociMemoryMiB, m.CPUs, m.MemoryMiB)
+		return fmt.Sprintf("fast pulls need %d CPUs and %d MiB of memory, but the instance has %d CPUs and %d MiB",
+			sociCPUs, sociMemoryMiB, m.CPUs, m.MemoryMiB)
 	default:
 		return ""
 	}
@@ -158,10 +166,12 @@ func (n *Node) refuseSOCI() string {
 func (n *Node) warnings() []string {
 	var list []string
 	if !n.Machine.CredentialProvider {
-		list = append(list, fmt.Sprintf("the image has no %s/%s: private images of ECR cannot be pulled", machine.CredentialProviderFolder, machine.CredentialProviderName))
+		list = append(list, fmt.Sprintf("the image has no %s/%s: private images of ECR cannot be pulled",
+			machine.CredentialProviderFolder, machine.CredentialProviderName))
 	}
 	if n.Machine.CgroupV1 && !n.Machine.Kubelet.Less(1, 35) && n.Kubelet.Config["failCgroupV1"] != false {
-		list = append(list, "the machine uses cgroup v1, but kubelet 1.35 and later needs cgroup v2; boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config")
+		list = append(list, "the machine uses cgroup v1, but kubelet 1.35 and later needs cgroup v2; boot with "+
+			"systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in spec.kubelet.config")
 	}
 	return list
 }

@@ -43,8 +43,8 @@ func containerdFiles(n *node.Node) ([]File, error) {
 		return nil, fmt.Errorf("writing spec.containerd.baseRuntimeSpec: %w", err)
 	}
 	return []File{
-		{Path: BaseRuntimeSpec, Mode: 0o644, Content: content, Why: "the default OCI specification of containers", Of: []Service{Containerd}},
-		{Path: ContainerdConfig, Mode: secretMode, Content: config, Why: "containerd's configuration", Of: []Service{Containerd}},
+		file(BaseRuntimeSpec, content, "the default OCI specification of containers", Containerd),
+		secret(ContainerdConfig, config, "containerd's configuration", Containerd),
 	}, nil
 }
 
@@ -88,9 +88,11 @@ func configVersion(v machine.Version, user map[string]any) (int, error) {
 	_, run := plugins[runV3]
 	switch asked := user["version"]; {
 	case v.Less(2, 0) && (images || run || asked == int64(3)):
-		return 0, fmt.Errorf("spec.containerd.config has version 3, which containerd %s does not support; write the configuration in version 2, with plugins.%q", v, criV2)
+		return 0, fmt.Errorf("spec.containerd.config has version 3, which containerd %s does not support; write "+
+			"the configuration in version 2, with plugins.%q", v, criV2)
 	case old && (images || run):
-		return 0, fmt.Errorf("spec.containerd.config mixes the plugins of version 2 (%s) and 3 (%s, %s)", criV2, imagesV3, runV3)
+		return 0, fmt.Errorf("spec.containerd.config mixes the plugins of version 2 (%s) and 3 (%s, %s)", criV2,
+			imagesV3, runV3)
 	case v.Less(2, 0), old, asked == int64(2):
 		return 2, nil
 	default:
@@ -235,7 +237,8 @@ func credentialProviderFiles(n *node.Node) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the credential provider's configuration: %w", err)
 	}
-	return []File{{Path: CredentialProvider, Mode: 0o644, Content: content, Why: "the images for which the kubelet requests credentials", Of: []Service{Kubelet}}}, nil
+	why := "the images for which the kubelet requests credentials"
+	return []File{file(CredentialProvider, content, why, Kubelet)}, nil
 }
 
 //go:embed assets/soci.toml
@@ -255,7 +258,7 @@ func sociFiles(n *node.Node) ([]File, error) {
 		return nil, nil
 	}
 	return []File{
-		{Path: SOCIConfig, Mode: 0o644, Content: sociConfig, Why: "the SOCI snapshotter's configuration of parallel pulls", Of: []Service{SOCI}},
-		{Path: SOCIOrder, Mode: 0o644, Content: []byte(sociOrder), Why: "containerd starts after the SOCI snapshotter", Of: []Service{Systemd}},
+		file(SOCIConfig, sociConfig, "the SOCI snapshotter's configuration of parallel pulls", SOCI),
+		file(SOCIOrder, []byte(sociOrder), "containerd starts after the SOCI snapshotter", Systemd),
 	}, nil
 }

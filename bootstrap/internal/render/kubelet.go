@@ -29,7 +29,8 @@ func kubeletConfig(n *node.Node) map[string]any {
 	}
 	config["cgroupDriver"] = "systemd"
 	config["clusterDNS"] = n.Cluster.DNS
-	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+	config["evictionHard"] = map[string]any{"memory.available": "100Mi", "nodefs.available": "10%",
+		"nodefs.inodesFree": "5%"}
 	config["kubeReserved"] = map[string]any{
 		"cpu":               fmt.Sprintf("%dm", reservedCPU(n.Machine.CPUs)),
 		"ephemeral-storage": "1Gi",
@@ -90,7 +91,7 @@ func hasDropIn(n *node.Node) bool { return len(n.Kubelet.Config) > 0 && !n.Machi
 
 func kubeletFiles(n *node.Node) ([]File, error) {
 	config := nodeconfig.Document(kubeletConfig(n))
-	files := []File{{Path: KubeletConfigOf(n), Mode: secretMode, Why: "the kubelet's configuration", Of: []Service{Kubelet}}}
+	files := []File{secret(KubeletConfigOf(n), nil, "the kubelet's configuration", Kubelet)}
 	if !hasDropIn(n) {
 		config = nodeconfig.MergeDocuments(config, n.Kubelet.Config)
 	} else {
@@ -101,16 +102,15 @@ func kubeletFiles(n *node.Node) ([]File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("writing spec.kubelet.config: %w", err)
 		}
-		files = append(files, File{Path: KubeletDropIn, Mode: secretMode, Content: content, Why: "the user's part of the kubelet's configuration", Of: []Service{Kubelet}})
+		files = append(files, secret(KubeletDropIn, content, "the user's part of the kubelet's configuration", Kubelet))
 	}
 	content, err := encode(config)
 	if err != nil {
 		return nil, fmt.Errorf("writing the kubelet's configuration: %w", err)
 	}
 	files[0].Content = content
-	return append(append(files, scriptFiles(n)...), File{
-		Path: KubeletEnvironment, Mode: 0o644, Content: kubeletEnvironment(n), Why: "the kubelet's arguments", Of: []Service{Kubelet},
-	}), nil
+	arguments := file(KubeletEnvironment, kubeletEnvironment(n), "the kubelet's arguments", Kubelet)
+	return append(append(files, scriptFiles(n)...), arguments), nil
 }
 
 // clusterFiles returns the certificate authority and the kubeconfig. On an Outpost
@@ -119,12 +119,12 @@ func kubeletFiles(n *node.Node) ([]File, error) {
 // while AWS is not reachable.
 func clusterFiles(n *node.Node) ([]File, error) {
 	ca := bytes.TrimRight(n.Cluster.CA, "\n")
-	kubeconfig := File{Path: Kubeconfig, Mode: 0o644, Content: kubeconfig(n), Why: "the kubelet's connection to the API server", Of: []Service{Kubelet}}
+	kubeconfig := file(Kubeconfig, kubeconfig(n), "the kubelet's connection to the API server", Kubelet)
 	if n.Cluster.Outpost {
 		kubeconfig.Path = BootstrapKubeconfig
 	}
 	return []File{
-		{Path: ClusterCA, Mode: 0o644, Content: append(ca[:len(ca):len(ca)], '\n'), Why: "the cluster's certificate authority", Of: []Service{Kubelet}},
+		file(ClusterCA, append(ca[:len(ca):len(ca)], '\n'), "the cluster's certificate authority", Kubelet),
 		kubeconfig,
 	}, nil
 }

@@ -81,11 +81,22 @@ type File struct {
 	Of []Service
 }
 
+// file is a file that everyone may read.
+func file(path string, content []byte, why string, of ...Service) File {
+	return File{path, 0o644, content, why, of}
+}
+
+// secret is a file that can contain a user's secrets.
+func secret(path string, content []byte, why string, of ...Service) File {
+	return File{path, secretMode, content, why, of}
+}
+
 // Files returns all files of a node, in the order in which the services read them.
 func Files(n *node.Node) ([]File, error) {
 	var files []File
 	for _, noun := range []func(*node.Node) ([]File, error){
-		environmentFiles, resolvedFiles, containerdFiles, sociFiles, credentialProviderFiles, clusterFiles, kubeletFiles,
+		environmentFiles, resolvedFiles, containerdFiles, sociFiles, credentialProviderFiles, clusterFiles,
+		kubeletFiles,
 	} {
 		more, err := noun(n)
 		if err != nil {
@@ -222,20 +233,17 @@ func scriptFiles(n *node.Node) []File {
 		args = append(args, "--hostname-override="+n.Name)
 	}
 	args = append(args, "--cloud-provider="+cloudProvider(n))
-	of := []Service{Systemd, Kubelet}
-	files := []File{{
-		Path: ScriptArguments, Mode: 0o644, Why: "the kubelet's arguments", Of: of,
-		Content: scriptDropIn("KUBELET_ARGS", strings.Join(args, " ")),
-	}}
+	dropIn := func(path, variable string, args []string, why string) File {
+		return file(path, scriptDropIn(variable, strings.Join(args, " ")), why, Systemd, Kubelet)
+	}
+	files := []File{dropIn(ScriptArguments, "KUBELET_ARGS", args, "the kubelet's arguments")}
 	extra := slices.Clone(n.Kubelet.Flags)
 	if n.Cluster.Outpost {
 		extra = slices.Insert(extra, 0, "--bootstrap-kubeconfig "+BootstrapKubeconfig)
 	}
 	if len(extra) > 0 {
-		files = append(files, File{
-			Path: ScriptExtraArguments, Mode: 0o644, Why: "the user's arguments for the kubelet", Of: of,
-			Content: scriptDropIn("KUBELET_EXTRA_ARGS", strings.Join(extra, " ")),
-		})
+		why := "the user's arguments for the kubelet"
+		files = append(files, dropIn(ScriptExtraArguments, "KUBELET_EXTRA_ARGS", extra, why))
 	}
 	return files
 }
@@ -281,13 +289,11 @@ func environmentFiles(n *node.Node) ([]File, error) {
 		if len(variables) == 0 {
 			continue
 		}
-		f := File{Mode: secretMode, Of: []Service{Systemd, Service(service)}}
-		f.Path, f.Why = ServiceEnvironment(service), "the environment of "+service
+		content := []byte(Mark + "\n" + nodeconfig.SystemdEnvironment(service, variables))
+		f := secret(ServiceEnvironment(service), content, "the environment of "+service, Systemd, Service(service))
 		if service == nodeconfig.DefaultEnvironment {
-			f.Path, f.Why = SystemEnvironment, "the environment of every service"
-			f.Of = []Service{Systemd, Kubelet, Containerd}
+			f = secret(SystemEnvironment, content, "the environment of every service", Systemd, Kubelet, Containerd)
 		}
-		f.Content = []byte(Mark + "\n" + nodeconfig.SystemdEnvironment(service, variables))
 		files = append(files, f)
 	}
 	return files, nil
@@ -306,5 +312,5 @@ func resolvedFiles(n *node.Node) ([]File, error) {
 	if len(n.Network.Domains) > 0 {
 		text += "Domains=" + strings.Join(n.Network.Domains, " ") + "\n"
 	}
-	return []File{{Path: ResolvedConfig, Mode: 0o644, Content: []byte(text), Why: "the DNS servers of systemd-resolved", Of: []Service{Resolved}}}, nil
+	return []File{file(ResolvedConfig, []byte(text), "the DNS servers of systemd-resolved", Resolved)}, nil
 }

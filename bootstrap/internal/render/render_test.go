@@ -1,11 +1,13 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +27,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/templates"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -42,44 +45,69 @@ func facts(kubelet, containerd string) (instance.Facts, machine.Facts) {
 		panic(err)
 	}
 	return instance.Facts{
-			ID: "i-0123456789abcdef0", Type: "m5.large", Region: "eu-west-1", Zone: "eu-west-1a", MAC: "02:00:00:00:00:01",
-			PrivateDNSName: "ip-10-0-1-2.eu-west-1.compute.internal", Address: "10.0.1.2", VPCNetworks: []string{"10.0.0.0/16"},
-			Domain: "amazonaws.com", Limits: instance.Limits{ENIs: 3, IPsPerENI: 10},
+			ID: "i-0123456789abcdef0", Type: "m5.large", Region: "eu-west-1", Zone: "eu-west-1a",
+			MAC:            "02:00:00:00:00:01",
+			PrivateDNSName: "ip-10-0-1-2.eu-west-1.compute.internal", Address: "10.0.1.2",
+			VPCNetworks: []string{"10.0.0.0/16"},
+			Domain:      "amazonaws.com", Limits: instance.Limits{ENIs: 3, IPsPerENI: 10},
 		}, machine.Facts{
 			Kubelet: k, Containerd: c, CPUs: 2, MemoryMiB: 7840, CredentialProvider: true, Command: "/usr/bin/eksnode",
 			Runc: "/usr/sbin/runc",
 		}
 }
 
-// described is a case: the user data and the facts.
+// described is a case: the user data and the facts. The name says which contract.
 type described struct {
-	kubelet, containerd string
-	// config is a NodeConfig's spec in YAML; empty means a call of bootstrap.sh.
-	config string
-	args   []string
-	change func(*instance.Facts, *machine.Facts, *node.Call)
+	Kubelet    string `json:"kubelet"`
+	Containerd string `json:"containerd"`
+	// Config is a NodeConfig's spec in YAML without a cluster, and Cluster has changes of
+	// the cluster. Args follow those of the usual call of bootstrap.sh.
+	Config  string         `json:"config"`
+	Cluster map[string]any `json:"cluster"`
+	Args    []string       `json:"args"`
+	// Instance and Machine are changes of the facts, and Pause is another pause image.
+	Instance map[string]any `json:"instance"`
+	Machine  map[string]any `json:"machine"`
+	Pause    string         `json:"pause"`
+	// KubeletConfig and ContainerdConfig are templates that a user edited.
+	KubeletConfig    string `json:"kubelet_config"`
+	ContainerdConfig string `json:"containerd_config"`
+	script           bool
+}
+
+// change sets the fields of a value that a case has.
+func change(t *testing.T, value any, fields map[string]any) {
+	t.Helper()
+	text, err := json.Marshal(fields)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, value))
 }
 
 func (d described) node(t *testing.T) *node.Node {
 	t.Helper()
-	i, m := facts(d.kubelet, d.containerd)
-	call := node.Call{KubeletConfig: template(t, templates.KubeletConfig), PauseImage: pauseImage}
-	if d.change != nil {
-		d.change(&i, &m, &call)
-	}
-	if d.config != "" {
-		c, err := nodeconfig.Decode([]byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n" + d.config))
+	i, m := facts(d.Kubelet, d.Containerd)
+	change(t, &i, d.Instance)
+	change(t, &m, d.Machine)
+	pause := cmp.Or(d.Pause, pauseImage)
+	if !d.script {
+		c, err := nodeconfig.Decode([]byte("apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n" + cluster +
+			"  " + strings.ReplaceAll(d.Config, "\n", "\n  ")))
 		require.NoError(t, err)
+		change(t, &c.Spec.Cluster, d.Cluster)
 		require.NoError(t, c.Validate())
-		n, _, err := node.FromNodeConfig(c, i, m, call.PauseImage)
+		n, _, err := node.FromNodeConfig(c, i, m, pause)
 		require.NoError(t, err)
 		return n
 	}
-	a, err := arguments.Parse(d.args)
+	a, err := arguments.Parse(append(slices.Clone(call), d.Args...))
 	require.NoError(t, err)
 	require.NoError(t, a.Validate())
-	call.Arguments, call.Instance, call.Machine = a, i, m
-	n, _, err := call.Node()
+	called := node.Call{Arguments: a, Instance: i, Machine: m, PauseImage: pause}
+	called.KubeletConfig = template(t, templates.KubeletConfig)
+	if d.KubeletConfig != "" {
+		called.KubeletConfig, called.ContainerdConfig = []byte(d.KubeletConfig), []byte(d.ContainerdConfig)
+	}
+	n, _, err := called.Node()
 	require.NoError(t, err)
 	return n
 }
@@ -107,69 +135,26 @@ var call = []string{
 	"--b64-cluster-ca", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmNhCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K",
 }
 
-func with(args ...string) []string { return append(call[:len(call):len(call)], args...) }
+const casesFile = "testdata/cases.yaml"
 
 // matrix returns all cases: user data × versions × address families.
-func matrix() map[string]described {
-	v6 := func(i *instance.Facts, _ *machine.Facts, _ *node.Call) { i.Address, i.VPCNetworks = "fd00::5", nil }
-	all := map[string]described{
-		"nodeconfig-full-1.34": {kubelet: "1.34.4", containerd: "2.1.4", config: cluster + `
-  containerd:
-    config: |
-      [plugins.'io.containerd.cri.v1.images']
-      discard_unpacked_layers = false
-      [debug]
-      level = "debug"
-    baseRuntimeSpec: {process: {rlimits: [{type: RLIMIT_NOFILE, soft: 1024, hard: 2048}]}}
-  kubelet:
-    config: {maxPods: 50, evictionHard: {memory.available: 1Gi}, featureGates: {SomeGate: true}}
-    flags: ['--node-labels="a=b,c=d"', --v=4]
-    maxPodsExpression: ((default_enis - 1) * (ips_per_eni - 1)) + 2
-  instance:
-    localStorage: {strategy: RAID0}
-    environment: {default: {HTTPS_PROXY: "http://p%:1\\", NO_PROXY: "a\"b"}, kubelet: {GODEBUG: x=1}}
-    network: {nameservers: [10.0.0.2, 10.0.0.3], domains: [example.com]}
-`},
-		"nodeconfig-full-1.28": {kubelet: "1.28.5", containerd: "1.7.27", config: cluster + `
-  kubelet:
-    config: {maxPods: 50, evictionHard: {memory.available: 1Gi}, featureGates: {SomeGate: true}}
-  containerd: {config: "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndiscard_unpacked_layers = false\n"}
-`},
-		"nodeconfig-drop-in-1.29": {kubelet: "1.29.0", containerd: "1.7.27", config: cluster + "  kubelet: {config: {maxPods: 50}}\n"},
-		"nodeconfig-ipv6-1.33": {kubelet: "1.33.1", containerd: "2.0.5", config: strings.Replace(cluster, "172.20.0.0/16", "fd00:1234::/108", 1),
-			change: v6},
-		"nodeconfig-outpost-1.31": {kubelet: "1.31.0", containerd: "1.7.27", config: strings.Replace(cluster, "    name:", "    enableOutpost: true\n    id: 7b1a\n    name:", 1)},
-		"nodeconfig-instance-id":  {kubelet: "1.31.0", containerd: "1.7.27", config: cluster + "  featureGates: {InstanceIdNodeName: true}\n"},
-		"nodeconfig-nvidia-1.35": {kubelet: "1.35.0", containerd: "2.3.0", config: cluster + "  kubelet: {flags: [--node-labels=a=b]}\n",
-			change: func(i *instance.Facts, m *machine.Facts, _ *node.Call) {
-				i.Type, m.NVIDIA, m.NVIDIARuntime, m.CPUs = "g5.16xlarge", true, true, 64
-			}},
-		"nodeconfig-soci-1.34": {kubelet: "1.34.4", containerd: "2.1.4", config: cluster + "  featureGates: {FastImagePull: true}\n",
-			change: func(_ *instance.Facts, m *machine.Facts, _ *node.Call) { m.SOCI, m.CPUs, m.MemoryMiB = true, 8, 32768 }},
-		"nodeconfig-old-toml-on-2.1": {kubelet: "1.34.4", containerd: "2.1.4", config: cluster + "  containerd: {config: \"[plugins.\\\"io.containerd.grpc.v1.cri\\\".containerd]\\ndiscard_unpacked_layers = false\\n\"}\n"},
-		"nodeconfig-local-pause-stub": {kubelet: "1.34.4", containerd: "1.6.20", config: cluster,
-			change: func(_ *instance.Facts, m *machine.Facts, c *node.Call) {
-				m.HasPause, m.NVIDIARuntime, m.ResolvedStub, m.CredentialProvider = true, true, true, false
-				c.PauseImage = machine.LocalPauseImage
-			}},
-		"bootstrap-full-1.30": {kubelet: "1.30.4", containerd: "1.7.27", args: with(
-			"--kubelet-extra-args", "--node-labels=a=b --register-with-taints=c=d:NoSchedule --reserved-cpus=0", "--use-max-pods", "false",
-			"--dns-cluster-ip", "10.1.0.10,10.1.0.11", "--local-disks", "raid0")},
-		"bootstrap-ipv6-1.32":    {kubelet: "1.32.0", containerd: "2.1.4", args: with("--service-ipv6-cidr", "fd00:1234::/108"), change: v6},
-		"bootstrap-outpost-1.29": {kubelet: "1.29.0", containerd: "1.7.27", args: with("--enable-local-outpost", "true", "--cluster-id", "7b1a")},
-		"bootstrap-edited-1.27": {kubelet: "1.27.0", containerd: "1.7.27", args: with("--service-ipv4-cidr", "10.7.0.0/16"),
-			change: func(_ *instance.Facts, _ *machine.Facts, c *node.Call) {
-				c.KubeletConfig = []byte(`{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "shutdownGracePeriod": "45s", "kubeAPIQPS": 99, "maxPods": 3, "clusterDNS": ["1.1.1.1"]}`)
-				c.ContainerdConfig = []byte("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"SANDBOX_IMAGE\"\n")
-			}},
-	}
-	for _, v := range []string{"1.24", "1.25", "1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"} {
+func matrix(t *testing.T) map[string]described {
+	t.Helper()
+	var all map[string]described
+	_, err := strictjson.ReadYAML(casesFile, []byte(testkit.Content(t, casesFile)), &all)
+	require.NoError(t, err)
+	for _, v := range []string{"1.24", "1.25", "1.26", "1.27", "1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34",
+		"1.35", "1.36"} {
 		containerd := map[bool]string{true: "1.7.27", false: "2.1.4"}[v < "1.33"]
 		if v >= "1.36" {
 			containerd = "2.3.1"
 		}
-		all["nodeconfig-"+v] = described{kubelet: v + ".1", containerd: containerd, config: cluster}
-		all["bootstrap-"+v] = described{kubelet: v + ".1", containerd: containerd, args: call}
+		all["nodeconfig-"+v] = described{Kubelet: v + ".1", Containerd: containerd}
+		all["bootstrap-"+v] = described{Kubelet: v + ".1", Containerd: containerd}
+	}
+	for name, d := range all {
+		d.script = strings.HasPrefix(name, "bootstrap-")
+		all[name] = d
 	}
 	return all
 }
@@ -191,8 +176,8 @@ func archive(t *testing.T, n *node.Node) []byte {
 }
 
 func TestGoldenFiles(t *testing.T) {
-	known := map[string]bool{}
-	for name, d := range matrix() {
+	known := map[string]bool{casesFile: true}
+	for name, d := range matrix(t) {
 		t.Run(name, func(t *testing.T) {
 			got := archive(t, d.node(t))
 			golden, text := inGolden(t, name, got)
@@ -202,7 +187,8 @@ func TestGoldenFiles(t *testing.T) {
 			}
 			assert.Equal(t, testkit.Content(t, golden), string(text))
 			for range 5 {
-				assert.Equal(t, string(got), string(archive(t, d.node(t))), "the same input must result in the same bytes")
+				assert.Equal(t, string(got), string(archive(t, d.node(t))),
+					"the same input must result in the same bytes")
 			}
 		})
 	}
@@ -222,7 +208,7 @@ func inGolden(t *testing.T, name string, got []byte) (string, []byte) {
 		return filepath.Join("testdata", name+".txtar"), got
 	}
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(archive(t, matrix()[base].node(t)))), FromFile: base,
+		A: difflib.SplitLines(string(archive(t, matrix(t)[base].node(t)))), FromFile: base,
 		B: difflib.SplitLines(string(got)), ToFile: name, Context: 1,
 	})
 	require.NoError(t, err)
@@ -231,7 +217,7 @@ func inGolden(t *testing.T, name string, got []byte) (string, []byte) {
 
 // The rendered files are valid for the libraries with which the programs parse them.
 func TestFilesAreWellFormed(t *testing.T) {
-	for name, d := range matrix() {
+	for name, d := range matrix(t) {
 		t.Run(name, func(t *testing.T) {
 			files, err := Files(d.node(t))
 			require.NoError(t, err)
@@ -250,7 +236,8 @@ func TestFilesAreWellFormed(t *testing.T) {
 					require.NoError(t, yaml.Unmarshal(f.Content, &into))
 				}
 				// Amazon's nodeadm ends its JSON files without a newline.
-				assert.Equal(t, filepath.Ext(f.Path) != ".json" && f.Path != KubeletDropIn, strings.HasSuffix(string(f.Content), "\n"), f.Path)
+				assert.Equal(t, filepath.Ext(f.Path) != ".json" && f.Path != KubeletDropIn,
+					strings.HasSuffix(string(f.Content), "\n"), f.Path)
 				assert.NotEmpty(t, f.Why)
 				assert.NotEmpty(t, f.Of)
 			}
@@ -260,9 +247,16 @@ func TestFilesAreWellFormed(t *testing.T) {
 
 func TestContainerdConfigurationVersionsAreNotMixed(t *testing.T) {
 	for name, c := range map[string]struct{ containerd, config, want string }{
-		"3 on 1.7":    {"1.7.27", "[plugins.'io.containerd.cri.v1.images']\nx = 1", `writing containerd's configuration: spec.containerd.config has version 3, which containerd 1.7.27 does not support; write the configuration in version 2, with plugins."io.containerd.grpc.v1.cri"`},
-		"version = 3": {"1.7.27", "version = 3", `writing containerd's configuration: spec.containerd.config has version 3, which containerd 1.7.27 does not support; write the configuration in version 2, with plugins."io.containerd.grpc.v1.cri"`},
-		"both on 2.1": {"2.1.0", "[plugins.'io.containerd.cri.v1.images']\nx = 1\n[plugins.'io.containerd.grpc.v1.cri']\nx = 1", "writing containerd's configuration: spec.containerd.config mixes the plugins of version 2 (io.containerd.grpc.v1.cri) and 3 (io.containerd.cri.v1.images, io.containerd.cri.v1.runtime)"},
+		"3 on 1.7": {"1.7.27", "[plugins.'io.containerd.cri.v1.images']\nx = 1", `writing containerd's ` +
+			`configuration: spec.containerd.config has version 3, which containerd 1.7.27 does not support; write ` +
+			`the configuration in version 2, with plugins."io.containerd.grpc.v1.cri"`},
+		"version = 3": {"1.7.27", "version = 3", `writing containerd's configuration: spec.containerd.config has ` +
+			`version 3, which containerd 1.7.27 does not support; write the configuration in version 2, with ` +
+			`plugins."io.containerd.grpc.v1.cri"`},
+		"both on 2.1": {"2.1.0", "[plugins.'io.containerd.cri.v1.images']\nx = " +
+			"1\n[plugins.'io.containerd.grpc.v1.cri']\nx = 1", "writing containerd's configuration: " +
+			"spec.containerd.config mixes the plugins of version 2 (io.containerd.grpc.v1.cri) and 3 " +
+			"(io.containerd.cri.v1.images, io.containerd.cri.v1.runtime)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i, m := facts("1.34.0", c.containerd)
@@ -298,12 +292,13 @@ func TestReservedCPU(t *testing.T) {
 // resolver has a user of its own.
 func TestOnlyRootReadsFilesWithSecrets(t *testing.T) {
 	secret := map[string]int{}
-	for name, d := range matrix() {
+	for name, d := range matrix(t) {
 		files, err := Files(d.node(t))
 		require.NoError(t, err, name)
 		for _, f := range files {
 			want := fs.FileMode(0o644)
-			if f.Path == ContainerdConfig || f.Path == SystemEnvironment || strings.HasSuffix(f.Path, "/environment.conf") ||
+			if f.Path == ContainerdConfig || f.Path == SystemEnvironment ||
+				strings.HasSuffix(f.Path, "/environment.conf") ||
 				strings.HasPrefix(f.Why, "the kubelet's configuration") || f.Path == KubeletDropIn {
 				want = 0o600
 				secret[f.Why]++
@@ -316,7 +311,8 @@ func TestOnlyRootReadsFilesWithSecrets(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(root, f.Path), f.Content, 0o644))
 			actions, err := plan.Files(h, []plan.File{{Path: f.Path, Content: f.Content, Mode: f.Mode}})
 			require.NoError(t, err)
-			assert.Equal(t, want == 0o600, len(actions) == 1, "%s: a file of an earlier run with another mode is corrected", f.Path)
+			assert.Equal(t, want == 0o600, len(actions) == 1,
+				"%s: a file of an earlier run with another mode is corrected", f.Path)
 			require.NoError(t, h.Close())
 		}
 	}

@@ -6,7 +6,6 @@ package service
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"path"
 
@@ -18,24 +17,18 @@ import (
 const Folder = "/run/eksnode/applied"
 
 // Digest collects the files that a service reads.
-type Digest struct{ parts []string }
+type Digest struct{ text []byte }
 
 // Add adds a file's name and content.
 func (d *Digest) Add(name string, content []byte) {
-	d.parts = append(d.parts, fmt.Sprintf("%s %d %s\n", name, len(content), content))
+	d.text = fmt.Appendf(d.text, "%s %d %s\n", name, len(content), content)
 }
 
 // IsEmpty reports whether the digest has no files.
-func (d *Digest) IsEmpty() bool { return len(d.parts) == 0 }
+func (d *Digest) IsEmpty() bool { return len(d.text) == 0 }
 
 // Sum returns the digest in hexadecimal.
-func (d *Digest) Sum() string {
-	h := sha256.New()
-	for _, p := range d.parts {
-		h.Write([]byte(p)) // never fails
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
+func (d *Digest) Sum() string { return fmt.Sprintf("%x", sha256.Sum256(d.text)) }
 
 // IsStartedWith reports whether subject, a service's name, was last started with
 // this sum.

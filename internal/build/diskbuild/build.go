@@ -72,7 +72,8 @@ func (s Spec) Validate() error {
 			errs = append(errs, surface.Errorf("%v is for files and addresses; EBS has checksums of its own", checksum))
 		}
 	case s.isAddress() && s.Checksum == "":
-		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used without one",
+		errs = append(errs, surface.Errorf("%v is missing: give the SHA-256 or SHA-512 of %s; nothing is used "+
+			"without one",
 			checksum, s.Base))
 	case !s.isAddress() && !s.isFile():
 		if _, err := distros.CloudImageByName(s.Base, cmp.Or(s.Arch, runtime.GOARCH)); err != nil {
@@ -101,7 +102,8 @@ func (s Spec) Validate() error {
 		errs = append(errs, surface.Errorf("%v: %s: give ext4 or xfs", fileSystem, show.Quote(s.FileSystem, 50)))
 	}
 	if s.Partition < 0 {
-		errs = append(errs, surface.Errorf("%v: there is no partition %d: give a number from 1", partition, s.Partition))
+		errs = append(errs, surface.Errorf("%v: there is no partition %d: give a number from 1", partition,
+			s.Partition))
 	}
 	return errors.Join(errs...)
 }

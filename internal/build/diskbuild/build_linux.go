@@ -154,9 +154,11 @@ func (b Build) keep(ctx context.Context, made *os.File) error {
 		cmd := exec.CommandContext(ctx, converter, "convert", "-f", "raw", "-O", "qcow2", "/proc/self/fd/3", name)
 		cmd.ExtraFiles = []*os.File{made}
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w: %s", converter, errors.Join(context.Cause(ctx), err), strings.TrimSpace(string(out)))
+			return fmt.Errorf("%s: %w: %s", converter, errors.Join(context.Cause(ctx), err),
+				strings.TrimSpace(string(out)))
 		}
-	} else if err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", made.Fd()), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW); err != nil {
+	} else if err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", made.Fd()), unix.AT_FDCWD, name,
+		unix.AT_SYMLINK_FOLLOW); err != nil {
 		return err
 	}
 	kept, err := os.Open(name)
@@ -184,7 +186,8 @@ func (b Build) Ready() error {
 	errs := []error{b.Validate(), diskaudit.Ready()}
 	if b.isQcow2() {
 		if _, err := exec.LookPath(converter); err != nil {
-			errs = append(errs, fmt.Errorf("writing qcow2 needs %s: install it (Debian: qemu-utils, Fedora: qemu-img), or name the disk image .raw", converter))
+			errs = append(errs, fmt.Errorf("writing qcow2 needs %s: install it (Debian: qemu-utils, Fedora: "+
+				"qemu-img), or name the disk image .raw", converter))
 		}
 	}
 	if info, err := os.Stat(filepath.Dir(b.Image)); err != nil || !info.IsDir() {
@@ -195,7 +198,8 @@ func (b Build) Ready() error {
 		errs = append(errs, fmt.Errorf("%s is not a regular file; name a new file", b.Image))
 	case err == nil && !b.Force:
 		replace := surface.Words{HCL: "packer build -force", Flags: "--force"}
-		errs = append(errs, surface.Errorf("%s exists; name another file, or replace this one with %v", b.Image, replace))
+		errs = append(errs, surface.Errorf("%s exists; name another file, or replace this one with %v", b.Image,
+			replace))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		errs = append(errs, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk"
 	"github.com/eksnode/packer-plugin-eksnode/internal/disk/diskaudit"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/expand"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
@@ -32,7 +33,8 @@ import (
 // the device. GRUB 2.06 cannot read what newer versions of mkfs.ext4 add by themselves.
 var makers = map[string][]string{
 	"ext4": {
-		"mkfs.ext4", "-q", "-F", "-L", "root", "-O", "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent," +
+		"mkfs.ext4", "-q", "-F", "-L", "root", "-O",
+		"none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent," +
 			"64bit,flex_bg,sparse_super,large_file,huge_file,dir_nlink,extra_isize,metadata_csum", "-U",
 	},
 	"xfs": {"mkfs.xfs", "-q", "-f", "-L", "root", "-m"},
@@ -106,8 +108,8 @@ func (b Build) makeDisk(ctx context.Context, from, to *os.File) (*disk.Layout, e
 	maker := slices.Clone(makers[kind])
 	for _, program := range []string{"sfdisk", "mkfs.vfat", "mcopy", maker[0]} {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("making a disk of a folder or tar file needs %s: install the packages fdisk (Fedora: "+
-				"util-linux), dosfstools, mtools, and e2fsprogs or xfsprogs", program)
+			return nil, fmt.Errorf("making a disk of a folder or tar file needs %s: install the packages fdisk "+
+				"(Fedora: util-linux), dosfstools, mtools, and e2fsprogs or xfsprogs", program)
 		}
 	}
 	if err := to.Truncate(int64(cmp.Or(b.Size, defaultSize)) << 30); err != nil {
@@ -116,7 +118,7 @@ func (b Build) makeDisk(ctx context.Context, from, to *os.File) (*disk.Layout, e
 	id := func(of string) string { // the same base gives the same disk
 		sum := sha256.Sum256([]byte(of + " of " + b.File))
 		sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // RFC 9562, 5.8
-		return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+		return show.UUID(sum[:])
 	}
 	arch := cmp.Or(b.Arch, runtime.GOARCH)
 	table := fmt.Sprintf(tableOf, id("disk"), id("BIOS boot"), id("ESP"), rootTypes[arch], id("partition"))
@@ -175,7 +177,8 @@ func (m making) fill(ctx context.Context, root string) error {
 		return errors.Join(err, errNoRoot)
 	}
 	if found := h.Arch(); found != "" && found != m.Arch {
-		return fmt.Errorf("the base image is for %s, not %s: use the Packer builder eksnode-disk with %v", found, m.Arch,
+		return fmt.Errorf("the base image is for %s, not %s: use the Packer builder eksnode-disk with %v", found,
+			m.Arch,
 			arch.Is(found))
 	}
 	if err := CanRun(h); err != nil {

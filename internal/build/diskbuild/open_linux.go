@@ -78,7 +78,8 @@ func CanRun(h *host.Host) error {
 	case runtime.GOARCH:
 		return nil
 	case "":
-		return errors.New("/bin/sh of the image is no program of Linux for amd64 or arm64, so the image cannot be built")
+		return errors.New("/bin/sh of the image is no program of Linux for amd64 or arm64, so the image cannot be " +
+			"built")
 	default:
 		return emulates(arch)
 	}
@@ -89,7 +90,8 @@ func CanRun(h *host.Host) error {
 func emulates(arch string) error {
 	if err := runs(program(arch)); err != nil {
 		return fmt.Errorf("the base image is for %s, but this machine is %s and does not run such programs "+
-			"with qemu (%w): apt-get install qemu-user-static binfmt-support (Fedora: dnf install qemu-user-static), or build on %s",
+			"with qemu (%w): apt-get install qemu-user-static binfmt-support (Fedora: dnf install "+
+			"qemu-user-static), or build on %s",
 			arch, runtime.GOARCH, err, arch)
 	}
 	return nil

@@ -104,7 +104,8 @@ func mountAll(ownTmp bool) error {
 		mounts = append(mounts, mount{"tmpfs", "/tmp", "tmpfs", plain, "mode=1777"})
 	}
 	for _, name := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"} {
-		mounts = append(mounts, mount{name, name, "", unix.MS_BIND, ""}, mount{"", name, "", readOnly | plain | unix.MS_NOEXEC, ""})
+		mounts = append(mounts, mount{name, name, "", unix.MS_BIND, ""},
+			mount{"", name, "", readOnly | plain | unix.MS_NOEXEC, ""})
 	}
 	for _, m := range mounts {
 		err := unix.Mount(m.source, m.folder, m.fsType, m.flags, m.options)
@@ -130,7 +131,8 @@ func makeDevices() error {
 		}
 	}
 	for name, to := range map[string]string{
-		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2",
+		"ptmx": "pts/ptmx",
 	} {
 		if err := os.Symlink(to, "/dev/"+name); err != nil {
 			return err
@@ -144,7 +146,8 @@ func makeDevices() error {
 	if err := os.Chmod("/dev/shm", 0o777|fs.ModeSticky); err != nil {
 		return err
 	}
-	err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+	err := unix.Mount("devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC,
+		"newinstance,ptmxmode=0666,mode=620")
 	if err != nil {
 		return fmt.Errorf("mounting /dev/pts in the root: %w", err)
 	}
@@ -224,7 +227,8 @@ func mountOnLink(name, link string) error {
 // kept are the capabilities that package scripts need: those of a container build,
 // without device nodes and raw sockets.
 var kept = []uintptr{
-	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP,
+	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
+	unix.CAP_SETUID, unix.CAP_SETPCAP,
 	unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_AUDIT_WRITE, unix.CAP_SETFCAP,
 }
 

@@ -68,7 +68,8 @@ func filter() []unix.SockFilter {
 		end   = unix.BPF_RET | unix.BPF_K
 
 		number, arch, argument = 0, 4, 16
-		refused, unknown       = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+		refused, unknown       = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM),
+			unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	)
 	all := []unix.SockFilter{{Code: load, K: arch}}
 	for _, c := range tables {

@@ -56,7 +56,8 @@ func Script(ctx context.Context, root, script string, errOut io.Writer) ([]byte,
 
 func start(ctx context.Context, root, mark string, input []byte, errOut io.Writer) ([]byte, error) {
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("entering %s: eksnode runs as user %d, but only root can make a sandbox; run eksnode as root", root, os.Geteuid())
+		return nil, fmt.Errorf("entering %s: eksnode runs as user %d, but only root can make a sandbox; run "+
+			"eksnode as root", root, os.Geteuid())
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args = os.Args[:1]
@@ -78,7 +79,8 @@ func start(ctx context.Context, root, mark string, input []byte, errOut io.Write
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()
 	if errors.Is(err, unix.EPERM) {
-		err = fmt.Errorf("%w; in a container, copy eksnode into the root and run it there with chroot, without --root", err)
+		err = fmt.Errorf("%w; in a container, copy eksnode into the root and run it there with chroot, without "+
+			"--root", err)
 	}
 	if err != nil {
 		err = fmt.Errorf("running eksnode in a sandbox in %s: %w", root, err)

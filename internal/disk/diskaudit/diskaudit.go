@@ -67,7 +67,8 @@ const (
 var ErrNeedsRoot = errors.New("only root may mount a file system: run the command with sudo")
 
 // ErrNeedsLinux means that this system has no Linux to mount the file system with.
-var ErrNeedsLinux = errors.New("only Linux can mount the file system: run the command on Linux, for example in a virtual machine or in CI")
+var ErrNeedsLinux = errors.New("only Linux can mount the file system: run the command on Linux, for example in a " +
+	"virtual machine or in CI")
 
 // Kinds of files that callers ask for.
 const (

@@ -88,13 +88,15 @@ func (t task) audit(ctx context.Context) (answer, error) {
 			return answer{}, err
 		}
 	}
-	m.answer.Report, _ = eksnode.Audit(surface.WithFlags(ctx, t.Flags), h, *t.Spec, eksnode.Options{}) // has the error too
+	m.answer.Report, _ = eksnode.Audit(surface.WithFlags(ctx, t.Flags), h, *t.Spec,
+		eksnode.Options{}) // has the error too
 	return m.answer, nil
 }
 
 // machine is the machine before its file systems are mounted.
 func (t task) machine() *machine {
-	return &machine{task: t, devices: map[int]*os.File{}, at: map[int]string{}, files: map[string]*os.File{}, listed: map[int]bool{}}
+	return &machine{task: t, devices: map[int]*os.File{}, at: map[int]string{}, files: map[string]*os.File{},
+		listed: map[int]bool{}}
 }
 
 // prepare makes the places for mounts. They and all temporary files of this process are
@@ -119,7 +121,8 @@ func (m *machine) prepare() error {
 		m.files[p.File] = f
 	}
 	folder := os.TempDir()
-	if err := unix.Mount("eksnode", folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+	if err := unix.Mount("eksnode", folder, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC,
+		"mode=0700"); err != nil {
 		return fmt.Errorf("mounting a tmpfs on %s: %w", folder, err)
 	}
 	m.folder, m.other = filepath.Join(folder, "root"), filepath.Join(folder, "other")
@@ -139,7 +142,8 @@ func (m *machine) open() (*host.Host, error) {
 		return nil, err
 	}
 	if !isRoot(m.folder) {
-		return nil, fmt.Errorf("the %s file system at byte %d has no /etc/os-release, so it is not the root of a Linux system; name the root partition", m.root.Kind, m.root.Offset)
+		return nil, fmt.Errorf("the %s file system at byte %d has no /etc/os-release, so it is not the root of a "+
+			"Linux system; name the root partition", m.root.Kind, m.root.Offset)
 	}
 	return host.Mounted(m.folder)
 }
@@ -255,7 +259,8 @@ var working = map[string][]string{"ext4": {extChecks + ",barrier=0"}, "btrfs": {
 // mount mounts a partition on a folder of this process, read-only without a work.
 func (m *machine) mount(p source, folder, subvolume string) error {
 	if p.Elsewhere != "" {
-		return fmt.Errorf("%s, at byte %d: %s; the audit opens no other device than the image", p.Kind, p.Offset, p.Elsewhere)
+		return fmt.Errorf("%s, at byte %d: %s; the audit opens no other device than the image", p.Kind, p.Offset,
+			p.Elsewhere)
 	}
 	device, err := m.device(p)
 	if err != nil {
@@ -297,7 +302,8 @@ func (m *machine) mount(p source, folder, subvolume string) error {
 type noFileSystem string
 
 func (e noFileSystem) Error() string {
-	return fmt.Sprintf("this kernel does not know %s: load the module (modprobe %s), or run the audit on a machine whose kernel has the module", string(e), string(e))
+	return fmt.Sprintf("this kernel does not know %s: load the module (modprobe %s), or run the audit on a machine "+
+		"whose kernel has the module", string(e), string(e))
 }
 
 // tries is how often a free loop device is searched: another process may take it
@@ -316,7 +322,8 @@ func (m *machine) device(p source) (*os.File, error) {
 	}
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run --privileged), and the kernel needs the module loop", err)
+		return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run "+
+			"--privileged), and the kernel needs the module loop", err)
 	}
 	defer control.Close()
 	for n := 0; ; n++ {
@@ -326,7 +333,8 @@ func (m *machine) device(p source) (*os.File, error) {
 			return device, nil
 		}
 		if !errors.Is(err, unix.EBUSY) || n == tries {
-			return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run --privileged -v /dev:/dev)", err)
+			return nil, fmt.Errorf("making a loop device: %w; a container needs access to loop devices (docker run "+
+				"--privileged -v /dev:/dev)", err)
 		}
 	}
 }

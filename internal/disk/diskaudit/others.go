@@ -103,7 +103,8 @@ func (m *machine) mountPlace(p place, disks []string) error {
 	i := slices.IndexFunc(m.Parts, func(s source) bool { return names(p.what, s.Partition, disks) })
 	if i < 0 {
 		if strings.HasPrefix(p.from, "/etc/fstab") && !p.has("nofail", "noauto") {
-			m.note("%s: %s is on %s, which this disk does not have: without that volume and without nofail, the machine does not boot", p.from, p.where, p.what)
+			m.note("%s: %s is on %s, which this disk does not have: without that volume and without nofail, the "+
+				"machine does not boot", p.from, p.where, p.what)
 		}
 		return nil
 	}
@@ -113,7 +114,8 @@ func (m *machine) mountPlace(p place, disks []string) error {
 	case !mountable(part.Partition):
 		return nil // swap, or listed as unchecked below
 	case mounted && (part.Kind != "btrfs" || p.subvolume() == ""):
-		return fmt.Errorf("%s has partition %s, which is mounted at %s too; mount each file system once", p.where, part, m.shown(at))
+		return fmt.Errorf("%s has partition %s, which is mounted at %s too; mount each file system once", p.where,
+			part, m.shown(at))
 	}
 	return m.mountInside(part, p.where, p.subvolume())
 }
@@ -135,7 +137,8 @@ func (m *machine) bound(p place) error {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is a bind mount of %s, whose files were not audited at %s; make %s a link to that folder, or leave the folder empty", p.where, p.what, p.where, p.where)
+	return fmt.Errorf("%s is a bind mount of %s, whose files were not audited at %s; make %s a link to that "+
+		"folder, or leave the folder empty", p.where, p.what, p.where, p.where)
 }
 
 // mountTypes mounts partitions whose place only the type gives. The first folder that
@@ -143,7 +146,8 @@ func (m *machine) bound(p place) error {
 func (m *machine) mountTypes(taken map[string]bool) {
 	for _, t := range typePlaces {
 		for _, p := range m.Parts {
-			if _, mounted := m.at[p.Number]; mounted || p.Role != t.role || !mountable(p.Partition) || m.listed[p.Number] {
+			if _, mounted := m.at[p.Number]; mounted || p.Role != t.role || !mountable(p.Partition) ||
+				m.listed[p.Number] {
 				continue
 			}
 			i := slices.IndexFunc(t.places, func(at string) bool {
@@ -196,7 +200,8 @@ func (m *machine) notMounted(p source) {
 	case p.Volume != "" && p.Elsewhere != "":
 		m.unchecked("logical volume %s was not audited: %s; %s", p.Volume, p.Elsewhere, disk.VolumeRemedy)
 	case slices.Contains([]string{disk.KindLVM, disk.KindLUKS, disk.KindRAID}, p.Kind):
-		m.unchecked("partition %s was not audited: what is inside %s is not read; build the image without that", p, p.Kind)
+		m.unchecked("partition %s was not audited: what is inside %s is not read; build the image without that", p,
+			p.Kind)
 	case !mountable(p.Partition):
 	case p.Role == disk.RoleESP:
 		m.note("partition %s was not audited: the image has no folder for an EFI system partition", p)
@@ -213,9 +218,11 @@ func (m *machine) notMounted(p source) {
 		}
 		switch {
 		case another:
-			m.unchecked("partition %s was not audited: the partition has another root; audit the disk again with this root partition, or remove the partition", p)
+			m.unchecked("partition %s was not audited: the partition has another root; audit the disk again with "+
+				"this root partition, or remove the partition", p)
 		case slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() != "lost+found" }):
-			m.unchecked("partition %s was not audited: the image does not say where this partition is mounted; name the partition in /etc/fstab, or remove it", p)
+			m.unchecked("partition %s was not audited: the image does not say where this partition is mounted; "+
+				"name the partition in /etc/fstab, or remove it", p)
 		}
 	}
 }
@@ -304,22 +311,12 @@ var typePlaces = []struct {
 	{disk.RoleESP, []string{"/efi", "/boot/efi", "/boot"}},
 }
 
-var (
-	// hex is how udev writes blanks in links.
-	hex = regexp.MustCompile(`\\x[0-9a-fA-F]{2}`)
-	// numbered are names of partitions: the disk, and the number.
-	numbered = regexp.MustCompile(`^(/dev/(?:(?:sd|vd|xvd|hd)[a-z]+|(?:nvme\d+n\d+|mmcblk\d+)p))(\d+)$`)
-)
-
-func unescaped(name string) string {
-	return hex.ReplaceAllStringFunc(name, func(code string) string {
-		n, _ := strconv.ParseUint(code[2:], 16, 8) // the expression has only such numbers
-		return string([]byte{byte(n)})
-	})
-}
+// numbered are names of partitions: the disk, and the number.
+var numbered = regexp.MustCompile(`^(/dev/(?:(?:sd|vd|xvd|hd)[a-z]+|(?:nvme\d+n\d+|mmcblk\d+)p))(\d+)$`)
 
 // links are the folders of /dev/disk, with the tag of fstab(5) that means the same.
-var links = map[string]string{"by-uuid": "UUID", "by-label": "LABEL", "by-partuuid": "PARTUUID", "by-partlabel": "PARTLABEL"}
+var links = map[string]string{"by-uuid": "UUID", "by-label": "LABEL", "by-partuuid": "PARTUUID",
+	"by-partlabel": "PARTLABEL"}
 
 // isDevice reports whether fstab's first field names a block device.
 func isDevice(what string) bool {
@@ -340,7 +337,10 @@ func names(what string, p disk.Partition, disks []string) bool {
 	value = strings.Trim(value, `"'`)
 	if rest, ok := strings.CutPrefix(what, "/dev/disk/"); ok {
 		folder, name, _ := strings.Cut(rest, "/")
-		tag, value, tagged = links[folder], unescaped(name), true
+		if plain, err := strconv.Unquote(`"` + name + `"`); err == nil { // udev writes blanks as \x20
+			name = plain
+		}
+		tag, value, tagged = links[folder], name, true
 	}
 	if !tagged {
 		parts := numbered.FindStringSubmatch(path.Clean(what))

@@ -113,7 +113,9 @@ func (a Audit) run(ctx context.Context) (plan.Report, error) {
 			return plan.Report{}, err
 		}
 		if used {
-			found.Unchecked = append(found.Unchecked, fmt.Sprintf("partition %s has memory of the machine, which can contain secrets; overwrite the partition with zeros and run mkswap, or build the image without swap", p))
+			found.Unchecked = append(found.Unchecked, fmt.Sprintf("partition %s has memory of the machine, which "+
+				"can contain secrets; overwrite the partition with zeros and run mkswap, or build the image "+
+				"without swap", p))
 		}
 	}
 	r := a.report(found)

@@ -19,6 +19,7 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/containerd"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/manifest"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/scrub/packages"
 )
 
@@ -76,11 +77,7 @@ func kernels(h *host.Host) ([]string, error) {
 	for _, folder := range []string{"/usr/lib/modules", "/lib/modules"} {
 		list, err := afero.ReadDir(h.Files, folder)
 		if err == nil {
-			var names []string
-			for _, one := range list {
-				names = append(names, one.Name())
-			}
-			return names, nil
+			return show.Each(list, fs.FileInfo.Name), nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("listing the kernel modules: %w", err)

@@ -183,7 +183,8 @@ func attribute(name string) string {
 
 func stateOf(e *diskaudit.Entry) *State {
 	s := &State{
-		Type: e.Kind, Mode: fmt.Sprintf("%04o", e.Mode), Owner: fmt.Sprintf("%d:%d", e.UID, e.GID), Target: named(e.Target), Device: e.Device, Links: e.Links,
+		Type: e.Kind, Mode: fmt.Sprintf("%04o", e.Mode), Owner: fmt.Sprintf("%d:%d", e.UID, e.GID),
+		Target: named(e.Target), Device: e.Device, Links: e.Links,
 	}
 	if e.Kind == diskaudit.File {
 		s.Size = &e.Size

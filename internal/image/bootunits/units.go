@@ -9,6 +9,8 @@ import (
 	"embed"
 	"io/fs"
 	"path"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 //go:embed assets
@@ -39,9 +41,11 @@ type File struct {
 // wants is the folder in which systemd finds the units to start at boot.
 const wants = "/etc/systemd/system/multi-user.target.wants"
 
+type unit struct{ name, why string }
+
 // boot lists the units in the order in which they run, with their purposes. All
 // start at boot.
-var boot = []struct{ name, why string }{
+var boot = []unit{
 	{"eksnode-network.service", "gives the secondary network interfaces to the VPC CNI"},
 	{"eksnode-config.service", "configures the node before user data scripts run"},
 	{"eksnode-run.service", "starts the node's services after user data scripts"},
@@ -49,29 +53,24 @@ var boot = []struct{ name, why string }{
 
 // Units are the names of the boot units in the order in which they run.
 func Units() []string {
-	var names []string
-	for _, u := range boot {
-		names = append(names, u.name)
-	}
-	return names
+	return show.Each(boot, func(u unit) string { return u.name })
 }
 
 // Preset is the line of each unit for a preset file, so that presets applied at
 // first boot leave the units enabled.
 func Preset() []string {
-	var lines []string
-	for _, u := range Units() {
-		lines = append(lines, "enable "+u)
-	}
-	return lines
+	return show.Each(Units(), func(name string) string { return "enable " + name })
 }
 
 // Files lists all files, folders first.
 func Files(l Layout) []File {
 	list := []File{
-		{Path: "/etc/eks/nodeadm.d", Mode: 0o755, Folder: true, Why: "user data scripts put NodeConfigs here for the run phase"},
-		{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"), Why: "user data in the form of Amazon Linux 2 calls this script"},
-		{Path: path.Join(l.Commands, "nodeadm"), Mode: 0o777, Link: path.Base(l.Command), Why: "user data in the form of Amazon Linux 2023 calls this command"},
+		{Path: "/etc/eks/nodeadm.d", Mode: 0o755, Folder: true,
+			Why: "user data scripts put NodeConfigs here for the run phase"},
+		{Path: "/etc/eks/bootstrap.sh", Mode: 0o755, Content: l.read("bootstrap.sh"),
+			Why: "user data in the form of Amazon Linux 2 calls this script"},
+		{Path: path.Join(l.Commands, "nodeadm"), Mode: 0o777, Link: path.Base(l.Command),
+			Why: "user data in the form of Amazon Linux 2023 calls this command"},
 	}
 	if path.Dir(l.Command) != path.Clean(l.Commands) {
 		list[2].Link = l.Command
@@ -79,7 +78,8 @@ func Files(l Layout) []File {
 	for _, u := range boot {
 		list = append(list,
 			File{Path: path.Join(l.Units, u.name), Mode: 0o644, Content: l.read(u.name), Why: u.why},
-			File{Path: path.Join(wants, u.name), Mode: 0o777, Link: path.Join(l.Units, u.name), Why: "starts the unit at boot"},
+			File{Path: path.Join(wants, u.name), Mode: 0o777, Link: path.Join(l.Units, u.name),
+				Why: "starts the unit at boot"},
 		)
 	}
 	return list

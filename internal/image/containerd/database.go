@@ -148,9 +148,11 @@ func metaAt(text []byte) (meta, bool) {
 	sum := fnv.New64a()
 	sum.Write(m[:56])
 	found := meta{
-		pageSize: uint64(le.Uint32(m[8:])), root: le.Uint64(m[16:]), freelist: le.Uint64(m[32:]), pages: le.Uint64(m[40:]), transaction: le.Uint64(m[48:]),
+		pageSize: uint64(le.Uint32(m[8:])), root: le.Uint64(m[16:]), freelist: le.Uint64(m[32:]),
+		pages: le.Uint64(m[40:]), transaction: le.Uint64(m[48:]),
 	}
-	whole := le.Uint16(text[8:])&metaKind != 0 && le.Uint32(m) == magic && le.Uint32(m[4:]) == form && le.Uint64(m[56:]) == sum.Sum64()
+	whole := le.Uint16(text[8:])&metaKind != 0 && le.Uint32(m) == magic && le.Uint32(m[4:]) == form &&
+		le.Uint64(m[56:]) == sum.Sum64()
 	return found, whole && found.pageSize >= 512 && found.pageSize <= 1<<16 && bits.OnesCount64(found.pageSize) == 1
 }
 

@@ -76,7 +76,8 @@ func IsActive(ctx context.Context, h *host.Host) (bool, error) {
 
 func running(ctx context.Context, h *host.Host) ([]Image, error) {
 	if !h.HasCommand("ctr") {
-		return nil, errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that eksnode reads its metadata")
+		return nil, errors.New("containerd runs, but ctr is not installed: install ctr, or stop containerd so that " +
+			"eksnode reads its metadata")
 	}
 	list, err := Ctr(ctx, h, "images", "list")
 	if err != nil {
@@ -145,7 +146,8 @@ func stored(h *host.Host) ([]Image, error) {
 // core/metadata/buckets.go.
 func image(b *Bucket, name string) Image {
 	key, value, _ := strings.Cut(Pinned, "=")
-	return Image{Name: name, Digest: Plain(b.Below("target").Value("digest")), Pinned: b.Below("labels").Value(key) == value}
+	return Image{Name: name, Digest: Plain(b.Below("target").Value("digest")),
+		Pinned: b.Below("labels").Value(key) == value}
 }
 
 // Plain is a name from the database for messages. A long or unprintable name is

@@ -6,6 +6,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
@@ -230,26 +232,17 @@ func (m *Manifest) Save(h *host.Host) error {
 
 // Asset finds an asset by its ID. The manifest may be nil.
 func (m *Manifest) Asset(id string) (Asset, bool) {
-	if m == nil {
-		return Asset{}, false
-	}
-	return find(m.Assets, func(a Asset) bool { return a.ID == id })
+	return find(cmp.Or(m, &Manifest{}).Assets, func(a Asset) bool { return a.ID == id })
 }
 
 // Image finds an image by its name. The manifest may be nil.
 func (m *Manifest) Image(name string) (Image, bool) {
-	if m == nil {
-		return Image{}, false
-	}
-	return find(m.Images, func(i Image) bool { return i.Name == name })
+	return find(cmp.Or(m, &Manifest{}).Images, func(i Image) bool { return i.Name == name })
 }
 
 // Template finds a template by its path. The manifest may be nil.
 func (m *Manifest) Template(path string) (Template, bool) {
-	if m == nil {
-		return Template{}, false
-	}
-	return find(m.Templates, func(t Template) bool { return t.Path == path })
+	return find(cmp.Or(m, &Manifest{}).Templates, func(t Template) bool { return t.Path == path })
 }
 
 // Record adds an asset, or replaces the one with the same ID.
@@ -340,7 +333,8 @@ func (a Asset) Is(h *host.Host) (same bool, why string, err error) {
 
 // Tags returns the tags of an AMI with the versions of its assets.
 func Tags(kubernetes, distro, arch string, assets map[string]string) map[string]string {
-	tags := map[string]string{"eksnode:kubernetes-version": kubernetes, "eksnode:distro": distro, "eksnode:architecture": arch}
+	tags := map[string]string{"eksnode:kubernetes-version": kubernetes, "eksnode:distro": distro,
+		"eksnode:architecture": arch}
 	for id, version := range assets {
 		tags["eksnode:asset:"+id] = version
 	}
@@ -358,17 +352,10 @@ func (m *Manifest) Tags() map[string]string {
 
 // Paths returns the files that provisioning installed.
 func (m *Manifest) Paths() []string {
-	var names []string
-	for _, f := range m.Files {
-		names = append(names, f.Path)
-	}
+	files := slices.Clone(m.Files)
 	for _, a := range m.Assets {
-		for _, f := range a.Files {
-			names = append(names, f.Path)
-		}
+		files = append(files, a.Files...)
 	}
-	for _, t := range m.Templates {
-		names = append(names, t.Path)
-	}
-	return names
+	names := show.Each(files, func(f File) string { return f.Path })
+	return append(names, show.Each(m.Templates, func(t Template) string { return t.Path })...)
 }

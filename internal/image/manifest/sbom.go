@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	cyclonedx "github.com/CycloneDX/cyclonedx-go"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // SBOMPath is the path of an image's bill of materials.
@@ -105,7 +107,7 @@ func serial(content []byte) string {
 	id := sha256.Sum256(content)
 	id[6] = id[6]&0x0f | 0x80
 	id[8] = id[8]&0x3f | 0x80
-	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
+	return "urn:uuid:" + show.UUID(id[:])
 }
 
 // nameOf takes dpkg's name of a package for one of several architectures apart. Scanners

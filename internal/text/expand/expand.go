@@ -86,7 +86,8 @@ func xzip(in io.Reader) (io.ReadCloser, error) {
 		return nil, io.ErrUnexpectedEOF
 	}
 	const lzma2 = "\x21\x01" // the filter, and the length of its properties
-	if _, size, ok := bytes.Cut(head[14:], []byte(lzma2)); ok && len(size) > 0 && (2|int64(size[0])&1)<<(size[0]/2+11) > windowMost {
+	if _, size, ok := bytes.Cut(head[14:], []byte(lzma2)); ok && len(size) > 0 &&
+		(2|int64(size[0])&1)<<(size[0]/2+11) > windowMost {
 		return nil, errTooLarge
 	}
 	d, err := xz.NewReader(buffered)

@@ -189,6 +189,11 @@ func Unescape(name string) string {
 	})
 }
 
+// UUID is the text of an identifier of 16 bytes.
+func UUID(b []byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
 // Meant returns "; did you mean NAME?" with the known name that is most similar to an
 // unknown one, or an empty text.
 func Meant(name string, known []string) string {

@@ -112,7 +112,8 @@ func explain(text []byte, err error, known ...string) error {
 	switch {
 	case len(bytes.TrimSpace(text)) == 0:
 		return errors.New("the text is empty")
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &syntax) && syntax.Offset >= int64(len(text)) && strings.HasPrefix(syntax.Error(), "unexpected end"):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &syntax) && syntax.Offset >= int64(len(text)) &&
+		strings.HasPrefix(syntax.Error(), "unexpected end"):
 		return at(text, int64(len(text)), "the text ends too early")
 	case errors.As(err, &syntax):
 		return at(text, syntax.Offset-1, "%s", syntax.Error())

@@ -61,7 +61,8 @@ func (d *Decoder) pay(n *yaml.Node, path string) bool {
 	}
 	*d.Left -= 64 + len(n.Value) + len(path)
 	if *d.Left < 0 {
-		d.fail(n, "", "the document is too large: with aliases and merge keys followed it has more than %d KiB", MaxValues>>10)
+		d.fail(n, "", "the document is too large: with aliases and merge keys followed it has more than %d KiB",
+			MaxValues>>10)
 	}
 	return *d.Left >= 0
 }
@@ -316,7 +317,8 @@ func (d *Decoder) number(n *yaml.Node, path string, v any) any {
 // Boolean reads a boolean like Kubernetes, which uses YAML 1.1: y, yes, on and their
 // opposites are booleans too, unless they are quoted.
 func Boolean(n *yaml.Node) (value, ok bool) {
-	if n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+	if n.Kind != yaml.ScalarNode ||
+		n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return false, false
 	}
 	if tag := n.ShortTag(); tag != "!!bool" && tag != "!!str" {

@@ -30,8 +30,10 @@ type source struct {
 // sources lists the tables. The first table wins for a type in both, because the VPC
 // CNI assigns the addresses; the controller has more types.
 var sources = []source{
-	{"github.com/aws/amazon-vpc-cni-k8s", "v1.23.2", "pkg/vpc/vpc_ip_resource_limit.go", "ENILimit", "IPv4Limit", "NetworkCards"},
-	{"github.com/aws/amazon-vpc-resource-controller-k8s", "v1.8.2", "pkg/aws/vpc/limits.go", "Interface", "IPv4PerInterface", "NetworkCards"},
+	{"github.com/aws/amazon-vpc-cni-k8s", "v1.23.2", "pkg/vpc/vpc_ip_resource_limit.go", "ENILimit", "IPv4Limit",
+		"NetworkCards"},
+	{"github.com/aws/amazon-vpc-resource-controller-k8s", "v1.8.2", "pkg/aws/vpc/limits.go", "Interface",
+		"IPv4PerInterface", "NetworkCards"},
 }
 
 func main() {
@@ -137,7 +139,8 @@ func text(types map[string][]string) string {
 	for _, s := range sources {
 		from = append(from, s.module+" "+s.version)
 	}
-	return "# Generated from " + strings.Join(from, " and ") + " by bootstrap/internal/instance/generate. DO NOT EDIT.\n" +
+	return "# Generated from " + strings.Join(from, " and ") +
+		" by bootstrap/internal/instance/generate. DO NOT EDIT.\n" +
 		"# Interfaces of the default network card, IPv4 addresses per interface, instance types.\n" +
 		strings.Join(lines, "\n") + "\n"
 }
