@@ -37,42 +37,23 @@ type comparison struct {
 
 func amiDiffCommand() *cobra.Command {
 	var c comparison
-	cmd := &cobra.Command{
-		Use:   "diff IMAGE IMAGE",
-		Short: "Compare two AMIs, manifests, snapshots or disk images",
-		Long: `IMAGE is an AMI ID, a region and an AMI ID such as eu-west-1:ami-0123456789abcdef0,
-or a file with the manifest that provisioning writes to
-` + manifest.Path + ` in the image. With several regions, diff searches them
-for an AMI ID.
-
-With --disk, diff also compares the content of the root partitions: blocks,
-packages and files. IMAGE is then an AMI ID, a snapshot ID or a disk image file.
-The disks of AMIs and snapshots are read through the EBS direct APIs, without an
-instance, mounted read-only, and removed afterwards. This needs root and Linux.`,
-		Example: `  eksnode ami diff ami-0123456789abcdef0 ami-0fedcba9876543210
-  eksnode ami diff old/manifest.json new/manifest.json
-  sudo -E eksnode ami diff --disk ami-0123456789abcdef0 ami-0fedcba9876543210
-  sudo eksnode ami diff --disk old.raw new.qcow2 --output json`,
-		Args: named("two images or two manifests", 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.check(cmd); err != nil {
-				return err
-			}
-			if c.disk {
-				return c.compareDisks(cmd, args)
-			}
-			return c.compareFacts(cmd, args)
-		},
-	}
-	f := cmd.Flags()
-	f.BoolVar(&c.disk, "disk", false, "also compare the disks: blocks, packages and files")
-	f.IntVar(&c.partition, "partition", 0, "number of the partition of both disks to compare (default: the root, found by its type, label or content)")
-	options(f, &c.local, "cache_folder")
+	cmd := newCommand("diff IMAGE IMAGE", named("two images or two manifests", 2), c.run)
+	bind(cmd, targets{"disk": &c.disk, "partition": &c.partition, "report": &c.report.name})
+	options(cmd.Flags(), &c.local, "cache_folder")
 	formatFlag(cmd, &c.output, "text", "json")
-	c.report.flag(cmd)
 	c.regions.flags(cmd)
-	policyFlag(cmd, " for --disk", anywhere(awsapi.SnapshotDiffPolicy))
+	policyFlag(cmd, anywhere(awsapi.SnapshotDiffPolicy))
 	return cmd
+}
+
+func (c *comparison) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(cmd); err != nil {
+		return err
+	}
+	if c.disk {
+		return c.compareDisks(cmd, args)
+	}
+	return c.compareFacts(cmd, args)
 }
 
 func (c *comparison) check(cmd *cobra.Command) error {

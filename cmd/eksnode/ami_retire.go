@@ -85,41 +85,12 @@ func (r *retiring) end(all int, noun string) error {
 
 func amiRetireCommand() *cobra.Command {
 	var r retirement
-	cmd := &cobra.Command{
-		Use:   "retire",
-		Short: "Deprecate old AMIs, or deregister unused ones",
-		Long: `With --deregister, retire deletes unused AMIs and their snapshots. Without --yes,
-retire only prints the changes. An AMI counts as used by an instance, a Spot
-request, an SSM parameter of this account, a launch configuration, or a launch
-permission for another account. Launch templates count with their latest and
-default version, and with the versions in Auto Scaling groups, managed node
-groups and fleets. Launches within --older-than days and deregistration protection
-count too. An AMI and its copies are one build: --keep counts builds, and one used
-AMI keeps its copies. If a list or a region cannot be read, all AMIs count as used
-and the exit code is 2.
-
-With --orphans, retire deletes snapshots that no AMI has: those with eksnode's tags,
-pending ones too, and those of copies of your AMIs. It reads all regions unless
---region is set, keeps shared snapshots, and --older-than defaults to 3 days.`,
-		Example: `  eksnode ami retire --keep 3 --older-than 90 --all-regions
-  eksnode ami retire --keep 3 --older-than 180 --deregister --yes
-  eksnode ami retire --orphans`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if r.orphan && (r.deregister || cmd.Flags().Changed("keep")) {
-				return errors.New("--orphans excludes --deregister and --keep; orphans are snapshots, and no AMIs")
-			}
-			if r.orphan && !cmd.Flags().Changed("older-than") {
-				r.days = orphanDays
-			}
-			return r.run(cmd)
-		},
-	}
-	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of builds to keep for each distribution, Kubernetes minor version and architecture")
-	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age in days")
-	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "deregister unused AMIs and delete their snapshots")
-	cmd.Flags().BoolVar(&r.orphan, "orphans", false, "delete snapshots of builds, imports and copies that no AMI has")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "make the changes (default: only print them)")
+	cmd := newCommand("retire", cobra.NoArgs, r.run)
+	r.keep = 3
+	r.days = 90
+	bind(cmd, targets{
+		"keep": &r.keep, "older-than": &r.days, "deregister": &r.deregister, "orphans": &r.orphan, "yes": &r.yes,
+	})
 	formatFlag(cmd, &r.output, "text", "json")
 	r.flags(cmd)
 	return cmd
@@ -202,7 +173,13 @@ func (r retirement) unseenUsers() string {
 	return unseenUsers
 }
 
-func (r retirement) run(cmd *cobra.Command) error {
+func (r *retirement) run(cmd *cobra.Command, _ []string) error {
+	if r.orphan && (r.deregister || cmd.Flags().Changed("keep")) {
+		return errors.New("--orphans excludes --deregister and --keep; orphans are snapshots, and no AMIs")
+	}
+	if r.orphan && !cmd.Flags().Changed("older-than") {
+		r.days = orphanDays
+	}
 	if r.keep < 1 || r.days < 0 {
 		return errors.New("--keep must be at least 1, and --older-than at least 0")
 	}

@@ -171,37 +171,19 @@ func paths(begun string, extensions []string) []string {
 func shells() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 
 func completionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print the completion script for a shell",
-		Long: `SHELL is bash, zsh, fish or powershell. The script completes commands, flags and
-values such as the names of rules. The deb, rpm and Arch Linux packages install
-the scripts of bash, zsh and fish. The bash script requires bash-completion.`,
-		Example: `  # Complete in this shell
-  source <(eksnode completion bash)
-  source <(eksnode completion zsh)
-  eksnode completion fish | source
-  eksnode completion powershell | Out-String | Invoke-Expression
-
-  # Complete in every new shell
-  eksnode completion bash > /etc/bash_completion.d/eksnode
-  eksnode completion zsh > "${fpath[1]}/_eksnode"
-  eksnode completion fish > ~/.config/fish/completions/eksnode.fish`,
-		Args: oneOf("a shell", shells()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			switch args[0] {
-			case "bash":
-				return writeBashScript(cmd.Root(), out)
-			case "zsh":
-				return cmd.Root().GenZshCompletion(out)
-			case "fish":
-				return cmd.Root().GenFishCompletion(out, true)
-			default:
-				return cmd.Root().GenPowerShellCompletionWithDesc(out)
-			}
-		},
-	}
+	return newCommand("completion SHELL", oneOf("a shell", shells()), func(cmd *cobra.Command, args []string) error {
+		out := cmd.OutOrStdout()
+		switch args[0] {
+		case "bash":
+			return writeBashScript(cmd.Root(), out)
+		case "zsh":
+			return cmd.Root().GenZshCompletion(out)
+		case "fish":
+			return cmd.Root().GenFishCompletion(out, true)
+		default:
+			return cmd.Root().GenPowerShellCompletionWithDesc(out)
+		}
+	})
 }
 
 // writeBashScript writes cobra's script for bash with one change: bash's printf %q

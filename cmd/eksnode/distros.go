@@ -14,15 +14,9 @@ import (
 
 func distrosCommand() *cobra.Command {
 	var output string
-	cmd := &cobra.Command{
-		Use:     "distros",
-		Short:   "List the supported distributions and their differences",
-		Example: "  eksnode distros\n  eksnode distros --output json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return answer(cmd, output, describeDistros(), printDistros)
-		},
-	}
+	cmd := newCommand("distros", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return answer(cmd, output, describeDistros(), printDistros)
+	})
 	formatFlag(cmd, &output, "text", "json")
 	return cmd
 }

@@ -146,29 +146,20 @@ type execCredential struct {
 // are accepted too.
 func tokenCommand() *cobra.Command {
 	var cluster, id, region string
-	cmd := &cobra.Command{
-		Use:     "token --cluster-name CLUSTER",
-		Short:   "Print a token for the API server of a cluster",
-		Example: "  eksnode token --cluster-name my-cluster --region eu-west-1",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cluster = cmp.Or(cluster, id)
-			if cluster == "" {
-				return errors.New("--cluster-name is missing; name the EKS cluster that the token is for")
-			}
-			token, expires, err := token(cmd.Context(), region, cluster)
-			if err != nil {
-				return err
-			}
-			out := execCredential{APIVersion: execVersion(os.Getenv(execInfo)), Kind: "ExecCredential"}
-			out.Status.Token, out.Status.ExpirationTimestamp = token, expires.UTC().Truncate(time.Second)
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&cluster, "cluster-name", "", "cluster name; on an Outpost, the cluster ID")
-	f.StringVarP(&id, "cluster-id", "i", "", "alias of --cluster-name, as in aws-iam-authenticator")
-	f.StringVar(&region, "region", "", "AWS region of the cluster (default: AWS_REGION, or the region of the instance)")
+	cmd := newCommand("token --cluster-name CLUSTER", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		cluster = cmp.Or(cluster, id)
+		if cluster == "" {
+			return errors.New("--cluster-name is missing; name the EKS cluster that the token is for")
+		}
+		token, expires, err := token(cmd.Context(), region, cluster)
+		if err != nil {
+			return err
+		}
+		out := execCredential{APIVersion: execVersion(os.Getenv(execInfo)), Kind: "ExecCredential"}
+		out.Status.Token, out.Status.ExpirationTimestamp = token, expires.UTC().Truncate(time.Second)
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+	})
+	bind(cmd, targets{"cluster-name": &cluster, "cluster-id,i": &id, "region": &region})
 	return cmd
 }
 

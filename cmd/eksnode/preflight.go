@@ -26,47 +26,28 @@ type preflightFlags struct {
 
 func preflightCommand() *cobra.Command {
 	var f preflightFlags
-	cmd := &cobra.Command{
-		Use:   "preflight",
-		Short: "Check that nodes can join a cluster, before they start",
-		Long: `Preflight reads a cluster, its network and IAM roles, and one of: an instance, a
-launch template, a managed node group, Karpenter's EC2NodeClass or an AMI. It
-changes nothing. Each check is OK, FAIL, WARN or UNKNOWN, with evidence and a
-command that fixes the problem. The exit code is 1 when a check fails, otherwise
-2 when a check could not run, otherwise 0.`,
-		Example: `  eksnode preflight --cluster my-cluster --launch-template nodes
-  eksnode preflight --cluster my-cluster --instance i-0123456789abcdef0
-  eksnode preflight --cluster my-cluster --nodegroup workers
-  eksnode preflight --cluster my-cluster --nodeclass nodeclass.yaml
-  eksnode preflight --policy`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
-	}
-	cmd.Flags().StringVar(&f.target.Cluster, "cluster", "", clusterHelp)
-	cmd.Flags().StringVar(&f.target.Instance, "instance", "", "ID of an instance that should join, or did not join")
-	cmd.Flags().StringVar(&f.target.Template, "launch-template", "", "ID or name of the launch template of self-managed nodes")
-	cmd.Flags().StringVar(&f.target.TemplateVersion, "launch-template-version", "$Default", "launch template version: a number, $Latest or $Default")
-	cmd.Flags().StringVar(&f.target.NodeGroup, "nodegroup", "", "name of a managed node group")
-	cmd.Flags().StringVar(&f.class, "nodeclass", "", "YAML file with Karpenter's EC2NodeClass; - is standard input")
-	cmd.Flags().StringVar(&f.target.AMI, "ami", "", "AMI ID, when there is no launch template yet")
-	cmd.Flags().StringVar(&f.target.Role, "role", "", roleHelp+", when the target names none")
-	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnet IDs of the nodes (default: from the instance or the cluster)")
-	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "kubelet version in the AMI (default: from the AMI's tag "+preflight.KubernetesTag+")")
-	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the ConfigMap aws-auth, from kubectl; - is standard input")
+	cmd := newCommand("preflight", cobra.NoArgs, f.run)
+	f.target.TemplateVersion = "$Default"
+	bind(cmd, targets{
+		"cluster": &f.target.Cluster, "instance": &f.target.Instance, "launch-template": &f.target.Template,
+		"launch-template-version": &f.target.TemplateVersion, "nodegroup": &f.target.NodeGroup,
+		"nodeclass": &f.class, "ami": &f.target.AMI, "role": &f.target.Role, "subnet": &f.target.Subnets,
+		"kubelet-version": &f.target.Kubelet, "aws-auth": &f.awsAuth,
+	})
 	forms(cmd, map[string]func(string) error{
 		"cluster": awsnames.ClusterName().Check, "instance": awsnames.InstanceID().Check,
 		"launch-template": awsnames.LaunchTemplate, "launch-template-version": awsnames.TemplateVersion,
 		"nodegroup": awsnames.NodegroupName().Check, "ami": awsnames.Image, "role": roleForm,
 		"subnet": awsnames.SubnetID().Check,
 	})
-	required(cmd, [2]string{"cluster", "set the " + clusterHelp})
+	required(cmd, [2]string{"cluster", "set the "})
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
-	policyFlag(cmd, "", preflight.Policy)
+	policyFlag(cmd, preflight.Policy)
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
 
-func (f *preflightFlags) run(cmd *cobra.Command) error {
+func (f *preflightFlags) run(cmd *cobra.Command, _ []string) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}

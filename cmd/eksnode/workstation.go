@@ -16,6 +16,9 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
 
+// forWorkstations says that the help has what the agent leaves out.
+const forWorkstations = true
+
 // workstationCommands are the commands that only a workstation needs. The build
 // tag agent leaves them and their libraries out of the agent.
 func workstationCommands() []*cobra.Command {

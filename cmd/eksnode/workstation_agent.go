@@ -17,6 +17,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
+const forWorkstations = false
+
 func workstationCommands() []*cobra.Command { return nil }
 
 // diskFlags adds no flags: the agent audits no disk.
@@ -41,9 +43,6 @@ func reportText(file string, r plan.Report) ([]byte, error) {
 
 // checkUserData is nil: the agent has no libraries for user data of every family.
 var checkUserData diagnose.UserData
-
-// The help of nodes does not mention instances.
-const instanceHelp, instanceExample = "\n\n", ""
 
 // consoles refuses instances: the agent does not contain the client of EC2.
 type consoles struct{}
