@@ -49,7 +49,8 @@ func amiListCommand() *cobra.Command {
 			rows := [][]string{{"IMAGE", "REGION", "MADE", "PROCESSOR", "STATE", "CARRIES"}}
 			for _, i := range images {
 				rows = append(rows, []string{
-					i.ID, i.Region, i.Created.Format(time.DateOnly), i.Architecture, imageState(i), strings.Join(carried(i), " "),
+					i.ID, i.Region, i.Created.Format(time.DateOnly), i.Architecture, imageState(i),
+					strings.Join(carried(i), " "),
 				})
 			}
 			p.table(rows)
@@ -104,7 +105,8 @@ func (r *regions) open(ctx context.Context) ([]*awsapi.AWS, error) {
 	}
 	opened, err := awsapi.OpenRegions(ctx, r.aws, r.names, r.all)
 	if unknown, ok := errors.AsType[*awsapi.UnknownRegionError](err); ok {
-		return nil, fmt.Errorf("--region: %w; similar are %s", err, strings.Join(similar(unknown.Name, unknown.Known), ", "))
+		return nil, fmt.Errorf("--region: %w; similar are %s", err,
+			strings.Join(similar(unknown.Name, unknown.Known), ", "))
 	}
 	return opened, err
 }
@@ -141,7 +143,8 @@ func find(ctx context.Context, opened []*awsapi.AWS, image snapshot.Named) (awsa
 
 // imagesOf lists an owner's AMIs in all regions. The error names the regions that
 // could not be read; read are the others.
-func imagesOf(ctx context.Context, opened []*awsapi.AWS, owner string) (images []awsapi.Image, read []*awsapi.AWS, err error) {
+func imagesOf(ctx context.Context, opened []*awsapi.AWS, owner string) (
+	images []awsapi.Image, read []*awsapi.AWS, err error) {
 	listed, err := awsapi.Each(ctx, opened, func(ctx context.Context, a *awsapi.AWS) ([]awsapi.Image, error) {
 		return a.ImagesOf(ctx, owner)
 	})

@@ -122,8 +122,8 @@ func (r *revocation) run(cmd *cobra.Command, args []string) error {
 			}
 		}
 	}
-	tag := map[string]string{awsapi.ApprovalTag: "revoked " + time.Now().UTC().Format(time.RFC3339) + " " + r.mark.reason}
-	if err := aws.TagImage(ctx, i.ID, tag); err != nil {
+	text := "revoked " + time.Now().UTC().Format(time.RFC3339) + " " + r.mark.reason
+	if err := aws.TagImage(ctx, i.ID, map[string]string{awsapi.ApprovalTag: text}); err != nil {
 		return err
 	}
 	return marked{i.ID, i.Region, r.mark.watermark, "revoked", r.mark.reason}.print(cmd, r.output)

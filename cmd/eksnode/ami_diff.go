@@ -129,7 +129,8 @@ func (r *regions) sides(ctx context.Context, args []string) (sides [2]map[string
 }
 
 func imageFacts(i awsapi.Image) map[string]string {
-	facts := map[string]string{"processor": i.Architecture, "root device": i.RootDevice, "ENA": fmt.Sprint(i.ENA), "IMDS": cmp.Or(i.IMDS, "any")}
+	facts := map[string]string{"processor": i.Architecture, "root device": i.RootDevice, "ENA": fmt.Sprint(i.ENA),
+		"IMDS": cmp.Or(i.IMDS, "any")}
 	for key, value := range i.Tags {
 		facts["tag "+key] = value
 	}
@@ -153,7 +154,8 @@ func manifestFacts(name string) (map[string]string, error) {
 	if m.Schema != manifest.Schema {
 		return nil, fmt.Errorf("reading the manifest %s: the schema is %q, not %s", name, m.Schema, manifest.Schema)
 	}
-	facts := map[string]string{"distro": strings.TrimSpace(m.Distro + " " + m.DistroVersion), "kubernetes": m.KubernetesVersion, "processor": m.Arch, "eksnode": m.Tool}
+	facts := map[string]string{"distro": strings.TrimSpace(m.Distro + " " + m.DistroVersion),
+		"kubernetes": m.KubernetesVersion, "processor": m.Arch, "eksnode": m.Tool}
 	for _, p := range m.Packages {
 		facts["package "+p.Name] = p.Version
 	}
@@ -167,7 +169,8 @@ func manifestFacts(name string) (map[string]string, error) {
 		facts["file "+file.Path] = file.SHA256 + file.Link
 	}
 	for _, u := range m.Units {
-		facts["unit "+u.Name] = map[bool]string{true: "starts at boot", false: "is started by the first boot"}[u.Enabled]
+		starts := map[bool]string{true: "starts at boot", false: "is started by the first boot"}
+		facts["unit "+u.Name] = starts[u.Enabled]
 	}
 	return facts, nil
 }
@@ -237,14 +240,16 @@ func (d *diskComparison) print(p *printer) {
 			p.line("file systems: %s -> %s", was.FileSystem, is.FileSystem)
 		}
 	}
-	p.line("packages: %s", signs(r.Packages, func(k diskdiff.Package) (bool, bool) { return k.Before != nil, k.After != nil }))
+	p.line("packages: %s", signs(r.Packages,
+		func(k diskdiff.Package) (bool, bool) { return k.Before != nil, k.After != nil }))
 	p.line("files: %s", signs(r.Files, func(f diskdiff.File) (bool, bool) { return f.Before != nil, f.After != nil }))
 	groups := map[string][]diskdiff.File{}
 	for _, f := range r.Files {
 		groups[f.Group] = append(groups[f.Group], f)
 	}
 	for _, one := range []struct{ group, what string }{
-		{diskdiff.OfChangedPackage, "of changed packages"}, {diskdiff.OfSamePackage, "of packages with the same version"}, {diskdiff.OfNoPackage, "of no package"},
+		{diskdiff.OfChangedPackage, "of changed packages"},
+		{diskdiff.OfSamePackage, "of packages with the same version"}, {diskdiff.OfNoPackage, "of no package"},
 	} {
 		p.line("  %s: %d", one.what, len(groups[one.group]))
 	}
@@ -297,7 +302,8 @@ func printFiles(p *printer, title string, list []diskdiff.File) {
 			state, sign = f.Before, "-"
 		}
 		inside := 0
-		for state.Type == diskaudit.Directory && inside < len(list) && strings.HasPrefix(list[inside].Name, f.Name+"/") && (list[inside].Before == nil) == (f.Before == nil) {
+		for state.Type == diskaudit.Directory && inside < len(list) &&
+			strings.HasPrefix(list[inside].Name, f.Name+"/") && (list[inside].Before == nil) == (f.Before == nil) {
 			inside++
 		}
 		list = list[inside:]

@@ -116,7 +116,8 @@ var otherFormats = []string{".qcow2", ".qcow", ".vmdk", ".vhd", ".vhdx", ".vdi",
 // check checks the file before any call to AWS.
 func (e *export) check(file string) error {
 	if ending := strings.ToLower(filepath.Ext(file)); slices.Contains(otherFormats, ending) {
-		return fmt.Errorf("%s: an export is a raw disk, not %s; name the file .raw, and convert it afterwards, for example with qemu-img convert", shown(file), ending)
+		return fmt.Errorf("%s: an export is a raw disk, not %s; name the file .raw, and convert it afterwards, for "+
+			"example with qemu-img convert", shown(file), ending)
 	}
 	info, err := os.Lstat(file)
 	switch {

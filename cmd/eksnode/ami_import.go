@@ -121,11 +121,13 @@ func (p *printer) imported(r amiimport.Result) {
 		p.report(*r.Audit, false)
 	}
 	if d := r.Disk; d.Architecture != "" {
-		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB, show.Size(d.Used), show.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
+		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB,
+			show.Size(d.Used), show.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
 		p.line("digest: %s", d.Digest)
 	}
 	if u := r.Upload; u.Snapshot.ID != "" {
-		p.line("snapshot: %s, %s sent, %s from an earlier run, %s from the parent", u.Snapshot.ID, blocks(u.Sent), blocks(u.Resumed), blocks(u.Inherited))
+		p.line("snapshot: %s, %s sent, %s from an earlier run, %s from the parent", u.Snapshot.ID, blocks(u.Sent),
+			blocks(u.Resumed), blocks(u.Inherited))
 	}
 	for _, image := range append([]awsapi.Image{r.Image}, r.Copies...) {
 		if image.ID != "" {

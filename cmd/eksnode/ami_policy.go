@@ -75,7 +75,8 @@ func (a *allowing) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	if a.approver == "" {
-		return errors.New("--approver is missing; name the role that may approve, such as arn:aws:iam::*:role/image-approver")
+		return errors.New("--approver is missing; name the role that may approve, such as " +
+			"arn:aws:iam::*:role/image-approver")
 	}
 	return writeJSON(cmd.OutOrStdout(), a.documents())
 }
@@ -99,6 +100,7 @@ func (a allowing) documents() map[string]any {
 	if len(a.providers) > 0 {
 		criteria = append(criteria, object{"ImageProviders": a.providers})
 	}
+	owners := append([]string{a.account}, a.providers...)
 	var actions []string
 	for _, name := range guarded() {
 		actions = append(actions, "ec2:"+name)
@@ -111,8 +113,9 @@ func (a allowing) documents() map[string]any {
 				"Condition": object{"ArnNotLike": object{"aws:PrincipalArn": a.approver}},
 			},
 			{ // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html
-				"Sid": "EksnodeOwners", "Effect": "Deny", "Action": "ec2:RunInstances", "Resource": "arn:*:ec2:*::image/ami-*",
-				"Condition": object{"StringNotEquals": object{"ec2:Owner": append([]string{a.account}, a.providers...)}},
+				"Sid": "EksnodeOwners", "Effect": "Deny", "Action": "ec2:RunInstances",
+				"Resource":  "arn:*:ec2:*::image/ami-*",
+				"Condition": object{"StringNotEquals": object{"ec2:Owner": owners}},
 			},
 		}},
 		"event_pattern": object{
@@ -194,7 +197,8 @@ func (a allowing) region(ctx context.Context, aws *awsapi.AWS) (allowedRegion, e
 		if eks != "" && slices.Contains(a.providers, "amazon") {
 			r.Allowed++
 		} else if eks != "" {
-			r.Others = append(r.Others, unmarkedAMI{"EKS's image", eks, "amazon", false, []string{"EC2NodeClass " + c.Name}})
+			r.Others = append(r.Others,
+				unmarkedAMI{"EKS's image", eks, "amazon", false, []string{"EC2NodeClass " + c.Name}})
 		}
 		for _, id := range ids {
 			used[id] = append(used[id], "EC2NodeClass "+c.Name)

@@ -145,7 +145,8 @@ func (p promotion) check(opened []*awsapi.AWS, stages map[string]stage) []string
 			first = s.image
 		}
 		if !p.force && (!maps.Equal(s.image.Marks(), first.Marks()) || s.image.Architecture != first.Architecture) {
-			wrong = append(wrong, fmt.Sprintf("%s in %s: the processor or the eksnode tags differ from those of %s in %s", s.image.ID, a.Region, first.ID, first.Region))
+			wrong = append(wrong, fmt.Sprintf("%s in %s: the processor or the eksnode tags differ from those of %s "+
+				"in %s", s.image.ID, a.Region, first.ID, first.Region))
 		}
 	}
 	return wrong
@@ -173,7 +174,8 @@ func (p promotion) problems(s stage) []string {
 	}
 	now := fmt.Sprintf("; %s has %s", p.to, s.before.ID)
 	if s.image.Architecture != s.before.Architecture {
-		wrong = append(wrong, fmt.Sprintf("the image is for %s, not %s%s", s.image.Architecture, s.before.Architecture, now))
+		wrong = append(wrong, fmt.Sprintf("the image is for %s, not %s%s", s.image.Architecture, s.before.Architecture,
+			now))
 	}
 	if was := before["distro"]; was != "" && was != marks["distro"] {
 		wrong = append(wrong, fmt.Sprintf("the distribution is %s, not %s%s", marks["distro"], was, now))
@@ -182,7 +184,8 @@ func (p promotion) problems(s stage) []string {
 		wrong = append(wrong, fmt.Sprintf("Kubernetes %s is older than %s%s", marks["kubernetes-version"], was, now))
 	}
 	if s.image.Created.Before(s.before.Created) {
-		wrong = append(wrong, fmt.Sprintf("the image was made on %s, before %s%s", s.image.Created.Format(time.DateOnly), s.before.Created.Format(time.DateOnly), now))
+		wrong = append(wrong, fmt.Sprintf("the image was made on %s, before %s%s",
+			s.image.Created.Format(time.DateOnly), s.before.Created.Format(time.DateOnly), now))
 	}
 	return wrong
 }
@@ -199,7 +202,8 @@ func (p *printer) promoted(list []promoted) {
 			p.line("%s in %s is %s; it was %s", one.Parameter, one.Region, one.Image, one.Before)
 		}
 		if one.Changed && awsnames.ImageID().Check(one.Before) == nil {
-			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before, one.Parameter))
+			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before,
+				one.Parameter))
 		}
 	}
 	if len(undo) > 0 {
@@ -296,13 +300,16 @@ func (p publishing) copies(ctx context.Context, opened []*awsapi.AWS, image snap
 		})
 		switch {
 		case len(here) > 1:
-			errs = append(errs, fmt.Errorf("%s has several copies of %s, such as %s and %s; publish one of them by its ID", a.Region, id, here[0].ID, here[1].ID))
+			errs = append(errs, fmt.Errorf("%s has several copies of %s, such as %s and %s; publish one of them by "+
+				"its ID", a.Region, id, here[0].ID, here[1].ID))
 		case len(here) == 1 && here[0].State != "available":
-			errs = append(errs, fmt.Errorf("in %s: publishing the image %s: the image is %s", a.Region, here[0].ID, here[0].State))
+			errs = append(errs, fmt.Errorf("in %s: publishing the image %s: the image is %s", a.Region, here[0].ID,
+				here[0].State))
 		case len(here) == 1:
 			ids[a.Region] = here[0].ID
 		case !p.all:
-			errs = append(errs, fmt.Errorf("%s has no copy of %s; copy the AMI to the region, or leave the region out", a.Region, id))
+			errs = append(errs, fmt.Errorf("%s has no copy of %s; copy the AMI to the region, or leave the region out",
+				a.Region, id))
 		}
 	}
 	if len(ids) == 0 && len(errs) == 0 {

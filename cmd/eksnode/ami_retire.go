@@ -53,7 +53,8 @@ func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []s
 	if snapshot != "" {
 		text = "keep the snapshot " + snapshot + " of " + r.place(i)
 	}
-	r.note(retired{Action: action, Image: i.ID, Region: i.Region, Name: i.Name, Made: i.Created, Snapshot: snapshot, UsedBy: users}, text)
+	r.note(retired{Action: action, Image: i.ID, Region: i.Region, Name: i.Name, Made: i.Created, Snapshot: snapshot,
+		UsedBy: users}, text)
 }
 
 func (r *retiring) note(change retired, text string) {
@@ -74,7 +75,8 @@ func (r *retiring) note(change retired, text string) {
 func (r *retiring) end(all int, noun string) error {
 	switch {
 	case r.output == "json":
-		return errors.Join(r.p.err, writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": r.count, noun + "s": all, "changes": r.entries}))
+		return errors.Join(r.p.err,
+			writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": r.count, noun + "s": all, "changes": r.entries}))
 	case r.yes:
 		r.p.line("%d of %d %ss retired", r.count, all, noun)
 	default:
@@ -149,10 +151,6 @@ func (r retirement) place(i awsapi.Image) string {
 	return i.ID
 }
 
-func regionOf(i awsapi.Image, opened []*awsapi.AWS) *awsapi.AWS {
-	return opened[slices.IndexFunc(opened, func(a *awsapi.AWS) bool { return a.Region == i.Region })]
-}
-
 // ended joins the errors of a run. The exit code is 1 if only changes failed.
 func ended(printed, unseen error, failed []error) error {
 	if err := errors.Join(failed...); err != nil && printed == nil && unseen == nil {
@@ -206,7 +204,8 @@ func (r *retirement) run(cmd *cobra.Command, _ []string) error {
 			continue // already retired
 		}
 		if r.yes { // EC2 requires a whole minute in the future
-			if err := regionOf(i, opened).Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute)); err != nil {
+			at := now.Add(2 * time.Minute).Truncate(time.Minute)
+			if err := opened[0].In(i.Region).Deprecate(cmd.Context(), i.ID, at); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -241,7 +240,8 @@ func (r *regions) listOrphans(cmd *cobra.Command, output string) error {
 			o.ID, o.Region, o.Started.Format(time.DateOnly), fmt.Sprintf("%d GiB", o.Size), o.State, o.Why,
 		})
 	}
-	return errors.Join(answer(cmd, output, append([]awsapi.Orphan{}, list...), func(p *printer) { p.table(rows) }), unread)
+	return errors.Join(answer(cmd, output, append([]awsapi.Orphan{}, list...), func(p *printer) { p.table(rows) }),
+		unread)
 }
 
 // runOrphans deletes orphans that are old enough and not shared.
@@ -281,5 +281,6 @@ func (r retirement) runOrphans(cmd *cobra.Command, now time.Time) error {
 
 func (r *retiring) sayOrphan(action string, o awsapi.Orphan, users []string) {
 	r.note(retired{Action: action, Region: o.Region, Made: o.Started, Snapshot: o.ID, Why: o.Why, UsedBy: users},
-		fmt.Sprintf("%s the snapshot %s in %s (%s, %s, started %s)", action, o.ID, o.Region, o.Why, o.State, o.Started.Format(time.DateOnly)))
+		fmt.Sprintf("%s the snapshot %s in %s (%s, %s, started %s)", action, o.ID, o.Region, o.Why, o.State,
+			o.Started.Format(time.DateOnly)))
 }

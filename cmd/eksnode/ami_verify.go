@@ -110,7 +110,8 @@ func (v *verifying) age() (string, error) {
 	at := v.statement.Verified
 	switch age := v.now.Sub(at); {
 	case age > v.maxAge:
-		return "", fmt.Errorf("the audit is from %s, older than %s; audit and attest again", at.Format(time.RFC3339), show.Length(v.maxAge))
+		return "", fmt.Errorf("the audit is from %s, older than %s; audit and attest again", at.Format(time.RFC3339),
+			show.Length(v.maxAge))
 	case age < -5*time.Minute:
 		return "", fmt.Errorf("the audit is from %s, in the future; check the clocks", at.Format(time.RFC3339))
 	}
@@ -155,7 +156,8 @@ func (v *verifying) tag() (string, error) {
 	case i.ID == "" || !found:
 		return "", errSkipped
 	case tag != v.statement.Digest:
-		return "", fmt.Errorf("the tag %s of the AMI is %s, but the statement is about %s", awsapi.DigestTag, tag, v.statement.Digest)
+		return "", fmt.Errorf("the tag %s of the AMI is %s, but the statement is about %s", awsapi.DigestTag, tag,
+			v.statement.Digest)
 	}
 	return "the tag " + awsapi.DigestTag + " has the digest", nil
 }
@@ -166,7 +168,8 @@ func (v *verifying) content() (string, error) {
 		if slices.Contains(v.statement.Names, volume.AWS.Region+":"+volume.Snapshot) {
 			return "the statement names " + volume.Snapshot, nil
 		}
-		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content", volume.Snapshot)}
+		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content",
+			volume.Snapshot)}
 	}
 	path := v.disk.path
 	if v.disk.cloud != nil {

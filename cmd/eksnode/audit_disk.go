@@ -172,14 +172,16 @@ func (d *auditedDisk) auditVolume(cmd *cobra.Command, spec scrub.Spec) (r plan.R
 	if r, err = d.auditFile(cmd.Context(), kept.Path, spec); err != nil {
 		return r, err
 	}
-	r.Machine.Disk, r.Machine.AMI, r.Machine.Snapshot, r.Machine.Region = "", volume.Image.ID, volume.Snapshot, volume.AWS.Region
+	m := &r.Machine
+	m.Disk, m.AMI, m.Snapshot, m.Region = "", volume.Image.ID, volume.Snapshot, volume.AWS.Region
 	if captured, err := volume.AWS.Captured(cmd.Context(), volume.Image); err != nil {
 		r.Warnings = append(r.Warnings, "whether the AMI comes from an instance is unknown: "+err.Error())
 	} else if captured.ID != "" {
 		r.Warnings = append(r.Warnings, fromInstance(volume.Image, captured))
 	}
 	for _, other := range volume.Others {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.Image.RootDevice))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s "+
+			"was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.Image.RootDevice))
 	}
 	return r, nil
 }

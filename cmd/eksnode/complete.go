@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // declare registers what each flag and argument completes. One without an entry takes
@@ -69,6 +71,11 @@ func words(values ...string) cobra.CompletionFunc {
 	}
 }
 
+// each completes the words of a list.
+func each[T any](list []T, word func(T) string) cobra.CompletionFunc {
+	return words(show.Each(list, word)...)
+}
+
 // beginnings completes the beginnings of values: no space follows.
 func beginnings(values ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -123,7 +130,10 @@ func elements(f *pflag.Flag, complete cobra.CompletionFunc) cobra.CompletionFunc
 		var left []string
 		for _, value := range values {
 			name, _, _ := strings.Cut(value, "\t")
-			if !slices.ContainsFunc(taken, func(t string) bool { return t == name || strings.HasSuffix(name, "=") && strings.HasPrefix(t, name) }) {
+			isTaken := func(t string) bool {
+				return t == name || strings.HasSuffix(name, "=") && strings.HasPrefix(t, name)
+			}
+			if !slices.ContainsFunc(taken, isTaken) {
 				left = append(left, begun[:at]+value)
 			}
 		}
@@ -199,6 +209,7 @@ func writeBashScript(root *cobra.Command, out io.Writer) error {
 		single = `COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]%%$tab*}")`
 		commas = "; COMPREPLY[0]=${COMPREPLY[0]//\\\\,/,}"
 	)
-	_, err := strings.NewReplacer(begun, begun+"; comp=${comp//\\\\,/,}", only, only+commas, single, single+commas).WriteString(out, script.String())
+	changes := strings.NewReplacer(begun, begun+"; comp=${comp//\\\\,/,}", only, only+commas, single, single+commas)
+	_, err := changes.WriteString(out, script.String())
 	return err
 }

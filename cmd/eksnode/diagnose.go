@@ -129,7 +129,8 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	}
 	errs = append(errs, s.Log(diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}))
 	if s.Report().Lines == 0 {
-		errs = append(errs, errors.New("this machine's logs have no lines since boot; run as root, or name the logs of a node"))
+		errs = append(errs, errors.New("this machine's logs have no lines since boot; run as root, or name the logs "+
+			"of a node"))
 	}
 	return errors.Join(errs...)
 }
@@ -191,7 +192,8 @@ func rootLogs(ctx context.Context, s *diagnose.Search, root string) error {
 		errs = append(errs, s.Journals(filepath.Join(root, logFolder, "journal"), journals...))
 	}
 	if s.Report().Lines == before && errors.Join(errs...) == nil {
-		return fmt.Errorf("reading the logs below %s: %s contains no readable log; without /var/log/journal, a node keeps its journal in memory only", root, logFolder)
+		return fmt.Errorf("reading the logs below %s: %s contains no readable log; without /var/log/journal, a node "+
+			"keeps its journal in memory only", root, logFolder)
 	}
 	return errors.Join(errs...)
 }

@@ -49,7 +49,8 @@ func (c *consoles) is(arg string) bool {
 
 func (c *consoles) search(cmd *cobra.Command, s *diagnose.Search, id string) error {
 	if awsnames.InstanceID().Check(id) != nil {
-		return errors.New("reading " + id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")
+		return errors.New("reading " +
+			id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")
 	}
 	a, err := awsapi.Open(cmd.Context(), c.aws)
 	if err != nil {

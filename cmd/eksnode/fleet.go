@@ -74,7 +74,8 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return err
 	case len(nodes) == 0:
-		return fmt.Errorf("%s has no running or stopped instance of this kind; look for its tags with aws ec2 describe-instances", a.Region)
+		return fmt.Errorf("%s has no running or stopped instance of this kind; look for its tags with aws ec2 "+
+			"describe-instances", a.Region)
 	case f.dryRun:
 		return f.estimate(cmd, a, nodes)
 	}

@@ -33,7 +33,8 @@ func (j *joining) flags(cmd *cobra.Command) {
 	cmd.PersistentFlags().StringSliceVarP(&j.sources, "config-source", "c", []string{nodeconfig.UserDataSource}, "")
 }
 
-func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error), log func(string)) (*nodeconfig.NodeConfig, error) {
+func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error),
+	log func(string)) (*nodeconfig.NodeConfig, error) {
 	folder, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder of relative sources: %w", err)
@@ -143,7 +144,8 @@ func (i *initFlags) run(cmd *cobra.Command, _ []string) error {
 
 // resolve reads the NodeConfig from its sources, or from the cache if the sources no
 // longer have a NodeConfig.
-func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (c, cached *nodeconfig.NodeConfig, err error) {
+func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (
+	c, cached *nodeconfig.NodeConfig, err error) {
 	cached = j.cached(h, log)
 	c, err = load(ctx, h, j.sources, service.UserData, log)
 	if gone := errors.Is(err, nodeconfig.ErrNone) || errors.Is(err, fs.ErrNotExist); gone && cached != nil {
@@ -168,7 +170,8 @@ func (i *initFlags) inStep(pick *bootstrap.Selection, c, cached *nodeconfig.Node
 		return err
 	}
 	log("warning: the NodeConfig differs from the one in the cache " + i.cache + ": the config phase is not skipped")
-	pick.Skip = slices.DeleteFunc(slices.Clone(pick.Skip), func(p bootstrap.Phase) bool { return p == bootstrap.Config })
+	pick.Skip = slices.DeleteFunc(slices.Clone(pick.Skip),
+		func(p bootstrap.Phase) bool { return p == bootstrap.Config })
 	return nil
 }
 

@@ -100,7 +100,8 @@ func (l *locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
-		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as 1.36.3", l.file)
+		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as "+
+			"1.36.3", l.file)
 	}
 	if err := l.check(); err != nil {
 		return err
@@ -160,10 +161,12 @@ func (l locking) checkDistros() error {
 		}
 	}
 	if l.spec.Containerd != "" && len(l.distros) == 0 {
-		errs = append(errs, errors.New("--containerd has no effect without --distro: name the distributions of your builds"))
+		errs = append(errs, errors.New("--containerd has no effect without --distro: name the distributions of your "+
+			"builds"))
 	}
 	if len(l.distros) > 0 && len(l.kubernetes) == 0 {
-		errs = append(errs, errors.New("--distro has no effect without --kubernetes-version: an image is the same on every distribution"))
+		errs = append(errs, errors.New("--distro has no effect without --kubernetes-version: an image is the same "+
+			"on every distribution"))
 	}
 	return errors.Join(errs...)
 }
@@ -201,7 +204,8 @@ func (l locking) downloads(id string) bool {
 	})
 }
 
-func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string, out io.Writer) error {
+func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string,
+	out io.Writer) error {
 	l.spec.KubernetesVersion = version
 	date := l.spec.EKSBuildDate
 	if l.spec.Source == asset.EKSBucket && date == "" {
@@ -235,8 +239,8 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			}
 			return err
 		}
-		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(was, old == locked), a.ID, locked.Version,
-			version, arch, show.Size(locked.Size), locked.SHA256)
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(was, old == locked), a.ID,
+			locked.Version, version, arch, show.Size(locked.Size), locked.SHA256)
 	}
 	return nil
 }
@@ -275,7 +279,8 @@ func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer
 		}
 		old, was := lock.Image(r.Name)
 		if r.Digest != "" && r.Digest != digest {
-			return fmt.Errorf("locking the image %s: the digest of the tag is now %s; use this digest, or leave out the digest", r, digest)
+			return fmt.Errorf("locking the image %s: the digest of the tag is now %s; use this digest, or leave out "+
+				"the digest", r, digest)
 		}
 		lock.PutImage(asset.LockedImage{Name: r.Name, Digest: digest})
 		fmt.Fprintf(out, "%-9s image %s, %s\n", changeOf(was, old == digest), r.Name, digest)

@@ -29,7 +29,8 @@ func manCommand() *cobra.Command {
 			return fmt.Errorf("creating the folder for man pages: %w", err)
 		}
 		asMarkdown(cmd.Root())
-		header := &doc.GenManHeader{Section: "1", Date: &date, Source: "eksnode " + version.String(), Manual: "eksnode manual"}
+		header := &doc.GenManHeader{Section: "1", Date: &date, Source: "eksnode " + version.String(),
+			Manual: "eksnode manual"}
 		if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
 			return fmt.Errorf("writing the man pages to %s: %w", args[0], err)
 		}

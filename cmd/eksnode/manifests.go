@@ -68,7 +68,8 @@ func (f *manifestsFlags) run(cmd *cobra.Command, _ []string) error {
 	}
 	f.node.CNIOnNode = f.cni == cniOnNode
 	if f.node.AMI == "" {
-		if err := onlyWith(cmd, "ami", "instance-type", "family", "volume-size", "kms-key", "volume-initialization-rate"); err != nil {
+		if err := onlyWith(cmd, "ami", "instance-type", "family", "volume-size", "kms-key",
+			"volume-initialization-rate"); err != nil {
 			return err
 		}
 	}
@@ -90,7 +91,8 @@ func (f *manifestsFlags) print(w io.Writer, chosen []clustersetup.Manifest) erro
 		case errors.Is(err, clustersetup.ErrNotNeeded) && f.only == "":
 			continue
 		case errors.Is(err, clustersetup.ErrNotNeeded):
-			return fmt.Errorf("--only %s: %w for these nodes; launch-template and nodeclass need --ami, vpc-cni needs --windows, cni-role needs --cni-permissions %s", f.only, err, cniByPodIdentity)
+			return fmt.Errorf("--only %s: %w for these nodes; launch-template and nodeclass need --ami, vpc-cni "+
+				"needs --windows, cni-role needs --cni-permissions %s", f.only, err, cniByPodIdentity)
 		case errors.As(err, &blocked) && f.only == "":
 			text = clustersetup.Comment("Not possible: " + blocked.Reason)
 		case err != nil:

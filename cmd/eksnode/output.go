@@ -96,7 +96,8 @@ const tickEvery = 5 * time.Second
 // watch prints the progress of a run on standard error. The caller calls stop
 // when the run has ended.
 func (o *output) watch(cmd *cobra.Command, command agent.Command) (sink *console.Console, stop func()) {
-	c := console.New(lines{newPrinter(cmd.ErrOrStderr())}, console.Options{Command: string(command), Verbose: o.verbose, Now: time.Now})
+	c := console.New(lines{newPrinter(cmd.ErrOrStderr())},
+		console.Options{Command: string(command), Verbose: o.verbose, Now: time.Now})
 	tick := time.NewTicker(tickEvery)
 	over := make(chan struct{})
 	go func() {
@@ -190,7 +191,8 @@ func (c choice) String() string {
 // Set implements pflag.Value. It refuses unknown words.
 func (c choice) Set(value string) error {
 	if !slices.Contains(c.known, value) {
-		return fmt.Errorf("%q is not known; known: %s", value, strings.Join(slices.Sorted(slices.Values(c.known)), ", "))
+		return fmt.Errorf("%q is not known; known: %s", value,
+			strings.Join(slices.Sorted(slices.Values(c.known)), ", "))
 	}
 	*c.to = value
 	return nil

@@ -71,7 +71,8 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 	targets := given(cmd, "instance", "launch-template", "nodegroup", "nodeclass", "ami")
 	switch {
 	case len(targets) == 0:
-		return errors.New("the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami")
+		return errors.New("the nodes are missing; use one of --instance, --launch-template, --nodegroup, " +
+			"--nodeclass and --ami")
 	case len(targets) > 1:
 		return fmt.Errorf("%s exclude each other; use one of them", strings.Join(targets, " and "))
 	case f.target.Template == "":
@@ -119,21 +120,23 @@ func (p *printer) preflight(r preflight.Report) {
 			p.line("%s%s", map[bool]string{true: "  ", false: "    "}[i == 0], line)
 		}
 	}
-	if len(r.LeftOut) > 0 {
-		for _, line := range wrap("left out, as they need settings of nodes, which an AMI alone does not have: "+strings.Join(r.LeftOut, ", "), screen) {
-			p.line("%s", line)
-		}
-	}
-	if len(r.NeedRole) > 0 {
-		for _, line := range wrap("left out, as they need a role; --role names it: "+strings.Join(r.NeedRole, ", "), screen) {
-			p.line("%s", line)
-		}
-	}
+	p.leftOut("as they need settings of nodes, which an AMI alone does not have", r.LeftOut)
+	p.leftOut("as they need a role; --role names it", r.NeedRole)
 	more := ""
 	if n := r.Unchecked(); n > 0 {
 		more = fmt.Sprintf(", %d not checked", n)
 	}
-	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN%s", r.Count(preflight.OK), r.Count(preflight.Fail), r.Count(preflight.Warn), r.Count(preflight.Unknown), more)
+	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN%s", r.Count(preflight.OK), r.Count(preflight.Fail),
+		r.Count(preflight.Warn), r.Count(preflight.Unknown), more)
+}
+
+// leftOut prints which checks were left out.
+func (p *printer) leftOut(why string, checks []string) {
+	if len(checks) > 0 {
+		for _, line := range wrap("left out, "+why+": "+strings.Join(checks, ", "), screen) {
+			p.line("%s", line)
+		}
+	}
 }
 
 // wrap breaks a text at spaces; a word that is too long stays whole.
@@ -176,7 +179,8 @@ func preflightCases(r preflight.Report) (list []plan.Case) {
 		list = append(list, c)
 		for _, id := range f.Unchecked {
 			list = append(list, plan.Case{
-				ID: id, Name: id + ": " + questions[id], About: page, Skipped: "not checked, for the reason of " + f.Check,
+				ID: id, Name: id + ": " + questions[id], About: page,
+				Skipped: "not checked, for the reason of " + f.Check,
 			})
 		}
 	}

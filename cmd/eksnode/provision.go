@@ -98,7 +98,8 @@ func alone(set *pflag.FlagSet, others ...string) error {
 	var errs []error
 	set.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(besideSpec, f.Name) && !slices.Contains(others, f.Name) {
-			errs = append(errs, fmt.Errorf("--%s cannot be used with --spec: the file is the whole spec; add the option to the file", f.Name))
+			errs = append(errs, fmt.Errorf("--%s cannot be used with --spec: the file is the whole spec; add the "+
+				"option to the file", f.Name))
 		}
 	})
 	return errors.Join(errs...)

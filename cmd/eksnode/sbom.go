@@ -126,7 +126,8 @@ func spdx(m *manifest.Manifest, bill []byte) ([]byte, error) {
 			PackageDownloadLocation: none, PrimaryPackagePurpose: "OPERATING_SYSTEM",
 		}},
 		Relationships: []*v2_3.Relationship{{
-			RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "image"), Relationship: "DESCRIBES",
+			RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "image"),
+			Relationship: "DESCRIBES",
 		}},
 	}
 	for n, c := range m.Components() {
@@ -142,17 +143,20 @@ func spdx(m *manifest.Manifest, bill []byte) ([]byte, error) {
 			}
 		}
 		if c.PackageURL != "" {
-			p.PackageExternalReferences = []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: c.PackageURL}}
+			p.PackageExternalReferences = []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER",
+				RefType: "purl", Locator: c.PackageURL}}
 		}
 		if c.ExternalReferences != nil {
 			p.PackageDownloadLocation = (*c.ExternalReferences)[0].URL
 		}
 		if c.Hashes != nil && len((*c.Hashes)[0].Value) == 2*sha256.Size {
-			p.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: strings.ToLower((*c.Hashes)[0].Value)}}
+			p.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256,
+				Value: strings.ToLower((*c.Hashes)[0].Value)}}
 		}
 		doc.Packages = append(doc.Packages, p)
 		doc.Relationships = append(doc.Relationships, &v2_3.Relationship{
-			RefA: common.MakeDocElementID("", "image"), RefB: common.MakeDocElementID("", string(id)), Relationship: "CONTAINS",
+			RefA: common.MakeDocElementID("", "image"), RefB: common.MakeDocElementID("", string(id)),
+			Relationship: "CONTAINS",
 		})
 	}
 	var out bytes.Buffer

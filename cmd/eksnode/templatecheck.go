@@ -17,7 +17,8 @@ import (
 
 func templateCheckCommand() *cobra.Command {
 	var output string
-	cmd := newCommand("check TEMPLATE", named("a file or folder with a Packer template", 1), func(cmd *cobra.Command, args []string) error {
+	needs := named("a file or folder with a Packer template", 1)
+	cmd := newCommand("check TEMPLATE", needs, func(cmd *cobra.Command, args []string) error {
 		files, err := templateFiles(args[0])
 		if err != nil {
 			return fmt.Errorf("reading the template: %w", err)
@@ -54,7 +55,8 @@ func templateFiles(name string) ([]packercheck.File, error) {
 			return nil, fmt.Errorf("the folder %s has no file whose name ends in .pkr.hcl or .pkr.json", name)
 		}
 	} else if !isTemplate(name) {
-		return nil, fmt.Errorf("the name of %s must end in .pkr.hcl or .pkr.json; packer hcl2_upgrade converts older templates", name)
+		return nil, fmt.Errorf("the name of %s must end in .pkr.hcl or .pkr.json; packer hcl2_upgrade converts "+
+			"older templates", name)
 	}
 	var files []packercheck.File
 	for _, name := range names {

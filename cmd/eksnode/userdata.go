@@ -99,7 +99,8 @@ func (f *rendering) run(cmd *cobra.Command, _ []string) error {
 func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	switch {
 	case f.description == "" && f.cluster == "":
-		return userdata.Node{}, errors.New("--description is missing; name the file with cluster and node, or an EKS cluster with --cluster")
+		return userdata.Node{}, errors.New("--description is missing; name the file with cluster and node, or an " +
+			"EKS cluster with --cluster")
 	case f.description != "" && f.cluster != "":
 		return userdata.Node{}, errors.New("--description and --cluster exclude each other; use one of them")
 	case f.description != "":

@@ -42,7 +42,8 @@ func loadManifest(root string) (m *manifest.Manifest, err error) {
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	if m, err = manifest.Load(h); err == nil && m == nil {
-		err = fmt.Errorf("reading the manifest of the image: %s does not exist; eksnode did not provision this image", manifest.Path)
+		err = fmt.Errorf("reading the manifest of the image: %s does not exist; eksnode did not provision this image",
+			manifest.Path)
 	}
 	return m, err
 }

@@ -56,5 +56,6 @@ var likeInstance = regexp.MustCompile(`^i-[0-9A-Za-z]*$`)
 func (consoles) is(arg string) bool { return likeInstance.MatchString(arg) && !isThere(arg) }
 
 func (consoles) search(_ *cobra.Command, _ *diagnose.Search, id string) error {
-	return fmt.Errorf("reading %s: the eksnode of nodes cannot ask EC2 for the console output of an instance; run this command on a workstation", id)
+	return fmt.Errorf("reading %s: the eksnode of nodes cannot ask EC2 for the console output of an instance; run "+
+		"this command on a workstation", id)
 }
