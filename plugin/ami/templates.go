@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,26 +83,23 @@ func (c Config) render(field string, text *string) error {
 // texts returns the texts of a map that came through RPC, by their names.
 func texts(data any) map[string]any {
 	all := map[string]any{}
-	add := func(key, value any) {
-		text, isText := value.(string)
-		if raw, isRaw := value.([]byte); isRaw {
-			text, isText = string(raw), true
-		}
-		if isText {
-			all[fmt.Sprint(key)] = text
-		}
-	}
-	switch data := data.(type) {
-	case map[string]any:
-		for key, value := range data {
-			add(key, value)
-		}
-	case map[any]any:
-		for key, value := range data {
-			add(key, value)
+	if v := reflect.ValueOf(data); v.Kind() == reflect.Map {
+		for entry := v.MapRange(); entry.Next(); {
+			if text, ok := textOf(entry.Value().Interface()); ok {
+				all[fmt.Sprint(entry.Key())] = text
+			}
 		}
 	}
 	return all
+}
+
+// textOf returns a text that came through RPC, as a string or as bytes.
+func textOf(value any) (string, bool) {
+	if raw, isRaw := value.([]byte); isRaw {
+		return string(raw), true
+	}
+	text, ok := value.(string)
+	return text, ok
 }
 
 // filesMost is how many files of an artifact are opened.
@@ -176,11 +174,8 @@ func disksOfQemu(a packersdk.Artifact) []string {
 		paths = state
 	case []any: // through RPC
 		for _, one := range state {
-			switch one := one.(type) {
-			case string:
-				paths = append(paths, one)
-			case []byte:
-				paths = append(paths, string(one))
+			if path, ok := textOf(one); ok {
+				paths = append(paths, path)
 			}
 		}
 	}
