@@ -184,7 +184,8 @@ func TestAMIPublishSetsTheParameterInAllRegions(t *testing.T) {
 	regional(t)
 	const west, north = `{"parameter":"/n","region":"eu-west-1","image":"ami-00000001"}`,
 		`{"parameter":"/n","region":"eu-north-1","image":"ami-10000001"}`
-	for regions, want := range map[string]string{"": west, "--region eu-west-1,eu-north-1": "[" + north + "," + west + "]"} {
+	both := "[" + north + "," + west + "]"
+	for regions, want := range map[string]string{"": west, "--region eu-west-1,eu-north-1": both} {
 		args := "ami publish ami-00000001 --parameter /n --output json " + regions
 		assert.JSONEq(t, want, succeeds(t, strings.Fields(args)...))
 	}

@@ -111,7 +111,9 @@ func TestOtherVolumesOfAnAMIAreInTheReport(t *testing.T) {
 	w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	w.Image("node").Devices = append([]aws.Drive{{Name: "/dev/xvdb", Snapshot: "snap-0000000000000000b"}}, w.Image("node").Devices...)
 	out := succeeds(t, "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--output", "json")
-	assert.Equal(t, []string{"the volume /dev/xvdb (snap-0000000000000000b) was not audited: only the root volume /dev/xvda was; audit the other one with --snapshot"}, testkit.JSON[plan.Report](t, out).Warnings)
+	const want = "the volume /dev/xvdb (snap-0000000000000000b) was not audited: only the root volume /dev/xvda was; " +
+		"audit the other one with --snapshot"
+	assert.Equal(t, []string{want}, testkit.JSON[plan.Report](t, out).Warnings)
 }
 
 func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {

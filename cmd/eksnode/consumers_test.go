@@ -79,7 +79,8 @@ type sarifRule struct {
 
 // SARIF output describes every rule, with help and a link.
 func TestSARIFDescribesEveryRule(t *testing.T) {
-	log := testkit.JSON[sarifLog](t, outputOf(t, "sarif", "audit", "--root", dirtyRoot(t), "--skip-rules", "kubelet-pki"))
+	text := outputOf(t, "sarif", "audit", "--root", dirtyRoot(t), "--skip-rules", "kubelet-pki")
+	log := testkit.JSON[sarifLog](t, text)
 	described := map[string]sarifRule{}
 	for _, r := range log.Runs[0].Tool.Driver.Rules {
 		described[r.ID] = r
