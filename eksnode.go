@@ -101,14 +101,16 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 			return errors.New("Options.Rules has no effect on a provision")
 		}
 		if !h.IsLive() && !o.DryRun {
-			return fmt.Errorf("provisioning %s: %w; run eksnode in a chroot there, or the command eksnode provision --root", h.Root(), host.ErrMountedRoot)
+			return fmt.Errorf("provisioning %s: %w; run eksnode in a chroot there, or the command eksnode provision "+
+				"--root", h.Root(), host.ErrMountedRoot)
 		}
 		d, err := o.detect(h, spec.Distro, &r)
 		if err != nil {
 			return err
 		}
 		if r.Machine.Arch == "" {
-			return fmt.Errorf("provisioning %s: the machine's architecture is unknown: /bin/sh is no program for Linux", h.Root())
+			return fmt.Errorf("provisioning %s: the machine's architecture is unknown: /bin/sh is no program for "+
+				"Linux", h.Root())
 		}
 		if o.Command, err = o.command(r.Machine.Arch); err != nil {
 			return err
@@ -144,7 +146,8 @@ func Provision(ctx context.Context, h *host.Host, spec provisioner.Spec, o Optio
 func warnOfOrder(h *host.Host, r *plan.Report, dry bool) error {
 	follows, err := rules.Provisioned(h, dry)
 	if follows {
-		r.Warnings = append(r.Warnings, "this provision follows a scrub, and an audit of the image will fail: scrub again, as the last step (in Packer, the last provisioner is eksnode-scrub)")
+		r.Warnings = append(r.Warnings, "this provision follows a scrub, and an audit of the image will fail: scrub "+
+			"again, as the last step (in Packer, the last provisioner is eksnode-scrub)")
 	}
 	return err
 }
@@ -224,7 +227,8 @@ func mayScrub(ctx context.Context, h *host.Host, uid int) error {
 	if uid == 0 {
 		return nil
 	}
-	asRoot := surface.Words{HCL: "let the communicator's user use sudo without a password", Flags: "run eksnode as root"}
+	asRoot := surface.Words{HCL: "let the communicator's user use sudo without a password",
+		Flags: "run eksnode as root"}
 	if h.IsLive() {
 		return surface.Errorf("eksnode runs as user %d, but only root can scrub a machine; %s", uid, asRoot)
 	}
@@ -234,7 +238,8 @@ func mayScrub(ctx context.Context, h *host.Host, uid int) error {
 		}
 		st, err := h.Files.Attributes(e.Path)
 		if err == nil && st.UID != uid {
-			return surface.Errorf("scrubbing %s: eksnode runs as user %d, but %s in the image root belongs to user %d; %s, or unpack the image as this user",
+			return surface.Errorf("scrubbing %s: eksnode runs as user %d, but %s in the image root belongs to user "+
+				"%d; %s, or unpack the image as this user",
 				h.Root(), uid, e.Path, st.UID, asRoot)
 		}
 		return err
@@ -368,7 +373,8 @@ func (o Options) command(arch string) (string, error) {
 	case o.DryRun:
 		return os.Executable()
 	default:
-		return "", fmt.Errorf("choosing the command that the node gets: the running program is not eksnode; set Options.Command to a build of %s for the machine", command)
+		return "", fmt.Errorf("choosing the command that the node gets: the running program is not eksnode; set "+
+			"Options.Command to a build of %s for the machine", command)
 	}
 	if o.DryRun {
 		return o.Command, nil

@@ -28,23 +28,7 @@ import (
 func TestDataSourcesInABuild(t *testing.T) {
 	d := withPlugin(t)
 	url := aws.Sample(t).Serve()
-	d.template(`data "eksnode-cluster" "this" {
-  name = "my-cluster"
-}
-data "eksnode-base-ami" "base" {
-  distro  = "debian"
-  version = "12"
-}
-locals {
-  kubelet = { "1.34" = "1.34.4" }[data.eksnode-cluster.this.version]
-}
-source "null" "x" { communicator = "none" }
-build {
-  sources = ["null.x"]
-  provisioner "shell-local" {
-    inline = ["echo kubelet ${local.kubelet} on ${data.eksnode-base-ami.base.id} in ${data.eksnode-cluster.this.subnet_ids[0]}"]
-  }
-}`)
+	d.template(testkit.Content(t, "testdata/data-sources.hcl"))
 	build := func() (string, error) {
 		cmd := d.command("build", ".")
 		cmd.Env = append(cmd.Env, "AWS_ENDPOINT_URL="+url, "AWS_REGION="+aws.Region, "AWS_ACCESS_KEY_ID="+aws.AccessKey,
@@ -57,39 +41,6 @@ build {
 	said, err = build()
 	require.NoError(t, err, said)
 	assert.Contains(t, said, "kubelet 1.34.4 on ami-22222222 in subnet-1")
-}
-
-// With the field distro, `packer validate` finds what the builder machine would
-// refuse.
-func TestPackerValidateConsultsTheDistribution(t *testing.T) {
-	templates := map[string]struct{ distro, kubernetes, fields, want string }{
-		"a kubelet that does not start": {"amazonlinux2", "1.35.0", ``, `kubernetes_version "1.35.0" does not run on Amazon Linux 2: the newest is 1.34;`},
-		"a distribution not known yet":  {"${data.null.later.output}", "1.34.4", `fips = "check"`, ""},
-		"a kubelet not known yet":       {"debian", "${data.null.later.output}", "versions = { \"containerd\" = \"2.3.7\" }", ""},
-		"containerd not known yet":      {"debian", "1.34.4", "containerd = data.null.later.output\n    versions = { \"containerd\" = \"2.1.5\" }", ""},
-	}
-	d := withPlugin(t)
-	for name, test := range templates {
-		t.Run(name, func(t *testing.T) {
-			d.template(fmt.Sprintf(`data "null" "later" { input = "x" }
-source "null" "x" { communicator = "none" }
-build {
-  sources = ["null.x"]
-  provisioner "eksnode" {
-    distro             = "%s"
-    kubernetes_version = "%s"
-    %s
-  }
-}`, test.distro, test.kubernetes, test.fields))
-			said, err := d.offline("validate", ".")
-			if test.want == "" {
-				require.NoError(t, err, said)
-				return
-			}
-			require.Error(t, err)
-			assert.Contains(t, said, flat(test.want))
-		})
-	}
 }
 
 // later returns an HCL expression of the value's type that is unknown at validate,

@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/sshtest"
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
@@ -125,46 +125,30 @@ build {
 	assert.Contains(t, said, "packer-plugin-eksnode_v0.1.0_x5.0_linux_")
 }
 
+// Packer and the plugin find mistakes in the blocks of testdata/validate.yaml.
 // TestValidateEveryField has the fields of the plugin.
 func TestPackerValidate(t *testing.T) {
-	templates := map[string]struct {
-		blocks string
-		want   []string // parts of the error; nil if the template is valid
-	}{
-		"fields of Packer": {`provisioner "eksnode-scrub" {
-    pause_before = "1s"
-    max_retries  = 2
-    only         = ["null.x"]
-  }`, nil},
-		"several mistakes": {`provisioner "eksnode" {
-    kubernetes_version = "latest"
-    distro             = "slackware"
-    remote_folder      = "tmp"
-  }`, []string{`kubernetes_version "latest" must be complete`, `distro "slackware" is not known; known are `, "debian", `remote_folder: "tmp" is not a clean absolute path`}},
-		"an unknown field": {`provisioner "eksnode" {
-    kubernetes_version = "1.34.4"
-    kubernetes         = "x"
-  }`, []string{`Unsupported argument`, `An argument named "kubernetes" is not expected here`}},
-		"a wrong type": {`provisioner "eksnode" {
-    kubernetes_version = "1.34.4"
-    dry_run            = "perhaps"
-  }`, []string{"dry_run", "bool"}},
+	var blocks map[string]struct {
+		Block string
+		Want  []string // parts of the error; none if the block is valid
 	}
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/validate.yaml")), &blocks))
 	d := withPlugin(t)
-	for name, test := range templates {
+	for name, test := range blocks {
 		t.Run(name, func(t *testing.T) {
-			d.template(`source "null" "x" { communicator = "none" }
+			d.template(`data "null" "later" { input = "x" }
+` + nullSource + `
 build {
   sources = ["null.x"]
-  ` + test.blocks + `
+  ` + test.Block + `
 }`)
 			said, err := d.offline("validate", ".")
-			if test.want == nil {
+			if test.Want == nil {
 				require.NoError(t, err, said)
 				return
 			}
 			require.Error(t, err)
-			for _, want := range test.want {
+			for _, want := range test.Want {
 				assert.Contains(t, said, want)
 			}
 		})
@@ -203,10 +187,7 @@ func (d *workstation) untouched() {
 }
 
 func (d *workstation) result() plan.Report {
-	data := testkit.Content(d.t, filepath.Join(d.folder, "report.json"))
-	var r plan.Report
-	require.NoError(d.t, json.Unmarshal([]byte(data), &r))
-	return r
+	return testkit.JSON[plan.Report](d.t, testkit.Content(d.t, filepath.Join(d.folder, "report.json")))
 }
 
 func TestBuildPrintsPhasesAndWritesAReport(t *testing.T) {

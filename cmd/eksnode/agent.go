@@ -16,29 +16,25 @@ import (
 )
 
 func agentCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "agent",
-		Short:  "Serve one request on standard input (run by the Packer plugin)",
-		Args:   cobra.NoArgs,
-		Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			h, err := host.Live()
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			// The agent removes the folder that it started in.
-			if err := os.Chdir("/"); err != nil {
-				return err
-			}
-			out := cmd.OutOrStdout()
-			if s, ok := out.(*stdout); ok {
-				out = s.Writer // a closed connection to the Packer host is an error
-			}
-			r := agent.Serve(surface.WithFlags(cmd.Context(), false), h, cmd.InOrStdin(), out, version.String(), runRequest)
-			return resultError(r.Result)
-		},
-	}
+	cmd := newCommand("agent", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		h, err := host.Live()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		// The agent removes the folder that it started in.
+		if err := os.Chdir("/"); err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if s, ok := out.(*stdout); ok {
+			out = s.Writer // a closed connection to the Packer host is an error
+		}
+		r := agent.Serve(surface.WithFlags(cmd.Context(), false), h, cmd.InOrStdin(), out, version.String(), runRequest)
+		return resultError(r.Result)
+	})
+	cmd.Hidden = true
+	return cmd
 }
 
 func runRequest(ctx context.Context, h *host.Host, req agent.Request, sink plan.Sink, supply asset.Supply) plan.Report {

@@ -19,17 +19,11 @@ import (
 )
 
 func amiCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "ami",
-		Short: "Import, attest, list, compare, publish, promote and retire your AMIs",
-		Long: `Your AMIs are those of this account with tags such as ` + awsapi.TagPrefix + `distro, which a build
-sets.`,
-		Example: "  eksnode ami list\n  eksnode ami --policy",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	policyFlag(cmd, "", func() (string, error) { return awsapi.Policy("EksnodeImages", awsapi.ImageActions()) })
-	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiImportCommand(), amiExportCommand(), amiAttestCommand(), amiVerifyCommand(), amiApproveCommand(), amiRevokeCommand(), amiPolicyCommand(), amiPublishCommand(), amiPromoteCommand(), amiRetireCommand())
+	cmd := newCommand("ami", cobra.NoArgs, showHelp)
+	policyFlag(cmd, func() (string, error) { return awsapi.Policy("EksnodeImages", awsapi.ImageActions()) })
+	cmd.AddCommand(amiListCommand(), amiDiffCommand(), amiImportCommand(), amiExportCommand(), amiAttestCommand(),
+		amiVerifyCommand(), amiApproveCommand(), amiRevokeCommand(), amiPolicyCommand(), amiPublishCommand(),
+		amiPromoteCommand(), amiRetireCommand())
 	return cmd
 }
 
@@ -37,41 +31,32 @@ func amiListCommand() *cobra.Command {
 	var r regions
 	var output string
 	var orphans bool
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List your AMIs and their tags, newest first",
-		Long: `The list includes copies of these AMIs that have no tags. If a region cannot be
-read, list prints the AMIs of the others, and the exit code is 2. With --orphans, list
-prints snapshots that no AMI has, of all regions unless --region is set: those with
-eksnode's tags, pending ones too, and those of copies of your AMIs.`,
-		Example: "  eksnode ami list --output json\n  eksnode ami list --all-regions\n  eksnode ami list --orphans",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if orphans {
-				return r.listOrphans(cmd, output)
+	cmd := newCommand("list", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if orphans {
+			return r.listOrphans(cmd, output)
+		}
+		opened, err := r.open(cmd.Context())
+		if err != nil {
+			return err
+		}
+		all, read, err := imagesOf(cmd.Context(), opened, "self")
+		if len(read) == 0 {
+			return err
+		}
+		images := append([]awsapi.Image{}, slices.Concat(awsapi.NodeBuilds(all)...)...)
+		slices.SortStableFunc(images, func(x, y awsapi.Image) int { return y.Created.Compare(x.Created) })
+		return errors.Join(answer(cmd, output, images, func(p *printer) {
+			rows := [][]string{{"IMAGE", "REGION", "MADE", "PROCESSOR", "STATE", "CARRIES"}}
+			for _, i := range images {
+				rows = append(rows, []string{
+					i.ID, i.Region, i.Created.Format(time.DateOnly), i.Architecture, imageState(i),
+					strings.Join(carried(i), " "),
+				})
 			}
-			opened, err := r.open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			all, read, err := imagesOf(cmd.Context(), opened, "self")
-			if len(read) == 0 {
-				return err
-			}
-			images := append([]awsapi.Image{}, slices.Concat(awsapi.NodeBuilds(all)...)...)
-			slices.SortStableFunc(images, func(x, y awsapi.Image) int { return y.Created.Compare(x.Created) })
-			return errors.Join(answer(cmd, output, images, func(p *printer) {
-				rows := [][]string{{"IMAGE", "REGION", "MADE", "PROCESSOR", "STATE", "CARRIES"}}
-				for _, i := range images {
-					rows = append(rows, []string{
-						i.ID, i.Region, i.Created.Format(time.DateOnly), i.Architecture, imageState(i), strings.Join(carried(i), " "),
-					})
-				}
-				p.table(rows)
-			}), err)
-		},
-	}
-	cmd.Flags().BoolVar(&orphans, "orphans", false, "list snapshots of builds, imports and copies that no AMI has")
+			p.table(rows)
+		}), err)
+	})
+	bind(cmd, targets{"orphans": &orphans})
 	formatFlag(cmd, &output, "text", "json")
 	r.flags(cmd)
 	return cmd
@@ -106,8 +91,9 @@ type regions struct {
 
 func (r *regions) flags(cmd *cobra.Command) {
 	accessFlags(cmd, &r.aws)
-	cmd.Flags().StringSliceVar(&r.names, "region", nil, "AWS regions (default: one, from the environment or the profile)")
-	cmd.Flags().BoolVar(&r.all, "all-regions", false, "use all regions that are enabled for the account")
+	cmd.Flags().StringSliceVar(&r.names, "region", nil,
+		"AWS regions (default: one, from the environment or the profile)")
+	bind(cmd, targets{"all-regions": &r.all})
 }
 
 // several reports whether more than one region may be meant.
@@ -119,7 +105,8 @@ func (r *regions) open(ctx context.Context) ([]*awsapi.AWS, error) {
 	}
 	opened, err := awsapi.OpenRegions(ctx, r.aws, r.names, r.all)
 	if unknown, ok := errors.AsType[*awsapi.UnknownRegionError](err); ok {
-		return nil, fmt.Errorf("--region: %w; similar are %s", err, strings.Join(similar(unknown.Name, unknown.Known), ", "))
+		return nil, fmt.Errorf("--region: %w; similar are %s", err,
+			strings.Join(similar(unknown.Name, unknown.Known), ", "))
 	}
 	return opened, err
 }
@@ -156,7 +143,8 @@ func find(ctx context.Context, opened []*awsapi.AWS, image snapshot.Named) (awsa
 
 // imagesOf lists an owner's AMIs in all regions. The error names the regions that
 // could not be read; read are the others.
-func imagesOf(ctx context.Context, opened []*awsapi.AWS, owner string) (images []awsapi.Image, read []*awsapi.AWS, err error) {
+func imagesOf(ctx context.Context, opened []*awsapi.AWS, owner string) (
+	images []awsapi.Image, read []*awsapi.AWS, err error) {
 	listed, err := awsapi.Each(ctx, opened, func(ctx context.Context, a *awsapi.AWS) ([]awsapi.Image, error) {
 		return a.ImagesOf(ctx, owner)
 	})
@@ -169,7 +157,7 @@ func imagesOf(ctx context.Context, opened []*awsapi.AWS, owner string) (images [
 }
 
 func awsFlags(cmd *cobra.Command, o *awsapi.Options) {
-	cmd.Flags().StringVar(&o.Region, "region", "", "AWS region (default: from the environment or the profile)")
+	bind(cmd, targets{"region": &o.Region})
 	accessFlags(cmd, o)
 }
 
@@ -177,10 +165,9 @@ var awsFlagNames = []string{"region", "profile", "assume-role", "external-id", "
 
 // accessFlags adds the flags of awsFlags without the region.
 func accessFlags(cmd *cobra.Command, o *awsapi.Options) {
-	cmd.Flags().StringVar(&o.Profile, "profile", "", "profile in the shared AWS configuration")
-	cmd.Flags().StringVar(&o.AssumeRole, "assume-role", "", "ARN of the IAM role to assume")
-	cmd.Flags().StringVar(&o.ExternalID, "external-id", "", "external ID for --assume-role")
-	cmd.Flags().StringVar(&o.Endpoint, "endpoint", "", "URL of all AWS services, for private endpoints")
+	bind(cmd, targets{
+		"profile": &o.Profile, "assume-role": &o.AssumeRole, "external-id": &o.ExternalID, "endpoint": &o.Endpoint,
+	})
 }
 
 // onlyWith refuses flags that have no effect without another flag.

@@ -31,8 +31,8 @@ const defaultWatermark = "eksnode/audited"
 const reasonMost = 200
 
 func (m *marking) flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&m.watermark, "watermark", defaultWatermark, "name of the watermark")
-	cmd.Flags().StringVar(&m.reason, "reason", "", "reason, which is kept in the tag "+awsapi.ApprovalTag)
+	m.watermark = defaultWatermark
+	bind(cmd, targets{"watermark": &m.watermark, "reason": &m.reason})
 	forms(cmd, map[string]func(string) error{"watermark": awsnames.ImageName, "reason": func(text string) error {
 		if utf8.RuneCountInString(text) > reasonMost {
 			return fmt.Errorf("a reason has at most %d characters", reasonMost)
@@ -60,34 +60,23 @@ func (m marked) print(cmd *cobra.Command, output string) error {
 
 func amiApproveCommand() *cobra.Command {
 	var a approval
-	cmd := &cobra.Command{
-		Use:   "approve AMI",
-		Short: "Verify a signed statement about an AMI, then attach a watermark",
-		Long: `Approve makes the checks of eksnode ami verify. If one fails or could not run, no
-watermark is attached. Otherwise approve tags the AMI with the SHA-256 of the statement
-and the reason, and attaches the watermark. An account can allow only AMIs with the
-watermark: eksnode ami policy prints the settings. EC2 attaches no watermarks to public
-AMIs, and copies inherit them.`,
-		Example: `  eksnode ami approve ami-0123456789abcdef0 --statement node.intoto.jsonl --key key.pub --reason "release 12"`,
-		Args:    named("an AMI", 1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
-	}
+	cmd := newCommand("approve AMI", named("an AMI", 1), a.run)
 	formatFlag(cmd, &a.output, "text", "json")
 	a.mark.flags(cmd)
 	a.flags(cmd, awsapi.ApprovePolicy)
 	return cmd
 }
 
-func (a approval) run(cmd *cobra.Command, source string) error {
-	if _, err := snapshot.ParseAMI(source); err != nil {
+func (a *approval) run(cmd *cobra.Command, args []string) error {
+	if _, err := snapshot.ParseAMI(args[0]); err != nil {
 		return err
 	}
-	r, v, err := a.verify(cmd, source)
+	r, v, err := a.verify(cmd, args[0])
 	if err != nil {
 		return err
 	}
 	if plan.ResultOf(r.cases()) != plan.Clean {
-		return errors.Join(r.print(cmd, a.output), fmt.Errorf("%s is not approved: the verification failed", source))
+		return errors.Join(r.print(cmd, a.output), fmt.Errorf("%s is not approved: the verification failed", args[0]))
 	}
 	i := v.disk.volume.Image
 	if err := v.disk.volume.AWS.Approve(cmd.Context(), i, v.text, a.mark.watermark, a.mark.reason); err != nil {
@@ -105,24 +94,16 @@ type revocation struct {
 
 func amiRevokeCommand() *cobra.Command {
 	var r revocation
-	cmd := &cobra.Command{
-		Use:   "revoke AMI",
-		Short: "Detach a watermark from an AMI",
-		Long: `Revoke detaches the watermark, also an inherited one, and keeps the reason in a tag.
-Copies and AMIs of instances have watermarks of their own: revoke each of them.`,
-		Example: `  eksnode ami revoke ami-0123456789abcdef0 --reason "a key was left in /opt"`,
-		Args:    named("an AMI", 1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
-	}
+	cmd := newCommand("revoke AMI", named("an AMI", 1), r.run)
 	r.mark.flags(cmd)
 	formatFlag(cmd, &r.output, "text", "json")
 	awsFlags(cmd, &r.aws)
 	return cmd
 }
 
-func (r revocation) run(cmd *cobra.Command, source string) error {
+func (r *revocation) run(cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
-	image, err := snapshot.ParseAMI(source)
+	image, err := snapshot.ParseAMI(args[0])
 	if err != nil {
 		return err
 	}
@@ -141,8 +122,8 @@ func (r revocation) run(cmd *cobra.Command, source string) error {
 			}
 		}
 	}
-	tag := map[string]string{awsapi.ApprovalTag: "revoked " + time.Now().UTC().Format(time.RFC3339) + " " + r.mark.reason}
-	if err := aws.TagImage(ctx, i.ID, tag); err != nil {
+	text := "revoked " + time.Now().UTC().Format(time.RFC3339) + " " + r.mark.reason
+	if err := aws.TagImage(ctx, i.ID, map[string]string{awsapi.ApprovalTag: text}); err != nil {
 		return err
 	}
 	return marked{i.ID, i.Region, r.mark.watermark, "revoked", r.mark.reason}.print(cmd, r.output)

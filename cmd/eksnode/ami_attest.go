@@ -28,37 +28,19 @@ type attestation struct {
 	templates []string
 }
 
-const keyHelp = "file with a key in PEM, or the ARN or alias of a KMS key, such as alias/images"
-
 func amiAttestCommand() *cobra.Command {
 	var a attestation
-	cmd := &cobra.Command{
-		Use:   "attest SOURCE",
-		Short: "Audit a disk, a snapshot or an AMI, and sign a statement about its content",
-		Long: `SOURCE is a disk image, a snapshot ID or an AMI ID. Attest reads and audits the disk as
-eksnode audit does, which needs root. Then it writes in-toto statements in signed DSSE
-envelopes, one on each line. They are the verification summary of the audit, the bill of
-materials, and SLSA's provenance if the image has a manifest. Their subject is the digest
-of the disk.
-With findings, the summary says FAILED and the exit code is 1. If a rule could not run,
-there is no statement and the exit code is 2.`,
-		Example: `  sudo eksnode ami attest disk.raw --key key.pem --statement disk.intoto.jsonl
-  sudo -E eksnode ami attest ami-0123456789abcdef0 --key alias/images --statement node.intoto.jsonl`,
-		Args: named("a disk image, a snapshot or an AMI", 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
-	}
-	f := cmd.Flags()
-	f.StringVar(&a.key, "key", "", keyHelp)
-	f.StringVar(&a.statement, "statement", "", "file for the statements")
-	f.StringArrayVar(&a.materials, "material", nil, "what the image was made from, as URI=sha256:DIGEST; may be repeated")
-	f.StringArrayVar(&a.templates, "template", nil, optionHelp("amiimport", "templates")+"; may be repeated")
-	required(cmd, [2]string{"key", "name a " + keyHelp}, [2]string{"statement", "name a file for the statements"})
+	cmd := newCommand("attest SOURCE", named("a disk image, a snapshot or an AMI", 1), a.run)
+	bind(cmd, targets{"key": &a.key, "statement": &a.statement})
+	cmd.Flags().StringArrayVar(&a.materials, "material", nil, "")
+	cmd.Flags().StringArrayVar(&a.templates, "template", nil, optionHelp("amiimport", "templates")+"; may be repeated")
+	required(cmd, [2]string{"key", "name a "}, [2]string{"statement", "name a "})
 	a.auditFlags(cmd)
 	a.disk = sourceFlags(cmd, awsapi.AttestPolicy)
 	return cmd
 }
 
-func (a *attestation) run(cmd *cobra.Command, source string) error {
+func (a *attestation) run(cmd *cobra.Command, args []string) error {
 	ctx := cmd.Context()
 	var materials []attest.Material
 	for _, text := range a.materials {
@@ -72,7 +54,7 @@ func (a *attestation) run(cmd *cobra.Command, source string) error {
 	if err != nil {
 		return fmt.Errorf("--template: %w", err)
 	}
-	if err := a.disk.choose(source); err != nil {
+	if err := a.disk.choose(args[0]); err != nil {
 		return err
 	}
 	if err := errors.Join(a.check(scrub.ToAudit), mayCreate(a.statement, filepath.Dir(a.statement))); err != nil {

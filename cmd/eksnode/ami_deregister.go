@@ -42,17 +42,19 @@ func (r retirement) survey(ctx context.Context, opened []*awsapi.AWS, now time.T
 		return s, nil
 	}
 	since := now.AddDate(0, 0, -r.days)
-	s.references, s.unseen = awsapi.Each(ctx, read, func(ctx context.Context, a *awsapi.AWS) (*awsapi.References, error) {
+	look := func(ctx context.Context, a *awsapi.AWS) (*awsapi.References, error) {
 		here := slices.DeleteFunc(slices.Clone(old), func(i awsapi.Image) bool { return i.Region != a.Region })
 		return a.References(ctx, here, since), nil
-	})
+	}
+	s.references, s.unseen = awsapi.Each(ctx, read, look)
 	for _, a := range read {
 		s.unseen = errors.Join(s.unseen, r.in(a.Region, s.references[a.Region].Unseen()))
 	}
 	s.dropGone()
 	if unread != nil {
 		names := show.Each(read, func(a *awsapi.AWS) string { return a.Region })
-		s.unseen = errors.Join(s.unseen, unread, fmt.Errorf("all AMIs count as used while a region cannot be read; to leave it out, use --region %s", strings.Join(names, ",")))
+		s.unseen = errors.Join(s.unseen, unread, fmt.Errorf("all AMIs count as used while a region cannot be read; "+
+			"to leave it out, use --region %s", strings.Join(names, ",")))
 	}
 	s.findUsers(r, read)
 	return s, nil
@@ -138,14 +140,15 @@ func (r retirement) runDeregister(cmd *cobra.Command, opened []*awsapi.AWS, now 
 			return err
 		}
 		if !reflect.DeepEqual(s.old, again.old) || !reflect.DeepEqual(s.kept, again.kept) {
-			return errors.Join(errors.New("AMIs or their users changed during the search, and nothing was deregistered; run eksnode ami retire again"), again.unseen)
+			return errors.Join(errors.New("AMIs or their users changed during the search, and nothing was "+
+				"deregistered; run eksnode ami retire again"), again.unseen)
 		}
 		s = again
 	}
 	var failed []error
 	for _, i := range old {
 		if s.kept[i.ID] == nil {
-			failed = append(failed, r.remove(cmd.Context(), told, regionOf(i, opened), s.references[i.Region], i)...)
+			failed = append(failed, r.remove(cmd.Context(), told, opened[0].In(i.Region), s.references[i.Region], i)...)
 		}
 	}
 	return ended(told.end(s.all, "image"), s.unseen, failed)
@@ -153,7 +156,8 @@ func (r retirement) runDeregister(cmd *cobra.Command, opened []*awsapi.AWS, now 
 
 // remove deregisters an AMI and deletes the snapshots that nothing else uses. A
 // snapshot may be locked, or EC2 may still count the AMI as its user.
-func (r retirement) remove(ctx context.Context, told *retiring, a *awsapi.AWS, references *awsapi.References, i awsapi.Image) []error {
+func (r retirement) remove(ctx context.Context, told *retiring, a *awsapi.AWS, references *awsapi.References,
+	i awsapi.Image) []error {
 	free, used := references.Leave(i)
 	var stays map[string]error
 	if r.yes {

@@ -37,42 +37,23 @@ type comparison struct {
 
 func amiDiffCommand() *cobra.Command {
 	var c comparison
-	cmd := &cobra.Command{
-		Use:   "diff IMAGE IMAGE",
-		Short: "Compare two AMIs, manifests, snapshots or disk images",
-		Long: `IMAGE is an AMI ID, a region and an AMI ID such as eu-west-1:ami-0123456789abcdef0,
-or a file with the manifest that provisioning writes to
-` + manifest.Path + ` in the image. With several regions, diff searches them
-for an AMI ID.
-
-With --disk, diff also compares the content of the root partitions: blocks,
-packages and files. IMAGE is then an AMI ID, a snapshot ID or a disk image file.
-The disks of AMIs and snapshots are read through the EBS direct APIs, without an
-instance, mounted read-only, and removed afterwards. This needs root and Linux.`,
-		Example: `  eksnode ami diff ami-0123456789abcdef0 ami-0fedcba9876543210
-  eksnode ami diff old/manifest.json new/manifest.json
-  sudo -E eksnode ami diff --disk ami-0123456789abcdef0 ami-0fedcba9876543210
-  sudo eksnode ami diff --disk old.raw new.qcow2 --output json`,
-		Args: named("two images or two manifests", 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.check(cmd); err != nil {
-				return err
-			}
-			if c.disk {
-				return c.compareDisks(cmd, args)
-			}
-			return c.compareFacts(cmd, args)
-		},
-	}
-	f := cmd.Flags()
-	f.BoolVar(&c.disk, "disk", false, "also compare the disks: blocks, packages and files")
-	f.IntVar(&c.partition, "partition", 0, "number of the partition of both disks to compare (default: the root, found by its type, label or content)")
-	options(f, &c.local, "cache_folder")
+	cmd := newCommand("diff IMAGE IMAGE", named("two images or two manifests", 2), c.run)
+	bind(cmd, targets{"disk": &c.disk, "partition": &c.partition, "report": &c.report.name})
+	options(cmd.Flags(), &c.local, "cache_folder")
 	formatFlag(cmd, &c.output, "text", "json")
-	c.report.flag(cmd)
 	c.regions.flags(cmd)
-	policyFlag(cmd, " for --disk", anywhere(awsapi.SnapshotDiffPolicy))
+	policyFlag(cmd, anywhere(awsapi.SnapshotDiffPolicy))
 	return cmd
+}
+
+func (c *comparison) run(cmd *cobra.Command, args []string) error {
+	if err := c.check(cmd); err != nil {
+		return err
+	}
+	if c.disk {
+		return c.compareDisks(cmd, args)
+	}
+	return c.compareFacts(cmd, args)
 }
 
 func (c *comparison) check(cmd *cobra.Command) error {
@@ -148,7 +129,8 @@ func (r *regions) sides(ctx context.Context, args []string) (sides [2]map[string
 }
 
 func imageFacts(i awsapi.Image) map[string]string {
-	facts := map[string]string{"processor": i.Architecture, "root device": i.RootDevice, "ENA": fmt.Sprint(i.ENA), "IMDS": cmp.Or(i.IMDS, "any")}
+	facts := map[string]string{"processor": i.Architecture, "root device": i.RootDevice, "ENA": fmt.Sprint(i.ENA),
+		"IMDS": cmp.Or(i.IMDS, "any")}
 	for key, value := range i.Tags {
 		facts["tag "+key] = value
 	}
@@ -172,7 +154,8 @@ func manifestFacts(name string) (map[string]string, error) {
 	if m.Schema != manifest.Schema {
 		return nil, fmt.Errorf("reading the manifest %s: the schema is %q, not %s", name, m.Schema, manifest.Schema)
 	}
-	facts := map[string]string{"distro": strings.TrimSpace(m.Distro + " " + m.DistroVersion), "kubernetes": m.KubernetesVersion, "processor": m.Arch, "eksnode": m.Tool}
+	facts := map[string]string{"distro": strings.TrimSpace(m.Distro + " " + m.DistroVersion),
+		"kubernetes": m.KubernetesVersion, "processor": m.Arch, "eksnode": m.Tool}
 	for _, p := range m.Packages {
 		facts["package "+p.Name] = p.Version
 	}
@@ -186,7 +169,8 @@ func manifestFacts(name string) (map[string]string, error) {
 		facts["file "+file.Path] = file.SHA256 + file.Link
 	}
 	for _, u := range m.Units {
-		facts["unit "+u.Name] = map[bool]string{true: "starts at boot", false: "is started by the first boot"}[u.Enabled]
+		starts := map[bool]string{true: "starts at boot", false: "is started by the first boot"}
+		facts["unit "+u.Name] = starts[u.Enabled]
 	}
 	return facts, nil
 }
@@ -256,14 +240,16 @@ func (d *diskComparison) print(p *printer) {
 			p.line("file systems: %s -> %s", was.FileSystem, is.FileSystem)
 		}
 	}
-	p.line("packages: %s", signs(r.Packages, func(k diskdiff.Package) (bool, bool) { return k.Before != nil, k.After != nil }))
+	p.line("packages: %s", signs(r.Packages,
+		func(k diskdiff.Package) (bool, bool) { return k.Before != nil, k.After != nil }))
 	p.line("files: %s", signs(r.Files, func(f diskdiff.File) (bool, bool) { return f.Before != nil, f.After != nil }))
 	groups := map[string][]diskdiff.File{}
 	for _, f := range r.Files {
 		groups[f.Group] = append(groups[f.Group], f)
 	}
 	for _, one := range []struct{ group, what string }{
-		{diskdiff.OfChangedPackage, "of changed packages"}, {diskdiff.OfSamePackage, "of packages with the same version"}, {diskdiff.OfNoPackage, "of no package"},
+		{diskdiff.OfChangedPackage, "of changed packages"},
+		{diskdiff.OfSamePackage, "of packages with the same version"}, {diskdiff.OfNoPackage, "of no package"},
 	} {
 		p.line("  %s: %d", one.what, len(groups[one.group]))
 	}
@@ -316,7 +302,8 @@ func printFiles(p *printer, title string, list []diskdiff.File) {
 			state, sign = f.Before, "-"
 		}
 		inside := 0
-		for state.Type == diskaudit.Directory && inside < len(list) && strings.HasPrefix(list[inside].Name, f.Name+"/") && (list[inside].Before == nil) == (f.Before == nil) {
+		for state.Type == diskaudit.Directory && inside < len(list) &&
+			strings.HasPrefix(list[inside].Name, f.Name+"/") && (list[inside].Before == nil) == (f.Before == nil) {
 			inside++
 		}
 		list = list[inside:]

@@ -179,11 +179,12 @@ func (d *diskComparison) find(ctx context.Context) error {
 			return err
 		}
 		if s.volume.Image.Platform == "windows" {
-			return fmt.Errorf("comparing the image %s: the image is for Windows, and only Linux file systems are compared",
-				s.volume.Image.ID)
+			return fmt.Errorf("comparing the image %s: the image is for Windows, and only Linux file systems are "+
+				"compared", s.volume.Image.ID)
 		}
 		for _, other := range s.volume.Others {
-			d.found.Notes = append(d.found.Notes, fmt.Sprintf("%s: the volume %s (%s) was not compared: only the root volume %s was", s.arg, other.Name, other.Snapshot, s.volume.Image.RootDevice))
+			d.found.Notes = append(d.found.Notes, fmt.Sprintf("%s: the volume %s (%s) was not compared: only the "+
+				"root volume %s was", s.arg, other.Name, other.Snapshot, s.volume.Image.RootDevice))
 		}
 	}
 	return nil
@@ -195,7 +196,8 @@ func volumeOf(ctx context.Context, opened []*awsapi.AWS, c snapshot.Named) (snap
 	case c.Region != "":
 		a = a.In(c.Region)
 	case len(opened) > 1 && c.IsSnapshot():
-		return snapshot.Root{}, fmt.Errorf("%s: several regions are open; name the region of the snapshot, such as %s:%[1]s", c.ID, a.Region)
+		return snapshot.Root{}, fmt.Errorf("%s: several regions are open; name the region of the snapshot, such as "+
+			"%s:%[1]s", c.ID, a.Region)
 	case len(opened) > 1:
 		i, err := find(ctx, opened, c)
 		if err != nil {
@@ -210,7 +212,8 @@ func (d *diskComparison) run(ctx context.Context, args []string) error {
 	p := newPrinter(d.cmd.OutOrStdout())
 	first, second := d.sides[0], d.sides[1]
 	if first.volume.Image.ID != "" && second.volume.Image.ID != "" {
-		d.found.Facts = differences([2]map[string]string{imageFacts(first.volume.Image), imageFacts(second.volume.Image)})
+		d.found.Facts = differences([2]map[string]string{imageFacts(first.volume.Image),
+			imageFacts(second.volume.Image)})
 		if d.output == "text" {
 			p.differences(args, d.found.Facts)
 		}
@@ -232,7 +235,8 @@ func (d *diskComparison) tables() []page.Table {
 	for _, k := range d.found.Packages {
 		packages.Rows = append(packages.Rows, []string{k.Name, versionText(k.Before), versionText(k.After)})
 	}
-	files := page.Table{Title: "Files that no changed package explains", Head: []string{"file", "package", "difference"}}
+	files := page.Table{Title: "Files that no changed package explains",
+		Head: []string{"file", "package", "difference"}}
 	for _, f := range d.found.Files {
 		if f.Group != diskdiff.OfChangedPackage {
 			files.Rows = append(files.Rows, []string{f.Path, f.Package, fileChange(f)})
@@ -311,7 +315,8 @@ func (d *diskComparison) fetch(ctx context.Context) error {
 	if changes == nil {
 		return d.fetchWhole(ctx)
 	}
-	d.found.Blocks = diskdiff.Blocks{By: diskdiff.ByLineage, Changed: len(changes.Changed), Added: len(changes.Added), Removed: len(changes.Removed)}
+	d.found.Blocks = diskdiff.Blocks{By: diskdiff.ByLineage, Changed: len(changes.Changed), Added: len(changes.Added),
+		Removed: len(changes.Removed)}
 	d.meter.say("blocks: %s", d.found.Blocks)
 	return d.fetchChanges(ctx, *changes)
 }

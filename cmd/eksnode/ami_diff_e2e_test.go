@@ -3,6 +3,7 @@
 package main
 
 import (
+	_ "embed"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -35,34 +36,14 @@ func packagedDisk(t *testing.T) string {
 func upgradedDisk(t *testing.T, disk string) string {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "new.raw")
-	testkit.Run(t, "unshare", "-m", "sh", "-ec", `cp --sparse=always "$1" "$2"; mount -o loop,offset=1048576 "$2" /mnt; cd /mnt
-printf two >usr/bin/containerd; echo PermitRootLogin no >>etc/ssh/sshd_config; rm -r etc/old var/lib/dpkg/info/old.list; mkdir -p opt/tree/deep; touch opt/tree/deep/file
-printf x >"$(printf 'opt/\033[31mred\n')"; chmod 600 opt/file
-sed -i 's/^Version: 1.7.1/Version: 1.7.2/; /^Package: old/,$d' var/lib/dpkg/status; printf 'Package: runc\nStatus: install ok installed\nVersion: 1.2\n' >>var/lib/dpkg/status
-printf '/usr/bin/runc\n' >var/lib/dpkg/info/runc.list; touch usr/bin/runc
-cd /; umount /mnt`, "sh", disk, copied)
+	testkit.Run(t, "unshare", "-m", "sh", "testdata/upgrade.sh", disk, copied)
 	return copied
 }
 
 // diskChanges is what the text output says about the files of upgradedDisk.
-const diskChanges = `packages: 1 changed, 1 added, 1 removed
-files: 4 changed, 6 added, 3 removed
-  of changed packages: 4
-  of packages with the same version: 1
-  of no package: 8
-~ package containerd: 1.7.1 -> 1.7.2 (1 file)
-- package old: 1 (2 files)
-+ package runc: 1.2 (1 file)
-files of packages with the same version:
-~ /etc/ssh/sshd_config (openssh-server): content, size
-files of no package:
-+ "/opt/\x1b[31mred": file
-~ /opt/file: mode
-+ /opt/tree: directory with 2 other files
-- /var/lib/dpkg/info/old.list: file
-+ /var/lib/dpkg/info/runc.list: file
-~ /var/lib/dpkg/status: content, size
-`
+//
+//go:embed testdata/upgrade.out
+var diskChanges string
 
 func importDisk(t *testing.T, disk string, args ...string) string {
 	t.Helper()

@@ -114,15 +114,6 @@ func TestAMIRetireDeprecatesAndDeregisters(t *testing.T) {
 	assert.Contains(t, errOut, "the permission ec2:DescribeImages is missing")
 }
 
-func TestAMIPublishSetsTheParameter(t *testing.T) {
-	w := fleet(t)
-	_, out, _ := command(t, "", "ami", "publish", "ami-00000000", "--parameter", "/a/b")
-	assert.Equal(t, "/a/b in eu-west-1 is ami-00000000\n", out)
-	assert.Equal(t, "ami-00000000", w.Parameter(aws.Region, "/a/b").Value)
-	_, out, _ = command(t, "", "ami", "publish", "ami-00000000", "--parameter", "/a/b", "--output", "json")
-	assert.JSONEq(t, `{"parameter": "/a/b", "region": "eu-west-1", "image": "ami-00000000"}`, out)
-}
-
 func orphaned(w *aws.World, id, region, description string, days int, tags ...string) *aws.Snapshot {
 	s := &aws.Snapshot{
 		ID: id, Region: region, Owner: aws.Account, State: "completed", Size: 8, Description: description,

@@ -32,23 +32,11 @@ type export struct {
 
 func amiExportCommand() *cobra.Command {
 	var e export
-	cmd := &cobra.Command{
-		Use:   "export SOURCE FILE",
-		Short: "Write the disk of an AMI or a snapshot to a file, without an instance",
-		Long: `SOURCE is an AMI ID, a snapshot ID, or either with its region, such as
-eu-west-1:ami-0123456789abcdef0. Of an AMI, export reads the root volume. FILE
-becomes a raw, sparse disk image that only you can read. An interrupted export
-leaves FILE.part and FILE.journal, and the same command continues it.`,
-		Example: `  eksnode ami export ami-0123456789abcdef0 node.raw --region eu-west-1
-  eksnode ami export snap-0123456789abcdef0 node.raw
-  eksnode ami export --policy`,
-		Args: named("an AMI or a snapshot, and a file", 2),
-		RunE: func(cmd *cobra.Command, args []string) error { return e.run(cmd, args[0], args[1]) },
-	}
+	cmd := newCommand("export SOURCE FILE", named("an AMI or a snapshot, and a file", 2), e.run)
 	formatFlag(cmd, &e.output, "text", "json")
-	cmd.Flags().BoolVar(&e.force, "force", false, "replace FILE if there is one")
+	bind(cmd, targets{"force": &e.force})
 	awsFlags(cmd, &e.aws)
-	policyFlag(cmd, "", anywhere(awsapi.SnapshotReadPolicy))
+	policyFlag(cmd, anywhere(awsapi.SnapshotReadPolicy))
 	return cmd
 }
 
@@ -66,8 +54,9 @@ type exported struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-func (e export) run(cmd *cobra.Command, source, file string) error {
-	from, err := snapshot.ParseNamed(source)
+func (e *export) run(cmd *cobra.Command, args []string) error {
+	file := args[1]
+	from, err := snapshot.ParseNamed(args[0])
 	if err == nil {
 		err = e.check(file)
 	}
@@ -125,9 +114,10 @@ func digestOf(ctx context.Context, file string) (string, error) {
 var otherFormats = []string{".qcow2", ".qcow", ".vmdk", ".vhd", ".vhdx", ".vdi", ".ova", ".gz", ".xz", ".zst"}
 
 // check checks the file before any call to AWS.
-func (e export) check(file string) error {
+func (e *export) check(file string) error {
 	if ending := strings.ToLower(filepath.Ext(file)); slices.Contains(otherFormats, ending) {
-		return fmt.Errorf("%s: an export is a raw disk, not %s; name the file .raw, and convert it afterwards, for example with qemu-img convert", shown(file), ending)
+		return fmt.Errorf("%s: an export is a raw disk, not %s; name the file .raw, and convert it afterwards, for "+
+			"example with qemu-img convert", shown(file), ending)
 	}
 	info, err := os.Lstat(file)
 	switch {

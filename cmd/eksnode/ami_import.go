@@ -29,25 +29,10 @@ type importing struct {
 
 func amiImportCommand() *cobra.Command {
 	var i importing
-	cmd := &cobra.Command{
-		Use:   "import DISK",
-		Short: "Make an AMI of a disk image, without an instance",
-		Long: `DISK is a raw, qcow2 or fixed VHD file, or a block device. Import audits the disk,
-which needs root and Linux. Then it uploads what the file systems use as an EBS
-snapshot, and registers the AMI. If something stays in AWS after a failure, the error
-names what, and the same command continues. After Ctrl-C nothing stays, unless
---keep-snapshot is set. After a crash the same command continues too. The exit code is 1 when the audit finds something, and 2 when a
-rule could not run.`,
-		Example: `  sudo -E eksnode ami import disk.raw --ami-name node-1
-  sudo -E eksnode ami import disk.qcow2 --ami-name node-2 --parent-ami ami-0123456789abcdef0
-  eksnode ami import --policy`,
-		Args: named("the path of a disk image", 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return i.run(cmd, args[0]) },
-	}
+	cmd := newCommand("import DISK", named("the path of a disk image", 1), i.run)
 	options(cmd.Flags(), &i.spec)
-	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
-	cmd.Flags().StringVar(&i.folder, "cache-folder", "", "folder for checksums and for the journals of uploads (default: eksnode/ami-import in the user's cache folder)")
-	policyFlag(cmd, ", for --region and the KMS keys if they are given,", i.needed)
+	bind(cmd, targets{"dry-run": &i.dryRun, "cache-folder": &i.folder})
+	policyFlag(cmd, i.needed)
 	formatFlag(cmd, &i.output, "text", "json")
 	awsFlags(cmd, &i.aws)
 	return cmd
@@ -68,8 +53,8 @@ func (i *importing) needed() (string, error) {
 	return awsapi.ImportPolicy(scope)
 }
 
-func (i importing) run(cmd *cobra.Command, disk string) error {
-	made, err := i.do(cmd, disk)
+func (i *importing) run(cmd *cobra.Command, args []string) error {
+	made, err := i.do(cmd, args[0])
 	printed := answer(cmd, i.output, importedOf(made, err), func(p *printer) { p.imported(made) })
 	return auditCode(errors.Join(printed, err))
 }
@@ -83,7 +68,7 @@ func auditCode(err error) error {
 }
 
 // do imports a disk, and prints only progress.
-func (i importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error) {
+func (i *importing) do(cmd *cobra.Command, disk string) (amiimport.Result, error) {
 	meter := newMeter(cmd.ErrOrStderr())
 	made, err := amiimport.Import{
 		Spec: i.spec, Disk: disk, Folder: i.folder, DryRun: i.dryRun,
@@ -136,11 +121,13 @@ func (p *printer) imported(r amiimport.Result) {
 		p.report(*r.Audit, false)
 	}
 	if d := r.Disk; d.Architecture != "" {
-		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB, show.Size(d.Used), show.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
+		p.line("disk: %s, volume of %d GiB, %s in use (%s of 512 KiB), %s, boot mode %s", d.Format, d.VolumeGiB,
+			show.Size(d.Used), show.Count(d.Blocks, "block"), d.Architecture, d.BootMode)
 		p.line("digest: %s", d.Digest)
 	}
 	if u := r.Upload; u.Snapshot.ID != "" {
-		p.line("snapshot: %s, %s sent, %s from an earlier run, %s from the parent", u.Snapshot.ID, blocks(u.Sent), blocks(u.Resumed), blocks(u.Inherited))
+		p.line("snapshot: %s, %s sent, %s from an earlier run, %s from the parent", u.Snapshot.ID, blocks(u.Sent),
+			blocks(u.Resumed), blocks(u.Inherited))
 	}
 	for _, image := range append([]awsapi.Image{r.Image}, r.Copies...) {
 		if image.ID != "" {

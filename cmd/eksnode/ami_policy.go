@@ -31,33 +31,13 @@ type allowing struct {
 
 func amiPolicyCommand() *cobra.Command {
 	var a allowing
-	cmd := &cobra.Command{
-		Use:   "policy",
-		Short: "Print settings that let only approved AMIs start, or check who would be refused",
-		Long: `Policy prints three documents in one JSON object: image_criteria for EC2's Allowed AMIs,
-service_control_policy, and event_pattern, with which EventBridge reports changes. The
-criteria never refuse AMIs that an account owns. So build and approve AMIs in an account of
-their own, and share them. The service control policy is for the other accounts: only the
-approver may change watermarks and settings, and their own AMIs cannot start. With --check,
-policy reads the settings of the regions, and lists AMIs in use without the watermark.
-Instances, Spot requests, launch templates, Auto Scaling groups, node groups and fleets
-use AMIs. Karpenter's node classes are in the cluster: --nodeclass reads them from files.
-The exit code of --check is 1 when an AMI has no watermark, and 2 when a region could not
-be read.`,
-		Example: `  eksnode ami policy --account 123456789012 --approver arn:aws:iam::*:role/image-approver
-  eksnode ami policy --account 123456789012 --check --all-regions --allow amazon
-  eksnode ami policy --account 123456789012 --check --nodeclass nodeclass.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd) },
-	}
-	f := cmd.Flags()
-	f.StringVar(&a.account, "account", "", "ID of the account that approves AMIs")
-	f.StringVar(&a.watermark, "watermark", defaultWatermark, "name of the watermark")
-	f.StringVar(&a.approver, "approver", "", "ARN of the role that may approve, with * as a wildcard")
-	f.StringSliceVar(&a.providers, "allow", nil, "providers whose AMIs are also allowed: account IDs, amazon or aws-marketplace")
-	f.BoolVar(&a.check, "check", false, "list what the criteria would refuse, and change nothing")
-	f.StringArrayVar(&a.files, "nodeclass", nil,
-		"YAML file with an EC2NodeClass of Karpenter, for --check; may be repeated")
+	cmd := newCommand("policy", cobra.NoArgs, a.run)
+	a.watermark = defaultWatermark
+	bind(cmd, targets{
+		"account": &a.account, "watermark": &a.watermark, "approver": &a.approver, "allow": &a.providers,
+		"check": &a.check,
+	})
+	cmd.Flags().StringArrayVar(&a.files, "nodeclass", nil, "")
 	forms(cmd, map[string]func(string) error{
 		"account": awsnames.AccountID().Check, "watermark": awsnames.ImageName, "allow": providerForm,
 	})
@@ -75,7 +55,7 @@ func providerForm(text string) error {
 	return nil
 }
 
-func (a allowing) run(cmd *cobra.Command) error {
+func (a *allowing) run(cmd *cobra.Command, _ []string) error {
 	for _, name := range a.files {
 		text, err := surface.ReadFile(name)
 		if err != nil {
@@ -95,7 +75,8 @@ func (a allowing) run(cmd *cobra.Command) error {
 		return err
 	}
 	if a.approver == "" {
-		return errors.New("--approver is missing; name the role that may approve, such as arn:aws:iam::*:role/image-approver")
+		return errors.New("--approver is missing; name the role that may approve, such as " +
+			"arn:aws:iam::*:role/image-approver")
 	}
 	return writeJSON(cmd.OutOrStdout(), a.documents())
 }
@@ -119,6 +100,7 @@ func (a allowing) documents() map[string]any {
 	if len(a.providers) > 0 {
 		criteria = append(criteria, object{"ImageProviders": a.providers})
 	}
+	owners := append([]string{a.account}, a.providers...)
 	var actions []string
 	for _, name := range guarded() {
 		actions = append(actions, "ec2:"+name)
@@ -131,8 +113,9 @@ func (a allowing) documents() map[string]any {
 				"Condition": object{"ArnNotLike": object{"aws:PrincipalArn": a.approver}},
 			},
 			{ // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html
-				"Sid": "EksnodeOwners", "Effect": "Deny", "Action": "ec2:RunInstances", "Resource": "arn:*:ec2:*::image/ami-*",
-				"Condition": object{"StringNotEquals": object{"ec2:Owner": append([]string{a.account}, a.providers...)}},
+				"Sid": "EksnodeOwners", "Effect": "Deny", "Action": "ec2:RunInstances",
+				"Resource":  "arn:*:ec2:*::image/ami-*",
+				"Condition": object{"StringNotEquals": object{"ec2:Owner": owners}},
 			},
 		}},
 		"event_pattern": object{
@@ -214,7 +197,8 @@ func (a allowing) region(ctx context.Context, aws *awsapi.AWS) (allowedRegion, e
 		if eks != "" && slices.Contains(a.providers, "amazon") {
 			r.Allowed++
 		} else if eks != "" {
-			r.Others = append(r.Others, unmarkedAMI{"EKS's image", eks, "amazon", false, []string{"EC2NodeClass " + c.Name}})
+			r.Others = append(r.Others,
+				unmarkedAMI{"EKS's image", eks, "amazon", false, []string{"EC2NodeClass " + c.Name}})
 		}
 		for _, id := range ids {
 			used[id] = append(used[id], "EC2NodeClass "+c.Name)

@@ -37,25 +37,10 @@ type promoted struct {
 
 func amiPromoteCommand() *cobra.Command {
 	var p promotion
-	cmd := &cobra.Command{
-		Use:   "promote",
-		Short: "Copy an AMI ID from one SSM parameter to another",
-		Long: `Promote copies the AMI ID of one stage, such as candidate, to the parameter of
-another. The AMI must be available, have eksnode's tags and not be deprecated. The
-AMI that --to has now must be for the same distribution and processor, and neither
-newer nor for a newer Kubernetes version. With several regions, the tags of all
-AMIs must be equal. If a check fails in one region, nothing is written and the exit
-code is 1.`,
-		Example: `  eksnode ami promote --from /eksnode/debian/1.36/amd64/candidate --to /eksnode/debian/1.36/amd64/stable
-  eksnode ami promote --from /nodes/candidate --to /nodes/stable --all-regions`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
-	}
-	cmd.Flags().StringVar(&p.from, "from", "", "SSM parameter to read")
-	cmd.Flags().StringVar(&p.to, "to", "", "SSM parameter to write")
-	cmd.Flags().BoolVar(&p.force, "force", false, "only check that the AMI is available")
+	cmd := newCommand("promote", cobra.NoArgs, p.run)
+	bind(cmd, targets{"from": &p.from, "to": &p.to, "force": &p.force})
 	forms(cmd, map[string]func(string) error{"from": awsnames.Parameter, "to": awsnames.Parameter})
-	required(cmd, [2]string{"from", "set the SSM parameter to read"}, [2]string{"to", "set the SSM parameter to write"})
+	required(cmd, [2]string{"from", "set the "}, [2]string{"to", "set the "})
 	formatFlag(cmd, &p.output, "text", "json")
 	p.flags(cmd)
 	return cmd
@@ -70,7 +55,7 @@ type stage struct {
 	wrong error
 }
 
-func (p promotion) run(cmd *cobra.Command) error {
+func (p *promotion) run(cmd *cobra.Command, _ []string) error {
 	if p.from == p.to {
 		return fmt.Errorf("--from and --to are the same parameter %s", p.to)
 	}
@@ -160,7 +145,8 @@ func (p promotion) check(opened []*awsapi.AWS, stages map[string]stage) []string
 			first = s.image
 		}
 		if !p.force && (!maps.Equal(s.image.Marks(), first.Marks()) || s.image.Architecture != first.Architecture) {
-			wrong = append(wrong, fmt.Sprintf("%s in %s: the processor or the eksnode tags differ from those of %s in %s", s.image.ID, a.Region, first.ID, first.Region))
+			wrong = append(wrong, fmt.Sprintf("%s in %s: the processor or the eksnode tags differ from those of %s "+
+				"in %s", s.image.ID, a.Region, first.ID, first.Region))
 		}
 	}
 	return wrong
@@ -188,7 +174,8 @@ func (p promotion) problems(s stage) []string {
 	}
 	now := fmt.Sprintf("; %s has %s", p.to, s.before.ID)
 	if s.image.Architecture != s.before.Architecture {
-		wrong = append(wrong, fmt.Sprintf("the image is for %s, not %s%s", s.image.Architecture, s.before.Architecture, now))
+		wrong = append(wrong, fmt.Sprintf("the image is for %s, not %s%s", s.image.Architecture, s.before.Architecture,
+			now))
 	}
 	if was := before["distro"]; was != "" && was != marks["distro"] {
 		wrong = append(wrong, fmt.Sprintf("the distribution is %s, not %s%s", marks["distro"], was, now))
@@ -197,7 +184,8 @@ func (p promotion) problems(s stage) []string {
 		wrong = append(wrong, fmt.Sprintf("Kubernetes %s is older than %s%s", marks["kubernetes-version"], was, now))
 	}
 	if s.image.Created.Before(s.before.Created) {
-		wrong = append(wrong, fmt.Sprintf("the image was made on %s, before %s%s", s.image.Created.Format(time.DateOnly), s.before.Created.Format(time.DateOnly), now))
+		wrong = append(wrong, fmt.Sprintf("the image was made on %s, before %s%s",
+			s.image.Created.Format(time.DateOnly), s.before.Created.Format(time.DateOnly), now))
 	}
 	return wrong
 }
@@ -214,7 +202,8 @@ func (p *printer) promoted(list []promoted) {
 			p.line("%s in %s is %s; it was %s", one.Parameter, one.Region, one.Image, one.Before)
 		}
 		if one.Changed && awsnames.ImageID().Check(one.Before) == nil {
-			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before, one.Parameter))
+			undo = append(undo, fmt.Sprintf("  eksnode ami publish %s:%s --parameter %s", one.Region, one.Before,
+				one.Parameter))
 		}
 	}
 	if len(undo) > 0 {
@@ -237,19 +226,8 @@ type published struct {
 
 func amiPublishCommand() *cobra.Command {
 	var p publishing
-	cmd := &cobra.Command{
-		Use:   "publish AMI",
-		Short: "Write an AMI ID to an SSM parameter",
-		Long: `AMI is an ID, or a region and an ID such as eu-west-1:ami-0123456789abcdef0. With
-several regions, publish writes the parameter in each region that has the AMI or
-a copy of the AMI. If a region of --region has no copy, or if a copy is not
-available, nothing is written.`,
-		Example: `  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.36/amd64
-  eksnode ami publish ami-0123456789abcdef0 --parameter /eksnode/debian/1.36/amd64 --all-regions`,
-		Args: named("an AMI ID", 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return p.run(cmd, args[0]) },
-	}
-	cmd.Flags().StringVar(&p.parameter, "parameter", "", "name of the SSM parameter")
+	cmd := newCommand("publish AMI", named("an AMI ID", 1), p.run)
+	bind(cmd, targets{"parameter": &p.parameter})
 	forms(cmd, map[string]func(string) error{"parameter": awsnames.Parameter})
 	required(cmd, [2]string{"parameter", "name the SSM parameter for the AMI ID, such as /my-node/stable"})
 	formatFlag(cmd, &p.output, "text", "json")
@@ -257,8 +235,8 @@ available, nothing is written.`,
 	return cmd
 }
 
-func (p publishing) run(cmd *cobra.Command, arg string) error {
-	image, err := snapshot.ParseAMI(arg)
+func (p *publishing) run(cmd *cobra.Command, args []string) error {
+	image, err := snapshot.ParseAMI(args[0])
 	if err == nil {
 		err = awsnames.ImageID().Check(image.ID) // a parameter may name another AMI tomorrow
 	}
@@ -322,13 +300,16 @@ func (p publishing) copies(ctx context.Context, opened []*awsapi.AWS, image snap
 		})
 		switch {
 		case len(here) > 1:
-			errs = append(errs, fmt.Errorf("%s has several copies of %s, such as %s and %s; publish one of them by its ID", a.Region, id, here[0].ID, here[1].ID))
+			errs = append(errs, fmt.Errorf("%s has several copies of %s, such as %s and %s; publish one of them by "+
+				"its ID", a.Region, id, here[0].ID, here[1].ID))
 		case len(here) == 1 && here[0].State != "available":
-			errs = append(errs, fmt.Errorf("in %s: publishing the image %s: the image is %s", a.Region, here[0].ID, here[0].State))
+			errs = append(errs, fmt.Errorf("in %s: publishing the image %s: the image is %s", a.Region, here[0].ID,
+				here[0].State))
 		case len(here) == 1:
 			ids[a.Region] = here[0].ID
 		case !p.all:
-			errs = append(errs, fmt.Errorf("%s has no copy of %s; copy the AMI to the region, or leave the region out", a.Region, id))
+			errs = append(errs, fmt.Errorf("%s has no copy of %s; copy the AMI to the region, or leave the region out",
+				a.Region, id))
 		}
 	}
 	if len(ids) == 0 && len(errs) == 0 {

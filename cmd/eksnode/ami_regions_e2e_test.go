@@ -141,6 +141,7 @@ func TestAMIPublishSetsTheParameterInAllRegions(t *testing.T) {
 		out    string
 		want   string // error
 	}{
+		"one region":        {func(*aws.World) {}, "ami-00000001", 0, "/n in eu-west-1 is ami-00000001\n", ""},
 		"all regions":       {func(*aws.World) {}, "ami-00000001 --all-regions", 0, all, ""},
 		"from a copy":       {func(*aws.World) {}, "ami-20000001 --all-regions", 0, all, ""},
 		"named regions":     {func(*aws.World) {}, "us-east-1:ami-20000001 --region eu-west-1,eu-north-1", 0, strings.Join(strings.SplitAfter(all, "\n")[:2], ""), ""},
@@ -181,8 +182,13 @@ func TestAMIPublishSetsTheParameterInAllRegions(t *testing.T) {
 		})
 	}
 	regional(t)
-	_, out, _ := command(t, "", strings.Fields("ami publish ami-00000001 --parameter /n --region eu-west-1,eu-north-1 --output json")...)
-	assert.JSONEq(t, `[{"parameter":"/n","region":"eu-north-1","image":"ami-10000001"},{"parameter":"/n","region":"eu-west-1","image":"ami-00000001"}]`, out)
+	const west, north = `{"parameter":"/n","region":"eu-west-1","image":"ami-00000001"}`,
+		`{"parameter":"/n","region":"eu-north-1","image":"ami-10000001"}`
+	both := "[" + north + "," + west + "]"
+	for regions, want := range map[string]string{"": west, "--region eu-west-1,eu-north-1": both} {
+		args := "ami publish ami-00000001 --parameter /n --output json " + regions
+		assert.JSONEq(t, want, succeeds(t, strings.Fields(args)...))
+	}
 }
 
 // everywhere retires all builds but the newest two, in all regions.

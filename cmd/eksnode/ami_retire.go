@@ -53,7 +53,8 @@ func (r *retiring) say(action string, i awsapi.Image, snapshot string, users []s
 	if snapshot != "" {
 		text = "keep the snapshot " + snapshot + " of " + r.place(i)
 	}
-	r.note(retired{Action: action, Image: i.ID, Region: i.Region, Name: i.Name, Made: i.Created, Snapshot: snapshot, UsedBy: users}, text)
+	r.note(retired{Action: action, Image: i.ID, Region: i.Region, Name: i.Name, Made: i.Created, Snapshot: snapshot,
+		UsedBy: users}, text)
 }
 
 func (r *retiring) note(change retired, text string) {
@@ -74,7 +75,8 @@ func (r *retiring) note(change retired, text string) {
 func (r *retiring) end(all int, noun string) error {
 	switch {
 	case r.output == "json":
-		return errors.Join(r.p.err, writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": r.count, noun + "s": all, "changes": r.entries}))
+		return errors.Join(r.p.err,
+			writeJSON(r.p.w, map[string]any{"done": r.yes, "retired": r.count, noun + "s": all, "changes": r.entries}))
 	case r.yes:
 		r.p.line("%d of %d %ss retired", r.count, all, noun)
 	default:
@@ -85,41 +87,12 @@ func (r *retiring) end(all int, noun string) error {
 
 func amiRetireCommand() *cobra.Command {
 	var r retirement
-	cmd := &cobra.Command{
-		Use:   "retire",
-		Short: "Deprecate old AMIs, or deregister unused ones",
-		Long: `With --deregister, retire deletes unused AMIs and their snapshots. Without --yes,
-retire only prints the changes. An AMI counts as used by an instance, a Spot
-request, an SSM parameter of this account, a launch configuration, or a launch
-permission for another account. Launch templates count with their latest and
-default version, and with the versions in Auto Scaling groups, managed node
-groups and fleets. Launches within --older-than days and deregistration protection
-count too. An AMI and its copies are one build: --keep counts builds, and one used
-AMI keeps its copies. If a list or a region cannot be read, all AMIs count as used
-and the exit code is 2.
-
-With --orphans, retire deletes snapshots that no AMI has: those with eksnode's tags,
-pending ones too, and those of copies of your AMIs. It reads all regions unless
---region is set, keeps shared snapshots, and --older-than defaults to 3 days.`,
-		Example: `  eksnode ami retire --keep 3 --older-than 90 --all-regions
-  eksnode ami retire --keep 3 --older-than 180 --deregister --yes
-  eksnode ami retire --orphans`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if r.orphan && (r.deregister || cmd.Flags().Changed("keep")) {
-				return errors.New("--orphans excludes --deregister and --keep; orphans are snapshots, and no AMIs")
-			}
-			if r.orphan && !cmd.Flags().Changed("older-than") {
-				r.days = orphanDays
-			}
-			return r.run(cmd)
-		},
-	}
-	cmd.Flags().IntVar(&r.keep, "keep", 3, "number of builds to keep for each distribution, Kubernetes minor version and architecture")
-	cmd.Flags().IntVar(&r.days, "older-than", 90, "minimum age in days")
-	cmd.Flags().BoolVar(&r.deregister, "deregister", false, "deregister unused AMIs and delete their snapshots")
-	cmd.Flags().BoolVar(&r.orphan, "orphans", false, "delete snapshots of builds, imports and copies that no AMI has")
-	cmd.Flags().BoolVar(&r.yes, "yes", false, "make the changes (default: only print them)")
+	cmd := newCommand("retire", cobra.NoArgs, r.run)
+	r.keep = 3
+	r.days = 90
+	bind(cmd, targets{
+		"keep": &r.keep, "older-than": &r.days, "deregister": &r.deregister, "orphans": &r.orphan, "yes": &r.yes,
+	})
 	formatFlag(cmd, &r.output, "text", "json")
 	r.flags(cmd)
 	return cmd
@@ -178,10 +151,6 @@ func (r retirement) place(i awsapi.Image) string {
 	return i.ID
 }
 
-func regionOf(i awsapi.Image, opened []*awsapi.AWS) *awsapi.AWS {
-	return opened[slices.IndexFunc(opened, func(a *awsapi.AWS) bool { return a.Region == i.Region })]
-}
-
 // ended joins the errors of a run. The exit code is 1 if only changes failed.
 func ended(printed, unseen error, failed []error) error {
 	if err := errors.Join(failed...); err != nil && printed == nil && unseen == nil {
@@ -202,7 +171,13 @@ func (r retirement) unseenUsers() string {
 	return unseenUsers
 }
 
-func (r retirement) run(cmd *cobra.Command) error {
+func (r *retirement) run(cmd *cobra.Command, _ []string) error {
+	if r.orphan && (r.deregister || cmd.Flags().Changed("keep")) {
+		return errors.New("--orphans excludes --deregister and --keep; orphans are snapshots, and no AMIs")
+	}
+	if r.orphan && !cmd.Flags().Changed("older-than") {
+		r.days = orphanDays
+	}
 	if r.keep < 1 || r.days < 0 {
 		return errors.New("--keep must be at least 1, and --older-than at least 0")
 	}
@@ -229,7 +204,8 @@ func (r retirement) run(cmd *cobra.Command) error {
 			continue // already retired
 		}
 		if r.yes { // EC2 requires a whole minute in the future
-			if err := regionOf(i, opened).Deprecate(cmd.Context(), i.ID, now.Add(2*time.Minute).Truncate(time.Minute)); err != nil {
+			at := now.Add(2 * time.Minute).Truncate(time.Minute)
+			if err := opened[0].In(i.Region).Deprecate(cmd.Context(), i.ID, at); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -264,7 +240,8 @@ func (r *regions) listOrphans(cmd *cobra.Command, output string) error {
 			o.ID, o.Region, o.Started.Format(time.DateOnly), fmt.Sprintf("%d GiB", o.Size), o.State, o.Why,
 		})
 	}
-	return errors.Join(answer(cmd, output, append([]awsapi.Orphan{}, list...), func(p *printer) { p.table(rows) }), unread)
+	return errors.Join(answer(cmd, output, append([]awsapi.Orphan{}, list...), func(p *printer) { p.table(rows) }),
+		unread)
 }
 
 // runOrphans deletes orphans that are old enough and not shared.
@@ -304,5 +281,6 @@ func (r retirement) runOrphans(cmd *cobra.Command, now time.Time) error {
 
 func (r *retiring) sayOrphan(action string, o awsapi.Orphan, users []string) {
 	r.note(retired{Action: action, Region: o.Region, Made: o.Started, Snapshot: o.ID, Why: o.Why, UsedBy: users},
-		fmt.Sprintf("%s the snapshot %s in %s (%s, %s, started %s)", action, o.ID, o.Region, o.Why, o.State, o.Started.Format(time.DateOnly)))
+		fmt.Sprintf("%s the snapshot %s in %s (%s, %s, started %s)", action, o.ID, o.Region, o.Why, o.State,
+			o.Started.Format(time.DateOnly)))
 }

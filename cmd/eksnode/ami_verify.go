@@ -29,31 +29,16 @@ type verification struct {
 
 func amiVerifyCommand() *cobra.Command {
 	var v verification
-	cmd := &cobra.Command{
-		Use:   "verify SOURCE",
-		Short: "Verify a signed statement about a disk, a snapshot or an AMI",
-		Long: `SOURCE is a disk image, a snapshot ID or an AMI ID. Verify checks that the key has
-signed the statement, that the audit passed, and that the statement is about this disk.
-A snapshot never changes, so a snapshot that the statement names needs no reading. With
---full, and for a disk image, verify reads the disk and compares its digest. Copies need
---full. The exit code is 1 when a check fails, and 2 when a check could not run.`,
-		Example: `  eksnode ami verify ami-0123456789abcdef0 --statement node.intoto.jsonl --key key.pub
-  eksnode ami verify ami-0123456789abcdef0 --statement node.intoto.jsonl --key alias/images --full`,
-		Args: named("a disk image, a snapshot or an AMI", 1),
-		RunE: func(cmd *cobra.Command, args []string) error { return v.run(cmd, args[0]) },
-	}
+	cmd := newCommand("verify SOURCE", named("a disk image, a snapshot or an AMI", 1), v.run)
 	v.flags(cmd, awsapi.AttestPolicy)
 	formatFlag(cmd, &v.output, "text", "json", "sarif", "junit")
 	return cmd
 }
 
 func (v *verification) flags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) {
-	f := cmd.Flags()
-	f.StringVar(&v.key, "key", "", keyHelp)
-	f.StringVar(&v.file, "statement", "", "file with the statements")
-	f.DurationVar(&v.maxAge, "max-age", 90*24*time.Hour, "maximum age of the audit")
-	f.BoolVar(&v.full, "full", false, "read the whole snapshot and compare its digest")
-	required(cmd, [2]string{"key", "name a " + keyHelp}, [2]string{"statement", "name the file with the statements"})
+	v.maxAge = 90 * 24 * time.Hour
+	bind(cmd, targets{"key": &v.key, "statement": &v.file, "max-age": &v.maxAge, "full": &v.full})
+	required(cmd, [2]string{"key", "name a "}, [2]string{"statement", "name the "})
 	v.disk = sourceFlags(cmd, policy)
 }
 
@@ -125,7 +110,8 @@ func (v *verifying) age() (string, error) {
 	at := v.statement.Verified
 	switch age := v.now.Sub(at); {
 	case age > v.maxAge:
-		return "", fmt.Errorf("the audit is from %s, older than %s; audit and attest again", at.Format(time.RFC3339), show.Length(v.maxAge))
+		return "", fmt.Errorf("the audit is from %s, older than %s; audit and attest again", at.Format(time.RFC3339),
+			show.Length(v.maxAge))
 	case age < -5*time.Minute:
 		return "", fmt.Errorf("the audit is from %s, in the future; check the clocks", at.Format(time.RFC3339))
 	}
@@ -170,7 +156,8 @@ func (v *verifying) tag() (string, error) {
 	case i.ID == "" || !found:
 		return "", errSkipped
 	case tag != v.statement.Digest:
-		return "", fmt.Errorf("the tag %s of the AMI is %s, but the statement is about %s", awsapi.DigestTag, tag, v.statement.Digest)
+		return "", fmt.Errorf("the tag %s of the AMI is %s, but the statement is about %s", awsapi.DigestTag, tag,
+			v.statement.Digest)
 	}
 	return "the tag " + awsapi.DigestTag + " has the digest", nil
 }
@@ -181,7 +168,8 @@ func (v *verifying) content() (string, error) {
 		if slices.Contains(v.statement.Names, volume.AWS.Region+":"+volume.Snapshot) {
 			return "the statement names " + volume.Snapshot, nil
 		}
-		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content", volume.Snapshot)}
+		return "", unknownError{fmt.Errorf("the statement does not name %s; --full compares the content",
+			volume.Snapshot)}
 	}
 	path := v.disk.path
 	if v.disk.cloud != nil {
@@ -199,8 +187,8 @@ func (v *verifying) content() (string, error) {
 	return "the content has the digest " + digest, err
 }
 
-func (v verification) run(cmd *cobra.Command, source string) error {
-	r, _, err := v.verify(cmd, source)
+func (v *verification) run(cmd *cobra.Command, args []string) error {
+	r, _, err := v.verify(cmd, args[0])
 	if err != nil {
 		return err
 	}

@@ -75,23 +75,17 @@ func cached(t *testing.T) []string {
 	return names
 }
 
-func reportOf(t *testing.T, text string) plan.Report {
-	t.Helper()
-	r := testkit.JSON[plan.Report](t, text)
-	return r
-}
-
 func TestAnAuditOfAnAMIFindsWhatTheAuditOfItsDiskFinds(t *testing.T) {
 	for name, files := range map[string]map[string]string{"dirty": usedNode(t), "clean": cleanNode(t)} {
 		t.Run(name, func(t *testing.T) {
 			disk := rootDisk(t, files)
 			cloudWith(t, disk, nil)
 			wantCode, text, errOut := command(t, "", "audit", "--disk", disk, "--skip-rules", "not-a-node", "--output", "json")
-			want := reportOf(t, text)
+			want := testkit.JSON[plan.Report](t, text)
 			require.Equal(t, map[string]int{"dirty": 1, "clean": 0}[name], wantCode, errOut)
 			for _, args := range [][]string{{"--ami", cloudImage}, {"--ami", "eu-west-1:" + cloudImage}, {"--snapshot", cloudSnapshot}, {"--ami", cloudImage, "--partition", "1"}} {
 				code, text, errOut := command(t, "", append([]string{"audit", "--skip-rules", "not-a-node", "--output", "json"}, args...)...)
-				got := reportOf(t, text)
+				got := testkit.JSON[plan.Report](t, text)
 				assert.Equal(t, wantCode, code, errOut)
 				assert.Equal(t, want.Plan, got.Plan)
 				assert.Equal(t, want.Rules, got.Rules)
@@ -117,7 +111,9 @@ func TestOtherVolumesOfAnAMIAreInTheReport(t *testing.T) {
 	w, _ := cloudWith(t, rootDisk(t, cleanNode(t)), nil)
 	w.Image("node").Devices = append([]aws.Drive{{Name: "/dev/xvdb", Snapshot: "snap-0000000000000000b"}}, w.Image("node").Devices...)
 	out := succeeds(t, "audit", "--ami", cloudImage, "--skip-rules", "not-a-node", "--output", "json")
-	assert.Equal(t, []string{"the volume /dev/xvdb (snap-0000000000000000b) was not audited: only the root volume /dev/xvda was; audit the other one with --snapshot"}, reportOf(t, out).Warnings)
+	const want = "the volume /dev/xvdb (snap-0000000000000000b) was not audited: only the root volume /dev/xvda was; " +
+		"audit the other one with --snapshot"
+	assert.Equal(t, []string{want}, testkit.JSON[plan.Report](t, out).Warnings)
 }
 
 func TestAKeptDiskIsReusedAfterItsVerification(t *testing.T) {

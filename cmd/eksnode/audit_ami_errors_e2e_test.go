@@ -220,7 +220,9 @@ func TestExportsReadWhatBoto3Wrote(t *testing.T) {
 	w.Folder = t.TempDir()
 	w.Serve()
 	w.ServeEBS()
-	out, err := w.Shell(`AWS_ENDPOINT_URL_EBS=`+os.Getenv("AWS_ENDPOINT_URL_EBS")+` AWS_DEFAULT_REGION=$AWS_REGION python3 client.py`, map[string]string{"client.py": boto3Client})
+	environment := `AWS_ENDPOINT_URL_EBS=` + os.Getenv("AWS_ENDPOINT_URL_EBS") + ` AWS_DEFAULT_REGION=$AWS_REGION `
+	out, err := w.Shell(environment+"python3 client.py",
+		map[string]string{"client.py": testkit.Content(t, "testdata/boto3.py")})
 	require.NoError(t, err)
 	words := strings.Fields(out)
 	require.Len(t, words, 2, out)
@@ -290,30 +292,6 @@ func TestThePolicyForReadingAMIsHasTheirCalls(t *testing.T) {
 		w.Heal()
 	}
 }
-
-// boto3Client writes a snapshot, reads it, and prints its ID and the SHA-256 of the
-// volume.
-const boto3Client = `
-import base64, boto3, hashlib, random
-size = 512 << 10
-ebs = boto3.client('ebs')
-digest = lambda data: base64.b64encode(hashlib.sha256(data).digest()).decode()
-snapshot = ebs.start_snapshot(VolumeSize=1, ClientToken='boto3', Timeout=60)['SnapshotId']
-random.seed(1)
-blocks = {n: random.randbytes(size) for n in random.sample(range(2048), 60)}
-blocks[7] = bytes(size)
-for n in sorted(blocks):
-    ebs.put_snapshot_block(SnapshotId=snapshot, BlockIndex=n, BlockData=blocks[n], DataLength=size, Checksum=digest(blocks[n]), ChecksumAlgorithm='SHA256')
-ebs.complete_snapshot(SnapshotId=snapshot, ChangedBlocksCount=len(blocks))
-read = {}
-for b in ebs.list_snapshot_blocks(SnapshotId=snapshot)['Blocks']:
-    read[b['BlockIndex']] = ebs.get_snapshot_block(SnapshotId=snapshot, BlockIndex=b['BlockIndex'], BlockToken=b['BlockToken'])['BlockData'].read()
-assert read == blocks
-volume = hashlib.sha256()
-for n in range(2048):
-    volume.update(read.get(n, bytes(size)))
-print(snapshot, volume.hexdigest())
-`
 
 // The disk of an AMI is a base image. Its system is none that a build could work in.
 func TestBuildsBeginWithAMIs(t *testing.T) {

@@ -36,22 +36,10 @@ type auditedDisk struct {
 	whole bool
 }
 
-const diskHelp = `
-With --disk, --ami or --snapshot, audit mounts the root file system of a disk
-read-only, which needs root. The disk of an AMI or a snapshot is read through the
-EBS direct APIs, without an instance, and removed after the audit.`
-
-const diskExample = `
-  sudo eksnode audit --disk image.qcow2
-  sudo -E eksnode audit --ami ami-0123456789abcdef0 --region eu-west-1
-  eksnode audit --policy`
-
 // diskFlags adds the flags of disks to the command audit. The function checks the flags.
 func diskFlags(cmd *cobra.Command) func(*cobra.Command) (diskAudit, error) {
 	var d auditedDisk
-	d.placeFlags(cmd, "audit", awsapi.AuditPolicy)
-	cmd.Long += "\n" + diskHelp
-	cmd.Example += diskExample
+	d.placeFlags(cmd, awsapi.AuditPolicy)
 	return func(cmd *cobra.Command) (diskAudit, error) {
 		if err := d.check(cmd); err != nil || !d.isGiven() {
 			return nil, err
@@ -61,34 +49,27 @@ func diskFlags(cmd *cobra.Command) func(*cobra.Command) (diskAudit, error) {
 }
 
 // placeFlags adds the flags of a command that does something to a disk.
-func (d *auditedDisk) placeFlags(cmd *cobra.Command, does string, policy func(awsapi.Scope) (string, error)) {
-	f := cmd.Flags()
-	f.StringVar(&d.file, "disk", "",
-		"disk image to "+does+": raw, qcow2 or fixed VHD; it is mounted read-only, which needs root")
-	f.StringVar(&d.ami, "ami", "",
-		"AMI whose root volume to "+does+", with or without its region, such as eu-west-1:ami-0123456789abcdef0")
-	f.StringVar(&d.snapshot, "snapshot", "", "EBS snapshot to "+does+", with or without its region")
+func (d *auditedDisk) placeFlags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) {
+	bind(cmd, targets{"disk": &d.file, "ami": &d.ami, "snapshot": &d.snapshot})
 	forms(cmd, map[string]func(string) error{
 		"ami":      func(text string) error { _, err := snapshot.ParseAMI(text); return err },
 		"snapshot": func(text string) error { _, err := snapshot.ParseSnapshot(text); return err },
 	})
 	d.flags(cmd)
-	policyFlag(cmd, " for --ami and --snapshot", anywhere(policy))
+	policyFlag(cmd, anywhere(policy))
 }
 
 // sourceFlags adds the flags of a command whose argument names the disk.
 func sourceFlags(cmd *cobra.Command, policy func(awsapi.Scope) (string, error)) *auditedDisk {
 	var d auditedDisk
 	d.flags(cmd)
-	policyFlag(cmd, "", anywhere(policy))
+	policyFlag(cmd, anywhere(policy))
 	return &d
 }
 
 func (d *auditedDisk) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.IntVar(&d.partition, "partition", 0, "number of the root partition of the disk (default: found by its type, label or content)")
-	options(f, &d.local, "cache_folder")
-	f.BoolVar(&d.keep, "keep-disk", false, "keep the disk of an AMI or a snapshot in the cache folder")
+	bind(cmd, targets{"partition": &d.partition, "keep-disk": &d.keep})
+	options(cmd.Flags(), &d.local, "cache_folder")
 	awsFlags(cmd, &d.aws)
 }
 
@@ -191,14 +172,16 @@ func (d *auditedDisk) auditVolume(cmd *cobra.Command, spec scrub.Spec) (r plan.R
 	if r, err = d.auditFile(cmd.Context(), kept.Path, spec); err != nil {
 		return r, err
 	}
-	r.Machine.Disk, r.Machine.AMI, r.Machine.Snapshot, r.Machine.Region = "", volume.Image.ID, volume.Snapshot, volume.AWS.Region
+	m := &r.Machine
+	m.Disk, m.AMI, m.Snapshot, m.Region = "", volume.Image.ID, volume.Snapshot, volume.AWS.Region
 	if captured, err := volume.AWS.Captured(cmd.Context(), volume.Image); err != nil {
 		r.Warnings = append(r.Warnings, "whether the AMI comes from an instance is unknown: "+err.Error())
 	} else if captured.ID != "" {
 		r.Warnings = append(r.Warnings, fromInstance(volume.Image, captured))
 	}
 	for _, other := range volume.Others {
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.Image.RootDevice))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the volume %s (%s) was not audited: only the root volume %s "+
+			"was; audit the other one with --snapshot", other.Name, other.Snapshot, volume.Image.RootDevice))
 	}
 	return r, nil
 }

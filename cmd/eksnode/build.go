@@ -51,36 +51,19 @@ type building struct {
 
 func buildCommand() *cobra.Command {
 	var b building
-	cmd := &cobra.Command{
-		Use:   "build",
-		Short: "Turn a cloud image into an EKS node image, without a machine",
-		Long: `Build copies a distribution's cloud image, provisions the copy, scrubs and audits
-it, and writes the disk image for eksnode ami import. No instance, virtual machine,
-SSH or key is needed, only Linux and root. Programs of the image run in a sandbox.
-The base image is not changed. After a failure or an audit with findings, no file
-is written.`,
-		Example: `  sudo eksnode build --base debian-13 --kubernetes-version 1.36.3 --image node.qcow2
-  sudo eksnode build --base image.qcow2 --spec spec.yaml -o node.raw
-  sudo -E eksnode build --base ami-0123456789abcdef0 --spec spec.yaml -o node.raw --ami node-2`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd) },
-	}
+	cmd := newCommand("build", cobra.NoArgs, b.run)
 	f := cmd.Flags()
 	options(f, &b.disk.Spec, "base", "base_checksum", "base_arch", "disk_size", "root_file_system")
 	f.StringVarP(&b.disk.Image, "image", "o", "", optionHelp("diskbuild", "image"))
-	f.BoolVar(&b.disk.Force, "force", false, "replace the disk image if there is one")
-	f.IntVar(&b.disk.Partition, "partition", 0, "number of the root partition (default: found by its type, label or content)")
-	f.StringVar(&b.command, "node-command", "", nodeCommandHelp)
-	f.StringVar(&b.file, "spec", "", "YAML or JSON file with all options of provision, instead of flags")
+	bind(cmd, targets{
+		"force": &b.disk.Force, "partition": &b.disk.Partition, "node-command": &b.command, "spec": &b.file,
+		"dry-run": &b.dryRun, "check-reproducible": &b.twice, "ami": &b.ami.spec.Name, "verbose": &b.verbose,
+		"report": &b.report.name,
+	})
 	options(f, &b.spec)
 	options(f, &b.local, "lock_file", "cache_folder")
-	f.BoolVar(&b.dryRun, "dry-run", false, "print the plan of provision and write no disk image")
-	f.BoolVar(&b.twice, "check-reproducible", false, "build a second time, and list the files that differ")
-	f.StringVar(&b.ami.spec.Name, "ami", "", "name of an AMI to make of the disk image; an AMI as base image is its parent")
 	awsFlags(cmd, &b.ami.aws)
 	formatFlag(cmd, &b.output, "text", "json")
-	b.report.flag(cmd, reportHelp)
-	f.BoolVar(&b.verbose, "verbose", false, "print every step, rule and action, also where nothing changes")
 	return cmd
 }
 
@@ -139,7 +122,7 @@ func (b *building) check(cmd *cobra.Command) error {
 	return err
 }
 
-func (b *building) run(cmd *cobra.Command) error {
+func (b *building) run(cmd *cobra.Command, _ []string) error {
 	if err := b.check(cmd); err != nil {
 		return err
 	}

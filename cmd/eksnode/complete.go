@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 )
 
 // declare registers what each flag and argument completes. One without an entry takes
@@ -69,6 +71,11 @@ func words(values ...string) cobra.CompletionFunc {
 	}
 }
 
+// each completes the words of a list.
+func each[T any](list []T, word func(T) string) cobra.CompletionFunc {
+	return words(show.Each(list, word)...)
+}
+
 // beginnings completes the beginnings of values: no space follows.
 func beginnings(values ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -123,7 +130,10 @@ func elements(f *pflag.Flag, complete cobra.CompletionFunc) cobra.CompletionFunc
 		var left []string
 		for _, value := range values {
 			name, _, _ := strings.Cut(value, "\t")
-			if !slices.ContainsFunc(taken, func(t string) bool { return t == name || strings.HasSuffix(name, "=") && strings.HasPrefix(t, name) }) {
+			isTaken := func(t string) bool {
+				return t == name || strings.HasSuffix(name, "=") && strings.HasPrefix(t, name)
+			}
+			if !slices.ContainsFunc(taken, isTaken) {
 				left = append(left, begun[:at]+value)
 			}
 		}
@@ -171,37 +181,19 @@ func paths(begun string, extensions []string) []string {
 func shells() []string { return []string{"bash", "zsh", "fish", "powershell"} }
 
 func completionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion SHELL",
-		Short: "Print the completion script for a shell",
-		Long: `SHELL is bash, zsh, fish or powershell. The script completes commands, flags and
-values such as the names of rules. The deb, rpm and Arch Linux packages install
-the scripts of bash, zsh and fish. The bash script requires bash-completion.`,
-		Example: `  # Complete in this shell
-  source <(eksnode completion bash)
-  source <(eksnode completion zsh)
-  eksnode completion fish | source
-  eksnode completion powershell | Out-String | Invoke-Expression
-
-  # Complete in every new shell
-  eksnode completion bash > /etc/bash_completion.d/eksnode
-  eksnode completion zsh > "${fpath[1]}/_eksnode"
-  eksnode completion fish > ~/.config/fish/completions/eksnode.fish`,
-		Args: oneOf("a shell", shells()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout()
-			switch args[0] {
-			case "bash":
-				return writeBashScript(cmd.Root(), out)
-			case "zsh":
-				return cmd.Root().GenZshCompletion(out)
-			case "fish":
-				return cmd.Root().GenFishCompletion(out, true)
-			default:
-				return cmd.Root().GenPowerShellCompletionWithDesc(out)
-			}
-		},
-	}
+	return newCommand("completion SHELL", oneOf("a shell", shells()), func(cmd *cobra.Command, args []string) error {
+		out := cmd.OutOrStdout()
+		switch args[0] {
+		case "bash":
+			return writeBashScript(cmd.Root(), out)
+		case "zsh":
+			return cmd.Root().GenZshCompletion(out)
+		case "fish":
+			return cmd.Root().GenFishCompletion(out, true)
+		default:
+			return cmd.Root().GenPowerShellCompletionWithDesc(out)
+		}
+	})
 }
 
 // writeBashScript writes cobra's script for bash with one change: bash's printf %q
@@ -217,6 +209,7 @@ func writeBashScript(root *cobra.Command, out io.Writer) error {
 		single = `COMPREPLY[0]=$(printf "%q" "${COMPREPLY[0]%%$tab*}")`
 		commas = "; COMPREPLY[0]=${COMPREPLY[0]//\\\\,/,}"
 	)
-	_, err := strings.NewReplacer(begun, begun+"; comp=${comp//\\\\,/,}", only, only+commas, single, single+commas).WriteString(out, script.String())
+	changes := strings.NewReplacer(begun, begun+"; comp=${comp//\\\\,/,}", only, only+commas, single, single+commas)
+	_, err := changes.WriteString(out, script.String())
 	return err
 }

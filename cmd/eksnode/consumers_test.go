@@ -77,15 +77,10 @@ type sarifRule struct {
 	}
 }
 
-func readSARIF(t *testing.T, text []byte) (log sarifLog) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal(text, &log))
-	return log
-}
-
 // SARIF output describes every rule, with help and a link.
 func TestSARIFDescribesEveryRule(t *testing.T) {
-	log := readSARIF(t, outputOf(t, "sarif", "audit", "--root", dirtyRoot(t), "--skip-rules", "kubelet-pki"))
+	text := outputOf(t, "sarif", "audit", "--root", dirtyRoot(t), "--skip-rules", "kubelet-pki")
+	log := testkit.JSON[sarifLog](t, text)
 	described := map[string]sarifRule{}
 	for _, r := range log.Runs[0].Tool.Driver.Rules {
 		described[r.ID] = r
@@ -121,7 +116,7 @@ func TestSARIFIsPrintedResultByResult(t *testing.T) {
 	for _, files := range []int{0, 1, 3} {
 		var out bytes.Buffer
 		require.NoError(t, report(files).Cases(scrub.About(nil, "audit")).SARIF(&out))
-		assert.Len(t, readSARIF(t, out.Bytes()).Runs[0].Results, files+1)
+		assert.Len(t, testkit.JSON[sarifLog](t, out.Bytes()).Runs[0].Results, files+1)
 		log := testkit.JSON[map[string]any](t, out.Bytes())
 		whole, err := plan.EncodeJSON(log)
 		require.NoError(t, err)

@@ -28,62 +28,32 @@ import (
 func diagnoseCommand() *cobra.Command {
 	var output, root string
 	var instances consoles
-	cmd := &cobra.Command{
-		Use:   "diagnose [LOG…]",
-		Short: "Find out why a node did not join",
-		Long: `Diagnose looks for known causes in the logs of the kubelet, containerd and first
-boot. Without arguments it reads the journal of this machine. With --root it reads
-the logs and the journal of an image root, such as the mounted disk of a node that
-did not join.
-
-LOG is a text file, a compressed file (gzip, zstd, bzip2, xz), an archive (tar,
-zip) such as that of the EKS log collector, a folder, or - for standard input.
-Text may be UTF-16, or the JSON of journalctl, CloudWatch or EC2's console. Files
-of systemd's journal are read where journalctl exists. ` + instanceHelp + `Files with configuration in folders and archives are no logs. Logs of several
-boots are about the last one, unless that one says nothing.
-
-With --root, and on this machine for root, diagnose also looks for settings that
-break nodes, as the audit's join-breakers do. In image roots, folders and archives
-it reads state: user data, the kubelet's flags and configuration, kubeconfig,
-resolv.conf, containerd's configuration, mounts, disk usage and the clock. State
-blames nothing on a node that joined.
-
-Each cause has the lines that show it, how sure it is, commands and a page.
-Commands with sudo run on the node. Without a known cause, diagnose says whether
-the node joined. If it did not, diagnose prints the first failure with its unit,
-what failed and how, and the lines around it. The first lines that look like
-errors and how to collect more logs follow. If no cause is certain, the first
-failure follows the causes. The exit code is 0 without a known cause, 1 with one,
-and 2 when a log could not be read.`,
-		Example: "  eksnode diagnose\n  journalctl --unit kubelet | eksnode diagnose -\n  eksnode diagnose kubelet.log cloud-init-output.log\n  eksnode diagnose eks_i-0123456789abcdef0_logs.tar.gz --output json\n  eksnode diagnose --root /mnt/node" + instanceExample,
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := instances.check(cmd, args); err != nil {
-				return err
+	cmd := newCommand("diagnose [LOG…]", cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error {
+		if err := instances.check(cmd, args); err != nil {
+			return err
+		}
+		s := diagnose.NewSearch(cmd.Context()).WithJournal(journalReader(cmd.Context())).WithUserData(checkUserData)
+		var wrong error
+		switch {
+		case cmd.Flags().Changed("root"):
+			wrong = rootLogs(cmd.Context(), s, root)
+		case len(args) == 0:
+			wrong = ownLogs(cmd.Context(), s)
+		}
+		for _, name := range args {
+			wrong = errors.Join(wrong, searchArgument(cmd, s, &instances, name))
+		}
+		r := s.Report()
+		if r.Lines > 0 || len(r.Findings) > 0 {
+			found := printDiagnosis(cmd, r, output)
+			if wrong != nil && errors.Is(found, exitError(1)) {
+				found = nil // what could not be read decides the exit code
 			}
-			s := diagnose.NewSearch(cmd.Context()).WithJournal(journalReader(cmd.Context())).WithUserData(checkUserData)
-			var wrong error
-			switch {
-			case cmd.Flags().Changed("root"):
-				wrong = rootLogs(cmd.Context(), s, root)
-			case len(args) == 0:
-				wrong = ownLogs(cmd.Context(), s)
-			}
-			for _, name := range args {
-				wrong = errors.Join(wrong, searchArgument(cmd, s, &instances, name))
-			}
-			r := s.Report()
-			if r.Lines > 0 || len(r.Findings) > 0 {
-				found := printDiagnosis(cmd, r, output)
-				if wrong != nil && errors.Is(found, exitError(1)) {
-					found = nil // what could not be read decides the exit code
-				}
-				wrong = errors.Join(found, wrong)
-			}
-			return wrong
-		},
-	}
-	cmd.Flags().StringVar(&root, "root", "", "image root with logs to read; nothing in the image is executed")
+			wrong = errors.Join(found, wrong)
+		}
+		return wrong
+	})
+	bind(cmd, targets{"root": &root})
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	instances.flags(cmd)
 	return cmd
@@ -159,7 +129,8 @@ func ownLogs(ctx context.Context, s *diagnose.Search) error {
 	}
 	errs = append(errs, s.Log(diagnose.Log{Name: cloudInitLog, Text: bytes.NewReader(text)}))
 	if s.Report().Lines == 0 {
-		errs = append(errs, errors.New("this machine's logs have no lines since boot; run as root, or name the logs of a node"))
+		errs = append(errs, errors.New("this machine's logs have no lines since boot; run as root, or name the logs "+
+			"of a node"))
 	}
 	return errors.Join(errs...)
 }
@@ -221,7 +192,8 @@ func rootLogs(ctx context.Context, s *diagnose.Search, root string) error {
 		errs = append(errs, s.Journals(filepath.Join(root, logFolder, "journal"), journals...))
 	}
 	if s.Report().Lines == before && errors.Join(errs...) == nil {
-		return fmt.Errorf("reading the logs below %s: %s contains no readable log; without /var/log/journal, a node keeps its journal in memory only", root, logFolder)
+		return fmt.Errorf("reading the logs below %s: %s contains no readable log; without /var/log/journal, a node "+
+			"keeps its journal in memory only", root, logFolder)
 	}
 	return errors.Join(errs...)
 }

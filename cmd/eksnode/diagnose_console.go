@@ -15,16 +15,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/diagnose"
 )
 
-// What the help says about instances.
-const (
-	instanceHelp = `The ID of an instance
-names its console output, which is read from EC2. To read a file with such a name,
-write ./i-….
-
-`
-	instanceExample = "\n  eksnode diagnose i-0123456789abcdef0 --region eu-west-1\n  eksnode diagnose --policy"
-)
-
 // consoles reads the console output of instances.
 type consoles struct {
 	aws awsapi.Options
@@ -32,7 +22,7 @@ type consoles struct {
 
 // flags adds the flags of the AWS connection.
 func (c *consoles) flags(cmd *cobra.Command) {
-	policyFlag(cmd, " for instance IDs", func() (string, error) {
+	policyFlag(cmd, func() (string, error) {
 		return awsapi.Policy("EksnodeDiagnose", []string{"ec2:GetConsoleOutput"})
 	})
 	awsFlags(cmd, &c.aws)
@@ -59,7 +49,8 @@ func (c *consoles) is(arg string) bool {
 
 func (c *consoles) search(cmd *cobra.Command, s *diagnose.Search, id string) error {
 	if awsnames.InstanceID().Check(id) != nil {
-		return errors.New("reading " + id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")
+		return errors.New("reading " +
+			id + ": there is no such file, and the ID of an instance is i- and 8 or 17 hexadecimal digits")
 	}
 	a, err := awsapi.Open(cmd.Context(), c.aws)
 	if err != nil {

@@ -14,25 +14,21 @@ import (
 
 func distrosCommand() *cobra.Command {
 	var output string
-	cmd := &cobra.Command{
-		Use:     "distros",
-		Short:   "List the supported distributions and their differences",
-		Example: "  eksnode distros\n  eksnode distros --output json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return answer(cmd, output, describeDistros(), printDistros)
-		},
-	}
+	cmd := newCommand("distros", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return answer(cmd, output, describeDistros(), printDistros)
+	})
 	formatFlag(cmd, &output, "text", "json")
 	return cmd
 }
 
 func printDistros(p *printer) {
-	rows := [][]string{{"DISTRO", "VERSIONS", "SUPPORT ENDS", "PACKAGES", "NETWORK", "SECURITY", "USER", "KNOWN TO WORK"}}
+	rows := [][]string{{"DISTRO", "VERSIONS", "SUPPORT ENDS", "PACKAGES", "NETWORK", "SECURITY", "USER",
+		"KNOWN TO WORK"}}
 	current, ended := distros.ByEnd(time.Now())
 	for _, d := range current {
 		rows = append(rows, []string{
-			d.ID, cmp.Or(strings.Join(d.Versions, ", "), "rolling"), d.SupportEnds(), d.PackageManager.Name(), d.Network.Name,
+			d.ID, cmp.Or(strings.Join(d.Versions, ", "),
+				"rolling"), d.SupportEnds(), d.PackageManager.Name(), d.Network.Name,
 			d.Security.Name, d.DefaultUser, string(d.Tested),
 		})
 	}
@@ -104,7 +100,8 @@ func baseImages(d distros.Distro) map[string]baseImagesByCPU {
 	for _, version := range versions {
 		all[version] = baseImagesByCPU{}
 		for _, arch := range arches() {
-			if b, err := d.BaseImage(version, arch, ""); err == nil { // otherwise the distribution has no such architecture
+			if b, err := d.BaseImage(version, arch,
+				""); err == nil { // otherwise the distribution has no such architecture
 				all[version][arch] = b
 			}
 		}

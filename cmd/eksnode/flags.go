@@ -236,7 +236,8 @@ func named(what string, count int) cobra.PositionalArgs {
 		case len(args) < count:
 			return fmt.Errorf("%s needs %s; %[1]s --help shows the usage", cmd.CommandPath(), what)
 		case len(args) > count:
-			return fmt.Errorf("%s takes only %s; %q is one argument too many; %[1]s --help shows the usage", cmd.CommandPath(), what, args[count])
+			return fmt.Errorf("%s takes only %s; %q is one argument too many; %[1]s --help shows the usage",
+				cmd.CommandPath(), what, args[count])
 		}
 		return nil
 	}

@@ -33,43 +33,20 @@ type nodeFleet struct {
 }
 
 func fleetCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "fleet", Short: "Audit the disks of running nodes", Args: cobra.NoArgs,
-		Long:    "Fleet commands work on the instances of a cluster, without a login.",
-		Example: "  sudo -E eksnode fleet audit --cluster demo",
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := newCommand("fleet", cobra.NoArgs, showHelp)
 	cmd.AddCommand(fleetAuditCommand())
 	return cmd
 }
 
 func fleetAuditCommand() *cobra.Command {
 	var f nodeFleet
-	cmd := &cobra.Command{
-		Use:   "audit [INSTANCE...]",
-		Short: "Find what has changed on nodes since their AMI, without a login",
-		Long: `Audit makes a snapshot of each node's root volume, and reads what differs from the
-snapshot of its AMI. It lists packages, programs and configuration that have changed, and
-on how many nodes. Files below /var and /home, and those of users, are only counted. Then
-it runs rules on the disk, by default those of the phase inspect. Snapshots are deleted
-at once; after a kill, the next run uses and deletes them. With --existing-snapshots, the
-newest snapshot of each volume is read, and none is made or deleted. The exit code is 1 when a
-package or a program has changed or a rule found something, and 2 when a node could not
-be read. Nodes are read one by one. This needs root and Linux.`,
-		Example: `  eksnode fleet audit --cluster demo --dry-run
-  sudo -E eksnode fleet audit --cluster demo
-  sudo -E eksnode fleet audit i-0123456789abcdef0 --output json`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.cluster, "cluster", "", "EKS cluster whose nodes to audit")
-	flags.StringToStringVar(&f.tags, "tags", nil, "tags of the instances, as KEY=VALUE; an empty value is any")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "list the nodes and the most that reading them costs, and exit")
-	flags.BoolVar(&f.existing, "existing-snapshots", false, "read the newest snapshot of each root volume, and make none")
+	cmd := newCommand("audit [INSTANCE...]", cobra.ArbitraryArgs, f.run)
+	bind(cmd, targets{
+		"cluster": &f.cluster, "tags": &f.tags, "dry-run": &f.dryRun, "existing-snapshots": &f.existing,
+		"report": &f.report.name,
+	})
 	forms(cmd, map[string]func(string) error{"cluster": awsnames.ClusterName().Check})
-	f.report.flag(cmd)
-	options(flags, &f.spec, "rules", "skip_rules")
+	options(cmd.Flags(), &f.spec, "rules", "skip_rules")
 	f.disk = sourceFlags(cmd, awsapi.FleetPolicy)
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
 	return cmd
@@ -97,7 +74,8 @@ func (f *nodeFleet) run(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return err
 	case len(nodes) == 0:
-		return fmt.Errorf("%s has no running or stopped instance of this kind; look for its tags with aws ec2 describe-instances", a.Region)
+		return fmt.Errorf("%s has no running or stopped instance of this kind; look for its tags with aws ec2 "+
+			"describe-instances", a.Region)
 	case f.dryRun:
 		return f.estimate(cmd, a, nodes)
 	}

@@ -67,7 +67,8 @@ func (r *fleetReport) tables() []page.Table {
 		drifted.Rows = append(drifted.Rows, []string{d.Kind, d.Name, d.Change, strings.Join(d.Nodes, ", ")})
 	}
 	found := page.Table{Title: "Findings", Head: []string{"node", "rule", "where", "what to do"}}
-	nodes := page.Table{Title: "Nodes", Head: []string{"node", "AMI", "changed blocks", "changed files of state", "error"}}
+	nodes := page.Table{Title: "Nodes",
+		Head: []string{"node", "AMI", "changed blocks", "changed files of state", "error"}}
 	boots := page.Table{Title: "Boots", Head: []string{"node", "from", "to"}}
 	for _, n := range r.Nodes {
 		for _, b := range n.Boots {
@@ -76,7 +77,8 @@ func (r *fleetReport) tables() []page.Table {
 		for _, one := range n.Findings {
 			found.Rows = append(found.Rows, []string{n.Instance, one.Rule, one.Target, one.Reason})
 		}
-		nodes.Rows = append(nodes.Rows, []string{n.Instance, n.AMI, strconv.Itoa(n.Blocks), strconv.Itoa(n.State), n.Error})
+		nodes.Rows = append(nodes.Rows,
+			[]string{n.Instance, n.AMI, strconv.Itoa(n.Blocks), strconv.Itoa(n.State), n.Error})
 	}
 	return []page.Table{drifted, found, nodes, boots}
 }
@@ -88,7 +90,8 @@ func (r *fleetReport) add(node string, one *fleetNode, found diskdiff.Result) {
 	for _, file := range found.Files {
 		kind := ""
 		for _, k := range driftKinds {
-			if slices.ContainsFunc(k.folders, func(folder string) bool { return strings.HasPrefix(file.Name, folder) }) {
+			if slices.ContainsFunc(k.folders,
+				func(folder string) bool { return strings.HasPrefix(file.Name, folder) }) {
 				kind = k.kind
 			}
 		}

@@ -30,12 +30,11 @@ type joining struct {
 }
 
 func (j *joining) flags(cmd *cobra.Command) {
-	f := cmd.PersistentFlags()
-	f.StringSliceVarP(&j.sources, "config-source", "c", []string{nodeconfig.UserDataSource},
-		"sources of NodeConfigs, in order: imds://user-data, file:///FILE or file:///FOLDER/")
+	cmd.PersistentFlags().StringSliceVarP(&j.sources, "config-source", "c", []string{nodeconfig.UserDataSource}, "")
 }
 
-func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error), log func(string)) (*nodeconfig.NodeConfig, error) {
+func load(ctx context.Context, h *host.Host, sources []string, userData func(context.Context) ([]byte, error),
+	log func(string)) (*nodeconfig.NodeConfig, error) {
 	folder, err := os.Getwd()
 	if err != nil {
 		return nil, fmt.Errorf("finding the folder of relative sources: %w", err)
@@ -76,12 +75,9 @@ type initFlags struct {
 }
 
 func (i *initFlags) flags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringSliceVarP(&i.skip, "skip", "s", nil, "phases to skip: config, run")
-	f.StringSliceVarP(&i.daemons, "daemon", "d", nil, "services to configure and start: containerd, kubelet (default: all)")
-	f.StringVar(&i.cache, "config-cache", "", "file that caches the NodeConfig and instance facts until the next boot, for sources without a NodeConfig")
-	f.BoolVar(&i.dryRun, "dry-run", false, dryRunHelp)
-	f.BoolVar(&i.boot, "boot", false, "succeed without a NodeConfig and outside EC2, as the boot unit requires")
+	bind(cmd, targets{
+		"skip,s": &i.skip, "daemon,d": &i.daemons, "config-cache": &i.cache, "dry-run": &i.dryRun, "boot": &i.boot,
+	})
 }
 
 func (i *initFlags) selection() bootstrap.Selection {
@@ -92,7 +88,7 @@ func (i *initFlags) selection() bootstrap.Selection {
 	return s
 }
 
-func (i *initFlags) run(cmd *cobra.Command) error {
+func (i *initFlags) run(cmd *cobra.Command, _ []string) error {
 	// The program ends before the memory matters, and collecting takes a tenth of its
 	// time.
 	debug.SetGCPercent(gcPercent)
@@ -148,7 +144,8 @@ func (i *initFlags) run(cmd *cobra.Command) error {
 
 // resolve reads the NodeConfig from its sources, or from the cache if the sources no
 // longer have a NodeConfig.
-func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (c, cached *nodeconfig.NodeConfig, err error) {
+func (j *joining) resolve(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (
+	c, cached *nodeconfig.NodeConfig, err error) {
 	cached = j.cached(h, log)
 	c, err = load(ctx, h, j.sources, service.UserData, log)
 	if gone := errors.Is(err, nodeconfig.ErrNone) || errors.Is(err, fs.ErrNotExist); gone && cached != nil {
@@ -173,7 +170,8 @@ func (i *initFlags) inStep(pick *bootstrap.Selection, c, cached *nodeconfig.Node
 		return err
 	}
 	log("warning: the NodeConfig differs from the one in the cache " + i.cache + ": the config phase is not skipped")
-	pick.Skip = slices.DeleteFunc(slices.Clone(pick.Skip), func(p bootstrap.Phase) bool { return p == bootstrap.Config })
+	pick.Skip = slices.DeleteFunc(slices.Clone(pick.Skip),
+		func(p bootstrap.Phase) bool { return p == bootstrap.Config })
 	return nil
 }
 
@@ -245,16 +243,7 @@ func onNode(cmd *cobra.Command, do func(h *host.Host, service *firstboot.Metadat
 
 func initCommand() *cobra.Command {
 	var i initFlags
-	cmd := &cobra.Command{
-		Use:   "init",
-		Short: "Join this machine to the cluster in its NodeConfig",
-		Long: `Init reads NodeConfigs from user data or from --config-source, configures the
-kubelet, containerd and the system, and starts the services. Another run changes
-only what differs, and replaces the configuration of another cluster.`,
-		Example: "  eksnode init --dry-run\n  eksnode init --skip run --config-source file:///etc/eks/nodeconfig.yaml",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
-	}
+	cmd := newCommand("init", cobra.NoArgs, i.run)
 	i.joining.flags(cmd)
 	i.flags(cmd)
 	return cmd
@@ -263,24 +252,20 @@ only what differs, and replaces the configuration of another cluster.`,
 // bootHookCommand reserves the secondary network interfaces for the VPC CNI, early at
 // boot. A boot unit runs this command.
 func bootHookCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "boot-hook",
-		Short:  "Give secondary network interfaces to the VPC CNI (run by a boot unit)",
-		Args:   cobra.NoArgs,
-		Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return onNode(cmd, func(h *host.Host, service *firstboot.Metadata, log func(string)) error {
-				if there, err := awaitIMDS(cmd.Context(), h, service, 0, log); err != nil || !there {
-					return err
-				}
-				s := bootstrap.Services{IMDS: service, Log: log}
-				item, err := s.Ownership(cmd.Context())
-				if err != nil {
-					return err
-				}
-				_, err = s.Apply(cmd.Context(), h, []plan.Item{item})
+	cmd := newCommand("boot-hook", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return onNode(cmd, func(h *host.Host, service *firstboot.Metadata, log func(string)) error {
+			if there, err := awaitIMDS(cmd.Context(), h, service, 0, log); err != nil || !there {
 				return err
-			})
-		},
-	}
+			}
+			s := bootstrap.Services{IMDS: service, Log: log}
+			item, err := s.Ownership(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = s.Apply(cmd.Context(), h, []plan.Item{item})
+			return err
+		})
+	})
+	cmd.Hidden = true
+	return cmd
 }

@@ -26,7 +26,8 @@ const elsewhere = time.Second
 
 // mayJoin reports whether a booting machine may have a NodeConfig: in a file, in the
 // cache of this boot, or in the metadata service.
-func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (bool, error) {
+func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboot.Metadata, log func(string)) (
+	bool, error) {
 	files := slices.DeleteFunc(slices.Clone(i.sources), func(s string) bool { return s == nodeconfig.UserDataSource })
 	if len(files) > 0 {
 		if _, err := load(ctx, h, files, nil, func(string) {}); !errors.Is(err, nodeconfig.ErrNone) {
@@ -51,7 +52,8 @@ func (i *initFlags) mayJoin(ctx context.Context, h *host.Host, service *firstboo
 // awaitIMDS reports whether the machine has a metadata service, and makes the client
 // patient. An EC2 instance always has this service, even if it starts late. On other
 // machines awaitIMDS waits for patience.
-func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, patience time.Duration, log func(string)) (bool, error) {
+func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, patience time.Duration,
+	log func(string)) (bool, error) {
 	is, why, err := bootstrap.IsEC2(h)
 	if err != nil {
 		return false, err
@@ -61,7 +63,8 @@ func awaitIMDS(ctx context.Context, h *host.Host, service *firstboot.Metadata, p
 			if ctx.Err() != nil {
 				return false, err
 			}
-			log(fmt.Sprintf("nothing to do: this is not an EC2 instance (%s), and no instance metadata service answers", why))
+			log(fmt.Sprintf("nothing to do: this is not an EC2 instance (%s), and no instance metadata service "+
+				"answers", why))
 			return false, nil
 		}
 	}
@@ -74,7 +77,8 @@ type api struct{ *firstboot.Node }
 
 // awsFor returns a function that makes the AWS clients. The clients use the
 // instance's role unless the environment contains other credentials.
-func awsFor(service *firstboot.Metadata, log func(string)) func(context.Context, map[string]string) (bootstrap.AWS, error) {
+func awsFor(service *firstboot.Metadata, log func(string)) func(context.Context, map[string]string) (
+	bootstrap.AWS, error) {
 	return func(ctx context.Context, environment map[string]string) (bootstrap.AWS, error) {
 		if err := adopt(environment); err != nil {
 			return nil, err
@@ -146,29 +150,20 @@ type execCredential struct {
 // are accepted too.
 func tokenCommand() *cobra.Command {
 	var cluster, id, region string
-	cmd := &cobra.Command{
-		Use:     "token --cluster-name CLUSTER",
-		Short:   "Print a token for the API server of a cluster",
-		Example: "  eksnode token --cluster-name my-cluster --region eu-west-1",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cluster = cmp.Or(cluster, id)
-			if cluster == "" {
-				return errors.New("--cluster-name is missing; name the EKS cluster that the token is for")
-			}
-			token, expires, err := token(cmd.Context(), region, cluster)
-			if err != nil {
-				return err
-			}
-			out := execCredential{APIVersion: execVersion(os.Getenv(execInfo)), Kind: "ExecCredential"}
-			out.Status.Token, out.Status.ExpirationTimestamp = token, expires.UTC().Truncate(time.Second)
-			return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
-		},
-	}
-	f := cmd.Flags()
-	f.StringVar(&cluster, "cluster-name", "", "cluster name; on an Outpost, the cluster ID")
-	f.StringVarP(&id, "cluster-id", "i", "", "alias of --cluster-name, as in aws-iam-authenticator")
-	f.StringVar(&region, "region", "", "AWS region of the cluster (default: AWS_REGION, or the region of the instance)")
+	cmd := newCommand("token --cluster-name CLUSTER", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		cluster = cmp.Or(cluster, id)
+		if cluster == "" {
+			return errors.New("--cluster-name is missing; name the EKS cluster that the token is for")
+		}
+		token, expires, err := token(cmd.Context(), region, cluster)
+		if err != nil {
+			return err
+		}
+		out := execCredential{APIVersion: execVersion(os.Getenv(execInfo)), Kind: "ExecCredential"}
+		out.Status.Token, out.Status.ExpirationTimestamp = token, expires.UTC().Truncate(time.Second)
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
+	})
+	bind(cmd, targets{"cluster-name": &cluster, "cluster-id,i": &id, "region": &region})
 	return cmd
 }
 

@@ -41,47 +41,24 @@ type locking struct {
 
 func lockCommand() *cobra.Command {
 	var l locking
-	cmd := &cobra.Command{
-		Use:   "lock",
-		Short: "Lock versions and checksums of all downloads in a file",
-		Long: `Lock downloads and verifies the assets of each Kubernetes version, and writes
-their versions, addresses, sizes and SHA-256 to the lock file. For container
-images, it writes the digest of each tag. Entries of other versions and images
-stay. Without --kubernetes-version and --images, it locks the versions in the
-file again. With --distro, it locks only what these distributions download, and
-removes other assets of the same versions. Builds with this lock file refuse
-anything else. A minor version, such as 1.36, means its newest patch release.
---update moves every entry to the newest release and prints what has changed,
-with links. --check prints the same, changes nothing, and has exit code 1 when
-an entry is not the newest. Versions of other assets are those of this eksnode.`,
-		Example: `  eksnode lock --kubernetes-version 1.36.3 --arch amd64
-  eksnode lock --kubernetes-version 1.36.3 --distro debian,rocky
-  eksnode lock --images registry.k8s.io/pause:3.10
-  eksnode lock --check
-  eksnode lock --update
-  eksnode provision --kubernetes-version 1.36.3 --lock-file eksnode.lock.json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return l.run(cmd.Context(), cmd.OutOrStdout())
-		},
-	}
+	cmd := newCommand("lock", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		return l.run(cmd.Context(), cmd.OutOrStdout())
+	})
 	f := cmd.Flags()
-	f.StringVar(&l.file, "file", "eksnode.lock.json", "lock file to write")
-	f.StringSliceVar(&l.kubernetes, "kubernetes-version", nil, "kubelet versions, such as 1.36.3, or 1.36 for its newest patch release (default: those in the lock file)")
-	f.StringSliceVar(&l.arches, "arch", arches(), "node architectures")
-	f.StringSliceVar(&l.distros, "distro", nil, "distributions whose downloads to lock, such as debian (default: all)")
+	l.file = "eksnode.lock.json"
+	l.arches = arches()
+	bind(cmd, targets{
+		"file": &l.file, "kubernetes-version": &l.kubernetes, "arch": &l.arches, "distro": &l.distros,
+		"images": &l.images, "update": &l.update, "check": &l.looks, "accept-changes": &l.accept,
+	})
 	options(f, &l.spec, "source", "eks_build_date", "source_url", "allow_http", "containerd", "versions", "checksums")
-	f.StringSliceVar(&l.images, "images", nil, "container images to lock, such as registry.k8s.io/pause:3.10")
 	options(f, &l.local, "image_archives", "cache_folder")
-	f.BoolVar(&l.update, "update", false, "move every entry of the lock file to its newest release")
-	f.BoolVar(&l.looks, "check", false, "print the entries that --update would move; exit code 1 when there is one")
 	for _, one := range []string{"update", "check"} {
 		for _, other := range []string{"kubernetes-version", "arch", "distro", "containerd", "images"} {
 			cmd.MarkFlagsMutuallyExclusive(one, other)
 		}
 	}
 	cmd.MarkFlagsMutuallyExclusive("update", "check")
-	f.BoolVar(&l.accept, "accept-changes", false, "accept a released file with another SHA-256 than in the lock file")
 	return cmd
 }
 
@@ -123,7 +100,8 @@ func (l *locking) run(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if len(l.kubernetes) == 0 && len(l.images) == 0 {
-		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as 1.36.3", l.file)
+		return fmt.Errorf("the lock file %s has no versions; name the kubelets with --kubernetes-version, such as "+
+			"1.36.3", l.file)
 	}
 	if err := l.check(); err != nil {
 		return err
@@ -183,10 +161,12 @@ func (l locking) checkDistros() error {
 		}
 	}
 	if l.spec.Containerd != "" && len(l.distros) == 0 {
-		errs = append(errs, errors.New("--containerd has no effect without --distro: name the distributions of your builds"))
+		errs = append(errs, errors.New("--containerd has no effect without --distro: name the distributions of your "+
+			"builds"))
 	}
 	if len(l.distros) > 0 && len(l.kubernetes) == 0 {
-		errs = append(errs, errors.New("--distro has no effect without --kubernetes-version: an image is the same on every distribution"))
+		errs = append(errs, errors.New("--distro has no effect without --kubernetes-version: an image is the same "+
+			"on every distribution"))
 	}
 	return errors.Join(errs...)
 }
@@ -224,7 +204,8 @@ func (l locking) downloads(id string) bool {
 	})
 }
 
-func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string, out io.Writer) error {
+func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, version, arch string,
+	out io.Writer) error {
 	l.spec.KubernetesVersion = version
 	date := l.spec.EKSBuildDate
 	if l.spec.Source == asset.EKSBucket && date == "" {
@@ -258,8 +239,8 @@ func (l locking) machine(ctx context.Context, f *asset.Fetcher, lock *asset.Lock
 			}
 			return err
 		}
-		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(was, old == locked), a.ID, locked.Version,
-			version, arch, show.Size(locked.Size), locked.SHA256)
+		fmt.Fprintf(out, "%-9s %s %s for Kubernetes %s on %s, %s, %s\n", changeOf(was, old == locked), a.ID,
+			locked.Version, version, arch, show.Size(locked.Size), locked.SHA256)
 	}
 	return nil
 }
@@ -298,7 +279,8 @@ func (l locking) lockImages(ctx context.Context, lock *asset.Lock, out io.Writer
 		}
 		old, was := lock.Image(r.Name)
 		if r.Digest != "" && r.Digest != digest {
-			return fmt.Errorf("locking the image %s: the digest of the tag is now %s; use this digest, or leave out the digest", r, digest)
+			return fmt.Errorf("locking the image %s: the digest of the tag is now %s; use this digest, or leave out "+
+				"the digest", r, digest)
 		}
 		lock.PutImage(asset.LockedImage{Name: r.Name, Digest: digest})
 		fmt.Fprintf(out, "%-9s image %s, %s\n", changeOf(was, old == digest), r.Name, digest)

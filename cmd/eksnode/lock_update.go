@@ -37,7 +37,8 @@ func (l *locking) newest(ctx context.Context, f *asset.Fetcher, out io.Writer) e
 // moves prints the entries of a lock file that are not the newest, with the pages about
 // their changes, and returns the new version for each version of Kubernetes. It selects
 // what the lock file has.
-func (l *locking) moves(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, out io.Writer) (to map[string]string, moved int, err error) {
+func (l *locking) moves(ctx context.Context, f *asset.Fetcher, lock *asset.Lock, out io.Writer) (
+	to map[string]string, moved int, err error) {
 	to, days := map[string]string{}, map[string]string{}
 	l.arches, l.only = nil, map[string]bool{}
 	seen := map[string]bool{}
@@ -76,7 +77,8 @@ func (l *locking) moves(ctx context.Context, f *asset.Fetcher, lock *asset.Lock,
 				l.keep(a.ID, version)
 			}
 		}
-		line := fmt.Sprintf("%s %s -> %s", a.ID, strings.TrimSpace(a.Version+" "+a.BuildDate), strings.TrimSpace(version+" "+day))
+		line := fmt.Sprintf("%s %s -> %s", a.ID, strings.TrimSpace(a.Version+" "+a.BuildDate),
+			strings.TrimSpace(version+" "+day))
 		if (version != a.Version || day != a.BuildDate) && !seen[line] {
 			seen[line] = true
 			moved++

@@ -163,7 +163,7 @@ func root() *cobra.Command {
 	cmd.AddCommand(agentCommand())
 	addGroups(cmd)
 	strict(cmd)
-	describe(cmd)
+	explain(cmd, readHelp())
 	declare(cmd)
 	return cmd
 }
@@ -179,32 +179,16 @@ const (
 // helpCommand prints the help of a command. Unlike cobra's own, it fails where
 // there is no such command.
 func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "help [COMMAND…]",
-		Short:   "Print the help of a command",
-		Example: "  eksnode help scrub\n  eksnode help userdata render",
-		Args:    cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, rest, err := cmd.Root().Find(args)
-			if err != nil {
-				return wrongArgument(cmd.Root(), args[0])
-			}
-			if len(rest) > 0 {
-				return wrongArgument(found, rest[0])
-			}
-			return found.Help()
-		},
-	}
-}
-
-// describe has each help begin with the command's sentence in the overview.
-func describe(cmd *cobra.Command) {
-	if cmd.Long != "" {
-		cmd.Long = cmd.Short + ".\n\n" + cmd.Long
-	}
-	for _, sub := range cmd.Commands() {
-		describe(sub)
-	}
+	return newCommand("help [COMMAND…]", cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error {
+		found, rest, err := cmd.Root().Find(args)
+		if err != nil {
+			return wrongArgument(cmd.Root(), args[0])
+		}
+		if len(rest) > 0 {
+			return wrongArgument(found, rest[0])
+		}
+		return found.Help()
+	})
 }
 
 func in(group string, commands ...*cobra.Command) []*cobra.Command {

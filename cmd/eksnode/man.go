@@ -20,29 +20,24 @@ import (
 )
 
 func manCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "man FOLDER",
-		Short:   "Write the man pages into a folder (run by the release)",
-		Long:    "SOURCE_DATE_EPOCH, in seconds, is the date of the pages (default: now).",
-		Example: "  SOURCE_DATE_EPOCH=1767225600 eksnode man build/man",
-		Args:    named("a folder", 1),
-		Hidden:  true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			date, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"), time.Now)
-			if err != nil {
-				return err
-			}
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return fmt.Errorf("creating the folder for man pages: %w", err)
-			}
-			asMarkdown(cmd.Root())
-			header := &doc.GenManHeader{Section: "1", Date: &date, Source: "eksnode " + version.String(), Manual: "eksnode manual"}
-			if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
-				return fmt.Errorf("writing the man pages to %s: %w", args[0], err)
-			}
-			return nil
-		},
-	}
+	cmd := newCommand("man FOLDER", named("a folder", 1), func(cmd *cobra.Command, args []string) error {
+		date, err := sourceDate(os.Getenv("SOURCE_DATE_EPOCH"), time.Now)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(args[0], 0o755); err != nil {
+			return fmt.Errorf("creating the folder for man pages: %w", err)
+		}
+		asMarkdown(cmd.Root())
+		header := &doc.GenManHeader{Section: "1", Date: &date, Source: "eksnode " + version.String(),
+			Manual: "eksnode manual"}
+		if err := doc.GenManTree(cmd.Root(), header, args[0]); err != nil {
+			return fmt.Errorf("writing the man pages to %s: %w", args[0], err)
+		}
+		return nil
+	})
+	cmd.Hidden = true
+	return cmd
 }
 
 // sourceDate reads SOURCE_DATE_EPOCH
@@ -85,11 +80,10 @@ func asMarkdown(cmd *cobra.Command) {
 }
 
 // policyFlag adds --policy, which prints the IAM policy that a command needs and does
-// nothing else, so that the command takes no arguments. what says which part of the
-// command needs the policy, or is empty.
-func policyFlag(cmd *cobra.Command, what string, policy func() (string, error)) {
+// nothing else, so that the command takes no arguments.
+func policyFlag(cmd *cobra.Command, policy func() (string, error)) {
 	run, check, print := cmd.RunE, cmd.Args, false
-	cmd.Flags().BoolVar(&print, "policy", false, "print the required IAM policy"+what+" and exit")
+	bind(cmd, targets{"policy": &print})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if print {
 			return cobra.NoArgs(cmd, args)
@@ -113,15 +107,19 @@ func anywhere(policy func(awsapi.Scope) (string, error)) func() (string, error) 
 	return func() (string, error) { return policy(awsapi.Scope{}) }
 }
 
-// required has a command demand flags. Each has what to set. It comes before policyFlag,
-// which needs no other flag.
+// required has a command demand flags. Each has what to set, or ends in a space before the
+// help of the flag. It comes before policyFlag, which needs no other flag.
 func required(cmd *cobra.Command, flags ...[2]string) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var errs []error
 		for _, f := range flags {
-			if !cmd.Flags().Changed(f[0]) {
-				errs = append(errs, fmt.Errorf("--%s is missing; %s", f[0], f[1]))
+			name, what := f[0], f[1]
+			if strings.HasSuffix(what, " ") {
+				what += cmd.Flags().Lookup(name).Usage
+			}
+			if !cmd.Flags().Changed(name) {
+				errs = append(errs, fmt.Errorf("--%s is missing; %s", name, what))
 			}
 		}
 		if len(errs) > 0 {
@@ -138,9 +136,3 @@ func roleForm(text string) error {
 	}
 	return awsnames.RoleARN().Check(text)
 }
-
-// Helps of flags that mean the same in each command.
-const (
-	clusterHelp = "name of the EKS cluster"
-	roleHelp    = "name or ARN of the nodes' IAM role"
-)

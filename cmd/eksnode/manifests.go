@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,76 +30,31 @@ const cniByPodIdentity, cniOnNode = "pod-identity", "node"
 
 func manifestsCommand() *cobra.Command {
 	var f manifestsFlags
-	var list strings.Builder
+	cmd := newCommand("manifests", cobra.NoArgs, f.run)
 	for _, m := range clustersetup.Table() {
-		fmt.Fprintf(&list, "  %-16s %s\n", m.ID, m.About)
+		cmd.Long += fmt.Sprintf("\n  %-16s %s", m.ID, m.About)
 	}
-	cmd := &cobra.Command{
-		Use:   "manifests",
-		Short: "Print the resources that self-managed nodes need to join",
-		Long: `Manifests reads the cluster from AWS and prints input for kubectl and the AWS CLI.
-It changes nothing. It reads what exists, and prints only what is missing. Without
---only, it prints all manifests with headings; with --only, one manifest to pipe.
-A manifest that would not work, or would take access away, is a comment with the
-reason; with --only, it is an error.
-
-The VPC CNI gets a role of its own by EKS Pod Identity, so that pods on the nodes
-do not share its permissions. A role that it has already stays. With
---cni-permissions node, the nodes' role gets the permissions.
-
-No manifest replaces resources that exist. With --aws-auth, the current ConfigMap
-is merged with the new entry, and the API server refuses the result if the
-ConfigMap has changed in between. Without --aws-auth, the API server refuses the
-manifest where the ConfigMap exists.
-
-Manifests:
-` + strings.TrimRight(list.String(), "\n"),
-		Example: `  # Print all manifests
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node
-
-  # Add the node role to aws-auth
-  kubectl get configmap aws-auth -n kube-system -o yaml |
-    eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only aws-auth --aws-auth - |
-    kubectl apply -f -
-
-  # Make the role, its policies and its instance profile
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only role | sh
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only policies | sh
-
-  # Print the launch template
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only launch-template --ami ami-0123456789abcdef0 --instance-profile nodes
-
-  # Print Karpenter's EC2NodeClass, with the AMI of an SSM parameter
-  eksnode manifests --cluster my-cluster --role arn:aws:iam::123456789012:role/node --only nodeclass --ami resolve:ssm:/eksnode/debian/1.36/amd64`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
-	}
-	cmd.Flags().StringVar(&f.node.Cluster, "cluster", "", clusterHelp)
-	cmd.Flags().StringVar(&f.node.Role, "role", "", roleHelp)
-	cmd.Flags().BoolVar(&f.node.Windows, "windows", false, "nodes run Windows")
-	cmd.Flags().StringVar(&f.only, "only", "", "manifest to print, such as aws-auth (default: all)")
-	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the current ConfigMap aws-auth, from kubectl; - is standard input")
-	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for the launch template and the EC2NodeClass, or resolve:ssm:PARAMETER")
-	cmd.Flags().StringVar(&f.node.InstanceType, "instance-type", "", "instance type for the launch template")
-	cmd.Flags().StringVar(&f.node.Profile, "instance-profile", "", "name of the instance profile (default: the role's, or the role's name)")
-	cmd.Flags().StringVar(&f.family, "family", "al2023", "image family for the launch template and the EC2NodeClass; windows with --windows")
-	choiceFlag(cmd, &f.cni, "cni-permissions", "where the VPC CNI gets its permissions", cniByPodIdentity, cniOnNode)
-	cmd.Flags().BoolVar(&f.node.SSM, "ssm", false, "also attach the policy for Session Manager")
-	cmd.Flags().IntVar(&f.node.Volumes.Size, "volume-size", 0, "size of the root volume in GiB (default: the AMI's, at least 20)")
-	cmd.Flags().StringVar(&f.node.Volumes.Key, "kms-key", "", "KMS key for the root volume (default: the account's key for EBS)")
-	cmd.Flags().IntVar(&f.node.Volumes.Rate, "volume-initialization-rate", 0, "rate from 100 to 300 MiB/s at which EBS loads the AMI's snapshots")
+	f.family = "al2023"
+	bind(cmd, targets{
+		"cluster": &f.node.Cluster, "role": &f.node.Role, "windows": &f.node.Windows, "only": &f.only,
+		"aws-auth": &f.awsAuth, "ami": &f.node.AMI, "instance-type": &f.node.InstanceType,
+		"instance-profile": &f.node.Profile, "family": &f.family, "ssm": &f.node.SSM,
+		"volume-size": &f.node.Volumes.Size, "kms-key": &f.node.Volumes.Key,
+		"volume-initialization-rate": &f.node.Volumes.Rate,
+	})
+	choiceFlag(cmd, &f.cni, "cni-permissions", cniByPodIdentity, cniOnNode)
 	forms(cmd, map[string]func(string) error{
 		"cluster": awsnames.ClusterName().Check, "role": roleForm, "ami": awsnames.Image,
 		"instance-type": awsnames.InstanceType().Check, "instance-profile": awsnames.ProfileName().Check,
 		"only": func(id string) error { _, err := clustersetup.ByID(id); return err },
 	})
-	required(cmd, [2]string{"cluster", "set the " + clusterHelp}, [2]string{"role", "set the " + roleHelp})
-	policyFlag(cmd, "", func() (string, error) { return awsapi.Policy("EksnodeManifests", awsapi.SetupActions()) })
+	required(cmd, [2]string{"cluster", "set the "}, [2]string{"role", "set the "})
+	policyFlag(cmd, func() (string, error) { return awsapi.Policy("EksnodeManifests", awsapi.SetupActions()) })
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
 
-func (f *manifestsFlags) run(cmd *cobra.Command) error {
+func (f *manifestsFlags) run(cmd *cobra.Command, _ []string) error {
 	chosen := clustersetup.Table()
 	if f.only != "" {
 		one, err := clustersetup.ByID(f.only)
@@ -114,7 +68,8 @@ func (f *manifestsFlags) run(cmd *cobra.Command) error {
 	}
 	f.node.CNIOnNode = f.cni == cniOnNode
 	if f.node.AMI == "" {
-		if err := onlyWith(cmd, "ami", "instance-type", "family", "volume-size", "kms-key", "volume-initialization-rate"); err != nil {
+		if err := onlyWith(cmd, "ami", "instance-type", "family", "volume-size", "kms-key",
+			"volume-initialization-rate"); err != nil {
 			return err
 		}
 	}
@@ -136,7 +91,8 @@ func (f *manifestsFlags) print(w io.Writer, chosen []clustersetup.Manifest) erro
 		case errors.Is(err, clustersetup.ErrNotNeeded) && f.only == "":
 			continue
 		case errors.Is(err, clustersetup.ErrNotNeeded):
-			return fmt.Errorf("--only %s: %w for these nodes; launch-template and nodeclass need --ami, vpc-cni needs --windows, cni-role needs --cni-permissions %s", f.only, err, cniByPodIdentity)
+			return fmt.Errorf("--only %s: %w for these nodes; launch-template and nodeclass need --ami, vpc-cni "+
+				"needs --windows, cni-role needs --cni-permissions %s", f.only, err, cniByPodIdentity)
 		case errors.As(err, &blocked) && f.only == "":
 			text = clustersetup.Comment("Not possible: " + blocked.Reason)
 		case err != nil:

@@ -50,41 +50,49 @@ func (r *setupReader) all(c awsapi.Cluster) error {
 	role, account := awsnames.Split(r.node.Role), awsnames.Split(c.ARN).Account
 	foreign := account != "" && role.Account != account
 	name := role.Resource[strings.LastIndex(role.Resource, "/")+1:]
+	ipv6 := c.IPFamily == "ipv6" && (r.wants("cni-role") || !foreign && r.node.CNIOnNode && r.wants("policies"))
 	for _, read := range []struct {
 		needed bool
 		from   func() error
+		by     []string // the manifests that read it
 	}{
-		{!foreign && r.wants("role", "policies", "access-entry", "launch-template"), func() error { return r.role(name) }},
-		{!foreign && r.wants("role"), func() error { return r.profile(name) }},
-		{!foreign && r.wants("access-entry", "aws-auth") && c.AuthenticationMode != "CONFIG_MAP", r.entry},
-		{!r.node.CNIOnNode && r.wants("cni-role"), r.cni},
-		{c.IPFamily == "ipv6" && (r.wants("cni-role") || !foreign && r.node.CNIOnNode && r.wants("policies")), func() error { return r.ipv6Policy(role.Partition, account) }},
-		{r.node.AMI != "" && r.wants("launch-template", "nodeclass"), r.image},
+		{!foreign && r.wants("role", "policies", "access-entry", "launch-template"),
+			func() error { return r.role(name) }, []string{"role", "policies", "access-entry"}},
+		{!foreign && r.wants("role"), func() error { return r.profile(name) }, []string{"role"}},
+		{!foreign && r.wants("access-entry", "aws-auth") && c.AuthenticationMode != "CONFIG_MAP", r.entry,
+			[]string{"access-entry", "aws-auth"}},
+		{!r.node.CNIOnNode && r.wants("cni-role"), r.cni, []string{"cni-role"}},
+		{ipv6, func() error { return r.ipv6Policy(role.Partition, account) }, []string{"cni-role", "policies"}},
 	} {
-		if !read.needed {
-			continue
-		}
-		if err := read.from(); err != nil {
-			return err
+		if read.needed {
+			if err := r.unread(read.from(), read.by...); err != nil {
+				return err
+			}
 		}
 	}
+	if r.node.AMI == "" || !r.wants("launch-template", "nodeclass") {
+		return nil
+	}
+	return r.image()
+}
+
+// present keeps what was read. What does not exist is empty, and no error.
+func present[T any](to **T, value T, err error) error {
+	if err != nil && !awsapi.IsNotFound(err) {
+		return err
+	}
+	*to = &value
 	return nil
 }
 
 func (r *setupReader) role(name string) error {
-	readers := []string{"role", "policies", "access-entry"}
 	role, err := r.aws.Role(r.ctx, name)
-	if awsapi.IsNotFound(err) {
-		r.node.Found.Role = &role
-		return nil
-	}
-	if err != nil {
-		return r.unread(err, readers...)
-	}
-	if role.ARN != r.node.Role {
+	if err == nil && role.ARN != r.node.Role {
 		return fmt.Errorf("--role: the account has no role %s; the role %s is %s", r.node.Role, name, role.ARN)
 	}
-	r.node.Found.Role = &role
+	if kept := present(&r.node.Found.Role, role, err); kept != nil || err != nil {
+		return kept
+	}
 	r.node.Found.Profiles, err = r.aws.ProfilesOf(r.ctx, name)
 	return r.unread(err, "role")
 }
@@ -97,28 +105,19 @@ func (r *setupReader) profile(role string) error {
 		return nil
 	}
 	p, err := r.aws.Profile(r.ctx, name)
-	if err != nil && !awsapi.IsNotFound(err) {
-		return r.unread(err, "role")
-	}
-	r.node.Found.Profile = &p
-	return nil
+	return present(&r.node.Found.Profile, p, err)
 }
 
 func (r *setupReader) entry() error {
 	e, err := r.aws.AccessEntry(r.ctx, r.node.Cluster, r.node.Role)
-	if err != nil && !awsapi.IsNotFound(err) {
-		return r.unread(err, "access-entry", "aws-auth")
-	}
-	r.node.Found.Entry = &e
-	return nil
+	return present(&r.node.Found.Entry, e, err)
 }
 
 // cni reads how the VPC CNI gets its permissions.
 func (r *setupReader) cni() error {
-	const id = "cni-role"
 	addons, err := r.aws.Addons(r.ctx, r.node.Cluster)
 	if err != nil {
-		return r.unread(err, id)
+		return err
 	}
 	cni := &clustersetup.CNI{}
 	for _, addon := range addons {
@@ -135,28 +134,20 @@ func (r *setupReader) cni() error {
 	}
 	associations, err := r.aws.PodIdentities(r.ctx, r.node.Cluster, "kube-system", "aws-node")
 	if err != nil {
-		return r.unread(err, id)
+		return err
 	}
 	if len(associations) > 0 { // a service account has at most one
 		cni.PodIdentity = *associations[0].RoleArn
 		return nil
 	}
 	role, err := r.aws.Role(r.ctx, clustersetup.CNIRole)
-	if err != nil && !awsapi.IsNotFound(err) {
-		return r.unread(err, id)
-	}
-	r.node.Found.CNIRole = &role
-	return nil
+	return present(&r.node.Found.CNIRole, role, err)
 }
 
 func (r *setupReader) ipv6Policy(partition, account string) error {
 	arn := "arn:" + partition + ":iam::" + account + ":policy/" + clustersetup.IPv6Policy
 	text, err := r.aws.PolicyDocument(r.ctx, arn)
-	if err != nil && !awsapi.IsNotFound(err) {
-		return r.unread(err, "cni-role", "policies")
-	}
-	r.node.Found.IPv6Policy = &text
-	return nil
+	return present(&r.node.Found.IPv6Policy, text, err)
 }
 
 // image reads the AMI. A rate needs the snapshots of one AMI, so a parameter then

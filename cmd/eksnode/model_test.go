@@ -105,19 +105,23 @@ func fleets(t *testing.T) (all []aws.Scenario) {
 	endpoint.Environment(t, nil)
 	for name, run := range map[string]func(cmd *cobra.Command, r regions) error{
 		"publish": func(cmd *cobra.Command, r regions) error {
-			return publishing{regions: r, parameter: "/n/new", output: "text"}.run(cmd, "ami-00000000")
+			p := publishing{regions: r, parameter: "/n/new", output: "text"}
+			return p.run(cmd, []string{"ami-00000000"})
 		},
 		"promote": func(cmd *cobra.Command, r regions) error {
-			return promotion{regions: r, from: "/n/candidate", to: "/n/stable", output: "text"}.run(cmd)
+			return (&promotion{regions: r, from: "/n/candidate", to: "/n/stable", output: "text"}).run(cmd, nil)
 		},
 		"retire": func(cmd *cobra.Command, r regions) error {
-			return retirement{regions: r, keep: 2, days: 90, yes: true, output: "text"}.run(cmd)
+			all := retirement{regions: r, keep: 2, days: 90, yes: true, output: "text"}
+			return all.run(cmd, nil)
 		},
 		"retire --deregister": func(cmd *cobra.Command, r regions) error {
-			return retirement{regions: r, keep: 2, days: 90, yes: true, deregister: true, output: "text"}.run(cmd)
+			all := retirement{regions: r, keep: 2, days: 90, yes: true, deregister: true, output: "text"}
+			return all.run(cmd, nil)
 		},
 		"retire --orphans": func(cmd *cobra.Command, r regions) error {
-			return retirement{regions: r, keep: 3, days: 3, yes: true, orphan: true, output: "text"}.run(cmd)
+			all := retirement{regions: r, keep: 3, days: 3, yes: true, orphan: true, output: "text"}
+			return all.run(cmd, nil)
 		},
 	} {
 		all = append(all, aws.Scenario{
@@ -173,7 +177,7 @@ func approvals(t *testing.T) []aws.Scenario {
 	approve := func(file string) func(*cobra.Command, awsapi.Options) error {
 		return func(cmd *cobra.Command, o awsapi.Options) error {
 			v := verification{disk: &auditedDisk{aws: o}, file: file, key: key, maxAge: time.Hour, output: "text"}
-			return approval{v, mark}.run(cmd, "ami-00000000")
+			return (&approval{v, mark}).run(cmd, []string{"ami-00000000"})
 		}
 	}
 	passed := statement(plan.Clean)
@@ -203,7 +207,7 @@ func approvals(t *testing.T) []aws.Scenario {
 		return err
 	}
 	revoked.Run = run(func(cmd *cobra.Command, o awsapi.Options) error {
-		return revocation{aws: o, mark: mark, output: "text"}.run(cmd, "ami-00000000")
+		return (&revocation{aws: o, mark: mark, output: "text"}).run(cmd, []string{"ami-00000000"})
 	})
 	return []aws.Scenario{approved, revoked}
 }

@@ -41,35 +41,18 @@ func commandLine(argv []string) []string {
 // nodeadmCommand has the subcommands, flags and default source of amazon-eks-ami's
 // nodeadm, because existing user data calls nodeadm.
 func nodeadmCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "nodeadm",
-		Short: "Join with the commands of Amazon Linux 2023's nodeadm",
-		Args:  cobra.NoArgs,
-		RunE:  noCommand,
-	}
+	cmd := newCommand("nodeadm", cobra.NoArgs, noCommand)
 	var i initFlags
 	i.joining.flags(cmd)
-	cmd.PersistentFlags().Bool("development", false, "accepted for compatibility with Amazon's nodeadm; no effect")
-	start := &cobra.Command{
-		Use:   "init",
-		Short: "Join this machine to the cluster in its NodeConfig",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return i.run(cmd) },
-	}
+	cmd.PersistentFlags().Bool("development", false, "")
+	start := newCommand("init", cobra.NoArgs, i.run)
 	i.flags(start)
 	allowEmpty(start, "skip", "config-cache", "daemon")
-	config := &cobra.Command{Use: "config", Short: "Check or print the NodeConfig", Args: cobra.NoArgs, RunE: noCommand}
-	check := &cobra.Command{
-		Use: "check", Short: "Report errors in the NodeConfig", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return i.check(cmd) },
-	}
+	config := newCommand("config", cobra.NoArgs, noCommand)
+	check := newCommand("check", cobra.NoArgs, i.check)
 	var output string
-	dump := &cobra.Command{
-		Use: "dump", Short: "Print the merged NodeConfig", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return i.dump(cmd, output) },
-	}
-	dump.Flags().StringVarP(&output, "config-output", "o", "", "file to write the NodeConfig to (default: standard output)")
-	dump.Flags().StringVar(&i.cache, "config-cache", "", "cache file of init, for sources without a NodeConfig")
+	dump := newCommand("dump", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return i.dump(cmd, output) })
+	bind(dump, targets{"config-output,o": &output, "config-cache": &i.cache})
 	allowEmpty(dump, "config-output", "config-cache")
 	config.AddCommand(check, dump)
 	cmd.AddCommand(start, config)
@@ -110,7 +93,7 @@ func (j *joining) read(cmd *cobra.Command, use func(*host.Host, *nodeconfig.Node
 }
 
 // check prints every mistake in the NodeConfig.
-func (j *joining) check(cmd *cobra.Command) error {
+func (j *joining) check(cmd *cobra.Command, _ []string) error {
 	return j.read(cmd, func(_ *host.Host, c *nodeconfig.NodeConfig) (invalid, err error) {
 		if invalid = c.Located(c.Validate()); invalid != nil {
 			return invalid, nil
@@ -172,10 +155,8 @@ func merged(c *nodeconfig.NodeConfig) ([]byte, error) {
 // authenticatorCommand is the command for the name aws-iam-authenticator, which
 // kubeconfigs of Amazon Linux 2 call.
 func authenticatorCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "aws-iam-authenticator", Short: "Print a token, as aws-iam-authenticator does", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	cmd := newCommand("aws-iam-authenticator", cobra.NoArgs, showHelp)
+	cmd.Hidden = true
 	token := tokenCommand()
 	allowEmpty(token, "region")
 	cmd.AddCommand(token)
@@ -188,7 +169,6 @@ func authenticatorCommand() *cobra.Command {
 func bootstrapSHCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "bootstrap.sh [flags] CLUSTER",
-		Short:              "Join with the flags of Amazon Linux 2's /etc/eks/bootstrap.sh",
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a, err := arguments.Read(args, os.Getenv)

@@ -8,7 +8,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
@@ -36,12 +38,24 @@ func options(flags *pflag.FlagSet, spec any, chosen ...string) {
 			continue
 		}
 		help := optionHelp(path.Base(v.Type().PkgPath()), name)
-		option(flags, strings.TrimPrefix(surface.Name(name).Flag(), "--"), help, f.Tag.Get("flag"), v.FieldByIndex(f.Index))
+		flag := strings.TrimPrefix(surface.Name(name).Flag(), "--")
+		option(flags, flag, "", help, f.Tag.Get("flag"), v.FieldByIndex(f.Index))
+	}
+}
+
+// targets are the variables that flags set, by the name of the flag, and after a comma by a letter.
+type targets map[string]any
+
+// bind adds flags whose texts are in help.txt. The defaults are the values of the variables.
+func bind(cmd *cobra.Command, to targets) {
+	for names, target := range to {
+		name, letter, _ := strings.Cut(names, ",")
+		option(cmd.Flags(), name, letter, "", "", reflect.ValueOf(target).Elem())
 	}
 }
 
 // option adds the flag of a field.
-func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
+func option(flags *pflag.FlagSet, name, letter, help, form string, v reflect.Value) {
 	if v.Kind() == reflect.String { // also named string types
 		v = v.Addr().Convert(reflect.TypeFor[*string]()).Elem()
 	}
@@ -54,19 +68,21 @@ func option(flags *pflag.FlagSet, name, help, form string, v reflect.Value) {
 			flags.Var((*textFile)(value), name, help)
 			return
 		}
-		flags.StringVar(value, name, *value, help)
+		flags.StringVarP(value, name, letter, *value, help)
 	case *bool:
-		flags.BoolVar(value, name, *value, help)
+		flags.BoolVarP(value, name, letter, *value, help)
 	case *int:
-		flags.IntVar(value, name, *value, help)
+		flags.IntVarP(value, name, letter, *value, help)
+	case *time.Duration:
+		flags.DurationVarP(value, name, letter, *value, help)
 	case *[]string:
-		flags.StringSliceVar(value, name, *value, help)
+		flags.StringSliceVarP(value, name, letter, *value, help)
 	case *map[string]string:
 		if form == "file" {
 			flags.Var(&contents{value}, name, help)
 			return
 		}
-		flags.StringToStringVar(value, name, *value, help)
+		flags.StringToStringVarP(value, name, letter, *value, help)
 	default:
 		panic(fmt.Sprintf("--%s: a flag cannot be a %s", name, v.Type())) // a test adds every flag
 	}

@@ -131,18 +131,32 @@ func TestOtherCommandsWorkOnEverySystem(t *testing.T) {
 	}
 }
 
-// The help marks commands that need Linux. Every row of the list is an existing
-// command.
-func TestTheHelpMarksCommandsThatNeedLinux(t *testing.T) {
+// Every text of help.txt is that of a command or a flag. The help marks commands that need
+// Linux.
+func TestEveryHelpTextIsUsed(t *testing.T) {
 	cmd := root()
 	refuseLinuxCommands(cmd)
-	marked := map[string]bool{}
-	for _, sub := range cmd.Commands() {
-		need, listed := linuxNeeds()[sub.Name()]
-		assert.Equal(t, listed && need.needs == nil, strings.HasSuffix(sub.Short, " (needs Linux)"), sub.Name())
-		marked[sub.Name()] = listed
+	everywhere := readHelp()[everyCommand].flags
+	for path, text := range readHelp() {
+		if path == everyCommand {
+			continue
+		}
+		sub, rest, err := cmd.Find(strings.Fields(path))
+		require.NoError(t, err, path)
+		require.Empty(t, rest, path)
+		if sub.Parent() == cmd {
+			needs := text.linux != "" && linuxCalls()[path] == nil
+			assert.Equal(t, needs, strings.HasSuffix(sub.Short, " (needs Linux)"), path)
+		}
+		for _, set := range []*pflag.FlagSet{sub.Flags(), sub.PersistentFlags()} {
+			set.VisitAll(func(f *pflag.Flag) {
+				if _, own := text.flags[f.Name]; !own {
+					delete(everywhere, f.Name)
+				}
+				delete(text.flags, f.Name)
+			})
+		}
+		assert.Empty(t, text.flags, path)
 	}
-	for name := range linuxNeeds() {
-		assert.True(t, marked[name], name)
-	}
+	assert.Empty(t, everywhere)
 }

@@ -24,10 +24,6 @@ type reportFile struct {
 	to   *destination
 }
 
-func (f *reportFile) flag(cmd *cobra.Command, help string) {
-	cmd.Flags().StringVar(&f.name, "report", "", help)
-}
-
 func (f *reportFile) open(cmd *cobra.Command) (err error) {
 	if f.name == "" {
 		return nil
@@ -57,12 +53,9 @@ type output struct {
 	rules []scrub.Rule
 }
 
-const reportHelp = "file for the JSON report; a name with .html gets a page for a browser, with .md a summary"
-
 func (o *output) flags(cmd *cobra.Command) {
 	formatFlag(cmd, &o.format, "text", "json", "sarif", "junit")
-	o.report.flag(cmd, reportHelp)
-	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print every step, rule and action, also where nothing changes")
+	bind(cmd, targets{"report": &o.report.name, "verbose": &o.verbose})
 }
 
 // begin checks the report file before the run starts, and replaces an earlier
@@ -103,7 +96,8 @@ const tickEvery = 5 * time.Second
 // watch prints the progress of a run on standard error. The caller calls stop
 // when the run has ended.
 func (o *output) watch(cmd *cobra.Command, command agent.Command) (sink *console.Console, stop func()) {
-	c := console.New(lines{newPrinter(cmd.ErrOrStderr())}, console.Options{Command: string(command), Verbose: o.verbose, Now: time.Now})
+	c := console.New(lines{newPrinter(cmd.ErrOrStderr())},
+		console.Options{Command: string(command), Verbose: o.verbose, Now: time.Now})
 	tick := time.NewTicker(tickEvery)
 	over := make(chan struct{})
 	go func() {
@@ -174,15 +168,15 @@ type choice struct {
 	known []string
 }
 
-func choiceFlag(cmd *cobra.Command, to *string, name, help string, known ...string) {
+func choiceFlag(cmd *cobra.Command, to *string, name string, known ...string) {
 	*to = known[0]
 	last := len(known) - 1
-	cmd.Flags().Var(choice{to, known}, name, help+": "+strings.Join(known[:last], ", ")+" or "+known[last])
+	cmd.Flags().Var(choice{to, known}, name, ": "+strings.Join(known[:last], ", ")+" or "+known[last])
 }
 
 // formatFlag adds --output, with the formats that a command can print.
 func formatFlag(cmd *cobra.Command, to *string, known ...string) {
-	choiceFlag(cmd, to, "output", "output format", known...)
+	choiceFlag(cmd, to, "output", known...)
 }
 
 func (choice) Type() string { return "string" }
@@ -197,7 +191,8 @@ func (c choice) String() string {
 // Set implements pflag.Value. It refuses unknown words.
 func (c choice) Set(value string) error {
 	if !slices.Contains(c.known, value) {
-		return fmt.Errorf("%q is not known; known: %s", value, strings.Join(slices.Sorted(slices.Values(c.known)), ", "))
+		return fmt.Errorf("%q is not known; known: %s", value,
+			strings.Join(slices.Sorted(slices.Values(c.known)), ", "))
 	}
 	*c.to = value
 	return nil

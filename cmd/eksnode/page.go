@@ -14,10 +14,6 @@ import (
 // tablePage is the flag --report of a command whose answer is tables.
 type tablePage struct{ reportFile }
 
-func (p *tablePage) flag(cmd *cobra.Command) {
-	p.reportFile.flag(cmd, "file for a page: a name with .html for a browser, with .md for a summary")
-}
-
 func (p *tablePage) open(cmd *cobra.Command) error {
 	if p.name != "" && !page.Is(p.name) {
 		return fmt.Errorf("--report %s: name a file with .html or .md; --output json prints JSON", shown(p.name))

@@ -26,47 +26,28 @@ type preflightFlags struct {
 
 func preflightCommand() *cobra.Command {
 	var f preflightFlags
-	cmd := &cobra.Command{
-		Use:   "preflight",
-		Short: "Check that nodes can join a cluster, before they start",
-		Long: `Preflight reads a cluster, its network and IAM roles, and one of: an instance, a
-launch template, a managed node group, Karpenter's EC2NodeClass or an AMI. It
-changes nothing. Each check is OK, FAIL, WARN or UNKNOWN, with evidence and a
-command that fixes the problem. The exit code is 1 when a check fails, otherwise
-2 when a check could not run, otherwise 0.`,
-		Example: `  eksnode preflight --cluster my-cluster --launch-template nodes
-  eksnode preflight --cluster my-cluster --instance i-0123456789abcdef0
-  eksnode preflight --cluster my-cluster --nodegroup workers
-  eksnode preflight --cluster my-cluster --nodeclass nodeclass.yaml
-  eksnode preflight --policy`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
-	}
-	cmd.Flags().StringVar(&f.target.Cluster, "cluster", "", clusterHelp)
-	cmd.Flags().StringVar(&f.target.Instance, "instance", "", "ID of an instance that should join, or did not join")
-	cmd.Flags().StringVar(&f.target.Template, "launch-template", "", "ID or name of the launch template of self-managed nodes")
-	cmd.Flags().StringVar(&f.target.TemplateVersion, "launch-template-version", "$Default", "launch template version: a number, $Latest or $Default")
-	cmd.Flags().StringVar(&f.target.NodeGroup, "nodegroup", "", "name of a managed node group")
-	cmd.Flags().StringVar(&f.class, "nodeclass", "", "YAML file with Karpenter's EC2NodeClass; - is standard input")
-	cmd.Flags().StringVar(&f.target.AMI, "ami", "", "AMI ID, when there is no launch template yet")
-	cmd.Flags().StringVar(&f.target.Role, "role", "", roleHelp+", when the target names none")
-	cmd.Flags().StringSliceVar(&f.target.Subnets, "subnet", nil, "subnet IDs of the nodes (default: from the instance or the cluster)")
-	cmd.Flags().StringVar(&f.target.Kubelet, "kubelet-version", "", "kubelet version in the AMI (default: from the AMI's tag "+preflight.KubernetesTag+")")
-	cmd.Flags().StringVar(&f.awsAuth, "aws-auth", "", "YAML file with the ConfigMap aws-auth, from kubectl; - is standard input")
+	cmd := newCommand("preflight", cobra.NoArgs, f.run)
+	f.target.TemplateVersion = "$Default"
+	bind(cmd, targets{
+		"cluster": &f.target.Cluster, "instance": &f.target.Instance, "launch-template": &f.target.Template,
+		"launch-template-version": &f.target.TemplateVersion, "nodegroup": &f.target.NodeGroup,
+		"nodeclass": &f.class, "ami": &f.target.AMI, "role": &f.target.Role, "subnet": &f.target.Subnets,
+		"kubelet-version": &f.target.Kubelet, "aws-auth": &f.awsAuth,
+	})
 	forms(cmd, map[string]func(string) error{
 		"cluster": awsnames.ClusterName().Check, "instance": awsnames.InstanceID().Check,
 		"launch-template": awsnames.LaunchTemplate, "launch-template-version": awsnames.TemplateVersion,
 		"nodegroup": awsnames.NodegroupName().Check, "ami": awsnames.Image, "role": roleForm,
 		"subnet": awsnames.SubnetID().Check,
 	})
-	required(cmd, [2]string{"cluster", "set the " + clusterHelp})
+	required(cmd, [2]string{"cluster", "set the "})
 	formatFlag(cmd, &f.output, "text", "json", "sarif", "junit")
-	policyFlag(cmd, "", preflight.Policy)
+	policyFlag(cmd, preflight.Policy)
 	awsFlags(cmd, &f.aws)
 	return cmd
 }
 
-func (f *preflightFlags) run(cmd *cobra.Command) error {
+func (f *preflightFlags) run(cmd *cobra.Command, _ []string) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
@@ -90,7 +71,8 @@ func (f *preflightFlags) check(cmd *cobra.Command) error {
 	targets := given(cmd, "instance", "launch-template", "nodegroup", "nodeclass", "ami")
 	switch {
 	case len(targets) == 0:
-		return errors.New("the nodes are missing; use one of --instance, --launch-template, --nodegroup, --nodeclass and --ami")
+		return errors.New("the nodes are missing; use one of --instance, --launch-template, --nodegroup, " +
+			"--nodeclass and --ami")
 	case len(targets) > 1:
 		return fmt.Errorf("%s exclude each other; use one of them", strings.Join(targets, " and "))
 	case f.target.Template == "":
@@ -138,21 +120,23 @@ func (p *printer) preflight(r preflight.Report) {
 			p.line("%s%s", map[bool]string{true: "  ", false: "    "}[i == 0], line)
 		}
 	}
-	if len(r.LeftOut) > 0 {
-		for _, line := range wrap("left out, as they need settings of nodes, which an AMI alone does not have: "+strings.Join(r.LeftOut, ", "), screen) {
-			p.line("%s", line)
-		}
-	}
-	if len(r.NeedRole) > 0 {
-		for _, line := range wrap("left out, as they need a role; --role names it: "+strings.Join(r.NeedRole, ", "), screen) {
-			p.line("%s", line)
-		}
-	}
+	p.leftOut("as they need settings of nodes, which an AMI alone does not have", r.LeftOut)
+	p.leftOut("as they need a role; --role names it", r.NeedRole)
 	more := ""
 	if n := r.Unchecked(); n > 0 {
 		more = fmt.Sprintf(", %d not checked", n)
 	}
-	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN%s", r.Count(preflight.OK), r.Count(preflight.Fail), r.Count(preflight.Warn), r.Count(preflight.Unknown), more)
+	p.line("%d OK, %d FAIL, %d WARN, %d UNKNOWN%s", r.Count(preflight.OK), r.Count(preflight.Fail),
+		r.Count(preflight.Warn), r.Count(preflight.Unknown), more)
+}
+
+// leftOut prints which checks were left out.
+func (p *printer) leftOut(why string, checks []string) {
+	if len(checks) > 0 {
+		for _, line := range wrap("left out, "+why+": "+strings.Join(checks, ", "), screen) {
+			p.line("%s", line)
+		}
+	}
 }
 
 // wrap breaks a text at spaces; a word that is too long stays whole.
@@ -195,7 +179,8 @@ func preflightCases(r preflight.Report) (list []plan.Case) {
 		list = append(list, c)
 		for _, id := range f.Unchecked {
 			list = append(list, plan.Case{
-				ID: id, Name: id + ": " + questions[id], About: page, Skipped: "not checked, for the reason of " + f.Check,
+				ID: id, Name: id + ": " + questions[id], About: page,
+				Skipped: "not checked, for the reason of " + f.Check,
 			})
 		}
 	}

@@ -34,36 +34,24 @@ func sbomCommand() *cobra.Command {
 	var d auditedDisk
 	var root, format string
 	var report tablePage
-	cmd := &cobra.Command{
-		Use:   "sbom",
-		Short: "Write a bill of materials of an image: packages, downloads and container images",
-		Long: `Sbom lists every package of the package manager, every container image of containerd,
-and the downloads in eksnode's manifest. It reads a disk image, an AMI or a snapshot, which
-needs root, or an image root, or this machine. Nothing of an image is executed.`,
-		Example: `  sudo eksnode sbom --disk image.raw --output spdx
-  sudo -E eksnode sbom --ami ami-0123456789abcdef0 --region eu-west-1
-  eksnode sbom --root /mnt/image`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(d.check(cmd), report.open(cmd)); err != nil {
-				return err
-			}
-			m, err := d.contents(cmd, root)
-			if err != nil {
-				return err
-			}
-			if len(m.Packages) == 0 {
-				const none = "warning: no packages are listed: the image has no database of dpkg, rpm or pacman"
-				newPrinter(cmd.ErrOrStderr()).line(none)
-			}
-			title := strings.TrimSpace("contents of " + m.Distro + " " + m.DistroVersion)
-			return errors.Join(writeBill(cmd.OutOrStdout(), m, format), report.write(title, billTable(m)))
-		},
-	}
-	cmd.Flags().StringVar(&root, "root", "", "image root to read instead of this machine")
+	cmd := newCommand("sbom", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if err := errors.Join(d.check(cmd), report.open(cmd)); err != nil {
+			return err
+		}
+		m, err := d.contents(cmd, root)
+		if err != nil {
+			return err
+		}
+		if len(m.Packages) == 0 {
+			const none = "warning: no packages are listed: the image has no database of dpkg, rpm or pacman"
+			newPrinter(cmd.ErrOrStderr()).line(none)
+		}
+		title := strings.TrimSpace("contents of " + m.Distro + " " + m.DistroVersion)
+		return errors.Join(writeBill(cmd.OutOrStdout(), m, format), report.write(title, billTable(m)))
+	})
+	bind(cmd, targets{"root": &root, "report": &report.name})
 	formatFlag(cmd, &format, "cyclonedx", "spdx")
-	report.flag(cmd)
-	d.placeFlags(cmd, "read", awsapi.SnapshotReadPolicy)
+	d.placeFlags(cmd, awsapi.SnapshotReadPolicy)
 	return cmd
 }
 
@@ -138,7 +126,8 @@ func spdx(m *manifest.Manifest, bill []byte) ([]byte, error) {
 			PackageDownloadLocation: none, PrimaryPackagePurpose: "OPERATING_SYSTEM",
 		}},
 		Relationships: []*v2_3.Relationship{{
-			RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "image"), Relationship: "DESCRIBES",
+			RefA: common.MakeDocElementID("", "DOCUMENT"), RefB: common.MakeDocElementID("", "image"),
+			Relationship: "DESCRIBES",
 		}},
 	}
 	for n, c := range m.Components() {
@@ -154,17 +143,20 @@ func spdx(m *manifest.Manifest, bill []byte) ([]byte, error) {
 			}
 		}
 		if c.PackageURL != "" {
-			p.PackageExternalReferences = []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER", RefType: "purl", Locator: c.PackageURL}}
+			p.PackageExternalReferences = []*v2_3.PackageExternalReference{{Category: "PACKAGE-MANAGER",
+				RefType: "purl", Locator: c.PackageURL}}
 		}
 		if c.ExternalReferences != nil {
 			p.PackageDownloadLocation = (*c.ExternalReferences)[0].URL
 		}
 		if c.Hashes != nil && len((*c.Hashes)[0].Value) == 2*sha256.Size {
-			p.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: strings.ToLower((*c.Hashes)[0].Value)}}
+			p.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256,
+				Value: strings.ToLower((*c.Hashes)[0].Value)}}
 		}
 		doc.Packages = append(doc.Packages, p)
 		doc.Relationships = append(doc.Relationships, &v2_3.Relationship{
-			RefA: common.MakeDocElementID("", "image"), RefB: common.MakeDocElementID("", string(id)), Relationship: "CONTAINS",
+			RefA: common.MakeDocElementID("", "image"), RefB: common.MakeDocElementID("", string(id)),
+			Relationship: "CONTAINS",
 		})
 	}
 	var out bytes.Buffer

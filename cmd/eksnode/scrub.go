@@ -20,8 +20,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/scrub"
 )
 
-const dryRunHelp = "print the plan and change nothing"
-
 // selection are the flags that scrub and audit share.
 type selection struct {
 	spec  scrub.Spec
@@ -52,7 +50,7 @@ func (s *selection) flags(cmd *cobra.Command, chosen ...string) {
 }
 
 func (s *selection) rootFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.root, "root", "", "image root to work on instead of this machine; nothing in the image is executed")
+	bind(cmd, targets{"root": &s.root})
 }
 
 func (s *selection) auditFlags(cmd *cobra.Command) {
@@ -82,56 +80,44 @@ func scrubCommand() *cobra.Command {
 	var s selection
 	s.spec.Audit = scrub.AuditFails
 	var yes, dryRun, list bool
-	cmd := &cobra.Command{
-		Use:   "scrub",
-		Short: "Remove cluster state and machine identity from this machine",
-		Long: `Scrub also removes logs, caches and SSH keys, and restores the templates that
-first boot needs. The last rule removes authorized_keys: open sessions continue,
-but new logins by key fail. Then an audit runs the same rules. With --audit fail,
-the exit code is 1 when the audit reports something.`,
-		Example: "  eksnode scrub --dry-run\n  eksnode scrub --yes\n  eksnode scrub --root /mnt/image --skip-rules logs --yes\n  eksnode scrub --list --rules kubelet",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if list {
-				if err := s.check(scrub.ToList); err != nil {
-					return err
-				}
-				return s.list(cmd)
-			}
-			var unknown error // an audit reports it in the format of --output
-			if s.spec.Distro != "" {
-				_, unknown = distros.ByID(s.spec.Distro)
-			}
-			if err := errors.Join(unknown, s.check(scrub.ToScrub)); err != nil {
+	cmd := newCommand("scrub", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if list {
+			if err := s.check(scrub.ToList); err != nil {
 				return err
 			}
-			if err := s.begin(cmd, agent.Scrub, dryRun); err != nil {
+			return s.list(cmd)
+		}
+		var unknown error // an audit reports it in the format of --output
+		if s.spec.Distro != "" {
+			_, unknown = distros.ByID(s.spec.Distro)
+		}
+		if err := errors.Join(unknown, s.check(scrub.ToScrub)); err != nil {
+			return err
+		}
+		if err := s.begin(cmd, agent.Scrub, dryRun); err != nil {
+			return err
+		}
+		h, err := openHost(s.root)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		if dryRun {
+			return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, true, nil))
+		}
+		if !yes {
+			if err := s.confirm(cmd, h); err != nil {
 				return err
 			}
-			h, err := openHost(s.root)
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			if dryRun {
-				return s.out.finish(cmd, s.run(cmd, h, agent.Scrub, true, nil))
-			}
-			if !yes {
-				if err := s.confirm(cmd, h); err != nil {
-					return err
-				}
-			}
-			sink, stop := s.out.watch(cmd, agent.Scrub)
-			r := s.run(cmd, h, agent.Scrub, false, sink)
-			stop()
-			return s.out.finish(cmd, r)
-		},
-	}
+		}
+		sink, stop := s.out.watch(cmd, agent.Scrub)
+		r := s.run(cmd, h, agent.Scrub, false, sink)
+		stop()
+		return s.out.finish(cmd, r)
+	})
 	s.rootFlag(cmd)
 	s.flags(cmd)
-	cmd.Flags().BoolVar(&yes, "yes", false, "scrub without confirmation; required without a terminal")
-	cmd.Flags().BoolVar(&list, "list", false, "list the selected rules (default: all)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, dryRunHelp)
+	bind(cmd, targets{"yes": &yes, "list": &list, "dry-run": &dryRun})
 	return cmd
 }
 
@@ -164,43 +150,35 @@ type diskAudit func(*cobra.Command, scrub.Spec) (plan.Report, error)
 func auditCommand() *cobra.Command {
 	var s selection
 	var chosen func(*cobra.Command) (diskAudit, error)
-	cmd := &cobra.Command{
-		Use:   "audit",
-		Short: "Report cluster state and machine identity left on this machine",
-		Long: `Audit plans the rules of eksnode scrub and changes nothing. The exit code is 0
-when nothing is left, 1 when something is left, and 2 when a rule could not run.`,
-		Example: "  eksnode audit\n  eksnode audit --root /mnt/image --output junit",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			disk, err := chosen(cmd)
-			if err := errors.Join(err, s.check(scrub.ToAudit)); err != nil {
-				return err
-			}
-			if err := s.begin(cmd, agent.Audit, true); err != nil {
-				return err
-			}
-			sink, stop := s.out.watch(cmd, agent.Audit)
-			waits := waiting{sink}
-			if disk != nil {
-				waits.Begin("the audit of the disk", "", 0)
-				r, err := disk(cmd, s.spec)
-				stop()
-				if err != nil {
-					return err
-				}
-				return s.out.finish(cmd, r)
-			}
-			h, err := openHost(s.root)
-			if err != nil {
-				stop()
-				return err
-			}
-			defer h.Close()
-			r := s.run(cmd, h, agent.Audit, false, waits)
+	cmd := newCommand("audit", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		disk, err := chosen(cmd)
+		if err := errors.Join(err, s.check(scrub.ToAudit)); err != nil {
+			return err
+		}
+		if err := s.begin(cmd, agent.Audit, true); err != nil {
+			return err
+		}
+		sink, stop := s.out.watch(cmd, agent.Audit)
+		waits := waiting{sink}
+		if disk != nil {
+			waits.Begin("the audit of the disk", "", 0)
+			r, err := disk(cmd, s.spec)
 			stop()
+			if err != nil {
+				return err
+			}
 			return s.out.finish(cmd, r)
-		},
-	}
+		}
+		h, err := openHost(s.root)
+		if err != nil {
+			stop()
+			return err
+		}
+		defer h.Close()
+		r := s.run(cmd, h, agent.Audit, false, waits)
+		stop()
+		return s.out.finish(cmd, r)
+	})
 	s.rootFlag(cmd)
 	s.auditFlags(cmd)
 	chosen = diskFlags(cmd)

@@ -17,31 +17,20 @@ import (
 
 func templateCheckCommand() *cobra.Command {
 	var output string
-	cmd := &cobra.Command{
-		Use:   "check TEMPLATE",
-		Short: "Report mistakes in a Packer template that packer validate cannot see",
-		Long: `Check reads a template in HCL, a file or a folder, and finds mistakes in the order
-of provisioners, in reports, and in fields of the sources. It evaluates nothing:
-variables stay unknown. packer validate checks the fields themselves.
-
-The exit code is 0 without mistakes, 1 with mistakes, and 2 when the template cannot
-be read or has no component of eksnode. Warnings do not change the exit code.`,
-		Example: "  eksnode check .\n  eksnode check node.pkr.hcl --output json",
-		Args:    named("a file or folder with a Packer template", 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := templateFiles(args[0])
-			if err != nil {
-				return fmt.Errorf("reading the template: %w", err)
-			}
-			found, err := packercheck.Check(files)
-			if err != nil {
-				return fmt.Errorf("reading the template %s: %w", args[0], err)
-			}
-			value := map[string]any{"template": args[0], "findings": append([]packercheck.Finding{}, found...)}
-			text := func(p *printer) { p.template(args[0], found) }
-			return judge("check", templateCases(args[0], found), value, text).print(cmd, output)
-		},
-	}
+	needs := named("a file or folder with a Packer template", 1)
+	cmd := newCommand("check TEMPLATE", needs, func(cmd *cobra.Command, args []string) error {
+		files, err := templateFiles(args[0])
+		if err != nil {
+			return fmt.Errorf("reading the template: %w", err)
+		}
+		found, err := packercheck.Check(files)
+		if err != nil {
+			return fmt.Errorf("reading the template %s: %w", args[0], err)
+		}
+		value := map[string]any{"template": args[0], "findings": append([]packercheck.Finding{}, found...)}
+		text := func(p *printer) { p.template(args[0], found) }
+		return judge("check", templateCases(args[0], found), value, text).print(cmd, output)
+	})
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	return cmd
 }
@@ -66,7 +55,8 @@ func templateFiles(name string) ([]packercheck.File, error) {
 			return nil, fmt.Errorf("the folder %s has no file whose name ends in .pkr.hcl or .pkr.json", name)
 		}
 	} else if !isTemplate(name) {
-		return nil, fmt.Errorf("the name of %s must end in .pkr.hcl or .pkr.json; packer hcl2_upgrade converts older templates", name)
+		return nil, fmt.Errorf("the name of %s must end in .pkr.hcl or .pkr.json; packer hcl2_upgrade converts "+
+			"older templates", name)
 	}
 	var files []packercheck.File
 	for _, name := range names {

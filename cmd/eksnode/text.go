@@ -142,7 +142,8 @@ func (p *printer) verdict(r plan.Report) {
 		if r.Totals.Findings > 0 {
 			left = fmt.Sprintf(", and %s for a person to decide", show.Count(r.Totals.Findings, "finding"))
 		}
-		p.line("PLAN: %s, %s, %s%s; nothing was changed", show.Count(r.Totals.Actions, "action"), show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes), left)
+		p.line("PLAN: %s, %s, %s%s; nothing was changed", show.Count(r.Totals.Actions, "action"),
+			show.Count(r.Totals.Entries, "file"), show.Size(r.Totals.Bytes), left)
 	case plan.OK:
 		p.line("DONE: %s", done(r))
 	default:
@@ -195,7 +196,8 @@ func next(r plan.Report) string {
 		steps = append(steps, fmt.Sprintf("%s settles %s", command, show.Count(scrubs, "finding")))
 	}
 	if len(rules) > 0 {
-		steps = append(steps, "repair what a person has to decide, or accept it with --skip-rules "+strings.Join(rules, ","))
+		steps = append(steps, "repair what a person has to decide, or accept it with --skip-rules "+
+			strings.Join(rules, ","))
 	}
 	return strings.Join(steps, "; ")
 }
@@ -209,7 +211,8 @@ func found(r plan.Report) string {
 			rules = append(rules, p.Item)
 		}
 	}
-	text := fmt.Sprintf("%s by %s of %d", show.Count(findings, "finding"), show.Count(len(rules), "rule"), r.Totals.Items)
+	text := fmt.Sprintf("%s by %s of %d", show.Count(findings, "finding"), show.Count(len(rules), "rule"),
+		r.Totals.Items)
 	if len(r.Outcomes) > 0 {
 		text += ", for a person to decide; " + done(r)
 	}
@@ -255,7 +258,8 @@ func hasColours(w io.Writer, env func(string) string) bool {
 		w = out.Writer
 	}
 	file, ok := w.(*os.File)
-	return ok && env("NO_COLOR") == "" && env("TERM") != "dumb" && runtime.GOOS != "windows" && term.IsTerminal(int(file.Fd()))
+	return ok && env("NO_COLOR") == "" && env("TERM") != "dumb" && runtime.GOOS != "windows" &&
+		term.IsTerminal(int(file.Fd()))
 }
 
 // colour is a colour of ECMA-48 terminals.
@@ -270,7 +274,8 @@ const (
 )
 
 var wordColours = map[string]colour{
-	"PASS": green, "DONE": green, "OK": green, "FAIL": red, "FAILED": red, "finding": red, "error": red, "UNKNOWN": yellow, "WARN": yellow,
+	"PASS": green, "DONE": green, "OK": green, "FAIL": red, "FAILED": red, "finding": red, "error": red,
+	"UNKNOWN": yellow, "WARN": yellow,
 }
 
 // line prints a line. Its first word decides the colour of that word.

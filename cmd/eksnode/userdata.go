@@ -16,19 +16,9 @@ import (
 )
 
 func userdataCommand() *cobra.Command {
-	var families strings.Builder
+	cmd := newCommand("userdata", cobra.NoArgs, showHelp)
 	for _, family := range userdata.Families() {
-		fmt.Fprintf(&families, "  %-13s %s\n", family.ID, family.About)
-	}
-	cmd := &cobra.Command{
-		Use:   "userdata",
-		Short: "Write and check user data of every image family",
-		Long: `With this user data, an instance joins a cluster at first boot.
-
-Families:
-` + strings.TrimRight(families.String(), "\n"),
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		cmd.Long += fmt.Sprintf("\n  %-13s %s", family.ID, family.About)
 	}
 	cmd.AddCommand(renderCommand(), checkCommand())
 	return cmd
@@ -47,26 +37,14 @@ type rendering struct {
 
 func renderCommand() *cobra.Command {
 	var f rendering
-	cmd := &cobra.Command{
-		Use:   "render",
-		Short: "Write user data for an image family",
-		Long: `The file of --description describes cluster and node, the same for all families.
-With --cluster, the cluster is read from AWS and flags describe the node.`,
-		Example: `  eksnode userdata render --family al2023 --description node.yaml
-  eksnode userdata render --family bottlerocket --cluster my-cluster --label team=a
-  eksnode userdata render --family karpenter --carrying al2023 --description node.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
-	}
-	cmd.Flags().StringVar(&f.family, "family", "", "image family: "+strings.Join(userdata.IDs(), ", "))
-	cmd.Flags().StringVar(&f.carrying, "carrying", "al2023", "image family of the nodes, for karpenter and eksctl")
-	cmd.Flags().StringVar(&f.description, "description", "", "YAML or JSON file with cluster and node; - is standard input")
-	cmd.Flags().StringVar(&f.cluster, "cluster", "", clusterHelp+" to read from AWS, instead of --description")
-	cmd.Flags().StringToStringVar(&f.node.Labels, "label", nil, "node labels, with --cluster")
-	cmd.Flags().StringSliceVar(&f.node.Taints, "taint", nil, "node taints as key=value:Effect, with --cluster")
-	cmd.Flags().IntVar(&f.node.MaxPods, "max-pods", 0, "maximum number of pods on the node, with --cluster (default: from the instance type)")
-	cmd.Flags().StringVar(&f.node.AMI, "ami", "", "AMI ID for karpenter and eksctl, with --cluster")
-	cmd.Flags().StringVar(&f.node.Role, "role", "", roleHelp+" for karpenter, with --cluster")
+	cmd := newCommand("render", cobra.NoArgs, f.run)
+	f.carrying = "al2023"
+	bind(cmd, targets{
+		"family": &f.family, "carrying": &f.carrying, "description": &f.description, "cluster": &f.cluster,
+		"label": &f.node.Labels, "taint": &f.node.Taints, "max-pods": &f.node.MaxPods, "ami": &f.node.AMI,
+		"role": &f.node.Role,
+	})
+	cmd.Flags().Lookup("family").Usage = ": " + strings.Join(userdata.IDs(), ", ")
 	forms(cmd, map[string]func(string) error{
 		"cluster": awsnames.ClusterName().Check, "ami": awsnames.ImageID().Check, "role": roleForm,
 		"family": func(id string) error { _, err := userdata.ByID(id); return err },
@@ -96,7 +74,7 @@ func readAuth(cmd *cobra.Command, name string) ([]byte, error) {
 	return append([]byte{}, text...), nil
 }
 
-func (f rendering) run(cmd *cobra.Command) error {
+func (f *rendering) run(cmd *cobra.Command, _ []string) error {
 	if f.cluster == "" {
 		if err := onlyWith(cmd, "cluster", "label", "taint", "max-pods", "ami", "role"); err != nil {
 			return err
@@ -121,7 +99,8 @@ func (f rendering) run(cmd *cobra.Command) error {
 func (f rendering) describe(cmd *cobra.Command) (userdata.Node, error) {
 	switch {
 	case f.description == "" && f.cluster == "":
-		return userdata.Node{}, errors.New("--description is missing; name the file with cluster and node, or an EKS cluster with --cluster")
+		return userdata.Node{}, errors.New("--description is missing; name the file with cluster and node, or an " +
+			"EKS cluster with --cluster")
 	case f.description != "" && f.cluster != "":
 		return userdata.Node{}, errors.New("--description and --cluster exclude each other; use one of them")
 	case f.description != "":
@@ -162,33 +141,23 @@ func describedCluster(c awsapi.Cluster) userdata.Cluster {
 func checkCommand() *cobra.Command {
 	var family, output string
 	var merged bool
-	cmd := &cobra.Command{
-		Use:   "check FILE",
-		Short: "Report errors in user data",
-		Long: `Check prints each error with its line and field. FILE - is standard input. The
-exit code is 0 without errors, 1 with errors, and 2 when the family is unknown or
-the file cannot be read.`,
-		Example: "  eksnode userdata check user-data.txt\n  eksnode userdata check user-data.txt --output sarif",
-		Args:    named("a file with user data", 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			content, err := readInput(cmd, args[0])
-			if err != nil {
-				return fmt.Errorf("reading the user data: %w", err)
-			}
-			check := userdata.Check
-			if merged {
-				check = userdata.CheckMerged
-			}
-			r, err := check(content, family)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
-			}
-			text := func(p *printer) { p.problems(args[0], r) }
-			return judge("userdata check", r.Cases(args[0]), r, text).print(cmd, output)
-		},
-	}
-	cmd.Flags().StringVar(&family, "family", "", "image family (default: detected from the user data)")
-	cmd.Flags().BoolVar(&merged, "merged", false, "accept user data without a cluster, for EKS or Karpenter to merge with theirs")
+	cmd := newCommand("check FILE", named("a file with user data", 1), func(cmd *cobra.Command, args []string) error {
+		content, err := readInput(cmd, args[0])
+		if err != nil {
+			return fmt.Errorf("reading the user data: %w", err)
+		}
+		check := userdata.Check
+		if merged {
+			check = userdata.CheckMerged
+		}
+		r, err := check(content, family)
+		if err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		text := func(p *printer) { p.problems(args[0], r) }
+		return judge("userdata check", r.Cases(args[0]), r, text).print(cmd, output)
+	})
+	bind(cmd, targets{"family": &family, "merged": &merged})
 	formatFlag(cmd, &output, "text", "json", "sarif", "junit")
 	return cmd
 }

@@ -22,6 +22,10 @@ import (
 // arguments. The lists are those that the validation uses. Others take free text.
 func declaredValues() map[string]cobra.CompletionFunc {
 	return map[string]cobra.CompletionFunc{
+		"--distro": each(distros.All(), func(d distros.Distro) string { return d.ID + "\t" + d.Name }),
+		"--skip":   each(bootstrap.Phases(), func(p bootstrap.Phase) string { return string(p) }),
+		"--source": each(asset.Origins(), func(o asset.Origin) string { return o.ID + "\t" + o.Why }),
+
 		"--agents":                   words(provisioner.Agents()...),
 		"--audit":                    words(scrub.Audits()...),
 		"--bootstrap":                words(provisioner.Bootstraps()...),
@@ -33,7 +37,6 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--containerd":               words(provisioner.Containerds()...),
 		"--config-source":            beginnings(nodeconfig.UserDataSource, "file://"),
 		"--daemon":                   words(bootstrap.Daemons()...),
-		"--distro":                   words(show.Each(distros.All(), func(d distros.Distro) string { return d.ID + "\t" + d.Name })...),
 		"--fips":                     words(provisioner.FIPSModes()...),
 		"--swap":                     words(provisioner.Swaps()...),
 		"--hardening":                words(provisioner.Hardenings()...),
@@ -51,9 +54,7 @@ func declaredValues() map[string]cobra.CompletionFunc {
 		"--root":                     folders,
 		"--rules":                    ruleNames,
 		"--rules-file":               files("yaml", "yml"),
-		"--skip":                     words(show.Each(bootstrap.Phases(), func(p bootstrap.Phase) string { return string(p) })...),
 		"--skip-rules":               ruleNames,
-		"--source":                   words(show.Each(asset.Origins(), func(o asset.Origin) string { return o.ID + "\t" + o.Why })...),
 		"--spec":                     files("json"),
 		"--versions":                 beginnings(pairs(asset.IDs())...),
 

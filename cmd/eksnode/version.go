@@ -15,29 +15,21 @@ import (
 func versionCommand() *cobra.Command {
 	var image bool
 	var root, format string
-	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version, or the contents of an image",
-		Example: "  eksnode version\n  eksnode version --image --root /mnt/image --output sbom",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !image {
-				if root != "" || cmd.Flags().Changed("output") {
-					return errors.New("--root and --output have no effect without --image")
-				}
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
-				return err
+	cmd := newCommand("version", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		if !image {
+			if root != "" || cmd.Flags().Changed("output") {
+				return errors.New("--root and --output have no effect without --image")
 			}
-			m, err := loadManifest(root)
-			if err != nil {
-				return err
-			}
-			return printImage(cmd.OutOrStdout(), m, format)
-		},
-	}
-	f := cmd.Flags()
-	f.BoolVar(&image, "image", false, "print the contents of the image, from its manifest")
-	f.StringVar(&root, "root", "", "image root to read instead of this machine")
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version.String())
+			return err
+		}
+		m, err := loadManifest(root)
+		if err != nil {
+			return err
+		}
+		return printImage(cmd.OutOrStdout(), m, format)
+	})
+	bind(cmd, targets{"image": &image, "root": &root})
 	formatFlag(cmd, &format, "text", "json", "sbom")
 	return cmd
 }
@@ -50,7 +42,8 @@ func loadManifest(root string) (m *manifest.Manifest, err error) {
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
 	if m, err = manifest.Load(h); err == nil && m == nil {
-		err = fmt.Errorf("reading the manifest of the image: %s does not exist; eksnode did not provision this image", manifest.Path)
+		err = fmt.Errorf("reading the manifest of the image: %s does not exist; eksnode did not provision this image",
+			manifest.Path)
 	}
 	return m, err
 }

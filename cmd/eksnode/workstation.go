@@ -11,10 +11,12 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/ami/amiimport"
 	"github.com/eksnode/packer-plugin-eksnode/internal/awsapi"
 	"github.com/eksnode/packer-plugin-eksnode/internal/clustersetup"
-	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 	"github.com/eksnode/packer-plugin-eksnode/userdata"
 )
+
+// forWorkstations says that the help has what the agent leaves out.
+const forWorkstations = true
 
 // workstationCommands are the commands that only a workstation needs. The build
 // tag agent leaves them and their libraries out of the agent.
@@ -28,6 +30,8 @@ func workstationCommands() []*cobra.Command {
 // complete; declaredValues describes the keys.
 func workstationValues() map[string]cobra.CompletionFunc {
 	return map[string]cobra.CompletionFunc{
+		"--only": each(clustersetup.Table(), func(m clustersetup.Manifest) string { return m.ID + "\t" + m.About }),
+
 		"--allow":                   words("amazon", "aws-marketplace"),
 		"--arch":                    words(arches()...),
 		"--aws-auth":                files("yaml", "yml"),
@@ -41,18 +45,16 @@ func workstationValues() map[string]cobra.CompletionFunc {
 		"--file":                    files("json"),
 		"--kubelet-version":         kubernetesVersions(),
 		"--launch-template-version": words("$Default", "$Latest"),
-		"--only": words(show.Each(clustersetup.Table(),
-			func(m clustersetup.Manifest) string { return m.ID + "\t" + m.About })...),
-		"manifests --family": words(families(false)...),
-		"--nodeclass":        files("yaml", "yml", "json"),
-		"--ami-architecture": words(amiimport.Architectures()...),
-		"--ami-groups":       words("all"),
-		"--boot-mode":        words(amiimport.BootModes()...),
-		"--imds-support":     words(amiimport.IMDSSupports()...),
-		"--root-file-system": words("ext4", "xfs"),
-		"--root-device-name": words("/dev/xvda", "/dev/sda1"),
-		"--tpm-support":      words("v2.0"),
-		"--volume-type":      words(amiimport.VolumeTypes()...),
+		"manifests --family":        words(families(false)...),
+		"--nodeclass":               files("yaml", "yml", "json"),
+		"--ami-architecture":        words(amiimport.Architectures()...),
+		"--ami-groups":              words("all"),
+		"--boot-mode":               words(amiimport.BootModes()...),
+		"--imds-support":            words(amiimport.IMDSSupports()...),
+		"--root-file-system":        words("ext4", "xfs"),
+		"--root-device-name":        words("/dev/xvda", "/dev/sda1"),
+		"--tpm-support":             words("v2.0"),
+		"--volume-type":             words(amiimport.VolumeTypes()...),
 
 		"check":           once(files("pkr.hcl", "pkr.json")),
 		"--key":           files("pem", "pub"),

@@ -17,6 +17,8 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/provisioner"
 )
 
+const forWorkstations = false
+
 func workstationCommands() []*cobra.Command { return nil }
 
 // diskFlags adds no flags: the agent audits no disk.
@@ -42,9 +44,6 @@ func reportText(file string, r plan.Report) ([]byte, error) {
 // checkUserData is nil: the agent has no libraries for user data of every family.
 var checkUserData diagnose.UserData
 
-// The help of nodes does not mention instances.
-const instanceHelp, instanceExample = "\n\n", ""
-
 // consoles refuses instances: the agent does not contain the client of EC2.
 type consoles struct{}
 
@@ -57,5 +56,6 @@ var likeInstance = regexp.MustCompile(`^i-[0-9A-Za-z]*$`)
 func (consoles) is(arg string) bool { return likeInstance.MatchString(arg) && !isThere(arg) }
 
 func (consoles) search(_ *cobra.Command, _ *diagnose.Search, id string) error {
-	return fmt.Errorf("reading %s: the eksnode of nodes cannot ask EC2 for the console output of an instance; run this command on a workstation", id)
+	return fmt.Errorf("reading %s: the eksnode of nodes cannot ask EC2 for the console output of an instance; run "+
+		"this command on a workstation", id)
 }

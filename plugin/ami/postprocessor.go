@@ -80,11 +80,13 @@ func (c *Config) check(keys []string) error {
 
 // PostProcess implements packersdk.PostProcessor. It makes an AMI of the artifact's
 // disk image, and keeps the artifact unless keep_input_artifact is false.
-func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, input packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
+func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui,
+	input packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
 	made, err := p.process(ctx, ui, input)
 	if err != nil {
 		if len(input.Files()) > 0 {
-			ui.Say("Packer deletes the files of an artifact after a failure, unless another post-processor of the build, such as manifest, keeps them")
+			ui.Say("Packer deletes the files of an artifact after a failure, unless another post-processor of the " +
+				"build, such as manifest, keeps them")
 		}
 		return input, true, false, err
 	}
@@ -120,7 +122,8 @@ func (p *PostProcessor) process(ctx context.Context, ui packersdk.Ui, input pack
 	meter.Line("The snapshot is %s: %s of %s sent", r.Upload.Snapshot.ID, show.Size(snapshot.Bytes(r.Upload.Sent)),
 		show.Size(snapshot.Bytes(r.Disk.Blocks)))
 	return &Artifact{
-		images: append([]awsapi.Image{r.Image}, r.Copies...), source: cmp.Or(c.ParentAMI, filepath.Base(c.Disk)), generated: generated, access: c.Config,
+		images: append([]awsapi.Image{r.Image}, r.Copies...), source: cmp.Or(c.ParentAMI,
+			filepath.Base(c.Disk)), generated: generated, access: c.Config,
 	}, nil
 }
 
@@ -185,9 +188,11 @@ func (a *Artifact) State(name string) any {
 		var all []*registryimage.Image
 		for _, i := range a.images {
 			labels := map[string]string{
-				"name": i.Name, "architecture": i.Architecture, "boot_mode": i.BootMode, "snapshot": strings.Join(i.Snapshots, ","),
+				"name": i.Name, "architecture": i.Architecture, "boot_mode": i.BootMode,
+				"snapshot": strings.Join(i.Snapshots, ","),
 			}
-			all = append(all, &registryimage.Image{ProviderName: "aws", ProviderRegion: i.Region, ImageID: i.ID, SourceImageID: a.source, Labels: labels})
+			all = append(all, &registryimage.Image{ProviderName: "aws", ProviderRegion: i.Region, ImageID: i.ID,
+				SourceImageID: a.source, Labels: labels})
 		}
 		return all
 	}

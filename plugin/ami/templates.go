@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,7 +29,10 @@ func withData() []string {
 
 // functions are the functions of templates in addition to those of Packer.
 func functions() map[string]any {
-	return map[string]any{"clean_resource_name": func(name string) string { return notInNames.ReplaceAllString(name, "-") }}
+	return map[string]any{"clean_resource_name": func(name string) string {
+		return notInNames.ReplaceAllString(name,
+			"-")
+	}}
 }
 
 // notInNames matches what the name of an AMI cannot have, and what amazon-ebs replaces.
@@ -44,7 +48,8 @@ func (c Config) rendered(generated map[string]any) (Config, error) {
 	maps.Copy(data, generated)
 	c.ctx.Data = data
 	var errs []error
-	for field, text := range map[string]*string{"ami_name": &c.Name, "ami_description": &c.Description, "disk": &c.Disk} {
+	for field, text := range map[string]*string{"ami_name": &c.Name, "ami_description": &c.Description,
+		"disk": &c.Disk} {
 		errs = append(errs, c.render(field, text))
 	}
 	for field, tags := range map[string]*map[string]string{"tags": &c.Tags, "snapshot_tags": &c.SnapshotTags} {
@@ -66,7 +71,8 @@ func (c Config) render(field string, text *string) error {
 		return fmt.Errorf("%s: %w", field, err)
 	case strings.Contains(out, noValue):
 		known := slices.Sorted(maps.Keys(c.ctx.Data.(map[string]any)))
-		return fmt.Errorf("%s: %q refers to a value that does not exist; known: %s; in HCL, write ${build.NAME} for values of the builder", field, *text, strings.Join(known, ", "))
+		return fmt.Errorf("%s: %q refers to a value that does not exist; known: %s; in HCL, write ${build.NAME} for "+
+			"values of the builder", field, *text, strings.Join(known, ", "))
 	case strings.Contains(out, packerbuilderdata.PlaceholderMsg):
 		out = validate.Unknown
 	}
@@ -77,26 +83,23 @@ func (c Config) render(field string, text *string) error {
 // texts returns the texts of a map that came through RPC, by their names.
 func texts(data any) map[string]any {
 	all := map[string]any{}
-	add := func(key, value any) {
-		text, isText := value.(string)
-		if raw, isRaw := value.([]byte); isRaw {
-			text, isText = string(raw), true
-		}
-		if isText {
-			all[fmt.Sprint(key)] = text
-		}
-	}
-	switch data := data.(type) {
-	case map[string]any:
-		for key, value := range data {
-			add(key, value)
-		}
-	case map[any]any:
-		for key, value := range data {
-			add(key, value)
+	if v := reflect.ValueOf(data); v.Kind() == reflect.Map {
+		for entry := v.MapRange(); entry.Next(); {
+			if text, ok := textOf(entry.Value().Interface()); ok {
+				all[fmt.Sprint(entry.Key())] = text
+			}
 		}
 	}
 	return all
+}
+
+// textOf returns a text that came through RPC, as a string or as bytes.
+func textOf(value any) (string, bool) {
+	if raw, isRaw := value.([]byte); isRaw {
+		return string(raw), true
+	}
+	text, ok := value.(string)
+	return text, ok
 }
 
 // filesMost is how many files of an artifact are opened.
@@ -111,9 +114,11 @@ func diskOf(a packersdk.Artifact) (string, error) {
 	}
 	switch {
 	case len(files) == 0:
-		return "", fmt.Errorf("the artifact of %s has no files, so it has no disk image; set disk, or use a builder that writes a disk image, such as qemu", show.Line(a.BuilderId()))
+		return "", fmt.Errorf("the artifact of %s has no files, so it has no disk image; set disk, or use a builder "+
+			"that writes a disk image, such as qemu", show.Line(a.BuilderId()))
 	case len(files) > filesMost:
-		return "", fmt.Errorf("the artifact of %s has %d files; set disk to the path of the disk image", show.Line(a.BuilderId()), len(files))
+		return "", fmt.Errorf("the artifact of %s has %d files; set disk to the path of the disk image",
+			show.Line(a.BuilderId()), len(files))
 	case len(files) == 1:
 		return files[0], nil // the import says what is wrong with the file
 	}
@@ -128,11 +133,13 @@ func diskOf(a packersdk.Artifact) (string, error) {
 	}
 	switch len(disks) {
 	case 0:
-		return "", fmt.Errorf("no file of the artifact of %s is a disk image; set disk to the path of one:\n%w", show.Line(a.BuilderId()), errors.Join(reasons...))
+		return "", fmt.Errorf("no file of the artifact of %s is a disk image; set disk to the path of one:\n%w",
+			show.Line(a.BuilderId()), errors.Join(reasons...))
 	case 1:
 		return disks[0], nil
 	default:
-		return "", fmt.Errorf("the artifact has several disk images, but an AMI of eksnode-ami has one: %s; set disk to the path of the disk with the root file system", show.Line(strings.Join(disks, ", ")))
+		return "", fmt.Errorf("the artifact has several disk images, but an AMI of eksnode-ami has one: %s; set "+
+			"disk to the path of the disk with the root file system", show.Line(strings.Join(disks, ", ")))
 	}
 }
 
@@ -147,7 +154,8 @@ func probe(file string) error {
 	if err != nil {
 		return err
 	}
-	if layout.Table == "" && !slices.ContainsFunc(layout.Partitions, func(p disk.Partition) bool { return p.Kind != "" }) {
+	if layout.Table == "" && !slices.ContainsFunc(layout.Partitions,
+		func(p disk.Partition) bool { return p.Kind != "" }) {
 		return fmt.Errorf("%s has no partitions and no file system", file)
 	}
 	return nil
@@ -166,11 +174,8 @@ func disksOfQemu(a packersdk.Artifact) []string {
 		paths = state
 	case []any: // through RPC
 		for _, one := range state {
-			switch one := one.(type) {
-			case string:
-				paths = append(paths, one)
-			case []byte:
-				paths = append(paths, string(one))
+			if path, ok := textOf(one); ok {
+				paths = append(paths, path)
 			}
 		}
 	}

@@ -88,7 +88,8 @@ func (c *Config) search(region string) (awsapi.Search, string, error) {
 		owner = base.ChinaOwner
 	}
 	s := awsapi.Search{
-		Parameter: base.Parameter, Owners: []string{owner}, Name: base.Name, Architecture: architectures()[c.Architecture],
+		Parameter: base.Parameter, Owners: []string{owner}, Name: base.Name,
+		Architecture: architectures()[c.Architecture],
 	}
 	if len(c.Owners) > 0 {
 		s.Owners = c.Owners

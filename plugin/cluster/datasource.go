@@ -51,16 +51,17 @@ func (d *Datasource) Execute() (cty.Value, error) {
 		return none, err
 	}
 	if !c.Active() {
-		return none, fmt.Errorf("reading the cluster %s: it is %s, and tells its endpoint when it is ACTIVE", c.Name, c.Status)
+		return none, fmt.Errorf("reading the cluster %s: it is %s, and tells its endpoint when it is ACTIVE", c.Name,
+			c.Status)
 	}
 	return d.Value(outputOf(c)), nil
 }
 
 func outputOf(c aws.Cluster) Output {
 	return Output{
-		Name: c.Name, ARN: c.ARN, Version: c.Version, Endpoint: c.Endpoint, CertificateAuthority: c.CA, ServiceCIDR: c.ServiceCIDR,
-		IPFamily: c.IPFamily, AuthenticationMode: c.AuthenticationMode, VPCID: c.VPC, SubnetIDs: c.Subnets,
-		ClusterSecurityGroupID: c.ClusterSecurityGroup, SecurityGroupIDs: c.SecurityGroups,
+		Name: c.Name, ARN: c.ARN, Version: c.Version, Endpoint: c.Endpoint, CertificateAuthority: c.CA,
+		ServiceCIDR: c.ServiceCIDR, IPFamily: c.IPFamily, AuthenticationMode: c.AuthenticationMode, VPCID: c.VPC,
+		SubnetIDs: c.Subnets, ClusterSecurityGroupID: c.ClusterSecurityGroup, SecurityGroupIDs: c.SecurityGroups,
 	}
 }
 

@@ -74,7 +74,8 @@ func (d *Datasource) Execute() (cty.Value, error) {
 		}
 	}
 	return d.Value(Output{
-		Versions: versions, Tags: manifest.Tags(d.Config.KubernetesVersion, d.Config.Distro, d.Config.Architecture, versions),
+		Versions: versions, Tags: manifest.Tags(d.Config.KubernetesVersion, d.Config.Distro, d.Config.Architecture,
+			versions),
 		Description: fmt.Sprintf("EKS node, Kubernetes %s, %s on %s: %s",
 			d.Config.KubernetesVersion, d.Config.Distro, d.Config.Architecture, strings.Join(parts, ", ")),
 	}), nil

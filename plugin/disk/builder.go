@@ -71,7 +71,8 @@ func (b *Builder) Run(ctx context.Context, ui packersdk.Ui, hook packersdk.Hook)
 	if err != nil {
 		return nil, err
 	}
-	generated := map[string]any{"ID": b.Config.Image, "PackerRunUUID": os.Getenv("PACKER_RUN_UUID"), "ConnType": "sandbox"}
+	generated := map[string]any{"ID": b.Config.Image, "PackerRunUUID": os.Getenv("PACKER_RUN_UUID"),
+		"ConnType": "sandbox"}
 	comm := &communicator{open}
 	if err := hook.Run(ctx, packersdk.HookProvision, ui, comm, generated); err != nil {
 		// The block error-cleanup-provisioner.

@@ -14,6 +14,7 @@ import (
 	packersdk "github.com/hashicorp/packer-plugin-sdk/packer"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
 	"github.com/eksnode/packer-plugin-eksnode/e2e/testkit"
@@ -192,22 +193,9 @@ func TestAFailedBuildLeavesNothing(t *testing.T) {
 // A base image that cannot become a disk is refused. Nothing stays, and the base image is as
 // it was.
 func TestFaultsLeaveNothing(t *testing.T) {
-	for why, spoil := range map[string]string{
-		"the disk is truncated: the backup GPT header is at byte 71302656": `truncate -s 40M "$1"`,
-		"its checksum is": `printf x | dd of="$1" bs=1 seek=1M conv=notrunc status=none`,
-		"/bin/sh of the image is no program of Linux for amd64 or arm64": `dd if="$1" of="$1.part" bs=1M skip=1 count=64 status=none
-head -c 18 /bin/busybox >"$1.sh"; printf '\026\0' >>"$1.sh"; tail -c +21 /bin/busybox >>"$1.sh"
-debugfs -w -R "rm /bin/busybox" "$1.part"; debugfs -w -R "write $1.sh /bin/busybox" "$1.part"
-debugfs -w -R "set_inode_field /bin/busybox mode 0100755" "$1.part"
-dd if="$1.part" of="$1" bs=1M seek=1 conv=notrunc status=none`,
-		"LUKS": `printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --iter-time 10 --offset 8192 "$1.luks" - 2>/dev/null ||
-{ truncate -s 64M "$1.luks"; printf pass | cryptsetup luksFormat -q --pbkdf pbkdf2 --iter-time 10 "$1.luks" -; }
-dd if="$1.luks" of="$1" bs=1M seek=1 conv=notrunc status=none`,
-		"partition 1 (LVM physical volume, 67.1 MB) may have it, but a file system inside LVM physical volume is not read": `
-device=$(losetup --show --find --offset 1M --sizelimit 64M "$1")
-pvcreate -qq -y --config 'devices{use_devicesfile=0}' "$device" 2>&1; losetup --detach "$device"`,
-		"in use: another process has the file open for writing": `losetup --nooverlap --show --find --offset 1M "$1"`,
-	} {
+	var faults map[string]string
+	require.NoError(t, yaml.Unmarshal([]byte(testkit.Content(t, "testdata/faults.yaml")), &faults))
+	for why, spoil := range faults {
 		t.Run(why, func(t *testing.T) {
 			base, image := base(t), filepath.Join(t.TempDir(), "node.raw")
 			fields := map[string]any{"base": base, "image": image}

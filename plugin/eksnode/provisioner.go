@@ -51,7 +51,8 @@ func (p *Provisioner) Prepare(raws ...any) error {
 }
 
 // Provision sends the agent to the machine, which becomes a node.
-func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
+func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator,
+	_ map[string]any) error {
 	spec, err := p.Config.sent()
 	if err != nil {
 		return err
@@ -97,7 +98,8 @@ func (c *Config) known() provisioner.Spec {
 		s.Hardening, s.HardeningExceptions, s.Guide = nil, nil, nil
 	}
 	// A map that is not known yet is empty, not nil.
-	if c.Repositories != nil && (len(c.Repositories) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(c.Repositories)), validate.IsUnknown)) {
+	if c.Repositories != nil && (len(c.Repositories) == 0 ||
+		slices.ContainsFunc(slices.Collect(maps.Values(c.Repositories)), validate.IsUnknown)) {
 		s.RepositoryKeys, s.KeepRepositories = nil, false
 	}
 	if validate.IsUnknown(c.Kernel) { // whether drivers have one
@@ -153,7 +155,8 @@ func (c *Config) checkDownloads() error {
 	if c.DownloadOn == onPackerHost && strings.HasPrefix(c.SourceURL, "file://") && !validate.IsUnknown(c.SourceURL) {
 		folder := strings.TrimPrefix(c.SourceURL, "file://")
 		if st, err := os.Stat(folder); err != nil || !st.IsDir() {
-			errs = append(errs, fmt.Errorf("source_url: %s is not a folder of the Packer host, whose it is with download_on = %q", folder, onPackerHost))
+			errs = append(errs, fmt.Errorf("source_url: %s is not a folder of the Packer host, whose it is with "+
+				"download_on = %q", folder, onPackerHost))
 		}
 	}
 	errs = append(errs, c.Local.Check(c.Spec))

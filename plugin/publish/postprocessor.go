@@ -55,7 +55,8 @@ func (p *PostProcessor) Configure(raws ...any) error {
 
 // PostProcess publishes the artifact's images, after their statement. It tries every
 // region before it fails, and keeps the artifact.
-func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui, artifact packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
+func (p *PostProcessor) PostProcess(ctx context.Context, ui packersdk.Ui,
+	artifact packersdk.Artifact) (packersdk.Artifact, bool, bool, error) {
 	images, err := imagesOf(artifact.Id())
 	if err != nil {
 		return artifact, true, false, err

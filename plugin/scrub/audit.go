@@ -35,7 +35,8 @@ func (a *Audit) Prepare(raws ...any) error {
 		fields, _ := raw.(map[string]any)
 		for _, field := range changing {
 			if _, set := fields[field]; set { // in JSON; HCL refuses the field itself
-				return fmt.Errorf("%s is a field of eksnode-scrub, and has no effect on eksnode-audit: remove it", field)
+				return fmt.Errorf("%s is a field of eksnode-scrub, and has no effect on eksnode-audit: remove it",
+					field)
 			}
 		}
 	}

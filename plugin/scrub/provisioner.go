@@ -39,7 +39,8 @@ func (p *Provisioner) prepare(name string, mode scrub.Mode, raws []any) error {
 }
 
 // Provision sends the agent to the machine, which scrubs the machine.
-func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator, _ map[string]any) error {
+func (p *Provisioner) Provision(ctx context.Context, ui packersdk.Ui, comm packersdk.Communicator,
+	_ map[string]any) error {
 	return remote.New(p.Config.Config, p.Config.PackerConfig, &p.kept, ui, comm).
 		Run(ctx, agent.Request{Command: agent.Scrub, Scrub: &p.Config.Spec})
 }

@@ -79,7 +79,8 @@ func Home(field string, name *string) error {
 	case !strings.HasPrefix(first, "~"):
 		return nil
 	case first != "~":
-		return fmt.Errorf("%s: %s begins with %s: only ~/ is replaced by a home folder; write the whole path, or ./%s for "+
+		return fmt.Errorf("%s: %s begins with %s: only ~/ is replaced by a home folder; write the whole path, or "+
+			"./%s for "+
 			"a folder of that name", field, *name, first, *name)
 	}
 	home, err := os.UserHomeDir()

@@ -21,7 +21,8 @@ import (
 )
 
 // ErrHungUp is the cause when a run stops because the Packer host is gone.
-var ErrHungUp = errors.New("the Packer host closed the connection; the agent stopped so that it no longer changes this machine")
+var ErrHungUp = errors.New("the Packer host closed the connection; the agent stopped so that it no longer changes " +
+	"this machine")
 
 // Serve reads one Request from in, runs it on h and writes Events to out. It
 // returns the report, whose exit code becomes the exit code of the process. It
@@ -30,7 +31,8 @@ func Serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 	return serve(ctx, h, in, out, tool, run, SilenceSeconds*time.Second)
 }
 
-func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, run Run, silence time.Duration) plan.Report {
+func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool string, run Run,
+	silence time.Duration) plan.Report {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &writer{out: out, failed: cancel}
@@ -46,7 +48,8 @@ func serve(ctx context.Context, h *host.Host, in io.Reader, out io.Writer, tool 
 		err = rules.RemoveAgents(h, filepath.Dir(req.Folder))
 	}
 	if err != nil {
-		r := plan.Report{Schema: plan.Schema, Command: string(req.Command), Tool: tool, Result: plan.Failure, Error: err.Error()}
+		r := plan.Report{Schema: plan.Schema, Command: string(req.Command), Tool: tool, Result: plan.Failure,
+			Error: err.Error()}
 		w.send(Event{Kind: Finished, Report: &r})
 		return r
 	}
@@ -107,7 +110,8 @@ func readRequest(in *bufio.Reader, tool string) (req Request, err error) {
 		return req, err
 	}
 	if req.Version != tool {
-		return req, fmt.Errorf("the plugin has version %q, but the agent has version %q; build both together with make build",
+		return req, fmt.Errorf("the plugin has version %q, but the agent has version %q; build both together with "+
+			"make build",
 			req.Version, tool)
 	}
 	return req, req.check()
@@ -124,7 +128,8 @@ func leaveFolder(folder string) error {
 		return fmt.Errorf("finding the uploaded agent: %w", err)
 	}
 	if filepath.Dir(exe) != filepath.Clean(folder) {
-		return fmt.Errorf("removing the uploaded agent: the agent runs from %s, not from the folder %s of the request", filepath.Dir(exe), folder)
+		return fmt.Errorf("removing the uploaded agent: the agent runs from %s, not from the folder %s of the request",
+			filepath.Dir(exe), folder)
 	}
 	if err := errors.Join(os.Remove(exe), os.Remove(folder)); err != nil {
 		return fmt.Errorf("removing the uploaded agent: %w", err)

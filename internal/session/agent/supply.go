@@ -66,7 +66,8 @@ func newInbox(in io.Reader, silence time.Duration, cancel context.CancelCauseFun
 	w.timer = time.AfterFunc(silence, func() {
 		cancel(fmt.Errorf("%w (nothing heard for %s)", ErrHungUp, silence))
 	})
-	return &inbox{in: bufio.NewReaderSize(w, ChunkMost), watch: w, answer: make(chan reply), asking: make(chan struct{}, 1)}
+	return &inbox{in: bufio.NewReaderSize(w, ChunkMost), watch: w, answer: make(chan reply),
+		asking: make(chan struct{}, 1)}
 }
 
 // watched is a reader that detects silence. Time without a Read does not count.
@@ -256,7 +257,9 @@ const (
 	End      Kind = "end"      // an item ended with Outcome
 	Alive    Kind = "alive"    // the agent works and has no other event
 	Warning  Kind = "warning"  // Message is for the person who waits
-	Want     Kind = "want"     // requests Want from the Packer host, which sends it in Frames; the next request follows when all have arrived
+	// Want requests Want from the Packer host, which sends it in Frames. The next request
+	// follows when all have arrived.
+	Want     Kind = "want"
 	Finished Kind = "finished" // the Report; always the last line
 )
 

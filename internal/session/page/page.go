@@ -123,9 +123,10 @@ func Of(file, title string, tables []Table, reports ...plan.Report) ([]byte, err
 			if r.Command == "audit" { // which counts what a scrub would remove
 				return nil
 			}
-			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Bytes }, func(p plan.PhaseTotals) (string, string) {
-				return p.Phase, show.Count(p.Entries, "file") + ", " + show.Size(p.Bytes)
-			})
+			return bars(r.Phases, func(p plan.PhaseTotals) int64 { return p.Bytes },
+				func(p plan.PhaseTotals) (string, string) {
+					return p.Phase, show.Count(p.Entries, "file") + ", " + show.Size(p.Bytes)
+				})
 		},
 		"parts": func(r plan.Report) []bar {
 			if r.Image == nil {
