@@ -55,7 +55,7 @@ func planArgumentsFile(h *host.Host, how distros.CommandLine) ([]plan.Action, er
 		return plan.Files(h, []plan.File{textFile(how.File.Path, how.File.Content, how.File.Why)})
 	}
 	line := strings.TrimSuffix(how.File.Content, "\n")
-	return planLines(h, []lineInFile{{path: how.File.Path, key: ` # eksnode$`, text: line, why: how.File.Why}})
+	return planLines(h, []lineInFile{{Path: how.File.Path, Key: ` # eksnode$`, Text: line, Why: how.File.Why}})
 }
 
 // taken says whether the boot loader has every argument. On an image root

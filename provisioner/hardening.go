@@ -60,31 +60,29 @@ func (s Spec) level() string {
 
 // validateHardening refuses unknown settings, two levels, and what has no effect without a
 // level.
-func (s Spec) validateHardening() []error {
-	errs := validateNames("hardening", s.Hardening, Hardenings())
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+func (s Spec) validateHardening(p *problems) {
+	p.choices("hardening", s.Hardening, Hardenings())
 	level := s.level()
 	for _, name := range s.Hardening {
 		if profiles[name] != nil && name != level {
-			add("{hardening} has the levels %q and %q; choose one", level, name)
+			p.add("{hardening} has the levels %q and %q; choose one", level, name)
 		}
 	}
 	if level == "" && len(s.HardeningExceptions) > 0 {
-		add("{hardening_exceptions} has no effect without a level in {hardening}")
+		p.add("{hardening_exceptions} has no effect without a level in {hardening}")
 	}
 	if level == "" && s.Guide != nil {
-		add("{hardening_content} has no effect without a level in {hardening}")
+		p.add("{hardening_content} has no effect without a level in {hardening}")
 	}
 	for _, rule := range slices.Sorted(maps.Keys(s.HardeningExceptions)) {
 		key := surface.Name("hardening_exceptions").Key(rule)
 		if !guideRule.MatchString(strings.TrimPrefix(rule, rulePrefix)) {
-			add("%s is not the ID of a rule, such as package_aide_installed", key)
+			p.add("%s is not the ID of a rule, such as package_aide_installed", key)
 		}
 		if strings.TrimSpace(s.HardeningExceptions[rule]) == "" {
-			add("%s has no reason; write for auditors why nodes do without the rule", key)
+			p.add("%s has no reason; write for auditors why nodes do without the rule", key)
 		}
 	}
-	return errs
 }
 
 // checkHardening refuses a level for which a distribution has no content.

@@ -51,7 +51,7 @@ func nodeSysctls() map[string]string {
 func (n *node) allSysctls() map[string]string {
 	all := nodeSysctls()
 	for _, o := range n.options() {
-		maps.Copy(all, o.sysctls)
+		maps.Copy(all, o.Sysctls)
 	}
 	for name, value := range n.spec.Sysctls {
 		all[name] = strings.TrimSpace(value)

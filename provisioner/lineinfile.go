@@ -11,20 +11,19 @@ import (
 
 // lineInFile is one line of a file that belongs to another program.
 type lineInFile struct {
-	path string
-	// key is a regular expression for the lines that the line replaces.
-	key  string
-	text string
-	// first puts a new line at the beginning of the file: before the first table of
+	Path string
+	// Key is a regular expression for the lines that the line replaces.
+	Key, Text string
+	// First puts a new line at the beginning of the file: before the first table of
 	// a TOML file.
-	first bool
-	why   string
+	First bool
+	Why   string
 }
 
-// in is the text with the line, which replaces the first match of key and no later
+// in is the text with the line, which replaces the first match of Key and no later
 // one.
 func (l lineInFile) in(text string) string {
-	key := regexp.MustCompile(l.key)
+	key := regexp.MustCompile(l.Key)
 	var out []string
 	done := false
 	for have := range strings.Lines(text) {
@@ -33,16 +32,16 @@ func (l lineInFile) in(text string) string {
 		case !key.MatchString(have):
 			out = append(out, have)
 		case !done:
-			out = append(out, l.text)
+			out = append(out, l.Text)
 			done = true
 		}
 	}
 	switch {
 	case done:
-	case l.first:
-		out = slices.Insert(out, 0, l.text)
+	case l.First:
+		out = slices.Insert(out, 0, l.Text)
 	default:
-		out = append(out, l.text)
+		out = append(out, l.Text)
 	}
 	return strings.Join(out, "\n") + "\n"
 }
@@ -52,7 +51,7 @@ func (l lineInFile) in(text string) string {
 func planLines(h *host.Host, lines []lineInFile) ([]plan.Action, error) {
 	var edits []plan.Edit
 	for _, l := range lines {
-		edits = append(edits, plan.Edit{Path: l.path, Target: l.path + ": " + l.text, Why: l.why, Change: l.in})
+		edits = append(edits, plan.Edit{Path: l.Path, Target: l.Path + ": " + l.Text, Why: l.Why, Change: l.in})
 	}
 	return plan.Edits(h, edits...)
 }

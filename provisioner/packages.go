@@ -199,9 +199,9 @@ func (n *node) packageReason(names []string) string {
 		}
 	}
 	for _, o := range n.options() {
-		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.needs], o.packages),
+		if slices.ContainsFunc(slices.Concat(n.distro.OptionPackages[o.Needs], o.Packages),
 			func(p string) bool { return slices.Contains(names, p) }) {
-			reasons = append(reasons, o.why)
+			reasons = append(reasons, o.Why)
 		}
 	}
 	asked := slices.Concat(n.spec.Packages, n.heldNames())

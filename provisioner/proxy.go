@@ -14,7 +14,8 @@ import (
 
 // noProxy has the names that do not use the field proxy.
 func (s Spec) noProxy() string {
-	return strings.Join(append([]string{"localhost", "127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254"}, s.NoProxy...), ",")
+	machine := []string{"localhost", "127.0.0.1", "::1", "169.254.169.254", "fd00:ec2::254"}
+	return strings.Join(append(machine, s.NoProxy...), ",")
 }
 
 // proxyVariables are the environment of programs that download; none without the field
@@ -40,26 +41,23 @@ func (s Spec) fetcher(p asset.Patience) *asset.Fetcher {
 }
 
 // validateProxy refuses addresses that are none.
-func (s Spec) validateProxy() []error {
-	var errs []error
+func (s Spec) validateProxy(p *problems) {
 	if why := badAddress(s.Proxy, true); s.Proxy != "" && why != "" {
-		errs = append(errs, surface.Errorf("{proxy}: %s", why))
+		p.add("{proxy}: %s", why)
 	}
-	return append(errs, validateNoProxy("no_proxy", s.NoProxy, "proxy", s.Proxy)...)
+	p.noProxy("no_proxy", s.NoProxy, "proxy", s.Proxy)
 }
 
-// validateNoProxy checks the names that do not use a proxy.
-func validateNoProxy(field surface.Name, names []string, of surface.Name, proxy string) []error {
-	var errs []error
+// noProxy checks the names that do not use a proxy.
+func (p *problems) noProxy(field surface.Name, names []string, of surface.Name, proxy string) {
 	if len(names) > 0 && proxy == "" {
-		errs = append(errs, surface.Errorf("%s has no effect without %s", field, of))
+		p.add("%s has no effect without %s", field, of)
 	}
 	for _, name := range names {
 		if name == "" || strings.ContainsAny(name, ", \t\r\n\"'\\") {
-			errs = append(errs, surface.Errorf("%s: %q is not one name, address or network", field, name))
+			p.add("%s: %q is not one name, address or network", field, name)
 		}
 	}
-	return errs
 }
 
 // badAddress says why a text is not the address of a proxy or a mirror; empty if it is

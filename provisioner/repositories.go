@@ -103,10 +103,8 @@ func (n *node) planRepositoryLine(h *host.Host, form distros.RepositoryForm, wan
 		return nil, nil
 	}
 	if wanted {
-		line := lineInFile{
-			path: form.Conf, key: "^" + regexp.QuoteMeta(form.Line) + "$", text: form.Line, why: "the package manager reads the repositories",
-		}
-		return planLines(h, []lineInFile{line})
+		return planLines(h, []lineInFile{{Path: form.Conf, Key: "^" + regexp.QuoteMeta(form.Line) + "$", Text: form.Line,
+			Why: "the package manager reads the repositories"}})
 	}
 	return plan.Edits(h, withoutLine(form))
 }
@@ -145,53 +143,46 @@ func planOld(h *host.Host, pattern, why string, wanted []plan.File) ([]plan.Acti
 
 // validateRepositories refuses repositories without a text, keys without a repository
 // and files that are no keys.
-func (s Spec) validateRepositories() []error {
-	var errs []error
-	add := func(format string, args ...any) { errs = append(errs, surface.Errorf(format, args...)) }
+func (s Spec) validateRepositories(p *problems) {
 	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
 		switch {
-		case !authorityForm.MatchString(name):
-			add("%s is not a name; allowed are small letters, digits and -, beginning and ending with a letter or digit",
-				surface.Name("repositories").Key(name))
+		case !labelForm.MatchString(name):
+			p.add("%s "+noLabel, surface.Name("repositories").Key(name))
 		case strings.TrimSpace(s.Repositories[name]) == "":
-			add("%s is empty; give the text of a repository's file", surface.Name("repositories").Key(name))
+			p.add("%s is empty; give the text of a repository's file", surface.Name("repositories").Key(name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.RepositoryKeys)) {
-		key := s.RepositoryKeys[name]
+		field, key := surface.Name("repository_keys").Key(name), s.RepositoryKeys[name]
+		has := func(line string) bool { return strings.Contains(key, "-----"+line+" KEY BLOCK-----") }
 		switch _, used := s.Repositories[name]; {
 		case !used:
-			add("%s has no effect: {repositories} has no repository of this name", surface.Name("repository_keys").Key(name))
-		case strings.Contains(key, "-----BEGIN PGP PRIVATE KEY BLOCK-----"):
-			add("%s is a private key, which must not leave its owner: give the public key",
-				surface.Name("repository_keys").Key(name))
-		case !strings.Contains(key, "-----BEGIN PGP PUBLIC KEY BLOCK-----") || !strings.Contains(key, "-----END PGP PUBLIC KEY BLOCK-----"):
-			add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one",
-				surface.Name("repository_keys").Key(name))
+			p.add("%s has no effect: {repositories} has no repository of this name", field)
+		case has("BEGIN PGP PRIVATE"):
+			p.add("%s is a private key, which must not leave its owner: give the public key", field)
+		case !has("BEGIN PGP PUBLIC") || !has("END PGP PUBLIC"):
+			p.add("%s is not a public key of OpenPGP in text form; `gpg --armor --export` writes one", field)
 		}
 	}
 	if s.KeepRepositories && len(s.Repositories) == 0 {
-		add("{keep_repositories} has no effect without {repositories}")
+		p.add("{keep_repositories} has no effect without {repositories}")
 	}
-	return errs
 }
 
 // checkRepositories refuses repositories that the distribution's package manager cannot
 // read.
-func (s Spec) checkRepositories(d distros.Distro) error {
+func (s Spec) checkRepositories(d distros.Distro, p *problems) {
 	form := d.PackageManager.RepositoryForm()
-	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
 		if form.File == "" {
-			errs = append(errs, surface.Errorf("%s: %s has no package manager", surface.Name("repositories").Key(name), d.Name))
+			p.add("%s: %s has no package manager", surface.Name("repositories").Key(name), d.Name)
 			continue
 		}
 		_, keyed := s.RepositoryKeys[name]
 		if err := form.Check(s.Repositories[name], keyed); err != nil {
-			errs = append(errs, surface.Errorf("%s: on %s %w", surface.Name("repositories").Key(name), d.Name, err))
+			p.add("%s: on %s %w", surface.Name("repositories").Key(name), d.Name, err)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // repositoryWarnings name the repositories whose packages nothing verifies.
@@ -199,7 +190,8 @@ func (s Spec) repositoryWarnings(d distros.Distro) []string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(s.Repositories)) {
 		if setting := d.PackageManager.RepositoryForm().Unverified(s.Repositories[name]); setting != "" {
-			list = append(list, fmt.Sprintf("the repository %s has %q: nobody verifies the signatures of its packages", name, setting))
+			list = append(list, fmt.Sprintf("the repository %s has %q: nobody verifies the signatures of its packages",
+				name, setting))
 		}
 	}
 	return list

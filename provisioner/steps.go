@@ -54,7 +54,7 @@ func Steps(spec Spec, d distros.Distro, in Inputs) ([]plan.Item, error) {
 }
 
 func (n *node) steps() []plan.Item {
-	modules := slices.ContainsFunc(n.options(), func(o option) bool { return o.module != "" })
+	modules := slices.ContainsFunc(n.options(), func(o option) bool { return o.Module != "" })
 	var items []plan.Item
 	add := func(wanted bool, steps ...step) {
 		for _, s := range steps {

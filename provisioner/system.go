@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,8 @@ func (n *node) system(ctx context.Context, h *host.Host) ([]plan.Action, error) 
 		g.add(planEnabled(h, s.Enabled, "a cluster refuses a node with a wrong clock"))
 	}
 	for _, o := range n.options() {
-		g.add(planLines(h, o.lines))
-		g.add(plan.Links(h, o.links))
+		g.add(planLines(h, o.Lines))
+		g.add(plan.Links(h, o.Links))
 		g.add(n.planOptionUnits(ctx, h, o))
 	}
 	if slices.ContainsFunc(g.actions, changesUnits) {
@@ -42,7 +43,9 @@ func changesUnits(a plan.Action) bool { return strings.HasPrefix(a.Target, "/etc
 func (n *node) systemFiles() []plan.File {
 	var files []plan.File
 	for _, o := range n.options() {
-		files = append(files, o.files...)
+		for _, f := range o.Files {
+			files = append(files, plan.File{Path: f.Path, Content: []byte(f.Content), Mode: cmp.Or(f.Mode, 0o644), Why: f.Why})
+		}
 	}
 	for _, s := range n.distro.Settings() {
 		for _, f := range s.Files {
