@@ -42,7 +42,7 @@ func TestContainerd2(t *testing.T) {
 			}
 			plain := nodeFor(t, Spec{KubernetesVersion: "1.34.4"}, d, "amd64")
 			units := 0
-			for _, f := range n.unitFiles() {
+			for _, f := range n.stepFiles("units") {
 				if filepath.Base(f.Path) == "containerd.service" {
 					units++
 				}

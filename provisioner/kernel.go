@@ -3,7 +3,6 @@ package provisioner
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,17 +16,6 @@ import (
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
-
-//go:embed assets/modules.conf
-var modulesConf []byte
-
-// modulesFile loads the modules at boot. Provisioning does not load them: the
-// node's kernel needs them, not the builder machine's, which in a container belongs
-// to the host and after an upgrade has no modules left.
-func modulesFile() []plan.File {
-	return []plan.File{textFile("/etc/modules-load.d/eksnode.conf", modulesConf, "the kernel modules of containers "+
-		"and kube-proxy")}
-}
 
 // nodeSysctls are the kernel settings of every node. With protectKernelDefaults the
 // kubelet does not start when one of the first three differs. The reserved ports

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -33,16 +32,10 @@ type option struct {
 	// option with the packages for kernels that lack it.
 	Module   string
 	ModuleOf distros.Option
-	Files    []optionFile
+	Files    []tableFile
 	Lines    []lineInFile
 	Links    []plan.SymbolicLink
 	Sysctls  map[string]string
-}
-
-// optionFile is a file of an option. Everyone can read it, unless it has a mode.
-type optionFile struct {
-	Path, Content, Why string
-	Mode               fs.FileMode
 }
 
 // optionTable has the options that are the same on every distribution.

@@ -64,14 +64,16 @@ func (n *node) planDescription(h *host.Host, m *manifest.Manifest, name, why str
 // writtenFiles are the files that provisioning writes, without the templates, which
 // first boot fills in.
 func (n *node) writtenFiles() []plan.File {
-	return slices.Concat(n.unitFiles(), n.systemFiles(), n.defaultsFiles(), n.authorityFiles(), modulesFile(),
-		[]plan.File{n.sysctlFile()})
+	return slices.Concat(n.stepFiles("units"), n.systemFiles(), n.defaultsFiles(), n.authorityFiles(),
+		n.stepFiles("modules"), []plan.File{n.sysctlFile()})
 }
 
 // overwrittenUnits are the units at the place where Amazon Linux 2's bootstrap.sh
 // copies its own: on distributions with a read-only /usr.
 func (n *node) overwrittenUnits() []plan.File {
-	return slices.DeleteFunc(n.unitFiles(), func(f plan.File) bool { return f.Path != "/etc/systemd/system/kubelet.service" })
+	return slices.DeleteFunc(n.stepFiles("units"), func(f plan.File) bool {
+		return f.Path != "/etc/systemd/system/kubelet.service"
+	})
 }
 
 // describe is the manifest for the machine's present state.

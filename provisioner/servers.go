@@ -15,7 +15,7 @@ func serverOption(field surface.Name, how distros.Servers, list []string) option
 	const why = "the spec has these servers"
 	o := option{ID: string(field), Why: "the service of " + string(field)}
 	if how.Path != "" {
-		o.Files = []optionFile{{Path: how.Path, Content: how.Of(how.Text, list), Why: why}}
+		o.Files = []tableFile{{Path: how.Path, Content: how.Of(how.Text, list), Why: why}}
 	}
 	for _, l := range how.Lines {
 		o.Lines = append(o.Lines, lineInFile{Path: l.Path, Key: l.Key, Text: how.Of(l.Text, list), Why: why})

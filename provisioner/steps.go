@@ -72,7 +72,7 @@ func (n *node) steps() []plan.Item {
 		add(true, n.asset(download))
 	}
 	add(true, step{"templates", files(n.templateFiles)}, step{"units", n.units}, step{"system", n.system},
-		step{"modules", files(modulesFile)}, step{"sysctls", n.sysctls}, step{"kernel-arguments", n.kernelArguments})
+		step{"modules", files(func() []plan.File { return n.stepFiles("modules") })}, step{"sysctls", n.sysctls}, step{"kernel-arguments", n.kernelArguments})
 	add(n.spec.FIPS == fipsEnable, step{"fips", n.fips})
 	add(true, step{"swap", n.swap}, step{"images", n.images}, step{"command", n.command},
 		step{"first-boot", n.firstBoot}, step{"labels", n.labels}, step{"manifest", n.manifest})
@@ -138,11 +138,6 @@ func (n *node) has(asset string) bool {
 		}
 	}
 	return false
-}
-
-// textFile is a file that everyone can read.
-func textFile[T string | []byte](name string, content T, why string) plan.File {
-	return plan.File{Path: name, Content: []byte(content), Mode: 0o644, Why: why}
 }
 
 // step is a plan.Item that is a phase of its own.

@@ -1,7 +1,6 @@
 package provisioner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +43,7 @@ func (n *node) systemFiles() []plan.File {
 	var files []plan.File
 	for _, o := range n.options() {
 		for _, f := range o.Files {
-			files = append(files, plan.File{Path: f.Path, Content: []byte(f.Content), Mode: cmp.Or(f.Mode, 0o644), Why: f.Why})
+			files = append(files, f.file(strings.NewReplacer()))
 		}
 	}
 	for _, s := range n.distro.Settings() {
