@@ -185,7 +185,7 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 		config, place, err := c.nodeConfig(p)
 		if err != nil {
 			broken = true
-			c.in(place.at, func() { c.lines(err) })
+			c.in(place.at).lines(err)
 			continue
 		}
 		if config == nil {
@@ -196,12 +196,10 @@ func (c *checker) nodeConfigs(parts []nodeconfig.Part, whole bool) {
 			merged = config
 			continue
 		}
-		c.in(place.at, func() {
-			c.contradictions(place, merged, config)
-			if err := merged.Merge(config); err != nil {
-				c.lines(err)
-			}
-		})
+		c.in(place.at).contradictions(place, merged, config)
+		if err := merged.Merge(config); err != nil {
+			c.in(place.at).lines(err)
+		}
 	}
 	if merged == nil {
 		return
@@ -218,23 +216,22 @@ func (c *checker) nodeConfig(p nodeconfig.Part) (*nodeconfig.NodeConfig, placed,
 	if err != nil || config == nil {
 		return nil, place, err
 	}
+	c = c.in(place.at)
 	for _, said := range warnings {
-		c.in(place.at, func() { c.each(said, c.warn) })
+		c.each(said, c.warn)
 	}
 	if yaml.Unmarshal(text, place.node) == nil && len(place.node.Content) > 0 {
-		c.in(place.at, func() {
-			if kubelet := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
-				c.kubeletConfig("spec.kubelet.config", kubelet, config.Spec.Kubelet.Config)
-				if pods := strictjson.Child(kubelet, "maxPods"); pods != nil {
-					c.maxPods = []string{pods.Value} // the later NodeConfig wins
-				}
+		if kubelet := strictjson.Child(place.node.Content[0], "spec", "kubelet", "config"); kubelet != nil {
+			c.kubeletConfig("spec.kubelet.config", kubelet, config.Spec.Kubelet.Config)
+			if pods := strictjson.Child(kubelet, "maxPods"); pods != nil {
+				c.maxPods = []string{pods.Value} // the later NodeConfig wins
 			}
-			c.flagsOf(place, config.Spec.Kubelet.Flags)
-			if ca := config.Spec.Cluster.CertificateAuthority; len(ca) > 0 {
-				line, _ := place.line("spec.cluster.certificateAuthority")
-				c.authority(line, "spec.cluster.certificateAuthority", ca)
-			}
-		})
+		}
+		c.flagsOf(place, config.Spec.Kubelet.Flags)
+		if ca := config.Spec.Cluster.CertificateAuthority; len(ca) > 0 {
+			line, _ := place.line("spec.cluster.certificateAuthority")
+			c.authority(line, "spec.cluster.certificateAuthority", ca)
+		}
 	}
 	return config, place, nil
 }
@@ -311,7 +308,7 @@ func (c *checker) atPath(places []placed, path string, warning bool, said string
 			best, deepest, at = line, depth, p.at
 		}
 	}
-	c.in(at, func() { c.either(warning, best, path, said) })
+	c.in(at).either(warning, best, path, said)
 }
 
 var placedError = show.Regexp(`^(?:reading the YAML: )?line (\d+): (?:([A-Za-z][A-Za-z0-9_.\[\]/@-]*): )?(.*)$`)

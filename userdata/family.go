@@ -147,7 +147,7 @@ func check(content []byte, family string, merged bool) (Report, error) {
 		text = strings.TrimPrefix(text, byteOrderMark)
 	}
 	report := Report{Family: f.ID, Problems: []Problem{}}
-	c := &checker{report: &report, content: content, clusterElsewhere: merged, joinsElsewhere: merged}
+	c := &checker{found: &found{report: &report, content: content, clusterElsewhere: merged, joinsElsewhere: merged}}
 	if !f.Carries {
 		c.size(f, size, packed)
 	}

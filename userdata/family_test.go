@@ -35,7 +35,7 @@ func TestBootstrapCallsRoundTrip(t *testing.T) {
 			require.NoError(t, err)
 			var words []string
 			if family == "al2" {
-				parts := (&checker{report: &Report{}}).parts(string(text))
+				parts := (&checker{found: &found{report: &Report{}}}).parts(string(text))
 				require.Len(t, parts, 1)
 				s, err := readShell(parts[0].Text, "bash")
 				require.NoError(t, err)

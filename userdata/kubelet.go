@@ -11,7 +11,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/kubelet/config/v1beta1"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -27,7 +26,7 @@ func (c *checker) kubeletConfig(path string, n *yaml.Node, config map[string]any
 	for _, p := range kubelet.FieldProblems(math.MaxInt, config) {
 		report(p.Unknown, p.Field, p.Text)
 	}
-	choices := kubeletChoices()
+	choices := vocabulary().Choices
 	for _, field := range sortedNames(choices) {
 		if v, _ := config[field].(string); v != "" && !slices.Contains(choices[field], v) {
 			report(false, field, fmt.Sprintf("unknown value %q; %s", v, show.Suggest(v, choices[field])))
@@ -49,31 +48,17 @@ func (c *checker) kubeletConfig(path string, n *yaml.Node, config map[string]any
 	}
 }
 
-// kubeletChoices are the fields that take one of some values
-// (k8s.io/kubelet/config/v1beta1 and the kubelet's validation).
-func kubeletChoices() map[string][]string {
-	return map[string][]string{
-		"apiVersion": {v1beta1.SchemeGroupVersion.String()}, "kind": {"KubeletConfiguration"},
-		"cgroupDriver": {"systemd", "cgroupfs"}, "cpuManagerPolicy": {"none", "static"},
-		"memoryManagerPolicy": {"None", "Static", "BestEffort"},
-	}
-}
-
 var percentage = show.Regexp(`^[0-9]+(\.[0-9]+)?%$`)
 
 // memberForms are the fields of KubeletConfiguration with members, each with the words for
 // an unknown member, the known members, and what says what is wrong with a value.
 func memberForms() map[string]memberForm {
-	signals := []string{ // pkg/kubelet/eviction/api
-		"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",
-		"containerfs.available", "containerfs.inodesFree", "allocatableMemory.available", "pid.available",
-	}
-	threshold := memberForm{"unknown eviction signal", signals, thresholdProblem}
-	reserved := memberForm{"nothing is reserved of", []string{"cpu", "memory", "ephemeral-storage", "pid"},
+	threshold := memberForm{"unknown eviction signal", vocabulary().Signals, thresholdProblem}
+	reserved := memberForm{"nothing is reserved of", vocabulary().Resources,
 		func(value string) string { return quantityProblem(value, "a quantity such as 100m or 512Mi") }}
 	return map[string]memberForm{
 		"evictionHard": threshold, "evictionSoft": threshold, "evictionMinimumReclaim": threshold,
-		"evictionSoftGracePeriod": {threshold.unknown, signals, durationProblem},
+		"evictionSoftGracePeriod": {threshold.unknown, threshold.known, durationProblem},
 		"kubeReserved":            reserved, "systemReserved": reserved,
 	}
 }

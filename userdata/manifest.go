@@ -60,19 +60,9 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	return []byte(text), err
 }
 
-// karpenterFields are the fields of an EC2NodeClass' spec.kubelet: Karpenter
-// computes with them how many pods fit on a node
-// (https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet).
-func karpenterFields() []string {
-	return []string{
-		"clusterDNS", "cpuCFSQuota", "evictionHard", "evictionMaxPodGracePeriod", "evictionSoft", "evictionSoftGracePeriod",
-		"imageGCHighThresholdPercent", "imageGCLowThresholdPercent", "kubeReserved", "maxPods", "podsPerCore", "systemReserved",
-	}
-}
-
 func (n Node) karpenterKubelet() map[string]any {
 	settings := n.kubeletSettings()
-	maps.DeleteFunc(settings, func(name string, _ any) bool { return !slices.Contains(karpenterFields(), name) })
+	maps.DeleteFunc(settings, func(name string, _ any) bool { return !slices.Contains(vocabulary().Karpenter, name) })
 	return settings
 }
 
@@ -196,7 +186,9 @@ func (c *checker) carriedAs(f Family, field string, n *yaml.Node, text string, c
 	if len(n.Value) > maxUserData {
 		c.fail(n.Line, field, "it has %d bytes, and EC2 takes at most %d", len(n.Value), maxUserData)
 	}
-	inner := &checker{report: &Report{}, at: c.scalar(n), content: []byte(text), clusterElsewhere: cluster, joinsElsewhere: joins}
+	inner := &checker{&found{
+		report: &Report{}, content: []byte(text), clusterElsewhere: cluster, joinsElsewhere: joins,
+	}, c.scalar(n)}
 	f.check(inner, text)
 	for _, p := range inner.report.Problems {
 		c.add(p)
@@ -239,8 +231,8 @@ func (c *checker) karpenterClassKubelet(n *yaml.Node) {
 	}
 	known := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if name := n.Content[i]; !slices.Contains(karpenterFields(), name.Value) {
-			c.fail(name.Line, "spec.kubelet."+name.Value, "unknown field; %s", show.Suggest(name.Value, karpenterFields()))
+		if name := n.Content[i]; !slices.Contains(vocabulary().Karpenter, name.Value) {
+			c.fail(name.Line, "spec.kubelet."+name.Value, "unknown field; %s", show.Suggest(name.Value, vocabulary().Karpenter))
 			continue
 		}
 		known.Content = append(known.Content, n.Content[i], n.Content[i+1])

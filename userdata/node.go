@@ -165,7 +165,7 @@ func (n Node) validateMore(add func(field, format string, args ...any)) {
 			add("kubelet", "%v", err)
 			return
 		}
-		c := &checker{report: &Report{}}
+		c := &checker{found: &found{report: &Report{}}}
 		c.kubeletConfig("kubelet", &document, config)
 		for _, p := range c.report.Problems {
 			add(p.Field, "%s", p.Text)

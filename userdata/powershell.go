@@ -331,23 +331,13 @@ func labelProblems(name, value string) []string {
 	return said
 }
 
-// ownLabels are those of Kubernetes that nodes may give themselves, and prefixes
-// below which they may (k8s.io/kubelet, pkg/apis/well_known_labels.go).
-var (
-	ownLabels = []string{
-		"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
-		"beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
-		"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
-	}
-	ownPrefixes = []string{"kubelet.kubernetes.io", "node.kubernetes.io"}
-)
-
 // reserved says whether the kubelet and the API server refuse a label that a
 // node gives itself.
 func reserved(name string) bool {
 	prefix, _, found := strings.Cut(name, "/")
 	below := func(domain string) bool { return prefix == domain || strings.HasSuffix(prefix, "."+domain) }
-	return found && (below("kubernetes.io") || below("k8s.io")) && !slices.Contains(ownLabels, name) && !slices.ContainsFunc(ownPrefixes, below)
+	return found && (below("kubernetes.io") || below("k8s.io")) && !slices.Contains(vocabulary().Labels, name) &&
+		!slices.ContainsFunc(vocabulary().LabelPrefixes, below)
 }
 
 func taintsOfFlags(flags []string) []string {

@@ -96,11 +96,22 @@ func (r Report) Cases(file string) []plan.Case {
 
 // checker collects the problems of a part of a file.
 type checker struct {
+	*found
+	// at is where the text that is checked is in the file.
+	at position
+}
+
+// in checks a text at a position of the file.
+func (c *checker) in(at position) *checker { return &checker{c.found, at} }
+
+// within checks a text that begins after some lines of this one.
+func (c *checker) within(lines int) *checker { return c.in(c.at.below(lines)) }
+
+// found is what the checkers of all parts of a file know.
+type found struct {
 	report *Report
 	// content is the user data before it was unwrapped.
 	content []byte
-	// at is where the text that is checked is in the file.
-	at position
 	// taints are those that the node would register with.
 	taints []string
 	// maxPods are the limits of the node's pods that the user data sets, in order.
@@ -196,17 +207,6 @@ func (c *checker) text(line int, format string, args ...any) string {
 		text += fmt.Sprintf(" (line %d of the decoded text)", c.at.inner+line)
 	}
 	return text
-}
-
-// within checks a text that begins after some lines of this one.
-func (c *checker) within(lines int, look func()) { c.in(c.at.below(lines), look) }
-
-// in checks a text at a position of the file.
-func (c *checker) in(at position, look func()) {
-	outer := c.at
-	c.at = at
-	look()
-	c.at = outer
 }
 
 func message(parts ...Part) []byte {

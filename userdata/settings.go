@@ -21,10 +21,28 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 )
 
-//go:embed settings.txt
-var settingsTable string
+//go:embed settings.yaml
+var settingsFile []byte
+
+// settingsTable has the settings, each with its type and the field of KubeletConfiguration
+// that it sets, and the types.
+var settingsTable = sync.OnceValue(func() (table struct {
+	Types    map[string]valueType
+	Settings map[string]string
+}) {
+	strictjson.Ours("settings.yaml", settingsFile, &table)
+	return table
+})
+
+// valueType is a range of numbers, or a pattern with the words for messages.
+type valueType struct {
+	Low, High int64
+	Pattern   *regexp.Regexp
+	Means     string
+}
 
 // setting is a table of settings, or what one takes.
 type setting struct {
@@ -36,41 +54,11 @@ type setting struct {
 	field string
 }
 
-// valueType is a row of the table that begins with type: a range of numbers, or a
-// pattern with the words for messages.
-type valueType struct {
-	low, high int64
-	pattern   *regexp.Regexp
-	means     string
-}
-
-var valueTypes = sync.OnceValue(func() map[string]valueType {
-	types := map[string]valueType{}
-	for line := range strings.Lines(settingsTable) {
-		words := strings.SplitN(strings.TrimSpace(line), " ", 5)
-		switch {
-		case len(words) < 5 || words[0] != "type":
-		case words[2] == "range":
-			low, _ := strconv.ParseInt(words[3], 10, 64) // a test reads every row
-			high, _ := strconv.ParseInt(words[4], 10, 64)
-			types[words[1]] = valueType{low: low, high: high}
-		default:
-			types[words[1]] = valueType{pattern: regexp.MustCompile(words[3]), means: words[4]}
-		}
-	}
-	return types
-})
-
 // settingsTree is the table as a tree, without the word settings.
 func settingsTree() *setting {
 	root := &setting{}
-	for line := range strings.Lines(settingsTable) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' || strings.HasPrefix(line, "type ") {
-			continue
-		}
-		path, rest, _ := strings.Cut(line, " ")
-		takes, field, _ := strings.Cut(rest, " ")
+	for path, row := range settingsTable().Settings {
+		takes, field, _ := strings.Cut(row, " ")
 		at := root
 		for depth, name := range strings.Split(path, ".") {
 			if at.children == nil {
@@ -142,8 +130,8 @@ func (s settings) walk(path []string, value any, at *setting) {
 			s.fail(child, "unknown setting; %s", show.Suggest(name, slices.Sorted(maps.Keys(at.children))))
 			continue
 		}
-		if t := valueTypes()[at.names]; t.pattern != nil && !t.pattern.MatchString(name) {
-			s.fail(child, "the name %q must be %s", name, t.means)
+		if t := settingsTable().Types[at.names]; t.Pattern != nil && !t.Pattern.MatchString(name) {
+			s.fail(child, "the name %q must be %s", name, t.Means)
 		}
 		s.walk(child, table[name], below)
 	}
@@ -151,10 +139,10 @@ func (s settings) walk(path []string, value any, at *setting) {
 
 func (s settings) value(path []string, value any, takes string) {
 	one, isList := strings.CutPrefix(takes, "[]")
-	t, known := valueTypes()[takes]
+	t, known := settingsTable().Types[takes]
 	switch {
 	case takes == "any":
-	case takes == "bool", known && t.pattern == nil:
+	case takes == "bool", known && t.Pattern == nil:
 		s.plain(path, value, takes)
 	case isList, takes == "texts", takes == "taints", takes == "addresses":
 		list, ok := value.([]any)
@@ -195,6 +183,7 @@ func (s settings) commands(path []string, value any) {
 }
 
 func (s settings) plain(path []string, value any, takes string) {
+	t := settingsTable().Types[takes]
 	number, isNumber := value.(int64)
 	_, isBool := value.(bool)
 	if text, ok := value.(string); ok && takes == "percent" { // Bottlerocket takes both
@@ -206,8 +195,8 @@ func (s settings) plain(path []string, value any, takes string) {
 		s.fail(path, "it must be true or false, not %s", kindOf(value))
 	case takes != "bool" && !isNumber:
 		s.fail(path, "it must be a number, not %s", kindOf(value))
-	case takes != "bool" && (number < valueTypes()[takes].low || number > valueTypes()[takes].high):
-		s.fail(path, "%d must be from %d to %d", number, valueTypes()[takes].low, valueTypes()[takes].high)
+	case takes != "bool" && (number < t.Low || number > t.High):
+		s.fail(path, "%d must be from %d to %d", number, t.Low, t.High)
 	}
 }
 
@@ -221,9 +210,9 @@ func (s settings) text(path []string, value any, takes string) {
 		s.fail(path, "it must be text in quotes, not %s", kindOf(value))
 		return
 	}
-	if t := valueTypes()[takes]; t.pattern != nil {
-		if text == "" || !t.pattern.MatchString(text) {
-			s.fail(path, "%q must be %s", text, t.means)
+	if t := settingsTable().Types[takes]; t.Pattern != nil {
+		if text == "" || !t.Pattern.MatchString(text) {
+			s.fail(path, "%q must be %s", text, t.Means)
 		}
 		return
 	}

@@ -198,22 +198,14 @@ func TestBottlerocketsInlineTables(t *testing.T) {
 
 // Every row names a type that the check knows.
 func TestSettingsTable(t *testing.T) {
-	for line := range strings.Lines(settingsTable) {
-		path, takes, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		if path == "type" {
-			words := strings.SplitN(takes, " ", 4)
-			require.Len(t, words, 4, line)
-			require.Contains(t, []string{"range", "pattern"}, words[1], line)
-			require.Contains(t, valueTypes(), words[0])
-			continue
-		}
-		takes, _, _ = strings.Cut(strings.TrimPrefix(takes, "[]"), " ") // the rest is the kubelet's field
-		_, known := valueTypes()[takes]
-		known = known || strings.Contains(takes, "|")
-		assert.True(t, known || strings.Contains(" any bool text texts taints address addresses base64 url eviction reserved commands ", " "+takes+" "), line)
+	for name, takes := range settingsTable().Types {
+		assert.True(t, takes.Low < takes.High && takes.Pattern == nil || takes.Pattern != nil && takes.Means != "", name)
+	}
+	for path, row := range settingsTable().Settings {
+		takes, _, _ := strings.Cut(strings.TrimPrefix(row, "[]"), " ") // the rest is the kubelet's field
+		_, known := settingsTable().Types[takes]
+		others := " any bool text texts taints address addresses base64 url eviction reserved commands "
+		assert.True(t, known || strings.Contains(takes, "|") || strings.Contains(others, " "+takes+" "), path)
 	}
 }
 

@@ -67,15 +67,6 @@ func isUbuntu(text string) bool {
 	}
 }
 
-// cloudFields are the modules' keys that user data for nodes has
-// (https://cloudinit.readthedocs.io/en/latest/reference/modules.html).
-var cloudFields = show.Regexp(`^(apt|apt_pipelining|apt_\w+|bootcmd|byobu_by_default|ca_certs|ca-certs|chpasswd|cloud_\w+_modules|datasource|` +
-	`device_aliases|disable_ec2_metadata|disable_root|disable_root_opts|disk_setup|fqdn|final_message|fs_setup|groups|growpart|hostname|keyboard|` +
-	`locale|locale_configfile|manage_etc_hosts|manage_resolv_conf|merge_how|merge_type|mounts|mount_default_fields|ntp|output|package_\w+|packages|password|phone_home|` +
-	`power_state|preserve_hostname|prefer_fqdn_over_hostname|random_seed|resize_rootfs|resolv_conf|rsyslog|runcmd|snap|ssh|ssh_\w+|` +
-	`swap|system_info|timezone|updates|users|user|vendor_data|wireguard|write_files|yum_repos|yum_repo_dir|zypper|allow_public_ssh_keys|no_ssh_fingerprints|` +
-	`create_hostname_file|autoinstall|ubuntu_advantage|ubuntu_pro|ansible|landscape|lxd|salt_minion|puppet|chef|mcollective|fan|drivers|authkey_hash)$`)
-
 // cloudConfig checks a cloud-config and counts the calls of bootstrap.sh. A
 // cloud-config that is not readable counts as one call.
 func (c *checker) cloudConfig(text, media string) int {
@@ -135,9 +126,7 @@ func (c *checker) cloudCommands(field string, list *yaml.Node) int {
 func (c *checker) cloudCommand(field string, n *yaml.Node) int {
 	switch n.Kind {
 	case yaml.ScalarNode:
-		called := 0
-		c.in(c.scalar(n), func() { called = c.shell(n.Value, "sh") })
-		return called
+		return c.in(c.scalar(n)).shell(n.Value, "sh")
 	case yaml.SequenceNode:
 		var words []word
 		for _, w := range n.Content {
@@ -306,9 +295,7 @@ func (c *checker) run(f *file) int {
 		return 0
 	}
 	f.seen = true
-	called := 0
-	c.in(f.at, func() { called = c.script(f.text) })
-	return called
+	return c.in(f.at).script(f.text)
 }
 
 // command checks a command. It returns the number of calls of bootstrap.sh.
@@ -316,9 +303,7 @@ func (c *checker) command(command []word) int {
 	if script, shell := inline(command); shell != "" && c.depth < maxShells {
 		c.depth++
 		defer func() { c.depth-- }()
-		called := 0
-		c.within(script.line-1, func() { called = c.shell(script.text, shell) })
-		return called
+		return c.within(script.line-1).shell(script.text, shell)
 	}
 	i := c.program(command)
 	if f := c.files[command[i].text]; f != nil {
@@ -342,12 +327,11 @@ var assignment = show.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // runsOthers says whether a command's first word runs the words after it.
 func runsOthers(first string) bool {
-	known := []string{"sudo", "exec", "env", "nohup", "command", "source", ".", "timeout", "nice", "ionice", "stdbuf", "setsid", "flock", "cloud-init-per"}
-	return isShell(first) || slices.Contains(known, path.Base(first)) || assignment().MatchString(first)
+	return isShell(first) || slices.Contains(vocabulary().Runners, path.Base(first)) || assignment().MatchString(first)
 }
 
 func isShell(name string) bool {
-	return slices.Contains([]string{"bash", "sh", "dash", "ash", "ksh"}, path.Base(name))
+	return slices.Contains(vocabulary().Shells, path.Base(name))
 }
 
 func isBootstrap(w word) bool { return path.Base(w.text) == path.Base(bootstrapScript) }

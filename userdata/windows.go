@@ -97,15 +97,6 @@ func lowerASCII(text string) string {
 	return string(lower)
 }
 
-// windowsParameters are those of Start-EKSBootstrap.ps1, by their names in lower
-// case. Source: the script on EKS's images, July 2026.
-func windowsParameters() []string {
-	return []string{
-		"EKSClusterName", "KubeletExtraArgs", "KubeProxyExtraArgs", "Endpoint", "APIServerEndpoint", "Base64ClusterCA",
-		"DNSClusterIP", "ServiceCIDR", "ExcludedSnatCIDRs", "ContainerRuntime",
-	}
-}
-
 func checkWindows(c *checker, text string) {
 	lower := lowerASCII(text)
 	begin := strings.Index(lower, windowsOpen)
@@ -126,9 +117,7 @@ func checkWindows(c *checker, text string) {
 		c.fail(before+1, "", "%s is missing; without it nothing runs", windowsClose)
 		end = len(text) - begin
 	}
-	called := false
-	c.within(before, func() { called = c.powershell(text[begin : begin+end]) })
-	c.needsWindowsCall(called)
+	c.needsWindowsCall(c.within(before).powershell(text[begin : begin+end]))
 }
 
 // powershell checks a script, and reports whether it joins the machine.
@@ -173,7 +162,7 @@ func (c *checker) launchTasks(text string) {
 			for _, input := range inputs.Content {
 				content, language := strictjson.Child(input, "content"), strictjson.Child(input, "type")
 				if content != nil && language != nil && language.Value == "powershell" {
-					c.in(c.scalar(content), func() { called = c.powershell(content.Value) || called })
+					called = c.in(c.scalar(content)).powershell(content.Value) || called
 				}
 			}
 		}
@@ -225,7 +214,7 @@ func callsBootstrap(command []word) bool {
 // parameter returns the parameter that PowerShell takes a name for: a prefix suffices if
 // no other parameter begins with it.
 func parameter(name string) (known string, ambiguous []string) {
-	for _, p := range windowsParameters() {
+	for _, p := range vocabulary().Windows {
 		if strings.EqualFold(p, name) {
 			return p, nil
 		}
@@ -259,7 +248,7 @@ func (c *checker) windowsCall(command, table []word) {
 			continue
 		}
 		if known == "" {
-			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript, show.Suggest(name[1:], windowsParameters()))
+			c.fail(w.line, name, "%s takes no such parameter; %s", windowsScript, show.Suggest(name[1:], vocabulary().Windows))
 			continue
 		}
 		if _, twice := given[known]; twice {
