@@ -73,10 +73,8 @@ func (s Spec) nodeSpec() (map[string]any, error) {
 	}
 	if s.NodeProxy != "" {
 		variables := map[string]any{}
-		for name, value := range map[string]string{
-			"http_proxy": s.NodeProxy, "https_proxy": s.NodeProxy, "no_proxy": strings.Join(append(slices.Clone(direct), s.NodeNoProxy...), ","),
-		} {
-			variables[name], variables[strings.ToUpper(name)] = value, value
+		for name, value := range proxyVariables(s.NodeProxy, slices.Concat(direct, s.NodeNoProxy)) {
+			variables[name] = value
 		}
 		spec["instance"] = map[string]any{"environment": map[string]any{"default": variables}}
 	}
@@ -86,7 +84,9 @@ func (s Spec) nodeSpec() (map[string]any, error) {
 // defaultsFiles are the file with the settings and those of the mirrors.
 func (n *node) defaultsFiles() []plan.File {
 	var files []plan.File
-	d := manifest.Defaults{MaxConcurrentDownloads: n.spec.MaxConcurrentDownloads, KeepUnpackedLayers: n.spec.KeepUnpackedLayers}
+	d := manifest.Defaults{
+		MaxConcurrentDownloads: n.spec.MaxConcurrentDownloads, KeepUnpackedLayers: n.spec.KeepUnpackedLayers,
+	}
 	if spec, err := n.spec.nodeSpec(); err == nil && len(spec) > 0 { // Validate has refused an error
 		d.Spec, _ = json.Marshal(spec) // of plain values
 	}
@@ -146,9 +146,12 @@ func (s Spec) kubeletDefaults() (map[string]any, error) {
 	if len(config) == 0 {
 		return nil, surface.Errorf("{kubelet_defaults} has no fields")
 	}
-	for name, want := range map[string]string{"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1"} {
+	for name, want := range map[string]string{
+		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1",
+	} {
 		if has := config[name]; has != nil && has != want {
-			return nil, surface.Errorf("{kubelet_defaults}: %s is %q, not %s", name, show.Printable(fmt.Sprint(has)), want)
+			return nil, surface.Errorf("{kubelet_defaults}: %s is %q, not %s", name, show.Printable(fmt.Sprint(has)),
+				want)
 		}
 		delete(config, name)
 	}

@@ -58,11 +58,10 @@ func planFolder(h *host.Host, f folder) ([]plan.Action, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Mkdir, Target: f.path, Reason: f.why,
-		Do: func(context.Context, plan.Progress) error {
-			if err := h.Files.MkdirAll(f.path, 0o755); err != nil {
-				return err
-			}
-			return h.Files.Chmod(f.path, 0o755)
-		}}}, nil
+	return []plan.Action{act(plan.Mkdir, f.path, f.why, func(context.Context) error {
+		if err := h.Files.MkdirAll(f.path, 0o755); err != nil {
+			return err
+		}
+		return h.Files.Chmod(f.path, 0o755)
+	})}, nil
 }

@@ -31,8 +31,8 @@ func (s Spec) driverLine() (line string, open bool) {
 // validateDrivers refuses what is no line, and drivers without a kernel.
 func (s Spec) validateDrivers(p *problems) {
 	if s.NVIDIA != "" && !lineForm.MatchString(s.NVIDIA) {
-		p.add("{nvidia}: %q is no line of NVIDIA's driver; write open-580 for the open modules, 580 for the proprietary ones",
-			s.NVIDIA)
+		p.add("{nvidia}: %q is no line of NVIDIA's driver; "+
+			"write open-580 for the open modules, 580 for the proprietary ones", s.NVIDIA)
 	}
 	for _, f := range []struct {
 		field surface.Name
@@ -95,7 +95,7 @@ func (n *node) keepLine(ctx context.Context, h *host.Host, names []string) error
 
 // drivers builds the modules of the options that a kernel of the image lacks.
 func (n *node) drivers(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-	h = h.With(n.spec.proxyVariables()...)
+	h = h.With(n.spec.buildProxy()...)
 	var g gathered
 	for _, o := range n.options() {
 		lacking, err := kernelsWithout(h, o.Module)
@@ -136,26 +136,25 @@ func (n *node) planModule(ctx context.Context, h *host.Host, o option, kernels [
 			}})
 	}
 	for _, kernel := range kernels {
-		argv := []string{"dkms", "autoinstall", "-k", kernel}
-		actions = append(actions, plan.Action{Verb: plan.Run, Target: strings.Join(argv, " "), Reason: lacks,
-			Do: func(ctx context.Context, _ plan.Progress) error {
-				if !h.HasCommand("dkms") {
-					return surface.Errorf("%s: %s, and no package builds it; choose another {kernel}", surface.Name(o.ID), lacks)
-				}
-				out, err := h.Run(ctx, host.Command{Argv: argv})
-				if err != nil {
-					return surface.Errorf("%s: building the module %s: %w", surface.Name(o.ID), o.Module, err)
-				}
-				left, err := kernelsWithout(h, o.Module)
-				if err == nil {
-					err = h.Files.RemoveAll(dkmsKey)
-				}
-				if slices.Contains(left, kernel) {
-					err = surface.Errorf("%s: dkms built no module %s for the kernel %s: %s", surface.Name(o.ID),
-						o.Module, kernel, bytes.TrimSpace(out))
-				}
-				return err
-			}})
+		argv, name := []string{"dkms", "autoinstall", "-k", kernel}, surface.Name(o.ID)
+		actions = append(actions, act(plan.Run, strings.Join(argv, " "), lacks, func(ctx context.Context) error {
+			if !h.HasCommand("dkms") {
+				return surface.Errorf("%s: %s, and no package builds it; choose another {kernel}", name, lacks)
+			}
+			out, err := h.Run(ctx, host.Command{Argv: argv})
+			if err != nil {
+				return surface.Errorf("%s: building the module %s: %w", name, o.Module, err)
+			}
+			left, err := kernelsWithout(h, o.Module)
+			if err == nil {
+				err = h.Files.RemoveAll(dkmsKey)
+			}
+			if slices.Contains(left, kernel) {
+				err = surface.Errorf("%s: dkms built no module %s for the kernel %s: %s", name, o.Module, kernel,
+					bytes.TrimSpace(out))
+			}
+			return err
+		}))
 	}
 	return append(actions, after...), nil
 }

@@ -44,7 +44,8 @@ func (n *node) stepFiles(step string) []plan.File {
 	if n.spec.joins() {
 		presets = strings.Join(bootunits.Preset(), "\n") + "\n"
 	}
-	words := strings.NewReplacer("{commands}", n.distro.CommandFolder, "{units}", n.distro.UnitFolder, "{presets}\n", presets)
+	words := strings.NewReplacer("{commands}", n.distro.CommandFolder, "{units}", n.distro.UnitFolder,
+		"{presets}\n", presets)
 	var files []plan.File
 	for _, f := range nodeFiles() {
 		if f.Step == step && (f.Needs == "" || n.has(f.Needs)) {

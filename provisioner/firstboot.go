@@ -38,7 +38,9 @@ const authenticator = "aws-iam-authenticator"
 var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 func (n *node) bootFiles() []bootunits.File {
-	return bootunits.Files(bootunits.Layout{Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder})
+	return bootunits.Files(bootunits.Layout{
+		Command: n.commandPath(), Commands: n.distro.CommandFolder, Units: n.distro.UnitFolder,
+	})
 }
 
 // firstBoot installs the files with which the image joins a cluster, or removes
@@ -111,7 +113,8 @@ func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 			links = append(links, plan.SymbolicLink{Path: f.Path, To: f.Link, Why: f.Why})
 		}
 	}
-	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()), Why: "kubeconfigs in the form of Amazon Linux 2 call this program for a token"}
+	own := plan.SymbolicLink{Path: path.Join(n.distro.CommandFolder, authenticator), To: path.Base(n.commandPath()),
+		Why: "kubeconfigs in the form of Amazon Linux 2 call this program for a token"}
 	for _, dir := range append([]string{n.distro.CommandFolder}, searchPath...) {
 		name := path.Join(dir, authenticator)
 		if to, err := h.Files.ReadlinkIfPossible(name); err == nil && to == own.To {
@@ -130,7 +133,7 @@ func (n *node) bootLinks(h *host.Host) ([]plan.SymbolicLink, error) {
 // refuseOthers fails when the image has another program's first boot: it would be
 // lost, or run in addition to eksnode's.
 func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
-	var errs []error
+	var p problems
 	for _, f := range n.bootFiles() {
 		if f.Folder || recorded(m, f.Path) {
 			continue
@@ -145,10 +148,11 @@ func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 		if same, err := isBootFile(h, f, st); err != nil {
 			return err
 		} else if !same {
-			errs = append(errs, surface.Errorf(`%s belongs to another first boot: set %s to keep that first boot, or remove the file`, f.Path, surface.Name("bootstrap").Is(bootNone)))
+			p.add("%s belongs to another first boot: set %s to keep that first boot, or remove the file", f.Path,
+				surface.Name("bootstrap").Is(bootNone))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(p...)
 }
 
 // isBootFile says whether a killed run left the file before it wrote the manifest.
@@ -204,9 +208,8 @@ func (n *node) command(_ context.Context, h *host.Host) ([]plan.Action, error) {
 	if err != nil || same {
 		return actions, err
 	}
-	return append(actions, plan.Action{Verb: plan.Write, Target: record.Path, Reason: "audits the image and lets " +
-		"it join at first boot",
-		Do: func(context.Context, plan.Progress) error { return n.copySelf(h) }}), nil
+	return append(actions, act(plan.Write, record.Path, "audits the image and lets it join at first boot",
+		func(context.Context) error { return n.copySelf(h) })), nil
 }
 
 func (n *node) copySelf(h *host.Host) error {
@@ -232,5 +235,7 @@ func (n *node) commandRecord() (manifest.File, error) {
 	if err != nil {
 		return manifest.File{}, fmt.Errorf("reading the running program: %w", err)
 	}
-	return manifest.File{Path: n.commandPath(), Mode: commandMode, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+	return manifest.File{
+		Path: n.commandPath(), Mode: commandMode, Size: size, SHA256: hex.EncodeToString(sum.Sum(nil)),
+	}, nil
 }

@@ -108,15 +108,14 @@ func (n *node) fips(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 	if err != nil || starts && slices.Contains(strings.Fields(string(policy)), how.PolicyText) {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Run, Target: strings.Join(how.Setup, " "), Reason: "the image starts in FIPS mode",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			if !h.HasCommand(how.Setup[0]) {
-				return surface.Errorf("{fips}: this machine has no %s; %s, with %s", how.Setup[0], how.Enable,
-					surface.Name("fips").Is(fipsCheck))
-			}
-			_, err := h.Run(ctx, host.Command{Argv: how.Setup})
-			return err
-		}}}, nil
+	why := "the image starts in FIPS mode"
+	return []plan.Action{act(plan.Run, strings.Join(how.Setup, " "), why, func(ctx context.Context) error {
+		if !h.HasCommand(how.Setup[0]) {
+			return surface.Errorf("{fips}: this machine has no %s; %s, with %s", how.Setup[0], how.Enable,
+				surface.Name("fips").Is(fipsCheck))
+		}
+		return run(ctx, h, how.Setup)
+	})}, nil
 }
 
 func (n *node) optionPackages() []string {

@@ -19,8 +19,9 @@ var numberForm = regexp.MustCompile(`^-?(0|0[xX][0-9a-fA-F]+|0[0-7]+|[1-9][0-9]*
 // isParameter says whether a name matches one of a row's names.
 func isParameter(row []string, name string) bool {
 	parts := strings.Split(name, ".")
-	return slices.ContainsFunc(row, func(pattern string) bool {
-		return slices.EqualFunc(strings.Split(pattern, "."), parts, func(p, part string) bool { return p == "*" || p == part })
+	matches := func(pattern, part string) bool { return pattern == "*" || pattern == part }
+	return slices.ContainsFunc(row, func(name string) bool {
+		return slices.EqualFunc(strings.Split(name, "."), parts, matches)
 	})
 }
 

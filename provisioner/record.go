@@ -47,18 +47,17 @@ func (n *node) planDescription(h *host.Host, m *manifest.Manifest, name, why str
 	if have, err := h.Content(name); err != nil || bytes.Equal(have, want) {
 		return actions, err
 	}
-	return append(actions, plan.Action{Verb: plan.Write, Target: name, Reason: why,
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			now, err := n.describe(ctx, h)
-			if err != nil {
-				return err
-			}
-			text, err := encode(now)
-			if err != nil {
-				return err
-			}
-			return h.Files.WriteFile(name, text, host.Attributes{Mode: 0o644})
-		}}), nil
+	return append(actions, act(plan.Write, name, why, func(ctx context.Context) error {
+		now, err := n.describe(ctx, h)
+		if err != nil {
+			return err
+		}
+		text, err := encode(now)
+		if err != nil {
+			return err
+		}
+		return h.Files.WriteFile(name, text, host.Attributes{Mode: 0o644})
+	})), nil
 }
 
 // writtenFiles are the files that provisioning writes, without the templates, which
@@ -88,7 +87,8 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 	}
 	m := &manifest.Manifest{
 		Tool: version.String(), Distro: n.distro.ID, DistroVersion: release.VersionID, Arch: n.arch,
-		KubernetesVersion: n.spec.KubernetesVersion, PackageManager: n.distro.PackageManager.Name(), Units: n.unitIntentions(),
+		KubernetesVersion: n.spec.KubernetesVersion, PackageManager: n.distro.PackageManager.Name(),
+		Units: n.unitIntentions(),
 	}
 	versions, err := n.installed(ctx, h)
 	if err != nil {
@@ -123,5 +123,7 @@ func (n *node) describe(ctx context.Context, h *host.Host) (*manifest.Manifest, 
 }
 
 func record(f plan.File) manifest.File {
-	return manifest.File{Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content)}
+	return manifest.File{
+		Path: f.Path, Mode: manifest.Mode(f.Mode), Size: int64(len(f.Content)), SHA256: manifest.Sum(f.Content),
+	}
 }

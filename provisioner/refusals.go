@@ -60,12 +60,10 @@ func (u unfit) refuses(value string) bool {
 	if len(u.Values) == 0 {
 		return !slices.Contains(u.But, strings.ToLower(value))
 	}
-	for part := range strings.SplitSeq(value, ",") { // module names may have - and _
-		if slices.ContainsFunc(u.Values, func(v string) bool { return strings.EqualFold(dashless(v), dashless(part)) }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Split(value, ","), func(part string) bool { // module names may have - and _
+		same := func(v string) bool { return strings.EqualFold(dashless(v), dashless(part)) }
+		return slices.ContainsFunc(u.Values, same)
+	})
 }
 
 // dashless is a name in which the kernel treats - and _ as equal.

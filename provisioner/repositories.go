@@ -87,13 +87,13 @@ func (n *node) planTrust(h *host.Host, r repository) ([]plan.Action, error) {
 	if err != nil || there || len(trust) == 0 {
 		return nil, err
 	}
-	return []plan.Action{{Verb: plan.Run, Target: trust[0] + " with " + r.key.Path, Reason: "the package manager trusts the key",
-		Do: func(ctx context.Context, _ plan.Progress) error {
-			if _, err := h.Run(ctx, host.Command{Argv: append(slices.Clone(trust), r.key.Path)}); err != nil {
+	return []plan.Action{act(plan.Run, trust[0]+" with "+r.key.Path, "the package manager trusts the key",
+		func(ctx context.Context) error {
+			if err := run(ctx, h, append(slices.Clone(trust), r.key.Path)); err != nil {
 				return fmt.Errorf("trusting the key of a repository: %w", err)
 			}
 			return nil
-		}}}, nil
+		})}, nil
 }
 
 // planRepositoryLine plans the line with which the package manager reads the files, or
@@ -103,8 +103,8 @@ func (n *node) planRepositoryLine(h *host.Host, form distros.RepositoryForm, wan
 		return nil, nil
 	}
 	if wanted {
-		return planLines(h, []lineInFile{{Path: form.Conf, Key: "^" + regexp.QuoteMeta(form.Line) + "$", Text: form.Line,
-			Why: "the package manager reads the repositories"}})
+		return planLines(h, []lineInFile{{Path: form.Conf, Key: "^" + regexp.QuoteMeta(form.Line) + "$",
+			Text: form.Line, Why: "the package manager reads the repositories"}})
 	}
 	return plan.Edits(h, withoutLine(form))
 }
@@ -133,10 +133,10 @@ func planOld(h *host.Host, pattern, why string, wanted []plan.File) ([]plan.Acti
 		has := slices.ContainsFunc(wanted, func(f plan.File) bool { return f.Path == name })
 		// When the folder of certificates is also the folder of the result, the
 		// refreshing command adds links there.
-		if has || !e.Mode().IsRegular() || !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), suffix) {
-			continue
+		ours := strings.HasPrefix(e.Name(), prefix) && strings.HasSuffix(e.Name(), suffix)
+		if ours && !has && e.Mode().IsRegular() {
+			actions = append(actions, removal(h, name, why))
 		}
-		actions = append(actions, removal(h, name, why))
 	}
 	return actions, nil
 }

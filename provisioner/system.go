@@ -84,8 +84,8 @@ func (n *node) planRemoved(ctx context.Context, h *host.Host) ([]plan.Action, er
 	var actions []plan.Action
 	for _, name := range names {
 		if have[name] != "" {
-			actions = append(actions, plan.Action{Verb: plan.Remove, Target: "package " + name, Reason: why[name],
-				Do: func(ctx context.Context, _ plan.Progress) error { return pm.Remove(ctx, h, []string{name}) }})
+			actions = append(actions, act(plan.Remove, "package "+name, why[name],
+				func(ctx context.Context) error { return pm.Remove(ctx, h, []string{name}) }))
 		}
 	}
 	return actions, nil

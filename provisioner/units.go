@@ -52,15 +52,14 @@ func (n *node) units(ctx context.Context, h *host.Host) ([]plan.Action, error) {
 
 // disable removes the links that start a unit at boot, as systemctl does.
 func disable(h *host.Host, unit string, links []string) plan.Action {
-	return plan.Action{Verb: plan.Disable, Target: unit, Reason: "only first boot may start this unit",
-		Do: func(context.Context, plan.Progress) error {
-			for _, link := range links {
-				if err := h.Files.Remove(link); err != nil {
-					return err
-				}
+	return act(plan.Disable, unit, "only first boot may start this unit", func(context.Context) error {
+		for _, link := range links {
+			if err := h.Files.Remove(link); err != nil {
+				return err
 			}
-			return nil
-		}}
+		}
+		return nil
+	})
 }
 
 // needsReload plans a reload of systemd when units change, or when a killed run

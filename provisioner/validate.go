@@ -93,12 +93,13 @@ func (s Spec) validateKubernetes() error {
 	v := s.KubernetesVersion
 	switch {
 	case v == "":
-		return surface.Errorf("{kubernetes_version} is missing; set a complete version, such as %s", lifecycle.Kubernetes())
+		return surface.Errorf("{kubernetes_version} is missing; set a complete version, such as %s",
+			lifecycle.Kubernetes())
 	case strings.HasPrefix(v, "v"):
 		return surface.Errorf(`{kubernetes_version} %q must be written without the "v"`, v)
 	case !versionForm.MatchString(v):
-		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`, v,
-			lifecycle.Kubernetes())
+		return surface.Errorf(`{kubernetes_version} %q must be complete, such as %q; nothing is resolved to "latest"`,
+			v, lifecycle.Kubernetes())
 	}
 	if minor := s.minor(); minor < oldestMinor || minor > newestMinor {
 		return surface.Errorf("{kubernetes_version} %q is not supported; supported are 1.%d to 1.%d", v, oldestMinor,
@@ -116,7 +117,8 @@ func (s Spec) validateSource() error {
 	}
 	u, err := url.Parse(s.SourceURL)
 	if err != nil { // which would contain a password
-		return surface.Errorf("{source_url} cannot be read as an address; allowed is http:// or https://, a host, and a path")
+		return surface.Errorf("{source_url} cannot be read as an address; " +
+			"allowed is http:// or https://, a host, and a path")
 	}
 	shown := u.Redacted()
 	switch {
@@ -163,8 +165,8 @@ func (s Spec) validateNeed(field surface.Name, id string) error {
 	if minor := s.minor(); err != nil || minor == 0 || minor >= asset.Since {
 		return nil // reported already, or needed
 	}
-	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q",
-		field.Key(id), asset.Since, s.KubernetesVersion)
+	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, "+
+		"and {kubernetes_version} is %q", field.Key(id), asset.Since, s.KubernetesVersion)
 }
 
 func knownAsset(field surface.Name, id string) (asset.Asset, error) {
@@ -307,7 +309,8 @@ func authority(text string) (*x509.Certificate, error) {
 	switch {
 	case block == nil:
 		return nil, surface.Errorf("the text contains no PEM; %s", surface.Words{
-			HCL: `give the certificate's content, for example with file("ca.pem")`, Flags: "name the file of a certificate",
+			HCL:   `give the certificate's content, for example with file("ca.pem")`,
+			Flags: "name the file of a certificate",
 		})
 	case block.Type != "CERTIFICATE":
 		return nil, fmt.Errorf("the PEM block is a %s, not a CERTIFICATE", block.Type)
@@ -319,8 +322,8 @@ func authority(text string) (*x509.Certificate, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading the certificate: %w", err)
 	case !c.IsCA:
-		return nil, fmt.Errorf("%q is not an authority's certificate, so certificates that it signed would not be trusted",
-			c.Subject.CommonName)
+		return nil, fmt.Errorf("%q is not an authority's certificate, "+
+			"so certificates that it signed would not be trusted", c.Subject.CommonName)
 	}
 	return c, nil
 }
