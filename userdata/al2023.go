@@ -37,7 +37,9 @@ func (n Node) nodeConfig() nodeconfig.NodeConfig {
 	if len(n.Cluster.DNSAddresses) > 0 {
 		config["clusterDNS"] = n.Cluster.DNSAddresses
 	}
-	if _, reserves := config["reservedSystemCPUs"]; reserves || slices.ContainsFunc(n.KubeletArgs, func(a string) bool { return strings.HasPrefix(a, "--reserved-cpus") }) {
+	_, reserves := config["reservedSystemCPUs"]
+	byFlag := func(arg string) bool { return strings.HasPrefix(arg, "--reserved-cpus") }
+	if reserves || slices.ContainsFunc(n.KubeletArgs, byFlag) {
 		// The kubelet refuses reserved CPUs with the cgroups that first boot sets.
 		for _, field := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
 			if _, given := config[field]; !given {
@@ -51,10 +53,13 @@ func (n Node) nodeConfig() nodeconfig.NodeConfig {
 			Name: n.Cluster.Name, APIServerEndpoint: n.Cluster.Endpoint, CertificateAuthority: ca,
 			CIDR: n.Cluster.CIDR, ID: n.Cluster.Outpost,
 		},
-		Containerd:   n.Containerd,
-		Instance:     nodeconfig.Instance{LocalStorage: n.LocalStorage, Environment: n.environment(), Network: n.Network},
-		Kubelet:      nodeconfig.Kubelet{Config: config, Flags: n.kubeletFlags(), MaxPodsExpression: n.MaxPodsExpression},
-		FeatureGates: n.FeatureGates,
+		Containerd: n.Containerd, FeatureGates: n.FeatureGates,
+		Instance: nodeconfig.Instance{
+			LocalStorage: n.LocalStorage, Environment: n.environment(), Network: n.Network,
+		},
+		Kubelet: nodeconfig.Kubelet{
+			Config: config, Flags: n.kubeletFlags(), MaxPodsExpression: n.MaxPodsExpression,
+		},
 	}}
 	if n.Cluster.Outpost != "" {
 		c.Spec.Cluster.EnableOutpost = new(true)
@@ -249,10 +254,10 @@ func (c *checker) contradictions(later placed, merged, config *nodeconfig.NodeCo
 }
 
 func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, broken bool) {
-	spec := merged.Spec
+	spec, of := merged.Spec, merged.Spec.Cluster
 	c.report.Cluster = Cluster{
-		Name: spec.Cluster.Name, Endpoint: spec.Cluster.APIServerEndpoint, CA: encode(spec.Cluster.CertificateAuthority),
-		CIDR: spec.Cluster.CIDR, DNSAddresses: dnsOf(spec.Kubelet), Outpost: spec.Cluster.ID,
+		Name: of.Name, Endpoint: of.APIServerEndpoint, CA: encode(of.CertificateAuthority), CIDR: of.CIDR,
+		DNSAddresses: dnsOf(spec.Kubelet), Outpost: of.ID,
 	}
 	c.report.NamedByID = spec.Feature(nodeconfig.InstanceIDNodeName)
 	c.taints = append(c.taints, taintsOfFlags(spec.Kubelet.Flags)...)
@@ -265,8 +270,9 @@ func (c *checker) merged(merged *nodeconfig.NodeConfig, places []placed, whole, 
 		c.validate(merged, places, func(field string) bool { return !strings.HasPrefix(field, "spec.cluster.") })
 		return
 	}
-	if of := spec.Cluster; of.Name == "" && of.APIServerEndpoint == "" && len(of.CertificateAuthority) == 0 && of.CIDR == "" {
-		c.atPath(places, "spec.cluster", false, "is missing; only EKS adds it, for managed node groups without an image of their own, and Karpenter, unless amiFamily is Custom")
+	if of.Name == "" && of.APIServerEndpoint == "" && len(of.CertificateAuthority) == 0 && of.CIDR == "" {
+		c.atPath(places, "spec.cluster", false, "is missing; only EKS adds it, for managed node groups without "+
+			"an image of their own, and Karpenter, unless amiFamily is Custom")
 		return
 	}
 	c.validate(merged, places, func(string) bool { return true })

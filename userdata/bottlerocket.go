@@ -16,13 +16,14 @@ import (
 
 func renderBottlerocket(n Node, _ Family) ([]byte, error) {
 	if len(n.KubeletArgs) > 0 {
-		return nil, fmt.Errorf("kubeletArgs: Bottlerocket's kubelet takes no flags, only the settings of settings.kubernetes")
+		return nil, errors.New("kubeletArgs: Bottlerocket's kubelet takes no flags, " +
+			"only the settings of settings.kubernetes")
 	}
 	if n.Cluster.Outpost != "" {
-		return nil, fmt.Errorf("cluster.outpost: local clusters on Outposts have no Bottlerocket nodes")
+		return nil, errors.New("cluster.outpost: local clusters on Outposts have no Bottlerocket nodes")
 	}
-	if err := n.without("Bottlerocket has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd", "pre", "post", "parts", "bootstrap",
-		"localStorage.mountPath", "localStorage.disabledMounts"); err != nil {
+	if err := n.without("Bottlerocket has none", "maxPodsExpression", "nodeConfigs", "featureGates", "containerd",
+		"pre", "post", "parts", "bootstrap", "localStorage.mountPath", "localStorage.disabledMounts"); err != nil {
 		return nil, err
 	}
 	settings, err := n.bottlerocketSettings()
@@ -86,7 +87,9 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 	errs = append(errs, overlay(kubernetes, own, "settings.kubernetes"))
 	all := map[string]any{"kubernetes": kubernetes}
 	if len(n.Network.Nameservers)+len(n.Network.Domains) > 0 {
-		all["dns"] = nonEmpty(map[string]any{"name-servers": n.Network.Nameservers, "search-list": n.Network.Domains})
+		dns := map[string]any{"name-servers": n.Network.Nameservers, "search-list": n.Network.Domains}
+		maps.DeleteFunc(dns, func(_ string, list any) bool { return len(list.([]string)) == 0 })
+		all["dns"] = dns
 	}
 	network, err := n.bottlerocketProxy()
 	if len(network) > 0 {
@@ -99,7 +102,8 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 		all["bootstrap-commands"] = map[string]any{"000-mount-instance-storage": map[string]any{
 			"commands": [][]string{
 				{"apiclient", "ephemeral-storage", "init"},
-				{"apiclient", "ephemeral-storage", "bind", "--dirs", "/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"},
+				{"apiclient", "ephemeral-storage", "bind", "--dirs",
+					"/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"},
 			},
 			"mode": "always", "essential": true,
 		}}
@@ -107,11 +111,6 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 		errs = append(errs, fmt.Errorf("localStorage.strategy: Bottlerocket knows RAID0 only"))
 	}
 	return all, errors.Join(append(errs, overlay(all, n.Settings, "settings"))...)
-}
-
-func nonEmpty(m map[string]any) map[string]any {
-	maps.DeleteFunc(m, func(_ string, value any) bool { list, ok := value.([]string); return ok && len(list) == 0 })
-	return m
 }
 
 // bottlerocketProxy are the settings of the network.
@@ -127,7 +126,8 @@ func (n Node) bottlerocketProxy() (map[string]any, error) {
 			case service == nodeconfig.DefaultEnvironment && name == "NO_PROXY":
 				network["no-proxy"] = strings.Split(value, ",")
 			default:
-				return nil, fmt.Errorf("environment.%s.%s: Bottlerocket has only HTTPS_PROXY and NO_PROXY, for all services", service, name)
+				return nil, fmt.Errorf("environment.%s.%s: Bottlerocket has only HTTPS_PROXY and NO_PROXY, "+
+					"for all services", service, name)
 			}
 		}
 	}
@@ -148,7 +148,8 @@ func overlay(below, above map[string]any, path string) error {
 		case aIsTable && bIsTable:
 			errs = append(errs, overlay(a, b, path+"."+name))
 		case fmt.Sprint(value) != fmt.Sprint(above[name]):
-			errs = append(errs, fmt.Errorf("%s.%s: %v contradicts %v of the rest of the description", path, name, above[name], value))
+			errs = append(errs, fmt.Errorf("%s.%s: %v contradicts %v of the rest of the description", path, name,
+				above[name], value))
 		}
 	}
 	return errors.Join(errs...)

@@ -70,8 +70,9 @@ func (c *checker) cloudText(text, media string) int {
 		return 0
 	case empty:
 		return 0
-	case strings.HasPrefix(text, byteOrderMark) && media != shellMedia && media != boothookMedia && named != cloudMedia && named != nodeconfig.MediaType:
-		c.fail(1, "", "a byte-order mark precedes the text, so cloud-init does not recognize it; save the file as UTF-8 without a byte-order mark")
+	case strings.HasPrefix(text, byteOrderMark) && media != shellMedia && media != boothookMedia &&
+		named != cloudMedia && named != nodeconfig.MediaType:
+		c.fail(1, "", "a byte-order mark precedes the text, so cloud-init does not recognize it; "+noMark)
 		text = strings.TrimPrefix(text, byteOrderMark)
 	}
 	return c.cloudMedia(text, media, named)
@@ -259,7 +260,8 @@ func (c *checker) parts(text string) []nodeconfig.Part {
 		return []nodeconfig.Part{{Text: text}}
 	}
 	parts, problems := nodeconfig.ReadMIME(text)
-	c.beforeMIME(text, slices.ContainsFunc(parts, func(p nodeconfig.Part) bool { return p.Media == nodeconfig.MediaType }))
+	isConfig := func(p nodeconfig.Part) bool { return p.Media == nodeconfig.MediaType }
+	c.beforeMIME(text, slices.ContainsFunc(parts, isConfig))
 	for _, p := range problems {
 		if p.Severity == nodeconfig.Odd {
 			c.warn(p.Line, p.Field, "%s", p.Text)
@@ -302,7 +304,8 @@ func decodeCharset(p nodeconfig.Part) string {
 		return p.Text
 	}
 	decoder := map[string]*charmap.Charmap{
-		"iso-8859-1": charmap.ISO8859_1, "latin1": charmap.ISO8859_1, "iso-8859-15": charmap.ISO8859_15, "windows-1252": charmap.Windows1252,
+		"iso-8859-1": charmap.ISO8859_1, "latin1": charmap.ISO8859_1, "iso-8859-15": charmap.ISO8859_15,
+		"windows-1252": charmap.Windows1252,
 	}[strings.ToLower(params["charset"])]
 	if decoder == nil {
 		return p.Text

@@ -82,8 +82,8 @@ func (r Report) Cases(file string) []plan.Case {
 		return []plan.Case{{ID: "user-data", Name: file, About: page, Text: "user data for " + r.Family}}
 	}
 	return show.Each(r.Problems, func(p Problem) plan.Case {
-		c := plan.Case{ID: "user-data", Name: fmt.Sprintf("%s:%s", file, p), About: page, Level: plan.Fails, Text: p.Text,
-			Place: plan.Place{File: file, Line: p.Line}}
+		c := plan.Case{ID: "user-data", Name: fmt.Sprintf("%s:%s", file, p), About: page, Level: plan.Fails,
+			Text: p.Text, Place: plan.Place{File: file, Line: p.Line}}
 		if p.Field != "" {
 			c.Text = p.Field + ": " + p.Text
 		}

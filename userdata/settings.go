@@ -335,7 +335,8 @@ func (c *checker) duplicates(n *yaml.Node, path ...string) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if first, twice := seen[key.Value]; twice {
-			c.fail(key.Line, strings.Join(append(path, key.Value), "."), "it stands here a second time, after line %d; only this one is read", c.line(first))
+			c.fail(key.Line, strings.Join(append(path, key.Value), "."),
+				"it stands here a second time, after line %d; only this one is read", c.line(first))
 		}
 		seen[key.Value] = key.Line
 		c.duplicates(n.Content[i+1], append(path, nodeconfig.Printable(key.Value))...)

@@ -61,7 +61,8 @@ func renderUbuntu(n Node, _ Family) ([]byte, error) {
 func isUbuntu(text string) bool {
 	switch mediaOf(strings.TrimPrefix(text, byteOrderMark)) {
 	case "", shellMedia:
-		return hasPart(text, cloudMedia, archiveMedia, jinjaMedia, includeMedia, onceMedia, boothookMedia) && !hasPart(text, shellMedia)
+		return hasPart(text, cloudMedia, archiveMedia, jinjaMedia, includeMedia, onceMedia, boothookMedia) &&
+			!hasPart(text, shellMedia)
 	default:
 		return true
 	}
@@ -152,9 +153,11 @@ func (c *checker) cloudCommand(field string, n *yaml.Node) int {
 
 const (
 	byteOrderMark = "\ufeff"
+	noMark        = "save the file as UTF-8 without a byte-order mark"
 	// maxShells bounds how deep calls of a shell with -c are followed.
 	maxShells     = 5
 	shebangAdvice = "a script begins with #! and the program that runs it, such as #!/bin/bash"
+	spaceFollows  = "a space follows the %s at the end of the line, so the command ends here; remove the space"
 )
 
 type file struct {
@@ -172,7 +175,7 @@ func (c *checker) executable(text string) bool {
 	case strings.HasPrefix(text, "#!"):
 		return true
 	case strings.HasPrefix(text, byteOrderMark):
-		c.fail(1, "", "a byte-order mark precedes #!, so the script cannot run; save the file as UTF-8 without a byte-order mark")
+		c.fail(1, "", "a byte-order mark precedes #!, so the script cannot run; "+noMark)
 	case isScript(text):
 		c.fail(1, "", "blank lines or spaces precede #!, so the script cannot run; #! must be the first two bytes")
 	default:
@@ -261,9 +264,9 @@ func (c *checker) covered(commands [][]word) {
 	copies := func(command []word) bool { return runs(command, "cp", "mv", "rsync", "tar") }
 	for _, command := range commands {
 		if runs(command, "mount") && !slices.ContainsFunc(commands, copies) {
-			c.warn(command[0].line, "", "the mount hides the images in %s that the machine image brings, such as the pause "+
-				"image; copy the folder first, or let first boot mount local disks: localStorage of a NodeConfig, "+
-				"--local-disks of bootstrap.sh", imageFolder)
+			c.warn(command[0].line, "", "the mount hides the images in %s that the machine image brings, "+
+				"such as the pause image; copy the folder first, or let first boot mount local disks: "+
+				"localStorage of a NodeConfig, --local-disks of bootstrap.sh", imageFolder)
 		}
 	}
 }
@@ -273,7 +276,7 @@ func (c *checker) covered(commands [][]word) {
 func (c *checker) continued(command []word) {
 	for _, w := range command {
 		if w.blank {
-			c.fail(w.line, "", `a space follows the \ at the end of the line, so the command ends here; remove the space`)
+			c.fail(w.line, "", spaceFollows, `\`)
 			return
 		}
 	}
