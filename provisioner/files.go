@@ -28,7 +28,7 @@ func (f tableFile) file(words *strings.Replacer) plan.File {
 	}
 }
 
-// nodeFiles are the files of every node, with the step that writes each. Needs is the download
+// nodeFiles are the folders and files of every node, with the step that makes each. Needs is the download
 // without which a node does not have the file.
 var nodeFiles = sync.OnceValue(func() (table []struct {
 	Step, Needs string
@@ -38,7 +38,7 @@ var nodeFiles = sync.OnceValue(func() (table []struct {
 	return table
 })
 
-// stepFiles are the files that a step writes on every node.
+// stepFiles are the folders or files that a step makes on every node.
 func (n *node) stepFiles(step string) []plan.File {
 	presets := ""
 	if n.spec.joins() {

@@ -88,16 +88,14 @@ func (n *node) planBoot(h *host.Host, m *manifest.Manifest) ([]plan.Action, erro
 		return nil, err
 	}
 	var g gathered
-	var files []plan.File
 	for _, f := range n.bootFiles() {
 		switch {
 		case f.Folder:
-			g.add(planFolder(h, folder{f.Path, f.Why}))
+			g.add(planFolder(h, f.Path, f.Why))
 		case f.Link == "":
-			files = append(files, plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why})
+			g.add(plan.Files(h, []plan.File{{Path: f.Path, Content: f.Content, Mode: f.Mode, Why: f.Why}}))
 		}
 	}
-	g.add(plan.Files(h, files))
 	links, err := n.bootLinks(h)
 	g.add(nil, err)
 	g.add(plan.Links(h, links))

@@ -173,10 +173,7 @@ func relabeled(said string) string {
 // written are the existing paths that provisioning writes.
 func (n *node) written(h *host.Host) ([]string, error) {
 	paths := []string{n.commandPath()}
-	for _, f := range folders() {
-		paths = append(paths, f.path)
-	}
-	for _, f := range n.writtenFiles() {
+	for _, f := range append(n.stepFiles("directories"), n.writtenFiles()...) {
 		paths = append(paths, f.Path)
 	}
 	if n.spec.joins() {
@@ -188,15 +185,11 @@ func (n *node) written(h *host.Host) ([]string, error) {
 		paths = append(paths, d.Target)
 	}
 	slices.Sort(paths)
-	var there []string
-	for _, name := range slices.Compact(paths) {
+	var errs []error
+	there := slices.DeleteFunc(slices.Compact(paths), func(name string) bool {
 		exists, err := h.Exists(name)
-		if err != nil {
-			return nil, err
-		}
-		if exists {
-			there = append(there, name)
-		}
-	}
-	return there, nil
+		errs = append(errs, err)
+		return !exists
+	})
+	return there, errors.Join(errs...)
 }
