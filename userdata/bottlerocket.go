@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/BurntSushi/toml"
+	pelletier "github.com/pelletier/go-toml/v2"
 
 	"github.com/eksnode/packer-plugin-eksnode/bootstrap/nodeconfig"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
@@ -64,8 +65,8 @@ func (n Node) bottlerocketSettings() (map[string]any, error) {
 		kubernetes["node-taints"] = taints
 	}
 	settings := map[string]string{}
-	for setting, takes := range settingsTree().children["kubernetes"].children {
-		settings[takes.field] = setting
+	for setting, takes := range settingsTable().Settings["kubernetes"].(map[string]any) {
+		settings[fieldOf(takes)] = setting
 	}
 	own := map[string]any{}
 	var errs []error
@@ -172,8 +173,11 @@ func isBottlerocket(text string) bool {
 func checkBottlerocket(c *checker, text string) {
 	document, err := nodeconfig.ReadTOML([]byte(text))
 	if err != nil {
-		line, said := tomlError(err)
-		c.fail(line, "", "it is not TOML: %s", said)
+		line := 0
+		if at, ok := errors.AsType[*pelletier.DecodeError](err); ok {
+			line, _ = at.Position()
+		}
+		c.fail(line, "", "it is not TOML: %s", strings.TrimPrefix(err.Error(), "toml: "))
 		return
 	}
 	s := settings{c, tomlLines(text)}
@@ -182,7 +186,7 @@ func checkBottlerocket(c *checker, text string) {
 			s.fail([]string{name}, "unknown table; everything stands below settings")
 		}
 	}
-	s.walk([]string{"settings"}, document["settings"], settingsTree())
+	s.walk([]string{"settings"}, document["settings"], settingsTable().Settings)
 	kubernetes, _ := lookup(document, "settings", "kubernetes").(map[string]any)
 	get := func(name string) string { value, _ := kubernetes[name].(string); return value }
 	c.report.Cluster = Cluster{Name: get("cluster-name"), Endpoint: get("api-server"), CA: get("cluster-certificate")}

@@ -48,9 +48,11 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	kubelet := n.kubeletSettings()
+	maps.DeleteFunc(kubelet, func(name string, _ any) bool { return !slices.Contains(vocabulary().Karpenter, name) })
 	discovery := []karpenter.Term{{Tags: map[string]string{"karpenter.sh/discovery": n.Cluster.Name}}}
 	spec := karpenter.Spec{
-		AMIFamily: "Custom", Kubelet: n.karpenterKubelet(), AMIs: []karpenter.Term{{ID: n.AMI}}, Role: n.Role,
+		AMIFamily: "Custom", Kubelet: kubelet, AMIs: []karpenter.Term{{ID: n.AMI}}, Role: n.Role,
 		Subnets: discovery, Groups: discovery, UserData: string(userData),
 	}
 	if n.LocalStorage.Strategy == nodeconfig.RAID0 {
@@ -58,12 +60,6 @@ func renderKarpenter(n Node, carried Family) ([]byte, error) {
 	}
 	text, err := toYAML(karpenter.New(map[string]any{"name": "eksnode"}, spec))
 	return []byte(text), err
-}
-
-func (n Node) karpenterKubelet() map[string]any {
-	settings := n.kubeletSettings()
-	maps.DeleteFunc(settings, func(name string, _ any) bool { return !slices.Contains(vocabulary().Karpenter, name) })
-	return settings
 }
 
 // literal is a text that YAML shows line by line.

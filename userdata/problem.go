@@ -1,7 +1,6 @@
 package userdata
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -236,10 +235,8 @@ func (p Part) encode() string {
 		p.ContentType += `; charset="utf-8"`
 	}
 	var lines strings.Builder
-	for packed := base64.StdEncoding.EncodeToString([]byte(text)); packed != ""; {
-		n := min(76, len(packed))
-		lines.WriteString(packed[:n] + "\n")
-		packed = packed[n:]
+	for line := range slices.Chunk([]byte(encode([]byte(text))), 76) {
+		lines.WriteString(string(line) + "\n")
 	}
 	return fmt.Sprintf("Content-Type: %s\nContent-Transfer-Encoding: base64\n\n%s", p.ContentType, lines.String())
 }

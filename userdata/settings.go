@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
 	"go.yaml.in/yaml/v3"
 
@@ -27,57 +25,32 @@ import (
 //go:embed settings.yaml
 var settingsFile []byte
 
-// settingsTable has the settings, each with its type and the field of KubeletConfiguration
-// that it sets, and the types.
+// settingsTable has the settings as a tree, each with its type and the field of
+// KubeletConfiguration that it sets, and the types.
 var settingsTable = sync.OnceValue(func() (table struct {
 	Types    map[string]valueType
-	Settings map[string]string
+	Settings map[string]any
 }) {
 	strictjson.Ours("settings.yaml", settingsFile, &table)
 	return table
 })
+
+// fieldOf is the field of KubeletConfiguration that a setting or a table of settings sets.
+func fieldOf(at any) string {
+	row, _ := at.(string)
+	_, field, _ := strings.Cut(row, " ")
+	table, _ := at.(map[string]any)
+	for _, below := range table {
+		field = cmp.Or(field, fieldOf(below))
+	}
+	return field
+}
 
 // valueType is a range of numbers, or a pattern with the words for messages.
 type valueType struct {
 	Low, High int64
 	Pattern   *regexp.Regexp
 	Means     string
-}
-
-// setting is a table of settings, or what one takes.
-type setting struct {
-	takes    string
-	children map[string]*setting
-	// names is the type of the children's names; empty if they are known.
-	names string
-	// field is the field of KubeletConfiguration that the setting sets.
-	field string
-}
-
-// settingsTree is the table as a tree, without the word settings.
-func settingsTree() *setting {
-	root := &setting{}
-	for path, row := range settingsTable().Settings {
-		takes, field, _ := strings.Cut(row, " ")
-		at := root
-		for depth, name := range strings.Split(path, ".") {
-			if at.children == nil {
-				at.children = map[string]*setting{}
-			}
-			if names, star := strings.CutPrefix(name, "*"); star {
-				name, at.names = "*", names
-			}
-			if at.children[name] == nil {
-				at.children[name] = &setting{}
-			}
-			at = at.children[name]
-			if depth == 1 {
-				at.field = cmp.Or(at.field, field)
-			}
-		}
-		at.takes = takes
-	}
-	return root
 }
 
 // settings checks values against the tree.
@@ -108,9 +81,11 @@ func (s settings) lineOf(path []string) int {
 	return 0
 }
 
-func (s settings) walk(path []string, value any, at *setting) {
-	if at.children == nil {
-		s.value(path, value, at.takes)
+// walk checks a value against a table of settings, or what a setting takes.
+func (s settings) walk(path []string, value, at any) {
+	if row, takes := at.(string); takes {
+		takes, _, _ := strings.Cut(row, " ")
+		s.value(path, value, takes)
 		return
 	}
 	table, ok := value.(map[string]any)
@@ -120,47 +95,43 @@ func (s settings) walk(path []string, value any, at *setting) {
 		}
 		return
 	}
+	known := at.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(table)) {
-		below := at.children[name]
-		if below == nil {
-			below = at.children["*"]
-		}
 		child := append(slices.Clone(path), name)
-		if below == nil {
-			s.fail(child, "unknown setting; %s", show.Suggest(name, slices.Sorted(maps.Keys(at.children))))
-			continue
+		below, there := known[name]
+		for pattern, inner := range known {
+			if names, star := strings.CutPrefix(pattern, "*"); star {
+				below, there = inner, true
+				if t := settingsTable().Types[names]; t.Pattern != nil && !t.Pattern.MatchString(name) {
+					s.fail(child, "the name %q must be %s", name, t.Means)
+				}
+			}
 		}
-		if t := settingsTable().Types[at.names]; t.Pattern != nil && !t.Pattern.MatchString(name) {
-			s.fail(child, "the name %q must be %s", name, t.Means)
+		if !there {
+			s.fail(child, "unknown setting; %s", show.Suggest(name, slices.Sorted(maps.Keys(known))))
+			continue
 		}
 		s.walk(child, table[name], below)
 	}
 }
 
 func (s settings) value(path []string, value any, takes string) {
-	one, isList := strings.CutPrefix(takes, "[]")
+	takes, isList := strings.CutPrefix(takes, "[]")
+	takes, mayBeList := strings.CutPrefix(takes, "+")
+	list, ok := value.([]any)
 	t, known := settingsTable().Types[takes]
 	switch {
 	case takes == "any":
 	case takes == "bool", known && t.Pattern == nil:
 		s.plain(path, value, takes)
-	case isList, takes == "texts", takes == "taints", takes == "addresses":
-		list, ok := value.([]any)
-		if !ok {
-			if isList || takes == "texts" {
-				s.fail(path, "it must be a list of text, not %s", kindOf(value))
-				return
-			}
-			list = []any{value}
-		}
-		if !isList {
-			one = map[string]string{"texts": "text", "taints": "taint", "addresses": "address"}[takes]
-		}
-		for _, value := range list {
-			s.text(path, value, one)
-		}
 	case takes == "commands":
 		s.commands(path, value)
+	case isList && !ok:
+		s.fail(path, "it must be a list of text, not %s", kindOf(value))
+	case ok && (isList || mayBeList):
+		for _, one := range list {
+			s.text(path, one, takes)
+		}
 	default:
 		s.text(path, value, takes)
 	}
@@ -300,14 +271,6 @@ func keys(p *unstable.Parser, e *unstable.Node, above []string, lines map[string
 		}
 	}
 	return path
-}
-
-func tomlError(err error) (line int, said string) {
-	said = strings.TrimPrefix(err.Error(), "toml: ")
-	if at, ok := errors.AsType[*toml.DecodeError](err); ok {
-		line, _ = at.Position()
-	}
-	return line, said
 }
 
 // maxYAML bounds a YAML text, in bytes: its parser takes some hundred times as

@@ -147,7 +147,10 @@ func readShell(script, program string) (*shell, error) {
 	return s, nil
 }
 
-var unclosed = show.Regexp("unclosed here-document `(.*)`")
+var (
+	unclosed = show.Regexp("unclosed here-document `(.*)`")
+	tabs     = show.Regexp(`(?m)^\t+`)
+)
 
 // parseShell parses a script as the first of its languages that knows all of the
 // script. The error is the first language's.
@@ -292,7 +295,7 @@ func (s *shell) here(st *syntax.Stmt, command []word) {
 		from, end := r.Hdoc.Pos(), r.Hdoc.End()
 		text := s.script[min(int(from.Offset()), len(s.script)):min(int(end.Offset()), len(s.script))]
 		if r.Op == syntax.DashHdoc {
-			text = noTabs(text)
+			text = tabs().ReplaceAllString(text, "") // at the begin of lines
 		}
 		if i := strings.LastIndex(text, "\n") + 1; text[i:] == s.word(r.Word).text {
 			text = text[:i]
@@ -306,15 +309,6 @@ func (s *shell) here(st *syntax.Stmt, command []word) {
 			dynamic: !literal && strings.ContainsAny(text, "$`"),
 		})
 	}
-}
-
-// noTabs is a text without the tabs at the begin of its lines.
-func noTabs(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = strings.TrimLeft(line, "\t")
-	}
-	return strings.Join(lines, "\n")
 }
 
 // word reads a word as the shell does before it expands variables.

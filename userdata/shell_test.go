@@ -201,12 +201,21 @@ func TestSettingsTable(t *testing.T) {
 	for name, takes := range settingsTable().Types {
 		assert.True(t, takes.Low < takes.High && takes.Pattern == nil || takes.Pattern != nil && takes.Means != "", name)
 	}
-	for path, row := range settingsTable().Settings {
-		takes, _, _ := strings.Cut(strings.TrimPrefix(row, "[]"), " ") // the rest is the kubelet's field
-		_, known := settingsTable().Types[takes]
-		others := " any bool text texts taints address addresses base64 url eviction reserved commands "
-		assert.True(t, known || strings.Contains(takes, "|") || strings.Contains(others, " "+takes+" "), path)
+	others := " any bool text address base64 url eviction reserved commands "
+	var check func(path string, at any)
+	check = func(path string, at any) {
+		for name, below := range at.(map[string]any) {
+			row, leaf := below.(string)
+			if !leaf {
+				check(path+"."+name, below)
+				continue
+			}
+			takes, _, _ := strings.Cut(strings.TrimLeft(row, "[]+"), " ") // the rest is the kubelet's field
+			_, known := settingsTable().Types[takes]
+			assert.True(t, known || strings.Contains(takes, "|") || strings.Contains(others, " "+takes+" "), path+"."+name)
+		}
 	}
+	check("settings", settingsTable().Settings)
 }
 
 func TestUserDataAndProblemsAreBounded(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -236,7 +237,7 @@ func (c *checker) shell(text, program string) int {
 	c.covered(s.commands)
 	called := 0
 	for _, command := range s.commands {
-		c.continued(command)
+		c.continued(command, flagLine(), "%s is run as a command of its own; the line before must end in ", `\`)
 		if joinsOtherwise(command) {
 			called++
 			// Configuration may also come from other sources; the folder of parts is
@@ -271,17 +272,15 @@ func (c *checker) covered(commands [][]word) {
 	}
 }
 
-// continued reports a command that continues a line whose backslash has no
-// effect.
-func (c *checker) continued(command []word) {
-	for _, w := range command {
-		if w.blank {
-			c.fail(w.line, "", spaceFollows, `\`)
-			return
-		}
-	}
-	if strings.HasPrefix(command[0].text, "--") && len(command[0].text) > 2 {
-		c.fail(command[0].line, "", `%s is run as a command of its own; the line before must end in \`, command[0].text)
+var flagLine = show.Regexp(`(?s)^--.`)
+
+// continued reports a command that continues a line whose mark at the end has no effect, and
+// a command whose first word continues one.
+func (c *checker) continued(command []word, begins *regexp.Regexp, said, mark string) {
+	if i := slices.IndexFunc(command, func(w word) bool { return w.blank }); i >= 0 {
+		c.fail(command[i].line, "", spaceFollows, mark)
+	} else if first := command[0]; begins.MatchString(first.text) {
+		c.fail(first.line, "", said+mark, first.text)
 	}
 }
 

@@ -128,7 +128,7 @@ func (c *checker) powershell(script string) (called bool) {
 		c.fail(open, "", "a quote is not closed, so PowerShell does not run the script")
 	}
 	for i, command := range commands {
-		c.continuedPowerShell(command)
+		c.continued(command, parameterLine(), "%s begins a command of its own; the line before must end in ", "`")
 		switch first := command[0]; {
 		case first.quoted && namesScript(first) && len(command) > 1:
 			called = true
@@ -181,20 +181,6 @@ var (
 	parameterLine  = show.Regexp(`^-[A-Za-z]{2,}$`)
 	parameterStart = show.Regexp(`(?s)^-[^-]`)
 )
-
-// continuedPowerShell reports a command that continues a line whose backquote
-// has no effect.
-func (c *checker) continuedPowerShell(command []word) {
-	for _, w := range command {
-		if w.blank {
-			c.fail(w.line, "", spaceFollows, "`")
-			return
-		}
-	}
-	if parameterLine().MatchString(command[0].text) {
-		c.fail(command[0].line, "", "%s begins a command of its own; the line before must end in `", command[0].text)
-	}
-}
 
 // namesScript reports whether a word names the script: by its file's name, or by
 // the variable of AWS's example and eksctl.
