@@ -80,12 +80,6 @@ func TestContainerdOfALine(t *testing.T) {
 			assert.Contains(t, n.downloads[at].URL, "containerd-static-"+want+"-linux")
 		}
 	}
-	_, err := Steps(Spec{KubernetesVersion: "1.34.4", Containerd: "2.3"}, releaseOf(t, "flatcar"), Inputs{Arch: "amd64"})
-	require.ErrorContains(t, err, "containerd: Flatcar Container Linux has containerd in its base image; leave the field out")
-	for _, v := range []string{"2.2.1", "2.3"} {
-		err = Spec{KubernetesVersion: "1.34.4", Containerd: "2.3", Versions: map[string]string{"containerd": v}}.Validate()
-		require.Error(t, err, v)
-	}
 }
 
 // An installed package keeps its unit, which would be the same file as upstream's.

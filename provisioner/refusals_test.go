@@ -60,7 +60,4 @@ func TestRefusedPackages(t *testing.T) {
 			assert.NoError(t, checkPackage("packages", name), d.ID)
 		}
 	}
-	d := distroOf(t, "amazonlinux2")
-	_, err := Steps(Spec{KubernetesVersion: "1.34.4", Packages: []string{"ec2-net-utils"}}, d, Inputs{Arch: "amd64"})
-	require.EqualError(t, err, `packages: "ec2-net-utils" contradicts what a node needs on Amazon Linux 2: ec2-net-utils sets its own addresses and rules on secondary interfaces, which breaks those of the VPC CNI`)
 }
