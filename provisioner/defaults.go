@@ -72,10 +72,7 @@ func (s Spec) nodeSpec() (map[string]any, error) {
 		spec["featureGates"] = map[string]any{"FastImagePull": true}
 	}
 	if s.NodeProxy != "" {
-		variables := map[string]any{}
-		for name, value := range proxyVariables(s.NodeProxy, slices.Concat(direct, s.NodeNoProxy)) {
-			variables[name] = value
-		}
+		variables := proxyVariables(s.NodeProxy, slices.Concat(direct, s.NodeNoProxy))
 		spec["instance"] = map[string]any{"environment": map[string]any{"default": variables}}
 	}
 	return spec, err

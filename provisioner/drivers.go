@@ -6,13 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -60,10 +57,6 @@ func (s Spec) checkDriver(d distros.Distro) error {
 // named fills the spec's kernel in the names of packages.
 func (n *node) named(packages []string) []string {
 	return n.distro.PackageManager.Kernels().Named(packages, n.spec.Kernel)
-}
-
-func (n *node) headers() string {
-	return n.named([]string{n.distro.PackageManager.Kernels().Headers})[0]
 }
 
 func (n *node) driverPackages() []string {
@@ -168,10 +161,10 @@ const modulesFolder = "/lib/modules"
 // kernelsWithout returns the installed kernels that have no such module. Of a removed
 // kernel, files of depmod may be left, but not those of its package.
 func kernelsWithout(h *host.Host, module string) ([]string, error) {
-	kernels, err := afero.ReadDir(h.Files, modulesFolder)
-	if errors.Is(err, fs.ErrNotExist) || module == "" {
+	if module == "" {
 		return nil, nil
 	}
+	kernels, err := entries(h, modulesFolder)
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,14 @@ package provisioner
 import (
 	"cmp"
 	_ "embed"
+	"errors"
 	"io/fs"
 	"strings"
 	"sync"
 
+	"github.com/spf13/afero"
+
+	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/image/bootunits"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/strictjson"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
@@ -53,6 +57,15 @@ func (n *node) stepFiles(step string) []plan.File {
 		}
 	}
 	return files
+}
+
+// entries lists a folder, which may be missing.
+func entries(h *host.Host, folder string) ([]fs.FileInfo, error) {
+	list, err := afero.ReadDir(h.Files, folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return list, err
 }
 
 // textFile is a file that everyone can read.

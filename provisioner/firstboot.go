@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
@@ -50,27 +49,23 @@ func (n *node) firstBoot(ctx context.Context, h *host.Host) ([]plan.Action, erro
 	if err != nil {
 		return nil, err
 	}
-	var actions []plan.Action
+	var g gathered
 	if n.spec.joins() {
-		actions, err = n.planBoot(h, m)
+		g.add(n.planBoot(h, m))
 	} else {
 		// another program's first boot stays
-		actions, err = planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
+		g.add(planUnwanted(h, m, `bootstrap is "none"`, func(name string) bool {
 			return name == path.Join(n.distro.CommandFolder, authenticator) ||
 				slices.ContainsFunc(n.bootFiles(), func(f bootunits.File) bool { return f.Path == name && !f.Folder })
-		})
-	}
-	if err != nil {
-		return nil, err
+		}))
 	}
 	stale := false
-	if len(actions) > 0 {
-		if stale, err = knowsUnits(ctx, h, bootunits.Units()); err != nil {
-			return nil, err
-		}
+	if len(g.actions) > 0 {
+		stale, err = knowsUnits(ctx, h, bootunits.Units())
+		g.add(nil, err)
 	}
-	reload, err := needsReload(ctx, h, stale, bootunits.Units())
-	return append(actions, reload...), err
+	g.add(needsReload(ctx, h, stale, bootunits.Units()))
+	return g.all()
 }
 
 // knowsUnits says whether systemd has any of the units in memory. systemd finds new
@@ -136,16 +131,13 @@ func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 		if f.Folder || recorded(m, f.Path) {
 			continue
 		}
-		st, err := h.Files.Lstat(f.Path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
+		there, err := plan.IsThere(h, f.Path)
+		if err != nil {
 			return fmt.Errorf("searching for another first boot: %w", err)
 		}
-		if same, err := isBootFile(h, f, st); err != nil {
+		if same, err := isBootFile(h, f); err != nil {
 			return err
-		} else if !same {
+		} else if there && !same {
 			p.add("%s belongs to another first boot: set %s to keep that first boot, or remove the file", f.Path,
 				surface.Name("bootstrap").Is(bootNone))
 		}
@@ -154,13 +146,10 @@ func (n *node) refuseOthers(h *host.Host, m *manifest.Manifest) error {
 }
 
 // isBootFile says whether a killed run left the file before it wrote the manifest.
-func isBootFile(h *host.Host, f bootunits.File, st fs.FileInfo) (bool, error) {
+func isBootFile(h *host.Host, f bootunits.File) (bool, error) {
 	if f.Link != "" {
 		to, err := h.Files.ReadlinkIfPossible(f.Path)
 		return err == nil && to == f.Link, nil
-	}
-	if !st.Mode().IsRegular() {
-		return false, nil
 	}
 	return plan.File{Path: f.Path, Content: f.Content, Mode: f.Mode}.IsThere(h)
 }

@@ -23,27 +23,19 @@ type lineInFile struct {
 // in is the text with the line, which replaces the first match of Key and no later
 // one.
 func (l lineInFile) in(text string) string {
-	key := regexp.MustCompile(l.Key)
-	var out []string
-	done := false
-	for have := range strings.Lines(text) {
-		have = strings.TrimSuffix(have, "\n")
-		switch {
-		case !key.MatchString(have):
-			out = append(out, have)
-		case !done:
-			out = append(out, l.Text)
-			done = true
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	matches := regexp.MustCompile(l.Key).MatchString
+	at := slices.IndexFunc(lines, matches)
+	if lines = slices.DeleteFunc(lines, matches); at < 0 {
+		at = len(lines)
+		if l.First {
+			at = 0
 		}
 	}
-	switch {
-	case done:
-	case l.First:
-		out = slices.Insert(out, 0, l.Text)
-	default:
-		out = append(out, l.Text)
-	}
-	return strings.Join(out, "\n") + "\n"
+	return strings.Join(slices.Insert(lines, at, l.Text), "\n") + "\n"
 }
 
 // planLines plans the missing lines. A missing file is created with them; its

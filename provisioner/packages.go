@@ -84,7 +84,8 @@ func (n *node) missing(have map[string]string) []string {
 		want := n.spec.PackageVersions[name]
 		return have[name] != "" && (want == "" || want == have[name])
 	})
-	if kernel := n.spec.Kernel; slices.Contains(list, n.headers()) && !slices.Contains(list, kernel) {
+	headers := n.named([]string{n.distro.PackageManager.Kernels().Headers})[0]
+	if kernel := n.spec.Kernel; slices.Contains(list, headers) && !slices.Contains(list, kernel) {
 		list = append(list, kernel) // headers are those of the newest kernel
 	}
 	return list

@@ -2,16 +2,12 @@ package provisioner
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -120,10 +116,7 @@ func withoutLine(form distros.RepositoryForm) plan.Edit {
 // their path, with %s for a name.
 func planOld(h *host.Host, pattern, why string, wanted []plan.File) ([]plan.Action, error) {
 	prefix, suffix, _ := strings.Cut(path.Base(pattern), "%s")
-	entries, err := afero.ReadDir(h.Files, path.Dir(pattern))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := entries(h, path.Dir(pattern))
 	if err != nil {
 		return nil, fmt.Errorf("looking for old files: %w", err)
 	}

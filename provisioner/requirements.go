@@ -77,8 +77,11 @@ func (n *node) ask(ctx context.Context, h *host.Host) (facts, error) {
 		return f, fmt.Errorf("reading the FIPS mode: %w", err)
 	}
 	f.fips = strings.TrimSpace(string(fips)) == "1"
-	if f.noResolver, err = n.resolverMissing(h); err != nil {
-		return f, err
+	if len(n.spec.DNSServers) > 0 {
+		has, err := h.HasUnit(n.distro.Network.DNS.Unit)
+		if f.noResolver = !has; err != nil {
+			return f, err
+		}
 	}
 	if len(n.replaced) > 0 { // rpm refuses an empty list
 		if f.replaced, err = n.distro.PackageManager.Installed(ctx, h, n.replaced); err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
-	"github.com/eksnode/packer-plugin-eksnode/host"
 	"github.com/eksnode/packer-plugin-eksnode/internal/text/surface"
 )
 
@@ -40,15 +39,6 @@ func (n *node) options() []option {
 		list = append(list, serverOption("dns_servers", n.distro.Network.DNS, n.spec.DNSServers))
 	}
 	return list
-}
-
-// resolverMissing says whether the service of dns_servers is none of this machine's.
-func (n *node) resolverMissing(h *host.Host) (bool, error) {
-	if len(n.spec.DNSServers) == 0 {
-		return false, nil
-	}
-	has, err := h.HasUnit(n.distro.Network.DNS.Unit)
-	return !has, err
 }
 
 var serverForm = regexp.MustCompile(`^[0-9A-Za-z]([0-9A-Za-z.-]*[0-9A-Za-z])?$`)

@@ -2,14 +2,11 @@ package provisioner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/spf13/afero"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
@@ -131,15 +128,10 @@ func refuseDropIns(h *host.Host) error {
 }
 
 func dropIns(h *host.Host, folder string) ([]string, error) {
-	entries, err := afero.ReadDir(h.Files, folder)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	entries, err := entries(h, folder)
+	if err != nil {
 		return nil, fmt.Errorf("reading the configuration of zram-generator: %w", err)
 	}
-	var names []string
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".conf") {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
+	names := show.Each(entries, fs.FileInfo.Name)
+	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".conf") }), nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
 	"github.com/eksnode/packer-plugin-eksnode/host"
+	"github.com/eksnode/packer-plugin-eksnode/internal/text/show"
 	"github.com/eksnode/packer-plugin-eksnode/plan"
 )
 
@@ -29,14 +30,12 @@ func (n *node) system(ctx context.Context, h *host.Host) ([]plan.Action, error) 
 		g.add(plan.Links(h, o.Links))
 		g.add(n.planOptionUnits(ctx, h, o))
 	}
+	changesUnits := func(a plan.Action) bool { return strings.HasPrefix(a.Target, "/etc/systemd/system/") }
 	if slices.ContainsFunc(g.actions, changesUnits) {
 		g.add(needsReload(ctx, h, true, nil))
 	}
 	return g.all()
 }
-
-// changesUnits reports whether systemd must read its units again after an action.
-func changesUnits(a plan.Action) bool { return strings.HasPrefix(a.Target, "/etc/systemd/system/") }
 
 // systemFiles are the files of the options, and of the distribution's settings.
 func (n *node) systemFiles() []plan.File {
@@ -59,32 +58,24 @@ func (n *node) systemFiles() []plan.File {
 
 // planRemoved plans the removal of packages that prevent a node from working.
 func (n *node) planRemoved(ctx context.Context, h *host.Host) ([]plan.Action, error) {
-	why := map[string]string{}
-	var names []string
+	var unwanted []distros.Removed
 	for _, s := range n.distro.Settings() {
-		for _, r := range s.Removed {
-			names = append(names, r.Package)
-			why[r.Package] = r.Why
-		}
+		unwanted = append(unwanted, s.Removed...)
 	}
-	if len(names) == 0 {
+	if len(unwanted) == 0 {
 		return nil, nil
 	}
 	pm := n.distro.PackageManager
+	names := show.Each(unwanted, func(r distros.Removed) string { return r.Package })
 	have, err := pm.Installed(ctx, h, names)
-	switch {
-	case errors.Is(err, host.ErrMountedRoot): // the plan contains what a live run would check
-		have = map[string]string{}
-		for _, name := range names {
-			have[name] = "unknown"
-		}
-	case err != nil:
+	unknown := errors.Is(err, host.ErrMountedRoot) // the plan contains what a live run would check
+	if err != nil && !unknown {
 		return nil, err
 	}
 	var actions []plan.Action
-	for _, name := range names {
-		if have[name] != "" {
-			actions = append(actions, act(plan.Remove, "package "+name, why[name],
+	for i, name := range names {
+		if unknown || have[name] != "" {
+			actions = append(actions, act(plan.Remove, "package "+name, unwanted[i].Why,
 				func(ctx context.Context) error { return pm.Remove(ctx, h, []string{name}) }))
 		}
 	}

@@ -70,12 +70,8 @@ func (s Spec) validate(version error) error {
 	p = append(p, s.validateSource())
 	s.validateSources(&p)
 	p = append(p, unwanted)
-	for _, id := range slices.Sorted(maps.Keys(s.Versions)) {
-		p = append(p, validatePin(id, s.Versions[id]), s.validateNeed("versions", id))
-	}
-	for _, id := range slices.Sorted(maps.Keys(s.Checksums)) {
-		p = append(p, validateSum(id, s.Checksums[id]), s.validateNeed("checksums", id))
-	}
+	s.validateAssets(&p, "versions", s.Versions, validatePin)
+	s.validateAssets(&p, "checksums", s.Checksums, validateSum)
 	for _, name := range s.Packages {
 		p = append(p, checkName("packages", name), checkPackage("packages", name))
 	}
@@ -134,46 +130,46 @@ func (s Spec) validateSource() error {
 	return nil
 }
 
-func validatePin(id, version string) error {
-	asset, err := knownAsset("versions", id)
+// validateAssets checks settings of assets. Those of an asset that this kubelet does not
+// get would have no effect.
+func (s Spec) validateAssets(
+	p *problems, field surface.Name, values map[string]string, wrong func(a asset.Asset, value string) error,
+) {
+	for _, id := range slices.Sorted(maps.Keys(values)) {
+		a, err := knownAsset(field, id)
+		if err == nil {
+			err = wrong(a, values[id])
+		}
+		*p = append(*p, err)
+		if minor := s.minor(); minor > 0 && minor < a.Since {
+			p.add("%s has no effect: kubelets before 1.%d do not use this asset, and {kubernetes_version} is %q",
+				field.Key(id), a.Since, s.KubernetesVersion)
+		}
+	}
+}
+
+func validatePin(a asset.Asset, version string) error {
 	switch {
-	case err != nil:
-		return err
-	case asset.Version == "":
-		return surface.Errorf("%s: {kubernetes_version} sets this version", surface.Name("versions").Key(id))
+	case a.Version == "":
+		return surface.Errorf("%s: {kubernetes_version} sets this version", surface.Name("versions").Key(a.ID))
 	case !versionForm.MatchString(version):
 		return surface.Errorf(`%s must be complete and without "v", such as %q`,
-			surface.Name("versions").Entry(id, version), asset.Version)
+			surface.Name("versions").Entry(a.ID, version), a.Version)
 	}
 	return nil
 }
 
-func validateSum(id, sum string) error {
-	if _, err := knownAsset("checksums", id); err != nil {
-		return err
-	}
+func validateSum(a asset.Asset, sum string) error {
 	if !sumForm.MatchString(sum) {
-		return surface.Errorf("%s must be a SHA-256: 64 hexadecimal digits", surface.Name("checksums").Entry(id, sum))
+		return surface.Errorf("%s must be a SHA-256: 64 hexadecimal digits", surface.Name("checksums").Entry(a.ID, sum))
 	}
 	return nil
-}
-
-// validateNeed refuses settings of an asset that this kubelet does not get: they
-// would have no effect.
-func (s Spec) validateNeed(field surface.Name, id string) error {
-	asset, err := knownAsset(field, id)
-	if minor := s.minor(); err != nil || minor == 0 || minor >= asset.Since {
-		return nil // reported already, or needed
-	}
-	return surface.Errorf("%s has no effect: kubelets before 1.%d do not use this asset, "+
-		"and {kubernetes_version} is %q", field.Key(id), asset.Since, s.KubernetesVersion)
 }
 
 func knownAsset(field surface.Name, id string) (asset.Asset, error) {
-	for _, a := range asset.Table() {
-		if a.ID == id {
-			return a, nil
-		}
+	table := asset.Table()
+	if i := slices.IndexFunc(table, func(a asset.Asset) bool { return a.ID == id }); i >= 0 {
+		return table[i], nil
 	}
 	return asset.Asset{}, surface.Errorf("%s: there is no such asset; known are %s", field.Key(id),
 		strings.Join(asset.IDs(), ", "))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
 	"github.com/eksnode/packer-plugin-eksnode/distros"
@@ -96,12 +95,9 @@ func cgroupWarning(d distros.Distro, h *host.Host) (string, error) {
 // usesCgroupV1 says whether systemd started the machine with cgroup v1, alone or
 // beside v2: only then systemd has a hierarchy of its own.
 func usesCgroupV1(h *host.Host) (bool, error) {
-	_, err := h.Files.Stat("/sys/fs/cgroup/systemd")
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
+	legacy, err := h.Exists("/sys/fs/cgroup/systemd")
 	if err != nil {
-		return false, fmt.Errorf("reading the version of the cgroups: %w", err)
+		err = fmt.Errorf("reading the version of the cgroups: %w", err)
 	}
-	return true, nil
+	return legacy, err
 }
